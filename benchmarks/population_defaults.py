@@ -51,7 +51,12 @@ REGRESSIONS = (
 )  # fmt: skip
 TASKS = {"log loss": CLASSIFICATIONS, "squared_error": REGRESSIONS}
 RADII = {"log loss": (10.0, 40.0), "squared_error": (2.0, 8.0)}
-PARAMETERS = {"centring": (False,), "whitening": (False,), "aim": (0.15, 0.6), "max_passes": (50, 300)}
+PARAMETERS = {
+    "centring": (False,),
+    "whitening": (False,),
+    "aim": (0.15, 0.6),
+    "max_passes": (50, 300),
+}
 CONSTANTS: tuple[tuple[tuple[ModuleType, ...], str, tuple[float, ...]], ...] = (
     ((group_player,), "SPREAD_OVER_ZERO_SCORE", (0.075, 0.3)),
     ((group_player, group_weights, planning), "CORRECTION", (0.0, 1.0)),

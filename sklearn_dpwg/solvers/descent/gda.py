@@ -13,11 +13,11 @@ from sklearn_dpwg._checks import FloatArray, Rules, at_least_zero, flag, positiv
 from sklearn_dpwg.data.problem import Problem
 from sklearn_dpwg.data.risks import Risks
 from sklearn_dpwg.exceptions import InputError
+from sklearn_dpwg.optimum.group_player import on_capped_simplex
 from sklearn_dpwg.optimum.minimax import (
     Regulariser,
     StronglyConvexSteps,
     descent_ascent,
-    project_to_simplex,
 )
 from sklearn_dpwg.privacy import Budget, NoiseSource, Release, calibrate
 from sklearn_dpwg.solvers.descent import planning
@@ -122,6 +122,7 @@ class GDA(DescentParameters, Solver):
     centring: bool | None = None
 
     name: ClassVar[str] = "gda"
+    caps_group_weights: ClassVar[bool] = True
     rules = Rules(
         "GDA",
         _paper_is_as_written,
@@ -141,7 +142,8 @@ class GDA(DescentParameters, Solver):
         assert isinstance(schedule, GDASchedule)
         dual = prior = np.asarray(schedule.prior)
         if start is not None and start.group_weights is not None:
-            dual = project_to_simplex(start.group_weights)
+            dual = start.group_weights
+        dual = on_capped_simplex(dual, np.ones_like(dual), plan.problem.max_group_weight)
         first = Beginning.of(plan, data, noise, start)
         ridges = schedule.weight_ridge, schedule.group_ridge
         learned, group_weights = descent_ascent(

@@ -117,6 +117,8 @@ class MGR(MGRParameters, MixtureSolver):
     """
 
     name: ClassVar[str] = "mgr"
+    prices_sampling: ClassVar[bool] = True
+    caps_group_weights: ClassVar[bool] = True
     # what who asks for mixtures decides, and how it is left to them
     set_by_caller: ClassVar[Mapping[str, tuple[object, ...]]] = {
         "schedule": ("planned",),
@@ -136,6 +138,17 @@ class MGR(MGRParameters, MixtureSolver):
             reason = f"one sampling_rate for all groups, got {self.sampling_rate!r}"
         if reason:
             raise InputError(f"solver 'mgr' with neighbours='replace-any' needs {reason}.")
+
+    def _check_game(self, problem: Problem) -> None:
+        """Refuse what plain Hedge and the paper's schedule do not know."""
+        super()._check_game(problem)
+        is_paper = self.schedule == "paper"
+        is_plain = problem.max_group_weight == 1.0 or not is_paper
+        if (problem.sampling_price and (is_paper or self.group_rate is not None)) or not is_plain:
+            raise InputError(
+                "sampling_price and max_group_weight of MGR must be left open with "
+                f"schedule='paper', and sampling_price with a group_rate, got {problem.game}."
+            )
 
     def for_persons(self) -> MGR:
         """Return one that plans full passes, where `sampling_rate` is open."""
@@ -157,8 +170,8 @@ class MGR(MGRParameters, MixtureSolver):
         first = releases.Beginning.of(plan, data, noise, start)
         weights, ball = first.weights, HeavyBall(schedule, problem.n_weights)
         following = _limits_of_run(schedule, problem, first.unit)
-        gradient_noise = first.unit * schedule.gradient_noise(plan)
-        players = GroupWeights(schedule, _log_group_weights(schedule, start), gradient_noise)
+        uncertainty = schedule.uncertainty(plan, first.unit)
+        players = GroupWeights(schedule, _log_group_weights(schedule, start), uncertainty)
         shrinkage = Shrinkage(problem.constants.zero_score, n_groups)
         weights_sum, group_weights_sum = np.zeros_like(weights), np.zeros(n_groups)
         if schedule.averaged > schedule.n_steps:

@@ -169,7 +169,11 @@ class Batches(Stored):
 class MGRSchedule(DescentSchedule):
     """Everything that `MGR.run` needs besides the records and the noise."""
 
-    _added: ClassVar[Mapping[str, Any]] = {"forgets": False}
+    _added: ClassVar[Mapping[str, Any]] = {
+        "forgets": False,
+        "sampling_price": 0.0,
+        "max_group_weight": 1.0,
+    }
     # gradient of the weighted sum of group risks, or of one group drawn from the weights
     step: Literal["weighted", "sampled"]
     # step size η_λ of the multiplicative weights; where they adapt, what planning takes it to be
@@ -185,8 +189,11 @@ class MGRSchedule(DescentSchedule):
     # whether exponents keep 1 - 1/T of themselves a step
     forgets: bool = False
     assumed_spread: float = 0.0  # standard deviation of the group risks that planning assumes
-    # what a group player that adapts pays for a unit of noise on the mean gradient
+    # what a group player that adapts pays for a unit of noise on the mean gradient, and for the
+    # standard error of the mean of a unit by sampling; the largest weight of a group
     noise_price: float = 0.0
+    sampling_price: float = 0.0
+    max_group_weight: float = 1.0
     # losses count up to this multiple of the mean released loss, where that is below `ceiling`
     # (`LossLevel`)
     ceiling_of_level: float = math.inf
@@ -226,6 +233,12 @@ class MGRSchedule(DescentSchedule):
         """Share of themselves that exponents of the group weights keep a step."""
         return 1.0 - 1.0 / self.n_steps if self.forgets else 1.0
 
+    def uncertainty(self, plan: Plan, unit: float) -> FloatArray:
+        """Return what weight on a group pays, for noise on gradients in a unit and for sampling."""
+        sizes = np.asarray(plan.problem.group_sizes, dtype=float)
+        of_noise = self.noise_price * unit * self.gradient_noise(plan)
+        return np.asarray(np.hypot(of_noise, self.sampling_price / np.sqrt(sizes)))
+
     def gradient_noise(self, plan: Plan) -> FloatArray:
         """Return the noise on a coordinate of the run's mean gradient, all weight on one group."""
         if self.batches is not None:
@@ -253,6 +266,7 @@ class MGRSchedule(DescentSchedule):
             lines.append(
                 "the rate follows the spread of released risks, and weight on a group has to make "
                 "up for its noise"
+                + (f" and {self.sampling_price:.3g}/sqrt(n)" if self.sampling_price else "")
                 + (f"; exponents keep {self.kept:.3g} of themselves a step" if self.forgets else "")
             )
         if self.follows_level:
