@@ -50,7 +50,7 @@ REGRESSIONS = (
     "college-grades", "michigan-fourth-grade", "nls-men-wages", "young-men-wages", "psid-wages",
 )  # fmt: skip
 TASKS = {"log loss": CLASSIFICATIONS, "squared_error": REGRESSIONS}
-RADII = {"log loss": (10.0, 40.0), "squared_error": (2.0, 8.0)}
+RADII = {"log loss": (20.0, 200.0), "squared_error": (2.0, 8.0)}
 PARAMETERS = {
     "centring": (False,),
     "whitening": (False,),

@@ -58,10 +58,9 @@ class DPWorstGroupClassifier(ScoredByBlock, LinearClassifier, DPWorstGroupEstima
         `sklearn_dpwg.losses`, whose parameters nest as ``loss__width``. MGR takes shorter steps
         with "hinge", which is not smooth, and gets less far than with "smoothed_hinge".
         Probabilities come with the log loss only.
-    radius : float, default=20.0
+    radius : float, default=60.0
         Radius of the ball of weights, for rows of norm at most 1. The larger, the better the
-        best model in the ball; the noise grows little with it, as a gradient's norm is bounded
-        anyway.
+        best model in the ball; steps are planned for 20 at most, and noise hardly grows with it.
     data_norm : float, optional
         Public bound on the norm of a row of X: longer rows are shortened to it. Must not be
         read off the data. Left open it is 1, and a fit warns; where rows are scaled to that, say
@@ -153,7 +152,7 @@ class DPWorstGroupClassifier(ScoredByBlock, LinearClassifier, DPWorstGroupEstima
 
     Notes
     -----
-    Defaults of `radius`, `intercept_scaling` and `prior` are those that
+    Defaults of `intercept_scaling` and `prior` are those that
     ``benchmarks/mgr_defaults.py`` found best, or within its spread of the best, on six data sets.
 
     References
@@ -181,7 +180,7 @@ class DPWorstGroupClassifier(ScoredByBlock, LinearClassifier, DPWorstGroupEstima
         *,
         solver: str | Solver = "auto",
         loss: str | Loss = "log_loss",
-        radius: float = 20.0,
+        radius: float = 60.0,
         data_norm: float | None = None,
         fit_intercept: bool = True,
         intercept_scaling: float = 0.35,

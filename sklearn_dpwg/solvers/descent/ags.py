@@ -62,7 +62,7 @@ class AGS(DescentParameters, Solver):
         Each record's loss counts for at most this much in the group risks. Planned: as `MGR`'s.
     aim : float, default=0.3
         Distance from the first weights, 0 or a start, that step sizes are planned for, as a share
-        of the radius.
+        of the radius, of 20 at most.
     averaging : float, default=2/3
         Share of the iterates, the last ones, that is averaged; above 0, at most 1.
     max_passes : int, optional

@@ -80,7 +80,8 @@ class GDA(DescentParameters, Solver):
         Each record's loss counts for at most this much in the group risks. Planned: a multiple of
         the largest loss of a model that predicts nothing. Infinity: no ceiling.
     aim : float, default=0.3
-        Norm of the weights that step sizes are planned for, as a share of the radius.
+        Norm of the weights that step sizes are planned for, as a share of the radius, of 20
+        at most.
     averaging : float, default=2/3
         Share of the points, the last ones, that is averaged; above 0, at most 1.
     max_passes : int, optional

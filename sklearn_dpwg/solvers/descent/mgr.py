@@ -66,7 +66,7 @@ class MGR(MGRParameters, MixtureSolver):
         six times the mean released loss where it is less. Infinity: no ceiling.
     aim : float, default=0.3
         Distance from the first weights, 0 or a start, that step sizes are planned for, as a share
-        of the radius.
+        of the radius, of 20 at most.
     averaging : float, default=2/3
         Share of the iterates, the last ones, that is averaged; above 0, at most 1.
     max_passes : int, optional

@@ -220,8 +220,8 @@ class Moments(MomentsParameters, MixtureSolver):
         How unwilling the largest group risk is to rest on one group alone, over about what noise
         costs where it does.
     aim : float, default=0.3
-        Norm of the weights that the planning bound is for, as a share of the radius; nothing else
-        depends on it.
+        Norm of the weights that the planning bound is for, as a share of the radius, of 20 at
+        most; nothing else depends on it.
 
     Notes
     -----

@@ -159,7 +159,7 @@ class PhasedERM(PhasedERMParameters, MixtureSolver):
         Share of the phases, the last ones, that is averaged; above 0, at most 1.
     aim : float, default=0.3
         Distance from the first weights, 0 or a start, that the bound compares with, as a share of
-        the radius.
+        the radius, of 20 at most.
     smoothing_width : float, optional
         For a loss with kinks: how far from a kink, in the score, the loss that is minimised differs
         from it.
