@@ -45,12 +45,14 @@ from sklearn_dpwg.exceptions import (
 )
 from utility import references
 from utility.ours import make_model, warm_up
+from utility.peers import aim, gradient_descent, in_advance
 from utility.pictures import draw_held_out
 from utility.population import DEFINITIONS, kind_of, load_by_name
 from utility.report import replace_between_marks, table
 from utility.store import FOLDER, ROOT, Progress, Store, fingerprint, read_cells, versions
 from utility.summary import clustered
 from utility.tasks import Part, Task, task_names
+from utility.worlds import WORLDS
 
 N_SPLITS, TRAIN_SHARE = 8, 0.75
 EPSILONS = (1.0, 4.0, 8.0, 1e4)
@@ -83,15 +85,24 @@ QUIET = DeltaWarning, NoProtectionWarning, SeededNoiseWarning, UngroupedWarning,
 
 # Without privacy: once a split, kept as ε = ∞, and not measured again when our sources change.
 REFERENCES: dict[str, Method] = dict(references.REFERENCES)
+# Other private methods, at one setting that did best on the choosing half; at these budgets alone.
+PEERS: dict[str, Method] = {
+    **{grid: in_advance.fit_chosen(grid) for grid in ("dp-newton", *gradient_descent.METHODS)},
+    **aim.AIM,
+}
+PEER_EPSILONS = (1.0, 2.0, 4.0, 8.0)
+
+# Half and source of every task: made worlds are for choosing.
+ABOUT = {name: ("own", name) for name in task_names()}
+ABOUT |= {each.name: (each.half, each.source) for each in DEFINITIONS}
+ABOUT |= {name: ("choosing", name) for name in WORLDS}
 
 # --- splits and losses ---------------------------------------------------------------------------
 
 
 def names_of_half(half: str) -> list[str]:
     """Return the tasks of "choosing" or "checking", or the package's own without the census."""
-    if half == "own":
-        return [name for name in task_names() if name != "census-income-kdd"]
-    return [each.name for each in DEFINITIONS if each.half == half]
+    return [name for name, (of, _) in ABOUT.items() if of == half and name != "census-income-kdd"]
 
 
 def splits(task: Task, n_splits: int = N_SPLITS) -> Iterator[Task]:
@@ -136,7 +147,9 @@ def measure(
 ) -> None:
     """Fit what has not been fitted yet, and keep the losses of groups on both parts."""
     budgets = {name: [np.inf] if name in REFERENCES else epsilons for name in methods}
-    every, progress = METHODS | REFERENCES, Progress(len(names), "held out")
+    for name in PEERS.keys() & budgets.keys():
+        budgets[name] = [each for each in epsilons if each in PEER_EPSILONS]
+    every, progress = METHODS | PEERS | REFERENCES, Progress(len(names), "held out")
     sources = fingerprint(Path(sklearn_dpwg.__file__).parent)
     for name in names:
         stores, missing = {}, []
@@ -184,21 +197,20 @@ def collect(
 
     `test` and `train` are losses of shape (n_splits, n_groups), `loss` that of the worst group.
     """
-    known = {each.name: each for each in DEFINITIONS}
     rows = []
-    for method in METHODS.keys() | REFERENCES.keys() if methods is None else methods:
-        for name in (*known, *task_names()) if names is None else names:
+    for method in METHODS | PEERS | REFERENCES if methods is None else methods:
+        for name in ABOUT if names is None else names:
             _, cells = read_cells(_path(name, method, Path(folder)))
             for epsilon in dict.fromkeys(key.partition("|")[0] for key in cells):
                 found = [cells.get(f"{epsilon}|{split}") for split in range(n_splits)]
-                if None in found:
+                # an unfinished cell, or a method that gave up
+                if None in found or np.isnan([each["test"] for each in found]).any():
                     continue
-                source = known[name].source if name in known else name
+                half, source = ABOUT[name]
                 test, train = (np.array([each[p] for each in found]) for p in ("test", "train"))
                 rows.append(
                     {"name": name, "method": method, "epsilon": float(epsilon), "source": source}
-                    | {"half": known[name].half if name in known else "own"}
-                    | {"kind": kind_of(name), "test": test, "train": train}
+                    | {"half": half, "kind": kind_of(name), "test": test, "train": train}
                     | {"loss": test.mean(axis=0).max(), "record_loss": train.max(axis=1).mean()}
                     | {"seconds": float(np.mean([each["seconds"] for each in found]))}
                 )
@@ -371,8 +383,10 @@ def main(words: Sequence[str] | None = None) -> None:
     if asked.patch:
         module, _, function = asked.patch.partition(":")
         getattr(importlib.import_module(module), function)()
-    if unknown := set(asked.methods) - METHODS.keys() - REFERENCES.keys():
-        parser.error(f"--methods must be of {[*METHODS, *REFERENCES]}, got {sorted(unknown)}.")
+    if unknown := set(asked.methods) - METHODS.keys() - PEERS.keys() - REFERENCES.keys():
+        parser.error(
+            f"--methods must be of {[*METHODS, *PEERS, *REFERENCES]}, got {sorted(unknown)}."
+        )
     names = asked.task or names_of_half(asked.half)
     where = {"n_splits": asked.splits, "folder": asked.folder}
     if not asked.report:

@@ -32,6 +32,9 @@ PUBLIC_FACTS_OF_HIDDEN_GROUPS = (
     *PUBLIC_FACTS[2:],
 )
 
+# A larger ball is room for weights that data ask for, and no reason to plan longer steps.
+LARGEST_REACH = 20.0
+
 # The size of a group that is below so many standard deviations of the noise on it may be zero.
 LEAST_COUNT_STDS = 3.0
 
@@ -211,6 +214,11 @@ class Problem(Stored):
         return 2.0 * self.radius
 
     @property
+    def reach(self) -> float:
+        """What aims are shares of: the radius, of which one beyond 20 only lets data say more."""
+        return min(self.radius, LARGEST_REACH)
+
+    @property
     def row_norm(self) -> float:
         """Bound on the norm of a row with its constant column."""
         return float(np.hypot(1.0, self.intercept_scaling))
@@ -244,6 +252,16 @@ class Problem(Stored):
     def smoothness(self) -> float:
         """Smoothness H of the loss in the weights."""
         return self.row_norm**2 * self.constants.smoothness
+
+    @property
+    def usual_smoothness(self) -> float:
+        """That of rows as long as most are, which the first steps are planned for."""
+        return self.smoothness
+
+    @property
+    def roundings_of_a_mean(self) -> int:
+        """How often a weighted mean of the groups' gradients is rounded, beside a few times."""
+        return self.n_groups
 
     @property
     def loss_range(self) -> float:

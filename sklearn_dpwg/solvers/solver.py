@@ -373,6 +373,10 @@ class ByLoss(Stored):
     # whether learned weights shrink where the worst-off group gained less than the others:
     # `zero_score` is the loss at weights of 0, whatever the record
     shrinks: bool = False
+    # whether centred rows are whitened where nobody says so
+    whitens: bool = False
+    # whether group weights forget what is long gone by, where noise is quiet
+    forgets: bool = False
 
     def at(self, signal: float) -> ByLoss:
         """Return what limits are where there is little noise for them to save: ever looser."""
@@ -391,7 +395,7 @@ class ByLoss(Stored):
 # logarithm of the `signal` from here on.
 SLOPES_BIND, SLOPES_LOOSEN, LOSSES_BIND = 2_000.0, 0.28, 1_500.0
 
-LOG_LOSS = ByLoss(raised_ceiling=6.5, is_centred=True, shrinks=True)
+LOG_LOSS = ByLoss(raised_ceiling=6.5, is_centred=True, shrinks=True, whitens=True, forgets=True)
 # Its slopes are residuals, most of them small beside the largest. Its step is a share of smaller
 # weights: the radius of a regressor is a fifth of a classifier's.
 SQUARED_ERROR = ByLoss(

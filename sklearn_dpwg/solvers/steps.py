@@ -362,7 +362,9 @@ class SumSensitivity(Stored):
             + factor * slack
             + factor
             * weighting_slack(
-                gradient + 0.5 * slack, n_records=problem.n_records, n_groups=problem.n_groups
+                gradient + 0.5 * slack,
+                n_records=problem.n_records,
+                n_groups=problem.roundings_of_a_mean,
             ),
             gradient_norm=problem.lipschitz + of_gradient + 0.5 * factor * slack,
             # the centre is on the grid, half a step at most from the middle

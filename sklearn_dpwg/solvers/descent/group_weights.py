@@ -19,7 +19,6 @@ from sklearn_dpwg.solvers.steps import CORRECTION, best_rate, normalised
 # assumed.
 ASSUMED_STEPS, REMEMBERED, LEAST_SPREAD = 10.0, 0.9, 1.0 / 30.0
 
-
 # Momentum lasts longer in longer runs, in which a fast player of the groups would circle.
 USUAL_STEPS, LARGEST_SPREAD = 150, 0.3
 
@@ -40,7 +39,8 @@ class GroupWeights:
     was released shortly before, c_t is the noise correction, and u_i is what the uncertainty of
     group i costs if all weight is on it: of its gradient by noise, and of its risk by sampling
     (`MGRSchedule.uncertainty`). No weight is above the problem's cap.
-    Otherwise they are plain Hedge at the planned rate.
+    Where it forgets, each sum, and the log of π, is less by 1/T of itself a step: what is long gone
+    by holds no weight on a group for good. Otherwise they are plain Hedge at the planned rate.
     """
 
     def __init__(
@@ -71,8 +71,8 @@ class GroupWeights:
         spread -= float((weights * (1.0 - weights)) @ variances)
         self._spread = REMEMBERED * self._spread + spread
         self._remembered = REMEMBERED * self._remembered + 1.0
-        self._total_rate += rate
-        self._log_weights = self._log_weights + rate * risks
+        self._total_rate = schedule.kept * self._total_rate + rate
+        self._log_weights = schedule.kept * self._log_weights + rate * risks
         self._log_weights = self._log_weights - CORRECTION * self._log_mean_exp(rate, variances)
         self.current = self._weights(self._total_rate)
 

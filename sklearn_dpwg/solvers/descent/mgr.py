@@ -33,7 +33,7 @@ from sklearn_dpwg.solvers.descent.rule import (
 )
 from sklearn_dpwg.solvers.mixture import Calls, MixturePlan, MixtureSolver
 from sklearn_dpwg.solvers.plan import Plan, predict_seconds
-from sklearn_dpwg.solvers.solver import Solution, signal
+from sklearn_dpwg.solvers.solver import Solution
 from sklearn_dpwg.solvers.steps import HeavyBall
 
 # Numbers of calls that a plan may choose from: momentum does not outlast a call, and with 16 of
@@ -90,6 +90,9 @@ class MGR(MGRParameters, MixtureSolver):
         Whether rows are taken relative to a released mean row, with a limit on each record's
         gradient. Planned: for a log loss or the squared error with an intercept, where steps
         are planned.
+    whitening : bool, optional
+        Whether centred rows are half whitened by released second moments, of columns alone where
+        there are more than 200. Planned: for a log loss, where records are many enough.
 
     Notes
     -----
@@ -195,7 +198,7 @@ class MGR(MGRParameters, MixtureSolver):
         return Solution(learned, group_weights_sum / schedule.averaged, schedule.n_steps)
 
     def mixture_problem(self, problem: Problem, budget: Budget) -> Problem:
-        return planning.learned_problem(problem, self, signal(problem, budget))
+        return planning.learned_problem(problem, self, budget)
 
     def numbers_of_calls(self, problem: Problem) -> tuple[int, ...]:
         most = self.n_steps or self.max_passes or CALLS[-1]

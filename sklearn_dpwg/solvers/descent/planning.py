@@ -275,7 +275,7 @@ def make_batches(
         * weighting_slack(
             largest + 1.0 / min(of_groups),
             n_records=problem.n_records,
-            n_groups=problem.n_groups,
+            n_groups=problem.roundings_of_a_mean,
         ),
         risk_share=risk_share,
         gradient_spread=GRADIENT_SPREAD * problem.lipschitz,
@@ -320,27 +320,29 @@ def plan_of(
 # Least planning bound, calibrated to a budget.
 
 
-def learned_problem(problem: Problem, parameters: Any, signal: float) -> Problem:
-    """Return what the weights are learned for: the problem, or that of centred rows.
+def learned_problem(problem: Problem, parameters: Any, budget: Budget) -> Problem:
+    """Return what the weights are learned for: the problem, or that of centred or whitened rows.
 
-    Rows are centred as asked for, or where planned steps are worth the price.
+    Rows are centred, and whitened, as asked for, or where planned steps are worth the price.
     """
-    wanted = parameters.centring
+    wanted, white = parameters.centring, getattr(parameters, "whitening", False)
     if wanted:
         centring.check_centring(problem, parameters.rules.owner)
     if wanted is None:
         is_fixed = getattr(parameters, "step_size", None) is not None
         wanted = not is_fixed and centring.is_worth_centring(problem)
     if not wanted:
+        if white:
+            raise InputError(
+                f"whitening of {parameters.rules.owner} must be None or False where rows are not "
+                "centred, got True."
+            )
         return problem
-    limit = centring.SlopeLimit.of(problem.loss, signal)
+    by = ""
+    if white or (white is None and by_loss(problem.loss).whitens):
+        by = centring.planned_whitening(problem, math.inf if white else budget.mu)
+    limit = centring.SlopeLimit.of(problem.loss, signal(problem, budget), by)
     return centring.centred_problem(problem, limit, unit=limit.least_unit)
-
-
-def releases_before(rule: StepRule, mu: float) -> tuple[Release, ...]:
-    """Return what is released before the first step, at its shares of μ²."""
-    is_centred = isinstance(rule.problem, centring.CentredProblem)
-    return centring.centring_releases(mu) if is_centred else ()
 
 
 def pay_for_passes(
@@ -351,7 +353,7 @@ def pay_for_passes(
     The noise is that of the budget, which calibration rounds.
     """
     n_steps, visits = rule.n_steps, rule.visits
-    before = releases_before(rule, math.sqrt(n_steps))
+    before = centring.releases_before(rule.problem, math.sqrt(n_steps))
     left = 1.0 - sum(1.0 / release.noise_multiplier**2 for release in before) / n_steps
     mu = math.sqrt(left) * budget.mu
     share = rule.best_share(lambda at: rule.noise_of_passes(mu, at))
@@ -457,7 +459,7 @@ NOISE_PRICE, DEAREST = 0.2, 2.0
 def least_bound_plan(problem: Problem, budget: Budget, parameters: MGRParameters) -> Plan:
     """Plan by minimising the bound on the excess risk over whatever the parameters leave open."""
     found = signal(problem, budget)
-    learned = learned_problem(problem, parameters, found)
+    learned = learned_problem(problem, parameters, budget)
     sampling = choose_sampling(learned, budget, parameters)
     is_open = parameters.loss_ceiling is None and _adapts(problem, parameters)
     may_raise = is_open and sampling.is_full
@@ -510,7 +512,11 @@ def _plan_of_batches(problem: Problem, rule: HedgeRule, budget: Budget, sampling
     """Plan for steps that read Poisson batches; one joint release a step."""
     name = GRADIENT_AND_RISKS if problem.n_groups > 1 else GRADIENT
     before, releases = _calibrated_by_part(
-        releases_before(rule, budget.mu), sampling.rates, rule.n_steps, name, budget
+        centring.releases_before(rule.problem, budget.mu),
+        sampling.rates,
+        rule.n_steps,
+        name,
+        budget,
     )
     multipliers = {release.sampling_rate: release.noise_multiplier for release in releases}
 
@@ -590,6 +596,7 @@ def _schedule(
         group_rate=rule.group_rate_at(noise),
         noise_correction=() if adapts else _floats(CORRECTION * log_mean_exp),
         adapts=adapts,
+        forgets=adapts and of_loss.forgets,
         assumed_spread=risk_spread(problem),
         noise_price=noise_price(rule, budget),
         sampling_price=problem.price_of_sampling(budget.mu) if adapts else 0.0,

@@ -20,7 +20,7 @@ from sklearn_dpwg.optimum import project_to_ball
 from sklearn_dpwg.optimum.group_player import on_capped_simplex
 from sklearn_dpwg.optimum.minimax import Released
 from sklearn_dpwg.privacy import NoiseSource, Release
-from sklearn_dpwg.solvers.centring import CentredProblem, Centring, release_centre
+from sklearn_dpwg.solvers.centring import CentredProblem, Centring, after_centring, release_centre
 from sklearn_dpwg.solvers.descent.group_weights import Limits
 from sklearn_dpwg.solvers.descent.rule import (
     AGSSchedule,
@@ -39,12 +39,6 @@ GRADIENT = "gradient"
 GRADIENT_OF_ONE_GROUP = "gradient of one group"
 RISKS = "group risks"
 GRADIENT_AND_RISKS = "gradient and group risks"
-
-
-def releases_of_steps(plan: Plan) -> tuple[Release, ...]:
-    """Return the releases that every step makes, without those before the first."""
-    assert isinstance(plan.schedule, DescentSchedule)
-    return plan.releases[2:] if plan.schedule.centring else plan.releases
 
 
 class Beginning(NamedTuple):
@@ -67,7 +61,8 @@ class Beginning(NamedTuple):
         limit = plan.schedule.centring
         if limit is None:
             return cls(weights, data, 1.0, problem, None)
-        centring = release_centre(problem, limit, data, noise, *plan.releases[:2])
+        before = plan.releases[: -len(after_centring(plan.releases))]
+        centring = release_centre(problem, limit, data, noise, before)
         unit = centring.clip / limit.longest
         weights = centring.to_centred(weights, problem)
         return cls(weights, centring.view(data), unit, problem, centring)
@@ -123,7 +118,7 @@ def from_pass(
     assert isinstance(schedule, MGRSchedule)
     ceiling, feedback_range, unit, center = limits
     sizes = np.asarray(plan.problem.group_sizes, dtype=float)
-    of_gradient, *of_risks = releases_of_steps(plan)
+    of_gradient, *of_risks = after_centring(plan.releases)
     relative: dict[str, Any] = {"center": center} if center else {}
     losses, gradients = data.sums(weights, ceiling=ceiling, grid=schedule.grid, **relative)
     gradients = gradients / (unit * sizes[:, None])
@@ -159,7 +154,7 @@ def from_batch(
     limits: Limits,
 ) -> StepRelease:
     """Draw a Poisson batch; release its gradient and its group risks together."""
-    schedule, releases = plan.schedule, releases_of_steps(plan)
+    schedule, releases = plan.schedule, after_centring(plan.releases)
     assert isinstance(schedule, MGRSchedule)
     assert schedule.batches is not None
     batches, unit = schedule.batches, limits.unit
@@ -253,7 +248,7 @@ def from_one_group(
     schedule = plan.schedule
     assert isinstance(schedule, AGSSchedule)
     sizes = np.asarray(plan.problem.group_sizes, dtype=float)
-    of_gradient, *of_risks = releases_of_steps(plan)
+    of_gradient, *of_risks = after_centring(plan.releases)
     losses, gradients = data.sums(weights, ceiling=schedule.ceiling, grid=schedule.grid)
     risks = np.zeros(1)
     for release in of_risks:
@@ -280,7 +275,7 @@ class GroupGame:
         self.schedule, self.data, self.noise, self.unit = plan.schedule, data, noise, unit
         self.radius, self.cap = plan.problem.radius, plan.problem.max_group_weight
         self.sizes = np.asarray(plan.problem.group_sizes, dtype=float)
-        self.of_gradient, *self.of_risks = releases_of_steps(plan)
+        self.of_gradient, *self.of_risks = after_centring(plan.releases)
 
     def release(self, weights: FloatArray, dual: FloatArray) -> Released:
         """Read all records; release the gradient and, by a release of their own, the group risks.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, fields
 from functools import cached_property
 from typing import Any, ClassVar, Literal, NamedTuple, Self
@@ -17,7 +17,7 @@ from sklearn_dpwg._stored import Stored
 from sklearn_dpwg.data.problem import Problem
 from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.privacy import SumGrid
-from sklearn_dpwg.solvers.centring import CentredProblem, SlopeLimit
+from sklearn_dpwg.solvers.centring import CentredProblem, SlopeLimit, after_centring
 from sklearn_dpwg.solvers.plan import Plan
 from sklearn_dpwg.solvers.solver import by_loss
 from sklearn_dpwg.solvers.steps import (
@@ -169,6 +169,7 @@ class Batches(Stored):
 class MGRSchedule(DescentSchedule):
     """Everything that `MGR.run` needs besides the records and the noise."""
 
+    _added: ClassVar[Mapping[str, Any]] = {"forgets": False}
     # gradient of the weighted sum of group risks, or of one group drawn from the weights
     step: Literal["weighted", "sampled"]
     # step size η_λ of the multiplicative weights; where they adapt, what planning takes it to be
@@ -181,6 +182,8 @@ class MGRSchedule(DescentSchedule):
     # whether group weights follow the spread of the released risks and pay for noise
     # (`GroupWeights`), in place of `group_rate` and `noise_correction`
     adapts: bool = False
+    # whether exponents keep 1 - 1/T of themselves a step
+    forgets: bool = False
     assumed_spread: float = 0.0  # standard deviation of the group risks that planning assumes
     # what a group player that adapts pays for a unit of noise on the mean gradient, and for the
     # standard error of the mean of a unit by sampling; the largest weight of a group
@@ -227,11 +230,16 @@ class MGRSchedule(DescentSchedule):
         of_noise = self.noise_price * unit * self.gradient_noise(plan)
         return np.asarray(np.hypot(of_noise, self.sampling_price / np.sqrt(sizes)))
 
+    @property
+    def kept(self) -> float:
+        """Share of themselves that exponents of the group weights keep a step."""
+        return 1.0 - 1.0 / self.n_steps if self.forgets else 1.0
+
     def gradient_noise(self, plan: Plan) -> FloatArray:
         """Return the noise on a coordinate of the run's mean gradient, all weight on one group."""
         if self.batches is not None:
             return self.batches.gradient_stds / math.sqrt(self.n_steps)
-        release = plan.releases[2 if self.centring else 0]
+        release, *_ = after_centring(plan.releases)
         of_sum = release.noise_multiplier * self.gradient_diameter / math.sqrt(self.n_steps)
         return of_sum / np.asarray(plan.problem.group_sizes, dtype=float)
 
@@ -255,6 +263,7 @@ class MGRSchedule(DescentSchedule):
                 "the rate follows the spread of released risks, and weight on a group has to make "
                 "up for its noise"
                 + (f" and {self.sampling_price:.3g}/sqrt(n)" if self.sampling_price else "")
+                + (f"; exponents keep {self.kept:.3g} of themselves a step" if self.forgets else "")
             )
         if self.follows_level:
             lines.append(
@@ -453,7 +462,7 @@ class StepRule(StepLimits, ABC):
         if may_raise:
             most = of_loss.raised_ceiling * constants.zero_score
             raised = max(ceiling, min(most, constants.supremum))
-        aim = parameters.aim * problem.radius
+        aim = parameters.aim * problem.reach
         wanted = getattr(parameters, "step_size", None)  # not every solver lets it be set
         boldness, max_momentum = 1.0, 0.0
         if wanted is not None:
@@ -464,7 +473,8 @@ class StepRule(StepLimits, ABC):
             step_size = aim / ((problem.lipschitz + ridge * aim) * math.sqrt(n_steps))
         else:
             step_size = 1.0 / (problem.smoothness + ridge)
-            boldness = BOLDNESS if cls.is_bold else 1.0
+            if cls.is_bold:
+                boldness = BOLDNESS * problem.smoothness / problem.usual_smoothness
             max_momentum = max(0.0, 1.0 - 1.0 / max(1.0, LONGEST_MEMORY * n_steps))
         return cls(
             problem=problem,
@@ -586,6 +596,7 @@ class MGRParameters(DescentParameters):
     max_seconds: float | None = None
     sampling_rate: float | Sequence[float] | None = None
     centring: bool | None = None
+    whitening: bool | None = None
 
     def _paper_reads_all(self) -> None:
         """Refuse batches and limits on time for the paper's schedule."""
@@ -604,6 +615,7 @@ class MGRParameters(DescentParameters):
         step_size=positive(or_none=True),
         max_seconds=positive(or_none=True),
         centring=flag(or_none=True),
+        whitening=flag(or_none=True),
     )
 
 

@@ -306,7 +306,7 @@ class PhasedERM(PhasedERMParameters, MixtureSolver):
         for width, solved in _solved_problems(problem, self.smoothing_width):
             for averaged, sharpening in itertools.product(numbers_averaged, sharpenings):
                 bound = _bound(
-                    aim=self.aim * problem.radius,
+                    aim=self.aim * problem.reach,
                     lipschitz=solved.lipschitz,
                     trace=problem.loss.n_outputs * solved.smoothness,
                     n_weights=problem.n_weights,

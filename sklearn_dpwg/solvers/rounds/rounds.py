@@ -108,9 +108,8 @@ def plan_of_rounds(
     Where one round would be best, other bases for a single round are tried too.
     """
     learned, mu = base.mixture_problem(problem, budget), budget.mu
-    before: tuple[Release, ...] = ()
-    if isinstance(learned, CentredProblem):
-        before, mu = centring.centring_releases(mu), math.sqrt(centring.SHARE_LEFT) * mu
+    before = centring.releases_before(learned, mu)
+    mu *= math.sqrt(centring.share_left(learned))
     prior = np.asarray(problem.prior)
 
     def least(candidates: Iterable[Candidate]) -> Candidate:
@@ -202,7 +201,8 @@ def run_rounds(
     centre = None
     if isinstance(answers.problem, CentredProblem):
         limit = answers.problem.limit
-        centre = centring.release_centre(problem, limit, data, noise, *plan.releases[:2])
+        before = plan.releases[: -len(centring.after_centring(plan.releases))]
+        centre = centring.release_centre(problem, limit, data, noise, before)
         data, weights = centre.view(data), centre.to_centred(weights, problem)
         answers = replace(answers, problem=replace(answers.problem, clip=centre.clip))
     log_mixture, risks = np.log(np.asarray(schedule.prior)), None

@@ -122,19 +122,24 @@ def test_the_rate_begins_as_planned_and_follows_the_spread():
 
 @settings(deadline=None)  # the first example plans
 @given(players(), st.integers(0, 2**32 - 1))
-def test_regret_is_at_most_what_the_page_states(player, seed):
+@pytest.mark.parametrize("forgets", [False, True])
+def test_regret_is_at_most_what_the_page_states(forgets, player, seed):
     """Theorem 2a without noise, for every group as the one to compare with."""
     _, noise, price = player
     n, rng = len(noise), np.random.default_rng(seed)
     problem, plan = adapting(sizes=(20,) * n)
-    found = GroupWeights(plan.schedule, np.log(problem.prior), price * noise)
+    schedule = dataclasses.replace(plan.schedule, forgets=forgets)
+    kept = 1.0 - 1.0 / plan.n_steps if forgets else 1.0
+    assert schedule.kept == kept
+    found = GroupWeights(schedule, np.log(problem.prior), price * noise)
     gained, allowed, total = np.zeros(n), -np.log(problem.prior), 0.0
     for _ in range(30):
         before, risks = found.current, rng.random(n)
         found.push(risks, np.zeros(n))
-        rate, total = found._total_rate - total, found._total_rate
-        gained += rate * (risks - before @ risks)
-        allowed += rate**2 / 8.0 + price * rate * (noise - (found.current * noise).max())
+        rate, total = found._total_rate - kept * total, found._total_rate
+        gained = kept * gained + rate * (risks - before @ risks)
+        allowed = kept * allowed + rate**2 / (8.0 * kept) + (1.0 - kept) * math.log(n)
+        allowed += price * rate * (noise - (found.current * noise).max())
     assert (gained <= allowed + 1e-7 * (1.0 + abs(allowed))).all()
 
 
