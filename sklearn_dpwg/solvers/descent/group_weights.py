@@ -149,11 +149,12 @@ def capped_weights(
         return price * most - float(found @ log_weights + entr(found).sum())
 
     most = float(noise.max()) * cap
-    if price == 0.0:
+    if price == 0.0 or cap * len(noise) <= 1.0 + 1e-9:
         return weights_at(most)
     # the least maximum with which weights can add up to 1
     least = brentq(lambda at: np.minimum(at / noise, cap).sum() - 1.0 + 1e-12, 0.0, 2.0 * most)
-    found = minimize_scalar(lost, bounds=(least, most), method="bounded", options={"xatol": 1e-12})
+    bounds, options = (least, max(least, most)), {"xatol": 1e-12 * most}
+    found = minimize_scalar(lost, bounds=bounds, method="bounded", options=options)
     return weights_at(float(found.x))
 
 

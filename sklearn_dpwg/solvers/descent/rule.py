@@ -228,16 +228,16 @@ class MGRSchedule(DescentSchedule):
         middle = self.lowest_loss + (ceiling - self.lowest_loss) / 2.0
         return on_step(middle, self.grid.loss_step)
 
-    @property
-    def kept(self) -> float:
-        """Share of themselves that exponents of the group weights keep a step."""
-        return 1.0 - 1.0 / self.n_steps if self.forgets else 1.0
-
     def uncertainty(self, plan: Plan, unit: float) -> FloatArray:
         """Return what weight on a group pays, for noise on gradients in a unit and for sampling."""
         sizes = np.asarray(plan.problem.group_sizes, dtype=float)
         of_noise = self.noise_price * unit * self.gradient_noise(plan)
         return np.asarray(np.hypot(of_noise, self.sampling_price / np.sqrt(sizes)))
+
+    @property
+    def kept(self) -> float:
+        """Share of themselves that exponents of the group weights keep a step."""
+        return 1.0 - 1.0 / self.n_steps if self.forgets else 1.0
 
     def gradient_noise(self, plan: Plan) -> FloatArray:
         """Return the noise on a coordinate of the run's mean gradient, all weight on one group."""
