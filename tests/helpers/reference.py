@@ -52,7 +52,7 @@ def adapted_group_weights(
     """
     n_steps = schedule.n_steps
     spread, count, total = 10.0 * schedule.assumed_spread**2, 10.0, 0.0
-    exponents = np.log(first)
+    exponents, kept = np.log(first), 1.0 - schedule.forgets / max(n_steps, 150)
     entropy = -sum(first * np.log(first))
     for weights, risks, variances in heard:
         least = min(0.3, max(1.0, n_steps / 150) ** 2 / 30) * schedule.assumed_spread
@@ -62,8 +62,8 @@ def adapted_group_weights(
         spread = 0.9 * spread + weights @ (risks - mean) ** 2
         spread -= weights @ (variances * (1.0 - weights))
         count = 0.9 * count + 1.0
-        exponents = exponents + rate * risks - 0.5 * log_mean_exp(rate, variances)
-        total += rate
+        exponents = kept * exponents + rate * risks - 0.5 * log_mean_exp(rate, variances)
+        total = kept * total + rate
     price = total
 
     def at(most):

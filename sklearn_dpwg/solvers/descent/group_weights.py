@@ -11,7 +11,7 @@ from scipy.special import entr, expit, logsumexp
 
 from sklearn_dpwg._checks import FloatArray
 from sklearn_dpwg.data.problem import Problem
-from sklearn_dpwg.solvers.descent.rule import PROBE_EVERY, MGRSchedule
+from sklearn_dpwg.solvers.descent.rule import PROBE_EVERY, USUAL_STEPS, MGRSchedule
 from sklearn_dpwg.solvers.steps import CORRECTION, best_rate, normalised
 
 # The assumed spread of the group risks counts like so many released ones; a step later each counts
@@ -20,7 +20,7 @@ from sklearn_dpwg.solvers.steps import CORRECTION, best_rate, normalised
 ASSUMED_STEPS, REMEMBERED, LEAST_SPREAD = 10.0, 0.9, 1.0 / 30.0
 
 # Momentum lasts longer in longer runs, in which a fast player of the groups would circle.
-USUAL_STEPS, LARGEST_SPREAD = 150, 0.3
+LARGEST_SPREAD = 0.3
 
 
 def least_spread(n_steps: int) -> float:
@@ -39,8 +39,8 @@ class GroupWeights:
     was released shortly before, c_t is the noise correction, and u_i is what the uncertainty of
     group i costs if all weight is on it: of its gradient by noise, and of its risk by sampling
     (`MGRSchedule.uncertainty`). No weight is above the problem's cap.
-    Where it forgets, each sum, and the log of π, is less by 1/T of itself a step: what is long gone
-    by holds no weight on a group for good. Otherwise they are plain Hedge at the planned rate.
+    Where it forgets, each sum, and the log of π, is less by 1/T of itself a step (by 1/150 in
+    shorter runs): what is long gone by holds no weight on a group for good. Otherwise they are plain Hedge at the planned rate.
     """
 
     def __init__(

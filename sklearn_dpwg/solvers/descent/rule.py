@@ -32,6 +32,9 @@ from sklearn_dpwg.solvers.steps import (
 
 # Public numbers of noisy descent: what runs of MGR, AGS and GDA need besides records and noise.
 
+# Steps of a run, where data ask for no more.
+USUAL_STEPS = 150
+
 # Where the ceiling may be raised, every so many steps try it.
 PROBE_EVERY = 10
 
@@ -186,7 +189,7 @@ class MGRSchedule(DescentSchedule):
     # whether group weights follow the spread of the released risks and pay for noise
     # (`GroupWeights`), in place of `group_rate` and `noise_correction`
     adapts: bool = False
-    # whether exponents keep 1 - 1/T of themselves a step
+    # whether exponents keep 1 - 1/T of themselves a step, 1 - 1/150 in shorter runs
     forgets: bool = False
     assumed_spread: float = 0.0  # standard deviation of the group risks that planning assumes
     # what a group player that adapts pays for a unit of noise on the mean gradient, and for the
@@ -237,7 +240,7 @@ class MGRSchedule(DescentSchedule):
     @property
     def kept(self) -> float:
         """Share of themselves that exponents of the group weights keep a step."""
-        return 1.0 - 1.0 / self.n_steps if self.forgets else 1.0
+        return 1.0 - 1.0 / max(self.n_steps, USUAL_STEPS) if self.forgets else 1.0
 
     def gradient_noise(self, plan: Plan) -> FloatArray:
         """Return the noise on a coordinate of the run's mean gradient, all weight on one group."""

@@ -126,7 +126,7 @@ def test_the_centre_is_the_mean_and_the_limit_follows_the_spread():
     rows = rng.normal(size=(490, 4)) * 0.05 + 0.4
     data = make_data(problem, rows, np.ones(490))
     plan = MGR().plan(problem, BUDGET)
-    found = release_centre(problem, plan.schedule.centring, data, silent(), *plan.releases[:2])
+    found = release_centre(problem, plan.schedule.centring, data, silent(), plan.releases[:2])
     rows = rows * data.records.row_scale[:, None]
     shift = found.center / rows.mean(axis=0)  # shrunk by one factor
     assert np.ptp(shift) < 1e-6
@@ -140,7 +140,7 @@ def test_noise_without_rows_is_no_centre():
     problem = problem_of()
     data = make_data(problem, np.zeros((490, 4)), np.ones(490))
     plan = MGR().plan(problem, BUDGET)
-    found = release_centre(problem, plan.schedule.centring, data, silent(), *plan.releases[:2])
+    found = release_centre(problem, plan.schedule.centring, data, silent(), plan.releases[:2])
     assert not found.center.any()
     assert found.clip == pytest.approx(0.9 * CONSTANT)
 
