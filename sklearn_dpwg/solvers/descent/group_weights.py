@@ -40,7 +40,8 @@ class GroupWeights:
     group i costs if all weight is on it: of its gradient by noise, and of its risk by sampling
     (`MGRSchedule.uncertainty`). No weight is above the problem's cap.
     Where it forgets, each sum, and the log of π, is less by 1/T of itself a step (by 1/150 in
-    shorter runs): what is long gone by holds no weight on a group for good. Otherwise they are plain Hedge at the planned rate.
+    shorter runs): what is long gone by holds no weight on a group for good. Otherwise they are
+    plain Hedge at the planned rate.
     """
 
     def __init__(
