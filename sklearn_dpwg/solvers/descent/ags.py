@@ -226,7 +226,7 @@ def of_choice(prior: FloatArray, variances: FloatArray, sharpness: float) -> Flo
 def least_bound_plan(problem: Problem, budget: Budget, parameters: AGS) -> Plan:
     """Plan by minimising the bound over whatever the parameters leave open."""
     found = signal(problem, budget)
-    most = planning.most_passes(parameters, found)
+    most = planning.most_passes(problem, parameters, found)
     numbers = [most]  # where risks are smoothed the bound knows no price of a step
     if parameters.n_steps is not None:
         numbers = [parameters.n_steps]

@@ -210,7 +210,7 @@ def least_bound_plan(problem: Problem, budget: Budget, parameters: GDA) -> Plan:
     """Plan by minimising the bound on the excess risk over whatever the parameters leave open."""
     found = signal(problem, budget)
     learned = planning.learned_problem(problem, parameters, budget)
-    n_steps = parameters.n_steps or planning.most_passes(parameters, found)
+    n_steps = parameters.n_steps or planning.most_passes(problem, parameters, found)
     ridge = parameters.weight_ridge or 0.0
     rule = EuclideanRule.of(learned, parameters, n_steps, signal=found, ridge=ridge)
     releases, noise = planning.pay_for_passes(rule, budget)

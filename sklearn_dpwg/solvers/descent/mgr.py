@@ -72,7 +72,8 @@ class MGR(MGRParameters, MixtureSolver):
     max_passes : int, optional
         Largest number of passes over the rows that a planned `n_steps` may use; batches may take no
         longer than so many passes either. Planned: 150, and up to 1,000 where there is so little
-        noise that steps would be the limit; 150 in the paper's schedule.
+        noise that steps would be the limit, as far as that takes a few seconds; 150 in the paper's
+        schedule.
     group_rate : float, optional
         Step size η_λ of the group weights, positive: Hedge at this rate. Planned: by the spread of
         the released risks, and weight on a group has to make up for the noise that it brings.
@@ -207,7 +208,7 @@ class MGR(MGRParameters, MixtureSolver):
     def plan_calls(self, problem: Problem, calls: Calls) -> MixturePlan:
         """Plan as many steps as the passes allow, shared among the calls."""
         found = math.sqrt(calls.n_calls) / calls.multiplier * problem.typical_size
-        most = self.n_steps or planning.most_passes(self, found)
+        most = self.n_steps or planning.most_passes(problem, self, found)
         steps_a_call = most // calls.n_calls
         if steps_a_call < 1:
             raise InputError(

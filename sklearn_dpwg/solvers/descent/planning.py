@@ -61,16 +61,19 @@ CLEAR_ADVANTAGE = 0.5
 SECONDS_PER_ACCOUNT = 0.5
 
 # Passes of a planned run: where there is little noise, steps would be the limit; their number grows
-# with the root of the `signal` from here on. Batches are planned only where a limit on time does
-# not allow for the fewest.
-PASSES, MOST_PASSES, PASSES_BIND, FEWEST_PASSES = 150, 1_000, 5_000.0, 40
+# with the root of the `signal` from here on, as far as they take no more than so many seconds, and
+# the fewest do in any case. Batches are planned only where a limit on time does not allow for 40.
+PASSES, MOST_PASSES, PASSES_BIND = 150, 1_000, 2_000.0
+ENOUGH_SECONDS, FEWEST_PASSES, PASSES_BEFORE_BATCHES = 4.0, 60, 40
 
 
-def most_passes(parameters: Any, signal: float) -> int:
+def most_passes(problem: Problem, parameters: Any, signal: float) -> int:
     """Return the most passes that a run may take: what the user set, or as noise deserves."""
     if parameters.max_passes is not None:
         return int(parameters.max_passes)
-    return int(min(PASSES * math.sqrt(max(1.0, signal / PASSES_BIND)), MOST_PASSES))
+    deserved = min(PASSES * math.sqrt(max(1.0, signal / PASSES_BIND)), MOST_PASSES)
+    in_time = ENOUGH_SECONDS / seconds_of(problem, (1.0,) * problem.n_groups, 1)
+    return int(min(deserved, max(in_time, FEWEST_PASSES)))
 
 
 class Sampling(NamedTuple):
@@ -147,8 +150,8 @@ def choose_sampling(problem: Problem, budget: Budget, parameters: MGRParameters)
     A run may read `max_passes` times the records, and take no longer than so many full passes
     are predicted to take or, if that is less, `max_seconds`. Steps are as many as these limits
     allow; where they allow for none, or not for those asked for, the limit is refused. Where
-    `sampling_rate` is open too, and time does not allow for `FEWEST_PASSES`, full passes are
-    compared with batches of one half of the records, a quarter and so on, with the rates of
+    `sampling_rate` is open too, and time does not allow for `PASSES_BEFORE_BATCHES`, full passes
+    are compared with batches of one half of the records, a quarter and so on, with the rates of
     `planned_rates`; those with the least planning bound are taken, with noise as
     `predict_multiplier` has it; but full passes unless the bound of batches is below
     `CLEAR_ADVANTAGE` of theirs.
@@ -161,8 +164,8 @@ def choose_sampling(problem: Problem, budget: Budget, parameters: MGRParameters)
     rates = resolve_rates(parameters.sampling_rate, problem.n_groups)
     full = (1.0,) * problem.n_groups
     limit = math.inf if parameters.max_seconds is None else float(parameters.max_seconds)
-    passes = most_passes(parameters, signal(problem, budget))
-    in_time = parameters.n_steps or min(passes, FEWEST_PASSES)
+    passes = most_passes(problem, parameters, signal(problem, budget))
+    in_time = parameters.n_steps or min(passes, PASSES_BEFORE_BATCHES)
     is_short = seconds_of(problem, full, in_time) > limit
     if rates is None and is_short and budget.epsilon <= LARGEST_EPSILON:
         if parameters.n_steps is None:
@@ -193,7 +196,7 @@ def options(
     """Return full passes, with no steps if none fits into the seconds, then batches that fit."""
     full = (1.0,) * problem.n_groups
     found = signal(problem, budget)
-    passes = most_passes(parameters, found)
+    passes = most_passes(problem, parameters, found)
     n_steps = _affordable_steps(problem, full, parameters, limit, passes)
     rule = HedgeRule.of(problem, parameters, max(1, n_steps), signal=found)
     share = rule.best_share(lambda at: rule.noise_of_passes(budget.mu, at))
@@ -453,7 +456,9 @@ LONG_NOISE, FEWER_STEPS = 10.0, 4
 # Group weights pay for the noise that they bring, at this share of what planning takes it to cost
 # from μ = 1 on. Below it noise is no longer small beside what is learned, and costs more than in
 # proportion: the share grows with 1/μ, up to this multiple.
-NOISE_PRICE, DEAREST = 0.2, 2.0
+# Where there is little, it costs in proportion to its square: the share falls with the `signal`
+# from here on.
+NOISE_PRICE, DEAREST, PRICE_BINDS = 0.2, 2.0, 1_500.0
 
 
 def least_bound_plan(problem: Problem, budget: Budget, parameters: MGRParameters) -> Plan:
@@ -578,6 +583,7 @@ def _calibrated_by_part(
 def noise_price(rule: StepRule, budget: Budget) -> float:
     """Return what the group player pays for a unit of noise on the mean gradient."""
     share = NOISE_PRICE * min(max(1.0, 1.0 / budget.mu), DEAREST)
+    share /= max(1.0, signal(rule.problem, budget) / PRICE_BINDS)
     return share * rule.aim / (2.0 * rule.step_share)
 
 

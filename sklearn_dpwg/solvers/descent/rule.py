@@ -419,6 +419,10 @@ RULES: dict[str, Any] = {
 }
 
 
+# Least share of μ² for the group risks, where the `signal` is as large as the second.
+LEAST_SHARE, LEAST_SHARE_BINDS = 0.2, 5_000.0
+
+
 class RunNoise(NamedTuple):
     """Variance of the mean over a run of what is released, noise and coins together."""
 
@@ -444,6 +448,9 @@ class StepRule(StepLimits, ABC):
     # a record's loss counts for at most this much in the group risks, and where it is raised
     ceiling: float
     raised_ceiling: float
+    # of μ², for the group risks, where it is planned: noise on them costs in proportion to itself,
+    # that on gradients to its square, which is less where there is little
+    least_share: float
     is_fixed: bool  # whether every step is `step_size`, whatever the noise
 
     is_bold: ClassVar[bool] = True  # whether steps of a smooth loss begin longer than is safe
@@ -488,6 +495,7 @@ class StepRule(StepLimits, ABC):
             parameters=parameters,
             ceiling=ceiling,
             raised_ceiling=raised,
+            least_share=LEAST_SHARE * min(1.0, signal / LEAST_SHARE_BINDS),
             is_fixed=wanted is not None,
             n_steps=n_steps,
             aim=aim,
@@ -570,7 +578,7 @@ class StepRule(StepLimits, ABC):
             bounds=(1e-3, self.largest_share),
             method="bounded",
         )
-        return float(found.x)
+        return max(float(found.x), self.least_share)
 
     def limits(self) -> dict[str, Any]:
         """Return the fields of `StepLimits`."""

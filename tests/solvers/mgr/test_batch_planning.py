@@ -13,8 +13,8 @@ from sklearn_dpwg.privacy.accounting import predict_multiplier
 from sklearn_dpwg.solvers import MGR
 from sklearn_dpwg.solvers.descent.planning import (
     CLEAR_ADVANTAGE,
-    FEWEST_PASSES,
     GRADIENT_SPREAD,
+    PASSES_BEFORE_BATCHES,
     choose_sampling,
     make_batches,
     most_passes,
@@ -48,15 +48,17 @@ def test_small_data_are_read_in_full(sizes):
     problem = large(sizes, n_features=40)
     sampling = choose_sampling(problem, BUDGET, MGR())
     assert sampling.is_full
-    assert sampling.n_steps == most_passes(MGR(), signal(problem, BUDGET))
+    assert sampling.n_steps == most_passes(problem, MGR(), signal(problem, BUDGET))
 
 
 def test_passes_grow_with_what_steps_would_hide_and_batches_are_for_little_time():
-    for sizes, epsilon, passes in (((2_000,) * 3, 1.0, 150), ((10**8,) * 3, 1.0, 1_000)):
-        sampling = choose_sampling(large(sizes), Budget(epsilon, 1e-6), MGR())
+    cases = ((2_000, 1.0, 150), (20_000, 1.0, 230), (2_000, 1e6, 1_000), (10**7, 1.0, 60))
+    for size, epsilon, passes in cases:
+        problem = large((size,) * 3, n_features=10)
+        sampling = choose_sampling(problem, Budget(epsilon, 1e-6), MGR())
         assert (sampling.is_full, sampling.n_steps) == (True, passes)
     problem, full = large(), (1.0,) * 10
-    enough = seconds_of(problem, full, FEWEST_PASSES)
+    enough = seconds_of(problem, full, PASSES_BEFORE_BATCHES)
     assert choose_sampling(problem, BUDGET, MGR(max_seconds=1.001 * enough)).is_full
     assert not choose_sampling(problem, BUDGET, MGR(max_seconds=0.9 * enough)).is_full
     assert choose_sampling(problem, BUDGET, MGR(max_passes=7)).n_steps == 7
@@ -70,7 +72,7 @@ def test_large_data_are_read_in_batches_where_time_is_short_and_that_is_clearly_
     assert sampling.remark.startswith("chosen: Poisson batches (bound ")
     assert " over full passes (bound " in sampling.remark
     # within the passes and the seconds of full passes
-    passes = most_passes(solver, signal(problem, BUDGET))
+    passes = most_passes(problem, solver, signal(problem, BUDGET))
     assert sampling.n_steps * share_of(problem, sampling.rates) <= passes * (1 + 1e-9)
     assert seconds_of(problem, sampling.rates, sampling.n_steps) <= limit * (1 + 1e-9)
 
@@ -82,7 +84,7 @@ def test_the_choice_is_the_least_bound_within_the_limits(epsilon, in_passes, n_r
     problem = large((n_records * 3 // 4, n_records // 4), n_features=20)
     limit = seconds_of(problem, (1.0, 1.0), 1) * in_passes
     budget, solver = Budget(epsilon, 1e-6), MGR(max_seconds=limit)
-    passes = most_passes(solver, signal(problem, budget))
+    passes = most_passes(problem, solver, signal(problem, budget))
     found = [
         (bound, sampling)
         for bound, sampling in options(problem, budget, solver, limit)
