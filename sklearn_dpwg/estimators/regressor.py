@@ -97,6 +97,15 @@ class DPWorstGroupRegressor(ScoredByBlock, RegressorMixin, DPWorstGroupEstimator
         "other" where that is stated.
     count_share : float, default=0.03
         Share of the budget (of μ²) that the counts are released with, for "replace-any".
+    sampling_price : float, optional
+        How much the learner mistrusts small groups, whose records may differ from the people whom
+        a model will meet: group weights λ pay so many nats times ``√(Σ λ_i²/n_i)``, in proportion
+        for other losses. 0 is the game on the records themselves. Left open, it is planned: at
+        most 2. Not every solver knows it; one that does not refuses other numbers than 0.
+    max_group_weight : float, default=1.0
+        Largest weight that a group may have in the learner's objective, which limits how far one
+        group may pull the model of all; at least one over the number of groups. With groups of one
+        size, 1/k means the k worst-off ones on average. A solver that knows no cap refuses it.
 
     Attributes
     ----------
@@ -167,6 +176,8 @@ class DPWorstGroupRegressor(ScoredByBlock, RegressorMixin, DPWorstGroupEstimator
         start: Any = None,
         neighbours: Literal["replace-in-group", "replace-any"] = "replace-in-group",
         count_share: float = 0.03,
+        sampling_price: float | None = None,
+        max_group_weight: float = 1.0,
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
@@ -186,6 +197,8 @@ class DPWorstGroupRegressor(ScoredByBlock, RegressorMixin, DPWorstGroupEstimator
         self.start = start
         self.neighbours = neighbours
         self.count_share = count_share
+        self.sampling_price = sampling_price
+        self.max_group_weight = max_group_weight
 
     @by_block
     def predict(self, X: Any) -> FloatArray:

@@ -10,14 +10,22 @@ import numpy as np
 from scipy.optimize import brentq
 
 from sklearn_dpwg._checks import FloatArray
+from sklearn_dpwg.data.kernels import one_blas_thread
 from sklearn_dpwg.data.risks import RiskFunctions, Risks
 from sklearn_dpwg.losses import Loss, LossConstants, SmoothedLoss
-from sklearn_dpwg.optimum.newton import frank_wolfe_gap, nested_samples, sampled_newton
+from sklearn_dpwg.optimum.group_player import GroupPlayer, PricedObjective
+from sklearn_dpwg.optimum.newton import (
+    TO_STAND_IN,
+    frank_wolfe_gap,
+    nested_samples,
+    sampled_newton,
+)
 from sklearn_dpwg.optimum.objective import (
     Evaluation,
     RegularisedObjective,
     SaddlePoint,
     accelerated_gradient,
+    ball_gap,
     project_to_ball,
 )
 
@@ -215,6 +223,7 @@ def kinked_optimum(
     radius: float,
     tolerance: float = 1e-8,
     max_newton_steps: int = 500,
+    player: GroupPlayer | None = None,
 ) -> SaddlePoint:
     """Minimise the largest group risk of a loss with kinks over a ball, to a certified gap.
 
@@ -235,8 +244,9 @@ def kinked_optimum(
     width, factor, n_steps = FIRST_WIDTH, 5.0, 0
     while True:
         stand_in = risks.loss.smoothed(width)
-        objective = RegularisedObjective(
-            risks.with_loss(stand_in), radius, prior, mu_weights, STRENGTH * width, center
+        game = (risks.with_loss(stand_in), radius, prior, mu_weights, STRENGTH * width, center)
+        objective = (
+            RegularisedObjective(*game) if player is None else PricedObjective(*game, player=player)
         )
         at_most = 15 if len(path) > 1 and factor > 1.3 else 50
         stage_tolerance = max(tolerance / 4, 1e-3 * STRENGTH * width)
@@ -252,11 +262,13 @@ def kinked_optimum(
         value = float(
             at.group_weights @ values - slope @ at.weights - radius * np.linalg.norm(slope)
         )
+        value -= 0.0 if player is None else player.cost(at.group_weights)
         if value > highest:
             highest, best_mixture = value, at.group_weights
         solved = [*path, (width, at.weights)]
         for weights in (at.weights, _predict(solved, 0.0, radius, center)):
-            value = float(risks.risks(weights).max())
+            found = risks.risks(weights)
+            value = float(found.max()) if player is None else player.value(found)
             if value < lowest:
                 lowest, best_weights = value, weights
         gap = max(lowest - highest, 0.0)
@@ -308,6 +320,7 @@ def worst_group_optimum(
     radius: float,
     tolerance: float = 1e-8,
     max_newton_steps: int = 500,
+    player: GroupPlayer | None = None,
 ) -> SaddlePoint:
     """Minimise the largest group risk over a ball, to a certified gap.
 
@@ -321,6 +334,9 @@ def worst_group_optimum(
         Gap to reach.
     max_newton_steps : int, default=500
         Newton steps in all stages together.
+    player : GroupPlayer, optional
+        What chooses group weights, where they pay for sampling or have a cap: what it reaches is
+        then minimised, and certified, in place of the largest group risk.
 
     Returns
     -------
@@ -338,17 +354,82 @@ def worst_group_optimum(
     ----------
     Zhou and Bassily (2024), equation (6), is the problem.
     """
+    limits: dict[str, Any] = {"radius": radius, "tolerance": tolerance}
+    limits["max_newton_steps"] = max_newton_steps
+    if player is not None and player.is_plain:
+        player = None
     if not risks.loss.smooth:
-        return kinked_optimum(
-            risks, radius=radius, tolerance=tolerance, max_newton_steps=max_newton_steps
-        )
-    return smooth_optimum(
-        risks,
-        radius=radius,
-        tolerance=tolerance,
-        max_newton_steps=max_newton_steps,
-        samples=nested_samples(risks),
-    )
+        return kinked_optimum(risks, player=player, **limits)
+    samples = nested_samples(risks)
+    if player is None:
+        return smooth_optimum(risks, samples=samples, **limits)
+    return priced_optimum(risks, player, samples=samples, **limits)
+
+
+# Strength of the group player's quadratic that the game of people is first solved with, and what a
+# full step may leave of the gap for its Hessian to serve again.
+FIRST_STRENGTH, KEEP = 0.1, 0.3
+
+
+def priced_optimum(
+    risks: RiskFunctions,
+    player: GroupPlayer,
+    *,
+    radius: float,
+    tolerance: float = 1e-8,
+    max_newton_steps: int = 500,
+    samples: Sequence[Risks] = (),
+) -> SaddlePoint:
+    """Minimise over a ball what a group player reaches on smooth risks, to a certified gap.
+
+    Newton's method on samples and then on all records, with a quadratic in the group weights that
+    vanishes, at once where the price alone is as strong. The gap bounds what both players can gain
+    together, in the game without it: docs/theory/people.md.
+    """
+    center = np.zeros(risks.n_weights)
+    mu_weights = tolerance / (4.0 * radius**2)
+    # least curvature of the price in the group weights
+    natural = player.price * float(np.sqrt(player.sizes.sum())) / float(player.sizes.max())
+    weights, n_steps, strength = center, 0, FIRST_STRENGTH
+    best = SaddlePoint(center, player.respond(np.zeros(risks.n_groups)), np.inf, 0)
+    stand_in: RiskFunctions | None = None
+
+    def certified(weights: FloatArray, mixture: FloatArray) -> SaddlePoint:
+        values, gradients = risks.risks_and_gradients(weights)
+        slope = mixture @ gradients + mu_weights * weights
+        gap = player.missed(values, mixture) + ball_gap(weights, slope, mu_weights, radius)
+        gap += 0.5 * mu_weights * max(radius**2 - float(weights @ weights), 0.0)
+        return SaddlePoint(weights, mixture, gap, n_steps)
+
+    with one_blas_thread():
+        for part in (*samples, risks):
+            enough = tolerance
+            if isinstance(part, Risks) and part is not risks:
+                enough = max(tolerance, 0.1 * risks.n_weights / sum(part.group_sizes))
+            while True:
+                limit = max(0.25 * enough, 1e-2 * strength)
+                for source in (stand_in, None) if stand_in is not None else (None,):
+                    game = (part, radius, player.sizes, mu_weights, strength, center, source)
+                    objective = PricedObjective(*game, player=player)
+                    left = max_newton_steps - n_steps
+                    at, taken = newton(objective, weights, limit, left, KEEP)
+                    weights, n_steps = at.weights, n_steps + taken
+                    if at.gap <= limit:
+                        break
+                if part is risks:
+                    pairs = [certified(weights, at.group_weights)]
+                    if strength * player.cap <= tolerance < pairs[0].gap and taken < left:
+                        n_steps += 1
+                        pairs.append(certified(*_joint_step(objective, at)))
+                    best = min(best, *pairs, key=lambda pair: pair.gap)
+                    if best.gap <= tolerance:
+                        break
+                if strength * player.cap <= (0.25 if part is not risks else 1e-2) * enough:
+                    break
+                strength = strength / 5.0 if strength > 5.0 * natural else 0.0
+            if isinstance(part, Risks) and sum(part.group_sizes) >= TO_STAND_IN * risks.n_weights:
+                stand_in = part
+    return replace(best, n_newton_steps=n_steps)
 
 
 def smooth_optimum(
@@ -440,7 +521,4 @@ def _joint_step(objective: RegularisedObjective, at: Evaluation) -> tuple[FloatA
     target = minimise_quadratic_on_ball(
         hessian, hessian @ at.weights - at.gradient, objective.radius, objective.mu_weights
     )
-    along = at.group_gradients @ (target - at.weights)
-    growth = 1.0 + (along - at.group_weights @ along) / objective.mu_groups
-    group_weights = at.group_weights * np.maximum(growth, 0.0)
-    return target, group_weights / group_weights.sum()
+    return target, objective.answer(at, at.group_gradients @ (target - at.weights))

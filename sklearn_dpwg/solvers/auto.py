@@ -99,6 +99,12 @@ class Auto(Solver):
     def _check_hidden_groups(self) -> None:
         """Accept: solvers that plan no batches are chosen among."""
 
+    def _check_game(self, problem: Problem) -> None:
+        """Accept what one of the solvers plays."""
+        every = [make() for make in BACKENDS.values()]
+        if not any(solver.suits(problem) and solver.plays(problem) for solver in every):
+            every[0]._check_game(problem)
+
     def _plan(self, problem: Problem, budget: Budget) -> Plan:
         stated, loss = problem.loss, problem.loss.with_bounded_slope()
         problem = replace(problem, loss=loss)
@@ -106,7 +112,11 @@ class Auto(Solver):
         # which solver it is may follow from released counts, so all are Gaussian, of one cost
         if self._is_for_persons or problem.hidden is not None:
             every = {name: solver.for_persons() for name, solver in every.items()}
-        suited = {name: solver for name, solver in every.items() if solver.suits(problem)}
+        suited = {
+            name: solver
+            for name, solver in every.items()
+            if solver.suits(problem) and solver.plays(problem)
+        }
         typical = {
             name: excess
             for name in suited

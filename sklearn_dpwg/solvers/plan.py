@@ -212,6 +212,7 @@ class Plan(Stored):
         lines = [
             _headline(self),
             *([self.remark] if self.remark else []),
+            *([self.problem.game] if self.problem.game else []),
             *(["", *str(self.counts).splitlines()] if self.counts is not None else []),
             "",
             "Releases (noise is per unit of sensitivity, fixed before any record is read):",
@@ -248,6 +249,7 @@ class Plan(Stored):
             _headline(self),
             [
                 *([self.remark] if self.remark else []),
+                *([self.problem.game] if self.problem.game else []),
                 *(str(self.counts).splitlines() if self.counts is not None else []),
                 *_predictions(self),
                 cost,

@@ -80,6 +80,7 @@ def test_planted_fault_is_caught(name, fault, monkeypatch):
 RUNS = {
     "mgr": MGR(n_steps=7, risk_share=0.3, centring=False),
     "mgr on centred rows": MGR(n_steps=7, centring=True),
+    "mgr on whitened rows": MGR(n_steps=7, centring=True, whitening=True),
     "mgr on batches": MGR(n_steps=7, sampling_rate=0.3),
     "mgr of the paper": MGR(schedule="paper", max_passes=7),
     "ags, smoothed": AGS(n_steps=7, risk_share=0.3),
