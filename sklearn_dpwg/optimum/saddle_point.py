@@ -224,6 +224,7 @@ def kinked_optimum(
     tolerance: float = 1e-8,
     max_newton_steps: int = 500,
     player: GroupPlayer | None = None,
+    ridge: float = 0.0,
 ) -> SaddlePoint:
     """Minimise the largest group risk of a loss with kinks over a ball, to a certified gap.
 
@@ -237,7 +238,7 @@ def kinked_optimum(
     n_groups = risks.n_groups
     prior = np.full(n_groups, 1.0 / n_groups)
     center = np.zeros(risks.n_weights)
-    mu_weights = tolerance / (4.0 * radius**2)
+    mu_weights = ridge + tolerance / (4.0 * radius**2)
     lowest, best_weights = np.inf, center
     highest, best_mixture = -np.inf, prior
     path: list[tuple[float, FloatArray]] = []  # width and solution of the stages accepted
@@ -259,9 +260,10 @@ def kinked_optimum(
         n_steps += taken
         values, slopes = risks.with_loss(_Lines(stand_in)).risks_and_gradients(at.weights)
         slope = at.group_weights @ slopes
-        value = float(
-            at.group_weights @ values - slope @ at.weights - radius * np.linalg.norm(slope)
-        )
+        steepest = float(np.linalg.norm(slope))
+        reach = radius if ridge * radius <= steepest else steepest / ridge
+        value = float(at.group_weights @ values - slope @ at.weights - reach * steepest)
+        value += 0.5 * ridge * reach**2
         value -= 0.0 if player is None else player.cost(at.group_weights)
         if value > highest:
             highest, best_mixture = value, at.group_weights
@@ -269,6 +271,7 @@ def kinked_optimum(
         for weights in (at.weights, _predict(solved, 0.0, radius, center)):
             found = risks.risks(weights)
             value = float(found.max()) if player is None else player.value(found)
+            value += 0.5 * ridge * float(weights @ weights)
             if value < lowest:
                 lowest, best_weights = value, weights
         gap = max(lowest - highest, 0.0)
@@ -321,6 +324,7 @@ def worst_group_optimum(
     tolerance: float = 1e-8,
     max_newton_steps: int = 500,
     player: GroupPlayer | None = None,
+    ridge: float = 0.0,
 ) -> SaddlePoint:
     """Minimise the largest group risk over a ball, to a certified gap.
 
@@ -337,6 +341,8 @@ def worst_group_optimum(
     player : GroupPlayer, optional
         What chooses group weights, where they pay for sampling or have a cap: what it reaches is
         then minimised, and certified, in place of the largest group risk.
+    ridge : float, default=0.0
+        What ``½‖w‖²`` costs, where there is a `player`.
 
     Returns
     -------
@@ -356,14 +362,14 @@ def worst_group_optimum(
     """
     limits: dict[str, Any] = {"radius": radius, "tolerance": tolerance}
     limits["max_newton_steps"] = max_newton_steps
-    if player is not None and player.is_plain:
+    if player is not None and player.is_plain and ridge == 0.0:
         player = None
     if not risks.loss.smooth:
-        return kinked_optimum(risks, player=player, **limits)
+        return kinked_optimum(risks, player=player, ridge=ridge, **limits)
     samples = nested_samples(risks)
     if player is None:
         return smooth_optimum(risks, samples=samples, **limits)
-    return priced_optimum(risks, player, samples=samples, **limits)
+    return priced_optimum(risks, player, ridge=ridge, samples=samples, **limits)
 
 
 # Strength of the group player's quadratic that the game of people is first solved with, and what a
@@ -376,6 +382,7 @@ def priced_optimum(
     player: GroupPlayer,
     *,
     radius: float,
+    ridge: float = 0.0,
     tolerance: float = 1e-8,
     max_newton_steps: int = 500,
     samples: Sequence[Risks] = (),
@@ -387,7 +394,8 @@ def priced_optimum(
     together, in the game without it: docs/theory/people.md.
     """
     center = np.zeros(risks.n_weights)
-    mu_weights = tolerance / (4.0 * radius**2)
+    aid = tolerance / (4.0 * radius**2)
+    mu_weights = ridge + aid
     # least curvature of the price in the group weights
     natural = player.price * float(np.sqrt(player.sizes.sum())) / float(player.sizes.max())
     weights, n_steps, strength = center, 0, FIRST_STRENGTH
@@ -398,7 +406,7 @@ def priced_optimum(
         values, gradients = risks.risks_and_gradients(weights)
         slope = mixture @ gradients + mu_weights * weights
         gap = player.missed(values, mixture) + ball_gap(weights, slope, mu_weights, radius)
-        gap += 0.5 * mu_weights * max(radius**2 - float(weights @ weights), 0.0)
+        gap += 0.5 * aid * max(radius**2 - float(weights @ weights), 0.0)
         return SaddlePoint(weights, mixture, gap, n_steps)
 
     with one_blas_thread():
