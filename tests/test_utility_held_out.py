@@ -1,5 +1,7 @@
 """What ``benchmarks/utility/held_out.py`` counts: splits, worst groups, differences."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -172,10 +174,10 @@ def test_a_table_survives_its_codes_but_for_the_width_of_bins(
 
 
 def test_what_takes_too_long_is_left_out(held_out, tmp_path, monkeypatch):
-    def slow(*_):
-        raise held_out.aim.subprocess.TimeoutExpired("aim", 1.0)
-
-    monkeypatch.setattr(held_out.aim, "synthetic", slow)
+    monkeypatch.setattr(held_out.aim, "FOLDER", tmp_path)
+    done = SimpleNamespace(returncode=-held_out.aim.signal.SIGXCPU)
+    monkeypatch.setattr(held_out.aim, "environment", lambda *_: "python")
+    monkeypatch.setattr(held_out.aim.subprocess, "run", lambda *_, **__: done)
     method = next(iter(held_out.aim.AIM))
     held_out.measure(["german-credit"], ["ours", method], [1.0], n_splits=1, folder=tmp_path)
     frame = held_out.collect(tmp_path, n_splits=1)
