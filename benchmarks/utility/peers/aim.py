@@ -85,7 +85,7 @@ def _block(column: Any) -> Block:
 
 
 def synthetic(task: Task, epsilon: float, seed: int) -> Part:
-    """Return a synthetic training part, made by AIM if it is not there yet; empty if it took long."""
+    """Return a synthetic training part, kept once AIM has made it; empty if that took too long."""
     blocks, divisor = blocks_of(task)
     target = Block(1, np.array([-1.0, 1.0]) if task.is_classification else CENTRES)
     kept = FOLDER / "aim" / f"{task.name}, {epsilon:g}, {seed}.npz"
