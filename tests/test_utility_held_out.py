@@ -93,7 +93,7 @@ def test_the_report_names_what_is_lost_first(held_out, tmp_path):
     )
     text = held_out.report(frame)
     assert "worse than *group-blind*: ε = 1: task 1 +0.0500; ε = 8: none" in text.partition("\n")[0]
-    assert "*ours*, clearly worse at ε = 8 than at 1: task 1 +0.0300." in text
+    assert "*ours*, clearly worse, ε = 8 less 1: task 1 +0.0300." in text
     assert "| ours | 0.5503 | 0.5270 | – |" in text
     assert "| ours | 0.0500 | 0.0500 | – |" in text
     assert "-0.0497 ± 0.3291; 1 / 1" in text

@@ -270,15 +270,17 @@ def _section(cells: pd.DataFrame, beside: str, first: str) -> Iterator[str]:
     """Yield what is said of the tasks of one half and kind."""
     methods, budgets = list(dict.fromkeys(cells.method)), sorted(set(cells.epsilon))
     own = [method for method in methods if method not in REFERENCES]
-    at = {f"ε = {epsilon:g}": epsilon for epsilon in budgets}
-    steps = {f"{b:g} less {a:g}": (a, b) for a, b in STEPS if {a, b} <= set(budgets)}
+    at = {f"ε = {epsilon:g}".replace("inf", "∞"): epsilon for epsilon in budgets}
+    steps = {
+        f"{b:g} less {a:g}".replace("inf", "∞"): (a, b) for a, b in STEPS if {a, b} <= set(budgets)
+    }
     pair, step = partial(_pair, cells, other=beside), partial(_step, cells)
     worse = "; ".join(f"{title}: {listed(pair(first, at[title]))}" for title in at)
     of = f"{cells.half.iloc[0].capitalize()} half, {cells.kind.iloc[0]}"
     yield f"**{of}**, {cells.name.nunique()} tasks. Clearly worse than *{beside}*: {worse}."
-    for method, (a, b) in product(own, steps.values()):
-        named = listed(step(method, (a, b)))
-        yield f"*{method}*, clearly worse at ε = {b:g} than at {a:g}: {named}."
+    for method, (title, pair_of) in product(own, steps.items()):
+        named = listed(step(method, pair_of))
+        yield f"*{method}*, clearly worse, ε = {title}: {named}."
     yield "Mean worst-group loss of people whom the model has not seen:"
     yield _table(methods, at, partial(_mean, cells, "loss"))
     yield f"Less that of *{beside}*: mean, 95 % interval by source, tasks clearly better / worse:"
@@ -335,7 +337,8 @@ def said(found: pd.DataFrame) -> str:
         return "–"
     mean = clustered(found.value.tolist(), found.source.tolist())
     better, worse = ((found.verdict == sign).sum() for sign in (-1, 1))
-    return f"{mean.mean:+.4f} ± {mean.half:.4f}; {better} / {worse}"
+    within = f" ± {mean.half:.4f}" if np.isfinite(mean.half) else ""
+    return f"{mean.mean:+.4f}{within}; {better} / {worse}"
 
 
 def main(words: Sequence[str] | None = None) -> None:
