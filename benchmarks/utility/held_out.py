@@ -27,7 +27,9 @@ import hashlib
 import importlib
 import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -243,18 +245,16 @@ def compare(
     frame: pd.DataFrame, ours: tuple[str, float], theirs: tuple[str, float]
 ) -> pd.DataFrame:
     """Return a row a task that both (method, ε) were measured on: difference, error, verdict."""
+    facts = ["name", "half", "kind", "source"]
     first, second = (
-        frame[(frame.method == method) & (frame.epsilon == epsilon)].set_index("name")
+        frame.loc[(frame.method == method) & (frame.epsilon == epsilon), [*facts, "test"]]
         for method, epsilon in (ours, theirs)
     )
-    rows = []
-    for name in first.index.intersection(second.index):
-        found = difference(first.test[name], second.test[name])
-        kind = first.kind[name]
-        facts = {"name": name, "half": first.half[name], "kind": kind, "source": first.source[name]}
-        rows.append(facts | found._asdict() | {"verdict": found.verdict(kind)})
-    names = ("name", "half", "kind", "source", "value", "error", "verdict")
-    return pd.DataFrame(rows, columns=names)
+    both = first.merge(second, on=facts)
+    found = [difference(*pair) for pair in zip(both.test_x, both.test_y, strict=True)]
+    verdicts = [each.verdict(kind) for each, kind in zip(found, both.kind, strict=True)]
+    values, errors = ([each[k] for each in found] for k in range(2))
+    return both[facts].assign(value=values, error=errors, verdict=verdicts)
 
 
 # --- said ----------------------------------------------------------------------------------------
@@ -262,67 +262,71 @@ def compare(
 
 def report(frame: pd.DataFrame, beside: str = "group-blind", first: str = "ours") -> str:
     """Return Markdown: what is clearly worse, by name; then means, differences and excess."""
-    parts = []
-    for (half, kind), cells in frame.groupby(["half", "kind"]):
-        budgets = sorted(set(cells.epsilon))
-        methods = list(dict.fromkeys(cells.method))
-        others = [method for method in methods if method != beside]
-        own = [method for method in methods if method not in REFERENCES]
-        steps = [pair for pair in STEPS if set(pair) <= set(budgets)]
-        parts += [
-            f"**{half.capitalize()} half, {kind}**, {cells.name.nunique()} tasks. "
-            f"Clearly worse than *{beside}*: {_worse(cells, first, beside, budgets)}.",
-            *(
-                f"*{method}*, clearly worse at ε = {more:g} than at {less:g}: "
-                f"{listed(compare(cells, (method, more), (method, less)))}."
-                for method in own
-                for less, more in steps
-            ),
-            "Mean worst-group loss of people whom the model has not seen:",
-            _table(cells, methods, budgets, lambda own: f"{own.loss.mean():.4f}"),
-            f"Less that of *{beside}*: mean with 95 % interval by source; tasks clearly better / "
-            "worse:",
-            table(
-                [
-                    {"method": method}
-                    | {f"ε = {eps:g}": said(_pair(cells, method, beside, eps)) for eps in budgets}
-                    for method in others
-                ]
-            ),
-            "From a budget to a larger one:",
-            table(
-                [
-                    {"method": method}
-                    | {
-                        f"{more:g} less {less:g}": said(
-                            compare(cells, (method, more), (method, less))
-                        )
-                        for less, more in steps
-                    }
-                    for method in own
-                ]
-                if steps
-                else []
-            ),
-            *_diagnosis(cells, methods, budgets),
+    sections = (_section(cells, beside, first) for _, cells in frame.groupby(["half", "kind"]))
+    return "\n\n".join(part for section in sections for part in section if part)
+
+
+def _section(cells: pd.DataFrame, beside: str, first: str) -> Iterator[str]:
+    """Yield what is said of the tasks of one half and kind."""
+    methods, budgets = list(dict.fromkeys(cells.method)), sorted(set(cells.epsilon))
+    own = [method for method in methods if method not in REFERENCES]
+    at = {f"ε = {epsilon:g}".replace("inf", "∞"): epsilon for epsilon in budgets}
+    steps = {
+        f"{b:g} less {a:g}".replace("inf", "∞"): (a, b) for a, b in STEPS if {a, b} <= set(budgets)
+    }
+    pair, step = partial(_pair, cells, other=beside), partial(_step, cells)
+    worse = "; ".join(f"{title}: {listed(pair(first, at[title]))}" for title in at)
+    of = f"{cells.half.iloc[0].capitalize()} half, {cells.kind.iloc[0]}"
+    yield f"**{of}**, {cells.name.nunique()} tasks. Clearly worse than *{beside}*: {worse}."
+    for method, (title, pair_of) in product(own, steps.items()):
+        named = listed(step(method, pair_of))
+        yield f"*{method}*, clearly worse, ε = {title}: {named}."
+    yield "Mean worst-group loss of people whom the model has not seen:"
+    yield _table(methods, at, partial(_mean, cells, "loss"))
+    yield f"Less that of *{beside}*: mean, 95 % interval by source, tasks clearly better / worse:"
+    yield _table(methods, at, lambda *which: said(pair(*which)))
+    if steps:
+        yield "From a budget to a larger one:"
+        yield _table(own, steps, lambda *which: said(step(*which)))
+    exact = cells[cells.method == "exact minimax"].set_index("name").record_loss
+    if len(exact):
+        yield "Mean excess on the training records over the exact minimax, a diagnosis:"
+        known = cells.assign(excess=cells.record_loss - cells.name.map(exact))
+        yield _table(methods, at, partial(_mean, known.dropna(subset="excess"), "excess"))
+
+
+def _table(methods: Sequence[str], columns: Mapping[str, Any], cell: Callable[..., str]) -> str:
+    """Return a table with a row a method, of cells of a method and what a column is about."""
+    return table(
+        [
+            {"method": name} | {title: cell(name, about) for title, about in columns.items()}
+            for name in methods
         ]
-    return "\n\n".join(filter(None, parts))
+    )
 
 
-def _pair(cells: pd.DataFrame, method: str, other: str, epsilon: float) -> pd.DataFrame:
-    """Compare two methods at a budget, or with what has none."""
+def _mean(cells: pd.DataFrame, figure: str, method: str, epsilon: float) -> str:
+    """Return a mean, and of how many tasks where these are not all."""
+    own = cells[(cells.method == method) & (cells.epsilon == epsilon)]
+    fewer = f" ({len(own)} tasks)" if len(own) < cells.name.nunique() else ""
+    return f"{own[figure].mean():.4f}{fewer}" if len(own) else "–"
+
+
+def _pair(cells: pd.DataFrame, method: str, epsilon: float, other: str) -> pd.DataFrame:
+    """Compare a method with another at a budget, or with what has none."""
     at = [(each, np.inf if each in REFERENCES else epsilon) for each in (method, other)]
-    return compare(cells, *at)
+    return compare(cells, *at) if method != other else cells[:0]
 
 
-def _worse(cells: pd.DataFrame, method: str, other: str, budgets: Sequence[float]) -> str:
-    """Return the tasks on which a method is clearly worse at each budget."""
-    found = {eps: _pair(cells, method, other, eps) for eps in budgets}
-    return "; ".join(f"ε = {eps:g}: {listed(each)}" for eps, each in found.items() if len(each))
+def _step(cells: pd.DataFrame, method: str, budgets: tuple[float, float]) -> pd.DataFrame:
+    """Compare a method at the larger of two budgets with itself at the smaller."""
+    return compare(cells, (method, budgets[1]), (method, budgets[0]))
 
 
 def listed(found: pd.DataFrame) -> str:
     """Return the tasks that are clearly worse, the worst first."""
+    if found.empty:
+        return "–"
     worse = found[found.verdict > 0].sort_values("value", ascending=False)
     return ", ".join(f"{each.name} {each.value:+.4f}" for each in worse.itertuples()) or "none"
 
@@ -333,37 +337,8 @@ def said(found: pd.DataFrame) -> str:
         return "–"
     mean = clustered(found.value.tolist(), found.source.tolist())
     better, worse = ((found.verdict == sign).sum() for sign in (-1, 1))
-    return f"{mean.mean:+.4f} ± {mean.half:.4f}; {better} / {worse}"
-
-
-def _table(
-    cells: pd.DataFrame,
-    methods: Sequence[str],
-    budgets: Sequence[float],
-    show: Callable[[pd.DataFrame], str],
-) -> str:
-    """Return a table of methods by ε."""
-    rows = []
-    for method in methods:
-        own = dict(iter(cells[cells.method == method].groupby("epsilon")))
-        shown = {f"ε = {eps:g}": "–" for eps in budgets}
-        for eps, measured in own.items():
-            fewer = len(measured) < cells.name.nunique()
-            shown[f"ε = {eps:g}"] = show(measured) + (f" ({len(measured)} tasks)" if fewer else "")
-        rows.append({"method": method} | shown)
-    return table(rows)
-
-
-def _diagnosis(
-    cells: pd.DataFrame, methods: Sequence[str], budgets: Sequence[float]
-) -> Iterator[str]:
-    """Yield the excess on the records themselves, where the exact minimax was measured."""
-    exact = cells[cells.method == "exact minimax"].set_index("name").record_loss
-    known = cells[cells.name.isin(exact.index)]
-    if len(exact):
-        yield "Mean excess on the training records over the exact minimax optimum, a diagnosis:"
-        excess = known.assign(excess=known.record_loss - known.name.map(exact))
-        yield _table(excess, methods, budgets, lambda own: f"{own.excess.mean():.4f}")
+    within = f" ± {mean.half:.4f}" if np.isfinite(mean.half) else ""
+    return f"{mean.mean:+.4f}{within}; {better} / {worse}"
 
 
 def main(words: Sequence[str] | None = None) -> None:

@@ -38,8 +38,11 @@ LARGEST_REACH = 20.0
 # The size of a group that is below so many standard deviations of the noise on it may be zero.
 LEAST_COUNT_STDS = 3.0
 
-# Price of sampling where nobody states it: the least of this and μ².
-MOST_PLANNED_PRICE = 2.0
+# Price of sampling where nobody states it: the least of the first and μ², and the second where
+# nothing is private. Its unit is a nat for two classes; for numbers, what losses of records that a
+# model has learned from differ by, as a share of what predicting nothing costs.
+MOST_PLANNED_PRICE, PRICE_WITHOUT_NOISE = 2.0, 0.5
+UNIT_OF_NUMBERS = 0.15
 
 
 @dataclass(frozen=True)
@@ -83,7 +86,7 @@ class Problem(Stored):
         released numbers: all that sums over a group are ever divided by. By default they are the
         sizes, and a record's group is public.
     sampling_price : float, optional
-        Price c of sampling, in nats of the log loss of two classes: the group player maximises
+        Price c of sampling, in units of `price_of_sampling`: the group player maximises
         ``Σ λ_i L_i - c √(Σ λ_i²/n_i)``, as the risk among new people of a mixture of groups is
         known to within such a number. 0 is the game on the records themselves; None leaves it to
         the solver.
@@ -130,18 +133,20 @@ class Problem(Stored):
         Parameters
         ----------
         mu : float
-            Gaussian-DP parameter of the budget. Where nobody states a price it is ``min(2, μ²)``:
-            at a small μ noise alone keeps weight off small groups.
+            Gaussian-DP parameter of the budget. Where nobody states a price it is ``min(2, μ²)``,
+            as at a small μ noise alone keeps weight off small groups, and ½ without privacy.
 
         Returns
         -------
         float
-            In units of the loss, of which predicting nothing costs as much as ln 2 nats.
+            In units of the loss: a price of 1 is one nat for two classes, for others in proportion
+            to what predicting nothing costs, and 0.15 of that for numbers.
         """
-        price = min(MOST_PLANNED_PRICE, mu**2)
+        price = PRICE_WITHOUT_NOISE if mu == math.inf else min(MOST_PLANNED_PRICE, mu**2)
         if self.sampling_price is not None:
             price = self.sampling_price
-        return price * self.constants.zero_score / math.log(2.0)
+        unit = UNIT_OF_NUMBERS if self.loss.task == "regression" else 1.0 / math.log(2.0)
+        return price * unit * self.constants.zero_score
 
     @property
     def game(self) -> str:

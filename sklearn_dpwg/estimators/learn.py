@@ -459,15 +459,13 @@ class Fitting(Progress, PrivateEstimator):
 
     def _warn_about(self, plan: Plan, facts: Facts, budget: Budget, solver: Solver) -> None:
         """Warn of what a plan promises, and of what nobody chose."""
-        if not plan.releases:
-            return
 
         def replan(sizes: Sequence[int]) -> Plan:
             n_records = facts.n_records + sum(sizes) - sum(facts.sizes)  # noisy ones need not agree
             other = replace(facts, sizes=sizes, n_records=n_records)
             return self._plan_within(budget, solver, self._problem(other))
 
-        if plan.counts is None:  # else said before the counts
+        if plan.releases and plan.counts is None:  # else said before the counts
             n_drawn = plan.n_drawn
             self._warn_about_budget(budget, plan.problem.n_records if n_drawn is None else n_drawn)
         warn_of_plan(plan, facts.labels, replan)

@@ -58,7 +58,6 @@ class RegularisedObjective:
     mu_weights: float
     mu_groups: float
     center: FloatArray
-    curvature: RiskFunctions | None = None  # what Hessians are of, where not of the risks
 
     def evaluate(self, weights: FloatArray) -> Evaluation:
         """Return value, gradient, best response and certificate at a point of the ball.
@@ -97,8 +96,7 @@ class RegularisedObjective:
 
     def hessian(self, at: Evaluation) -> FloatArray:
         """Return the Hessian of P: curvature, what the group player's answer adds, and μ_w."""
-        source = self.risks if self.curvature is None else self.curvature
-        hessian = source.hessian(at.weights, at.group_weights)
+        hessian = self.risks.hessian(at.weights, at.group_weights)
         hessian += self.coupling(at)
         hessian[np.diag_indices_from(hessian)] += self.mu_weights
         return hessian

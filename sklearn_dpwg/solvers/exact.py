@@ -30,7 +30,8 @@ class ExactSchedule(Stored):
     mu_groups: float = 0.0
     # what the root of Σ λ_i²/n_i costs the group player, in units of the loss
     price: float = 0.0
-    _added: ClassVar[Mapping[str, Any]] = {"price": 0.0}
+    ridge: float = 0.0  # and what ½‖w‖² costs with it
+    _added: ClassVar[Mapping[str, Any]] = {"price": 0.0, "ridge": 0.0}
 
     def __str__(self) -> str:
         """Return a line or two for people."""
@@ -42,11 +43,14 @@ class ExactSchedule(Stored):
             )
         if self.price > 0.0:
             text += (
-                f"\nfor people like these records: weights l of groups of n records pay "
-                f"{self.price:.3g} sqrt(sum of l^2/n)"
+                "\nfor people like these records: weights v of groups of n records pay "
+                f"{self.price:.3g} sqrt(sum of v^2/n), those of columns {self.ridge:.2g} |w|^2/2"
             )
         return text
 
+
+# Where sampling has a price c, weights pay ``r c d/√(n N) ½‖w‖²``, with n the smallest of all N.
+RIDGE = 0.02
 
 RULES = Rules("Exact", tolerance=positive(), schedule=one_of("planned", "paper"))
 
@@ -55,7 +59,7 @@ class Exact(Solver):
     """Non-private minimax optimum by Newton's method with a certificate.
 
     Where a problem prices sampling or caps group weights, it is the optimum of that game; a price
-    that nobody states is 2. The estimators use it for ``epsilon=float("inf")``, whatever solver
+    that nobody states is ½. The estimators use it for ``epsilon=float("inf")``, whatever solver
     they are given.
 
     Parameters
@@ -102,7 +106,8 @@ class Exact(Solver):
 
     def _plan(self, problem: Problem, budget: Budget) -> Plan:
         strengths, bound = (0.0, 0.0), self.tolerance
-        price = problem.price_of_sampling(budget.mu)
+        # one group's weight is 1 at any price
+        price = problem.price_of_sampling(budget.mu) if problem.n_groups > 1 else 0.0
         if self.schedule == "paper":
             if problem.sampling_price or problem.max_group_weight < 1.0:
                 raise InputError(
@@ -119,13 +124,22 @@ class Exact(Solver):
             bound += strengths[0] * problem.radius**2 / 2.0
             if problem.n_groups > 1:
                 bound += strengths[1] * math.log(problem.n_groups)
+        sizes = np.asarray(problem.group_sizes, dtype=float)
+        ridge = RIDGE * price * problem.n_weights / math.sqrt(sizes.min() * sizes.sum())
+        # what the game of people can cost the largest risk: docs/theory/people.md
+        bounds = bound + ridge * problem.radius**2 / 2.0 + price / np.sqrt(sizes)
+        bounds -= price / math.sqrt(sizes.sum())
+        if problem.max_group_weight < 1.0:
+            cap, nothing = problem.max_group_weight, problem.constants
+            spared = (1.0 / cap - 1.0) * (nothing.zero_score - nothing.infimum)
+            bounds = np.full(problem.n_groups, bounds.max() / cap + spared)
         return Plan.of(
             self.name,
             problem,
             budget,
             releases=(),
-            schedule=ExactSchedule(self.tolerance, *strengths, price),
-            bounds=(bound,) * problem.n_groups,
+            schedule=ExactSchedule(self.tolerance, *strengths, price, ridge),
+            bounds=bounds,
             n_steps=0,
             # ten passes, samples and all, and a few Hessians of a sample
             seconds=predict_seconds(problem, 12 + problem.n_weights // 16),
@@ -150,7 +164,11 @@ class Exact(Solver):
         sizes = np.asarray(problem.group_sizes, dtype=float)
         player = GroupPlayer(schedule.price, sizes, problem.max_group_weight)
         found = worst_group_optimum(
-            data, radius=problem.radius, tolerance=self.tolerance, player=player
+            data,
+            radius=problem.radius,
+            tolerance=schedule.tolerance,
+            player=player,
+            ridge=schedule.ridge,
         )
         return Solution(found.weights, found.group_weights, found.n_newton_steps)
 

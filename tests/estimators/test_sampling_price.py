@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ from sklearn.base import clone
 
 from sklearn_dpwg import DPWorstGroupClassifier, DPWorstGroupRegressor
 from sklearn_dpwg.data.problem import Problem
-from sklearn_dpwg.losses import SquaredError
+from sklearn_dpwg.losses import BinaryLogLoss, SquaredError
 from sklearn_dpwg.solvers import SOLVERS
 
 SIZES = {"group_sizes": [40_000, 9_000], "n_features": 3}
@@ -81,6 +82,40 @@ def test_what_was_stored_before_plays_the_game_on_the_records():
 
 
 def test_the_planned_price_falls_with_the_budget_and_is_in_units_of_the_loss():
-    problem = Problem(SquaredError(), (40, 9), 3, 4.0, (0.8, 0.2))
-    prices = [problem.price_of_sampling(mu) for mu in (0.5, 1.0, 10.0, np.inf)]
-    assert np.allclose(prices, np.array([0.25, 1.0, 2.0, 2.0]) * 0.5 / np.log(2.0))
+    for loss, unit in ((BinaryLogLoss(), 1.0), (SquaredError(), 0.15 * 0.5)):
+        problem = Problem(loss, (40, 9), 3, 4.0, (0.8, 0.2))
+        prices = [problem.price_of_sampling(mu) for mu in (0.5, 1.0, 10.0, np.inf)]
+        assert np.allclose(prices, unit * np.array([0.25, 1.0, 2.0, 0.5]))
+        assert replace(problem, sampling_price=3.0).price_of_sampling(0.5) == pytest.approx(
+            3 * unit
+        )
+
+
+ROWS = np.random.default_rng(0).uniform(-0.5, 0.5, (4000, 2))
+CODES = np.repeat([0, 1, 2], [2000, 1940, 60])
+LABELS = ROWS[:, 0] * np.array([8.0, 6.0, -3.0])[CODES] + 0.3 > 0
+
+
+def fitted(**parameters):
+    model = DPWorstGroupClassifier(np.inf, data_norm=1.0, **parameters)
+    return model.fit(ROWS, LABELS, groups=CODES)
+
+
+def test_a_price_takes_weight_off_small_groups_and_a_cap_off_any():
+    weights = [fitted(sampling_price=price).group_weights_ for price in (0, 0.5, 5, 500)]
+    assert all(np.diff([each**2 @ (1.0 / np.bincount(CODES)) for each in weights]) < 0.0)
+    assert weights[0][2] > 0.45 > weights[2][2]
+    assert np.allclose(weights[-1], np.bincount(CODES) / len(CODES), atol=1e-2)
+    assert np.allclose(fitted().group_weights_, weights[1])
+    capped = fitted(sampling_price=0, max_group_weight=0.4)
+    assert np.allclose(np.sort(capped.group_weights_), [0.2, 0.4, 0.4], atol=1e-6)
+    assert "no group weighs more than 0.4" in str(capped.plan_)
+    assert np.allclose(fitted(max_group_weight=1 / 3).group_weights_, 1 / 3)
+
+
+def test_one_group_has_no_price():
+    plans = [
+        DPWorstGroupClassifier(np.inf, sampling_price=price).plan(group_sizes=[9], n_features=2)
+        for price in (0, None)
+    ]
+    assert plans[0].schedule == plans[1].schedule

@@ -1,12 +1,14 @@
 """Make a private synthetic table with AIM; run in an environment of its own.
 
 Reads an archive of codes (a column a variable) and numbers of levels, writes one of synthetic codes
-and prints the ε that AIM was run at. AIM is private for adding or removing a record; replacing one
-moves each of its histograms by √2, so it gets half of the zero-concentrated ρ.
+and prints the ε that AIM was run at; what takes too much processor time is killed. AIM is private
+for adding or removing a record; replacing one moves each of its histograms by √2, so it gets half
+of the zero-concentrated ρ.
 """
 
 from __future__ import annotations
 
+import resource
 import sys
 
 import numpy as np
@@ -16,7 +18,8 @@ from dpmm.pipelines import AIMPipeline
 
 if __name__ == "__main__":
     asked = np.load(sys.argv[1])
-    epsilon, delta, size, seed = (float(word) for word in sys.argv[3:])
+    epsilon, delta, size, seed, patience = (float(word) for word in sys.argv[3:])
+    resource.setrlimit(resource.RLIMIT_CPU, (int(patience), resource.RLIM_INFINITY))
     stated = cdp_eps(cdp_rho(epsilon, delta) / 2.0, delta)
     names = [f"column {k}" for k in range(asked["codes"].shape[1])]
     table = pd.DataFrame(asked["codes"], columns=names)
