@@ -19,9 +19,18 @@ from sklearn_dpwg._checks import FloatArray
 from sklearn_dpwg._stored import Stored
 from sklearn_dpwg.data.groups import refuse_lazy_rows
 from sklearn_dpwg.exceptions import InputError, InputTypeError, own_words
-from sklearn_dpwg.preprocessing.columns import Column, check_flags, norm_bound, of_polars
+from sklearn_dpwg.preprocessing.columns import (
+    Boolean,
+    Category,
+    Column,
+    Date,
+    Number,
+    check_flags,
+    norm_bound,
+    of_polars,
+)
 from sklearn_dpwg.preprocessing.schema_files import read_schema_file, template
-from sklearn_dpwg.preprocessing.shapes import shaped
+from sklearn_dpwg.preprocessing.shapes import LINE, Seen, Shaped, seen, shaped
 
 # A `Schema` maps column names to kinds, each with public bounds or a public list of levels.
 # Encoding learns nothing: a row is encoded the same way whatever the other rows are. Each column
@@ -312,6 +321,15 @@ class PublicSchema(TransformerMixin, Stored, BaseEstimator):
             )
         return np.array(self._schema().feature_names, dtype=object)
 
+    def seen(self) -> list[Seen]:
+        """Return what is shown of each column: its levels, or points of its range."""
+        schema, first, found = self._schema(), 0, []
+        for key, column in schema.blocks.items():
+            name, columns = feature_name(key), slice(first, first + column.width)
+            first += column.width
+            found.append(_seen(name, columns, column, schema.row_norm))
+        return found
+
     def _schema(self) -> Schema:
         """Return the core, which checks what is said of the columns."""
         if not isinstance(self.columns, Mapping):
@@ -363,6 +381,31 @@ class PublicSchema(TransformerMixin, Stored, BaseEstimator):
         tags.input_tags.string = True
         tags.input_tags.categorical = True
         return tags
+
+
+def _seen(name: str, columns: slice, column: Column, divisor: float) -> Seen:
+    number: Any = column.column if isinstance(column, Shaped) else column
+    missing = bool(getattr(number, "missing", False))
+    levels: tuple[Any, ...] = ()
+    if isinstance(number, Number | Date):
+        shape = column.shape if isinstance(column, Shaped) else LINE
+        of_number = seen(name, columns, shape, number.at, divisor)
+        values, rows = of_number.values, of_number.rows
+        rows = np.concatenate([rows, np.zeros((len(rows), int(missing)))], axis=1)
+    else:
+        levels = (number.false, number.true) if isinstance(number, Boolean) else number.levels
+        if isinstance(number, Category):
+            levels = number._all_levels()
+        values = tuple(map(str, levels))
+    if levels or missing:
+        block = column.encode(
+            pd.Series([*levels, *([None] if missing else [])], dtype=object), name
+        )
+        told = np.zeros((len(block.places), column.width))
+        np.put_along_axis(told, block.places, block.values / divisor, axis=1)
+        rows = np.concatenate([rows, told]) if not levels else told
+        values = (*values, *(["missing"] if missing else []))
+    return Seen(name, columns, values, rows, not levels, missing)
 
 
 def is_frame(X: Any) -> bool:

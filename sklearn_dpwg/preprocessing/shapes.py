@@ -79,6 +79,30 @@ class Shape(Stored):
 LINE = Shape(True, ())
 
 
+@dataclass(frozen=True)
+class Seen(Stored):
+    """What a picture of a column shows: encoded columns, and rows of them at public values."""
+
+    name: str
+    columns: slice
+    values: tuple[str, ...]
+    rows: FloatArray  # of shape (len(values), width), as encoded
+    is_number: bool  # whether values follow each other; a missing one, if it may be, is the last
+    may_be_missing: bool
+
+
+# So many points of a number's range are shown: each piece of any resolution ends at one.
+_POINTS = 65
+
+
+def seen(
+    name: str, columns: slice, shape: Shape, at: Callable[[float], str], divisor: float
+) -> Seen:
+    """Return what is shown of a number that is never missing."""
+    u = np.linspace(-1.0, 1.0, _POINTS)
+    return Seen(name, columns, tuple(map(at, u.tolist())), shape(u) / divisor, True, False)
+
+
 def shape_of(kind: Any, resolution: Any = RESOLUTION, parameter: str = "kind") -> Shape:
     """Return the map of a name."""
     if kind not in KINDS:
@@ -285,6 +309,21 @@ class PublicShapes(TransformerMixin, Stored, BaseEstimator):
         found = np.concatenate([*map(self._shape, unit.T), rest], axis=1)
         divisor = norm_bound(unit.shape[1] + self._rest_norm**2)
         return np.asarray(np.divide(found, divisor, out=found))
+
+    def seen(self) -> list[Seen]:
+        """Return what is shown of each column, of those that pass through a line."""
+        check_is_fitted(self)
+        names, width = OneToOneFeatureMixin.get_feature_names_out(self), self._shape.width
+        divisor, found = norm_bound(int(self._bent.sum()) + self._rest_norm**2), []
+        for place, column in enumerate(np.flatnonzero(self._bent).tolist()):
+            at = partial(_end, self._low[column], self._high[column], self._dated[column])
+            columns = slice(place * width, (place + 1) * width)
+            found.append(seen(str(names[column]), columns, self._shape, at, divisor))
+        first = int(self._bent.sum()) * width
+        for place, name in enumerate(names[~self._bent]):
+            columns = slice(first + place, first + place + 1)
+            found.append(seen(str(name), columns, LINE, "{:.6g}".format, divisor))
+        return found
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
         """Return the names of the pieces.

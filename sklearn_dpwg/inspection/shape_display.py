@@ -1,0 +1,292 @@
+"""What a model does with each column: pictures of its bends, and contributions that add up."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sklearn_dpwg._checks import FloatArray
+from sklearn_dpwg._stored import Stored
+from sklearn_dpwg.exceptions import InputError, InputTypeError
+from sklearn_dpwg.inspection import drawing, words
+from sklearn_dpwg.preprocessing.shapes import Seen
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(frozen=True)
+class Effect(Stored):
+    """What a column adds to a model's score, by its value.
+
+    Parameters
+    ----------
+    name : str
+        The column.
+    values : tuple of str
+        Public values: levels, or points of a range; "missing" is the last where values may be.
+    effects : ndarray of shape (n_values,)
+        What is added there, less the mean over the values that are not missing.
+    is_number : bool
+        Whether values follow each other.
+    may_be_missing : bool
+        Whether the last value is a missing one.
+    """
+
+    name: str
+    values: tuple[str, ...]
+    effects: FloatArray
+    is_number: bool
+    may_be_missing: bool
+
+    @property
+    def size(self) -> float:
+        """Distance from the least to the largest effect."""
+        return float(np.ptp(self.effects))
+
+
+def _parts(model: Any, schema: Any) -> tuple[Any, Any]:
+    """Return the estimator and its transformer."""
+    inner = getattr(model, "best_estimator_", model)
+    if hasattr(inner, "steps"):
+        schema = next((s for _, s in inner.steps if hasattr(s, "seen")), schema)
+        inner = inner.steps[-1][1]
+    if not hasattr(schema, "seen"):
+        raise InputTypeError(
+            f"schema must be the PublicSchema or PublicShapes in front of the model, got "
+            f"{type(schema).__name__}."
+        )
+    if not hasattr(inner, "coef_"):
+        raise InputTypeError(f"model must be fitted and have coef_, got {type(inner).__name__}.")
+    return inner, schema
+
+
+def _weights(model: Any, of: Hashable) -> tuple[FloatArray, float]:
+    """Return the weights of a score and its intercept, of several classes those of one."""
+    coef = np.atleast_2d(model.coef_)
+    intercepts = np.atleast_1d(model.intercept_)
+    if len(coef) == 1 and of is None:
+        return coef[0], float(intercepts[0])
+    classes = list(getattr(model, "classes_", ()))
+    if len(coef) == 1 or of not in classes:
+        raise InputError(f"of must be one of {classes!r} where there are several, got {of!r}.")
+    return coef[classes.index(of)], float(intercepts[classes.index(of)])
+
+
+def shape_functions(model: Any, schema: Any = None, *, of: Hashable = None) -> tuple[Effect, ...]:
+    """Return what each column adds to a model's score, by its value, the largest effect first.
+
+    Parameters
+    ----------
+    model : pipeline or estimator
+        A fitted pipeline of a `PublicSchema` or `PublicShapes` and a linear model, or the latter.
+    schema : transformer, optional
+        What stands in front of the model, where that is no pipeline.
+    of : class, optional
+        Of more than two classes, the one whose score it is.
+
+    Returns
+    -------
+    tuple of Effect
+        One a column: log odds of the second class, or units of the target. Made of released
+        weights and public values, so it costs no privacy.
+
+    Raises
+    ------
+    ValueError
+        If `of` is no class.
+    TypeError
+        If there is no transformer, or no fitted model.
+    """
+    inner, schema = _parts(model, schema)
+    weights, _ = _weights(inner, of)
+    found = [_effect(one, weights) for one in schema.seen()]
+    return tuple(sorted(found, key=lambda one: -one.size))
+
+
+def _effect(seen: Seen, weights: FloatArray) -> Effect:
+    effects = seen.rows @ weights[seen.columns]
+    effects = effects - _middle(seen, effects)
+    return Effect(seen.name, seen.values, effects, seen.is_number, seen.may_be_missing)
+
+
+def _middle(seen: Seen, effects: FloatArray) -> float:
+    known = effects[:-1] if seen.may_be_missing and len(effects) > 1 else effects
+    return float(known.mean())
+
+
+def contributions(model: Any, X: Any, schema: Any = None, *, of: Hashable = None) -> pd.DataFrame:
+    """Return what each column of each row adds to the score.
+
+    Parameters
+    ----------
+    model : pipeline or estimator
+        As in `shape_functions`.
+    X : DataFrame or array-like of shape (n_records, n_features)
+        Rows as the pipeline takes them.
+    schema : transformer, optional
+        What stands in front of the model, where that is no pipeline.
+    of : class, optional
+        Of more than two classes, the one whose score it is.
+
+    Returns
+    -------
+    DataFrame
+        A row a record, a column a column of X, and "base" first, the same for all: they add up to
+        the score. It tells what was in the rows: not private.
+
+    Raises
+    ------
+    ValueError
+        If `of` is no class.
+    TypeError
+        If there is no transformer, or no fitted model.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from sklearn_dpwg import DPWorstGroupClassifier
+    >>> from sklearn_dpwg.inspection import contributions
+    >>> from sklearn_dpwg.preprocessing import PublicShapes
+    >>> rng = np.random.default_rng(0)
+    >>> X, groups = rng.uniform(0, 10, (5000, 2)), rng.choice(["a", "b"], 5000)
+    >>> y = abs(X[:, 0] - 5.0) < 2.0
+    >>> model = make_pipeline(PublicShapes((0, 10)), DPWorstGroupClassifier(4.0, data_norm=1.0))
+    >>> _ = model.fit(X, y, dpworstgroupclassifier__groups=groups)
+    >>> found = contributions(model, X[:3])
+    >>> bool(np.allclose(found.sum(axis=1), model.decision_function(X[:3])))
+    True
+    """
+    import pandas as pd
+
+    inner, schema = _parts(model, schema)
+    weights, base = _weights(inner, of)
+    rows, columns = schema.transform(X), {}
+    for seen in schema.seen():
+        middle = _middle(seen, seen.rows @ weights[seen.columns])
+        columns[seen.name] = np.asarray(rows[:, seen.columns] @ weights[seen.columns]) - middle
+        base += middle
+    index = X.index if isinstance(X, pd.DataFrame) else None
+    return pd.DataFrame({"base": np.full(rows.shape[0], base), **columns}, index=index)
+
+
+# Inches of a small picture, and how many stand beside each other.
+_SMALL, _ABREAST = (2.5, 1.9), 4
+_LEVELS, _LETTERS = 8, 16  # levels that a small picture names, and letters of a name
+
+
+class ShapeDisplay:
+    """Small pictures of what each column adds to the score: lines for numbers, bars for levels.
+
+    Make one by `from_estimator`.
+
+    Parameters
+    ----------
+    effects : sequence of Effect
+        What is drawn, in order.
+    unit : str
+        What the score is in.
+    bands : sequence of ndarray or None
+        Half the width of the band around each effect that noise alone would fill 95 times in 100.
+
+    See Also
+    --------
+    shape_functions : The numbers.
+    contributions : The same for given rows.
+    """
+
+    def __init__(
+        self, effects: Sequence[Effect], unit: str, bands: Sequence[FloatArray] | None = None
+    ) -> None:
+        self.effects = tuple(effects)
+        self.unit = unit
+        self.bands = None if bands is None else tuple(bands)
+
+    @classmethod
+    def from_estimator(
+        cls, model: Any, schema: Any = None, *, of: Hashable = None, most: int = 24
+    ) -> Self:
+        """Draw what a model does with each column.
+
+        Parameters
+        ----------
+        model : pipeline or estimator
+            As in `shape_functions`.
+        schema : transformer, optional
+            What stands in front of the model, where that is no pipeline.
+        of : class, optional
+            Of more than two classes, the one whose score it is.
+        most : int, default=24
+            How many columns are drawn, those of the largest effects.
+
+        Returns
+        -------
+        ShapeDisplay
+            The display, drawn.
+        """
+        inner, _ = _parts(model, schema)
+        unit = "log odds" if hasattr(inner, "classes_") else "units of the target"
+        return cls(shape_functions(model, schema, of=of)[:most], unit).plot()
+
+    def plot(self) -> Self:
+        """Draw the display in a figure of its own.
+
+        Returns
+        -------
+        ShapeDisplay
+            The display itself, with the axes as ``axes_`` and their figure as ``figure_``.
+        """
+        plt = drawing.pyplot("ShapeDisplay.plot")
+        abreast = min(_ABREAST, max(len(self.effects), 1))
+        down = max(math.ceil(len(self.effects) / abreast), 1)
+        size = (_SMALL[0] * abreast, _SMALL[1] * down + 0.4)
+        self.figure_, axes = plt.subplots(
+            down, abreast, figsize=size, layout="constrained", squeeze=False, sharey=True
+        )
+        self.axes_: NDArray[Any] = axes
+        for ax in axes.flat[len(self.effects) :]:
+            ax.set_visible(False)
+        for place, (ax, effect) in enumerate(zip(axes.flat, self.effects, strict=False)):
+            drawing.bare(ax)
+            ax.axhline(0.0, zorder=1, **drawing.DASHED)
+            band = None if self.bands is None else self.bands[place]
+            (_draw_line if effect.is_number else _draw_bars)(ax, effect, band)
+            name = words.cut(words.text_of(effect.name), 28)
+            ax.set_title(name, parse_math=False, loc="left", fontsize="small")
+            ax.tick_params(labelsize="x-small")
+        self.figure_.supylabel(f"effect ({self.unit})", fontsize="small")
+        return self
+
+
+def _draw_line(ax: Any, effect: Effect, band: FloatArray | None) -> None:
+    known = len(effect.values) - effect.may_be_missing
+    places = np.linspace(0.0, 1.0, known)
+    if band is not None:
+        low, high = effect.effects - band, effect.effects + band
+        ax.fill_between(places, low[:known], high[:known], color=drawing.BLUE, alpha=0.25, lw=0.0)
+    ax.plot(places, effect.effects[:known], color=drawing.BLUE, linewidth=1.8)
+    ticks, labels = [0.0, 0.5, 1.0], [effect.values[round(t * (known - 1))] for t in (0, 0.5, 1)]
+    if effect.may_be_missing:
+        ax.plot([1.15], effect.effects[known:], **drawing.DIAMONDS, markersize=4)
+        ticks, labels = [*ticks, 1.15], [*labels[:2], "", "missing"]
+    ax.set_xticks(ticks, [words.cut(label, 10) for label in labels], parse_math=False)
+
+
+def _draw_bars(ax: Any, effect: Effect, band: FloatArray | None) -> None:
+    order = np.argsort(-np.abs(effect.effects), kind="stable")[:_LEVELS]
+    order.sort()
+    places = np.arange(len(order))
+    wide = None if band is None else band[order]
+    ax.bar(places, effect.effects[order], yerr=wide, color=drawing.BLUE, width=0.7)
+    names = [words.cut(words.text_of(effect.values[place]), _LETTERS) for place in order]
+    turned = {"rotation": 40, "ha": "right"} if len(names) > 3 or max(map(len, names)) > 6 else {}
+    ax.set_xticks(places, names, parse_math=False, **turned)
+    left_out = len(effect.values) - len(order)
+    if left_out:
+        ax.set_xlabel(f"and {left_out} with less", fontsize="x-small")
