@@ -10,12 +10,19 @@ from sklearn_dpwg.inspection.privacy_displays import (
     UtilityPoint,
 )
 from sklearn_dpwg.inspection.report import AuditReport, model_card
+from sklearn_dpwg.inspection.shape_display import (
+    Effect,
+    ShapeDisplay,
+    contributions,
+    shape_functions,
+)
 from sklearn_dpwg.inspection.verdicts import GroupRate, LossSums, Verdict, WorstGroups
 
 __all__ = [
     "AuditPlan",
     "AuditReport",
     "AuditResult",
+    "Effect",
     "GroupAudit",
     "GroupMetricDisplay",
     "GroupRate",
@@ -24,8 +31,11 @@ __all__ = [
     "PlannedWidth",
     "PrivacyProfileDisplay",
     "PrivacyUtilityDisplay",
+    "ShapeDisplay",
     "UtilityPoint",
     "Verdict",
     "WorstGroups",
+    "contributions",
     "model_card",
+    "shape_functions",
 ]
