@@ -54,9 +54,9 @@ def _parts(model: Any, schema: Any) -> tuple[Any, Any]:
     """Return the estimator and its transformer."""
     inner = getattr(model, "best_estimator_", model)
     if hasattr(inner, "steps"):
-        schema = next((s for _, s in inner.steps if hasattr(s, "seen")), schema)
+        schema = next((s for _, s in inner.steps if hasattr(s, "_seen")), schema)
         inner = inner.steps[-1][1]
-    if not hasattr(schema, "seen"):
+    if not hasattr(schema, "_seen"):
         raise InputTypeError(
             f"schema must be the PublicSchema or PublicShapes in front of the model, got "
             f"{type(schema).__name__}."
@@ -105,7 +105,7 @@ def shape_functions(model: Any, schema: Any = None, *, of: Hashable = None) -> t
     """
     inner, schema = _parts(model, schema)
     weights, _ = _weights(inner, of)
-    found = [_effect(one, weights) for one in schema.seen()]
+    found = [_effect(one, weights) for one in schema._seen()]
     return tuple(sorted(found, key=lambda one: -one.size))
 
 
@@ -168,7 +168,7 @@ def contributions(model: Any, X: Any, schema: Any = None, *, of: Hashable = None
     inner, schema = _parts(model, schema)
     weights, base = _weights(inner, of)
     rows, columns = schema.transform(X), {}
-    for seen in schema.seen():
+    for seen in schema._seen():
         middle = _middle(seen, seen.rows @ weights[seen.columns])
         columns[seen.name] = np.asarray(rows[:, seen.columns] @ weights[seen.columns]) - middle
         base += middle

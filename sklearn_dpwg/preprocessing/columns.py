@@ -286,9 +286,9 @@ class Number(_Scaled):
                 )
 
     def encode(self, values: pd.Series, name: str) -> Block:
-        return self._filled(self.scaled(values, name), name, self._scaled_fill())
+        return self._filled(self._scaled(values, name), name, self._scaled_fill())
 
-    def scaled(self, values: pd.Series, name: str) -> FloatArray:
+    def _scaled(self, values: pd.Series, name: str) -> FloatArray:
         """Return numbers in [-1, 1], NaN where one is missing."""
         if values.dtype.kind in "mMc":
             raise InputError(f"column {name!r} must hold numbers, got {values.dtype}.")
@@ -298,7 +298,7 @@ class Number(_Scaled):
             raise InputError(f"column {name!r} must hold numbers, and some are none.") from None
         return self._to_scale(numbers)
 
-    def at(self, u: float) -> str:
+    def _at(self, u: float) -> str:
         """Write the number that is mapped to u."""
         low, high = self._bounds()
         if self.log:
@@ -378,9 +378,9 @@ class Date(_Scaled):
                 )
 
     def encode(self, values: pd.Series, name: str) -> Block:
-        return self._filled(self.scaled(values, name), name, self._scaled_fill())
+        return self._filled(self._scaled(values, name), name, self._scaled_fill())
 
-    def scaled(self, values: pd.Series, name: str) -> FloatArray:
+    def _scaled(self, values: pd.Series, name: str) -> FloatArray:
         """Return numbers in [-1, 1], NaN where a date is missing."""
         if pd.api.types.is_numeric_dtype(values) and not values.isna().all():
             raise InputError(f"column {name!r} must hold dates, got numbers.")
@@ -392,7 +392,7 @@ class Date(_Scaled):
             ) from None
         return to_unit_interval(counts, *self._bounds())
 
-    def at(self, u: float) -> str:
+    def _at(self, u: float) -> str:
         """Write the date that is mapped to u."""
         low, high = self._bounds()
         count = round(low + (high - low) * (u + 1.0) / 2.0)

@@ -321,13 +321,13 @@ class PublicSchema(TransformerMixin, Stored, BaseEstimator):
             )
         return np.array(self._schema().feature_names, dtype=object)
 
-    def seen(self) -> list[Seen]:
+    def _seen(self) -> list[Seen]:
         """Return what is shown of each column: its levels, or points of its range."""
         schema, first, found = self._schema(), 0, []
         for key, column in schema.blocks.items():
             name, columns = feature_name(key), slice(first, first + column.width)
             first += column.width
-            found.append(_seen(name, columns, column, schema.row_norm))
+            found.append(_seen_of(name, columns, column, schema.row_norm))
         return found
 
     def _schema(self) -> Schema:
@@ -383,13 +383,13 @@ class PublicSchema(TransformerMixin, Stored, BaseEstimator):
         return tags
 
 
-def _seen(name: str, columns: slice, column: Column, divisor: float) -> Seen:
+def _seen_of(name: str, columns: slice, column: Column, divisor: float) -> Seen:
     number: Any = column.column if isinstance(column, Shaped) else column
     missing = bool(getattr(number, "missing", False))
     levels: tuple[Any, ...] = ()
     if isinstance(number, Number | Date):
         shape = column.shape if isinstance(column, Shaped) else LINE
-        of_number = seen(name, columns, shape, number.at, divisor)
+        of_number = seen(name, columns, shape, number._at, divisor)
         values, rows = of_number.values, of_number.rows
         rows = np.concatenate([rows, np.zeros((len(rows), int(missing)))], axis=1)
     else:

@@ -137,10 +137,10 @@ class Shaped(Stored):
 
     def names(self, name: str) -> tuple[str, ...]:
         last = (f"{name}=missing",) if self.column.missing else ()
-        return (*self.shape.names(name, self.column.at), *last)
+        return (*self.shape.names(name, self.column._at), *last)
 
     def encode(self, values: pd.Series, name: str) -> Block:
-        scaled = self.column.scaled(values, name)
+        scaled = self.column._scaled(values, name)
         absent, said = np.isnan(scaled), np.zeros((len(scaled), int(self.column.missing)))
         pieces = self.shape(scaled)
         if absent.any():
@@ -310,7 +310,7 @@ class PublicShapes(TransformerMixin, Stored, BaseEstimator):
         divisor = norm_bound(unit.shape[1] + self._rest_norm**2)
         return np.asarray(np.divide(found, divisor, out=found))
 
-    def seen(self) -> list[Seen]:
+    def _seen(self) -> list[Seen]:
         """Return what is shown of each column, of those that pass through a line."""
         check_is_fitted(self)
         names, width = OneToOneFeatureMixin.get_feature_names_out(self), self._shape.width
