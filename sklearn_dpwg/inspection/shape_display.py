@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import expit
+from scipy.stats import t as students_t
 
 from sklearn_dpwg._checks import FloatArray
 from sklearn_dpwg._stored import Stored
-from sklearn_dpwg.exceptions import InputError, InputTypeError
+from sklearn_dpwg.data.records import RecordEncoder
+from sklearn_dpwg.data.risks import GroupRisks
+from sklearn_dpwg.exceptions import InputError, InputTypeError, SeededNoiseWarning
 from sklearn_dpwg.inspection import drawing, words
 from sklearn_dpwg.preprocessing.shapes import Seen
+from sklearn_dpwg.privacy import Budget, NoiseSource, gdp_epsilon
+from sklearn_dpwg.solvers import make_solver
+from sklearn_dpwg.solvers.solver import FreshSolver
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -36,6 +44,8 @@ class Effect(Stored):
         Whether values follow each other.
     may_be_missing : bool
         Whether the last value is a missing one.
+    band : ndarray of shape (n_values,), optional
+        How far off noise alone leaves an effect in 5 of 100 fits.
     """
 
     name: str
@@ -43,6 +53,7 @@ class Effect(Stored):
     effects: FloatArray
     is_number: bool
     may_be_missing: bool
+    band: FloatArray | None = None
 
     @property
     def size(self) -> float:
@@ -78,7 +89,9 @@ def _weights(model: Any, of: Hashable) -> tuple[FloatArray, float]:
     return coef[classes.index(of)], float(intercepts[classes.index(of)])
 
 
-def shape_functions(model: Any, schema: Any = None, *, of: Hashable = None) -> tuple[Effect, ...]:
+def shape_functions(
+    model: Any, schema: Any = None, *, of: Hashable = None, band: bool = False
+) -> tuple[Effect, ...]:
     """Return what each column adds to a model's score, by its value, the largest effect first.
 
     Parameters
@@ -89,6 +102,9 @@ def shape_functions(model: Any, schema: Any = None, *, of: Hashable = None) -> t
         What stands in front of the model, where that is no pipeline.
     of : class, optional
         Of more than two classes, the one whose score it is.
+    band : bool, default=False
+        Whether to compute what noise does to each effect: by fits with the plan's noise on made-up
+        rows, spread evenly over the public values, whose targets follow the model.
 
     Returns
     -------
@@ -104,9 +120,58 @@ def shape_functions(model: Any, schema: Any = None, *, of: Hashable = None) -> t
         If there is no transformer, or no fitted model.
     """
     inner, schema = _parts(model, schema)
-    weights, _ = _weights(inner, of)
-    found = [_effect(one, weights) for one in schema._seen()]
+    weights, intercept = _weights(inner, of)
+    columns = schema._seen()
+    found = [_effect(one, weights) for one in columns]
+    if band and of is None and (fits := _fits_on_made_rows(inner, columns, weights, intercept)):
+        for place, column in enumerate(columns):
+            effects = np.array([_effect(column, of_fit).effects for of_fit in fits])
+            wide = students_t.ppf(0.975, len(fits) - 1) * effects.std(axis=0, ddof=1)
+            found[place] = replace(found[place], band=wide)
     return tuple(sorted(found, key=lambda one: -one.size))
+
+
+# Fits on made-up rows, and at most so many of these: with noise scaled along, fewer do alike.
+_N_FITS, _MOST_ROWS = 8, 20_000
+
+
+def _fits_on_made_rows(
+    model: Any, columns: Sequence[Seen], weights: FloatArray, intercept: float
+) -> list[FloatArray]:
+    """Return weights of fits with the plan's noise on rows that nobody has; none without noise."""
+    plan = getattr(model, "plan_", None)
+    if plan is None or not plan.releases or plan.counts is not None:
+        return []
+    problem = plan.problem
+    chosen = plan.solver if model.solver == "auto" else model.solver
+    solver = make_solver(chosen, epsilon=plan.budget.epsilon)
+    if isinstance(solver, FreshSolver) or problem.loss.n_outputs > 1:
+        return []
+    rng = np.random.default_rng(0)
+    share = min(1.0, _MOST_ROWS / problem.n_records)
+    sizes = tuple(max(2, round(share * size)) for size in problem.group_sizes)
+    codes = np.repeat(np.arange(len(sizes)), sizes)
+    known = [one.rows[: len(one.rows) - one.may_be_missing] for one in columns]
+    rows = np.concatenate([one[rng.integers(len(one), size=len(codes))] for one in known], axis=1)
+    scores = rows @ weights + intercept
+    if hasattr(model, "classes_"):
+        targets = np.where(rng.random(len(scores)) < expit(scores), 1.0, -1.0)
+    else:
+        low, high = model.target_bounds
+        targets = np.clip((2.0 * scores - low - high) / (high - low), -1.0, 1.0)
+    budget = Budget(gdp_epsilon(plan.budget.delta, plan.budget.mu / share), plan.budget.delta)
+    problem = replace(problem, group_sizes=sizes)
+    plan = solver.plan(problem, budget)
+    norm = 1.0 if model.data_norm is None else float(model.data_norm)
+    records = RecordEncoder(len(sizes), norm).encode(rows, targets, codes)
+    risks = GroupRisks(records, problem.loss, problem.intercept_scaling)
+    unit = norm if hasattr(model, "classes_") else 2.0 * norm / (high - low)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SeededNoiseWarning)  # of rows that nobody has
+        found = [
+            solver.run(plan, risks, NoiseSource(seed, plan.releases)) for seed in range(_N_FITS)
+        ]
+    return [np.asarray(one.weights)[: rows.shape[1]] / unit for one in found]
 
 
 def _effect(seen: Seen, weights: FloatArray) -> Effect:
@@ -192,8 +257,6 @@ class ShapeDisplay:
         What is drawn, in order.
     unit : str
         What the score is in.
-    bands : sequence of ndarray or None
-        Half the width of the band around each effect that noise alone would fill 95 times in 100.
 
     See Also
     --------
@@ -201,16 +264,19 @@ class ShapeDisplay:
     contributions : The same for given rows.
     """
 
-    def __init__(
-        self, effects: Sequence[Effect], unit: str, bands: Sequence[FloatArray] | None = None
-    ) -> None:
+    def __init__(self, effects: Sequence[Effect], unit: str) -> None:
         self.effects = tuple(effects)
         self.unit = unit
-        self.bands = None if bands is None else tuple(bands)
 
     @classmethod
     def from_estimator(
-        cls, model: Any, schema: Any = None, *, of: Hashable = None, most: int = 24
+        cls,
+        model: Any,
+        schema: Any = None,
+        *,
+        of: Hashable = None,
+        band: bool = True,
+        most: int = 24,
     ) -> Self:
         """Draw what a model does with each column.
 
@@ -222,6 +288,9 @@ class ShapeDisplay:
             What stands in front of the model, where that is no pipeline.
         of : class, optional
             Of more than two classes, the one whose score it is.
+        band : bool, default=True
+            Whether to draw what noise does to each effect, as in `shape_functions`; of some
+            solvers it is not known.
         most : int, default=24
             How many columns are drawn, those of the largest effects.
 
@@ -232,7 +301,7 @@ class ShapeDisplay:
         """
         inner, _ = _parts(model, schema)
         unit = "log odds" if hasattr(inner, "classes_") else "units of the target"
-        return cls(shape_functions(model, schema, of=of)[:most], unit).plot()
+        return cls(shape_functions(model, schema, of=of, band=band)[:most], unit).plot()
 
     def plot(self) -> Self:
         """Draw the display in a figure of its own.
@@ -252,11 +321,10 @@ class ShapeDisplay:
         self.axes_: NDArray[Any] = axes
         for ax in axes.flat[len(self.effects) :]:
             ax.set_visible(False)
-        for place, (ax, effect) in enumerate(zip(axes.flat, self.effects, strict=False)):
+        for ax, effect in zip(axes.flat, self.effects, strict=False):
             drawing.bare(ax)
             ax.axhline(0.0, zorder=1, **drawing.DASHED)
-            band = None if self.bands is None else self.bands[place]
-            (_draw_line if effect.is_number else _draw_bars)(ax, effect, band)
+            (_draw_line if effect.is_number else _draw_bars)(ax, effect, effect.band)
             name = words.cut(words.text_of(effect.name), 28)
             ax.set_title(name, parse_math=False, loc="left", fontsize="small")
             ax.tick_params(labelsize="x-small")
@@ -283,7 +351,14 @@ def _draw_bars(ax: Any, effect: Effect, band: FloatArray | None) -> None:
     order.sort()
     places = np.arange(len(order))
     wide = None if band is None else band[order]
-    ax.bar(places, effect.effects[order], yerr=wide, color=drawing.BLUE, width=0.7)
+    ax.bar(
+        places,
+        effect.effects[order],
+        yerr=wide,
+        color=drawing.BLUE,
+        ecolor=drawing.FAINT,
+        width=0.7,
+    )
     names = [words.cut(words.text_of(effect.values[place]), _LETTERS) for place in order]
     turned = {"rotation": 40, "ha": "right"} if len(names) > 3 or max(map(len, names)) > 6 else {}
     ax.set_xticks(places, names, parse_math=False, **turned)
