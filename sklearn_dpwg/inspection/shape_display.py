@@ -17,9 +17,9 @@ from sklearn_dpwg._checks import FloatArray
 from sklearn_dpwg._stored import Stored
 from sklearn_dpwg.data.records import RecordEncoder
 from sklearn_dpwg.data.risks import GroupRisks
-from sklearn_dpwg.exceptions import InputError, InputTypeError, SeededNoiseWarning
+from sklearn_dpwg.exceptions import InputError, SeededNoiseWarning
 from sklearn_dpwg.inspection import drawing, words
-from sklearn_dpwg.preprocessing.shapes import Seen
+from sklearn_dpwg.preprocessing.shapes import Seen, parts_of
 from sklearn_dpwg.privacy import Budget, NoiseSource, gdp_epsilon
 from sklearn_dpwg.solvers import make_solver
 from sklearn_dpwg.solvers.solver import FreshSolver
@@ -59,22 +59,6 @@ class Effect(Stored):
     def size(self) -> float:
         """Distance from the least to the largest effect."""
         return float(np.ptp(self.effects))
-
-
-def _parts(model: Any, schema: Any) -> tuple[Any, Any]:
-    """Return the estimator and its transformer."""
-    inner = getattr(model, "best_estimator_", model)
-    if hasattr(inner, "steps"):
-        schema = next((s for _, s in inner.steps if hasattr(s, "_seen")), schema)
-        inner = inner.steps[-1][1]
-    if not hasattr(schema, "_seen"):
-        raise InputTypeError(
-            f"schema must be the PublicSchema or PublicShapes in front of the model, got "
-            f"{type(schema).__name__}."
-        )
-    if not hasattr(inner, "coef_"):
-        raise InputTypeError(f"model must be fitted and have coef_, got {type(inner).__name__}.")
-    return inner, schema
 
 
 def _weights(model: Any, of: Hashable) -> tuple[FloatArray, float]:
@@ -119,7 +103,7 @@ def shape_functions(
     TypeError
         If there is no transformer, or no fitted model.
     """
-    inner, schema = _parts(model, schema)
+    inner, schema = parts_of(model, schema)
     weights, intercept = _weights(inner, of)
     columns = schema._seen()
     found = [_effect(one, weights) for one in columns]
@@ -230,7 +214,7 @@ def contributions(model: Any, X: Any, schema: Any = None, *, of: Hashable = None
     """
     import pandas as pd
 
-    inner, schema = _parts(model, schema)
+    inner, schema = parts_of(model, schema)
     weights, base = _weights(inner, of)
     rows, columns = schema.transform(X), {}
     for seen in schema._seen():
@@ -299,7 +283,7 @@ class ShapeDisplay:
         ShapeDisplay
             The display, drawn.
         """
-        inner, _ = _parts(model, schema)
+        inner, _ = parts_of(model, schema)
         unit = "log odds" if hasattr(inner, "classes_") else "units of the target"
         return cls(shape_functions(model, schema, of=of, band=band)[:most], unit).plot()
 

@@ -405,7 +405,7 @@ def _seen_of(name: str, columns: slice, column: Column, divisor: float) -> Seen:
         np.put_along_axis(told, block.places, block.values / divisor, axis=1)
         rows = np.concatenate([rows, told]) if not levels else told
         values = (*values, *(["missing"] if missing else []))
-    return Seen(name, columns, values, rows, not levels, missing)
+    return Seen(name, columns, values, rows, not levels, missing, not isinstance(column, Category))
 
 
 def is_frame(X: Any) -> bool:

@@ -21,7 +21,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from sklearn_dpwg._checks import FloatArray, positive_finite
 from sklearn_dpwg._stored import Stored
-from sklearn_dpwg.exceptions import InputError, own_words
+from sklearn_dpwg.exceptions import InputError, InputTypeError, own_words
 from sklearn_dpwg.preprocessing.columns import (
     Block,
     Column,
@@ -86,9 +86,26 @@ class Seen(Stored):
     name: str
     columns: slice
     values: tuple[str, ...]
-    rows: FloatArray  # of shape (len(values), width), as encoded
+    rows: FloatArray  # of shape (len(values), width), as encoded; of a number at even steps
     is_number: bool  # whether values follow each other; a missing one, if it may be, is the last
     may_be_missing: bool
+    has_order: bool = True
+
+
+def parts_of(model: Any, schema: Any) -> tuple[Any, Any]:
+    """Return the estimator and its transformer."""
+    inner = getattr(model, "best_estimator_", model)
+    if hasattr(inner, "steps"):
+        schema = next((s for _, s in inner.steps if hasattr(s, "_seen")), schema)
+        inner = inner.steps[-1][1]
+    if not hasattr(schema, "_seen"):
+        raise InputTypeError(
+            f"schema must be the PublicSchema or PublicShapes in front of the model, got "
+            f"{type(schema).__name__}."
+        )
+    if not hasattr(inner, "coef_"):
+        raise InputTypeError(f"model must be fitted and have coef_, got {type(inner).__name__}.")
+    return inner, schema
 
 
 # So many points of a number's range are shown: each piece of any resolution ends at one.
