@@ -4,6 +4,7 @@
     python benchmarks/thresholds.py n_bins     other numbers of bins
     python benchmarks/thresholds.py share      other shares of the budget
     python benchmarks/thresholds.py trust      other weights of noise against what is usual
+    python benchmarks/thresholds.py usual      calibration of small groups, made by a law
 
 Models and thresholds learn from seven tenths of the records; rates and errors are those of the
 others. The defaults were chosen on the first four data sets and checked on the last two.
@@ -12,20 +13,25 @@ others. The defaults were chosen on the first four data sets and checked on the 
 from __future__ import annotations
 
 import argparse
+import math
 import warnings
 from collections.abc import Callable, Mapping
 from functools import cache, partial
+from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 from common import DELTA, make_estimator
 from fairlearn.postprocessing import ThresholdOptimizer
+from scipy.special import expit, logit
 from sklearn.frozen import FrozenEstimator
+from sklearn.metrics import log_loss
 
 from sklearn_dpwg.datasets import load_dataset
 from sklearn_dpwg.postprocessing import DPThresholdClassifier
-from sklearn_dpwg.postprocessing.histogram import likely_counts
+from sklearn_dpwg.postprocessing.calibration import calibrated_shares
+from sklearn_dpwg.postprocessing.histogram import checked_edges, count_scores, likely_counts
 from sklearn_dpwg.postprocessing.thresholds import RULES
 
 CHOSEN_ON = ("adult", "law-school", "compas", "german-credit")
@@ -147,6 +153,33 @@ def measured(
     return pd.DataFrame(rows, columns=["data", "epsilon", "value", "constraint", "gap", "error"])
 
 
+def calibrated(n_seeds: int) -> pd.DataFrame:
+    """Return log losses of a small group beside two of 20,000, by records of the usual share.
+
+    Scores are right for the large groups, and for the small one so many logits too low.
+    """
+    edges, rng = checked_edges(None, 10), np.random.default_rng(0)
+    middles, rows = (edges[:-1] + edges[1:]) / 2, []
+
+    def drawn(n: int, shift: float) -> tuple[np.ndarray, np.ndarray]:
+        scores = rng.beta(1.5, 2.5, n)
+        return scores, rng.random(n) < expit(logit(scores) + shift)
+
+    for shift, n in product((0.0, 0.5, 1.0, 1.5), (40, 400, 4_000)):
+        for _ in range(n_seeds):
+            scores, y = map(np.concatenate, zip(drawn(40_000, 0.0), drawn(n, shift), strict=True))
+            codes = np.repeat([0, 1, 2], [20_000, 20_000, n])
+            counts = count_scores(scores, y, codes, 3, edges)
+            scores, y = drawn(4_000, shift)
+            for epsilon, usual in product((1.0, 8.0, np.inf), (0.0, 1.0, 3.0, 10.0)):
+                noisy = counts + np.rint(rng.laplace(0.0, 2.0 / epsilon, counts.shape))
+                std = 2.0 * math.sqrt(2.0) / epsilon
+                shares = calibrated_shares(noisy, edges, std, True, usual)[2]
+                loss = log_loss(y, np.interp(scores, middles, shares).clip(1e-6, 1.0 - 1e-6))
+                rows.append((shift, n, epsilon, usual, loss))
+    return pd.DataFrame(rows, columns=["logits off", "records", "epsilon", "usual", "log loss"])
+
+
 WAYS = {"model": of_model, "private": of_private, "exact": of_fairlearn}
 SWEEPS = {
     "n_bins": {n: partial(of_private, n_bins=n) for n in (5, 8, 10, 16, 20, 40)},
@@ -158,7 +191,7 @@ SWEEPS = {
 def main() -> None:
     """Print one table."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("what", nargs="?", default="table", choices=["table", *SWEEPS])
+    parser.add_argument("what", nargs="?", default="table", choices=["table", "usual", *SWEEPS])
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--check", action="store_true", help="sweep on the data sets that check")
     asked = parser.parse_args()
@@ -166,6 +199,11 @@ def main() -> None:
     if asked.what == "table":
         table = measured((*CHOSEN_ON, *CHECKED_ON), asked.seeds, WAYS)
         shown = table.pivot_table(["gap", "error"], ["data", "constraint", "epsilon"], "value")
+    elif asked.what == "usual":
+        index = ["epsilon", "records", "logits off"]
+        shown = calibrated(asked.seeds).pivot_table("log loss", index, "usual")
+        print(shown.round(3).to_string())
+        return
     else:
         names = CHECKED_ON if asked.check else CHOSEN_ON
         table = measured(names, asked.seeds, SWEEPS[asked.what])

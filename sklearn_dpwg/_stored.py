@@ -24,6 +24,8 @@ class Stored:
     """
 
     _format: ClassVar[int] = 1
+    # Fields that files of this format may lack: their defaults say that nobody knows.
+    _younger: ClassVar[tuple[str, ...]] = ()
 
     def __getstate__(self) -> dict[str, Any]:
         """Return what is stored, with the version, and without what can be computed again."""
@@ -71,7 +73,7 @@ def require(
 ) -> None:
     """Refuse content of other names: what is missing must not be made up, nor a word be lost."""
     for fault, found in (
-        ("lacks", set(names).difference(content)),
+        ("lacks", set(names).difference(content, thing._younger)),
         ("has an unknown", set(content).difference(names)),
     ):
         if found:

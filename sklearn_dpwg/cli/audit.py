@@ -18,11 +18,13 @@ from sklearn_dpwg.cli.models import ledger_around, load_model, schema_of, spent_
 from sklearn_dpwg.cli.options import (
     FILE,
     Task,
+    as_label,
     budget_options,
     groups_options,
     ledger_options,
     make_task,
     missing_label_option,
+    no_outcomes_option,
     overwrite_option,
     random_state_option,
     read_schema,
@@ -43,7 +45,7 @@ from sklearn_dpwg.cli.tables import (
 )
 
 if TYPE_CHECKING:
-    from sklearn_dpwg.inspection import AuditResult, GroupAudit
+    from sklearn_dpwg.inspection import AuditResult, GroupAudit, Verdict
 
 
 @click.command(short_help="Audit decisions by group: verdict, page, JSON.")
@@ -65,6 +67,7 @@ if TYPE_CHECKING:
 @groups_options
 @missing_label_option
 @target_options
+@no_outcomes_option
 @click.option(
     "--positive",
     metavar="CLASS",
@@ -106,6 +109,22 @@ if TYPE_CHECKING:
     metavar="RATIO",
     help="Exit with 4 where the impact ratio is below this, with 5 where nobody can tell.",
 )
+@click.option(
+    "--reference", metavar="GROUP", help="Compare all others with this group, not every pair."
+)
+@click.option(
+    "--leave-out",
+    multiple=True,
+    metavar="GROUP",
+    help="Group that is not judged, chosen without a look at the records. Repeatable.",
+)
+@click.option(
+    "--min-share",
+    type=float,
+    default=0.0,
+    metavar="SHARE",
+    help="Do not judge groups that surely have a smaller share of the people, as 0.02.",
+)
 @click.option("--output", "-o", type=FILE, help="Report to write: one page of HTML.")
 @click.option("--json", "json_file", type=FILE, help="Result to write as JSON.")
 @click.option("--markdown", type=FILE, help="Report to write as Markdown.")
@@ -137,9 +156,10 @@ def audit(
 ) -> None:
     """Audit decisions about the people in TABLE, privately, and print the verdict.
 
-    Decisions are a column (--scores or --predictions) or those of a --model. What is released is a
-    noisy count of each group, outcome and decision, once; rates, ratios and their intervals follow
-    from it. Whatever is wrong is refused before any budget is spent.
+    Decisions are a column (--scores or --predictions) or those of a --model; outcomes are the
+    target, and without one decisions alone are audited. What is released is a noisy count of each
+    group, outcome and decision, once; rates, ratios and their intervals follow from it. Whatever is
+    wrong is refused before any budget is spent.
     """
     from sklearn_dpwg.inspection import AuditReport
 
@@ -151,38 +171,46 @@ def audit(
         import_module(name)  # found missing now, and not once the budget is spent
     file = TableFile.of(table, options)
     sources = sources_of(file, schema, scores, predictions, model, same_records, options)
-    planned = audit_of(sources, options)
+    if sources.targets is None:
+        check_of_decisions(metric)
+    planned, which = audit_of(sources, options), which_of(sources.task, options)
     book = ledger_around(options["ledger"], options)
     with book or nullcontext():
         same = sources.fitted_to_them
         result = planned.run(sources.targets, sources.scores, sources.groups, same_records_as=same)
     command = shlex.join(["dpwg", *without_seed(ctx.meta["arguments"])])
     at_least = 0.8 if fail_below is None else fail_below  # the four-fifths rule
+    # one verdict for what is printed, the page and the exit code
+    judged: dict[str, Any] = {"at_least": at_least, "which": which}
+    verdict = result.verdict(metric, at_least, **which)
     report = AuditReport(
-        result, title=title, notes=notes, command=command, at_least=at_least, verdict_metric=metric
+        result, title=title, notes=notes, command=command, verdict_metric=metric, **judged
     )
     makers = ((output, report.html), (json_file, result.to_json), (markdown, report.markdown))
     for path, text in makers:
         if path is not None:
             with paid_for("audit"):
                 write_text(path, text())
-    click.echo(summary(result, metric, at_least))
+    click.echo(summary(result, verdict, metric, **judged))
     for path in written:
         click.echo(f"Written: {path}")
     if book is not None:
         click.echo(spent_of(book))
     if fail_below is not None:
-        answer = result.verdict(metric, at_least=fail_below).answer
-        ctx.exit({"passes": 0, "fails": FAILS, "cannot tell": CANNOT_TELL}[answer])
+        ctx.exit({"passes": 0, "fails": FAILS, "cannot tell": CANNOT_TELL}[verdict.answer])
 
 
+NO_OUTCOMES = "Outcomes: none, so that nothing is said of errors; --target COLUMN names them."
 # Parameters of GroupAudit that are options of the same name.
 PARAMETERS = ("epsilon", "delta", "threshold", "sizes", "mechanism", "confidence", "random_state")
 
 
 @dataclass(frozen=True)
 class Sources:
-    """Targets, scores and groups of the records, and the model if they are those of its fit."""
+    """Targets, scores and groups of the records, and the model if they are those of its fit.
+
+    Targets are None where there are no outcomes.
+    """
 
     task: Task
     classes: tuple[str, str]
@@ -200,6 +228,31 @@ def check_audit(metric: str, fail_below: float | None) -> None:
         raise WrongInput(f"metric must be one of {', '.join(AuditResult.METRICS)}, got {metric!r}.")
     if fail_below is not None and not 0.0 < fail_below <= 1.0:
         raise WrongInput(f"fail_below must be above 0 and at most 1, got {fail_below!r}.")
+
+
+def check_of_decisions(metric: str) -> None:
+    """Refuse a rate that is about outcomes."""
+    from sklearn_dpwg.inspection.verdicts import OF_DECISIONS
+
+    if metric not in OF_DECISIONS:
+        raise WrongInput(
+            f"metric must be {OF_DECISIONS[0]} where no outcomes are named by --target COLUMN, got "
+            f"{metric!r}."
+        )
+
+
+def which_of(task: Task, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return which groups are judged, as options say it and a verdict takes it."""
+    from sklearn_dpwg.inspection.audit_rows import left_out_by_name
+
+    several, reference = len(task.group_columns) > 1, options["reference"]
+    found = {
+        "leave_out": tuple(as_label(one, several) for one in options["leave_out"]),
+        "min_share": options["min_share"],
+        "reference": None if reference is None else as_label(reference, several),
+    }
+    left_out_by_name(task.needed_labels(), **found)
+    return found
 
 
 def without_seed(arguments: Sequence[str]) -> list[str]:
@@ -234,17 +287,19 @@ def sources_of(
         )
     fitted = None if model is None else load_model(model)
     task = _task(schema, fitted, options)
-    wanted = task.wanted()
+    target = [] if task.target is None else [task.target]
+    wanted = task.wanted(has_target=bool(target))
     classes = _two_classes(task, options["positive"])
     kinds = {} if fitted is None else schema_of(fitted).columns
     decided = [name for name in (scores, predictions) if name is not None]
     of_decisions = "--scores" if scores is not None else "--predictions"
     table.require({**wanted, str(model): kinds, of_decisions: decided})
-    if task.needed_target() in decided:
+    if task.target in decided:
         raise WrongInput(f"target must be a column of its own, got {decided[0]!r} for both.")
-    columns = table.read([*kinds, *decided, *task.group_columns, task.needed_target()])
+    columns = table.read([*kinds, *decided, *task.group_columns, *target])
     faults = table.faults()
-    groups, targets = task.groups(columns, faults), task.targets(columns, faults)
+    groups = task.groups(columns, faults)
+    targets = task.targets(columns, faults) if target else None
     if fitted is None:
         found = _decisions(columns, scores, predictions, classes, faults)
         faults.refuse()
@@ -268,10 +323,12 @@ def audit_of(sources: Sources, options: Mapping[str, Any]) -> GroupAudit:
     return GroupAudit(group_labels=labels, classes=sources.classes, **given)
 
 
-def summary(result: AuditResult, metric: str, at_least: float) -> str:
+def summary(
+    result: AuditResult, verdict: Verdict, metric: str, at_least: float, which: Mapping[str, Any]
+) -> str:
     """Return the verdict, who may be worst off, and the table of groups."""
-    verdict = result.verdict(metric, at_least=at_least)
-    worst = result.worst_groups("error_rate")
+    worst = result.worst_groups()
+    worst_by = worst.metric.replace("_", " ")
     privacy = result.privacy_
     promise = (
         f"epsilon = {privacy.epsilon:.4g} at delta = {privacy.delta:g}, {privacy.relation}"
@@ -283,23 +340,28 @@ def summary(result: AuditResult, metric: str, at_least: float) -> str:
         f"Verdict: {verdict.answer}. {_with_names(verdict.sentence, result)}",
         *([_with_names(verdict.would_tell, result)] if verdict.would_tell else []),
         f"Selected: whoever is decided {result.classes[1]!r}, not {result.classes[0]!r}.",
-        f"Worst off by error rate may be: {names}; its error rate is from {worst.low:.3f} to "
+        *([] if result.has_outcomes else [NO_OUTCOMES]),
+        f"Worst off by {worst_by} may be: {names}; its {worst_by} is from {worst.low:.3f} to "
         f"{worst.high:.3f}.",
         "",
-        *_table(result, metric, at_least),
+        *_table(result, metric, at_least, which),
         "",
         f"Privacy: {promise}.",
     ]
     return "\n".join(lines)
 
 
-def _table(result: AuditResult, metric: str, at_least: float) -> list[str]:
+def _table(
+    result: AuditResult, metric: str, at_least: float, which: Mapping[str, Any]
+) -> list[str]:
     """Return a line a group: its size and rates, each with its interval, and its own answer."""
-    name = metric.replace("_", " ")
-    rates = {name: result.rates(metric), "impact ratio": result.impact_ratios(metric, at_least)}
-    if metric != "error_rate":
+    from sklearn_dpwg.inspection.group_displays import answers_of
+
+    ratios = result.impact_ratios(metric, at_least, **which)
+    rates = {metric.replace("_", " "): result.rates(metric), "impact ratio": ratios}
+    if metric != "error_rate" and result.has_outcomes:
         rates["error rate"] = result.rates("error_rate")
-    answers = [one.answer for one in result.group_verdicts(metric, at_least)]
+    answers = answers_of(result, metric, at_least, which)
     columns = [
         ["group", *map(_one_line, result.group_labels)],
         ["people", *(f"{size.low:,.0f} to {size.high:,.0f}" for size in result.group_sizes())],
@@ -334,6 +396,10 @@ def _task(schema: Path | None, fitted: Any, options: Mapping[str, Any]) -> Task:
     """Return the public facts; classes that nobody says are those of the model."""
     said = None if schema is None else read_schema(schema)
     task = make_task(said, options)
+    if options["no_outcomes"]:
+        if options["target"] is not None:
+            raise WrongInput("target must be left out where --no-outcomes is said.")
+        task = replace(task, target=None)
     if fitted is None or not hasattr(fitted, "classes_"):
         return task
     of_model = tuple(map(as_text, fitted.classes_))
@@ -366,13 +432,12 @@ def _decisions(
     classes: Sequence[str],
     faults: Faults,
 ) -> np.ndarray:
-    """Return scores from a column, 0 and 1 for decisions."""
+    """Return scores from a column, or decisions as the classes."""
     if scores is not None:
         return numbers(columns[scores], f"{scores!r} (scores)", faults, (0.0, 1.0))
     assert predictions is not None
     said = f"{predictions!r} (predictions)"
-    found, _ = words(columns[predictions], said, faults, classes)
-    return np.asarray(found == classes[1], dtype=np.float64)
+    return words(columns[predictions], said, faults, classes)[0]
 
 
 def _scores_of(model: Any, X: Any, positive: str) -> np.ndarray:

@@ -19,6 +19,7 @@ from sklearn_dpwg.cli.options import (
     groups_options,
     ledger_options,
     missing_label_option,
+    no_outcomes_option,
     overwrite_option,
     random_state_option,
     schema_option,
@@ -51,6 +52,11 @@ if TYPE_CHECKING:
     metavar="FOLDER",
     help="Read a Parquet file in parts, and keep encoded rows in this folder while it is fitted.",
 )
+@click.option(
+    "--person",
+    metavar="COLUMN",
+    help="Column that says whose row each is: of one person coins keep at most --rows-per-person.",
+)
 @random_state_option
 @overwrite_option
 def fit(
@@ -59,6 +65,7 @@ def fit(
     output: Path,
     ledger: Path | None,
     spool: str | None,
+    person: str | None,
     overwrite: bool,
     **options: Any,
 ) -> None:
@@ -69,7 +76,7 @@ def fit(
     """
     from sklearn.pipeline import Pipeline
 
-    from sklearn_dpwg.cli.cells import checked_features
+    from sklearn_dpwg.cli.cells import checked_features, words
     from sklearn_dpwg.cli.models import ledger_around, save_model, spent_of
     from sklearn_dpwg.cli.options import (
         PartsOfFile,
@@ -91,15 +98,25 @@ def fit(
     said = read_schema(schema)
     task = make_task(said, options)
     file = TableFile.of(table, options)
-    file.require({**task.wanted(list(said.columns)), str(schema): said.columns})
+    whose = [] if person is None else [person]
+    wanted = {**task.wanted(list(said.columns)), str(schema): said.columns}
+    file.require({**wanted, "--person": whose})
+    if any(person in names for names in wanted.values()):
+        raise WrongInput(f"person must be a column of its own, got {person!r}.")
+    if whose and spool is not None:
+        raise WrongInput("person must be left out with --spool, which reads a file in parts.")
     estimator = make_estimator(task, options)
+    promise = ""
     if spool is None:
-        columns = file.read([*said.columns, *task.group_columns, task.needed_target()])
+        columns = file.read([*said.columns, *task.group_columns, task.needed_target(), *whose])
         faults = file.faults()
         of_groups, y = task.groups(columns, faults), task.targets(columns, faults)
         X = checked_features(columns, said.columns, faults)
+        people = [words(columns[one], f"{one!r} (person)", faults, None)[0] for one in whose]
         faults.refuse()
         del columns
+        if people:
+            X, y, of_groups, promise = _of_people((X, y, of_groups), people[0], options)
         model = Pipeline([("schema", PublicSchema(said.columns)), ("model", estimator)])
         fit_model = partial(model.fit, X, y, model__groups=of_groups)
     else:
@@ -112,10 +129,20 @@ def fit(
         fit_model()
     with paid_for("fit"):
         save_model(model, output)  # outside of the ledger, whose place would be saved with it
-    click.echo(str(privacy_of(model)))
+    click.echo(f"{privacy_of(model)}{promise}")
     click.echo(f"\nModel: {output}")
     if book is not None:
         click.echo(spent_of(book))
+
+
+def _of_people(rows: tuple[Any, Any, Any], person: Any, options: dict[str, Any]) -> Any:
+    """Return as many rows of a person as the budget is for, their labels, and what that means."""
+    from sklearn_dpwg.preprocessing import bound_rows_per_person
+
+    k = max(options["rows_per_person"] or 1, 1)  # less is refused by the fit
+    kept = bound_rows_per_person(*rows, person=person, k=k, random_state=options["random_state"])
+    said = f"\nRows: {len(kept.kept):,} of {len(rows[0]):,} kept. {kept.promise}"
+    return kept.X, kept.y, kept.groups, said
 
 
 @click.command(short_help="Preview a fit, or an audit, from public facts.")
@@ -133,6 +160,7 @@ def fit(
 @click.option(
     "--base-rate", type=float, metavar="RATE", help="Of an audit: a guess of the share of yes."
 )
+@no_outcomes_option
 @groups_options
 @target_options
 @target_bounds_option
@@ -144,6 +172,7 @@ def plan(
     n_features: int | None,
     audit: bool,
     base_rate: float | None,
+    no_outcomes: bool,
     **options: Any,
 ) -> None:
     """Preview a fit from public facts, without records: noise, steps, bound, guarantee.
@@ -158,10 +187,11 @@ def plan(
     task = make_task(file, options)
     sizes = task.sizes(group_sizes)
     if audit:
-        click.echo(_audit_plan(task, sizes, base_rate, options))
+        click.echo(_audit_plan(task, sizes, base_rate, not no_outcomes, options))
         return
-    if base_rate is not None:
-        raise WrongInput("base_rate is for a plan of an audit: say --audit too.")
+    for name, said in (("base_rate", base_rate is not None), ("no_outcomes", no_outcomes)):
+        if said:
+            raise WrongInput(f"{name} is for a plan of an audit: say --audit too.")
     if (file is None) == (n_features is None):
         raise WrongInput(
             "plan must be told how many columns a row has: by --schema, or else by --n-features."
@@ -172,7 +202,9 @@ def plan(
     click.echo(str(estimator.plan(group_sizes=sizes, n_features=n_features)))
 
 
-def _audit_plan(task: Task, sizes: Any, base_rate: float | None, options: dict[str, Any]) -> str:
+def _audit_plan(
+    task: Task, sizes: Any, base_rate: float | None, outcomes: bool, options: dict[str, Any]
+) -> str:
     """Return the preview of an audit."""
     from sklearn_dpwg.cli.tables import WrongInput
     from sklearn_dpwg.inspection import GroupAudit
@@ -186,7 +218,8 @@ def _audit_plan(task: Task, sizes: Any, base_rate: float | None, options: dict[s
     if labels is None:
         labels = tuple(sizes) if isinstance(sizes, dict) else None
     extra = {} if base_rate is None else {"base_rate": base_rate}
-    return str(GroupAudit(group_labels=labels, **given).plan(group_sizes=sizes, **extra))
+    audit = GroupAudit(group_labels=labels, **given)
+    return str(audit.plan(group_sizes=sizes, outcomes=outcomes, **extra))
 
 
 @click.command(short_help="Predict for each row of a table.")

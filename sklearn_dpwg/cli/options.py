@@ -144,6 +144,11 @@ estimator_options = _together(
         int,
     ),
 )
+no_outcomes_option = click.option(
+    "--no-outcomes",
+    is_flag=True,
+    help="Audit decisions alone, though the schema names a target.",
+)
 random_state_option = click.option(
     "--random-state",
     type=int,
@@ -221,10 +226,7 @@ class Task:
         if len(named) < len(parts) or len(set(named)) < len(named):
             raise WrongInput(f"group_sizes must name each group once, or none, got {text!r}.")
         several = isinstance((self.group_labels or ("",))[0], tuple) or len(self.group_columns) > 1
-        labels: list[Label] = [
-            tuple(map(as_text, name.split("/"))) if several else as_text(name) for name in named
-        ]
-        return dict(zip(labels, counts, strict=True))
+        return dict(zip((as_label(name, several) for name in named), counts, strict=True))
 
     def needed_target(self) -> str:
         """Return the name of the target."""
@@ -243,9 +245,11 @@ class Task:
             )
         return self.group_labels
 
-    def wanted(self, columns: Sequence[str] = ()) -> dict[str, Sequence[str]]:
+    def wanted(
+        self, columns: Sequence[str] = (), *, has_target: bool = True
+    ) -> dict[str, Sequence[str]]:
         """Return the columns of target and groups by option; refuse a target that is another."""
-        target = self.needed_target()
+        targets = [self.needed_target()] if has_target else []
         if not self.group_columns:
             raise WrongInput(
                 "groups must be named: say --groups COLUMN, or columns under [groups] in the "
@@ -253,11 +257,11 @@ class Task:
             )
         self.needed_labels()
         for other, what in ((self.group_columns, "groups"), (columns, "[columns] of the schema")):
-            if target in other:
+            if set(targets) & set(other):
                 raise WrongInput(
-                    f"target must be a column of its own, and {target!r} is one of {what} too."
+                    f"target must be a column of its own, and {self.target!r} is one of {what} too."
                 )
-        return {"--target": [target], "--groups": self.group_columns}
+        return {"--target": targets, "--groups": self.group_columns}
 
 
 def read_schema(path: Path) -> SchemaFile:
@@ -283,7 +287,7 @@ def make_task(schema: SchemaFile | None, options: Mapping[str, Any]) -> Task:
     if options["group_labels"] is not None:
         parts = split_list(options["group_labels"], "group_labels")
         several = len(columns) > 1
-        labels = tuple(tuple(map(as_text, p.split("/"))) if several else as_text(p) for p in parts)
+        labels = tuple(as_label(part, several) for part in parts)
     elif schema is not None and schema.group_labels is not None:
         labels = tuple(
             tuple(map(as_text, label)) if isinstance(label, tuple) else as_text(label)
@@ -306,6 +310,11 @@ def make_task(schema: SchemaFile | None, options: Mapping[str, Any]) -> Task:
     if target is None and schema is not None:
         target = schema.target
     return Task(columns, labels, target, known, target_bounds, missing_label)
+
+
+def as_label(text: str, several: bool) -> Label:
+    """Return a label as it is written on the command line: of several columns with / between."""
+    return tuple(map(as_text, text.split("/"))) if several else as_text(text)
 
 
 def _with_missing(labels: tuple[Label, ...] | None, missing: str) -> tuple[Label, ...] | None:

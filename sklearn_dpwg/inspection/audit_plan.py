@@ -11,7 +11,7 @@ import numpy as np
 from sklearn_dpwg._stored import Stored
 from sklearn_dpwg.inspection import words
 from sklearn_dpwg.inspection.audit_rows import SHARE_OF_SUMS
-from sklearn_dpwg.inspection.verdicts import CountedRates
+from sklearn_dpwg.inspection.verdicts import OF_DECISIONS, CountedRates
 from sklearn_dpwg.privacy import Budget, IntegerNoise, PrivacyGuarantee, Release, calibrate
 from sklearn_dpwg.privacy.noise import noise_on_integers
 
@@ -85,8 +85,9 @@ class AuditPlan(Stored):
             cells = [f"{width:.3f} ({sampling:.3f})" for _, width, sampling in one.widths]
             label = "any" if one.group is None else str(one.group)
             rows.append([label, f"{one.size:,}", *cells])
+        rate = "base rate" if len(metrics) > 1 else "selection rate"  # decisions alone
         said = (
-            f"Widths of {100 * self.confidence:g} % intervals to expect at a base rate of "
+            f"Widths of {100 * self.confidence:g} % intervals to expect at a {rate} of "
             f"{self.base_rate:g}, in brackets those of sampling alone:"
         )
         table = words.table(rows, (5, 9, *[13] * len(metrics)))
@@ -186,6 +187,7 @@ def expected_widths(
     noise: IntegerNoise | None,
     n_bins: tuple[int, int],
     *,
+    has_outcomes: bool = True,
     is_public: bool,
     confidence: float,
 ) -> tuple[tuple[str, float, float], ...]:
@@ -197,6 +199,8 @@ def expected_widths(
     wrong = 0.5 * base_rate * (1.0 - base_rate)
     shares = [[1.0 - base_rate - wrong, wrong], [wrong, base_rate - wrong]]
     cells = np.rint(size * np.array([shares])).astype(np.int64)
+    if not has_outcomes:
+        cells = cells.sum(axis=1, keepdims=True)
     sizes = (int(cells.sum()),) if is_public else None
     noisy = CountedRates(cells, n_bins, noise, sizes)
     exact = noisy.with_noise(None)
@@ -206,5 +210,5 @@ def expected_widths(
             noisy.interval(metric, 0, confidence).width,
             exact.interval(metric, 0, confidence).width,
         )
-        for metric in METRICS
+        for metric in (METRICS if has_outcomes else OF_DECISIONS)
     )

@@ -13,13 +13,19 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from sklearn_dpwg._checks import real_number
 from sklearn_dpwg._stored import Stored, reading, stamp
 from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.inspection import verdicts, words
-from sklearn_dpwg.inspection.audit_rows import smallest_ratio
+from sklearn_dpwg.inspection.audit_rows import left_out_by_name, smallest_ratio
 from sklearn_dpwg.inspection.comparisons import Comparison, not_judged
-from sklearn_dpwg.inspection.verdicts import RATES, GroupRate, LossSums, Verdict, WorstGroups
+from sklearn_dpwg.inspection.verdicts import (
+    OF_DECISIONS,
+    RATES,
+    GroupRate,
+    LossSums,
+    Verdict,
+    WorstGroups,
+)
 from sklearn_dpwg.ledger.costs import StartCost
 from sklearn_dpwg.metrics.intervals import Interval, ratio_interval, worst_group_set
 from sklearn_dpwg.privacy import IntegerNoise, PrivacyGuarantee
@@ -39,8 +45,15 @@ _SURELY = 0.99999
 _IN_JSON = (
     *("group_name", "threshold", "confidence", "created", "n_cells", "epsilon", "privacy_"),
     *("model_privacy_", "group_labels", "classes", "counts", "sizes", "score_edges", "noise"),
-    *("versions", "losses"),
+    *("versions", "losses", "n_records"),
 )
+
+
+class _Metrics:
+    """All rates of the class; of a result those that its counts tell."""
+
+    def __get__(self, result: AuditResult | None, owner: type | None = None) -> tuple[str, ...]:
+        return tuple(RATES) if result is None or result.has_outcomes else OF_DECISIONS
 
 
 @dataclass(frozen=True)
@@ -60,13 +73,13 @@ class AuditResult(Stored):
         The negative and the positive class.
     counts : tuple
         For each group and class the count of records in each bin of scores, with noise; so counts
-        may be negative.
+        may be negative. Of decisions without outcomes there is one such tuple a group.
     noise : IntegerNoise or None
         Law of the noise on every count; None where there is none and nothing is private.
     sizes : tuple of int or None
         Exact sizes of the groups where they are public.
-    threshold : float
-        Scores from here on predict the positive class.
+    threshold : float or None
+        Scores from here on predict the positive class; None where there were decisions, no scores.
     score_edges : tuple of float or None
         Inner edges of the bins, the threshold among them; None where it is the only one.
     confidence : float
@@ -86,6 +99,8 @@ class AuditResult(Stored):
         audited at once.
     epsilon : float, default=inf
         ε that was asked for this audit alone.
+    n_records : int or None, default=None
+        Public number of records; None if an earlier version did not keep it.
 
     See Also
     --------
@@ -112,10 +127,10 @@ class AuditResult(Stored):
     group_labels: tuple[Hashable, ...]
     group_name: str
     classes: tuple[Hashable, Hashable]
-    counts: tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]
+    counts: tuple[tuple[tuple[int, ...], ...], ...]
     noise: IntegerNoise | None
     sizes: tuple[int, ...] | None
-    threshold: float
+    threshold: float | None
     score_edges: tuple[float, ...] | None
     confidence: float
     privacy_: PrivacyGuarantee
@@ -125,10 +140,17 @@ class AuditResult(Stored):
     losses: tuple[LossSums, ...] = ()
     n_cells: int = 1
     epsilon: float = math.inf
+    n_records: int | None = None
+    _younger: ClassVar[tuple[str, ...]] = ("n_records",)
     # of what ``privacy_`` states; a result that was stored has them all in one
     _costs: ClassVar[tuple[StartCost, ...]] = ()
 
-    METRICS: ClassVar[tuple[str, ...]] = tuple(RATES)
+    METRICS: ClassVar[_Metrics] = _Metrics()
+
+    @property
+    def has_outcomes(self) -> bool:
+        """Whether outcomes were counted beside decisions; without them no error is known."""
+        return not self.counts or len(self.counts[0]) == 2
 
     @property
     def is_private(self) -> bool:
@@ -141,19 +163,21 @@ class AuditResult(Stored):
         Returns
         -------
         ndarray of shape (n_groups, 2, 2)
-            Counts with noise, by group, class and predicted class.
+            Counts with noise, by group, class and predicted class; of shape (n_groups, 1, 2)
+            without outcomes.
         """
         return self._counted.cells.copy()
 
     def rates(
-        self, metric: str = "error_rate", *, confidence: float | None = None
+        self, metric: str | None = None, *, confidence: float | None = None
     ) -> tuple[GroupRate, ...]:
         """Return a rate, or the mean of a loss, of each group.
 
         Parameters
         ----------
-        metric : str
-            One of `METRICS`, or the name of a loss of the audit.
+        metric : str, optional
+            One of `METRICS`, or the name of a loss of the audit; by default the error rate, or the
+            selection rate where no outcomes were counted.
         confidence : float, optional
             Another one than that of the audit.
 
@@ -162,6 +186,7 @@ class AuditResult(Stored):
         tuple of GroupRate
             One a group, with a note where little is known.
         """
+        metric = metric or default_metric([self])
         return self._named(metric, metric, self._intervals(metric, confidence))
 
     def group_sizes(self) -> tuple[GroupRate, ...]:
@@ -218,19 +243,20 @@ class AuditResult(Stored):
         ratios = self._comparison(metric, at_least, confidence=confidence, **which).ratios
         return self._named(f"{metric} ratio", metric, ratios)
 
-    def worst_groups(self, metric: str = "error_rate") -> WorstGroups:
+    def worst_groups(self, metric: str | None = None) -> WorstGroups:
         """Return the groups that may be worst by a metric.
 
         Parameters
         ----------
-        metric : str
-            One of `METRICS`, or the name of a loss of the audit.
+        metric : str, optional
+            As in `rates`.
 
         Returns
         -------
         WorstGroups
             A set that holds the worst group with the audit's confidence.
         """
+        metric = metric or default_metric([self])
         found = worst_group_set(
             [partial(self._interval, metric, i) for i in range(len(self.group_labels))],
             greater_is_worse=verdicts.greater_is_worse(metric),
@@ -338,13 +364,15 @@ class AuditResult(Stored):
         Returns
         -------
         DataFrame
-            Size, rates and impact ratio of selection, each with its limits, and a note.
+            Size, rates that are there, and impact ratio of selection, each with its limits, and a
+            note.
         """
         import pandas as pd
 
         names = ("selection_rate", "error_rate", "true_positive_rate", "false_positive_rate")
         listed = {"size": self.group_sizes()}
-        listed |= {metric: self.rates(metric) for metric in (*names, *self._losses)}
+        there = [name for name in names if name in self.METRICS]
+        listed |= {metric: self.rates(metric) for metric in (*there, *self._losses)}
         listed["impact_ratio"] = self.impact_ratios()
         columns: dict[str, list[Any]] = {}
         for name, rates in listed.items():
@@ -361,7 +389,8 @@ class AuditResult(Stored):
     def __str__(self) -> str:
         """Return the verdict and a line a group, for people."""
         listed = {"size": self.group_sizes(), "impact_ratio": self.impact_ratios()}
-        listed |= {name: self.rates(name) for name in ("selection_rate", "error_rate")}
+        shown = dict.fromkeys(["selection_rate", default_metric([self])])
+        listed |= {name: self.rates(name) for name in shown}
         return "\n".join([str(self.verdict()), "", *_in_lines(listed)])
 
     def to_json(self) -> str:
@@ -412,7 +441,7 @@ class AuditResult(Stored):
     def _counted(self) -> verdicts.CountedRates:
         counts = np.array(self.counts, dtype=np.int64)
         positive = 1
-        if self.score_edges is not None:
+        if self.score_edges is not None and self.threshold is not None:
             positive = counts.shape[2] - 1 - self.score_edges.index(self.threshold)
         split = counts.shape[2] - positive
         parts = (counts[:, :, :split], counts[:, :, split:])
@@ -445,10 +474,17 @@ class AuditResult(Stored):
     def _compute(self, metric: str, group: int, confidence: float) -> Interval:
         if metric in self._losses:
             return verdicts.mean_interval(self._losses[metric], group, self._counted, confidence)
-        if metric not in RATES:
-            known = ", ".join([*RATES, *self._losses])
-            raise InputError(f"metric must be one of {known}, got {metric!r}.")
+        self._check_metric(metric, self._losses)
         return self._counted.interval(metric, group, confidence)
+
+    def _check_metric(self, metric: str, losses: Iterable[str] = ()) -> None:
+        """Refuse a rate that does not follow from the counts."""
+        if metric in self.METRICS:
+            return
+        known = f"one of {', '.join([*self.METRICS, *losses])}"
+        if not self.has_outcomes:
+            known = f"{self.METRICS[0]}, all that decisions without outcomes tell"
+        raise InputError(f"metric must be {known}, got {metric!r}.")
 
     def _note(self, metric: str, group: int) -> str:
         if metric not in RATES:
@@ -473,18 +509,8 @@ class AuditResult(Stored):
         confidence: float | None = None,
     ) -> Comparison:
         """Return all pairs of groups as `verdict` compares them."""
-        if metric not in RATES:
-            raise InputError(f"metric must be one of {', '.join(RATES)}, got {metric!r}.")
-        if not 0.0 <= real_number(min_share, "min_share") < 1.0:
-            raise InputError(f"min_share must be at least 0 and below 1, got {min_share!r}.")
-        named: list[Hashable] = [leave_out] if isinstance(leave_out, str) else list(leave_out)
-        for name, labels in (("leave_out", named), ("reference", [reference])):
-            for label in labels:
-                if label is not None and label not in self.group_labels:
-                    known = f"{self.group_labels!r}, got {label!r}"
-                    raise InputError(f"{name} must be of the groups {known}.")
-        if reference is not None and reference in named:
-            raise InputError(f"reference must be a group that is not left out, got {reference!r}.")
+        self._check_metric(metric)
+        named = left_out_by_name(self.group_labels, leave_out, min_share, reference)
         least, level = (
             smallest_ratio(at_least),
             self.confidence if confidence is None else confidence,
@@ -552,14 +578,18 @@ class AuditResult(Stored):
         return self._known[key]
 
 
+def default_metric(results: Iterable[AuditResult]) -> str:
+    """Return what groups are shown by where nobody says: errors, if outcomes were counted."""
+    return "error_rate" if all(one.has_outcomes for one in results) else "selection_rate"
+
+
 def overall_rate(result: AuditResult, metric: str) -> float | None:
     """Return a rate of all groups together, from the same released counts; None for a loss."""
-    if metric not in RATES:
+    if metric not in result.METRICS:
         return None
-    table = result.cells().sum(axis=0)
+    together = result._counted.pooled(tuple(range(len(result.group_labels))))
     hits, misses = (
-        sum(int(table[cell]) for cell in cells)
-        for cells in (RATES[metric].hits, RATES[metric].misses)
+        together.total(0, cells)[0] for cells in (RATES[metric].hits, RATES[metric].misses)
     )
     total = hits + misses
     return min(1.0, max(0.0, hits / total)) if total > 0 else None

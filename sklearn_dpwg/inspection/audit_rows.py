@@ -113,7 +113,7 @@ def class_codes(values: Any, classes: tuple[Hashable, Hashable], name: str) -> N
     if known.shape != array.shape or not known.all():
         hint = "classes=(negative, positive) names others"
         if name != "y_true":
-            hint = f"probabilities must be numbers, got {array.dtype}"
+            hint += f", and probabilities must be numbers, got {array.dtype}"
         raise InputError(
             f"{name} must hold the classes {classes[0]!r} and {classes[1]!r} alone, and some "
             f"values differ; {hint}."
@@ -127,6 +127,15 @@ def are_predictions(scores: NDArray[Any], classes: tuple[Hashable, Hashable]) ->
         return True
     # 0 and 1 are probabilities too, of the class 1 alone
     return scores.dtype.kind in "biu" and tuple(classes) != (0, 1)
+
+
+def are_decisions(scores: Any) -> bool:
+    """Return whether the type of a column, which is public, says that no threshold decides.
+
+    A list of numbers has its type from its values, of which one person's might show.
+    """
+    kind = np.asarray(scores).dtype.kind
+    return kind not in "biuf" or (hasattr(scores, "dtype") and kind in "biu")
 
 
 def probabilities(scores: NDArray[Any], n_records: int, name: str) -> FloatArray:
@@ -168,6 +177,15 @@ def is_predicted(
     return found >= threshold
 
 
+def n_decided(scores: Any) -> int:
+    """Return of how many records there are scores, of the first model if of several."""
+    one = next(iter(scores.values()), ()) if isinstance(scores, Mapping) else scores
+    shape = np.asarray(one).shape
+    if not shape:
+        raise InputError("scores must have one entry a record, got shape ().")
+    return shape[0]
+
+
 def joint_bins(
     scores: Mapping[str, ArrayLike],
     n_records: int,
@@ -196,7 +214,7 @@ class AuditedRows:
     codes: Codes
     labels: tuple[Hashable, ...]
     sizes: tuple[int, ...]
-    positive: NDArray[np.bool_]
+    positive: NDArray[np.bool_] | None
     bins: NDArray[Any]
     score: FloatArray | None = None
     names: tuple[str, ...] = ("",)
@@ -212,12 +230,16 @@ class AuditedRows:
         return int(2 ** (self.n_models - 1))
 
     def counts(self, n_bins: int) -> NDArray[np.int64]:
-        """Return the exact counts by group, class and bin: a record is in one of them."""
-        shape = (len(self.labels), 2, n_bins)
+        """Return the exact counts by group, class and bin: a record is in one of them.
+
+        Without outcomes all records count as of one class.
+        """
+        shape = (len(self.labels), 1 if self.positive is None else 2, n_bins)
         counts = np.zeros(math.prod(shape), dtype=np.int64)
         for rows in blocks(len(self.codes)):
-            cells = self.codes[rows].astype(np.intp) * (2 * n_bins)
-            cells += self.positive[rows] * n_bins
+            cells = self.codes[rows].astype(np.intp) * (shape[1] * n_bins)
+            if self.positive is not None:
+                cells += self.positive[rows] * n_bins
             cells += self.bins[rows]
             counts += np.bincount(cells, minlength=counts.size)
         return counts.reshape(shape)
@@ -225,6 +247,7 @@ class AuditedRows:
     def sums_of(self, loss: str) -> Sums:
         """Return the exact sums of a loss and of its squares in each group."""
         assert self.score is not None
+        assert self.positive is not None
         return whole_sums(loss, self.positive, self.score, self.codes, len(self.labels))
 
     def of_models(self, counts: NDArray[np.int64]) -> list[NDArray[np.int64]]:
@@ -454,12 +477,35 @@ def loss_names(losses: Any) -> tuple[str, ...]:
     return names
 
 
+def check_without_outcomes(**about_outcomes: Any) -> None:
+    """Refuse what is about outcomes where there are none."""
+    for name, value in about_outcomes.items():
+        if value:
+            raise InputError(f"{name} must be left out of an audit without outcomes, got {value}.")
+
+
 def smallest_ratio(at_least: Any) -> float:
     """Return what impact ratios are held against."""
     ratio = real_number(at_least, "at_least")
     if not 0.0 < ratio <= 1.0:
         raise InputError(f"at_least must be above 0 and at most 1, got {at_least!r}.")
     return ratio
+
+
+def left_out_by_name(
+    group_labels: Sequence[Hashable], leave_out: Any, min_share: Any, reference: Hashable
+) -> list[Hashable]:
+    """Return the groups that are declared not to be judged; refuse what is no choice of groups."""
+    if not 0.0 <= real_number(min_share, "min_share") < 1.0:
+        raise InputError(f"min_share must be at least 0 and below 1, got {min_share!r}.")
+    named: list[Hashable] = [leave_out] if isinstance(leave_out, str) else list(leave_out)
+    for name, labels in (("leave_out", named), ("reference", [reference])):
+        for label in labels:
+            if label is not None and label not in group_labels:
+                raise InputError(f"{name} must be of the groups {group_labels!r}, got {label!r}.")
+    if reference is not None and reference in named:
+        raise InputError(f"reference must be a group that is not left out, got {reference!r}.")
+    return named
 
 
 def check_choices(audit: Any) -> None:

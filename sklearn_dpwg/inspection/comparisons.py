@@ -11,7 +11,7 @@ import numpy as np
 
 from sklearn_dpwg.inspection.contrasts import Counts, Levels, Margin, excess, levels_of
 from sklearn_dpwg.inspection.verdicts import Answer, Verdict, greater_is_worse
-from sklearn_dpwg.inspection.words import listed, of_metric
+from sklearn_dpwg.inspection.words import listed, number, of_metric
 from sklearn_dpwg.metrics.intervals import Interval
 from sklearn_dpwg.metrics.intervals.ratio import ratio_of_rates
 
@@ -163,14 +163,16 @@ class Comparison:
     def _words(self, worse: tuple[int, ...], better: tuple[int, ...], ratio: Interval) -> str:
         """Return both rates, the ratio and its limits."""
         metric, is_harm = of_metric(self.metric), greater_is_worse(self.metric)
-        number = f"a ratio of {ratio.estimate:.2f} [{ratio.low:.2f}, {ratio.high:.2f}]"
+        ends = (ratio.low, ratio.high)
+        low, high = (number(end, in_percent=False, limit=self.at_least) for end in ends)
+        said = f"a ratio of {ratio.estimate:.2f} [{low}, {high}]"
         if math.isnan(ratio.estimate):
-            number = "a ratio that nobody knows"
+            said = "a ratio that nobody knows"
         bad = " (high is bad)" if is_harm else ""
         has = "has" if len(worse) == 1 else "have"
         return (
             f"{self._name(worse)} {has} a {metric}{bad} of {self._percent(worse)}, "
-            f"{self._name(better)} of {self._percent(better)}: {number}"
+            f"{self._name(better)} of {self._percent(better)}: {said}"
         )
 
     def _name(self, groups: tuple[int, ...]) -> str:

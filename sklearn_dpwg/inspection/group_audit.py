@@ -29,7 +29,7 @@ from sklearn_dpwg.privacy.release import check_delta
 PUBLIC_FACTS = (
     "the number of records",
     "the labels of the groups",
-    "every parameter of the audit",
+    "every parameter of the audit, and whether it got scores or decisions",
 )
 # Sizes of groups that a preview shows where none are guessed.
 _SIZES = (100, 1_000, 10_000)
@@ -41,7 +41,8 @@ class GroupAudit(CountedEstimator):
     """Count what a model does to each group, with noise that protects every record.
 
     One release of the counts of truth and prediction in every group gives all rates, ratios and
-    group sizes, each with an interval that covers noise and sampling.
+    group sizes, each with an interval that covers noise and sampling. Without outcomes it is that
+    of decisions alone, with half as many counts.
 
     Parameters
     ----------
@@ -137,7 +138,9 @@ class GroupAudit(CountedEstimator):
         self.random_state = random_state
         self.n_audits = n_audits
 
-    def plan(self, *, group_sizes: Any = None, base_rate: float = 0.3) -> AuditPlan:
+    def plan(
+        self, *, group_sizes: Any = None, base_rate: float = 0.3, outcomes: bool = True
+    ) -> AuditPlan:
         """Return what an audit releases and how wide its intervals will be, without any record.
 
         Parameters
@@ -147,6 +150,8 @@ class GroupAudit(CountedEstimator):
         base_rate : float
             Share of the positive class that the widths assume, with a model that selects as many
             and is wrong half as often as by chance.
+        outcomes : bool, default=True
+            Whether outcomes will be passed; without them ``base_rate`` is the share selected.
 
         Returns
         -------
@@ -158,7 +163,7 @@ class GroupAudit(CountedEstimator):
         ValueError
             If a parameter is wrong.
         """
-        facts = self._facts()
+        facts = self._facts(has_outcomes=outcomes)
         base_rate = open_unit(base_rate, "base_rate")
         groups: list[tuple[Hashable, int]] = [(None, size) for size in _SIZES]
         if group_sizes is not None:
@@ -172,6 +177,7 @@ class GroupAudit(CountedEstimator):
                 base_rate,
                 noise,
                 facts.n_bins,
+                has_outcomes=outcomes,
                 is_public=self.sizes == "public",
                 confidence=self.confidence,
             )
@@ -191,7 +197,7 @@ class GroupAudit(CountedEstimator):
     @own_words
     def run(
         self,
-        y_true: ArrayLike,
+        y_true: ArrayLike | None,
         scores: Scores,
         groups: Any,
         *,
@@ -203,8 +209,9 @@ class GroupAudit(CountedEstimator):
 
         Parameters
         ----------
-        y_true : array-like of shape (n_records,)
-            True classes.
+        y_true : array-like of shape (n_records,) or None
+            True classes. None counts decisions alone: selection rates and their ratios follow, from
+            half as many noisy counts, and no errors.
         scores : array-like of shape (n_records,) or (n_records, 2), or mapping of names to such
             Probabilities of the positive class, or predicted classes. Of several models, up to
             five, the joint counts are released once, and the noise of a model's counts grows by
@@ -243,7 +250,7 @@ class GroupAudit(CountedEstimator):
         if n_boot is not None:
             raise InputError(f"n_boot must be left out, as intervals are exact, got {n_boot!r}.")
         audit_rows.refuse_lazy_data(y_true, scores, groups)
-        facts = self._facts()
+        facts = self._facts(has_outcomes=y_true is not None)
         rows = self._rows(facts, y_true, scores, groups)
         before = audit_rows.holdings_of_model(
             same_records_as, model, len(rows.codes), is_private=facts.planned is not None
@@ -266,7 +273,7 @@ class GroupAudit(CountedEstimator):
             counts=(),
             noise=None if facts.planned is None else facts.planned.noise,
             sizes=rows.sizes if self.sizes == "public" else None,
-            threshold=facts.threshold,
+            threshold=None if self._are_decisions(facts, scores) else facts.threshold,
             score_edges=facts.edges,
             confidence=float(self.confidence),
             privacy_=total,
@@ -276,6 +283,7 @@ class GroupAudit(CountedEstimator):
             losses=losses,
             n_cells=rows.n_cells,
             epsilon=float(self.epsilon),
+            n_records=len(rows.codes),
         )
         found = {
             name: replace(whole, counts=_nested(of_model))
@@ -285,7 +293,7 @@ class GroupAudit(CountedEstimator):
             object.__setattr__(result, "_costs", (*before.costs, own))
         return found if isinstance(scores, Mapping) else found[""]
 
-    def _facts(self) -> _Facts:
+    def _facts(self, *, has_outcomes: bool = True) -> _Facts:
         """Return what follows from the parameters alone, all of them checked."""
         budget = Budget(self.epsilon, self.delta)
         audit_rows.check_choices(self)
@@ -294,6 +302,8 @@ class GroupAudit(CountedEstimator):
         classes = audit_rows.two_classes(self.classes)
         threshold, edges = audit_rows.threshold_and_edges(self.threshold, self.score_edges)
         losses = audit_rows.loss_names(self.losses)
+        if not has_outcomes:
+            audit_rows.check_without_outcomes(losses=losses, score_edges=edges)
         relation = Relation.REPLACE_ANY
         public: tuple[str, ...] = PUBLIC_FACTS
         if self.sizes == "public":
@@ -310,12 +320,17 @@ class GroupAudit(CountedEstimator):
         )
         return _Facts(classes, threshold, edges, losses, n_bins, planned, guarantee, words)
 
-    def _rows(self, facts: _Facts, y_true: ArrayLike, scores: Scores, groups: Any) -> AuditedRows:
+    def _rows(
+        self, facts: _Facts, y_true: ArrayLike | None, scores: Scores, groups: Any
+    ) -> AuditedRows:
         """Return the records as codes, all of them checked."""
-        positive = audit_rows.class_codes(y_true, facts.classes, "y_true")
-        n_records = len(positive)
+        positive = None
+        if y_true is not None:
+            positive = audit_rows.class_codes(y_true, facts.classes, "y_true")
+        n_records = audit_rows.n_decided(scores) if positive is None else len(positive)
         if n_records == 0:
-            raise InputError("y_true must have at least one record, got none.")
+            name = "scores" if positive is None else "y_true"
+            raise InputError(f"{name} must have at least one record, got none.")
         codes, labels = audit_rows.group_codes(groups, n_records, self.group_labels, self.group_by)
         audit_rows.check_several(len(labels))
         sizes = tuple(np.bincount(codes, minlength=len(labels)).tolist())
@@ -341,6 +356,17 @@ class GroupAudit(CountedEstimator):
         edges = facts.edges or (facts.threshold,)
         bins = np.searchsorted(np.array(edges), score, side="right").astype(np.int16)
         return AuditedRows(codes, labels, sizes, positive, bins, score)
+
+    def _are_decisions(self, facts: _Facts, scores: Scores) -> bool:
+        """Return whether no threshold decides about anybody."""
+        if facts.edges is not None or facts.losses:
+            return False
+        return all(
+            map(
+                audit_rows.are_decisions,
+                scores.values() if isinstance(scores, Mapping) else [scores],
+            )
+        )
 
     def _noise(self, facts: _Facts) -> NoiseSource | None:
         """Return the source of the planned noise, or None where there is none."""
@@ -388,8 +414,8 @@ class _Facts:
     other_mechanism: str
 
 
-def _nested(counts: NDArray[np.int64]) -> tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]:
-    return tuple((tuple(table[0]), tuple(table[1])) for table in counts.tolist())
+def _nested(counts: NDArray[np.int64]) -> tuple[tuple[tuple[int, ...], ...], ...]:
+    return tuple(tuple(map(tuple, table)) for table in counts.tolist())
 
 
 # Audits that displays run themselves, without privacy unless they are asked for it.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -12,7 +13,7 @@ from numpy.typing import ArrayLike
 
 from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.inspection import drawing, words
-from sklearn_dpwg.inspection.audit_result import AuditResult, overall_rate
+from sklearn_dpwg.inspection.audit_result import AuditResult, default_metric, overall_rate
 from sklearn_dpwg.inspection.drawing import Display, Look
 from sklearn_dpwg.inspection.group_audit import audit_estimator, audit_predictions
 from sklearn_dpwg.inspection.verdicts import RATES, GroupRate, greater_is_worse
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
-MAY_BE_WORST = "may be worst"
+MAY_BE_WORST, NOT_JUDGED = "may be worst", "not judged"
 # Shape and word, and colour only with them.
 _LOOKS = {
     "": ("o", drawing.BLUE),
@@ -29,6 +30,7 @@ _LOOKS = {
     "passes": ("o", drawing.BLUE),
     "fails": ("x", drawing.VERMILION),
     "cannot tell": ("s", drawing.FAINT),
+    NOT_JUDGED: (".", drawing.FAINT),
 }
 
 
@@ -84,7 +86,7 @@ class GroupMetricDisplay(Display):
     def from_audit(
         cls,
         result: AuditResult,
-        metric: str = "error_rate",
+        metric: str | None = None,
         *,
         ratio: bool = False,
         at_least: float = 0.8,
@@ -96,8 +98,9 @@ class GroupMetricDisplay(Display):
         ----------
         result : AuditResult
             The audit.
-        metric : str, default="error_rate"
-            A rate of `AuditResult.METRICS`, or a loss of the audit.
+        metric : str, optional
+            A rate of `AuditResult.METRICS`, or a loss of the audit; by default the error rate, or
+            the selection rate where no outcomes were counted.
         ratio : bool, default=False
             Draw each group's rate over the largest one instead, and whether it passes.
         at_least : float, default=0.8
@@ -110,6 +113,7 @@ class GroupMetricDisplay(Display):
         GroupMetricDisplay
             The display, drawn.
         """
+        metric = metric or default_metric([result])
         return cls.of(result, metric, ratio=ratio, at_least=at_least).plot(ax)
 
     @classmethod
@@ -275,12 +279,31 @@ class GroupMetricDisplay(Display):
             drawing.write(self.ax_, 1.01, row, answer, **where)
 
 
-def shown_of(result: AuditResult, metric: str, *, ratio: bool, at_least: float) -> dict[str, Any]:
+def answers_of(
+    result: AuditResult, metric: str, at_least: float, which: Mapping[str, Any]
+) -> list[str]:
+    """Return what the verdict about each group answers, or that it is not judged."""
+    return [
+        NOT_JUDGED if one.sentence == f"{label} is not judged." else one.answer
+        for label, one in zip(
+            result.group_labels, result.group_verdicts(metric, at_least, **which), strict=True
+        )
+    ]
+
+
+def shown_of(
+    result: AuditResult,
+    metric: str,
+    *,
+    ratio: bool,
+    at_least: float,
+    which: Mapping[str, Any] = MappingProxyType({}),
+) -> dict[str, Any]:
     """Return what a `GroupMetricDisplay` of an audit is made with."""
     shown: dict[str, Any] = {"is_private": result.is_private, "confidence": result.confidence}
     if ratio:
-        rates = result.impact_ratios(metric, at_least)
-        answers: Sequence[str] = [one.answer for one in result.group_verdicts(metric, at_least)]
+        rates = result.impact_ratios(metric, at_least, **which)
+        answers = answers_of(result, metric, at_least, which)
         shown |= {"reference": at_least, "reference_name": f"{at_least:g}"}
     else:
         rates = result.rates(metric)

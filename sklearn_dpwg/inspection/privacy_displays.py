@@ -12,7 +12,7 @@ import numpy as np
 from sklearn_dpwg._stored import Stored
 from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.inspection import drawing, words
-from sklearn_dpwg.inspection.audit_result import AuditResult
+from sklearn_dpwg.inspection.audit_result import AuditResult, default_metric
 from sklearn_dpwg.inspection.drawing import Display, Look
 from sklearn_dpwg.inspection.group_audit import audit_estimator
 from sklearn_dpwg.inspection.verdicts import RATES, greater_is_worse
@@ -275,7 +275,7 @@ class PrivacyUtilityDisplay(Display):
     def from_audit(
         cls,
         results: Mapping[str, AuditResult | Sequence[AuditResult]],
-        metric: str = "error_rate",
+        metric: str | None = None,
         *,
         epsilons: Mapping[str, float | Sequence[float]] | None = None,
         ax: Axes | None = None,
@@ -286,8 +286,9 @@ class PrivacyUtilityDisplay(Display):
         ----------
         results : mapping from name to AuditResult, or to a sequence of them
             The audits; a sequence is one kind of model at several ε.
-        metric : str, default="error_rate"
-            A rate of `AuditResult.METRICS`, or a loss of all audits.
+        metric : str, optional
+            A rate of `AuditResult.METRICS`, or a loss of all audits; by default the error rate, or
+            the selection rate where no outcomes were counted.
         epsilons : mapping from name to float, or to a sequence of them, optional
             ε of the models, needed where an audit is not of a model's own records
             (``same_records_as``).
@@ -299,6 +300,10 @@ class PrivacyUtilityDisplay(Display):
         PrivacyUtilityDisplay
             The display, drawn.
         """
+        listed = (
+            [given] if isinstance(given, AuditResult) else given for given in results.values()
+        )
+        metric = metric or default_metric(one for audits in listed for one in audits)
         return cls.of(results, metric, epsilons=epsilons).plot(ax)
 
     @classmethod

@@ -15,6 +15,7 @@ from functools import cache, cached_property
 from importlib.resources import files
 from pathlib import Path
 from reprlib import Repr
+from types import MappingProxyType
 from typing import Any
 
 from sklearn.base import BaseEstimator
@@ -22,7 +23,7 @@ from sklearn.base import BaseEstimator
 from sklearn_dpwg._stored import Stored
 from sklearn_dpwg.exceptions import InputError, InputTypeError
 from sklearn_dpwg.inspection import words
-from sklearn_dpwg.inspection.audit_result import AuditResult
+from sklearn_dpwg.inspection.audit_result import AuditResult, default_metric
 from sklearn_dpwg.inspection.report_facts import (
     group_facts,
     pictures_of,
@@ -74,7 +75,7 @@ def as_html(facts: Mapping[str, Any], pictures: Sequence[Mapping[str, Any]]) -> 
             script=Markup(script),
             pictures=[{**picture, "svg": Markup(picture["svg"])} for picture in pictures],
             policy=policy,
-            sections=SECTIONS,
+            sections=[one for one in SECTIONS if one[0] != "models" or facts["model"]],
         )
     )
 
@@ -118,8 +119,8 @@ def _environment(kind: str) -> Any:
         words=words.of_metric,
         listed=words.listed,
         shown=lambda value, in_percent: words.number(value, in_percent=in_percent),
-        interval=lambda rate, in_percent: words.interval(
-            rate["low"], rate["high"], in_percent=in_percent
+        interval=lambda rate, in_percent, limit=None: words.interval(
+            rate["low"], rate["high"], in_percent=in_percent, limit=limit
         ),
     )
     return made
@@ -156,12 +157,16 @@ class AuditReport(Stored):
         Paragraphs under the title, such as what the model is for.
     command : str, optional
         What the audit was made with, to be made again.
-    metric : str, default="error_rate"
-        By which groups are worst off: a rate of `AuditResult.METRICS`, or a loss of the audit.
+    metric : str, optional
+        By which groups are worst off: a rate of `AuditResult.METRICS`, or a loss of the audit; by
+        default the error rate, or the selection rate where no outcomes were counted.
     at_least : float, default=0.8
         What impact ratios are held against; 0.8 is the four-fifths rule.
     verdict_metric : str, default="selection_rate"
         The rate whose ratios are judged.
+    which : mapping, optional
+        Which groups are judged, as `AuditResult.verdict` takes it: ``leave_out``, ``min_share`` and
+        ``reference``.
 
     See Also
     --------
@@ -193,9 +198,10 @@ class AuditReport(Stored):
         title: str | None = None,
         notes: str | Sequence[str] = (),
         command: str | None = None,
-        metric: str = "error_rate",
+        metric: str | None = None,
         at_least: float = 0.8,
         verdict_metric: str = "selection_rate",
+        which: Mapping[str, Any] | None = None,
     ) -> None:
         results = dict(result) if isinstance(result, Mapping) else {"the model": result}
         if not results:
@@ -210,12 +216,14 @@ class AuditReport(Stored):
         self.title = title
         self.notes = (notes,) if isinstance(notes, str) else tuple(notes)
         self.command = command
-        self.metric = metric
+        self.metric = metric or default_metric(results.values())
         self.at_least = at_least
         self.verdict_metric = verdict_metric
+        self.which = dict(which or {})
 
     # what a page of before there was a choice judged
     verdict_metric = "selection_rate"
+    which: Mapping[str, Any] = MappingProxyType({})
 
     @cached_property
     def _facts(self) -> dict[str, Any]:
@@ -227,6 +235,7 @@ class AuditReport(Stored):
             metric=self.metric,
             at_least=self.at_least,
             judged=self.verdict_metric,
+            which=self.which,
         )
 
     @cached_property
@@ -236,6 +245,7 @@ class AuditReport(Stored):
             metric=self.metric,
             at_least=self.at_least,
             judged=self.verdict_metric,
+            which=self.which,
         )
         return as_html(self._facts, pictures)
 
@@ -463,10 +473,12 @@ def _shown(value: Any) -> str:
 
 def _groups(model: Any, audit: AuditResult | None, at_least: float) -> str:
     if audit is not None:
-        verdict = verdict_facts(audit, "error_rate", at_least)
-        said = [verdict[key] for key in ("worst", "value", "gap", "impact", "deciding")]
+        metric = default_metric([audit])
+        verdict = verdict_facts(audit, metric, at_least)
+        parts = ("headline", "sentence", "scope", "selected", "worst", "value", "gap")
+        said = [verdict[key] for key in parts]
         privacy = sections(audit.privacy_)[0]
-        facts = {"groups": group_facts(audit, "error_rate", at_least)}
+        facts = {"groups": group_facts(audit, metric, at_least)}
         return "\n\n".join(
             [
                 escape_markdown(" ".join(said)),

@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from sklearn_dpwg.inspection import words
 from sklearn_dpwg.inspection.audit_result import AuditResult, overall_rate
 from sklearn_dpwg.inspection.drawing import height_of, svg_of
-from sklearn_dpwg.inspection.group_displays import GroupMetricDisplay, shown_of
+from sklearn_dpwg.inspection.group_displays import (
+    NOT_JUDGED,
+    GroupMetricDisplay,
+    answers_of,
+    shown_of,
+)
 from sklearn_dpwg.inspection.privacy_displays import (
     PrivacyProfileDisplay,
     PrivacyUtilityDisplay,
     tradeoff_points,
 )
-from sklearn_dpwg.inspection.verdicts import RATES, GroupRate, greater_is_worse
+from sklearn_dpwg.inspection.verdicts import RATES, GroupRate
 from sklearn_dpwg.inspection.words import texts_of, visible
 from sklearn_dpwg.privacy import PrivacyGuarantee
 from sklearn_dpwg.privacy.statement import rounded_up, sections
@@ -107,6 +113,8 @@ def _said(
     ]
 
 
+# No choice of groups that are judged.
+_ALL: Mapping[str, Any] = MappingProxyType({})
 COLUMNS = (
     "selection_rate",
     "impact_ratio",
@@ -115,25 +123,26 @@ COLUMNS = (
     "false_positive_rate",
 )
 ANSWERS = {
-    "passes": "All groups that are judged pass by {}.",
-    "fails": "Not all groups pass by {}.",
-    "cannot tell": "These numbers cannot tell whether all groups pass by {}.",
+    "passes": "Passes {}.",
+    "fails": "Fails {}.",
+    "cannot tell": "Cannot tell whether this passes {}.",
 }
 GLOSSARY = (
     (
         "Impact ratio",
         "A group's rate over that of the best-off group, whichever that is. Of a harm, such as an "
-        "error rate, the smallest rate over the group's own.",
+        "error rate, the smallest rate over the group's own. Its lower limit is the lowest of all "
+        "pairs; its upper limit allows for how many groups are compared, as the verdict does.",
     ),
     (
         "Four-fifths rule",
         "A rule of thumb of US agencies: a ratio below 0.8 is taken as evidence of adverse impact, "
         "tempered where numbers are small (29 CFR 1607.4 D).",
     ),
-    ("Selection rate", "Share of a group that the model selects: predicts the second class for."),
-    ("Error rate", "Share of a group's predictions that are wrong."),
-    ("True positive rate", "Share that is selected among those who truly are of the second class."),
-    ("False positive rate", "Share that is selected among those who truly are not."),
+    ("Selection rate", "Share of a group that is selected: decided, or predicted, to be {1}."),
+    ("Error rate", "Share of a group whose decision or prediction is not what turned out."),
+    ("True positive rate", "Share that is selected among those who truly are {1}."),
+    ("False positive rate", "Share that is selected among those who truly are {0}."),
     (
         "Interval",
         "What the true value of the population may be, with the stated confidence. It covers that "
@@ -167,84 +176,179 @@ def report_facts(
     metric: str,
     at_least: float,
     judged: str,
+    which: Mapping[str, Any] = _ALL,
 ) -> dict[str, Any]:
     """Return all that a page says, section by section."""
     first = next(iter(results.values()))
     names = dict(zip(results, texts_of(results), strict=True))
     group_name = visible(first.group_name)
     known = (*_ATTACKER, _PROOF, "Differential privacy")
-    verdicts = {name: verdict_facts(one, metric, at_least, judged) for name, one in results.items()}
+    verdicts = {
+        name: verdict_facts(one, metric, at_least, judged, which) for name, one in results.items()
+    }
     return {
         "title": visible(title) if title is not None else f"Fairness audit by {group_name}",
+        "about": _about(first),
         "model": next(iter(names.values())) if len(results) > 1 else None,
         "notes": [visible(note) for note in notes],
         "verdict": next(iter(verdicts.values())),
         "privacy": banner(results),
-        "groups": group_facts(first, metric, at_least, judged),
+        "groups": group_facts(first, metric, at_least, judged, which),
         "models": [
-            _model_facts(names[name], result, metric, verdicts[name], (judged, at_least))
+            _model_facts(names[name], result, metric, verdicts[name])
             for name, result in results.items()
         ],
         "attacker": _said(results, names, lambda title: title in _ATTACKER),
-        "outside": _said(results, names, lambda title: title not in known) + _threshold(first),
+        "outside": _said(results, names, lambda title: title not in known) + _caveats(first),
         "record": _record(results, command) | {"proof": proof(first)},
-        "glossary": [{"term": term, "text": text} for term, text in GLOSSARY],
+        "glossary": _glossary(first),
     }
 
 
+def _about(result: AuditResult) -> str:
+    """Return when the audit was made, of how many people in which groups."""
+    number, n_groups = _total(result), len(result.group_labels)
+    exact = result.n_records is not None or result.sizes is not None or not result.is_private
+    name = visible(result.group_name)
+    return (
+        f"Audited {visible(result.created)}: {'' if exact else 'about '}{number:,.0f} people in "
+        f"{n_groups:,} {'group' if n_groups == 1 else 'groups'}"
+        f"{'' if name == 'group' else f' by {words.cut(name)}'}."
+    )
+
+
+def _total(result: AuditResult) -> float:
+    """Return the number of records, which is public, or an estimate if it was not kept."""
+    if result.n_records is not None:
+        return float(result.n_records)
+    return sum(size.estimate for size in result.group_sizes())
+
+
+def _classes(result: AuditResult) -> list[str]:
+    """Return both classes as a sentence quotes them."""
+    return [f"‘{words.in_sentence(visible(str(one)))}’" for one in result.classes]
+
+
+def _glossary(result: AuditResult) -> list[dict[str, str]]:
+    """Return what explains the terms of the page: there are no errors without outcomes."""
+    classes, there = _classes(result), [words.of_metric(name) for name in result.METRICS]
+    return [
+        {"term": term, "text": text.replace("{0}", classes[0]).replace("{1}", classes[1])}
+        for term, text in GLOSSARY
+        if term.lower().replace(" ", "_") not in RATES or term.lower() in there
+    ]
+
+
 def verdict_facts(
-    result: AuditResult, metric: str, at_least: float, judged: str = "selection_rate"
+    result: AuditResult,
+    metric: str,
+    at_least: float,
+    judged: str = "selection_rate",
+    which: Mapping[str, Any] = _ALL,
 ) -> dict[str, Any]:
-    """Return who may be worst off by how much, and whether impact ratios are large enough."""
+    """Return the verdict that was asked for, about whom it is, and who may be worst off."""
+    verdict = result.verdict(judged, at_least, **which)
+    said = words.with_short_names(verdict.sentence, result.group_labels)
+    sentence, mark, left_out = said.partition(" Not judged, as ")
+    answers = answers_of(result, judged, at_least, which)
+    rate, rule = words.of_metric(judged), "the four-fifths rule"
+    if (judged, at_least) != ("selection_rate", 0.8):
+        rule = f"the test that no group's {rate} is below {at_least:g} times another's"
+    return {
+        "confidence": result.confidence,
+        "answer": verdict.answer,
+        "judged": judged,
+        "headline": ANSWERS[verdict.answer].format(rule),
+        "sentence": sentence,
+        "scope": f"{_scope(result, rate, answers, which)}{mark}{left_out}",
+        "selected": _selected(result),
+        "together": _TOGETHER if verdict.answer == "fails" and "fails" not in answers else "",
+        "would_tell": words.with_short_names(verdict.would_tell, result.group_labels),
+        "allows": _allows(result, verdict.answer, sentence),
+        "trained": _TRAINED if result.model_privacy_ is not None else "",
+        **_worst_facts(result, metric),
+    }
+
+
+_TOGETHER = "Which single group fails these numbers cannot tell; groups taken together do."
+_TRAINED = (
+    "The model learned from these very people: expect it to err more often on others, and rates "
+    "of others to lie outside of the intervals."
+)
+
+
+def _scope(result: AuditResult, rate: str, answers: Sequence[str], which: Mapping[str, Any]) -> str:
+    """Return by what and about whom the verdict is."""
+    texts = [words.in_sentence(text) for text in texts_of(result.group_labels)]
+    names = [text for text, answer in zip(texts, answers, strict=True) if answer != NOT_JUDGED]
+    one = which.get("reference")
+    others = "" if one is None else f", each held against {texts[result.group_labels.index(one)]}"
+    return f"Judged by {rate}: {words.listed(names) or 'nobody'}{others}."
+
+
+def _selected(result: AuditResult) -> str:
+    no, yes = _classes(result)
+    how = "" if result.threshold is None else f": by a score of {result.threshold:g} or more"
+    return f"Selected is whoever is decided, or predicted, to be {yes}, and not {no}{how}."
+
+
+def _allows(result: AuditResult, answer: str, sentence: str) -> str:
+    brackets = f"Brackets hold the {100 * result.confidence:g} % interval of the ratio."
+    if answer == "cannot tell":
+        return brackets if "[" in sentence else ""
+    rarely = f"{100 * (1 - result.confidence) / 2:.3g} %"
+    return (
+        f"{brackets} “{answer.capitalize()}” allows for how many groups are compared, for the "
+        f"chance in who is among these people and for noise: it is to be wrong in at most "
+        f"{rarely} of such audits."
+    )
+
+
+def _worst_facts(result: AuditResult, metric: str) -> dict[str, Any]:
+    """Return who may be worst off by how much."""
     names = dict(zip(result.group_labels, texts_of(result.group_labels), strict=True))
     worst, shown = result.worst_groups(metric), words.of_metric(metric)
     in_percent = metric in RATES
     low, high = (words.number(value, in_percent=in_percent) for value in (worst.low, worst.high))
     found = words.listed([words.in_sentence(names[label]) for label in worst.groups], "or")
-    n_groups = len(result.group_labels)
-    if len(worst.groups) == n_groups and n_groups > 1:
-        who = f"By {shown}, any of the {n_groups} groups may be the worst off."
-    elif len(worst.groups) == 1:
-        who = f"By {shown}, the worst-off group is {found}."
-    else:
-        who = f"By {shown}, the worst-off group may be {found}."
-    gap, verdict = worst.gap, result.verdict(judged, at_least)
-    unit = " percentage points" if in_percent else ""
+    who = f"the worst-off group {'is' if len(worst.groups) == 1 else 'may be'} {found}"
+    if len(worst.groups) == len(names) > 1:
+        who = f"any of the {len(names)} groups may be the worst off"
+    unit, gap = " percentage points" if in_percent else "", worst.gap
     size, least, most = (
         f"{100 * end:.1f}" if in_percent else f"{end:.3g}"
         for end in (gap.estimate, gap.low, gap.high)
     )
     return {
         "metric": metric,
-        "at_least": at_least,
-        "confidence": result.confidence,
-        "worst": who,
-        "value": f"The worst group's {shown} lies between {low} and {high}.",
+        "worst": f"By {shown}, {who}.",
+        "value": f"The {shown} of whichever group is worst lies between {low} and {high}, limits "
+        f"that hold for all groups at once and so are not those of one group in the table.",
         "gap": f"It is {size}{unit} from the best-off group ({least} to {most}).",
         "may_be_worst": [names[label] for label in worst.groups],
-        "answer": verdict.answer,
-        "judged": judged,
-        "impact": ANSWERS[verdict.answer].format(words.of_metric(judged)),
-        "deciding": words.with_short_names(verdict.sentence, result.group_labels),
-        "would_tell": words.with_short_names(verdict.would_tell, result.group_labels),
     }
 
 
 def group_facts(
-    result: AuditResult, metric: str, at_least: float, judged: str = "selection_rate"
+    result: AuditResult,
+    metric: str,
+    at_least: float,
+    judged: str = "selection_rate",
+    which: Mapping[str, Any] = _ALL,
 ) -> dict[str, Any]:
     """Return the table of groups: a row a group, numbers and notes."""
     texts = texts_of(result.group_labels)
     worst = set(result.worst_groups(metric).groups)
-    answers = [one.answer for one in result.group_verdicts(judged, at_least)]
+    answers = answers_of(result, judged, at_least, which)
     listed_rates: dict[str, tuple[GroupRate, ...]] = {
         name: (
-            result.impact_ratios(judged, at_least) if name == "impact_ratio" else result.rates(name)
+            result.impact_ratios(judged, at_least, **which)
+            if name == "impact_ratio"
+            else result.rates(name)
         )
         for name in _columns(result, metric, judged)
     }
     sizes = result.group_sizes()
-    total = sum(size.estimate for size in sizes)
     rows = []
     for place, (label, text) in enumerate(zip(result.group_labels, texts, strict=True)):
         rates = {name: rates[place] for name, rates in listed_rates.items()}
@@ -261,6 +365,7 @@ def group_facts(
     together = {name: overall_rate(result, name) for name in listed_rates}
     return {
         "name": visible(result.group_name),
+        "metric": metric,
         "columns": [
             {
                 "key": name,
@@ -270,18 +375,36 @@ def group_facts(
                     else name
                 ),
                 "in_percent": name in RATES,
+                "limit": at_least if name == "impact_ratio" else None,
             }
             for name in listed_rates
         ],
         "rows": rows,
-        "all": {"size": total, "rates": together},
+        "all": {"size": _total(result), "rates": together},
+        "limits": _limits(result, rows),
     }
 
 
 def _columns(result: AuditResult, metric: str, judged: str) -> tuple[str, ...]:
     losses = tuple(loss.name for loss in result.losses)
-    others = [name for name in (metric, judged, *losses) if name not in COLUMNS]
-    return (*COLUMNS, *dict.fromkeys(others))
+    there = [name for name in COLUMNS if name == "impact_ratio" or name in result.METRICS]
+    return tuple(dict.fromkeys([*there, metric, judged, *losses]))
+
+
+_SMALL = ("none", "one", "two", "three")
+
+
+def _limits(result: AuditResult, rows: Sequence[Mapping[str, Any]]) -> str:
+    """Return how many of the intervals in the table may miss, as each holds by itself."""
+    found = [one for row in rows for one in (row["size"], *row["rates"].values())]
+    number = sum(one["low"] is not None and one["low"] != one["high"] for one in found)
+    missed = number * (1.0 - result.confidence)
+    few = math.floor(missed + 1e-9)
+    said = f"{_SMALL[few]} or {_SMALL[few + 1]}" if few < 3 else f"about {missed:.0f}"
+    return (
+        f"Each interval holds by itself, with {100 * result.confidence:g} % confidence: of the "
+        f"{number:,} in this table {said} may miss."
+    )
 
 
 def _notes(text: str, of_size: str, rates: Mapping[str, GroupRate]) -> list[str]:
@@ -305,17 +428,9 @@ def _numbers(rate: GroupRate) -> dict[str, float | None]:
 
 
 def _model_facts(
-    name: str,
-    result: AuditResult,
-    metric: str,
-    verdict: Mapping[str, Any],
-    of_ratios: tuple[str, float],
+    name: str, result: AuditResult, metric: str, verdict: Mapping[str, Any]
 ) -> dict[str, Any]:
     worst = result.worst_groups(metric)
-    # the smallest, of those that are known if any is
-    ratio = min(
-        result.impact_ratios(*of_ratios), key=lambda one: (math.isnan(one.estimate), one.estimate)
-    )
     model, audit = result.model_privacy_, result.privacy_
     return {
         "model": name,
@@ -323,36 +438,45 @@ def _model_facts(
         "audit_epsilon": rounded_up(audit.epsilon) if result.is_private else "∞",
         "worst": {"low": worst.low, "high": worst.high},
         "in_percent": metric in RATES,
-        "greater_is_worse": greater_is_worse(metric),
         "may_be_worst": verdict["may_be_worst"],
-        "ratio": _numbers(ratio),
         "answer": verdict["answer"],
+        "sentence": verdict["sentence"],
     }
 
 
-def _threshold(result: AuditResult) -> list[dict[str, str]]:
-    of_labels = [visible(str(one)) for one in result.classes]
+def _caveats(result: AuditResult) -> list[dict[str, str]]:
+    """Return what no guarantee covers, whatever the numbers are."""
     sizes = (
         "The sizes of the groups were stated as public; they are exact and unprotected."
         if result.sizes is not None
         else "The sizes of the groups are hidden; the page shows estimates of them."
     )
-    return [
-        {
-            "title": "Threshold",
-            "text": f"Scores from {result.threshold:g} on count as {of_labels[1]!r}, others as "
-            f"{of_labels[0]!r}. The threshold was given to the audit as a public number. Had it "
-            f"been chosen by looking at these records, that choice would be outside the guarantee.",
-        },
-        {"title": "Names and sizes of groups", "text": sizes},
-    ]
+    several = (
+        "Intervals and the verdict take rows for people. If a person has k rows that are alike, "
+        "intervals are about √k times too narrow, and the verdict is wrong more often."
+    )
+    found = {"Names and sizes of groups": sizes, "Several rows of a person": several}
+    if result.threshold is not None:
+        found["Threshold"] = (
+            "It was given to the audit as a public number. Had it been chosen by looking at these "
+            "records, that choice would be outside the guarantee."
+        )
+    if result.model_privacy_ is None:
+        found["People the model learned from"] = (
+            "None of these people were said to be among them. If they were, the model errs more "
+            "often on others than on this page."
+        )
+    return [{"title": title, "text": text} for title, text in found.items()]
 
 
 def _record(results: Mapping[str, AuditResult], command: str | None) -> dict[str, Any]:
     result = next(iter(results.values()))
     noise = result.noise
     n_groups, n_bins = len(result.group_labels), len(result.counts[0][0])
-    released = f"{n_groups * 2 * n_bins:,} counts: {n_groups:,} groups × 2 classes × {n_bins} "
+    n_counts, of_classes = n_groups * n_bins * len(result.counts[0]), ""
+    if result.has_outcomes:
+        of_classes = "2 classes × "
+    released = f"{n_counts:,} counts: {n_groups:,} groups × {of_classes}{n_bins} "
     released += "predictions" if result.score_edges is None else "bins of scores"
     several = f", which is a sum of {result.n_cells}" if result.n_cells > 1 else ""
     if noise is None:
@@ -368,13 +492,17 @@ def _record(results: Mapping[str, AuditResult], command: str | None) -> dict[str
         "Noise": drawn,
         "Confidence of intervals": f"{100 * result.confidence:g} %",
         "Classes": " and ".join(repr(visible(str(one))) for one in result.classes),
-        "Threshold": f"{result.threshold:g}",
+        "Threshold": "none, as there were decisions"
+        if result.threshold is None
+        else f"{result.threshold:g}",
         "Command": visible(command) if command is not None else "not stated",
     }
     facts |= {f"Version of {visible(name)}": visible(v) for name, v in result.versions.items()}
     texts = texts_of(result.group_labels)
     cells = [[*map(int, table.ravel())] for table in result.cells()]
-    header = [f"truly {y}, predicted {p}" for y in ("0", "1") for p in ("0", "1")]
+    classes = [words.cut(visible(str(one))) for one in result.classes]
+    truly = [f"truly {y}, " for y in classes] if result.has_outcomes else [""]
+    header = [f"{y}predicted {p}" for y in truly for p in classes]
     rows = [{"group": text, "counts": row} for text, row in zip(texts, cells, strict=True)]
     return {
         "private": noise is not None,
@@ -393,12 +521,27 @@ _Picture = tuple[Any, str, str, list[str], list[list[str]]]
 
 
 def pictures_of(
-    results: Mapping[str, AuditResult], *, metric: str, at_least: float, judged: str
+    results: Mapping[str, AuditResult],
+    *,
+    metric: str,
+    at_least: float,
+    judged: str,
+    which: Mapping[str, Any] = _ALL,
 ) -> list[dict[str, Any]]:
     """Return the pictures: a title, a sentence, the SVG, and a table."""
     result = next(iter(results.values()))
-    metrics = dict.fromkeys([metric, "selection_rate", *(loss.name for loss in result.losses)])
+    of_judged = "" if judged == "selection_rate" else f" of the {words.of_metric(judged)}"
     found = [
+        _of_groups(
+            result,
+            shown_of(result, judged, ratio=True, at_least=at_least, which=which),
+            f"Impact ratio{of_judged} of each group",
+            f"A group passes where its whole interval is right of {at_least:g}, and fails where "
+            f"it is left of it.",
+        )
+    ]
+    losses = (loss.name for loss in result.losses)
+    found += [
         _of_groups(
             result,
             shown_of(result, name, ratio=False, at_least=at_least),
@@ -406,17 +549,8 @@ def pictures_of(
             "A diamond and the words stand by every group that may be worst. The dashed line is "
             "the rate of all records together.",
         )
-        for name in metrics
+        for name in dict.fromkeys(["selection_rate", judged, metric, *losses])
     ]
-    found.append(
-        _of_groups(
-            result,
-            shown_of(result, judged, ratio=True, at_least=at_least),
-            "Impact ratio of each group",
-            f"A group passes where its whole interval is right of {at_least:g}, and fails where "
-            f"it is left of it.",
-        )
-    )
     if len(results) > 1 and all(one.model_privacy_ is not None for one in results.values()):
         found.append(_of_models(results, metric))
     found.append(_of_attackers(result))
@@ -434,12 +568,13 @@ def _drawn(
 def _of_groups(result: AuditResult, shown: dict[str, Any], title: str, text: str) -> _Picture:
     display = GroupMetricDisplay(**shown)
     in_percent = display.rates[0].metric in RATES
+    limit = None if in_percent else display.reference
     texts = words.texts_of(result.group_labels)
     rows = []
     for place in display.order:
         rate = display.rates[place]
         estimate = words.number(rate.estimate, in_percent=in_percent)
-        limits = words.interval(rate.low, rate.high, in_percent=in_percent)
+        limits = words.interval(rate.low, rate.high, in_percent=in_percent, limit=limit)
         rows.append([texts[place], estimate, limits, display.answers[place]])
     header = ["group", "estimate", f"{100 * result.confidence:g} % interval", "answer"]
     return display, title, text, header, rows

@@ -111,6 +111,10 @@ RATES: Mapping[str, CellRate] = MappingProxyType(
 )
 
 
+# What decisions tell without outcomes.
+OF_DECISIONS = ("selection_rate",)
+
+
 def greater_is_worse(metric: str) -> bool:
     """Whether a large value is bad for a group: losses, errors; not scores."""
     return metric != "score" and (metric not in RATES or RATES[metric].greater_is_worse)
@@ -118,7 +122,7 @@ def greater_is_worse(metric: str) -> bool:
 
 @dataclass(frozen=True)
 class CountedRates:
-    """Counts of shape (n_groups, 2, 2), and the noise that they have.
+    """Counts of shape (n_groups, 2, 2), or (n_groups, 1, 2) of decisions, and their noise.
 
     ``n_noisy`` says of how many noisy numbers the counts of each prediction are the sum.
     """
@@ -170,8 +174,10 @@ class CountedRates:
     def total(self, group: int, cells: Sequence[Cell]) -> tuple[int, int]:
         """Return the sum of some cells of a group, and of how many noisy numbers it is."""
         table = self.cells[group]
-        total = sum(int(table[cell]) for cell in cells)
-        return total, sum(self.n_noisy[predicted] for _, predicted in cells)
+        # without outcomes everybody is counted as of one
+        there = [cell for cell in cells if cell[0] < len(table)]
+        total = sum(int(table[cell]) for cell in there)
+        return total, sum(self.n_noisy[predicted] for _, predicted in there)
 
     def group_sizes(self) -> list[float]:
         """Return the sizes of the groups, exact where they are public."""
@@ -183,7 +189,7 @@ class CountedRates:
         """Return by how much a size is wrong, at most, with a probability."""
         if self.noise is None or self.sizes is not None:
             return 0.0
-        numbers, probabilities = self.noise.law(2 * sum(self.n_noisy))
+        numbers, probabilities = self.noise.law(self.cells.shape[1] * sum(self.n_noisy))
         below = np.cumsum(probabilities)
         place = int(np.searchsorted(below, 0.5 * (1.0 - confidence), side="right"))
         return float(-numbers[place])

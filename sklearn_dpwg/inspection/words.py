@@ -130,20 +130,31 @@ def of_metric(metric: str) -> str:
     return metric.replace("_", " ")
 
 
-def number(value: float | None, *, in_percent: bool) -> str:
-    """Write a rate in percent, another number with two decimals."""
+def number(value: float | None, *, in_percent: bool, limit: float | None = None) -> str:
+    """Write a rate in percent, another number with two decimals.
+
+    A number that is not the limit gets more decimals where it would look like it.
+    """
     if value is None or not math.isfinite(value):
         return "–"
-    return f"{100 * value:.1f}\u00a0%" if in_percent else f"{value:.2f}"
+    if in_percent:
+        return f"{100 * value:.1f}\u00a0%"
+    digits = 2
+    while limit is not None and digits < 6 and float(f"{value:.{digits}f}") == limit != value:
+        digits += 1
+    return f"{value:.{digits}f}"
 
 
-def interval(low: float | None, high: float | None, *, in_percent: bool) -> str:
+def interval(
+    low: float | None, high: float | None, *, in_percent: bool, limit: float | None = None
+) -> str:
     """Write both ends of an interval."""
     if low is None or high is None or not math.isfinite(low + high):
         return "unknown"
     if in_percent:
         return f"{100 * low:.1f} to {100 * high:.1f}\u00a0%"
-    return f"{low:.2f} to {high:.2f}"
+    ends = (number(end, in_percent=False, limit=limit) for end in (low, high))
+    return " to ".join(ends)
 
 
 def table(rows: Sequence[Sequence[str]], least: Sequence[int] = ()) -> list[str]:

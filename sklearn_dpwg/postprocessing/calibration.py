@@ -13,16 +13,24 @@ from sklearn_dpwg.exceptions import own_words
 from sklearn_dpwg.postprocessing.base import ScorePostprocessor
 from sklearn_dpwg.postprocessing.histogram import likely_counts
 
+# Records of the usual share that every bin of a group has besides its own, so that a few people
+# are not taken for a law where noise is quiet. `benchmarks/thresholds.py usual` prints others.
+USUAL = 3.0
+
 
 def calibrated_shares(
-    noisy: ArrayLike, edges: FloatArray, noise_std: float, per_group: bool
+    noisy: ArrayLike,
+    edges: FloatArray,
+    noise_std: float,
+    per_group: bool,
+    usual: float = USUAL,
 ) -> FloatArray:
     """Return for each group the share of positives in each bin, rising with the score."""
     cells = np.asarray(noisy, dtype=np.float64)
     n_groups = len(cells)
     if not per_group:
         cells, noise_std = cells.sum(axis=0, keepdims=True), noise_std * np.sqrt(n_groups)
-    likely = likely_counts(cells, edges, noise_std)
+    likely = likely_counts(cells, edges, noise_std, usual=usual)
     in_bins = likely.sum(axis=1)
     claimed = (edges[:-1] + edges[1:]) / 2
     shares = np.where(in_bins > 0.0, likely[:, 1] / np.maximum(in_bins, 1e-300), claimed)
@@ -37,9 +45,9 @@ class DPCalibratedClassifier(ScorePostprocessor):
     """Calibrate a model's scores for each group, or for all, by one private histogram.
 
     How many records of each group and class have which scores is released once, with noise. The
-    share of the second class in each bin, drawn to that of all groups where noise is loud and made
-    to rise with the score, is the calibrated probability. The guarantee is for model and
-    calibration together.
+    share of the second class in each bin, drawn to that of all groups where noise is loud or
+    records are few and made to rise with the score, is the calibrated probability. The guarantee
+    is for model and calibration together.
 
     Parameters
     ----------

@@ -113,12 +113,17 @@ def count_scores(
 
 
 def likely_counts(
-    noisy: ArrayLike, edges: FloatArray, noise_std: float, trust: float = TRUST
+    noisy: ArrayLike,
+    edges: FloatArray,
+    noise_std: float,
+    trust: float = TRUST,
+    usual: float = 0.0,
 ) -> FloatArray:
     """Return counts of at least 0 that noisy ones may stand for, quieter than they are.
 
     Where noise is loud, how the scores of a group lie is drawn to how all lie, and which share of a
-    bin is positive to that of all groups, which is drawn to what the scores say themselves.
+    bin is positive to that of all groups, which is drawn to what the scores say themselves. The
+    former share has the weight of at least ``usual`` records, however quiet the noise is.
     """
     cells = np.asarray(noisy, dtype=np.float64)
     n_groups, _, n_bins = cells.shape
@@ -130,7 +135,7 @@ def likely_counts(
     added = trust * noise_std * np.sqrt(n_bins) + (in_bins.sum(axis=1, keepdims=True) == 0.0)
     loud = trust * noise_std
     overall = _share(pooled[1], pooled.sum(axis=0), claimed, loud * np.sqrt(n_groups))
-    shares = _share(cells[:, 1], in_bins, overall, loud)
+    shares = _share(cells[:, 1], in_bins, overall, max(loud, usual))
     in_bins = in_bins + added * of_all
     return np.stack([in_bins * (1.0 - shares), in_bins * shares], axis=1)
 

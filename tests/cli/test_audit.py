@@ -80,6 +80,24 @@ def test_cells_of_two_columns_read_alike_in_sentence_and_table(decisions):
     shown = run("audit", decisions, "--predictions", "decided", *task.split()).stdout
     assert "x/yes of 100.0 %: a ratio of 0.00" in shown
     assert "('" not in shown
+    asked = [*task.split(), "--leave-out", "x/no", "--leave-out", "y/no", "--reference", "x/yes"]
+    judged = run("audit", decisions, "--predictions", "decided", *asked)
+    assert "they are left out on request: x/no and y/no." in judged.stdout
+    lines = {line.split()[0]: line.split("  ")[-1] for line in judged.stdout.splitlines() if line}
+    assert [lines[one].strip() for one in ("x/no", "y/no", "y/yes")] == [
+        *("not judged", "not judged", "passes")
+    ]
+
+
+def test_records_without_group_may_be_left_out(decisions):
+    table = pd.read_csv(decisions)
+    table.loc[table.index % 10 == 0, "race"] = None
+    table.to_csv(decisions, index=False)
+    asked = "--missing-label unknown --leave-out unknown --epsilon inf --no-outcomes"
+    task = "--groups race --group-labels x,y --classes no,yes"
+    found = run("audit", decisions, "--predictions", "decided", *task.split(), *asked.split())
+    assert found.exit_code == 0, found.stderr
+    assert "Not judged, as they are left out on request: unknown." in found.stdout
 
 
 def test_reports_are_written_and_hold_the_result_alone(decisions, tmp_path):
@@ -123,6 +141,7 @@ def test_a_model_is_audited_on_its_own_records_and_on_others(folder, tmp_path):
 
 
 AUDIT = f"audit people.csv --predictions hired2 {TASK}"
+ALONE = "audit people.csv --predictions hired2 --groups race --group-labels x,y --classes no,yes"
 PLAN = "plan --group-sizes a=50,b=40"
 WRONG = [
     (f"audit people.csv {TASK}", "audit needs decisions, from one of --scores COLUMN, --pred"),
@@ -151,6 +170,16 @@ WRONG = [
      "group_labels must be declared"),
     ("audit people.csv --predictions hired2 --groups race --target hired --group-labels x,y",
      "classes must be declared, as an audit is about two of them"),
+    (f"{AUDIT} --no-outcomes", "target must be left out where --no-outcomes is said"),
+    (f"{ALONE} --metric error_rate", "metric must be selection_rate where no outcomes are named"),
+    (f"{ALONE} --losses log_loss", "losses must be left out of an audit without outcomes"),
+    (f"{ALONE} --score-edges 0.5", "score_edges must be left out of an audit without outcomes"),
+    (f"{AUDIT} --leave-out z", "leave_out must be of the groups .*, got 'z'"),
+    (f"{AUDIT} --reference z", "reference must be of the groups .*, got 'z'"),
+    (f"{AUDIT} --reference x --leave-out x", "reference must be a group that is not left out, got"),
+    (f"{AUDIT} --min-share 1", "min_share must be at least 0 and below 1, got 1"),
+    (f"{AUDIT} --min-share few", "'few' is not a valid float"),
+    (f"{PLAN} --n-features 3 --no-outcomes", "no_outcomes is for a plan of an audit: say --audit"),
     (f"audit people.csv --model people.csv --held-out {TASK}", "must be a model that `fit` or"),
     (f"audit people.csv --model model.skops --held-out {TASK} --classes 0,1", "classes must be th"),
     (f"{PLAN} --audit --solver mgr", "solver is for a plan of a fit, and --audit asks for another"),
@@ -173,6 +202,33 @@ def test_a_plan_of_an_audit_needs_no_records():
     assert result.stdout.startswith("Private audit: epsilon = 0.5 at delta = 1e-06")
     assert "\na " in result.stdout
     assert run(*arguments, "--base-rate", 0.01).stdout != result.stdout
+    alone = run(*arguments, "--no-outcomes").stdout
+    sizes = {"a": 500, "b": 90}
+    planned = GroupAudit(0.5, group_labels=["a", "b"]).plan(group_sizes=sizes, outcomes=False)
+    assert alone == f"{planned}\n"
+    assert "error_rate" not in alone
+
+
+def test_decisions_alone_are_audited_by_column_and_by_model(folder, decisions, tmp_path):
+    """Where nobody names a target, or where it is said; no cell of the target is read."""
+    whole = run("audit", decisions, "--predictions", "decided", *TASK.split(), "--epsilon", "inf")
+    pd.read_csv(decisions).drop(columns="hired").to_csv(decisions, index=False)
+    alone = "--groups race --group-labels x,y --classes no,yes --epsilon inf"
+    for column in (("--predictions", "decided"), ("--scores", "score")):
+        shown = run("audit", decisions, *column, *alone.split(), "--json", tmp_path / column[1])
+        assert shown.exit_code == 0, shown.stderr
+        assert "Outcomes: none, so that nothing is said of errors" in shown.stdout
+        assert "Worst off by selection rate may be: y" in shown.stdout
+        assert "error rate" not in shown.stdout
+        assert shown.stdout.splitlines()[0] == whole.stdout.splitlines()[0]
+        result = AuditResult.from_json((tmp_path / column[1]).read_text())
+        assert result.METRICS == ("selection_rate",)
+    pd.read_csv(folder / "people.csv").drop(columns="hired").to_csv(tmp_path / "p.csv", index=False)
+    model = ("--model", folder / "model.skops", "--schema", folder / "schema.toml", "--held-out")
+    found = run("audit", tmp_path / "p.csv", *model, "--no-outcomes", "-o", tmp_path / "page.html")
+    assert found.exit_code == 0, found.stderr
+    assert "2 groups × 2 predictions" in (tmp_path / "page.html").read_text()
+    assert run("audit", tmp_path / "p.csv", *model).exit_code == 2
 
 
 def test_a_terminal_gets_no_character_that_acts():

@@ -176,6 +176,28 @@ def test_a_regressor_of_two_columns_of_groups_with_a_seed_and_a_ledger(folder, t
     assert pd.read_parquet(tmp_path / "p.parquet")["prediction"].dtype == np.float64
 
 
+@pytest.mark.parametrize("k", [None, 2])
+def test_of_each_person_only_so_many_rows_are_learned_from(folder, tmp_path, k):
+    table = pd.read_csv(folder / "people.csv").assign(who=lambda rows: rows["id"] // 3)
+    table.loc[:5, "who"] = [7, 7, 7, 7, 8, 8]
+    expected = int(table["who"].value_counts().clip(upper=k or 1).sum())
+    table["who"] = table["who"].astype(str) + np.where(table.index < 6, ".0", "")  # the same person
+    table.to_csv(tmp_path / "rows.csv", index=False)
+    fit = ["fit", tmp_path / "rows.csv", "--schema", folder / "schema.toml", "--person", "who"]
+    most = [] if k is None else ["--rows-per-person", k]
+    result = run(*fit, *most, "-o", tmp_path / "m.skops")
+    assert result.exit_code == 0, result.stderr
+    assert f"Rows: {expected:,} of 1,200 kept. No person has more than {k or 1}" in result.stdout
+    model = load_model(tmp_path / "m.skops")
+    assert sum(model[-1].group_sizes_) == expected
+    assert model[-1].privacy_.records_per_person == (k or 1)
+    table["who"] = table["who"].where(table.index > 3)
+    table.to_csv(tmp_path / "rows.csv", index=False)
+    refused = run(*fit, *most, "-o", tmp_path / "n.skops")
+    assert refused.exit_code == 2
+    assert "column 'who' (person): 4 missing" in refused.stderr
+
+
 def test_a_model_that_cannot_be_written_any_more_was_paid_for(folder, tmp_path, monkeypatch):
     def full(*_):
         raise OSError(errno.ENOSPC, "No space left on device")

@@ -35,7 +35,7 @@ def watched(monkeypatch):
 def handed(audit: GroupAudit, table: tuple, facts=None) -> list[tuple]:
     """Return what an audit of a table hands to the noise."""
     WATCHED.clear()
-    facts = facts or audit._facts()
+    facts = facts or audit._facts(has_outcomes=table[0] is not None)
     audit._release(facts, audit._rows(facts, *table), facts.guarantee, audit._noise(facts))
     return list(WATCHED)
 
@@ -49,9 +49,11 @@ def random_table(rng: np.random.Generator, n: int) -> tuple:
 
 def with_another_record(rng: np.random.Generator, table: tuple, *, group: bool) -> tuple:
     """Return the table with one record replaced by any other, of any group."""
-    y, scores, groups = (column.copy() for column in table)
-    place = rng.integers(len(y))
-    y[place], scores[place] = rng.integers(0, 2), rng.choice([0.0, 1.0, rng.random()])
+    y, scores, groups = (None if column is None else column.copy() for column in table)
+    place = rng.integers(len(scores))
+    scores[place] = rng.choice([0.0, 1.0, rng.random()])
+    if y is not None:
+        y[place] = rng.integers(0, 2)
     if group:
         groups[place] = rng.choice(np.array(LABELS, dtype=object))
     return y, scores, groups
@@ -63,6 +65,7 @@ AUDITS = {
     "losses": {"losses": ("log_loss", "squared_error")},
     "gaussian": {"mechanism": "gaussian", "losses": ("log_loss",)},
     "public sizes": {"sizes": "public"},
+    "decisions": {},
 }
 
 
@@ -74,13 +77,16 @@ def test_neighbours_move_what_is_paid_for(name, watched):
     farthest, facts = 0, audit._facts()
     for _ in range(210):
         table = random_table(rng, int(rng.integers(1, 12)))
+        if name == "decisions":
+            table = (None, *table[1:])
         other = with_another_record(rng, table, group=audit.sizes == "hidden")
         before, after = handed(audit, table, facts), handed(audit, other, facts)
         assert [one[:2] for one in before] == [one[:2] for one in after]
         for (release, sensitivity, first), (_, _, second) in zip(before, after, strict=True):
             moved = np.abs(first - second)
             if sensitivity is None:
-                assert first.sum() == len(table[0])  # a record is in one cell
+                assert first.shape == (4, 1 if name == "decisions" else 2, sum(facts.n_bins))
+                assert first.sum() == len(table[1])  # a record is in one cell
                 assert moved.max() <= 1
                 farthest = max(farthest, int(moved.sum()))
                 assert moved.sum() <= 2
@@ -123,8 +129,8 @@ def test_sums_of_losses_of_extreme_records(name):
 
 
 @pytest.mark.parametrize("n_audits", [1, 8])
-@pytest.mark.parametrize("losses", [(), ("log_loss",)])
-def test_draws_are_those_of_the_plan(n_audits, losses, monkeypatch):
+@pytest.mark.parametrize(("losses", "outcomes"), [((), True), (("log_loss",), True), ((), False)])
+def test_draws_are_those_of_the_plan(n_audits, losses, outcomes, monkeypatch):
     made = []
 
     class Remembered(NoiseSource):
@@ -135,28 +141,38 @@ def test_draws_are_those_of_the_plan(n_audits, losses, monkeypatch):
     monkeypatch.setattr(group_audit, "NoiseSource", Remembered)
     audit = GroupAudit(1.0, group_labels=LABELS, losses=losses, n_audits=n_audits)
     rng = np.random.default_rng(0)
-    result = audit.run(*random_table(rng, 50))
+    y, scores, groups = random_table(rng, 50)
+    result = audit.run(y if outcomes else None, scores, groups)
     (source,) = made
-    assert tuple(draw.release for draw in source.draws) == audit.plan().releases
-    assert [draw.shape for draw in source.draws] == [(4, 2, 2), *[(4,)] * (2 * len(losses))]
-    assert result.privacy_.events == audit.plan().guarantee.events
+    plan = audit.plan(outcomes=outcomes)
+    assert tuple(draw.release for draw in source.draws) == plan.releases
+    shape = (4, 2 if outcomes else 1, 2)
+    assert [draw.shape for draw in source.draws] == [shape, *[(4,)] * (2 * len(losses))]
+    assert result.privacy_.events == plan.guarantee.events
     assert result.privacy_.relation == Relation.REPLACE_ANY
 
 
+@pytest.mark.parametrize("outcomes", [True, False])
 @pytest.mark.parametrize("mechanism", ["laplace", "gaussian"])
-def test_a_result_holds_the_noise_of_its_plan(mechanism):
+def test_a_result_holds_the_noise_of_its_plan(mechanism, outcomes):
     """Everything that a run returns, against what it returns without privacy."""
     y, groups = np.tile([0, 1], 500), np.repeat(np.arange(500), 2)
     found = []
     for epsilon in (1.0, math.inf):
         audit = GroupAudit(
-            epsilon, group_labels=range(500), losses=("squared_error",), mechanism=mechanism
+            epsilon,
+            group_labels=range(500),
+            losses=("squared_error",) if outcomes else (),
+            mechanism=mechanism,
         )
-        result = audit.run(y, np.full(1000, 0.3), groups)
-        (losses,) = result.losses
-        found.append([np.array(each) for each in (result.counts, losses.sums, losses.squares)])
+        result = audit.run(y if outcomes else None, np.full(1000, 0.3), groups)
+        sums = [each for loss in result.losses for each in (loss.sums, loss.squares)]
+        found.append([np.array(each) for each in (result.counts, *sums)])
         if epsilon == 1.0:
-            stated = [result.noise.std, losses.sum_noise_std, losses.square_noise_std]
+            assert result.noise == audit.plan(outcomes=outcomes).noise
+            stated = [result.noise.std]
+            for loss in result.losses:
+                stated += [loss.sum_noise_std, loss.square_noise_std]
     for noisy, exact, std in zip(*found, stated, strict=True):
         # five deviations to either side, for noise of heavy tails
         assert 0.75 < (noisy - exact).std() / std < 1.25
@@ -182,37 +198,41 @@ NEIGHBOURS = (
 )
 
 
-def released(epsilon: float, factor: float = 1.0, *, told: bool = False) -> list[np.ndarray]:
+def released(
+    epsilon: float, factor: float = 1.0, *, told: bool = False, outcomes: bool = True
+) -> list[np.ndarray]:
     """Return on both neighbours, of many audits, the smaller of what speaks for the first.
 
     The events "at least so much" of it have the largest ratio that there is.
     """
     audit = GroupAudit(epsilon, group_labels=LABELS, mechanism="laplace")
-    facts, n = audit._facts(), 150_000
+    facts, n = audit._facts(has_outcomes=outcomes), 150_000
     release = facts.planned.counts.scaled(factor)
     found = []
     for seed, table in enumerate(NEIGHBOURS):
-        rows = audit._rows(facts, *table)
+        rows = audit._rows(facts, table[0] if outcomes else None, *table[1:])
         exact = rows.counts(2)
-        cells = np.tile([exact[0, 1, 1], exact[1, 0, 0]], (n, 1))
+        cells = np.tile([exact[0, -1, 1], exact[1, 0, 0]], (n, 1))
         noisy = NoiseSource(seed, [release]).integers(cells, release=release)
         size = float(rows.sizes[0]) if told else 0.0
-        found.append(np.minimum(noisy[:, 0], 2 - noisy[:, 1]) + 1e6 * size)
+        # of the second there are as many of "b" that are not selected
+        most = 2 if outcomes else 3
+        found.append(np.minimum(noisy[:, 0], most - noisy[:, 1]) + 1e6 * size)
     return found
 
 
 @pytest.mark.filterwarnings("ignore::sklearn_dpwg.exceptions.SeededNoiseWarning")
-@pytest.mark.parametrize("epsilon", [0.1, 1.0])
-def test_released_law(epsilon):
+@pytest.mark.parametrize(("epsilon", "outcomes"), [(0.1, True), (1.0, True), (1.0, False)])
+def test_released_law(epsilon, outcomes):
     """Frequencies on two neighbours keep epsilon, and would not keep less: nothing is wasted."""
-    first, second = released(epsilon)
+    first, second = released(epsilon, outcomes=outcomes)
     assert deviations_above(epsilon, first, second) < 4.5
     assert deviations_above(0.7 * epsilon, first, second) > 4.5
 
 
 @pytest.mark.filterwarnings("ignore::sklearn_dpwg.exceptions.SeededNoiseWarning")
-@pytest.mark.parametrize("epsilon", [0.1, 1.0])
+@pytest.mark.parametrize(("epsilon", "outcomes"), [(0.1, True), (1.0, True), (1.0, False)])
 @pytest.mark.parametrize("fault", [{"factor": 0.7}, {"told": True}])
-def test_a_planted_fault_is_seen(epsilon, fault):
+def test_a_planted_fault_is_seen(epsilon, outcomes, fault):
     """A wrong scale, and a size told exactly."""
-    assert deviations_above(epsilon, *released(epsilon, **fault)) > 4.5
+    assert deviations_above(epsilon, *released(epsilon, outcomes=outcomes, **fault)) > 4.5

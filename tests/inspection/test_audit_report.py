@@ -7,6 +7,7 @@ import hashlib
 import html
 import importlib.resources
 import json
+import math
 import re
 import stat
 import webbrowser
@@ -16,7 +17,7 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 
-from sklearn_dpwg.inspection import AuditReport, AuditResult
+from sklearn_dpwg.inspection import AuditReport, AuditResult, GroupAudit
 from sklearn_dpwg.inspection.audit_result import overall_rate
 from sklearn_dpwg.inspection.report import SECTIONS, escape_markdown
 from sklearn_dpwg.privacy import IntegerNoise
@@ -77,13 +78,16 @@ def report(result) -> AuditReport:
 # --- what the page says ------------------------------------------------------------------------
 
 
-def test_the_nine_sections_are_in_order_and_the_verdict_is_first(report):
-    page = Page(report.html())
-    wanted = [f"#{section}" for section, _ in SECTIONS]
-    assert [link for link in page.values("href") if link in wanted] == ["#groups", *wanted]
-    places = [report.html().index(f'<h2 id="{section}"') for section, _ in SECTIONS]
-    assert places == sorted(places)
-    assert len(places) == 9
+def test_the_sections_are_in_order_and_the_verdict_is_first(report, result):
+    """Models are compared where there are several."""
+    several = AuditReport({"new": result, "old": result}).html()
+    for page, left_out in ((report.html(), {"models"}), (several, set())):
+        sections = [section for section, _ in SECTIONS if section not in left_out]
+        (nav,) = re.findall("<nav.*?</nav>", page, re.DOTALL)
+        assert Page(nav).values("href") == [f"#{section}" for section in sections]
+        places = [page.index(f'<h2 id="{section}"') for section in sections]
+        assert places == sorted(places)
+        assert ("Models compared" in page) == (not left_out)
 
 
 def test_the_verdict_says_who_how_much_and_whether_it_passes(report, result):
@@ -94,26 +98,124 @@ def test_the_verdict_says_who_how_much_and_whether_it_passes(report, result):
     assert f"{100 * worst.high:.1f}" in verdict["value"]
     assert f"{100 * worst.gap.low:.1f} to {100 * worst.gap.high:.1f}" in verdict["gap"]
     assert verdict["answer"] == result.verdict().answer
+    assert verdict["sentence"] == result.verdict().sentence
+    assert verdict["scope"] == "Judged by selection rate: White, Black, Asian and Latino."
     shown = Page(report.html()).words
-    for key in ("worst", "value", "gap", "impact", "deciding"):
+    for key in ("headline", "sentence", "scope", "selected", "allows", "worst", "value", "gap"):
         assert " ".join(verdict[key].split()) in shown
+        assert escape_markdown(verdict[key]) in report.markdown()
+    assert shown.index(verdict["sentence"]) < shown.index(" ".join(verdict["worst"].split()))
+
+
+ALIKE, HALF, FEW = ((500, 500), (0, 0)), ((750, 250), (0, 0)), ((9, 7), (0, 0))
 
 
 @pytest.mark.parametrize(
-    ("counts", "answer", "group"),
+    ("counts", "answer", "headline"),
     [
         # selected: all alike; half as many; too few people to tell
-        ([((500, 500), (0, 0)), ((500, 500), (0, 0))], "passes", "White"),
-        ([((500, 500), (0, 0)), ((750, 250), (0, 0))], "fails", "Black"),
-        ([((500, 500), (0, 0)), ((9, 7), (0, 0))], "cannot tell", "Black"),
+        ([ALIKE, ALIKE], "passes", "Passes the four-fifths rule."),
+        ([ALIKE, HALF], "fails", "Fails the four-fifths rule."),
+        ([ALIKE, FEW], "cannot tell", "Cannot tell whether this passes the four-fifths rule."),
     ],
 )
-def test_the_three_answers(counts, answer, group):
-    table = tuple(tuple(cells) for cells in counts)
-    verdict = AuditReport(audit_result(2, noise=None, counts=table)).dict()["verdict"]
-    assert verdict["answer"] == answer
-    assert f"{group} has" in verdict["deciding"]
+def test_the_three_answers(counts, answer, headline):
+    result = audit_result(2, noise=None, counts=tuple(counts))
+    verdict = AuditReport(result).dict()["verdict"]
+    assert (verdict["answer"], verdict["headline"]) == (answer, headline)
+    assert verdict["sentence"] == result.verdict().sentence
     assert bool(verdict["would_tell"]) == (answer == "cannot tell")
+    assert ("wrong in at most 2.5 %" in verdict["allows"]) == (answer != "cannot tell")
+    other = AuditReport(result, verdict_metric="error_rate", at_least=0.9).dict()["verdict"]
+    assert other["headline"].endswith("that no group's error rate is below 0.9 times another's.")
+
+
+def test_who_is_not_judged_is_named_and_has_no_verdict():
+    counts = (ALIKE, HALF, ((3, 2), (0, 0)))
+    result = audit_result(3, noise=None, counts=counts)
+    facts = AuditReport(result).dict()
+    assert [row["answer"] for row in facts["groups"]["rows"]] == ["passes", "fails", "not judged"]
+    assert facts["verdict"]["scope"] == (
+        "Judged by selection rate: White and Black. Not judged, as they have fewer than 10 people: "
+        "Asian."
+    )
+    held = AuditReport(result, which={"reference": "Black"}).dict()["verdict"]["scope"]
+    assert held.startswith("Judged by selection rate: White and Black, each held against Black. ")
+    alone = AuditReport(result, which={"leave_out": ["Black"]}).dict()["verdict"]
+    assert alone["sentence"] == "Fewer than two groups can be judged."
+    assert alone["scope"].startswith("Judged by selection rate: nobody. Not judged, as they are le")
+    assert alone["allows"] == ""
+
+
+def test_groups_that_fail_together_alone_are_not_blamed_one_by_one():
+    """All others together are below the first, and none of them by itself is sure to be."""
+    counts = (((4000, 6000), (0, 0)), *[((100, 100), (0, 0))] * 10)
+    result = audit_result([f"{n}" for n in range(11)], noise=None, counts=counts)
+    verdict = AuditReport(result, at_least=0.91).dict()["verdict"]
+    assert verdict["answer"] == "fails"
+    assert "all others together have" in verdict["sentence"]
+    assert verdict["together"].startswith("Which single group fails")
+
+
+def test_selected_is_said_in_the_classes_words_and_scores_only_where_there_were_some(report):
+    assert report.dict()["verdict"]["selected"] == (
+        "Selected is whoever is decided, or predicted, to be ‘yes’, and not ‘no’: by a score of "
+        "0.5 or more."
+    )
+    y, groups = np.array(["no", "yes"] * 100), np.array(["a", "a", "b", "b"] * 50)
+    audit = GroupAudit(math.inf, classes=("no", "yes"))
+    scores = np.where(y == "yes", 0.7, 0.2)
+    scored, decided = (audit.run(y, one, groups) for one in (scores, y))
+    assert (scored.threshold, decided.threshold) == (0.5, None)
+    # a list has no type but by its values, of which one person's could tell
+    ones = (y == "yes").astype(int)
+    numbers = GroupAudit(math.inf)
+    kept = [numbers.run(ones, each, groups).threshold for each in (ones, ones.tolist())]
+    assert kept == [None, 0.5]
+    several = numbers.run(ones, {"a": ones, "b": scores}, groups)["a"]
+    assert several.threshold == 0.5
+    page = AuditReport(decided)
+    assert "score" not in page.dict()["verdict"]["selected"]
+    assert "0.5" not in page.markdown()
+    header = page.dict()["record"]["counts"]["header"]
+    assert header[1] == "truly no, predicted yes"
+
+
+def test_public_numbers_of_people_are_exact(result):
+    y, groups = np.tile([0, 1], 4100), np.repeat(["a", "b"], [4200, 4000])
+    for sizes in ("hidden", "public"):
+        audit = GroupAudit(1.0, group_labels=["a", "b"], sizes=sizes)
+        facts = AuditReport(audit.run(y, y, groups)).dict()
+        assert ": 8,200 people in 2 groups." in facts["about"]
+        assert facts["groups"]["all"]["size"] == 8200
+    assert [row["size"]["estimate"] for row in facts["groups"]["rows"]] == [4200, 4000]
+    assert facts["groups"]["rows"][0]["size"]["low"] == 4200
+    # an earlier version kept no number
+    assert "about " in AuditReport(result).dict()["about"]
+
+
+def test_how_many_intervals_may_miss_is_said(report, forty_groups):
+    # 4 groups of 5 rates and a size, at 95 %; 40 of them
+    said = report.dict()["groups"]["limits"]
+    assert said.endswith("with 95 % confidence: of the 24 in this table one or two may miss.")
+    assert "of the 240 in this table about 12 may miss" in forty_groups.dict()["groups"]["limits"]
+
+
+def test_people_who_trained_the_model_and_rows_that_are_no_people_are_spoken_of(report):
+    trained = AuditReport(audit_result(2, model_privacy_=MODEL_GUARANTEE))
+    assert "learned from these very people" in Page(trained.html()).words
+    assert "learned from these very people" not in Page(report.html()).words
+    titles = [[part["title"] for part in one.dict()["outside"]] for one in (report, trained)]
+    assert ["People the model learned from" in each for each in titles] == [True, False]
+    assert all("Several rows of a person" in each for each in titles)
+
+
+def test_what_is_below_the_limit_does_not_look_like_it(report, result):
+    assert 0.7985 < result.impact_ratios()[3].low < 0.7995
+    assert result.verdict().answer == "cannot tell"
+    assert "[0.799, 1.00], which may be below 0.8 or not" in report.dict()["verdict"]["sentence"]
+    for text, times in ((report.html(), 3), (report.markdown(), 2)):
+        assert text.count("0.799") == times  # headline, table, and that of a picture
 
 
 def test_the_table_holds_the_rates_with_their_limits(report, result):
@@ -177,6 +279,7 @@ def test_several_models_are_compared():
         worst = result.worst_groups("error_rate")
         assert model["worst"] == {"low": worst.low, "high": worst.high}
         assert model["answer"] == result.verdict().answer
+        assert model["sentence"] == result.verdict().sentence
         assert model["epsilon"] == "0.9812"
     page = report.html()
     assert page.count("<svg") == 5  # one more, as both models have a known ε
@@ -199,9 +302,15 @@ def test_each_picture_has_its_numbers_as_a_table(report, result):
     page = report.html()
     assert page.count("<svg") == page.count("The numbers of this picture") == 4
     figures = re.findall(r"<figure>(.*?)</figure>", page, re.DOTALL)
-    shown = Page(figures[0]).words
+    shown = [Page(figure).words.replace("\u00a0", " ") for figure in figures]
     for rate in result.rates("error_rate"):
-        assert f"{rate.group} {100 * rate.estimate:.1f} %" in shown.replace("\u00a0", " ")
+        assert f"{rate.group} {100 * rate.estimate:.1f} %" in shown[2]
+    # picture, table and verdict have the same limits and answers
+    groups = zip(result.impact_ratios(), result.group_verdicts(), strict=True)
+    for ratio, verdict in groups:
+        low = f"{ratio.low:.{2 + (ratio.group == 'Latino')}f}"  # 0.799, which is not 0.8
+        limits = f"{ratio.estimate:.2f} {low} to {ratio.high:.2f} {verdict.answer}"
+        assert f"{ratio.group} {limits}" in shown[0]
 
 
 # --- released numbers and nothing else ---------------------------------------------------------
@@ -366,6 +475,6 @@ def test_counts_far_from_zero_and_below_it_are_shown():
     counts = (((-7, 3), (2, -1)), ((1000, 800), (200, 900)))
     report = AuditReport(audit_result(2, noise=noise, counts=counts))
     rows = report.dict()["groups"]["rows"]
-    assert rows[0]["answer"] == "cannot tell"
+    assert rows[0]["answer"] == "not judged"
     assert np.isfinite([rate["low"] for rate in rows[0]["rates"].values()]).all()
     assert "-7" in Page(report.html()).words

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+import pickle
 import re
 
 import pytest
 
 from sklearn_dpwg.inspection import AuditResult, GroupRate, WorstGroups
+from sklearn_dpwg.inspection.audit_result import overall_rate
 from sklearn_dpwg.metrics.intervals import Interval, rate_interval, ratio_interval
 from sklearn_dpwg.privacy import IntegerNoise, PrivacyGuarantee, Release
 from tests.helpers.audit_cases import audit_result
@@ -88,6 +90,48 @@ def test_sizes_have_intervals_of_the_noise():
     inside = (numbers >= size.low - 500) & (numbers <= size.high - 500)
     assert size.estimate == 500
     assert 0.95 <= probabilities[inside].sum() < 0.97
+
+
+def of_decisions(**changes) -> AuditResult:
+    return result(tuple((tuple(map(sum, zip(*one, strict=True))),) for one in COUNTS), **changes)
+
+
+def test_decisions_alone_have_the_noise_of_half_as_many_counts():
+    found, whole = of_decisions(), result()
+    wanted = ratio_interval(210, 290, noise=NOISE, n_cells=(1, 1))
+    rate = found.rates("selection_rate")[0]
+    assert (rate.estimate, rate.low, rate.high) == (wanted.estimate, wanted.low, wanted.high)
+    assert found.rates() == found.rates("selection_rate")
+    numbers, probabilities = NOISE.law(2)
+    size, other = found.group_sizes()[0], whole.group_sizes()[0]
+    inside = (numbers >= size.low - 500) & (numbers <= size.high - 500)
+    assert 0.95 <= probabilities[inside].sum() < 0.97
+    assert size.width < other.width
+    for one, two in zip(found.impact_ratios(), whole.impact_ratios(), strict=True):
+        assert one.width < two.width or one.estimate == two.estimate == 1.0
+    assert found.cells().tolist() == whole.cells().sum(axis=1, keepdims=True).tolist()
+    known, both = (
+        one(sizes=(500, 600, 65)).rates("selection_rate") for one in (of_decisions, result)
+    )
+    assert known[2].width < both[2].width
+    assert overall_rate(found, "selection_rate") == overall_rate(whole, "selection_rate")
+
+
+def test_decisions_alone_say_what_they_tell():
+    found = of_decisions()
+    assert not found.has_outcomes
+    assert found.METRICS == ("selection_rate",)
+    assert found.worst_groups().metric == "selection_rate"
+    assert [column for column in found.table() if not column.endswith(("_low", "_high"))] == [
+        *("size", "selection_rate", "impact_ratio", "note")
+    ]
+    assert str(found).splitlines()[2].split() == ["group", "size", "impact_ratio", "selection_rate"]
+    says = "metric must be selection_rate, all that decisions without outcomes tell, got 'error_ra"
+    for ask in (found.rates, found.worst_groups, found.verdict, found.impact_ratios):
+        with pytest.raises(ValueError, match=says):
+            ask("error_rate")
+    assert found.verdict(leave_out=["c"]).answer == "fails"
+    assert AuditResult.from_json(found.to_json()) == found == pickle.loads(pickle.dumps(found))
 
 
 def test_notes():

@@ -72,6 +72,21 @@ def test_plan_needs_no_records_and_tells_widths():
         audit().plan(base_rate="0.3")
 
 
+def test_a_plan_without_outcomes_is_of_selection_alone_and_narrower():
+    sizes = {"a": 300, "b": 1000, "c": 0}
+    alone, whole = (audit().plan(group_sizes=sizes, outcomes=one) for one in (False, True))
+    assert (alone.releases, alone.noise) == (whole.releases, whole.noise)
+    for one, other in zip(alone.widths, whole.widths, strict=True):
+        ((name, width, sampling),) = one.widths
+        assert (name, sampling) == (other.widths[0][0], other.widths[0][2])
+        assert width < other.widths[0][1] or one.size == 0
+    assert "at a selection rate of 0.3" in str(alone)
+    assert "error_rate" not in str(alone)
+    for changes in ({"losses": ["log_loss"]}, {"score_edges": np.array([0.2, 0.5])}):
+        with pytest.raises(ValueError, match="must be left out of an audit without outcomes"):
+            audit(**changes).plan(outcomes=False)
+
+
 @pytest.mark.parametrize(("n_audits", "quieter"), [(1, "laplace"), (20, "gaussian")])
 def test_the_quieter_mechanism_is_taken(n_audits, quieter):
     known = {
@@ -112,6 +127,24 @@ def test_exact_counts_in_every_form(table, form):
         assert cells.ravel().tolist() == expected.tolist()
     assert result.privacy_.epsilon == math.inf
     assert not result.is_private
+
+
+def test_decisions_alone_are_counted(table):
+    y, scores, groups = table
+    whole = audit(epsilon=math.inf).run(y, scores, groups)
+    chosen = np.where(scores >= 0.5, "yes", "no")
+    for classes, taken in (((0, 1), scores), (("no", "yes"), chosen)):
+        alone = audit(epsilon=math.inf, classes=classes).run(None, taken, groups)
+        assert (alone.cells() == whole.cells().sum(axis=1, keepdims=True)).all()
+        assert alone.rates() == whole.rates("selection_rate")
+        assert alone.verdict() == whole.verdict()
+    both = {"one": scores, "other": 1.0 - scores}
+    for name, one in audit(epsilon=math.inf).run(None, both, groups).items():
+        assert one.counts == audit(epsilon=math.inf).run(None, both[name], groups).counts
+        assert one.n_cells == 2
+    private, other = audit().run(None, scores, groups), audit().run(*table)
+    assert private.privacy_.events == other.privacy_.events
+    assert AuditResult.from_json(private.to_json()) == private
 
 
 def test_rates_without_noise_are_those_of_the_table(table):
@@ -402,6 +435,27 @@ SEEN: dict[str, tuple[dict, dict, str]] = {
         {"group_by": "plaec"},
         {"groups": pd.DataFrame({"sex": ["f"] * N, "place": ["a"] * N})},
         "got 'plaec'; the nearest is 'place'",
+    ),
+    "losses of no outcomes": (
+        {"losses": ["log_loss"]},
+        {"y_true": None},
+        "losses must be left out of an audit without outcomes, got",
+    ),
+    "bins of no outcomes": (
+        {"score_edges": (0.2, 0.5)},
+        {"y_true": None},
+        "score_edges must be left out of an audit without outcomes, got",
+    ),
+    "no decisions": (
+        {},
+        {"y_true": None, "scores": [], "groups": []},
+        "scores must have at least one record, got none",
+    ),
+    "one decision": ({}, {"y_true": None, "scores": 0.5}, r"one entry a record, got shape \(\)"),
+    "decisions of others": (
+        {},
+        {"y_true": None, "scores": ["no"] * N},
+        r"the classes 0 and 1 alone, and some values differ; classes=\(negative, positive\) names",
     ),
     "no model": ({}, {"same_records_as": True}, "must be the model or its guarantee where no"),
 }

@@ -157,7 +157,7 @@ def test_groups_are_sorted_by_keyboard(browser, pages):
         assert heading.get_attribute("aria-sort") == "ascending"
         values = (
             "[...document.querySelectorAll('table.groups tbody tr')]"
-            ".map(row => Number(row.cells[4].dataset.value))"
+            ".map(row => Number(row.cells[5].dataset.value))"
         )
         rates = tab.evaluate(values)
         assert rates == sorted(rates)
@@ -176,6 +176,25 @@ def test_without_script_nothing_but_sorting_is_missing(browser, pages):
         assert tab.locator("svg").count() == 5
         tab.locator("summary").first.click()
         assert tab.locator("figure details table").first.is_visible()
+
+
+def test_the_verdict_about_each_group_is_on_a_phone(browser, pages):
+    with shown(browser, pages["40 groups"], viewport=PHONE) as (tab, _):
+        ends = (
+            "[...document.querySelectorAll('td .answer')].map(x => x.getBoundingClientRect().right)"
+        )
+        found = tab.evaluate(ends)
+        assert len(found) == 40
+        assert max(found) < PHONE["width"]
+
+
+def test_paper_has_the_total_last_and_cuts_nothing(browser, pages):
+    with shown(browser, pages["two models"], media="print", viewport=PAPER) as (tab, _):
+        style = "getComputedStyle(document.querySelector('tfoot')).display"
+        assert tab.evaluate(style) == "table-row-group"  # a foot stands on every sheet
+        code = "document.querySelector('pre')"
+        tab.evaluate(f"{code}.textContent += 'x = ' + 'y, '.repeat(99)")
+        assert tab.evaluate(f"{code}.scrollWidth - {code}.clientWidth") == 0
 
 
 def test_paper_has_no_buttons_to_press_and_shows_what_is_folded(browser, pages):

@@ -139,10 +139,28 @@ def calibration_error(y, probabilities):
 def test_calibration_of_exact_counts_is_the_share_in_each_bin():
     counts = np.array([[[9, 5, 1], [1, 5, 9]], [[20, 10, 0], [0, 10, 20]]])
     edges = np.array([0.0, 0.3, 0.6, 1.0])
-    apart = calibrated_shares(counts, edges, 0.0, True)
+    apart = calibrated_shares(counts, edges, 0.0, True, usual=0.0)
     assert np.allclose(apart, [[0.1, 0.5, 0.9], [0.0, 0.5, 1.0]], atol=1e-6)
+    # three records besides, of which one in thirty is positive in the first bin
+    drawn = calibrated_shares(counts, edges, 0.0, True)[:, 0]
+    assert np.allclose(drawn, [1.1 / 13, 0.1 / 23], atol=1e-6)
     together = calibrated_shares(counts, edges, 0.0, False)
     assert np.allclose(together, [[1 / 30, 0.5, 29 / 30]] * 2, atol=1e-6)
+
+
+def test_forty_records_without_noise_are_not_taken_for_a_law():
+    """A group that is like all others loses less than with its own shares alone."""
+    edges, rng = np.linspace(0.0, 1.0, 11), np.random.default_rng(0)
+    share = np.linspace(0.05, 0.95, 10)
+    sizes = np.array([[4000] * 10, [4] * 10])
+    losses = []
+    for _ in range(30):
+        positives = rng.binomial(sizes, share)
+        counts = np.stack([sizes - positives, positives], axis=1)
+        of_small = calibrated_shares(counts, edges, 0.0, True)[1].clip(1e-6, 1.0 - 1e-6)
+        losses.append(-(share * np.log(of_small) + (1.0 - share) * np.log(1.0 - of_small)).mean())
+    best = -(share * np.log(share) + (1.0 - share) * np.log(1.0 - share)).mean()
+    assert np.mean(losses) < best + 0.03
 
 
 def test_calibration_that_falls_is_pooled():

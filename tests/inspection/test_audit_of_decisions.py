@@ -1,0 +1,109 @@
+"""Pages and pictures of decisions without outcomes, and of groups that are judged or not."""
+
+from __future__ import annotations
+
+import pytest
+
+from sklearn_dpwg.inspection import (
+    AuditReport,
+    GroupMetricDisplay,
+    PrivacyUtilityDisplay,
+    model_card,
+)
+from tests.helpers.audit_cases import MODEL_GUARANTEE, audit_result
+from tests.helpers.stored_files import GROUPS, X, Y, classifier
+
+COUNTS = (((600, 400),), ((750, 250),), ((70, 30),), ((900, 600),))
+LABELS = ("White", "Black", "Asian", "Unknown")
+OF_ERRORS = ("error", "true positive", "false positive", "truly", "2 classes")
+
+
+@pytest.fixture(scope="module")
+def decisions():
+    return audit_result(LABELS, counts=COUNTS, model_privacy_=MODEL_GUARANTEE)
+
+
+def test_a_page_of_decisions_is_about_selection_alone(decisions):
+    report = AuditReport(decisions)
+    facts = report.dict()
+    assert [one["key"] for one in facts["groups"]["columns"]] == ["selection_rate", "impact_ratio"]
+    assert facts["verdict"]["metric"] == facts["verdict"]["judged"] == "selection_rate"
+    assert facts["verdict"]["answer"] == decisions.verdict().answer
+    assert facts["record"]["facts"]["Released"] == "8 counts: 4 groups × 2 predictions"
+    counts = facts["record"]["counts"]
+    assert [len(row["counts"]) for row in counts["rows"]] == [len(counts["header"])] * 4 == [2] * 4
+    terms = {one["term"] for one in facts["glossary"]}
+    assert not {"Error rate", "True positive rate", "False positive rate"} & terms
+    assert "Selection rate" in terms
+    shown = [facts["groups"], facts["verdict"], facts["record"]["facts"], counts]
+    assert not [word for word in OF_ERRORS if word in str(shown).lower()]
+    for page in (report.html(), report.markdown()):
+        assert "selection rate" in page
+        assert "truly" not in page
+    with pytest.raises(ValueError, match="metric must be selection_rate, all that decisions"):
+        AuditReport(decisions, metric="error_rate").dict()
+
+
+def test_beside_an_audit_with_outcomes_both_are_shown_by_selection(decisions):
+    whole = audit_result(LABELS, model_privacy_=MODEL_GUARANTEE)
+    for results in ({"one": decisions, "two": whole}, {"two": whole, "one": decisions}):
+        report = AuditReport(results)
+        assert report.dict()["verdict"]["metric"] == "selection_rate"
+        assert PrivacyUtilityDisplay.from_audit(results).metric == "selection_rate"
+    assert AuditReport(whole).metric == PrivacyUtilityDisplay.from_audit({"a": whole}).metric
+    assert AuditReport(whole).metric == "error_rate"
+
+
+@pytest.mark.filterwarnings("ignore::sklearn_dpwg.exceptions.WeakPlanWarning")  # few records
+@pytest.mark.filterwarnings("ignore::sklearn_dpwg.exceptions.SeededNoiseWarning")
+def test_displays_and_cards_show_what_is_there(decisions):
+    assert GroupMetricDisplay.from_audit(decisions).rates == decisions.rates("selection_rate")
+    with pytest.raises(ValueError, match="metric must be selection_rate"):
+        GroupMetricDisplay.from_audit(decisions, "accuracy")
+    card = model_card(classifier().fit(X, Y, GROUPS), decisions)
+    assert "selection rate" in card
+    assert "error rate" not in card
+
+
+WHICH = [
+    ({}, []),
+    ({"leave_out": ["Unknown"]}, ["Unknown"]),
+    ({"leave_out": ["Unknown"], "min_share": 0.05}, ["Unknown", "Asian"]),
+    ({"leave_out": ["Black"], "reference": "White"}, ["Black"]),
+]
+
+
+@pytest.mark.parametrize("outcomes", [True, False])
+@pytest.mark.parametrize(("which", "names"), WHICH)
+def test_a_page_judges_whom_it_is_told_to_and_names_the_others(which, names, outcomes):
+    counts = COUNTS if outcomes is False else tuple((one[0], (0, 0)) for one in COUNTS)
+    result = audit_result(LABELS, counts=counts)
+    report = AuditReport(result, which=which, at_least=0.7)
+    facts, verdict = report.dict(), result.verdict(at_least=0.7, **which)
+    assert facts["verdict"]["answer"] == facts["models"][0]["answer"] == verdict.answer
+    assert verdict.sentence.startswith(facts["verdict"]["sentence"])
+    assert facts["models"][0]["sentence"] == facts["verdict"]["sentence"]
+    for name in names:
+        assert name in verdict.sentence.partition("Not judged")[2]
+    rows = {row["group"]: row for row in facts["groups"]["rows"]}
+    assert [name for name in LABELS if rows[name]["answer"] == "not judged"] == [
+        name for name in LABELS if name in names
+    ]
+    ratios = {one.group: one for one in result.impact_ratios(at_least=0.7, **which)}
+    for name, row in rows.items():
+        assert row["rates"]["impact_ratio"]["high"] == ratios[name].high
+    page = report.html()
+    assert page.count("not judged</text>") == len(names)
+    assert verdict.sentence.partition("Not judged")[2] in page.replace("&#39;", "'")
+
+
+def test_another_choice_is_another_verdict():
+    """So that a page that does not hand its choice on is seen."""
+    result = audit_result(LABELS, counts=COUNTS)
+    answers = {
+        AuditReport(result, which=which).dict()["verdict"]["answer"]
+        for which in ({}, {"leave_out": ["Black", "Asian"]})
+    }
+    assert answers == {"fails", "passes"}
+    with pytest.raises(ValueError, match="leave_out must be of the groups"):
+        AuditReport(result, which={"leave_out": ["White "]}).dict()
