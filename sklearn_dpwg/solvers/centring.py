@@ -15,7 +15,8 @@ from sklearn_dpwg._repr import short_repr
 from sklearn_dpwg._stored import Stored
 from sklearn_dpwg.data.kernels import one_blas_thread
 from sklearn_dpwg.data.problem import Problem
-from sklearn_dpwg.data.risks import ROW_STEP, Risks, times
+from sklearn_dpwg.data.risks import ROW_STEP, Risks
+from sklearn_dpwg.data.risks.record_block import times
 from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.losses import Loss, LossConstants
 from sklearn_dpwg.optimum.objective import project_to_ball
@@ -225,8 +226,9 @@ class Centring(Stored):
 
     def view(self, data: Risks) -> Risks:
         """Return the risks of centred rows with limited slopes."""
-        told = {"constant": CONSTANT, "clip": self.clip, "whitening": self.whitening}
-        return data.centred(self.center, **told)
+        return data.centred(
+            self.center, constant=CONSTANT, clip=self.clip, whitening=self.whitening
+        )
 
     def from_centred(self, weights: FloatArray, problem: Problem) -> FloatArray:
         """Return the weights of rows, in the ball, that score like weights of centred rows."""
@@ -244,7 +246,7 @@ class Centring(Stored):
         if self.whitening is not None:
             is_matrix = self.whitening.ndim == 2
             inverse = np.linalg.inv(self.whitening) if is_matrix else 1.0 / self.whitening
-            matrix[:, :-1] = times(matrix[:, :-1], inverse)
+            matrix[:, :-1] = times(matrix[:, :-1], np.asarray(inverse, dtype=float))
         return project_to_ball(matrix.ravel(), problem.radius)
 
 
@@ -329,8 +331,9 @@ def _release_whitening(
     n_records, d = problem.n_records, problem.n_features
     columns_alone = release.name == SQUARES
     step, sum_step = moment_steps(1.01, n_records, BLOCK_SIZE)
-    facts = {"step": step, "sum_step": sum_step, "block_size": BLOCK_SIZE}
-    sums = data.second_moments(columns_alone=columns_alone, **facts)
+    sums = data.second_moments(
+        columns_alone=columns_alone, step=step, sum_step=sum_step, block_size=BLOCK_SIZE
+    )
     at = np.arange(d) if columns_alone else np.triu_indices(d)
     counted = 1.0 if columns_alone else np.where(at[0] == at[1], 1.0, math.sqrt(2.0))
     sensitivity = moment_sum_sensitivity(problem)

@@ -6,7 +6,7 @@ part. An optimiser needs less than `Risks`: `RiskFunctions`, which quadratics or
 meet as well.
 """
 
-from sklearn_dpwg.data.risks.record_block import BLOCK_ROWS, ROW_STEP, RecordBlock, times
+from sklearn_dpwg.data.risks.record_block import BLOCK_ROWS, ROW_STEP, RecordBlock
 from sklearn_dpwg.data.risks.risks import MAX_BLOCKS, GroupRisks, RiskFunctions, Risks
 from sklearn_dpwg.data.risks.selection import (
     ByGroup,
@@ -29,5 +29,4 @@ __all__ = [
     "Risks",
     "Selection",
     "keyed_parts",
-    "times",
 ]
