@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.optimize import brentq, minimize_scalar
@@ -154,7 +154,8 @@ def capped_weights(
         return weights_at(most)
     # the least maximum with which weights can add up to 1
     least = brentq(lambda at: np.minimum(at / noise, cap).sum() - 1.0 + 1e-12, 0.0, 2.0 * most)
-    bounds, options = (least, max(least, most)), {"xatol": 1e-12 * most}
+    bounds: Any = (least, max(least, most))
+    options: Any = {"xatol": 1e-12 * most}
     found = minimize_scalar(lost, bounds=bounds, method="bounded", options=options)
     return weights_at(float(found.x))
 
