@@ -24,8 +24,8 @@ class Stored:
     """
 
     _format: ClassVar[int] = 1
-    # Fields that files of this format may lack: their defaults say that nobody knows.
-    _younger: ClassVar[tuple[str, ...]] = ()
+    # fields that came later, with the values that everything stored before them meant
+    _added: ClassVar[Mapping[str, Any]] = {}
 
     def __getstate__(self) -> dict[str, Any]:
         """Return what is stored, with the version, and without what can be computed again."""
@@ -35,7 +35,7 @@ class Stored:
 
     def __setstate__(self, state: Mapping[str, Any]) -> None:
         """Restore what a version with the same format stored; raise StoredFormatError otherwise."""
-        content = _without_caches(self, unstamped(self, state))
+        content = {**self._added, **_without_caches(self, unstamped(self, state))}
         if _is_frozen(self):
             require(self, state, content, _names(self))
             self.__init__(**content)  # type: ignore[misc]
@@ -73,7 +73,7 @@ def require(
 ) -> None:
     """Refuse content of other names: what is missing must not be made up, nor a word be lost."""
     for fault, found in (
-        ("lacks", set(names).difference(content, thing._younger)),
+        ("lacks", set(names).difference(content, thing._added)),
         ("has an unknown", set(content).difference(names)),
     ):
         if found:

@@ -176,7 +176,7 @@ def test_json_with_an_entry_too_many_or_too_few_is_refused(kind, newest):
     described = json.loads(getattr(newest, things[kind]).to_json())
     with pytest.raises(StoredFormatError, match="it has an unknown 'unless'"):
         kind.from_json(json.dumps({**described, "unless": "x"}))
-    for name in set(described) - {VERSION, FORMAT, *kind._younger}:
+    for name in set(described) - {VERSION, FORMAT, *kind._added}:
         less = {key: value for key, value in described.items() if key != name}
         with pytest.raises(StoredFormatError, match=f"it lacks '{name}'"):
             kind.from_json(json.dumps(less))

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 import pandas as pd
 
+from utility import held_out
 from utility.chart import chart
 from utility.frame import DEFAULT, collect, complete, frame_of
 from utility.ours import OURS, fit_once, methods_of, planned
@@ -123,4 +124,8 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    # held-out losses have options of their own
+    if sys.argv[1:2] == ["--held-out"]:
+        held_out.main(sys.argv[2:])
+    else:
+        main()

@@ -478,11 +478,11 @@ def results_text(frame: pd.DataFrame, own: pd.DataFrame) -> str:
     )
 
 
-def replace_between_marks(page: Path, text: str) -> None:
-    """Replace what stands between the two marks of a page."""
+def replace_between_marks(page: Path, text: str, marks: tuple[str, str] = MARKS) -> None:
+    """Replace what stands between two marks of a page."""
     content = page.read_text(encoding="utf-8")
-    before, start, rest = content.partition(MARKS[0])
-    _, end, after = rest.partition(MARKS[1])
-    if not (start and end) or any(content.count(mark) > 1 for mark in MARKS):
-        raise ValueError(f"{page.name} must have the marks {MARKS} once, in this order.")
-    page.write_text(f"{before}{MARKS[0]}\n\n{text}\n\n{MARKS[1]}{after}", encoding="utf-8")
+    before, start, rest = content.partition(marks[0])
+    _, end, after = rest.partition(marks[1])
+    if not (start and end) or any(content.count(mark) > 1 for mark in marks):
+        raise ValueError(f"{page.name} must have the marks {marks} once, in this order.")
+    page.write_text(f"{before}{marks[0]}\n\n{text}\n\n{marks[1]}{after}", encoding="utf-8")

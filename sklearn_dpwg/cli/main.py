@@ -23,6 +23,7 @@ from sklearn_dpwg.cli.options import (
     overwrite_option,
     random_state_option,
     schema_option,
+    shapes_option,
     table_argument,
     table_options,
     target_bounds_option,
@@ -57,6 +58,7 @@ if TYPE_CHECKING:
     metavar="COLUMN",
     help="Column that says whose row each is: of one person coins keep at most --rows-per-person.",
 )
+@shapes_option
 @random_state_option
 @overwrite_option
 def fit(
@@ -66,6 +68,7 @@ def fit(
     ledger: Path | None,
     spool: str | None,
     person: str | None,
+    shapes: str,
     overwrite: bool,
     **options: Any,
 ) -> None:
@@ -117,10 +120,12 @@ def fit(
         del columns
         if people:
             X, y, of_groups, promise = _of_people((X, y, of_groups), people[0], options)
-        model = Pipeline([("schema", PublicSchema(said.columns)), ("model", estimator)])
+        model = Pipeline(
+            [("schema", PublicSchema(said.columns, shapes=shapes)), ("model", estimator)]
+        )
         fit_model = partial(model.fit, X, y, model__groups=of_groups)
     else:
-        source = PartsOfFile(file, task, PublicSchema(said.columns), spool)
+        source = PartsOfFile(file, task, PublicSchema(said.columns, shapes=shapes), spool)
         source.check_labels()  # before there is a ledger, as in memory
         model = Pipeline([("schema", source.schema), ("model", estimator)])
         fit_model = partial(estimator.fit, source)
@@ -161,6 +166,7 @@ def _of_people(rows: tuple[Any, Any, Any], person: Any, options: dict[str, Any])
     "--base-rate", type=float, metavar="RATE", help="Of an audit: a guess of the share of yes."
 )
 @no_outcomes_option
+@shapes_option
 @groups_options
 @target_options
 @target_bounds_option
@@ -173,6 +179,7 @@ def plan(
     audit: bool,
     base_rate: float | None,
     no_outcomes: bool,
+    shapes: str,
     **options: Any,
 ) -> None:
     """Preview a fit from public facts, without records: noise, steps, bound, guarantee.
@@ -197,7 +204,7 @@ def plan(
             "plan must be told how many columns a row has: by --schema, or else by --n-features."
         )
     if file is not None:
-        n_features = len(PublicSchema(file.columns).get_feature_names_out())
+        n_features = len(PublicSchema(file.columns, shapes=shapes).get_feature_names_out())
     estimator = make_estimator(task, options)
     click.echo(str(estimator.plan(group_sizes=sizes, n_features=n_features)))
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 # Where the frozen dataclasses of a fitted model are, and classes beside them.
 _OF_MODELS = (
-    *("data.problem", "losses", "preprocessing.columns", "solvers"),
+    *("data.problem", "losses", "preprocessing.columns", "preprocessing.shapes", "solvers"),
     *("privacy.guarantee", "privacy.release", "privacy.sensitivity.sums"),
 )
 _CLASSES = (
@@ -31,6 +31,7 @@ _CLASSES = (
     "sklearn_dpwg.estimators.classifier.DPWorstGroupClassifier",
     "sklearn_dpwg.estimators.regressor.DPWorstGroupRegressor",
     "sklearn_dpwg.preprocessing.public_schema.PublicSchema",
+    "sklearn_dpwg.preprocessing.shapes.PublicShapes",
     "sklearn_dpwg.privacy.release.Relation",
 )
 

@@ -149,6 +149,13 @@ no_outcomes_option = click.option(
     is_flag=True,
     help="Audit decisions alone, though the schema names a target.",
 )
+shapes_option = click.option(
+    "--shapes",
+    default="auto",
+    show_default=True,
+    metavar="auto|multi-ramps|ramps|linear",
+    help="How the model may bend in numbers and dates; linear draws a line.",
+)
 random_state_option = click.option(
     "--random-state",
     type=int,

@@ -12,6 +12,12 @@ from sklearn_dpwg.inspection.privacy_displays import (
     UtilityPoint,
 )
 from sklearn_dpwg.inspection.report import AuditReport, model_card
+from sklearn_dpwg.inspection.shape_display import (
+    Effect,
+    ShapeDisplay,
+    contributions,
+    shape_functions,
+)
 from sklearn_dpwg.inspection.verdicts import GroupRate, LossSums, Verdict, WorstGroups
 
 __all__ = [
@@ -19,6 +25,7 @@ __all__ = [
     "AuditReport",
     "AuditResult",
     "Change",
+    "Effect",
     "GroupAudit",
     "GroupMetricDisplay",
     "GroupRate",
@@ -28,8 +35,11 @@ __all__ = [
     "PlannedWidth",
     "PrivacyProfileDisplay",
     "PrivacyUtilityDisplay",
+    "ShapeDisplay",
     "UtilityPoint",
     "Verdict",
     "WorstGroups",
+    "contributions",
     "model_card",
+    "shape_functions",
 ]

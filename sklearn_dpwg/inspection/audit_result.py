@@ -147,7 +147,7 @@ class AuditResult(Stored):
     n_cells: int = 1
     epsilon: float = math.inf
     n_records: int | None = None
-    _younger: ClassVar[tuple[str, ...]] = ("n_records",)
+    _added: ClassVar[Mapping[str, Any]] = {"n_records": None}
     # of what ``privacy_`` states; a result that was stored has them all in one
     _costs: ClassVar[tuple[StartCost, ...]] = ()
 

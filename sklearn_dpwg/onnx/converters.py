@@ -23,7 +23,10 @@ from sklearn_dpwg.preprocessing import (
     Number,
     Ordered,
     PublicSchema,
+    PublicShapes,
 )
+from sklearn_dpwg.preprocessing.columns import norm_bound
+from sklearn_dpwg.preprocessing.shapes import Shape, Shaped
 
 # ONNX names types by number.
 FLOAT, INT64, BOOL, DOUBLE = 1, 7, 9, 11
@@ -97,7 +100,7 @@ def encoded_rows(graph: Graph, schema: Any, inputs: list[Any]) -> str:
     """Return the rows of a schema, from one input a column."""
     by_name = {item.raw_name: item for item in inputs}
     blocks = []
-    for key, column in schema.columns.items():
+    for key, column in schema.blocks.items():
         name = key if isinstance(key, str) else f"x{key}"
         if name not in by_name:
             raise InputError(f"initial_types must have an input {name!r}, got {sorted(by_name)!r}.")
@@ -107,7 +110,9 @@ def encoded_rows(graph: Graph, schema: Any, inputs: list[Any]) -> str:
 
 def _block(graph: Graph, column: Any, name: str, item: Any) -> str:
     if isinstance(column, Number | Date):
-        return _scaled(graph, column, name, item)
+        return _line(graph, column, name, item)
+    if isinstance(column, Shaped):
+        return _shaped(graph, column, name, item)
     if isinstance(column, Boolean):
         return _ordered(graph, (column.false, column.true), column.missing, name, item)
     if isinstance(column, Ordered):
@@ -119,7 +124,33 @@ def _block(graph: Graph, column: Any, name: str, item: Any) -> str:
     )
 
 
-def _scaled(graph: Graph, column: Number | Date, name: str, item: Any) -> str:
+def _shaped(graph: Graph, shaped: Shaped, name: str, item: Any) -> str:
+    value, absent = _scaled(graph, shaped.column, name, item)
+    pieces = _pieces(graph, shaped.shape, value)
+    if not shaped.column.missing:
+        return pieces
+    filled, rest = shaped.of_missing()
+    found = graph.node("Where", absent, graph.constant(filled[None]), pieces, version=9)
+    return graph.beside([found, graph.node("Mul", graph.double(absent), graph.constant(rest))])
+
+
+def _pieces(graph: Graph, shape: Shape, value: str) -> str:
+    """Return the pieces of numbers in [-1, 1], in one column."""
+    parts = [value] if shape.has_line else []
+    for pieces in shape.resolutions:
+        starts = 2.0 * np.arange(pieces)[None] / pieces - 1.0
+        rise = graph.clip(graph.affine(value, starts, 2.0 / pieces, 0.0), 0.0, 1.0)
+        parts.append(graph.affine(rise, 0.5, 0.5 * math.sqrt(pieces), 0.0))
+    return graph.affine(graph.beside(parts), 0.0, shape.divisor, 0.0)
+
+
+def _line(graph: Graph, column: Number | Date, name: str, item: Any) -> str:
+    value, absent = _scaled(graph, column, name, item)
+    return _filled(graph, value, absent, column._scaled_fill()) if column.missing else value
+
+
+def _scaled(graph: Graph, column: Number | Date, name: str, item: Any) -> tuple[str, str]:
+    """Return numbers in [-1, 1], and which are missing."""
     if _is_text(item):
         raise InputError(f"input {name!r} must have numbers or seconds since 1970, got strings.")
     value = graph.double(item.full_name)
@@ -137,9 +168,7 @@ def _scaled(graph: Graph, column: Number | Date, name: str, item: Any) -> str:
         value = graph.node("Log", graph.affine(value, 0.0, 1.0, 1.0))
         low, high = math.log1p(low), math.log1p(high)
     value = graph.clip(graph.affine(value, low, 0.5 * high - 0.5 * low, -1.0), -1.0, 1.0)
-    if not column.missing:
-        return value
-    return _filled(graph, value, absent, column._scaled_fill())
+    return value, absent
 
 
 def _filled(graph: Graph, value: str, absent: str, fill: float) -> str:
@@ -273,6 +302,7 @@ def register_converters() -> None:
         (BoundedScaler, _convert_bounded_scaler),
         (DPStandardScaler, _convert_standard_scaler),
         (PublicSchema, _convert_schema),
+        (PublicShapes, _convert_shapes),
     ):
         update_registered_converter(transformer, transformer.__name__, _transformed_shape, convert)
 
@@ -339,3 +369,32 @@ def _convert_schema(scope: Any, operator: Any, container: Any) -> None:
     graph = Graph(scope, container)
     rows = encoded_rows(graph, operator.raw_operator._schema(), operator.inputs)
     graph.finish(rows, operator.outputs[0])
+
+
+def _convert_shapes(scope: Any, operator: Any, container: Any) -> None:
+    shapes, graph = operator.raw_operator, Graph(scope, container)
+    rows = graph.rows(operator.inputs)
+    places = np.arange(shapes.n_features_in_)
+    bent = [
+        graph.node("Gather", rows, graph.constant([p], INT64), axis=1) for p in places[shapes._bent]
+    ]
+    low, high = shapes._low[shapes._bent], shapes._high[shapes._bent]
+    parts = []
+    for value, least, most in zip(bent, low, high, strict=True):
+        unit = graph.affine(graph.clip(value, least, most), least, 0.5 * most - 0.5 * least, -1.0)
+        parts.append(_pieces(graph, shapes._shape, graph.clip(unit, -1.0, 1.0)))
+    if not shapes._bent.all():
+        rest = graph.node("Gather", rows, graph.constant(places[~shapes._bent], INT64), axis=1)
+        square = graph.node(
+            "MatMul",
+            graph.node("Mul", rest, rest),
+            graph.constant(np.ones((int((~shapes._bent).sum()), 1))),
+        )
+        longer = graph.node(
+            "Div", graph.node("Sqrt", square), graph.constant(shapes._rest_norm), version=14
+        )
+        parts.append(
+            graph.node("Div", rest, graph.node("Max", longer, graph.constant(1.0)), version=14)
+        )
+    divisor = norm_bound(len(bent) + shapes._rest_norm**2)
+    graph.finish(graph.affine(graph.beside(parts), 0.0, divisor, 0.0), operator.outputs[0])

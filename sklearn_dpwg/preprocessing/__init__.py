@@ -19,6 +19,7 @@ from sklearn_dpwg.preprocessing.columns import (
 from sklearn_dpwg.preprocessing.public_schema import PublicSchema
 from sklearn_dpwg.preprocessing.rows_per_person import BoundedRows, bound_rows_per_person
 from sklearn_dpwg.preprocessing.scalers import BoundedScaler, DPStandardScaler
+from sklearn_dpwg.preprocessing.shapes import PublicShapes
 
 __all__ = [
     "Block",
@@ -32,5 +33,6 @@ __all__ = [
     "Number",
     "Ordered",
     "PublicSchema",
+    "PublicShapes",
     "bound_rows_per_person",
 ]

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import datetime
 import math
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 import pandas as pd
@@ -129,6 +129,15 @@ def _seconds(column: pd.Series, name: object = None) -> FloatArray:
     return np.asarray((times - np.datetime64(0, "s")) / np.timedelta64(1, "s"))
 
 
+# Rounding of the entries and of a sum of their squares stays far below this share of a norm.
+ROUNDING = 2.0**-40
+
+
+def norm_bound(n_blocks: float) -> float:
+    """Return what no row of blocks of norm at most 1 is longer than, also by rounding."""
+    return math.sqrt(n_blocks) * (1.0 + ROUNDING)
+
+
 # Codes of what a level list does not hold.
 MISSING, UNKNOWN = -1, -2
 
@@ -225,7 +234,7 @@ class _Scaled(Stored):
         absent = np.isnan(scaled)
         if not self.missing:
             if absent.any():
-                raise _missing_error(name)
+                raise missing_error(name)
             return Block(np.zeros((len(scaled), 1), dtype=np.intp), scaled[:, None])
         values = np.column_stack([np.where(absent, fill, scaled), np.zeros(len(scaled))])
         values[absent, 1] = math.sqrt(1.0 - fill**2)
@@ -247,6 +256,8 @@ class Number(_Scaled):
     fill : float, default=None
         What stands for a missing value, strictly between the bounds; None for the middle of the
         scale.
+    shape : {"auto", "multi-ramps", "ramps", "linear"}, default=None
+        How a model may bend in it, as in `PublicShapes`; None for what the schema says.
     """
 
     low: float
@@ -254,6 +265,8 @@ class Number(_Scaled):
     log: bool = False
     missing: bool = False
     fill: float | None = None
+    shape: str | None = None
+    _added: ClassVar[Mapping[str, Any]] = {"shape": None}
 
     def check(self, name: str) -> None:
         low = real_number(self.low, f"low of column {name!r}")
@@ -274,13 +287,25 @@ class Number(_Scaled):
                 )
 
     def encode(self, values: pd.Series, name: str) -> Block:
+        return self._filled(self._scaled(values, name), name, self._scaled_fill())
+
+    def _scaled(self, values: pd.Series, name: str) -> FloatArray:
+        """Return numbers in [-1, 1], NaN where one is missing."""
         if values.dtype.kind in "mMc":
             raise InputError(f"column {name!r} must hold numbers, got {values.dtype}.")
         try:
             numbers = pd.to_numeric(values).to_numpy(dtype=np.float64, na_value=np.nan)
         except (TypeError, ValueError):
             raise InputError(f"column {name!r} must hold numbers, and some are none.") from None
-        return self._filled(self._to_scale(numbers), name, self._scaled_fill())
+        return self._to_scale(numbers)
+
+    def _at(self, u: float) -> str:
+        """Write the number that is mapped to u."""
+        low, high = self._bounds()
+        if self.log:
+            low, high = math.log1p(low), math.log1p(high)
+        value = low + (high - low) * (u + 1.0) / 2.0
+        return f"{math.expm1(value) if self.log else value:.6g}"
 
     def _bounds(self) -> tuple[float, float]:
         return float(self.low), float(self.high)
@@ -314,6 +339,8 @@ class Date(_Scaled):
     fill : str or date, default=None
         What stands for a missing date, strictly between the first and the last; None for the
         middle.
+    shape : {"auto", "multi-ramps", "ramps", "linear"}, default=None
+        How a model may bend in it, as in `PublicShapes`; None for what the schema says.
     """
 
     first: str | datetime.date
@@ -322,6 +349,8 @@ class Date(_Scaled):
     missing: bool = False
     format: str = "ISO8601"
     fill: str | datetime.date | None = None
+    shape: str | None = None
+    _added: ClassVar[Mapping[str, Any]] = {"shape": None}
 
     def check(self, name: str) -> None:
         if self.unit not in DATE_UNITS:
@@ -351,6 +380,10 @@ class Date(_Scaled):
                 )
 
     def encode(self, values: pd.Series, name: str) -> Block:
+        return self._filled(self._scaled(values, name), name, self._scaled_fill())
+
+    def _scaled(self, values: pd.Series, name: str) -> FloatArray:
+        """Return numbers in [-1, 1], NaN where a date is missing."""
         if pd.api.types.is_numeric_dtype(values) and not values.isna().all():
             raise InputError(f"column {name!r} must hold dates, got numbers.")
         try:
@@ -359,8 +392,14 @@ class Date(_Scaled):
             raise InputError(
                 f"column {name!r} must hold dates of the form {self.format!r}, and some are none."
             ) from None
-        scaled = to_unit_interval(counts, *self._bounds())
-        return self._filled(scaled, name, self._scaled_fill())
+        return to_unit_interval(counts, *self._bounds())
+
+    def _at(self, u: float) -> str:
+        """Write the date that is mapped to u."""
+        low, high = self._bounds()
+        count = round(low + (high - low) * (u + 1.0) / 2.0)
+        unit: Any = DATE_UNITS[self.unit]
+        return str(np.datetime64(count, unit))
 
     def _bounds(self) -> tuple[float, float]:
         return self._public_count(self.first), self._public_count(self.last)
@@ -485,7 +524,7 @@ class Category(Stored):
         _refuse_unknown(codes, name)
         absent = codes == MISSING
         if absent.any() and not self.missing:
-            raise _missing_error(name)
+            raise missing_error(name)
         codes[absent] = len(levels)
         return Block(codes[:, None], np.ones((len(codes), 1)))
 
@@ -531,7 +570,8 @@ def _refuse_unknown(codes: NDArray[np.intp], name: str) -> None:
         raise InputError(f"column {name!r} must hold none but its levels, and some values differ.")
 
 
-def _missing_error(name: str) -> InputError:
+def missing_error(name: str) -> InputError:
+    """Say that values are missing where none may be."""
     return InputError(
         f"column {name!r} must have no missing values unless it is declared with missing=True."
     )

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import pandas as pd
@@ -20,24 +19,26 @@ from sklearn_dpwg._checks import FloatArray
 from sklearn_dpwg._stored import Stored
 from sklearn_dpwg.data.groups import refuse_lazy_rows
 from sklearn_dpwg.exceptions import InputError, InputTypeError, own_words
-from sklearn_dpwg.preprocessing.columns import Column, check_flags, of_polars
+from sklearn_dpwg.preprocessing.columns import (
+    Boolean,
+    Category,
+    Column,
+    Date,
+    Number,
+    check_flags,
+    norm_bound,
+    of_polars,
+)
 from sklearn_dpwg.preprocessing.schema_files import read_schema_file, template
+from sklearn_dpwg.preprocessing.shapes import LINE, Seen, Shaped, seen, shaped
 
 # A `Schema` maps column names to kinds, each with public bounds or a public list of levels.
 # Encoding learns nothing: a row is encoded the same way whatever the other rows are. Each column
 # becomes a *block* of numbers of norm at most 1, so that a row of m blocks, divided by √m, has norm
 # at most 1.
 
-# Rounding of the entries and of a sum of their squares stays far below this share of a norm.
-ROUNDING = 2.0**-40
-
 # Rows are sparse where at most this share of their numbers can differ from 0.
 SPARSE_SHARE = 0.1
-
-
-def norm_bound(n_blocks: int) -> float:
-    """Return what no row of blocks of norm at most 1 is longer than, also by rounding."""
-    return math.sqrt(n_blocks) * (1.0 + ROUNDING)
 
 
 def feature_name(name: Hashable) -> str:
@@ -48,13 +49,16 @@ def feature_name(name: Hashable) -> str:
 class Schema:
     """Public facts about the columns of a table, and the encoding that follows from them."""
 
-    def __init__(self, columns: Mapping[Any, Column]) -> None:
+    def __init__(self, columns: Mapping[Any, Column], shapes: str = "linear") -> None:
         if not columns:
             raise InputError("columns must name at least one column, got none.")
         names: list[str] = []
         for name, column in columns.items():
             check_flags(column, feature_name(name))
             column.check(feature_name(name))
+        # what columns become, by their names
+        self.blocks = shaped(columns, shapes)
+        for name, column in self.blocks.items():
             names += column.names(feature_name(name))
         twice = sorted(name for name, times in Counter(names).items() if times > 1)
         if twice:
@@ -65,7 +69,7 @@ class Schema:
         self.columns = MappingProxyType(dict(columns))
         self.feature_names = tuple(names)  # of the encoded columns
         self.row_norm = norm_bound(len(columns))  # bound on a row of blocks, which it is divided by
-        stored = sum(column.n_stored for column in columns.values())
+        stored = sum(column.n_stored for column in self.blocks.values())
         self.is_sparse = stored <= SPARSE_SHARE * len(names)  # never decided by the data
 
     def check_names(self, names: Iterable[Hashable]) -> None:
@@ -79,7 +83,7 @@ class Schema:
         """Encode a table."""
         self.check_names(frame.columns)
         places, values, first = [], [], 0
-        for name, column in self.columns.items():
+        for name, column in self.blocks.items():
             series: pd.Series = frame[name].reset_index(drop=True)
             block = column.encode(series, feature_name(name))
             places.append(block.places + first)
@@ -108,6 +112,9 @@ class PublicSchema(TransformerMixin, Stored, BaseEstimator):
     sparse_output : bool, default=None
         Whether encoded rows are a ``csr_array``. None lets the columns decide: rows are sparse
         where at most a tenth of their numbers can differ from 0, whatever the records are.
+    shapes : {"auto", "multi-ramps", "ramps", "linear"}, default="auto"
+        How a model may bend in numbers and dates, as in `PublicShapes`; "linear" is a line. A
+        column may say otherwise.
 
     Attributes
     ----------
@@ -131,7 +138,8 @@ class PublicSchema(TransformerMixin, Stored, BaseEstimator):
 
     - a number, a date, a level in an order, a yes or no: one number in [-1, 1]. Where values may be
       missing, an indicator stands beside it: (x, 0) for a value x, and (f, √(1 − f²)) for a
-      missing one, f being where the fill is;
+      missing one, f being where the fill is. A number or date that may bend has its pieces of norm
+      at most 1 in place of x, and zeros where the value is missing, unless a fill is stated;
     - a category: zeros and a single 1, at its level, at "other" or at "missing".
 
     So the norm of a block is at most 1, that of a row of blocks at most √m, and that of a row
@@ -144,7 +152,8 @@ class PublicSchema(TransformerMixin, Stored, BaseEstimator):
     --------
     >>> import pandas as pd
     >>> from sklearn_dpwg.preprocessing import Category, Number, PublicSchema
-    >>> schema = PublicSchema({"age": Number(0, 100, missing=True), "town": Category(("A", "B"))})
+    >>> columns = {"age": Number(0, 100, missing=True), "town": Category(("A", "B"))}
+    >>> schema = PublicSchema(columns, shapes="linear")
     >>> table = pd.DataFrame({"age": [75, None, 130], "town": ["A", "B", "Z"], "id": [1, 2, 3]})
     >>> schema.set_output(transform="pandas").fit_transform(table).round(2)
         age  age=missing  town=A  town=B  town=other
@@ -153,16 +162,29 @@ class PublicSchema(TransformerMixin, Stored, BaseEstimator):
     2  0.71         0.00    0.00    0.00        0.71
     >>> round(schema.divisor_**2, 6), schema.row_norm_
     (2.0, 1.0)
+    >>> list(PublicSchema(columns).get_feature_names_out()[:4])  # by default a model may bend
+    ['age', 'age=0..50', 'age=50..100', 'age=0..25']
     """
 
     _learns_from_records = False
+    # schemas stored before drew lines
+    _added: ClassVar[Mapping[str, Any]] = {"shapes": "linear"}
 
-    def __init__(self, columns: Mapping[Any, Column], *, sparse_output: bool | None = None) -> None:
+    def __init__(
+        self,
+        columns: Mapping[Any, Column],
+        *,
+        sparse_output: bool | None = None,
+        shapes: str = "auto",
+    ) -> None:
         self.columns = columns
         self.sparse_output = sparse_output
+        self.shapes = shapes
 
     @classmethod
-    def from_toml(cls, path: str | Path, *, sparse_output: bool | None = None) -> Self:
+    def from_toml(
+        cls, path: str | Path, *, sparse_output: bool | None = None, shapes: str = "auto"
+    ) -> Self:
         r"""Read a schema file.
 
         Parameters
@@ -171,7 +193,7 @@ class PublicSchema(TransformerMixin, Stored, BaseEstimator):
             A TOML file with a table ``[columns.NAME]`` a column, as `write_template` writes it. It
             may have tables ``[groups]`` and ``[target]``, which are for the command line: they are
             checked and left alone.
-        sparse_output : bool, optional
+        sparse_output, shapes : optional
             As in the constructor.
 
         Returns
@@ -193,10 +215,10 @@ class PublicSchema(TransformerMixin, Stored, BaseEstimator):
         ...     path = Path(folder) / "people.toml"
         ...     text = '[columns.age]\nkind = "number"\nlow = 0\nhigh = 120'
         ...     _ = path.write_text(text)
-        ...     PublicSchema.from_toml(path)
-        PublicSchema(columns={'age': Number(low=0, high=120, log=False, missing=False, fill=None)})
+        ...     PublicSchema.from_toml(path).columns["age"]
+        Number(low=0, high=120, log=False, missing=False, fill=None, shape=None)
         """
-        schema = cls(read_schema_file(path).columns, sparse_output=sparse_output)
+        schema = cls(read_schema_file(path).columns, sparse_output=sparse_output, shapes=shapes)
         schema._schema()
         return schema
 
@@ -301,6 +323,15 @@ class PublicSchema(TransformerMixin, Stored, BaseEstimator):
             )
         return np.array(self._schema().feature_names, dtype=object)
 
+    def _seen(self) -> list[Seen]:
+        """Return what is shown of each column: its levels, or points of its range."""
+        schema, first, found = self._schema(), 0, []
+        for key, column in schema.blocks.items():
+            name, columns = feature_name(key), slice(first, first + column.width)
+            first += column.width
+            found.append(_seen_of(name, columns, column, schema.row_norm))
+        return found
+
     def _schema(self) -> Schema:
         """Return the core, which checks what is said of the columns."""
         if not isinstance(self.columns, Mapping):
@@ -317,7 +348,7 @@ class PublicSchema(TransformerMixin, Stored, BaseEstimator):
             raise InputTypeError(
                 f"sparse_output must be True, False or None, got {self.sparse_output!r}."
             )
-        return Schema(self.columns)
+        return Schema(self.columns, self.shapes)
 
     def _names(self, X: Any, *, reset: bool) -> list[Hashable]:
         """Return the names of the columns, or the positions in what has none."""
@@ -352,6 +383,31 @@ class PublicSchema(TransformerMixin, Stored, BaseEstimator):
         tags.input_tags.string = True
         tags.input_tags.categorical = True
         return tags
+
+
+def _seen_of(name: str, columns: slice, column: Column, divisor: float) -> Seen:
+    number: Any = column.column if isinstance(column, Shaped) else column
+    missing = bool(getattr(number, "missing", False))
+    levels: tuple[Any, ...] = ()
+    if isinstance(number, Number | Date):
+        shape = column.shape if isinstance(column, Shaped) else LINE
+        of_number = seen(name, columns, shape, number._at, divisor)
+        values, rows = of_number.values, of_number.rows
+        rows = np.concatenate([rows, np.zeros((len(rows), int(missing)))], axis=1)
+    else:
+        levels = (number.false, number.true) if isinstance(number, Boolean) else number.levels
+        if isinstance(number, Category):
+            levels = number._all_levels()
+        values = tuple(map(str, levels))
+    if levels or missing:
+        block = column.encode(
+            pd.Series([*levels, *([None] if missing else [])], dtype=object), name
+        )
+        told = np.zeros((len(block.places), column.width))
+        np.put_along_axis(told, block.places, block.values / divisor, axis=1)
+        rows = np.concatenate([rows, told]) if not levels else told
+        values = (*values, *(["missing"] if missing else []))
+    return Seen(name, columns, values, rows, not levels, missing, not isinstance(column, Category))
 
 
 def is_frame(X: Any) -> bool:

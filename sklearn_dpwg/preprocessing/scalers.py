@@ -22,8 +22,13 @@ from sklearn_dpwg._stored import Stored
 from sklearn_dpwg.data.groups import refuse_lazy_rows
 from sklearn_dpwg.exceptions import InputError, InputTypeError, own_words
 from sklearn_dpwg.ledger.ledger import CountedEstimator, spending
-from sklearn_dpwg.preprocessing.columns import dates_as_seconds, is_date, seconds, to_unit_interval
-from sklearn_dpwg.preprocessing.public_schema import norm_bound
+from sklearn_dpwg.preprocessing.columns import (
+    dates_as_seconds,
+    is_date,
+    norm_bound,
+    seconds,
+    to_unit_interval,
+)
 from sklearn_dpwg.privacy import Budget, NoiseSource, PrivacyGuarantee, Relation, Release, calibrate
 from sklearn_dpwg.privacy.release import check_delta
 from sklearn_dpwg.privacy.sensitivity import grid_step

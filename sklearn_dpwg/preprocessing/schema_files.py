@@ -38,6 +38,7 @@ HEADER = """\
 # "boolean"   true and false: the values that stand for yes and no
 # "category"  levels; other = false refuses unknown values, which are "other" otherwise
 # missing = false refuses missing values, which have an indicator column otherwise.
+# shape = "linear" keeps a number or date a straight line, where the model may bend otherwise.
 """
 
 # What a file may say beside its columns, and the entries of each table.

@@ -16,7 +16,7 @@ import pytest
 
 from sklearn_dpwg.cli.models import load_model
 from sklearn_dpwg.ledger import PrivacyLedger
-from sklearn_dpwg.preprocessing import Number
+from sklearn_dpwg.preprocessing import Number, PublicSchema
 from tests.cli.conftest import SCHEMA, run
 
 PYPROJECT = Path(__file__).parents[2] / "pyproject.toml"
@@ -103,6 +103,14 @@ def test_a_plan_needs_no_records_and_is_that_of_the_fit(folder):
         *("--group-sizes", f"{sizes['x']},{sizes['y']}"),
     )
     assert in_order.stdout == result.stdout
+    line = run(
+        *("plan", "--schema", folder / "schema.toml", "--group-sizes", named),
+        *("--shapes", "linear"),
+    )
+    schema = PublicSchema.from_toml(folder / "schema.toml", shapes="linear")
+    n_weights = len(schema.get_feature_names_out()) + 1
+    assert f"{n_weights} weight" in line.stdout
+    assert line.stdout != result.stdout
 
 
 def test_a_plan_without_schema(folder):

@@ -22,6 +22,7 @@ from sklearn_dpwg.preprocessing import (
     Number,
     Ordered,
     PublicSchema,
+    PublicShapes,
 )
 
 INSTALLED = True
@@ -85,6 +86,7 @@ def test_pipelines_of_numbers():
     for scaler in (
         BoundedScaler(bounds, unit_norm=True),
         BoundedScaler(bounds),
+        PublicShapes(bounds),
         DPStandardScaler(math.inf, bounds=bounds),
     ):
         regressor = DPWorstGroupRegressor(math.inf, data_norm=1.0, target_bounds=(-3.0, 3.0))
@@ -169,7 +171,7 @@ def test_a_schema_with_a_model():
 
 @converts
 def test_columns_by_position():
-    schema = PublicSchema({1: Number(0, 10)}).fit([[0, 5.0]])
+    schema = PublicSchema({1: Number(0, 10)}, shapes="linear").fit([[0, 5.0]])
     types = [("x1", DoubleTensorType([None, 1]))]
     found = run(to_onnx(schema, initial_types=types), {"x1": np.array([[5.0], [20.0]])})[0]
     assert found.ravel().tolist() == pytest.approx([0.0, 1.0])

@@ -88,7 +88,7 @@ def test_scikit_learn_checks(estimator, check):
 
 
 def test_rows_of_a_raw_table():
-    schema = PublicSchema(COLUMNS)
+    schema = PublicSchema(COLUMNS, shapes="linear")
     found = schema.fit_transform(TABLE) * schema.divisor_
     fill = -0.4
     date = 2 * 60 / 365 - 1
@@ -115,7 +115,7 @@ def test_pandas_polars_and_arrays_agree():
     rows = list(zip(*RAW.values(), strict=True))
     assert np.array_equal(by_position.fit_transform(rows), expected)
     assert np.array_equal(by_position.transform(np.array(rows, dtype=object)), expected)
-    assert by_position.get_feature_names_out()[:3].tolist() == ["x1", "x1=missing", "x2=A"]
+    assert by_position.get_feature_names_out()[:2].tolist() == ["x1", "x1=0..50"]
 
 
 def test_polars_columns_of_every_type():
@@ -134,7 +134,8 @@ def test_polars_columns_of_every_type():
             "kind": Category(("A",), other=True),
             "when": Date("2020-07-01", "2020-07-02", "hour", missing=True),
             "cents": Number(0, 1, missing=True),
-        }
+        },
+        shapes="linear",
     )
     found = schema.fit_transform(table) * schema.divisor_
     expected = [[1, 0, 1, 0, 0, 0, -0.5, 0], [0, 1, 0, 1, 0, 1, 0, 1]]
@@ -148,7 +149,7 @@ def test_the_table_may_lack_what_the_schema_does_not_name():
     for call in (schema.fit, schema.transform):
         with pytest.raises(ValueError, match="X must have one column 'town', got none"):
             call(TABLE.drop(columns="town"))
-    assert schema.transform(TABLE.iloc[:0]).shape == (0, 12)
+    assert schema.transform(TABLE.iloc[:0]).shape == (0, 12 + 2 * 14)
 
 
 def test_nothing_is_learned_from_the_records():
@@ -206,7 +207,7 @@ def test_the_schema_decides_whether_rows_are_sparse():
 
 def test_input_features_are_those_of_the_table():
     schema = PublicSchema(COLUMNS).fit(TABLE)
-    assert len(schema.get_feature_names_out(list(TABLE.columns))) == 12
+    assert len(schema.get_feature_names_out(list(TABLE.columns))) == 12 + 2 * 14
     with pytest.raises(ValueError, match="input_features is not equal to feature_names_in_"):
         schema.get_feature_names_out(["a"])
     with pytest.raises(ValueError, match="input_features should have length equal"):
@@ -236,10 +237,13 @@ kinds = st.one_of(
 @given(
     st.lists(st.tuples(kinds, st.sampled_from([None, 0, 1, 2, 3])), min_size=1, max_size=40),
     st.sampled_from([True, False]),
+    st.sampled_from(["linear", "ramps", "multi-ramps"]),
 )
-def test_no_row_is_longer_than_one_in_exact_arithmetic(columns, sparse):
+def test_no_row_is_longer_than_one_in_exact_arithmetic(columns, sparse, shapes):
     schema = PublicSchema(
-        {f"c{place}": kind for place, (kind, _) in enumerate(columns)}, sparse_output=sparse
+        {f"c{place}": kind for place, (kind, _) in enumerate(columns)},
+        sparse_output=sparse,
+        shapes=shapes,
     )
     row = {f"c{place}": [value] for place, (_, value) in enumerate(columns)}
     found = schema.fit_transform(pd.DataFrame(row, dtype=object))
@@ -320,7 +324,7 @@ def test_a_schema_file(path):
         ('[columns.age]\nkind = "number"\nlow = 0', "'age' in .* must have an entry 'high'"),
         (
             '[columns.age]\nkind = "number"\nlow = 0\nhigh = 1\nmean = 2',
-            "'age' in .* must have entries of low, high, log, missing, fill, got 'mean'",
+            "'age' in .* must have entries of low, high, log, missing, fill, shape, got 'mean'",
         ),
         (
             '[columns.age]\nkind = "number"\nlow = 0\nhigh = "FILL IN"\n'
@@ -426,7 +430,7 @@ def test_a_filled_template_of_polars(path):
         "d": Boolean(missing=True),
         "e": Category(("x",), missing=True),
     }
-    assert schema.transform(table).shape == (1, 9)
+    assert schema.transform(table).shape == (1, 9 + 2 * 14)
 
 
 @pytest.mark.parametrize("table", [[[1]], pd.DataFrame([[1]])])

@@ -96,7 +96,9 @@ def prepared(definition: Definition) -> pd.DataFrame:
     return frame
 
 
-def load_definition(definition: Definition, *, cache: Path | None = None) -> Task:
+def load_definition(
+    definition: Definition, *, cache: Path | None = None, shapes: str = "linear"
+) -> Task:
     """Load a task with rows of norm at most 1; other records have references of their own."""
     frame = prepared(definition)
     y = definition.target(frame)
@@ -106,7 +108,7 @@ def load_definition(definition: Definition, *, cache: Path | None = None) -> Tas
     cells = cells.map(definition.label_of_cell, na_action="ignore")
     kept = cells.notna().to_numpy() & ~np.isnan(y)
     frame, y, cells = frame[kept], y[kept], cells[kept].to_numpy(dtype=str)
-    X = PublicSchema(dict(definition.columns)).fit_transform(frame)
+    X = PublicSchema(dict(definition.columns), shapes=shapes).fit_transform(frame)
     public: dict[str, Any] = {"data_norm": 1.0}
     if isinstance(definition.target, Amount):
         public["target_bounds"] = definition.target.bounds

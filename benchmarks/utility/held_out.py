@@ -1,0 +1,393 @@
+"""Worst-group loss among people a model has not seen, on repeated splits of each task.
+
+From a script in the folder `benchmarks` (what is measured is kept, and not measured again):
+
+    from utility import held_out
+    held_out.METHODS["price 2"] = held_out.estimator(solver=MGR(sampling_price=2.0))
+    held_out.measure(held_out.names_of_half("choosing"), ["ours", "price 2"], [1.0, 8.0])
+    frame = held_out.collect()                    # a row a task, method and ε
+    print(held_out.report(frame, beside="ours"))  # means, and tasks that are better and worse
+
+`collect(folder)` reads what another run kept: rename its methods and `pandas.concat` the frames.
+From a terminal: `python -m utility.held_out --half choosing --epsilon 1 8 --methods ours
+group-blind`, where `--patch module:function` calls a function first, which may add to `METHODS` or
+change constants. A method is any function of (task, ε, seed) that returns weights on unit rows
+(`Task.unit_weights`) or a function from a part to scores. Fits are measured again when the
+package's sources change, not when a patch does: give that a `--folder` of its own.
+
+A group's loss is averaged over the splits first, and the worst group is taken then: the mean of
+single splits' maxima would reward luck. A difference of two methods counts where it is beyond
+`LEAST` and twice its standard error over splits, each method at its own worst group.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import importlib
+import time
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from scipy.special import log_expit
+
+import sklearn_dpwg
+from sklearn_dpwg.exceptions import (
+    DeltaWarning,
+    NoProtectionWarning,
+    SeededNoiseWarning,
+    UngroupedWarning,
+    WeakPlanWarning,
+)
+from utility import references
+from utility.ours import make_model, warm_up
+from utility.pictures import draw_held_out
+from utility.population import DEFINITIONS, kind_of, load_by_name
+from utility.report import replace_between_marks, table
+from utility.store import FOLDER, ROOT, Progress, Store, fingerprint, read_cells, versions
+from utility.summary import clustered
+from utility.tasks import Part, Task, task_names
+
+N_SPLITS, TRAIN_SHARE = 8, 0.75
+EPSILONS = (1.0, 4.0, 8.0, 1e4)
+# Half a squared error of targets in [-1, 1] is much smaller than a log loss.
+LEAST = {"classification": 2e-3, "regression": 2e-4}
+HELD_OUT = FOLDER / "held_out"
+# A larger budget may not make a model worse.
+STEPS = ((1.0, 8.0), (8.0, 1e4), (8.0, np.inf))
+MARKS = ("<!-- printed by make bench BENCH=--held-out -->", "<!-- end of held-out losses -->")
+
+# Weights on unit rows, or what makes scores of a part.
+Model = np.ndarray | Callable[[Part], np.ndarray]
+Method = Callable[[Task, float, int], Model]
+
+
+def estimator(*, grouped: bool = True, **parameters: Any) -> Method:
+    """Return the fit of the package's estimator, default but for some parameters."""
+
+    def fit(task: Task, epsilon: float, seed: int) -> np.ndarray:
+        solver = parameters.get("solver", "auto")
+        model = make_model(task, solver, epsilon, seed).set_params(**parameters)
+        model.fit(task.train.X, task.train.y, groups=task.train.groups if grouped else None)
+        return task.unit_weights(model)
+
+    return fit
+
+
+METHODS: dict[str, Method] = {"ours": estimator(), "group-blind": estimator(grouped=False)}
+QUIET = DeltaWarning, NoProtectionWarning, SeededNoiseWarning, UngroupedWarning, WeakPlanWarning
+
+# Without privacy: once a split, kept as ε = ∞, and not measured again when our sources change.
+REFERENCES: dict[str, Method] = dict(references.REFERENCES)
+
+# --- splits and losses ---------------------------------------------------------------------------
+
+
+def names_of_half(half: str) -> list[str]:
+    """Return the tasks of "choosing" or "checking", or the package's own without the census."""
+    if half == "own":
+        return [name for name in task_names() if name != "census-income-kdd"]
+    return [each.name for each in DEFINITIONS if each.half == half]
+
+
+def splits(task: Task, n_splits: int = N_SPLITS) -> Iterator[Task]:
+    """Yield the task with other train and test parts, where each group keeps its share."""
+    columns = Part.__dataclass_fields__
+    pairs = ((getattr(task.train, name), getattr(task.test, name)) for name in columns)
+    everybody = Part(*(np.concatenate(pair) for pair in pairs))
+    start = int.from_bytes(hashlib.sha256(task.name.encode()).digest()[:6], "big")
+    for number in range(n_splits):
+        ranks = np.random.default_rng([start, number]).permutation(len(everybody.codes))
+        is_train = np.zeros(len(ranks), dtype=bool)
+        for group in range(len(task.group_labels)):
+            own = np.flatnonzero(everybody.codes == group)
+            own = own[np.argsort(ranks[own])]
+            is_train[own[: min(len(own) - 1, round(TRAIN_SHARE * len(own)))]] = True
+        parts = (everybody.take(np.flatnonzero(each)) for each in (is_train, ~is_train))
+        yield Task(task.name, task.kind, *parts, task.group_labels, task.public, None, task.radius)
+
+
+def losses_of(task: Task, part: Part, model: Model) -> np.ndarray:
+    """Return the mean loss of each group of a part."""
+    scores = model(part) if callable(model) else part.rows @ model
+    if task.is_classification:
+        each = -log_expit(part.targets * scores)
+    else:
+        each = 0.5 * (scores - part.targets) ** 2
+    n_groups = len(task.group_labels)
+    sizes = np.bincount(part.codes, minlength=n_groups)
+    return np.bincount(part.codes, each, n_groups) / sizes
+
+
+# --- measured and kept ---------------------------------------------------------------------------
+
+
+def measure(
+    names: Sequence[str],
+    methods: Iterable[str] = tuple(METHODS),
+    epsilons: Sequence[float] = EPSILONS,
+    *,
+    n_splits: int = N_SPLITS,
+    folder: Path = HELD_OUT,
+) -> None:
+    """Fit what has not been fitted yet, and keep the losses of groups on both parts."""
+    budgets = {name: [np.inf] if name in REFERENCES else epsilons for name in methods}
+    every, progress = METHODS | REFERENCES, Progress(len(names), "held out")
+    sources = fingerprint(Path(sklearn_dpwg.__file__).parent)
+    for name in names:
+        stores, missing = {}, []
+        for method, of_method in budgets.items():
+            made_by = {"sources": sources} if method in METHODS else versions("scikit-learn")
+            store = stores[method] = Store(_path(name, method, folder), made_by)
+            keys = (
+                (f"{eps:g}|{split}", eps, split) for eps in of_method for split in range(n_splits)
+            )
+            missing += [(split, method, key, eps) for key, eps, split in keys if key not in store]
+        parts = splits(load_by_name(name), n_splits) if missing else ()
+        for number, task in enumerate(parts):
+            for _, method, key, epsilon in (each for each in missing if each[0] == number):
+                stores[method].put({key: _cell(task, every[method], epsilon, number)})
+        progress.advance()
+        progress.note(name)
+
+
+def _cell(task: Task, method: Method, epsilon: float, seed: int) -> dict[str, Any]:
+    """Return the losses of groups on both parts, and the seconds of the fit."""
+    with warnings.catch_warnings():
+        for each in QUIET:
+            warnings.simplefilter("ignore", each)
+        warm_up(task.kind)
+        start = time.perf_counter()
+        model = method(task, epsilon, seed)
+        seconds = time.perf_counter() - start
+    test, train = (losses_of(task, part, model).tolist() for part in (task.test, task.train))
+    return {"test": test, "train": train, "seconds": seconds}
+
+
+def _path(task: str, method: str, folder: Path) -> Path:
+    plain = "".join(letter if letter.isalnum() else "-" for letter in method)
+    return folder / task / f"{plain}.json"
+
+
+def collect(
+    folder: Path = HELD_OUT,
+    *,
+    methods: Sequence[str] | None = None,
+    names: Sequence[str] | None = None,
+    n_splits: int = N_SPLITS,
+) -> pd.DataFrame:
+    """Return what is kept: a row a task, method and ε whose splits are all there.
+
+    `test` and `train` are losses of shape (n_splits, n_groups), `loss` that of the worst group.
+    """
+    known = {each.name: each for each in DEFINITIONS}
+    rows = []
+    for method in METHODS.keys() | REFERENCES.keys() if methods is None else methods:
+        for name in (*known, *task_names()) if names is None else names:
+            _, cells = read_cells(_path(name, method, Path(folder)))
+            for epsilon in dict.fromkeys(key.partition("|")[0] for key in cells):
+                found = [cells.get(f"{epsilon}|{split}") for split in range(n_splits)]
+                if None in found:
+                    continue
+                source = known[name].source if name in known else name
+                test, train = (np.array([each[p] for each in found]) for p in ("test", "train"))
+                rows.append(
+                    {"name": name, "method": method, "epsilon": float(epsilon), "source": source}
+                    | {"half": known[name].half if name in known else "own"}
+                    | {"kind": kind_of(name), "test": test, "train": train}
+                    | {"loss": test.mean(axis=0).max(), "record_loss": train.max(axis=1).mean()}
+                    | {"seconds": float(np.mean([each["seconds"] for each in found]))}
+                )
+    return pd.DataFrame(rows)
+
+
+# --- compared ------------------------------------------------------------------------------------
+
+
+class Difference(NamedTuple):
+    """One method's worst-group loss less another's, and its standard error over splits."""
+
+    value: float
+    error: float
+
+    def verdict(self, kind: str) -> int:
+        """Return -1 where the first is clearly better, 1 where it is clearly worse, else 0."""
+        counts = abs(self.value) > max(LEAST[kind], 2.0 * self.error)
+        return int(np.sign(self.value)) if counts else 0
+
+
+def difference(ours: np.ndarray, theirs: np.ndarray) -> Difference:
+    """Compare losses of shape (n_splits, n_groups), each method at its own worst group."""
+    pair = (each[:, each.mean(axis=0).argmax()] for each in (ours, theirs))
+    gaps = np.subtract(*pair)
+    return Difference(float(gaps.mean()), float(gaps.std(ddof=1) / np.sqrt(len(gaps))))
+
+
+def compare(
+    frame: pd.DataFrame, ours: tuple[str, float], theirs: tuple[str, float]
+) -> pd.DataFrame:
+    """Return a row a task that both (method, ε) were measured on: difference, error, verdict."""
+    first, second = (
+        frame[(frame.method == method) & (frame.epsilon == epsilon)].set_index("name")
+        for method, epsilon in (ours, theirs)
+    )
+    rows = []
+    for name in first.index.intersection(second.index):
+        found = difference(first.test[name], second.test[name])
+        kind = first.kind[name]
+        facts = {"name": name, "half": first.half[name], "kind": kind, "source": first.source[name]}
+        rows.append(facts | found._asdict() | {"verdict": found.verdict(kind)})
+    names = ("name", "half", "kind", "source", "value", "error", "verdict")
+    return pd.DataFrame(rows, columns=names)
+
+
+# --- said ----------------------------------------------------------------------------------------
+
+
+def report(frame: pd.DataFrame, beside: str = "group-blind", first: str = "ours") -> str:
+    """Return Markdown: what is clearly worse, by name; then means, differences and excess."""
+    parts = []
+    for (half, kind), cells in frame.groupby(["half", "kind"]):
+        budgets = sorted(set(cells.epsilon))
+        methods = list(dict.fromkeys(cells.method))
+        others = [method for method in methods if method != beside]
+        own = [method for method in methods if method not in REFERENCES]
+        steps = [pair for pair in STEPS if set(pair) <= set(budgets)]
+        parts += [
+            f"**{half.capitalize()} half, {kind}**, {cells.name.nunique()} tasks. "
+            f"Clearly worse than *{beside}*: {_worse(cells, first, beside, budgets)}.",
+            *(
+                f"*{method}*, clearly worse at ε = {more:g} than at {less:g}: "
+                f"{listed(compare(cells, (method, more), (method, less)))}."
+                for method in own
+                for less, more in steps
+            ),
+            "Mean worst-group loss of people whom the model has not seen:",
+            _table(cells, methods, budgets, lambda own: f"{own.loss.mean():.4f}"),
+            f"Less that of *{beside}*: mean with 95 % interval by source; tasks clearly better / "
+            "worse:",
+            table(
+                [
+                    {"method": method}
+                    | {f"ε = {eps:g}": said(_pair(cells, method, beside, eps)) for eps in budgets}
+                    for method in others
+                ]
+            ),
+            "From a budget to a larger one:",
+            table(
+                [
+                    {"method": method}
+                    | {
+                        f"{more:g} less {less:g}": said(
+                            compare(cells, (method, more), (method, less))
+                        )
+                        for less, more in steps
+                    }
+                    for method in own
+                ]
+                if steps
+                else []
+            ),
+            *_diagnosis(cells, methods, budgets),
+        ]
+    return "\n\n".join(filter(None, parts))
+
+
+def _pair(cells: pd.DataFrame, method: str, other: str, epsilon: float) -> pd.DataFrame:
+    """Compare two methods at a budget, or with what has none."""
+    at = [(each, np.inf if each in REFERENCES else epsilon) for each in (method, other)]
+    return compare(cells, *at)
+
+
+def _worse(cells: pd.DataFrame, method: str, other: str, budgets: Sequence[float]) -> str:
+    """Return the tasks on which a method is clearly worse at each budget."""
+    found = {eps: _pair(cells, method, other, eps) for eps in budgets}
+    return "; ".join(f"ε = {eps:g}: {listed(each)}" for eps, each in found.items() if len(each))
+
+
+def listed(found: pd.DataFrame) -> str:
+    """Return the tasks that are clearly worse, the worst first."""
+    worse = found[found.verdict > 0].sort_values("value", ascending=False)
+    return ", ".join(f"{each.name} {each.value:+.4f}" for each in worse.itertuples()) or "none"
+
+
+def said(found: pd.DataFrame) -> str:
+    """Return a mean difference with its interval, and how many tasks are better and worse."""
+    if found.empty:
+        return "–"
+    mean = clustered(found.value.tolist(), found.source.tolist())
+    better, worse = ((found.verdict == sign).sum() for sign in (-1, 1))
+    return f"{mean.mean:+.4f} ± {mean.half:.4f}; {better} / {worse}"
+
+
+def _table(
+    cells: pd.DataFrame,
+    methods: Sequence[str],
+    budgets: Sequence[float],
+    show: Callable[[pd.DataFrame], str],
+) -> str:
+    """Return a table of methods by ε."""
+    rows = []
+    for method in methods:
+        own = dict(iter(cells[cells.method == method].groupby("epsilon")))
+        shown = {f"ε = {eps:g}": "–" for eps in budgets}
+        for eps, measured in own.items():
+            fewer = len(measured) < cells.name.nunique()
+            shown[f"ε = {eps:g}"] = show(measured) + (f" ({len(measured)} tasks)" if fewer else "")
+        rows.append({"method": method} | shown)
+    return table(rows)
+
+
+def _diagnosis(
+    cells: pd.DataFrame, methods: Sequence[str], budgets: Sequence[float]
+) -> Iterator[str]:
+    """Yield the excess on the records themselves, where the exact minimax was measured."""
+    exact = cells[cells.method == "exact minimax"].set_index("name").record_loss
+    known = cells[cells.name.isin(exact.index)]
+    if len(exact):
+        yield "Mean excess on the training records over the exact minimax optimum, a diagnosis:"
+        excess = known.assign(excess=known.record_loss - known.name.map(exact))
+        yield _table(excess, methods, budgets, lambda own: f"{own.excess.mean():.4f}")
+
+
+def main(words: Sequence[str] | None = None) -> None:
+    """Measure what is missing, and print what is asked for."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--half", choices=["choosing", "checking", "own"], default="choosing")
+    parser.add_argument("--task", action="append", help="by name; may be repeated")
+    parser.add_argument("--epsilon", type=float, nargs="+", default=list(EPSILONS))
+    parser.add_argument("--methods", nargs="+", default=list(METHODS | REFERENCES))
+    parser.add_argument("--beside", default="group-blind", help="the method to compare with")
+    parser.add_argument("--splits", type=int, default=N_SPLITS)
+    parser.add_argument("--folder", type=Path, default=HELD_OUT)
+    parser.add_argument("--patch", help="module:function to call first, with nothing")
+    parser.add_argument("--report", action="store_true", help="measure nothing")
+    parser.add_argument("--docs", action="store_true", help="put the results into docs/utility.md")
+    asked = parser.parse_args(words)
+    if asked.patch:
+        module, _, function = asked.patch.partition(":")
+        getattr(importlib.import_module(module), function)()
+    if unknown := set(asked.methods) - METHODS.keys() - REFERENCES.keys():
+        parser.error(f"--methods must be of {[*METHODS, *REFERENCES]}, got {sorted(unknown)}.")
+    names = asked.task or names_of_half(asked.half)
+    where = {"n_splits": asked.splits, "folder": asked.folder}
+    if not asked.report:
+        measure(names, asked.methods, asked.epsilon, **where)
+    frame = collect(methods=asked.methods, names=names, **where)
+    frame = frame[frame.epsilon.isin([*asked.epsilon, np.inf])]
+    text = report(frame, asked.beside, asked.methods[0])
+    print(text)
+    folder = ROOT / "docs" / "figures" if asked.docs else asked.folder
+    drawn = draw_held_out(frame, REFERENCES, folder)
+    if asked.docs:
+        shown = f"![Mean worst-group loss on held-out records, by ε](figures/{drawn.name})"
+        replace_between_marks(ROOT / "docs" / "utility.md", f"{shown}\n\n{text}", MARKS)
+
+
+if __name__ == "__main__":
+    # not this module's own `METHODS`, which no patch would find
+    importlib.import_module("utility.held_out").main()

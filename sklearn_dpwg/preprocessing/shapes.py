@@ -1,0 +1,375 @@
+"""Public maps of a number into pieces, on which a linear model bends.
+
+A map takes u in [-1, 1] to a block of numbers of norm at most 1, whatever u is, so that rows are no
+longer than before and noise is no louder: it is a prior over functions in which lines are as cheap
+as they were, and bends at a few public places cost a little more.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Self
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
+from sklearn.utils.validation import check_is_fitted
+
+from sklearn_dpwg._checks import FloatArray, positive_finite
+from sklearn_dpwg._stored import Stored
+from sklearn_dpwg.exceptions import InputError, InputTypeError, own_words
+from sklearn_dpwg.preprocessing.columns import (
+    Block,
+    Column,
+    Date,
+    Number,
+    missing_error,
+    norm_bound,
+    to_unit_interval,
+)
+from sklearn_dpwg.preprocessing.scalers import Bounds, check_dates, column_bounds, finite_rows
+
+KINDS = ("auto", "linear", "ramps", "multi-ramps")
+# What "auto" stands for, and the finest pieces: `benchmarks/shapes.py` prints what others do.
+AUTO, RESOLUTION = "multi-ramps", 8
+
+
+@dataclass(frozen=True)
+class Shape(Stored):
+    """A map of u in [-1, 1]: a line (if any) and ramps at some resolutions, of norm at most 1.
+
+    The ramps of resolution K cut [-1, 1] into K equal pieces; each rises by 2/√K on its piece, and
+    does not change elsewhere. So a line in u has the same price by itself and as a sum of ramps.
+    """
+
+    has_line: bool
+    resolutions: tuple[int, ...]
+
+    @property
+    def width(self) -> int:
+        """How many numbers u becomes."""
+        return self.has_line + sum(self.resolutions)
+
+    @property
+    def divisor(self) -> float:
+        """Root of the number of parts, each of which has norm at most 1."""
+        return math.sqrt(self.has_line + len(self.resolutions))
+
+    def __call__(self, u: FloatArray) -> FloatArray:
+        """Return the block of each number, in rows; NaN becomes zeros."""
+        parts = [u[:, None]] if self.has_line else []
+        for pieces in self.resolutions:
+            rise = np.clip(u[:, None] * (pieces / 2) + (pieces / 2 - np.arange(pieces)), 0.0, 1.0)
+            parts.append((2.0 * rise - 1.0) / math.sqrt(pieces))
+        return np.nan_to_num(np.concatenate(parts, axis=1) / self.divisor, copy=False, nan=0.0)
+
+    def names(self, name: str, at: Callable[[float], str]) -> tuple[str, ...]:
+        """Return a name a number: the ends of its piece as `at` writes them, or else its place."""
+        places = [(place, k) for k in self.resolutions for place in range(k)]
+        ends = [f"{at(2 * place / k - 1)}..{at(2 * (place + 1) / k - 1)}" for place, k in places]
+        if len(set(ends)) < len(ends):
+            ends = [f"{place + 1}/{k}" for place, k in places]
+        return (*([name] if self.has_line else []), *(f"{name}={end}" for end in ends))
+
+
+LINE = Shape(True, ())
+
+
+@dataclass(frozen=True)
+class Seen(Stored):
+    """What a picture of a column shows: encoded columns, and rows of them at public values."""
+
+    name: str
+    columns: slice
+    values: tuple[str, ...]
+    rows: FloatArray  # of shape (len(values), width), as encoded; of a number at even steps
+    is_number: bool  # whether values follow each other; a missing one, if it may be, is the last
+    may_be_missing: bool
+    has_order: bool = True
+
+
+def parts_of(model: Any, schema: Any) -> tuple[Any, Any]:
+    """Return the estimator and its transformer."""
+    inner = getattr(model, "best_estimator_", model)
+    if hasattr(inner, "steps"):
+        schema = next((s for _, s in inner.steps if hasattr(s, "_seen")), schema)
+        inner = inner.steps[-1][1]
+    if not hasattr(schema, "_seen"):
+        raise InputTypeError(
+            f"schema must be the PublicSchema or PublicShapes in front of the model, got "
+            f"{type(schema).__name__}."
+        )
+    if not hasattr(inner, "coef_"):
+        raise InputTypeError(f"model must be fitted and have coef_, got {type(inner).__name__}.")
+    return inner, schema
+
+
+# So many points of a number's range are shown: each piece of any resolution ends at one.
+_POINTS = 65
+
+
+def seen(
+    name: str, columns: slice, shape: Shape, at: Callable[[float], str], divisor: float
+) -> Seen:
+    """Return what is shown of a number that is never missing."""
+    u = np.linspace(-1.0, 1.0, _POINTS)
+    return Seen(name, columns, tuple(map(at, u.tolist())), shape(u) / divisor, True, False)
+
+
+def shape_of(kind: Any, resolution: Any = RESOLUTION, parameter: str = "kind") -> Shape:
+    """Return the map of a name."""
+    if kind not in KINDS:
+        raise InputError(f"{parameter} must be one of {', '.join(KINDS)}, got {kind!r}.")
+    if isinstance(resolution, bool) or resolution not in (2, 4, 8, 16, 32):
+        raise InputError(f"resolution must be 2, 4, 8, 16 or 32, got {resolution!r}.")
+    name = AUTO if kind == "auto" else kind
+    if name == "linear":
+        return LINE
+    if name == "ramps":
+        return Shape(False, (resolution,))
+    return Shape(True, tuple(2**power for power in range(1, resolution.bit_length())))
+
+
+@dataclass(frozen=True)
+class Shaped(Stored):
+    """A number or a date with a shape: its block in place of the one number."""
+
+    column: Number | Date
+    shape: Shape
+
+    @property
+    def width(self) -> int:
+        return self.shape.width + self.column.missing
+
+    @property
+    def n_stored(self) -> int:
+        return self.width
+
+    def check(self, name: str) -> None:
+        self.column.check(name)
+
+    def names(self, name: str) -> tuple[str, ...]:
+        last = (f"{name}=missing",) if self.column.missing else ()
+        return (*self.shape.names(name, self.column._at), *last)
+
+    def encode(self, values: pd.Series, name: str) -> Block:
+        scaled = self.column._scaled(values, name)
+        absent, said = np.isnan(scaled), np.zeros((len(scaled), int(self.column.missing)))
+        pieces = self.shape(scaled)
+        if absent.any():
+            if not self.column.missing:
+                raise missing_error(name)
+            pieces[absent], said[absent] = self.of_missing()
+        block = np.concatenate([pieces, said], axis=1)
+        return Block(np.tile(np.arange(self.width, dtype=np.intp), (len(block), 1)), block)
+
+    def of_missing(self) -> tuple[FloatArray, float]:
+        """Return what stands for a missing value: zeros or the pieces of its fill, and the rest."""
+        fill = math.nan if self.column.fill is None else self.column._scaled_fill()
+        filled = self.shape(np.array([fill]))[0]
+        return filled, math.sqrt(max(0.0, 1.0 - float(filled @ filled)))
+
+
+def shaped(columns: Mapping[Any, Column], kind: str) -> dict[Any, Column]:
+    """Return columns in which numbers and dates bend, but for those that say otherwise."""
+    found: dict[Any, Column] = {}
+    for name, column in columns.items():
+        if isinstance(column, Number | Date):
+            said = kind if column.shape is None else column.shape
+            shape = shape_of(said, parameter="shapes" if column.shape is None else "shape")
+            found[name] = column if shape == LINE else Shaped(column, shape)
+        else:
+            found[name] = column
+    return found
+
+
+class PublicShapes(TransformerMixin, Stored, BaseEstimator):
+    """Let a linear model bend in each number, by pieces between public bounds.
+
+    Each column with bounds becomes its line and ramps on halves, quarters and eighths of its range,
+    scaled so that they are together no longer than the one number was. Nothing is learned from the
+    records, so it costs no privacy, and rows have norm at most 1.
+
+    Parameters
+    ----------
+    bounds : (low, high), sequence of such pairs, or mapping from column name to pair
+        What is known of each column without looking at the records, as of `BoundedScaler`. A
+        mapping may leave columns out, which pass through.
+    kind : {"auto", "multi-ramps", "ramps", "linear"}, default="auto"
+        "multi-ramps" is described above, "ramps" has the finest pieces alone, "linear" is a line.
+        "auto" is "multi-ramps".
+    resolution : {2, 4, 8, 16, 32}, default=8
+        Number of the finest pieces.
+    rest_norm : float, optional
+        Bound on the norm of what passes through of a row, which is shortened to it: of one-hot
+        columns the root of the number of categories' columns before they were encoded. By default
+        the root of the number of columns that pass through.
+
+    Attributes
+    ----------
+    data_norm_ : float
+        Largest norm of a transformed row: 1.
+    n_features_in_ : int
+        Number of columns of X.
+    feature_names_in_ : ndarray of shape (n_features,)
+        Names of the columns, where X has names.
+
+    See Also
+    --------
+    PublicSchema : The same for raw tables, with categories, dates and missing values.
+
+    Notes
+    -----
+    The block of each of m columns has norm at most 1, so rows are divided by the root of m and of
+    the square of `rest_norm` (``docs/theory/encoded_rows.md``).
+
+    Examples
+    --------
+    >>> from sklearn_dpwg.preprocessing import PublicShapes
+    >>> shapes = PublicShapes(bounds=[(0, 100)], resolution=2).fit([[25.0], [130.0]])
+    >>> list(shapes.get_feature_names_out())
+    ['x0', 'x0=0..50', 'x0=50..100']
+    >>> shapes.transform([[25.0], [130.0]]).round(2)
+    array([[-0.35,  0.  , -0.5 ],
+           [ 0.71,  0.5 ,  0.5 ]])
+    """
+
+    _learns_from_records = False
+
+    def __init__(
+        self,
+        bounds: Bounds = (-1.0, 1.0),
+        *,
+        kind: str = "auto",
+        resolution: int = RESOLUTION,
+        rest_norm: float | None = None,
+    ) -> None:
+        self.bounds = bounds
+        self.kind = kind
+        self.resolution = resolution
+        self.rest_norm = rest_norm
+
+    @own_words
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Check the bounds against the columns of X; nothing is learned or released.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_records, n_features)
+            Rows; only their number of columns and names are used.
+        y : object, optional
+            Not used.
+
+        Returns
+        -------
+        self : object
+            The transformer.
+
+        Raises
+        ------
+        ValueError
+            If a bound or a parameter is wrong, or a value is missing.
+        """
+        self._shape = shape_of(self.kind, self.resolution)
+        rows, dated = finite_rows(self, X)
+        names: list[Any] | None = None
+        self._bent = np.ones(rows.shape[1], dtype=bool)
+        if hasattr(self, "feature_names_in_"):
+            names = list(self.feature_names_in_)
+        if isinstance(self.bounds, Mapping) and names is not None:
+            self._bent = np.array([name in self.bounds for name in names])
+            names = [name for name in names if name in self.bounds]
+        n_rest = int((~self._bent).sum())
+        self._rest_norm = math.sqrt(n_rest)
+        if n_rest and self.rest_norm is not None:
+            self._rest_norm = positive_finite(self.rest_norm, "rest_norm")
+        self._low, self._high = np.zeros((2, rows.shape[1]))
+        self._dated = np.zeros(rows.shape[1], dtype=bool)
+        self._low[self._bent], self._high[self._bent], self._dated[self._bent] = column_bounds(
+            self.bounds, int(self._bent.sum()), names
+        )
+        check_dates(self, dated, self._dated)
+        self.data_norm_ = 1.0
+        return self
+
+    @own_words
+    def transform(self, X: Any) -> FloatArray:
+        """Return the pieces of each column.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_records, n_features)
+            Rows.
+
+        Returns
+        -------
+        ndarray of shape (n_records, n_features_out)
+            Rows of norm at most 1.
+
+        Raises
+        ------
+        ValueError
+            If a value is missing, or the columns are not those of the fit.
+        """
+        check_is_fitted(self)
+        rows, _ = finite_rows(self, X, dated=self._dated)
+        low, high = self._low[self._bent], self._high[self._bent]
+        unit, rest = to_unit_interval(rows[:, self._bent], low, high), rows[:, ~self._bent]
+        if rest.size:
+            largest = np.abs(rest).max(axis=1, initial=self._rest_norm, keepdims=True)
+            norms = largest * np.linalg.norm(rest / largest, axis=1, keepdims=True)
+            rest = rest / np.maximum(norms / self._rest_norm, 1.0)
+        found = np.concatenate([*map(self._shape, unit.T), rest], axis=1)
+        divisor = norm_bound(unit.shape[1] + self._rest_norm**2)
+        return np.asarray(np.divide(found, divisor, out=found))
+
+    def _seen(self) -> list[Seen]:
+        """Return what is shown of each column, of those that pass through a line."""
+        check_is_fitted(self)
+        names, width = OneToOneFeatureMixin.get_feature_names_out(self), self._shape.width
+        divisor, found = norm_bound(int(self._bent.sum()) + self._rest_norm**2), []
+        for place, column in enumerate(np.flatnonzero(self._bent).tolist()):
+            at = partial(_end, self._low[column], self._high[column], self._dated[column])
+            columns = slice(place * width, (place + 1) * width)
+            found.append(seen(str(names[column]), columns, self._shape, at, divisor))
+        first = int(self._bent.sum()) * width
+        for place, name in enumerate(names[~self._bent]):
+            columns = slice(first + place, first + place + 1)
+            found.append(seen(str(name), columns, LINE, "{:.6g}".format, divisor))
+        return found
+
+    def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
+        """Return the names of the pieces.
+
+        Parameters
+        ----------
+        input_features : array-like of str, optional
+            Names of the columns of X; by default those of the fit, or x0, x1, ….
+
+        Returns
+        -------
+        ndarray of shape (n_features_out,)
+            Names such as "age" and "age=25..50".
+
+        Raises
+        ------
+        ValueError
+            If `input_features` are not the columns of X.
+        """
+        check_is_fitted(self)
+        names = OneToOneFeatureMixin.get_feature_names_out(self, input_features)
+        ends = zip(self._low, self._high, self._dated, strict=True)
+        found: list[str] = []
+        for name, end, bends in zip(names, ends, self._bent, strict=True):
+            found += self._shape.names(str(name), partial(_end, *end)) if bends else ()
+        return np.array([*found, *map(str, names[~self._bent])], dtype=object)
+
+
+def _end(low: float, high: float, is_date: bool, u: float) -> str:
+    """Write where u lies between bounds."""
+    value = low + (high - low) * (u + 1.0) / 2.0
+    return str(np.datetime64(round(value), "s")) if is_date else f"{value:.6g}"

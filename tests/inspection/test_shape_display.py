@@ -1,0 +1,194 @@
+"""Effects of columns: they add up to scores, are drawn with noise, and can be made monotone."""
+
+import matplotlib as mpl
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.optimize import minimize
+from sklearn.linear_model import LinearRegression, LogisticRegression
+from sklearn.pipeline import make_pipeline
+
+from sklearn_dpwg import DPWorstGroupClassifier, DPWorstGroupRegressor
+from sklearn_dpwg.inspection import ShapeDisplay, contributions, shape_functions
+from sklearn_dpwg.ledger import PrivacyLedger, privacy_of
+from sklearn_dpwg.postprocessing import monotone
+from sklearn_dpwg.preprocessing import (
+    Boolean,
+    Category,
+    Date,
+    Number,
+    Ordered,
+    PublicSchema,
+    PublicShapes,
+)
+
+mpl.use("Agg")
+
+SCHEMA = PublicSchema(
+    {
+        "age": Number(0, 100, missing=True),
+        "day": Date("2020-01-01", "2020-12-31"),
+        "grade": Ordered(("low", "mid", "high")),
+        "town": Category(("A", "B"), missing=True),
+        "member": Boolean(),
+    }
+)
+
+
+@pytest.fixture(scope="module")
+def table():
+    rng = np.random.default_rng(0)
+    n = 4000
+    days = pd.Timestamp("2020-01-01") + pd.to_timedelta(rng.integers(0, 365, n), "D")
+    found = pd.DataFrame(
+        {
+            "age": np.where(rng.random(n) < 0.1, np.nan, rng.uniform(0, 100, n)),
+            "day": days,
+            "grade": rng.choice(["low", "mid", "high"], n),
+            "town": rng.choice(["A", "B", "C", None], n),
+            "member": rng.random(n) < 0.5,
+        }
+    )
+    score = 0.1 * (30.0 - abs(found["age"].fillna(50.0) - 50.0)) + found["member"] - 0.5
+    return found, score.to_numpy(), rng.choice(["a", "b"], n)
+
+
+@pytest.fixture(scope="module")
+def model(table):
+    X, score, groups = table
+    classifier = DPWorstGroupClassifier(4.0, data_norm=1.0, random_state=0)
+    found = make_pipeline(SCHEMA, classifier)
+    with pytest.warns(UserWarning, match="random_state"):
+        return found.fit(X, score > 0, dpworstgroupclassifier__groups=groups)
+
+
+def test_contributions_add_up_to_the_score(model, table):
+    X = table[0]
+    found = contributions(model, X)
+    assert list(found.columns) == ["base", *SCHEMA.columns]
+    assert found.index.equals(X.index)
+    assert found.sum(axis=1).to_numpy() == pytest.approx(model.decision_function(X))
+
+
+def test_effects_are_what_values_contribute(model, table):
+    X = table[0].iloc[[0]]
+    effects = {one.name: one for one in shape_functions(model)}
+    for name, value, shown in [
+        ("age", 25.0, "25"),
+        ("age", np.nan, "missing"),
+        ("town", "B", "B"),
+        ("town", "Z", "other"),
+        ("grade", "high", "high"),
+        ("member", True, "True"),
+    ]:
+        changed = X.assign(**{name: [value]})
+        effect = effects[name].effects[effects[name].values.index(shown)]
+        assert contributions(model, changed)[name].iloc[0] == pytest.approx(effect)
+    assert next(iter(effects)) == "age"
+    assert effects["age"].size > 2.0 * effects["grade"].size
+
+
+def test_models_of_several_classes_and_of_numbers(table):
+    X, score, _ = table
+    several = make_pipeline(SCHEMA, LogisticRegression()).fit(X, np.digitize(score, [-1.0, 1.0]))
+    with pytest.raises(ValueError, match=r"of must be one of \[.*\] where there are several"):
+        shape_functions(several)
+    found = contributions(several, X, of=2).sum(axis=1)
+    assert found.to_numpy() == pytest.approx(several.decision_function(X)[:, 2])
+    line = LinearRegression().fit(SCHEMA.fit_transform(X), score)
+    assert contributions(line, X, SCHEMA).sum(axis=1).to_numpy() == pytest.approx(
+        line.predict(SCHEMA.transform(X))
+    )
+    with pytest.raises(TypeError, match="schema must be the PublicSchema or PublicShapes"):
+        shape_functions(line)
+
+
+def test_the_band_is_what_noise_does(table):
+    X, score, groups = table
+    X = X[["age", "member"]].fillna(50.0)
+    y = (score > 0).astype(int)
+    shapes = PublicShapes({"age": (0, 100), "member": (0, 1)})
+    rows = shapes.fit_transform(X)
+    effects = {}
+    for epsilon in (0.5, 4.0):
+        for seed in range(6):
+            fit = DPWorstGroupClassifier(epsilon, data_norm=1.0, random_state=seed)
+            with pytest.warns(UserWarning, match="random_state"):
+                fit.fit(rows, y, groups)
+            found = {one.name: one for one in shape_functions(fit, shapes, band=seed == 0)}
+            effects.setdefault(epsilon, []).append(found["age"])
+    wide = {epsilon: found[0].band for epsilon, found in effects.items()}
+    assert wide[0.5].mean() > 1.1 * wide[4.0].mean()
+    for epsilon, found in effects.items():
+        curves = np.array([one.effects for one in found])
+        inside = abs(curves - curves.mean(axis=0)) <= wide[epsilon]
+        assert inside.mean() > 0.8
+
+
+def test_bands_cost_nothing_and_charge_nobody(model):
+    with PrivacyLedger(epsilon=1.0, delta=1e-6) as ledger:
+        assert shape_functions(model, band=True)[0].band is not None
+    assert not ledger.rows
+    assert shape_functions(model)[0].band is None
+
+
+@pytest.mark.parametrize("n_columns", [1, 3, 60])
+def test_pictures_have_a_column_each(n_columns):
+    rng = np.random.default_rng(0)
+    X = rng.uniform(0, 1, (500, n_columns))
+    fit = make_pipeline(PublicShapes((0, 1)), LinearRegression()).fit(X, X[:, 0] ** 2)
+    display = ShapeDisplay.from_estimator(fit)
+    shown = [ax for ax in display.axes_.flat if ax.get_visible()]
+    assert len(shown) == min(n_columns, 24)
+    assert shown[0].get_title(loc="left") == "x0"
+    mpl.pyplot.close(display.figure_)
+
+
+def test_a_monotone_model_is_the_nearest_one(model):
+    found = monotone(model, {"age": 1, "grade": -1})
+    assert privacy_of(found, warn=False) == privacy_of(model, warn=False)
+    before, after = model[-1].coef_[0], found[-1].coef_[0]
+    changed = {one.name: one.effects for one in shape_functions(found)}
+    assert (np.diff(changed["age"][:-1]) > -1e-9).all()
+    assert (np.diff(changed["grade"]) < 1e-9).all()
+    seen = {one.name: one for one in SCHEMA._seen()}
+    assert np.array_equal(before[seen["town"].columns], after[seen["town"].columns])
+    age = seen["age"].columns
+    steps = np.diff(seen["age"].rows[:-1], axis=0)
+    direct = minimize(
+        lambda w: ((w - before[age]) ** 2).sum(),
+        np.zeros(16),
+        jac=lambda w: 2.0 * (w - before[age]),
+        constraints={"type": "ineq", "fun": lambda w: steps @ w, "jac": lambda _: steps},
+        method="SLSQP",
+        options={"maxiter": 500, "ftol": 1e-14},
+    )
+    assert after[age] == pytest.approx(direct.x, abs=1e-4)
+    assert np.linalg.norm(after[age] - before[age]) <= np.linalg.norm(direct.x - before[age]) + 1e-9
+    again = monotone(found, {"age": 1, "grade": -1})
+    assert again[-1].coef_ == pytest.approx(found[-1].coef_, abs=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("effects", "says"),
+    [
+        ({"height": 1}, "effects must be of columns .* got 'height'"),
+        ({"age": 0}, "effects must be 1 or -1, got 0 for 'age'"),
+        ({"town": 1}, "effects must be of numbers, dates or orders, got 'town'"),
+    ],
+)
+def test_wrong_effects_are_refused(model, effects, says):
+    with pytest.raises(ValueError, match=says):
+        monotone(model, effects)
+
+
+def test_regressions_are_drawn_in_units_of_the_target(table):
+    X, score, groups = table
+    regressor = DPWorstGroupRegressor(8.0, data_norm=1.0, target_bounds=(-3.0, 5.0), random_state=0)
+    fit = make_pipeline(SCHEMA, regressor)
+    with pytest.warns(UserWarning, match="random_state"):
+        fit.fit(X, score, dpworstgroupregressor__groups=groups)
+    found = shape_functions(fit, band=True)[0]
+    assert found.name == "age"
+    assert 1.0 < found.size < 6.0
+    assert found.band is None or 0.0 < found.band.max() < 2.0

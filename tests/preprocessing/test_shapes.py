@@ -1,0 +1,153 @@
+"""Pieces of numbers: their norm, the lines among them, names, and what passes through."""
+
+import datetime
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.pipeline import make_pipeline
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from sklearn_dpwg import DPWorstGroupClassifier
+from sklearn_dpwg.ledger import privacy_of
+from sklearn_dpwg.preprocessing import Date, Number, PublicSchema, PublicShapes
+from sklearn_dpwg.preprocessing.shapes import LINE, shape_of
+
+
+@parametrize_with_checks([PublicShapes(bounds=(-100.0, 100.0))])
+def test_scikit_learn_checks(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.parametrize("kind", ["linear", "ramps", "multi-ramps"])
+def test_a_line_has_the_price_that_it_has_by_itself(kind):
+    u = np.linspace(-1.0, 1.0, 301)
+    block = shape_of(kind)(u)
+    weights, *_ = np.linalg.lstsq(block, u, rcond=None)
+    assert block @ weights == pytest.approx(u, abs=1e-12)
+    assert np.linalg.norm(weights) == pytest.approx(1.0)
+    assert np.linalg.norm(block, axis=1).max() == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("kind", ["ramps", "multi-ramps"])
+def test_models_bend_where_pieces_end(kind):
+    u = np.linspace(-1.0, 1.0, 301)
+    bent = np.where(u < 0.25, -1.0, u)  # at 0.25, an end of an eighth, it may jump in slope only
+    block = np.column_stack([shape_of(kind)(u), np.ones(len(u))])
+    hinge = np.maximum(u - 0.25, 0.0)
+    fitted = block @ np.linalg.lstsq(block, hinge, rcond=None)[0]
+    assert fitted == pytest.approx(hinge, abs=1e-12)
+    assert abs(block @ np.linalg.lstsq(block, bent, rcond=None)[0] - bent).max() > 0.1
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(st.lists(st.floats(-1e9, 1e9), min_size=4, max_size=4), min_size=1, max_size=5),
+    st.sampled_from(["linear", "ramps", "multi-ramps"]),
+    st.sampled_from([None, 0.5, 1.0]),
+)
+def test_no_row_is_longer_than_one(rows, kind, rest_norm):
+    table = pd.DataFrame(rows, columns=["a", "b", "c", "d"])
+    bounds = {"a": (0, 1), "c": (-5, 1e6)}
+    shapes = PublicShapes(bounds, kind=kind, rest_norm=rest_norm)
+    found = shapes.fit_transform(table)
+    assert np.linalg.norm(found, axis=1).max() <= 1.0 == shapes.data_norm_
+    assert found.shape == (len(rows), len(shapes.get_feature_names_out()))
+
+
+def test_what_passes_through_keeps_its_declared_norm():
+    table = pd.DataFrame({"one": [1.0, 0.0], "age": [0.0, 100.0], "two": [0.0, 1.0]})
+    shapes = PublicShapes({"age": (0, 100)}, rest_norm=1.0)
+    found = shapes.fit_transform(table)
+    assert found[:, -2:] == pytest.approx(np.eye(2) / np.sqrt(2.0))
+    assert np.linalg.norm(found, axis=1) == pytest.approx(1.0)
+    assert shapes.get_feature_names_out()[-2:].tolist() == ["one", "two"]
+
+
+def test_the_schema_has_the_same_pieces():
+    table = pd.DataFrame({"a": [0.1, 0.7], "b": [3.0, 9.0]})
+    schema = PublicSchema({"a": Number(0, 1), "b": Number(0, 10)})
+    shapes = PublicShapes({"a": (0, 1), "b": (0, 10)})
+    assert schema.fit_transform(table) == pytest.approx(shapes.fit_transform(table))
+    assert list(schema.get_feature_names_out()) == list(shapes.get_feature_names_out())
+
+
+def test_pieces_are_named_by_their_ends():
+    schema = PublicSchema(
+        {
+            "pay": Number(0, 99, log=True),
+            "day": Date("2020-01-01", "2020-01-09"),
+            "era": Date("2020-01-01", "2021-01-01", "year"),
+        },
+        shapes="ramps",
+    )
+    names = list(schema.get_feature_names_out())
+    assert names[3] == "pay=4.62341..9"
+    assert names[8] == "day=2020-01-01..2020-01-02"
+    assert names[16] == "era=1/8"  # its ends are not eight years
+
+
+def test_missing_values_are_nothing_but_missing():
+    schema = PublicSchema(
+        {"a": Number(0, 1, missing=True), "b": Number(0, 1, missing=True, fill=0.5)}
+    )
+    found = schema.fit_transform(pd.DataFrame({"a": [None], "b": [None]}, dtype=object))[0]
+    first, second = found[:16] * schema.divisor_, found[16:] * schema.divisor_
+    assert first.tolist() == [0.0] * 15 + [pytest.approx(1.0)]
+    middle = shape_of("auto")(np.zeros(1))[0]
+    assert second[:-1] == pytest.approx(middle)
+    assert np.linalg.norm(second) == pytest.approx(1.0)
+    with pytest.raises(ValueError, match="'a' must have no missing values"):
+        PublicSchema({"a": Number(0, 1)}).fit_transform(pd.DataFrame({"a": [None]}))
+
+
+def test_a_column_may_stay_a_line():
+    schema = PublicSchema({"a": Number(0, 1, shape="linear"), "b": Number(0, 1)})
+    assert len(schema.get_feature_names_out()) == 1 + 15
+    assert shape_of("linear") == LINE
+
+
+def test_a_model_bends_and_pays_for_nothing_else():
+    rng = np.random.default_rng(0)
+    X, groups = rng.uniform(0, 10, (4000, 1)), rng.choice(["a", "b"], 4000)
+    y = (abs(X[:, 0] - 5.0) < 2.5).astype(int)
+    scores = {}
+    for kind in ("linear", "auto"):
+        model = DPWorstGroupClassifier(4.0, data_norm=1.0, random_state=0)
+        bent = make_pipeline(PublicShapes((0, 10), kind=kind), model)
+        with pytest.warns(UserWarning, match="random_state"):
+            bent.fit(X, y, dpworstgroupclassifier__groups=groups)
+        scores[kind] = bent.score(X, y)
+        assert privacy_of(bent, warn=False).epsilon <= 4.0
+        assert not privacy_of(bent, warn=False).outside
+    assert scores["linear"] < 0.6 < 0.9 < scores["auto"]
+
+
+@pytest.mark.parametrize(
+    ("how", "says"),
+    [
+        (
+            {"kind": "splines"},
+            "kind must be one of auto, linear, ramps, multi-ramps, got 'splines'",
+        ),
+        ({"resolution": 3}, "resolution must be 2, 4, 8, 16 or 32, got 3"),
+        ({"rest_norm": 0.0, "bounds": {"a": (0, 1)}}, "rest_norm must be .* got 0"),
+        ({"bounds": {"z": (0, 1)}}, "it has no 'z'"),
+        ({"bounds": (1, 0)}, "bounds must be finite with low < high"),
+    ],
+)
+def test_wrong_parameters_are_refused(how, says):
+    with pytest.raises(ValueError, match=says):
+        PublicShapes(**how).fit(pd.DataFrame({"a": [0.5], "b": [0.5]}))
+    with pytest.raises(ValueError, match="shapes must be one of"):
+        PublicSchema({"a": Number(0, 1)}, shapes="round").fit(pd.DataFrame({"a": [0.5]}))
+
+
+def test_dates_bend():
+    days = pd.DataFrame({"day": [datetime.datetime(2020, 1, 2), datetime.datetime(2020, 1, 5)]})
+    bounds = {"day": (datetime.datetime(2020, 1, 1), datetime.datetime(2020, 1, 9))}
+    shapes = PublicShapes(bounds, resolution=2)
+    assert shapes.fit_transform(days)[:, 0] == pytest.approx(np.array([-0.75, 0.0]) / np.sqrt(2))
+    assert shapes.get_feature_names_out()[1] == "day=2020-01-01T00:00:00..2020-01-05T00:00:00"
