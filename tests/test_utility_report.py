@@ -9,7 +9,7 @@ from datetime import date
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.stats import t, ttest_ind
+from scipy.stats import t
 
 from tests.helpers.benchmarks import utility_with
 
@@ -47,14 +47,6 @@ def test_an_interval_is_students(utility):
     assert interval([1.0, 2.0, 3.0]) == pytest.approx((2.0, 4.302653 / math.sqrt(3.0)))
     assert math.isnan(interval([None, None]).mean)
     assert interval([7.0]) == (7.0, 0.0)
-
-
-def test_a_difference_has_welchs_interval(utility):
-    difference = utility.summary.difference
-    ours, theirs = [1.0, 2.0, 4.0], [1.0, 1.5, 1.0, 2.0]
-    expected = ttest_ind(ours, theirs, equal_var=False).confidence_interval()
-    assert difference(ours, theirs)[1:] == pytest.approx((expected.low, expected.high))
-    assert difference([1.0], [0.25]) == difference([1.0, 1.0], [0.25]) == (0.75, 0.75, 0.75)
 
 
 def test_a_mean_of_clusters_is_that_of_its_values(utility):
@@ -184,7 +176,6 @@ def test_cells_are_compared_with_the_floor_of_their_kind(compared):
     assert not of(compared, "wages").is_under_floor
     assert of(compared, "rents").ratio.value == pytest.approx(2.0)
     assert good.fresh.value == pytest.approx(1.2)
-    assert good.held_out.value == pytest.approx(-0.01)
 
 
 def test_what_makes_a_cell_complete(utility):
@@ -307,8 +298,7 @@ def test_the_report_names_what_is_bad(utility, frame, tmp_path):
         "beyond the interval: 1 cell (bad at ε = 1).",
         "under the floor: 4 cells; with a ratio to the floor that is wholly above 1.2: 4 cells "
         "(tiny at ε = 1, 4; rents at ε = 1, 4).",
-        "| checking | classification | 8 | +0.0025 ± ",
-        "| 2 / 2 | 6 of 8 (75%) |",
+        "| checking | classification | 8 | 6 of 8 (75%) |",
         "bad at ε = 1 (chose mgr, phased-erm better, 2.00)",
         "median 1.00, most 9.00 (bad at ε = 4)",
         "have 1.20 times the excess shown",
@@ -386,7 +376,7 @@ def test_bars(utility, number, unit, expected):
     assert utility.chart.bar(number, unit) == expected
 
 
-def test_pictures_are_drawn_for_each_half(utility, frame, compared, tmp_path):
+def test_pictures_are_drawn_for_each_half(utility, compared, tmp_path):
     from PIL import Image
 
     pictures = utility.pictures
@@ -396,7 +386,7 @@ def test_pictures_are_drawn_for_each_half(utility, frame, compared, tmp_path):
         "utility_choosing.png",
         "utility_checking.png",
     ]
-    for path in [*drawn, *pictures.draw_figures(frame[frame.name == "good"], tmp_path)]:
+    for path in drawn:
         with Image.open(path) as image:
             assert min(image.size) > 200
     assert pictures.draw_population(compared[:0], tmp_path) == []

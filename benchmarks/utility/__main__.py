@@ -13,7 +13,7 @@ from utility import held_out
 from utility.chart import chart
 from utility.frame import DEFAULT, collect, complete, frame_of
 from utility.ours import OURS, fit_once, methods_of, planned
-from utility.pictures import draw_figures, draw_population
+from utility.pictures import draw_population
 from utility.population import DEFINITIONS, add_task_options, kind_of, load_by_name, names_asked
 from utility.report import look, write_page, write_report
 from utility.store import (
@@ -91,8 +91,6 @@ def report(frame: pd.DataFrame, asked: argparse.Namespace, parser: argparse.Argu
     stem = f"population-{asked.population}" if of_population else "table"
     print(write_report(frame, DEFINITIONS if of_population else (), FOLDER, stem))
     drawn = draw_population(compared, FOLDER / "figures") if of_population else []
-    if asked.task or not of_population:
-        drawn += draw_figures(frame, FOLDER / "figures")
     own = frame_of(collect(task_names(), EPSILONS, N_SEEDS)) if of_population else None
     if asked.docs:
         write_page(frame, own, ROOT)

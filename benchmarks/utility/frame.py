@@ -15,7 +15,7 @@ from utility.ours import OURS, methods_of
 from utility.peers.run import GRIDS, METHODS, NOTHING, REFERENCES, applies
 from utility.population import kind_of
 from utility.store import FOLDER, ours_path, peer_path, read_cells
-from utility.summary import FLOOR, Ratio, difference, gap, geometric_mean, interval, ratio
+from utility.summary import FLOOR, Ratio, gap, geometric_mean, interval, ratio
 
 DEFAULT = next(iter(OURS))
 PEERS = tuple(method for method in METHODS if method not in REFERENCES)
@@ -81,8 +81,8 @@ def collect(
 COLUMNS = (
     *("name", "epsilon", "at", "source", "half", "kind", "cell", "is_complete"),
     *("solver", "excess", "seconds", "own", "own_ratio", "is_worse_than_nothing"),
-    *("peer", "theirs", "ratio", "is_won", "is_lost", "is_above", "is_under_floor", "held_out"),
-    *("fresh", "n_seeds", "in_advance"),
+    *("peer", "theirs", "ratio", "is_won", "is_lost", "is_above", "is_under_floor", "fresh"),
+    *("n_seeds", "in_advance"),
 )
 FLAGS = tuple(name for name in COLUMNS if name.startswith("is_"))
 
@@ -146,8 +146,6 @@ def _beside_peers(row: dict[str, Any]) -> dict[str, Any]:
         "is_above": against.low > ALARM,
         # of the package's own data sets none is left out
         "is_under_floor": row["half"] != OWN and theirs.mean < floor,
-        # its interval is about noise, not about the draw of the test records
-        "held_out": difference(default["test_loss"], other["test_loss"]),
         # the best peer's excess on seeds that it was not chosen by, over that shown
         "fresh": (
             ratio(other["fresh_excess"], other["train_excess"], floor)

@@ -25,9 +25,12 @@ from __future__ import annotations
 import argparse
 import hashlib
 import importlib
+import sys
 import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -45,12 +48,14 @@ from sklearn_dpwg.exceptions import (
 )
 from utility import references
 from utility.ours import make_model, warm_up
+from utility.peers import aim, gradient_descent, in_advance
 from utility.pictures import draw_held_out
 from utility.population import DEFINITIONS, kind_of, load_by_name
 from utility.report import replace_between_marks, table
 from utility.store import FOLDER, ROOT, Progress, Store, fingerprint, read_cells, versions
 from utility.summary import clustered
 from utility.tasks import Part, Task, task_names
+from utility.worlds import WORLDS
 
 N_SPLITS, TRAIN_SHARE = 8, 0.75
 EPSILONS = (1.0, 4.0, 8.0, 1e4)
@@ -83,15 +88,24 @@ QUIET = DeltaWarning, NoProtectionWarning, SeededNoiseWarning, UngroupedWarning,
 
 # Without privacy: once a split, kept as ε = ∞, and not measured again when our sources change.
 REFERENCES: dict[str, Method] = dict(references.REFERENCES)
+# Other private methods, at one setting that did best on the choosing half; at these budgets alone.
+PEERS: dict[str, Method] = {
+    **{grid: in_advance.fit_chosen(grid) for grid in ("dp-newton", *gradient_descent.METHODS)},
+    **aim.AIM,
+}
+PEER_EPSILONS = (1.0, 2.0, 4.0, 8.0)
+
+# Half and source of every task: made worlds are for choosing.
+ABOUT = {name: ("own", name) for name in task_names()}
+ABOUT |= {each.name: (each.half, each.source) for each in DEFINITIONS}
+ABOUT |= {name: ("choosing", name) for name in WORLDS}
 
 # --- splits and losses ---------------------------------------------------------------------------
 
 
 def names_of_half(half: str) -> list[str]:
     """Return the tasks of "choosing" or "checking", or the package's own without the census."""
-    if half == "own":
-        return [name for name in task_names() if name != "census-income-kdd"]
-    return [each.name for each in DEFINITIONS if each.half == half]
+    return [name for name, (of, _) in ABOUT.items() if of == half and name != "census-income-kdd"]
 
 
 def splits(task: Task, n_splits: int = N_SPLITS) -> Iterator[Task]:
@@ -136,7 +150,9 @@ def measure(
 ) -> None:
     """Fit what has not been fitted yet, and keep the losses of groups on both parts."""
     budgets = {name: [np.inf] if name in REFERENCES else epsilons for name in methods}
-    every, progress = METHODS | REFERENCES, Progress(len(names), "held out")
+    for name in PEERS.keys() & budgets.keys():
+        budgets[name] = [each for each in epsilons if each in PEER_EPSILONS]
+    every, progress = METHODS | PEERS | REFERENCES, Progress(len(names), "held out")
     sources = fingerprint(Path(sklearn_dpwg.__file__).parent)
     for name in names:
         stores, missing = {}, []
@@ -184,21 +200,20 @@ def collect(
 
     `test` and `train` are losses of shape (n_splits, n_groups), `loss` that of the worst group.
     """
-    known = {each.name: each for each in DEFINITIONS}
     rows = []
-    for method in METHODS.keys() | REFERENCES.keys() if methods is None else methods:
-        for name in (*known, *task_names()) if names is None else names:
+    for method in METHODS | PEERS | REFERENCES if methods is None else methods:
+        for name in ABOUT if names is None else names:
             _, cells = read_cells(_path(name, method, Path(folder)))
             for epsilon in dict.fromkeys(key.partition("|")[0] for key in cells):
                 found = [cells.get(f"{epsilon}|{split}") for split in range(n_splits)]
-                if None in found:
+                # an unfinished cell, or a method that gave up
+                if None in found or np.isnan([each["test"] for each in found]).any():
                     continue
-                source = known[name].source if name in known else name
+                half, source = ABOUT[name]
                 test, train = (np.array([each[p] for each in found]) for p in ("test", "train"))
                 rows.append(
                     {"name": name, "method": method, "epsilon": float(epsilon), "source": source}
-                    | {"half": known[name].half if name in known else "own"}
-                    | {"kind": kind_of(name), "test": test, "train": train}
+                    | {"half": half, "kind": kind_of(name), "test": test, "train": train}
                     | {"loss": test.mean(axis=0).max(), "record_loss": train.max(axis=1).mean()}
                     | {"seconds": float(np.mean([each["seconds"] for each in found]))}
                 )
@@ -231,18 +246,16 @@ def compare(
     frame: pd.DataFrame, ours: tuple[str, float], theirs: tuple[str, float]
 ) -> pd.DataFrame:
     """Return a row a task that both (method, ε) were measured on: difference, error, verdict."""
+    facts = ["name", "half", "kind", "source"]
     first, second = (
-        frame[(frame.method == method) & (frame.epsilon == epsilon)].set_index("name")
+        frame.loc[(frame.method == method) & (frame.epsilon == epsilon), [*facts, "test"]]
         for method, epsilon in (ours, theirs)
     )
-    rows = []
-    for name in first.index.intersection(second.index):
-        found = difference(first.test[name], second.test[name])
-        kind = first.kind[name]
-        facts = {"name": name, "half": first.half[name], "kind": kind, "source": first.source[name]}
-        rows.append(facts | found._asdict() | {"verdict": found.verdict(kind)})
-    names = ("name", "half", "kind", "source", "value", "error", "verdict")
-    return pd.DataFrame(rows, columns=names)
+    both = first.merge(second, on=facts)
+    found = [difference(*pair) for pair in zip(both.test_x, both.test_y, strict=True)]
+    verdicts = [each.verdict(kind) for each, kind in zip(found, both.kind, strict=True)]
+    values, errors = ([each[k] for each in found] for k in range(2))
+    return both[facts].assign(value=values, error=errors, verdict=verdicts)
 
 
 # --- said ----------------------------------------------------------------------------------------
@@ -250,67 +263,75 @@ def compare(
 
 def report(frame: pd.DataFrame, beside: str = "group-blind", first: str = "ours") -> str:
     """Return Markdown: what is clearly worse, by name; then means, differences and excess."""
-    parts = []
-    for (half, kind), cells in frame.groupby(["half", "kind"]):
-        budgets = sorted(set(cells.epsilon))
-        methods = list(dict.fromkeys(cells.method))
-        others = [method for method in methods if method != beside]
-        own = [method for method in methods if method not in REFERENCES]
-        steps = [pair for pair in STEPS if set(pair) <= set(budgets)]
-        parts += [
-            f"**{half.capitalize()} half, {kind}**, {cells.name.nunique()} tasks. "
-            f"Clearly worse than *{beside}*: {_worse(cells, first, beside, budgets)}.",
-            *(
-                f"*{method}*, clearly worse at ε = {more:g} than at {less:g}: "
-                f"{listed(compare(cells, (method, more), (method, less)))}."
-                for method in own
-                for less, more in steps
-            ),
-            "Mean worst-group loss of people whom the model has not seen:",
-            _table(cells, methods, budgets, lambda own: f"{own.loss.mean():.4f}"),
-            f"Less that of *{beside}*: mean with 95 % interval by source; tasks clearly better / "
-            "worse:",
-            table(
-                [
-                    {"method": method}
-                    | {f"ε = {eps:g}": said(_pair(cells, method, beside, eps)) for eps in budgets}
-                    for method in others
-                ]
-            ),
-            "From a budget to a larger one:",
-            table(
-                [
-                    {"method": method}
-                    | {
-                        f"{more:g} less {less:g}": said(
-                            compare(cells, (method, more), (method, less))
-                        )
-                        for less, more in steps
-                    }
-                    for method in own
-                ]
-                if steps
-                else []
-            ),
-            *_diagnosis(cells, methods, budgets),
+    sections = (_section(cells, beside, first) for _, cells in frame.groupby(["half", "kind"]))
+    return "\n\n".join(part for section in sections for part in section if part)
+
+
+def _section(cells: pd.DataFrame, beside: str, first: str) -> Iterator[str]:
+    """Yield what is said of the tasks of one half and kind."""
+    methods, budgets = list(dict.fromkeys(cells.method)), sorted(set(cells.epsilon))
+    own = [method for method in methods if method not in REFERENCES]
+    private = set(cells.epsilon[cells.method.isin(own)])
+    at = {f"ε = {epsilon:g}".replace("inf", "∞"): epsilon for epsilon in budgets}
+    steps = {
+        f"{b:g} less {a:g}".replace("inf", "∞"): (a, b) for a, b in STEPS if {a, b} <= set(budgets)
+    }
+    pair, step = partial(_pair, cells, other=beside), partial(_step, cells)
+    worse = "; ".join(
+        f"{title}: {listed(pair(first, at[title]))}" for title in at if at[title] in private
+    )
+    of = f"{cells.half.iloc[0].capitalize()} half, {cells.kind.iloc[0]}"
+    yield f"**{of}**, {cells.name.nunique()} tasks. Clearly worse than *{beside}*: {worse}."
+    for method, (title, pair_of) in product(own, steps.items()):
+        named = listed(step(method, pair_of))
+        yield f"*{method}*, clearly worse, ε = {title}: {named}."
+    yield "Mean worst-group loss of people whom the model has not seen:"
+    yield _table(methods, at, partial(_mean, cells, "loss"))
+    yield f"Less that of *{beside}*: mean, 95 % interval by source, tasks clearly better / worse:"
+    others = [method for method in methods if method != beside]
+    yield _table(others, at, lambda *which: said(pair(*which)))
+    if steps:
+        yield "From a budget to a larger one:"
+        yield _table(own, steps, lambda *which: said(step(*which)))
+    exact = cells[cells.method == "exact minimax"].set_index("name").record_loss
+    if len(exact):
+        yield "Mean excess on the training records over the exact minimax, a diagnosis:"
+        known = cells.assign(excess=cells.record_loss - cells.name.map(exact))
+        yield _table(methods, at, partial(_mean, known.dropna(subset="excess"), "excess"))
+
+
+def _table(methods: Sequence[str], columns: Mapping[str, Any], cell: Callable[..., str]) -> str:
+    """Return a table with a row a method, of cells of a method and what a column is about."""
+    return table(
+        [
+            {"method": name} | {title: cell(name, about) for title, about in columns.items()}
+            for name in methods
         ]
-    return "\n\n".join(filter(None, parts))
+    )
 
 
-def _pair(cells: pd.DataFrame, method: str, other: str, epsilon: float) -> pd.DataFrame:
-    """Compare two methods at a budget, or with what has none."""
+def _mean(cells: pd.DataFrame, figure: str, method: str, epsilon: float) -> str:
+    """Return a mean, and of how many tasks where these are not all."""
+    own = cells[(cells.method == method) & (cells.epsilon == epsilon)]
+    fewer = f" ({len(own)} tasks)" if len(own) < cells.name.nunique() else ""
+    return f"{own[figure].mean():.4f}{fewer}" if len(own) else "–"
+
+
+def _pair(cells: pd.DataFrame, method: str, epsilon: float, other: str) -> pd.DataFrame:
+    """Compare a method with another at a budget, or with what has none."""
     at = [(each, np.inf if each in REFERENCES else epsilon) for each in (method, other)]
-    return compare(cells, *at)
+    return compare(cells, *at) if method != other else cells[:0]
 
 
-def _worse(cells: pd.DataFrame, method: str, other: str, budgets: Sequence[float]) -> str:
-    """Return the tasks on which a method is clearly worse at each budget."""
-    found = {eps: _pair(cells, method, other, eps) for eps in budgets}
-    return "; ".join(f"ε = {eps:g}: {listed(each)}" for eps, each in found.items() if len(each))
+def _step(cells: pd.DataFrame, method: str, budgets: tuple[float, float]) -> pd.DataFrame:
+    """Compare a method at the larger of two budgets with itself at the smaller."""
+    return compare(cells, (method, budgets[1]), (method, budgets[0]))
 
 
 def listed(found: pd.DataFrame) -> str:
     """Return the tasks that are clearly worse, the worst first."""
+    if found.empty:
+        return "–"
     worse = found[found.verdict > 0].sort_values("value", ascending=False)
     return ", ".join(f"{each.name} {each.value:+.4f}" for each in worse.itertuples()) or "none"
 
@@ -321,37 +342,8 @@ def said(found: pd.DataFrame) -> str:
         return "–"
     mean = clustered(found.value.tolist(), found.source.tolist())
     better, worse = ((found.verdict == sign).sum() for sign in (-1, 1))
-    return f"{mean.mean:+.4f} ± {mean.half:.4f}; {better} / {worse}"
-
-
-def _table(
-    cells: pd.DataFrame,
-    methods: Sequence[str],
-    budgets: Sequence[float],
-    show: Callable[[pd.DataFrame], str],
-) -> str:
-    """Return a table of methods by ε."""
-    rows = []
-    for method in methods:
-        own = dict(iter(cells[cells.method == method].groupby("epsilon")))
-        shown = {f"ε = {eps:g}": "–" for eps in budgets}
-        for eps, measured in own.items():
-            fewer = len(measured) < cells.name.nunique()
-            shown[f"ε = {eps:g}"] = show(measured) + (f" ({len(measured)} tasks)" if fewer else "")
-        rows.append({"method": method} | shown)
-    return table(rows)
-
-
-def _diagnosis(
-    cells: pd.DataFrame, methods: Sequence[str], budgets: Sequence[float]
-) -> Iterator[str]:
-    """Yield the excess on the records themselves, where the exact minimax was measured."""
-    exact = cells[cells.method == "exact minimax"].set_index("name").record_loss
-    known = cells[cells.name.isin(exact.index)]
-    if len(exact):
-        yield "Mean excess on the training records over the exact minimax optimum, a diagnosis:"
-        excess = known.assign(excess=known.record_loss - known.name.map(exact))
-        yield _table(excess, methods, budgets, lambda own: f"{own.excess.mean():.4f}")
+    within = f" ± {mean.half:.4f}" if np.isfinite(mean.half) else ""
+    return f"{mean.mean:+.4f}{within}; {better} / {worse}"
 
 
 def main(words: Sequence[str] | None = None) -> None:
@@ -371,8 +363,10 @@ def main(words: Sequence[str] | None = None) -> None:
     if asked.patch:
         module, _, function = asked.patch.partition(":")
         getattr(importlib.import_module(module), function)()
-    if unknown := set(asked.methods) - METHODS.keys() - REFERENCES.keys():
-        parser.error(f"--methods must be of {[*METHODS, *REFERENCES]}, got {sorted(unknown)}.")
+    if unknown := set(asked.methods) - METHODS.keys() - PEERS.keys() - REFERENCES.keys():
+        parser.error(
+            f"--methods must be of {[*METHODS, *PEERS, *REFERENCES]}, got {sorted(unknown)}."
+        )
     names = asked.task or names_of_half(asked.half)
     where = {"n_splits": asked.splits, "folder": asked.folder}
     if not asked.report:
@@ -381,6 +375,8 @@ def main(words: Sequence[str] | None = None) -> None:
     frame = frame[frame.epsilon.isin([*asked.epsilon, np.inf])]
     text = report(frame, asked.beside, asked.methods[0])
     print(text)
+    if "checking" in set(frame.half):
+        print("This was a look at the checking half, which docs/utility.md logs.", file=sys.stderr)
     folder = ROOT / "docs" / "figures" if asked.docs else asked.folder
     drawn = draw_held_out(frame, REFERENCES, folder)
     if asked.docs:

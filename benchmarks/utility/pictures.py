@@ -1,4 +1,4 @@
-"""Figures: excess against ε for each task, and for many means by ε and a row a task."""
+"""Figures of many tasks: ratios by ε and a row a task, and held-out losses by ε."""
 
 from __future__ import annotations
 
@@ -10,16 +10,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from utility.frame import ALARM, DEFAULT, HALVES, KINDS, by_half_and_kind, in_means, summary_of
-from utility.ours import OURS
-from utility.peers.run import AVERAGE, METHODS, NOTHING, WORST_GROUP
-from utility.summary import FLOOR, interval
+from utility.frame import ALARM, HALVES, KINDS, by_half_and_kind, in_means, summary_of
 
 EPSILON_FIGURE = "utility_by_epsilon.png"
 TASK_FIGURE = "utility_{half}.png"
 HELD_OUT_FIGURE = "utility_held_out.png"
-
-LINES = {NOTHING: ":", AVERAGE: "--"}
 
 COLOURS = {"checking": "C0", "choosing": "C1"}
 TICKS = (0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0, 3.0, 5.0, 10.0)
@@ -185,46 +180,6 @@ def sorted_names(cells: pd.DataFrame) -> list[str]:
     """Return tasks by geometric mean over ε, the worst last, which is at the top."""
     logs = pd.Series([math.log(each.value) for each in cells.ratio]).groupby(list(cells.name))
     return logs.mean().sort_values(kind="stable").index.tolist()
-
-
-def draw_figures(frame: pd.DataFrame, folder: Path) -> list[Path]:
-    """Draw excess of every method against ε, where there are several, and return the paths."""
-    plt = pyplot()
-    drawn = []
-    for name, cells in frame[frame.cell.map(bool)].groupby("name", sort=False):
-        if len(cells) < 2:
-            continue
-        figure, axes = plt.subplots(figsize=(7.5, 4.8), layout="constrained")
-        methods = [*OURS, *(method for method in METHODS if method != WORST_GROUP)]
-        for k, method in enumerate(methods):
-            shown = cells[[method in each for each in cells.cell]]
-            found = [interval(each[method]["train_excess"]) for each in shown.cell]
-            # on a log axis nothing is below what the ratios are floored at, but a line
-            heights = [max(each.mean, FLOOR / 2.0) for each in found]
-            lows = [max(each.mean - each.half, FLOOR / 2.0) for each in found]
-            is_line = method in LINES
-            axes.errorbar(
-                shown.epsilon * 1.012 ** (k - len(methods) / 2),
-                heights,
-                yerr=(np.subtract(heights, lows), [each.half for each in found]),
-                label=method if found else None,
-                color="black" if method == DEFAULT or is_line else f"C{k % 10}",
-                linewidth=2.5 if method == DEFAULT else 1.0,
-                linestyle=LINES.get(method, "-" if method in OURS else "-."),
-                marker=None if is_line else "o" if method in OURS else "s",
-                markersize=3,
-                capsize=2,
-            )
-        axes.set(xscale="log", yscale="log", xlabel="ε", ylabel="excess worst-group loss")
-        axes.set(title=name, xticks=cells.epsilon, xticklabels=[f"{e:g}" for e in cells.epsilon])
-        axes.minorticks_off()
-        axes.axhline(FLOOR, color="0.8", linewidth=0.8)
-        figure.legend(loc="outside right upper", fontsize=7)
-        folder.mkdir(parents=True, exist_ok=True)
-        drawn.append(folder / f"{name}.png")
-        figure.savefig(drawn[-1], dpi=120)
-        plt.close(figure)
-    return drawn
 
 
 def draw_held_out(frame: pd.DataFrame, references: Collection[str], folder: Path) -> Path:

@@ -19,7 +19,7 @@ from utility.ours import DELTA, OURS
 from utility.peers.run import METHODS, REFERENCES
 from utility.pictures import EPSILON_FIGURE, TASK_FIGURE, draw_by_epsilon, draw_tasks
 from utility.store import ROOT, ours_path, read_cells
-from utility.summary import Ratio, clustered, interval, ratio
+from utility.summary import Ratio, interval, ratio
 
 N_WORST = 8
 
@@ -144,11 +144,8 @@ def _in_advance(compared: pd.DataFrame) -> list[str]:
 
 
 def _beside(half: str, kind: str, cells: pd.DataFrame) -> dict[str, Any]:
-    """Return held-out losses, and how `auto` chooses."""
-    loss = clustered([each.value for each in cells.held_out], cells.source.tolist())
+    """Return how `auto` chooses."""
     chosen = frames.choice_of(cells)
-    lower = sum(each.high < 0.0 for each in cells.held_out)
-    higher = sum(each.low > 0.0 for each in cells.held_out)
     within = hindsight = mean = "–"
     if chosen is not None:
         share = chosen.n_within / chosen.n_cells
@@ -158,8 +155,6 @@ def _beside(half: str, kind: str, cells: pd.DataFrame) -> dict[str, Any]:
         "half": half,
         "kind": kind,
         "cells": len(cells),
-        "held-out worst-group loss, ours less best peer's": f"{loss.mean:+.4f} ± {loss.half:.4f}",
-        "lower / higher beyond noise": f"{lower} / {higher}",
         f"`auto` within {frames.ALARM:g} × better own solver": within,
         "geometric mean of that quotient": mean,
         "ours / best peer with the better own solver": hindsight,

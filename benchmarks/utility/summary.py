@@ -30,7 +30,7 @@ class Interval(NamedTuple):
 
 
 class Ratio(NamedTuple):
-    """A quotient or difference of means with its 95 % interval."""
+    """A quotient of means with its 95 % interval."""
 
     value: float
     low: float
@@ -76,14 +76,6 @@ def ratio(ours: Sequence[float], theirs: Sequence[float], floor: float = FLOOR) 
     width = half_width(variances, [len(each) - 1 for each in floored])
     value = means[0] / means[1]
     return Ratio(value, value * math.exp(-width), value * math.exp(width))
-
-
-def difference(ours: Sequence[float], theirs: Sequence[float]) -> Ratio:
-    """Return the difference of two means with its 95 % interval, by Welch's t."""
-    parts = [np.asarray(values, dtype=float) for values in (ours, theirs)]
-    value = float(parts[0].mean() - parts[1].mean())
-    half = half_width(list(map(variance_of_mean, parts)), [len(each) - 1 for each in parts])
-    return Ratio(value, value - half, value + half)
 
 
 def variance_of_mean(values: np.ndarray) -> float:

@@ -10,7 +10,8 @@ taken. diffprivlib, whose grid runs in an environment of its own, is left out.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -92,13 +93,13 @@ def run_chosen(
 
 
 def try_half(
-    definitions: Sequence[Any], progress: Progress
+    definitions: Sequence[Any], progress: Progress, methods: Sequence[str] = GRIDS
 ) -> dict[tuple[str, str, float], Choice]:
-    """Try every run of every grid on tasks, and return what to take, by kind, grid and ε."""
+    """Try every run of grids on tasks, and return what to take, by kind, grid and ε."""
     tried: dict[tuple[str, str, float], list[Mapping[str, float]]] = {}
     for definition in definitions:
         task = None
-        for method in GRIDS:
+        for method in methods:
             store = Store(tried_path(definition.name, method), made_by(method))
             if any(f"{epsilon:g}" not in store for epsilon in POPULATION_EPSILONS):
                 task = task or load_by_name(definition.name, FOLDER / "optima")
@@ -109,6 +110,26 @@ def try_half(
             progress.advance()
         progress.note(definition.name)
     return {key: choose(tasks, FLOORS[key[0]]) for key, tasks in tried.items()}
+
+
+@cache
+def chosen_run(kind: str, method: str, epsilon: float) -> Choice:
+    """Return what to take of one grid, which is tried on the choosing half where it was not."""
+    choosing = [each for each in DEFINITIONS if each.half == "choosing" and each.kind == kind]
+    return try_half(choosing, Progress(len(choosing), method), [method])[kind, method, epsilon]
+
+
+def fit_chosen(method: str) -> Callable[[Task, float, int], np.ndarray]:
+    """Return one seeded fit of a grid's chosen run, for `held_out`."""
+
+    def fit(task: Task, epsilon: float, seed: int) -> np.ndarray:
+        peer, chosen = peer_of(task, method), chosen_run(task.kind, method, epsilon).run
+        run = type(peer.grid[0])(*chosen[:-1])
+        part = task.train if peer.is_double else single(task.train)
+        found = peer.train(part, [run], np.array([epsilon]), np.array([seed]), is_final=True)
+        return found[chosen[-1]][:, 0].astype(float)
+
+    return fit
 
 
 def run_half(

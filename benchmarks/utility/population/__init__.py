@@ -22,6 +22,7 @@ from scipy.sparse import issparse
 from sklearn_dpwg.preprocessing import PublicSchema
 from utility.population.definition import Amount, Definition, read_definitions
 from utility.tasks import REGRESSIONS, Part, Task, load_task, make_part, split, task_names
+from utility.worlds import WORLDS
 
 DEFINITIONS: tuple[Definition, ...] = tuple(
     definition
@@ -38,7 +39,9 @@ POPULATIONS = ("choosing", "checking", "all")
 
 
 def kind_of(name: str) -> str:
-    """Return the kind of a task of the page or of the population."""
+    """Return the kind of a task of the page or of the population, or of a world."""
+    if name in WORLDS:
+        return "classification"
     if name in task_names():
         return "regression" if name in REGRESSIONS else "classification"
     return {each.name: each for each in DEFINITIONS}[name].kind
@@ -71,7 +74,9 @@ def names_asked(asked: argparse.Namespace, parser: argparse.ArgumentParser) -> l
 
 
 def load_by_name(name: str, cache: Path | None = None) -> Task:
-    """Load a task of the page or of the population."""
+    """Load a task of the page or of the population, or make a world."""
+    if name in WORLDS:
+        return WORLDS[name]()
     if name in task_names():
         return load_task(name, cache=cache)
     return load_definition({each.name: each for each in DEFINITIONS}[name], cache=cache)
