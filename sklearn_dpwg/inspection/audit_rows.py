@@ -130,12 +130,12 @@ def are_predictions(scores: NDArray[Any], classes: tuple[Hashable, Hashable]) ->
 
 
 def are_decisions(scores: Any) -> bool:
-    """Return whether the type of a column, which is public, says that no threshold decides.
+    """Return whether scores are words or declared booleans, so that no threshold decides.
 
-    A list of numbers has its type from its values, of which one person's might show.
+    Whole numbers may be told from others by one person's value, where a type was inferred.
     """
     kind = np.asarray(scores).dtype.kind
-    return kind not in "biuf" or (hasattr(scores, "dtype") and kind in "biu")
+    return kind not in "biuf" or (kind == "b" and hasattr(scores, "dtype"))
 
 
 def probabilities(scores: NDArray[Any], n_records: int, name: str) -> FloatArray:
