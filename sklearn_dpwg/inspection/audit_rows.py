@@ -113,7 +113,8 @@ def class_codes(values: Any, classes: tuple[Hashable, Hashable], name: str) -> N
     if known.shape != array.shape or not known.all():
         hint = "classes=(negative, positive) names others"
         if name != "y_true":
-            hint += f", and probabilities must be numbers, got {array.dtype}"
+            # a type of text names the length of the longest cell
+            hint += f", and probabilities must be numbers, got {array.dtype.type.__name__}"
         raise InputError(
             f"{name} must hold the classes {classes[0]!r} and {classes[1]!r} alone, and some "
             f"values differ; {hint}."
