@@ -48,6 +48,7 @@ NOT_KEPT = (
     "preprocessing.rows_per_person",
     *("inspection.group_displays.Group", "inspection.privacy_displays.PrivacyProfileDisplay"),
     *("inspection.privacy_displays.PrivacyUtilityDisplay", "model_selection.splitters"),
+    "inspection.shape_display.ShapeDisplay",
 )
 
 

@@ -271,12 +271,15 @@ def _section(cells: pd.DataFrame, beside: str, first: str) -> Iterator[str]:
     """Yield what is said of the tasks of one half and kind."""
     methods, budgets = list(dict.fromkeys(cells.method)), sorted(set(cells.epsilon))
     own = [method for method in methods if method not in REFERENCES]
+    private = set(cells.epsilon[cells.method.isin(own)])
     at = {f"ε = {epsilon:g}".replace("inf", "∞"): epsilon for epsilon in budgets}
     steps = {
         f"{b:g} less {a:g}".replace("inf", "∞"): (a, b) for a, b in STEPS if {a, b} <= set(budgets)
     }
     pair, step = partial(_pair, cells, other=beside), partial(_step, cells)
-    worse = "; ".join(f"{title}: {listed(pair(first, at[title]))}" for title in at)
+    worse = "; ".join(
+        f"{title}: {listed(pair(first, at[title]))}" for title in at if at[title] in private
+    )
     of = f"{cells.half.iloc[0].capitalize()} half, {cells.kind.iloc[0]}"
     yield f"**{of}**, {cells.name.nunique()} tasks. Clearly worse than *{beside}*: {worse}."
     for method, (title, pair_of) in product(own, steps.items()):

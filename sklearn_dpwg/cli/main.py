@@ -109,7 +109,7 @@ def fit(
     if whose and spool is not None:
         raise WrongInput("person must be left out with --spool, which reads a file in parts.")
     estimator = make_estimator(task, options)
-    promise = ""
+    encoder, promise = PublicSchema(said.columns, shapes=shapes), ""
     if spool is None:
         columns = file.read([*said.columns, *task.group_columns, task.needed_target(), *whose])
         faults = file.faults()
@@ -120,12 +120,10 @@ def fit(
         del columns
         if people:
             X, y, of_groups, promise = _of_people((X, y, of_groups), people[0], options)
-        model = Pipeline(
-            [("schema", PublicSchema(said.columns, shapes=shapes)), ("model", estimator)]
-        )
+        model = Pipeline([("schema", encoder), ("model", estimator)])
         fit_model = partial(model.fit, X, y, model__groups=of_groups)
     else:
-        source = PartsOfFile(file, task, PublicSchema(said.columns, shapes=shapes), spool)
+        source = PartsOfFile(file, task, encoder, spool)
         source.check_labels()  # before there is a ledger, as in memory
         model = Pipeline([("schema", source.schema), ("model", estimator)])
         fit_model = partial(estimator.fit, source)

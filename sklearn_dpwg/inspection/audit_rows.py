@@ -113,7 +113,8 @@ def class_codes(values: Any, classes: tuple[Hashable, Hashable], name: str) -> N
     if known.shape != array.shape or not known.all():
         hint = "classes=(negative, positive) names others"
         if name != "y_true":
-            hint += f", and probabilities must be numbers, got {array.dtype}"
+            # a type of text names the length of the longest cell
+            hint += f", and probabilities must be numbers, got {array.dtype.type.__name__}"
         raise InputError(
             f"{name} must hold the classes {classes[0]!r} and {classes[1]!r} alone, and some "
             f"values differ; {hint}."
@@ -130,12 +131,12 @@ def are_predictions(scores: NDArray[Any], classes: tuple[Hashable, Hashable]) ->
 
 
 def are_decisions(scores: Any) -> bool:
-    """Return whether the type of a column, which is public, says that no threshold decides.
+    """Return whether scores are words or declared booleans, so that no threshold decides.
 
-    A list of numbers has its type from its values, of which one person's might show.
+    Whole numbers may be told from others by one person's value, where a type was inferred.
     """
     kind = np.asarray(scores).dtype.kind
-    return kind not in "biuf" or (hasattr(scores, "dtype") and kind in "biu")
+    return kind not in "biuf" or (kind == "b" and hasattr(scores, "dtype"))
 
 
 def probabilities(scores: NDArray[Any], n_records: int, name: str) -> FloatArray:

@@ -429,7 +429,8 @@ class GroupAudit(CountedEstimator):
             return AuditedRows(codes, labels, sizes, positive, selected)
         if audit_rows.are_predictions(array, facts.classes):
             raise InputError(
-                f"scores must be probabilities for score_edges and losses, got {array.dtype}."
+                f"scores must be probabilities for score_edges and losses, got "
+                f"{array.dtype.type.__name__}."
             )
         score = audit_rows.probabilities(array, n_records, "scores")
         edges = facts.edges or (facts.threshold,)

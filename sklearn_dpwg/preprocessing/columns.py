@@ -398,7 +398,8 @@ class Date(_Scaled):
         """Write the date that is mapped to u."""
         low, high = self._bounds()
         count = round(low + (high - low) * (u + 1.0) / 2.0)
-        return str(np.datetime64(count, DATE_UNITS[self.unit]))
+        unit: Any = DATE_UNITS[self.unit]
+        return str(np.datetime64(count, unit))
 
     def _bounds(self) -> tuple[float, float]:
         return self._public_count(self.first), self._public_count(self.last)

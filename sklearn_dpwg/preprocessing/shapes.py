@@ -287,8 +287,8 @@ class PublicShapes(TransformerMixin, Stored, BaseEstimator):
         self._rest_norm = math.sqrt(n_rest)
         if n_rest and self.rest_norm is not None:
             self._rest_norm = positive_finite(self.rest_norm, "rest_norm")
-        self._low, self._high, self._dated = np.zeros((3, rows.shape[1]))
-        self._dated = self._dated.astype(bool)
+        self._low, self._high = np.zeros((2, rows.shape[1]))
+        self._dated = np.zeros(rows.shape[1], dtype=bool)
         self._low[self._bent], self._high[self._bent], self._dated[self._bent] = column_bounds(
             self.bounds, int(self._bent.sum()), names
         )

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from sklearn_dpwg.inspection import (
     AuditReport,
+    GroupAudit,
     GroupMetricDisplay,
     PrivacyUtilityDisplay,
     model_card,
@@ -107,3 +109,10 @@ def test_another_choice_is_another_verdict():
     assert answers == {"fails", "passes"}
     with pytest.raises(ValueError, match="leave_out must be of the groups"):
         AuditReport(result, which={"leave_out": ["White "]}).dict()
+
+
+def test_a_refusal_does_not_tell_how_long_a_cell_is():
+    audit = GroupAudit(1.0, group_labels=["a", "b"])
+    decisions = np.array(["0", "a long cell"] * 20)
+    with pytest.raises(ValueError, match="probabilities must be numbers, got str_"):
+        audit.run([0, 1] * 20, decisions, ["a", "b"] * 20)

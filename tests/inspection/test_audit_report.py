@@ -167,11 +167,11 @@ def test_selected_is_said_in_the_classes_words_and_scores_only_where_there_were_
     scores = np.where(y == "yes", 0.7, 0.2)
     scored, decided = (audit.run(y, one, groups) for one in (scores, y))
     assert (scored.threshold, decided.threshold) == (0.5, None)
-    # a list has no type but by its values, of which one person's could tell
+    # whole numbers may have their type from all values, of which one person's could tell
     ones = (y == "yes").astype(int)
     numbers = GroupAudit(math.inf)
     kept = [numbers.run(ones, each, groups).threshold for each in (ones, ones.tolist())]
-    assert kept == [None, 0.5]
+    assert kept == [0.5, 0.5]
     several = numbers.run(ones, {"a": ones, "b": scores}, groups)["a"]
     assert several.threshold == 0.5
     page = AuditReport(decided)
