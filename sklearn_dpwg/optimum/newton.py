@@ -169,7 +169,7 @@ class LargestRisk:
         """Return what better group weights would add."""
         return float(risks.max() - mixture @ risks)
 
-    def step(self, *at: FloatArray, **limits: float) -> tuple[FloatArray, FloatArray]:
+    def step(self, *at: FloatArray, **limits: Any) -> tuple[FloatArray, FloatArray]:
         """Minimise it of linear risks plus a quadratic over a ball, as `minimax_step` says."""
         return minimax_step(*at, **limits)
 

@@ -69,7 +69,7 @@ class RegularisedObjective:
         value, group_weights = self.respond(group_risks)
         offset = weights - self.center
         gradient = group_weights @ group_gradients + self.mu_weights * offset
-        value += 0.5 * self.mu_weights * (offset @ offset)
+        value += 0.5 * self.mu_weights * float(offset @ offset)
         gap = ball_gap(weights, gradient, self.mu_weights, self.radius)
         return Evaluation(weights, float(value), gradient, group_weights, group_gradients, gap)
 
