@@ -19,6 +19,7 @@ from sklearn_dpwg.privacy.accounting import predict_multiplier
 from sklearn_dpwg.privacy.noise import SECONDS_PER_SECURE_COORDINATE
 from sklearn_dpwg.privacy.sensitivity import weighting_slack
 from sklearn_dpwg.solvers import centring
+from sklearn_dpwg.solvers.centring import CentredProblem, SlopeLimit
 from sklearn_dpwg.solvers.descent.releases import GRADIENT, GRADIENT_AND_RISKS, RISKS
 from sklearn_dpwg.solvers.descent.rule import (
     Batches,
@@ -161,6 +162,12 @@ def choose_sampling(problem: Problem, budget: Budget, parameters: MGRParameters)
     """
     if problem.hidden is not None:
         problem = with_equal_groups(problem)
+        if isinstance(problem, CentredProblem):  # whose limit follows from sizes
+            whitening = problem.limit.whitening
+            planned = SlopeLimit.of(problem.loss, signal(problem, budget), whitening)
+            problem = replace(
+                problem, limit=planned, clip=planned.longest, unit=planned.least_unit
+            )
     rates = resolve_rates(parameters.sampling_rate, problem.n_groups)
     full = (1.0,) * problem.n_groups
     limit = math.inf if parameters.max_seconds is None else float(parameters.max_seconds)
@@ -344,7 +351,7 @@ def learned_problem(problem: Problem, parameters: Any, budget: Budget) -> Proble
     by = ""
     if white or (white is None and by_loss(problem.loss).whitens):
         by = centring.planned_whitening(problem, math.inf if white else budget.mu)
-    limit = centring.SlopeLimit.of(problem.loss, signal(problem, budget), by)
+    limit = SlopeLimit.of(problem.loss, signal(problem, budget), by)
     return centring.centred_problem(problem, limit, unit=limit.least_unit)
 
 
