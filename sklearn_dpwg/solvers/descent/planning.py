@@ -165,9 +165,7 @@ def choose_sampling(problem: Problem, budget: Budget, parameters: MGRParameters)
         if isinstance(problem, CentredProblem):  # whose limit follows from sizes
             whitening = problem.limit.whitening
             planned = SlopeLimit.of(problem.loss, signal(problem, budget), whitening)
-            problem = replace(
-                problem, limit=planned, clip=planned.longest, unit=planned.least_unit
-            )
+            problem = replace(problem, limit=planned, clip=planned.longest, unit=planned.least_unit)
     rates = resolve_rates(parameters.sampling_rate, problem.n_groups)
     full = (1.0,) * problem.n_groups
     limit = math.inf if parameters.max_seconds is None else float(parameters.max_seconds)
