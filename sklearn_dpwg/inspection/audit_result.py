@@ -666,6 +666,7 @@ class AuditResult(Stored):
             margin=margin,
             judged=tuple(one for one in range(len(texts)) if one not in out or one == place),
             left_out=_OF_RECORDS * (of == "records")
+            + ("" if place is None else f" Each group is compared with {texts[place]} alone.")
             + not_judged([(why, [texts[one] for one in these]) for why, these in reasons.items()]),
             rate_of=partial(self._pooled, metric, of),
             counts=self._counts_of(of).arrays(metric),
