@@ -33,7 +33,7 @@ _EVERY = {
 class Comparison:
     """Rates of groups, held against each other by the smallest ratio that passes, or a difference.
 
-    ``judged`` are the groups that are compared, ``left_out`` says in words with whom and who is not.
+    ``judged`` are the groups that are compared, ``left_out`` says who is not, and with whom.
     Of ``n_joint`` comparisons that pass together each may "fail" with so small a part of the error.
     """
 
@@ -131,7 +131,7 @@ class Comparison:
         return Verdict(answer, words, self._would_tell(group) if answer == "cannot tell" else "")
 
     def _decisive(self, group: int) -> tuple[tuple[int, ...], Interval]:
-        """Return the rival whose limit decides about a group, one group if any, and the contrast."""
+        """Return the rival, one group if there is one, whose limit decides, and the contrast."""
         fails = self.margin.answer(self.contrasts[group]) == "fails"
 
         def limit(one: tuple[tuple[int, ...], Interval]) -> tuple[bool, float, float]:

@@ -7,7 +7,7 @@ from functools import partial
 import numpy as np
 import pytest
 
-from sklearn_dpwg.inspection import GroupAudit
+from sklearn_dpwg.inspection import AuditResult, GroupAudit
 from sklearn_dpwg.inspection.changes import change_between
 from sklearn_dpwg.metrics.intervals import difference_interval, rate_interval
 from tests.helpers.audit_cases import audit_result
@@ -34,7 +34,8 @@ def test_a_group_has_changed_by_the_difference_of_its_rates():
     assert found.sentence.endswith("which has improved. Assumed: other people, and other noise.")
     assert json.loads(json.dumps(asdict(found)))["answer"] == "improved"
     assert before.change_since(after, "false_positive_rate").answer == "got worse"
-    assert before.change_since(before, "false_positive_rate").answer == "cannot tell"
+    again = errors_in([100, 60, 40])
+    assert again.change_since(before, "false_positive_rate").answer == "cannot tell"
 
 
 def test_of_a_benefit_the_lowest_rate_is_the_worst():
@@ -82,7 +83,13 @@ def test_audits_that_do_not_match_are_refused():
     with pytest.raises(ValueError, match="before must be of the groups"):
         errors_in([100, 60, 40], classes=("yes", "no")).change_since(before)
     with pytest.raises(ValueError, match="leave_out must leave a group"):
-        before.change_since(before, leave_out=["a", "b", "c"])
+        errors_in([100, 60, 40]).change_since(before, leave_out=["a", "b", "c"])
+    noisy = audit_result(2)
+    for one, other in ((before, before), (noisy, AuditResult.from_json(noisy.to_json()))):
+        with pytest.raises(ValueError, match="before must be another audit than the later one"):
+            one.change_since(other)
+    with pytest.raises(TypeError, match="before must be an AuditResult, got str"):
+        before.change_since("x")
 
 
 @pytest.mark.parametrize(("ratio", "changes"), [(0.6, {}), (1.0, {"within": 0.13}), (1.0, {})])

@@ -284,6 +284,35 @@ def test_a_sentence_says_what_all_are_compared_with():
         assert "compared with" not in found.verdict(**asked).sentence
 
 
+@pytest.mark.parametrize("epsilon", [1.0, np.inf])
+def test_only_judged_groups_may_be_worst(epsilon):
+    """A label that nobody has, and one that is left out, are none of which nobody can tell."""
+    found = audit([3000, 3000, 60], [0.3, 0.4, 0.9], labels=5, epsilon=epsilon)
+    assert 2 in found.worst_groups("error_rate").groups
+    assert not {3, 4} & set(found.worst_groups("selection_rate").groups)
+    for which in ({"leave_out": [2]}, {"min_share": 0.05}):
+        assert found.worst_groups("error_rate", **which).groups == (1,)
+        assert found.worst_groups("selection_rate", **which).groups == (0,)
+    assert 2 in found.worst_groups("error_rate", min_share=0.05, reference=2).groups
+    narrow, wide = (found.worst_groups("error_rate", of=of) for of in ("records", "process"))
+    assert narrow.high - narrow.low < wide.high - wide.low
+    nobody = audit([5, 5], [0.0, 1.0]).worst_groups("error_rate")
+    assert (nobody.groups, nobody.low, nobody.high) == ((), 0.0, 1.0)
+    assert "nobody is judged" in str(nobody)
+
+
+def test_who_is_left_out_leaves_two_and_is_a_list():
+    found = audit([3000] * 3, [0.4] * 3)
+    for ask in (found.verdict, found.worst_groups, found.impact_ratios):
+        with pytest.raises(ValueError, match=r"leave_out must leave 2 of .* got \[0, 1\]"):
+            ask(leave_out=[0, 1])
+        with pytest.raises(ValueError, match=r"leave_out must be a sequence of labels.*got 5"):
+            ask(leave_out=5)
+    for metric in (5, [5], None):
+        with pytest.raises(TypeError, match="metric must be a name or a sequence of names"):
+            found.verdict(metric)
+
+
 def test_rates_of_a_family_hold_together():
     found = audit([500] * 4, [0.3] * 4)
     assert found.rates("selection_rate", family="groups") == found.rates(

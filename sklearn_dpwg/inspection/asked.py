@@ -1,0 +1,101 @@
+"""What a verdict is asked: by which rates, held against what, about whom."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from types import MappingProxyType
+from typing import Any
+
+from sklearn_dpwg.exceptions import InputError
+from sklearn_dpwg.inspection import words
+from sklearn_dpwg.inspection.audit_result import AuditResult
+from sklearn_dpwg.inspection.comparisons import margin_of
+from sklearn_dpwg.inspection.contrasts import Margin
+from sklearn_dpwg.inspection.verdicts import GroupRate, Verdict, metrics_of
+
+_WHICH = ("leave_out", "min_share", "reference", "of", "within")
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A question that `AuditResult.verdict` answers, for a page, a picture or a terminal.
+
+    ``which`` holds its keywords. Of ``n_joint`` questions that are asked together this is one.
+    """
+
+    metric: str | Sequence[str] = "selection_rate"
+    at_least: float | None = None
+    which: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
+    n_joint: int = 1
+
+    def __post_init__(self) -> None:
+        for name in self.which:
+            if name not in _WHICH:
+                raise InputError(f"which must hold some of {', '.join(_WHICH)}, got {name!r}.")
+
+    @cached_property
+    def metrics(self) -> tuple[str, ...]:
+        """The rates that are judged."""
+        return metrics_of(self.metric)
+
+    @cached_property
+    def margin(self) -> Margin:
+        """What contrasts are held against."""
+        return margin_of(self.at_least, self.which.get("within"))
+
+    @property
+    def of(self) -> str:
+        """Of whom the rates are: of a process, or of the very records."""
+        return str(self.which.get("of", "process"))
+
+    @property
+    def about(self) -> dict[str, Any]:
+        """Which groups are looked at, and of whom their rates are."""
+        return {name: value for name, value in self.which.items() if name != "within"}
+
+    @property
+    def each(self) -> list[Asked]:
+        """The same question of each rate, each with its part of the error."""
+        n_joint = len(self.metrics)
+        return [replace(self, metric=one, n_joint=n_joint) for one in self.metrics]
+
+    def check(self, result: AuditResult) -> None:
+        """Refuse what this audit cannot be asked."""
+        result._comparisons(self.metric, self.at_least, **self.which)
+
+    def verdict(self, result: AuditResult) -> Verdict:
+        """Return the answer about all groups."""
+        return result.verdict(self.metric, self.at_least, **self.which)
+
+    def answers(self, result: AuditResult) -> list[str]:
+        """Return the answer about each group, or that it is not judged."""
+        which = self.which if self.n_joint == 1 else {**self.which, "n_joint": self.n_joint}
+        verdicts = result.group_verdicts(self.metric, self.at_least, **which)
+        return [one.answer for one in verdicts]
+
+    def contrasts(self, result: AuditResult) -> dict[str, tuple[GroupRate, ...]]:
+        """Return the impact ratio, or the difference, of each group by each rate."""
+        found = {}
+        for one in self.each:
+            about = one.about if one.n_joint == 1 else {**one.about, "n_joint": one.n_joint}
+            if self.margin.is_ratio:
+                rates = result.impact_ratios(one.metric, self.at_least, **about)
+            else:
+                rates = result.differences(one.metric, self.which["within"], **about)
+            key = rates[0].metric.replace(" ", "_")
+            found["impact_ratio" if one.n_joint == 1 and self.margin.is_ratio else key] = rates
+        return found
+
+    @property
+    def rule(self) -> str:
+        """What is passed or failed, in words."""
+        names = words.listed([words.of_metric(one) for one in self.metrics], "or")
+        least = f"{self.margin.factor:g}"
+        if not self.margin.is_ratio:
+            gap = f"{100 * self.margin.gap:g} percentage points"
+            return f"the test that no two groups are more than {gap} apart in {names}"
+        if (names, least) == ("selection rate", "0.8"):
+            return "the four-fifths rule"
+        return f"the test that no group's {names} is below {least} times another's"
