@@ -156,6 +156,28 @@ shapes_option = click.option(
     metavar="auto|multi-ramps|ramps|linear",
     help="How the model may bend in numbers and dates; linear draws a line.",
 )
+question_options = _together(
+    click.option(
+        "--metric",
+        default="selection_rate",
+        show_default=True,
+        metavar="NAME",
+        help="Rate that the verdict compares: one, or several with commas, or equalized_odds.",
+    ),
+    click.option(
+        "--fail-below",
+        type=float,
+        metavar="RATIO",
+        help="Smallest ratio that passes, 0.8 by default. An audit exits with 4 where one is below "
+        "this, with 5 where nobody can tell.",
+    ),
+    click.option(
+        "--fail-above",
+        type=float,
+        metavar="DIFFERENCE",
+        help="In place of a ratio the largest difference that passes, as 0.1; exits likewise.",
+    ),
+)
 random_state_option = click.option(
     "--random-state",
     type=int,

@@ -133,8 +133,8 @@ GLOSSARY = (
         "Impact ratio",
         "A group's rate over that of {2}. Of a harm, such as an error rate, the other rate is "
         "over the group's own. Its lower limit is the lowest of all pairs; its upper limit allows "
-        "for how many groups are compared, as the verdict does. A sentence names two groups, and its "
-        "limits are of these two.",
+        "for how many groups are compared, as the verdict does. A sentence names two groups, and "
+        "its limits are of these two.",
     ),
     (
         "Difference",
