@@ -92,10 +92,14 @@ class Asked:
     def rule(self) -> str:
         """What is passed or failed, in words."""
         names = words.listed([words.of_metric(one) for one in self.metrics], "or")
-        least = f"{self.margin.factor:g}"
+        least, one = f"{self.margin.factor:g}", self.which.get("reference")
+        named = "" if one is None else words.in_sentence(words.text_of(one))
         if not self.margin.is_ratio:
             gap = f"{100 * self.margin.gap:g} percentage points"
+            if named:
+                return f"the test that no group is more than {gap} behind {named} in {names}"
             return f"the test that no two groups are more than {gap} apart in {names}"
         if (names, least) == ("selection rate", "0.8"):
-            return "the four-fifths rule"
-        return f"the test that no group's {names} is below {least} times another's"
+            return f"the four-fifths rule{' beside ' * bool(named)}{named}"
+        other = f"that of {named}" if named else "another's"
+        return f"the test that no group's {names} is below {least} times {other}"

@@ -560,7 +560,7 @@ def _of_contrasts(result: AuditResult, asked: Asked) -> _Picture:
     if asked.margin.is_ratio:
         title, sides = f"Impact ratio{of_rate} of each group", ("right", "left")
     else:
-        title, sides = f"How far each group is behind{of_rate}", ("left", "right")
+        title, sides = f"How far each group is behind in {words.of_metric(rate)}", ("left", "right")
     shown = contrasts_shown(result, asked)
     text = (
         f"A group passes where its whole interval is {sides[0]} of {shown['reference_name']}, and "

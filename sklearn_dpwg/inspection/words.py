@@ -128,7 +128,7 @@ def of_metric(metric: str) -> str:
     if metric.endswith(" ratio"):
         return f"impact ratio of the {of_metric(metric.removesuffix(' ratio'))}"
     if metric.endswith(" difference"):
-        return f"difference of the {of_metric(metric.removesuffix(' difference'))}"
+        return f"difference in {of_metric(metric.removesuffix(' difference'))}"
     return metric.replace("_", " ")
 
 

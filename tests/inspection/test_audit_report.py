@@ -222,8 +222,13 @@ QUESTIONS = [
     ({"verdict_metric": ["selection_rate", "error_rate"], "at_least": 0.7}, "below 0.7 times"),
     (
         {"verdict_metric": "equalized_odds", "which": {"within": 0.4, "reference": "Black"}},
-        "40 per",
+        "more than 40 percentage points behind Black in true positive rate or false positive rate",
     ),
+    (
+        {"at_least": 0.7, "which": {"reference": "Black"}},
+        "is below 0.7 times that of Black.",
+    ),
+    ({"which": {"reference": "Black"}}, "the four-fifths rule beside Black."),
     ({"at_least": None}, "the four-fifths rule"),
 ]
 
