@@ -202,6 +202,8 @@ def test_reports_are_written_and_hold_the_result_alone(decisions, tmp_path):
     refused = run(*arguments, "--overwrite")
     assert refused.exit_code == 3
     assert "Nothing was spent" in refused.stderr
+    assert "this audit (epsilon=1 at" in refused.stderr
+    assert "1 audit(s) so far have" in refused.stderr
     assert len(refused.stderr.splitlines()) == 1
     assert len(PrivacyLedger(1.5, 1e-6, path=tmp_path / "l.db").rows) == 1
 
