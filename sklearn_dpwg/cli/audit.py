@@ -260,7 +260,7 @@ class Sources:
 
 def checked_question(
     metric: str, fail_below: float | None, fail_above: float | None
-) -> tuple[str | list[str], dict[str, float]]:
+) -> tuple[Any, dict[str, Any]]:
     """Return the rates and the limit that a verdict is asked for; refuse one about nothing."""
     from sklearn_dpwg.inspection.verdicts import JOINT, RATES
 
@@ -375,7 +375,7 @@ def audit_of(sources: Sources, options: Mapping[str, Any]) -> GroupAudit:
 
 def summary(result: AuditResult, verdict: Verdict, asked: Asked) -> str:
     """Return the verdict, who may be worst off, and the table of groups."""
-    worst = result.worst_groups(**asked.about)
+    worst = result.worst_groups(**asked.which)
     worst_by = worst.metric.replace("_", " ")
     privacy = result.privacy_
     promise = (

@@ -208,7 +208,11 @@ def plan(
     file = None if schema is None else read_schema(schema)
     task = make_task(file, options)
     sizes = task.sizes(group_sizes)
-    of_verdict = {"ratio": ratio, "fail_below": fail_below, "fail_above": fail_above}
+    of_verdict: dict[str, Any] = {
+        "ratio": ratio,
+        "fail_below": fail_below,
+        "fail_above": fail_above,
+    }
     of_verdict |= {"metric": None if metric == "selection_rate" else metric}
     guesses = {"base_rate": base_rate, "no_outcomes": no_outcomes or None, "rate": rate}
     for name, value in (guesses | of_verdict).items():

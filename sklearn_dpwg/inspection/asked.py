@@ -10,7 +10,7 @@ from typing import Any
 
 from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.inspection import words
-from sklearn_dpwg.inspection.audit_result import AuditResult
+from sklearn_dpwg.inspection.audit_result import AuditResult, Of
 from sklearn_dpwg.inspection.comparisons import margin_of
 from sklearn_dpwg.inspection.contrasts import Margin
 from sklearn_dpwg.inspection.verdicts import GroupRate, Verdict, metrics_of
@@ -46,20 +46,15 @@ class Asked:
         return margin_of(self.at_least, self.which.get("within"))
 
     @property
-    def of(self) -> str:
+    def of(self) -> Of:
         """Of whom the rates are: of a process, or of the very records."""
-        return str(self.which.get("of", "process"))
-
-    @property
-    def about(self) -> dict[str, Any]:
-        """Which groups are looked at, and of whom their rates are."""
-        return {name: value for name, value in self.which.items() if name != "within"}
+        found: Of = self.which.get("of", "process")
+        return found
 
     @property
     def each(self) -> list[Asked]:
         """The same question of each rate, each with its part of the error."""
-        n_joint = len(self.metrics)
-        return [replace(self, metric=one, n_joint=n_joint) for one in self.metrics]
+        return [replace(self, metric=one, n_joint=len(self.metrics)) for one in self.metrics]
 
     def check(self, result: AuditResult) -> None:
         """Refuse what this audit cannot be asked."""
@@ -71,21 +66,21 @@ class Asked:
 
     def answers(self, result: AuditResult) -> list[str]:
         """Return the answer about each group, or that it is not judged."""
-        which = self.which if self.n_joint == 1 else {**self.which, "n_joint": self.n_joint}
+        which = {**self.which, "n_joint": self.n_joint}
         verdicts = result.group_verdicts(self.metric, self.at_least, **which)
         return [one.answer for one in verdicts]
 
     def contrasts(self, result: AuditResult) -> dict[str, tuple[GroupRate, ...]]:
         """Return the impact ratio, or the difference, of each group by each rate."""
-        found = {}
-        for one in self.each:
-            about = one.about if one.n_joint == 1 else {**one.about, "n_joint": one.n_joint}
+        about = {name: value for name, value in self.which.items() if name != "within"}
+        n_joint, found = max(self.n_joint, len(self.metrics)), {}
+        for metric in self.metrics:
             if self.margin.is_ratio:
-                rates = result.impact_ratios(one.metric, self.at_least, **about)
+                rates = result.impact_ratios(metric, self.at_least, n_joint=n_joint, **about)
             else:
-                rates = result.differences(one.metric, self.which["within"], **about)
-            key = rates[0].metric.replace(" ", "_")
-            found["impact_ratio" if one.n_joint == 1 and self.margin.is_ratio else key] = rates
+                rates = result.differences(metric, self.margin.gap, n_joint=n_joint, **about)
+            is_alone = n_joint == 1 and self.margin.is_ratio
+            found["impact_ratio" if is_alone else rates[0].metric.replace(" ", "_")] = rates
         return found
 
     @property

@@ -295,22 +295,14 @@ class AuditResult(Stored):
         ]
         return self._named(f"{metric} difference", metric, found)
 
-    def worst_groups(
-        self,
-        metric: str | None = None,
-        *,
-        leave_out: Sequence[Hashable] = (),
-        min_share: float = 0.0,
-        reference: Hashable = None,
-        of: Of = "process",
-    ) -> WorstGroups:
+    def worst_groups(self, metric: str | None = None, **which: Any) -> WorstGroups:
         """Return the groups, of those that are judged, that may be worst by a metric.
 
         Parameters
         ----------
         metric : str, optional
             As in `rates`.
-        leave_out, min_share, reference, of
+        **which
             Which groups are judged, and of whom the rates are, as in `verdict`.
 
         Returns
@@ -319,9 +311,8 @@ class AuditResult(Stored):
             A set that holds the worst judged group with the audit's confidence; an empty one where
             no group is judged.
         """
-        metric = metric or default_metric([self])
-        named = left_out_by_name(self.group_labels, leave_out, min_share, reference)
-        judged = self._judged(self._left_out(named, min_share), reference)
+        metric, of = metric or default_metric([self]), which.get("of", "process")
+        judged = self._comparison(self.METRICS[0], None, **which).judged
         if not judged:
             most = self._losses[metric].bound if metric in self._losses else 1.0
             unknown = Interval(math.nan, 0.0, most, self.confidence)
@@ -675,12 +666,13 @@ class AuditResult(Stored):
             return self._compared[key]
         reasons = self._left_out(named, min_share)
         texts = tuple(map(str, self.group_labels))
+        out = _places(reasons)
         place = None if reference is None else self.group_labels.index(reference)
         found = Comparison(
             labels=texts,
             metric=metric,
             margin=margin,
-            judged=self._judged(reasons, reference),
+            judged=tuple(one for one in range(len(texts)) if one not in out or one == place),
             left_out=_OF_RECORDS * (of == "records")
             + ("" if place is None else f" Each group is compared with {texts[place]} alone.")
             + not_judged([(why, [texts[one] for one in these]) for why, these in reasons.items()]),
@@ -712,13 +704,6 @@ class AuditResult(Stored):
             elif size + half < share:
                 small.append(place)
         return reasons
-
-    def _judged(self, reasons: Mapping[str, list[int]], reference: Hashable) -> tuple[int, ...]:
-        """Return the places of the groups that are compared, of which a reference is one."""
-        out, labels = _places(reasons), self.group_labels
-        return tuple(
-            i for i, one in enumerate(labels) if i not in out or one == reference is not None
-        )
 
     def _pooled(self, metric: str, of: Of, groups: tuple[int, ...], confidence: float) -> Interval:
         if len(groups) == 1:

@@ -82,7 +82,7 @@ class Comparison:
 
     def _with_rivals(self, group: int) -> dict[tuple[int, ...], Interval]:
         rivals = self._others(group) if self.reference is None else (self.reference,)
-        found = {}
+        found: dict[tuple[int, ...], Interval] = {}
         for one in rivals:
             wide, strict = (
                 self._contrast(*self._sides(group, (one,)), error)

@@ -249,10 +249,10 @@ class GroupAudit(CountedEstimator):
         'passes 66%, with 1.2 times 80%'
         """
         margin, facts = margin_of(at_least, within), self._facts(has_outcomes=outcomes)
-        metrics = JOINT.get(metric, (metric,)) if isinstance(metric, str) else (metric,)
         known = [*RATES, *JOINT] if outcomes else OF_DECISIONS
         if metric not in known:
             raise InputError(f"metric must be one of {', '.join(known)}, got {metric!r}.")
+        metrics = JOINT.get(metric, (metric,))
         labels, given = labelled_sizes(group_sizes, None, self.group_labels)
         audit_rows.check_several(len(given))
         sizes = np.array(

@@ -283,7 +283,7 @@ class GroupMetricDisplay(Display):
 def rates_shown(result: AuditResult, metric: str, asked: Asked = Asked()) -> dict[str, Any]:  # noqa: B008
     """Return what a `GroupMetricDisplay` of a rate, or of a loss, is made with."""
     rates = result.rates(metric, of=asked.of)
-    worst = result.worst_groups(metric, **asked.about).groups
+    worst = result.worst_groups(metric, **asked.which).groups
     return {
         **_shown_of(result),
         "rates": rates,

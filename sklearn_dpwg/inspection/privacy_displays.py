@@ -497,7 +497,7 @@ def points_of(
 
 def worst_value(result: AuditResult, metric: str, asked: Asked) -> tuple[float, float, float]:
     """Return the worst group's metric: the worst estimate, within its bounds, and the bounds."""
-    worst = result.worst_groups(metric, **asked.about)
+    worst = result.worst_groups(metric, **asked.which)
     rates = [rate for rate in result.rates(metric, of=asked.of) if rate.group in worst.groups]
     estimates = [rate.estimate for rate in rates if math.isfinite(rate.estimate)]
     estimates = estimates or [(worst.low + worst.high) / 2.0]

@@ -319,7 +319,7 @@ def _allows(result: AuditResult, asked: Asked, answer: str, sentence: str) -> st
 def _worst_facts(result: AuditResult, metric: str, asked: Asked) -> dict[str, Any]:
     """Return who may be worst off by how much."""
     names = dict(zip(result.group_labels, texts_of(result.group_labels), strict=True))
-    worst, shown = result.worst_groups(metric, **asked.about), words.of_metric(metric)
+    worst, shown = result.worst_groups(metric, **asked.which), words.of_metric(metric)
     if not worst.groups:
         none = {"worst": "Nobody is judged.", "value": "", "gap": "", "may_be_worst": []}
         return {"metric": metric, **none}
@@ -347,7 +347,7 @@ def _worst_facts(result: AuditResult, metric: str, asked: Asked) -> dict[str, An
 def group_facts(result: AuditResult, metric: str, asked: Asked) -> dict[str, Any]:
     """Return the table of groups: a row a group, numbers and notes."""
     texts = texts_of(result.group_labels)
-    worst = set(result.worst_groups(metric, **asked.about).groups)
+    worst = set(result.worst_groups(metric, **asked.which).groups)
     answers, listed_rates = asked.answers(result), _columns(result, metric, asked)
     sizes = result.group_sizes()
     rows = []
@@ -431,7 +431,7 @@ def _numbers(rate: GroupRate) -> dict[str, float | None]:
 def _model_facts(
     name: str, result: AuditResult, metric: str, asked: Asked, verdict: Mapping[str, Any]
 ) -> dict[str, Any]:
-    worst = result.worst_groups(metric, **asked.about)
+    worst = result.worst_groups(metric, **asked.which)
     model, audit = result.model_privacy_, result.privacy_
     return {
         "model": name,

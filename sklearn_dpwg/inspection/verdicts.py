@@ -6,6 +6,7 @@ import math
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -135,7 +136,7 @@ def greater_is_worse(metric: str) -> bool:
     return metric != "score" and (metric not in RATES or RATES[metric].greater_is_worse)
 
 
-def metrics_of(metric: str | Sequence[str]) -> tuple[str, ...]:
+def metrics_of(metric: Any) -> tuple[str, ...]:
     """Return the rates that are judged together: one, several, or those of a joint name."""
     names = [metric] if isinstance(metric, str) else metric
     if not (isinstance(names, Sequence) and all(isinstance(one, str) for one in names)):
