@@ -147,7 +147,7 @@ def audit(
     model: Path | None,
     same_records: bool | None,
     schema: Path | None,
-    metric: str,
+    metric: str | None,
     fail_below: float | None,
     fail_above: float | None,
     output: Path | None,
@@ -259,12 +259,12 @@ class Sources:
 
 
 def checked_question(
-    metric: str, fail_below: float | None, fail_above: float | None
+    metric: str | None, fail_below: float | None, fail_above: float | None
 ) -> tuple[Any, dict[str, Any]]:
     """Return the rates and the limit that a verdict is asked for; refuse one about nothing."""
     from sklearn_dpwg.inspection.verdicts import JOINT, RATES
 
-    names = split_list(metric, "metric")
+    names = ["selection_rate"] if metric is None else split_list(metric, "metric")
     for name in names:
         if name not in (*RATES, *JOINT):
             raise WrongInput(f"metric must be one of {', '.join([*RATES, *JOINT])}, got {name!r}.")

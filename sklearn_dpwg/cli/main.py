@@ -149,6 +149,11 @@ def _of_people(rows: tuple[Any, Any, Any], person: Any, options: dict[str, Any])
     return kept.X, kept.y, kept.groups, said
 
 
+# Options of a plan that are about an audit, and about its verdict.
+OF_AUDIT = ("base_rate", "no_outcomes", "rate")
+OF_VERDICT = ("ratio", "metric", "fail_below", "fail_above")
+
+
 @click.command(short_help="Preview a fit, or an audit, from public facts.")
 @schema_option
 @click.option(
@@ -186,13 +191,6 @@ def plan(
     group_sizes: str,
     n_features: int | None,
     audit: bool,
-    base_rate: float | None,
-    rate: float | None,
-    ratio: float | None,
-    metric: str,
-    fail_below: float | None,
-    fail_above: float | None,
-    no_outcomes: bool,
     shapes: str,
     **options: Any,
 ) -> None:
@@ -208,21 +206,15 @@ def plan(
     file = None if schema is None else read_schema(schema)
     task = make_task(file, options)
     sizes = task.sizes(group_sizes)
-    of_verdict: dict[str, Any] = {
-        "ratio": ratio,
-        "fail_below": fail_below,
-        "fail_above": fail_above,
-    }
-    of_verdict |= {"metric": None if metric == "selection_rate" else metric}
-    guesses = {"base_rate": base_rate, "no_outcomes": no_outcomes or None, "rate": rate}
-    for name, value in (guesses | of_verdict).items():
-        if value is not None and not audit:
+    asked = {name: options.pop(name) for name in (*OF_AUDIT, *OF_VERDICT)}
+    asked = {name: value for name, value in asked.items() if value is not None}
+    for name in asked:
+        if not audit:
             raise WrongInput(f"{name} is for a plan of an audit: say --audit too.")
-        if value is not None and rate is None and name in of_verdict:
+        if name in OF_VERDICT and "rate" not in asked:
             raise WrongInput(f"{name} is for a plan of a verdict: say --rate too.")
     if audit:
-        question = (metric, fail_below, fail_above)
-        click.echo(_audit_plan(task, sizes, guesses | {"ratio": ratio}, question, options))
+        click.echo(_audit_plan(task, sizes, asked, options))
         return
     if (file is None) == (n_features is None):
         raise WrongInput(
@@ -234,9 +226,7 @@ def plan(
     click.echo(str(estimator.plan(group_sizes=sizes, n_features=n_features)))
 
 
-def _audit_plan(
-    task: Task, sizes: Any, guesses: dict[str, Any], question: Any, options: dict[str, Any]
-) -> str:
+def _audit_plan(task: Task, sizes: Any, asked: dict[str, Any], options: dict[str, Any]) -> str:
     """Return the preview of an audit, and of its verdict where a rate is guessed."""
     from sklearn_dpwg.cli.tables import WrongInput
     from sklearn_dpwg.inspection import GroupAudit
@@ -249,15 +239,15 @@ def _audit_plan(
     labels = task.group_labels
     if labels is None:
         labels = tuple(sizes) if isinstance(sizes, dict) else None
-    said = {name: value for name, value in guesses.items() if value is not None}
-    known = {"group_sizes": sizes, "outcomes": not said.pop("no_outcomes", False)}
-    extra = {name: said.pop(name) for name in ("base_rate",) if name in said}
-    audit = GroupAudit(group_labels=labels, **given)
-    found = str(audit.plan(**known, **extra))
-    if "rate" not in said:
-        return found
+    known = {"group_sizes": sizes, "outcomes": not asked.pop("no_outcomes", False)}
+    base = {name: asked.pop(name) for name in ("base_rate",) if name in asked}
+    question = [asked.pop(name, None) for name in ("metric", "fail_below", "fail_above")]
     metrics, limit = checked_question(*question)
-    return f"{found}\n{audit.plan_verdict(metrics, **limit, **known, **said)}."
+    audit = GroupAudit(group_labels=labels, **given)
+    found = str(audit.plan(**known, **base))
+    if asked:
+        found += f"\n{audit.plan_verdict(metrics, **limit, **known, **asked)}."
+    return found
 
 
 @click.command(short_help="Predict for each row of a table.")

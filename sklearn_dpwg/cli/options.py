@@ -147,6 +147,7 @@ estimator_options = _together(
 no_outcomes_option = click.option(
     "--no-outcomes",
     is_flag=True,
+    default=None,
     help="Audit decisions alone, though the schema names a target.",
 )
 shapes_option = click.option(
@@ -159,10 +160,9 @@ shapes_option = click.option(
 question_options = _together(
     click.option(
         "--metric",
-        default="selection_rate",
-        show_default=True,
         metavar="NAME",
-        help="Rate that the verdict compares: one, or several with commas, or equalized_odds.",
+        help="Rate that the verdict compares: selection_rate by default; several with commas, or "
+        "equalized_odds.",
     ),
     click.option(
         "--fail-below",
