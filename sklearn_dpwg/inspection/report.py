@@ -23,6 +23,7 @@ from sklearn.base import BaseEstimator
 from sklearn_dpwg._stored import Stored
 from sklearn_dpwg.exceptions import InputError, InputTypeError
 from sklearn_dpwg.inspection import words
+from sklearn_dpwg.inspection.asked import Asked
 from sklearn_dpwg.inspection.audit_result import AuditResult, default_metric
 from sklearn_dpwg.inspection.report_facts import (
     group_facts,
@@ -162,11 +163,12 @@ class AuditReport(Stored):
         default the error rate, or the selection rate where no outcomes were counted.
     at_least : float, default=0.8
         What impact ratios are held against; 0.8 is the four-fifths rule.
-    verdict_metric : str, default="selection_rate"
-        The rate whose ratios are judged.
+    verdict_metric : str or sequence of str, default="selection_rate"
+        The rate that is judged, or several, as in `AuditResult.verdict`.
     which : mapping, optional
-        Which groups are judged, as `AuditResult.verdict` takes it: ``leave_out``, ``min_share`` and
-        ``reference``.
+        What else `AuditResult.verdict` takes: ``within``, ``leave_out``, ``min_share``,
+        ``reference`` and ``of``. By ``of="records"`` all numbers of the page are of these very
+        people; mean losses, of which that is not known, are left out.
 
     See Also
     --------
@@ -199,8 +201,8 @@ class AuditReport(Stored):
         notes: str | Sequence[str] = (),
         command: str | None = None,
         metric: str | None = None,
-        at_least: float = 0.8,
-        verdict_metric: str = "selection_rate",
+        at_least: float | None = None,
+        verdict_metric: str | Sequence[str] = "selection_rate",
         which: Mapping[str, Any] | None = None,
     ) -> None:
         results = dict(result) if isinstance(result, Mapping) else {"the model": result}
@@ -220,10 +222,16 @@ class AuditReport(Stored):
         self.at_least = at_least
         self.verdict_metric = verdict_metric
         self.which = dict(which or {})
+        for one in results.values():
+            self._asked.check(one)
 
     # what a page of before there was a choice judged
-    verdict_metric = "selection_rate"
+    verdict_metric: str | Sequence[str] = "selection_rate"
     which: Mapping[str, Any] = MappingProxyType({})
+
+    @property
+    def _asked(self) -> Asked:
+        return Asked(self.verdict_metric, self.at_least, self.which)
 
     @cached_property
     def _facts(self) -> dict[str, Any]:
@@ -233,20 +241,12 @@ class AuditReport(Stored):
             notes=self.notes,
             command=self.command,
             metric=self.metric,
-            at_least=self.at_least,
-            judged=self.verdict_metric,
-            which=self.which,
+            asked=self._asked,
         )
 
     @cached_property
     def _page(self) -> str:
-        pictures = pictures_of(
-            self.results,
-            metric=self.metric,
-            at_least=self.at_least,
-            judged=self.verdict_metric,
-            which=self.which,
-        )
+        pictures = pictures_of(self.results, metric=self.metric, asked=self._asked)
         return as_html(self._facts, pictures)
 
     def html(self) -> str:
@@ -473,12 +473,12 @@ def _shown(value: Any) -> str:
 
 def _groups(model: Any, audit: AuditResult | None, at_least: float) -> str:
     if audit is not None:
-        metric = default_metric([audit])
-        verdict = verdict_facts(audit, metric, at_least)
+        metric, asked = default_metric([audit]), Asked(at_least=at_least)
+        verdict = verdict_facts(audit, metric, asked)
         parts = ("headline", "sentence", "scope", "selected", "worst", "value", "gap")
         said = [verdict[key] for key in parts]
         privacy = sections(audit.privacy_)[0]
-        facts = {"groups": group_facts(audit, metric, at_least)}
+        facts = {"groups": group_facts(audit, metric, asked)}
         return "\n\n".join(
             [
                 escape_markdown(" ".join(said)),
