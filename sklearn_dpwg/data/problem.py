@@ -33,7 +33,7 @@ PUBLIC_FACTS_OF_HIDDEN_GROUPS = (
 )
 
 # A larger ball is room for weights that data ask for, and no reason to plan longer steps.
-LARGEST_REACH = {"classification": 20.0, "regression": 4.0}
+LARGEST_REACH, LARGEST_OF_NUMBERS = 20.0, 4.0
 
 # The size of a group that is below so many standard deviations of the noise on it may be zero.
 LEAST_COUNT_STDS = 3.0
@@ -220,8 +220,9 @@ class Problem(Stored):
 
     @property
     def reach(self) -> float:
-        """What aims are shares of: the radius, of which one beyond 20 only lets data say more."""
-        return min(self.radius, LARGEST_REACH[self.loss.task])
+        """What aims are shares of: the radius, of which one beyond 20 (for numbers 4) only lets data say more."""
+        largest = LARGEST_OF_NUMBERS if self.loss.task == "regression" else LARGEST_REACH
+        return min(self.radius, largest)
 
     @property
     def row_norm(self) -> float:

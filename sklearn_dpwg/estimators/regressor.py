@@ -49,9 +49,8 @@ class DPWorstGroupRegressor(ScoredByBlock, RegressorMixin, DPWorstGroupEstimator
         nearer bound. For training they are mapped to [-1, 1], and losses are those of the mapped
         targets. Must be said at a finite `epsilon`, and not read off the data. Left open without
         privacy, they are the range of y.
-    radius : float, default=4.0
-        Radius of the ball of weights, for rows of norm at most 1 and mapped targets. Noise
-        grows with it.
+    radius : float, default=12.0
+        Radius of the ball of weights, for rows of norm at most 1 and mapped targets.
     data_norm : float, optional
         Public bound on the norm of a row of X: longer rows are shortened to it. Must not be
         read off the data. Left open it is 1, and a fit warns; where rows are scaled to that, say
@@ -163,7 +162,7 @@ class DPWorstGroupRegressor(ScoredByBlock, RegressorMixin, DPWorstGroupEstimator
         solver: str | Solver = "auto",
         loss: str | Loss = "squared_error",
         target_bounds: tuple[float, float] | None = None,
-        radius: float = 4.0,
+        radius: float = 12.0,
         data_norm: float | None = None,
         fit_intercept: bool = True,
         intercept_scaling: float = 0.5,
