@@ -41,7 +41,7 @@ LEAST_COUNT_STDS = 3.0
 # Price of sampling where nobody states it: the least of the first and μ², and the second where
 # nothing is private. Its unit is a nat for two classes; for numbers, what losses of records that a
 # model has learned from differ by, as a share of what predicting nothing costs.
-MOST_PLANNED_PRICE, PRICE_WITHOUT_NOISE = 2.0, 0.5
+MOST_PLANNED_PRICE, PRICE_WITHOUT_NOISE = 1.0, 0.5
 UNIT_OF_NUMBERS = 0.15
 
 
@@ -133,7 +133,7 @@ class Problem(Stored):
         Parameters
         ----------
         mu : float
-            Gaussian-DP parameter of the budget. Where nobody states a price it is ``min(2, μ²)``,
+            Gaussian-DP parameter of the budget. Where nobody states a price it is ``min(1, μ²)``,
             as at a small μ noise alone keeps weight off small groups, and ½ without privacy.
 
         Returns

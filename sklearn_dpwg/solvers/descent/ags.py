@@ -25,7 +25,7 @@ from sklearn_dpwg.solvers.descent.rule import (
 )
 from sklearn_dpwg.solvers.plan import Plan, first_of_least
 from sklearn_dpwg.solvers.solver import Solution, Solver, signal
-from sklearn_dpwg.solvers.steps import HeavyBall
+from sklearn_dpwg.solvers.steps import HeavyBall, risk_spread
 
 COST = planning.Cost(2e-4, 0.02, 1e-5)
 
@@ -33,6 +33,9 @@ COST = planning.Cost(2e-4, 0.02, 1e-5)
 # is the mean of, which no bound here knows (benchmarks/ags.py sharpness); and else at most the
 # second, beyond which no group is handicapped by anything that matters.
 SHARPEST_OF_MEANS, SHARPEST = 10.0, 1e6
+
+# A running mean of risks is as short as noise allows: it has this much of the spread of risks.
+QUIET = 0.1
 
 # Shares of μ² for the risks by which so many numbers of steps are compared.
 SHARES, N_TRIED = (0.03, 0.1, 0.3, 0.6), 30
@@ -186,15 +189,18 @@ class ChoiceRule(StepRule):
         """Largest number V of steps that take any one group."""
         return min(self.n_steps, self.parameters.visits or self.n_steps)
 
-    @property
-    def memory(self) -> int:
-        """How many steps the mean of the released risks runs over."""
-        return self.n_steps if self.parameters.selection == "smoothed" else 1
+    def memory(self, variances: FloatArray) -> int:
+        """Return how many steps the mean of released risks, of such noise over a run, runs over."""
+        if self.parameters.selection == "latest" or self.problem.n_groups == 1:
+            return 1
+        spread = QUIET * risk_spread(self.problem)
+        needed = self.n_steps * float(variances.mean()) / spread**2
+        return max(1, math.ceil(min(needed, self.n_steps)))
 
     def noise_of_passes(self, mu: float, share: float) -> RunNoise:
-        """Return the noise of the taken group's gradients, and of what groups are taken by."""
+        """Return the noise of the taken group's gradients, and of the mean of all risks."""
         gradient, risk = super().noise_of_passes(mu, share)
-        return RunNoise(gradient * self.visits / self.n_steps, risk * self.n_steps / self.memory)
+        return RunNoise(gradient * self.visits / self.n_steps, risk)
 
     def sharpness(self, noise: RunNoise) -> float:
         """Return θ of the user, or that of the least prior average of the bound."""
@@ -202,17 +208,23 @@ class ChoiceRule(StepRule):
             return min(self.parameters.sharpness, SHARPEST)
         if self.problem.n_groups == 1:
             return SHARPEST
-        most = SHARPEST_OF_MEANS if self.parameters.selection == "smoothed" else SHARPEST
+        most, memory = SHARPEST, self.memory(noise.risk)
+        if memory > 1:
+            most = min(SHARPEST, SHARPEST_OF_MEANS * self.n_steps / memory)
         prior = np.asarray(self.problem.prior)
         found = minimize_scalar(
-            lambda at: float(prior @ of_choice(prior, noise.risk, math.exp(at))),
+            lambda at: float(prior @ of_choice(prior, self._heard(noise), math.exp(at))),
             bounds=(math.log(1e-6), math.log(most)),
             method="bounded",
         )
         return math.exp(found.x)
 
+    def _heard(self, noise: RunNoise) -> FloatArray:
+        """Return the variances of what groups are taken by."""
+        return noise.risk * self.n_steps / self.memory(noise.risk)
+
     def of_groups(self, noise: RunNoise) -> FloatArray:
-        return of_choice(np.asarray(self.problem.prior), noise.risk, self.sharpness(noise))
+        return of_choice(np.asarray(self.problem.prior), self._heard(noise), self.sharpness(noise))
 
 
 def of_choice(prior: FloatArray, variances: FloatArray, sharpness: float) -> FloatArray:
@@ -241,7 +253,7 @@ def least_bound_plan(problem: Problem, budget: Budget, parameters: AGS) -> Plan:
     schedule = AGSSchedule(
         **rule.planned(),
         visits=rule.visits,
-        memory=rule.memory,
+        memory=rule.memory(noise.risk),
         sharpness=math.inf if parameters.sharpness == math.inf else rule.sharpness(noise),
     )
     bounds = rule.bound(noise)
