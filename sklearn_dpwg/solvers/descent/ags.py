@@ -34,7 +34,7 @@ COST = planning.Cost(2e-4, 0.02, 1e-5)
 # second, beyond which no group is handicapped by anything that matters.
 SHARPEST_OF_MEANS, SHARPEST = 10.0, 1e6
 
-# A running mean of risks is as short as noise allows: it has this much of the spread of risks.
+# A running mean of risks is as short as noise allows, which is this much of the assumed spread.
 QUIET = 0.1
 
 # Shares of μ² for the risks by which so many numbers of steps are compared.
@@ -71,8 +71,8 @@ class AGS(DescentParameters, Solver):
     max_passes : int, optional
         Largest number of steps, of one pass over the rows each. Planned: as `MGR`'s.
     selection : {"smoothed", "latest"}, default="smoothed"
-        Whether the group is taken by the running mean of all released risks or, as in the paper,
-        by the last ones alone.
+        Whether the group is taken by a running mean of released risks, over as many steps as their
+        noise asks for, or, as in the paper, by the last ones alone.
     visits : int, optional
         Largest number V of steps that take any one group. A record pays for the gradients of its
         own group alone, so noise on these is that of V draws. Planned: T, as fewer would forbid
