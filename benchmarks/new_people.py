@@ -1,6 +1,7 @@
 """New people at epsilon = inf, and what a plan says of them beforehand: four commands.
 
-    python benchmarks/new_people.py price    # held-out worst-group loss by price of sampling
+    python benchmarks/new_people.py price    # held-out worst-group loss by price of sampling,
+                                             # at other budgets with --epsilon 4 8 1e4
     python benchmarks/new_people.py ridge    # and by the ridge that goes with it
     python benchmarks/new_people.py spread   # what losses of a group's held-out records differ by
     python benchmarks/new_people.py gain     # over a private model without groups, and what of it
@@ -38,14 +39,17 @@ def names_of(kind: str) -> list[str]:
 
 
 def vary(
-    values: tuple[float, ...], name: str, fit_with: Callable[[float], held_out.Method]
+    values: tuple[float, ...],
+    name: str,
+    fit_with: Callable[[float], held_out.Method],
+    epsilons: list[float],
 ) -> None:
-    """Print held-out losses at epsilon = inf by one value."""
+    """Print held-out losses by one value."""
     methods = {f"{name} {value:g}": fit_with(value) for value in values}
     held_out.METHODS.update(methods)
     for kind in KINDS:
         measured = {"names": names_of(kind), "methods": list(methods)}
-        held_out.measure(**measured, epsilons=[np.inf])
+        held_out.measure(**measured, epsilons=epsilons)
         print(held_out.report(held_out.collect(**measured), next(iter(methods))))
 
 
@@ -126,12 +130,13 @@ def main() -> None:
     """Print what is asked for."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("what", choices=["price", "ridge", "spread", "gain"])
+    parser.add_argument("--epsilon", nargs="*", type=float, default=[np.inf], help="of prices")
     parser.add_argument("--folder", type=Path, default=held_out.HELD_OUT)
     asked = parser.parse_args()
     if asked.what == "price":
-        vary(PRICES, "price", with_price)
+        vary(PRICES, "price", with_price, asked.epsilon)
     elif asked.what == "ridge":
-        vary(RIDGES, "ridge", with_ridge)
+        vary(RIDGES, "ridge", with_ridge, [np.inf])
     elif asked.what == "spread":
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

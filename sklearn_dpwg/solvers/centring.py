@@ -33,6 +33,9 @@ from sklearn_dpwg.solvers.solver import by_loss
 # many times d√d; mean squares of more columns where they are at least so many times d.
 MOST_COLUMNS, LEAST_SIGNAL, LEAST_SIGNAL_OF_COLUMNS = 200, 20.0, 100.0
 
+# Records up to which sums of second moments are proved exact (docs/theory/centring.md, section 5).
+MOST_RECORDS = 2**36
+
 # Largest factor that a direction of rows is stretched by, and the least mean square of one that is
 # told from smaller ones, as a share of the mean of all.
 LONGEST_STRETCH, LEAST_MEAN_SQUARE = 4.0, 0.01
@@ -106,6 +109,8 @@ def planned_whitening(problem: Problem, mu: float = math.inf) -> str:
     d = problem.n_features
     needed = d * (LEAST_SIGNAL * math.sqrt(d) if d <= MOST_COLUMNS else LEAST_SIGNAL_OF_COLUMNS)
     if mu < math.inf and (d < 2 or problem.n_records * mu < needed):
+        return ""
+    if problem.n_records > MOST_RECORDS:
         return ""
     return MOMENTS if d <= MOST_COLUMNS else SQUARES
 

@@ -48,7 +48,7 @@ class CountStage(Stored):
     def covers(self, releases: Sequence[Release]) -> bool:
         """Return whether a second stage is Gaussian within the reserve, or the reserve itself."""
         if all(map(_is_plain, (*self.reserved, *releases))):
-            return _worst_square(releases) <= _worst_square(self.reserved)
+            return _square(releases) <= _square(self.reserved)
         return _sorted(releases) == _sorted(self.reserved)
 
     def __str__(self) -> str:
@@ -82,27 +82,21 @@ def whole_sizes(noisy: FloatArray, *, n_records: int, floor: int) -> tuple[int, 
 
 
 def _is_plain(release: Release) -> bool:
-    """Return whether a release is Gaussian noise on what every record, or a part, is read for."""
+    """Return whether a release is Gaussian noise on what every record is read for.
+
+    No part alone: a record that changes its group pays for both.
+    """
     return (
         release.mechanism == "gaussian"
+        and release.part is None
         and release.sampling_rate == 1.0
         and release.paid_count == release.max_count
     )
 
 
-def _worst_square(releases: Sequence[Release]) -> float:
-    """Return the largest μ² that a part pays for Gaussian releases."""
-    of_all = math.fsum(_square(release) for release in releases if release.part is None)
-    parts = {release.part for release in releases} - {None}
-    of_parts = [
-        math.fsum(_square(release) for release in releases if release.part == part)
-        for part in parts
-    ]
-    return of_all + max(of_parts, default=0.0)
-
-
-def _square(release: Release) -> float:
-    return release.max_count / release.noise_multiplier**2
+def _square(releases: Sequence[Release]) -> float:
+    """Return the μ² of Gaussian releases."""
+    return math.fsum(each.max_count / each.noise_multiplier**2 for each in releases)
 
 
 def _sorted(releases: Sequence[Release]) -> list[str]:

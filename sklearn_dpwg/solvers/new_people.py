@@ -76,9 +76,11 @@ class NewPeople(Stored):
         return "\n".join(lines)
 
 
-def new_people(problem: Problem, budget: Budget) -> NewPeople:
-    """Return what new people can expect of a fit within a budget."""
-    sizes, nothing = problem.sizes_to_plan_for, problem.constants.zero_score
+def new_people(problem: Problem, budget: Budget, records_per_person: int = 1) -> NewPeople:
+    """Return what new people can expect of a fit within a budget, that of a person."""
+    # as many people as there are at least, each of whose records moves a mean
+    sizes = np.asarray(problem.group_sizes, dtype=float) / records_per_person
+    nothing = problem.constants.zero_score
     is_numbers = problem.loss.task == "regression"
     spread = (SPREAD_OF_NUMBERS if is_numbers else SPREAD_OF_CLASSES) * nothing
     return NewPeople(

@@ -197,7 +197,7 @@ class Plan(Stored):
     @property
     def for_new_people(self) -> NewPeople:
         """What people whom the model has not seen can expect; ``print(plan.for_new_people)``."""
-        return new_people(self.problem, self.budget)
+        return new_people(self.problem, self.budget, self.records_per_person)
 
     @property
     def second_stage(self) -> Plan:

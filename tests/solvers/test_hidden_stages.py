@@ -48,7 +48,7 @@ def test_a_second_stage_may_not_cost_more_than_was_fixed():
     counts = Release("group counts", "gaussian", 20.0, 1)
     stage = CountStage(counts, (gaussian(2.0),), BUDGET)
     assert stage.covers([gaussian(4.0, 4)])
-    assert stage.covers([gaussian(2.0, part=0), gaussian(2.0, part=1)])
+    assert not stage.covers([gaussian(4.0, part=0), gaussian(4.0, part=1)])
     assert not stage.covers([gaussian(4.0, 5)])
     assert not stage.covers([gaussian(4.0, 4), gaussian(1e3)])
     assert not stage.covers([gaussian(9.0, sampling_rate=0.5)])

@@ -400,7 +400,7 @@ class RecordBlock:
             products = rows @ along if is_sparse else scores_by_row(rows, along[None])[:, 0]
             squares[block] = (row_norms(times(rows, whitening)) * row_scale[block]) ** 2
             squares[block] -= 2.0 * products * row_scale[block]
-        return squares if is_matrix else np.maximum(squares + of_center @ of_center, 0.0)
+        return squares if is_matrix else np.maximum(squares + (of_center**2).sum(), 0.0)
 
     def _rows(self, block: slice) -> Any:
         return row_block(self.records.rows, block.start, block.stop)
@@ -468,7 +468,7 @@ class RecordBlock:
         matrix = weights.reshape(self.loss.n_outputs, self.n_columns)
         if self.center is not None:
             of_rows = times(matrix[:, :-1], self.whitening)
-            return of_rows, self.intercept_scaling * matrix[:, -1] - of_rows @ self.center
+            return of_rows, self.intercept_scaling * matrix[:, -1] - (of_rows * self.center).sum(axis=1)
         if self.intercept_scaling > 0:
             return matrix[:, :-1], self.intercept_scaling * matrix[:, -1]
         return matrix, np.zeros(self.loss.n_outputs)

@@ -279,7 +279,9 @@ def make_batches(
         gradient_bounds=tuple(bounds),
         feedback_range=sums.loss_range,
         center=sums.center,
+        # of what is rounded before the change of variables, as sums of full passes pay for it
         rounding=2.0
+        * problem.rounding_factor
         * weighting_slack(
             largest + 1.0 / min(of_groups),
             n_records=problem.n_records,

@@ -19,7 +19,8 @@ def auto_plans():
 
 
 CASES: dict[str, Case] = {
-    "auto": Case(Auto, auto_plans, n_pairs=36, rounding=rounds.CERTIFIED, strength=0.8),
+    # few of these plans are of phases, whose own cases are tight
+    "auto": Case(Auto, auto_plans, n_pairs=36, rounding=rounds.CERTIFIED, strength=0.7),
     **descent.CASES,
     **rounds.CASES,
     **stream.CASES,

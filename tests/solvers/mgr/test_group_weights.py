@@ -178,7 +178,7 @@ def test_weight_pays_for_sampling_and_obeys_the_cap():
     assert found[0.0, 1.0][0] > 0.9
     assert found[2.0, 1.0][0] < 0.3  # 2/√60 is more than a tenth above 2/√900
     assert found[0.0, 0.7][0] == pytest.approx(0.7)
-    assert MGR(n_steps=60).plan(problem, budget).schedule.sampling_price == pytest.approx(2.0)
+    assert MGR(n_steps=60).plan(problem, budget).schedule.sampling_price == pytest.approx(1.0)
     loud = Budget(0.5, 1e-6)
     assert MGR().plan(problem, loud).schedule.sampling_price == pytest.approx(loud.mu**2)
 
