@@ -220,7 +220,7 @@ class Problem(Stored):
 
     @property
     def reach(self) -> float:
-        """What aims are shares of: the radius, of which one beyond 20 (for numbers 4) only lets data say more."""
+        """What aims are shares of: the radius, but room beyond 20 (4 for numbers) is for data."""
         largest = LARGEST_OF_NUMBERS if self.loss.task == "regression" else LARGEST_REACH
         return min(self.radius, largest)
 

@@ -468,7 +468,8 @@ class RecordBlock:
         matrix = weights.reshape(self.loss.n_outputs, self.n_columns)
         if self.center is not None:
             of_rows = times(matrix[:, :-1], self.whitening)
-            return of_rows, self.intercept_scaling * matrix[:, -1] - (of_rows * self.center).sum(axis=1)
+            of_center = (of_rows * self.center).sum(axis=1)
+            return of_rows, self.intercept_scaling * matrix[:, -1] - of_center
         if self.intercept_scaling > 0:
             return matrix[:, :-1], self.intercept_scaling * matrix[:, -1]
         return matrix, np.zeros(self.loss.n_outputs)
