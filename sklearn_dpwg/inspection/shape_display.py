@@ -227,7 +227,7 @@ def contributions(model: Any, X: Any, schema: Any = None, *, of: Hashable = None
 
 # Inches of a small picture, and how many stand beside each other.
 _SMALL, _ABREAST = (2.5, 1.9), 4
-_LEVELS, _LETTERS = 8, 16  # levels that a small picture names, and letters of a name
+_LEVELS, _LETTERS = 8, 14  # levels that a small picture names, and letters of a name
 
 
 class ShapeDisplay:
@@ -344,7 +344,8 @@ def _draw_bars(ax: Any, effect: Effect, band: FloatArray | None) -> None:
         width=0.7,
     )
     names = [words.cut(words.text_of(effect.values[place]), _LETTERS) for place in order]
-    turned = {"rotation": 40, "ha": "right"} if len(names) > 3 or max(map(len, names)) > 6 else {}
+    is_wide = len(names) > 3 or max(map(len, names)) > 6
+    turned = {"rotation": 60, "ha": "right", "rotation_mode": "anchor"} if is_wide else {}
     ax.set_xticks(places, names, parse_math=False, **turned)
     left_out = len(effect.values) - len(order)
     if left_out:
