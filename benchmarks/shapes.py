@@ -98,7 +98,7 @@ def relative(frame: pd.DataFrame, beside: str = "ours") -> str:
             counts = f"{(own < -1.0).sum()} / {(own > 1.0).sum()}"
             told = {"ε": f"{epsilon:g}", "method": method, "median": f"{own.median():+.1f}"}
             rows.append(told | {"from best to worst": ends, "better / worse": counts})
-    return table(rows) if rows else ""
+    return table(rows)
 
 
 def main(words: Sequence[str] | None = None) -> None:
@@ -118,7 +118,8 @@ def main(words: Sequence[str] | None = None) -> None:
     frame = held_out.collect(FOLDER, methods=methods, names=names, n_splits=n_splits)
     frame = frame[frame.epsilon.isin(asked.epsilons)]
     print(held_out.report(frame, beside="ours", first=methods[1]))
-    print(f"\nSquared errors of the worst group, change in percent:\n\n{relative(frame)}")
+    if "regression" in set(frame.kind):
+        print(f"\nSquared errors of the worst group, change in percent:\n\n{relative(frame)}")
 
 
 if __name__ == "__main__":

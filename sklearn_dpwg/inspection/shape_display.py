@@ -46,6 +46,9 @@ class Effect(Stored):
         Whether the last value is a missing one.
     band : ndarray of shape (n_values,), optional
         How far off noise alone leaves an effect in 5 of 100 fits.
+    axes : tuple of Effect, default=()
+        Of an interaction what its two columns add by themselves; its own effects are at all pairs
+        of their values.
     """
 
     name: str
@@ -54,6 +57,7 @@ class Effect(Stored):
     is_number: bool
     may_be_missing: bool
     band: FloatArray | None = None
+    axes: tuple[Effect, ...] = ()
 
     @property
     def size(self) -> float:
@@ -76,7 +80,7 @@ def _weights(model: Any, of: Hashable) -> tuple[FloatArray, float]:
 def shape_functions(
     model: Any, schema: Any = None, *, of: Hashable = None, band: bool = False
 ) -> tuple[Effect, ...]:
-    """Return what each column adds to a model's score, by its value, the largest effect first.
+    """Return what each column or pair of them adds to a model's score, the largest effect first.
 
     Parameters
     ----------
@@ -93,8 +97,8 @@ def shape_functions(
     Returns
     -------
     tuple of Effect
-        One a column: log odds of the second class, or units of the target. Made of released
-        weights and public values, so it costs no privacy.
+        One a column or interaction: log odds of the second class, or units of the target. Made of
+        released weights and public values, so it costs no privacy.
 
     Raises
     ------
@@ -107,6 +111,9 @@ def shape_functions(
     weights, intercept = _weights(inner, of)
     columns = schema._seen()
     found = [_effect(one, weights) for one in columns]
+    by_name = {one.name: one for one in found}
+    for place, column in enumerate(columns):
+        found[place] = replace(found[place], axes=tuple(by_name[name] for name in column.of))
     if band and of is None and (fits := _fits_on_made_rows(inner, columns, weights, intercept)):
         for place, column in enumerate(columns):
             effects = np.array([_effect(column, of_fit).effects for of_fit in fits])
@@ -135,8 +142,12 @@ def _fits_on_made_rows(
     share = min(1.0, _MOST_ROWS / problem.n_records)
     sizes = tuple(max(2, round(share * size)) for size in problem.group_sizes)
     codes = np.repeat(np.arange(len(sizes)), sizes)
-    known = [one.rows[: len(one.rows) - one.may_be_missing] for one in columns]
-    rows = np.concatenate([one[rng.integers(len(one), size=len(codes))] for one in known], axis=1)
+    drawn = {}
+    for one in columns:
+        if one.others is None:
+            known = len(one.rows) - one.may_be_missing
+            drawn[one.name] = rng.integers(known, size=len(codes))
+    rows = np.concatenate([one.rows_at(drawn) for one in columns], axis=1)
     scores = rows @ weights + intercept
     if hasattr(model, "classes_"):
         targets = np.where(rng.random(len(scores)) < expit(scores), 1.0, -1.0)
@@ -159,7 +170,7 @@ def _fits_on_made_rows(
 
 
 def _effect(seen: Seen, weights: FloatArray) -> Effect:
-    effects = seen.rows @ weights[seen.columns]
+    effects = seen.effects(weights)
     effects = effects - _middle(seen, effects)
     return Effect(seen.name, seen.values, effects, seen.is_number, seen.may_be_missing)
 
@@ -186,8 +197,8 @@ def contributions(model: Any, X: Any, schema: Any = None, *, of: Hashable = None
     Returns
     -------
     DataFrame
-        A row a record, a column a column of X, and "base" first, the same for all: they add up to
-        the score. It tells what was in the rows: not private.
+        A row a record, a column a column of X or an interaction, and "base" first, the same for
+        all: they add up to the score. It tells what was in the rows: not private.
 
     Raises
     ------
@@ -218,7 +229,7 @@ def contributions(model: Any, X: Any, schema: Any = None, *, of: Hashable = None
     weights, base = _weights(inner, of)
     rows, columns = schema.transform(X), {}
     for seen in schema._seen():
-        middle = _middle(seen, seen.rows @ weights[seen.columns])
+        middle = _middle(seen, seen.effects(weights))
         columns[seen.name] = np.asarray(rows[:, seen.columns] @ weights[seen.columns]) - middle
         base += middle
     index = X.index if isinstance(X, pd.DataFrame) else None
@@ -226,12 +237,13 @@ def contributions(model: Any, X: Any, schema: Any = None, *, of: Hashable = None
 
 
 # Inches of a small picture, and how many stand beside each other.
-_SMALL, _ABREAST = (2.5, 1.9), 4
-_LEVELS, _LETTERS = 8, 14  # levels that a small picture names, and letters of a name
+_SMALL, _ABREAST = (2.5, 2.2), 4
+# Levels that a small picture names, letters of a name, and which points of a number a map has.
+_LEVELS, _LETTERS, _EVERY = 8, 14, 4
 
 
 class ShapeDisplay:
-    """Small pictures of what each column adds to the score: lines for numbers, bars for levels.
+    """Small pictures of what columns add to the score: lines of numbers, bars, maps of pairs.
 
     Make one by `from_estimator`.
 
@@ -299,16 +311,23 @@ class ShapeDisplay:
         abreast = min(_ABREAST, max(len(self.effects), 1))
         down = max(math.ceil(len(self.effects) / abreast), 1)
         size = (_SMALL[0] * abreast, _SMALL[1] * down + 0.4)
+        are_alike = not any(effect.axes for effect in self.effects)
         self.figure_, axes = plt.subplots(
-            down, abreast, figsize=size, layout="constrained", squeeze=False, sharey=True
+            down, abreast, figsize=size, layout="constrained", squeeze=False, sharey=are_alike
         )
         self.axes_: NDArray[Any] = axes
+        curves = [ax for ax, one in zip(axes.flat, self.effects, strict=False) if not one.axes]
         for ax in axes.flat[len(self.effects) :]:
             ax.set_visible(False)
         for ax, effect in zip(axes.flat, self.effects, strict=False):
             drawing.bare(ax)
-            ax.axhline(0.0, zorder=1, **drawing.DASHED)
-            (_draw_line if effect.is_number else _draw_bars)(ax, effect, effect.band)
+            if effect.axes:
+                _draw_map(ax, effect)
+            else:
+                if not are_alike and ax is not curves[0]:
+                    ax.sharey(curves[0])
+                ax.axhline(0.0, zorder=1, **drawing.DASHED)
+                (_draw_line if effect.is_number else _draw_bars)(ax, effect, effect.band)
             name = words.cut(words.text_of(effect.name), 28)
             ax.set_title(name, parse_math=False, loc="left", fontsize="small")
             ax.tick_params(labelsize="x-small")
@@ -323,16 +342,24 @@ def _draw_line(ax: Any, effect: Effect, band: FloatArray | None) -> None:
         low, high = effect.effects - band, effect.effects + band
         ax.fill_between(places, low[:known], high[:known], color=drawing.BLUE, alpha=0.25, lw=0.0)
     ax.plot(places, effect.effects[:known], color=drawing.BLUE, linewidth=1.8)
-    ticks, labels = [0.0, 0.5, 1.0], [effect.values[round(t * (known - 1))] for t in (0, 0.5, 1)]
     if effect.may_be_missing:
         ax.plot([1.15], effect.effects[known:], **drawing.DIAMONDS, markersize=4)
-        ticks, labels = [*ticks, 1.15], [*labels[:2], "", "missing"]
-    ax.set_xticks(ticks, [words.cut(label, 10) for label in labels], parse_math=False)
+    _name_numbers(ax.xaxis, effect, [0.0, 0.5, 1.0], 1.15)
+
+
+def _name_numbers(axis: Any, effect: Effect, ticks: Sequence[float], missing: float) -> None:
+    """Write the ends and the middle of a range, where there is room, and where none is known."""
+    known = len(effect.values) - effect.may_be_missing
+    labels = [words.cut(effect.values[place], 10) for place in (0, known // 2, known - 1)]
+    if max(map(len, labels)) > 8:
+        labels[1] = ""
+    if effect.may_be_missing:
+        ticks, labels = [*ticks, missing], [*labels[:2], "", "missing"]
+    axis.set_ticks(ticks, labels, parse_math=False)
 
 
 def _draw_bars(ax: Any, effect: Effect, band: FloatArray | None) -> None:
-    order = np.argsort(-np.abs(effect.effects), kind="stable")[:_LEVELS]
-    order.sort()
+    order = _largest(effect.effects)
     places = np.arange(len(order))
     wide = None if band is None else band[order]
     ax.bar(
@@ -343,10 +370,40 @@ def _draw_bars(ax: Any, effect: Effect, band: FloatArray | None) -> None:
         ecolor=drawing.FAINT,
         width=0.7,
     )
+    _name_levels(ax.xaxis, effect, order, places)
+
+
+def _draw_map(ax: Any, effect: Effect) -> None:
+    """Draw an interaction: red adds to the score, blue takes away."""
+    cells = effect.effects.reshape([len(one.values) for one in effect.axes])
+    most = max(float(np.abs(cells).max()), 1e-9)
+    for axis, one in zip((ax.xaxis, ax.yaxis), effect.axes, strict=True):
+        if one.is_number:
+            known = len(one.values) - one.may_be_missing
+            order = np.append(np.arange(0, known, _EVERY), np.arange(known, len(one.values)))
+            ticks = [0, known // 2 // _EVERY, (known - 1) // _EVERY]
+            _name_numbers(axis, one, ticks, len(order) - 1)
+        else:
+            order = _largest(np.abs(cells).max(axis=1))
+            _name_levels(axis, one, order, np.arange(len(order)))
+        cells = cells[order].T  # the other column comes first next
+    ax.grid(visible=False)
+    how = {"cmap": "RdBu_r", "vmin": -most, "vmax": most}
+    ends = (np.arange(size + 1) - 0.5 for size in cells.shape)
+    bar = ax.figure.colorbar(ax.pcolormesh(*ends, cells.T, **how), ax=ax)
+    bar.ax.tick_params(labelsize="x-small")
+
+
+def _largest(sizes: FloatArray) -> NDArray[np.intp]:
+    """Return the places of the levels that a small picture names, in their order."""
+    return np.sort(np.argsort(-np.abs(sizes), kind="stable")[:_LEVELS])
+
+
+def _name_levels(axis: Any, effect: Effect, order: NDArray[np.intp], places: Any) -> None:
     names = [words.cut(words.text_of(effect.values[place]), _LETTERS) for place in order]
-    is_wide = len(names) > 3 or max(map(len, names)) > 6
+    is_wide = axis.axis_name == "x" and (len(names) > 3 or max(map(len, names)) > 6)
     turned = {"rotation": 60, "ha": "right", "rotation_mode": "anchor"} if is_wide else {}
-    ax.set_xticks(places, names, parse_math=False, **turned)
+    axis.set_ticks(places, names, parse_math=False, **turned)
     left_out = len(effect.values) - len(order)
     if left_out:
-        ax.set_xlabel(f"and {left_out} with less", fontsize="x-small")
+        axis.set_label_text(f"and {left_out} with less", fontsize="x-small")
