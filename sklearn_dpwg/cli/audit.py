@@ -162,6 +162,7 @@ def audit(
     wrong is refused before any budget is spent.
     """
     from sklearn_dpwg.inspection import AuditReport
+    from sklearn_dpwg.inspection.shape_display import effects_of
 
     written = [path for path in (output, json_file, markdown) if path is not None]
     read = [path for path in (table, schema, model, options["ledger"]) if path is not None]
@@ -174,6 +175,8 @@ def audit(
     if sources.targets is None:
         check_of_decisions(metric)
     planned, which = audit_of(sources, options), which_of(sources.task, options)
+    # before anything is spent, as it may fail
+    shown = None if output is None and markdown is None else effects_of(sources.model)
     book = ledger_around(options["ledger"], options)
     with book or nullcontext():
         same = sources.fitted_to_them
@@ -184,7 +187,13 @@ def audit(
     judged: dict[str, Any] = {"at_least": at_least, "which": which}
     verdict = result.verdict(metric, at_least, **which)
     report = AuditReport(
-        result, title=title, notes=notes, command=command, verdict_metric=metric, **judged
+        result,
+        title=title,
+        notes=notes,
+        command=command,
+        model=shown,
+        verdict_metric=metric,
+        **judged,
     )
     makers = ((output, report.html), (json_file, result.to_json), (markdown, report.markdown))
     for path, text in makers:
@@ -207,7 +216,7 @@ PARAMETERS = ("epsilon", "delta", "threshold", "sizes", "mechanism", "confidence
 
 @dataclass(frozen=True)
 class Sources:
-    """Targets, scores and groups of the records, and the model if they are those of its fit.
+    """Targets, scores, groups and model, and again the model if it was fitted to these records.
 
     Targets are None where there are no outcomes.
     """
@@ -218,6 +227,7 @@ class Sources:
     scores: Any
     groups: Any
     fitted_to_them: Any = None
+    model: Any = None
 
 
 def check_audit(metric: str, fail_below: float | None) -> None:
@@ -307,7 +317,8 @@ def sources_of(
         X = checked_features(columns, kinds, faults)
         faults.refuse()
         found = _scores_of(fitted, X, classes[1])
-    return Sources(task, classes, targets, found, groups, fitted if same_records else None)
+    same = fitted if same_records else None
+    return Sources(task, classes, targets, found, groups, same, fitted)
 
 
 def audit_of(sources: Sources, options: Mapping[str, Any]) -> GroupAudit:

@@ -6,6 +6,7 @@ import math
 import warnings
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -17,10 +18,12 @@ from sklearn_dpwg._checks import FloatArray
 from sklearn_dpwg._stored import Stored
 from sklearn_dpwg.data.records import RecordEncoder
 from sklearn_dpwg.data.risks import GroupRisks
-from sklearn_dpwg.exceptions import InputError, SeededNoiseWarning
+from sklearn_dpwg.exceptions import InputError, InputTypeError, SeededNoiseWarning
 from sklearn_dpwg.inspection import drawing, words
+from sklearn_dpwg.ledger import privacy_of
 from sklearn_dpwg.preprocessing.shapes import Seen, parts_of
-from sklearn_dpwg.privacy import Budget, NoiseSource, gdp_epsilon
+from sklearn_dpwg.privacy import Budget, NoiseSource, PrivacyGuarantee, gdp_epsilon
+from sklearn_dpwg.privacy.statement import rounded_up
 from sklearn_dpwg.solvers import make_solver
 from sklearn_dpwg.solvers.solver import FreshSolver
 
@@ -123,7 +126,7 @@ def shape_functions(
 
 
 # Fits on made-up rows, and at most so many of these: with noise scaled along, fewer do alike.
-_N_FITS, _MOST_ROWS = 8, 20_000
+_N_FITS, _MOST_ROWS = 8, 8_000
 
 
 def _fits_on_made_rows(
@@ -238,8 +241,9 @@ def contributions(model: Any, X: Any, schema: Any = None, *, of: Hashable = None
 
 # Inches of a small picture, and how many stand beside each other.
 _SMALL, _ABREAST = (2.5, 2.2), 4
+MOST = 24  # columns that are drawn where nobody says
 # Levels that a small picture names, letters of a name, and which points of a number a map has.
-_LEVELS, _LETTERS, _EVERY = 8, 14, 4
+_LEVELS, _LETTERS, _EVERY = 8, 12, 4
 
 
 class ShapeDisplay:
@@ -272,7 +276,7 @@ class ShapeDisplay:
         *,
         of: Hashable = None,
         band: bool = True,
-        most: int = 24,
+        most: int = MOST,
     ) -> Self:
         """Draw what a model does with each column.
 
@@ -310,29 +314,128 @@ class ShapeDisplay:
         plt = drawing.pyplot("ShapeDisplay.plot")
         abreast = min(_ABREAST, max(len(self.effects), 1))
         down = max(math.ceil(len(self.effects) / abreast), 1)
-        size = (_SMALL[0] * abreast, _SMALL[1] * down + 0.4)
-        are_alike = not any(effect.axes for effect in self.effects)
         self.figure_, axes = plt.subplots(
-            down, abreast, figsize=size, layout="constrained", squeeze=False, sharey=are_alike
+            *(down, abreast),
+            figsize=(_SMALL[0] * abreast, _SMALL[1] * down + 0.4),
+            layout="constrained",
+            squeeze=False,
+            sharey=not any(effect.axes for effect in self.effects),
         )
         self.axes_: NDArray[Any] = axes
-        curves = [ax for ax, one in zip(axes.flat, self.effects, strict=False) if not one.axes]
         for ax in axes.flat[len(self.effects) :]:
             ax.set_visible(False)
         for ax, effect in zip(axes.flat, self.effects, strict=False):
-            drawing.bare(ax)
-            if effect.axes:
-                _draw_map(ax, effect)
-            else:
-                if not are_alike and ax is not curves[0]:
-                    ax.sharey(curves[0])
-                ax.axhline(0.0, zorder=1, **drawing.DASHED)
-                (_draw_line if effect.is_number else _draw_bars)(ax, effect, effect.band)
-            name = words.cut(words.text_of(effect.name), 28)
-            ax.set_title(name, parse_math=False, loc="left", fontsize="small")
-            ax.tick_params(labelsize="x-small")
+            self._draw(ax, effect)
         self.figure_.supylabel(f"effect ({self.unit})", fontsize="small")
         return self
+
+    def _draw(self, ax: Any, effect: Effect) -> None:
+        drawing.bare(ax)
+        if effect.axes:
+            _draw_map(ax, effect)
+        else:
+            ax.axhline(0.0, zorder=1, **drawing.DASHED)
+            (_draw_line if effect.is_number else _draw_bars)(ax, effect, effect.band)
+            ax.set_ylim(*self._limits)
+        name = words.cut(words.text_of(effect.name), 28)
+        ax.set_title(name, parse_math=False, loc="left", fontsize="small")
+        ax.tick_params(labelsize="x-small")
+
+    @cached_property
+    def _limits(self) -> tuple[float, float]:
+        """Ends of the axis that all columns share."""
+        curves = [one for one in self.effects if not one.axes]
+        bands = [0.0 if one.band is None else one.band for one in curves]
+        ends = [
+            one.effects + sign * of
+            for one, of in zip(curves, bands, strict=True)
+            for sign in (-1.0, 1.0)
+        ]
+        low, high = (float(f(np.concatenate([[0.0], *ends]))) for f in (np.min, np.max))
+        room = 0.06 * max(high - low, 1e-9)
+        return low - room, high + room
+
+    def _pictures(self, prefix: str) -> list[str]:
+        """Return a picture a column as svg elements, whose ids start with a prefix."""
+        return [
+            drawing.svg_of(
+                partial(self._draw, effect=effect),
+                prefix=f"{prefix}-{place}",
+                size=_SMALL,
+                title=words.text_of(effect.name),
+            )
+            for place, effect in enumerate(self.effects)
+        ]
+
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows: the pictures beside each other, in its own colours."""
+        plt = drawing.pyplot("ShapeDisplay.plot")
+        if hasattr(self, "figure_"):
+            plt.close(self.figure_)  # else a notebook would show both
+        shown = "".join(self._pictures(f"shapes-{id(self)}"))
+        return (
+            f'<div style="font-family:system-ui,sans-serif;color:inherit">effect ({self.unit})'
+            '<div style="display:grid;grid-template-columns:repeat(auto-fill,minmax(14em,1fr));'
+            f'gap:0.5em;max-width:72em">{shown}</div></div>'
+        )
+
+
+@dataclass(frozen=True)
+class ModelEffects(Stored):
+    """What a page says of a model's columns: effects on the log odds of a class, and their cost."""
+
+    effects: tuple[Effect, ...]
+    of: str
+    privacy: PrivacyGuarantee
+
+    @classmethod
+    def from_model(cls, model: Any) -> Self:
+        """Return what is said of a private pipeline."""
+        privacy = privacy_of(model, warn=False)
+        if not privacy.is_private:
+            raise InputError("model must be private, got one whose weights tell of its records.")
+        classes: Any = getattr(parts_of(model, None)[0], "classes_", ())
+        if len(classes) != 2:
+            raise InputError(f"model must have two classes, as audits do, got {len(classes)}.")
+        of = words.visible(str(classes[1]))
+        return cls(shape_functions(model, band=True), of, privacy)
+
+    def facts(self, *, is_counted: bool = False) -> dict[str, Any]:
+        """Return title, sentence and table; the cost may be counted in that of the page."""
+        cost = f"ε = {rounded_up(self.privacy.epsilon)} at δ = {self.privacy.delta:.4g}"
+        told = "counted above" if is_counted else "a cost of its own"
+        told += ", for those who do not know the seed" if self.privacy.seeded else ""
+        rows = []
+        for one in self.effects:
+            ends = int(one.effects.argmin()), int(one.effects.argmax())
+            cells = [(f"{one.effects[end]:+.2f}", words.visible(one.values[end])) for end in ends]
+            rows.append([words.text_of(one.name), *(cell for pair in cells for cell in pair)])
+        text = (
+            f"What the model adds to the log odds of ‘{self.of}’ at each value, less the mean over "
+            f"values, the largest effect first. It follows from public values and the model's "
+            f"weights, which were released at {cost}, {told}. Shades and grey bars are what noise "
+            f"alone does in 95 of 100 fits."
+        )
+        if len(self.effects) > MOST:
+            text += f" The numbers also have {len(self.effects) - MOST} columns with less."
+        return {
+            "title": "What the model does with each column",
+            "text": text,
+            "header": ["column", "least", "at", "most", "at"],
+            "rows": rows,
+        }
+
+    def pictures(self) -> str:
+        """Return the pictures as svg elements."""
+        return "".join(ShapeDisplay(self.effects[:MOST], "log odds")._pictures("shapes"))
+
+
+def effects_of(model: Any) -> ModelEffects | None:
+    """Return what a page says of a model, None of one that has no such effects or no privacy."""
+    try:
+        return ModelEffects.from_model(model)
+    except (InputError, InputTypeError):
+        return None
 
 
 def _draw_line(ax: Any, effect: Effect, band: FloatArray | None) -> None:
@@ -388,7 +491,11 @@ def _draw_map(ax: Any, effect: Effect) -> None:
             _name_levels(axis, one, order, np.arange(len(order)))
         cells = cells[order].T  # the other column comes first next
     ax.grid(visible=False)
-    how = {"cmap": "RdBu_r", "vmin": -most, "vmax": most}
+    from matplotlib import colormaps
+
+    # so few colours that an SVG has no picture in pixels, and edges that leave no gaps
+    how = {"cmap": colormaps["RdBu_r"].resampled(15), "vmin": -most, "vmax": most}
+    how |= {"edgecolors": "face", "linewidth": 0.3}
     ends = (np.arange(size + 1) - 0.5 for size in cells.shape)
     bar = ax.figure.colorbar(ax.pcolormesh(*ends, cells.T, **how), ax=ax)
     bar.ax.tick_params(labelsize="x-small")
