@@ -37,12 +37,13 @@ def few_records(name, **options):
     return found
 
 
-def test_quickstart_answers_in_the_order_of_the_question():
+def test_quickstart_answers_in_the_order_of_the_question(tmp_path):
     done = subprocess.run(
         [sys.executable, str(EXAMPLES / "quickstart.py")],
         capture_output=True,
         text=True,
         timeout=120,
+        cwd=tmp_path,
         check=False,
     )
     assert done.returncode == 0, done.stderr
@@ -50,8 +51,10 @@ def test_quickstart_answers_in_the_order_of_the_question():
     places = [done.stdout.find(answer) for answer in [*answers, "Differential privacy: epsilon"]]
     assert -1 not in places
     assert places == sorted(places)
-    assert len(done.stdout.splitlines()) <= 45
+    assert len(done.stdout.splitlines()) <= 47
     assert done.stderr == ""
+    assert "bends: build/quickstart_bends.png" in done.stdout
+    assert (tmp_path / "build" / "quickstart_bends.png").stat().st_size > 10_000
     # what the first pages say beside their own output
     printed = re.findall(r"(?:above|worst group at) (\d\.\d+)", done.stdout)
     best, neglected = map(float, printed)

@@ -175,7 +175,10 @@ def test_the_page_about_an_audit_shows_them_and_names_their_cost(model, table):
     assert [row[0] for row in facts["rows"]] == [one.name for one in effects]
     assert facts["rows"][0][1] == f"{effects[0].effects.min():+.2f}"
     assert "log odds of ‘True’" in facts["text"]
-    assert "released at ε = 4 at δ = 1e-06, counted above, for those who do not know the seed." in facts["text"]
+    assert (
+        "released at ε = 4 at δ = 1e-06, counted above, for those who do not know the seed."
+        in facts["text"]
+    )
     held_out = AuditReport(run(), model=model)
     assert "released at ε = 4 at δ = 1e-06, a cost of its own" in held_out.markdown()
     page = report.html()
