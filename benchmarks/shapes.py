@@ -8,7 +8,6 @@ task of the half that has two numbers or more among its columns, on the splits o
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -101,19 +100,29 @@ def relative(frame: pd.DataFrame, beside: str = "ours") -> str:
     return table(rows)
 
 
-def main(words: Sequence[str] | None = None) -> None:
-    """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+def asked_of(about: str | None, **shapes: Any) -> argparse.Namespace:
+    """Return what the command line asks for."""
+    parser = argparse.ArgumentParser(description=str(about).partition("\n")[0])
     parser.add_argument("half", nargs="?", default="choosing", choices=["choosing", "checking"])
     parser.add_argument("epsilons", nargs="*", type=float, default=[1.0, 4.0, 8.0])
     parser.add_argument("--splits", type=int, default=held_out.N_SPLITS)
     parser.add_argument("--tasks", nargs="+")
-    parser.add_argument("--shapes", nargs="+", default=["multi-ramps", "ramps"], choices=SHAPES)
-    asked = parser.parse_args(words)
-    held_out.METHODS |= {name: on_pieces(SHAPES[name]) for name in asked.shapes}
+    if shapes:
+        parser.add_argument("--shapes", nargs="+", **shapes)
+    return parser.parse_args()
+
+
+def names_asked(asked: argparse.Namespace) -> list[str]:
+    """Return the tasks that are asked for and have two numbers or more."""
     names = [name for name in held_out.names_of_half(asked.half) if name in OF_TASK]
-    names = [n for n in asked.tasks or names if len(numbers_of(n)) >= 2]
-    methods, n_splits = ["ours", *asked.shapes], asked.splits
+    return [name for name in asked.tasks or names if len(numbers_of(name)) >= 2]
+
+
+def main() -> None:
+    """Measure and print."""
+    asked = asked_of(__doc__, default=["multi-ramps", "ramps"], choices=SHAPES)
+    held_out.METHODS |= {name: on_pieces(SHAPES[name]) for name in asked.shapes}
+    names, methods, n_splits = names_asked(asked), ["ours", *asked.shapes], asked.splits
     held_out.measure(names, methods, asked.epsilons, n_splits=n_splits, folder=FOLDER)
     frame = held_out.collect(FOLDER, methods=methods, names=names, n_splits=n_splits)
     frame = frame[frame.epsilon.isin(asked.epsilons)]
