@@ -145,11 +145,8 @@ def _fits_on_made_rows(
     share = min(1.0, _MOST_ROWS / problem.n_records)
     sizes = tuple(max(2, round(share * size)) for size in problem.group_sizes)
     codes = np.repeat(np.arange(len(sizes)), sizes)
-    drawn = {}
-    for one in columns:
-        if one.others is None:
-            known = len(one.rows) - one.may_be_missing
-            drawn[one.name] = rng.integers(known, size=len(codes))
+    alone = (one for one in columns if one.others is None)
+    drawn = {one.name: rng.integers(len(one.rows), size=len(codes)) for one in alone}
     rows = np.concatenate([one.rows_at(drawn) for one in columns], axis=1)
     scores = rows @ weights + intercept
     if hasattr(model, "classes_"):
@@ -337,7 +334,7 @@ class ShapeDisplay:
             ax.axhline(0.0, zorder=1, **drawing.DASHED)
             (_draw_line if effect.is_number else _draw_bars)(ax, effect, effect.band)
             ax.set_ylim(*self._limits)
-        name = words.cut(words.text_of(effect.name), 28)
+        name = words.cut(words.text_of(effect.name), 22 if effect.axes else 28)
         ax.set_title(name, parse_math=False, loc="left", fontsize="small")
         ax.tick_params(labelsize="x-small")
 
@@ -414,7 +411,8 @@ class ModelEffects(Stored):
             f"What the model adds to the log odds of ‘{self.of}’ at each value, less the mean over "
             f"values, the largest effect first. It follows from public values and the model's "
             f"weights, which were released at {cost}, {told}. Shades and grey bars are what noise "
-            f"alone does in 95 of 100 fits."
+            f"alone does in 95 of 100 fits to people spread evenly over the values; where few are, "
+            f"it does more."
         )
         if len(self.effects) > MOST:
             text += f" The numbers also have {len(self.effects) - MOST} columns with less."
