@@ -60,7 +60,9 @@ def synthetic(n_records: int, n_groups: int, n_columns: int = N_COLUMNS) -> Reco
 def line(name: str, X: np.ndarray, y: np.ndarray, groups: np.ndarray) -> None:
     """Fit both sides turn by turn, and print times and what each reaches on all records."""
     data_norm = float(np.sqrt(np.einsum("ij,ij->i", X, X).max()))
-    model = DPWorstGroupClassifier(epsilon=float("inf"), data_norm=data_norm, radius=RADIUS)
+    model = DPWorstGroupClassifier(
+        epsilon=float("inf"), data_norm=data_norm, radius=RADIUS, sampling_price=0
+    )
     average = LogisticRegression(**AVERAGE)
 
     def alone() -> None:

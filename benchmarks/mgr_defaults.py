@@ -41,7 +41,7 @@ OF_SOLVER = {
 }
 BY_TASK = {
     CLASSIFICATION: (
-        {"radius": (5.0, 10.0, 20.0, 40.0)},
+        {"radius": (5.0, 10.0, 20.0, 60.0, 200.0)},
         {"loss_ceiling": (0.7, None, 2.0, INFINITY)},
     ),
     REGRESSION: ({"radius": (1.0, 2.0, 4.0)}, {"loss_ceiling": (0.1, 0.3, None, INFINITY)}),

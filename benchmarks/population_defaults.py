@@ -28,7 +28,7 @@ from utility.store import FOLDER
 from utility.tasks import Task
 
 from sklearn_dpwg import DPWorstGroupClassifier, DPWorstGroupRegressor
-from sklearn_dpwg.solvers import MGR
+from sklearn_dpwg.solvers import MGR, centring
 from sklearn_dpwg.solvers import steps as group_player
 from sklearn_dpwg.solvers.descent import group_weights, planning
 from sklearn_dpwg.solvers.solver import BY_KERNEL
@@ -50,13 +50,20 @@ REGRESSIONS = (
     "college-grades", "michigan-fourth-grade", "nls-men-wages", "young-men-wages", "psid-wages",
 )  # fmt: skip
 TASKS = {"log loss": CLASSIFICATIONS, "squared_error": REGRESSIONS}
-RADII = {"log loss": (10.0, 40.0), "squared_error": (2.0, 8.0)}
-PARAMETERS = {"centring": (False,), "aim": (0.15, 0.6), "max_passes": (50, 300)}
+RADII = {"log loss": (20.0, 200.0), "squared_error": (2.0, 8.0)}
+PARAMETERS = {
+    "centring": (False,),
+    "whitening": (False,),
+    "aim": (0.15, 0.6),
+    "max_passes": (50, 300),
+}
 CONSTANTS: tuple[tuple[tuple[ModuleType, ...], str, tuple[float, ...]], ...] = (
     ((group_player,), "SPREAD_OVER_ZERO_SCORE", (0.075, 0.3)),
     ((group_player, group_weights, planning), "CORRECTION", (0.0, 1.0)),
     ((planning,), "NOISE_PRICE", (0.0, 0.1, 0.4)),
     ((planning,), "DEAREST", (1.0, 4.0)),
+    ((centring,), "MOST_COLUMNS", (1,)),
+    ((centring,), "LEAST_SIGNAL", (0.0, 60.0)),
     ((group_weights,), "ASSUMED_STEPS", (3.0, 30.0)),
     ((group_weights,), "REMEMBERED", (0.8, 0.95, 1.0)),
 )
@@ -67,6 +74,7 @@ BY_LOSS = {
         "raised_ceiling": (0.0, 4.5, 13.0),
         "clip_share": (0.6, 1.3),
         "shrinks": (False,),
+        "forgets": (False,),
     },
     "squared_error": {
         "step_share": (0.15, 0.2, 0.5),

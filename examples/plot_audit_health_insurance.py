@@ -16,7 +16,7 @@ from sklearn.model_selection import train_test_split
 
 from sklearn_dpwg import DPWorstGroupClassifier
 from sklearn_dpwg.datasets import load_dataset
-from sklearn_dpwg.exceptions import SeededNoiseWarning
+from sklearn_dpwg.exceptions import SeededNoiseWarning, WeakPlanWarning
 from sklearn_dpwg.inspection import GroupAudit, GroupMetricDisplay
 
 survey = load_dataset("health-insurance")
@@ -31,6 +31,7 @@ model = DPWorstGroupClassifier(
 )  # seeded, so that this page repeats itself: never do so with records of people
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", SeededNoiseWarning)
+    warnings.simplefilter("ignore", WeakPlanWarning)  # a small group "Other", judged below
     model.fit(X, y, groups=groups)
 risk = model.predict_proba(X_held_out)[:, list(model.classes_).index("uninsured")]
 print(f"the model: epsilon = {model.privacy_.epsilon:.3g}")

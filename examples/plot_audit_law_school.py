@@ -15,7 +15,7 @@ from sklearn.model_selection import train_test_split
 
 from sklearn_dpwg import DPWorstGroupClassifier
 from sklearn_dpwg.datasets import load_dataset
-from sklearn_dpwg.exceptions import SeededNoiseWarning
+from sklearn_dpwg.exceptions import SeededNoiseWarning, WeakPlanWarning
 from sklearn_dpwg.inspection import GroupAudit, GroupMetricDisplay
 from sklearn_dpwg.postprocessing import DPThresholdClassifier
 
@@ -43,6 +43,7 @@ own = DPThresholdClassifier(
 )  # seeded, so that this page repeats itself: never do so with records of people
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", SeededNoiseWarning)
+    warnings.simplefilter("ignore", WeakPlanWarning)  # a small group "Other", judged below
     own.fit(X, y, groups)
 print(f"model and thresholds: epsilon = {own.privacy_.epsilon:.3g}")
 

@@ -85,7 +85,7 @@ class UngroupedWarning(UserWarning):
 
 
 class WeakPlanWarning(UserWarning):
-    """The plan's bound promises no more than a model that predicts nothing."""
+    """A plan promises no more than predicting nothing, or a group is too small to be told."""
 
 
 class ChangedDataError(DPWGError, RuntimeError):

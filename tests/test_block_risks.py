@@ -13,7 +13,14 @@ from hypothesis import strategies as st
 
 from sklearn_dpwg.data.kernels import Blocks, fused_pass
 from sklearn_dpwg.data.records import RecordEncoder
-from sklearn_dpwg.data.risks import BLOCK_ROWS, RecordBlock, Risks, keyed_parts, record_block
+from sklearn_dpwg.data.risks import (
+    BLOCK_ROWS,
+    ROW_STEP,
+    RecordBlock,
+    Risks,
+    keyed_parts,
+    record_block,
+)
 from sklearn_dpwg.data.risks.record_block import LocalEngine
 from sklearn_dpwg.losses import BinaryLogLoss, Hinge, MultinomialLogLoss, Quantile, SquaredError
 from sklearn_dpwg.privacy import Budget, SumGrid
@@ -36,6 +43,18 @@ MOMENTS = {
 }  # fmt: skip
 
 
+STEPS = {name: MOMENTS[name] for name in ("step", "sum_step", "block_size")}
+
+
+def _white(n):
+    """Return a symmetric matrix on the grid on which its products with rows are exact."""
+    found = np.eye(n) + 0.1 * np.cos(np.add.outer(np.arange(n), np.arange(n)))
+    return np.rint(found / ROW_STEP) * ROW_STEP
+
+
+WHITE = _white(3)
+
+
 def answers(risks, weights, *, exact):
     """Return what blocks answer: sums on a grid, or the others."""
     some = np.linspace(0.2, 0.8, risks.n_groups)
@@ -50,6 +69,8 @@ def answers(risks, weights, *, exact):
         if risks.loss.n_outputs == 1:
             view = centred.centred(np.full(3, 0.1), constant=0.25, clip=0.4)
             found += [*view.risks_and_gradients(weights), view.hessian(weights, some)]
+            view = centred.centred(np.full(3, 0.1), constant=0.25, clip=0.4, whitening=WHITE)
+            found += [*view.risks_and_gradients(weights), view.hessian(weights, some)]
         return found
     sample = PoissonSample(0.4, bytes(32))
     found = [
@@ -58,6 +79,8 @@ def answers(risks, weights, *, exact):
         *risks.sampled_sums(weights, sample, ceiling=0.8, center=2.0**-3, grid=GRID),
         risks.row_sum(grid=GRID),
         np.array(risks.spread(np.full(3, 0.1), step=2.0**-40)),
+        np.array(risks.spread(np.full(3, 0.1), step=2.0**-40, whitening=WHITE)),
+        *(risks.second_moments(columns_alone=alone, **STEPS) for alone in (True, False)),
     ]
     if risks.loss.n_outputs == 1:
         found.append(risks.residual_moments(weights, **MOMENTS))
@@ -319,8 +342,9 @@ def test_no_border_changes_a_bit_of_what_is_released(
             np.array(risks.spread(center, step=2.0**-44)),
         ]
         if type(loss).__dict__.get("kernel"):
-            view = risks.centred(center, constant=0.25, clip=0.3)
-            found += view.sums(weights, ceiling=3.0, grid=grid)
+            for white in (None, np.linspace(0.5, 2.0, n_features), _white(n_features)):
+                view = risks.centred(center, constant=0.25, clip=0.3, whitening=white)
+                found += view.sums(weights, ceiling=3.0, grid=grid)
         if loss.n_outputs == 1:
             found.append(risks.residual_moments(weights, **MOMENTS))
         return found

@@ -204,7 +204,7 @@ def test_sizes_take_the_order_of_the_fit():
         (([1], None, ["a", "b"]), r"group_sizes must have one size a group of group_labels="),
         (([1], ["a", "b"], None), r"group_sizes must have one size a label of group_labels="),
         (({"a": 1}, ["a"], None), r"group_labels must be None where group_sizes is a mapping\."),
-        (({"a": 1}, None, ["b"]), r"group_sizes must be those of the estimator's group_labels="),
+        (({"a": 1}, None, ["b"]), r"group_sizes must be those of group_labels="),
         (([1, 2], ["a", "a"], None), r"group_labels must name each group once, got 'a' twice\."),
     ],
 )

@@ -181,7 +181,7 @@ def test_a_reference_in_doubt_is_refused(population, monkeypatch):
     task = population.load_definition(definition)
     weights = np.zeros(task.train.rows.shape[1])
     good = {"gap": 1e-9, "weights": weights}
-    bound = {"gap": 1e-9, "weights": np.append(weights[1:], 19.95)}
+    bound = {"gap": 1e-9, "weights": np.append(weights[1:], 199.5)}
     for optima, why in (
         ({"worst-group": good, "average": good}, ""),
         ({"worst-group": good, "average": good | {"gap": 1e-3}}, "the gap of the average"),

@@ -30,7 +30,8 @@ from sklearn_dpwg.optimum import worst_group_optimum
 
 # Where there is no test part, every fifth row of a fixed permutation is the test part.
 SPLIT_SEED, TEST_SHARE = 0, 0.2
-REFERENCE_RADIUS = 20.0
+# Of reference optima, which no data set's reaches, and of the peers' balls.
+REFERENCE_RADIUS, PEER_RADIUS = 200.0, 20.0
 
 # Sizes and shapes of the synthetic tasks; the seed is that of their population.
 MADE_SIZES, MADE_SEED = (24_000, 12_000, 6_000, 3_000), 0
@@ -77,7 +78,7 @@ class Task:
     public: dict[str, Any]
     # Exact excess risk of weights of shape (d, k), where the population is known.
     excess_of: Callable[[np.ndarray], np.ndarray] | None = None
-    radius: float = REFERENCE_RADIUS
+    radius: float = PEER_RADIUS  # of the ball that peers keep to
     cache: Path | None = field(default=None, repr=False)
 
     @property
@@ -159,7 +160,7 @@ class Task:
                 self.train.rows[:, :d], self.train.targets, codes
             )
             risks = GroupRisks(records, loss, float(self.fit_intercept))
-            optimum = worst_group_optimum(risks, radius=self.radius)
+            optimum = worst_group_optimum(risks, radius=REFERENCE_RADIUS)
             found[name] = {
                 "value": float(risks.risks(optimum.weights).max()),
                 "gap": optimum.gap,

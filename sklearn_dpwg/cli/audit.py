@@ -1,7 +1,8 @@
-"""The command `audit`."""
+"""The command `audit`, and `change` for what it stored."""
 
 from __future__ import annotations
 
+import math
 import shlex
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
@@ -26,6 +27,7 @@ from sklearn_dpwg.cli.options import (
     missing_label_option,
     no_outcomes_option,
     overwrite_option,
+    question_options,
     random_state_option,
     read_schema,
     schema_option,
@@ -46,6 +48,16 @@ from sklearn_dpwg.cli.tables import (
 
 if TYPE_CHECKING:
     from sklearn_dpwg.inspection import AuditResult, GroupAudit, Verdict
+    from sklearn_dpwg.inspection.asked import Asked
+    from sklearn_dpwg.inspection.verdicts import GroupRate
+
+
+leave_out_option = click.option(
+    "--leave-out",
+    multiple=True,
+    metavar="GROUP",
+    help="Group that is not judged, chosen without a look at the records. Repeatable.",
+)
 
 
 @click.command(short_help="Audit decisions by group: verdict, page, JSON.")
@@ -97,27 +109,18 @@ if TYPE_CHECKING:
 @click.option(
     "--confidence", type=float, metavar="NUMBER", help="Of every interval: 0.95 by default."
 )
+@question_options
 @click.option(
-    "--metric",
-    default="selection_rate",
+    "--of",
+    type=click.Choice(["process", "records"]),
+    default="process",
     show_default=True,
-    help="Rate that the verdict compares, smallest over largest.",
-)
-@click.option(
-    "--fail-below",
-    type=float,
-    metavar="RATIO",
-    help="Exit with 4 where the impact ratio is below this, with 5 where nobody can tell.",
+    help="Whether TABLE is a sample of what is judged, or is everybody.",
 )
 @click.option(
     "--reference", metavar="GROUP", help="Compare all others with this group, not every pair."
 )
-@click.option(
-    "--leave-out",
-    multiple=True,
-    metavar="GROUP",
-    help="Group that is not judged, chosen without a look at the records. Repeatable.",
-)
+@leave_out_option
 @click.option(
     "--min-share",
     type=float,
@@ -144,8 +147,9 @@ def audit(
     model: Path | None,
     same_records: bool | None,
     schema: Path | None,
-    metric: str,
+    metric: str | None,
     fail_below: float | None,
+    fail_above: float | None,
     output: Path | None,
     json_file: Path | None,
     markdown: Path | None,
@@ -162,51 +166,79 @@ def audit(
     wrong is refused before any budget is spent.
     """
     from sklearn_dpwg.inspection import AuditReport
+    from sklearn_dpwg.inspection.asked import Asked
     from sklearn_dpwg.inspection.shape_display import effects_of
 
     written = [path for path in (output, json_file, markdown) if path is not None]
     read = [path for path in (table, schema, model, options["ledger"]) if path is not None]
     check_outputs(written, read, overwrite=overwrite)
-    check_audit(metric, fail_below)
+    metrics, given = checked_question(metric, fail_below, fail_above)
     for name in ("jinja2", "matplotlib") if output is not None else ():
         import_module(name)  # found missing now, and not once the budget is spent
     file = TableFile.of(table, options)
     sources = sources_of(file, schema, scores, predictions, model, same_records, options)
     if sources.targets is None:
-        check_of_decisions(metric)
+        check_of_decisions(metrics)
     planned, which = audit_of(sources, options), which_of(sources.task, options)
     # before anything is spent, as it may fail
     shown = None if output is None and markdown is None else effects_of(sources.model)
+    # one question for what is printed, the page and the exit code
+    asked = Asked(metrics, given.pop("at_least", None), {**which, **given})
     book = ledger_around(options["ledger"], options)
     with book or nullcontext():
         same = sources.fitted_to_them
         result = planned.run(sources.targets, sources.scores, sources.groups, same_records_as=same)
     command = shlex.join(["dpwg", *without_seed(ctx.meta["arguments"])])
-    at_least = 0.8 if fail_below is None else fail_below  # the four-fifths rule
-    # one verdict for what is printed, the page and the exit code
-    judged: dict[str, Any] = {"at_least": at_least, "which": which}
-    verdict = result.verdict(metric, at_least, **which)
-    report = AuditReport(
-        result,
-        title=title,
-        notes=notes,
-        command=command,
-        model=shown,
-        verdict_metric=metric,
-        **judged,
-    )
+    said: dict[str, Any] = {"title": title, "notes": notes, "command": command, "model": shown}
+    judged: dict[str, Any] = {"at_least": asked.at_least, "which": asked.which}
+    report = AuditReport(result, **said, verdict_metric=metrics, **judged)
+    verdict = asked.verdict(result)
     makers = ((output, report.html), (json_file, result.to_json), (markdown, report.markdown))
     for path, text in makers:
         if path is not None:
             with paid_for("audit"):
                 write_text(path, text())
-    click.echo(summary(result, verdict, metric, **judged))
+    click.echo(summary(result, verdict, asked))
     for path in written:
         click.echo(f"Written: {path}")
     if book is not None:
         click.echo(spent_of(book))
-    if fail_below is not None:
+    if fail_below is not None or fail_above is not None:
         ctx.exit({"passes": 0, "fails": FAILS, "cannot tell": CANNOT_TELL}[verdict.answer])
+
+
+@click.command(short_help="Say what has changed between two audits.")
+@click.argument("before", type=FILE)
+@click.argument("after", type=FILE)
+@click.option("--metric", metavar="NAME", help="Rate, or loss: error_rate where it is known.")
+@click.option("--same-people", is_flag=True, help="People may be in both, which widens intervals.")
+@leave_out_option
+def change(
+    before: Path, after: Path, metric: str | None, same_people: bool, leave_out: tuple[str, ...]
+) -> None:
+    """Say what has changed from the audit BEFORE to AFTER, which `audit --json` wrote.
+
+    Both hold released numbers alone, so that nothing is spent.
+    """
+    from sklearn_dpwg.inspection.verdicts import in_lines
+
+    earlier, later = map(_stored, (before, after))
+    out = [as_label(one, isinstance(later.group_labels[0], tuple)) for one in leave_out]
+    asked: dict[str, Any] = {"same_people": same_people, "leave_out": out}
+    found = later.change_since(earlier, metric, **asked)
+    click.echo("\n".join([found.sentence, "", *in_lines({"change": found.groups})]))
+
+
+def _stored(path: Path) -> AuditResult:
+    from sklearn_dpwg.exceptions import StoredFormatError
+    from sklearn_dpwg.inspection import AuditResult
+
+    try:
+        return AuditResult.from_json(path.read_text(encoding="utf-8"))
+    except StoredFormatError:
+        raise
+    except (OSError, ValueError):
+        raise WrongInput(f"{path} must be a file that `audit --json` wrote.") from None
 
 
 NO_OUTCOMES = "Outcomes: none, so that nothing is said of errors; --target COLUMN names them."
@@ -230,25 +262,37 @@ class Sources:
     model: Any = None
 
 
-def check_audit(metric: str, fail_below: float | None) -> None:
-    """Refuse a verdict about nothing."""
-    from sklearn_dpwg.inspection import AuditResult
+def checked_question(
+    metric: str | None, fail_below: float | None, fail_above: float | None
+) -> tuple[Any, dict[str, Any]]:
+    """Return the rates and the limit that a verdict is asked for; refuse one about nothing."""
+    from sklearn_dpwg.inspection.verdicts import JOINT, RATES
 
-    if metric not in AuditResult.METRICS:
-        raise WrongInput(f"metric must be one of {', '.join(AuditResult.METRICS)}, got {metric!r}.")
+    names = ["selection_rate"] if metric is None else split_list(metric, "metric")
+    for name in names:
+        if name not in (*RATES, *JOINT):
+            raise WrongInput(f"metric must be one of {', '.join([*RATES, *JOINT])}, got {name!r}.")
+    if fail_below is not None and fail_above is not None:
+        raise WrongInput("fail_above must be left out where --fail-below is said.")
     if fail_below is not None and not 0.0 < fail_below <= 1.0:
         raise WrongInput(f"fail_below must be above 0 and at most 1, got {fail_below!r}.")
+    if fail_above is not None and not 0.0 < fail_above < 1.0:
+        raise WrongInput(f"fail_above must be above 0 and below 1, got {fail_above!r}.")
+    given = {"at_least": fail_below, "within": fail_above}
+    known = {name: value for name, value in given.items() if value is not None}
+    return (names[0] if len(names) == 1 else names), known
 
 
-def check_of_decisions(metric: str) -> None:
+def check_of_decisions(metrics: str | Sequence[str]) -> None:
     """Refuse a rate that is about outcomes."""
-    from sklearn_dpwg.inspection.verdicts import OF_DECISIONS
+    from sklearn_dpwg.inspection.verdicts import OF_DECISIONS, metrics_of
 
-    if metric not in OF_DECISIONS:
-        raise WrongInput(
-            f"metric must be {OF_DECISIONS[0]} where no outcomes are named by --target COLUMN, got "
-            f"{metric!r}."
-        )
+    for name in metrics_of(metrics):
+        if name not in OF_DECISIONS:
+            raise WrongInput(
+                f"metric must be {OF_DECISIONS[0]} where no outcomes are named by --target COLUMN, "
+                f"got {name!r}."
+            )
 
 
 def which_of(task: Task, options: Mapping[str, Any]) -> dict[str, Any]:
@@ -262,7 +306,7 @@ def which_of(task: Task, options: Mapping[str, Any]) -> dict[str, Any]:
         "reference": None if reference is None else as_label(reference, several),
     }
     left_out_by_name(task.needed_labels(), **found)
-    return found
+    return {**found, "of": options["of"]}
 
 
 def without_seed(arguments: Sequence[str]) -> list[str]:
@@ -334,11 +378,9 @@ def audit_of(sources: Sources, options: Mapping[str, Any]) -> GroupAudit:
     return GroupAudit(group_labels=labels, classes=sources.classes, **given)
 
 
-def summary(
-    result: AuditResult, verdict: Verdict, metric: str, at_least: float, which: Mapping[str, Any]
-) -> str:
+def summary(result: AuditResult, verdict: Verdict, asked: Asked) -> str:
     """Return the verdict, who may be worst off, and the table of groups."""
-    worst = result.worst_groups()
+    worst = result.worst_groups(**asked.which)
     worst_by = worst.metric.replace("_", " ")
     privacy = result.privacy_
     promise = (
@@ -353,40 +395,45 @@ def summary(
         f"Selected: whoever is decided {result.classes[1]!r}, not {result.classes[0]!r}.",
         *([] if result.has_outcomes else [NO_OUTCOMES]),
         f"Worst off by {worst_by} may be: {names}; its {worst_by} is from {worst.low:.3f} to "
-        f"{worst.high:.3f}.",
+        f"{worst.high:.3f}."
+        if names
+        else f"Worst off by {worst_by} may be nobody who is judged.",
         "",
-        *_table(result, metric, at_least, which),
+        *_table(result, asked),
         "",
         f"Privacy: {promise}.",
     ]
     return "\n".join(lines)
 
 
-def _table(
-    result: AuditResult, metric: str, at_least: float, which: Mapping[str, Any]
-) -> list[str]:
+def _table(result: AuditResult, asked: Asked) -> list[str]:
     """Return a line a group: its size and rates, each with its interval, and its own answer."""
-    from sklearn_dpwg.inspection.group_displays import answers_of
-
-    ratios = result.impact_ratios(metric, at_least, **which)
-    rates = {metric.replace("_", " "): result.rates(metric), "impact ratio": ratios}
-    if metric != "error_rate" and result.has_outcomes:
-        rates["error rate"] = result.rates("error_rate")
-    answers = answers_of(result, metric, at_least, which)
+    limit, within, rates = asked.margin.bounds[0], not asked.margin.is_ratio, {}
+    for metric, contrasts in zip(asked.metrics, asked.contrasts(result).values(), strict=True):
+        name = metric.replace("_", " ")
+        rates[name] = result.rates(metric, of=asked.of)
+        of_which = "" if len(asked.metrics) == 1 else f" of {name}"
+        rates[f"{'behind' if within else 'impact ratio'}{of_which}"] = contrasts
+    if "error_rate" in result.METRICS:
+        rates["error rate"] = result.rates("error_rate", of=asked.of)
     columns = [
         ["group", *map(_one_line, result.group_labels)],
         ["people", *(f"{size.low:,.0f} to {size.high:,.0f}" for size in result.group_sizes())],
-        *(
-            [title, *(f"{one.estimate:.3f} [{one.low:.3f}, {one.high:.3f}]" for one in found)]
-            for title, found in rates.items()
-        ),
-        [f"at least {at_least:g}", *answers],
+        *([title, *map(_cell, found)] for title, found in rates.items()),
+        [f"{limit} points" if within else limit, *asked.answers(result)],
     ]
     widths = [max(map(len, column)) for column in columns]
     return [
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
         for row in zip(*columns, strict=True)
     ]
+
+
+def _cell(rate: GroupRate) -> str:
+    """Return a number with its limits, or that nobody knows it."""
+    if math.isnan(rate.estimate):
+        return "unknown"
+    return f"{rate.estimate:.3f} [{rate.low:.3f}, {rate.high:.3f}]"
 
 
 def _with_names(text: str, result: AuditResult) -> str:

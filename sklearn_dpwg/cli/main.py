@@ -1,4 +1,4 @@
-"""The command line: schema, plan, fit and predict; `audit` has a file of its own."""
+"""The command line: schema, plan, fit, predict; `audit` and `change` have a file of their own."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from sklearn_dpwg.cli.audit import audit
+from sklearn_dpwg.cli.audit import audit, change, checked_question
 from sklearn_dpwg.cli.options import (
     FILE,
     OF_TASK,
@@ -21,6 +21,7 @@ from sklearn_dpwg.cli.options import (
     missing_label_option,
     no_outcomes_option,
     overwrite_option,
+    question_options,
     random_state_option,
     schema_option,
     shapes_option,
@@ -148,6 +149,11 @@ def _of_people(rows: tuple[Any, Any, Any], person: Any, options: dict[str, Any])
     return kept.X, kept.y, kept.groups, said
 
 
+# Options of a plan that are about an audit, and about its verdict.
+OF_AUDIT = ("base_rate", "no_outcomes", "rate")
+OF_VERDICT = ("ratio", "metric", "fail_below", "fail_above")
+
+
 @click.command(short_help="Preview a fit, or an audit, from public facts.")
 @schema_option
 @click.option(
@@ -163,6 +169,16 @@ def _of_people(rows: tuple[Any, Any, Any], person: Any, options: dict[str, Any])
 @click.option(
     "--base-rate", type=float, metavar="RATE", help="Of an audit: a guess of the share of yes."
 )
+@click.option(
+    "--rate", type=float, metavar="RATE", help="Of an audit: a guess, to plan its verdict by too."
+)
+@click.option(
+    "--ratio",
+    type=float,
+    metavar="NUMBER",
+    help="The smallest group is guessed to have so many times that rate: 1 by default.",
+)
+@question_options
 @no_outcomes_option
 @shapes_option
 @groups_options
@@ -175,14 +191,13 @@ def plan(
     group_sizes: str,
     n_features: int | None,
     audit: bool,
-    base_rate: float | None,
-    no_outcomes: bool,
     shapes: str,
     **options: Any,
 ) -> None:
     """Preview a fit from public facts, without records: noise, steps, bound, guarantee.
 
-    With --audit, what an audit would cost, and how wide its intervals would be.
+    With --audit, what an audit would cost, and how wide its intervals would be; with --rate too,
+    how likely each verdict is, and how many people or which ε the right one takes.
     """
     from sklearn_dpwg.cli.options import make_estimator, make_task, read_schema
     from sklearn_dpwg.cli.tables import WrongInput
@@ -191,12 +206,16 @@ def plan(
     file = None if schema is None else read_schema(schema)
     task = make_task(file, options)
     sizes = task.sizes(group_sizes)
-    if audit:
-        click.echo(_audit_plan(task, sizes, base_rate, not no_outcomes, options))
-        return
-    for name, said in (("base_rate", base_rate is not None), ("no_outcomes", no_outcomes)):
-        if said:
+    asked = {name: options.pop(name) for name in (*OF_AUDIT, *OF_VERDICT)}
+    asked = {name: value for name, value in asked.items() if value is not None}
+    for name in asked:
+        if not audit:
             raise WrongInput(f"{name} is for a plan of an audit: say --audit too.")
+        if name in OF_VERDICT and "rate" not in asked:
+            raise WrongInput(f"{name} is for a plan of a verdict: say --rate too.")
+    if audit:
+        click.echo(_audit_plan(task, sizes, asked, options))
+        return
     if (file is None) == (n_features is None):
         raise WrongInput(
             "plan must be told how many columns a row has: by --schema, or else by --n-features."
@@ -211,10 +230,8 @@ def plan(
     click.echo(str(estimator.plan(group_sizes=sizes, n_features=n_features)))
 
 
-def _audit_plan(
-    task: Task, sizes: Any, base_rate: float | None, outcomes: bool, options: dict[str, Any]
-) -> str:
-    """Return the preview of an audit."""
+def _audit_plan(task: Task, sizes: Any, asked: dict[str, Any], options: dict[str, Any]) -> str:
+    """Return the preview of an audit, and of its verdict where a rate is guessed."""
     from sklearn_dpwg.cli.tables import WrongInput
     from sklearn_dpwg.inspection import GroupAudit
 
@@ -226,9 +243,15 @@ def _audit_plan(
     labels = task.group_labels
     if labels is None:
         labels = tuple(sizes) if isinstance(sizes, dict) else None
-    extra = {} if base_rate is None else {"base_rate": base_rate}
+    known = {"group_sizes": sizes, "outcomes": not asked.pop("no_outcomes", False)}
+    base = {name: asked.pop(name) for name in ("base_rate",) if name in asked}
+    question = [asked.pop(name, None) for name in ("metric", "fail_below", "fail_above")]
+    metrics, limit = checked_question(*question)
     audit = GroupAudit(group_labels=labels, **given)
-    return str(audit.plan(group_sizes=sizes, outcomes=outcomes, **extra))
+    found = str(audit.plan(**known, **base))
+    if asked:
+        found += f"\n{audit.plan_verdict(metrics, **limit, **known, **asked)}."
+    return found
 
 
 @click.command(short_help="Predict for each row of a table.")
@@ -318,11 +341,11 @@ def schema(
 def main(debug: bool) -> None:
     """Private worst-group learning and fairness audits of tables.
 
-    The way: `schema` and an editor, `plan`, `fit`, `predict`, `audit`. Wrong input is answered in
-    one sentence, before any budget is spent. Exit codes: 0 done, 2 wrong input, 3 budget refused;
-    of `audit --fail-below`, 4 fails and 5 cannot tell.
+    The way: `schema` and an editor, `plan`, `fit`, `predict`, `audit`, `change`. Wrong input is
+    answered in one sentence, before any budget is spent. Exit codes: 0 done, 2 wrong input, 3
+    budget refused; of `audit` with --fail-below or --fail-above, 4 fails and 5 cannot tell.
     """
 
 
-for _command in (schema, plan, fit, predict, audit):
+for _command in (schema, plan, fit, predict, audit, change):
     main.add_command(_command)

@@ -147,6 +147,7 @@ estimator_options = _together(
 no_outcomes_option = click.option(
     "--no-outcomes",
     is_flag=True,
+    default=None,
     help="Audit decisions alone, though the schema names a target.",
 )
 shapes_option = click.option(
@@ -155,6 +156,27 @@ shapes_option = click.option(
     show_default=True,
     metavar="auto|multi-ramps|ramps|linear",
     help="How the model may bend in numbers and dates; linear draws a line.",
+)
+question_options = _together(
+    click.option(
+        "--metric",
+        metavar="NAME",
+        help="Rate that the verdict compares: selection_rate by default; several with commas, or "
+        "equalized_odds.",
+    ),
+    click.option(
+        "--fail-below",
+        type=float,
+        metavar="RATIO",
+        help="Smallest ratio that passes, 0.8 by default. An audit exits with 4 where one is below "
+        "this, with 5 where nobody can tell.",
+    ),
+    click.option(
+        "--fail-above",
+        type=float,
+        metavar="DIFFERENCE",
+        help="In place of a ratio the largest difference that passes, as 0.1; exits likewise.",
+    ),
 )
 random_state_option = click.option(
     "--random-state",

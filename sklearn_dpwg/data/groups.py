@@ -317,8 +317,7 @@ def labelled_sizes(
         known = sorted(labels, key=_sort_key)
     elif set(known) != set(labels):
         raise InputError(
-            f"group_sizes must be those of the estimator's group_labels={known!r}, got those of "
-            f"{labels!r}."
+            f"group_sizes must be those of group_labels={known!r}, got those of {labels!r}."
         )
     return label_column(known), [by_label[label] for label in known]
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +15,7 @@ from numpy.typing import NDArray
 from sklearn_dpwg._checks import FloatArray
 from sklearn_dpwg._repr import short_repr
 from sklearn_dpwg._stored import Stored
+from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.losses import Loss, LossConstants
 
 PUBLIC_FACTS = (
@@ -29,8 +32,17 @@ PUBLIC_FACTS_OF_HIDDEN_GROUPS = (
     *PUBLIC_FACTS[2:],
 )
 
+# A larger ball is room for weights that data ask for, and no reason to plan longer steps.
+LARGEST_REACH, LARGEST_OF_NUMBERS = 20.0, 4.0
+
 # The size of a group that is below so many standard deviations of the noise on it may be zero.
 LEAST_COUNT_STDS = 3.0
+
+# Price of sampling where nobody states it: the least of the first and μ², and the second where
+# nothing is private. Its unit is a nat for two classes; for numbers, what losses of records that a
+# model has learned from differ by, as a share of what predicting nothing costs.
+MOST_PLANNED_PRICE, PRICE_WITHOUT_NOISE = 2.0, 0.5
+UNIT_OF_NUMBERS = 0.15
 
 
 @dataclass(frozen=True)
@@ -73,6 +85,18 @@ class Problem(Stored):
         Where given, neighbours differ in one record, its group included, and `group_sizes` are
         released numbers: all that sums over a group are ever divided by. By default they are the
         sizes, and a record's group is public.
+    sampling_price : float, optional
+        Price c of sampling, in units of `price_of_sampling`: the group player maximises
+        ``Σ λ_i L_i - c √(Σ λ_i²/n_i)``, as the risk among new people of a mixture of groups is
+        known to within such a number. 0 is the game on the records themselves; None leaves it to
+        the solver.
+    max_group_weight : float, default=1.0
+        Largest weight λ_i that a group may have, at least one over the number of groups.
+
+    Raises
+    ------
+    ValueError
+        If no weights of groups obey `max_group_weight`.
 
     Notes
     -----
@@ -87,12 +111,53 @@ class Problem(Stored):
     prior: tuple[float, ...]
     intercept_scaling: float = 1.0
     hidden: HiddenGroups | None = None
+    sampling_price: float | None = None
+    max_group_weight: float = 1.0
+    # what was stored before plays the game on the records
+    _added: ClassVar[Mapping[str, Any]] = {"sampling_price": 0.0, "max_group_weight": 1.0}
 
     __repr__ = short_repr
 
     def __post_init__(self) -> None:
         """Keep the loss as it is now: its parameters may be set in place later."""
         object.__setattr__(self, "loss", copy(self.loss))
+        if self.max_group_weight * self.n_groups < 1.0 - 1e-9:
+            raise InputError(
+                f"max_group_weight must be at least one over the number of groups, "
+                f"{self.n_groups}, got {self.max_group_weight!r}."
+            )
+
+    def price_of_sampling(self, mu: float) -> float:
+        """Return what ``√(Σ λ_i²/n_i)`` costs the group player.
+
+        Parameters
+        ----------
+        mu : float
+            Gaussian-DP parameter of the budget. Where nobody states a price it is ``min(2, μ²)``,
+            as at a small μ noise alone keeps weight off small groups, and ½ without privacy.
+
+        Returns
+        -------
+        float
+            In units of the loss: a price of 1 is one nat for two classes, for others in proportion
+            to what predicting nothing costs, and 0.15 of that for numbers.
+        """
+        price = PRICE_WITHOUT_NOISE if mu == math.inf else min(MOST_PLANNED_PRICE, mu**2)
+        if self.sampling_price is not None:
+            price = self.sampling_price
+        unit = UNIT_OF_NUMBERS if self.loss.task == "regression" else 1.0 / math.log(2.0)
+        return price * unit * self.constants.zero_score
+
+    @property
+    def game(self) -> str:
+        """Say in a sentence what was stated about the group player; nothing of the defaults."""
+        said = []
+        if self.sampling_price is not None:
+            price = f"a price of {self.sampling_price:g}" if self.sampling_price else "no price"
+            said.append(f"sampling has {price}")
+        if self.max_group_weight < 1.0:
+            said.append(f"no group weighs more than {self.max_group_weight:g}")
+        return " and ".join(said)
 
     @property
     def n_groups(self) -> int:
@@ -122,6 +187,12 @@ class Problem(Stored):
         return sizes if self.hidden is None else np.where(self.is_heard, sizes, self.n_records)
 
     @property
+    def typical_size(self) -> float:
+        """Size of a group: 1 over the mean of 1/n under weights in proportion to √n."""
+        roots = np.sqrt(self.sizes_to_plan_for)
+        return float(roots.sum() / (1.0 / roots).sum())
+
+    @property
     def pair_diameter(self) -> float:
         """How far replacing a record moves a weighted sum of gradients, over the largest weight.
 
@@ -146,6 +217,12 @@ class Problem(Stored):
     def diameter(self) -> float:
         """Diameter M = 2R of the ball of weights."""
         return 2.0 * self.radius
+
+    @property
+    def reach(self) -> float:
+        """What aims are shares of: the radius, of which one beyond 20 (for numbers 4) only lets data say more."""
+        largest = LARGEST_OF_NUMBERS if self.loss.task == "regression" else LARGEST_REACH
+        return min(self.radius, largest)
 
     @property
     def row_norm(self) -> float:
@@ -181,6 +258,16 @@ class Problem(Stored):
     def smoothness(self) -> float:
         """Smoothness H of the loss in the weights."""
         return self.row_norm**2 * self.constants.smoothness
+
+    @property
+    def usual_smoothness(self) -> float:
+        """That of rows as long as most are, which the first steps are planned for."""
+        return self.smoothness
+
+    @property
+    def roundings_of_a_mean(self) -> int:
+        """How often a weighted mean of the groups' gradients is rounded, beside a few times."""
+        return self.n_groups
 
     @property
     def loss_range(self) -> float:

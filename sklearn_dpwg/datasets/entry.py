@@ -83,7 +83,7 @@ class DatasetEntry:
     remarks : str, default=""
         What a careful reader should know.
     reference_optimum : float, default=None
-        Exact minimax risk over the ball of radius 20, on unit rows with a unit intercept; ``None``
+        Exact minimax risk over the ball of radius 200, on unit rows with a unit intercept; ``None``
         until it has been computed.
 
     Notes

@@ -23,7 +23,7 @@ from scipy.sparse import issparse
 from sklearn.base import BaseEstimator
 from sklearn.utils.multiclass import check_classification_targets
 
-from sklearn_dpwg._checks import FloatArray
+from sklearn_dpwg._checks import FloatArray, real_number
 from sklearn_dpwg.data.groups import refuse_lazy
 from sklearn_dpwg.data.records import ADVICE
 from sklearn_dpwg.exceptions import InputError, PublicTargetWarning, shown, warn
@@ -321,6 +321,17 @@ def check_neighbours(neighbours: Any, count_share: Any, group_labels: Any) -> No
             "group_labels must be stated with neighbours='replace-any', as those found in the "
             "groups would show who is in one, got None."
         )
+
+
+def check_game(sampling_price: Any, max_group_weight: Any) -> None:
+    """Refuse a price of sampling, or a cap on group weights, that no group player can have."""
+    price = 0.0 if sampling_price is None else real_number(sampling_price, "sampling_price")
+    if not 0.0 <= price < math.inf:
+        raise InputError(
+            f"sampling_price must be None, or at least 0 and finite, got {sampling_price!r}."
+        )
+    if not 0.0 < real_number(max_group_weight, "max_group_weight") <= 1.0:
+        raise InputError(f"max_group_weight must be above 0, at most 1, got {max_group_weight!r}.")
 
 
 def resolve_prior(prior: Any, group_sizes: Sequence[float]) -> tuple[float, ...]:

@@ -10,11 +10,11 @@ from __future__ import annotations
 import math
 import warnings
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 from uuid import uuid4
 
 import numpy as np
@@ -344,6 +344,10 @@ class Fitting(Progress, PrivateEstimator):
     start: Any
     neighbours: str
     count_share: float
+    sampling_price: float | None
+    max_group_weight: float
+    # what was stored before played the game on the records
+    _added: ClassVar[Mapping[str, Any]] = {"sampling_price": 0.0, "max_group_weight": 1.0}
 
     @abstractmethod
     def _targets(self, y: NDArray[Any] | None, classes: ArrayLike | None = None) -> Targets:
@@ -363,6 +367,7 @@ class Fitting(Progress, PrivateEstimator):
                 raise InputError(f"{name} must be a bool or a whole number, got {value!r}.")
         encode.positive_whole(self.rows_per_person, "rows_per_person")
         encode.check_neighbours(self.neighbours, self.count_share, self.group_labels)
+        encode.check_game(self.sampling_price, self.max_group_weight)
         return Budget(self.epsilon, self.delta)
 
     def _learn(
@@ -429,6 +434,8 @@ class Fitting(Progress, PrivateEstimator):
             prior=encode.resolve_prior(self.prior, facts.sizes),
             intercept_scaling=float(self.intercept_scaling) if self.fit_intercept else 0.0,
             hidden=hidden,
+            sampling_price=None if self.sampling_price is None else float(self.sampling_price),
+            max_group_weight=float(self.max_group_weight),
         )
 
     def _first_weights(self, facts: Facts) -> Solution | None:
@@ -452,15 +459,13 @@ class Fitting(Progress, PrivateEstimator):
 
     def _warn_about(self, plan: Plan, facts: Facts, budget: Budget, solver: Solver) -> None:
         """Warn of what a plan promises, and of what nobody chose."""
-        if not plan.releases:
-            return
 
         def replan(sizes: Sequence[int]) -> Plan:
             n_records = facts.n_records + sum(sizes) - sum(facts.sizes)  # noisy ones need not agree
             other = replace(facts, sizes=sizes, n_records=n_records)
             return self._plan_within(budget, solver, self._problem(other))
 
-        if plan.counts is None:  # else said before the counts
+        if plan.releases and plan.counts is None:  # else said before the counts
             n_drawn = plan.n_drawn
             self._warn_about_budget(budget, plan.problem.n_records if n_drawn is None else n_drawn)
         warn_of_plan(plan, facts.labels, replan)

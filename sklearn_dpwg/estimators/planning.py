@@ -31,6 +31,7 @@ from sklearn_dpwg.privacy import (
 )
 from sklearn_dpwg.solvers import SOLVERS, Plan, Solution, Solver
 from sklearn_dpwg.solvers.counts import COUNTS, RESERVED, CountStage
+from sklearn_dpwg.solvers.new_people import FEWEST_TO_TELL
 
 # By how much two computations of the same epsilon may differ.
 _ROUNDING = 1e-9
@@ -259,11 +260,32 @@ Replan = Callable[[Sequence[int]], Plan]
 def warn_of_plan(plan: Plan, labels: NDArray[np.object_], replan: Replan) -> None:
     """Say what promises no more than predicting nothing, and with how many records it would."""
     _warn_of_unheard_groups(plan, labels)
+    warn_of_chance(plan, labels)
+    if not plan.releases:
+        return
     hopeless = hopeless_groups(plan)
     if plan.is_weak:
         _warn_of_weak_bound(plan, labels, hopeless, replan)
     elif hopeless:
         _warn_of_small_groups(plan, labels, hopeless, replan)
+
+
+def warn_of_chance(plan: Plan, labels: NDArray[np.object_]) -> None:
+    """Name the groups that are too small to be told from chance, whatever ε is."""
+    tiny = set(plan.for_new_people.untold).difference(hopeless_groups(plan))
+    untold = [i for i in sorted(tiny) if plan.problem.is_heard[i]]
+    if plan.is_weak or not untold:
+        return
+    sizes = plan.problem.group_sizes
+    who = ", ".join(f"{labels[i]!r} ({sizes[i]:,} record(s))" for i in untold[:_MOST_NAMED])
+    who += f" and {len(untold) - _MOST_NAMED:,} more" if len(untold) > _MOST_NAMED else ""
+    warn(
+        f"group(s) {who}: with fewer than {FEWEST_TO_TELL} records what a group "
+        f"loses is told from chance at no epsilon, so the model may fit its records and not its "
+        f"people: merge such groups, or learn with a larger sampling_price or max_group_weight "
+        f"below 1.",
+        WeakPlanWarning,
+    )
 
 
 def _warn_of_small_groups(

@@ -49,9 +49,8 @@ class DPWorstGroupRegressor(ScoredByBlock, RegressorMixin, DPWorstGroupEstimator
         nearer bound. For training they are mapped to [-1, 1], and losses are those of the mapped
         targets. Must be said at a finite `epsilon`, and not read off the data. Left open without
         privacy, they are the range of y.
-    radius : float, default=4.0
-        Radius of the ball of weights, for rows of norm at most 1 and mapped targets. Noise
-        grows with it.
+    radius : float, default=12.0
+        Radius of the ball of weights, for rows of norm at most 1 and mapped targets.
     data_norm : float, optional
         Public bound on the norm of a row of X: longer rows are shortened to it. Must not be
         read off the data. Left open it is 1, and a fit warns; where rows are scaled to that, say
@@ -97,6 +96,15 @@ class DPWorstGroupRegressor(ScoredByBlock, RegressorMixin, DPWorstGroupEstimator
         "other" where that is stated.
     count_share : float, default=0.03
         Share of the budget (of μ²) that the counts are released with, for "replace-any".
+    sampling_price : float, optional
+        How much the learner mistrusts small groups, whose records may differ from the people whom
+        a model will meet: group weights λ pay so many nats times ``√(Σ λ_i²/n_i)``, in proportion
+        for other losses. 0 is the game on the records themselves. Left open, it is planned: at
+        most 2. Not every solver knows it; one that does not refuses other numbers than 0.
+    max_group_weight : float, default=1.0
+        Largest weight that a group may have in the learner's objective, which limits how far one
+        group may pull the model of all; at least one over the number of groups. With groups of one
+        size, 1/k means the k worst-off ones on average. A solver that knows no cap refuses it.
 
     Attributes
     ----------
@@ -154,7 +162,7 @@ class DPWorstGroupRegressor(ScoredByBlock, RegressorMixin, DPWorstGroupEstimator
         solver: str | Solver = "auto",
         loss: str | Loss = "squared_error",
         target_bounds: tuple[float, float] | None = None,
-        radius: float = 4.0,
+        radius: float = 12.0,
         data_norm: float | None = None,
         fit_intercept: bool = True,
         intercept_scaling: float = 0.5,
@@ -167,6 +175,8 @@ class DPWorstGroupRegressor(ScoredByBlock, RegressorMixin, DPWorstGroupEstimator
         start: Any = None,
         neighbours: Literal["replace-in-group", "replace-any"] = "replace-in-group",
         count_share: float = 0.03,
+        sampling_price: float | None = None,
+        max_group_weight: float = 1.0,
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
@@ -186,6 +196,8 @@ class DPWorstGroupRegressor(ScoredByBlock, RegressorMixin, DPWorstGroupEstimator
         self.start = start
         self.neighbours = neighbours
         self.count_share = count_share
+        self.sampling_price = sampling_price
+        self.max_group_weight = max_group_weight
 
     @by_block
     def predict(self, X: Any) -> FloatArray:

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from sklearn_dpwg._checks import open_unit, whole_number
 from sklearn_dpwg._stored import Stored, reading, stamp
-from sklearn_dpwg.exceptions import InputError
-from sklearn_dpwg.inspection import verdicts, words
+from sklearn_dpwg.exceptions import InputError, InputTypeError
+from sklearn_dpwg.inspection import verdicts
 from sklearn_dpwg.inspection.audit_rows import left_out_by_name
 from sklearn_dpwg.inspection.changes import Change, change_between
 from sklearn_dpwg.inspection.comparisons import Comparison, margin_of, not_judged, together
@@ -38,8 +38,6 @@ if TYPE_CHECKING:
 # Whether the records are a sample of what the rates are of, or are everybody.
 Of = Literal["process", "records"]
 _OF_RECORDS = " That is of these very people, not of a process that they are a sample of."
-# Metrics of which each has to pass.
-_JOINT = {"equalized_odds": ("true_positive_rate", "false_positive_rate")}
 # Estimated records below so many deviations of their noise tell next to nothing.
 _LOUD = 3.0
 # Categories of a smaller share may be left out, and have a note: 6 RCNY 5-301(d).
@@ -297,26 +295,34 @@ class AuditResult(Stored):
         ]
         return self._named(f"{metric} difference", metric, found)
 
-    def worst_groups(self, metric: str | None = None) -> WorstGroups:
-        """Return the groups that may be worst by a metric.
+    def worst_groups(self, metric: str | None = None, **which: Any) -> WorstGroups:
+        """Return the groups, of those that are judged, that may be worst by a metric.
 
         Parameters
         ----------
         metric : str, optional
             As in `rates`.
+        **which
+            Which groups are judged, and of whom the rates are, as in `verdict`.
 
         Returns
         -------
         WorstGroups
-            A set that holds the worst group with the audit's confidence.
+            A set that holds the worst judged group with the audit's confidence; an empty one where
+            no group is judged.
         """
-        metric = metric or default_metric([self])
+        metric, of = metric or default_metric([self]), which.get("of", "process")
+        judged = self._comparison(self.METRICS[0], None, **which).judged
+        if not judged:
+            most = self._losses[metric].bound if metric in self._losses else 1.0
+            unknown = Interval(math.nan, 0.0, most, self.confidence)
+            return WorstGroups(metric, (), 0.0, most, unknown)
         found = worst_group_set(
-            [partial(self._interval, metric, i) for i in range(len(self.group_labels))],
+            [partial(self._interval, metric, i, of=of) for i in judged],
             greater_is_worse=verdicts.greater_is_worse(metric),
             confidence=self.confidence,
         )
-        groups = tuple(self.group_labels[i] for i in found.members)
+        groups = tuple(self.group_labels[judged[i]] for i in found.members)
         return WorstGroups(metric, groups, found.value_low, found.value_high, found.gap)
 
     def group_verdicts(
@@ -435,6 +441,10 @@ class AuditResult(Stored):
         Two audits of the same records cost both: run them by ``GroupAudit(n_audits=2)``, or inside
         a `PrivacyLedger`.
         """
+        if not isinstance(before, AuditResult):
+            raise InputTypeError(f"before must be an AuditResult, got {type(before).__name__}.")
+        if before is self or (self.is_private and before == self):
+            raise InputError("before must be another audit than the later one, got the same.")
         if set(before.group_labels) != set(self.group_labels) or before.classes != self.classes:
             raise InputError(
                 f"before must be of the groups {self.group_labels!r} and the classes "
@@ -442,7 +452,7 @@ class AuditResult(Stored):
             )
         both = (before, self)
         metric = metric or default_metric(both)
-        named = left_out_by_name(self.group_labels, leave_out, 0.0, None)
+        named = left_out_by_name(self.group_labels, leave_out, 0.0, None, least=0)
         out = {one.group_labels[i] for one in both for i in _places(one._left_out(named, 0.0))}
         kept = [label for label in self.group_labels if label not in out]
         if not kept:
@@ -516,7 +526,7 @@ class AuditResult(Stored):
         listed = {"size": self.group_sizes(), "impact_ratio": self.impact_ratios()}
         shown = dict.fromkeys(["selection_rate", default_metric([self])])
         listed |= {name: self.rates(name) for name in shown}
-        return "\n".join([str(self.verdict()), "", *_in_lines(listed)])
+        return "\n".join([str(self.verdict()), "", *verdicts.in_lines(listed)])
 
     def to_json(self) -> str:
         """Return the result as a JSON object.
@@ -629,9 +639,7 @@ class AuditResult(Stored):
         self, metric: str | Sequence[str], at_least: float | None, **which: Any
     ) -> list[Comparison]:
         """Return the comparison of each metric, which share the error of "fails"."""
-        metrics = _JOINT.get(metric, (metric,)) if isinstance(metric, str) else tuple(metric)
-        if not metrics:
-            raise InputError(f"metric must be one of {', '.join(RATES)}, or several, got none.")
+        metrics = verdicts.metrics_of(metric)
         given = which | ({"n_joint": len(metrics)} if len(metrics) > 1 else {})
         return [self._comparison(one, at_least, **given) for one in metrics]
 
@@ -666,6 +674,7 @@ class AuditResult(Stored):
             margin=margin,
             judged=tuple(one for one in range(len(texts)) if one not in out or one == place),
             left_out=_OF_RECORDS * (of == "records")
+            + ("" if place is None else f" Each group is compared with {texts[place]} alone.")
             + not_judged([(why, [texts[one] for one in these]) for why, these in reasons.items()]),
             rate_of=partial(self._pooled, metric, of),
             counts=self._counts_of(of).arrays(metric),
@@ -725,21 +734,6 @@ def overall_rate(result: AuditResult, metric: str) -> float | None:
     )
     total = hits + misses
     return min(1.0, max(0.0, hits / total)) if total > 0 else None
-
-
-def _in_lines(listed: dict[str, tuple[GroupRate, ...]]) -> list[str]:
-    """Return a line a group: each number with the limits of its interval."""
-    groups = zip(*listed.values(), strict=True)
-    named = ([words.text_of(row[0].group), *map(_cell, row)] for row in groups)
-    return words.table([["group", *listed], *named])
-
-
-def _cell(rate: GroupRate) -> str:
-    if rate.metric == "size":
-        return f"{rate.estimate:,.0f}"
-    if math.isnan(rate.estimate):
-        return "cannot tell"
-    return f"{rate.estimate:.2f} [{rate.low:.2f}, {rate.high:.2f}]"
 
 
 # Results as plain values, and back.

@@ -23,14 +23,17 @@ RateOf = Callable[[tuple[int, ...], float], Interval]
 # Of so many contrasts that seem to be farthest beyond the margin exact limits are computed; a
 # "fails" that only another one would show is missed, which errs on the safe side.
 _N_TRIED = 6
-_EVERY_DIFFERENCE = "difference is {} percentage points. The largest"
+_EVERY = {
+    True: "Every ratio is {}. The interval that reaches lowest",
+    False: "Every difference is {} percentage points. The interval that reaches highest",
+}
 
 
 @dataclass(frozen=True)
 class Comparison:
     """Rates of groups, held against each other by the smallest ratio that passes, or a difference.
 
-    ``judged`` are the groups that are compared, ``left_out`` says in words which others are not.
+    ``judged`` are the groups that are compared, ``left_out`` says who is not, and with whom.
     Of ``n_joint`` comparisons that pass together each may "fail" with so small a part of the error.
     """
 
@@ -72,26 +75,37 @@ class Comparison:
         """Return the one whose rate is to be not too low, and the other one."""
         return (other, (group,)) if greater_is_worse(self.metric) else ((group,), other)
 
-    def of_group(self, group: int) -> Interval:
+    @cached_property
+    def _against(self) -> tuple[dict[tuple[int, ...], Interval], ...]:
+        """The contrasts of each group with every rival, and with all of them together."""
+        return tuple(map(self._with_rivals, range(len(self.labels))))
+
+    def _with_rivals(self, group: int) -> dict[tuple[int, ...], Interval]:
+        rivals = self._others(group) if self.reference is None else (self.reference,)
+        found: dict[tuple[int, ...], Interval] = {}
+        for one in rivals:
+            wide, strict = (
+                self._contrast(*self._sides(group, (one,)), error)
+                for error in (self._error, self._levels.pair)
+            )
+            found[(one,)] = replace(wide, high=strict.high)
+        if self._levels.pooled > 0.0:
+            found[rivals] = self._contrast(*self._sides(group, rivals), self._levels.pooled)
+        return found
+
+    def _of_group(self, group: int) -> Interval:
         """Return the contrast of a group with the group that is best off, whichever that is.
 
         It is the smaller of the two rates that is divided by the larger one, or less that one.
         """
-        alike = self.margin.alike
+        alike, found = self.margin.alike, self._against[group]
         if group == self.reference:
             return Interval(alike, alike, alike, self.confidence)
-        rivals = self._others(group) if self.reference is None else (self.reference,)
-        if group not in self.judged and self.reference is None:
-            rivals = self.judged
-        if not rivals:
+        if not found:
             most = math.inf if self.margin.is_ratio else 1.0
             return Interval(math.nan, alike - 1.0, most, self.confidence)
-        pairs = [self._contrast(*self._sides(group, (one,)), self._error) for one in rivals]
-        low = min(one.low for one in pairs)
-        strict = [self._contrast(*self._sides(group, (one,)), self._levels.pair) for one in rivals]
-        high = min(one.high for one in strict)
-        if self._levels.pooled > 0.0:
-            high = min(high, self._contrast(*self._sides(group, rivals), self._levels.pooled).high)
+        pairs = [one for rivals, one in found.items() if len(rivals) == 1]
+        low, high = min(one.low for one in pairs), min(one.high for one in found.values())
         known = [one.estimate for one in pairs if not math.isnan(one.estimate)]
         if self.reference is None:  # the best-off group may be this one
             low, high = min(low, alike), min(high, alike)
@@ -104,7 +118,7 @@ class Comparison:
     @cached_property
     def contrasts(self) -> tuple[Interval, ...]:
         """The contrast of each group."""
-        return tuple(map(self.of_group, range(len(self.labels))))
+        return tuple(map(self._of_group, range(len(self.labels))))
 
     def of_one(self, group: int) -> Verdict:
         """Return the verdict about a group for itself."""
@@ -112,42 +126,40 @@ class Comparison:
             return Verdict("not judged", f"{self.labels[group]} is not judged.")
         if group == self.reference:
             return Verdict("passes", f"{self.labels[group]} is what others are compared with.")
-        ratio = self.contrasts[group]
-        answer = self.margin.answer(ratio)
-        words = f"{self._words((group,), self._rival(group), ratio)}{self._end(answer)}"
+        answer = self.margin.answer(self.contrasts[group])
+        words = f"{self._words((group,), *self._decisive(group))}{self._end(answer)}"
         return Verdict(answer, words, self._would_tell(group) if answer == "cannot tell" else "")
 
-    def _rival(self, group: int) -> tuple[int, ...]:
-        """Return the best-off group by its estimate."""
-        if self.reference is not None:
-            return (self.reference,)
-        sign = -1.0 if greater_is_worse(self.metric) else 1.0
-        rates = {one: self._rate((one,), self._error).estimate for one in self._others(group)}
-        known = {one: sign * rate for one, rate in rates.items() if not math.isnan(rate)}
-        return (max(known or rates, key=lambda one: known.get(one, 0.0)),)
+    def _decisive(self, group: int) -> tuple[tuple[int, ...], Interval]:
+        """Return the rival, one group if there is one, whose limit decides, and the contrast."""
+        fails = self.margin.answer(self.contrasts[group]) == "fails"
+
+        def limit(one: tuple[tuple[int, ...], Interval]) -> tuple[bool, float, float]:
+            rivals, contrast = one
+            end = contrast.high if fails else contrast.low
+            is_last = len(rivals) > 1 or (fails and self.margin.answer(contrast) != "fails")
+            return is_last, end, _or_inf(contrast.estimate)
+
+        return min(self._against[group].items(), key=limit)
 
     def of_all(self) -> Verdict:
         """Return the verdict about all groups together."""
         if len(self.judged) < 2:
             return Verdict("cannot tell", f"Fewer than two groups can be judged.{self.left_out}")
-        from_lowest = sorted(
-            self.judged,
-            key=lambda one: (_or_inf(self.contrasts[one].high), self.contrasts[one].low),
-        )
-        first = from_lowest[0]
+        held = [one for one in self.judged if one != self.reference]
+        first = min(held, key=lambda one: (self.contrasts[one].high, self.contrasts[one].low))
         if self.margin.answer(self.contrasts[first]) == "fails":
-            words = self._words((first,), self._rival(first), self.contrasts[first])
+            words = self._words((first,), *self._decisive(first))
             return Verdict("fails", f"{words}{self._end('fails')}{self.left_out}")
         against = self._all_against_one()
         if against is not None:
             return Verdict("fails", f"{against}{self._end('fails')}{self.left_out}")
-        first = min(self.judged, key=lambda one: self.contrasts[one].low)
-        ratio = self.contrasts[first]
-        answer = self.margin.answer(ratio)
-        words = f"{self._words((first,), self._rival(first), ratio)}{self._end(answer)}"
+        first = min(held, key=lambda one: self.contrasts[one].low)
+        answer = self.margin.answer(self.contrasts[first])
+        words = f"{self._words((first,), *self._decisive(first))}{self._end(answer)}"
         if answer == "passes":
-            every = "ratio is {}. The lowest" if self.margin.is_ratio else _EVERY_DIFFERENCE
-            words = f"Every {every.format(self.margin.bounds[0])}: {words}"
+            every = _EVERY[self.margin.is_ratio].format(self.margin.bounds[0])
+            words = f"{every}: {words}"
         told = self._would_tell(first) if answer == "cannot tell" else ""
         return Verdict(answer, f"{words}{self.left_out}", told)
 
@@ -192,7 +204,7 @@ class Comparison:
 
     def _would_tell(self, group: int) -> str:
         """Say what makes the interval wide: few people, or noise."""
-        pair = self.counts.of([group, *self._rival(group)])
+        pair = self.counts.of([group, *self._decisive(group)[0]])
         if not (pair.hit_noise.any() or pair.miss_noise.any()):
             return "More people would narrow it."
         if not pair.is_sample:

@@ -16,13 +16,13 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn_dpwg._checks import open_unit, real_number, whole_number
 from sklearn_dpwg.data.groups import GroupBy, find_groups, grouping_names, labelled_sizes
 from sklearn_dpwg.exceptions import InputError, own_words
-from sklearn_dpwg.inspection import audit_plan, audit_rows
+from sklearn_dpwg.inspection import audit_plan, audit_rows, words
 from sklearn_dpwg.inspection.audit_plan import AuditPlan, PlannedReleases, PlannedWidth
 from sklearn_dpwg.inspection.audit_result import AuditResult
 from sklearn_dpwg.inspection.audit_rows import AuditedRows
 from sklearn_dpwg.inspection.comparisons import margin_of
 from sklearn_dpwg.inspection.power import PlannedVerdict, World, least_enough
-from sklearn_dpwg.inspection.verdicts import RATES, LossSums
+from sklearn_dpwg.inspection.verdicts import JOINT, OF_DECISIONS, RATES, LossSums
 from sklearn_dpwg.ledger.costs import StartCost
 from sklearn_dpwg.ledger.ledger import CountedEstimator, spending
 from sklearn_dpwg.privacy import Budget, NoiseSource, PrivacyGuarantee, Relation, joint_guarantee
@@ -206,13 +206,16 @@ class GroupAudit(CountedEstimator):
         rate: float = 0.3,
         ratio: float = 1.0,
         power: float = 0.8,
+        outcomes: bool = True,
     ) -> PlannedVerdict:
         """Return how likely each verdict is, and what the right one takes, without any record.
 
         Parameters
         ----------
         metric : str
-            One of `AuditResult.METRICS`.
+            One of `AuditResult.METRICS`, or "equalized_odds", whose two rates are of other people,
+            here of as many, and guessed to be alike. Of other lists no guess says how rates go
+            together.
         at_least, within : float, optional
             What passes, as in `AuditResult.verdict`.
         group_sizes : sequence of int, or mapping from label to int
@@ -220,9 +223,12 @@ class GroupAudit(CountedEstimator):
         rate : float
             Guess of the rate, of all groups but the smallest.
         ratio : float
-            The smallest group has so many times that rate.
+            The smallest group, of several the first, has so many times that rate, all others
+            have the same.
         power : float
             How often the answer that is right then is to come.
+        outcomes : bool, default=True
+            Whether outcomes will be passed; without them half as many counts are noisy.
 
         Returns
         -------
@@ -238,25 +244,31 @@ class GroupAudit(CountedEstimator):
         --------
         >>> from sklearn_dpwg.inspection import GroupAudit
         >>> audit = GroupAudit(epsilon=1.0, group_labels=["a", "b"])
-        >>> print(audit.plan_verdict(group_sizes=[900, 900], rate=0.3))
-        passes 66%, fails 0%, cannot tell 34%; passes in 80% takes 1.2 times the people
+        >>> planned = audit.plan_verdict(group_sizes=[900, 900], rate=0.3)
+        >>> f"{planned.wanted} {planned.passes:.0%}, with {planned.times_the_people:.2g} times 80%"
+        'passes 66%, with 1.2 times 80%'
         """
-        margin, facts = margin_of(at_least, within), self._facts()
-        if metric not in RATES:
-            raise InputError(f"metric must be one of {', '.join(RATES)}, got {metric!r}.")
-        _, given = labelled_sizes(group_sizes, None, self.group_labels)
+        margin, facts = margin_of(at_least, within), self._facts(has_outcomes=outcomes)
+        known = [*RATES, *JOINT] if outcomes else OF_DECISIONS
+        if metric not in known:
+            raise InputError(f"metric must be one of {', '.join(known)}, got {metric!r}.")
+        metrics = JOINT.get(metric, (metric,))
+        labels, given = labelled_sizes(group_sizes, None, self.group_labels)
+        audit_rows.check_several(len(given))
         sizes = np.array(
             [whole_number(size, "group_sizes", least=1) for size in given], dtype=float
         )
         rates = np.full(len(sizes), open_unit(rate, "rate"))
-        rates[sizes.argmin()] = open_unit(rate * real_number(ratio, "ratio"), "rate × ratio")
+        fewest = int(sizes.argmin())
+        rates[fewest] = open_unit(rate * real_number(ratio, "ratio"), "rate × ratio")
+        counted = RATES[metrics[0]]
         n_noisy = [
-            sum(facts.n_bins[predicted] for _, predicted in cells)
-            for cells in (RATES[metric].hits, RATES[metric].misses)
+            sum(facts.n_bins[predicted] for true, predicted in cells if outcomes or not true)
+            for cells in (counted.hits, counted.misses)
         ]
-        is_known = self.sizes == "public" and RATES[metric].is_of_all
+        is_known = self.sizes == "public" and counted.is_of_all
         noise = None if facts.planned is None else facts.planned.noise
-        world = World(sizes, rates, noise, (n_noisy[0], n_noisy[1]), is_known)
+        world = World(sizes, rates, noise, (n_noisy[0], n_noisy[1]), is_known, len(metrics))
         is_within = rates.min() >= margin.factor * rates.max() - margin.gap
         error, power = 0.5 * (1.0 - self.confidence), open_unit(power, "power")
 
@@ -265,12 +277,16 @@ class GroupAudit(CountedEstimator):
             return least_enough(lambda n: world.chances(margin, error, **{what: n})[place], power)
 
         more = None if noise is None else times("epsilon")
+        names = words.listed([words.of_metric(one) for one in metrics])
+        who = f"all groups but {words.text_of(labels[fewest])}, and {rates[fewest]:.3g} there"
+        guess = f"the {names} {'is' if len(metrics) == 1 else 'are'} {rate:.3g} in "
         return PlannedVerdict(
             *world.chances(margin, error),
             wanted="passes" if is_within else "fails",
             power=power,
             times_the_people=times("people"),
             epsilon=None if more is None else more * float(self.epsilon),
+            guess=guess + ("every group" if ratio == 1.0 else who),
         )
 
     @own_words

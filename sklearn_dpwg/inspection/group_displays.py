@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -13,10 +12,11 @@ from numpy.typing import ArrayLike
 
 from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.inspection import drawing, words
+from sklearn_dpwg.inspection.asked import Asked
 from sklearn_dpwg.inspection.audit_result import AuditResult, default_metric, overall_rate
 from sklearn_dpwg.inspection.drawing import Display, Look
 from sklearn_dpwg.inspection.group_audit import audit_estimator, audit_predictions
-from sklearn_dpwg.inspection.verdicts import RATES, GroupRate, greater_is_worse
+from sklearn_dpwg.inspection.verdicts import GroupRate, greater_is_worse, is_percent
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -136,7 +136,8 @@ class GroupMetricDisplay(Display):
         GroupMetricDisplay
             The display, to be drawn by `plot`.
         """
-        return cls(**shown_of(result, metric, ratio=ratio, at_least=at_least))
+        asked = Asked(metric, at_least)
+        return cls(**(contrasts_shown(result, asked) if ratio else rates_shown(result, metric)))
 
     @classmethod
     def from_estimator(
@@ -236,7 +237,7 @@ class GroupMetricDisplay(Display):
             self._draw_answered(answer)
         drawing.name_rows(self.ax_, [names[place] for place in self.order])
         metric = words.of_metric(self.rates[0].metric) if self.rates else ""
-        if self.rates and self.rates[0].metric in RATES:
+        if self.rates and is_percent(self.rates[0].metric):
             drawing.percents(self.ax_.xaxis)
         said = f"{words.capital(metric)} by group, {100 * self.confidence:g} % intervals"
         return (said if self.is_private else f"{said} – {words.NOT_PRIVATE}"), metric, ""
@@ -279,34 +280,35 @@ class GroupMetricDisplay(Display):
             drawing.write(self.ax_, 1.01, row, answer, **where)
 
 
-def answers_of(
-    result: AuditResult, metric: str, at_least: float, which: Mapping[str, Any]
-) -> list[str]:
-    """Return what the verdict about each group answers, or that it is not judged."""
-    return [one.answer for one in result.group_verdicts(metric, at_least, **which)]
+def rates_shown(result: AuditResult, metric: str, asked: Asked = Asked()) -> dict[str, Any]:  # noqa: B008
+    """Return what a `GroupMetricDisplay` of a rate, or of a loss, is made with."""
+    rates = result.rates(metric, of=asked.of)
+    worst = result.worst_groups(metric, **asked.which).groups
+    return {
+        **_shown_of(result),
+        "rates": rates,
+        "answers": [MAY_BE_WORST if one.group in worst else "" for one in rates],
+        "reference": overall_rate(result, metric),
+        "greater_is_worse": greater_is_worse(metric),
+    }
 
 
-def shown_of(
-    result: AuditResult,
-    metric: str,
-    *,
-    ratio: bool,
-    at_least: float,
-    which: Mapping[str, Any] = MappingProxyType({}),
-) -> dict[str, Any]:
-    """Return what a `GroupMetricDisplay` of an audit is made with."""
-    shown: dict[str, Any] = {"is_private": result.is_private, "confidence": result.confidence}
-    if ratio:
-        rates = result.impact_ratios(metric, at_least, **which)
-        answers = answers_of(result, metric, at_least, which)
-        shown |= {"reference": at_least, "reference_name": f"{at_least:g}"}
-    else:
-        rates = result.rates(metric)
-        worst = result.worst_groups(metric).groups
-        answers = [MAY_BE_WORST if one.group in worst else "" for one in rates]
-        shown["reference"] = overall_rate(result, metric)
-    is_worse = not ratio and greater_is_worse(metric)
-    return shown | {"rates": rates, "answers": answers, "greater_is_worse": is_worse}
+def contrasts_shown(result: AuditResult, asked: Asked) -> dict[str, Any]:
+    """Return what a `GroupMetricDisplay` of the contrasts by one rate is made with."""
+    limit = abs(asked.margin.least)
+    (rates,) = asked.contrasts(result).values()
+    return {
+        **_shown_of(result),
+        "rates": rates,
+        "answers": asked.answers(result),
+        "reference": limit,
+        "reference_name": f"{limit:g}" if asked.margin.is_ratio else f"{100 * limit:g} %",
+        "greater_is_worse": not asked.margin.is_ratio,
+    }
+
+
+def _shown_of(result: AuditResult) -> dict[str, Any]:
+    return {"is_private": result.is_private, "confidence": result.confidence}
 
 
 # Which groups a worst-group model learned from most.

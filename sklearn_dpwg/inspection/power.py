@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,6 +37,8 @@ class PlannedVerdict(Stored):
         How many times as many people in every group it takes; None where none are enough.
     epsilon : float or None
         About which ε it takes with these people; None where none is enough.
+    guess : str, default=""
+        What the world is guessed to be, in words; an earlier version did not keep it.
     """
 
     passes: float
@@ -44,6 +47,8 @@ class PlannedVerdict(Stored):
     power: float
     times_the_people: float | None
     epsilon: float | None
+    guess: str = ""
+    _added: ClassVar[Mapping[str, Any]] = {"guess": ""}
 
     def __str__(self) -> str:
         """Return a sentence for people."""
@@ -51,8 +56,9 @@ class PlannedVerdict(Stored):
         ways = [] if people is None else [f"{people:.2g} times the people"]
         ways += [] if epsilon is None else [f"epsilon = {epsilon:.2g}"]
         told = f"takes {' or '.join(ways)}" if ways else "is out of reach"
+        guessed = f"If {self.guess}: " if self.guess else ""
         return (
-            f"passes {self.passes:.0%}, fails {self.fails:.0%}, cannot tell "
+            f"{guessed}passes {self.passes:.0%}, fails {self.fails:.0%}, cannot tell "
             f"{1.0 - self.passes - self.fails:.0%}; {self.wanted} in {self.power:.0%} {told}"
         )
 
@@ -61,7 +67,8 @@ class PlannedVerdict(Stored):
 class World:
     """People of groups, of whom a rate is, and the noise that an audit would add.
 
-    ``n_noisy`` says of how many noisy numbers hits and misses are the sums.
+    ``n_noisy`` says of how many noisy numbers hits and misses are the sums. Of ``n_joint`` such
+    rates of other people each has to pass.
     """
 
     sizes: FloatArray
@@ -69,6 +76,7 @@ class World:
     noise: IntegerNoise | None
     n_noisy: tuple[int, int]
     is_public: bool
+    n_joint: int = 1
 
     def chances(
         self, margin: Margin, error: float, *, people: float = 1.0, epsilon: float = 1.0
@@ -77,6 +85,7 @@ class World:
 
         It is of so many times the people and the ε, to which the scale of noise is inverse.
         """
+        n, part = self.n_joint, error / self.n_joint
         rng, sizes = np.random.default_rng(0), np.maximum(np.rint(self.sizes * people), 1.0)
         counts = np.empty((2, _N_DRAWS, len(sizes)))
         counts[0] = rng.binomial(sizes.astype(np.int64), self.rates, counts.shape[1:])
@@ -84,9 +93,9 @@ class World:
         variances = [0.0, 0.0]
         if self.noise is not None:
             noise = replace(self.noise, scale=self.noise.scale / epsilon)
-            variances = [n * noise.std**2 for n in self.n_noisy]
-            for one, n in zip(counts, self.n_noisy, strict=True):
-                numbers, masses = noise.law(n)
+            variances = [cells * noise.std**2 for cells in self.n_noisy]
+            for one, cells in zip(counts, self.n_noisy, strict=True):
+                numbers, masses = noise.law(cells)
                 one += rng.choice(numbers, one.shape, p=masses / masses.sum())
 
         def of(hits: FloatArray, misses: FloatArray) -> Counts:
@@ -94,9 +103,9 @@ class World:
             known = np.broadcast_to(sizes, hits.shape) if self.is_public else None
             return Counts(hits, misses, noise[0], noise[1], known)
 
-        levels = levels_of(of(sizes * self.rates, sizes * (1.0 - self.rates)), margin, error)
+        levels = levels_of(of(sizes * self.rates, sizes * (1.0 - self.rates)), margin, part)
         passes, fails = _answers(of(*counts), margin, levels, error)
-        return float(passes.mean()), float(fails.mean())
+        return float(passes.mean()) ** n, 1.0 - (1.0 - float(fails.mean())) ** n
 
 
 # Rates with the distances of their limits below and above.

@@ -12,6 +12,7 @@ import numpy as np
 from sklearn_dpwg._stored import Stored
 from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.inspection import drawing, words
+from sklearn_dpwg.inspection.asked import Asked
 from sklearn_dpwg.inspection.audit_result import AuditResult, default_metric
 from sklearn_dpwg.inspection.drawing import Display, Look
 from sklearn_dpwg.inspection.group_audit import audit_estimator
@@ -481,6 +482,7 @@ def points_of(
     results: Mapping[str, AuditResult | Sequence[AuditResult]],
     metric: str,
     epsilons: Mapping[str, float | Sequence[float]] | None = None,
+    asked: Asked = Asked(),  # noqa: B008
 ) -> dict[str, Any]:
     """Return what a `PrivacyUtilityDisplay` of audits is made with."""
     points, is_private = [], True
@@ -488,15 +490,15 @@ def points_of(
         audits = [given] if isinstance(given, AuditResult) else list(given)
         costs = _epsilons_of(name, audits, epsilons)
         for audit, epsilon in zip(audits, costs, strict=True):
-            points.append(UtilityPoint(name, epsilon, *worst_value(audit, metric)))
+            points.append(UtilityPoint(name, epsilon, *worst_value(audit, metric, asked)))
             is_private = is_private and audit.is_private
     return {"points": points, "metric": metric, "is_private": is_private}
 
 
-def worst_value(result: AuditResult, metric: str) -> tuple[float, float, float]:
+def worst_value(result: AuditResult, metric: str, asked: Asked) -> tuple[float, float, float]:
     """Return the worst group's metric: the worst estimate, within its bounds, and the bounds."""
-    worst = result.worst_groups(metric)
-    rates = [rate for rate in result.rates(metric) if rate.group in worst.groups]
+    worst = result.worst_groups(metric, **asked.which)
+    rates = [rate for rate in result.rates(metric, of=asked.of) if rate.group in worst.groups]
     estimates = [rate.estimate for rate in rates if math.isfinite(rate.estimate)]
     estimates = estimates or [(worst.low + worst.high) / 2.0]
     value = max(estimates) if greater_is_worse(metric) else min(estimates)

@@ -23,6 +23,7 @@ from sklearn.base import BaseEstimator
 from sklearn_dpwg._stored import Stored
 from sklearn_dpwg.exceptions import InputError, InputTypeError
 from sklearn_dpwg.inspection import words
+from sklearn_dpwg.inspection.asked import Asked
 from sklearn_dpwg.inspection.audit_result import AuditResult, default_metric
 from sklearn_dpwg.inspection.report_facts import (
     group_facts,
@@ -163,11 +164,12 @@ class AuditReport(Stored):
         default the error rate, or the selection rate where no outcomes were counted.
     at_least : float, default=0.8
         What impact ratios are held against; 0.8 is the four-fifths rule.
-    verdict_metric : str, default="selection_rate"
-        The rate whose ratios are judged.
+    verdict_metric : str or sequence of str, default="selection_rate"
+        The rate that is judged, or several, as in `AuditResult.verdict`.
     which : mapping, optional
-        Which groups are judged, as `AuditResult.verdict` takes it: ``leave_out``, ``min_share`` and
-        ``reference``.
+        What else `AuditResult.verdict` takes: ``within``, ``leave_out``, ``min_share``,
+        ``reference`` and ``of``. By ``of="records"`` all numbers of the page are of these very
+        people; mean losses, of which that is not known, are left out.
     model : pipeline, optional
         The private model that the page is about, behind a `PublicSchema` or `PublicShapes`: the
         page shows what it does with each column (`ShapeDisplay`), and names its cost.
@@ -203,8 +205,8 @@ class AuditReport(Stored):
         notes: str | Sequence[str] = (),
         command: str | None = None,
         metric: str | None = None,
-        at_least: float = 0.8,
-        verdict_metric: str = "selection_rate",
+        at_least: float | None = None,
+        verdict_metric: str | Sequence[str] = "selection_rate",
         which: Mapping[str, Any] | None = None,
         model: Any = None,
     ) -> None:
@@ -225,13 +227,19 @@ class AuditReport(Stored):
         self.at_least = at_least
         self.verdict_metric = verdict_metric
         self.which = dict(which or {})
+        for one in results.values():
+            self._asked.check(one)
         is_made = model is None or isinstance(model, ModelEffects)
         self.effects = model if is_made else ModelEffects.from_model(model)
 
     # what a page of before there was a choice judged and showed
-    verdict_metric = "selection_rate"
+    verdict_metric: str | Sequence[str] = "selection_rate"
     which: Mapping[str, Any] = MappingProxyType({})
     effects: ModelEffects | None = None
+
+    @property
+    def _asked(self) -> Asked:
+        return Asked(self.verdict_metric, self.at_least, self.which)
 
     @cached_property
     def _facts(self) -> dict[str, Any]:
@@ -241,9 +249,7 @@ class AuditReport(Stored):
             notes=self.notes,
             command=self.command,
             metric=self.metric,
-            at_least=self.at_least,
-            judged=self.verdict_metric,
-            which=self.which,
+            asked=self._asked,
         )
         if self.effects is None:
             return found | {"effects": None}
@@ -252,13 +258,7 @@ class AuditReport(Stored):
 
     @cached_property
     def _page(self) -> str:
-        pictures = pictures_of(
-            self.results,
-            metric=self.metric,
-            at_least=self.at_least,
-            judged=self.verdict_metric,
-            which=self.which,
-        )
+        pictures = pictures_of(self.results, metric=self.metric, asked=self._asked)
         if self.effects is not None:
             drawn = {"svg": self.effects.pictures(), "is_wide": True}
             pictures.append(self._facts["effects"] | drawn)
@@ -498,12 +498,12 @@ def _effects(model: Any) -> dict[str, str]:
 
 def _groups(model: Any, audit: AuditResult | None, at_least: float) -> str:
     if audit is not None:
-        metric = default_metric([audit])
-        verdict = verdict_facts(audit, metric, at_least)
+        metric, asked = default_metric([audit]), Asked(at_least=at_least)
+        verdict = verdict_facts(audit, metric, asked)
         parts = ("headline", "sentence", "scope", "selected", "worst", "value", "gap")
         said = [verdict[key] for key in parts]
         privacy = sections(audit.privacy_)[0]
-        facts = {"groups": group_facts(audit, metric, at_least)}
+        facts = {"groups": group_facts(audit, metric, asked)}
         return "\n\n".join(
             [
                 escape_markdown(" ".join(said)),

@@ -4,24 +4,27 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from types import MappingProxyType
+from functools import reduce
+from operator import or_
 from typing import Any
 
 from sklearn_dpwg.inspection import words
+from sklearn_dpwg.inspection.asked import Asked
 from sklearn_dpwg.inspection.audit_result import AuditResult, overall_rate
 from sklearn_dpwg.inspection.drawing import INCHES, height_of, svg_of
 from sklearn_dpwg.inspection.group_displays import (
     NOT_JUDGED,
     GroupMetricDisplay,
-    answers_of,
-    shown_of,
+    contrasts_shown,
+    rates_shown,
 )
 from sklearn_dpwg.inspection.privacy_displays import (
     PrivacyProfileDisplay,
     PrivacyUtilityDisplay,
+    points_of,
     tradeoff_points,
 )
-from sklearn_dpwg.inspection.verdicts import RATES, GroupRate
+from sklearn_dpwg.inspection.verdicts import RATES, GroupRate, is_percent
 from sklearn_dpwg.inspection.words import texts_of, visible
 from sklearn_dpwg.privacy import PrivacyGuarantee
 from sklearn_dpwg.privacy.statement import rounded_up, sections
@@ -113,8 +116,6 @@ def _said(
     ]
 
 
-# No choice of groups that are judged.
-_ALL: Mapping[str, Any] = MappingProxyType({})
 COLUMNS = (
     "selection_rate",
     "impact_ratio",
@@ -130,9 +131,17 @@ ANSWERS = {
 GLOSSARY = (
     (
         "Impact ratio",
-        "A group's rate over that of the best-off group, whichever that is. Of a harm, such as an "
-        "error rate, the smallest rate over the group's own. Its lower limit is the lowest of all "
-        "pairs; its upper limit allows for how many groups are compared, as the verdict does.",
+        "A group's rate over that of {2}. Of a harm, such as an error rate, the other rate is "
+        "over the group's own. Its lower limit is the lowest of all pairs; its upper limit allows "
+        "for how many groups are compared, as the verdict does. A sentence names two groups, and "
+        "its limits are of these two.",
+    ),
+    (
+        "Difference",
+        "How far a group's rate is below that of {2}; of a harm, such as an error rate, how far it "
+        "is above. Its upper limit is the highest of all pairs; its lower limit allows for how "
+        "many groups are compared, as the verdict does. A sentence names two groups, and its "
+        "limits are of these two.",
     ),
     (
         "Four-fifths rule",
@@ -165,6 +174,11 @@ GLOSSARY = (
     ("δ (delta)", "The small probability with which the promise of ε may be broken."),
     ("Noise", "Random whole numbers that were added to counts before anybody saw them."),
 )
+# What is said otherwise where the records are everybody.
+OF_RECORDS = {
+    "Interval": "What the true value among these very people may be, with the stated confidence. "
+    "It covers the noise that protects them, and says nothing of anybody else."
+}
 
 
 def report_facts(
@@ -174,18 +188,14 @@ def report_facts(
     notes: tuple[str, ...],
     command: str | None,
     metric: str,
-    at_least: float,
-    judged: str,
-    which: Mapping[str, Any] = _ALL,
+    asked: Asked,
 ) -> dict[str, Any]:
     """Return all that a page says, section by section."""
     first = next(iter(results.values()))
     names = dict(zip(results, texts_of(results), strict=True))
     group_name = visible(first.group_name)
     known = (*_ATTACKER, _PROOF, "Differential privacy")
-    verdicts = {
-        name: verdict_facts(one, metric, at_least, judged, which) for name, one in results.items()
-    }
+    verdicts = {name: verdict_facts(one, metric, asked) for name, one in results.items()}
     return {
         "title": visible(title) if title is not None else f"Fairness audit by {group_name}",
         "about": _about(first),
@@ -193,15 +203,15 @@ def report_facts(
         "notes": [visible(note) for note in notes],
         "verdict": next(iter(verdicts.values())),
         "privacy": banner(results),
-        "groups": group_facts(first, metric, at_least, judged, which),
+        "groups": group_facts(first, metric, asked),
         "models": [
-            _model_facts(names[name], result, metric, verdicts[name])
+            _model_facts(names[name], result, metric, asked, verdicts[name])
             for name, result in results.items()
         ],
         "attacker": _said(results, names, lambda title: title in _ATTACKER),
-        "outside": _said(results, names, lambda title: title not in known) + _caveats(first),
+        "outside": _said(results, names, lambda title: title not in known) + _caveats(first, asked),
         "record": _record(results, command) | {"proof": proof(first)},
-        "glossary": _glossary(first),
+        "glossary": _glossary(first, asked),
     }
 
 
@@ -229,44 +239,43 @@ def _classes(result: AuditResult) -> list[str]:
     return [f"‘{words.in_sentence(visible(str(one)))}’" for one in result.classes]
 
 
-def _glossary(result: AuditResult) -> list[dict[str, str]]:
+def _glossary(result: AuditResult, asked: Asked) -> list[dict[str, str]]:
     """Return what explains the terms of the page: there are no errors without outcomes."""
     classes, there = _classes(result), [words.of_metric(name) for name in result.METRICS]
+    said = dict(GLOSSARY) | (OF_RECORDS if asked.of == "records" else {})
+    del said["Difference" if asked.margin.is_ratio else "Impact ratio"]
+    best = "the best-off group, whichever that is"
+    if asked.which.get("reference") is not None:
+        best = "the group that all are compared with"
     return [
-        {"term": term, "text": text.replace("{0}", classes[0]).replace("{1}", classes[1])}
-        for term, text in GLOSSARY
+        {"term": term, "text": reduce(_filled, enumerate([*classes, best]), text)}
+        for term, text in said.items()
         if term.lower().replace(" ", "_") not in RATES or term.lower() in there
     ]
 
 
-def verdict_facts(
-    result: AuditResult,
-    metric: str,
-    at_least: float,
-    judged: str = "selection_rate",
-    which: Mapping[str, Any] = _ALL,
-) -> dict[str, Any]:
+def _filled(text: str, known: tuple[int, str]) -> str:
+    return text.replace(f"{{{known[0]}}}", known[1])
+
+
+def verdict_facts(result: AuditResult, metric: str, asked: Asked) -> dict[str, Any]:
     """Return the verdict that was asked for, about whom it is, and who may be worst off."""
-    verdict = result.verdict(judged, at_least, **which)
+    verdict, answers = asked.verdict(result), asked.answers(result)
     said = words.with_short_names(verdict.sentence, result.group_labels)
     sentence, mark, left_out = said.partition(" Not judged, as ")
-    answers = answers_of(result, judged, at_least, which)
-    rate, rule = words.of_metric(judged), "the four-fifths rule"
-    if (judged, at_least) != ("selection_rate", 0.8):
-        rule = f"the test that no group's {rate} is below {at_least:g} times another's"
     return {
         "confidence": result.confidence,
         "answer": verdict.answer,
-        "judged": judged,
-        "headline": ANSWERS[verdict.answer].format(rule),
+        "judged": asked.metric if isinstance(asked.metric, str) else list(asked.metric),
+        "headline": ANSWERS[verdict.answer].format(asked.rule),
         "sentence": sentence,
-        "scope": f"{_scope(result, rate, answers, which)}{mark}{left_out}",
+        "scope": f"{_scope(result, asked, answers)}{mark}{left_out}",
         "selected": _selected(result),
         "together": _TOGETHER if verdict.answer == "fails" and "fails" not in answers else "",
         "would_tell": words.with_short_names(verdict.would_tell, result.group_labels),
-        "allows": _allows(result, verdict.answer, sentence),
+        "allows": _allows(result, asked, verdict.answer, sentence),
         "trained": _TRAINED if result.model_privacy_ is not None else "",
-        **_worst_facts(result, metric),
+        **_worst_facts(result, metric, asked),
     }
 
 
@@ -277,13 +286,12 @@ _TRAINED = (
 )
 
 
-def _scope(result: AuditResult, rate: str, answers: Sequence[str], which: Mapping[str, Any]) -> str:
+def _scope(result: AuditResult, asked: Asked, answers: Sequence[str]) -> str:
     """Return by what and about whom the verdict is."""
     texts = [words.in_sentence(text) for text in texts_of(result.group_labels)]
     names = [text for text, answer in zip(texts, answers, strict=True) if answer != NOT_JUDGED]
-    one = which.get("reference")
-    others = "" if one is None else f", each held against {texts[result.group_labels.index(one)]}"
-    return f"Judged by {rate}: {words.listed(names) or 'nobody'}{others}."
+    rates = words.listed([words.of_metric(one) for one in asked.metrics])
+    return f"Judged by {rates}: {words.listed(names) or 'nobody'}."
 
 
 def _selected(result: AuditResult) -> str:
@@ -292,27 +300,34 @@ def _selected(result: AuditResult) -> str:
     return f"Selected is whoever is decided, or predicted, to be {yes}, and not {no}{how}."
 
 
-def _allows(result: AuditResult, answer: str, sentence: str) -> str:
-    brackets = f"Brackets hold the {100 * result.confidence:g} % interval of the ratio."
+def _allows(result: AuditResult, asked: Asked, answer: str, sentence: str) -> str:
+    name = "ratio" if asked.margin.is_ratio else "difference"
+    brackets = (
+        f"Brackets hold the {100 * result.confidence:g} % interval of this {name}; the end that "
+        f"would tell a “fails” allows for how much is compared."
+    )
     if answer == "cannot tell":
         return brackets if "[" in sentence else ""
     rarely = f"{100 * (1 - result.confidence) / 2:.3g} %"
+    chance = "the chance in who is among these people and for "
     return (
-        f"{brackets} “{answer.capitalize()}” allows for how many groups are compared, for the "
-        f"chance in who is among these people and for noise: it is to be wrong in at most "
-        f"{rarely} of such audits."
+        f"{brackets} “{answer.capitalize()}” allows for {chance * (asked.of == 'process')}noise: "
+        f"it is to be wrong in at most {rarely} of such audits."
     )
 
 
-def _worst_facts(result: AuditResult, metric: str) -> dict[str, Any]:
+def _worst_facts(result: AuditResult, metric: str, asked: Asked) -> dict[str, Any]:
     """Return who may be worst off by how much."""
     names = dict(zip(result.group_labels, texts_of(result.group_labels), strict=True))
-    worst, shown = result.worst_groups(metric), words.of_metric(metric)
+    worst, shown = result.worst_groups(metric, **asked.which), words.of_metric(metric)
+    if not worst.groups:
+        none = {"worst": "Nobody is judged.", "value": "", "gap": "", "may_be_worst": []}
+        return {"metric": metric, **none}
     in_percent = metric in RATES
     low, high = (words.number(value, in_percent=in_percent) for value in (worst.low, worst.high))
     found = words.listed([words.in_sentence(names[label]) for label in worst.groups], "or")
     who = f"the worst-off group {'is' if len(worst.groups) == 1 else 'may be'} {found}"
-    if len(worst.groups) == len(names) > 1:
+    if len(worst.groups) == len(names):
         who = f"any of the {len(names)} groups may be the worst off"
     unit, gap = " percentage points" if in_percent else "", worst.gap
     size, least, most = (
@@ -329,25 +344,11 @@ def _worst_facts(result: AuditResult, metric: str) -> dict[str, Any]:
     }
 
 
-def group_facts(
-    result: AuditResult,
-    metric: str,
-    at_least: float,
-    judged: str = "selection_rate",
-    which: Mapping[str, Any] = _ALL,
-) -> dict[str, Any]:
+def group_facts(result: AuditResult, metric: str, asked: Asked) -> dict[str, Any]:
     """Return the table of groups: a row a group, numbers and notes."""
     texts = texts_of(result.group_labels)
-    worst = set(result.worst_groups(metric).groups)
-    answers = answers_of(result, judged, at_least, which)
-    listed_rates: dict[str, tuple[GroupRate, ...]] = {
-        name: (
-            result.impact_ratios(judged, at_least, **which)
-            if name == "impact_ratio"
-            else result.rates(name)
-        )
-        for name in _columns(result, metric, judged)
-    }
+    worst = set(result.worst_groups(metric, **asked.which).groups)
+    answers, listed_rates = asked.answers(result), _columns(result, metric, asked)
     sizes = result.group_sizes()
     rows = []
     for place, (label, text) in enumerate(zip(result.group_labels, texts, strict=True)):
@@ -363,21 +364,19 @@ def group_facts(
             }
         )
     together = {name: overall_rate(result, name) for name in listed_rates}
+    named = {name: rates[0].metric for name, rates in listed_rates.items()}
+    named |= {name: "impact_ratio" for name in named if named[name] == "selection_rate ratio"}
     return {
         "name": visible(result.group_name),
         "metric": metric,
         "columns": [
             {
                 "key": name,
-                "words": words.of_metric(
-                    f"{judged} ratio"
-                    if name == "impact_ratio" and judged != "selection_rate"
-                    else name
-                ),
-                "in_percent": name in RATES,
-                "limit": at_least if name == "impact_ratio" else None,
+                "words": words.of_metric(said),
+                "in_percent": is_percent(said),
+                "limit": asked.margin.factor if said.endswith("ratio") else None,
             }
-            for name in listed_rates
+            for name, said in named.items()
         ],
         "rows": rows,
         "all": {"size": _total(result), "rates": together},
@@ -385,10 +384,12 @@ def group_facts(
     }
 
 
-def _columns(result: AuditResult, metric: str, judged: str) -> tuple[str, ...]:
-    losses = tuple(loss.name for loss in result.losses)
-    there = [name for name in COLUMNS if name == "impact_ratio" or name in result.METRICS]
-    return tuple(dict.fromkeys([*there, metric, judged, *losses]))
+def _columns(result: AuditResult, metric: str, asked: Asked) -> dict[str, tuple[GroupRate, ...]]:
+    """Return the rates and contrasts of all groups by column; losses are never of records."""
+    names = [name for name in COLUMNS if name in result.METRICS] + [metric, *asked.metrics]
+    names += [loss.name for loss in result.losses if asked.of == "process"]
+    first, *others = ({name: result.rates(name, of=asked.of)} for name in dict.fromkeys(names))
+    return reduce(or_, others, first | asked.contrasts(result))
 
 
 _SMALL = ("none", "one", "two", "three")
@@ -428,9 +429,9 @@ def _numbers(rate: GroupRate) -> dict[str, float | None]:
 
 
 def _model_facts(
-    name: str, result: AuditResult, metric: str, verdict: Mapping[str, Any]
+    name: str, result: AuditResult, metric: str, asked: Asked, verdict: Mapping[str, Any]
 ) -> dict[str, Any]:
-    worst = result.worst_groups(metric)
+    worst = result.worst_groups(metric, **asked.which)
     model, audit = result.model_privacy_, result.privacy_
     return {
         "model": name,
@@ -444,7 +445,7 @@ def _model_facts(
     }
 
 
-def _caveats(result: AuditResult) -> list[dict[str, str]]:
+def _caveats(result: AuditResult, asked: Asked) -> list[dict[str, str]]:
     """Return what no guarantee covers, whatever the numbers are."""
     sizes = (
         "The sizes of the groups were stated as public; they are exact and unprotected."
@@ -455,6 +456,8 @@ def _caveats(result: AuditResult) -> list[dict[str, str]]:
         "Intervals and the verdict take rows for people. If a person has k rows that are alike, "
         "intervals are about √k times too narrow, and the verdict is wrong more often."
     )
+    if asked.of == "records":
+        several = "Rates are of rows: a person with k rows counts k times."
     found = {"Names and sizes of groups": sizes, "Several rows of a person": several}
     if result.threshold is not None:
         found["Threshold"] = (
@@ -521,38 +524,24 @@ _Picture = tuple[Any, str, str, list[str], list[list[str]]]
 
 
 def pictures_of(
-    results: Mapping[str, AuditResult],
-    *,
-    metric: str,
-    at_least: float,
-    judged: str,
-    which: Mapping[str, Any] = _ALL,
+    results: Mapping[str, AuditResult], *, metric: str, asked: Asked
 ) -> list[dict[str, Any]]:
     """Return the pictures: a title, a sentence, the SVG, and a table."""
     result = next(iter(results.values()))
-    of_judged = "" if judged == "selection_rate" else f" of the {words.of_metric(judged)}"
-    found = [
-        _of_groups(
-            result,
-            shown_of(result, judged, ratio=True, at_least=at_least, which=which),
-            f"Impact ratio{of_judged} of each group",
-            f"A group passes where its whole interval is right of {at_least:g}, and fails where "
-            f"it is left of it.",
-        )
-    ]
-    losses = (loss.name for loss in result.losses)
+    found = [_of_contrasts(result, one) for one in asked.each]
+    losses = [loss.name for loss in result.losses if asked.of == "process"]
     found += [
         _of_groups(
             result,
-            shown_of(result, name, ratio=False, at_least=at_least),
+            rates_shown(result, name, asked),
             f"{words.capital(words.of_metric(name))} of each group",
-            "A diamond and the words stand by every group that may be worst. The dashed line is "
-            "the rate of all records together.",
+            "A diamond and the words stand by every judged group that may be worst. The dashed "
+            "line is the rate of all records together.",
         )
-        for name in dict.fromkeys(["selection_rate", judged, metric, *losses])
+        for name in dict.fromkeys(["selection_rate", *asked.metrics, metric, *losses])
     ]
     if len(results) > 1 and all(one.model_privacy_ is not None for one in results.values()):
-        found.append(_of_models(results, metric))
+        found.append(_of_models(results, metric, asked))
     found.append(_of_attackers(result))
     return [_drawn(f"p{place}", *each) for place, each in enumerate(found, start=1)]
 
@@ -567,9 +556,24 @@ def _drawn(
     return told | {"svg": svg, "is_wide": False}
 
 
+def _of_contrasts(result: AuditResult, asked: Asked) -> _Picture:
+    (rate,) = asked.metrics
+    of_rate = "" if rate == "selection_rate" else f" of the {words.of_metric(rate)}"
+    if asked.margin.is_ratio:
+        title, sides = f"Impact ratio{of_rate} of each group", ("right", "left")
+    else:
+        title, sides = f"How far each group is behind in {words.of_metric(rate)}", ("left", "right")
+    shown = contrasts_shown(result, asked)
+    text = (
+        f"A group passes where its whole interval is {sides[0]} of {shown['reference_name']}, and "
+        f"fails where it is {sides[1]} of it."
+    )
+    return _of_groups(result, shown, title, text)
+
+
 def _of_groups(result: AuditResult, shown: dict[str, Any], title: str, text: str) -> _Picture:
     display = GroupMetricDisplay(**shown)
-    in_percent = display.rates[0].metric in RATES
+    in_percent = is_percent(display.rates[0].metric)
     limit = None if in_percent else display.reference
     texts = words.texts_of(result.group_labels)
     rows = []
@@ -582,8 +586,8 @@ def _of_groups(result: AuditResult, shown: dict[str, Any], title: str, text: str
     return display, title, text, header, rows
 
 
-def _of_models(results: Mapping[str, AuditResult], metric: str) -> _Picture:
-    display = PrivacyUtilityDisplay.of(results, metric)
+def _of_models(results: Mapping[str, AuditResult], metric: str, asked: Asked) -> _Picture:
+    display = PrivacyUtilityDisplay(**points_of(results, metric, asked=asked))
     in_percent = metric in RATES
     rows = []
     for name, point in zip(words.texts_of(results), display.points, strict=True):

@@ -6,14 +6,16 @@ import math
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import betaincinv, ndtri
 
 from sklearn_dpwg._stored import Stored
+from sklearn_dpwg.exceptions import InputError, InputTypeError
 from sklearn_dpwg.inspection.contrasts import Answer, Counts
-from sklearn_dpwg.inspection.words import text_of
+from sklearn_dpwg.inspection.words import table, text_of
 from sklearn_dpwg.metrics.intervals import Interval, rate_interval, ratio_interval
 from sklearn_dpwg.metrics.intervals.rate import census_interval
 from sklearn_dpwg.privacy import IntegerNoise
@@ -72,6 +74,21 @@ class GroupRate(Stored):
         return self.high - self.low
 
 
+def in_lines(listed: dict[str, tuple[GroupRate, ...]]) -> list[str]:
+    """Return a line a group: each number with the limits of its interval."""
+    groups = zip(*listed.values(), strict=True)
+    named = ([text_of(row[0].group), *map(_cell, row)] for row in groups)
+    return table([["group", *listed], *named])
+
+
+def _cell(rate: GroupRate) -> str:
+    if rate.metric == "size":
+        return f"{rate.estimate:,.0f}"
+    if math.isnan(rate.estimate):
+        return "cannot tell"
+    return f"{rate.estimate:.2f} [{rate.low:.2f}, {rate.high:.2f}]"
+
+
 # Rates as shares of the four cells of truth and prediction.
 
 # A cell is (is truly of the second class, is predicted to be).
@@ -108,6 +125,8 @@ RATES: Mapping[str, CellRate] = MappingProxyType(
 )
 
 
+# Metrics of which each has to pass.
+JOINT = {"equalized_odds": ("true_positive_rate", "false_positive_rate")}
 # What decisions tell without outcomes.
 OF_DECISIONS = ("selection_rate",)
 
@@ -115,6 +134,22 @@ OF_DECISIONS = ("selection_rate",)
 def greater_is_worse(metric: str) -> bool:
     """Whether a large value is bad for a group: losses, errors; not scores."""
     return metric != "score" and (metric not in RATES or RATES[metric].greater_is_worse)
+
+
+def metrics_of(metric: Any) -> tuple[str, ...]:
+    """Return the rates that are judged together: one, several, or those of a joint name."""
+    names = [metric] if isinstance(metric, str) else metric
+    if not (isinstance(names, Sequence) and all(isinstance(one, str) for one in names)):
+        raise InputTypeError(f"metric must be a name or a sequence of names, got {metric!r}.")
+    found = dict.fromkeys(one for name in names for one in JOINT.get(name, (name,)))
+    if not found:
+        raise InputError(f"metric must be one of {', '.join(RATES)}, or several, got none.")
+    return tuple(found)
+
+
+def is_percent(metric: str) -> bool:
+    """Whether a number is written in percent: a rate is, or a difference of two."""
+    return metric.removesuffix(" difference") in RATES
 
 
 @dataclass(frozen=True)
@@ -292,8 +327,8 @@ class WorstGroups(Stored):
     metric : str
         The metric.
     groups : tuple of labels
-        Every group that may be the worst; the worst is among them with the audit's confidence. Of
-        mean losses that is no theorem but was measured (docs/theory/group-audit.md).
+        Every judged group that may be the worst; the worst of these is among them with the audit's
+        confidence. Of mean losses that is no theorem but was measured (docs/theory/group-audit.md).
     low, high : float
         Bounds of the metric in the worst group.
     gap : Interval
@@ -308,7 +343,7 @@ class WorstGroups(Stored):
 
     def __str__(self) -> str:
         """Return a line for people."""
-        named = " or ".join(map(text_of, self.groups))
+        named = " or ".join(map(text_of, self.groups)) or "nobody is judged"
         return (
             f"worst by {self.metric}: {named}; there it is {self.low:.3g} to {self.high:.3g}, "
             f"{self.gap.low:.3g} to {self.gap.high:.3g} from the best group "

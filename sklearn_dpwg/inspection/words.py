@@ -127,6 +127,8 @@ def of_metric(metric: str) -> str:
     """Return the name of a metric as words: "error rate"."""
     if metric.endswith(" ratio"):
         return f"impact ratio of the {of_metric(metric.removesuffix(' ratio'))}"
+    if metric.endswith(" difference"):
+        return f"difference in {of_metric(metric.removesuffix(' difference'))}"
     return metric.replace("_", " ")
 
 

@@ -47,6 +47,11 @@ class LedgerRow:
     guarantee: PrivacyGuarantee
     key: str
 
+    @property
+    def kind(self) -> str:
+        """What it is in words: a fit, or an audit."""
+        return "audit" if self.what == "GroupAudit" else "fit"
+
     def to_dict(self) -> dict[str, Any]:
         """Return plain values."""
         return {**vars(self), "guarantee": json.loads(self.guarantee.to_json())}
@@ -56,6 +61,14 @@ class LedgerRow:
         """Return the row that `to_dict` described."""
         guarantee = PrivacyGuarantee.from_json(json.dumps(described["guarantee"]))
         return cls(**{**described, "guarantee": guarantee})
+
+
+def counted(rows: Sequence[LedgerRow]) -> str:
+    """Return how many fits and audits there are, in words."""
+    n_audits = sum(row.kind == "audit" for row in rows)
+    named = [(len(rows) - n_audits, "fit"), (n_audits, "audit")]
+    found = [f"{n} {name}(s)" for n, name in named if n]
+    return " and ".join(found) or "0 fit(s)"
 
 
 @dataclass(frozen=True)
@@ -137,7 +150,7 @@ class LedgerFile:
         """
         with self._connection() as connection:
             connection.execute("BEGIN IMMEDIATE")  # others wait: what was read stays true
-            charged = {row.key: row.guarantee for row in self._rows(connection)}
+            charged = {row.key: row for row in self._rows(connection)}
             known = [(row.key,) for row in rows if row.key in charged]
             new: dict[str, LedgerRow] = {}
             for row in rows:
@@ -145,8 +158,7 @@ class LedgerFile:
                     new.setdefault(row.key, row)
             connection.executemany("UPDATE fits SET state = 'spent' WHERE key = ?", known)
             if new:
-                fits = [row.guarantee for row in new.values()]
-                _refuse_overspending(connection, list(charged.values()), fits)
+                _refuse_overspending(connection, list(charged.values()), list(new.values()))
             for row in new.values():
                 _insert(connection, row)
             yield list(new)
@@ -285,24 +297,26 @@ def _facts(found: Iterable[Any]) -> set[tuple[Any, ...]]:
 
 
 def _refuse_overspending(
-    connection: sqlite3.Connection, charged: list[PrivacyGuarantee], new: list[PrivacyGuarantee]
+    connection: sqlite3.Connection, charged: list[LedgerRow], new: list[LedgerRow]
 ) -> None:
     """Refuse a fit, last of what is new, if all together would exceed the budget."""
     (epsilon, delta), demand = _budget(connection), _demand(connection)
+    before, last = [row.guarantee for row in charged], new[-1]
     try:
-        total = total_epsilon([*charged, *new], delta, demand)
+        total = total_epsilon([*before, *(row.guarantee for row in new)], delta, demand)
     except ValueError as error:  # the unit of another fit, one of the same pipeline perhaps
-        spent = total_epsilon(charged, delta, demand)
+        spent = total_epsilon(before, delta, demand)
         raise InputError(
-            f"{error} This fit spent nothing; the ledger holds {len(charged)} fit(s), "
+            f"{error} This {last.kind} spent nothing; the ledger holds {counted(charged)}, "
             f"epsilon={spent:.4g} at delta={delta:g}, which stay charged."
         ) from None
     if total > epsilon:
-        spent = total_epsilon(charged, delta, demand)
+        spent = total_epsilon(before, delta, demand)
         begun = f", with {len(new) - 1} private fit(s) that it began with," if new[1:] else ""
         raise BudgetExceededError(
-            f"this fit (epsilon={new[-1].epsilon:.4g} at delta={new[-1].delta:g}){begun} "
+            f"this {last.kind} (epsilon={last.guarantee.epsilon:.4g} at "
+            f"delta={last.guarantee.delta:g}){begun} "
             f"would bring the ledger to epsilon={total:.4g} at delta={delta:g}, above its "
-            f"epsilon={epsilon:g}; {len(charged)} fit(s) so far have epsilon={spent:.4g}. "
+            f"epsilon={epsilon:g}; {counted(charged)} so far have epsilon={spent:.4g}. "
             f"Nothing was spent."
         )

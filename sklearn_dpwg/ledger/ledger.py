@@ -25,7 +25,7 @@ from sklearn_dpwg._stored import Stored, reading, stamp
 from sklearn_dpwg.data.groups import labelled_sizes
 from sklearn_dpwg.exceptions import ContractError, LedgerUnreachableError, Note
 from sklearn_dpwg.ledger.costs import PublicFacts, StartCost
-from sklearn_dpwg.ledger.file import LedgerFile, LedgerRow, total_epsilon
+from sklearn_dpwg.ledger.file import LedgerFile, LedgerRow, counted, total_epsilon
 from sklearn_dpwg.ledger.folds import SEVERAL_FITS
 from sklearn_dpwg.ledger.planned_search import PlannedSearch, plan_search
 from sklearn_dpwg.privacy import Budget, PrivacyGuarantee, Relation, joint_guarantee
@@ -381,12 +381,12 @@ class PrivacyLedger(Stored):
         return plan_search(search, facts, self.rows, Budget(self.epsilon, self.delta))
 
     def report(self) -> pd.DataFrame:
-        """List the fits.
+        """List the fits and audits.
 
         Returns
         -------
         DataFrame
-            A row a fit: what was fitted, when, its ε and δ, whether it is "spent" or still
+            A row a fit or audit: what it was, when, its ε and δ, whether it is "spent" or still
             "reserved", whether its noise came from a seed, and ε of all up to it, at the
             ledger's δ.
         """
@@ -454,7 +454,7 @@ class PrivacyLedger(Stored):
     def __repr__(self) -> str:
         return (
             f"PrivacyLedger(epsilon={self.epsilon:g}, delta={self.delta:g}): "
-            f"{len(self.rows)} fit(s), epsilon={self.epsilon_spent:.4g} spent"
+            f"{counted(self.rows)}, epsilon={self.epsilon_spent:.4g} spent"
         )
 
 

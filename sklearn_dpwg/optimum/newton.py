@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from scipy.linalg import LinAlgError
@@ -13,7 +14,7 @@ from scipy.optimize import brentq
 from sklearn_dpwg._checks import FloatArray
 from sklearn_dpwg.data.kernels import one_blas_thread
 from sklearn_dpwg.data.risks import RiskFunctions, Risks, keyed_parts
-from sklearn_dpwg.optimum.objective import SaddlePoint, project_to_ball
+from sklearn_dpwg.optimum.objective import SaddlePoint, ball_gap, project_to_ball
 
 MAX_ITERATIONS = 50
 # Share of the way to the boundary that an iteration may go.
@@ -155,6 +156,26 @@ def _longest(values: FloatArray, changes: FloatArray) -> float:
     return 1.0 / fastest if fastest > 0.0 else np.inf
 
 
+class LargestRisk:
+    """What is minimised, and how far from optimal a mixture of groups is: the largest risk."""
+
+    ridge: float = 0.0  # what ½‖w‖² costs besides
+
+    def value(self, risks: FloatArray) -> float:
+        """Return what is minimised of the group risks."""
+        return float(risks.max())
+
+    def missed(self, risks: FloatArray, mixture: FloatArray) -> float:
+        """Return what better group weights would add."""
+        return float(risks.max() - mixture @ risks)
+
+    def step(self, *at: FloatArray, **limits: Any) -> tuple[FloatArray, FloatArray]:
+        """Minimise it of linear risks plus a quadratic over a ball, as `minimax_step` says."""
+        return minimax_step(*at, **limits)
+
+
+LARGEST_RISK = LargestRisk()
+
 # Steps that leave more of the gap than this ask for a new Hessian, and, where the Hessian was
 # new, steps that leave more than that ask for one of all records.
 RENEW, DISTRUST = 0.3, 0.5
@@ -170,6 +191,7 @@ def minimax_newton(
     max_steps: int,
     curvature: RiskFunctions | None = None,
     enough: float = 0.0,
+    game: LargestRisk = LARGEST_RISK,
 ) -> SaddlePoint:
     """Minimise the largest group risk over a ball by steps to the minimum of a model of it.
 
@@ -180,20 +202,20 @@ def minimax_newton(
     is returned. (J. Nocedal and S. J. Wright 2006, Numerical Optimization, chapters 6 and 18)
     """
     source = risks if curvature is None else curvature
-    mu_weights = tolerance / (4.0 * radius**2)
+    mu_weights = game.ridge + tolerance / (4.0 * radius**2)
     values, gradients = risks.risks_and_gradients(weights)
-    gap = frank_wolfe_gap(weights, mixture, values, gradients, radius)
+    gap = frank_wolfe_gap(weights, mixture, values, gradients, radius, game)
     best, n_steps = SaddlePoint(weights, mixture, gap, 0), 0
     hessian, is_new = None, False
 
     def height(values: FloatArray, weights: FloatArray) -> float:
-        return float(values.max() + 0.5 * mu_weights * (weights @ weights))
+        return game.value(values) + 0.5 * mu_weights * float(weights @ weights)
 
     while best.gap > tolerance and n_steps < max_steps:
         if hessian is None:
             hessian, is_new = source.hessian(weights, mixture), True
         try:
-            target, mixture = minimax_step(
+            target, mixture = game.step(
                 weights,
                 values,
                 gradients,
@@ -215,7 +237,7 @@ def minimax_newton(
         while length > 1e-4:
             new = weights + length * direction
             new_values, new_gradients = risks.risks_and_gradients(new)
-            new_gap = frank_wolfe_gap(new, mixture, new_values, new_gradients, radius)
+            new_gap = frank_wolfe_gap(new, mixture, new_values, new_gradients, radius, game)
             if new_gap < best.gap:
                 best = SaddlePoint(new, mixture, new_gap, 0)
             rise = height(new_values, new) - now
@@ -244,14 +266,18 @@ def frank_wolfe_gap(
     values: FloatArray,
     gradients: FloatArray,
     radius: float,
+    game: LargestRisk = LARGEST_RISK,
 ) -> float:
     """Bound how far weights w and a mixture λ of groups are from optimal, both together.
 
     With g the gradient of the mixture it is ``max_i L_i(w) - Σ λ_i L_i(w) + <g, w> + R ‖g‖``, at
-    least ``max_i L_i(w) - min_v Σ λ_i L_i(v)``, and not negative.
+    least ``max_i L_i(w) - min_v Σ λ_i L_i(v)``, and not negative; with a ridge it is less.
     """
     slope = mixture @ gradients
-    over_mixture = values.max() - mixture @ values
+    over_mixture = game.missed(values, mixture)
+    if game.ridge > 0.0:
+        slope = slope + game.ridge * weights
+        return max(over_mixture, 0.0) + ball_gap(weights, slope, game.ridge, radius)
     return max(float(over_mixture + slope @ weights + radius * np.linalg.norm(slope)), 0.0)
 
 
@@ -281,6 +307,7 @@ def sampled_newton(
     radius: float,
     tolerance: float,
     max_steps: int,
+    game: LargestRisk = LARGEST_RISK,
 ) -> SaddlePoint:
     """Minimise the largest of smooth group risks, reading all records a handful of times.
 
@@ -294,9 +321,9 @@ def sampled_newton(
     stand_in: Risks | None = None
 
     def solve(part: RiskFunctions, most: int, enough: float = 0.0) -> SaddlePoint:
-        limits = {"radius": radius, "tolerance": tolerance, "enough": enough}
-        left = min(most, max_steps - n_steps)
-        return minimax_newton(part, weights, mixture, **limits, max_steps=left, curvature=stand_in)
+        limits: dict[str, Any] = {"radius": radius, "tolerance": tolerance, "enough": enough}
+        limits |= {"max_steps": min(most, max_steps - n_steps), "game": game}
+        return minimax_newton(part, weights, mixture, **limits, curvature=stand_in)
 
     # the matrices of a step are small: threads of BLAS would wait for each other
     with one_blas_thread():

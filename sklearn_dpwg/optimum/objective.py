@@ -66,25 +66,38 @@ class RegularisedObjective:
         λ(w) the exact best response: docs/theory/saddle-point.md, Theorem 1.
         """
         group_risks, group_gradients = self.risks.risks_and_gradients(weights)
+        value, group_weights = self.respond(group_risks)
+        offset = weights - self.center
+        gradient = group_weights @ group_gradients + self.mu_weights * offset
+        value += 0.5 * self.mu_weights * float(offset @ offset)
+        gap = ball_gap(weights, gradient, self.mu_weights, self.radius)
+        return Evaluation(weights, float(value), gradient, group_weights, group_gradients, gap)
+
+    def respond(self, group_risks: FloatArray) -> tuple[float, FloatArray]:
+        """Return what the group player gets, and its best response to group risks."""
         # relative to the largest risk: risks over a small μ_λ leave no digits for the weights
         worst = group_risks.max()
         exponents = np.log(self.prior) + (group_risks - worst) / self.mu_groups
         group_weights = softmax(exponents)
-        offset = weights - self.center
-        gradient = group_weights @ group_gradients + self.mu_weights * offset
         if self.mu_groups < np.inf:
-            value = worst + self.mu_groups * logsumexp(exponents)
-        else:
-            value = group_weights @ group_risks
-        value += 0.5 * self.mu_weights * (offset @ offset)
-        gap = ball_gap(weights, gradient, self.mu_weights, self.radius)
-        return Evaluation(weights, float(value), gradient, group_weights, group_gradients, gap)
+            return worst + self.mu_groups * logsumexp(exponents), group_weights
+        return group_weights @ group_risks, group_weights
+
+    def coupling(self, at: Evaluation) -> FloatArray:
+        """Return what the group player's answer adds to the Hessian."""
+        spread = at.group_gradients - at.group_weights @ at.group_gradients
+        return np.asarray((spread.T * at.group_weights) @ spread / self.mu_groups)
+
+    def answer(self, at: Evaluation, rise: FloatArray) -> FloatArray:
+        """Return the group weights that go with a rise of the group risks, to first order."""
+        growth = 1.0 + (rise - at.group_weights @ rise) / self.mu_groups
+        group_weights = at.group_weights * np.maximum(growth, 0.0)
+        return np.asarray(group_weights / group_weights.sum())
 
     def hessian(self, at: Evaluation) -> FloatArray:
-        """Return the Hessian of P: curvature, spread of the group gradients over μ_λ, and μ_w."""
-        spread = at.group_gradients - at.group_weights @ at.group_gradients
+        """Return the Hessian of P: curvature, what the group player's answer adds, and μ_w."""
         hessian = self.risks.hessian(at.weights, at.group_weights)
-        hessian += (spread.T * at.group_weights) @ spread / self.mu_groups
+        hessian += self.coupling(at)
         hessian[np.diag_indices_from(hessian)] += self.mu_weights
         return hessian
 

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from copy import copy
 from dataclasses import replace
 from typing import ClassVar
-
-import numpy as np
 
 from sklearn_dpwg.data.problem import Problem
 from sklearn_dpwg.data.risks import Risks
@@ -21,58 +18,37 @@ from sklearn_dpwg.solvers.plan import Plan, first_of_least
 from sklearn_dpwg.solvers.rounds.best_response import BestResponse
 from sklearn_dpwg.solvers.rounds.moments import Moments
 from sklearn_dpwg.solvers.rounds.phased_erm import PhasedERM
-from sklearn_dpwg.solvers.solver import Solution, Solver
+from sklearn_dpwg.solvers.solver import SLOPES_BIND, Solution, Solver, signal
 from sklearn_dpwg.solvers.stream.oco import OCO
 from sklearn_dpwg.solvers.stream.online_to_batch import OnlineToBatch
 
 # What a plan is chosen from; of equals the first.
 BACKENDS: dict[str, type[Solver]] = {solver.name: solver for solver in (MGR, PhasedERM, Moments)}
 
-# Another solver has to promise a tenth less than `MGR`, which releases the group weights too.
-MARGIN = 1.0 / 0.9
-
-# Typical excess of a default fit is a model of what was measured on many tasks, and no bound.
-# Of log excess, by kernel and solver: constant, then the logarithms of the number of records, of
-# the smallest group, of the numbers of groups and of features, and of μ. Least squares over the
-# choosing half of the population (benchmarks/typical_excess.py fits and prints them).
-COEFFICIENTS: dict[str, dict[str, tuple[float, ...]]] = {
-    "binary_log": {
-        "mgr": (-1.46, 0.052, -0.591, -0.086, 0.065, -0.554),
-        "phased-erm": (-1.358, 0.052, -0.591, -0.086, 0.065, -0.43),
-    },
-    "squared_error": {
-        "mgr": (-2.017, -0.52, -0.425, 0.409, 0.552, -0.371),
-        "moments": (-0.754, -0.52, -0.425, 0.409, 0.552, -0.732),
-    },
-}
-
-# No task that was measured has fewer training records.
-FEWEST_RECORDS = 2_000
+# Of two classes `PhasedERM` does better below this μ; of numbers `Moments` does where the `signal`
+# is at least so many times d√d, as its noise is on d² numbers (benchmarks/auto_choice.py).
+LOUDEST_MU, CLEAR_MOMENTS = 0.19, 150.0
 
 
 class Auto(Solver):
     """Whichever of the solvers for fixed records has done best on tasks like this one.
 
-    For two classes and for the squared error, with an intercept and from 2,000 records on, a model
-    of measured fits says so (`typical_excess`): `MGR`, or `PhasedERM` for two classes at ε below
-    about a half. Elsewhere `plan` makes the plans of `MGR`, `PhasedERM` and, for the squared error,
-    `Moments` with default parameters and returns the one with the least planning bound. The plan
-    names its solver and says why it was chosen, and `run` hands over to it. `Moments` is considered
-    up to 200 weights, `PhasedERM` up to 500.
+    For two classes that is `MGR`, but `PhasedERM` at ε below about a half; for the squared error
+    `Moments` where records are many for the columns and ε, and `MGR` elsewhere. For other losses
+    `plan` makes the plans of `MGR` and `PhasedERM` with default parameters and returns the one with
+    the least planning bound. The plan names its solver and says why it was chosen, and `run` hands
+    over to it. `Moments` is considered up to 200 weights, `PhasedERM` up to 500.
 
-    All learn with the loss of bounded slope that a loss may have (`Loss.with_bounded_slope`): for
-    the logistic loss of two classes one whose slope stops at 0.85, which takes 15 % off the noise
-    (``benchmarks/mgr_defaults.py`` prints what that changes). Predictions and probabilities mean
-    what they mean for the loss itself.
+    Where there is noise to save, all learn with the loss of bounded slope that a loss may have
+    (`Loss.with_bounded_slope`): for the logistic loss of two classes one whose slope stops at 0.85.
+    Predictions and probabilities mean what they mean for the loss itself.
 
     Notes
     -----
-    Plans are made from public facts, so the choice costs no privacy. The model was fitted to a
-    population of tasks and is no guarantee: ``benchmarks/typical_excess.py`` prints how far it is
-    off, on the tasks that it was fitted to and on others. Sizes and columns say little about which
-    solver does better, and it does not pretend otherwise: for a given loss it chooses by ε alone,
-    and another solver than `MGR` only where that promises a tenth less. `PhasedERM` and `Moments`
-    release no group weights, so whether an estimator has ``group_weights_`` depends on the choice.
+    Plans are made from public facts, so the choice costs no privacy. Its rules were measured on a
+    population of tasks and are no guarantee: ``benchmarks/auto_choice.py`` prints what they cost
+    beside the better of the solvers. `PhasedERM` and `Moments` release no group weights, so whether
+    an estimator has ``group_weights_`` depends on the choice.
 
     Examples
     --------
@@ -99,36 +75,38 @@ class Auto(Solver):
     def _check_hidden_groups(self) -> None:
         """Accept: solvers that plan no batches are chosen among."""
 
+    def _check_game(self, problem: Problem) -> None:
+        """Accept what one of the solvers plays."""
+        every = [make() for make in BACKENDS.values()]
+        if not any(solver.suits(problem) and solver.plays(problem) for solver in every):
+            every[0]._check_game(problem)
+
     def _plan(self, problem: Problem, budget: Budget) -> Plan:
-        stated, loss = problem.loss, problem.loss.with_bounded_slope()
-        problem = replace(problem, loss=loss)
+        stated = problem.loss
+        if signal(problem, budget) < SLOPES_BIND:
+            problem = replace(problem, loss=stated.with_bounded_slope())
         every = {name: make() for name, make in BACKENDS.items()}
         # which solver it is may follow from released counts, so all are Gaussian, of one cost
         if self._is_for_persons or problem.hidden is not None:
             every = {name: solver.for_persons() for name, solver in every.items()}
-        suited = {name: solver for name, solver in every.items() if solver.suits(problem)}
-        typical = {
-            name: excess
-            for name in suited
-            if (excess := typical_excess(name, problem, budget)) is not None
+        suited = {
+            name: solver
+            for name, solver in every.items()
+            if solver.suits(problem) and solver.plays(problem)
         }
-        if typical:
-            margins = {each: 1.0 if each == MGR.name else MARGIN for each in typical}
-            name = first_of_least(typical, lambda each: margins[each] * typical[each])
+        name, why = _measured(problem, budget)
+        if name in suited:
             plan = suited[name].plan(problem, budget)
-            why = f"its excess was about {typical[name]:.2g} on tasks like this"
-            known = typical
         else:
             plans = {name: solver.plan(problem, budget) for name, solver in suited.items()}
-            known = {name: plan.predicted_excess for name, plan in plans.items()}
-            name = first_of_least(known, lambda each: known[each])
-            plan = plans[name]
-            why = f"its bound is {known[name]:.3g}"
-        others = ", ".join(
-            f"{excess:.2g} of {other!r}" for other, excess in known.items() if other != name
-        )
-        why += f", against {others}" if others else ""
-        learned = "" if loss == stated else f"; 'auto' learns with {loss!r}"
+            bounds = {name: plan.predicted_excess for name, plan in plans.items()}
+            name = first_of_least(bounds, lambda each: bounds[each])
+            others = ", ".join(
+                f"{bound:.2g} of {other!r}" for other, bound in bounds.items() if other != name
+            )
+            plan, why = plans[name], f"its bound is {bounds[name]:.3g}"
+            why += f", against {others}" if others else ""
+        learned = "" if problem.loss == stated else f"; 'auto' learns with {problem.loss!r}"
         return replace(plan, remark=f"chosen by 'auto': {why}{learned}")
 
     def _adapt(self, plan: Plan, data: Risks) -> Risks:
@@ -141,30 +119,20 @@ class Auto(Solver):
         return BACKENDS[plan.solver]().run(plan, data, noise, start=start)
 
 
-def typical_excess(solver: str, problem: Problem, budget: Budget) -> float | None:
-    """Return what the excess worst-group risk of default fits was on tasks like this one.
-
-    In units of the loss; None where nothing was measured: for other losses and solvers, without an
-    intercept, and for fewer than 2,000 records.
-    """
+def _measured(problem: Problem, budget: Budget) -> tuple[str, str]:
+    """Return what did best on tasks like this one, and why; nothing where none was measured."""
     kernel = type(problem.loss).__dict__.get("kernel")
-    coefficients = COEFFICIENTS.get(kernel or "", {}).get(solver)
-    is_known = problem.intercept_scaling > 0.0 and problem.n_records >= FEWEST_RECORDS
-    if coefficients is None or not is_known:
-        return None
-    return math.exp(float(np.dot(coefficients, features(problem, budget))))
-
-
-def features(problem: Problem, budget: Budget) -> tuple[float, ...]:
-    """Return what the logarithm of the excess is linear in."""
-    return (
-        1.0,
-        math.log(problem.n_records),
-        math.log(min(problem.group_sizes)),
-        math.log(problem.n_groups),
-        math.log(max(problem.n_features, 1)),
-        math.log(budget.mu),
-    )
+    if kernel == "binary_log":
+        if budget.mu < LOUDEST_MU and PhasedERM().suits(problem):
+            return PhasedERM.name, "at so small an epsilon it did better than 'mgr' on such tasks"
+        return MGR.name, "it did best on such tasks"
+    if kernel == "squared_error":
+        columns = max(problem.n_columns, 1)
+        is_clear = signal(problem, budget) >= CLEAR_MOMENTS * columns**1.5
+        if is_clear and Moments().suits(problem):
+            return Moments.name, "of so many records it did better than 'mgr' on such tasks"
+        return MGR.name, "it did best on such tasks"
+    return "", ""
 
 
 _ALL = (AGS, Auto, BestResponse, Exact, GDA, MGR, Moments, OCO, OnlineToBatch, PhasedERM)

@@ -3,43 +3,94 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
-from functools import cached_property
+from functools import cached_property, reduce
+from operator import sub
 
 import numpy as np
 
 from sklearn_dpwg._checks import FloatArray
 from sklearn_dpwg._repr import short_repr
 from sklearn_dpwg._stored import Stored
+from sklearn_dpwg.data.kernels import one_blas_thread
 from sklearn_dpwg.data.problem import Problem
-from sklearn_dpwg.data.risks import Risks
+from sklearn_dpwg.data.risks import ROW_STEP, Risks
+from sklearn_dpwg.data.risks.record_block import times
 from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.losses import Loss, LossConstants
 from sklearn_dpwg.optimum.objective import project_to_ball
 from sklearn_dpwg.privacy import NoiseSource, Release, SumGrid
-from sklearn_dpwg.privacy.sensitivity import grid_step, summation_slack
+from sklearn_dpwg.privacy.sensitivity import (
+    grid_step,
+    moment_sensitivity,
+    moment_steps,
+    summation_slack,
+)
 from sklearn_dpwg.solvers.solver import by_loss
 
-# Shares of μ² for the mean row and for the mean squared distance from it.
-CENTRE_SHARE, SPREAD_SHARE = 0.03, 0.01
-SHARE_LEFT = 1.0 - CENTRE_SHARE - SPREAD_SHARE
+# Second moments are released of up to so many columns d, where records times μ are at least so
+# many times d√d; mean squares of more columns where they are at least so many times d.
+MOST_COLUMNS, LEAST_SIGNAL, LEAST_SIGNAL_OF_COLUMNS = 200, 20.0, 100.0
+
+# Largest factor that a direction of rows is stretched by, and the least mean square of one that is
+# told from smaller ones, as a share of the mean of all.
+LONGEST_STRETCH, LEAST_MEAN_SQUARE = 4.0, 0.01
+
+# Records whose outer products are added exactly before the sum is rounded.
+BLOCK_SIZE = 2**13
 
 # Value of the constant column behind centred rows.
 CONSTANT = 0.25
 
-# A gradient of one record is at most this long, and at most `clip_share` of the root mean square of
-# centred rows.
-LONGEST_GRADIENT = 0.6
+# A gradient of one record is at most this long, and longer in proportion to the `signal` from here
+# on: the bias of a limit that most records reach costs more than noise does.
+LONGEST_GRADIENT, LONGEST_BINDS = 0.6, 300.0
 
 _UNIT = 2.0**-53
 
+# Names of what is released before the first step.
+CENTRE, SPREAD = "mean row", "mean squared distance from it"
+MOMENTS, SQUARES = "second moments of rows", "mean squares of columns"
+BEFORE = (CENTRE, MOMENTS, SQUARES, SPREAD)
 
-def in_words(loss: Loss) -> str:
-    """Return what centring is, for previews."""
-    return (
-        "rows relative to a released mean row; a record's gradient counts up to a norm of "
-        f"{by_loss(loss).clip_share:g} times their released root mean square"
-    )
+# Shares of μ² for them.
+CENTRE_SHARE, MOMENTS_SHARE, SQUARES_SHARE, SPREAD_SHARE = 0.03, 0.03, 0.02, 0.01
+SHARES_BEFORE = (CENTRE_SHARE, MOMENTS_SHARE, SQUARES_SHARE, SPREAD_SHARE)
+
+
+@dataclass(frozen=True)
+class SlopeLimit(Stored):
+    """How long a record's gradient may be, planned for the noise that a limit saves."""
+
+    share: float  # of the root mean square of centred rows, which is released
+    longest: float  # the most that may be released; noise is planned for it
+    # the release that rows are whitened by, `MOMENTS` or `SQUARES`; empty where they are not
+    whitening: str = ""
+
+    @classmethod
+    def of(cls, loss: Loss, signal: float, whitening: str = "") -> SlopeLimit:
+        """Return the limit at a `signal`; the mean squared distance is released as at most 1."""
+        share = by_loss(loss, signal).clip_share
+        longest = LONGEST_GRADIENT * max(1.0, signal / LONGEST_BINDS)
+        return cls(share, min(longest, share * math.hypot(1.0, CONSTANT)), whitening)
+
+    @property
+    def least_unit(self) -> float:
+        """Least limit that may be released, in units of the largest: no row is shorter than s₀."""
+        return self.share * CONSTANT / self.longest
+
+    def at(self, mean_square: float) -> float:
+        """Return the limit for a released mean squared norm of centred rows."""
+        return min(self.longest, self.share * math.sqrt(mean_square))
+
+    def __str__(self) -> str:
+        """Return what centring is, for previews."""
+        white = f", half whitened by released {self.whitening}" if self.whitening else ""
+        return (
+            f"rows relative to a released mean row{white}; a record's gradient counts up to a norm "
+            f"of {self.share:.3g} times their released root mean square"
+        )
 
 
 def is_worth_centring(problem: Problem) -> bool:
@@ -47,20 +98,16 @@ def is_worth_centring(problem: Problem) -> bool:
     return by_loss(problem.loss).is_centred and problem.intercept_scaling > 0.0
 
 
-def largest_clip(loss: Loss) -> float:
-    """Return the largest limit on a gradient's norm that may be released.
+def planned_whitening(problem: Problem, mu: float = math.inf) -> str:
+    """Return what rows are whitened by, or nothing where noise leaves too little to see.
 
-    The mean squared distance from the centre is released as at most 1.
+    That of a matrix has about the norm √(2d) of an entry's, beside mean squares of about 1/d.
     """
-    return min(LONGEST_GRADIENT, by_loss(loss).clip_share * math.hypot(1.0, CONSTANT))
-
-
-def least_unit(loss: Loss) -> float:
-    """Return the least limit that may be released, in units of the largest.
-
-    No row is shorter than s₀.
-    """
-    return by_loss(loss).clip_share * CONSTANT / largest_clip(loss)
+    d = problem.n_features
+    needed = d * (LEAST_SIGNAL * math.sqrt(d) if d <= MOST_COLUMNS else LEAST_SIGNAL_OF_COLUMNS)
+    if mu < math.inf and (d < 2 or problem.n_records * mu < needed):
+        return ""
+    return MOMENTS if d <= MOST_COLUMNS else SQUARES
 
 
 def check_centring(problem: Problem, owner: str) -> None:
@@ -78,13 +125,14 @@ def check_centring(problem: Problem, owner: str) -> None:
 
 @dataclass(frozen=True)
 class CentredProblem(Problem):
-    """A problem whose rows are ``u = (x - c, s₀)``, whatever the released centre c.
+    """A problem whose rows are ``u = (P (x - c), s₀)``, whatever the released centre c and P.
 
     `intercept_scaling` is s₀. Slopes are limited so that no gradient of a record is longer than
-    `clip`. Gradients may be read in units, down to `unit` of theirs, in which a record counts for
-    `clip` whatever the released limit is.
+    `clip`, the planned limit's longest until one is released. Gradients may be read in units, down
+    to `unit` of theirs, in which a record counts for `clip` whatever the released limit is.
     """
 
+    limit: SlopeLimit = SlopeLimit(1.0, LONGEST_GRADIENT)
     clip: float = LONGEST_GRADIENT
     unit: float = 1.0
 
@@ -97,9 +145,14 @@ class CentredProblem(Problem):
         return replace(found, infimum=min(0.0, found.infimum))
 
     @property
+    def stretch(self) -> float:
+        """Bound on ‖P‖."""
+        return LONGEST_STRETCH if self.limit.whitening else 1.0
+
+    @property
     def row_norm(self) -> float:
-        """Bound √(4 + s₀²) on the norm of a row: x and c are in the unit ball."""
-        return math.hypot(2.0, self.intercept_scaling)
+        """Bound √(4 ‖P‖² + s₀²) on the norm of a row: x and c are in the unit ball."""
+        return math.hypot(2.0 * self.stretch, self.intercept_scaling)
 
     @property
     def lipschitz(self) -> float:
@@ -119,7 +172,12 @@ class CentredProblem(Problem):
     @property
     def rounding_factor(self) -> float:
         """Bound on the norm of the map of sums over ``(x, 1)`` to sums over u, in these units."""
-        return math.sqrt(2.0 + CONSTANT**2) / self.unit
+        return math.sqrt(2.0 * self.stretch**2 + CONSTANT**2) / self.unit
+
+    @property
+    def roundings_of_a_mean(self) -> int:
+        d = {MOMENTS: self.n_features, SQUARES: 1}.get(self.limit.whitening, 0)
+        return self.n_groups + math.ceil((d + 2) * math.sqrt(d))
 
     @property
     def smoothness(self) -> float:
@@ -132,12 +190,16 @@ class CentredProblem(Problem):
         is_logistic = type(self.loss).__dict__.get("kernel") == "binary_log"
         return min(bound, self.clip * self.row_norm) if is_logistic else bound
 
+    @property
+    def usual_smoothness(self) -> float:
+        return replace(self, limit=replace(self.limit, whitening="")).smoothness
 
-def centred_problem(problem: Problem, *, unit: float = 1.0) -> CentredProblem:
+
+def centred_problem(problem: Problem, limit: SlopeLimit, *, unit: float = 1.0) -> CentredProblem:
     """Return the public facts of a problem once its rows are centred."""
     facts = {each.name: getattr(problem, each.name) for each in fields(Problem)}
     facts["intercept_scaling"] = CONSTANT
-    return CentredProblem(**facts, clip=largest_clip(problem.loss), unit=unit)
+    return CentredProblem(**facts, limit=limit, clip=limit.longest, unit=unit)
 
 
 def row_sum_grid(problem: Problem) -> SumGrid:
@@ -154,23 +216,24 @@ def row_sum_sensitivity(problem: Problem) -> float:
     )
 
 
-CENTRE, SPREAD = "mean row", "mean squared distance from it"
-
-
 @dataclass(frozen=True, eq=False)
 class Centring(Stored):
     """A released centre, and what follows from it."""
 
     center: FloatArray  # the released centre, in the unit ball; (n_features,)
     clip: float  # no gradient of a record is longer
+    whitening: FloatArray | None = None  # P, a symmetric matrix or a factor a column
 
     def view(self, data: Risks) -> Risks:
         """Return the risks of centred rows with limited slopes."""
-        return data.centred(self.center, constant=CONSTANT, clip=self.clip)
+        return data.centred(
+            self.center, constant=CONSTANT, clip=self.clip, whitening=self.whitening
+        )
 
     def from_centred(self, weights: FloatArray, problem: Problem) -> FloatArray:
         """Return the weights of rows, in the ball, that score like weights of centred rows."""
         matrix = weights.reshape(problem.loss.n_outputs, -1).copy()
+        matrix[:, :-1] = times(matrix[:, :-1], self.whitening)
         constants = CONSTANT * matrix[:, -1] - matrix[:, :-1] @ self.center
         matrix[:, -1] = constants / problem.intercept_scaling
         return project_to_ball(matrix.ravel(), problem.radius)
@@ -180,37 +243,122 @@ class Centring(Stored):
         matrix = weights.reshape(problem.loss.n_outputs, -1).copy()
         constants = problem.intercept_scaling * matrix[:, -1] + matrix[:, :-1] @ self.center
         matrix[:, -1] = constants / CONSTANT
+        if self.whitening is not None:
+            is_matrix = self.whitening.ndim == 2
+            inverse = np.linalg.inv(self.whitening) if is_matrix else 1.0 / self.whitening
+            matrix[:, :-1] = times(matrix[:, :-1], np.asarray(inverse, dtype=float))
         return project_to_ball(matrix.ravel(), problem.radius)
 
 
-def centring_releases(mu: float) -> tuple[Release, Release]:
-    """Return the two releases, which take their shares of μ²."""
-    return (
-        Release(CENTRE, "gaussian", 1.0 / (mu * math.sqrt(CENTRE_SHARE)), 1),
-        Release(SPREAD, "gaussian", 1.0 / (mu * math.sqrt(SPREAD_SHARE)), 1),
+def shares_before(problem: Problem) -> dict[str, float]:
+    """Return what is released before the first step, and its share of μ²: nothing as rows are."""
+    if not isinstance(problem, CentredProblem):
+        return {}
+    all_shares = dict(zip(BEFORE, SHARES_BEFORE, strict=True))
+    return {name: all_shares[name] for name in (CENTRE, problem.limit.whitening, SPREAD) if name}
+
+
+def share_left(problem: Problem) -> float:
+    """Return the share of μ² that is left for the steps."""
+    return reduce(sub, shares_before(problem).values(), 1.0)
+
+
+def releases_before(problem: Problem, mu: float) -> tuple[Release, ...]:
+    """Return the releases before the first step, which take their shares of μ²."""
+    return tuple(
+        Release(name, "gaussian", 1.0 / (mu * math.sqrt(share)), 1)
+        for name, share in shares_before(problem).items()
     )
 
 
+def after_centring(releases: Sequence[Release]) -> tuple[Release, ...]:
+    """Return the releases of a plan that its steps make, without those before the first."""
+    return tuple(each for each in releases if each.name not in BEFORE)
+
+
 def release_centre(
-    problem: Problem, data: Risks, noise: NoiseSource, of_rows: Release, of_squares: Release
+    problem: Problem,
+    limit: SlopeLimit,
+    data: Risks,
+    noise: NoiseSource,
+    releases: Sequence[Release],
 ) -> Centring:
-    """Release the centre and the spread of all records around it.
+    """Release the centre, second moments where they are planned, and the spread around the centre.
 
     Replacing a record moves the sum of rows by at most 2 and that of squared distances, each cut at
     1, by at most 1. The noisy mean is shrunk by the positive part of ``1 - d s²/‖c‖²`` (James and
     Stein), with s its noise, and drawn into the unit ball: both read released numbers only.
     """
+    of_rows, *of_moments, of_squares = releases
     n_records, d = problem.n_records, problem.n_features
     sensitivity = row_sum_sensitivity(problem)
     total = data.row_sum(grid=row_sum_grid(problem))
-    center = noise.gaussian(total, sensitivity=sensitivity, release=of_rows) / n_records
+    mean = noise.gaussian(total, sensitivity=sensitivity, release=of_rows) / n_records
     variance = d * (of_rows.noise_multiplier * sensitivity / n_records) ** 2
-    square = float(center @ center)
+    square = float(mean @ mean)
     shrunk = max(0.0, 1.0 - variance / square) if square > 0.0 else 0.0
-    center = project_to_ball(shrunk * center, 1.0)
+    center = project_to_ball(shrunk * mean, 1.0)
+    whitening = None
+    for release in of_moments:
+        whitening = _release_whitening(problem, data, noise, release, mean, center)
     step = grid_step(1.0, n_records)
-    squares = np.array([data.spread(center, step=step)])
+    squares = np.array([data.spread(center, step=step, whitening=whitening)])
     noisy = float(noise.gaussian(squares, sensitivity=1.0, release=of_squares)[0])
     mean_square = float(np.clip(noisy / n_records, 0.0, 1.0)) + CONSTANT**2
-    clip_share = by_loss(problem.loss).clip_share
-    return Centring(center, min(largest_clip(problem.loss), clip_share * math.sqrt(mean_square)))
+    return Centring(center, limit.at(mean_square), whitening)
+
+
+def moment_sum_sensitivity(problem: Problem) -> float:
+    """Return how far replacing one record moves the second moments of all rows, or of columns.
+
+    ``‖x x' - y y'‖² = ‖x‖⁴ + ‖y‖⁴ - 2 (x·y)²`` is at most 2, and so is ``Σ_j (x_j² - y_j²)²``,
+    whose terms are at most ``x_j⁴ + y_j⁴``; with what rounding of entries and of the sum adds.
+    """
+    d, (step, sum_step) = problem.n_features, moment_steps(1.01, problem.n_records, BLOCK_SIZE)
+    norm = 1.0 + 2.0**-40 + math.sqrt(d) * step / 2.0
+    return moment_sensitivity(norm) + d * sum_step + problem.n_records * 2.0**-49
+
+
+def _release_whitening(
+    problem: Problem,
+    data: Risks,
+    noise: NoiseSource,
+    release: Release,
+    mean: FloatArray,
+    center: FloatArray,
+) -> FloatArray:
+    """Release second moments, and return what makes rows half white by them."""
+    n_records, d = problem.n_records, problem.n_features
+    columns_alone = release.name == SQUARES
+    step, sum_step = moment_steps(1.01, n_records, BLOCK_SIZE)
+    sums = data.second_moments(
+        columns_alone=columns_alone, step=step, sum_step=sum_step, block_size=BLOCK_SIZE
+    )
+    at = np.arange(d) if columns_alone else np.triu_indices(d)
+    counted = 1.0 if columns_alone else np.where(at[0] == at[1], 1.0, math.sqrt(2.0))
+    sensitivity = moment_sum_sensitivity(problem)
+    noisy = noise.gaussian(sums[at] * counted, sensitivity=sensitivity, release=release)
+    found = np.zeros_like(sums)
+    found[at] = noisy / counted / n_records
+    std = release.noise_multiplier * sensitivity / n_records
+    if columns_alone:
+        return whitening_factors(found + center * (center - 2.0 * mean), 2.0 * std)
+    found[at[::-1]] = found[at]
+    found += np.outer(center, center) - np.outer(center, mean) - np.outer(mean, center)
+    with one_blas_thread():
+        values, vectors = np.linalg.eigh(found)
+        whitening = (vectors * whitening_factors(values, std * math.sqrt(2.0 * d))) @ vectors.T
+    whitening = (whitening + whitening.T) / 2.0
+    return np.asarray(np.rint(whitening / ROW_STEP) * ROW_STEP)
+
+
+def whitening_factors(mean_squares: FloatArray, noise: float) -> FloatArray:
+    """Return factors m^(-1/4) k of directions of mean squares m, which leave the mean of all.
+
+    None is below the noise or a hundredth of the mean, and no factor above the longest.
+    """
+    least = max(noise, LEAST_MEAN_SQUARE * float(mean_squares.mean()), np.finfo(float).tiny)
+    values = np.maximum(mean_squares, least)
+    roots = np.sqrt(values)
+    factors = np.sqrt(values.sum() / roots.sum() / roots)
+    return np.asarray(np.minimum(factors, LONGEST_STRETCH - 0.01))

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
@@ -13,6 +14,7 @@ from sklearn_dpwg._stored import Stored
 from sklearn_dpwg.data.problem import Problem
 from sklearn_dpwg.data.risks import Risks
 from sklearn_dpwg.exceptions import InputError
+from sklearn_dpwg.optimum.group_player import GroupPlayer
 from sklearn_dpwg.optimum.saddle_point import solve_saddle_point, worst_group_optimum
 from sklearn_dpwg.privacy import Budget, NoiseSource
 from sklearn_dpwg.solvers.plan import Plan, predict_seconds
@@ -26,6 +28,10 @@ class ExactSchedule(Stored):
     tolerance: float  # certified duality gap at which it stops, in units of the loss
     mu_weights: float = 0.0  # regularisation of the two players; 0 where there is none
     mu_groups: float = 0.0
+    # what the root of Σ λ_i²/n_i costs the group player, in units of the loss
+    price: float = 0.0
+    ridge: float = 0.0  # and what ½‖w‖² costs with it
+    _added: ClassVar[Mapping[str, Any]] = {"price": 0.0, "ridge": 0.0}
 
     def __str__(self) -> str:
         """Return a line or two for people."""
@@ -35,8 +41,16 @@ class ExactSchedule(Stored):
                 f"\nregularised towards 0 with {self.mu_weights:.3g} and towards equal group "
                 f"weights with {self.mu_groups:.3g}"
             )
+        if self.price > 0.0:
+            text += (
+                "\nfor people like these records: weights v of groups of n records pay "
+                f"{self.price:.3g} sqrt(sum of v^2/n), those of columns {self.ridge:.2g} |w|^2/2"
+            )
         return text
 
+
+# Where sampling has a price c, weights pay ``r c d/√(n N) ½‖w‖²``, with n the smallest of all N.
+RIDGE = 0.02
 
 RULES = Rules("Exact", tolerance=positive(), schedule=one_of("planned", "paper"))
 
@@ -44,7 +58,9 @@ RULES = Rules("Exact", tolerance=positive(), schedule=one_of("planned", "paper")
 class Exact(Solver):
     """Non-private minimax optimum by Newton's method with a certificate.
 
-    The estimators use it for ``epsilon=float("inf")``, whatever solver they are given.
+    Where a problem prices sampling or caps group weights, it is the optimum of that game; a price
+    that nobody states is ½. The estimators use it for ``epsilon=float("inf")``, whatever solver
+    they are given.
 
     Parameters
     ----------
@@ -69,6 +85,8 @@ class Exact(Solver):
 
     name: ClassVar[str] = "exact"
     uses_start: ClassVar[bool] = False
+    prices_sampling: ClassVar[bool] = True
+    caps_group_weights: ClassVar[bool] = True
 
     def __init__(
         self, tolerance: float = 1e-6, *, schedule: Literal["planned", "paper"] = "planned"
@@ -88,7 +106,15 @@ class Exact(Solver):
 
     def _plan(self, problem: Problem, budget: Budget) -> Plan:
         strengths, bound = (0.0, 0.0), self.tolerance
+        # one group's weight is 1 at any price
+        price = problem.price_of_sampling(budget.mu) if problem.n_groups > 1 else 0.0
         if self.schedule == "paper":
+            if problem.sampling_price or problem.max_group_weight < 1.0:
+                raise InputError(
+                    "sampling_price must be None or 0, and max_group_weight 1, with "
+                    "schedule='paper' of Exact, which has a regularisation of its own."
+                )
+            price = 0.0
             if not problem.loss.smooth:
                 raise InputError(
                     f"schedule='paper' of Exact needs a smooth loss, got {problem.loss!r}."
@@ -98,13 +124,22 @@ class Exact(Solver):
             bound += strengths[0] * problem.radius**2 / 2.0
             if problem.n_groups > 1:
                 bound += strengths[1] * math.log(problem.n_groups)
+        sizes = np.asarray(problem.group_sizes, dtype=float)
+        ridge = RIDGE * price * problem.n_weights / math.sqrt(sizes.min() * sizes.sum())
+        # what the game of people can cost the largest risk: docs/theory/people.md
+        bounds = bound + ridge * problem.radius**2 / 2.0 + price / np.sqrt(sizes)
+        bounds -= price / math.sqrt(sizes.sum())
+        if problem.max_group_weight < 1.0:
+            cap, nothing = problem.max_group_weight, problem.constants
+            spared = (1.0 / cap - 1.0) * (nothing.zero_score - nothing.infimum)
+            bounds = np.full(problem.n_groups, bounds.max() / cap + spared)
         return Plan.of(
             self.name,
             problem,
             budget,
             releases=(),
-            schedule=ExactSchedule(self.tolerance, *strengths),
-            bounds=(bound,) * problem.n_groups,
+            schedule=ExactSchedule(self.tolerance, *strengths, price, ridge),
+            bounds=bounds,
             n_steps=0,
             # ten passes, samples and all, and a few Hessians of a sample
             seconds=predict_seconds(problem, 12 + problem.n_weights // 16),
@@ -126,7 +161,15 @@ class Exact(Solver):
                 smoothness=problem.smoothness,
             )
             return Solution(saddle.weights, saddle.group_weights, saddle.n_newton_steps)
-        found = worst_group_optimum(data, radius=plan.problem.radius, tolerance=self.tolerance)
+        sizes = np.asarray(problem.group_sizes, dtype=float)
+        player = GroupPlayer(schedule.price, sizes, problem.max_group_weight)
+        found = worst_group_optimum(
+            data,
+            radius=problem.radius,
+            tolerance=schedule.tolerance,
+            player=player,
+            ridge=schedule.ridge,
+        )
         return Solution(found.weights, found.group_weights, found.n_newton_steps)
 
 

@@ -14,7 +14,7 @@ from sklearn_dpwg._stored import Stored
 from sklearn_dpwg.data.problem import Problem
 from sklearn_dpwg.data.risks import Risks
 from sklearn_dpwg.exceptions import InputError
-from sklearn_dpwg.privacy import NoiseSource, Release
+from sklearn_dpwg.privacy import Budget, NoiseSource, Release
 from sklearn_dpwg.solvers.solver import Solver
 
 
@@ -109,13 +109,15 @@ class MixtureSolver(Solver):
     # parameters that the caller decides, and which values leave them to it
     set_by_caller: ClassVar[Mapping[str, tuple[object, ...]]] = {}
 
-    def mixture_problem(self, problem: Problem) -> Problem:
+    def mixture_problem(self, problem: Problem, budget: Budget) -> Problem:
         """Return what the weights are learned for: the problem, or that of centred rows.
 
         Parameters
         ----------
         problem : Problem
             Public facts.
+        budget : Budget
+            Of all calls together with what comes before and between them.
 
         Returns
         -------

@@ -20,6 +20,7 @@ from sklearn_dpwg.privacy import Budget, PrivacyGuarantee, Relation, Release
 from sklearn_dpwg.privacy.noise import SECONDS_PER_SECURE_CALL, SECONDS_PER_SECURE_COORDINATE
 from sklearn_dpwg.privacy.statement import rounded_up
 from sklearn_dpwg.solvers.counts import CountStage
+from sklearn_dpwg.solvers.new_people import NewPeople, new_people
 
 # Cost of one pass for risks and gradients, fitted to 10^3..10^6 rows of 5..100 columns on two
 # cores (benchmarks/pass_cost.py); good to a factor of two, which is all that a preview needs.
@@ -194,6 +195,11 @@ class Plan(Stored):
         return _guarantee(paid, self.budget, self.records_per_person, hides_groups=True)
 
     @property
+    def for_new_people(self) -> NewPeople:
+        """What people whom the model has not seen can expect; ``print(plan.for_new_people)``."""
+        return new_people(self.problem, self.budget)
+
+    @property
     def second_stage(self) -> Plan:
         """The solver's own plan: this one, or what comes after the counts of hidden groups."""
         if self.counts is None:
@@ -212,6 +218,7 @@ class Plan(Stored):
         lines = [
             _headline(self),
             *([self.remark] if self.remark else []),
+            *([self.problem.game] if self.problem.game else []),
             *(["", *str(self.counts).splitlines()] if self.counts is not None else []),
             "",
             "Releases (noise is per unit of sensitivity, fixed before any record is read):",
@@ -224,6 +231,8 @@ class Plan(Stored):
         lines += ["", "Schedule:"]
         lines += [f"  {line}" for line in str(self.schedule).splitlines()]
         lines += ["", "Predicted:", *(f"  {line}" for line in _predictions(self))]
+        people = str(self.for_new_people).splitlines()
+        lines += ["", "Among people whom it has not seen:", *(f"  {line}" for line in people)]
         lines += ["", str(self.guarantee)]
         return "\n".join(lines)
 
@@ -242,17 +251,22 @@ class Plan(Stored):
         ]
         header = ("release", "times", "mechanism", "noise multiplier", "who pays")
         schedule = html.described("Schedule", "", str(self.schedule).splitlines())
+        people = html.described(
+            "People whom it has not seen", "", str(self.for_new_people).splitlines()
+        )
         of_releases = html.table(header, rows) if rows else html.described("Releases", "none")
         cost = f"Cost: epsilon = {rounded_up(guarantee.epsilon)} at delta = {guarantee.delta:.4g}"
         return html.box(
             _headline(self),
             [
                 *([self.remark] if self.remark else []),
+                *([self.problem.game] if self.problem.game else []),
                 *(str(self.counts).splitlines() if self.counts is not None else []),
                 *_predictions(self),
                 cost,
             ],
             html.fold("Releases and schedule", of_releases + schedule),
+            html.fold("For new people", people),
             html.fold("Guarantee", guarantee._repr_html_()),
             protected=guarantee.is_private,
         )

@@ -50,6 +50,9 @@ class Solver(Stored, BaseEstimator, ABC):
     name: ClassVar[str]
     # whether a run depends on where it begins
     uses_start: ClassVar[bool] = True
+    # whether its group player pays the price of sampling, and obeys a cap on weights
+    prices_sampling: ClassVar[bool] = False
+    caps_group_weights: ClassVar[bool] = False
 
     @final
     def plan(self, problem: Problem, budget: Budget) -> Plan:
@@ -78,6 +81,7 @@ class Solver(Stored, BaseEstimator, ABC):
         self._check_budget(budget)
         if problem.hidden is not None:
             self._check_hidden_groups()
+        self._check_game(problem)
         plan = self._plan(problem, budget)
         if type(plan) is not Plan:
             raise InputTypeError(f"_plan of solver {self.name!r} must return a Plan, got {plan!r}.")
@@ -90,6 +94,25 @@ class Solver(Stored, BaseEstimator, ABC):
             )
         plan.guarantee  # noqa: B018 - raises where the releases cost more than the budget
         return plan
+
+    def plays(self, problem: Problem) -> bool:
+        """Whether the solver plays the game as stated: its price of sampling, its cap on weights.
+
+        Parameters
+        ----------
+        problem : Problem
+            Public facts.
+
+        Returns
+        -------
+        bool
+            False where `plan` would refuse it.
+        """
+        try:
+            self._check_game(problem)
+        except ValueError:
+            return False
+        return True
 
     @property
     def hides_groups(self) -> bool:
@@ -171,6 +194,19 @@ class Solver(Stored, BaseEstimator, ABC):
             f"solver {self.name!r} needs public groups: neighbours='replace-any' is for 'auto', "
             "'mgr', 'moments' and 'phased-erm'."
         )
+
+    def _check_game(self, problem: Problem) -> None:
+        """Refuse a price of sampling, or a cap on weights, that the solver would ignore."""
+        if problem.sampling_price and not self.prices_sampling:
+            raise InputError(
+                f"sampling_price must be None or 0 with solver {self.name!r}, which plays the game "
+                f"on the records themselves, got {problem.sampling_price!r}."
+            )
+        if problem.max_group_weight < 1.0 and not self.caps_group_weights:
+            raise InputError(
+                f"max_group_weight must be 1 with solver {self.name!r}, which knows no cap on "
+                f"group weights, got {problem.max_group_weight!r}."
+            )
 
     @abstractmethod
     def _plan(self, problem: Problem, budget: Budget) -> Plan:
@@ -337,9 +373,29 @@ class ByLoss(Stored):
     # whether learned weights shrink where the worst-off group gained less than the others:
     # `zero_score` is the loss at weights of 0, whatever the record
     shrinks: bool = False
+    # whether centred rows are whitened where nobody says so
+    whitens: bool = False
+    # whether group weights forget what is long gone by, where noise is quiet
+    forgets: bool = False
+
+    def at(self, signal: float) -> ByLoss:
+        """Return what limits are where there is little noise for them to save: ever looser."""
+        slopes = 1.0 + SLOPES_LOOSEN * math.log(max(1.0, signal / SLOPES_BIND))
+        losses = 1.0 + math.log(max(1.0, signal / LOSSES_BIND))
+        return replace(
+            self,
+            clip_share=slopes * self.clip_share,
+            ceiling=losses * self.ceiling,
+            raised_ceiling=max(self.raised_ceiling, losses * self.ceiling),
+            ceiling_of_level=losses * self.ceiling_of_level,
+        )
 
 
-LOG_LOSS = ByLoss(raised_ceiling=6.5, is_centred=True, shrinks=True)
+# What cuts slopes and losses trades bias for noise, so it loosens as noise vanishes: with the
+# logarithm of the `signal` from here on.
+SLOPES_BIND, SLOPES_LOOSEN, LOSSES_BIND = 2_000.0, 0.28, 1_500.0
+
+LOG_LOSS = ByLoss(raised_ceiling=6.5, is_centred=True, shrinks=True, whitens=True, forgets=True)
 # Its slopes are residuals, most of them small beside the largest. Its step is a share of smaller
 # weights: the radius of a regressor is a fifth of a classifier's.
 SQUARED_ERROR = ByLoss(
@@ -357,6 +413,14 @@ BY_KERNEL = {
 }
 
 
-def by_loss(loss: Loss) -> ByLoss:
+def by_loss(loss: Loss, signal: float = 0.0) -> ByLoss:
     """Return the constants of a loss, by the kernel that its own class names."""
-    return BY_KERNEL.get(type(loss).__dict__.get("kernel") or "", ByLoss())
+    return BY_KERNEL.get(type(loss).__dict__.get("kernel") or "", ByLoss()).at(signal)
+
+
+def signal(problem: Problem, budget: Budget) -> float:
+    """Return μ times the size of a typical group: one over the noise on its mean, but for a bound.
+
+    A public fact, by which whatever trades bias for noise is loosened.
+    """
+    return budget.mu * problem.typical_size

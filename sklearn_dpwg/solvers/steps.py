@@ -22,7 +22,6 @@ from sklearn_dpwg.privacy.sensitivity import (
     summation_slack,
     weighting_slack,
 )
-from sklearn_dpwg.solvers.solver import by_loss
 
 # Standard deviation of the group risks under the group weights that planning assumes, as a share
 # of what predicting nothing can cost: what groups that carry weight differ by in practice. The
@@ -48,11 +47,10 @@ def loss_ceiling(
     wanted: float | None,
     owner: str,
     *,
-    multiple: float | None = None,
+    multiple: float,
 ) -> float:
     """Return the most that a record's loss counts for in the group risks; planned where None."""
     constants = problem.constants
-    multiple = by_loss(problem.loss).ceiling if multiple is None else multiple
     ceiling = multiple * constants.zero_score if wanted is None else wanted
     ceiling = min(ceiling, constants.supremum)
     if ceiling <= constants.infimum:
@@ -364,7 +362,9 @@ class SumSensitivity(Stored):
             + factor * slack
             + factor
             * weighting_slack(
-                gradient + 0.5 * slack, n_records=problem.n_records, n_groups=problem.n_groups
+                gradient + 0.5 * slack,
+                n_records=problem.n_records,
+                n_groups=problem.roundings_of_a_mean,
             ),
             gradient_norm=problem.lipschitz + of_gradient + 0.5 * factor * slack,
             # the centre is on the grid, half a step at most from the middle

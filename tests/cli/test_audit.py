@@ -87,6 +87,84 @@ def test_cells_of_two_columns_read_alike_in_sentence_and_table(decisions):
     assert [lines[one].strip() for one in ("x/no", "y/no", "y/yes")] == [
         *("not judged", "not judged", "passes")
     ]
+    assert "Each group is compared with x/yes alone." in judged.stdout
+    assert "compared with" not in shown
+
+
+def test_no_number_is_shown_of_whom_there_is_none_and_no_unjudged_group_may_be_worst(decisions):
+    task = "--groups race --group-labels x,y,typo --target hired --classes no,yes --epsilon inf"
+    asked = ("--predictions", "decided", *task.split())
+    shown = run("audit", decisions, *asked).stdout
+    for text in (shown, run("audit", decisions, *asked, "--leave-out", "typo").stdout):
+        assert re.search(r"Worst off by error rate may be: [xy, ]+; its", text)
+        assert "nan" not in text
+        assert "inf]" not in text
+    assert "typo" in shown.partition("Not judged")[2]
+    pd.read_csv(decisions).groupby("race").head(5).to_csv(decisions, index=False)
+    few = run("audit", decisions, *asked, "--fail-below", "0.8")
+    assert few.stdout.startswith("Verdict: cannot tell. Fewer than two groups can be judged. Not")
+    assert "Worst off by error rate may be nobody who is judged." in few.stdout
+    assert few.exit_code == 5
+    assert "nan" not in few.stdout
+
+
+@pytest.mark.parametrize(
+    ("options", "asked"),
+    [
+        ("--fail-above 0.05", {"within": 0.05}),
+        ("--fail-above 0.5", {"within": 0.5}),
+        ("--fail-below 0.8 --of records", {"at_least": 0.8, "of": "records"}),
+        ("--metric equalized_odds --fail-above 0.4", {"metric": "equalized_odds", "within": 0.4}),
+        ("--metric selection_rate,error_rate --fail-below 0.4",
+         {"metric": ["selection_rate", "error_rate"], "at_least": 0.4}),
+    ],
+)  # fmt: skip
+def test_a_verdict_may_be_asked_all_that_python_may_be_asked(decisions, tmp_path, options, asked):
+    """Print, page, stored result and exit code are of that question."""
+    page, text = tmp_path / "page.md", tmp_path / "result.json"
+    task = f"--predictions decided {TASK} --markdown {page} --json {text} {options}"
+    found = run("audit", decisions, *task.split())
+    verdict = AuditResult.from_json(text.read_text()).verdict(**asked)
+    assert found.stdout.startswith(f"Verdict: {verdict.answer}. {verdict.sentence}\n")
+    assert found.exit_code == {"passes": 0, "fails": 4, "cannot tell": 5}[verdict.answer]
+    assert verdict.sentence[:40] in page.read_text().replace("\\", "")
+    (header,) = [line for line in found.stdout.splitlines() if line.startswith("group ")]
+    assert ("behind" in header, "impact ratio" in header) == (
+        "within" in asked, "within" not in asked
+    )  # fmt: skip
+    assert ("true positive rate" in header) == (asked.get("metric") == "equalized_odds")
+
+
+def test_two_stored_audits_tell_what_has_changed(tmp_path):
+    files = []
+    for place, rates in enumerate([(0.6, 0.3), (0.6, 0.5)]):
+        path = write(tmp_path / f"{place}.csv", *rates)
+        files.append(tmp_path / f"{place}.json")
+        task = "--groups race --group-labels x,y --classes no,yes --predictions decided"
+        assert run("audit", path, *task.split(), "--json", files[-1]).exit_code == 0
+    before, after = (AuditResult.from_json(file.read_text()) for file in files)
+    for options, asked in (
+        ("", {}),
+        ("--same-people --metric selection_rate", {"same_people": True}),
+        ("--leave-out x", {"leave_out": ["x"]}),
+    ):
+        found = run("change", *files, *options.split())
+        known = after.change_since(before, "selection_rate", **asked)
+        assert found.stdout.startswith(known.sentence + "\n")
+        assert known.answer == "improved"
+        assert [line.split()[0] for line in found.stdout.splitlines()[3:]] == [
+            one.group for one in known.groups
+        ]
+    for arguments, says in (
+        ((files[0], files[0]), "before must be another audit"),
+        ((files[0], tmp_path / "0.csv"), "must be a file that `audit --json` wrote"),
+        ((tmp_path / "none.json", files[0]), "must be a file that `audit --json` wrote"),
+        ((*files, "--metric", "error_rate"), "metric must be selection_rate"),
+    ):
+        refused = run("change", *arguments)
+        assert refused.exit_code == 2
+        assert says in refused.stderr
+        assert len(refused.stderr.splitlines()) == 1
 
 
 def test_records_without_group_may_be_left_out(decisions):
@@ -124,6 +202,8 @@ def test_reports_are_written_and_hold_the_result_alone(decisions, tmp_path):
     refused = run(*arguments, "--overwrite")
     assert refused.exit_code == 3
     assert "Nothing was spent" in refused.stderr
+    assert "this audit (epsilon=1 at" in refused.stderr
+    assert "1 audit(s) so far have" in refused.stderr
     assert len(refused.stderr.splitlines()) == 1
     assert len(PrivacyLedger(1.5, 1e-6, path=tmp_path / "l.db").rows) == 1
 
@@ -174,6 +254,17 @@ WRONG = [
     (f"{ALONE} --metric error_rate", "metric must be selection_rate where no outcomes are named"),
     (f"{ALONE} --losses log_loss", "losses must be left out of an audit without outcomes"),
     (f"{ALONE} --score-edges 0.5", "score_edges must be left out of an audit without outcomes"),
+    (f"{AUDIT} --leave-out x", "leave_out must leave 2 of the groups .* at least, got"),
+    (f"{AUDIT} --fail-above 1", "fail_above must be above 0 and below 1, got 1"),
+    (f"{AUDIT} --fail-above 0.1 --fail-below 0.8", "fail_above must be left out where --fail-bel"),
+    (f"{AUDIT} --metric selection_rate,odds", "metric must be one of .*equalized_odds, got 'odds'"),
+    (f"{AUDIT} --of sample", "'sample' is not one of 'process', 'records'"),
+    (f"{ALONE} --metric equalized_odds", "metric must be selection_rate where no outcomes are na"),
+    (f"{PLAN} --n-features 3 --rate 0.3", "rate is for a plan of an audit: say --audit too"),
+    (f"{PLAN} --audit --ratio 0.3", "ratio is for a plan of a verdict: say --rate too"),
+    (f"{PLAN} --audit --rate 0.3 --fail-below 2", "fail_below must be above 0 and at most 1"),
+    (f"{PLAN} --audit --rate 2", "rate must be"),
+    (f"{PLAN} --audit --group-labels a,c", "group_sizes must be those of group_labels="),
     (f"{AUDIT} --leave-out z", "leave_out must be of the groups .*, got 'z'"),
     (f"{AUDIT} --reference z", "reference must be of the groups .*, got 'z'"),
     (f"{AUDIT} --reference x --leave-out x", "reference must be a group that is not left out, got"),
@@ -207,6 +298,15 @@ def test_a_plan_of_an_audit_needs_no_records():
     planned = GroupAudit(0.5, group_labels=["a", "b"]).plan(group_sizes=sizes, outcomes=False)
     assert alone == f"{planned}\n"
     assert "error_rate" not in alone
+    audit, asked = GroupAudit(0.5, group_labels=["a", "b"]), {"group_sizes": sizes, "rate": 0.4}
+    for options, known in (
+        ("--rate 0.4", audit.plan_verdict(**asked)),
+        ("--rate 0.4 --ratio 0.5 --no-outcomes --fail-below 0.7",
+         audit.plan_verdict(**asked, ratio=0.5, outcomes=False, at_least=0.7)),
+        ("--rate 0.4 --metric equalized_odds --fail-above 0.2",
+         audit.plan_verdict("equalized_odds", within=0.2, **asked)),
+    ):  # fmt: skip
+        assert run(*arguments, *options.split()).stdout.endswith(f"\n{known}.\n")
 
 
 def test_decisions_alone_are_audited_by_column_and_by_model(folder, decisions, tmp_path):

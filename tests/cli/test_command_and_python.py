@@ -87,6 +87,13 @@ def case(seed: int) -> Case:
     if rng.random() < 0.5:
         asked["reference"] = labels[-1]
         options += ["--reference", labels[-1]]
+    if rng.random() < 0.3:
+        asked["of"] = "records"
+        options += ["--of", "records"]
+    if rng.random() < 0.3:
+        place, asked["within"] = options.index("--fail-below"), 0.1
+        options[place : place + 2] = ["--fail-above", "0.1"]
+        del asked["at_least"]
     return Case(table, options, audit, ("came" if outcomes else None, column), asked)
 
 
@@ -96,7 +103,7 @@ def told(one: Case, path: Path) -> tuple[Verdict, AuditReport]:
     outcomes, decided = (None if name is None else read[name] for name in one.columns)
     result = GroupAudit(**one.audit).run(outcomes, decided, read["place"])
     which = dict(one.asked)
-    metric, at_least = which.pop("metric"), which.pop("at_least")
+    metric, at_least = which.pop("metric"), which.pop("at_least", None)
     report = AuditReport(result, at_least=at_least, verdict_metric=metric, which=which)
     return result.verdict(metric, at_least, **which), report
 

@@ -30,7 +30,7 @@ def test_help_names_the_commands_in_their_order_and_is_quick():
         timeout=60,
         check=True,
     )
-    names = ["schema", "plan", "fit", "predict", "audit"]
+    names = ["schema", "plan", "fit", "predict", "audit", "change"]
     places = [done.stdout.find(f"\n  {name} ") for name in names]
     assert -1 not in places
     assert places == sorted(places)
@@ -40,7 +40,7 @@ def test_help_names_the_commands_in_their_order_and_is_quick():
     assert not heavy & loaded
 
 
-@pytest.mark.parametrize("name", ["schema", "plan", "fit", "predict", "audit"])
+@pytest.mark.parametrize("name", ["schema", "plan", "fit", "predict", "audit", "change"])
 def test_help_of_each_command_says_what_options_are_for(name):
     result = run(name, "--help")
     assert result.exit_code == 0

@@ -224,7 +224,7 @@ def test_group_weights_that_are_not_there(task):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"group_sizes": {"a": 30, "c": 1}}, "group_sizes must be those of the estimator's"),
+        ({"group_sizes": {"a": 30, "c": 1}}, "group_sizes must be those of group_labels"),
         ({"group_sizes": {"a": 30, "b": 0}}, "an entry of group_sizes must be a positive whole"),
         ({"group_sizes": {"a": 30, "b": 2.5}}, "an entry of group_sizes must be a positive whole"),
         ({"n_features": 0}, "n_features must be a positive whole number, got 0"),

@@ -109,7 +109,7 @@ def test_one_group_has_all_records_and_no_count():
     model = classifier(group_labels=["a"]).fit(X, Y, groups=np.full(len(X), "a"))
     assert model.group_sizes_.tolist() == [len(X)]
     assert [release.name for release in model.plan_.releases] == [
-        "mean row", "mean squared distance from it", "gradient",
+        "mean row", "second moments of rows", "mean squared distance from it", "gradient",
     ]  # fmt: skip
     assert model.privacy_.relation == "replace any record, its group included"
     assert 0.99 < model.privacy_.epsilon <= 1.0

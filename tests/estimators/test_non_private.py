@@ -10,19 +10,21 @@ import pytest
 from scipy.optimize import minimize
 
 from sklearn_dpwg import DPWorstGroupClassifier, DPWorstGroupRegressor
+from sklearn_dpwg.exceptions import WeakPlanWarning
 
 
 def test_it_says_so_and_draws_nothing(task, draws):
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # a seed is of no use here, so there is nothing to warn of
+        warnings.simplefilter("ignore", WeakPlanWarning)  # but that groups are small
         fitted = task.fit(epsilon=math.inf, random_state=0)
+        again = task.fit(epsilon=math.inf, random_state="not looked at")
     assert fitted.privacy_.epsilon == math.inf
     assert not fitted.privacy_.is_private
     assert not fitted.privacy_.seeded
     assert "no privacy" in str(fitted.privacy_).lower()
     assert fitted.plan_.releases == ()
     assert not draws()
-    again = task.fit(epsilon=math.inf, random_state="not looked at")
     assert np.array_equal(fitted.coef_, again.coef_)
 
 
@@ -43,7 +45,8 @@ def test_one_group_is_least_squares():
 def test_two_groups_meet_in_the_middle():
     # risks (m - 0)²/2 and (m - 1)²/2 + noise of its own, whatever the sizes are
     y = np.repeat([0.0, 1.0], [30, 5])
-    fitted = DPWorstGroupRegressor(math.inf, data_norm=1.0).fit(np.zeros((35, 1)), y, y.astype(str))
+    on_records = DPWorstGroupRegressor(math.inf, data_norm=1.0, sampling_price=0)
+    fitted = on_records.fit(np.zeros((35, 1)), y, y.astype(str))
     assert fitted.predict([[0.0]]) == pytest.approx([0.5], abs=1e-4)
     assert fitted.group_weights_ == pytest.approx([0.5, 0.5], abs=1e-3)
 
@@ -78,7 +81,8 @@ def test_nobody_does_better_for_the_worst_group(n_classes):
         options={"maxiter": 500, "ftol": 1e-12},
     )
     assert found.success
-    fitted = DPWorstGroupClassifier(math.inf, radius=radius, data_norm=1.0).fit(X, y, groups)
+    on_records = DPWorstGroupClassifier(math.inf, radius=radius, data_norm=1.0, sampling_price=0)
+    fitted = on_records.fit(X, y, groups)
     weights = np.column_stack([fitted.coef_, fitted.intercept_ / scaling])
     assert np.linalg.norm(weights) <= radius * (1 + 1e-9)
     assert risks(weights).max() == pytest.approx(found.fun, abs=1e-6)

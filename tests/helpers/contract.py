@@ -18,6 +18,7 @@ import pytest
 
 from sklearn_dpwg.data.risks import GroupRisks
 from sklearn_dpwg.solvers import Plan, Solution, Solver
+from sklearn_dpwg.solvers.centring import after_centring
 from tests.helpers.neighbours import Neighbours, neighbours
 from tests.helpers.replay import Recorder, distance, fixed_transcript, tampered, wrap
 from tests.helpers.selections import Listed
@@ -33,6 +34,8 @@ Moves = dict[str, float]
 SCALES = {
     "mean row": (-1, 3),
     "mean squared distance from it": (-1, 1),
+    "second moments of rows": (-1, 3),
+    "mean squares of columns": (-1, 3),
     "phase weights": (-2, 1),
     "gradient": (-3, 3),
     "group risks": (-3, 3),
@@ -185,7 +188,10 @@ def _batch_distance(one: Any, other: Any, part: int) -> float:
 def _run_with_coins(plan, solver, pair, data, seed, *, joins) -> tuple[Recorder, Solution]:
     values, coins = np.random.default_rng([seed, 1]), np.random.default_rng([seed, 5])
     scale = 10.0 ** np.random.default_rng([seed, 4]).uniform(-2, 3)
-    batches, sampled = plan.schedule.batches, [r for r in plan.releases if r.name not in CENTRED]
+    batches, sampled = (
+        plan.schedule.batches,
+        [r for r in plan.releases if r in after_centring(plan.releases)],
+    )
 
     def sample(release):
         rate = max(release.sampling_rate, 0.3)
@@ -208,9 +214,6 @@ def _run_with_coins(plan, solver, pair, data, seed, *, joins) -> tuple[Recorder,
 
     source = Recorder(answer, rng=seed, sample_with=sample)
     return source, solver.run(plan, data, source, start=pair.start)
-
-
-CENTRED = ("mean row", "mean squared distance from it")
 
 
 # --- cases -------------------------------------------------------------------------------------

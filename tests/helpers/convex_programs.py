@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import cvxpy as cp
 import numpy as np
 
 from sklearn_dpwg.data.risks import GroupRisks
-from sklearn_dpwg.losses import BinaryLogLoss, MultinomialLogLoss
+from sklearn_dpwg.losses import AbsoluteError, BinaryLogLoss, Hinge, MultinomialLogLoss
+from sklearn_dpwg.optimum.group_player import GroupPlayer
 from tests.helpers.group_data import dense
 
 
@@ -32,6 +34,10 @@ def risk_expressions(risks: GroupRisks, weights: cp.Variable) -> list[cp.Express
         elif isinstance(risks.loss, MultinomialLogLoss):
             chosen = np.eye(risks.loss.n_outputs)[targets.astype(int)]
             losses = cp.log_sum_exp(scores, axis=1) - cp.sum(cp.multiply(chosen, scores), axis=1)
+        elif isinstance(risks.loss, Hinge):
+            losses = cp.pos(1.0 - cp.multiply(targets, scores[:, 0]))
+        elif isinstance(risks.loss, AbsoluteError):
+            losses = cp.abs(scores[:, 0] - targets)
         else:
             losses = 0.5 * cp.square(scores[:, 0] - targets)
         expressions.append(cp.sum(losses) / len(targets))
@@ -75,6 +81,16 @@ def worst_group(risks: GroupRisks, *, radius: float) -> Found:
     return _solve(risks, weights, levels, cp.max(levels), radius)
 
 
+def people(risks: GroupRisks, player: GroupPlayer, *, radius: float, ridge: float) -> Found:
+    """Minimise what a group player reaches: the dual of its own problem, in τ and u."""
+    weights, levels = _variables(risks)
+    spared, level = cp.Variable(risks.n_groups), cp.Variable()
+    reached = level + player.cap * cp.sum(cp.pos(levels - spared - level))
+    price = cp.norm(cp.multiply(np.sqrt(player.sizes), spared)) <= player.price
+    quadratic = 0.5 * ridge * cp.sum_squares(weights)
+    return _solve(risks, weights, levels, reached + quadratic, radius, [price])
+
+
 def _variables(risks: GroupRisks) -> tuple[cp.Variable, cp.Variable]:
     return cp.Variable((risks.loss.n_outputs, risks.n_columns)), cp.Variable(risks.n_groups)
 
@@ -89,8 +105,9 @@ def _solve(
     levels: cp.Variable,
     objective: cp.Expression,
     radius: float,
+    others: Sequence[cp.Constraint] = (),
 ) -> Found:
-    constraints = [cp.norm(weights, "fro") <= radius]
+    constraints = [cp.norm(weights, "fro") <= radius, *others]
     constraints += [
         risk <= level for risk, level in zip(risk_expressions(risks, weights), levels, strict=True)
     ]

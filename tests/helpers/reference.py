@@ -48,22 +48,23 @@ def adapted_group_weights(
     """Weights after so many steps, from the conditions for the maximum that their page states.
 
     What was heard are the weights, the released risks and their variances of each step; noise is
-    that of the mean gradient.
+    what all weight on a group pays.
     """
     n_steps = schedule.n_steps
     spread, count, total = 10.0 * schedule.assumed_spread**2, 10.0, 0.0
-    exponents = np.log(first)
+    exponents, kept = np.log(first), 1.0 - schedule.forgets / max(n_steps, 150)
     entropy = -sum(first * np.log(first))
     for weights, risks, variances in heard:
-        found = max(spread / count, (schedule.assumed_spread / 30) ** 2)
+        least = min(0.3, max(1.0, n_steps / 150) ** 2 / 30) * schedule.assumed_spread
+        found = max(spread / count, least**2)
         rate = math.sqrt(entropy / (found * n_steps + variances.mean() * n_steps / 2))
         mean = weights @ risks
         spread = 0.9 * spread + weights @ (risks - mean) ** 2
         spread -= weights @ (variances * (1.0 - weights))
         count = 0.9 * count + 1.0
-        exponents = exponents + rate * risks - 0.5 * log_mean_exp(rate, variances)
-        total += rate
-    price = total * schedule.noise_price
+        exponents = kept * exponents + rate * risks - 0.5 * log_mean_exp(rate, variances)
+        total = kept * total + rate
+    price = total
 
     def at(most):
         """Weights with no ``λ_i s_i`` above a number, and what the last of it is worth."""

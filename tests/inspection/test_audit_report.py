@@ -139,12 +139,148 @@ def test_who_is_not_judged_is_named_and_has_no_verdict():
         "Judged by selection rate: White and Black. Not judged, as they have fewer than 10 people: "
         "Asian."
     )
-    held = AuditReport(result, which={"reference": "Black"}).dict()["verdict"]["scope"]
-    assert held.startswith("Judged by selection rate: White and Black, each held against Black. ")
+    held = AuditReport(result, which={"reference": "Black"}).dict()["verdict"]
+    assert held["scope"].startswith("Judged by selection rate: White and Black. Not judged, as ")
+    assert held["sentence"].endswith("Each group is compared with Black alone.")
     alone = AuditReport(result, which={"leave_out": ["Black"]}).dict()["verdict"]
     assert alone["sentence"] == "Fewer than two groups can be judged."
     assert alone["scope"].startswith("Judged by selection rate: nobody. Not judged, as they are le")
     assert alone["allows"] == ""
+    nobody = AuditReport(audit_result(2, noise=None, counts=(((3, 2), (0, 0)),) * 2))
+    assert nobody.dict()["verdict"]["worst"] == "Nobody is judged."
+    assert "Nobody is judged." in Page(nobody.html()).words
+
+
+def test_only_judged_groups_may_be_worst_on_the_page():
+    result = audit_result(3, noise=None, counts=(ALIKE, HALF, ((3, 2), (0, 0))))
+    for asked, named in (
+        ({}, ["White"]),
+        ({"leave_out": ["White"], "reference": "Black"}, ["Black"]),
+    ):
+        if asked:
+            result = audit_result(3, noise=None, counts=(ALIKE, HALF, HALF))
+        report = AuditReport({"new": result, "old": result}, which=asked)
+        facts = report.dict()
+        worst = list(result.worst_groups("error_rate", **asked).groups)
+        assert set(named) <= set(worst)
+        assert facts["verdict"]["may_be_worst"] == facts["models"][1]["may_be_worst"] == worst
+        rows = facts["groups"]["rows"]
+        assert [row["group"] for row in rows if row["may_be_worst"]] == worst
+        drawn = report.html().count("may be worst</text>")
+        assert drawn == sum(
+            len(result.worst_groups(one, **asked).groups)
+            for one in ("selection_rate", "error_rate")
+        )
+
+
+@pytest.mark.filterwarnings("ignore::sklearn_dpwg.exceptions.SeededNoiseWarning")
+def test_a_page_about_these_very_people_says_one_thing():
+    """Nothing on it is of a process that they would be a sample of, nor any number."""
+    y, groups = np.tile([0, 1], 900), np.repeat(["a", "b"], [1000, 800])
+    audit = GroupAudit(2.0, group_labels=["a", "b"], losses=["log_loss"], random_state=0)
+    result = audit.run(y, np.where(np.arange(1800) % 7 < 3, 0.8, 0.3), groups)
+    process, report = AuditReport(result), AuditReport(result, which={"of": "records"})
+    facts, said = report.dict(), Page(report.html()).words
+    for part, row in enumerate(facts["groups"]["rows"]):
+        for name in ("selection_rate", "error_rate", "true_positive_rate"):
+            rate = result.rates(name, of="records")[part]
+            assert (row["rates"][name]["low"], row["rates"][name]["high"]) == (rate.low, rate.high)
+        ratio = result.impact_ratios(of="records")[part]
+        assert row["rates"]["impact_ratio"]["low"] == ratio.low
+    worst = result.worst_groups("error_rate", of="records")
+    assert facts["models"][0]["worst"] == {"low": worst.low, "high": worst.high}
+    assert "of these very people" in facts["verdict"]["sentence"]
+    assert "allows for noise" in facts["verdict"]["allows"]
+    of_samples = (
+        "the chance in who",
+        "are a sample,",
+        "of the population",
+        "times too narrow",
+        "log",
+    )
+    assert [word for word in of_samples if word in said] == []
+    other = Page(process.html()).words
+    assert [word for word in of_samples if word in other] == list(of_samples)
+    assert "says nothing of anybody else" in said
+    shown = result.rates("error_rate", of="records")[0]
+    limits = f"{100 * shown.low:.1f} to {100 * shown.high:.1f}\u00a0%"
+    assert report.html().count(limits) >= 2  # the table, and that of a picture
+    with pytest.raises(ValueError, match="metric must be"):
+        AuditReport(result, metric="log_loss", which={"of": "records"}).html()
+
+
+WIDE = (((400, 600), (300, 700)), ((450, 550), (320, 680)), ((800, 200), (600, 400)))
+QUESTIONS = [
+    (
+        {"which": {"within": 0.1}},
+        "more than 10 percentage points apart in sel",
+    ),
+    (
+        {"verdict_metric": "equalized_odds"},
+        "true positive rate or false positive rate is below 0.8",
+    ),
+    ({"verdict_metric": ["selection_rate", "error_rate"], "at_least": 0.7}, "below 0.7 times"),
+    (
+        {"verdict_metric": "equalized_odds", "which": {"within": 0.4, "reference": "Black"}},
+        "more than 40 percentage points behind Black in true positive rate or false positive rate",
+    ),
+    (
+        {"at_least": 0.7, "which": {"reference": "Black"}},
+        "is below 0.7 times that of Black.",
+    ),
+    ({"which": {"reference": "Black"}}, "the four-fifths rule beside Black."),
+    ({"at_least": None}, "the four-fifths rule"),
+]
+
+
+@pytest.mark.parametrize(("asked", "rule"), QUESTIONS)
+def test_a_page_answers_what_a_verdict_can_be_asked(asked, rule):
+    result = audit_result(3, noise=None, counts=WIDE)
+    report = AuditReport(result, **asked)
+    metric, which = asked.get("verdict_metric", "selection_rate"), asked.get("which", {})
+    known = result.verdict(metric, asked.get("at_least"), **which)
+    facts = report.dict()
+    verdict = facts["verdict"]
+    assert rule in verdict["headline"]
+    assert verdict["answer"] == known.answer
+    assert known.sentence.startswith(verdict["sentence"])
+    by_group = result.group_verdicts(metric, asked.get("at_least"), **which)
+    assert [row["answer"] for row in facts["groups"]["rows"]] == [one.answer for one in by_group]
+    names = [metric] if isinstance(metric, str) else metric
+    if metric == "equalized_odds":
+        names = ["true_positive_rate", "false_positive_rate"]
+    compared = result._comparisons(metric, asked.get("at_least"), **which)
+    kind = "difference" if "within" in which else "ratio"
+    for name, one in zip(names, compared, strict=True):
+        alone = len(names) == 1 and kind == "ratio"
+        key = "impact_ratio" if alone else f"{name}_{kind}"
+        assert name in facts["groups"]["rows"][0]["rates"]
+        shown = [row["rates"][key]["high"] for row in facts["groups"]["rows"]]
+        sign = 1.0 if kind == "ratio" else -1.0
+        ends = [each.high if kind == "ratio" else each.low for each in one.contrasts]
+        assert shown == pytest.approx([sign * end for end in ends])
+    terms = [entry["term"] for entry in facts["glossary"]]
+    assert ("Difference" in terms, "Impact ratio" in terms) == (kind != "ratio", kind == "ratio")
+    page = Page(report.html()).words
+    assert verdict["sentence"] in page
+    assert not re.search(r"\{\d\}", str(facts["glossary"]))
+    assert escape_markdown(verdict["headline"]) in report.markdown()
+
+
+def test_a_question_that_makes_no_sense_is_refused_when_it_is_asked():
+    result = audit_result(3)
+    wrong = [
+        ({"which": {"foo": 1}}, "which must hold some of leave_out, min_share, .*, got 'foo'"),
+        ({"which": {"within": 2.0}}, "within must be"),
+        ({"which": {"within": 0.1}, "at_least": 0.8}, "within must be left out where at_least is"),
+        ({"which": {"of": "sample"}}, "of must be 'process' or 'records'"),
+        ({"which": {"leave_out": ["White", "Black"]}}, "leave_out must leave 2 of the groups"),
+        ({"verdict_metric": "odds"}, "metric must be one of selection_rate"),
+        ({"verdict_metric": []}, "metric must be one of selection_rate"),
+    ]
+    for asked, says in wrong:
+        with pytest.raises(ValueError, match=says):
+            AuditReport(result, **asked)
 
 
 def test_groups_that_fail_together_alone_are_not_blamed_one_by_one():
@@ -213,7 +349,7 @@ def test_people_who_trained_the_model_and_rows_that_are_no_people_are_spoken_of(
 def test_what_is_below_the_limit_does_not_look_like_it(report, result):
     assert 0.7985 < result.impact_ratios()[3].low < 0.7995
     assert result.verdict().answer == "cannot tell"
-    assert "[0.799, 1.00], which may be below 0.8 or not" in report.dict()["verdict"]["sentence"]
+    assert "[0.799, 1.07], which may be below 0.8 or not" in report.dict()["verdict"]["sentence"]
     for text, times in ((report.html(), 3), (report.markdown(), 2)):
         assert text.count("0.799") == times  # headline, table, and that of a picture
 

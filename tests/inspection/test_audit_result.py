@@ -155,7 +155,10 @@ def test_verdicts():
     assert re.match(said + r"\[0\.\d\d, 0\.\d\d\], below 0\.8\.$", found.verdict().sentence)
     equal = result((COUNTS[0], COUNTS[0]))
     assert equal.verdict().answer == "passes"
-    assert "Every ratio is at least 0.8. The lowest: " in equal.verdict().sentence
+    assert (
+        "Every ratio is at least 0.8. The interval that reaches lowest: "
+        in equal.verdict().sentence
+    )
     assert equal.verdict(at_least=0.999).answer == "cannot tell"
 
 

@@ -7,7 +7,7 @@ from functools import partial
 import numpy as np
 import pytest
 
-from sklearn_dpwg.inspection import GroupAudit
+from sklearn_dpwg.inspection import AuditResult, GroupAudit
 from sklearn_dpwg.inspection.changes import change_between
 from sklearn_dpwg.metrics.intervals import difference_interval, rate_interval
 from tests.helpers.audit_cases import audit_result
@@ -34,7 +34,8 @@ def test_a_group_has_changed_by_the_difference_of_its_rates():
     assert found.sentence.endswith("which has improved. Assumed: other people, and other noise.")
     assert json.loads(json.dumps(asdict(found)))["answer"] == "improved"
     assert before.change_since(after, "false_positive_rate").answer == "got worse"
-    assert before.change_since(before, "false_positive_rate").answer == "cannot tell"
+    again = errors_in([100, 60, 40])
+    assert again.change_since(before, "false_positive_rate").answer == "cannot tell"
 
 
 def test_of_a_benefit_the_lowest_rate_is_the_worst():
@@ -82,7 +83,13 @@ def test_audits_that_do_not_match_are_refused():
     with pytest.raises(ValueError, match="before must be of the groups"):
         errors_in([100, 60, 40], classes=("yes", "no")).change_since(before)
     with pytest.raises(ValueError, match="leave_out must leave a group"):
-        before.change_since(before, leave_out=["a", "b", "c"])
+        errors_in([100, 60, 40]).change_since(before, leave_out=["a", "b", "c"])
+    noisy = audit_result(2)
+    for one, other in ((before, before), (noisy, AuditResult.from_json(noisy.to_json()))):
+        with pytest.raises(ValueError, match="before must be another audit than the later one"):
+            one.change_since(other)
+    with pytest.raises(TypeError, match="before must be an AuditResult, got str"):
+        before.change_since("x")
 
 
 @pytest.mark.parametrize(("ratio", "changes"), [(0.6, {}), (1.0, {"within": 0.13}), (1.0, {})])
@@ -117,11 +124,44 @@ def test_what_a_plan_says_is_enough_is_enough():
     assert str(planned) == str(audit.plan_verdict(group_sizes=[200] * 4, **guess))
 
 
+def test_a_plan_says_what_is_guessed_and_of_decisions_alone_has_half_the_noise():
+    audit = GroupAudit(epsilon=0.05, group_labels=["a", "b", "c"])
+    asked = {"group_sizes": [900, 900, 400], "ratio": 0.6}
+    planned = [audit.plan_verdict(**asked, outcomes=outcomes) for outcomes in (True, False)]
+    assert planned[1].times_the_people < 0.9 * planned[0].times_the_people
+    assert str(planned[0]).startswith(
+        "If the selection rate is 0.3 in all groups but c, and 0.18 there: passes "
+    )
+    both = audit.plan_verdict("equalized_odds", group_sizes=[900] * 3)
+    said = "If the true positive rate and false positive rate are 0.3 in every group: passes "
+    assert str(both).startswith(said)
+
+
+def test_a_plan_of_equalized_odds_has_the_chances_of_both_rates():
+    audit = GroupAudit(epsilon=np.inf, group_labels=["a", "b"])
+    asked = {"group_sizes": [400, 400], "within": 0.1, "rate": 0.3}
+    one, both = (audit.plan_verdict(m, **asked) for m in ("true_positive_rate", "equalized_odds"))
+    assert both.passes == pytest.approx(one.passes**2)
+    rng, answers = np.random.default_rng(1), []
+    for _ in range(150):
+        true, false = rng.binomial(400, [0.3, 0.3], (2, 2)).tolist()
+        counts = tuple(((400 - f, f), (400 - t, t)) for t, f in zip(true, false, strict=True))
+        result = audit_result("ab", noise=None, counts=counts)
+        answers.append(result.verdict("equalized_odds", within=0.1).answer)
+    assert both.passes == pytest.approx(answers.count("passes") / 150, abs=0.12)
+    apart = audit.plan_verdict("equalized_odds", **asked | {"ratio": 0.4, "rate": 0.4})
+    alone = audit.plan_verdict("true_positive_rate", **asked | {"ratio": 0.4, "rate": 0.4})
+    assert alone.fails**2 < apart.fails <= 1.0 - (1.0 - alone.fails) ** 2
+
+
 def test_a_plan_of_a_border_is_out_of_reach_and_none_needs_a_guess():
     audit = GroupAudit(epsilon=1.0, group_labels=["a", "b"])
     planned = audit.plan_verdict(group_sizes=[200, 200], ratio=0.8)
     assert planned.times_the_people is None
     assert "is out of reach" in str(planned)
+    for wrong in ({"metric": ["error_rate"]}, {"metric": "error_rate", "outcomes": False}):
+        with pytest.raises(ValueError, match="metric must be one of selection_rate"):
+            audit.plan_verdict(group_sizes=[200, 200], **wrong)
     for wrong in ({"rate": 1.5}, {"metric": "auc"}, {"ratio": 4.0}, {"power": 1.0}):
         with pytest.raises(ValueError, match="must be"):
             audit.plan_verdict(group_sizes=[200, 200], **wrong)

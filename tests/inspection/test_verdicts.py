@@ -1,5 +1,7 @@
 """Verdicts over all pairs of groups: who is judged, which way is bad, and at which levels."""
 
+import re
+
 import numpy as np
 import pytest
 from scipy.special import ndtr, ndtri
@@ -210,6 +212,105 @@ def test_a_joint_fail_shares_the_error_and_a_joint_pass_does_not():
 def test_groups_that_are_left_out_are_not_judged():
     found = audit([3000, 3000, 60], [0.3, 0.3, 0.9])
     assert found.group_verdicts(leave_out=[2])[2].answer == "not judged"
+
+
+SENTENCE = (
+    r"(?:Every .*?: )?(?P<worse>\w[\w ]*?) (?:has|have) a [a-z ]+?(?: \(high is bad\))? of "
+    r"(?P<p>[\d.]+) %, (?P<better>\w[\w ]*?) of (?P<q>[\d.]+) %: a (?:ratio|difference) of "
+    r"(?P<value>-?[\d.]+) \[(?P<low>-?[\d.]+), (?P<high>-?[\d.]+)\]"
+)
+HARM = "false_positive_rate"
+PAIRS = [
+    # the best estimate is that of a few people, about whom little is known
+    ([3000, 3000, 60], [0.35, 0.5, 0.55], {}, "fails", "1"),
+    ([3000, 3000, 60], [0.35, 0.5, 0.55], {"within": 0.05}, "fails", "1"),
+    ([3000, 3000, 60], [0.5, 0.35, 0.3], {"metric": HARM}, "fails", "1"),
+    ([3000, 3000, 60], [0.5, 0.35, 0.3], {"metric": HARM, "within": 0.05}, "fails", "1"),
+    # the farthest limit is that of another group than the best one
+    ([3000, 3000, 60], [0.5, 0.51, 0.5], {"at_least": 0.5}, "passes", "1"),
+    ([3000, 3000, 60], [0.5, 0.55, 0.52], {}, "cannot tell", "1"),
+    ([3000, 3000, 200], [0.46, 0.5, 0.52], {}, "cannot tell", "2"),
+    ([2000, 2000, 2000], [0.4, 0.4, 0.7], {"reference": 0}, "passes", "0"),
+    ([60] * 14 + [2000], [0.34] * 13 + [0.1, 0.5], {}, "fails", "14"),
+]
+
+
+@pytest.mark.parametrize(("sizes", "rates", "asked", "answer", "better"), PAIRS)
+def test_rates_contrast_and_limits_of_a_sentence_are_of_one_pair(
+    sizes, rates, asked, answer, better
+):
+    found, asked = audit(sizes, rates), {"metric": "selection_rate", **asked}
+    own = [rate_interval(round(n * rate), n) for n, rate in zip(sizes, rates, strict=True)]
+    every = found.verdict(**asked)
+    assert (every.answer, re.match(SENTENCE, every.sentence)["better"]) == (answer, better)
+    for one in (every, *found.group_verdicts(**asked)):
+        said = re.match(SENTENCE, one.sentence)
+        if said is None or "together" in one.sentence:
+            assert "others" in one.sentence
+            continue
+        sides = [own[int(said[key])] for key in ("worse", "better")]
+        if asked["metric"] == HARM:
+            sides = sides[::-1]
+        value, low, high = (float(said[key]) for key in ("value", "low", "high"))
+        if "within" in asked:
+            known = difference_interval(*sides)
+            assert [value, high] == pytest.approx(
+                [-100 * known.estimate, -100 * known.low], abs=0.06
+            )
+            told = "fails" if low > 5 else "passes" if high <= 5 else "cannot tell"
+        else:
+            known, least = ratio_of_rates(*sides), asked.get("at_least", 0.8)
+            assert [value, low] == pytest.approx([known.estimate, known.low], abs=0.006)
+            told = "fails" if high < least else "passes" if low >= least else "cannot tell"
+        assert told == one.answer
+
+
+def test_the_pair_of_a_pass_is_that_of_the_farthest_limit_and_said_to_be():
+    found = audit([3000, 3000, 60], [0.46, 0.5, 0.48]).verdict(at_least=0.5)
+    assert found.sentence.startswith(
+        "Every ratio is at least 0.5. The interval that reaches lowest: 2 has a selection rate of "
+    )
+    by_difference = audit([3000, 3000, 60], [0.46, 0.5, 0.48]).verdict(within=0.3).sentence
+    assert "points. The interval that reaches highest: 0 has a" in by_difference
+    held = audit([2000] * 3, [0.4, 0.6, 0.7]).verdict(reference=0).sentence
+    assert "reaches lowest: 1 has a selection rate of 60.0 %, 0 of 40.0 %" in held
+
+
+def test_a_sentence_says_what_all_are_compared_with():
+    found = audit([2000, 2000, 2000], [0.4, 0.4, 0.7])
+    for asked in ({}, {"within": 0.1}, {"of": "records"}):
+        said = found.verdict(reference=0, **asked).sentence
+        assert " Each group is compared with 0 alone." in said
+        assert "compared with" not in found.verdict(**asked).sentence
+
+
+@pytest.mark.parametrize("epsilon", [1.0, np.inf])
+def test_only_judged_groups_may_be_worst(epsilon):
+    """A label that nobody has, and one that is left out, are none of which nobody can tell."""
+    found = audit([3000, 3000, 60], [0.3, 0.4, 0.9], labels=5, epsilon=epsilon)
+    assert 2 in found.worst_groups("error_rate").groups
+    assert not {3, 4} & set(found.worst_groups("selection_rate").groups)
+    for which in ({"leave_out": [2]}, {"min_share": 0.05}):
+        assert found.worst_groups("error_rate", **which).groups == (1,)
+        assert found.worst_groups("selection_rate", **which).groups == (0,)
+    assert 2 in found.worst_groups("error_rate", min_share=0.05, reference=2).groups
+    narrow, wide = (found.worst_groups("error_rate", of=of) for of in ("records", "process"))
+    assert narrow.high - narrow.low < wide.high - wide.low
+    nobody = audit([5, 5], [0.0, 1.0]).worst_groups("error_rate")
+    assert (nobody.groups, nobody.low, nobody.high) == ((), 0.0, 1.0)
+    assert "nobody is judged" in str(nobody)
+
+
+def test_who_is_left_out_leaves_two_and_is_a_list():
+    found = audit([3000] * 3, [0.4] * 3)
+    for ask in (found.verdict, found.worst_groups, found.impact_ratios):
+        with pytest.raises(ValueError, match=r"leave_out must leave 2 of .* got \[0, 1\]"):
+            ask(leave_out=[0, 1])
+        with pytest.raises(ValueError, match=r"leave_out must be a sequence of labels.*got 5"):
+            ask(leave_out=5)
+    for metric in (5, [5], None):
+        with pytest.raises(TypeError, match="metric must be a name or a sequence of names"):
+            found.verdict(metric)
 
 
 def test_rates_of_a_family_hold_together():

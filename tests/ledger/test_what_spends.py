@@ -112,6 +112,7 @@ def test_an_audit_takes_the_ledgers_along():
         audit(pickle.loads(sent))
         assert [row.what for row in book.rows] == ["GroupAudit"]
     assert [row.state for row in book.rows] == ["spent"]
+    assert "): 1 audit(s), epsilon=" in repr(book)
     with pytest.raises(LedgerUnreachableError, match=r"^this GroupAudit was pickled inside a Priv"):
         pickle.loads(sent)
 

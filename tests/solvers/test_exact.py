@@ -1,6 +1,7 @@
 """The exact solver promises nothing about privacy, releases nothing and says so."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ from tests.helpers.convex_programs import regularised
 from tests.helpers.group_data import make_risks
 from tests.helpers.plan_check import assert_releases_match
 
-PROBLEM = Problem(BinaryLogLoss(), (20, 10), 3, 4.0, (0.5, 0.5), 1.0)
+PROBLEM = Problem(BinaryLogLoss(), (20, 10), 3, 4.0, (0.5, 0.5), 1.0, sampling_price=0.0)
 
 
 @pytest.mark.parametrize("epsilon", [1e-3, 1.0, 1e300])
@@ -42,7 +43,7 @@ def test_plan_has_no_releases_and_no_privacy():
 
 @pytest.mark.parametrize("loss", [BinaryLogLoss(), SquaredError(1.0)])
 def test_run_draws_nothing_and_solves(loss):
-    problem = Problem(loss, (20, 10), 3, 4.0, (0.5, 0.5), 1.0)
+    problem = replace(PROBLEM, loss=loss)
     plan = Exact().plan(problem, Budget(math.inf, 1e-6))
     noise = NoiseSource(None, plan.releases)
     risks = make_risks(loss, (20, 10))
@@ -76,6 +77,20 @@ def test_parameters():
     ):
         with pytest.raises(ValueError, match=message):
             Exact(**wrong).plan(PROBLEM, Budget(math.inf, 1e-6))
+
+
+@pytest.mark.parametrize("cap", [1.0, 0.6])
+@pytest.mark.parametrize("price", [None, 3.0])
+def test_the_game_of_people_costs_the_records_no_more_than_is_predicted(price, cap):
+    problem = replace(PROBLEM, sampling_price=price, max_group_weight=cap)
+    plan, risks = Exact().plan(problem, Budget(math.inf, 1e-6)), make_risks(problem.loss, (20, 10))
+    found = risks.risks(Exact().run(plan, risks, NoiseSource(None, ())).weights)
+    least = worst_group_optimum(risks, radius=4.0).weights
+    excess = found.max() - risks.risks(least).max()
+    assert 1e-4 < excess <= plan.predicted_excess_if_worst[found.argmax()]
+    assert "people like these records" in str(plan)
+    with pytest.raises(ValueError, match=r"^sampling_price must be None or 0, and max_group_weig"):
+        Exact(schedule="paper").plan(replace(problem, sampling_price=1.0), Budget(math.inf, 1e-6))
 
 
 @pytest.mark.parametrize("sizes", [(20, 10), (30,), (200, 50, 90)])

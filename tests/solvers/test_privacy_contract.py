@@ -80,6 +80,7 @@ def test_planted_fault_is_caught(name, fault, monkeypatch):
 RUNS = {
     "mgr": MGR(n_steps=7, risk_share=0.3, centring=False),
     "mgr on centred rows": MGR(n_steps=7, centring=True),
+    "mgr on whitened rows": MGR(n_steps=7, centring=True, whitening=True),
     "mgr on batches": MGR(n_steps=7, sampling_rate=0.3),
     "mgr of the paper": MGR(schedule="paper", max_passes=7),
     "ags, smoothed": AGS(n_steps=7, risk_share=0.3),
@@ -222,7 +223,8 @@ def test_a_plan_is_made_from_a_problem_and_a_budget():
         assert list(inspect.signature(make.plan).parameters) == ["self", "problem", "budget"]
     facts = {field.name for field in dataclasses.fields(Problem)}
     assert facts == {
-        "loss", "group_sizes", "n_features", "radius", "prior", "intercept_scaling", "hidden"
+        "loss", "group_sizes", "n_features", "radius", "prior", "intercept_scaling", "hidden",
+        "sampling_price", "max_group_weight",
     }  # fmt: skip
 
 

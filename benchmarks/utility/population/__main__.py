@@ -10,7 +10,7 @@ import numpy as np
 
 from utility.population import DEFINITIONS, Definition, load_definition, prepared
 from utility.store import FOLDER
-from utility.tasks import Task
+from utility.tasks import REFERENCE_RADIUS, Task
 
 # Of optima that are trusted: a certified gap that small, beside a floor of 1e-3 or 1e-4.
 LARGEST_GAP = 1e-6
@@ -44,7 +44,7 @@ def doubt(task: Task) -> str:
         if not optimum["gap"] <= LARGEST_GAP:
             return f"the gap of the {name} optimum is {optimum['gap']:.0e}"
         norm = np.linalg.norm(optimum["weights"])
-        if name == "worst-group" and norm >= BINDING * task.radius:
+        if name == "worst-group" and norm >= BINDING * REFERENCE_RADIUS:
             return f"the radius binds: the norm of the {name} optimum is {norm:.2f}"
     return ""
 

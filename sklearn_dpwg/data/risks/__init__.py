@@ -6,7 +6,7 @@ part. An optimiser needs less than `Risks`: `RiskFunctions`, which quadratics or
 meet as well.
 """
 
-from sklearn_dpwg.data.risks.record_block import BLOCK_ROWS, RecordBlock
+from sklearn_dpwg.data.risks.record_block import BLOCK_ROWS, ROW_STEP, RecordBlock
 from sklearn_dpwg.data.risks.risks import MAX_BLOCKS, GroupRisks, RiskFunctions, Risks
 from sklearn_dpwg.data.risks.selection import (
     ByGroup,
@@ -19,6 +19,7 @@ from sklearn_dpwg.data.risks.selection import (
 __all__ = [
     "BLOCK_ROWS",
     "MAX_BLOCKS",
+    "ROW_STEP",
     "ByGroup",
     "EveryRecord",
     "GroupRisks",

@@ -103,6 +103,9 @@ SPARSE_BLOCK_ROWS = 2**14
 BLOCK_ROWS = 2**11
 # What a record adds is not rounded.
 FINEST = SumGrid(loss_step=0.0, gradient_step=0.0)
+# Entries of rows, of norm at most 1, are rounded to it where they meet a matrix of norm at most 4
+# whose entries are multiples of it: products of whole numbers, whose sums are below 2⁵³.
+ROW_STEP = 2.0**-24
 # A Hessian of fewer entries takes less time than waking a thread.
 ENTRIES_PER_TASK = 2**16
 
@@ -123,11 +126,14 @@ class RecordBlock:
         *,
         first_ranks: Sequence[int] | None = None,
         center: FloatArray | None = None,
+        whitening: FloatArray | None = None,
     ) -> None:
         self.records = records
         self.loss = loss
         self.intercept_scaling = intercept_scaling
         self.center = center  # what rows are taken relative to; (n_features,)
+        # symmetric matrix, or one factor a column, that centred rows are multiplied by
+        self.whitening = whitening
         self.group_sizes = records.group_sizes
         self.n_features = int(records.rows.shape[1])
         # records of each group in front of the block
@@ -209,11 +215,7 @@ class RecordBlock:
 
         Both are whole numbers that no order rounds; the lower left is not filled.
         """
-        n_records, size = self.records.rows.shape[0], self.n_columns + 1
-        n_tasks = n_records * size // max(ENTRIES_PER_TASK, 4 * self.n_groups * size**2)
-        blocks = Blocks.of(self.records.starts, block_size)
-        partition = Partition.of(blocks.starts, n_tasks)
-        n_features = self.n_features
+        n_features, size = self.n_features, self.n_columns + 1
         tail = [np.rint(constant / step)] if self.intercept_scaling > 0 else []
 
         def block_sums(group: int, start: int, stop: int) -> FloatArray:
@@ -224,28 +226,44 @@ class RecordBlock:
                 last = np.empty((len(scores), 1 + len(tail)))
                 last[:, :-1] = tail
                 last[:, -1] = np.rint(residuals * (length / clip / step))
-                left = scale_rows(self._rows(run), self.records.row_scale[run] / step)
-                entries = left.data if isinstance(left, csr_array) else left
-                np.rint(entries, out=entries)
+                left = _rounded(self._rows(run), self.records.row_scale[run] / step)
                 sums[:n_features, :n_features] += _dense(left.T @ left)
                 sums[:n_features, n_features:] += left.T @ last
                 sums[n_features:, n_features:] += last.T @ last
             return sums
 
+        shape = (self.n_groups, size, size)
+        return self._exact_sums(block_sums, shape, sum_step / step**2, block_size)
+
+    def _exact_sums(
+        self,
+        block_sums: Callable[[int, int, int], FloatArray],
+        shape: tuple[int, ...],
+        unit: float,
+        block_size: int,
+    ) -> Sums:
+        """Add up whole numbers of blocks, by group or of all: multiples of a unit and the rest."""
+        n_tasks = (
+            self.records.rows.shape[0] * shape[-1] // max(ENTRIES_PER_TASK, 4 * int(np.prod(shape)))
+        )
+        blocks = Blocks.of(self.records.starts, block_size)
+        partition = Partition.of(blocks.starts, n_tasks)
+
         def task(part: slice) -> FloatArray:
-            sums = np.zeros((2, self.n_groups, size, size))
+            sums = np.zeros((2, *shape))
             for group, first, last in partition.segments(part):
+                at = group if len(sums[0]) > 1 else 0
                 for start, stop in pairwise(blocks.edges[first : last + 1].tolist()):
                     # whole numbers: multiples of a large one and what is left are added exactly
                     of_block = block_sums(group, start, stop)
-                    multiples = on_grid(of_block, sum_step / step**2)
-                    sums[0, group] += multiples
-                    sums[1, group] += of_block - multiples
+                    multiples = on_grid(of_block, unit)
+                    sums[0, at] += multiples
+                    sums[1, at] += of_block - multiples
             return sums
 
         with one_blas_thread():
             parts = run_on_threads([partial(task, part) for part in partition.tasks])
-        multiples, left = _total(parts, (2, self.n_groups, size, size))
+        multiples, left = _total(parts, (2, *shape))
         return multiples, left
 
     def row_sum(self, *, grid: SumGrid) -> Sums:
@@ -264,10 +282,26 @@ class RecordBlock:
         )
         return (np.asarray(sums[:, 0, : self.n_features].sum(axis=0)),)
 
-    def spread(self, center: FloatArray, *, step: float) -> Sums:
+    def spread(
+        self, center: FloatArray, *, step: float, whitening: FloatArray | None = None
+    ) -> Sums:
         """Return the sum of squared distances of rows from a centre, each at most 1, on a grid."""
-        squares = np.minimum(self._squared_distances(center), 1.0)
+        squares = np.minimum(self._squared_distances(center, whitening), 1.0)
         return (np.array([np.rint(squares / step).sum() * step]),)
+
+    def second_moments(
+        self, *, columns_alone: bool, step: float, sum_step: float, block_size: int
+    ) -> Sums:
+        """Return what `Risks.second_moments` adds up, over the squared step, in two parts."""
+        size = self.n_features
+
+        def block_sums(group: int, start: int, stop: int) -> FloatArray:
+            run = slice(start, stop)
+            left = _rounded(self._rows(run), self.records.row_scale[run] / step)
+            return np.asarray((left * left).sum(axis=0) if columns_alone else _dense(left.T @ left))
+
+        shape = (1, size) if columns_alone else (1, size, size)
+        return self._exact_sums(block_sums, shape, sum_step / step**2, block_size)
 
     def with_loss(self, loss: Loss) -> RecordBlock:
         """Return the same rows under another loss."""
@@ -275,12 +309,19 @@ class RecordBlock:
         other.loss = loss
         return other
 
-    def centred(self, center: FloatArray, *, constant: float, clip: float) -> RecordBlock:
+    def centred(
+        self,
+        center: FloatArray,
+        *,
+        constant: float,
+        clip: float,
+        whitening: FloatArray | None = None,
+    ) -> RecordBlock:
         """Return the same rows relative to a centre, no gradient of a record above a norm."""
-        lengths = np.sqrt(self._squared_distances(center) + constant**2)
+        lengths = np.sqrt(self._squared_distances(center, whitening) + constant**2)
         other = copy(self)
         other.records = replace(self.records, slope_limits=clip / lengths)
-        other.intercept_scaling, other.center = constant, center
+        other.intercept_scaling, other.center, other.whitening = constant, center, whitening
         return other
 
     def part(self, selection: Selection) -> RecordBlock:
@@ -290,6 +331,7 @@ class RecordBlock:
             self.loss,
             self.intercept_scaling,
             center=self.center,
+            whitening=self.whitening,
         )
 
     def placed(self, first_ranks: Sequence[int]) -> RecordBlock:
@@ -335,18 +377,30 @@ class RecordBlock:
                 if first != second:
                     hessian[second, :, first, :] = pieces
 
-    def _squared_distances(self, center: FloatArray) -> FloatArray:
-        """Return the squared distance of each row from a centre."""
-        row_scale = self.records.row_scale
-        squares = (row_norms(self.records.rows) * row_scale) ** 2
-        n_rows = _rows_in_cache(self.n_features)
+    def _squared_distances(
+        self, center: FloatArray, whitening: FloatArray | None = None
+    ) -> FloatArray:
+        """Return the squared distance of each row from a centre, of both times a whitening.
+
+        Rows that meet a matrix are rounded, so that products are exact and each row's its own: what
+        is returned is then no less than the distance.
+        """
+        row_scale, of_center = self.records.row_scale, times(center, whitening)
+        is_matrix = whitening is not None and whitening.ndim == 2
+        squares, n_rows = np.empty(len(row_scale)), _rows_in_cache(self.n_features)
         for first in range(0, len(squares), n_rows):
             block = slice(first, min(first + n_rows, len(squares)))
             rows = self._rows(block)
-            is_sparse = isinstance(rows, csr_array)
-            products = rows @ center if is_sparse else scores_by_row(rows, center[None])[:, 0]
+            if is_matrix:
+                moved = times(_rounded(rows, row_scale[block] / ROW_STEP), whitening) * ROW_STEP
+                lengths = np.sqrt(((moved - of_center) ** 2).sum(axis=1))
+                squares[block] = (lengths + 2.0 * ROW_STEP * np.sqrt(self.n_features)) ** 2
+                continue
+            is_sparse, along = isinstance(rows, csr_array), times(of_center, whitening)
+            products = rows @ along if is_sparse else scores_by_row(rows, along[None])[:, 0]
+            squares[block] = (row_norms(times(rows, whitening)) * row_scale[block]) ** 2
             squares[block] -= 2.0 * products * row_scale[block]
-        return np.maximum(squares + center @ center, 0.0)
+        return squares if is_matrix else np.maximum(squares + of_center @ of_center, 0.0)
 
     def _rows(self, block: slice) -> Any:
         return row_block(self.records.rows, block.start, block.stop)
@@ -413,9 +467,8 @@ class RecordBlock:
         """Return the weights of the features, and what the constant column adds to the scores."""
         matrix = weights.reshape(self.loss.n_outputs, self.n_columns)
         if self.center is not None:
-            return matrix[:, :-1], (
-                self.intercept_scaling * matrix[:, -1] - matrix[:, :-1] @ self.center
-            )
+            of_rows = times(matrix[:, :-1], self.whitening)
+            return of_rows, self.intercept_scaling * matrix[:, -1] - of_rows @ self.center
         if self.intercept_scaling > 0:
             return matrix[:, :-1], self.intercept_scaling * matrix[:, -1]
         return matrix, np.zeros(self.loss.n_outputs)
@@ -477,10 +530,7 @@ def weighted_row_sums(rows: Any, factors: FloatArray, step: float) -> FloatArray
         return np.asarray((rows.T @ factors).T)
     sums = np.empty((factors.shape[1], rows.shape[1]))
     for output, of_output in enumerate(factors.T):
-        products = scale_rows(rows, of_output / step)
-        entries = products.data if isinstance(products, csr_array) else products
-        np.rint(entries, out=entries)
-        sums[output] = products.sum(axis=0)
+        sums[output] = _rounded(rows, of_output / step).sum(axis=0)
     return sums * step
 
 
@@ -494,6 +544,26 @@ def exact_sum(first: Any, second: Any) -> tuple[Any, Any]:
     total = first + second
     part = total - first
     return total, (first - (total - part)) + (second - part)
+
+
+def times(rows: Any, whitening: FloatArray | None) -> Any:
+    """Return rows times a matrix, or times a factor a column; the rows themselves for None."""
+    if whitening is None:
+        return rows
+    if whitening.ndim == 2:
+        return rows @ whitening
+    if isinstance(rows, csr_array):
+        entries = rows.data * whitening[rows.indices]
+        return csr_array((entries, rows.indices, rows.indptr), shape=rows.shape)
+    return rows * whitening
+
+
+def _rounded(rows: Any, factors: FloatArray) -> Any:
+    """Return rows, each times a factor, in whole numbers."""
+    products = scale_rows(rows, factors)
+    entries = products.data if isinstance(products, csr_array) else products
+    np.rint(entries, out=entries)
+    return products
 
 
 def _dense(product: Any) -> FloatArray:

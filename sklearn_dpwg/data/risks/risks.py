@@ -14,7 +14,14 @@ import numpy as np
 from sklearn_dpwg._checks import FloatArray
 from sklearn_dpwg.data.oracles.base import RecordOracle
 from sklearn_dpwg.data.records import GroupedRecords
-from sklearn_dpwg.data.risks.record_block import Engine, LocalEngine, RecordBlock, Sums, exact_sum
+from sklearn_dpwg.data.risks.record_block import (
+    Engine,
+    LocalEngine,
+    RecordBlock,
+    Sums,
+    exact_sum,
+    times,
+)
 from sklearn_dpwg.data.risks.selection import Selection
 from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.losses import Loss
@@ -110,7 +117,9 @@ class Risks:
     group_sizes: tuple[int, ...]
     n_features: int
     hides_groups: bool = False  # whether the blocks hold places, as groups are hidden
-    center: FloatArray | None = None  # what rows are taken relative to; as the blocks have it
+    # what rows are taken relative to and multiplied by, as the blocks have it
+    center: FloatArray | None = None
+    whitening: FloatArray | None = None
     normalisers: FloatArray | None = None  # of hidden groups, in place of their sizes
     loss_center: float = 0.0  # what losses are taken relative to before normalisers divide them
     n_passes: int = 0  # how many times the rows were read in full; counted, not set
@@ -196,6 +205,7 @@ class Risks:
         if self.center is not None:  # it is that of rows with the same constant
             change = np.eye(self.n_columns)
             change[-1, :-1] = -self.center / self.intercept_scaling
+            change[:, :-1] = times(change[:, :-1], self.whitening)
             hessian = np.asarray(np.einsum("ij,aibk,kl->ajbl", change, hessian, change))
         return hessian.reshape(self.n_weights, self.n_weights)
 
@@ -234,23 +244,48 @@ class Risks:
         (total,) = self._reduced(methodcaller("row_sum", grid=grid))
         return total
 
-    def spread(self, center: FloatArray, *, step: float) -> float:
+    def second_moments(
+        self, *, columns_alone: bool, step: float, sum_step: float, block_size: int
+    ) -> FloatArray:
+        """Return the sum of ``x x'`` over all rows, or of squares by column, for a release.
+
+        Steps are those of `residual_moments`: the whole sum is rounded, once.
+        """
+        steps = {"step": step, "sum_step": sum_step, "block_size": block_size}
+        asked = methodcaller("second_moments", columns_alone=columns_alone, **steps)
+        multiples, left = self._reduced(asked)
+        return np.asarray((multiples[0] + left[0]) * step**2)
+
+    def spread(
+        self, center: FloatArray, *, step: float, whitening: FloatArray | None = None
+    ) -> float:
         """Return the sum of the squared distances of all rows from a released centre, exactly.
 
         Each, at most 1, is rounded to multiples of a step, a power of two, for a release.
         """
-        (total,) = self._reduced(methodcaller("spread", center, step=step))
+        asked = methodcaller("spread", center, step=step, whitening=whitening)
+        (total,) = self._reduced(asked)
         return float(total[0])
 
-    def centred(self, center: FloatArray, *, constant: float, clip: float) -> Self:
+    def centred(
+        self,
+        center: FloatArray,
+        *,
+        constant: float,
+        clip: float,
+        whitening: FloatArray | None = None,
+    ) -> Self:
         """Return the risks of rows relative to a released centre, which are not copied.
 
-        A row is ``u = (x - center, constant)``. Where the gradient of a record would be longer than
-        `clip`, its loss goes on as a line (with several outputs, its gradient is shortened).
+        A row is ``u = (P (x - center), constant)``, P a released symmetric matrix on the grid of
+        `ROW_STEP`, or a factor a column, or nothing. Where the gradient of a record would be longer
+        than `clip`, its loss goes on as a line (with several outputs, its gradient is shortened).
         """
         self.n_passes += 1
-        derived = self._derived(methodcaller("centred", center, constant=constant, clip=clip))
+        told = {"constant": constant, "clip": clip, "whitening": whitening}
+        derived = self._derived(methodcaller("centred", center, **told))
         derived.intercept_scaling, derived.center = constant, center
+        derived.whitening = whitening
         derived.normalisers, derived.loss_center, derived.n_passes = None, 0.0, 0
         return derived
 
@@ -328,6 +363,8 @@ class Risks:
         # for the constant column, which is the last, the sums are those of a column of ones
         if self.center is not None:
             slope_sums[:, :, :-1] -= slope_sums[:, :, -1:] * self.center
+            if self.whitening is not None:
+                slope_sums[:, :, :-1] = times(slope_sums[:, :, :-1], self.whitening)
         if self.intercept_scaling > 0:
             slope_sums[:, :, -1] *= self.intercept_scaling
         else:

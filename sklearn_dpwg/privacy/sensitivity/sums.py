@@ -90,3 +90,16 @@ def moment_sensitivity(norm: float) -> float:
     2009; Wang 2018, *Revisiting differentially private linear regression*)
     """
     return math.sqrt(2.0) * positive_finite(norm, "norm") ** 2
+
+
+def moment_steps(norm: float, n_terms: int, block_size: int) -> tuple[float, float]:
+    """Return steps of entries and of sums with which sums of outer products are exact.
+
+    Entries of vectors of at most this norm are rounded to multiples of the first, the finest whose
+    products are floats added up in a block; the sum of all terms to one of the second.
+    (docs/theory/sums.md, section 7)
+    """
+    in_block = min(n_terms, block_size) * norm**2
+    step = 2.0 ** math.ceil((math.log2(in_block) - 53) / 2.0)
+    is_one_block = n_terms <= block_size
+    return step, step**2 if is_one_block else max(step**2, grid_step(norm**2, n_terms))

@@ -24,7 +24,7 @@ from sklearn_dpwg.solvers.descent.rule import (
     StepRule,
 )
 from sklearn_dpwg.solvers.plan import Plan, first_of_least
-from sklearn_dpwg.solvers.solver import Solution, Solver
+from sklearn_dpwg.solvers.solver import Solution, Solver, signal
 from sklearn_dpwg.solvers.steps import HeavyBall
 
 COST = planning.Cost(2e-4, 0.02, 1e-5)
@@ -62,11 +62,11 @@ class AGS(DescentParameters, Solver):
         Each record's loss counts for at most this much in the group risks. Planned: as `MGR`'s.
     aim : float, default=0.3
         Distance from the first weights, 0 or a start, that step sizes are planned for, as a share
-        of the radius.
+        of the radius, of 20 at most.
     averaging : float, default=2/3
         Share of the iterates, the last ones, that is averaged; above 0, at most 1.
-    max_passes : int, default=150
-        Largest number of steps, of one pass over the rows each.
+    max_passes : int, optional
+        Largest number of steps, of one pass over the rows each. Planned: as `MGR`'s.
     selection : {"smoothed", "latest"}, default="smoothed"
         Whether the group is taken by the running mean of all released risks or, as in the paper,
         by the last ones alone.
@@ -170,10 +170,11 @@ class ChoiceRule(StepRule):
     largest_share = 0.9
 
     @classmethod
-    def of_at_most(cls, problem: Problem, parameters: AGS, n_steps: int) -> Self:
+    def of_at_most(cls, problem: Problem, parameters: AGS, n_steps: int, signal: float) -> Self:
         """Return a run of at most so many steps, fewer where all groups run out of visits."""
         most = n_steps if parameters.visits is None else parameters.visits
-        return cls.of(problem, parameters, min(n_steps, most * problem.n_groups))
+        n_steps = min(n_steps, most * problem.n_groups)
+        return cls.of(problem, parameters, n_steps, signal=signal)
 
     @property
     def diameter(self) -> float:
@@ -224,13 +225,14 @@ def of_choice(prior: FloatArray, variances: FloatArray, sharpness: float) -> Flo
 
 def least_bound_plan(problem: Problem, budget: Budget, parameters: AGS) -> Plan:
     """Plan by minimising the bound over whatever the parameters leave open."""
-    most = parameters.max_passes
+    found = signal(problem, budget)
+    most = planning.most_passes(problem, parameters, found)
     numbers = [most]  # where risks are smoothed the bound knows no price of a step
     if parameters.n_steps is not None:
         numbers = [parameters.n_steps]
     elif parameters.selection == "latest":
         numbers = sorted({round(float(number)) for number in np.geomspace(1, most, N_TRIED)})
-    rules = [ChoiceRule.of_at_most(problem, parameters, number) for number in numbers]
+    rules = [ChoiceRule.of_at_most(problem, parameters, number, found) for number in numbers]
     rule = first_of_least(
         rules,
         lambda each: min(each.excess(each.noise_of_passes(budget.mu, at)) for at in SHARES),
@@ -258,7 +260,8 @@ def paper_plan(problem: Problem, budget: Budget, parameters: AGS) -> Plan:
     log_delta = math.log(1.0 / budget.delta)
     scale = n * budget.epsilon
     steps = diameter * lipschitz * scale / (16.0 * loss_range * math.sqrt(log_delta))
-    n_steps = max(2, min(parameters.max_passes + 1, math.floor(steps)))
+    most = parameters.max_passes or planning.PASSES
+    n_steps = max(2, min(most + 1, math.floor(steps)))
     sigma = lipschitz * math.sqrt(n_steps * math.log(n * p / budget.delta) * log_delta) / scale
     tau = loss_range * math.sqrt(n_steps * log_delta) / scale
     noise = planning.PaperNoise.of(

@@ -13,11 +13,11 @@ from sklearn_dpwg._checks import FloatArray, Rules, at_least_zero, flag, positiv
 from sklearn_dpwg.data.problem import Problem
 from sklearn_dpwg.data.risks import Risks
 from sklearn_dpwg.exceptions import InputError
+from sklearn_dpwg.optimum.group_player import on_capped_simplex
 from sklearn_dpwg.optimum.minimax import (
     Regulariser,
     StronglyConvexSteps,
     descent_ascent,
-    project_to_simplex,
 )
 from sklearn_dpwg.privacy import Budget, NoiseSource, Release, calibrate
 from sklearn_dpwg.solvers.descent import planning
@@ -30,7 +30,7 @@ from sklearn_dpwg.solvers.descent.rule import (
     StepRule,
 )
 from sklearn_dpwg.solvers.plan import Plan
-from sklearn_dpwg.solvers.solver import Solution, Solver
+from sklearn_dpwg.solvers.solver import Solution, Solver, signal
 from sklearn_dpwg.solvers.steps import HeavyBall, risk_spread
 
 COST = planning.Cost(4e-4)
@@ -80,11 +80,13 @@ class GDA(DescentParameters, Solver):
         Each record's loss counts for at most this much in the group risks. Planned: a multiple of
         the largest loss of a model that predicts nothing. Infinity: no ceiling.
     aim : float, default=0.3
-        Norm of the weights that step sizes are planned for, as a share of the radius.
+        Norm of the weights that step sizes are planned for, as a share of the radius, of 20
+        at most.
     averaging : float, default=2/3
         Share of the points, the last ones, that is averaged; above 0, at most 1.
-    max_passes : int, default=150
-        Number of passes over the rows, and so of steps, where `n_steps` is planned.
+    max_passes : int, optional
+        Number of passes over the rows, and so of steps, where `n_steps` is planned. Planned: as
+        `MGR`'s.
     weight_ridge : float, optional
         Strength ρ_w of the public ``ρ_w/2 ‖w - w₁‖²``; planned: 0, or the ρ of least bound in the
         paper's schedule, which has one for both players.
@@ -121,6 +123,7 @@ class GDA(DescentParameters, Solver):
     centring: bool | None = None
 
     name: ClassVar[str] = "gda"
+    caps_group_weights: ClassVar[bool] = True
     rules = Rules(
         "GDA",
         _paper_is_as_written,
@@ -140,7 +143,8 @@ class GDA(DescentParameters, Solver):
         assert isinstance(schedule, GDASchedule)
         dual = prior = np.asarray(schedule.prior)
         if start is not None and start.group_weights is not None:
-            dual = project_to_simplex(start.group_weights)
+            dual = start.group_weights
+        dual = on_capped_simplex(dual, np.ones_like(dual), plan.problem.max_group_weight)
         first = Beginning.of(plan, data, noise, start)
         ridges = schedule.weight_ridge, schedule.group_ridge
         learned, group_weights = descent_ascent(
@@ -204,10 +208,11 @@ class EuclideanRule(StepRule):
 
 def least_bound_plan(problem: Problem, budget: Budget, parameters: GDA) -> Plan:
     """Plan by minimising the bound on the excess risk over whatever the parameters leave open."""
-    learned = planning.learned_problem(problem, parameters)
-    n_steps = parameters.max_passes if parameters.n_steps is None else parameters.n_steps
+    found = signal(problem, budget)
+    learned = planning.learned_problem(problem, parameters, budget)
+    n_steps = parameters.n_steps or planning.most_passes(problem, parameters, found)
     ridge = parameters.weight_ridge or 0.0
-    rule = EuclideanRule.of(learned, parameters, n_steps, ridge=ridge)
+    rule = EuclideanRule.of(learned, parameters, n_steps, signal=found, ridge=ridge)
     releases, noise = planning.pay_for_passes(rule, budget)
     schedule = GDASchedule(
         **rule.planned(),

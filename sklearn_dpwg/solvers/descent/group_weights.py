@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.special import expit, logsumexp
+from scipy.optimize import brentq, minimize_scalar
+from scipy.special import entr, expit, logsumexp
 
 from sklearn_dpwg._checks import FloatArray
 from sklearn_dpwg.data.problem import Problem
-from sklearn_dpwg.solvers.descent.rule import PROBE_EVERY, MGRSchedule
+from sklearn_dpwg.solvers.descent.rule import PROBE_EVERY, USUAL_STEPS, MGRSchedule
 from sklearn_dpwg.solvers.steps import CORRECTION, best_rate, normalised
 
 # The assumed spread of the group risks counts like so many released ones; a step later each counts
@@ -18,26 +19,36 @@ from sklearn_dpwg.solvers.steps import CORRECTION, best_rate, normalised
 # assumed.
 ASSUMED_STEPS, REMEMBERED, LEAST_SPREAD = 10.0, 0.9, 1.0 / 30.0
 
+# Momentum lasts longer in longer runs, in which a fast player of the groups would circle.
+LARGEST_SPREAD = 0.3
+
+
+def least_spread(n_steps: int) -> float:
+    """Return the least spread that is gone by, over the assumed, in a run of so many steps."""
+    return min(LEAST_SPREAD * max(1.0, n_steps / USUAL_STEPS) ** 2, LARGEST_SPREAD)
+
 
 class GroupWeights:
     """Hedge on released risks, whose rate and reach follow from them.
 
     Where the schedule adapts, weights after t steps are those of follow the regularised leader,
 
-        argmax_λ  Σ_s η_s (r_s · λ - ν max_i λ_i s_i) - Σ_s c_s · λ - KL(λ ‖ π),
+        argmax_λ  Σ_s η_s (r_s · λ - max_i λ_i u_i) - Σ_s c_s · λ - KL(λ ‖ π),
 
     where η_t is the rate that would have been planned had the spread of the risks been known that
-    was released shortly before, c_t is the noise correction, s_i is the noise of the mean gradient
-    if all weight is on group i, and ν s is what planning takes noise s to cost (`noise_price`).
-    Otherwise they are plain Hedge at the planned rate.
+    was released shortly before, c_t is the noise correction, and u_i is what the uncertainty of
+    group i costs if all weight is on it: of its gradient by noise, and of its risk by sampling
+    (`MGRSchedule.uncertainty`). No weight is above the problem's cap.
+    Where it forgets, each sum, and the log of π, is less by 1/T of itself a step (by 1/150 in
+    shorter runs): what is long gone by holds no weight on a group for good. Otherwise they are
+    plain Hedge at the planned rate.
     """
 
     def __init__(
-        self, schedule: MGRSchedule, log_weights: FloatArray, gradient_noise: FloatArray
+        self, schedule: MGRSchedule, log_weights: FloatArray, uncertainty: FloatArray
     ) -> None:
-        self.schedule = schedule
-        self.current, self._log_weights = normalised(log_weights), log_weights
-        self._gradient_noise = gradient_noise  # s_i
+        self.schedule, self._log_weights, self._uncertainty = schedule, log_weights, uncertainty
+        self.current = self._weights(0.0)
         self._total_rate = 0.0
         # of squared spreads that are remembered: how many, and their sum
         self._remembered = ASSUMED_STEPS
@@ -52,7 +63,7 @@ class GroupWeights:
         if not schedule.adapts:
             correction = np.asarray(schedule.noise_correction)
             self._log_weights = self._log_weights + schedule.group_rate * risks - correction
-            self.current = normalised(self._log_weights)
+            self.current = self._weights(0.0)
             return
         weights = self.current
         # before the step is known, as its noise correction asks for
@@ -61,20 +72,25 @@ class GroupWeights:
         spread -= float((weights * (1.0 - weights)) @ variances)
         self._spread = REMEMBERED * self._spread + spread
         self._remembered = REMEMBERED * self._remembered + 1.0
-        self._total_rate += rate
-        self._log_weights = self._log_weights + rate * risks
+        self._total_rate = schedule.kept * self._total_rate + rate
+        self._log_weights = schedule.kept * self._log_weights + rate * risks
         self._log_weights = self._log_weights - CORRECTION * self._log_mean_exp(rate, variances)
-        self.current = priced_weights(
-            self._log_weights,
-            self._gradient_noise,
-            price=self._total_rate * schedule.noise_price,
-        )
+        self.current = self._weights(self._total_rate)
+
+    def _weights(self, price: float) -> FloatArray:
+        """Return the weights of the exponents, which pay so many times the uncertainty."""
+        cap, paid = self.schedule.max_group_weight, self._uncertainty
+        if cap < 1.0:
+            return capped_weights(self._log_weights, paid, price=price, cap=cap)
+        if price == 0.0:
+            return normalised(self._log_weights)
+        return priced_weights(self._log_weights, paid, price=price)
 
     def _rate(self, variances: FloatArray) -> float:
         """Return θ/T with θ² = H(π) / (q²/T + mean_i v_i/2) for the spread q of late."""
-        least = (LEAST_SPREAD * self.schedule.assumed_spread) ** 2
-        spread = max(self._spread / self._remembered, least)
         horizon = self.schedule.n_steps
+        least = (least_spread(horizon) * self.schedule.assumed_spread) ** 2
+        spread = max(self._spread / self._remembered, least)
         noise = float(variances.mean()) / 2.0
         return best_rate(self._entropy, (spread + noise) / horizon) / horizon
 
@@ -115,6 +131,52 @@ def priced_weights(log_weights: FloatArray, noise: FloatArray, *, price: float) 
     found[order[: last + 1]] = expit(-odds) * room[: last + 1] / total[last]
     found[order[last + 1 :]] = expit(odds) * np.exp(rest - of_rest)
     return found
+
+
+def capped_weights(
+    log_weights: FloatArray, noise: FloatArray, *, price: float, cap: float
+) -> FloatArray:
+    """Return the same maximiser over weights of at most a cap.
+
+    Given the maximum m they are those of `bounded_weights` for the bounds ``min(m/s_i, cap)``; what
+    they reach is concave in m.
+    """
+
+    def weights_at(most: float) -> FloatArray:
+        return bounded_weights(log_weights, np.minimum(most / noise, cap))
+
+    def lost(most: float) -> float:
+        found = weights_at(most)
+        return price * most - float(found @ log_weights + entr(found).sum())
+
+    most = float(noise.max()) * cap
+    if price == 0.0 or cap * len(noise) <= 1.0 + 1e-9:
+        return weights_at(most)
+    # the least maximum with which weights can add up to 1
+    least = brentq(lambda at: np.minimum(at / noise, cap).sum() - 1.0 + 1e-12, 0.0, 2.0 * most)
+    bounds: Any = (least, max(least, most))
+    options: Any = {"xatol": 1e-12 * most}
+    found = minimize_scalar(lost, bounds=bounds, method="bounded", options=options)
+    return weights_at(float(found.x))
+
+
+def bounded_weights(log_weights: FloatArray, most: FloatArray) -> FloatArray:
+    """Return the distribution nearest to a softmax in KL none of whose entries is above its bound.
+
+    Entries in falling order of how far they are above it have their bounds, until what is left is
+    enough for the others in proportion.
+    """
+    order = np.argsort(np.log(most) - log_weights, kind="stable")
+    bounds, masses = most[order], np.exp(log_weights - log_weights.max())[order]
+    left = 1.0 - np.append(0.0, np.cumsum(bounds)[:-1])
+    scale = left / np.maximum(np.cumsum(masses[::-1])[::-1], np.finfo(float).tiny)
+    is_free = np.maximum.accumulate(masses * scale <= bounds)
+    first = int(np.argmax(is_free)) if is_free.any() else len(order)
+    found = np.empty(len(order))
+    found[order] = np.where(
+        np.arange(len(order)) < first, bounds, masses * scale[min(first, len(order) - 1)]
+    )
+    return np.asarray(found / found.sum())
 
 
 # Limits on what a record counts for in a step, as planned or as earlier releases ask for.

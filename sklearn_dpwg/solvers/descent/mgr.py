@@ -66,12 +66,14 @@ class MGR(MGRParameters, MixtureSolver):
         six times the mean released loss where it is less. Infinity: no ceiling.
     aim : float, default=0.3
         Distance from the first weights, 0 or a start, that step sizes are planned for, as a share
-        of the radius.
+        of the radius, of 20 at most.
     averaging : float, default=2/3
         Share of the iterates, the last ones, that is averaged; above 0, at most 1.
-    max_passes : int, default=150
+    max_passes : int, optional
         Largest number of passes over the rows that a planned `n_steps` may use; batches may take no
-        longer than so many passes either.
+        longer than so many passes either. Planned: 150, and up to 1,000 where there is so little
+        noise that steps would be the limit, as far as that takes a few seconds; 150 in the paper's
+        schedule.
     group_rate : float, optional
         Step size η_λ of the group weights, positive: Hedge at this rate. Planned: by the spread of
         the released risks, and weight on a group has to make up for the noise that it brings.
@@ -89,6 +91,9 @@ class MGR(MGRParameters, MixtureSolver):
         Whether rows are taken relative to a released mean row, with a limit on each record's
         gradient. Planned: for a log loss or the squared error with an intercept, where steps
         are planned.
+    whitening : bool, optional
+        Whether centred rows are half whitened by released second moments, of columns alone where
+        there are more than 200. Planned: for a log loss, where records are many enough.
 
     Notes
     -----
@@ -113,6 +118,8 @@ class MGR(MGRParameters, MixtureSolver):
     """
 
     name: ClassVar[str] = "mgr"
+    prices_sampling: ClassVar[bool] = True
+    caps_group_weights: ClassVar[bool] = True
     # what who asks for mixtures decides, and how it is left to them
     set_by_caller: ClassVar[Mapping[str, tuple[object, ...]]] = {
         "schedule": ("planned",),
@@ -133,6 +140,17 @@ class MGR(MGRParameters, MixtureSolver):
         if reason:
             raise InputError(f"solver 'mgr' with neighbours='replace-any' needs {reason}.")
 
+    def _check_game(self, problem: Problem) -> None:
+        """Refuse what plain Hedge and the paper's schedule do not know."""
+        super()._check_game(problem)
+        is_paper = self.schedule == "paper"
+        is_plain = problem.max_group_weight == 1.0 or not is_paper
+        if (problem.sampling_price and (is_paper or self.group_rate is not None)) or not is_plain:
+            raise InputError(
+                "sampling_price and max_group_weight of MGR must be left open with "
+                f"schedule='paper', and sampling_price with a group_rate, got {problem.game}."
+            )
+
     def for_persons(self) -> MGR:
         """Return one that plans full passes, where `sampling_rate` is open."""
         if self.schedule == "paper" or self.sampling_rate is not None:
@@ -143,7 +161,7 @@ class MGR(MGRParameters, MixtureSolver):
 
     def _plan(self, problem: Problem, budget: Budget) -> Plan:
         if self.schedule == "paper":
-            return paper_plan(problem, budget, max_passes=self.max_passes)
+            return paper_plan(problem, budget, max_passes=self.max_passes or planning.PASSES)
         return planning.least_bound_plan(problem, budget, self)
 
     def _run(self, plan: Plan, data: Risks, noise: NoiseSource, start: Solution | None) -> Solution:
@@ -153,8 +171,8 @@ class MGR(MGRParameters, MixtureSolver):
         first = releases.Beginning.of(plan, data, noise, start)
         weights, ball = first.weights, HeavyBall(schedule, problem.n_weights)
         following = _limits_of_run(schedule, problem, first.unit)
-        gradient_noise = first.unit * schedule.gradient_noise(plan)
-        players = GroupWeights(schedule, _log_group_weights(schedule, start), gradient_noise)
+        uncertainty = schedule.uncertainty(plan, first.unit)
+        players = GroupWeights(schedule, _log_group_weights(schedule, start), uncertainty)
         shrinkage = Shrinkage(problem.constants.zero_score, n_groups)
         weights_sum, group_weights_sum = np.zeros_like(weights), np.zeros(n_groups)
         if schedule.averaged > schedule.n_steps:
@@ -180,26 +198,25 @@ class MGR(MGRParameters, MixtureSolver):
         learned = first.weights_of_rows(learned)
         return Solution(learned, group_weights_sum / schedule.averaged, schedule.n_steps)
 
-    @property
-    def _most_steps(self) -> int:
-        return self.max_passes if self.n_steps is None else self.n_steps
-
-    def mixture_problem(self, problem: Problem) -> Problem:
-        return planning.learned_problem(problem, self)
+    def mixture_problem(self, problem: Problem, budget: Budget) -> Problem:
+        return planning.learned_problem(problem, self, budget)
 
     def numbers_of_calls(self, problem: Problem) -> tuple[int, ...]:
-        return tuple(n_calls for n_calls in CALLS if n_calls <= self._most_steps)
+        most = self.n_steps or self.max_passes or CALLS[-1]
+        return tuple(n_calls for n_calls in CALLS if n_calls <= most)
 
     def plan_calls(self, problem: Problem, calls: Calls) -> MixturePlan:
         """Plan as many steps as the passes allow, shared among the calls."""
-        steps_a_call = self._most_steps // calls.n_calls
+        found = math.sqrt(calls.n_calls) / calls.multiplier * problem.typical_size
+        most = self.n_steps or planning.most_passes(problem, self, found)
+        steps_a_call = most // calls.n_calls
         if steps_a_call < 1:
             raise InputError(
                 f"n_steps and max_passes of MGR must allow a step in each of {calls.n_calls} "
                 f"rounds, got {self.n_steps!r} and {self.max_passes!r}."
             )
         n_steps = steps_a_call * calls.n_calls
-        rule = HedgeRule.of(problem, self, n_steps)
+        rule = HedgeRule.of(problem, self, n_steps, signal=found)
         # momentum does not outlast a call
         memory = max(1.0, LONGEST_MEMORY * steps_a_call)
         max_momentum = min(rule.max_momentum, 1.0 - 1.0 / memory)

@@ -19,6 +19,7 @@ from sklearn_dpwg.privacy.accounting import predict_multiplier
 from sklearn_dpwg.privacy.noise import SECONDS_PER_SECURE_COORDINATE
 from sklearn_dpwg.privacy.sensitivity import weighting_slack
 from sklearn_dpwg.solvers import centring
+from sklearn_dpwg.solvers.centring import CentredProblem, SlopeLimit
 from sklearn_dpwg.solvers.descent.releases import GRADIENT, GRADIENT_AND_RISKS, RISKS
 from sklearn_dpwg.solvers.descent.rule import (
     Batches,
@@ -30,7 +31,7 @@ from sklearn_dpwg.solvers.descent.rule import (
     StepRule,
 )
 from sklearn_dpwg.solvers.plan import Plan, first_of_least, predict_seconds
-from sklearn_dpwg.solvers.solver import by_loss
+from sklearn_dpwg.solvers.solver import by_loss, signal
 from sklearn_dpwg.solvers.steps import CORRECTION, SumSensitivity, risk_spread
 
 # Choice between full passes and Poisson batches.
@@ -59,6 +60,21 @@ CLEAR_ADVANTAGE = 0.5
 
 # One calibration by privacy-loss distributions.
 SECONDS_PER_ACCOUNT = 0.5
+
+# Passes of a planned run: where there is little noise, steps would be the limit; their number grows
+# with the root of the `signal` from here on, as far as they take no more than so many seconds, and
+# the fewest do in any case. Batches are planned only where a limit on time does not allow for 40.
+PASSES, MOST_PASSES, PASSES_BIND = 150, 1_000, 2_000.0
+ENOUGH_SECONDS, FEWEST_PASSES, PASSES_BEFORE_BATCHES = 4.0, 60, 40
+
+
+def most_passes(problem: Problem, parameters: Any, signal: float) -> int:
+    """Return the most passes that a run may take: what the user set, or as noise deserves."""
+    if parameters.max_passes is not None:
+        return int(parameters.max_passes)
+    deserved = min(PASSES * math.sqrt(max(1.0, signal / PASSES_BIND)), MOST_PASSES)
+    in_time = ENOUGH_SECONDS / seconds_of(problem, (1.0,) * problem.n_groups, 1)
+    return int(min(deserved, max(in_time, FEWEST_PASSES)))
 
 
 class Sampling(NamedTuple):
@@ -135,25 +151,30 @@ def choose_sampling(problem: Problem, budget: Budget, parameters: MGRParameters)
     A run may read `max_passes` times the records, and take no longer than so many full passes
     are predicted to take or, if that is less, `max_seconds`. Steps are as many as these limits
     allow; where they allow for none, or not for those asked for, the limit is refused. Where
-    `sampling_rate` is open too, full passes are compared with batches of one half of the records, a
-    quarter and so on, with the rates of `planned_rates`; those with the least planning bound are
-    taken, with noise as `predict_multiplier` has it; but full passes unless the bound of batches is
-    below `CLEAR_ADVANTAGE` of theirs.
+    `sampling_rate` is open too, and time does not allow for `PASSES_BEFORE_BATCHES`, full passes
+    are compared with batches of one half of the records, a quarter and so on, with the rates of
+    `planned_rates`; those with the least planning bound are taken, with noise as
+    `predict_multiplier` has it; but full passes unless the bound of batches is below
+    `CLEAR_ADVANTAGE` of theirs.
 
     Where groups are hidden the choice is made as for groups of equal size, so that what is sampled,
     and how often, is fixed before their sizes are released; and all have one rate.
     """
     if problem.hidden is not None:
         problem = with_equal_groups(problem)
+        if isinstance(problem, CentredProblem):  # whose limit follows from sizes
+            whitening = problem.limit.whitening
+            planned = SlopeLimit.of(problem.loss, signal(problem, budget), whitening)
+            problem = replace(problem, limit=planned, clip=planned.longest, unit=planned.least_unit)
     rates = resolve_rates(parameters.sampling_rate, problem.n_groups)
     full = (1.0,) * problem.n_groups
     limit = math.inf if parameters.max_seconds is None else float(parameters.max_seconds)
-    may_sample = budget.epsilon <= LARGEST_EPSILON and (
-        parameters.n_steps is None or limit < math.inf
-    )
-    if rates is None and may_sample:
+    passes = most_passes(problem, parameters, signal(problem, budget))
+    in_time = parameters.n_steps or min(passes, PASSES_BEFORE_BATCHES)
+    is_short = seconds_of(problem, full, in_time) > limit
+    if rates is None and is_short and budget.epsilon <= LARGEST_EPSILON:
         if parameters.n_steps is None:
-            limit = min(limit, seconds_of(problem, full, parameters.max_passes))
+            limit = min(limit, seconds_of(problem, full, passes))
         found = [one for one in options(problem, budget, parameters, limit) if one.sampling.n_steps]
         if found:
             return _better(problem, found)
@@ -161,8 +182,9 @@ def choose_sampling(problem: Problem, budget: Budget, parameters: MGRParameters)
         chosen = full if rates is None else rates
         if parameters.n_steps is None:
             accounts = seconds_of(problem, chosen, 0)
-            limit = min(limit, seconds_of(problem, full, parameters.max_passes) + accounts)
-        sampling = Sampling(chosen, _affordable_steps(problem, chosen, parameters, limit))
+            limit = min(limit, seconds_of(problem, full, passes) + accounts)
+        n_steps = _affordable_steps(problem, chosen, parameters, limit, passes)
+        sampling = Sampling(chosen, n_steps)
         if sampling.n_steps > 0:
             return sampling
     n_steps = parameters.n_steps or 1
@@ -178,30 +200,32 @@ def options(
 ) -> list[Option]:
     """Return full passes, with no steps if none fits into the seconds, then batches that fit."""
     full = (1.0,) * problem.n_groups
-    n_steps = _affordable_steps(problem, full, parameters, limit)
-    rule = HedgeRule.of(problem, parameters, max(1, n_steps))
+    found = signal(problem, budget)
+    passes = most_passes(problem, parameters, found)
+    n_steps = _affordable_steps(problem, full, parameters, limit, passes)
+    rule = HedgeRule.of(problem, parameters, max(1, n_steps), signal=found)
     share = rule.best_share(lambda at: rule.noise_of_passes(budget.mu, at))
     bound = rule.excess(rule.noise_of_passes(budget.mu, share))
-    found = [Option(bound, Sampling(full, n_steps))]
+    ways = [Option(bound, Sampling(full, n_steps))]
     seen = {full}
     for halvings in range(1, SMALLEST_BATCH + 1):
         rates = planned_rates(problem, 0.5**halvings)
         if rates in seen:
             continue
         seen.add(rates)
-        n_steps = _affordable_steps(problem, rates, parameters, limit)
+        n_steps = _affordable_steps(problem, rates, parameters, limit, passes)
         if parameters.n_steps is None:
             n_steps = min(n_steps, LARGEST_STEPS)
         if 0 < n_steps <= min(LARGEST_STEPS, budget.delta / LEAST_DELTA_PER_STEP):
-            rule = HedgeRule.of(problem, parameters, n_steps)
+            rule = HedgeRule.of(problem, parameters, n_steps, signal=found)
             multipliers = {rate: predict_multiplier(n_steps, rate, budget) for rate in set(rates)}
             noise = rule.noise_of_batches(make_batches(rule, rates, multipliers, share))
-            found.append(Option(rule.excess(noise), Sampling(rates, n_steps)))
-    return found
+            ways.append(Option(rule.excess(noise), Sampling(rates, n_steps)))
+    return ways
 
 
 def _affordable_steps(
-    problem: Problem, rates: Rates, parameters: MGRParameters, limit: float
+    problem: Problem, rates: Rates, parameters: MGRParameters, limit: float, passes: int
 ) -> int:
     """Return the planned number of steps, 0 if even one, or those asked for, do not fit."""
     fixed = seconds_of(problem, rates, 0)
@@ -210,7 +234,7 @@ def _affordable_steps(
     if parameters.n_steps is not None:
         return parameters.n_steps if parameters.n_steps <= in_time else 0
     passes_a_step = float(np.dot(rates, problem.group_sizes)) / problem.n_records
-    return max(0, math.floor(min(in_time, parameters.max_passes / passes_a_step * slack)))
+    return max(0, math.floor(min(in_time, passes / passes_a_step * slack)))
 
 
 def _better(problem: Problem, found: list[Option]) -> Sampling:
@@ -259,7 +283,7 @@ def make_batches(
         * weighting_slack(
             largest + 1.0 / min(of_groups),
             n_records=problem.n_records,
-            n_groups=problem.n_groups,
+            n_groups=problem.roundings_of_a_mean,
         ),
         risk_share=risk_share,
         gradient_spread=GRADIENT_SPREAD * problem.lipschitz,
@@ -304,26 +328,29 @@ def plan_of(
 # Least planning bound, calibrated to a budget.
 
 
-def learned_problem(problem: Problem, parameters: Any) -> Problem:
-    """Return what the weights are learned for: the problem, or that of centred rows.
+def learned_problem(problem: Problem, parameters: Any, budget: Budget) -> Problem:
+    """Return what the weights are learned for: the problem, or that of centred or whitened rows.
 
-    Rows are centred as asked for, or where planned steps are worth the price.
+    Rows are centred, and whitened, as asked for, or where planned steps are worth the price.
     """
-    wanted = parameters.centring
+    wanted, white = parameters.centring, getattr(parameters, "whitening", False)
     if wanted:
         centring.check_centring(problem, parameters.rules.owner)
     if wanted is None:
         is_fixed = getattr(parameters, "step_size", None) is not None
         wanted = not is_fixed and centring.is_worth_centring(problem)
     if not wanted:
+        if white:
+            raise InputError(
+                f"whitening of {parameters.rules.owner} must be None or False where rows are not "
+                "centred, got True."
+            )
         return problem
-    return centring.centred_problem(problem, unit=centring.least_unit(problem.loss))
-
-
-def releases_before(rule: StepRule, mu: float) -> tuple[Release, ...]:
-    """Return what is released before the first step, at its shares of μ²."""
-    is_centred = isinstance(rule.problem, centring.CentredProblem)
-    return centring.centring_releases(mu) if is_centred else ()
+    by = ""
+    if white or (white is None and by_loss(problem.loss).whitens):
+        by = centring.planned_whitening(problem, math.inf if white else budget.mu)
+    limit = SlopeLimit.of(problem.loss, signal(problem, budget), by)
+    return centring.centred_problem(problem, limit, unit=limit.least_unit)
 
 
 def pay_for_passes(
@@ -334,7 +361,7 @@ def pay_for_passes(
     The noise is that of the budget, which calibration rounds.
     """
     n_steps, visits = rule.n_steps, rule.visits
-    before = releases_before(rule, math.sqrt(n_steps))
+    before = centring.releases_before(rule.problem, math.sqrt(n_steps))
     left = 1.0 - sum(1.0 / release.noise_multiplier**2 for release in before) / n_steps
     mu = math.sqrt(left) * budget.mu
     share = rule.best_share(lambda at: rule.noise_of_passes(mu, at))
@@ -434,16 +461,19 @@ LONG_NOISE, FEWER_STEPS = 10.0, 4
 # Group weights pay for the noise that they bring, at this share of what planning takes it to cost
 # from μ = 1 on. Below it noise is no longer small beside what is learned, and costs more than in
 # proportion: the share grows with 1/μ, up to this multiple.
-NOISE_PRICE, DEAREST = 0.2, 2.0
+# Where there is little, it costs in proportion to its square: the share falls with the `signal`
+# from here on.
+NOISE_PRICE, DEAREST, PRICE_BINDS = 0.2, 2.0, 1_500.0
 
 
 def least_bound_plan(problem: Problem, budget: Budget, parameters: MGRParameters) -> Plan:
     """Plan by minimising the bound on the excess risk over whatever the parameters leave open."""
-    learned = learned_problem(problem, parameters)
+    found = signal(problem, budget)
+    learned = learned_problem(problem, parameters, budget)
     sampling = choose_sampling(learned, budget, parameters)
     is_open = parameters.loss_ceiling is None and _adapts(problem, parameters)
     may_raise = is_open and sampling.is_full
-    rule = HedgeRule.of(learned, parameters, sampling.n_steps, may_raise=may_raise)
+    rule = HedgeRule.of(learned, parameters, sampling.n_steps, signal=found, may_raise=may_raise)
     make = _plan_of_passes if sampling.is_full else _plan_of_batches
     plan = make(problem, rule, budget, sampling)
     return _with_cheaper(plan, problem, budget, parameters)
@@ -492,7 +522,11 @@ def _plan_of_batches(problem: Problem, rule: HedgeRule, budget: Budget, sampling
     """Plan for steps that read Poisson batches; one joint release a step."""
     name = GRADIENT_AND_RISKS if problem.n_groups > 1 else GRADIENT
     before, releases = _calibrated_by_part(
-        releases_before(rule, budget.mu), sampling.rates, rule.n_steps, name, budget
+        centring.releases_before(rule.problem, budget.mu),
+        sampling.rates,
+        rule.n_steps,
+        name,
+        budget,
     )
     multipliers = {release.sampling_rate: release.noise_multiplier for release in releases}
 
@@ -554,6 +588,7 @@ def _calibrated_by_part(
 def noise_price(rule: StepRule, budget: Budget) -> float:
     """Return what the group player pays for a unit of noise on the mean gradient."""
     share = NOISE_PRICE * min(max(1.0, 1.0 / budget.mu), DEAREST)
+    share /= max(1.0, signal(rule.problem, budget) / PRICE_BINDS)
     return share * rule.aim / (2.0 * rule.step_share)
 
 
@@ -562,7 +597,8 @@ def _schedule(
 ) -> MGRSchedule:
     """Return a schedule for the noise, and log E exp of what it adds to the groups' exponents."""
     problem, parameters = rule.problem, rule.parameters
-    of_loss, adapts = by_loss(problem.loss), _adapts(problem, parameters)
+    of_loss = by_loss(problem.loss, signal(problem, budget))
+    adapts = _adapts(problem, parameters)
     follows_level = adapts and parameters.loss_ceiling is None and others.get("batches") is None
     return MGRSchedule(
         **rule.planned(),
@@ -571,8 +607,11 @@ def _schedule(
         group_rate=rule.group_rate_at(noise),
         noise_correction=() if adapts else _floats(CORRECTION * log_mean_exp),
         adapts=adapts,
+        forgets=adapts and of_loss.forgets,
         assumed_spread=risk_spread(problem),
         noise_price=noise_price(rule, budget),
+        sampling_price=problem.price_of_sampling(budget.mu) if adapts else 0.0,
+        max_group_weight=problem.max_group_weight,
         ceiling_of_level=of_loss.ceiling_of_level if follows_level else math.inf,
         raised_ceiling=rule.raised_ceiling,
         raised_range=rule.sums.loss_range,

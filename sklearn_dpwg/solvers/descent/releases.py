@@ -17,9 +17,10 @@ from sklearn_dpwg._checks import FloatArray
 from sklearn_dpwg.data.problem import Problem
 from sklearn_dpwg.data.risks import ByGroup, EveryRecord, Risks, Selection
 from sklearn_dpwg.optimum import project_to_ball
-from sklearn_dpwg.optimum.minimax import Released, project_to_simplex
+from sklearn_dpwg.optimum.group_player import on_capped_simplex
+from sklearn_dpwg.optimum.minimax import Released
 from sklearn_dpwg.privacy import NoiseSource, Release
-from sklearn_dpwg.solvers.centring import CentredProblem, Centring, largest_clip, release_centre
+from sklearn_dpwg.solvers.centring import CentredProblem, Centring, after_centring, release_centre
 from sklearn_dpwg.solvers.descent.group_weights import Limits
 from sklearn_dpwg.solvers.descent.rule import (
     AGSSchedule,
@@ -40,12 +41,6 @@ RISKS = "group risks"
 GRADIENT_AND_RISKS = "gradient and group risks"
 
 
-def releases_of_steps(plan: Plan) -> tuple[Release, ...]:
-    """Return the releases that every step makes, without those before the first."""
-    assert isinstance(plan.schedule, DescentSchedule)
-    return plan.releases[2:] if plan.schedule.centring else plan.releases
-
-
 class Beginning(NamedTuple):
     """What a run begins with: its first weights and records, of centred rows where it centres."""
 
@@ -62,10 +57,13 @@ class Beginning(NamedTuple):
         weights = np.zeros(problem.n_weights)
         if start is not None:
             weights = project_to_ball(start.weights, problem.radius)
-        if releases_of_steps(plan) == plan.releases:
+        assert isinstance(plan.schedule, DescentSchedule)
+        limit = plan.schedule.centring
+        if limit is None:
             return cls(weights, data, 1.0, problem, None)
-        centring = release_centre(problem, data, noise, plan.releases[0], plan.releases[1])
-        unit = centring.clip / largest_clip(problem.loss)
+        before = plan.releases[: -len(after_centring(plan.releases))]
+        centring = release_centre(problem, limit, data, noise, before)
+        unit = centring.clip / limit.longest
         weights = centring.to_centred(weights, problem)
         return cls(weights, centring.view(data), unit, problem, centring)
 
@@ -120,7 +118,7 @@ def from_pass(
     assert isinstance(schedule, MGRSchedule)
     ceiling, feedback_range, unit, center = limits
     sizes = np.asarray(plan.problem.group_sizes, dtype=float)
-    of_gradient, *of_risks = releases_of_steps(plan)
+    of_gradient, *of_risks = after_centring(plan.releases)
     relative: dict[str, Any] = {"center": center} if center else {}
     losses, gradients = data.sums(weights, ceiling=ceiling, grid=schedule.grid, **relative)
     gradients = gradients / (unit * sizes[:, None])
@@ -156,7 +154,7 @@ def from_batch(
     limits: Limits,
 ) -> StepRelease:
     """Draw a Poisson batch; release its gradient and its group risks together."""
-    schedule, releases = plan.schedule, releases_of_steps(plan)
+    schedule, releases = plan.schedule, after_centring(plan.releases)
     assert isinstance(schedule, MGRSchedule)
     assert schedule.batches is not None
     batches, unit = schedule.batches, limits.unit
@@ -215,7 +213,7 @@ def gradient_of_mixture(
     assert isinstance(schedule, MixtureSteps)
     unit = 1.0
     if isinstance(problem, CentredProblem):
-        unit = problem.clip / largest_clip(problem.loss)
+        unit = problem.clip / problem.limit.longest
     sizes = np.asarray(data.group_sizes, dtype=float)
     _, gradients = data.sums(weights, ceiling=schedule.ceiling, grid=schedule.grid)
     gradient = group_weights @ (gradients / (unit * sizes[:, None]))
@@ -250,7 +248,7 @@ def from_one_group(
     schedule = plan.schedule
     assert isinstance(schedule, AGSSchedule)
     sizes = np.asarray(plan.problem.group_sizes, dtype=float)
-    of_gradient, *of_risks = releases_of_steps(plan)
+    of_gradient, *of_risks = after_centring(plan.releases)
     losses, gradients = data.sums(weights, ceiling=schedule.ceiling, grid=schedule.grid)
     risks = np.zeros(1)
     for release in of_risks:
@@ -275,9 +273,9 @@ class GroupGame:
     def __init__(self, plan: Plan, data: Risks, noise: NoiseSource, *, unit: float = 1.0) -> None:
         assert isinstance(plan.schedule, GDASchedule)
         self.schedule, self.data, self.noise, self.unit = plan.schedule, data, noise, unit
-        self.radius = plan.problem.radius
+        self.radius, self.cap = plan.problem.radius, plan.problem.max_group_weight
         self.sizes = np.asarray(plan.problem.group_sizes, dtype=float)
-        self.of_gradient, *self.of_risks = releases_of_steps(plan)
+        self.of_gradient, *self.of_risks = after_centring(plan.releases)
 
     def release(self, weights: FloatArray, dual: FloatArray) -> Released:
         """Read all records; release the gradient and, by a release of their own, the group risks.
@@ -307,4 +305,4 @@ class GroupGame:
 
     def project_dual(self, dual: FloatArray) -> FloatArray:
         """Return the nearest group weights."""
-        return project_to_simplex(dual)
+        return on_capped_simplex(dual, np.ones_like(dual), self.cap)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, fields
 from functools import cached_property
 from typing import Any, ClassVar, Literal, NamedTuple, Self
@@ -17,7 +17,7 @@ from sklearn_dpwg._stored import Stored
 from sklearn_dpwg.data.problem import Problem
 from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.privacy import SumGrid
-from sklearn_dpwg.solvers.centring import CentredProblem, in_words
+from sklearn_dpwg.solvers.centring import CentredProblem, SlopeLimit, after_centring
 from sklearn_dpwg.solvers.plan import Plan
 from sklearn_dpwg.solvers.solver import by_loss
 from sklearn_dpwg.solvers.steps import (
@@ -31,6 +31,9 @@ from sklearn_dpwg.solvers.steps import (
 )
 
 # Public numbers of noisy descent: what runs of MGR, AGS and GDA need besides records and noise.
+
+# Steps of a run, where data ask for no more.
+USUAL_STEPS = 150
 
 # Where the ceiling may be raised, every so many steps try it.
 PROBE_EVERY = 10
@@ -49,8 +52,8 @@ class DescentSchedule(StepLimits):
     feedback_range: float
     grid: SumGrid  # blocks and steps of the sums
     prior: tuple[float, ...]  # π, of the groups
-    # says, where rows are taken relative to a released centre, how far slopes are limited
-    centring: str = ""
+    # where rows are taken relative to a released centre: how far slopes are limited
+    centring: SlopeLimit | None = None
     remark: str = ""  # what else a reader of the plan should know
 
     @property
@@ -66,7 +69,8 @@ class DescentSchedule(StepLimits):
             f"step sizes at most {self.longest_step:.3g}, momentum at most {self.max_momentum:.2g}"
             + (f", aimed at weights of norm {self.aim:.3g}" if self.aim else "")
         )
-        lines = (averaged, steps or limits, self.centring, *of_solver, self.remark)
+        centring = str(self.centring or "")
+        lines = (averaged, steps or limits, centring, *of_solver, self.remark)
         return "\n".join(line for line in lines if line)
 
 
@@ -168,6 +172,11 @@ class Batches(Stored):
 class MGRSchedule(DescentSchedule):
     """Everything that `MGR.run` needs besides the records and the noise."""
 
+    _added: ClassVar[Mapping[str, Any]] = {
+        "forgets": False,
+        "sampling_price": 0.0,
+        "max_group_weight": 1.0,
+    }
     # gradient of the weighted sum of group risks, or of one group drawn from the weights
     step: Literal["weighted", "sampled"]
     # step size η_λ of the multiplicative weights; where they adapt, what planning takes it to be
@@ -180,9 +189,14 @@ class MGRSchedule(DescentSchedule):
     # whether group weights follow the spread of the released risks and pay for noise
     # (`GroupWeights`), in place of `group_rate` and `noise_correction`
     adapts: bool = False
+    # whether exponents keep 1 - 1/T of themselves a step, 1 - 1/150 in shorter runs
+    forgets: bool = False
     assumed_spread: float = 0.0  # standard deviation of the group risks that planning assumes
-    # what a group player that adapts pays for a unit of noise on the mean gradient
+    # what a group player that adapts pays for a unit of noise on the mean gradient, and for the
+    # standard error of the mean of a unit by sampling; the largest weight of a group
     noise_price: float = 0.0
+    sampling_price: float = 0.0
+    max_group_weight: float = 1.0
     # losses count up to this multiple of the mean released loss, where that is below `ceiling`
     # (`LossLevel`)
     ceiling_of_level: float = math.inf
@@ -217,11 +231,22 @@ class MGRSchedule(DescentSchedule):
         middle = self.lowest_loss + (ceiling - self.lowest_loss) / 2.0
         return on_step(middle, self.grid.loss_step)
 
+    def uncertainty(self, plan: Plan, unit: float) -> FloatArray:
+        """Return what weight on a group pays, for noise on gradients in a unit and for sampling."""
+        sizes = np.asarray(plan.problem.group_sizes, dtype=float)
+        of_noise = self.noise_price * unit * self.gradient_noise(plan)
+        return np.asarray(np.hypot(of_noise, self.sampling_price / np.sqrt(sizes)))
+
+    @property
+    def kept(self) -> float:
+        """Share of themselves that exponents of the group weights keep a step."""
+        return 1.0 - 1.0 / max(self.n_steps, USUAL_STEPS) if self.forgets else 1.0
+
     def gradient_noise(self, plan: Plan) -> FloatArray:
         """Return the noise on a coordinate of the run's mean gradient, all weight on one group."""
         if self.batches is not None:
             return self.batches.gradient_stds / math.sqrt(self.n_steps)
-        release = plan.releases[2 if self.centring else 0]
+        release, *_ = after_centring(plan.releases)
         of_sum = release.noise_multiplier * self.gradient_diameter / math.sqrt(self.n_steps)
         return of_sum / np.asarray(plan.problem.group_sizes, dtype=float)
 
@@ -244,6 +269,8 @@ class MGRSchedule(DescentSchedule):
             lines.append(
                 "the rate follows the spread of released risks, and weight on a group has to make "
                 "up for its noise"
+                + (f" and {self.sampling_price:.3g}/sqrt(n)" if self.sampling_price else "")
+                + (f"; exponents keep {self.kept:.3g} of themselves a step" if self.forgets else "")
             )
         if self.follows_level:
             lines.append(
@@ -372,7 +399,7 @@ class DescentParameters:
     loss_ceiling: float | None = None
     aim: float = 0.3
     averaging: float = 2 / 3
-    max_passes: int = 150
+    max_passes: int | None = None
 
     rules: ClassVar[Rules]
 
@@ -383,13 +410,17 @@ class DescentParameters:
 # What each of them may be.
 RULES: dict[str, Any] = {
     "n_steps": whole(or_none=True),
-    "max_passes": whole(),
+    "max_passes": whole(or_none=True),
     "aim": positive(),
     "risk_share": share(or_none=True),
     "averaging": share(or_all=True),
     "loss_ceiling": any_number(or_none=True),
     "schedule": one_of("planned", "paper"),
 }
+
+
+# Least share of μ² for the group risks, where the `signal` is as large as the second.
+LEAST_SHARE, LEAST_SHARE_BINDS = 0.2, 5_000.0
 
 
 class RunNoise(NamedTuple):
@@ -417,6 +448,9 @@ class StepRule(StepLimits, ABC):
     # a record's loss counts for at most this much in the group risks, and where it is raised
     ceiling: float
     raised_ceiling: float
+    # of μ², for the group risks, where it is planned: noise on them costs in proportion to itself,
+    # that on gradients to its square, which is less where there is little
+    least_share: float
     is_fixed: bool  # whether every step is `step_size`, whatever the noise
 
     is_bold: ClassVar[bool] = True  # whether steps of a smooth loss begin longer than is safe
@@ -429,16 +463,20 @@ class StepRule(StepLimits, ABC):
         parameters: DescentParameters,
         n_steps: int,
         *,
+        signal: float = 0.0,
         may_raise: bool = False,
         ridge: float = 0.0,
     ) -> Self:
         """Return what the parameters ask for; refuse a ceiling that no loss can be below."""
-        ceiling = loss_ceiling(problem, parameters.loss_ceiling, parameters.rules.owner)
+        of_loss, constants = by_loss(problem.loss, signal), problem.constants
+        ceiling = loss_ceiling(
+            problem, parameters.loss_ceiling, parameters.rules.owner, multiple=of_loss.ceiling
+        )
         raised = ceiling
         if may_raise:
-            constants, multiple = problem.constants, by_loss(problem.loss).raised_ceiling
-            raised = max(ceiling, min(multiple * constants.zero_score, constants.supremum))
-        aim = parameters.aim * problem.radius
+            most = of_loss.raised_ceiling * constants.zero_score
+            raised = max(ceiling, min(most, constants.supremum))
+        aim = parameters.aim * problem.reach
         wanted = getattr(parameters, "step_size", None)  # not every solver lets it be set
         boldness, max_momentum = 1.0, 0.0
         if wanted is not None:
@@ -449,17 +487,19 @@ class StepRule(StepLimits, ABC):
             step_size = aim / ((problem.lipschitz + ridge * aim) * math.sqrt(n_steps))
         else:
             step_size = 1.0 / (problem.smoothness + ridge)
-            boldness = BOLDNESS if cls.is_bold else 1.0
+            if cls.is_bold:
+                boldness = BOLDNESS * problem.smoothness / problem.usual_smoothness
             max_momentum = max(0.0, 1.0 - 1.0 / max(1.0, LONGEST_MEMORY * n_steps))
         return cls(
             problem=problem,
             parameters=parameters,
             ceiling=ceiling,
             raised_ceiling=raised,
+            least_share=LEAST_SHARE * min(1.0, signal / LEAST_SHARE_BINDS),
             is_fixed=wanted is not None,
             n_steps=n_steps,
             aim=aim,
-            step_share=by_loss(problem.loss).step_share,
+            step_share=of_loss.step_share,
             step_size=step_size,
             longest_step=boldness * step_size,
             max_momentum=max_momentum,
@@ -538,7 +578,7 @@ class StepRule(StepLimits, ABC):
             bounds=(1e-3, self.largest_share),
             method="bounded",
         )
-        return float(found.x)
+        return max(float(found.x), self.least_share)
 
     def limits(self) -> dict[str, Any]:
         """Return the fields of `StepLimits`."""
@@ -555,7 +595,7 @@ class StepRule(StepLimits, ABC):
             "feedback_range": self.feedback_range,
             "grid": self.sums.grid,
             "prior": problem.prior,
-            "centring": in_words(problem.loss) if isinstance(problem, CentredProblem) else "",
+            "centring": problem.limit if isinstance(problem, CentredProblem) else None,
         }
 
 
@@ -571,6 +611,7 @@ class MGRParameters(DescentParameters):
     max_seconds: float | None = None
     sampling_rate: float | Sequence[float] | None = None
     centring: bool | None = None
+    whitening: bool | None = None
 
     def _paper_reads_all(self) -> None:
         """Refuse batches and limits on time for the paper's schedule."""
@@ -589,6 +630,7 @@ class MGRParameters(DescentParameters):
         step_size=positive(or_none=True),
         max_seconds=positive(or_none=True),
         centring=flag(or_none=True),
+        whitening=flag(or_none=True),
     )
 
 

@@ -15,7 +15,7 @@ from sklearn_dpwg.data.risks import Risks
 from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.losses import SquaredError
 from sklearn_dpwg.privacy import Budget, NoiseSource, Release, calibrate
-from sklearn_dpwg.privacy.sensitivity import grid_step, moment_sensitivity
+from sklearn_dpwg.privacy.sensitivity import moment_sensitivity, moment_steps
 from sklearn_dpwg.solvers.mixture import Calls, MixturePlan, MixtureSolver
 from sklearn_dpwg.solvers.plan import Plan, predict_seconds
 from sklearn_dpwg.solvers.rounds.noisy_moments import MomentsSchedule, robust_optimum, shrunk
@@ -58,8 +58,8 @@ RULES = Rules(
 # constants from a half to 1 do equally well (benchmarks/moments.py constant).
 CONSTANT, LENGTH = 0.75, 1.25
 
-# What the sensitivity is larger by to pay for rounding, and the digits of a float.
-ROUNDING, DIGITS = 5e-3, 53
+# What the sensitivity is larger by to pay for rounding.
+ROUNDING = 5e-3
 
 # Records of a group up to which both parts of its sums are exact (docs/theory/sums.md, section 7).
 LARGEST_GROUP = 2**38
@@ -120,9 +120,7 @@ def _rounding_steps(problem: Problem, norm: float) -> tuple[float, float]:
     # a record that changes its group moves the rounding of two sums
     n_sums = 1 if problem.hidden is None else 2
     square = ((1.0 + ROUNDING / 4.0) * norm) ** 2
-    in_block = min(largest, BLOCK_SIZE) * square
-    step = 2.0 ** math.ceil((math.log2(in_block) - DIGITS) / 2.0)
-    sum_step = max(step**2, grid_step(square, largest)) if largest > BLOCK_SIZE else step**2
+    step, sum_step = moment_steps((1.0 + ROUNDING / 4.0) * norm, largest, BLOCK_SIZE)
     if (
         math.sqrt(size) * step / 2.0 > ROUNDING / 5.0 * norm
         or n_sums * size * sum_step + largest * square * 2.0**-51 > ROUNDING / 5.0 * norm**2
@@ -222,8 +220,8 @@ class Moments(MomentsParameters, MixtureSolver):
         How unwilling the largest group risk is to rest on one group alone, over about what noise
         costs where it does.
     aim : float, default=0.3
-        Norm of the weights that the planning bound is for, as a share of the radius; nothing else
-        depends on it.
+        Norm of the weights that the planning bound is for, as a share of the radius, of 20 at
+        most; nothing else depends on it.
 
     Notes
     -----
@@ -278,7 +276,7 @@ class Moments(MomentsParameters, MixtureSolver):
             budget,
             releases=releases,
             schedule=schedule,
-            bounds=excess_bound_by_group(problem, schedule, aim=self.aim * problem.radius),
+            bounds=excess_bound_by_group(problem, schedule, aim=self.aim * problem.reach),
             n_steps=self.n_rounds,
             seconds=_seconds(problem, self.n_rounds, problem.n_groups * n_released(problem)),
         )
@@ -335,7 +333,7 @@ class Moments(MomentsParameters, MixtureSolver):
         schedule = _schedule(problem, self, [calls.multiplier] * n_calls, MixtureMoments)
         sizes = np.asarray(problem.group_sizes, dtype=float)
         stds = schedule.sensitivity * calls.multiplier / sizes / math.sqrt(averaged)
-        bounds, _ = excess_of_weights(problem, schedule, stds, aim=self.aim * problem.radius)
+        bounds, _ = excess_of_weights(problem, schedule, stds, aim=self.aim * problem.reach)
         return MixturePlan(
             solver=self.name,
             problem=problem,

@@ -29,6 +29,7 @@ from sklearn_dpwg.privacy import (
 )
 from sklearn_dpwg.solvers.centring import (
     CentredProblem,
+    SlopeLimit,
     centred_problem,
     check_centring,
     is_worth_centring,
@@ -46,7 +47,7 @@ from sklearn_dpwg.solvers.rounds.rounds import (
     plan_of_rounds,
     run_rounds,
 )
-from sklearn_dpwg.solvers.solver import FreshSolver, Game, Solution
+from sklearn_dpwg.solvers.solver import FreshSolver, Game, Solution, signal
 
 # Below it the noise overflows, whatever the records are.
 _WEAKEST = 1e-30
@@ -158,7 +159,7 @@ class PhasedERM(PhasedERMParameters, MixtureSolver):
         Share of the phases, the last ones, that is averaged; above 0, at most 1.
     aim : float, default=0.3
         Distance from the first weights, 0 or a start, that the bound compares with, as a share of
-        the radius.
+        the radius, of 20 at most.
     smoothing_width : float, optional
         For a loss with kinks: how far from a kink, in the score, the loss that is minimised differs
         from it.
@@ -243,7 +244,7 @@ class PhasedERM(PhasedERMParameters, MixtureSolver):
             game.play(data.part(part))
         return game.finish()
 
-    def mixture_problem(self, problem: Problem) -> Problem:
+    def mixture_problem(self, problem: Problem, budget: Budget) -> Problem:
         # several derivatives that are shortened together are no gradient of a convex function
         # and the smooth stand-in for a loss with kinks has no compiled kernel, which limits slopes
         is_convex = problem.loss.n_outputs == 1 and problem.loss.smooth
@@ -256,7 +257,8 @@ class PhasedERM(PhasedERMParameters, MixtureSolver):
                 )
         wanted = is_convex and is_worth_centring(problem)
         is_centred = wanted if self.centring is None else self.centring
-        return centred_problem(problem) if is_centred else problem
+        limit = SlopeLimit.of(problem.loss, signal(problem, budget))
+        return centred_problem(problem, limit) if is_centred else problem
 
     def numbers_of_calls(self, problem: Problem) -> tuple[int, ...]:
         most = self.max_passes // passes_of_a_phase(problem)
@@ -304,7 +306,7 @@ class PhasedERM(PhasedERMParameters, MixtureSolver):
         for width, solved in _solved_problems(problem, self.smoothing_width):
             for averaged, sharpening in itertools.product(numbers_averaged, sharpenings):
                 bound = _bound(
-                    aim=self.aim * problem.radius,
+                    aim=self.aim * problem.reach,
                     lipschitz=solved.lipschitz,
                     trace=problem.loss.n_outputs * solved.smoothness,
                     n_weights=problem.n_weights,

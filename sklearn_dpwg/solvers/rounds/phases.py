@@ -14,7 +14,7 @@ from sklearn_dpwg._checks import FloatArray
 from sklearn_dpwg._repr import short_repr
 from sklearn_dpwg._stored import Stored
 from sklearn_dpwg.data.problem import Problem
-from sklearn_dpwg.solvers.centring import CentredProblem, in_words
+from sklearn_dpwg.solvers.centring import CentredProblem
 from sklearn_dpwg.solvers.rounds.certificate import Phase, certified, sensitivities, solved_phase
 from sklearn_dpwg.solvers.steps import shown
 
@@ -195,7 +195,7 @@ class Phases(Stored):
             f"{self.averaged}"
         ]
         if isinstance(self.solved, CentredProblem):
-            lines.append(in_words(self.solved.loss))
+            lines.append(str(self.solved.limit))
         first = self.phase(0, np.asarray(prior))
         lines.append(
             f"first phase: regularisation {first.mu_weights:.3g}, one record moves the weights by "

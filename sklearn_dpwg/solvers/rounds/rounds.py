@@ -80,7 +80,7 @@ class Rounds(Stored):
             else f"output is the average of the last {averaged} answers",
         ]
         if isinstance(base.problem, CentredProblem):
-            lines.append(centring.in_words(base.problem.loss))
+            lines.append(str(base.problem.limit))
         if len(self.prior) > 1:
             first = steps.shown(self.prior)
             lines.append(f"group weights start at {first}, fixed within a round")
@@ -107,10 +107,9 @@ def plan_of_rounds(
 
     Where one round would be best, other bases for a single round are tried too.
     """
-    learned, mu = base.mixture_problem(problem), budget.mu
-    before: tuple[Release, ...] = ()
-    if isinstance(learned, CentredProblem):
-        before, mu = centring.centring_releases(mu), math.sqrt(centring.SHARE_LEFT) * mu
+    learned, mu = base.mixture_problem(problem, budget), budget.mu
+    before = centring.releases_before(learned, mu)
+    mu *= math.sqrt(centring.share_left(learned))
     prior = np.asarray(problem.prior)
 
     def least(candidates: Iterable[Candidate]) -> Candidate:
@@ -169,7 +168,8 @@ def _candidate(
     )
     multiplier = math.sqrt((n_rounds - 1) / risk_share) / mu if risk_share > 0.0 else 0.0
     constants = problem.constants
-    ceiling = min(by_loss(problem.loss).ceiling * constants.zero_score, constants.supremum)
+    multiple = by_loss(problem.loss, mu * problem.typical_size).ceiling
+    ceiling = min(multiple * constants.zero_score, constants.supremum)
     sums = SumSensitivity.of(problem, ceiling=ceiling)
     rate, regret = 0.0, np.zeros(problem.n_groups)
     if problem.n_groups > 1:
@@ -200,7 +200,9 @@ def run_rounds(
     answers, weights = schedule.base, first_weights(problem, start)
     centre = None
     if isinstance(answers.problem, CentredProblem):
-        centre = centring.release_centre(problem, data, noise, plan.releases[0], plan.releases[1])
+        limit = answers.problem.limit
+        before = plan.releases[: -len(centring.after_centring(plan.releases))]
+        centre = centring.release_centre(problem, limit, data, noise, before)
         data, weights = centre.view(data), centre.to_centred(weights, problem)
         answers = replace(answers, problem=replace(answers.problem, clip=centre.clip))
     log_mixture, risks = np.log(np.asarray(schedule.prior)), None

@@ -123,7 +123,7 @@ class OCO(OCOParameters, FreshSolver):
         Its bound is for all rounds; play ends before where a drawn group has run out.
     aim : float, default=0.4
         Distance from the first weights, 0 or a start, that the learner's strength is planned for,
-        as a share of the radius.
+        as a share of the radius, of 20 at most.
     max_rounds : int, default=256
         Largest number of rounds that a plan may choose by itself.
     horizon : int, default=10

@@ -192,7 +192,8 @@ class OnlineToBatch(OnlineToBatchParameters, FreshSolver):
         "paper" takes batches of 1 unless `batch_size` says more, the binary tree unless `noise`
         does, and the paper's formula for the noise with exact accounting.
     aim : float, default=0.4
-        Norm of the weights that the learner's strength is planned for, as a share of the radius.
+        Norm of the weights that the learner's strength is planned for, as a share of the radius, of
+        20 at most.
     max_rounds : int, default=256
         Largest number of rounds that a plan may choose by itself.
     horizon : int, default=10

@@ -159,7 +159,7 @@ def _schedule(
             noise_correction=tuple(correction.tolist()),
             strength_rule=StrengthRule(
                 n_rounds=n_rounds,
-                aim=parameters.aim * problem.radius,
+                aim=parameters.aim * problem.reach,
                 smoothness=problem.smoothness * problem.loss.n_outputs,
                 lipschitz=problem.lipschitz,
                 fixed=strength,
@@ -286,7 +286,7 @@ def planned_schedule(
     noise = release.noise_multiplier * float((np.asarray(problem.prior) / rates).max())
     learner = make_learner(parameters.learner)
     free = isinstance(learner, ParameterFree)
-    aim = parameters.aim * problem.radius
+    aim = parameters.aim * problem.reach
     rounds = Rounds.of(
         sensitivity,
         mechanism,

@@ -9,6 +9,7 @@ from copy import copy
 from typing import Any
 
 import numpy as np
+import pytest
 
 from sklearn_dpwg.data.problem import Problem
 from sklearn_dpwg.data.risks import GroupRisks
@@ -215,6 +216,16 @@ def centred_plans():
         yield solver.plan(problem, Budget(2.0, 1e-6)), solver
 
 
+def whitened_plans():
+    """Yield plans that release second moments, and ones that release those of columns alone."""
+    for index, (plan, _) in enumerate(centred_plans()):
+        solver = MGR(n_steps=3, centring=True, whitening=True)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(centring_module, "MOST_COLUMNS", 200 * (index % 2))
+            # noise that hides all moments of few records would leave nothing to whiten by
+            yield solver.plan(plan.problem, Budget((2.0, 1e6)[index // 2 % 2], 1e-6)), solver
+
+
 def low_ceilings():
     """Yield plans whose ceiling follows released risks; noise that is planned would raise it."""
     rng = np.random.default_rng(1)
@@ -225,8 +236,8 @@ def low_ceilings():
         yield solver.plan(problem, Budget(1e6, 1e-6)), solver
 
 
-def _unlimited(real, data, center, *, constant, clip):
-    risks = real(data, center, constant=constant, clip=clip)
+def _unlimited(real, data, center, **facts):
+    risks = real(data, center, **facts)
     block = copy(risks.handles[0])
     block.records = dataclasses.replace(block.records, slope_limits=None)
     risks.handles = [block]
@@ -242,14 +253,12 @@ CENTRING_FAULTS = {
     "limits for rows of another length": instead(
         GroupRisks,
         "centred",
-        lambda real, data, center, *, constant, clip: real(
-            data, center, constant=constant, clip=1.5 * clip
-        ),
+        lambda real, data, center, *, clip, **facts: real(data, center, clip=1.5 * clip, **facts),
     ),
     "a spread of three": instead(
         GroupRisks,
         "spread",
-        lambda real, data, center, *, step: 3.0 * real(data, center, step=step),
+        lambda real, data, center, **facts: 3.0 * real(data, center, **facts),
     ),
     "half the sensitivity of the mean row": instead(
         centring_module, "row_sum_sensitivity", lambda real, problem: 1.0
@@ -257,6 +266,39 @@ CENTRING_FAULTS = {
     "a diameter of one clip": lambda patch: patch.setattr(
         centring_module.CentredProblem, "gradient_diameter", property(lambda self: self.clip)
     ),
+}
+
+
+def _of_long_rows(real, data, **facts):
+    block = copy(data.handles[0])
+    block.records = dataclasses.replace(
+        block.records, row_scale=np.ones(len(block.records.targets))
+    )
+    other = copy(data)
+    other.handles = [block]
+    return real(other, **facts)
+
+
+def _limits_of_other_rows(real, data, center, *, whitening, **facts):
+    risks, usual = real(data, center, whitening=whitening, **facts), real(data, center, **facts)
+    limits = usual.handles[0].records.slope_limits
+    block = copy(risks.handles[0])
+    block.records = dataclasses.replace(block.records, slope_limits=limits)
+    risks.handles = [block]
+    return risks
+
+
+WHITENING_FAULTS = {
+    "moments without √2": instead(
+        centring_module,
+        "moment_sum_sensitivity",
+        lambda real, problem: real(problem) / math.sqrt(2.0),
+    ),
+    "moments of rows as long as they come": instead(GroupRisks, "second_moments", _of_long_rows),
+    "whitened by exact second moments": exact(MGR, "second moments of rows"),
+    "whitened by exact squares": exact(MGR, "mean squares of columns"),
+    "limits for rows that are not whitened": instead(GroupRisks, "centred", _limits_of_other_rows),
+    "a spread of three": CENTRING_FAULTS["a spread of three"],
 }
 
 
@@ -336,6 +378,7 @@ def batch_plans(n_plans=24):
             loss_ceiling=None if is_centred else ceiling,
             risk_share=float(rng.choice([0.05, 0.5, 0.95])),
             centring=is_centred,
+            whitening=is_centred and index % 2 == 0,
         )
         yield solver.plan(problem, Budget(0.5, 1e-5)), solver
 
@@ -434,6 +477,7 @@ def hidden_plans(n_plans=63):
             risk_share=0.3,
             loss_ceiling=ceiling,
             centring=is_centred,
+            whitening=is_centred and index % 2 == 0,
         )
         yield solver.plan(problem, random_budget(rng)), solver
 
@@ -444,7 +488,8 @@ def hidden_batch_plans():
         problem = hidden_problem(rng, OF_HIDDEN_GROUPS[index % 7], n_groups=int(rng.integers(2, 5)))
         rate, share = float(rng.choice([0.1, 0.3, 0.9])), float(rng.choice([0.05, 0.5]))
         is_centred = index % 2 == 0 and problem.intercept_scaling > 0.0
-        solver = MGR(n_steps=3, sampling_rate=rate, risk_share=share, centring=is_centred)
+        told = {"centring": is_centred, "whitening": is_centred and index % 4 == 0}
+        solver = MGR(n_steps=3, sampling_rate=rate, risk_share=share, **told)
         yield solver.plan(problem, Budget(0.5, 1e-5)), solver
 
 
@@ -589,6 +634,7 @@ CASES = {
     "mgr on centred rows": Case(
         MGR, centred_plans, CENTRING_FAULTS, {"a diameter of one clip": centred_plans}
     ),
+    "mgr on whitened rows": Case(MGR, whitened_plans, WHITENING_FAULTS, strength=0.85),
     "mgr below a ceiling that follows risks": Case(
         MGR,
         low_ceilings,

@@ -14,15 +14,17 @@ from sklearn_dpwg.solvers import MGR
 from sklearn_dpwg.solvers.descent.planning import (
     CLEAR_ADVANTAGE,
     GRADIENT_SPREAD,
+    PASSES_BEFORE_BATCHES,
     choose_sampling,
     make_batches,
+    most_passes,
     options,
     planned_rates,
     resolve_rates,
     seconds_of,
 )
 from sklearn_dpwg.solvers.descent.rule import HedgeRule
-from sklearn_dpwg.solvers.solver import by_loss
+from sklearn_dpwg.solvers.solver import by_loss, signal
 from sklearn_dpwg.solvers.steps import CORRECTION, risk_spread
 from tests.helpers.group_data import make_problem
 
@@ -46,30 +48,43 @@ def test_small_data_are_read_in_full(sizes):
     problem = large(sizes, n_features=40)
     sampling = choose_sampling(problem, BUDGET, MGR())
     assert sampling.is_full
-    assert sampling.n_steps == MGR().max_passes
+    assert sampling.n_steps == most_passes(problem, MGR(), signal(problem, BUDGET))
 
 
-def test_large_data_are_read_in_batches_where_that_is_clearly_better():
-    problem = large()
-    sampling = choose_sampling(problem, BUDGET, MGR())
+def test_passes_grow_with_what_steps_would_hide_and_batches_are_for_little_time():
+    cases = ((2_000, 1.0, 150), (20_000, 1.0, 230), (2_000, 1e6, 1_000), (10**7, 1.0, 60))
+    for size, epsilon, passes in cases:
+        problem = large((size,) * 3, n_features=10)
+        sampling = choose_sampling(problem, Budget(epsilon, 1e-6), MGR())
+        assert (sampling.is_full, sampling.n_steps) == (True, passes)
+    problem, full = large(), (1.0,) * 10
+    enough = seconds_of(problem, full, PASSES_BEFORE_BATCHES)
+    assert choose_sampling(problem, BUDGET, MGR(max_seconds=1.001 * enough)).is_full
+    assert not choose_sampling(problem, BUDGET, MGR(max_seconds=0.9 * enough)).is_full
+    assert choose_sampling(problem, BUDGET, MGR(max_passes=7)).n_steps == 7
+
+
+def test_large_data_are_read_in_batches_where_time_is_short_and_that_is_clearly_better():
+    problem, limit = large(), 2.0
+    solver = MGR(max_seconds=limit)
+    sampling = choose_sampling(problem, BUDGET, solver)
     assert not sampling.is_full
     assert sampling.remark.startswith("chosen: Poisson batches (bound ")
     assert " over full passes (bound " in sampling.remark
     # within the passes and the seconds of full passes
-    full = (1.0,) * problem.n_groups
-    assert sampling.n_steps * share_of(problem, sampling.rates) <= MGR().max_passes * (1 + 1e-9)
-    limit = seconds_of(problem, full, MGR().max_passes)
+    passes = most_passes(problem, solver, signal(problem, BUDGET))
+    assert sampling.n_steps * share_of(problem, sampling.rates) <= passes * (1 + 1e-9)
     assert seconds_of(problem, sampling.rates, sampling.n_steps) <= limit * (1 + 1e-9)
 
 
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 8.0])
-@pytest.mark.parametrize("max_seconds", [None, 5.0])
-@pytest.mark.parametrize("n_records", [3_000, 30_000, 300_000, 3_000_000])
-def test_the_choice_is_the_least_bound_within_the_limits(epsilon, max_seconds, n_records):
+@pytest.mark.parametrize("in_passes", [5.0, 35.0])
+@pytest.mark.parametrize("n_records", [30_000, 300_000, 3_000_000])
+def test_the_choice_is_the_least_bound_within_the_limits(epsilon, in_passes, n_records):
     problem = large((n_records * 3 // 4, n_records // 4), n_features=20)
-    budget, solver = Budget(epsilon, 1e-6), MGR(max_seconds=max_seconds)
-    limit = seconds_of(problem, (1.0, 1.0), MGR().max_passes)
-    limit = limit if max_seconds is None else min(limit, max_seconds)
+    limit = seconds_of(problem, (1.0, 1.0), 1) * in_passes
+    budget, solver = Budget(epsilon, 1e-6), MGR(max_seconds=limit)
+    passes = most_passes(problem, solver, signal(problem, budget))
     found = [
         (bound, sampling)
         for bound, sampling in options(problem, budget, solver, limit)
@@ -81,7 +96,7 @@ def test_the_choice_is_the_least_bound_within_the_limits(epsilon, max_seconds, n
         more = sampling.n_steps + 1
         assert (
             seconds_of(problem, sampling.rates, more) > limit
-            or more * share_of(problem, sampling.rates) > MGR().max_passes
+            or more * share_of(problem, sampling.rates) > passes
             or more > 50_000
         )
     chosen = choose_sampling(problem, budget, solver)
@@ -96,9 +111,9 @@ def test_the_choice_is_the_least_bound_within_the_limits(epsilon, max_seconds, n
 
 def test_the_predicted_bound_is_that_of_the_plan():
     """The choice rests on a predicted multiplier, the plan on a calibrated one."""
-    problem = large((150_000, 150_000), n_features=30)
-    sampling = choose_sampling(problem, BUDGET, MGR(max_seconds=5.0))
-    plan = MGR(max_seconds=5.0).plan(problem, BUDGET)
+    problem = large((1_500_000, 1_500_000), n_features=30)
+    solver = MGR(max_seconds=3.0)
+    sampling, plan = choose_sampling(problem, BUDGET, solver), solver.plan(problem, BUDGET)
     assert plan.schedule.batches.rates == sampling.rates
     assert plan.n_steps == sampling.n_steps
     shown = float(sampling.remark.split("(bound ")[1].split()[0])

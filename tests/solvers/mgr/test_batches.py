@@ -336,7 +336,8 @@ def reference_run(plan, data, source):
                 return (rate * stds) ** 2 / 2 + coins
 
             if schedule.adapts:
-                noise = stds / math.sqrt(schedule.n_steps)
+                noise = stds / math.sqrt(schedule.n_steps) * schedule.noise_price
+                noise = np.hypot(noise, schedule.sampling_price / np.sqrt(sizes))
                 group_weights = adapted_group_weights(
                     schedule, np.array(problem.prior), heard, noise, log_mean_exp
                 )

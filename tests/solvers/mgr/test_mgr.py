@@ -32,13 +32,13 @@ BUDGET = Budget(1.0, 1e-6)
 
 
 def ceiling_by_level(schedule, sizes, heard):
-    """Six times the larger mean loss of ten steps and twice its noise."""
+    """Six times, or more, the larger mean loss of ten steps and twice its noise."""
     level = 0.0
     for shares in ([sizes / sizes.sum()] * len(heard), [weights for weights, *_ in heard]):
         mean = np.mean([share @ risks for share, (_, risks, _) in zip(shares, heard, strict=True)])
         variance = sum(share**2 @ each for share, (*_, each) in zip(shares, heard, strict=True))
         level = max(level, max(mean, 0.0) + 2.0 * math.sqrt(variance) / len(heard))
-    return min(max(6.0 * level, 1e-3 * schedule.ceiling), schedule.ceiling)
+    return min(max(schedule.ceiling_of_level * level, 1e-3 * schedule.ceiling), schedule.ceiling)
 
 
 def is_raised_by(weights, probes, others):
@@ -107,7 +107,8 @@ def reference_run(plan, data, answers, drawn, start=None):
                 feedback_range = schedule.feedback_range - schedule.ceiling + ceiling
             if schedule.adapts:
                 noise = multipliers[0] * schedule.gradient_diameter / sizes
-                noise = noise / math.sqrt(schedule.n_steps)
+                noise = noise / math.sqrt(schedule.n_steps) * schedule.noise_price
+                noise = np.hypot(noise, schedule.sampling_price / np.sqrt(sizes))
                 group_weights = adapted_group_weights(schedule, first, heard, noise)
             else:
                 group_weights = group_weights * np.exp(
@@ -187,7 +188,7 @@ def test_groups_are_drawn_from_their_weights():
 @pytest.mark.parametrize("n_steps", [1, 2, 30])
 def test_every_release_counts(n_steps):
     """A release that does not move the output is budget wasted; the last ones are no exception."""
-    problem = make_problem((4, 9))
+    problem = dataclasses.replace(make_problem((4, 9)), sampling_price=0.0)
     # with less to spend, weight costs more noise than a handful of records can make up for
     plan = MGR(n_steps=n_steps).plan(problem, Budget(8.0, 1e-6))
     data = make_data(problem, *random_data(problem, 0))
@@ -416,8 +417,12 @@ def test_the_worst_group_gains_from_reweighting():
 @pytest.mark.parametrize("easy", [easy_regression, easy_classification])
 @pytest.mark.parametrize("epsilon", [10.0, 1e5])
 def test_the_planned_rule_keeps_what_it_predicts(easy, epsilon):
-    """The planned rates trust nobody and are slow without noise, but the prediction says so."""
+    """The planned rates trust nobody and are slow without noise, but the prediction says so.
+
+    It is about the game on the records, where sampling has no price.
+    """
     problem, data = easy((3000, 400, 100))
+    problem = dataclasses.replace(problem, sampling_price=0.0)
     risks = data.risks(worst_group_optimum(data, radius=problem.radius).weights)
     solver = MGR(n_steps=300)
     plan = solver.plan(problem, Budget(epsilon, 1e-6))

@@ -495,7 +495,7 @@ def test_a_plan_with_much_secure_noise_says_what_fewer_steps_would_cost():
     ("mu", "multiple"), [(0.05, 2.0), (0.5, 2.0), (0.8, 1.25), (1.0, 1.0), (4.0, 1.0)]
 )
 def test_noise_costs_more_where_the_budget_is_small(mu, multiple):
-    problem = make_problem((900, 300))
+    problem = make_problem((90, 30))
     budget = Budget(gdp_epsilon(1e-6, mu), 1e-6)
     schedule = MGR(n_steps=20).plan(problem, budget).schedule
     # what planning takes noise to cost is aim/(2 c) a unit

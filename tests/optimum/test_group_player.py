@@ -1,0 +1,118 @@
+"""The game of people: its group player, its optimum beside CVXPY's, its certificate."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sklearn_dpwg.losses import (
+    AbsoluteError,
+    BinaryLogLoss,
+    Hinge,
+    MultinomialLogLoss,
+    SquaredError,
+)
+from sklearn_dpwg.optimum import worst_group_optimum
+from sklearn_dpwg.optimum.group_player import GroupPlayer, PricedObjective
+from tests.helpers.convex_programs import people
+from tests.helpers.group_data import make_risks
+
+SIZES = (20, 14, 24, 12, 16, 13, 18)
+GAMES = [
+    (price, cap, ridge)
+    for price in (0.0, 0.01, 0.5)
+    for cap, ridge in ((1.0, 1e-3), (0.55, 0.0), (0.2, 0.1))
+]
+
+
+def risks_of(loss, sizes=SIZES):
+    made_for = BinaryLogLoss() if isinstance(loss, Hinge) else loss
+    risks = make_risks(made_for, sizes, 2, seed=2, label_noise=2.0, apart=0.1)
+    return risks.with_loss(loss) if made_for is not loss else risks
+
+
+def value_of(risks, player, ridge, weights):
+    return player.value(risks.risks(weights)) + ridge / 2.0 * weights @ weights
+
+
+@given(st.integers(0, 10**6))
+@settings(max_examples=150, deadline=None)
+def test_the_best_response_is_feasible_and_no_other_is_better(seed):
+    rng = np.random.default_rng(seed)
+    p = rng.integers(1, 8)
+    sizes, cap = rng.integers(5, 5000, p).astype(float), rng.choice([1.0, rng.uniform(1 / p, 1)])
+    player = GroupPlayer(rng.choice([0.0, 1e-3, 0.1, 3.0]), sizes, cap)
+    values, strength = rng.normal(size=p) * rng.choice([1e-3, 1.0]), rng.choice([0.0, 1e-4, 0.1])
+    best = player.respond(values, strength)
+    assert best.min() >= 0.0
+    assert best.max() <= cap * (1.0 + 1e-9)
+    assert best.sum() == pytest.approx(1.0, abs=1e-12)
+
+    def reached(mixture):
+        return mixture @ values - player.cost(mixture) - strength / 2.0 * mixture @ mixture
+
+    for other in rng.dirichlet(np.ones(p), 50):
+        # as far towards another as the cap allows
+        for length in (1e-3, 1.0):
+            mixture = best + length * (other - best)
+            if mixture.max() <= cap:
+                assert reached(mixture) <= reached(best) + 1e-11
+                if strength == 0.0:
+                    assert reached(mixture) <= reached(other) + player.missed(values, other) + 1e-9
+    if strength == 0.0:
+        assert player.missed(values, best) <= 1e-9
+
+
+@pytest.mark.parametrize(("price", "cap", "ridge"), GAMES)
+@pytest.mark.parametrize(
+    "loss",
+    [BinaryLogLoss(), SquaredError(1.0), MultinomialLogLoss(3), Hinge(), AbsoluteError(1.0)],
+    ids=lambda loss: type(loss).__name__,
+)
+def test_agrees_with_the_convex_program(loss, price, cap, ridge):
+    risks, player = risks_of(loss), GroupPlayer(price, np.array(SIZES, dtype=float), cap)
+    for radius in (1.0, 15.0):
+        found = worst_group_optimum(risks, radius=radius, player=player, ridge=ridge)
+        expected = people(risks, player, radius=radius, ridge=ridge).value
+        assert value_of(risks, player, ridge, found.weights) == pytest.approx(expected, abs=1e-7)
+        assert found.gap <= 1e-7
+        assert found.group_weights.max() <= cap + 1e-9
+
+
+@pytest.mark.parametrize("loss", [BinaryLogLoss(), Hinge()], ids=["smooth", "kinked"])
+@pytest.mark.parametrize("max_newton_steps", [0, 1, 3, 10])
+@pytest.mark.parametrize(("price", "cap", "ridge"), GAMES[::4])
+def test_the_gap_is_sound_however_early_it_stops(loss, max_newton_steps, price, cap, ridge):
+    risks, player = risks_of(loss), GroupPlayer(price, np.array(SIZES, dtype=float), cap)
+    optimum = people(risks, player, radius=3.0, ridge=ridge).value
+    found = worst_group_optimum(
+        risks, radius=3.0, player=player, ridge=ridge, max_newton_steps=max_newton_steps
+    )
+    excess = value_of(risks, player, ridge, found.weights) - optimum
+    assert -1e-7 <= excess <= found.gap + 1e-7
+
+
+def test_without_price_and_cap_it_is_the_game_on_the_records_to_the_bit():
+    risks, sizes = risks_of(BinaryLogLoss()), np.array(SIZES, dtype=float)
+    plain = worst_group_optimum(risks, radius=3.0)
+    same = worst_group_optimum(risks, radius=3.0, player=GroupPlayer(0.0, sizes))
+    assert np.array_equal(plain.weights, same.weights)
+    assert np.array_equal(plain.group_weights, same.group_weights)
+    nearly = worst_group_optimum(risks, radius=3.0, player=GroupPlayer(1e-9, sizes))
+    assert nearly.weights == pytest.approx(plain.weights, abs=1e-4)
+
+
+@pytest.mark.parametrize(("price", "cap"), [(0.0, 1.0), (0.3, 1.0), (0.3, 0.3)])
+def test_derivatives_are_those_of_the_value(price, cap):
+    player = GroupPlayer(price, np.array(SIZES, dtype=float), cap)
+    facts = (risks_of(BinaryLogLoss()), 5.0, player.sizes, 1e-2, 0.02, np.zeros(3))
+    objective = PricedObjective(*facts, player=player)
+    at = objective.evaluate(np.array([0.4, -0.3, 0.2]))
+    steps = 1e-5 * np.eye(3)
+    both = [[objective.evaluate(at.weights + s * step) for s in (1, -1)] for step in steps]
+    gradient = [(up.value - down.value) / 2e-5 for up, down in both]
+    hessian = [(up.gradient - down.gradient) / 2e-5 for up, down in both]
+    assert at.gradient == pytest.approx(np.array(gradient), abs=1e-8)
+    assert objective.hessian(at) == pytest.approx(np.array(hessian), abs=1e-6)
