@@ -24,7 +24,7 @@ FEWER = {
         "[0.1, 0.2, 0.5, 1.0, 2.0, 5.0]": "[0.5, 2.0]",
     },
     # of every eighth record groups are too small for 4
-    "plot_models_that_bend.py": {"fier(4.0,": "fier(16.0,", "sor(4.0,": "sor(16.0,"},
+    "plot_models_that_bend.py": {"fier(4.0,": "fier(32.0,", "sor(4.0,": "sor(16.0,"},
     "plot_sample_oracles.py": {"N_SEEDS = 2": "N_SEEDS = 1"},
 }
 
