@@ -1,12 +1,14 @@
 """What bends are worth: held-out losses of default fits on lines and on public pieces of numbers.
 
-`python benchmarks/shapes.py [choosing|checking] [ε …]` measures every task of the half that has two
-numbers or more among its columns, on the splits of `utility.held_out`, and prints the change.
+`python benchmarks/shapes.py [choosing|checking] [ε …] [--splits N] [--tasks NAME …]` measures every
+task of the half that has two numbers or more among its columns, on the splits of
+`utility.held_out`, and prints the change. Cosines are a map that the package does not have.
 """
 
 from __future__ import annotations
 
-import sys
+import argparse
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,12 +16,36 @@ import pandas as pd
 from utility import held_out
 from utility.ours import make_model
 from utility.population import DEFINITIONS
+from utility.report import table
 from utility.tasks import Part, Task
 
-from sklearn_dpwg.preprocessing import Date, Number, PublicSchema, PublicShapes
+from sklearn_dpwg.preprocessing import Date, Number, PublicSchema
+from sklearn_dpwg.preprocessing.shapes import Shaped, shape_of
 
 FOLDER = held_out.FOLDER / "shapes"
 OF_TASK = {each.name: each for each in DEFINITIONS}
+
+
+@dataclass(frozen=True)
+class Cosines:
+    """cos(jπ(u + 1)/2) for j from 1, of weight j to the minus power, together of norm at most 1."""
+
+    width: int
+    power: float
+
+    def __call__(self, u: np.ndarray) -> np.ndarray:
+        """Return the block of each number, in rows; NaN becomes zeros."""
+        j = np.arange(1, self.width + 1)
+        weights = j**-self.power / np.linalg.norm(j**-self.power)
+        return np.nan_to_num(np.cos(np.pi / 2.0 * (u[:, None] + 1.0) * j) * weights, nan=0.0)
+
+
+SHAPES: dict[str, Any] = {
+    "multi-ramps": shape_of("multi-ramps"),
+    "ramps": shape_of("ramps"),
+    "cosines, 1/j": Cosines(16, 1.0),
+    "cosines, 1/j²": Cosines(16, 2.0),
+}
 
 
 def numbers_of(name: str) -> list[str]:
@@ -28,44 +54,82 @@ def numbers_of(name: str) -> list[str]:
     return [str(key) for key, column in columns.items() if isinstance(column, Number | Date)]
 
 
-def on_pieces(kind: str, *, grouped: bool = True, **parameters: Any) -> held_out.Method:
-    """Return the fit of a default estimator behind `PublicShapes`."""
+def bent_rows(task: Task, shape: Any, part: Part) -> np.ndarray:
+    """Return the rows of a `PublicSchema` with a map, from those of one with lines."""
+    schema = PublicSchema(dict(OF_TASK[task.name].columns), shapes="linear")._schema()
+    first, found = 0, []
+    for column in schema.blocks.values():
+        block = part.X[:, first : first + column.width] * schema.row_norm
+        first += column.width
+        if isinstance(column, Number | Date):
+            pieces, said = shape(block[:, 0]), block[:, 1:]
+            absent = said.any(axis=1)
+            if absent.any():
+                pieces[absent], said[absent] = Shaped(column, shape).of_missing()
+            block = np.concatenate([pieces, said], axis=1)
+        found.append(block)
+    return np.concatenate(found, axis=1) / schema.row_norm
+
+
+def on_pieces(shape: Any, *, grouped: bool = True, **parameters: Any) -> held_out.Method:
+    """Return the fit of a default estimator behind a schema whose numbers bend."""
 
     def fit(task: Task, epsilon: float, seed: int) -> Any:
-        schema = PublicSchema(dict(OF_TASK[task.name].columns), shapes="linear")._schema()
-        numbers = numbers_of(task.name)
-        shapes = PublicShapes(
-            dict.fromkeys(numbers, (-1.0, 1.0)),
-            kind=kind,
-            rest_norm=max(np.sqrt(len(schema.columns) - len(numbers)), 1e-3),
-        )
-
-        def rows_of(part: Part) -> np.ndarray:
-            unscaled = part.X * schema.row_norm
-            frame = pd.DataFrame(unscaled, columns=list(schema.feature_names))
-            found: np.ndarray = shapes.fit_transform(frame)
-            return found
-
         model = make_model(task, "auto", epsilon, seed).set_params(**parameters)
-        model.fit(rows_of(task.train), task.train.y, task.train.groups if grouped else None)
+        rows = bent_rows(task, shape, task.train)
+        model.fit(rows, task.train.y, task.train.groups if grouped else None)
         weights = task.unit_weights(model)
-        return lambda part: rows_of(part) @ weights[:-1] + weights[-1]
+        return lambda part: bent_rows(task, shape, part) @ weights[:-1] + weights[-1]
 
     return fit
 
 
-def main(half: str = "choosing", *budgets: str) -> None:
+def relative(frame: pd.DataFrame, beside: str = "ours") -> str:
+    """Return by how much squared errors change, in percent: median, ends, better and worse by 1."""
+    frame = frame[frame.kind == "regression"]
+    losses = frame.pivot_table(index="name", columns=["epsilon", "method"], values="loss")
+    rows = []
+    for epsilon in losses.columns.levels[0]:
+        change = 100.0 * losses[epsilon].sub(losses[epsilon][beside], axis=0)
+        change = change.div(losses[epsilon][beside], axis=0).drop(columns=beside).dropna()
+        for method, own in change.items():
+            ends = f"{own.min():+.1f} to {own.max():+.1f}"
+            counts = f"{(own < -1.0).sum()} / {(own > 1.0).sum()}"
+            told = {"ε": f"{epsilon:g}", "method": method, "median": f"{own.median():+.1f}"}
+            rows.append(told | {"from best to worst": ends, "better / worse": counts})
+    return table(rows)
+
+
+def asked_of(about: str | None, **shapes: Any) -> argparse.Namespace:
+    """Return what the command line asks for."""
+    parser = argparse.ArgumentParser(description=str(about).partition("\n")[0])
+    parser.add_argument("half", nargs="?", default="choosing", choices=["choosing", "checking"])
+    parser.add_argument("epsilons", nargs="*", type=float, default=[1.0, 4.0, 8.0])
+    parser.add_argument("--splits", type=int, default=held_out.N_SPLITS)
+    parser.add_argument("--tasks", nargs="+")
+    if shapes:
+        parser.add_argument("--shapes", nargs="+", **shapes)
+    return parser.parse_args()
+
+
+def names_asked(asked: argparse.Namespace) -> list[str]:
+    """Return the tasks that are asked for and have two numbers or more."""
+    names = [name for name in held_out.names_of_half(asked.half) if name in OF_TASK]
+    return [name for name in asked.tasks or names if len(numbers_of(name)) >= 2]
+
+
+def main() -> None:
     """Measure and print."""
-    held_out.METHODS["multi-ramps"] = on_pieces("multi-ramps")
-    held_out.METHODS["ramps"] = on_pieces("ramps")
-    held_out.METHODS["multi-ramps, group-blind"] = on_pieces("multi-ramps", grouped=False)
-    names = [name for name in held_out.names_of_half(half) if len(numbers_of(name)) >= 2]
-    methods = ["ours", "multi-ramps", "ramps"]
-    epsilons = [float(each) for each in budgets] or [1.0, 4.0, 8.0]
-    held_out.measure(names, methods, epsilons, folder=FOLDER)
-    frame = held_out.collect(FOLDER, methods=methods, names=names)
-    print(held_out.report(frame, beside="ours"))
+    asked = asked_of(__doc__, default=["multi-ramps", "ramps"], choices=SHAPES)
+    held_out.METHODS |= {name: on_pieces(SHAPES[name]) for name in asked.shapes}
+    names, methods, n_splits = names_asked(asked), ["ours", *asked.shapes], asked.splits
+    held_out.measure(names, methods, asked.epsilons, n_splits=n_splits, folder=FOLDER)
+    frame = held_out.collect(FOLDER, methods=methods, names=names, n_splits=n_splits)
+    frame = frame[frame.epsilon.isin(asked.epsilons)]
+    print(held_out.report(frame, beside="ours", first=methods[1]))
+    if "regression" in set(frame.kind):
+        print(f"\nSquared errors of the worst group, change in percent:\n\n{relative(frame)}")
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    main()

@@ -62,6 +62,7 @@ sphinx_gallery_conf = {
             "quickstart.py",
             "plot_earnings.py",
             "plot_raw_table.py",
+            "plot_models_that_bend.py",
             "plot_private_search.py",
             "plot_guarantee.py",
             "plot_choosing_epsilon.py",

@@ -1,11 +1,14 @@
 """What ``benchmarks/utility/held_out.py`` counts: splits, worst groups, differences."""
 
+import importlib
+import sys
 from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
 import pytest
 
+from sklearn_dpwg.preprocessing import Category
 from tests.helpers.benchmarks import utility_with
 
 
@@ -199,3 +202,28 @@ def test_a_peer_is_fitted_with_what_was_chosen_at_its_budgets_alone(
     frame = held_out.collect(tmp_path, n_splits=2)
     assert frame.epsilon.tolist() == [1.0, 4.0, 8.0]
     assert frame.loss.max() < 2.0
+
+
+@pytest.mark.parametrize("name", ["crash-deaths", "wives-in-work"])
+def test_bends_are_measured_on_the_rows_of_a_schema_and_dp_ebm_on_its_columns(held_out, name):
+    shapes, population, ebm = (
+        importlib.import_module(each)
+        for each in ("shapes", "utility.population", "utility.peers.ebm")
+    )
+    sys.modules.pop("shapes")  # it knows a package that the next test forgets
+    definition = shapes.OF_TASK[name]
+    line, bent = (
+        population.load_definition(definition, shapes=kind) for kind in ("linear", "multi-ramps")
+    )
+    found = shapes.bent_rows(line, shapes.SHAPES["multi-ramps"], line.train)
+    assert found == pytest.approx(bent.train.X, abs=1e-12)
+    for shape in shapes.SHAPES.values():
+        rows = shapes.bent_rows(line, shape, line.train)
+        assert np.linalg.norm(rows, axis=1).max() <= 1.0
+    table, coded = ebm.table_of(line.train, *held_out.aim.blocks_of(line))
+    codes, numbers = table[:, coded], table[:, np.logical_not(coded)]
+    assert np.array_equal(codes, codes.astype(int))
+    assert np.abs(numbers).max() <= 1.0 + 1e-9
+    n_gaps = sum(bool(getattr(each, "missing", False)) for each in definition.columns.values()
+                 if not isinstance(each, Category))  # fmt: skip
+    assert table.shape[1] == len(definition.columns) + n_gaps

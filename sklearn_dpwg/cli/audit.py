@@ -167,6 +167,7 @@ def audit(
     """
     from sklearn_dpwg.inspection import AuditReport
     from sklearn_dpwg.inspection.asked import Asked
+    from sklearn_dpwg.inspection.shape_display import effects_of
 
     written = [path for path in (output, json_file, markdown) if path is not None]
     read = [path for path in (table, schema, model, options["ledger"]) if path is not None]
@@ -179,6 +180,8 @@ def audit(
     if sources.targets is None:
         check_of_decisions(metrics)
     planned, which = audit_of(sources, options), which_of(sources.task, options)
+    # before anything is spent, as it may fail
+    shown = None if output is None and markdown is None else effects_of(sources.model)
     # one question for what is printed, the page and the exit code
     asked = Asked(metrics, given.pop("at_least", None), {**which, **given})
     book = ledger_around(options["ledger"], options)
@@ -186,7 +189,7 @@ def audit(
         same = sources.fitted_to_them
         result = planned.run(sources.targets, sources.scores, sources.groups, same_records_as=same)
     command = shlex.join(["dpwg", *without_seed(ctx.meta["arguments"])])
-    said: dict[str, Any] = {"title": title, "notes": notes, "command": command}
+    said: dict[str, Any] = {"title": title, "notes": notes, "command": command, "model": shown}
     judged: dict[str, Any] = {"at_least": asked.at_least, "which": asked.which}
     report = AuditReport(result, **said, verdict_metric=metrics, **judged)
     verdict = asked.verdict(result)
@@ -245,7 +248,7 @@ PARAMETERS = ("epsilon", "delta", "threshold", "sizes", "mechanism", "confidence
 
 @dataclass(frozen=True)
 class Sources:
-    """Targets, scores and groups of the records, and the model if they are those of its fit.
+    """Targets, scores, groups and model, and again the model if it was fitted to these records.
 
     Targets are None where there are no outcomes.
     """
@@ -256,6 +259,7 @@ class Sources:
     scores: Any
     groups: Any
     fitted_to_them: Any = None
+    model: Any = None
 
 
 def checked_question(
@@ -357,7 +361,8 @@ def sources_of(
         X = checked_features(columns, kinds, faults)
         faults.refuse()
         found = _scores_of(fitted, X, classes[1])
-    return Sources(task, classes, targets, found, groups, fitted if same_records else None)
+    same = fitted if same_records else None
+    return Sources(task, classes, targets, found, groups, same, fitted)
 
 
 def audit_of(sources: Sources, options: Mapping[str, Any]) -> GroupAudit:

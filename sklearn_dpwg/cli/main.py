@@ -110,7 +110,7 @@ def fit(
     if whose and spool is not None:
         raise WrongInput("person must be left out with --spool, which reads a file in parts.")
     estimator = make_estimator(task, options)
-    encoder, promise = PublicSchema(said.columns, shapes=shapes), ""
+    encoder, promise = PublicSchema(said.columns, shapes=shapes, interactions=said.interactions), ""
     if spool is None:
         columns = file.read([*said.columns, *task.group_columns, task.needed_target(), *whose])
         faults = file.faults()
@@ -221,7 +221,11 @@ def plan(
             "plan must be told how many columns a row has: by --schema, or else by --n-features."
         )
     if file is not None:
-        n_features = len(PublicSchema(file.columns, shapes=shapes).get_feature_names_out())
+        n_features = len(
+            PublicSchema(
+                file.columns, shapes=shapes, interactions=file.interactions
+            ).get_feature_names_out()
+        )
     estimator = make_estimator(task, options)
     click.echo(str(estimator.plan(group_sizes=sizes, n_features=n_features)))
 

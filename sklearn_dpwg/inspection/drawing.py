@@ -204,7 +204,7 @@ def log_scale(values: Sequence[float]) -> bool:
 # Pictures as SVG that stands in a page: small, the same bytes every time, no style of its own.
 
 # Five inches are 360 units: as wide as a phone, so that letters stay legible there.
-_INCHES = 5.0
+INCHES = 5.0
 _INK = "#010203"  # nothing else has this colour, so it can be told to follow the page's
 _SETTINGS = {
     "svg.fonttype": "none",  # text stays text: a fifth of the bytes, and readers can read it
@@ -227,7 +227,9 @@ _REFERENCE = re.compile(r"#([\w-]+)")
 _FONT = re.compile(r"(?P<size>[\d.]+)px (?P<family>.+)")
 
 
-def svg_of(draw: Callable[[Axes], object], *, prefix: str, height: float, title: str) -> str:
+def svg_of(
+    draw: Callable[[Axes], object], *, prefix: str, size: tuple[float, float], title: str
+) -> str:
     """Return what a function draws as an svg element whose ids start with a prefix.
 
     Styles become attributes, so that a page need not allow styles in elements; black becomes the
@@ -241,7 +243,7 @@ def svg_of(draw: Callable[[Axes], object], *, prefix: str, height: float, title:
         # the browser has its own fonts
         warnings.filterwarnings("ignore", "Glyph .* missing from", UserWarning)
         warnings.filterwarnings("ignore", "Matplotlib currently does not support", UserWarning)
-        figure = Figure(figsize=(_INCHES, height), layout="constrained")
+        figure = Figure(figsize=size, layout="constrained")
         draw(figure.add_subplot())
         figure.savefig(written, format="svg", metadata={"Date": None, "Creator": None})
     root = ElementTree.fromstring(written.getvalue())

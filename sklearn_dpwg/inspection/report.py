@@ -31,6 +31,7 @@ from sklearn_dpwg.inspection.report_facts import (
     report_facts,
     verdict_facts,
 )
+from sklearn_dpwg.inspection.shape_display import ModelEffects, effects_of
 from sklearn_dpwg.inspection.words import cut, texts_of, visible
 from sklearn_dpwg.ledger import privacy_of
 from sklearn_dpwg.privacy import PrivacyGuarantee
@@ -169,6 +170,9 @@ class AuditReport(Stored):
         What else `AuditResult.verdict` takes: ``within``, ``leave_out``, ``min_share``,
         ``reference`` and ``of``. By ``of="records"`` all numbers of the page are of these very
         people; mean losses, of which that is not known, are left out.
+    model : pipeline, optional
+        The private model that the page is about, behind a `PublicSchema` or `PublicShapes`: the
+        page shows what it does with each column (`ShapeDisplay`), and names its cost.
 
     See Also
     --------
@@ -204,6 +208,7 @@ class AuditReport(Stored):
         at_least: float | None = None,
         verdict_metric: str | Sequence[str] = "selection_rate",
         which: Mapping[str, Any] | None = None,
+        model: Any = None,
     ) -> None:
         results = dict(result) if isinstance(result, Mapping) else {"the model": result}
         if not results:
@@ -224,10 +229,13 @@ class AuditReport(Stored):
         self.which = dict(which or {})
         for one in results.values():
             self._asked.check(one)
+        is_made = model is None or isinstance(model, ModelEffects)
+        self.effects = model if is_made else ModelEffects.from_model(model)
 
-    # what a page of before there was a choice judged
+    # what a page of before there was a choice judged and showed
     verdict_metric: str | Sequence[str] = "selection_rate"
     which: Mapping[str, Any] = MappingProxyType({})
+    effects: ModelEffects | None = None
 
     @property
     def _asked(self) -> Asked:
@@ -235,7 +243,7 @@ class AuditReport(Stored):
 
     @cached_property
     def _facts(self) -> dict[str, Any]:
-        return report_facts(
+        found = report_facts(
             self.results,
             title=self.title,
             notes=self.notes,
@@ -243,10 +251,17 @@ class AuditReport(Stored):
             metric=self.metric,
             asked=self._asked,
         )
+        if self.effects is None:
+            return found | {"effects": None}
+        is_counted = next(iter(self.results.values())).model_privacy_ is not None
+        return found | {"effects": self.effects.facts(is_counted=is_counted)}
 
     @cached_property
     def _page(self) -> str:
         pictures = pictures_of(self.results, metric=self.metric, asked=self._asked)
+        if self.effects is not None:
+            drawn = {"svg": self.effects.pictures(), "is_wide": True}
+            pictures.append(self._facts["effects"] | drawn)
         return as_html(self._facts, pictures)
 
     def html(self) -> str:
@@ -407,6 +422,7 @@ def model_card(
         "Privacy guarantee": _guarantee(guarantee),
         "Plan": _plan(inner),
         "Parameters": _parameters(inner),
+        **_effects(model),
         "Groups": _groups(inner, audit, at_least),
         "Limits": "\n".join(f"- {escape_markdown(visible(text))}" for text in (*limits, *LIMITS)),
     }
@@ -469,6 +485,15 @@ def _shown(value: Any) -> str:
     # the whole of it, as what is cut could begin in the middle of a seed
     whole = " ".join(value.__repr__(N_CHAR_MAX=10**6).split())
     return cut(_SEED.sub("random_state=(a seed, not shown)", whole), _REPR.maxother)
+
+
+def _effects(model: Any) -> dict[str, str]:
+    effects = effects_of(model)
+    if effects is None:
+        return {}
+    facts = effects.facts()
+    found = as_markdown({"effects": facts}, "effects").strip()
+    return {"Effects": f"{escape_markdown(facts['text'])}\n\n{found}"}
 
 
 def _groups(model: Any, audit: AuditResult | None, at_least: float) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 from sklearn_dpwg.inspection import words
 from sklearn_dpwg.inspection.asked import Asked
 from sklearn_dpwg.inspection.audit_result import AuditResult, overall_rate
-from sklearn_dpwg.inspection.drawing import height_of, svg_of
+from sklearn_dpwg.inspection.drawing import INCHES, height_of, svg_of
 from sklearn_dpwg.inspection.group_displays import (
     NOT_JUDGED,
     GroupMetricDisplay,
@@ -550,8 +550,10 @@ def _drawn(
     prefix: str, display: Any, title: str, text: str, header: list[str], rows: list[list[str]]
 ) -> dict[str, Any]:
     height = height_of(len(rows)) if isinstance(display, GroupMetricDisplay) else _HEIGHT
-    svg = svg_of(lambda ax: display.plot(ax, title=""), prefix=prefix, height=height, title=title)
-    return {"title": title, "text": text, "svg": svg, "header": header, "rows": rows}
+    size = INCHES, height
+    svg = svg_of(lambda ax: display.plot(ax, title=""), prefix=prefix, size=size, title=title)
+    told = {"title": title, "text": text, "header": header, "rows": rows}
+    return told | {"svg": svg, "is_wide": False}
 
 
 def _of_contrasts(result: AuditResult, asked: Asked) -> _Picture:

@@ -6,6 +6,7 @@ import math
 import warnings
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -17,10 +18,12 @@ from sklearn_dpwg._checks import FloatArray
 from sklearn_dpwg._stored import Stored
 from sklearn_dpwg.data.records import RecordEncoder
 from sklearn_dpwg.data.risks import GroupRisks
-from sklearn_dpwg.exceptions import InputError, SeededNoiseWarning
+from sklearn_dpwg.exceptions import InputError, InputTypeError, SeededNoiseWarning
 from sklearn_dpwg.inspection import drawing, words
+from sklearn_dpwg.ledger import privacy_of
 from sklearn_dpwg.preprocessing.shapes import Seen, parts_of
-from sklearn_dpwg.privacy import Budget, NoiseSource, gdp_epsilon
+from sklearn_dpwg.privacy import Budget, NoiseSource, PrivacyGuarantee, gdp_epsilon
+from sklearn_dpwg.privacy.statement import rounded_up
 from sklearn_dpwg.solvers import make_solver
 from sklearn_dpwg.solvers.solver import FreshSolver
 
@@ -46,6 +49,9 @@ class Effect(Stored):
         Whether the last value is a missing one.
     band : ndarray of shape (n_values,), optional
         How far off noise alone leaves an effect in 5 of 100 fits.
+    axes : tuple of Effect, default=()
+        Of an interaction what its two columns add by themselves; its own effects are at all pairs
+        of their values.
     """
 
     name: str
@@ -54,6 +60,7 @@ class Effect(Stored):
     is_number: bool
     may_be_missing: bool
     band: FloatArray | None = None
+    axes: tuple[Effect, ...] = ()
 
     @property
     def size(self) -> float:
@@ -76,7 +83,7 @@ def _weights(model: Any, of: Hashable) -> tuple[FloatArray, float]:
 def shape_functions(
     model: Any, schema: Any = None, *, of: Hashable = None, band: bool = False
 ) -> tuple[Effect, ...]:
-    """Return what each column adds to a model's score, by its value, the largest effect first.
+    """Return what each column or pair of them adds to a model's score, the largest effect first.
 
     Parameters
     ----------
@@ -93,8 +100,8 @@ def shape_functions(
     Returns
     -------
     tuple of Effect
-        One a column: log odds of the second class, or units of the target. Made of released
-        weights and public values, so it costs no privacy.
+        One a column or interaction: log odds of the second class, or units of the target. Made of
+        released weights and public values, so it costs no privacy.
 
     Raises
     ------
@@ -107,6 +114,9 @@ def shape_functions(
     weights, intercept = _weights(inner, of)
     columns = schema._seen()
     found = [_effect(one, weights) for one in columns]
+    by_name = {one.name: one for one in found}
+    for place, column in enumerate(columns):
+        found[place] = replace(found[place], axes=tuple(by_name[name] for name in column.of))
     if band and of is None and (fits := _fits_on_made_rows(inner, columns, weights, intercept)):
         for place, column in enumerate(columns):
             effects = np.array([_effect(column, of_fit).effects for of_fit in fits])
@@ -116,7 +126,7 @@ def shape_functions(
 
 
 # Fits on made-up rows, and at most so many of these: with noise scaled along, fewer do alike.
-_N_FITS, _MOST_ROWS = 8, 20_000
+_N_FITS, _MOST_ROWS = 8, 8_000
 
 
 def _fits_on_made_rows(
@@ -135,8 +145,9 @@ def _fits_on_made_rows(
     share = min(1.0, _MOST_ROWS / problem.n_records)
     sizes = tuple(max(2, round(share * size)) for size in problem.group_sizes)
     codes = np.repeat(np.arange(len(sizes)), sizes)
-    known = [one.rows[: len(one.rows) - one.may_be_missing] for one in columns]
-    rows = np.concatenate([one[rng.integers(len(one), size=len(codes))] for one in known], axis=1)
+    alone = (one for one in columns if one.others is None)
+    drawn = {one.name: rng.integers(len(one.rows), size=len(codes)) for one in alone}
+    rows = np.concatenate([one.rows_at(drawn) for one in columns], axis=1)
     scores = rows @ weights + intercept
     if hasattr(model, "classes_"):
         targets = np.where(rng.random(len(scores)) < expit(scores), 1.0, -1.0)
@@ -159,7 +170,7 @@ def _fits_on_made_rows(
 
 
 def _effect(seen: Seen, weights: FloatArray) -> Effect:
-    effects = seen.rows @ weights[seen.columns]
+    effects = seen.effects(weights)
     effects = effects - _middle(seen, effects)
     return Effect(seen.name, seen.values, effects, seen.is_number, seen.may_be_missing)
 
@@ -186,8 +197,8 @@ def contributions(model: Any, X: Any, schema: Any = None, *, of: Hashable = None
     Returns
     -------
     DataFrame
-        A row a record, a column a column of X, and "base" first, the same for all: they add up to
-        the score. It tells what was in the rows: not private.
+        A row a record, a column a column of X or an interaction, and "base" first, the same for
+        all: they add up to the score. It tells what was in the rows: not private.
 
     Raises
     ------
@@ -218,7 +229,7 @@ def contributions(model: Any, X: Any, schema: Any = None, *, of: Hashable = None
     weights, base = _weights(inner, of)
     rows, columns = schema.transform(X), {}
     for seen in schema._seen():
-        middle = _middle(seen, seen.rows @ weights[seen.columns])
+        middle = _middle(seen, seen.effects(weights))
         columns[seen.name] = np.asarray(rows[:, seen.columns] @ weights[seen.columns]) - middle
         base += middle
     index = X.index if isinstance(X, pd.DataFrame) else None
@@ -226,12 +237,14 @@ def contributions(model: Any, X: Any, schema: Any = None, *, of: Hashable = None
 
 
 # Inches of a small picture, and how many stand beside each other.
-_SMALL, _ABREAST = (2.5, 1.9), 4
-_LEVELS, _LETTERS = 8, 16  # levels that a small picture names, and letters of a name
+_SMALL, _ABREAST = (2.5, 2.2), 4
+MOST = 24  # columns that are drawn where nobody says
+# Levels that a small picture names, letters of a name, and which points of a number a map has.
+_LEVELS, _LETTERS, _EVERY = 8, 12, 4
 
 
 class ShapeDisplay:
-    """Small pictures of what each column adds to the score: lines for numbers, bars for levels.
+    """Small pictures of what columns add to the score: lines of numbers, bars, maps of pairs.
 
     Make one by `from_estimator`.
 
@@ -260,7 +273,7 @@ class ShapeDisplay:
         *,
         of: Hashable = None,
         band: bool = True,
-        most: int = 24,
+        most: int = MOST,
     ) -> Self:
         """Draw what a model does with each column.
 
@@ -298,22 +311,129 @@ class ShapeDisplay:
         plt = drawing.pyplot("ShapeDisplay.plot")
         abreast = min(_ABREAST, max(len(self.effects), 1))
         down = max(math.ceil(len(self.effects) / abreast), 1)
-        size = (_SMALL[0] * abreast, _SMALL[1] * down + 0.4)
         self.figure_, axes = plt.subplots(
-            down, abreast, figsize=size, layout="constrained", squeeze=False, sharey=True
+            *(down, abreast),
+            figsize=(_SMALL[0] * abreast, _SMALL[1] * down + 0.4),
+            layout="constrained",
+            squeeze=False,
+            sharey=not any(effect.axes for effect in self.effects),
         )
         self.axes_: NDArray[Any] = axes
         for ax in axes.flat[len(self.effects) :]:
             ax.set_visible(False)
         for ax, effect in zip(axes.flat, self.effects, strict=False):
-            drawing.bare(ax)
-            ax.axhline(0.0, zorder=1, **drawing.DASHED)
-            (_draw_line if effect.is_number else _draw_bars)(ax, effect, effect.band)
-            name = words.cut(words.text_of(effect.name), 28)
-            ax.set_title(name, parse_math=False, loc="left", fontsize="small")
-            ax.tick_params(labelsize="x-small")
+            self._draw(ax, effect)
         self.figure_.supylabel(f"effect ({self.unit})", fontsize="small")
         return self
+
+    def _draw(self, ax: Any, effect: Effect) -> None:
+        drawing.bare(ax)
+        if effect.axes:
+            _draw_map(ax, effect)
+        else:
+            ax.axhline(0.0, zorder=1, **drawing.DASHED)
+            (_draw_line if effect.is_number else _draw_bars)(ax, effect, effect.band)
+            ax.set_ylim(*self._limits)
+        name = words.cut(words.text_of(effect.name), 22 if effect.axes else 28)
+        ax.set_title(name, parse_math=False, loc="left", fontsize="small")
+        ax.tick_params(labelsize="x-small")
+
+    @cached_property
+    def _limits(self) -> tuple[float, float]:
+        """Ends of the axis that all columns share."""
+        curves = [one for one in self.effects if not one.axes]
+        bands = [0.0 if one.band is None else one.band for one in curves]
+        ends = [
+            one.effects + sign * of
+            for one, of in zip(curves, bands, strict=True)
+            for sign in (-1.0, 1.0)
+        ]
+        low, high = (float(f(np.concatenate([[0.0], *ends]))) for f in (np.min, np.max))
+        room = 0.06 * max(high - low, 1e-9)
+        return low - room, high + room
+
+    def _pictures(self, prefix: str) -> list[str]:
+        """Return a picture a column as svg elements, whose ids start with a prefix."""
+        return [
+            drawing.svg_of(
+                partial(self._draw, effect=effect),
+                prefix=f"{prefix}-{place}",
+                size=_SMALL,
+                title=words.text_of(effect.name),
+            )
+            for place, effect in enumerate(self.effects)
+        ]
+
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows: the pictures beside each other, in its own colours."""
+        plt = drawing.pyplot("ShapeDisplay.plot")
+        if hasattr(self, "figure_"):
+            plt.close(self.figure_)  # else a notebook would show both
+        shown = "".join(self._pictures(f"shapes-{id(self)}"))
+        return (
+            f'<div style="font-family:system-ui,sans-serif;color:inherit">effect ({self.unit})'
+            '<div style="display:grid;grid-template-columns:repeat(auto-fill,minmax(14em,1fr));'
+            f'gap:0.5em;max-width:72em">{shown}</div></div>'
+        )
+
+
+@dataclass(frozen=True)
+class ModelEffects(Stored):
+    """What a page says of a model's columns: effects on the log odds of a class, and their cost."""
+
+    effects: tuple[Effect, ...]
+    of: str
+    privacy: PrivacyGuarantee
+
+    @classmethod
+    def from_model(cls, model: Any) -> Self:
+        """Return what is said of a private pipeline."""
+        privacy = privacy_of(model, warn=False)
+        if not privacy.is_private:
+            raise InputError("model must be private, got one whose weights tell of its records.")
+        classes: Any = getattr(parts_of(model, None)[0], "classes_", ())
+        if len(classes) != 2:
+            raise InputError(f"model must have two classes, as audits do, got {len(classes)}.")
+        of = words.visible(str(classes[1]))
+        return cls(shape_functions(model, band=True), of, privacy)
+
+    def facts(self, *, is_counted: bool = False) -> dict[str, Any]:
+        """Return title, sentence and table; the cost may be counted in that of the page."""
+        cost = f"ε = {rounded_up(self.privacy.epsilon)} at δ = {self.privacy.delta:.4g}"
+        told = "counted above" if is_counted else "a cost of its own"
+        told += ", for those who do not know the seed" if self.privacy.seeded else ""
+        rows = []
+        for one in self.effects:
+            ends = int(one.effects.argmin()), int(one.effects.argmax())
+            cells = [(f"{one.effects[end]:+.2f}", words.visible(one.values[end])) for end in ends]
+            rows.append([words.text_of(one.name), *(cell for pair in cells for cell in pair)])
+        text = (
+            f"What the model adds to the log odds of ‘{self.of}’ at each value, less the mean over "
+            f"values, the largest effect first. It follows from public values and the model's "
+            f"weights, which were released at {cost}, {told}. Shades and grey bars are what noise "
+            f"alone does in 95 of 100 fits to people spread evenly over the values; where few are, "
+            f"it does more."
+        )
+        if len(self.effects) > MOST:
+            text += f" The numbers also have {len(self.effects) - MOST} columns with less."
+        return {
+            "title": "What the model does with each column",
+            "text": text,
+            "header": ["column", "least", "at", "most", "at"],
+            "rows": rows,
+        }
+
+    def pictures(self) -> str:
+        """Return the pictures as svg elements."""
+        return "".join(ShapeDisplay(self.effects[:MOST], "log odds")._pictures("shapes"))
+
+
+def effects_of(model: Any) -> ModelEffects | None:
+    """Return what a page says of a model, None of one that has no such effects or no privacy."""
+    try:
+        return ModelEffects.from_model(model)
+    except (InputError, InputTypeError):
+        return None
 
 
 def _draw_line(ax: Any, effect: Effect, band: FloatArray | None) -> None:
@@ -323,16 +443,24 @@ def _draw_line(ax: Any, effect: Effect, band: FloatArray | None) -> None:
         low, high = effect.effects - band, effect.effects + band
         ax.fill_between(places, low[:known], high[:known], color=drawing.BLUE, alpha=0.25, lw=0.0)
     ax.plot(places, effect.effects[:known], color=drawing.BLUE, linewidth=1.8)
-    ticks, labels = [0.0, 0.5, 1.0], [effect.values[round(t * (known - 1))] for t in (0, 0.5, 1)]
     if effect.may_be_missing:
         ax.plot([1.15], effect.effects[known:], **drawing.DIAMONDS, markersize=4)
-        ticks, labels = [*ticks, 1.15], [*labels[:2], "", "missing"]
-    ax.set_xticks(ticks, [words.cut(label, 10) for label in labels], parse_math=False)
+    _name_numbers(ax.xaxis, effect, [0.0, 0.5, 1.0], 1.15)
+
+
+def _name_numbers(axis: Any, effect: Effect, ticks: Sequence[float], missing: float) -> None:
+    """Write the ends and the middle of a range, where there is room, and where none is known."""
+    known = len(effect.values) - effect.may_be_missing
+    labels = [words.cut(effect.values[place], 10) for place in (0, known // 2, known - 1)]
+    if max(map(len, labels)) > 8:
+        labels[1] = ""
+    if effect.may_be_missing:
+        ticks, labels = [*ticks, missing], [*labels[:2], "", "missing"]
+    axis.set_ticks(ticks, labels, parse_math=False)
 
 
 def _draw_bars(ax: Any, effect: Effect, band: FloatArray | None) -> None:
-    order = np.argsort(-np.abs(effect.effects), kind="stable")[:_LEVELS]
-    order.sort()
+    order = _largest(effect.effects)
     places = np.arange(len(order))
     wide = None if band is None else band[order]
     ax.bar(
@@ -343,9 +471,44 @@ def _draw_bars(ax: Any, effect: Effect, band: FloatArray | None) -> None:
         ecolor=drawing.FAINT,
         width=0.7,
     )
+    _name_levels(ax.xaxis, effect, order, places)
+
+
+def _draw_map(ax: Any, effect: Effect) -> None:
+    """Draw an interaction: red adds to the score, blue takes away."""
+    cells = effect.effects.reshape([len(one.values) for one in effect.axes])
+    most = max(float(np.abs(cells).max()), 1e-9)
+    for axis, one in zip((ax.xaxis, ax.yaxis), effect.axes, strict=True):
+        if one.is_number:
+            known = len(one.values) - one.may_be_missing
+            order = np.append(np.arange(0, known, _EVERY), np.arange(known, len(one.values)))
+            ticks = [0, known // 2 // _EVERY, (known - 1) // _EVERY]
+            _name_numbers(axis, one, ticks, len(order) - 1)
+        else:
+            order = _largest(np.abs(cells).max(axis=1))
+            _name_levels(axis, one, order, np.arange(len(order)))
+        cells = cells[order].T  # the other column comes first next
+    ax.grid(visible=False)
+    from matplotlib import colormaps
+
+    # so few colours that an SVG has no picture in pixels, and edges that leave no gaps
+    how = {"cmap": colormaps["RdBu_r"].resampled(15), "vmin": -most, "vmax": most}
+    how |= {"edgecolors": "face", "linewidth": 0.3}
+    ends = (np.arange(size + 1) - 0.5 for size in cells.shape)
+    bar = ax.figure.colorbar(ax.pcolormesh(*ends, cells.T, **how), ax=ax)
+    bar.ax.tick_params(labelsize="x-small")
+
+
+def _largest(sizes: FloatArray) -> NDArray[np.intp]:
+    """Return the places of the levels that a small picture names, in their order."""
+    return np.sort(np.argsort(-np.abs(sizes), kind="stable")[:_LEVELS])
+
+
+def _name_levels(axis: Any, effect: Effect, order: NDArray[np.intp], places: Any) -> None:
     names = [words.cut(words.text_of(effect.values[place]), _LETTERS) for place in order]
-    turned = {"rotation": 40, "ha": "right"} if len(names) > 3 or max(map(len, names)) > 6 else {}
-    ax.set_xticks(places, names, parse_math=False, **turned)
+    is_wide = axis.axis_name == "x" and (len(names) > 3 or max(map(len, names)) > 6)
+    turned = {"rotation": 60, "ha": "right", "rotation_mode": "anchor"} if is_wide else {}
+    axis.set_ticks(places, names, parse_math=False, **turned)
     left_out = len(effect.values) - len(order)
     if left_out:
-        ax.set_xlabel(f"and {left_out} with less", fontsize="x-small")
+        axis.set_label_text(f"and {left_out} with less", fontsize="x-small")

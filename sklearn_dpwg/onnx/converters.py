@@ -25,7 +25,8 @@ from sklearn_dpwg.preprocessing import (
     PublicSchema,
     PublicShapes,
 )
-from sklearn_dpwg.preprocessing.columns import norm_bound
+from sklearn_dpwg.preprocessing.columns import feature_name, norm_bound
+from sklearn_dpwg.preprocessing.interactions import Hats
 from sklearn_dpwg.preprocessing.shapes import Shape, Shaped
 
 # ONNX names types by number.
@@ -101,11 +102,20 @@ def encoded_rows(graph: Graph, schema: Any, inputs: list[Any]) -> str:
     by_name = {item.raw_name: item for item in inputs}
     blocks = []
     for key, column in schema.blocks.items():
-        name = key if isinstance(key, str) else f"x{key}"
+        name = feature_name(key)
         if name not in by_name:
             raise InputError(f"initial_types must have an input {name!r}, got {sorted(by_name)!r}.")
         blocks.append(_block(graph, column, name, by_name[name]))
-    return graph.affine(graph.beside(blocks), 0.0, schema.row_norm, 0.0)
+    divisors = np.repeat(schema.row_norm, sum(column.width for column in schema.blocks.values()))
+    for product in schema.products:
+        factors = []
+        places = np.indices([part.width for part in product.parts]).reshape(2, -1)
+        for part, name, at in zip(product.parts, product.of, places, strict=True):
+            of_part = _block(graph, part, name, by_name[name])
+            factors.append(graph.node("Gather", of_part, graph.constant(at, INT64), axis=1))
+        blocks.append(graph.node("Mul", *factors, version=14))
+        divisors = np.append(divisors, np.repeat(schema.pair_norm, product.width))
+    return graph.affine(graph.beside(blocks), 0.0, divisors, 0.0)
 
 
 def _block(graph: Graph, column: Any, name: str, item: Any) -> str:
@@ -134,8 +144,12 @@ def _shaped(graph: Graph, shaped: Shaped, name: str, item: Any) -> str:
     return graph.beside([found, graph.node("Mul", graph.double(absent), graph.constant(rest))])
 
 
-def _pieces(graph: Graph, shape: Shape, value: str) -> str:
+def _pieces(graph: Graph, shape: Shape | Hats, value: str) -> str:
     """Return the pieces of numbers in [-1, 1], in one column."""
+    if isinstance(shape, Hats):
+        tops, step = np.linspace(-1.0, 1.0, shape.width)[None], 2.0 / (shape.width - 1)
+        away = graph.node("Abs", graph.affine(value, tops, step, 0.0))
+        return graph.clip(graph.affine(away, 1.0, -1.0, 0.0), 0.0, 1.0)
     parts = [value] if shape.has_line else []
     for pieces in shape.resolutions:
         starts = 2.0 * np.arange(pieces)[None] / pieces - 1.0

@@ -533,6 +533,11 @@ class Category(Stored):
         return (*self.levels, "other") if added else self.levels
 
 
+def feature_name(name: Hashable) -> str:
+    """Return the name of a column as text; that of the column at a position is "x" before it."""
+    return f"x{name}" if isinstance(name, int) else str(name)
+
+
 def to_unit_interval(
     values: FloatArray, low: float | FloatArray, high: float | FloatArray
 ) -> FloatArray:

@@ -26,9 +26,11 @@ from sklearn_dpwg.preprocessing.columns import (
     Date,
     Number,
     check_flags,
+    feature_name,
     norm_bound,
     of_polars,
 )
+from sklearn_dpwg.preprocessing.interactions import OWN_SHARE, products
 from sklearn_dpwg.preprocessing.schema_files import read_schema_file, template
 from sklearn_dpwg.preprocessing.shapes import LINE, Seen, Shaped, seen, shaped
 
@@ -41,15 +43,12 @@ from sklearn_dpwg.preprocessing.shapes import LINE, Seen, Shaped, seen, shaped
 SPARSE_SHARE = 0.1
 
 
-def feature_name(name: Hashable) -> str:
-    """Return the name of a column as text; that of the column at a position is "x" before it."""
-    return f"x{name}" if isinstance(name, int) else str(name)
-
-
 class Schema:
     """Public facts about the columns of a table, and the encoding that follows from them."""
 
-    def __init__(self, columns: Mapping[Any, Column], shapes: str = "linear") -> None:
+    def __init__(
+        self, columns: Mapping[Any, Column], shapes: str = "linear", interactions: Any = ()
+    ) -> None:
         if not columns:
             raise InputError("columns must name at least one column, got none.")
         names: list[str] = []
@@ -60,6 +59,9 @@ class Schema:
         self.blocks = shaped(columns, shapes)
         for name, column in self.blocks.items():
             names += column.names(feature_name(name))
+        self.products = products(columns, interactions)
+        for product in self.products:
+            names += product.names
         twice = sorted(name for name, times in Counter(names).items() if times > 1)
         if twice:
             raise InputError(
@@ -68,8 +70,12 @@ class Schema:
         # a copy, so that nobody changes it afterwards; columns that are not named are left out
         self.columns = MappingProxyType(dict(columns))
         self.feature_names = tuple(names)  # of the encoded columns
-        self.row_norm = norm_bound(len(columns))  # bound on a row of blocks, which it is divided by
+        # bounds on the norms of a row of blocks, which it is divided by: of columns, and of pairs
+        n_pairs, own = len(self.products), OWN_SHARE if self.products else 1.0
+        self.row_norm = norm_bound(len(columns) / own)
+        self.pair_norm = norm_bound(n_pairs / (1.0 - OWN_SHARE))
         stored = sum(column.n_stored for column in self.blocks.values())
+        stored += sum(product.n_stored for product in self.products)
         self.is_sparse = stored <= SPARSE_SHARE * len(names)  # never decided by the data
 
     def check_names(self, names: Iterable[Hashable]) -> None:
@@ -87,9 +93,14 @@ class Schema:
             series: pd.Series = frame[name].reset_index(drop=True)
             block = column.encode(series, feature_name(name))
             places.append(block.places + first)
-            values.append(block.values)
+            values.append(block.values / self.row_norm)
             first += column.width
-        at, entries = np.column_stack(places), np.column_stack(values) / self.row_norm
+        for product in self.products:
+            block = product.encode(frame)
+            places.append(block.places + first)
+            values.append(block.values / self.pair_norm)
+            first += product.width
+        at, entries = np.column_stack(places), np.column_stack(values)
         if not (self.is_sparse if sparse is None else sparse):
             rows = np.zeros((len(frame), first))
             np.put_along_axis(rows, at, entries, axis=1)
@@ -115,12 +126,16 @@ class PublicSchema(TransformerMixin, Stored, BaseEstimator):
     shapes : {"auto", "multi-ramps", "ramps", "linear"}, default="auto"
         How a model may bend in numbers and dates, as in `PublicShapes`; "linear" is a line. A
         column may say otherwise.
+    interactions : sequence of pairs of names, default=()
+        Columns that a model treats together, each pair by products of levels, and of hats at four
+        even steps of numbers and dates. All pairs have 0.3 of a row's squared norm.
 
     Attributes
     ----------
     divisor_ : float
         Bound on the norm of a row of blocks, by which all rows are divided: the square root of the
-        number of columns, and a part in 10¹² for rounding.
+        number of columns, and a part in 10¹² for rounding. With interactions columns by themselves
+        are divided by it, which is then over √0.7.
     row_norm_ : float
         Largest norm of an encoded row: 1.
     n_features_in_ : int
@@ -143,8 +158,10 @@ class PublicSchema(TransformerMixin, Stored, BaseEstimator):
     - a category: zeros and a single 1, at its level, at "other" or at "missing".
 
     So the norm of a block is at most 1, that of a row of blocks at most √m, and that of a row
-    divided by √m at most 1. Rounding moves a square by less than a part in 2⁵⁰, and the divisor has
-    a part in 2⁴⁰ to spare (``docs/theory/encoded_rows.md``).
+    divided by √m at most 1. The parts of a column in an interaction are at least 0 and add up to 1,
+    so squares of products do to at most 1, and a row with p pairs has √0.7 times all columns over
+    √m, and √0.3 times all pairs over √p. Rounding moves a square by less than a part in 2⁵⁰, and
+    the divisor has a part in 2⁴⁰ to spare (``docs/theory/encoded_rows.md``).
 
     *What is public* is what a person says. ``fit`` looks at the names of columns alone.
 
@@ -168,7 +185,7 @@ class PublicSchema(TransformerMixin, Stored, BaseEstimator):
 
     _learns_from_records = False
     # schemas stored before drew lines
-    _added: ClassVar[Mapping[str, Any]] = {"shapes": "linear"}
+    _added: ClassVar[Mapping[str, Any]] = {"shapes": "linear", "interactions": ()}
 
     def __init__(
         self,
@@ -176,10 +193,12 @@ class PublicSchema(TransformerMixin, Stored, BaseEstimator):
         *,
         sparse_output: bool | None = None,
         shapes: str = "auto",
+        interactions: Any = (),
     ) -> None:
         self.columns = columns
         self.sparse_output = sparse_output
         self.shapes = shapes
+        self.interactions = interactions
 
     @classmethod
     def from_toml(
@@ -192,7 +211,8 @@ class PublicSchema(TransformerMixin, Stored, BaseEstimator):
         path : str or Path
             A TOML file with a table ``[columns.NAME]`` a column, as `write_template` writes it. It
             may have tables ``[groups]`` and ``[target]``, which are for the command line: they are
-            checked and left alone.
+            checked and left alone. Pairs stand before the first table, as
+            ``interactions = [["age", "hours"]]``.
         sparse_output, shapes : optional
             As in the constructor.
 
@@ -218,7 +238,9 @@ class PublicSchema(TransformerMixin, Stored, BaseEstimator):
         ...     PublicSchema.from_toml(path).columns["age"]
         Number(low=0, high=120, log=False, missing=False, fill=None, shape=None)
         """
-        schema = cls(read_schema_file(path).columns, sparse_output=sparse_output, shapes=shapes)
+        said = read_schema_file(path)
+        how: dict[str, Any] = {"sparse_output": sparse_output, "shapes": shapes}
+        schema = cls(said.columns, **how, interactions=said.interactions)
         schema._schema()
         return schema
 
@@ -330,6 +352,13 @@ class PublicSchema(TransformerMixin, Stored, BaseEstimator):
             name, columns = feature_name(key), slice(first, first + column.width)
             first += column.width
             found.append(_seen_of(name, columns, column, schema.row_norm))
+        for product in schema.products:
+            one, other = (_seen_of("", slice(0), part, 1.0) for part in product.parts)
+            columns, rows = slice(first, first + product.width), one.rows / schema.pair_norm
+            first += product.width
+            values = tuple(f"{a}, {b}" for a in one.values for b in other.values)
+            how = (False, False, False, product.of, other.rows)
+            found.append(Seen(product.name, columns, values, rows, *how))
         return found
 
     def _schema(self) -> Schema:
@@ -348,7 +377,7 @@ class PublicSchema(TransformerMixin, Stored, BaseEstimator):
             raise InputTypeError(
                 f"sparse_output must be True, False or None, got {self.sparse_output!r}."
             )
-        return Schema(self.columns, self.shapes)
+        return Schema(self.columns, self.shapes, self.interactions)
 
     def _names(self, X: Any, *, reset: bool) -> list[Hashable]:
         """Return the names of the columns, or the positions in what has none."""

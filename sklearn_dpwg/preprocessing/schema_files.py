@@ -15,6 +15,7 @@ import pandas as pd
 from sklearn_dpwg._checks import real_number
 from sklearn_dpwg.exceptions import InputError, InputTypeError
 from sklearn_dpwg.preprocessing.columns import Boolean, Category, Column, Date, Number, Ordered
+from sklearn_dpwg.preprocessing.interactions import products
 
 KINDS: Mapping[str, type[Any]] = MappingProxyType(
     {"number": Number, "date": Date, "ordered": Ordered, "boolean": Boolean, "category": Category}
@@ -39,6 +40,7 @@ HEADER = """\
 # "category"  levels; other = false refuses unknown values, which are "other" otherwise
 # missing = false refuses missing values, which have an indicator column otherwise.
 # shape = "linear" keeps a number or date a straight line, where the model may bend otherwise.
+# Columns to treat together, before the first table: interactions = [["one", "other"]]
 """
 
 # What a file may say beside its columns, and the entries of each table.
@@ -65,6 +67,7 @@ class SchemaFile:
     target: str | None = None
     classes: tuple[Any, ...] | None = None
     target_bounds: tuple[float, float] | None = None
+    interactions: tuple[Any, ...] = ()
 
 
 def template(
@@ -157,10 +160,11 @@ def read_schema_file(path: str | Path) -> SchemaFile:
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise InputError(f"{path} must be a TOML file: {error}") from None
     tables = content.get("columns")
+    pairs = content.pop("interactions", [])
     if not set(content) <= {"columns", *TASK} or not isinstance(tables, dict):
         raise InputError(
-            f"{path} must hold tables [columns.NAME], may hold [groups] and [target], and nothing "
-            f"else, got {sorted(content)!r}."
+            f"{path} must hold tables [columns.NAME], may hold interactions, [groups] and "
+            f"[target], and nothing else, got {sorted(content)!r}."
         )
     task = {name: _task_table(name, content.get(name, {}), path) for name in TASK}
     of_task = {f"[{name}]": table for name, table in task.items()}
@@ -176,7 +180,8 @@ def read_schema_file(path: str | Path) -> SchemaFile:
     columns = {name: _column(name, table, path) for name, table in tables.items()}
     of_groups, labels = _groups(task["groups"], path)
     target, classes, bounds = _target(task["target"], columns, path)
-    return SchemaFile(columns, of_groups, labels, target, classes, bounds)
+    products(columns, pairs)
+    return SchemaFile(columns, of_groups, labels, target, classes, bounds, tuple(map(tuple, pairs)))
 
 
 def _task_table(name: str, table: Any, path: str | Path) -> dict[str, Any]:

@@ -90,6 +90,25 @@ class Seen(Stored):
     is_number: bool  # whether values follow each other; a missing one, if it may be, is the last
     may_be_missing: bool
     has_order: bool = True
+    # of an interaction its columns, all pairs of whose values are its values: `rows` has parts of
+    # the first of them, `others` of the second
+    of: tuple[str, ...] = ()
+    others: FloatArray | None = None
+
+    def effects(self, weights: FloatArray) -> FloatArray:
+        """Return what a model adds to its score at each value, by its weights."""
+        own = weights[self.columns]
+        if self.others is None:
+            return np.asarray(self.rows @ own)
+        of_pairs = self.rows @ own.reshape(self.rows.shape[1], -1) @ self.others.T
+        return np.asarray(of_pairs.ravel())
+
+    def rows_at(self, drawn: Mapping[str, NDArray[np.intp]]) -> FloatArray:
+        """Return encoded columns where values are drawn of each column."""
+        if self.others is None:
+            return self.rows[drawn[self.name]]
+        one, other = self.rows[drawn[self.of[0]]], self.others[drawn[self.of[1]]]
+        return np.asarray((one[:, :, None] * other[:, None, :]).reshape(len(one), -1))
 
 
 def parts_of(model: Any, schema: Any) -> tuple[Any, Any]:

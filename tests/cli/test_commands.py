@@ -92,7 +92,7 @@ def test_kinds_are_guessed_where_that_is_asked_for(folder, tmp_path):
 # --- plan --------------------------------------------------------------------------------------
 
 
-def test_a_plan_needs_no_records_and_is_that_of_the_fit(folder):
+def test_a_plan_needs_no_records_and_is_that_of_the_fit(folder, tmp_path):
     sizes = pd.read_csv(folder / "people.csv")["race"].value_counts()
     named = f"x={sizes['x']},y={sizes['y']}"
     result = run("plan", "--schema", folder / "schema.toml", "--group-sizes", named)
@@ -111,6 +111,13 @@ def test_a_plan_needs_no_records_and_is_that_of_the_fit(folder):
     n_weights = len(schema.get_feature_names_out()) + 1
     assert f"{n_weights} weight" in line.stdout
     assert line.stdout != result.stdout
+    pairs = 'interactions = [["age", "town"]]\n' + (folder / "schema.toml").read_text()
+    (tmp_path / "pairs.toml").write_text(pairs)
+    paired = run(
+        *("plan", "--schema", tmp_path / "pairs.toml", "--group-sizes", named),
+        *("--shapes", "linear"),
+    )
+    assert f"{n_weights + 4 * 4} weight" in paired.stdout
 
 
 def test_a_plan_without_schema(folder):

@@ -7,9 +7,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pandas as pd
 import pytest
+from sklearn.pipeline import make_pipeline
 
+from sklearn_dpwg import DPWorstGroupClassifier
 from sklearn_dpwg.inspection import AuditReport
+from sklearn_dpwg.preprocessing import Category, Number, PublicSchema
 from tests.helpers.audit_cases import MODEL_GUARANTEE, audit_result
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
@@ -55,7 +60,7 @@ def pages(tmp_path_factory, forty_groups, hostile) -> dict[str, Path]:
         for seed, name in enumerate(("new", "old"))
     }
     reports = {
-        "two models": AuditReport(two, notes="For the board."),
+        "two models": AuditReport(two, notes="For the board.", model=bent_model()),
         "40 groups": forty_groups,
         "hostile": hostile,
     }
@@ -64,6 +69,17 @@ def pages(tmp_path_factory, forty_groups, hostile) -> dict[str, Path]:
         found[name] = folder / f"{name}.html"
         report.write_html(found[name])
     return found
+
+
+def bent_model() -> Any:
+    """Return a model that bends, with a pair of columns and a long name."""
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"age": rng.uniform(0, 90, 2000), "town": rng.choice(["A", "B"], 2000)})
+    columns = {"age": Number(0, 90, missing=True), "town": Category(("A", "B", "long" * 20))}
+    schema = PublicSchema(columns, interactions=[("age", "town")])
+    model = make_pipeline(schema, DPWorstGroupClassifier(8.0, data_norm=1.0))
+    groups = rng.choice(["a", "b"], 2000)
+    return model.fit(table, abs(table["age"] - 45) < 20, dpworstgroupclassifier__groups=groups)
 
 
 @contextmanager
@@ -173,7 +189,7 @@ def test_without_script_nothing_but_sorting_is_missing(browser, pages):
     with shown(browser, pages["two models"], java_script_enabled=False) as (tab, _):
         assert tab.locator("button").count() == 0
         assert tab.locator("table.groups tbody tr").count() == 5
-        assert tab.locator("svg").count() == 5
+        assert tab.locator("svg").count() == 5 + 3
         tab.locator("summary").first.click()
         assert tab.locator("figure details table").first.is_visible()
 

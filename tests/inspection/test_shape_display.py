@@ -1,5 +1,8 @@
 """Effects of columns: they add up to scores, are drawn with noise, and can be made monotone."""
 
+import pickle
+from functools import partial
+
 import matplotlib as mpl
 import numpy as np
 import pandas as pd
@@ -9,7 +12,14 @@ from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.pipeline import make_pipeline
 
 from sklearn_dpwg import DPWorstGroupClassifier, DPWorstGroupRegressor
-from sklearn_dpwg.inspection import ShapeDisplay, contributions, shape_functions
+from sklearn_dpwg.inspection import (
+    AuditReport,
+    GroupAudit,
+    ShapeDisplay,
+    contributions,
+    model_card,
+    shape_functions,
+)
 from sklearn_dpwg.ledger import PrivacyLedger, privacy_of
 from sklearn_dpwg.postprocessing import monotone
 from sklearn_dpwg.preprocessing import (
@@ -21,6 +31,7 @@ from sklearn_dpwg.preprocessing import (
     PublicSchema,
     PublicShapes,
 )
+from tests.test_html_repr import Balanced
 
 mpl.use("Agg")
 
@@ -144,6 +155,56 @@ def test_pictures_have_a_column_each(n_columns):
     assert len(shown) == min(n_columns, 24)
     assert shown[0].get_title(loc="left") == "x0"
     mpl.pyplot.close(display.figure_)
+
+
+def test_a_notebook_shows_the_pictures_once_and_in_its_own_colours(model):
+    display = ShapeDisplay.from_estimator(model)
+    shown = display._repr_html_()
+    assert Balanced(shown).seen >= {"svg", "path", "text"}
+    assert shown.count("<svg") == len(SCHEMA.columns)
+    assert "currentColor" in shown
+    assert "<image" not in shown
+    assert not mpl.pyplot.fignum_exists(display.figure_.number)
+
+
+def test_the_page_about_an_audit_shows_them_and_names_their_cost(model, table):
+    X, score, groups = table
+    audit = GroupAudit(8.0, group_labels=["a", "b"])
+    run = partial(audit.run, score > 0, model.predict(X), groups)
+    report = AuditReport(run(same_records_as=model), model=model)
+    facts = report.dict()["effects"]
+    effects = shape_functions(model)
+    assert [row[0] for row in facts["rows"]] == [one.name for one in effects]
+    assert facts["rows"][0][1] == f"{effects[0].effects.min():+.2f}"
+    assert "log odds of ‘True’" in facts["text"]
+    assert (
+        "released at ε = 4 at δ = 1e-06, counted above, for those who do not know the seed."
+        in facts["text"]
+    )
+    held_out = AuditReport(run(), model=report.effects)
+    assert "released at ε = 4 at δ = 1e-06, a cost of its own" in held_out.markdown()
+    assert report.html().count("<svg") == 4 + len(effects)
+    assert "effects" in pickle.loads(pickle.dumps(report)).dict()
+    card = model_card(model)
+    assert "## Effects" in card
+    assert "| age | " in card
+    plain = make_pipeline(SCHEMA, LogisticRegression()).fit(X, score > 0)
+    with pytest.raises(ValueError, match="private"):
+        AuditReport(run(), model=plain)
+
+
+def test_names_of_columns_that_mean_harm_are_text(model):
+    harm = "<script>alert(1)</script> $\\frac{$ | a"
+    named = PublicSchema(
+        {harm: Number(0, 1), "b": Category((harm, "B"))}, interactions=[(harm, "b")]
+    )
+    width = len(named.get_feature_names_out())
+    fit = DPWorstGroupClassifier(8.0, data_norm=1.0, random_state=0)
+    with pytest.warns(UserWarning, match="random_state"):
+        fit.fit(np.eye(width)[np.arange(999) % width], np.arange(999) % 2, np.repeat("a", 999))
+    shown = ShapeDisplay(shape_functions(fit, named), "log odds")._repr_html_()
+    assert "<script" not in shown
+    Balanced(shown)
 
 
 def test_a_monotone_model_is_the_nearest_one(model):

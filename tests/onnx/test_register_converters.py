@@ -155,9 +155,13 @@ def typed_inputs(table):
     return types, values
 
 
+PAIRS = [("age", "code"), ("grade", "town"), ("flag", "day")]
+
+
 @converts
-def test_a_schema_with_a_model():
-    schema = PublicSchema(COLUMNS)
+@pytest.mark.parametrize("interactions", [(), PAIRS])
+def test_a_schema_with_a_model(interactions):
+    schema = PublicSchema(COLUMNS, interactions=interactions, sparse_output=False)
     types, values = typed_inputs(TABLE)
     rows = run(to_onnx(schema, initial_types=types), values)[0]
     assert rows == pytest.approx(schema.fit_transform(TABLE), abs=1e-6)

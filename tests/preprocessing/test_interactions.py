@@ -1,0 +1,208 @@
+"""Pairs of columns in a schema: blocks of norm at most 1, names, files, pictures, refusals."""
+
+import pickle
+from fractions import Fraction
+from itertools import product
+
+import matplotlib as mpl
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from skops import io
+
+from sklearn_dpwg.cli.models import trusted_types
+from sklearn_dpwg.inspection import ShapeDisplay, contributions, shape_functions
+from sklearn_dpwg.postprocessing import monotone
+from sklearn_dpwg.preprocessing import Boolean, Category, Date, Number, Ordered, PublicSchema
+
+mpl.use("Agg")
+
+COLUMNS = {
+    "age": Number(0, 90, missing=True, fill=30),
+    "hours": Number(0, 60),
+    "town": Category(tuple("ABCDEFGHI"), missing=True),
+    "grade": Ordered((1, 2, 3), missing=True),
+    "member": Boolean(),
+    "day": Date("2020-01-01", "2020-12-31"),
+}
+PAIRS = [("age", "hours"), ("town", "grade"), ("member", "day"), ("hours", "grade")]
+
+
+def schema_of(interactions=PAIRS, **how):
+    return PublicSchema(COLUMNS, interactions=interactions, sparse_output=False, **how)
+
+
+def table_of(rows):
+    table = pd.DataFrame(rows, columns=list(COLUMNS))
+    return table.astype({"age": float, "hours": float})
+
+
+row = st.tuples(
+    st.one_of(st.none(), st.floats(-1e9, 1e9)),
+    st.floats(-10, 70),
+    st.sampled_from([*"ABCDEFGHIZ", None]),
+    st.sampled_from([1, 2, 3, None]),
+    st.booleans(),
+    st.sampled_from(["2019-01-01", "2020-05-17", "2020-12-31"]),
+)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(row, min_size=1, max_size=5), st.integers(1, 4))
+def test_no_row_is_longer_than_one_in_exact_arithmetic(rows, n_pairs):
+    found = schema_of(PAIRS[:n_pairs]).fit_transform(table_of(rows))
+    for one in found:
+        assert sum(Fraction(value) ** 2 for value in one) <= 1
+
+
+def test_a_row_of_ends_is_as_long_as_one():
+    ends = table_of([(90, 60, "A", 3, True, "2020-12-31")])
+    for interactions in ([], PAIRS[:3]):
+        (one,) = schema_of(interactions).fit_transform(ends)
+        assert 1 - 1e-11 < sum(Fraction(value) ** 2 for value in one) <= 1
+
+
+def test_a_block_has_the_products_of_parts():
+    schema = schema_of(PAIRS[:2])
+    names = list(schema.get_feature_names_out())
+    rows = table_of(
+        [(45, 50, "H", 2, True, "2020-01-01"), (None, 0, None, None, True, "2020-01-01")]
+    )
+    found = pd.DataFrame(schema.fit_transform(rows), columns=names) * np.sqrt(2.0 / 0.3)
+    one, other = (
+        {name: round(value, 6) for name, value in each.items() if "×" in name and value}
+        for _, each in found.iterrows()
+    )
+    assert one == {
+        "age=30×hours=40": 0.25,
+        "age=30×hours=60": 0.25,
+        "age=60×hours=40": 0.25,
+        "age=60×hours=60": 0.25,
+        "town=H×grade=2": 1.0,
+    }
+    assert other == {"age=missing×hours=0": 1.0, "town=missing×grade=missing": 1.0}
+    alone = schema_of([]).fit_transform(rows) * np.sqrt(0.7)
+    assert found.to_numpy()[:, : alone.shape[1]] == pytest.approx(alone * np.sqrt(2.0 / 0.3))
+
+
+def test_sparse_rows_are_the_same():
+    rows = table_of(
+        [(45, 50, "H", 2, True, "2020-01-01"), (None, 0, None, None, True, "2020-01-01")]
+    )
+    dense = schema_of().fit_transform(rows)
+    sparse = schema_of().set_params(sparse_output=True).fit_transform(rows)
+    assert np.array_equal(sparse.toarray(), dense)
+
+
+def test_a_file_may_name_pairs(tmp_path):
+    path = tmp_path / "schema.toml"
+    text = 'interactions = [["a", "b"], ["b", "c"]]\n'
+    path.write_text(text + "".join(f'[columns.{c}]\nkind="number"\nlow=0\nhigh=1\n' for c in "abc"))
+    schema = PublicSchema.from_toml(path)
+    tops = ("0", "0.333333", "0.666667", "1")
+    assert list(schema.get_feature_names_out()[-16:]) == [
+        f"b={i}×c={j}" for i, j in product(tops, tops)
+    ]
+    assert schema.interactions == (("a", "b"), ("b", "c"))
+    path.write_text(path.read_text().replace('"c"]', '"z"]'))
+    with pytest.raises(ValueError, match=r"interactions must be of columns .* got 'z'"):
+        PublicSchema.from_toml(path)
+
+
+def test_pairs_are_kept_with_a_model(model):
+    fitted, table = model
+    for kept in (
+        io.loads(io.dumps(fitted), trusted=list(trusted_types())),
+        pickle.loads(pickle.dumps(fitted)),
+    ):
+        assert np.array_equal(kept.decision_function(table), fitted.decision_function(table))
+
+
+@pytest.fixture(scope="module")
+def model():
+    rng = np.random.default_rng(0)
+    n = 600
+    table = pd.DataFrame(
+        {
+            "age": np.where(rng.random(n) < 0.1, np.nan, rng.uniform(0, 90, n)),
+            "hours": rng.uniform(0, 60, n),
+            "town": rng.choice([*"ABCDEFGHIZ", None], n),
+            "grade": rng.choice([1, 2, 3, np.nan], n),
+            "member": rng.random(n) < 0.5,
+            "day": "2020-03-01",
+        }
+    )
+    y = (table["age"].fillna(0) > 45) ^ (table["hours"] > 30)
+    return make_pipeline(schema_of(), LogisticRegression(C=100.0)).fit(table, y), table
+
+
+def test_contributions_of_pairs_add_up_and_are_drawn(model):
+    fitted, table = model
+    found = contributions(fitted, table)
+    pairs = ["age×hours", "town×grade", "member×day", "hours×grade"]
+    assert list(found.columns) == ["base", *COLUMNS, *pairs]
+    assert found.sum(axis=1).to_numpy() == pytest.approx(fitted.decision_function(table))
+    effects = {one.name: one for one in shape_functions(fitted)}
+    effect = effects["age×hours"]
+    assert effect is next(iter(effects.values()))
+    assert effect.axes == (effects["age"], effects["hours"])
+    cells = dict(zip(effect.values, effect.effects, strict=True))
+    at = table.iloc[[0]].assign(age=67.5, hours=15.0)
+    assert contributions(fitted, at)["age×hours"].iloc[0] == pytest.approx(cells["67.5, 15"])
+    display = ShapeDisplay.from_estimator(fitted)
+    (drawn, *_) = display.axes_.flat[0].collections
+    assert drawn.get_array().shape == (17, 18)  # of hours and of ages, the last one missing
+    assert drawn.get_array()[4, 12] == pytest.approx(cells["67.5, 15"])
+    mpl.pyplot.close(display.figure_)
+
+
+def test_made_up_rows_are_those_of_public_values():
+    schema, rng = schema_of(), np.random.default_rng(0)
+    columns = schema._seen()
+    drawn = {one.name: rng.integers(len(one.values), size=50) for one in columns}
+    rows = np.concatenate([one.rows_at(drawn) for one in columns], axis=1)
+    values = {one.name: np.array([*one.values], dtype=object)[drawn[one.name]] for one in columns}
+    table = pd.DataFrame({name: values[name] for name in COLUMNS})
+    table = table.replace("missing", None)
+    table["age"] = pd.to_numeric(table["age"])
+    table["grade"] = (
+        pd.to_numeric(table["grade"]).astype(object).where(table["grade"].notna(), None)
+    )
+    table["member"] = table["member"] == "True"
+    assert rows == pytest.approx(schema.fit_transform(table), abs=5e-3)  # dates are whole days
+
+
+def test_effects_of_pairs_are_not_monotone(model):
+    with pytest.raises(
+        ValueError, match="effects must be of columns without interactions, got 'ag"
+    ):
+        monotone(model[0], {"age": 1})
+
+
+@pytest.mark.parametrize(
+    ("interactions", "says"),
+    [
+        ("auto", "interactions must be pairs .* got 'auto': to choose pairs .* would cost ε"),
+        ([("age",)], "interactions must be pairs of names of columns"),
+        ([("age", "height")], "interactions must be of columns .* got 'height'"),
+        ([("age", "age")], "interactions must be of two columns, each pair once"),
+        ([("age", "day"), ("day", "age")], "interactions must be of two columns, each pair once"),
+        ([("age", "hours", "town")], "interactions must be pairs of names of columns"),
+    ],
+)
+def test_wrong_interactions_are_refused(interactions, says):
+    with pytest.raises(ValueError, match=says):
+        schema_of(interactions).fit(table_of([]))
+
+
+def test_a_schema_of_before_has_no_pairs():
+    schema = PublicSchema({"a": Number(0, 1)})
+    state = schema.__getstate__()
+    del state["interactions"]
+    old = PublicSchema.__new__(PublicSchema)
+    old.__setstate__(state)
+    assert old.fit_transform(pd.DataFrame({"a": [0.5]})).shape == (1, 15)
