@@ -35,7 +35,7 @@ from sklearn_dpwg.preprocessing.scalers import Bounds, check_dates, column_bound
 
 KINDS = ("auto", "linear", "ramps", "multi-ramps")
 # What "auto" stands for, and the finest pieces: `benchmarks/shapes.py` prints what others do.
-AUTO, RESOLUTION = "multi-ramps", 8
+AUTO, RESOLUTION = "ramps", 8
 
 
 @dataclass(frozen=True)
@@ -209,9 +209,9 @@ def shaped(columns: Mapping[Any, Column], kind: str) -> dict[Any, Column]:
 class PublicShapes(TransformerMixin, Stored, BaseEstimator):
     """Let a linear model bend in each number, by pieces between public bounds.
 
-    Each column with bounds becomes its line and ramps on halves, quarters and eighths of its range,
-    scaled so that they are together no longer than the one number was. Nothing is learned from the
-    records, so it costs no privacy, and rows have norm at most 1.
+    Each column with bounds becomes ramps on eighths of its range, scaled so that they are together
+    no longer than the one number was. Nothing is learned from the records, so it costs no privacy,
+    and rows have norm at most 1.
 
     Parameters
     ----------
@@ -219,8 +219,8 @@ class PublicShapes(TransformerMixin, Stored, BaseEstimator):
         What is known of each column without looking at the records, as of `BoundedScaler`. A
         mapping may leave columns out, which pass through.
     kind : {"auto", "multi-ramps", "ramps", "linear"}, default="auto"
-        "multi-ramps" is described above, "ramps" has the finest pieces alone, "linear" is a line.
-        "auto" is "multi-ramps".
+        "ramps" is described above, "multi-ramps" has the line and ramps on halves and quarters too,
+        "linear" is a line. "auto" is "ramps".
     resolution : {2, 4, 8, 16, 32}, default=8
         Number of the finest pieces.
     rest_norm : float, optional
@@ -251,10 +251,10 @@ class PublicShapes(TransformerMixin, Stored, BaseEstimator):
     >>> from sklearn_dpwg.preprocessing import PublicShapes
     >>> shapes = PublicShapes(bounds=[(0, 100)], resolution=2).fit([[25.0], [130.0]])
     >>> list(shapes.get_feature_names_out())
-    ['x0', 'x0=0..50', 'x0=50..100']
+    ['x0=0..50', 'x0=50..100']
     >>> shapes.transform([[25.0], [130.0]]).round(2)
-    array([[-0.35,  0.  , -0.5 ],
-           [ 0.71,  0.5 ,  0.5 ]])
+    array([[ 0.  , -0.71],
+           [ 0.71,  0.71]])
     """
 
     _learns_from_records = False
