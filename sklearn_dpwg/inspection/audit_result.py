@@ -19,7 +19,13 @@ from sklearn_dpwg.exceptions import InputError, InputTypeError
 from sklearn_dpwg.inspection import verdicts
 from sklearn_dpwg.inspection.audit_rows import left_out_by_name
 from sklearn_dpwg.inspection.changes import Change, change_between
-from sklearn_dpwg.inspection.comparisons import Comparison, margin_of, not_judged, together
+from sklearn_dpwg.inspection.comparisons import (
+    Comparison,
+    are_both_ways,
+    margin_of,
+    not_judged,
+    together,
+)
 from sklearn_dpwg.inspection.verdicts import (
     OF_DECISIONS,
     RATES,
@@ -272,6 +278,8 @@ class AuditResult(Stored):
     ) -> tuple[GroupRate, ...]:
         """Return by how much each group is behind the one that is best off, whichever that is.
 
+        With a ``reference`` it is how far each group is from that one, above or below.
+
         Parameters
         ----------
         metric : str
@@ -380,7 +388,9 @@ class AuditResult(Stored):
             Groups that surely have a smaller share of the records are not judged; 0.02 is New York
             City's rule for hiring.
         reference : label, optional
-            The group that all others are compared with; by default every pair is compared.
+            The group that all others are compared with; by default every pair is compared. By a
+            ratio no other may be too far behind it, by a difference and in equalized odds none may
+            be too far from it on either side.
         of : {"process", "records"}, default="process"
             Whether the records are a sample of what is judged, or are everybody, so that noise
             alone makes rates uncertain.
@@ -639,8 +649,11 @@ class AuditResult(Stored):
         self, metric: str | Sequence[str], at_least: float | None, **which: Any
     ) -> list[Comparison]:
         """Return the comparison of each metric, which share the error of "fails"."""
+        for name in (metric,) if isinstance(metric, str) else ():
+            if name in verdicts.JOINT and not self.has_outcomes:
+                self._check_metric(name)  # so that the refusal names what was asked
         metrics = verdicts.metrics_of(metric)
-        given = which | ({"n_joint": len(metrics)} if len(metrics) > 1 else {})
+        given = which | ({"joint": metrics} if len(metrics) > 1 else {})
         return [self._comparison(one, at_least, **given) for one in metrics]
 
     def _comparison(
@@ -654,33 +667,41 @@ class AuditResult(Stored):
         reference: Hashable = None,
         confidence: float | None = None,
         of: Of = "process",
-        n_joint: int = 1,
+        joint: Sequence[str] = (),
     ) -> Comparison:
-        """Return all pairs of groups as `verdict` compares them."""
+        """Return all pairs of groups as `verdict` compares them, by one of the joint metrics."""
         self._check_metric(metric)
         named = left_out_by_name(self.group_labels, leave_out, min_share, reference)
         margin = margin_of(at_least, within)
         level = self.confidence if confidence is None else open_unit(confidence, "confidence")
-        key = (metric, margin, tuple(named), min_share, reference, level, of, n_joint)
+        key = (metric, margin, tuple(named), min_share, reference, level, of, tuple(joint))
         if key in self._compared:
             return self._compared[key]
         reasons = self._left_out(named, min_share)
         texts = tuple(map(str, self.group_labels))
-        out = _places(reasons)
         place = None if reference is None else self.group_labels.index(reference)
+        reasons = {why: [one for one in these if one != place] for why, these in reasons.items()}
+        out = _places(reasons)
+        judged = tuple(one for one in range(len(texts)) if one not in out)
+        if len(judged) < 2:
+            reasons["nobody is left to compare them with"], judged = [*judged], ()
+            place = None
+        both_ways = are_both_ways(margin, place, joint)
+        alone = f"alone{', above it or below' * both_ways}"
         found = Comparison(
             labels=texts,
             metric=metric,
             margin=margin,
-            judged=tuple(one for one in range(len(texts)) if one not in out or one == place),
+            judged=judged,
             left_out=_OF_RECORDS * (of == "records")
-            + ("" if place is None else f" Each group is compared with {texts[place]} alone.")
+            + ("" if place is None else f" Each group is compared with {texts[place]} {alone}.")
             + not_judged([(why, [texts[one] for one in these]) for why, these in reasons.items()]),
             rate_of=partial(self._pooled, metric, of),
             counts=self._counts_of(of).arrays(metric),
             confidence=level,
             reference=place,
-            n_joint=n_joint,
+            n_joint=max(len(joint), 1),
+            both_ways=both_ways,
         )
         return self._compared.setdefault(key, found)
 
