@@ -16,16 +16,9 @@ from numpy.typing import NDArray
 from sklearn_dpwg._checks import open_unit, whole_number
 from sklearn_dpwg._stored import Stored, reading, stamp
 from sklearn_dpwg.exceptions import InputError, InputTypeError
-from sklearn_dpwg.inspection import verdicts
+from sklearn_dpwg.inspection import comparisons, verdicts
 from sklearn_dpwg.inspection.audit_rows import left_out_by_name
 from sklearn_dpwg.inspection.changes import Change, change_between
-from sklearn_dpwg.inspection.comparisons import (
-    Comparison,
-    are_both_ways,
-    margin_of,
-    not_judged,
-    together,
-)
 from sklearn_dpwg.inspection.verdicts import (
     OF_DECISIONS,
     RATES,
@@ -356,7 +349,9 @@ class AuditResult(Stored):
             One a group: where one fails, all together fail.
         """
         compared = self._comparisons(metric, at_least, **which)
-        return tuple(together(compared, group) for group in range(len(self.group_labels)))
+        return tuple(
+            comparisons.together(compared, group) for group in range(len(self.group_labels))
+        )
 
     def verdict(
         self,
@@ -411,7 +406,7 @@ class AuditResult(Stored):
         """
         which: dict[str, Any] = {"leave_out": leave_out, "min_share": min_share, "of": of}
         which |= {"within": within, "reference": reference}
-        return together(self._comparisons(metric, at_least, **which))
+        return comparisons.together(self._comparisons(metric, at_least, **which))
 
     def change_since(
         self,
@@ -579,7 +574,7 @@ class AuditResult(Stored):
         return {}
 
     @cached_property
-    def _compared(self) -> dict[Any, Comparison]:
+    def _compared(self) -> dict[Any, comparisons.Comparison]:
         return {}
 
     @cached_property
@@ -647,12 +642,12 @@ class AuditResult(Stored):
 
     def _comparisons(
         self, metric: str | Sequence[str], at_least: float | None, **which: Any
-    ) -> list[Comparison]:
+    ) -> list[comparisons.Comparison]:
         """Return the comparison of each metric, which share the error of "fails"."""
-        for name in (metric,) if isinstance(metric, str) else ():
-            if name in verdicts.JOINT and not self.has_outcomes:
-                self._check_metric(name)  # so that the refusal names what was asked
         metrics = verdicts.metrics_of(metric)
+        if not self.has_outcomes:  # the refusal names what was asked
+            for name in [metric] if isinstance(metric, str) else metric:
+                self._check_metric(name)
         given = which | ({"joint": metrics} if len(metrics) > 1 else {})
         return [self._comparison(one, at_least, **given) for one in metrics]
 
@@ -668,11 +663,11 @@ class AuditResult(Stored):
         confidence: float | None = None,
         of: Of = "process",
         joint: Sequence[str] = (),
-    ) -> Comparison:
+    ) -> comparisons.Comparison:
         """Return all pairs of groups as `verdict` compares them, by one of the joint metrics."""
         self._check_metric(metric)
         named = left_out_by_name(self.group_labels, leave_out, min_share, reference)
-        margin = margin_of(at_least, within)
+        margin = comparisons.margin_of(at_least, within)
         level = self.confidence if confidence is None else open_unit(confidence, "confidence")
         key = (metric, margin, tuple(named), min_share, reference, level, of, tuple(joint))
         if key in self._compared:
@@ -686,16 +681,18 @@ class AuditResult(Stored):
         if len(judged) < 2:
             reasons["nobody is left to compare them with"], judged = [*judged], ()
             place = None
-        both_ways = are_both_ways(margin, place, joint)
+        both_ways = comparisons.are_both_ways(margin, place, joint)
         alone = f"alone{', above it or below' * both_ways}"
-        found = Comparison(
+        found = comparisons.Comparison(
             labels=texts,
             metric=metric,
             margin=margin,
             judged=judged,
             left_out=_OF_RECORDS * (of == "records")
             + ("" if place is None else f" Each group is compared with {texts[place]} {alone}.")
-            + not_judged([(why, [texts[one] for one in these]) for why, these in reasons.items()]),
+            + comparisons.not_judged(
+                [(why, [texts[one] for one in these]) for why, these in reasons.items()]
+            ),
             rate_of=partial(self._pooled, metric, of),
             counts=self._counts_of(of).arrays(metric),
             confidence=level,

@@ -23,8 +23,8 @@ RateOf = Callable[[tuple[int, ...], float], Interval]
 # Of so many contrasts that seem to be farthest beyond the margin exact limits are computed; a
 # "fails" that only another one would show is missed, which errs on the safe side.
 _N_TRIED = 6
-# Whom a group is compared with, and whether sides are turned (-1) or not (1), and what comes of it.
-_Rivals = tuple[tuple[int, ...], int]
+# Whom a group is compared with, and whether the sides are turned; and what comes of it.
+_Rivals = tuple[tuple[int, ...], bool]
 _Against = dict[_Rivals, Interval]
 
 
@@ -73,9 +73,11 @@ class Comparison:
     def _others(self, group: int) -> tuple[int, ...]:
         return tuple(one for one in self.judged if one != group)
 
-    def _sides(self, group: int, other: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """Return the one whose rate is to be not too low, and the other one."""
-        return (other, (group,)) if greater_is_worse(self.metric) else ((group,), other)
+    def _with(self, group: int, other: tuple[int, ...], error: float, turned: bool) -> Interval:
+        """Return the contrast with the one first whose rate is to be not too low."""
+        as_they_are = greater_is_worse(self.metric) == turned
+        low, high = ((group,), other) if as_they_are else (other, (group,))
+        return self._contrast(low, high, error)
 
     @cached_property
     def _against(self) -> tuple[_Against, ...]:
@@ -85,15 +87,13 @@ class Comparison:
     def _with_rivals(self, group: int) -> _Against:
         rivals = self._others(group) if self.reference is None else (self.reference,)
         found: _Against = {}
-        for step in (1, -1) if self.both_ways else (1,):
+        for turned in (False, True)[: 1 + self.both_ways]:
             for one in rivals:
-                sides = self._sides(group, (one,))[::step]
-                wide = self._contrast(*sides, self._error)
-                strict = self._contrast(*sides, self._levels.pair)
-                found[(one,), step] = replace(wide, high=strict.high)
+                wide = self._with(group, (one,), self._error, turned)
+                strict = self._with(group, (one,), self._levels.pair, turned)
+                found[(one,), turned] = replace(wide, high=strict.high)
             if self._levels.pooled > 0.0:
-                sides = self._sides(group, rivals)[::step]
-                found[rivals, step] = self._contrast(*sides, self._levels.pooled)
+                found[rivals, turned] = self._with(group, rivals, self._levels.pooled, turned)
         return found
 
     def _of_group(self, group: int) -> Interval:
@@ -177,8 +177,7 @@ class Comparison:
         for place in np.argsort(-beyond)[:_N_TRIED].tolist():
             one = self.judged[place]
             rest = self._others(one)
-            low, high = ((one,), rest) if greater_is_worse(self.metric) else (rest, (one,))
-            ratio = self._contrast(low, high, self._levels.pooled)
+            ratio = self._with(one, rest, self._levels.pooled, turned=True)
             if self.margin.answer(ratio) == "fails":
                 return self._words(rest, (one,), ratio)
         return None

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.special import ndtr, ndtri
 
-from sklearn_dpwg.inspection import GroupAudit
+from sklearn_dpwg.inspection import AuditReport, GroupAudit
 from sklearn_dpwg.inspection.contrasts import Counts, Levels, Margin, levels_of
 from sklearn_dpwg.inspection.verdicts import CountedRates
 from sklearn_dpwg.metrics.intervals import difference_interval, rate_interval, ratio_interval
@@ -346,6 +346,11 @@ def test_where_one_group_is_left_nobody_is_judged():
         assert said.sentence.endswith("as nobody is left to compare them with: 0.")
         assert [one.answer for one in found.group_verdicts(**which)] == ["not judged"] * 4
         assert found.worst_groups("selection_rate", **which).groups == ()
+        page = AuditReport(found, which=which).dict()
+        assert page["verdict"]["scope"].startswith("Judged by selection rate: nobody. Not judged")
+        assert page["verdict"]["scope"].endswith("nobody is left to compare them with: 0.")
+        rows = [(row["answer"], row["may_be_worst"]) for row in page["groups"]["rows"]]
+        assert rows == [("not judged", False)] * 4
     # a reference is judged however few it has, and so is in no list of others
     few = audit([3000, 3000, 5], [0.3, 0.3, 0.4]).verdict(reference=2)
     assert "Not judged" not in few.sentence
