@@ -422,7 +422,7 @@ def _table(result: AuditResult, asked: Asked) -> list[str]:
     for metric, contrasts in zip(asked.metrics, asked.contrasts(result).values(), strict=True):
         name = metric.replace("_", " ")
         rates[name] = result.rates(metric, of=asked.of)
-        of_which = "" if len(asked.metrics) == 1 else f" of {name}"
+        of_which = "" if len(asked.metrics) == 1 else f" {'in' if within else 'of'} {name}"
         rates[f"{gap if within else 'impact ratio'}{of_which}"] = contrasts
     if "error_rate" in result.METRICS:
         rates["error rate"] = result.rates("error_rate", of=asked.of)

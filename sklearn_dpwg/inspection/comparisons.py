@@ -202,9 +202,9 @@ class Comparison:
         """Return both rates, the contrast and its limits."""
         metric = of_metric(self.metric)
         bad = " (high is bad)" if greater_is_worse(self.metric) and not self.both_ways else ""
-        has = "has" if len(worse) == 1 else "have"
+        has = f"{'has' if len(worse) == 1 else 'have'} a{'n' * (metric[0] in 'ae')}"
         return (
-            f"{self._name(worse)} {has} a {metric}{bad} of {self._percent(worse)}, "
+            f"{self._name(worse)} {has} {metric}{bad} of {self._percent(worse)}, "
             f"{self._name(better)} of {self._percent(better)}: {self.margin.text(ratio)}"
         )
 

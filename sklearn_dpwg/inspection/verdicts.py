@@ -89,7 +89,7 @@ def _cell(rate: GroupRate) -> str:
         return "cannot tell"
     if unit_of(rate.metric) == "points":
         return "{:.1f} [{:.1f}, {:.1f}] points".format(
-            *(100 * end for end in (rate.estimate, rate.low, rate.high))
+            *(round(100 * end, 1) + 0.0 for end in (rate.estimate, rate.low, rate.high))  # not −0.0
         )
     return f"{rate.estimate:.2f} [{rate.low:.2f}, {rate.high:.2f}]"
 

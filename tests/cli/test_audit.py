@@ -136,7 +136,7 @@ def test_a_verdict_may_be_asked_all_that_python_may_be_asked(decisions, tmp_path
     assert verdict.sentence[:40] in page.read_text().replace("\\", "")
     (header,) = [line for line in found.stdout.splitlines() if line.startswith("group ")]
     odds, within = asked.get("metric") == "equalized_odds", "within" in asked
-    assert ("points behind" in header, "points apart of true positive rate" in header) == (
+    assert ("points behind" in header, "points apart in true positive rate" in header) == (
         within and not odds, within and odds
     )  # fmt: skip
     assert ("impact ratio" in header) != within
@@ -195,7 +195,9 @@ def test_two_stored_audits_tell_what_has_changed(tmp_path):
         assert found.stdout.startswith(known.sentence + "\n")
         assert known.answer == "improved"
         first = known.groups[0]
-        ends = [f"{100 * end:.1f}" for end in (first.estimate, first.low, first.high)]
+        ends = [
+            f"{round(100 * end, 1) + 0.0:.1f}" for end in (first.estimate, first.low, first.high)
+        ]
         assert f"{ends[0]} [{ends[1]}, {ends[2]}] points" in found.stdout
         assert [line.split()[0] for line in found.stdout.splitlines()[3:]] == [
             one.group for one in known.groups

@@ -40,6 +40,7 @@ def test_of_a_harm_the_larger_rate_is_bad():
     assert found.verdict("false_positive_rate").sentence.startswith(
         "1 has a false positive rate (high is bad) of 10.0 %, 0 of 2.0 %: a ratio of 0.20 ["
     )
+    assert "has an error rate (high" in found.verdict("error_rate").sentence
     by_group = [one.answer for one in found.group_verdicts("false_positive_rate")]
     assert by_group == ["passes", "fails"]
     assert [one.answer for one in found.group_verdicts("selection_rate")] == ["fails", "passes"]
@@ -243,7 +244,7 @@ def test_groups_that_are_left_out_are_not_judged():
 
 
 SENTENCE = (
-    r"(?:(?:Every|No) .*?: )?(?P<worse>\w[\w ]*?) (?:has|have) a [a-z ]+?(?: \(high is bad\))? of "
+    r"(?:[EN][vo].*?: )?(?P<worse>\w[\w ]*?) (?:has|have) an? [a-z ]+?(?: \(high is bad\))? of "
     r"(?P<p>[\d.]+) %, (?P<better>\w[\w ]*?) of (?P<q>[\d.]+) %: a (?:ratio|difference) of "
     r"(?P<value>-?[\d.]+) \[(?P<low>-?[\d.]+), (?P<high>-?[\d.]+)\]"
 )
