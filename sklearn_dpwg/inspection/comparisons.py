@@ -184,19 +184,18 @@ class Comparison:
 
     def _every(self) -> str:
         """Return what is so of all groups that pass, and which interval is shown."""
-        is_ratio, within = self.margin.is_ratio, self.margin.bounds[0]
-        name = "" if self.reference is None else self.labels[self.reference]
-        with_whom = f" {'to' if is_ratio else 'from'} {name}" if name else ""
-        if not is_ratio:
-            every = f"Every difference{with_whom} is {within} percentage points"
-        elif self.both_ways or not name:
-            order = ", the smaller rate over the larger one," if name else ""
-            every = f"Every ratio{with_whom}{order} is {within}"
-        else:
-            is_harm = greater_is_worse(self.metric)
-            rates, factor = [of_metric(self.metric)], self.margin.factor
-            every = capital(behind_no_more(rates, factor, name, is_harm=is_harm))
-        return f"{every}. The interval that reaches {'lowest' if is_ratio else 'highest'}:"
+        within, shown = self.margin.bounds[0], "The interval that reaches"
+        name = None if self.reference is None else self.labels[self.reference]
+        if not self.margin.is_ratio:
+            apart = "" if name is None else f" from {name}"
+            return f"Every difference{apart} is {within} percentage points. {shown} highest:"
+        every = f"Every ratio is {within}"
+        if name is not None and self.both_ways:
+            every = f"Every ratio to {name}, the smaller rate over the larger one, is {within}"
+        elif name is not None:
+            rates, is_harm = [of_metric(self.metric)], greater_is_worse(self.metric)
+            every = capital(behind_no_more(rates, self.margin.factor, name, is_harm=is_harm))
+        return f"{every}. {shown} lowest:"
 
     def _words(self, worse: tuple[int, ...], better: tuple[int, ...], ratio: Interval) -> str:
         """Return both rates, the contrast and its limits."""

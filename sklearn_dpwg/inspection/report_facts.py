@@ -129,19 +129,13 @@ ANSWERS = {
     "fails": "Fails {}.",
     "cannot tell": "Cannot tell whether this passes {}.",
 }
+_OF_PAIRS = (
+    "{{2}} Its {} limit is the {} of all pairs; its {} limit allows for how many groups are "
+    "compared, as the verdict does. A sentence names two groups, and its limits are of these two."
+)
 GLOSSARY = (
-    (
-        "Impact ratio",
-        "{2} Its lower limit is the lowest of all pairs; its upper limit allows for how many "
-        "groups are compared, as the verdict does. A sentence names two groups, and its limits are "
-        "of these two.",
-    ),
-    (
-        "Difference",
-        "{2} Its upper limit is the highest of all pairs; its lower limit allows for how many "
-        "groups are compared, as the verdict does. A sentence names two groups, and its limits are "
-        "of these two.",
-    ),
+    ("Impact ratio", _OF_PAIRS.format("lower", "lowest", "upper")),
+    ("Difference", _OF_PAIRS.format("upper", "highest", "lower")),
     (
         "Four-fifths rule",
         "A rule of thumb of US agencies: a ratio below 0.8 is taken as evidence of adverse impact, "
