@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from scipy.special import ndtr
 
-from sklearn_dpwg.inspection import audit_result as results
 from sklearn_dpwg.inspection import changes, comparisons
 from sklearn_dpwg.inspection.audit_result import AuditResult
 from sklearn_dpwg.inspection.contrasts import Counts, Levels, Margin, excess
@@ -55,7 +54,7 @@ FAULTS = {
     ),
     "below a reference alone": (
         "above a reference",
-        (results, "are_both_ways", lambda margin, reference, metrics: False),
+        (comparisons, "are_both_ways", lambda margin, reference, metrics: False),
     ),
     "error not shared": (
         "40 at the border",
