@@ -1,10 +1,10 @@
-"""The command `audit`, and `change` for what it stored."""
+"""The command `audit`, and `verdict` and `change` for what it stored."""
 
 from __future__ import annotations
 
 import math
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from importlib import import_module
@@ -22,12 +22,12 @@ from sklearn_dpwg.cli.options import (
     as_label,
     budget_options,
     groups_options,
+    leave_out_option,
     ledger_options,
     make_task,
     missing_label_option,
     no_outcomes_option,
     overwrite_option,
-    question_options,
     random_state_option,
     read_schema,
     schema_option,
@@ -35,6 +35,7 @@ from sklearn_dpwg.cli.options import (
     table_argument,
     table_options,
     target_options,
+    which_options,
 )
 from sklearn_dpwg.cli.tables import (
     CANNOT_TELL,
@@ -50,14 +51,6 @@ if TYPE_CHECKING:
     from sklearn_dpwg.inspection import AuditResult, GroupAudit, Verdict
     from sklearn_dpwg.inspection.asked import Asked
     from sklearn_dpwg.inspection.verdicts import GroupRate
-
-
-leave_out_option = click.option(
-    "--leave-out",
-    multiple=True,
-    metavar="GROUP",
-    help="Group that is not judged, chosen without a look at the records. Repeatable.",
-)
 
 
 @click.command(short_help="Audit decisions by group: verdict, page, JSON.")
@@ -109,25 +102,7 @@ leave_out_option = click.option(
 @click.option(
     "--confidence", type=float, metavar="NUMBER", help="Of every interval: 0.95 by default."
 )
-@question_options
-@click.option(
-    "--of",
-    type=click.Choice(["process", "records"]),
-    default="process",
-    show_default=True,
-    help="Whether TABLE is a sample of what is judged, or is everybody.",
-)
-@click.option(
-    "--reference", metavar="GROUP", help="Compare all others with this group, not every pair."
-)
-@leave_out_option
-@click.option(
-    "--min-share",
-    type=float,
-    default=0.0,
-    metavar="SHARE",
-    help="Do not judge groups that surely have a smaller share of the people, as 0.02.",
-)
+@which_options
 @click.option("--output", "-o", type=FILE, help="Report to write: one page of HTML.")
 @click.option("--json", "json_file", type=FILE, help="Result to write as JSON.")
 @click.option("--markdown", type=FILE, help="Report to write as Markdown.")
@@ -166,24 +141,23 @@ def audit(
     wrong is refused before any budget is spent.
     """
     from sklearn_dpwg.inspection import AuditReport
-    from sklearn_dpwg.inspection.asked import Asked
     from sklearn_dpwg.inspection.shape_display import effects_of
 
     written = [path for path in (output, json_file, markdown) if path is not None]
     read = [path for path in (table, schema, model, options["ledger"]) if path is not None]
     check_outputs(written, read, overwrite=overwrite)
-    metrics, given = checked_question(metric, fail_below, fail_above)
+    question = checked_question(metric, fail_below, fail_above)
     for name in ("jinja2", "matplotlib") if output is not None else ():
         import_module(name)  # found missing now, and not once the budget is spent
     file = TableFile.of(table, options)
     sources = sources_of(file, schema, scores, predictions, model, same_records, options)
     if sources.targets is None:
-        check_of_decisions(metrics)
-    planned, which = audit_of(sources, options), which_of(sources.task, options)
+        check_of_decisions(question[0])
+    planned = audit_of(sources, options)
     # before anything is spent, as it may fail
     shown = None if output is None and markdown is None else effects_of(sources.model)
     # one question for what is printed, the page and the exit code
-    asked = Asked(metrics, given.pop("at_least", None), {**which, **given})
+    asked = asked_of(question, sources.task.needed_labels(), options)
     book = ledger_around(options["ledger"], options)
     with book or nullcontext():
         same = sources.fitted_to_them
@@ -191,7 +165,7 @@ def audit(
     command = shlex.join(["dpwg", *without_seed(ctx.meta["arguments"])])
     said: dict[str, Any] = {"title": title, "notes": notes, "command": command, "model": shown}
     judged: dict[str, Any] = {"at_least": asked.at_least, "which": asked.which}
-    report = AuditReport(result, **said, verdict_metric=metrics, **judged)
+    report = AuditReport(result, **said, verdict_metric=question[0], **judged)
     verdict = asked.verdict(result)
     makers = ((output, report.html), (json_file, result.to_json), (markdown, report.markdown))
     for path, text in makers:
@@ -203,14 +177,40 @@ def audit(
         click.echo(f"Written: {path}")
     if book is not None:
         click.echo(spent_of(book))
-    if fail_below is not None or fail_above is not None:
+    exit_as(ctx, verdict)
+
+
+@click.command(short_help="Judge a stored audit by another question.")
+@click.argument("audit", type=FILE)
+@which_options
+@click.pass_context
+def verdict(ctx: click.Context, /, audit: Path, **options: Any) -> None:
+    """Print the verdict of an AUDIT, which `audit --json` wrote, by another question.
+
+    The file holds released numbers alone, so that nothing is spent.
+    """
+    result = _stored(audit)
+    question = checked_question(options["metric"], options["fail_below"], options["fail_above"])
+    asked = asked_of(question, result.group_labels, options)
+    found = asked.verdict(result)
+    click.echo(summary(result, found, asked))
+    exit_as(ctx, found)
+
+
+def exit_as(ctx: click.Context, verdict: Verdict) -> None:
+    """Exit with the code of an answer, if a limit of one's own was said."""
+    if ctx.params["fail_below"] is not None or ctx.params["fail_above"] is not None:
         ctx.exit({"passes": 0, "fails": FAILS, "cannot tell": CANNOT_TELL}[verdict.answer])
 
 
 @click.command(short_help="Say what has changed between two audits.")
 @click.argument("before", type=FILE)
 @click.argument("after", type=FILE)
-@click.option("--metric", metavar="NAME", help="Rate, or loss: error_rate where it is known.")
+@click.option(
+    "--metric",
+    metavar="NAME",
+    help="Rate, or loss: error_rate where it is known; several with commas, or equalized_odds.",
+)
 @click.option("--same-people", is_flag=True, help="People may be in both, which widens intervals.")
 @leave_out_option
 def change(
@@ -220,13 +220,15 @@ def change(
 
     Both hold released numbers alone, so that nothing is spent.
     """
-    from sklearn_dpwg.inspection.verdicts import in_lines
+    from sklearn_dpwg.inspection.verdicts import in_lines, metrics_of
 
     earlier, later = map(_stored, (before, after))
-    out = [as_label(one, isinstance(later.group_labels[0], tuple)) for one in leave_out]
+    out = [label_of(one, later.group_labels) for one in leave_out]
     asked: dict[str, Any] = {"same_people": same_people, "leave_out": out}
-    found = later.change_since(earlier, metric, **asked)
-    click.echo("\n".join([found.sentence, "", *in_lines({"change": found.groups})]))
+    metrics = [None] if metric is None else metrics_of(split_list(metric, "metric"))
+    found = [later.change_since(earlier, one, **asked) for one in metrics]
+    parts = ("\n".join([one.sentence, "", *in_lines({"change": one.groups})]) for one in found)
+    click.echo("\n\n".join(parts))
 
 
 def _stored(path: Path) -> AuditResult:
@@ -285,9 +287,9 @@ def checked_question(
 
 def check_of_decisions(metrics: str | Sequence[str]) -> None:
     """Refuse a rate that is about outcomes."""
-    from sklearn_dpwg.inspection.verdicts import OF_DECISIONS, metrics_of
+    from sklearn_dpwg.inspection.verdicts import OF_DECISIONS
 
-    for name in metrics_of(metrics):
+    for name in (metrics,) if isinstance(metrics, str) else metrics:
         if name not in OF_DECISIONS:
             raise WrongInput(
                 f"metric must be {OF_DECISIONS[0]} where no outcomes are named by --target COLUMN, "
@@ -295,18 +297,30 @@ def check_of_decisions(metrics: str | Sequence[str]) -> None:
             )
 
 
-def which_of(task: Task, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return which groups are judged, as options say it and a verdict takes it."""
+def asked_of(
+    question: tuple[Any, dict[str, Any]], labels: Sequence[Hashable], options: Mapping[str, Any]
+) -> Asked:
+    """Return what is asked, about those groups that the options say."""
+    from sklearn_dpwg.inspection.asked import Asked
     from sklearn_dpwg.inspection.audit_rows import left_out_by_name
 
-    several, reference = len(task.group_columns) > 1, options["reference"]
-    found = {
-        "leave_out": tuple(as_label(one, several) for one in options["leave_out"]),
+    reference, (metrics, given) = options["reference"], question
+    which: dict[str, Any] = {
+        "leave_out": tuple(label_of(one, labels) for one in options["leave_out"]),
         "min_share": options["min_share"],
-        "reference": None if reference is None else as_label(reference, several),
+        "reference": None if reference is None else label_of(reference, labels),
     }
-    left_out_by_name(task.needed_labels(), **found)
-    return {**found, "of": options["of"]}
+    left_out_by_name(labels, **which)
+    within = {name: value for name, value in given.items() if name == "within"}
+    return Asked(metrics, given.get("at_least"), {**which, "of": options["of"], **within})
+
+
+def label_of(text: str, labels: Sequence[Hashable]) -> Hashable:
+    """Return the label that is written so, of several columns with / between."""
+    written = as_label(text, isinstance(labels[0], tuple))
+    # a stored audit that Python made may have labels that are no text
+    known = (one for one in labels if not isinstance(one, tuple | str) and str(one) == written)
+    return next(known, written)
 
 
 def without_seed(arguments: Sequence[str]) -> list[str]:
@@ -380,7 +394,7 @@ def audit_of(sources: Sources, options: Mapping[str, Any]) -> GroupAudit:
 
 def summary(result: AuditResult, verdict: Verdict, asked: Asked) -> str:
     """Return the verdict, who may be worst off, and the table of groups."""
-    worst = result.worst_groups(**asked.which)
+    worst = result.worst_groups(asked.worst_by([result]), **asked.which)
     worst_by = worst.metric.replace("_", " ")
     privacy = result.privacy_
     promise = (
@@ -409,18 +423,19 @@ def summary(result: AuditResult, verdict: Verdict, asked: Asked) -> str:
 def _table(result: AuditResult, asked: Asked) -> list[str]:
     """Return a line a group: its size and rates, each with its interval, and its own answer."""
     limit, within, rates = asked.margin.bounds[0], not asked.margin.is_ratio, {}
+    answers, gap = asked.answers(result), "points apart" if asked.both_ways else "points behind"
     for metric, contrasts in zip(asked.metrics, asked.contrasts(result).values(), strict=True):
         name = metric.replace("_", " ")
         rates[name] = result.rates(metric, of=asked.of)
-        of_which = "" if len(asked.metrics) == 1 else f" of {name}"
-        rates[f"{'behind' if within else 'impact ratio'}{of_which}"] = contrasts
+        of_which = "" if len(asked.metrics) == 1 else f" {'in' if within else 'of'} {name}"
+        rates[f"{gap if within else 'impact ratio'}{of_which}"] = contrasts
     if "error_rate" in result.METRICS:
         rates["error rate"] = result.rates("error_rate", of=asked.of)
     columns = [
         ["group", *map(_one_line, result.group_labels)],
         ["people", *(f"{size.low:,.0f} to {size.high:,.0f}" for size in result.group_sizes())],
-        *([title, *map(_cell, found)] for title, found in rates.items()),
-        [f"{limit} points" if within else limit, *asked.answers(result)],
+        *([title, *map(_cell, found, answers)] for title, found in rates.items()),
+        [f"{limit} points" if within else limit, *answers],
     ]
     widths = [max(map(len, column)) for column in columns]
     return [
@@ -429,10 +444,15 @@ def _table(result: AuditResult, asked: Asked) -> list[str]:
     ]
 
 
-def _cell(rate: GroupRate) -> str:
+def _cell(rate: GroupRate, answer: str) -> str:
     """Return a number with its limits, or that nobody knows it."""
+    is_difference = rate.metric.endswith(" difference")
+    if answer == "reference" and (is_difference or rate.metric.endswith(" ratio")):
+        return answer
     if math.isnan(rate.estimate):
         return "unknown"
+    if is_difference:
+        return f"{100 * rate.estimate:.1f} [{100 * rate.low:.1f}, {100 * rate.high:.1f}]"
     return f"{rate.estimate:.3f} [{rate.low:.3f}, {rate.high:.3f}]"
 
 

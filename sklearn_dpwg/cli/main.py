@@ -1,4 +1,4 @@
-"""The command line: schema, plan, fit, predict; `audit` and `change` have a file of their own."""
+"""The command line: schema, plan, fit, predict; what audits has a file of its own."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from sklearn_dpwg.cli.audit import audit, change, checked_question
+from sklearn_dpwg.cli.audit import audit, change, checked_question, verdict
 from sklearn_dpwg.cli.options import (
     FILE,
     OF_TASK,
@@ -347,5 +347,5 @@ def main(debug: bool) -> None:
     """
 
 
-for _command in (schema, plan, fit, predict, audit, change):
+for _command in (schema, plan, fit, predict, audit, verdict, change):
     main.add_command(_command)

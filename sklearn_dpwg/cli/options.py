@@ -168,14 +168,41 @@ question_options = _together(
         "--fail-below",
         type=float,
         metavar="RATIO",
-        help="Smallest ratio that passes, 0.8 by default. An audit exits with 4 where one is below "
-        "this, with 5 where nobody can tell.",
+        help="Smallest ratio that passes, 0.8 by default. Where it is said an audit exits with 4 "
+        "if one is below it, with 5 if nobody can tell; else always with 0.",
     ),
     click.option(
         "--fail-above",
         type=float,
         metavar="DIFFERENCE",
         help="In place of a ratio the largest difference that passes, as 0.1; exits likewise.",
+    ),
+)
+leave_out_option = click.option(
+    "--leave-out",
+    multiple=True,
+    metavar="GROUP",
+    help="Group that is not judged, chosen without a look at the records. Repeatable.",
+)
+which_options = _together(
+    question_options,
+    click.option(
+        "--of",
+        type=click.Choice(["process", "records"]),
+        default="process",
+        show_default=True,
+        help="Whether the records are a sample of what is judged, or are everybody.",
+    ),
+    click.option(
+        "--reference", metavar="GROUP", help="Compare all others with this group, not every pair."
+    ),
+    leave_out_option,
+    click.option(
+        "--min-share",
+        type=float,
+        default=0.0,
+        metavar="SHARE",
+        help="Do not judge groups that surely have a smaller share of the people, as 0.02.",
     ),
 )
 random_state_option = click.option(

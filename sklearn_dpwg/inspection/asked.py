@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import MappingProxyType
@@ -10,10 +10,10 @@ from typing import Any
 
 from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.inspection import words
-from sklearn_dpwg.inspection.audit_result import AuditResult, Of
-from sklearn_dpwg.inspection.comparisons import margin_of
+from sklearn_dpwg.inspection.audit_result import AuditResult, Of, default_metric
+from sklearn_dpwg.inspection.comparisons import are_both_ways, behind_no_more, margin_of
 from sklearn_dpwg.inspection.contrasts import Margin
-from sklearn_dpwg.inspection.verdicts import GroupRate, Verdict, metrics_of
+from sklearn_dpwg.inspection.verdicts import GroupRate, Verdict, greater_is_worse, metrics_of
 
 _WHICH = ("leave_out", "min_share", "reference", "of", "within")
 
@@ -22,13 +22,14 @@ _WHICH = ("leave_out", "min_share", "reference", "of", "within")
 class Asked:
     """A question that `AuditResult.verdict` answers, for a page, a picture or a terminal.
 
-    ``which`` holds its keywords. Of ``n_joint`` questions that are asked together this is one.
+    ``which`` holds its keywords. ``joint`` are the rates of all questions that are asked together,
+    of which this is one.
     """
 
     metric: str | Sequence[str] = "selection_rate"
     at_least: float | None = None
     which: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
-    n_joint: int = 1
+    joint: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         for name in self.which:
@@ -52,9 +53,19 @@ class Asked:
         return found
 
     @property
+    def both_ways(self) -> bool:
+        """Whether groups are compared upwards and downwards, so that none is behind."""
+        return are_both_ways(self.margin, self.which.get("reference"), self.joint or self.metrics)
+
+    @property
     def each(self) -> list[Asked]:
         """The same question of each rate, each with its part of the error."""
-        return [replace(self, metric=one, n_joint=len(self.metrics)) for one in self.metrics]
+        return [replace(self, metric=one, joint=self.metrics) for one in self.metrics]
+
+    def worst_by(self, results: Iterable[AuditResult]) -> str:
+        """Return the rate by which groups are worst off where nobody says another one."""
+        first = self.metrics[0]
+        return default_metric(results) if first == "selection_rate" else first
 
     def check(self, result: AuditResult) -> None:
         """Refuse what this audit cannot be asked."""
@@ -66,20 +77,20 @@ class Asked:
 
     def answers(self, result: AuditResult) -> list[str]:
         """Return the answer about each group, or that it is not judged."""
-        which = {**self.which, "n_joint": self.n_joint}
+        which = {**self.which, **({"joint": self.joint} if self.joint else {})}
         verdicts = result.group_verdicts(self.metric, self.at_least, **which)
         return [one.answer for one in verdicts]
 
     def contrasts(self, result: AuditResult) -> dict[str, tuple[GroupRate, ...]]:
         """Return the impact ratio, or the difference, of each group by each rate."""
         about = {name: value for name, value in self.which.items() if name != "within"}
-        n_joint, found = max(self.n_joint, len(self.metrics)), {}
+        joint, found = self.joint or self.metrics, {}
         for metric in self.metrics:
             if self.margin.is_ratio:
-                rates = result.impact_ratios(metric, self.at_least, n_joint=n_joint, **about)
+                rates = result.impact_ratios(metric, self.at_least, joint=joint, **about)
             else:
-                rates = result.differences(metric, self.margin.gap, n_joint=n_joint, **about)
-            is_alone = n_joint == 1 and self.margin.is_ratio
+                rates = result.differences(metric, self.margin.gap, joint=joint, **about)
+            is_alone = len(joint) == 1 and self.margin.is_ratio
             found["impact_ratio" if is_alone else rates[0].metric.replace(" ", "_")] = rates
         return found
 
@@ -92,9 +103,19 @@ class Asked:
         if not self.margin.is_ratio:
             gap = f"{100 * self.margin.gap:g} percentage points"
             if named:
-                return f"the test that no group is more than {gap} behind {named} in {names}"
+                return f"the test that no group is more than {gap} from {named} in {names}"
             return f"the test that no two groups are more than {gap} apart in {names}"
         if (names, least) == ("selection rate", "0.8"):
             return f"the four-fifths rule{' beside ' * bool(named)}{named}"
-        other = f"that of {named}" if named else "another's"
-        return f"the test that no group's {names} is below {least} times {other}"
+        if not named:
+            return f"the test that no group's {names} is below {least} times another's"
+        if self.both_ways:
+            smaller = f"the smaller {names} of any group and {named}"
+            return f"the test that {smaller} is at least {least} times the larger one"
+        return f"the test that {' and '.join(self._behind_no_more(named))}"
+
+    def _behind_no_more(self, named: str) -> Iterator[str]:
+        for is_harm in (False, True):
+            of = [words.of_metric(one) for one in self.metrics if greater_is_worse(one) == is_harm]
+            if of:
+                yield behind_no_more(of, self.margin.factor, named, is_harm=is_harm)

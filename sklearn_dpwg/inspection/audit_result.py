@@ -16,10 +16,9 @@ from numpy.typing import NDArray
 from sklearn_dpwg._checks import open_unit, whole_number
 from sklearn_dpwg._stored import Stored, reading, stamp
 from sklearn_dpwg.exceptions import InputError, InputTypeError
-from sklearn_dpwg.inspection import verdicts
+from sklearn_dpwg.inspection import comparisons, verdicts
 from sklearn_dpwg.inspection.audit_rows import left_out_by_name
 from sklearn_dpwg.inspection.changes import Change, change_between
-from sklearn_dpwg.inspection.comparisons import Comparison, margin_of, not_judged, together
 from sklearn_dpwg.inspection.verdicts import (
     OF_DECISIONS,
     RATES,
@@ -272,6 +271,8 @@ class AuditResult(Stored):
     ) -> tuple[GroupRate, ...]:
         """Return by how much each group is behind the one that is best off, whichever that is.
 
+        With a ``reference`` it is how far each group is from that one, above or below.
+
         Parameters
         ----------
         metric : str
@@ -348,7 +349,9 @@ class AuditResult(Stored):
             One a group: where one fails, all together fail.
         """
         compared = self._comparisons(metric, at_least, **which)
-        return tuple(together(compared, group) for group in range(len(self.group_labels)))
+        return tuple(
+            comparisons.together(compared, group) for group in range(len(self.group_labels))
+        )
 
     def verdict(
         self,
@@ -380,7 +383,9 @@ class AuditResult(Stored):
             Groups that surely have a smaller share of the records are not judged; 0.02 is New York
             City's rule for hiring.
         reference : label, optional
-            The group that all others are compared with; by default every pair is compared.
+            The group that all others are compared with; by default every pair is compared. By a
+            ratio no other may be too far behind it, by a difference and in equalized odds none may
+            be too far from it on either side.
         of : {"process", "records"}, default="process"
             Whether the records are a sample of what is judged, or are everybody, so that noise
             alone makes rates uncertain.
@@ -401,7 +406,7 @@ class AuditResult(Stored):
         """
         which: dict[str, Any] = {"leave_out": leave_out, "min_share": min_share, "of": of}
         which |= {"within": within, "reference": reference}
-        return together(self._comparisons(metric, at_least, **which))
+        return comparisons.together(self._comparisons(metric, at_least, **which))
 
     def change_since(
         self,
@@ -569,7 +574,7 @@ class AuditResult(Stored):
         return {}
 
     @cached_property
-    def _compared(self) -> dict[Any, Comparison]:
+    def _compared(self) -> dict[Any, comparisons.Comparison]:
         return {}
 
     @cached_property
@@ -637,10 +642,13 @@ class AuditResult(Stored):
 
     def _comparisons(
         self, metric: str | Sequence[str], at_least: float | None, **which: Any
-    ) -> list[Comparison]:
+    ) -> list[comparisons.Comparison]:
         """Return the comparison of each metric, which share the error of "fails"."""
         metrics = verdicts.metrics_of(metric)
-        given = which | ({"n_joint": len(metrics)} if len(metrics) > 1 else {})
+        if not self.has_outcomes:  # the refusal names what was asked
+            for name in [metric] if isinstance(metric, str) else metric:
+                self._check_metric(name)
+        given = which | ({"joint": metrics} if len(metrics) > 1 else {})
         return [self._comparison(one, at_least, **given) for one in metrics]
 
     def _comparison(
@@ -654,33 +662,43 @@ class AuditResult(Stored):
         reference: Hashable = None,
         confidence: float | None = None,
         of: Of = "process",
-        n_joint: int = 1,
-    ) -> Comparison:
-        """Return all pairs of groups as `verdict` compares them."""
+        joint: Sequence[str] = (),
+    ) -> comparisons.Comparison:
+        """Return all pairs of groups as `verdict` compares them, by one of the joint metrics."""
         self._check_metric(metric)
         named = left_out_by_name(self.group_labels, leave_out, min_share, reference)
-        margin = margin_of(at_least, within)
+        margin = comparisons.margin_of(at_least, within)
         level = self.confidence if confidence is None else open_unit(confidence, "confidence")
-        key = (metric, margin, tuple(named), min_share, reference, level, of, n_joint)
+        key = (metric, margin, tuple(named), min_share, reference, level, of, tuple(joint))
         if key in self._compared:
             return self._compared[key]
         reasons = self._left_out(named, min_share)
         texts = tuple(map(str, self.group_labels))
-        out = _places(reasons)
         place = None if reference is None else self.group_labels.index(reference)
-        found = Comparison(
+        reasons = {why: [one for one in these if one != place] for why, these in reasons.items()}
+        out = _places(reasons)
+        judged = tuple(one for one in range(len(texts)) if one not in out)
+        if len(judged) < 2:
+            reasons["nobody is left to compare them with"], judged = [*judged], ()
+            place = None
+        both_ways = comparisons.are_both_ways(margin, place, joint)
+        alone = f"alone{', above it or below' * both_ways}"
+        found = comparisons.Comparison(
             labels=texts,
             metric=metric,
             margin=margin,
-            judged=tuple(one for one in range(len(texts)) if one not in out or one == place),
+            judged=judged,
             left_out=_OF_RECORDS * (of == "records")
-            + ("" if place is None else f" Each group is compared with {texts[place]} alone.")
-            + not_judged([(why, [texts[one] for one in these]) for why, these in reasons.items()]),
+            + ("" if place is None else f" Each group is compared with {texts[place]} {alone}.")
+            + comparisons.not_judged(
+                [(why, [texts[one] for one in these]) for why, these in reasons.items()]
+            ),
             rate_of=partial(self._pooled, metric, of),
             counts=self._counts_of(of).arrays(metric),
             confidence=level,
             reference=place,
-            n_joint=n_joint,
+            n_joint=max(len(joint), 1),
+            both_ways=both_ways,
         )
         return self._compared.setdefault(key, found)
 

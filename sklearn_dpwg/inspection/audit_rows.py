@@ -13,6 +13,7 @@ from typing import Any
 from uuid import uuid4
 
 import numpy as np
+import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from sklearn_dpwg._checks import FloatArray, open_unit, real_number, whole_number
@@ -111,13 +112,14 @@ def class_codes(values: Any, classes: tuple[Hashable, Hashable], name: str) -> N
     positive = np.asarray(array == classes[1])
     known = positive | np.asarray(array == classes[0])
     if known.shape != array.shape or not known.all():
+        what = "classes" if name == "y_true" else "decisions"
+        differ = "are missing" if pd.isna(array[~known]).any() else "differ"
         hint = "classes=(negative, positive) names others"
-        if name != "y_true":
-            # a type of text names the length of the longest cell
-            hint += f", and probabilities must be numbers, got {array.dtype.type.__name__}"
+        if name != "y_true" and array.dtype.kind not in "biuf" and differ == "differ":
+            hint += ", and probabilities must be of a type of numbers"
         raise InputError(
-            f"{name} must hold the classes {classes[0]!r} and {classes[1]!r} alone, and some "
-            f"values differ; {hint}."
+            f"{name} must hold the {what} {classes[0]!r} and {classes[1]!r} alone, and some values "
+            f"{differ}; {hint}."
         )
     return positive
 
@@ -151,8 +153,9 @@ def probabilities(scores: NDArray[Any], n_records: int, name: str) -> FloatArray
     found = scores.astype(np.float64, copy=False)
     if not ((found >= 0.0) & (found <= 1.0)).all():
         raise InputError(
-            f"{name} must be probabilities between 0 and 1, and some are not; predicted classes "
-            f"must be whole numbers, booleans or text."
+            f"{name} must be probabilities between 0 and 1, and some are "
+            f"{'missing' if np.isnan(found).any() else 'not'}; decisions must be whole numbers, "
+            f"booleans or text, none of them missing."
         )
     return found
 
@@ -505,6 +508,8 @@ def left_out_by_name(
         raise InputError(f"leave_out must be a sequence of labels of groups, got {leave_out!r}.")
     if not 0.0 <= real_number(min_share, "min_share") < 1.0:
         raise InputError(f"min_share must be at least 0 and below 1, got {min_share!r}.")
+    if least > 1:
+        check_several(len(group_labels))
     named: list[Hashable] = [leave_out] if isinstance(leave_out, str) else list(leave_out)
     for name, labels in (("leave_out", named), ("reference", [reference])):
         for label in labels:

@@ -76,12 +76,11 @@ def change_between(
         answer = "improved" if falls == is_harm else "got worse"
     scale, unit = (100.0, " percentage points") if metric in RATES else (1.0, "")
     ends = [f"{scale * end:+.3g}" for end in (worst.estimate, worst.low, worst.high)]
-    told = {"cannot tell": "which may be better or worse"}.get(answer, f"which has {answer}")
-    told = told.replace("has got", "got")
+    told = ", which may be better or worse" if answer == "cannot tell" else f": it {answer}"
     who = "the same people, or some of them" if same_people else "other people, and other noise"
     sentence = (
         f"The worst-off group's {of_metric(metric)}{' (high is bad)' if is_harm else ''} changed "
-        f"by {ends[0]} [{ends[1]}, {ends[2]}]{unit}, {told}. Assumed: {who}."
+        f"by {ends[0]} [{ends[1]}, {ends[2]}]{unit}{told}. Assumed: {who}."
     )
     return Change(metric, groups, worst, answer, sentence)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -13,8 +13,8 @@ from sklearn_dpwg._checks import open_unit
 from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.inspection.audit_rows import smallest_ratio
 from sklearn_dpwg.inspection.contrasts import Answer, Counts, Levels, Margin, excess, levels_of
-from sklearn_dpwg.inspection.verdicts import Verdict, greater_is_worse
-from sklearn_dpwg.inspection.words import listed, of_metric
+from sklearn_dpwg.inspection.verdicts import JOINT, Verdict, greater_is_worse
+from sklearn_dpwg.inspection.words import capital, listed, of_metric
 from sklearn_dpwg.metrics.intervals import Interval
 
 # The interval of a rate of groups taken together, at a confidence.
@@ -23,10 +23,9 @@ RateOf = Callable[[tuple[int, ...], float], Interval]
 # Of so many contrasts that seem to be farthest beyond the margin exact limits are computed; a
 # "fails" that only another one would show is missed, which errs on the safe side.
 _N_TRIED = 6
-_EVERY = {
-    True: "Every ratio is {}. The interval that reaches lowest",
-    False: "Every difference is {} percentage points. The interval that reaches highest",
-}
+# Whom a group is compared with, and whether the sides are turned; and what comes of it.
+_Rivals = tuple[tuple[int, ...], bool]
+_Against = dict[_Rivals, Interval]
 
 
 @dataclass(frozen=True)
@@ -34,7 +33,9 @@ class Comparison:
     """Rates of groups, held against each other by the smallest ratio that passes, or a difference.
 
     ``judged`` are the groups that are compared, ``left_out`` says who is not, and with whom.
-    Of ``n_joint`` comparisons that pass together each may "fail" with so small a part of the error.
+    With ``both_ways`` a group may be neither too far below nor above another, and no end is the
+    worse one. Of ``n_joint`` comparisons that pass together each may "fail" with so small a part of
+    the error.
     """
 
     labels: tuple[str, ...]
@@ -47,6 +48,7 @@ class Comparison:
     confidence: float
     reference: int | None = None
     n_joint: int = 1
+    both_ways: bool = False
 
     @property
     def _error(self) -> float:
@@ -57,7 +59,7 @@ class Comparison:
     def _levels(self) -> Levels:
         error, n_judged = self._error / self.n_joint, len(self.judged)
         if self.reference is not None:
-            return Levels(0.0, error / max(n_judged - 1, 1))
+            return Levels(0.0, error / max((1 + self.both_ways) * (n_judged - 1), 1))
         if not self.counts.is_sample:  # tails of noise are not those of normal errors
             return Levels(0.0, error / max(n_judged * (n_judged - 1), 1))
         return levels_of(self.counts.of(list(self.judged)), self.margin, error)
@@ -71,30 +73,31 @@ class Comparison:
     def _others(self, group: int) -> tuple[int, ...]:
         return tuple(one for one in self.judged if one != group)
 
-    def _sides(self, group: int, other: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """Return the one whose rate is to be not too low, and the other one."""
-        return (other, (group,)) if greater_is_worse(self.metric) else ((group,), other)
+    def _with(self, group: int, other: tuple[int, ...], error: float, turned: bool) -> Interval:
+        """Return the contrast with the one first whose rate is to be not too low."""
+        as_they_are = greater_is_worse(self.metric) == turned
+        low, high = ((group,), other) if as_they_are else (other, (group,))
+        return self._contrast(low, high, error)
 
     @cached_property
-    def _against(self) -> tuple[dict[tuple[int, ...], Interval], ...]:
+    def _against(self) -> tuple[_Against, ...]:
         """The contrasts of each group with every rival, and with all of them together."""
         return tuple(map(self._with_rivals, range(len(self.labels))))
 
-    def _with_rivals(self, group: int) -> dict[tuple[int, ...], Interval]:
+    def _with_rivals(self, group: int) -> _Against:
         rivals = self._others(group) if self.reference is None else (self.reference,)
-        found: dict[tuple[int, ...], Interval] = {}
-        for one in rivals:
-            wide, strict = (
-                self._contrast(*self._sides(group, (one,)), error)
-                for error in (self._error, self._levels.pair)
-            )
-            found[(one,)] = replace(wide, high=strict.high)
-        if self._levels.pooled > 0.0:
-            found[rivals] = self._contrast(*self._sides(group, rivals), self._levels.pooled)
+        found: _Against = {}
+        for turned in (False, True)[: 1 + self.both_ways]:
+            for one in rivals:
+                wide = self._with(group, (one,), self._error, turned)
+                strict = self._with(group, (one,), self._levels.pair, turned)
+                found[(one,), turned] = replace(wide, high=strict.high)
+            if self._levels.pooled > 0.0:
+                found[rivals, turned] = self._with(group, rivals, self._levels.pooled, turned)
         return found
 
     def _of_group(self, group: int) -> Interval:
-        """Return the contrast of a group with the group that is best off, whichever that is.
+        """Return the contrast of a group with the one that is best off, or farthest from it.
 
         It is the smaller of the two rates that is divided by the larger one, or less that one.
         """
@@ -104,10 +107,10 @@ class Comparison:
         if not found:
             most = math.inf if self.margin.is_ratio else 1.0
             return Interval(math.nan, alike - 1.0, most, self.confidence)
-        pairs = [one for rivals, one in found.items() if len(rivals) == 1]
+        pairs = [one for (rivals, _), one in found.items() if len(rivals) == 1]
         low, high = min(one.low for one in pairs), min(one.high for one in found.values())
         known = [one.estimate for one in pairs if not math.isnan(one.estimate)]
-        if self.reference is None:  # the best-off group may be this one
+        if self.reference is None or self.both_ways:  # the best-off group may be this one
             low, high = min(low, alike), min(high, alike)
             known = [min(*known, alike)] if known else []
         estimate = min(known) if known else math.nan
@@ -122,10 +125,10 @@ class Comparison:
 
     def of_one(self, group: int) -> Verdict:
         """Return the verdict about a group for itself."""
-        if group not in self.judged or len(self.judged) < 2:
+        if group not in self.judged:
             return Verdict("not judged", f"{self.labels[group]} is not judged.")
         if group == self.reference:
-            return Verdict("passes", f"{self.labels[group]} is what others are compared with.")
+            return Verdict("reference", f"{self.labels[group]} is what others are compared with.")
         answer = self.margin.answer(self.contrasts[group])
         words = f"{self._words((group,), *self._decisive(group))}{self._end(answer)}"
         return Verdict(answer, words, self._would_tell(group) if answer == "cannot tell" else "")
@@ -134,13 +137,14 @@ class Comparison:
         """Return the rival, one group if there is one, whose limit decides, and the contrast."""
         fails = self.margin.answer(self.contrasts[group]) == "fails"
 
-        def limit(one: tuple[tuple[int, ...], Interval]) -> tuple[bool, float, float]:
-            rivals, contrast = one
+        def limit(one: tuple[_Rivals, Interval]) -> tuple[bool, float, float]:
+            (rivals, _), contrast = one
             end = contrast.high if fails else contrast.low
             is_last = len(rivals) > 1 or (fails and self.margin.answer(contrast) != "fails")
             return is_last, end, _or_inf(contrast.estimate)
 
-        return min(self._against[group].items(), key=limit)
+        (rivals, _), contrast = min(self._against[group].items(), key=limit)
+        return rivals, contrast
 
     def of_all(self) -> Verdict:
         """Return the verdict about all groups together."""
@@ -158,8 +162,7 @@ class Comparison:
         answer = self.margin.answer(self.contrasts[first])
         words = f"{self._words((first,), *self._decisive(first))}{self._end(answer)}"
         if answer == "passes":
-            every = _EVERY[self.margin.is_ratio].format(self.margin.bounds[0])
-            words = f"{every}: {words}"
+            words = f"{self._every()} {words}"
         told = self._would_tell(first) if answer == "cannot tell" else ""
         return Verdict(answer, f"{words}{self.left_out}", told)
 
@@ -174,19 +177,33 @@ class Comparison:
         for place in np.argsort(-beyond)[:_N_TRIED].tolist():
             one = self.judged[place]
             rest = self._others(one)
-            low, high = ((one,), rest) if greater_is_worse(self.metric) else (rest, (one,))
-            ratio = self._contrast(low, high, self._levels.pooled)
+            ratio = self._with(one, rest, self._levels.pooled, turned=True)
             if self.margin.answer(ratio) == "fails":
                 return self._words(rest, (one,), ratio)
         return None
 
+    def _every(self) -> str:
+        """Return what is so of all groups that pass, and which interval is shown."""
+        within, shown = self.margin.bounds[0], "The interval that reaches"
+        name = None if self.reference is None else self.labels[self.reference]
+        if not self.margin.is_ratio:
+            apart = "" if name is None else f" from {name}"
+            return f"Every difference{apart} is {within} percentage points. {shown} highest:"
+        every = f"Every ratio is {within}"
+        if name is not None and self.both_ways:
+            every = f"Every ratio to {name}, the smaller rate over the larger one, is {within}"
+        elif name is not None:
+            rates, is_harm = [of_metric(self.metric)], greater_is_worse(self.metric)
+            every = capital(behind_no_more(rates, self.margin.factor, name, is_harm=is_harm))
+        return f"{every}. {shown} lowest:"
+
     def _words(self, worse: tuple[int, ...], better: tuple[int, ...], ratio: Interval) -> str:
         """Return both rates, the contrast and its limits."""
-        metric, is_harm = of_metric(self.metric), greater_is_worse(self.metric)
-        bad = " (high is bad)" if is_harm else ""
-        has = "has" if len(worse) == 1 else "have"
+        metric = of_metric(self.metric)
+        bad = " (high is bad)" if greater_is_worse(self.metric) and not self.both_ways else ""
+        has = f"{'has' if len(worse) == 1 else 'have'} a{'n' * (metric[0] in 'ae')}"
         return (
-            f"{self._name(worse)} {has} a {metric}{bad} of {self._percent(worse)}, "
+            f"{self._name(worse)} {has} {metric}{bad} of {self._percent(worse)}, "
             f"{self._name(better)} of {self._percent(better)}: {self.margin.text(ratio)}"
         )
 
@@ -208,17 +225,15 @@ class Comparison:
         if not (pair.hit_noise.any() or pair.miss_noise.any()):
             return "More people would narrow it."
         if not pair.is_sample:
-            return "Privacy noise alone makes this unclear: more epsilon."
+            return "Of these very people privacy noise alone makes this unclear: more epsilon."
         scale = pair.rates if self.margin.is_ratio else 1.0
         sampling, noisy = (
             float((one.variances() / scale**2).sum()) for one in (pair.without_noise(), pair)
         )
-        share = sampling / max(noisy, 1e-300)
-        if share > 2 / 3:
-            return "Privacy noise is not what makes this unclear: more people would narrow it."
-        if share < 1 / 3:
-            return "Privacy noise is most of what makes this unclear: more epsilon, or more people."
-        return "Both chance and privacy noise make this unclear: more people narrow both."
+        chance, more = "chance in who is among these people", "more of this unclear than"
+        if 2.0 * sampling > noisy:
+            return f"{capital(chance)} makes {more} privacy noise: more people would narrow it."
+        return f"Privacy noise makes {more} {chance}: more epsilon, or more people."
 
 
 def margin_of(at_least: float | None, within: float | None) -> Margin:
@@ -228,6 +243,12 @@ def margin_of(at_least: float | None, within: float | None) -> Margin:
     if at_least is not None:
         raise InputError(f"within must be left out where at_least is given, got {within!r}.")
     return Margin(1.0, open_unit(within, "within"), is_ratio=False)
+
+
+def are_both_ways(margin: Margin, reference: Hashable, metrics: Sequence[str]) -> bool:
+    """Whether groups are compared upwards and downwards, so that none is behind."""
+    are_odds = any(set(both) <= set(metrics) for both in JOINT.values())
+    return are_odds or (reference is not None and not margin.is_ratio)
 
 
 def together(comparisons: Sequence[Comparison], group: int | None = None) -> Verdict:
@@ -251,6 +272,14 @@ def together(comparisons: Sequence[Comparison], group: int | None = None) -> Ver
         return nearest
     names = listed([of_metric(one.metric) for one in comparisons])
     return replace(nearest, sentence=f"By {names} each. {nearest.sentence}")
+
+
+def behind_no_more(rates: Sequence[str], factor: float, name: str, *, is_harm: bool) -> str:
+    """Return in words that no group is too far below a reference, of a harm above it."""
+    said = f"no group's {listed(rates, 'or')}"
+    if is_harm:
+        return f"{said}, times {factor:g}, is above that of {name}"
+    return f"{said} is below {factor:g} times that of {name}"
 
 
 def _or_inf(value: float) -> float:

@@ -17,7 +17,7 @@ from sklearn_dpwg.metrics.intervals import Interval, difference_interval
 from sklearn_dpwg.metrics.intervals.ratio import ratio_of_rates
 
 # Whether groups are treated alike, which may be that nobody can tell; a group may be left out.
-Answer = Literal["passes", "fails", "cannot tell", "not judged"]
+Answer = Literal["passes", "fails", "cannot tell", "not judged", "reference"]
 
 # Of the error of a wrong "fails" pairs may have so much where most of them are at the border; what
 # they leave elsewhere is of groups against all others together, which find one that differs.
@@ -80,10 +80,7 @@ class Margin:
         if math.isnan(contrast.estimate):
             return f"a {name} that nobody knows"
         if self.is_ratio:
-            low, high = (
-                number(end, in_percent=False, limit=self.factor)
-                for end in (contrast.low, contrast.high)
-            )
+            low, high = (number(end, limit=self.factor) for end in (contrast.low, contrast.high))
             return f"a ratio of {contrast.estimate:.2f} [{low}, {high}]"
         ends = (100.0 * (0.0 - end) for end in (contrast.estimate, contrast.high, contrast.low))
         return "a difference of {:.1f} [{:.1f}, {:.1f}] percentage points".format(*ends)

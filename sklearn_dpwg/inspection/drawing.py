@@ -112,9 +112,9 @@ def letters(n_rows: int) -> str:
     return "small" if n_rows <= MANY else "x-small"
 
 
-def percents(axis: Any) -> None:
-    """Write the numbers of an axis in percent."""
-    axis.set_major_formatter(lambda value, _: f"{100 * value:.6g} %")
+def percents(axis: Any, unit: str = "%") -> None:
+    """Write the numbers of an axis in percent, or in points of it."""
+    axis.set_major_formatter(lambda value, _: f"{100 * value:.6g} {unit}")
 
 
 def write(ax: Axes, x: float, y: float, text: str, **options: Any) -> Any:

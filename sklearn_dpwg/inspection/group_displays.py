@@ -16,13 +16,13 @@ from sklearn_dpwg.inspection.asked import Asked
 from sklearn_dpwg.inspection.audit_result import AuditResult, default_metric, overall_rate
 from sklearn_dpwg.inspection.drawing import Display, Look
 from sklearn_dpwg.inspection.group_audit import audit_estimator, audit_predictions
-from sklearn_dpwg.inspection.verdicts import GroupRate, greater_is_worse, is_percent
+from sklearn_dpwg.inspection.verdicts import GroupRate, greater_is_worse, unit_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
-MAY_BE_WORST, NOT_JUDGED = "may be worst", "not judged"
+MAY_BE_WORST, NOT_JUDGED, REFERENCE = "may be worst", "not judged", "reference"
 # Shape and word, and colour only with them.
 _LOOKS = {
     "": ("o", drawing.BLUE),
@@ -31,6 +31,7 @@ _LOOKS = {
     "fails": ("x", drawing.VERMILION),
     "cannot tell": ("s", drawing.FAINT),
     NOT_JUDGED: (".", drawing.FAINT),
+    REFERENCE: ("o", drawing.FAINT),
 }
 
 
@@ -237,8 +238,9 @@ class GroupMetricDisplay(Display):
             self._draw_answered(answer)
         drawing.name_rows(self.ax_, [names[place] for place in self.order])
         metric = words.of_metric(self.rates[0].metric) if self.rates else ""
-        if self.rates and is_percent(self.rates[0].metric):
-            drawing.percents(self.ax_.xaxis)
+        unit = unit_of(self.rates[0].metric) if self.rates else None
+        if unit:
+            drawing.percents(self.ax_.xaxis, unit)
         said = f"{words.capital(metric)} by group, {100 * self.confidence:g} % intervals"
         return (said if self.is_private else f"{said} – {words.NOT_PRIVATE}"), metric, ""
 
@@ -302,7 +304,7 @@ def contrasts_shown(result: AuditResult, asked: Asked) -> dict[str, Any]:
         "rates": rates,
         "answers": asked.answers(result),
         "reference": limit,
-        "reference_name": f"{limit:g}" if asked.margin.is_ratio else f"{100 * limit:g} %",
+        "reference_name": f"{limit:g}" if asked.margin.is_ratio else f"{100 * limit:g} points",
         "greater_is_worse": not asked.margin.is_ratio,
     }
 

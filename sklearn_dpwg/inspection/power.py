@@ -53,8 +53,8 @@ class PlannedVerdict(Stored):
     def __str__(self) -> str:
         """Return a sentence for people."""
         people, epsilon = self.times_the_people, self.epsilon
-        ways = [] if people is None else [f"{people:.2g} times the people"]
-        ways += [] if epsilon is None else [f"epsilon = {epsilon:.2g}"]
+        ways = [] if people is None else [f"{people:.3g} times the people"]
+        ways += [] if epsilon is None else [f"epsilon = {epsilon:.3g}"]
         told = f"takes {' or '.join(ways)}" if ways else "is out of reach"
         guessed = f"If {self.guess}: " if self.guess else ""
         return (

@@ -120,9 +120,9 @@ def _environment(kind: str) -> Any:
         cut=words.cut,
         words=words.of_metric,
         listed=words.listed,
-        shown=lambda value, in_percent: words.number(value, in_percent=in_percent),
-        interval=lambda rate, in_percent, limit=None: words.interval(
-            rate["low"], rate["high"], in_percent=in_percent, limit=limit
+        shown=lambda value, unit: words.number(value, unit=unit),
+        interval=lambda rate, unit, limit=None: words.interval(
+            rate["low"], rate["high"], unit=unit, limit=limit
         ),
     )
     return made
@@ -161,7 +161,8 @@ class AuditReport(Stored):
         What the audit was made with, to be made again.
     metric : str, optional
         By which groups are worst off: a rate of `AuditResult.METRICS`, or a loss of the audit; by
-        default the error rate, or the selection rate where no outcomes were counted.
+        default the first one of ``verdict_metric``, but where that is the selection rate the error
+        rate if outcomes were counted.
     at_least : float, default=0.8
         What impact ratios are held against; 0.8 is the four-fifths rule.
     verdict_metric : str or sequence of str, default="selection_rate"
@@ -223,10 +224,10 @@ class AuditReport(Stored):
         self.title = title
         self.notes = (notes,) if isinstance(notes, str) else tuple(notes)
         self.command = command
-        self.metric = metric or default_metric(results.values())
         self.at_least = at_least
         self.verdict_metric = verdict_metric
         self.which = dict(which or {})
+        self.metric = metric or self._asked.worst_by(results.values())
         for one in results.values():
             self._asked.check(one)
         is_made = model is None or isinstance(model, ModelEffects)

@@ -14,6 +14,7 @@ from sklearn_dpwg.inspection.audit_result import AuditResult, overall_rate
 from sklearn_dpwg.inspection.drawing import INCHES, height_of, svg_of
 from sklearn_dpwg.inspection.group_displays import (
     NOT_JUDGED,
+    REFERENCE,
     GroupMetricDisplay,
     contrasts_shown,
     rates_shown,
@@ -24,7 +25,7 @@ from sklearn_dpwg.inspection.privacy_displays import (
     points_of,
     tradeoff_points,
 )
-from sklearn_dpwg.inspection.verdicts import RATES, GroupRate, is_percent
+from sklearn_dpwg.inspection.verdicts import RATES, GroupRate, unit_of
 from sklearn_dpwg.inspection.words import texts_of, visible
 from sklearn_dpwg.privacy import PrivacyGuarantee
 from sklearn_dpwg.privacy.statement import rounded_up, sections
@@ -128,21 +129,13 @@ ANSWERS = {
     "fails": "Fails {}.",
     "cannot tell": "Cannot tell whether this passes {}.",
 }
+_OF_PAIRS = (
+    "{{2}} Its {} limit is the {} of all pairs; its {} limit allows for how many groups are "
+    "compared, as the verdict does. A sentence names two groups, and its limits are of these two."
+)
 GLOSSARY = (
-    (
-        "Impact ratio",
-        "A group's rate over that of {2}. Of a harm, such as an error rate, the other rate is "
-        "over the group's own. Its lower limit is the lowest of all pairs; its upper limit allows "
-        "for how many groups are compared, as the verdict does. A sentence names two groups, and "
-        "its limits are of these two.",
-    ),
-    (
-        "Difference",
-        "How far a group's rate is below that of {2}; of a harm, such as an error rate, how far it "
-        "is above. Its upper limit is the highest of all pairs; its lower limit allows for how "
-        "many groups are compared, as the verdict does. A sentence names two groups, and its "
-        "limits are of these two.",
-    ),
+    ("Impact ratio", _OF_PAIRS.format("lower", "lowest", "upper")),
+    ("Difference", _OF_PAIRS.format("upper", "highest", "lower")),
     (
         "Four-fifths rule",
         "A rule of thumb of US agencies: a ratio below 0.8 is taken as evidence of adverse impact, "
@@ -244,14 +237,27 @@ def _glossary(result: AuditResult, asked: Asked) -> list[dict[str, str]]:
     classes, there = _classes(result), [words.of_metric(name) for name in result.METRICS]
     said = dict(GLOSSARY) | (OF_RECORDS if asked.of == "records" else {})
     del said["Difference" if asked.margin.is_ratio else "Impact ratio"]
-    best = "the best-off group, whichever that is"
-    if asked.which.get("reference") is not None:
-        best = "the group that all are compared with"
     return [
-        {"term": term, "text": reduce(_filled, enumerate([*classes, best]), text)}
+        {"term": term, "text": reduce(_filled, enumerate([*classes, _contrast(asked)]), text)}
         for term, text in said.items()
         if term.lower().replace(" ", "_") not in RATES or term.lower() in there
     ]
+
+
+def _contrast(asked: Asked) -> str:
+    """Return what each group's ratio, or difference, is."""
+    is_ratio, both_ways = asked.margin.is_ratio, asked.both_ways
+    other = f"the {'farthest' if both_ways else 'best-off'} group, whichever that is"
+    if asked.which.get("reference") is not None:
+        other = "the group that all are compared with"
+    if both_ways and is_ratio:
+        return f"A group's rate and that of {other}, the smaller over the larger one."
+    if both_ways:
+        return f"How far a group's rate is from that of {other}, above it or below."
+    harm = " Of a harm, such as an error rate,"
+    if is_ratio:
+        return f"A group's rate over that of {other}.{harm} the other rate is over the group's own."
+    return f"How far a group's rate is below that of {other}.{harm} how far it is above."
 
 
 def _filled(text: str, known: tuple[int, str]) -> str:
@@ -274,16 +280,18 @@ def verdict_facts(result: AuditResult, metric: str, asked: Asked) -> dict[str, A
         "together": _TOGETHER if verdict.answer == "fails" and "fails" not in answers else "",
         "would_tell": words.with_short_names(verdict.would_tell, result.group_labels),
         "allows": _allows(result, asked, verdict.answer, sentence),
-        "trained": _TRAINED if result.model_privacy_ is not None else "",
+        "trained": "" if result.model_privacy_ is None else _TRAINED[result.has_outcomes],
         **_worst_facts(result, metric, asked),
     }
 
 
 _TOGETHER = "Which single group fails these numbers cannot tell; groups taken together do."
-_TRAINED = (
-    "The model learned from these very people: expect it to err more often on others, and rates "
-    "of others to lie outside of the intervals."
-)
+_TRAINED = {
+    True: "The model learned from these very people: expect it to err more often on others, and "
+    "rates of others to lie outside of the intervals.",
+    False: "The model learned from these very people: expect rates of others to lie outside of the "
+    "intervals.",
+}
 
 
 def _scope(result: AuditResult, asked: Asked, answers: Sequence[str]) -> str:
@@ -324,7 +332,7 @@ def _worst_facts(result: AuditResult, metric: str, asked: Asked) -> dict[str, An
         none = {"worst": "Nobody is judged.", "value": "", "gap": "", "may_be_worst": []}
         return {"metric": metric, **none}
     in_percent = metric in RATES
-    low, high = (words.number(value, in_percent=in_percent) for value in (worst.low, worst.high))
+    low, high = (words.number(end, unit=unit_of(metric)) for end in (worst.low, worst.high))
     found = words.listed([words.in_sentence(names[label]) for label in worst.groups], "or")
     who = f"the worst-off group {'is' if len(worst.groups) == 1 else 'may be'} {found}"
     if len(worst.groups) == len(names):
@@ -373,7 +381,8 @@ def group_facts(result: AuditResult, metric: str, asked: Asked) -> dict[str, Any
             {
                 "key": name,
                 "words": words.of_metric(said),
-                "in_percent": is_percent(said),
+                "unit": unit_of(said),
+                "is_contrast": name not in (*result.METRICS, *(one.name for one in result.losses)),
                 "limit": asked.margin.factor if said.endswith("ratio") else None,
             }
             for name, said in named.items()
@@ -438,7 +447,7 @@ def _model_facts(
         "epsilon": None if model is None else rounded_up(model.epsilon),
         "audit_epsilon": rounded_up(audit.epsilon) if result.is_private else "∞",
         "worst": {"low": worst.low, "high": worst.high},
-        "in_percent": metric in RATES,
+        "unit": unit_of(metric),
         "may_be_worst": verdict["may_be_worst"],
         "answer": verdict["answer"],
         "sentence": verdict["sentence"],
@@ -465,9 +474,13 @@ def _caveats(result: AuditResult, asked: Asked) -> list[dict[str, str]]:
             "records, that choice would be outside the guarantee."
         )
     if result.model_privacy_ is None:
+        others = (
+            "the model errs more often on others than"
+            if result.has_outcomes
+            else ("rates of others may differ from those")
+        )
         found["People the model learned from"] = (
-            "None of these people were said to be among them. If they were, the model errs more "
-            "often on others than on this page."
+            f"None of these people were said to be among them. If they were, {others} on this page."
         )
     return [{"title": title, "text": text} for title, text in found.items()]
 
@@ -562,7 +575,9 @@ def _of_contrasts(result: AuditResult, asked: Asked) -> _Picture:
     if asked.margin.is_ratio:
         title, sides = f"Impact ratio{of_rate} of each group", ("right", "left")
     else:
-        title, sides = f"How far each group is behind in {words.of_metric(rate)}", ("left", "right")
+        who = "from another" if asked.which.get("reference") is None else "from the reference"
+        title = f"How far each group is {who if asked.both_ways else 'behind'}"
+        title, sides = f"{title} in {words.of_metric(rate)}", ("left", "right")
     shown = contrasts_shown(result, asked)
     text = (
         f"A group passes where its whole interval is {sides[0]} of {shown['reference_name']}, and "
@@ -573,14 +588,16 @@ def _of_contrasts(result: AuditResult, asked: Asked) -> _Picture:
 
 def _of_groups(result: AuditResult, shown: dict[str, Any], title: str, text: str) -> _Picture:
     display = GroupMetricDisplay(**shown)
-    in_percent = is_percent(display.rates[0].metric)
-    limit = None if in_percent else display.reference
+    unit = unit_of(display.rates[0].metric)
+    limit = None if unit else display.reference
     texts = words.texts_of(result.group_labels)
     rows = []
     for place in display.order:
         rate = display.rates[place]
-        estimate = words.number(rate.estimate, in_percent=in_percent)
-        limits = words.interval(rate.low, rate.high, in_percent=in_percent, limit=limit)
+        estimate = words.number(rate.estimate, unit=unit)
+        limits = words.interval(rate.low, rate.high, unit=unit, limit=limit)
+        if display.answers[place] == REFERENCE:
+            estimate = limits = "–"
         rows.append([texts[place], estimate, limits, display.answers[place]])
     header = ["group", "estimate", f"{100 * result.confidence:g} % interval", "answer"]
     return display, title, text, header, rows
@@ -588,11 +605,11 @@ def _of_groups(result: AuditResult, shown: dict[str, Any], title: str, text: str
 
 def _of_models(results: Mapping[str, AuditResult], metric: str, asked: Asked) -> _Picture:
     display = PrivacyUtilityDisplay(**points_of(results, metric, asked=asked))
-    in_percent = metric in RATES
+    unit = unit_of(metric)
     rows = []
     for name, point in zip(words.texts_of(results), display.points, strict=True):
-        value = words.number(point.value, in_percent=in_percent)
-        limits = words.interval(point.low, point.high, in_percent=in_percent)
+        value = words.number(point.value, unit=unit)
+        limits = words.interval(point.low, point.high, unit=unit)
         rows.append([name, rounded_up(point.epsilon), value, limits])
     title = f"{words.of_metric(metric).capitalize()} of the worst group, by model"
     text = "Further left is more private. The bar is where the worst group's value may lie."

@@ -27,8 +27,9 @@ class Verdict(Stored):
 
     Parameters
     ----------
-    answer : {"passes", "fails", "cannot tell", "not judged"}
-        The answer; "not judged" of a group that is left out.
+    answer : {"passes", "fails", "cannot tell", "not judged", "reference"}
+        The answer; "not judged" of a group that is left out, "reference" of the one that all are
+        compared with.
     sentence : str
         The answer in words, with its numbers.
     would_tell : str
@@ -86,6 +87,10 @@ def _cell(rate: GroupRate) -> str:
         return f"{rate.estimate:,.0f}"
     if math.isnan(rate.estimate):
         return "cannot tell"
+    if unit_of(rate.metric) == "points":
+        return "{:.1f} [{:.1f}, {:.1f}] points".format(
+            *(round(100 * end, 1) + 0.0 for end in (rate.estimate, rate.low, rate.high))  # not −0.0
+        )
     return f"{rate.estimate:.2f} [{rate.low:.2f}, {rate.high:.2f}]"
 
 
@@ -147,9 +152,11 @@ def metrics_of(metric: Any) -> tuple[str, ...]:
     return tuple(found)
 
 
-def is_percent(metric: str) -> bool:
-    """Whether a number is written in percent: a rate is, or a difference of two."""
-    return metric.removesuffix(" difference") in RATES
+def unit_of(metric: str) -> str | None:
+    """Return what a hundred times a number is in: a rate, or a difference of two; else None."""
+    if metric.removesuffix(" difference").removesuffix(" change") in RATES:
+        return "%" if metric in RATES else "points"
+    return None
 
 
 @dataclass(frozen=True)

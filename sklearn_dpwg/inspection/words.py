@@ -132,15 +132,15 @@ def of_metric(metric: str) -> str:
     return metric.replace("_", " ")
 
 
-def number(value: float | None, *, in_percent: bool, limit: float | None = None) -> str:
-    """Write a rate in percent, another number with two decimals.
+def number(value: float | None, *, unit: str | None = None, limit: float | None = None) -> str:
+    """Write a hundred times a number with its unit, one that has none with two decimals.
 
     A number that is not the limit gets more decimals where it would look like it.
     """
     if value is None or not math.isfinite(value):
         return "–"
-    if in_percent:
-        return f"{100 * value:.1f}\u00a0%"
+    if unit:
+        return f"{100 * value:.1f}\u00a0{unit}"
     digits = 2
     while limit is not None and digits < 6 and float(f"{value:.{digits}f}") == limit != value:
         digits += 1
@@ -148,14 +148,14 @@ def number(value: float | None, *, in_percent: bool, limit: float | None = None)
 
 
 def interval(
-    low: float | None, high: float | None, *, in_percent: bool, limit: float | None = None
+    low: float | None, high: float | None, *, unit: str | None = None, limit: float | None = None
 ) -> str:
     """Write both ends of an interval."""
     if low is None or high is None or not math.isfinite(low + high):
         return "unknown"
-    if in_percent:
-        return f"{100 * low:.1f} to {100 * high:.1f}\u00a0%"
-    ends = (number(end, in_percent=False, limit=limit) for end in (low, high))
+    if unit:
+        return f"{100 * low:.1f} to {100 * high:.1f}\u00a0{unit}"
+    ends = (number(end, limit=limit) for end in (low, high))
     return " to ".join(ends)
 
 

@@ -48,6 +48,14 @@ FAULTS = {
         "small differences of two",
         (comparisons, "levels_of", lambda counts, margin, error: Levels(0.0, error)),
     ),
+    "the two sides of a reference do not share": (
+        "small differences from a reference",
+        (comparisons.Comparison, "_levels", Levels(0.0, 0.025)),
+    ),
+    "below a reference alone": (
+        "above a reference",
+        (comparisons, "are_both_ways", lambda margin, reference, metrics: False),
+    ),
     "error not shared": (
         "40 at the border",
         (comparisons, "levels_of", lambda counts, margin, error: Levels(0.0, error)),
@@ -110,7 +118,7 @@ def test_equalized_odds_err_as_seldom_as_they_say():
 def test_metrics_that_do_not_share_the_error_are_seen(monkeypatch):
     plain = AuditResult._comparison
     monkeypatch.setattr(
-        AuditResult, "_comparison", lambda *args, n_joint=1, **which: plain(*args, **which)
+        AuditResult, "_comparison", lambda *args, joint=(), **which: plain(*args, **which)
     )
     found, slack = shares(odds_at_the_border, 1500)
     assert found["fails"] > 0.025 + slack

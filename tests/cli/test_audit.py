@@ -105,6 +105,12 @@ def test_no_number_is_shown_of_whom_there_is_none_and_no_unjudged_group_may_be_w
     assert few.stdout.startswith("Verdict: cannot tell. Fewer than two groups can be judged. Not")
     assert "Worst off by error rate may be nobody who is judged." in few.stdout
     assert few.exit_code == 5
+    one = run("audit", write(decisions, 0.6, 0.3), *asked, "--min-share", "0.6")
+    assert "may be nobody who is judged" in one.stdout
+    assert "[0.000, 1" not in one.stdout
+    pd.read_csv(decisions).query("race == 'x'").to_csv(decisions, index=False)
+    single = run("audit", decisions, *(word.replace("x,y,typo", "x") for word in asked))
+    assert "group_labels must name at least two groups, as one has no ratio, got 1" in single.stderr
     assert "nan" not in few.stdout
 
 
@@ -129,10 +135,46 @@ def test_a_verdict_may_be_asked_all_that_python_may_be_asked(decisions, tmp_path
     assert found.exit_code == {"passes": 0, "fails": 4, "cannot tell": 5}[verdict.answer]
     assert verdict.sentence[:40] in page.read_text().replace("\\", "")
     (header,) = [line for line in found.stdout.splitlines() if line.startswith("group ")]
-    assert ("behind" in header, "impact ratio" in header) == (
-        "within" in asked, "within" not in asked
+    odds, within = asked.get("metric") == "equalized_odds", "within" in asked
+    assert ("points behind" in header, "points apart in true positive rate" in header) == (
+        within and not odds, within and odds
     )  # fmt: skip
-    assert ("true positive rate" in header) == (asked.get("metric") == "equalized_odds")
+    assert ("impact ratio" in header) != within
+    assert ("true positive rate" in header) == odds
+    worst = "true positive rate" if odds else "error rate"
+    assert f"Worst off by {worst} may be" in found.stdout
+    assert f"By {worst}, " in page.read_text()
+    if within:
+        gaps = AuditResult.from_json(text.read_text()).differences(
+            **{"metric": "selection_rate"} | asked
+        ) if not odds else ()  # fmt: skip
+        for gap in gaps:
+            cell = [f"{100 * end:.1f}" for end in (gap.estimate, gap.low, gap.high)]
+            assert f"{cell[0]} [{cell[1]}, {cell[2]}]" in found.stdout
+
+
+@pytest.mark.parametrize(
+    ("options", "asked"),
+    [
+        ("--fail-below 0.8", {"at_least": 0.8}),
+        ("--metric equalized_odds --fail-above 0.2 --reference 1",
+         {"metric": "equalized_odds", "within": 0.2, "reference": 1}),
+        ("--leave-out 2 --min-share 0.1", {"leave_out": [2], "min_share": 0.1}),
+        ("--of records", {"of": "records"}),
+    ],
+)  # fmt: skip
+def test_a_stored_audit_answers_all_later_questions(tmp_path, options, asked):
+    rng = np.random.default_rng(0)
+    groups, truth = np.repeat([1, 2, 3], 400), rng.integers(2, size=1200)
+    result = GroupAudit(1.0, group_labels=[1, 2, 3]).run(truth, groups < 3, groups)
+    (tmp_path / "audit.json").write_text(result.to_json())
+    found = run("verdict", tmp_path / "audit.json", *options.split())
+    known = result.verdict(**asked)
+    assert found.stdout.startswith(f"Verdict: {known.answer}. {known.sentence}\n")
+    codes = {"passes": 0, "fails": 4, "cannot tell": 5}
+    assert found.exit_code == (codes[known.answer] if "--fail" in options else 0)
+    lines = [line for line in found.stdout.splitlines() if line.startswith("1 ")]
+    assert lines[0].count("reference") == ("reference" in asked) * 3
 
 
 def test_two_stored_audits_tell_what_has_changed(tmp_path):
@@ -152,6 +194,11 @@ def test_two_stored_audits_tell_what_has_changed(tmp_path):
         known = after.change_since(before, "selection_rate", **asked)
         assert found.stdout.startswith(known.sentence + "\n")
         assert known.answer == "improved"
+        first = known.groups[0]
+        ends = [
+            f"{round(100 * end, 1) + 0.0:.1f}" for end in (first.estimate, first.low, first.high)
+        ]
+        assert f"{ends[0]} [{ends[1]}, {ends[2]}] points" in found.stdout
         assert [line.split()[0] for line in found.stdout.splitlines()[3:]] == [
             one.group for one in known.groups
         ]
@@ -165,6 +212,18 @@ def test_two_stored_audits_tell_what_has_changed(tmp_path):
         assert refused.exit_code == 2
         assert says in refused.stderr
         assert len(refused.stderr.splitlines()) == 1
+
+
+def test_what_has_changed_is_said_of_each_rate_that_is_asked(decisions, tmp_path):
+    files = [tmp_path / f"{place}.json" for place in range(2)]
+    for file in files:
+        task = f"--predictions decided {TASK} --json {file}"
+        assert run("audit", decisions, *task.split()).exit_code == 0
+    found = run("change", *files, "--metric", "equalized_odds")
+    said = [line for line in found.stdout.splitlines() if line.startswith("The worst-off group's")]
+    assert [line.partition("rate")[0] for line in said] == [
+        "The worst-off group's true positive ", "The worst-off group's false positive "
+    ]  # fmt: skip
 
 
 def test_records_without_group_may_be_left_out(decisions):
@@ -259,7 +318,7 @@ WRONG = [
     (f"{AUDIT} --fail-above 0.1 --fail-below 0.8", "fail_above must be left out where --fail-bel"),
     (f"{AUDIT} --metric selection_rate,odds", "metric must be one of .*equalized_odds, got 'odds'"),
     (f"{AUDIT} --of sample", "'sample' is not one of 'process', 'records'"),
-    (f"{ALONE} --metric equalized_odds", "metric must be selection_rate where no outcomes are na"),
+    (f"{ALONE} --metric equalized_odds", "where no outcomes are named .*got 'equalized_odds'"),
     (f"{PLAN} --n-features 3 --rate 0.3", "rate is for a plan of an audit: say --audit too"),
     (f"{PLAN} --audit --ratio 0.3", "ratio is for a plan of a verdict: say --rate too"),
     (f"{PLAN} --audit --rate 0.3 --fail-below 2", "fail_below must be above 0 and at most 1"),

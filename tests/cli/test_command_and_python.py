@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -151,7 +152,7 @@ def test_the_command_says_what_python_says(tmp_path, monkeypatch):
 @pytest.mark.filterwarnings("ignore::sklearn_dpwg.exceptions.SeededNoiseWarning")
 @pytest.mark.parametrize("fault", ["order of classes", "groups on the page", "groups in print"])
 def test_a_planted_fault_is_seen(fault, tmp_path, monkeypatch):
-    two, report, which = command._two_classes, AuditReport.__init__, command.which_of
+    two, report, asked = command._two_classes, AuditReport.__init__, command.asked_of
     if fault == "order of classes":
         monkeypatch.setattr(command, "_two_classes", lambda *said: tuple(sorted(two(*said))))
     elif fault == "groups on the page":
@@ -159,7 +160,10 @@ def test_a_planted_fault_is_seen(fault, tmp_path, monkeypatch):
             AuditReport, "__init__", lambda *args, which, **more: report(*args, **more)
         )
     else:
+        nobody = {"leave_out": (), "reference": None}
         monkeypatch.setattr(
-            command, "which_of", lambda *said: which(*said) | {"leave_out": (), "reference": None}
+            command,
+            "asked_of",
+            lambda *said: replace(one := asked(*said), which={**one.which, **nobody}),
         )
     assert any(compared(seed, tmp_path, monkeypatch)[1] for seed in range(15))

@@ -23,6 +23,7 @@ class World:
     n_audits: int = 400
     within: float | None = None
     of: str = "process"
+    reference: int | None = None
 
     def is_kept(self, counts):
         """Return whether the share of the answer is as it should be, but for chance."""
@@ -56,6 +57,22 @@ WORLDS = {
     "small differences of two": World(
         (2000, 2000), (0.4, 0.401), "fails", most=0.025, within=0.001, epsilon=np.inf, n_audits=1200
     ),
+    "both ways from a reference": World(
+        (300,) * 5, (0.5, 0.4, 0.6, 0.4, 0.6), "fails", most=0.025, within=0.1, reference=0
+    ),
+    "above a reference": World(
+        (1000, 1000), (0.4, 0.5), "passes", most=0.025, within=0.1, reference=0
+    ),
+    "small differences from a reference": World(
+        (2000, 2000),
+        (0.4, 0.401),
+        "fails",
+        most=0.025,
+        within=0.001,
+        epsilon=np.inf,
+        n_audits=1200,
+        reference=0,
+    ),
     "everybody, ratio .8": World(
         (300,) * 4, (0.4,) + (0.5,) * 3, "fails", most=0.025, of="records", n_audits=200
     ),
@@ -82,6 +99,8 @@ def answers_in(world, n_audits, seed=0):
         draws = rng.random(len(groups)) if world.of == "process" else evenly
         chosen = (draws < np.array(world.rates)[groups]).astype(int)
         result = audit.run(np.zeros_like(chosen), chosen, groups)
-        verdict = result.verdict(world.metric, within=world.within, of=world.of)
+        verdict = result.verdict(
+            world.metric, within=world.within, of=world.of, reference=world.reference
+        )
         found[verdict.answer] += 1
     return found

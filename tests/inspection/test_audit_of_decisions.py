@@ -42,8 +42,14 @@ def test_a_page_of_decisions_is_about_selection_alone(decisions):
     for page in (report.html(), report.markdown()):
         assert "selection rate" in page
         assert "truly" not in page
+        assert "err more often" not in page
+    alone = AuditReport(audit_result(LABELS, counts=COUNTS)).html()
+    assert "errs more often" not in alone
+    assert "rates of others may differ from those on this page" in alone
     with pytest.raises(ValueError, match="metric must be selection_rate, all that decisions"):
         AuditReport(decisions, metric="error_rate").dict()
+    with pytest.raises(ValueError, match="got 'equalized_odds'"):
+        decisions.verdict("equalized_odds")
 
 
 def test_beside_an_audit_with_outcomes_both_are_shown_by_selection(decisions):
@@ -114,5 +120,5 @@ def test_another_choice_is_another_verdict():
 def test_a_refusal_does_not_tell_how_long_a_cell_is():
     audit = GroupAudit(1.0, group_labels=["a", "b"])
     decisions = np.array(["0", "a long cell"] * 20)
-    with pytest.raises(ValueError, match="probabilities must be numbers, got str_"):
+    with pytest.raises(ValueError, match="probabilities must be of a type of numbers"):
         audit.run([0, 1] * 20, decisions, ["a", "b"] * 20)

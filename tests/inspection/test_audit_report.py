@@ -222,7 +222,16 @@ QUESTIONS = [
     ({"verdict_metric": ["selection_rate", "error_rate"], "at_least": 0.7}, "below 0.7 times"),
     (
         {"verdict_metric": "equalized_odds", "which": {"within": 0.4, "reference": "Black"}},
-        "more than 40 percentage points behind Black in true positive rate or false positive rate",
+        "more than 40 percentage points from Black in true positive rate or false positive rate",
+    ),
+    (
+        {"verdict_metric": "equalized_odds", "which": {"reference": "Black"}},
+        "the smaller true positive rate or false positive rate of any group and Black is at least",
+    ),
+    (
+        {"verdict_metric": ["error_rate", "accuracy"], "which": {"reference": "Black"}},
+        "no group's accuracy is below 0.8 times that of Black and no group's error rate, times "
+        "0.8, is above that of Black.",
     ),
     (
         {"at_least": 0.7, "which": {"reference": "Black"}},
@@ -231,6 +240,32 @@ QUESTIONS = [
     ({"which": {"reference": "Black"}}, "the four-fifths rule beside Black."),
     ({"at_least": None}, "the four-fifths rule"),
 ]
+
+
+def test_a_reference_is_called_so_and_differences_are_in_points():
+    result = audit_result(3, noise=None, counts=WIDE)
+    report = AuditReport(result, which={"within": 0.1, "reference": "Black"})
+    (row,) = [row for row in report.dict()["groups"]["rows"] if row["answer"] == "reference"]
+    assert row["group"] == "Black"
+    assert report.html().count(">reference</td>") == 2  # the difference, and a picture's answer
+    assert report.markdown().count(" reference |") == 2
+    assert "0.0 to 0.0" not in report.html()
+    gap = result.differences(reference="Black")[0]
+    limits = f"{100 * gap.low:.1f} to {100 * gap.high:.1f}\u00a0points"
+    assert limits in report.html()
+    assert limits in report.markdown()
+    assert "How far each group is from the reference in selection rate" in report.html()
+
+
+def test_worst_off_is_by_what_is_asked():
+    result = audit_result(3, noise=None, counts=WIDE)
+    for asked, metric in (
+        ("selection_rate", "error_rate"),
+        ("equalized_odds", "true_positive_rate"),
+        (["accuracy", "error_rate"], "accuracy"),
+    ):
+        facts = AuditReport(result, verdict_metric=asked).dict()
+        assert facts["verdict"]["metric"] == facts["groups"]["metric"] == metric
 
 
 @pytest.mark.parametrize(("asked", "rule"), QUESTIONS)

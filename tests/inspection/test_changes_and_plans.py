@@ -1,7 +1,7 @@
 """Changes between two audits, and chances of verdicts from guesses alone."""
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
 
 import numpy as np
@@ -31,9 +31,11 @@ def test_a_group_has_changed_by_the_difference_of_its_rates():
     assert found.answer == "improved"
     assert found.worst.estimate == pytest.approx(60 / 500 - 100 / 500)
     assert found.worst.low < -0.08 < found.worst.high < 0.0
-    assert found.sentence.endswith("which has improved. Assumed: other people, and other noise.")
+    assert found.sentence.endswith("points: it improved. Assumed: other people, and other noise.")
     assert json.loads(json.dumps(asdict(found)))["answer"] == "improved"
-    assert before.change_since(after, "false_positive_rate").answer == "got worse"
+    worse = before.change_since(after, "false_positive_rate")
+    assert worse.answer == "got worse"
+    assert "percentage points: it got worse. Assumed" in worse.sentence
     again = errors_in([100, 60, 40])
     assert again.change_since(before, "false_positive_rate").answer == "cannot tell"
 
@@ -113,6 +115,8 @@ def test_what_a_plan_says_is_enough_is_enough():
     planned = audit.plan_verdict(group_sizes=[200] * 4, **guess)
     assert planned.fails < 0.5
     assert planned.times_the_people > 1.0
+    nearly = str(replace(planned, times_the_people=1.034))
+    assert "takes 1.03 times the people" in nearly
     n = round(planned.times_the_people * 200)
     assert audit.plan_verdict(group_sizes=[n] * 4, **guess).fails == pytest.approx(0.8, abs=0.03)
     more = (

@@ -395,8 +395,8 @@ SEEN: dict[str, tuple[dict, dict, str]] = {
     "classes without order": ({"classes": {"n", "p"}}, {}, "classes must have an order, negative"),
     "no losses": ({"losses": None}, {}, "losses must be some of log_loss, squared_error, got None"),
     "tiny epsilon": ({"epsilon": 1e-9}, {}, "epsilon must be larger for counts of records"),
-    "percents": ({}, {"scores": np.full(N, 50.0)}, "predicted classes must be whole numbers"),
-    "objects": ({}, {"scores": np.full(N, 0.5, dtype=object)}, "must be numbers, got object"),
+    "percents": ({}, {"scores": np.full(N, 50.0)}, "decisions must be whole numbers"),
+    "objects": ({}, {"scores": np.full(N, 0.5, dtype=object)}, "must be of a type of numbers"),
     "text for 0 and 1": ({}, {"y_true": np.full(N, "p")}, r"classes=\(negative, positive\) names"),
     "0.0 for class 0": (
         {"classes": (1, 0)},
@@ -419,7 +419,7 @@ SEEN: dict[str, tuple[dict, dict, str]] = {
     "wrong words": (
         {"classes": ("n", "p")},
         {"y_true": np.full(N, "n"), "scores": np.full(N, "x")},
-        "scores must hold the classes 'n' and 'p' alone",
+        "scores must hold the decisions 'n' and 'p' alone",
     ),
     "many models": (
         {},
@@ -455,7 +455,17 @@ SEEN: dict[str, tuple[dict, dict, str]] = {
     "decisions of others": (
         {},
         {"y_true": None, "scores": ["no"] * N},
-        r"the classes 0 and 1 alone, and some values differ; classes=\(negative, positive\) names",
+        r"decisions 0 and 1 alone, and some values differ; classes=\(negative, positive\) names",
+    ),
+    "missing decisions": (
+        {"classes": ("no", "yes")},
+        {"y_true": None, "scores": np.array(["no", "yes", None] * N, dtype=object)[:N]},
+        r"decisions 'no' and 'yes' alone, and some values are missing; .* names others\.$",
+    ),
+    "decisions that are missing among numbers": (
+        {},
+        {"y_true": None, "scores": np.array([0.0, np.nan] * N)[:N]},
+        "and some are missing; decisions must be whole numbers, booleans or text, none of them",
     ),
     "no model": ({}, {"same_records_as": True}, "must be the model or its guarantee where no"),
 }

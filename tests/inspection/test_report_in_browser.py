@@ -204,6 +204,19 @@ def test_the_verdict_about_each_group_is_on_a_phone(browser, pages):
         assert max(found) < PHONE["width"]
 
 
+@pytest.mark.parametrize("script", [True, False])
+def test_a_table_that_scrolls_says_so_where_it_does(browser, pages, script):
+    said = "getComputedStyle(document.querySelector('table.groups caption'), '::after').content"
+    mode = {"viewport": PHONE, "java_script_enabled": script}
+    with shown(browser, pages["two models"], **mode) as (tab, _):
+        assert "Scrolls sideways" in tab.evaluate(said)
+        tab.set_viewport_size({"width": 1600, "height": 900})
+        tab.wait_for_function(f"{said} === 'none'")
+        tab.set_viewport_size(PHONE)
+        tab.emulate_media(media="print")
+        assert tab.evaluate(said) == "none"
+
+
 def test_paper_has_the_total_last_and_cuts_nothing(browser, pages):
     with shown(browser, pages["two models"], media="print", viewport=PAPER) as (tab, _):
         style = "getComputedStyle(document.querySelector('tfoot')).display"

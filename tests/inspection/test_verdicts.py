@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.special import ndtr, ndtri
 
-from sklearn_dpwg.inspection import GroupAudit
+from sklearn_dpwg.inspection import AuditReport, GroupAudit
 from sklearn_dpwg.inspection.contrasts import Counts, Levels, Margin, levels_of
 from sklearn_dpwg.inspection.verdicts import CountedRates
 from sklearn_dpwg.metrics.intervals import difference_interval, rate_interval, ratio_interval
@@ -40,6 +40,7 @@ def test_of_a_harm_the_larger_rate_is_bad():
     assert found.verdict("false_positive_rate").sentence.startswith(
         "1 has a false positive rate (high is bad) of 10.0 %, 0 of 2.0 %: a ratio of 0.20 ["
     )
+    assert "has an error rate (high" in found.verdict("error_rate").sentence
     by_group = [one.answer for one in found.group_verdicts("false_positive_rate")]
     assert by_group == ["passes", "fails"]
     assert [one.answer for one in found.group_verdicts("selection_rate")] == ["fails", "passes"]
@@ -70,6 +71,7 @@ def test_a_named_reference_is_what_all_are_compared_with():
     assert found.verdict().answer == "fails"
     assert found.verdict(reference=0).answer == "passes"
     assert found.impact_ratios(reference=0)[2].estimate == pytest.approx(1.75)
+    assert found.group_verdicts(reference=0)[0].answer == "reference"
     with pytest.raises(ValueError, match="reference must be a group that is not left out"):
         found.verdict(reference=0, leave_out=[0])
     with pytest.raises(ValueError, match="leave_out must be of the groups"):
@@ -82,6 +84,33 @@ def test_all_who_are_compared_with_a_reference_share_the_error():
     assert found.impact_ratios(reference=0)[1].high == ratio_of_rates(own, reference).high
     both = [rate_interval(n, 900) for n in (378, 450)]
     assert found.impact_ratios(reference=0)[1].low == ratio_of_rates(*both).low
+    # by a difference either may be the lower one, which is twice as many
+    own, reference = (rate_interval(n, 900, confidence=1 - 0.05 / 6) for n in (378, 450))
+    gap = found.differences(reference=0)[1]
+    assert gap.low == -difference_interval(own, reference).high
+    assert gap.high == -difference_interval(*both).low
+
+
+@pytest.mark.parametrize("best", [0, 1])
+def test_by_a_difference_and_in_equalized_odds_a_reference_may_be_on_either_side(best):
+    """Whichever of two groups is the reference, they are as far apart."""
+    rates, which = [0.98, 0.47], {"reference": best}
+    apart, near = odds(rates, [0.2, 0.2]), odds([0.7, 0.7], [0.2, 0.2])
+    for asked in ({"within": 0.1}, {"at_least": 0.8}):
+        assert apart.verdict("equalized_odds", **asked, **which).answer == "fails"
+        assert near.verdict("equalized_odds", **asked, **which).answer == "passes"
+        by_group = [one.answer for one in apart.group_verdicts("equalized_odds", **asked, **which)]
+        assert by_group == (["reference", "fails"] if best == 0 else ["fails", "reference"])
+    for metric, first in (("true_positive_rate", apart), ("false_positive_rate", apart)):
+        answer = first.verdict(metric, within=0.1, **which).answer
+        assert answer == ("fails" if metric == "true_positive_rate" else "passes")
+        gaps = first.differences(metric, reference=best)
+        assert gaps[1 - best].estimate == pytest.approx(0.51 if "true" in metric else 0.0)
+        assert 0.0 <= gaps[1 - best].low <= gaps[1 - best].estimate
+    harm = odds([0.5, 0.5], [0.1, 0.6]).verdict("false_positive_rate", within=0.1, **which)
+    assert harm.answer == "fails"
+    one_way = [apart.verdict("true_positive_rate", reference=one).answer for one in (0, 1)]
+    assert one_way == ["fails", "passes"]
 
 
 def test_groups_together_have_the_noise_of_all_their_counts():
@@ -191,12 +220,12 @@ def test_equalized_odds_passes_with_both_rates_and_names_the_one_that_decides():
     assert found.sentence.startswith("By true positive rate and false positive rate each. Every")
     found = odds([0.7, 0.7], [0.2, 0.4]).verdict("equalized_odds", within=0.1)
     assert found.answer == "fails"
-    assert "false positive rate (high is bad) of 40.0 %" in found.sentence
+    assert "false positive rate of 20.0 %, 1 of 40.0 %: a difference of 20.0 [" in found.sentence
     found = odds([0.7, 0.7], [0.2, 0.22]).verdict("equalized_odds")
     assert found.answer == "cannot tell"
     assert "false positive rate" in found.sentence
     by_group = odds([0.7, 0.3], [0.2, 0.2]).group_verdicts("equalized_odds", within=0.1)
-    assert [one.answer for one in by_group] == ["passes", "fails"]
+    assert [one.answer for one in by_group] == ["fails", "fails"]  # neither is the better one
     with pytest.raises(ValueError, match="metric must be one of selection_rate"):
         odds([0.7], [0.2]).verdict([])
 
@@ -215,7 +244,7 @@ def test_groups_that_are_left_out_are_not_judged():
 
 
 SENTENCE = (
-    r"(?:Every .*?: )?(?P<worse>\w[\w ]*?) (?:has|have) a [a-z ]+?(?: \(high is bad\))? of "
+    r"(?:[EN][vo].*?: )?(?P<worse>\w[\w ]*?) (?:has|have) an? [a-z ]+?(?: \(high is bad\))? of "
     r"(?P<p>[\d.]+) %, (?P<better>\w[\w ]*?) of (?P<q>[\d.]+) %: a (?:ratio|difference) of "
     r"(?P<value>-?[\d.]+) \[(?P<low>-?[\d.]+), (?P<high>-?[\d.]+)\]"
 )
@@ -273,14 +302,23 @@ def test_the_pair_of_a_pass_is_that_of_the_farthest_limit_and_said_to_be():
     by_difference = audit([3000, 3000, 60], [0.46, 0.5, 0.48]).verdict(within=0.3).sentence
     assert "points. The interval that reaches highest: 0 has a" in by_difference
     held = audit([2000] * 3, [0.4, 0.6, 0.7]).verdict(reference=0).sentence
-    assert "reaches lowest: 1 has a selection rate of 60.0 %, 0 of 40.0 %" in held
+    assert held.startswith(
+        "No group's selection rate is below 0.8 times that of 0. The interval that reaches lowest: "
+        "1 has a selection rate of 60.0 %, 0 of 40.0 %"
+    )
+    near = audit([3000] * 3, [0.02] * 3)
+    harm = near.verdict("false_positive_rate", 0.5, reference=0).sentence
+    assert harm.startswith("No group's false positive rate, times 0.5, is above that of 0. The int")
+    gap = near.verdict(within=0.1, reference=0).sentence
+    assert gap.startswith("Every difference from 0 is at most 10 percentage points. The interval")
 
 
 def test_a_sentence_says_what_all_are_compared_with():
     found = audit([2000, 2000, 2000], [0.4, 0.4, 0.7])
     for asked in ({}, {"within": 0.1}, {"of": "records"}):
         said = found.verdict(reference=0, **asked).sentence
-        assert " Each group is compared with 0 alone." in said
+        sides = ", above it or below" if "within" in asked else ""
+        assert f" Each group is compared with 0 alone{sides}." in said
         assert "compared with" not in found.verdict(**asked).sentence
 
 
@@ -299,6 +337,36 @@ def test_only_judged_groups_may_be_worst(epsilon):
     nobody = audit([5, 5], [0.0, 1.0]).worst_groups("error_rate")
     assert (nobody.groups, nobody.low, nobody.high) == ((), 0.0, 1.0)
     assert "nobody is judged" in str(nobody)
+
+
+def test_where_one_group_is_left_nobody_is_judged():
+    found = audit([3000, 60, 60], [0.3, 0.4, 0.9], labels=4)
+    for which in ({"min_share": 0.1}, {"min_share": 0.1, "reference": 0}):
+        said = found.verdict(**which)
+        assert said.sentence.startswith("Fewer than two groups can be judged. Not judged, as they")
+        assert said.sentence.endswith("as nobody is left to compare them with: 0.")
+        assert [one.answer for one in found.group_verdicts(**which)] == ["not judged"] * 4
+        assert found.worst_groups("selection_rate", **which).groups == ()
+        page = AuditReport(found, which=which).dict()
+        assert page["verdict"]["scope"].startswith("Judged by selection rate: nobody. Not judged")
+        assert page["verdict"]["scope"].endswith("nobody is left to compare them with: 0.")
+        rows = [(row["answer"], row["may_be_worst"]) for row in page["groups"]["rows"]]
+        assert rows == [("not judged", False)] * 4
+    # a reference is judged however few it has, and so is in no list of others
+    few = audit([3000, 3000, 5], [0.3, 0.3, 0.4]).verdict(reference=2)
+    assert "Not judged" not in few.sentence
+
+
+@pytest.mark.parametrize(("scale", "more"), [(2.0, "Chance in who"), (25.0, "Privacy noise")])
+def test_what_makes_it_unclear_is_the_larger_part(scale, more):
+    counts = tuple(((900 - n, n), (0, 0)) for n in (360, 450))
+    result = audit_result("ab", noise=IntegerNoise("laplace", scale), counts=counts)
+    known = result._counts_of("process").arrays("selection_rate")
+    noise = 1.0 - known.without_noise().variances() / known.variances()
+    assert (noise.max() < 0.5) == (more == "Chance in who")
+    assert result.verdict().would_tell.startswith(f"{more} ")
+    of_all = result.verdict(of="records").would_tell
+    assert of_all == "Of these very people privacy noise alone makes this unclear: more epsilon."
 
 
 def test_who_is_left_out_leaves_two_and_is_a_list():

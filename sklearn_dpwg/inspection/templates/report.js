@@ -1,5 +1,9 @@
 "use strict";
-// Makes the headings of tables into buttons that sort; without it the page lacks nothing else.
+// Says which tables scroll, and makes headings into buttons that sort; the page lacks nothing else.
+for (const box of document.querySelectorAll(".scroll")) {
+  const say = () => box.classList.toggle("more", box.scrollWidth > box.clientWidth);
+  new ResizeObserver(say).observe(box);
+}
 for (const table of document.querySelectorAll("table[data-sortable]")) {
   const body = table.tBodies[0];
   const said = document.getElementById("sorted");
