@@ -220,7 +220,7 @@ def test_a_monotone_model_is_the_nearest_one(model):
     steps = np.diff(seen["age"].rows[:-1], axis=0)
     direct = minimize(
         lambda w: ((w - before[age]) ** 2).sum(),
-        np.zeros(16),
+        np.zeros(9),
         jac=lambda w: 2.0 * (w - before[age]),
         constraints={"type": "ineq", "fun": lambda w: steps @ w, "jac": lambda _: steps},
         method="SLSQP",

@@ -205,4 +205,4 @@ def test_a_schema_of_before_has_no_pairs():
     del state["interactions"]
     old = PublicSchema.__new__(PublicSchema)
     old.__setstate__(state)
-    assert old.fit_transform(pd.DataFrame({"a": [0.5]})).shape == (1, 15)
+    assert old.fit_transform(pd.DataFrame({"a": [0.5]})).shape == (1, 8)
