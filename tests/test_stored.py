@@ -91,7 +91,8 @@ def test_every_public_class_that_is_kept_names_its_version():
     assert all(issubclass(kind, Stored) for kind in public_classes() if hasattr(kind, "to_json"))
 
 
-def test_what_is_written_names_version_and_format(newest):
+@pytest.mark.filterwarnings("ignore::sklearn_dpwg.exceptions.SeededNoiseWarning")
+def test_what_is_written_names_version_and_format(newest, tmp_path):
     for name, thing in newest.things.items():
         state = thing.__getstate__()
         assert (state[VERSION], state[FORMAT]) == (__version__, 1), name
@@ -99,7 +100,10 @@ def test_what_is_written_names_version_and_format(newest):
     for written in (newest.guarantee, newest.result, newest.ledger):
         described = json.loads(written.to_json())
         assert (described[VERSION], described[FORMAT]) == (__version__, 1)
-    with sqlite3.connect(newest.path) as connection:
+    path = tmp_path / "ledger.sqlite"  # the newest stored one was written by an earlier version
+    with PrivacyLedger(9.0, DELTA, path=path):
+        classifier().fit(X, Y, GROUPS)
+    with sqlite3.connect(path) as connection:
         assert connection.execute("PRAGMA user_version").fetchone() == (1,)
         assert connection.execute("SELECT version FROM writers").fetchall() == [(__version__,)]
         (row,) = connection.execute("SELECT guarantee FROM fits").fetchone()
