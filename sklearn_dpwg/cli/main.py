@@ -102,6 +102,7 @@ def fit(
     said = read_schema(schema)
     task = make_task(said, options)
     file = TableFile.of(table, options)
+    person = person if person is not None else said.person
     whose = [] if person is None else [person]
     wanted = {**task.wanted(list(said.columns)), str(schema): said.columns}
     file.require({**wanted, "--person": whose})
@@ -109,13 +110,15 @@ def fit(
         raise WrongInput(f"person must be a column of its own, got {person!r}.")
     if whose and spool is not None:
         raise WrongInput("person must be left out with --spool, which reads a file in parts.")
+    if options["rows_per_person"] is None and person == said.person:
+        options["rows_per_person"] = said.rows_per_person
     estimator = make_estimator(task, options)
-    encoder, promise = PublicSchema(said.columns, shapes=shapes), ""
+    encoder, promise = PublicSchema(said.columns, shapes=shapes, **said.of_schema), ""
     if spool is None:
         columns = file.read([*said.columns, *task.group_columns, task.needed_target(), *whose])
         faults = file.faults()
         of_groups, y = task.groups(columns, faults), task.targets(columns, faults)
-        X = checked_features(columns, said.columns, faults)
+        X = checked_features(columns, encoder, faults)
         people = [words(columns[one], f"{one!r} (person)", faults, None)[0] for one in whose]
         faults.refuse()
         del columns
@@ -221,7 +224,11 @@ def plan(
             "plan must be told how many columns a row has: by --schema, or else by --n-features."
         )
     if file is not None:
-        n_features = len(PublicSchema(file.columns, shapes=shapes).get_feature_names_out())
+        if options["rows_per_person"] is None:
+            options["rows_per_person"] = file.rows_per_person
+        n_features = len(
+            PublicSchema(file.columns, shapes=shapes, **file.of_schema).get_feature_names_out()
+        )
     estimator = make_estimator(task, options)
     click.echo(str(estimator.plan(group_sizes=sizes, n_features=n_features)))
 

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 
 # Where the frozen dataclasses of a fitted model are, and classes beside them.
 _OF_MODELS = (
-    *("data.problem", "losses", "preprocessing.columns", "preprocessing.shapes", "solvers"),
+    *("data.problem", "losses", "solvers"),
+    *("preprocessing.cells", "preprocessing.columns", "preprocessing.shapes"),
     *("privacy.guarantee", "privacy.release", "privacy.sensitivity.sums"),
 )
 _CLASSES = (
@@ -147,10 +148,11 @@ def predictions(model: Any, table: TableFile, name: str, keep: Sequence[str] = (
     """Return a prediction a row, probabilities where the model has them, and columns to keep."""
     import pandas as pd
 
-    kinds = schema_of(model).columns
+    schema = schema_of(model)
+    kinds = schema.columns
     table.require({name: kinds, "--keep": keep})
     columns, faults = table.read([*kinds, *keep]), table.faults()
-    X = checked_features(columns, kinds, faults)
+    X = checked_features(columns, schema, faults)
     faults.refuse()
     found: dict[str, Any] = {each: columns[each].to_pandas() for each in keep}
     made: dict[str, Any] = {"prediction": model.predict(X)}

@@ -14,6 +14,7 @@ import pandas as pd
 
 from sklearn_dpwg._checks import real_number
 from sklearn_dpwg.exceptions import InputError, InputTypeError
+from sklearn_dpwg.preprocessing.cells import Cells
 from sklearn_dpwg.preprocessing.columns import Boolean, Category, Column, Date, Number, Ordered
 
 KINDS: Mapping[str, type[Any]] = MappingProxyType(
@@ -38,18 +39,27 @@ HEADER = """\
 # "boolean"   true and false: the values that stand for yes and no
 # "category"  levels; other = false refuses unknown values, which are "other" otherwise
 # missing = false refuses missing values, which have an indicator column otherwise.
+# synonyms = { "Aix" = "Aachen" } gives other words for a level.
 # shape = "linear" keeps a number or date a straight line, where the model may bend otherwise.
 """
 
 # What a file may say beside its columns, and the entries of each table.
 TASK = MappingProxyType(
-    {"groups": ("columns", "labels"), "target": ("column", "classes", "low", "high")}
+    {
+        "groups": ("columns", "labels"),
+        "target": ("column", "classes", "low", "high"),
+        "person": ("column", "rows"),
+        "cells": ("missing", "ignore_case", "unusable"),
+    }
 )
 
 TASK_HEADER = """
 # What the command line reads of the same file (a PublicSchema checks it and leaves it alone).
 # [groups]: the columns that say in which group a record is, and all labels; of several columns a
 #           label is a list of as many values.
+# [person]: column, which says whose row each is, and rows, the most of one person to learn from.
+# [cells]: missing = ["?", -9] for marks of missing values; ignore_case = true;
+#          unusable = "missing" takes cells that a kind cannot use for missing ones.
 # [target]: the column to predict, with its classes (of two the favourable one last, for audits), or
 #           with low and high where it is a number.
 """
@@ -65,6 +75,15 @@ class SchemaFile:
     target: str | None = None
     classes: tuple[Any, ...] | None = None
     target_bounds: tuple[float, float] | None = None
+    cells: Cells | None = None
+    person: str | None = None
+    rows_per_person: int = 1
+
+    @property
+    def of_schema(self) -> dict[str, Any]:
+        """What a `PublicSchema` takes beside columns."""
+        names = ("cells", "person", "rows_per_person")
+        return {name: getattr(self, name) for name in names}
 
 
 def template(
@@ -159,8 +178,8 @@ def read_schema_file(path: str | Path) -> SchemaFile:
     tables = content.get("columns")
     if not set(content) <= {"columns", *TASK} or not isinstance(tables, dict):
         raise InputError(
-            f"{path} must hold tables [columns.NAME], may hold [groups] and [target], and nothing "
-            f"else, got {sorted(content)!r}."
+            f"{path} must hold tables [columns.NAME], may hold [{'], ['.join(TASK)}], and "
+            f"nothing else, got {sorted(content)!r}."
         )
     task = {name: _task_table(name, content.get(name, {}), path) for name in TASK}
     of_task = {f"[{name}]": table for name, table in task.items()}
@@ -173,10 +192,22 @@ def read_schema_file(path: str | Path) -> SchemaFile:
     ]
     if open_entries:
         raise InputError(f"{path} has entries that are to be filled in: {'; '.join(open_entries)}.")
+    synonyms = {
+        name: table.pop("synonyms")
+        for name, table in tables.items()
+        if isinstance(table, dict) and "synonyms" in table
+    }
     columns = {name: _column(name, table, path) for name, table in tables.items()}
     of_groups, labels = _groups(task["groups"], path)
     target, classes, bounds = _target(task["target"], columns, path)
-    return SchemaFile(columns, of_groups, labels, target, classes, bounds)
+    if "rows" in task["person"] and "column" not in task["person"]:
+        raise InputError(f"[person] in {path} must have a column where it has rows, got none.")
+    cells = Cells(synonyms=synonyms, **task["cells"]) if synonyms or task["cells"] else None
+    whose = {
+        "person": task["person"].get("column"),
+        "rows_per_person": task["person"].get("rows", 1),
+    }
+    return SchemaFile(columns, of_groups, labels, target, classes, bounds, cells, **whose)
 
 
 def _task_table(name: str, table: Any, path: str | Path) -> dict[str, Any]:
