@@ -31,6 +31,7 @@ check: $(INSTALLED)  ## lint, format, types, imports, budget, docstrings and eve
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/mypy tests/typed/user.py
 	$(BIN)/lint-imports --no-cache --no-logo
 	$(BIN)/python .ci/budget.py
 	$(BIN)/python -m pytest -q --doctest-modules \

@@ -1,7 +1,8 @@
 """Install a built wheel where nothing else is, and use it as a stranger would.
 
-Bare first: import, time the import, fit and audit; the command says what it needs. Then with the
-extra `cli`: a page about the audit, and the command. At last the places to fill in are listed.
+Bare first: import, time the import, fit and audit; the command says what it needs, and mypy what
+types a user's script sees. Then with the extra `cli`: a page about the audit, and the command. At
+last the places to fill in are listed.
 
 Usage: python .ci/try_wheel.py WHEEL
 """
@@ -119,6 +120,11 @@ def main(wheel: str) -> None:
         print(run(python, "-W", "error", "-c", FIT_AND_AUDIT), end="")
         if "sklearn-dpwg[cli]" not in run(command, "--help", codes=(1,)):
             sys.exit("dpwg does not say which extra it needs")
+
+        typed = (ROOT / "tests" / "typed" / "user.py").read_text(encoding="utf-8")
+        Path(folder, "typed_user.py").write_text(typed, encoding="utf-8")
+        mypy = [sys.executable, "-m", "mypy", "--strict", "--python-executable", python]
+        print("types:", run(*mypy, "typed_user.py"), end="")
 
         run(*pip, f"{Path(wheel).resolve()}[cli]")
         run(python, "-W", "error", "-c", WRITE_PAGE)

@@ -7,7 +7,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from types import SimpleNamespace
-from typing import Any, Literal
+from typing import Any, Literal, overload
 from uuid import uuid4
 
 import numpy as np
@@ -295,6 +295,16 @@ class GroupAudit(CountedEstimator):
             guess=guess + ("every group" if ratio == 1.0 else who),
         )
 
+    @overload
+    def run(
+        self, y_true: ArrayLike | None, scores: Mapping[str, ArrayLike], groups: Any, **given: Any
+    ) -> dict[str, AuditResult]: ...
+
+    @overload
+    def run(
+        self, y_true: ArrayLike | None, scores: ArrayLike, groups: Any, **given: Any
+    ) -> AuditResult: ...
+
     @own_words
     def run(
         self,
@@ -305,7 +315,7 @@ class GroupAudit(CountedEstimator):
         same_records_as: Any = None,
         model: Any = None,
         n_boot: None = None,
-    ) -> Any:
+    ) -> AuditResult | dict[str, AuditResult]:
         """Release the counts of every group.
 
         Parameters
