@@ -33,6 +33,7 @@ from pathlib import Path
 import numpy as np
 from sklearn_dpwg import DPWorstGroupClassifier
 from sklearn_dpwg.inspection import GroupAudit
+from sklearn_dpwg.serving import trusted_types
 
 rng = np.random.default_rng(0)
 X = rng.uniform(-0.5, 0.5, size=(4000, 3))
@@ -47,6 +48,7 @@ result = GroupAudit(epsilon=1.0, group_labels=["north", "south"], classes=["no",
 )
 assert len(result.rates("selection_rate")) == 2
 Path("audit.json").write_text(result.to_json())
+assert f"{type(model).__module__}.DPWorstGroupClassifier" in trusted_types()
 print(repr(model.privacy_))
 """
 WRITE_PAGE = """

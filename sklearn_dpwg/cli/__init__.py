@@ -12,7 +12,7 @@ __all__ = ["TRUSTED_TYPES"]
 def __getattr__(name: str) -> Any:
     # the list is read off the package, all of which would be imported for ``--help``
     if name == "TRUSTED_TYPES":
-        from sklearn_dpwg.cli.models import trusted_types
+        from sklearn_dpwg.serving import trusted_types
 
         return trusted_types()
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

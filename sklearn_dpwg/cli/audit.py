@@ -363,8 +363,8 @@ def sources_of(
         X = checked_features(columns, schema_of(fitted), faults)
         faults.refuse()
         found = _scores_of(fitted, X, classes[1])
-    found = Sources(task, classes, targets, found, groups, fitted if same_records else None)
-    return found if not people else _one_row_each(found, people[0])
+    sources = Sources(task, classes, targets, found, groups, fitted if same_records else None)
+    return sources if not people else _one_row_each(sources, people[0])
 
 
 def _person(schema: Path | None, fitted: Any, table: TableFile) -> list[str]:

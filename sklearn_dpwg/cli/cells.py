@@ -155,7 +155,8 @@ def checked_features(
     from sklearn_dpwg.preprocessing.cells import wrong_cells
 
     frame = features(columns, schema)
-    for name, kind in schema.columns.items():
+    kinds: Mapping[str, Any] = schema.columns
+    for name, kind in kinds.items():
         values, missing = frame[name], frame[name].isna()
         fault, is_wrong = wrong_cells(values, kind)
         is_wrong &= ~missing

@@ -34,6 +34,7 @@ from sklearn_dpwg.cli.tables import OneSentence
 
 if TYPE_CHECKING:
     from sklearn_dpwg.cli.options import Task
+    from sklearn_dpwg.preprocessing.schema_files import SchemaFile
 
 
 @click.command(short_help="Learn a private model and print what it promises.")
@@ -102,16 +103,13 @@ def fit(
     said = read_schema(schema)
     task = make_task(said, options)
     file = TableFile.of(table, options)
-    person = person if person is not None else said.person
-    whose = [] if person is None else [person]
+    whose = _whose(person, said, options)
     wanted = {**task.wanted(list(said.columns)), str(schema): said.columns}
     file.require({**wanted, "--person": whose})
-    if any(person in names for names in wanted.values()):
-        raise WrongInput(f"person must be a column of its own, got {person!r}.")
+    if any({*whose} & {*names} for names in wanted.values()):
+        raise WrongInput(f"person must be a column of its own, got {whose[0]!r}.")
     if whose and spool is not None:
         raise WrongInput("person must be left out with --spool, which reads a file in parts.")
-    if options["rows_per_person"] is None and person == said.person:
-        options["rows_per_person"] = said.rows_per_person
     estimator = make_estimator(task, options)
     encoder, promise = PublicSchema(said.columns, shapes=shapes, **said.of_schema), ""
     if spool is None:
@@ -140,6 +138,15 @@ def fit(
     click.echo(f"\nModel: {output}")
     if book is not None:
         click.echo(spent_of(book))
+
+
+def _whose(person: str | None, said: SchemaFile, options: dict[str, Any]) -> list[str]:
+    """Return the column that says whose row each is, and take its rows where none are said."""
+    if person in (None, said.person):
+        person = said.person
+        if options["rows_per_person"] is None:
+            options["rows_per_person"] = said.rows_per_person
+    return [] if person is None else [person]
 
 
 def _of_people(rows: tuple[Any, Any, Any], person: Any, options: dict[str, Any]) -> Any:

@@ -235,7 +235,9 @@ class DPWorstGroupClassifier(ScoredByBlock, LinearClassifier, DPWorstGroupEstima
         with np.errstate(all="ignore"):  # scores that overflow are told by the probabilities alone
             return np.asarray(loss.probabilities(scores))
 
-    predict_log_proba = _if_probable(by_block(LinearClassifier.predict_log_proba))
+    predict_log_proba = available_if(_has_probabilities)(
+        by_block(LinearClassifier.predict_log_proba)
+    )
 
     def _targets(self, y: NDArray[Any] | None, classes: ArrayLike | None = None) -> ClassTargets:
         known = find_classes(y, classes if self.classes is None else self.classes)

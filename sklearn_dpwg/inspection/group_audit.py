@@ -297,12 +297,26 @@ class GroupAudit(CountedEstimator):
 
     @overload
     def run(
-        self, y_true: ArrayLike | None, scores: Mapping[str, ArrayLike], groups: Any, **given: Any
+        self,
+        y_true: ArrayLike | None,
+        scores: Mapping[str, ArrayLike],
+        groups: Any,
+        *,
+        same_records_as: Any = None,
+        model: Any = None,
+        n_boot: None = None,
     ) -> dict[str, AuditResult]: ...
 
     @overload
     def run(
-        self, y_true: ArrayLike | None, scores: ArrayLike, groups: Any, **given: Any
+        self,
+        y_true: ArrayLike | None,
+        scores: ArrayLike,
+        groups: Any,
+        *,
+        same_records_as: Any = None,
+        model: Any = None,
+        n_boot: None = None,
     ) -> AuditResult: ...
 
     @own_words

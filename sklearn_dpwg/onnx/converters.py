@@ -319,7 +319,7 @@ def _convert_classifier(scope: Any, operator: Any, container: Any) -> None:
 def _convert_regressor(scope: Any, operator: Any, container: Any) -> None:
     plain = LinearRegression()
     plain.coef_ = operator.raw_operator.coef_
-    plain.intercept_ = float(operator.raw_operator.intercept_)
+    plain.intercept_ = np.float64(operator.raw_operator.intercept_)
     _convert_as(plain, scope, operator, container)
 
 

@@ -61,7 +61,13 @@ class Cells(Stored):
             object.__setattr__(self, "missing", tuple(self.missing))
 
     def check(self, columns: Mapping[Any, Any]) -> None:
-        """Refuse rules that are none, or that say two things of one word."""
+        """Refuse rules that are none, or that say two things of one word.
+
+        Parameters
+        ----------
+        columns : mapping from name to kind
+            The columns of the schema.
+        """
         if not isinstance(self.missing, tuple):
             raise InputTypeError(f"missing of Cells must be a list of marks, got {self.missing!r}.")
         if not isinstance(self.ignore_case, bool):
@@ -118,7 +124,22 @@ class Cells(Stored):
         return text.casefold() if self.ignore_case else text
 
     def read(self, values: pd.Series, name: Hashable, kind: Any) -> pd.Series:
-        """Return a column with levels for their words, and None where a value is missing."""
+        """Return a column with levels for their words, and None where a value is missing.
+
+        Parameters
+        ----------
+        values : Series
+            One value a record.
+        name : str or int
+            Name of the column.
+        kind : Number, Date, Ordered, Boolean or Category
+            What is public of it.
+
+        Returns
+        -------
+        Series
+            The same column, read; what is read already stays.
+        """
         levels, marks = levels_of(kind) or (), self._marks
         if not levels and values.dtype.kind in "iuf":  # of many numbers each is looked at by NumPy
             numbers = pd.to_numeric(pd.Series(list(marks), dtype=object), errors="coerce")

@@ -11,9 +11,9 @@ from sklearn.base import clone
 from skops import io
 
 from sklearn_dpwg import DPWorstGroupClassifier
-from sklearn_dpwg.cli.models import trusted_types
 from sklearn_dpwg.exceptions import InputError, show_records
 from sklearn_dpwg.preprocessing import Boolean, Category, Cells, Date, Number, Ordered, PublicSchema
+from sklearn_dpwg.serving import trusted_types
 
 COLUMNS = {
     "age": Number(0, 100, missing=True),

@@ -1,4 +1,4 @@
-"""What a type checker tells a user: mypy reads this file in `make check` and, of a wheel, `make dist`."""
+"""What a type checker tells a user: `make check` and, of a wheel, `make dist` have mypy read it."""
 
 from typing import Any, assert_type
 
