@@ -194,3 +194,8 @@ def test_an_audit_is_kept_and_a_ledger_is_not():
     assert type(in_skops(audit)) is GroupAudit
     with pytest.raises(io.exceptions.UntrustedTypesFoundException, match="PrivacyLedger"):
         in_skops(PrivacyLedger(1.0, 1e-6))
+
+
+def test_what_a_search_found_has_a_graph(made):
+    search = made["search"]
+    assert np.array_equal(Graph(search.best_estimator_).predict(X), search.predict(X))
