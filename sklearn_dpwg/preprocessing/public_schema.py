@@ -31,7 +31,7 @@ from sklearn_dpwg.preprocessing.columns import (
     of_polars,
 )
 from sklearn_dpwg.preprocessing.rows_per_person import BoundedRows, bound_rows_per_person
-from sklearn_dpwg.preprocessing.schema_files import read_schema_file, template
+from sklearn_dpwg.preprocessing.schema_files import declared_kinds, read_schema_file, template
 from sklearn_dpwg.preprocessing.shapes import LINE, Seen, Shaped, seen, shaped
 
 # A `Schema` maps column names to kinds, each with public bounds or a public list of levels.
@@ -269,7 +269,7 @@ class PublicSchema(TransformerMixin, Stored, BaseEstimator):
         TypeError
             If X is no frame or a name no string.
         """
-        text = template(X)
+        text = template(dict(declared_kinds(X)))
         with Path(path).open("x", encoding="utf-8") as file:
             file.write(text)
 

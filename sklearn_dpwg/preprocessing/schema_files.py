@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import math
+import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields
@@ -87,29 +89,34 @@ class SchemaFile:
 
 
 def template(
-    table: Any,
+    kinds: Mapping[str, str],
+    facts: Mapping[str, Mapping[str, Any]] = MappingProxyType({}),
     *,
     groups: Sequence[str] = (),
     group_labels: Sequence[str | tuple[str, ...]] | None = None,
     target: str | None = None,
 ) -> str:
-    """Return a schema to fill in, from the names and types of a table's columns.
+    """Return a schema to fill in, from the names and kinds of columns and what is known of them.
 
     Columns of groups and the target, where they are named, have tables of their own.
     """
-    parts, kinds = [HEADER], dict(_declared_kinds(table))
+    parts = [HEADER]
     for name, kind in kinds.items():
         if name not in (*groups, target):
             key = _text(name)
-            parts.append(f"\n[columns.{key}]\n" + "\n".join(_entries(kind)) + "\nmissing = true\n")
+            parts.append(f"\n[columns.{key}]\n" + "\n".join(_entries(kind, facts.get(name, {}))))
+            parts.append("\nmissing = true\n")
     if groups or target is not None:
         parts.append(TASK_HEADER)
     if groups:
+        known = facts.get(groups[0], {}).get("levels") if len(groups) == 1 else None
+        group_labels = known if group_labels is None else group_labels
         labels = f'"{TO_FILL}"' if group_labels is None else _list(group_labels)
         parts.append(f"\n[groups]\ncolumns = {_list(groups)}\nlabels = {labels}\n")
     if target is not None:
         entries = ("low", "high") if kinds[target] == "number" else ("classes",)
-        lines = [f'{entry} = "{TO_FILL}"' for entry in entries]
+        known_of = {"classes": facts.get(target, {}).get("levels"), **facts.get(target, {})}
+        lines = [_entry(entry, known_of.get(entry)) for entry in entries]
         parts.append(f"\n[target]\ncolumn = {_text(target)}\n" + "\n".join(lines) + "\n")
     return "".join(parts)
 
@@ -123,19 +130,102 @@ def _text(name: str) -> str:
     return json.dumps(name, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
-def _entries(kind: str) -> list[str]:
+def _entry(name: str, value: Any) -> str:
+    """Return a line, marked where nobody has said a value."""
+    value = TO_FILL if value is None else value
+    if isinstance(value, list):
+        return f"{name} = {_list(value)}"
+    return f"{name} = {_text(value) if isinstance(value, str) else value}"
+
+
+def _entries(kind: str, facts: Mapping[str, Any]) -> list[str]:
     """Return the lines of a kind, those that nobody has chosen yet marked."""
     lines = [f'kind = "{kind}"']
     if kind == "category":
         lines[0] += '  # or "ordered", "boolean", "date", "number"'
     needed = [part.name for part in fields(KINDS[kind]) if part.default is MISSING]
-    lines += [f'{name} = "{TO_FILL}"' for name in needed]
+    lines += [_entry(name, facts.get(name)) for name in needed]
     if kind == "date":
         lines.append('unit = "day"')
     return lines
 
 
-def _declared_kinds(table: Any) -> Iterator[tuple[str, str]]:
+# What a data dictionary may call the name of a column, its type, and what it says of its values.
+_HEADS = MappingProxyType(
+    {
+        "name": ("name", "column", "variable", "field"),
+        "type": ("type", "kind"),
+        "low": ("low", "min", "minimum"),
+        "high": ("high", "max", "maximum"),
+        "levels": ("levels", "values", "categories"),
+    }
+)
+_TYPES = MappingProxyType(
+    {
+        **dict.fromkeys(("int", "integer", "bigint", "smallint", "number", "numeric"), "number"),
+        **dict.fromkeys(("float", "double", "decimal", "real"), "number"),
+        **dict.fromkeys(("date", "datetime", "timestamp"), "date"),
+        **dict.fromkeys(("bool", "boolean", "logical"), "boolean"),
+        **dict.fromkeys(("ordered", "ordinal"), "ordered"),
+    }
+)
+
+
+def read_dictionary(table: pd.DataFrame) -> tuple[dict[str, str], dict[str, dict[str, Any]]]:
+    """Return the kind of each column that a data dictionary has a row of, and what else it says.
+
+    Bounds are taken for a number or a date, levels with ``|`` or ``;`` between them. Other types
+    than those that are known are categories.
+    """
+    heads = {str(head).strip().lower(): head for head in table.columns}
+    places = {
+        key: next((heads[word] for word in words if word in heads), None)
+        for key, words in _HEADS.items()
+    }
+    for key in ("name", "type"):
+        if places[key] is None:
+            raise InputError(
+                f"a data dictionary must have a column {' or '.join(_HEADS[key])}, got "
+                f"{list(table.columns)!r}."
+            )
+    kinds: dict[str, str] = {}
+    facts: dict[str, dict[str, Any]] = {}
+    for row in table.to_dict("records"):
+        said = {
+            key: str(row[head]).strip()
+            for key, head in places.items()
+            if head is not None and not pd.isna(row[head])
+        }
+        name = said.get("name", "")
+        if not name or name in kinds:
+            raise InputError(f"a data dictionary must name each column once, got {name!r}.")
+        kinds[name], facts[name] = _facts(said)
+    return kinds, facts
+
+
+def _facts(said: Mapping[str, str]) -> tuple[str, dict[str, Any]]:
+    """Return the kind of a column and the entries that a data dictionary knows."""
+    kind = _TYPES.get(re.split(r"[\s(\d]", said.get("type", "").lower())[0], "category")
+    bounds = [said.get(end) for end in ("low", "high")]
+    if kind == "date":
+        return kind, {"first": bounds[0], "last": bounds[1]}
+    if kind == "number":
+        return kind, {end: _number(text) for end, text in zip(("low", "high"), bounds, strict=True)}
+    levels = [level.strip() for level in re.split(r"[|;]", said.get("levels", "")) if level.strip()]
+    if not levels:
+        return kind, {}
+    return "category" if kind == "boolean" else kind, {"levels": levels}
+
+
+def _number(text: str | None) -> float | None:
+    try:
+        value = math.nan if text is None else float(text)
+    except ValueError:
+        return None
+    return (int(value) if value.is_integer() else value) if math.isfinite(value) else None
+
+
+def declared_kinds(table: Any) -> Iterator[tuple[str, str]]:
     """Yield the name of each column and the kind that its type suggests."""
     if isinstance(table, pd.DataFrame):
         columns = list(zip(table.columns, table.dtypes, strict=True))

@@ -7,6 +7,9 @@ import pandas as pd
 import pytest
 
 from sklearn_dpwg.cli.models import load_model
+from sklearn_dpwg.exceptions import InputError
+from sklearn_dpwg.preprocessing import Boolean, Category, Date, Number, Ordered
+from sklearn_dpwg.preprocessing.schema_files import read_schema_file
 from tests.cli.conftest import run
 
 SCHEMA = """
@@ -99,3 +102,61 @@ def test_a_table_without_the_person_is_refused_and_cells_without_a_rule_too(mess
     told = run("fit", "messy.csv", *fit).stderr
     assert "column 'age' (features): 10 not a number" in told
     assert "unknown" not in told
+
+
+# --- a data dictionary ---------------------------------------------------------------------------
+
+DICTIONARY = """Variable,Type,Min,Max,Values,Note
+age,INTEGER,0,100,,in years
+weight,decimal(5),0.5,,,
+visited,date,2020-01-01,2024-12-31,,
+town,varchar(20),,,Aachen | Bonn,
+pain,ordinal,,,none;mild;severe,
+smoker,bool,,,,
+insured,boolean,,,yes|no,
+sex,text,,,f|m,
+ill,text,,,no|yes,
+"""
+
+
+def test_a_data_dictionary_fills_in_what_it_says(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "book.csv").write_text(DICTIONARY)
+    write = ["schema", "book.csv", "-o", "s.toml", "--dictionary"]
+    done = run(*write, "--groups", "sex", "--target", "ill")
+    assert done.exit_code == 0, done.stderr
+    assert done.stdout == "s.toml: 7 column(s) to describe; no value was read into it.\n"
+    with pytest.raises(InputError, match=r"to be filled in: high of 'weight'\.$"):
+        read_schema_file("s.toml")
+    text = (tmp_path / "s.toml").read_text().replace('high = "FILL IN"', "high = 300")
+    (tmp_path / "s.toml").write_text(text)
+    said = read_schema_file("s.toml")
+    assert said.columns == {
+        "age": Number(0, 100, missing=True),
+        "weight": Number(0.5, 300, missing=True),
+        "visited": Date("2020-01-01", "2024-12-31", missing=True),
+        "town": Category(("Aachen", "Bonn"), missing=True),
+        "pain": Ordered(("none", "mild", "severe"), missing=True),
+        "smoker": Boolean(missing=True),
+        "insured": Category(("yes", "no"), missing=True),
+    }
+    assert (said.group_labels, said.classes) == (("f", "m"), ("no", "yes"))
+
+
+@pytest.mark.parametrize(
+    ("text", "more", "says"),
+    [
+        ("a,b\n1,2\n", [], "a data dictionary must have a column name or column or"),
+        ("name,b\n1,2\n", [], "a data dictionary must have a column type or kind"),
+        ("name,type\na,int\na,int\n", [], "must name each column once, got 'a'"),
+        ("name,type\na,int\n", ["--target", "b"], "book.csv has no row of 'b'"),
+        ("name,type\na,int\n", ["--guess-kinds"], "guess_kinds must be left out with --dict"),
+    ],
+)
+def test_what_is_no_dictionary_is_refused(text, more, says, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "book.csv").write_text(text)
+    done = run("schema", "book.csv", "-o", "s.toml", "--dictionary", *more)
+    assert done.exit_code == 2
+    assert says in done.stderr
+    assert not (tmp_path / "s.toml").exists()
