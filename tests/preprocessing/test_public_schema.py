@@ -25,7 +25,7 @@ from sklearn_dpwg import DPWorstGroupClassifier
 from sklearn_dpwg.ledger import privacy_of
 from sklearn_dpwg.preprocessing import Boolean, Category, Date, Number, Ordered, PublicSchema
 from sklearn_dpwg.preprocessing.columns import DATE_UNITS
-from sklearn_dpwg.preprocessing.schema_files import read_schema_file, template
+from sklearn_dpwg.preprocessing.schema_files import declared_kinds, read_schema_file, template
 
 COLUMNS = {
     "age": Number(0, 100, missing=True, fill=30),
@@ -394,13 +394,13 @@ def test_a_template_says_what_to_fill_in_and_reads_no_value(path):
 
 
 def test_a_template_of_a_task_leaves_groups_and_target_out_of_the_columns():
-    text = template(NoValues(TABLE), groups=["town", "member"], target="age")
+    text = template(dict(declared_kinds(NoValues(TABLE))), groups=["town", "member"], target="age")
     assert list(tomllib.loads(text)["columns"]) == ["id", "grade", "day"]
     assert text.endswith(
         '[groups]\ncolumns = ["town", "member"]\nlabels = "FILL IN"\n\n'
         '[target]\ncolumn = "age"\nlow = "FILL IN"\nhigh = "FILL IN"\n'
     )
-    assert 'classes = "FILL IN"' in template(TABLE, target="town")
+    assert 'classes = "FILL IN"' in template(dict(declared_kinds(TABLE)), target="town")
 
 
 def test_the_template_does_not_depend_on_the_records(tmp_path):
