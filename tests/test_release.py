@@ -24,32 +24,39 @@ def text(name: str) -> str:
 PROJECT = tomllib.loads(text("pyproject.toml"))["project"]
 
 
-def newest_entry(changelog: str) -> tuple[str, datetime.date]:
-    """Return the version of the first entry and its day."""
-    found = re.search(r"^## (\S+) – (\d{4}-\d{2}-\d{2})$", changelog, re.MULTILINE)
+def newest_entry(changelog: str) -> tuple[bool, str, str]:
+    """Return whether work goes on above the newest release, its version and its day."""
+    found = re.search(
+        r"^(## Unreleased\n.*?)?^## (\S+) – (\d{4}-\d{2}-\d{2})$", changelog, re.M | re.S
+    )
     assert found is not None
     assert found.start() == changelog.index("\n## ") + 1
-    return found[1], datetime.date.fromisoformat(found[2])
+    return found[1] is not None, found[2], str(datetime.date.fromisoformat(found[3]))
 
 
 def test_package_changelog_and_citation_are_of_one_version():
-    assert re.fullmatch(r"\d+\.\d+\.\d+", __version__)
     assert "version" in PROJECT["dynamic"]
     cited = dict(
         re.findall(r"^(version|date-released): (\S+)$", text("CITATION.cff"), re.MULTILINE)
     )
-    version, day = newest_entry(text("CHANGELOG.md"))
-    assert (
-        (cited["version"], cited["date-released"]) == (version, str(day)) == (__version__, str(day))
-    )
+    goes_on, version, day = newest_entry(text("CHANGELOG.md"))
+    assert (cited["version"], cited["date-released"]) == (version, day)
+    assert re.fullmatch(r"\d+\.\d+\.\d+(\.dev\d+)?", __version__)
+    assert (__version__ != version) == goes_on == (".dev" in __version__)
 
 
 @pytest.mark.parametrize(
-    "wrong", ["# C\n\n## Unreleased\n\n## 0.1.0 – 2026-01-01\n", "# C\n\n## 0.1\n"]
+    "wrong", ["# C\n\n## Unreleased\n", "# C\n\n## 0.1\n\n## 0.1.0 – 2026-01-01\n"]
 )
-def test_a_changelog_without_a_release_on_top_would_be_seen(wrong):
+def test_a_changelog_without_a_release_would_be_seen(wrong):
     with pytest.raises(AssertionError):
         newest_entry(wrong)
+
+
+def test_work_may_go_on_above_a_release():
+    above = "# C\n\n## Unreleased\n\n- more\n\n## 0.1.0 – 2026-01-01\n"
+    assert newest_entry(above) == (True, "0.1.0", "2026-01-01")
+    assert newest_entry(above.replace("## Unreleased\n\n- more\n\n", ""))[0] is False
 
 
 def test_pythons_that_are_promised_are_those_that_are_tested():
