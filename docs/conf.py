@@ -150,15 +150,13 @@ def unlink_foreign_text(app, what, name, thing, options, lines):
 
 # A constant has no docstring of its own; without these its type's would be shown.
 CONSTANTS = {
-    "sklearn_dpwg.cli.TRUSTED_TYPES": (
-        "Names of the types that a model file of the command line may hold, for ``skops.io.load``."
-    ),
     "sklearn_dpwg.solvers.stream.learners.LEARNERS": "Map the names of learners to classes.",
     "sklearn_dpwg.losses.LOSSES": "Map the names of the losses to what makes them.",
     "sklearn_dpwg.privacy.prefix_sums.PREFIX_SUMS": (
         "Map the names of the prefix-sum mechanisms to their classes."
     ),
     "sklearn_dpwg.data.risks.BLOCK_ROWS": "Rows that are added up before a sum is rounded.",
+    "sklearn_dpwg.data.risks.ROW_STEP": "Step that entries of rows are rounded to beside a matrix.",
     "sklearn_dpwg.data.risks.MAX_BLOCKS": "Most blocks that records may lie in.",
     "sklearn_dpwg.solvers.SOLVERS": "Map the names of the solvers to their classes.",
 }

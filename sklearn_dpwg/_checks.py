@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Mapping, Sequence
 from numbers import Integral, Real
 from typing import Any
 
@@ -17,6 +18,27 @@ FloatArray = NDArray[np.float64]
 
 # What a value must be, in words, or None where it is.
 Rule = Callable[[Any], str | None]
+
+
+# A whole number as a column of floats writes it: 1.0, and no 01.0, which may be a code.
+_WHOLE = re.compile(r"(-?(?:0|[1-9][0-9]{0,300}))\.0+")
+
+
+def as_text(value: Any) -> str:
+    """Return a label as a file of text has it: yes and no in small letters, 1.0 as 1."""
+    if isinstance(value, bool | np.bool_):
+        return "true" if value else "false"
+    if isinstance(value, float | np.floating) and float(value).is_integer():
+        return str(int(value))
+    text = str(value).strip()
+    whole = _WHOLE.fullmatch(text)
+    return text if whole is None else str(int(whole[1]))
+
+
+def shown(values: Sequence[Any]) -> str:
+    """Return declared words as a sentence names them."""
+    said = ", ".join(map(repr, values[:10]))
+    return said if len(values) <= 10 else f"{said}, ... ({len(values)})"
 
 
 def real_number(value: object, name: str) -> float:

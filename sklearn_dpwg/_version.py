@@ -1,3 +1,3 @@
-"""The version, which `sklearn_dpwg` shows."""
+"""The version, from here alone: the package, its wheel, its site and what it stores show it."""
 
-__version__ = "0.1.0.dev0"
+__version__ = "0.1.0"

@@ -84,6 +84,10 @@ class UngroupedWarning(UserWarning):
     """No groups were given, so the average risk of all records is learned."""
 
 
+class MembershipWarning(UserWarning):
+    """Columns of 0 and 1 with several ones in a row are taken for combinations of groups."""
+
+
 class WeakPlanWarning(UserWarning):
     """A plan promises no more than predicting nothing, or a group is too small to be told."""
 

@@ -1,18 +1,7 @@
 """Command line: schema, plan, fit, predict and audit.
 
-``dpwg --help``, or ``python -m sklearn_dpwg --help``. It needs the extra `cli`. `TRUSTED_TYPES`
-names what its model files may hold, for ``skops.io.load(path, trusted=TRUSTED_TYPES)``.
+``dpwg --help``, or ``python -m sklearn_dpwg --help``. It needs the extra `cli`; its model files are
+read in Python by ``skops.io.load`` and `sklearn_dpwg.serving.trusted_types`.
 """
 
-from typing import Any
-
-__all__ = ["TRUSTED_TYPES"]
-
-
-def __getattr__(name: str) -> Any:
-    # the list is read off the package, all of which would be imported for ``--help``
-    if name == "TRUSTED_TYPES":
-        from sklearn_dpwg.cli.models import trusted_types
-
-        return trusted_types()
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__all__: list[str] = []

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 import click
 import numpy as np
 
-from sklearn_dpwg.cli.cells import Faults, as_text, checked_features, numbers, words
+from sklearn_dpwg._checks import as_text
+from sklearn_dpwg.cli.cells import Faults, checked_features, numbers, words
 from sklearn_dpwg.cli.models import ledger_around, load_model, schema_of, spent_of
 from sklearn_dpwg.cli.options import (
     FILE,
@@ -173,6 +174,8 @@ def audit(
             with paid_for("audit"):
                 write_text(path, text())
     click.echo(summary(result, verdict, asked))
+    if sources.of_people:
+        click.echo(sources.of_people)
     for path in written:
         click.echo(f"Written: {path}")
     if book is not None:
@@ -261,6 +264,7 @@ class Sources:
     scores: Any
     groups: Any
     fitted_to_them: Any = None
+    of_people: str = ""  # what is said of rows of the same person
     model: Any = None
 
 
@@ -364,19 +368,44 @@ def sources_of(
     table.require({**wanted, str(model): kinds, of_decisions: decided})
     if task.target in decided:
         raise WrongInput(f"target must be a column of its own, got {decided[0]!r} for both.")
-    columns = table.read([*kinds, *decided, *task.group_columns, *target])
+    whose = _person(schema, fitted, table)
+    columns = table.read([*kinds, *decided, *task.group_columns, *target, *whose])
     faults = table.faults()
     groups = task.groups(columns, faults)
     targets = task.targets(columns, faults) if target else None
+    people = [words(columns[one], f"{one!r} (person)", faults, None)[0] for one in whose]
     if fitted is None:
         found = _decisions(columns, scores, predictions, classes, faults)
         faults.refuse()
     else:
-        X = checked_features(columns, kinds, faults)
+        X = checked_features(columns, schema_of(fitted), faults)
         faults.refuse()
         found = _scores_of(fitted, X, classes[1])
     same = fitted if same_records else None
-    return Sources(task, classes, targets, found, groups, same, fitted)
+    sources = Sources(task, classes, targets, found, groups, same, model=fitted)
+    return sources if not people else _one_row_each(sources, people[0])
+
+
+def _person(schema: Path | None, fitted: Any, table: TableFile) -> list[str]:
+    """Return the column that says whose row each is, if a schema, or the model's, names one."""
+    if schema is None:
+        known = None if fitted is None else schema_of(fitted).person
+        return [known] if known in table.names else []  # others may have one row each
+    named = read_schema(schema).person
+    whose = [] if named is None else [named]
+    table.require({str(schema): whose})
+    return whose
+
+
+def _one_row_each(sources: Sources, people: Any) -> Sources:
+    """Return one row of each person, by coins: an audit counts people."""
+    from sklearn_dpwg.preprocessing import bound_rows_per_person
+
+    kept = bound_rows_per_person(
+        sources.scores, sources.targets, sources.groups, person=people, k=1
+    )
+    said = f"People: one row of each, {len(kept.kept):,} of {len(people):,}, chosen by coins."
+    return replace(sources, scores=kept.X, targets=kept.y, groups=kept.groups, of_people=said)
 
 
 def audit_of(sources: Sources, options: Mapping[str, Any]) -> GroupAudit:

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 import numpy as np
 
+from sklearn_dpwg._checks import as_text, shown
+
 if TYPE_CHECKING:
     import pandas as pd
 
-# A whole number as a column of floats writes it: 1.0, and no 01.0, which may be a code.
-_WHOLE = re.compile(r"(-?(?:0|[1-9][0-9]{0,300}))\.0+")
+    from sklearn_dpwg.preprocessing import PublicSchema
+
 MISSING = "missing"
 # Bad values of a column that are shown on request, and how much of each.
 _N_EXAMPLES, _EXAMPLE_WIDTH = 5, 40
@@ -68,23 +69,6 @@ class Faults:
 
 def _cut(text: str) -> str:
     return text if len(text) <= _EXAMPLE_WIDTH else f"{text[:_EXAMPLE_WIDTH]}..."
-
-
-def as_text(value: Any) -> str:
-    """Return a label as a file of text has it: yes and no in small letters, 1.0 as 1."""
-    if isinstance(value, bool | np.bool_):
-        return "true" if value else "false"
-    if isinstance(value, float | np.floating) and float(value).is_integer():
-        return str(int(value))
-    text = str(value).strip()
-    whole = _WHOLE.fullmatch(text)
-    return text if whole is None else str(int(whole[1]))
-
-
-def shown(values: Sequence[Any]) -> str:
-    """Return declared words as a sentence names them."""
-    said = ", ".join(map(repr, values[:10]))
-    return said if len(values) <= 10 else f"{said}, ... ({len(values)})"
 
 
 def words(
@@ -145,14 +129,18 @@ def numbers(
     return found
 
 
-def features(columns: Mapping[str, Any], kinds: Mapping[str, Any]) -> pd.DataFrame:
+def features(columns: Mapping[str, Any], schema: PublicSchema) -> pd.DataFrame:
     """Return the columns of a schema, levels that a file has in another type as the schema says."""
     import pandas as pd
 
+    from sklearn_dpwg.preprocessing.cells import levels_of
+
     frame = {}
-    for name, kind in kinds.items():
+    for name, kind in schema.columns.items():
         values = columns[name].to_pandas()
-        levels = _levels(kind)
+        levels = levels_of(kind)
+        if schema.cells is not None:
+            values = schema.cells.read(values, name, kind)
         if levels is not None:
             values = _in_type_of(values, levels)
         frame[name] = values
@@ -160,15 +148,17 @@ def features(columns: Mapping[str, Any], kinds: Mapping[str, Any]) -> pd.DataFra
 
 
 def checked_features(
-    columns: Mapping[str, Any], kinds: Mapping[str, Any], faults: Faults
+    columns: Mapping[str, Any], schema: PublicSchema, faults: Faults
 ) -> pd.DataFrame:
     """Return the columns of a schema, and note the cells that it refuses."""
     from sklearn_dpwg.exceptions import InputError
+    from sklearn_dpwg.preprocessing.cells import wrong_cells
 
-    frame = features(columns, kinds)
+    frame = features(columns, schema)
+    kinds: Mapping[str, Any] = schema.columns
     for name, kind in kinds.items():
         values, missing = frame[name], frame[name].isna()
-        fault, is_wrong = _wrong_cells(values, kind)
+        fault, is_wrong = wrong_cells(values, kind)
         is_wrong &= ~missing
         absent = missing if not kind.missing else missing & False
         if not (is_wrong.any() or absent.any()):
@@ -183,27 +173,6 @@ def checked_features(
             )
             faults.add(f"{name!r} (features)", fault, values[is_wrong])
     return frame
-
-
-def _wrong_cells(values: pd.Series, kind: Any) -> tuple[str, pd.Series]:
-    """Return what a kind refuses of cells that are there, and where that is."""
-    import pandas as pd
-
-    levels = _levels(kind)
-    if levels is not None:
-        takes_all = getattr(kind, "other", False)
-        return f"not one of the levels {shown(levels)}", ~values.isin(levels) & (not takes_all)
-    if hasattr(kind, "first"):
-        dates = pd.to_datetime(values, errors="coerce", utc=True, format=kind.format)
-        return f"not a date of the form {kind.format!r}", dates.isna()
-    return "not a number", pd.to_numeric(values, errors="coerce").isna()
-
-
-def _levels(kind: Any) -> tuple[Any, ...] | None:
-    """Return the levels of a kind, if it has some."""
-    if hasattr(kind, "levels"):
-        return tuple(kind.levels)
-    return (kind.true, kind.false) if hasattr(kind, "true") else None
 
 
 def _in_type_of(values: pd.Series, levels: tuple[Any, ...]) -> pd.Series:

@@ -34,6 +34,8 @@ from sklearn_dpwg.cli.tables import OneSentence
 
 if TYPE_CHECKING:
     from sklearn_dpwg.cli.options import Task
+    from sklearn_dpwg.cli.tables import TableFile
+    from sklearn_dpwg.preprocessing.schema_files import SchemaFile
 
 
 @click.command(short_help="Learn a private model and print what it promises.")
@@ -102,20 +104,20 @@ def fit(
     said = read_schema(schema)
     task = make_task(said, options)
     file = TableFile.of(table, options)
-    whose = [] if person is None else [person]
+    whose = _whose(person, said, options)
     wanted = {**task.wanted(list(said.columns)), str(schema): said.columns}
     file.require({**wanted, "--person": whose})
-    if any(person in names for names in wanted.values()):
-        raise WrongInput(f"person must be a column of its own, got {person!r}.")
+    if any({*whose} & {*names} for names in wanted.values()):
+        raise WrongInput(f"person must be a column of its own, got {whose[0]!r}.")
     if whose and spool is not None:
         raise WrongInput("person must be left out with --spool, which reads a file in parts.")
     estimator = make_estimator(task, options)
-    encoder, promise = PublicSchema(said.columns, shapes=shapes, interactions=said.interactions), ""
+    encoder, promise = PublicSchema(said.columns, shapes=shapes, **said.of_schema), ""
     if spool is None:
         columns = file.read([*said.columns, *task.group_columns, task.needed_target(), *whose])
         faults = file.faults()
         of_groups, y = task.groups(columns, faults), task.targets(columns, faults)
-        X = checked_features(columns, said.columns, faults)
+        X = checked_features(columns, encoder, faults)
         people = [words(columns[one], f"{one!r} (person)", faults, None)[0] for one in whose]
         faults.refuse()
         del columns
@@ -137,6 +139,15 @@ def fit(
     click.echo(f"\nModel: {output}")
     if book is not None:
         click.echo(spent_of(book))
+
+
+def _whose(person: str | None, said: SchemaFile, options: dict[str, Any]) -> list[str]:
+    """Return the column that says whose row each is, and take its rows where none are said."""
+    if person in (None, said.person):
+        person = said.person
+        if options["rows_per_person"] is None:
+            options["rows_per_person"] = said.rows_per_person
+    return [] if person is None else [person]
 
 
 def _of_people(rows: tuple[Any, Any, Any], person: Any, options: dict[str, Any]) -> Any:
@@ -221,10 +232,10 @@ def plan(
             "plan must be told how many columns a row has: by --schema, or else by --n-features."
         )
     if file is not None:
+        if options["rows_per_person"] is None:
+            options["rows_per_person"] = file.rows_per_person
         n_features = len(
-            PublicSchema(
-                file.columns, shapes=shapes, interactions=file.interactions
-            ).get_feature_names_out()
+            PublicSchema(file.columns, shapes=shapes, **file.of_schema).get_feature_names_out()
         )
     estimator = make_estimator(task, options)
     click.echo(str(estimator.plan(group_sizes=sizes, n_features=n_features)))
@@ -299,12 +310,19 @@ def predict(
     help="Guess which columns of a CSV file are numbers or dates from its values, which one record "
     "can change.",
 )
+@click.option(
+    "--dictionary",
+    is_flag=True,
+    help="TABLE is a data dictionary: a row a column with its name and type, and low, high or "
+    "levels (A|B) where it says them.",
+)
 @table_options
 @overwrite_option
 def schema(
     table: Path,
     output: Path,
     guess_kinds: bool,
+    dictionary: bool,
     overwrite: bool,
     **options: Any,
 ) -> None:
@@ -315,24 +333,51 @@ def schema(
     Parquet file has some. Columns that --groups and --target name get tables of their own.
     """
     from sklearn_dpwg.cli.options import make_task
-    from sklearn_dpwg.cli.tables import TableFile, check_outputs, write_text
-    from sklearn_dpwg.preprocessing.schema_files import template
+    from sklearn_dpwg.cli.tables import (
+        TableFile,
+        WrongInput,
+        check_outputs,
+        unknown_name,
+        write_text,
+    )
+    from sklearn_dpwg.preprocessing.schema_files import declared_kinds, template
 
     file = TableFile.of(table, options)
     check_outputs([output], [table], overwrite=overwrite)
     groups, target = options["groups"], options["target"]
-    file.require({"--groups": groups, "--target": () if target is None else (target,)})
-    frame = file.guessed_frame() if guess_kinds else file.empty_frame()
+    task = [*groups, *([] if target is None else [target])]
+    if dictionary:
+        kinds, facts = _said_by(file, guess_kinds=guess_kinds)
+        for name in task:
+            if name not in kinds:
+                raise WrongInput(f"{table} has no row of {unknown_name(name, list(kinds))}")
+    else:
+        file.require({"--groups": groups, "--target": () if target is None else (target,)})
+        frame = file.guessed_frame() if guess_kinds else file.empty_frame()
+        kinds, facts = dict(declared_kinds(frame)), {}
     labels = make_task(None, options).group_labels
-    text = template(frame, groups=groups, target=target, group_labels=labels)
+    text = template(kinds, facts, groups=groups, target=target, group_labels=labels)
     write_text(output, text)
-    n_columns = len(set(file.names) - {*groups, target})
+    n_columns = len(set(kinds) - {*task})
     click.echo(f"{output}: {n_columns} column(s) to describe; no value was read into it.")
     if guess_kinds:
         click.echo(
             "Warning: the kinds were guessed from the values of the records: check each of them.",
             err=True,
         )
+
+
+def _said_by(file: TableFile, *, guess_kinds: bool) -> Any:
+    """Return what a data dictionary says of columns: their kinds, and facts."""
+    import pandas as pd
+
+    from sklearn_dpwg.cli.tables import WrongInput
+    from sklearn_dpwg.preprocessing.schema_files import read_dictionary
+
+    if guess_kinds:
+        raise WrongInput("guess_kinds must be left out with --dictionary, which says the types.")
+    columns = file.read(file.names)
+    return read_dictionary(pd.DataFrame({name: each.to_pandas() for name, each in columns.items()}))
 
 
 @click.group(cls=OneSentence, context_settings={"help_option_names": ["-h", "--help"]})

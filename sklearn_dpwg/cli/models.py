@@ -2,67 +2,19 @@
 
 from __future__ import annotations
 
-import pkgutil
 from collections.abc import Mapping, Sequence
-from functools import cache
-from importlib import import_module
 from pathlib import Path
-from types import ModuleType
-from typing import TYPE_CHECKING, Any, TypeGuard
+from typing import TYPE_CHECKING, Any
 
-from sklearn_dpwg._stored import Stored
 from sklearn_dpwg.cli.cells import checked_features
 from sklearn_dpwg.cli.tables import PARQUET, TableFile, WrongInput, write
 from sklearn_dpwg.exceptions import StoredFormatError
+from sklearn_dpwg.serving import trusted_types
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from sklearn_dpwg.ledger import PrivacyLedger
-
-
-# Where the frozen dataclasses of a fitted model are, and classes beside them.
-_OF_MODELS = (
-    *("data.problem", "losses", "preprocessing.columns", "preprocessing.shapes", "solvers"),
-    *("privacy.guarantee", "privacy.release", "privacy.sensitivity.sums"),
-)
-_CLASSES = (
-    *(f"datetime.{name}" for name in ("date", "datetime", "timedelta", "timezone")),
-    "sklearn_dpwg.estimators.classifier.DPWorstGroupClassifier",
-    "sklearn_dpwg.estimators.regressor.DPWorstGroupRegressor",
-    "sklearn_dpwg.preprocessing.public_schema.PublicSchema",
-    "sklearn_dpwg.preprocessing.shapes.PublicShapes",
-    "sklearn_dpwg.privacy.release.Relation",
-)
-
-
-@cache
-def trusted_types() -> tuple[str, ...]:
-    """Return the types that a model file may hold, beside what skops trusts by itself.
-
-    They are frozen dataclasses of this package, which are made of their fields and checked as when
-    they were new, and events of dp_accounting: numbers and words.
-    """
-    from dp_accounting import dp_event
-
-    found = [each for each in vars(dp_event).values() if _defined_in(dp_event, each)]
-    for name in _OF_MODELS:
-        module = import_module(f"sklearn_dpwg.{name}")
-        below = pkgutil.walk_packages(getattr(module, "__path__", ()), f"{module.__name__}.")
-        for place in (module, *(import_module(each.name) for each in below)):
-            found += [each for each in vars(place).values() if _is_frozen(place, each)]
-    return (*_CLASSES, *sorted(f"{each.__module__}.{each.__qualname__}" for each in found))
-
-
-def _defined_in(module: ModuleType, thing: object) -> TypeGuard[type]:
-    return isinstance(thing, type) and thing.__module__ == module.__name__
-
-
-def _is_frozen(module: ModuleType, thing: object) -> bool:
-    settings = getattr(thing, "__dataclass_params__", None)
-    is_frozen = settings is not None and bool(settings.frozen)
-    is_stored = isinstance(thing, type) and issubclass(thing, Stored)
-    return is_stored and is_frozen and _defined_in(module, thing)
 
 
 def save_model(model: Any, path: Path) -> None:
@@ -147,10 +99,11 @@ def predictions(model: Any, table: TableFile, name: str, keep: Sequence[str] = (
     """Return a prediction a row, probabilities where the model has them, and columns to keep."""
     import pandas as pd
 
-    kinds = schema_of(model).columns
+    schema = schema_of(model)
+    kinds = schema.columns
     table.require({name: kinds, "--keep": keep})
     columns, faults = table.read([*kinds, *keep]), table.faults()
-    X = checked_features(columns, kinds, faults)
+    X = checked_features(columns, schema, faults)
     faults.refuse()
     found: dict[str, Any] = {each: columns[each].to_pandas() for each in keep}
     made: dict[str, Any] = {"prediction": model.predict(X)}

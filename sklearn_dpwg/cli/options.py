@@ -13,14 +13,8 @@ from typing import TYPE_CHECKING, Any, TextIO
 import click
 import numpy as np
 
-from sklearn_dpwg.cli.cells import (
-    Faults,
-    as_text,
-    features,
-    numbers,
-    shown,
-    words,
-)
+from sklearn_dpwg._checks import as_text, shown
+from sklearn_dpwg.cli.cells import Faults, features, numbers, words
 from sklearn_dpwg.cli.tables import TableFile, WrongInput
 
 if TYPE_CHECKING:
@@ -524,7 +518,7 @@ class Part:
         faults.refuse()
         with self._file.open() as file:
             columns = _by_name(file.read_row_groups(of_rows, columns=list(kinds)))
-        return Table(self._schema.transform(features(columns, kinds)), targets, groups)
+        return Table(self._schema.transform(features(columns, self._schema)), targets, groups)
 
 
 def _by_name(table: Any) -> dict[str, Any]:

@@ -24,7 +24,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import click
 import numpy as np
 
-from sklearn_dpwg.cli.cells import Faults, WrongTable, as_text, shown
+from sklearn_dpwg._checks import as_text, shown
+from sklearn_dpwg.cli.cells import Faults, WrongTable
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -11,7 +11,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array, issparse
 
-from sklearn_dpwg.exceptions import InputError, InputTypeError, shown
+from sklearn_dpwg.exceptions import InputError, InputTypeError, MembershipWarning, shown, warn
 
 # Data that is not in memory, told by its form, without an import of what it is made with.
 
@@ -79,6 +79,28 @@ def refuse_lazy(advice: str = FEW_TAKE, /, **values: Any) -> None:
         kind = kind_of_lazy(value)
         if kind is not None:
             raise InputTypeError(f"{name} must be in memory here, got {kind}: {advice}.")
+
+
+def same_rows(advice: str = FEW_TAKE, /, **values: Any) -> None:
+    """Refuse values of the same records that are not in memory, or whose indexes of pandas differ.
+
+    Rows are paired by their place, which an index that differs says is wrong. It is read, not
+    shown.
+    """
+    refuse_lazy(advice, **values)
+    indexed = {
+        name: value.index
+        for name, value in values.items()
+        if isinstance(value, pd.Series | pd.DataFrame)
+    }
+    first = next(iter(indexed), "")
+    for name, index in indexed.items():
+        if len(index) == len(indexed[first]) and not index.equals(indexed[first]):
+            raise InputError(
+                f"{name} must have the index of {first}, as rows are paired by their place, got "
+                f"another one: pass {name}.loc[{first}.index] where rows with one label are one "
+                f"record, and {name}.to_numpy() where those in one place are."
+            )
 
 
 def refuse_lazy_rows(X: Any) -> None:
@@ -185,6 +207,7 @@ def encode_groups(
     """
     found, values = _factorized(groups, n_records)
     if group_labels is None:
+        _warn_of_memberships(values)
         labels = _index(sorted(values, key=_sort_key))
     else:
         labels = _index(_checked_labels(group_labels))
@@ -203,6 +226,19 @@ def encode_groups(
             f"group can only be found among groups with records, leave it out."
         )
     return codes, labels.to_numpy(dtype=object)
+
+
+def _warn_of_memberships(labels: pd.Index[Any]) -> None:
+    """Warn where labels that were found may say who is a member of which of several groups."""
+    flags = [label for label in labels if isinstance(label, tuple) and set(label) <= {0, 1}]
+    if len(flags) == len(labels) and any(sum(label) > 1 for label in flags):
+        warn(
+            f"groups are {len(flags[0])} columns of 0 and 1, and some records have several ones: "
+            f"each combination is taken for a group of its own. Where a column is a group that "
+            f"overlaps with others, pass one column at a time; where combinations are meant, state "
+            f"group_labels, or write the values as words.",
+            MembershipWarning,
+        )
 
 
 def count_labels(groups: Any, n_records: int) -> tuple[list[Hashable], NDArray[np.intp]]:

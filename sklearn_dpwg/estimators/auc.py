@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 from scipy.special import expit, log_expit
 
 from sklearn_dpwg._checks import FloatArray, Rules, at_least_zero
+from sklearn_dpwg._stored import Stored
 from sklearn_dpwg.data.records import RecordEncoder
 from sklearn_dpwg.estimators.encode import ClassTargets, find_classes, positive_whole
 from sklearn_dpwg.estimators.learn import LinearClassifier, PrivateEstimator, unchanged_on_failure
@@ -45,7 +46,7 @@ RULES = Rules("DPAUCClassifier", ridge=at_least_zero())
 
 
 @dataclass(frozen=True)
-class AUCPlan:
+class AUCPlan(Stored):
     """What a fit of `DPAUCClassifier` will release, from public facts alone; print it."""
 
     n_records: int  # numbers of records and of columns

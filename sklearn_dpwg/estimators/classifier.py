@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -33,6 +33,11 @@ def _has_probabilities(estimator: DPWorstGroupClassifier) -> bool:
             f"predict_proba, or decision_function."
         )
     return True
+
+
+# scikit-learn's decorator has no types, and what it is put on would lose its own
+Probabilities = Callable[[Any, Any], FloatArray]
+_if_probable: Callable[[Probabilities], Probabilities] = available_if(_has_probabilities)
 
 
 class DPWorstGroupClassifier(ScoredByBlock, LinearClassifier, DPWorstGroupEstimator):
@@ -221,7 +226,7 @@ class DPWorstGroupClassifier(ScoredByBlock, LinearClassifier, DPWorstGroupEstima
     decision_function = by_block(LinearClassifier.decision_function)
     predict = by_block(LinearClassifier.predict)
 
-    @available_if(_has_probabilities)
+    @_if_probable
     @by_block
     def predict_proba(self, X: Any) -> FloatArray:
         """Return the probability of each class, with a loss that knows it."""

@@ -23,7 +23,7 @@ from sklearn.base import is_classifier
 from sklearn.utils.validation import check_is_fitted, check_X_y, validate_data
 
 from sklearn_dpwg._checks import FloatArray
-from sklearn_dpwg.data.groups import is_dask, is_elsewhere, is_source, lazy_table
+from sklearn_dpwg.data.groups import is_dask, is_elsewhere, is_source, lazy_table, same_rows
 from sklearn_dpwg.data.risks.record_block import Engine, LocalEngine, Sums
 from sklearn_dpwg.estimators.encode import advice_on_missing_values, check_targets
 from sklearn_dpwg.exceptions import DPWGError, InputError, InputTypeError, own_words
@@ -303,6 +303,7 @@ class ScoredByBlock:
             Accuracy or R² of ``predict(X)``.
         """
         if not is_elsewhere(X, y, sample_weight):
+            same_rows(X=X, y=y, sample_weight=sample_weight)
             in_memory: Any = super()
             return float(in_memory.score(X, y, sample_weight))
         if sample_weight is not None:

@@ -140,8 +140,11 @@ class PrivateEstimator(CountedEstimator):
             reason = reasons.get(name, f"fit takes {allowed}")
             raise InputTypeError(f"fit of {type(self).__name__} refuses {name}: {reason}.")
 
-    def _validated(self, X: Any, y: Any, *, reset: bool = True) -> tuple[Any, NDArray[Any]]:
+    def _validated(
+        self, X: Any, y: Any, groups: Any = None, *, reset: bool = True
+    ) -> tuple[Any, NDArray[Any]]:
         """Return rows and targets as arrays, or refuse them in a sentence without a value."""
+        grouping.same_rows(X=X, y=y, groups=groups)
         encode.check_columns(X)
         encode.check_targets(y, is_classifier=not is_regressor(self))
         with encode.advice_on_missing_values(X):
@@ -480,7 +483,7 @@ class Fitting(Progress, PrivateEstimator):
         first: Targets | None = None,
     ) -> tuple[Facts, InMemory]:
         """Return facts and records in memory; a later call says what encoded the first targets."""
-        rows, values = self._validated(X, y, reset=first is None)
+        rows, values = self._validated(X, y, groups, reset=first is None)
         if first is None:
             targets = self._targets(values, classes)
         else:

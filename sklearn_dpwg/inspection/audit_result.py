@@ -505,7 +505,7 @@ class AuditResult(Stored):
         -------
         DataFrame
             Size, rates that are there, and impact ratio of selection, each with its limits, and a
-            note.
+            note; the columns are named by the positive class.
         """
         import pandas as pd
 
@@ -521,7 +521,8 @@ class AuditResult(Stored):
         notes = zip(listed["size"], listed["selection_rate"], strict=True)
         columns["note"] = ["; ".join(filter(None, (a.note, b.note))) for a, b in notes]
         index = pd.Index(self.group_labels, tupleize_cols=False, dtype=object, name=self.group_name)
-        return pd.DataFrame(columns, index=index)
+        table = pd.DataFrame(columns, index=index)
+        return table.rename_axis(columns=f"positive: {self.classes[1]}")
 
     def __repr__(self) -> str:
         return f"AuditResult({len(self.group_labels)} groups, epsilon={self.epsilon:g})"
@@ -531,7 +532,9 @@ class AuditResult(Stored):
         listed = {"size": self.group_sizes(), "impact_ratio": self.impact_ratios()}
         shown = dict.fromkeys(["selection_rate", default_metric([self])])
         listed |= {name: self.rates(name) for name in shown}
-        return "\n".join([str(self.verdict()), "", *verdicts.in_lines(listed)])
+        no, yes = self.classes
+        selected = f"Selected is {yes!r}, and not {no!r}."
+        return "\n".join([str(self.verdict()), selected, "", *verdicts.in_lines(listed)])
 
     def to_json(self) -> str:
         """Return the result as a JSON object.

@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from sklearn_dpwg._checks import FloatArray, open_unit, real_number, whole_number
 from sklearn_dpwg._version import __version__
-from sklearn_dpwg.data.groups import GroupBy, encode_groups, refuse_lazy, select_groups
+from sklearn_dpwg.data.groups import GroupBy, encode_groups, same_rows, select_groups
 from sklearn_dpwg.exceptions import InputError, InputTypeError
 from sklearn_dpwg.inspection.verdicts import LossSums
 from sklearn_dpwg.ledger.costs import Holdings, StartCost, holdings_of
@@ -565,7 +565,9 @@ def check_several(n_groups: int) -> None:
         )
 
 
-def refuse_lazy_data(y_true: Any, scores: Any, groups: Any) -> None:
-    """Refuse what would be computed into memory without a word."""
-    of_models = scores if isinstance(scores, Mapping) else {"scores": scores}
-    refuse_lazy(y_true=y_true, groups=groups, **{str(k): v for k, v in of_models.items()})
+def check_same_records(y_true: Any, scores: Any, groups: Any) -> None:
+    """Refuse what would be computed into memory without a word, and rows that are not paired."""
+    of_models = {"scores": scores}
+    if isinstance(scores, Mapping):
+        of_models = {f"scores[{name!r}]": each for name, each in scores.items()}
+    same_rows(y_true=y_true, groups=groups, **of_models)

@@ -7,14 +7,20 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from types import SimpleNamespace
-from typing import Any, Literal
+from typing import Any, Literal, overload
 from uuid import uuid4
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sklearn_dpwg._checks import open_unit, real_number, whole_number
-from sklearn_dpwg.data.groups import GroupBy, find_groups, grouping_names, labelled_sizes
+from sklearn_dpwg.data.groups import (
+    GroupBy,
+    find_groups,
+    grouping_names,
+    labelled_sizes,
+    same_rows,
+)
 from sklearn_dpwg.exceptions import InputError, own_words
 from sklearn_dpwg.inspection import audit_plan, audit_rows, words
 from sklearn_dpwg.inspection.audit_plan import AuditPlan, PlannedReleases, PlannedWidth
@@ -289,6 +295,30 @@ class GroupAudit(CountedEstimator):
             guess=guess + ("every group" if ratio == 1.0 else who),
         )
 
+    @overload
+    def run(
+        self,
+        y_true: ArrayLike | None,
+        scores: Mapping[str, ArrayLike],
+        groups: Any,
+        *,
+        same_records_as: Any = None,
+        model: Any = None,
+        n_boot: None = None,
+    ) -> dict[str, AuditResult]: ...
+
+    @overload
+    def run(
+        self,
+        y_true: ArrayLike | None,
+        scores: ArrayLike,
+        groups: Any,
+        *,
+        same_records_as: Any = None,
+        model: Any = None,
+        n_boot: None = None,
+    ) -> AuditResult: ...
+
     @own_words
     def run(
         self,
@@ -299,7 +329,7 @@ class GroupAudit(CountedEstimator):
         same_records_as: Any = None,
         model: Any = None,
         n_boot: None = None,
-    ) -> Any:
+    ) -> AuditResult | dict[str, AuditResult]:
         """Release the counts of every group.
 
         Parameters
@@ -344,7 +374,7 @@ class GroupAudit(CountedEstimator):
         """
         if n_boot is not None:
             raise InputError(f"n_boot must be left out, as intervals are exact, got {n_boot!r}.")
-        audit_rows.refuse_lazy_data(y_true, scores, groups)
+        audit_rows.check_same_records(y_true, scores, groups)
         facts = self._facts(has_outcomes=y_true is not None)
         rows = self._rows(facts, y_true, scores, groups)
         before = audit_rows.holdings_of_model(
@@ -522,6 +552,7 @@ def audit_predictions(
     y_true: Any, y_pred: Any, groups: Any, parameters: Mapping[str, Any]
 ) -> AuditResult:
     """Return an audit of predictions; ε is infinite if nothing else is said."""
+    same_rows(y_true=y_true, y_pred=y_pred, groups=groups)
     truth = np.asarray(y_true)
     if "classes" not in parameters:
         if parameters.get("epsilon", math.inf) < math.inf:
@@ -546,6 +577,7 @@ def audit_estimator(
         raise InputError(f"estimator must know two classes, got {len(classes)}.")
     if groups is None:
         groups = find_groups(X, None, getattr(estimator, "group_by", None))
+    same_rows(X=X, y=y, groups=groups)
     if hasattr(estimator, "predict_proba"):
         predicted = np.asarray(estimator.predict_proba(X))[:, 1]
     else:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import hmac
 import json
+import logging
 import os
 import shutil
 import tempfile
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
+_LOG = logging.getLogger(__name__)
 # Tells the processes that are started inside a ledger of it, whoever starts them.
 _VARIABLE = "SKLEARN_DPWG_LEDGERS"
 # What only the processes know that this session starts, and with which they seal what pickles say.
@@ -68,6 +70,9 @@ def spending(
     parts and is charged once; ``is_paid`` says, as `take_payment` does, that something charged
     before holds the fit. Fits that happened ``before``, and that this one begins with, are spent
     from now on, whatever comes of it, in ledgers that do not know them.
+
+    What is done and charged is logged in a line, of what the guarantee says before it begins. A
+    failure is not: whether there is one may depend on the records.
     """
     key = uuid4().hex if key is None else key
     now = datetime.now(UTC).isoformat(timespec="seconds")
@@ -90,6 +95,12 @@ def spending(
             )
             error.add_note(Note(sentence))
         raise
+    if not is_paid:  # how many fits a search makes is secret
+        _LOG.info(
+            "%s: %s of epsilon=%g at delta=%g, %s%s",
+            *(what, whose, guarantee.epsilon, guarantee.delta, guarantee.relation),
+            ", void for whoever knows the seed" if guarantee.seeded else "",
+        )
 
 
 def _reserve(rows: Sequence[LedgerRow], key: str) -> list[LedgerFile]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal
 
@@ -11,7 +12,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from sklearn import metrics
 
-from sklearn_dpwg.data.groups import encode_groups, refuse_lazy
+from sklearn_dpwg.data.groups import encode_groups, same_rows
 from sklearn_dpwg.exceptions import InputError, own_words, shown
 
 # Metrics by name, with the direction in which each is better.
@@ -74,23 +75,26 @@ def metric_function(
         known = _known_classes([y_true, y_pred], classes)
         positive = _positive(metric, known, pos_label)
         function = _rate(metric) if metric in _RATES else getattr(metrics, f"{metric}_score")
-        return partial(_of_one_class, function, positive)
+        return OneClass(function, positive)
     if metric == "log_loss":
         return partial(metrics.log_loss, labels=_classes_of_columns(y_true, y_pred, classes))
     if metric == "brier_score_loss" and y_pred.ndim == 1:
         positive = _positive(metric, _known_classes([y_true], classes), pos_label)
-        return partial(_brier_score_loss, positive)
+        return OneClass(metrics.brier_score_loss, positive, of_scores=True)
     return getattr(metrics, f"{metric}_score" if metric in _GAINS else metric)
 
 
-def _of_one_class(
-    function: Metric, positive: Any, y_true: NDArray[Any], y_pred: NDArray[Any]
-) -> float:
-    return function((y_true == positive).astype(int), (y_pred == positive).astype(int))
+@dataclass(frozen=True)
+class OneClass:
+    """A metric of a positive class: of classes that are predicted, or of scores for it."""
 
+    function: Metric
+    positive: Any
+    of_scores: bool = False
 
-def _brier_score_loss(positive: Any, y_true: NDArray[Any], y_pred: NDArray[Any]) -> float:
-    return float(metrics.brier_score_loss((y_true == positive).astype(int), y_pred))
+    def __call__(self, y_true: NDArray[Any], y_pred: NDArray[Any]) -> float:
+        told = y_pred if self.of_scores else (y_pred == self.positive).astype(int)
+        return float(self.function((y_true == self.positive).astype(int), told))
 
 
 def _rate(name: str) -> Metric:
@@ -193,7 +197,9 @@ def _of_groups(
 
     Each function takes positions of records, and is NaN for fewer than `min_count` of them.
     """
-    refuse_lazy(y_true=y_true, predictions=predictions, groups=groups)
+    same_rows(y_true=y_true, predictions=predictions, groups=groups)
+    if isinstance(predictions, Mapping):
+        same_rows(y_true=y_true, **{f"predictions[{k!r}]": v for k, v in predictions.items()})
     truth = np.asarray(y_true)
     codes, labels = encode_groups(groups, len(truth), None)
     if type(min_count) is not int or min_count < 1:
@@ -255,7 +261,7 @@ def group_table(
         Predictions, in the form that the metrics expect: numbers, classes, or probabilities, of
         the second class or of each.
     groups : array-like of shape (n_records,) or (n_records, n_columns)
-        Group of each record; cells of several columns are intersected. An index is ignored.
+        Group of each record; cells of several columns are intersected.
     metrics : str, callable or sequence of them, default="accuracy"
         Names of metrics of scikit-learn; "selection_rate", "true_positive_rate",
         "false_positive_rate", "true_negative_rate" or "false_negative_rate" of fairlearn, which
@@ -275,7 +281,8 @@ def group_table(
     -------
     DataFrame
         Indexed by group, with a column "size" and one a metric, or one a model and metric. Several
-        columns of groups are the levels of a MultiIndex and keep their names.
+        columns of groups are the levels of a MultiIndex and keep their names. Where a metric has a
+        positive class, the columns are named by it, which is printed at the head.
 
     Raises
     ------
@@ -309,7 +316,15 @@ def group_table(
     sizes = np.bincount(codes)
     members = np.split(np.argsort(codes, kind="stable"), np.cumsum(sizes)[:-1])
     values = {name: [value(index) for index in members] for name, value in columns.items()}
-    return pd.DataFrame({"size": sizes, **values}, index=_index(labels, groups))
+    table = pd.DataFrame({"size": sizes, **values}, index=_index(labels, groups))
+    return table.rename_axis(columns=_named_positive(columns))
+
+
+def _named_positive(columns: Mapping[str, Any]) -> str | None:
+    """Return the class that rates are of, as the head of a table of them."""
+    functions = [column.args[0] for column in columns.values()]
+    found = {one.positive: None for one in functions if isinstance(one, OneClass)}
+    return f"positive: {' '.join(map(str, found))}" if found else None
 
 
 def _index(labels: NDArray[np.object_], groups: Any) -> pd.Index[Any]:
@@ -350,7 +365,7 @@ def group_disparities(
     predictions : array-like, or mapping from a model's name to array-like
         Predictions, in the form that the metrics expect.
     groups : array-like of shape (n_records,) or (n_records, n_columns)
-        Group of each record; cells of several columns are intersected. An index is ignored.
+        Group of each record; cells of several columns are intersected.
     metrics : str, callable or sequence of them, default="selection_rate"
         Metrics as for `group_table`.
     method : {"between_groups", "to_overall"}, default="between_groups"
@@ -386,7 +401,7 @@ def group_disparities(
     >>> from sklearn_dpwg.metrics import group_disparities
     >>> groups = ["a", "a", "b", "b"]
     >>> group_disparities(["no", "yes", "no", "yes"], ["no", "yes", "yes", "yes"], groups=groups)
-                    overall  smallest  largest  difference  ratio
+    positive: yes   overall  smallest  largest  difference  ratio
     metric
     selection_rate     0.75       0.5      1.0         0.5    0.5
     """
@@ -416,7 +431,8 @@ def group_disparities(
         "difference": frame.difference(method=method),
         "ratio": frame.ratio(method=method),
     }
-    return pd.DataFrame(found, dtype=float).rename_axis("metric")
+    table = pd.DataFrame(found, dtype=float).rename_axis("metric")
+    return table.rename_axis(columns=_named_positive(columns))
 
 
 def _of_second(value: MetricOfRecords, _: Any, positions: Any) -> float:

@@ -12,7 +12,7 @@ from sklearn import get_config
 from sklearn.metrics import get_scorer, log_loss, make_scorer
 from sklearn.utils.metadata_routing import MetadataRequest
 
-from sklearn_dpwg.data.groups import GroupBy, encode_groups, find_groups, refuse_lazy, take_rows
+from sklearn_dpwg.data.groups import GroupBy, encode_groups, find_groups, same_rows, take_rows
 from sklearn_dpwg.exceptions import (
     InputError,
     MissingGroupsWarning,
@@ -268,7 +268,7 @@ class _WorstGroupScorer:
         self, estimator: Any, X: Any, y: Any, *, groups: Any = None
     ) -> float | dict[str, float]:
         """Score the estimator in each group, and return the lowest score."""
-        refuse_lazy(X=X, y=y, groups=groups)
+        same_rows(X=X, y=y, groups=groups)
         is_passed = groups is not None
         codes, present = encode_groups(self._groups(estimator, X, groups), len(y), None)
         code_of = {label: code for code, label in enumerate(present)}

@@ -24,6 +24,7 @@ from sklearn_dpwg.data.groups import (
     find_groups,
     grouping_names,
     refuse_lazy,
+    same_rows,
     take_rows,
 )
 from sklearn_dpwg.data.problem import equal_sizes
@@ -340,7 +341,7 @@ class DPSearchCV(FittedSearch):
         Before the first run one is gone through with a model that learned nothing. An error after
         that carries a note that the budget is spent.
         """
-        refuse_lazy(X=X, y=y, groups=groups)
+        same_rows(X=X, y=y, groups=groups)
         plan = self.plan()
         scoring = self._scoring()
         # of all candidates: which are drawn is secret, and the choice knows those that lost

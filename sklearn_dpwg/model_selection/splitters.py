@@ -18,7 +18,7 @@ from sklearn_dpwg.data.groups import (
     encode_groups,
     find_groups,
     grouping_names,
-    refuse_lazy,
+    same_rows,
     select_groups,
 )
 from sklearn_dpwg.exceptions import InputError
@@ -136,7 +136,7 @@ class PublicKFold(KFold):
         ValueError
             If a fold would lack a group, or a key is missing.
         """
-        refuse_lazy(X=X, groups=groups)
+        same_rows(X=X, groups=groups)
         n_records = _length(X)
         groups = find_groups(X, groups, self.group_by)
         codes, labels = np.zeros(n_records, dtype=np.intp), None
@@ -258,7 +258,7 @@ class GroupLabelStratifiedKFold(StratifiedKFold):
         ValueError
             If there are no groups, or a group has fewer records than there are folds.
         """
-        refuse_lazy(X=X, y=y, groups=groups)
+        same_rows(X=X, y=y, groups=groups)
         groups = find_groups(X, groups, self.group_by)
         if groups is None:
             raise InputError("groups must be given, or group_by set, to stratify by group.")

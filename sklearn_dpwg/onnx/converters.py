@@ -333,7 +333,7 @@ def _convert_classifier(scope: Any, operator: Any, container: Any) -> None:
 def _convert_regressor(scope: Any, operator: Any, container: Any) -> None:
     plain = LinearRegression()
     plain.coef_ = operator.raw_operator.coef_
-    plain.intercept_ = float(operator.raw_operator.intercept_)
+    plain.intercept_ = np.float64(operator.raw_operator.intercept_)
     _convert_as(plain, scope, operator, container)
 
 
@@ -380,8 +380,13 @@ def _convert_standard_scaler(scope: Any, operator: Any, container: Any) -> None:
 
 
 def _convert_schema(scope: Any, operator: Any, container: Any) -> None:
-    graph = Graph(scope, container)
-    rows = encoded_rows(graph, operator.raw_operator._schema(), operator.inputs)
+    graph, schema = Graph(scope, container), operator.raw_operator
+    if schema.cells is not None:
+        raise InputError(
+            "cells of a PublicSchema must be None in a graph, which reads no words: clean its "
+            "inputs before it."
+        )
+    rows = encoded_rows(graph, schema._schema(), operator.inputs)
     graph.finish(rows, operator.outputs[0])
 
 

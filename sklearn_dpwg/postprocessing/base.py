@@ -24,6 +24,7 @@ from sklearn_dpwg.data.groups import (
     grouping_names,
     labelled_sizes,
     refuse_lazy,
+    same_rows,
 )
 from sklearn_dpwg.estimators import DPWorstGroupClassifier
 from sklearn_dpwg.estimators.encode import check_found_groups
@@ -278,7 +279,7 @@ class ScorePostprocessor(MetaEstimatorMixin, ClassifierMixin, CountedEstimator):
 
     def _fit(self, X: Any, y: Any, groups: Any) -> None:
         edges = self._check_parameters()
-        refuse_lazy(X=X, y=y, groups=groups)
+        same_rows(X=X, y=y, groups=groups)
         found = find_groups(X, groups, self.group_by)
         frozen = is_frozen(self.estimator)
         known = self._check_frozen(X, y, found) if frozen else self._check_private(X, y, found)
@@ -482,6 +483,7 @@ class ScorePostprocessor(MetaEstimatorMixin, ClassifierMixin, CountedEstimator):
     def _scored(self, X: Any, groups: Any) -> tuple[FloatArray, NDArray[np.intp]]:
         """Return each row's score and its group, the first where all are treated alike."""
         check_is_fitted(self)
+        same_rows(X=X, groups=groups)
         scores = positive_scores(self.estimator_, X)
         n_records = len(scores)
         if not self._needs_groups:
@@ -532,7 +534,7 @@ class ScorePostprocessor(MetaEstimatorMixin, ClassifierMixin, CountedEstimator):
         float
             Share of rows whose class is right.
         """
-        refuse_lazy(X=X, y=y, groups=groups)
+        same_rows(X=X, y=y, groups=groups)
         return float(np.mean(self.predict(X, groups) == np.asarray(y)))
 
     @property

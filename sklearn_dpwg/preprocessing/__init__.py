@@ -7,6 +7,7 @@ what is said of each column: a `Number` between bounds, a `Date`, an `Ordered` o
 means and variances with noise and states what that costs.
 """
 
+from sklearn_dpwg.preprocessing.cells import Cells
 from sklearn_dpwg.preprocessing.columns import (
     Block,
     Boolean,
@@ -27,6 +28,7 @@ __all__ = [
     "BoundedRows",
     "BoundedScaler",
     "Category",
+    "Cells",
     "Column",
     "DPStandardScaler",
     "Date",

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import datetime
 import math
+import re
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -18,7 +19,7 @@ from numpy.typing import NDArray
 
 from sklearn_dpwg._checks import FloatArray, real_number
 from sklearn_dpwg._stored import Stored
-from sklearn_dpwg.exceptions import InputError, InputTypeError
+from sklearn_dpwg.exceptions import InputError, InputTypeError, shown
 
 _DATES = (datetime.date, np.datetime64)  # timestamps are dates
 _OTHER_TIMES = (datetime.timedelta, np.timedelta64, datetime.time, pd.Period)
@@ -292,11 +293,14 @@ class Number(_Scaled):
     def _scaled(self, values: pd.Series, name: str) -> FloatArray:
         """Return numbers in [-1, 1], NaN where one is missing."""
         if values.dtype.kind in "mMc":
-            raise InputError(f"column {name!r} must hold numbers, got {values.dtype}.")
+            raise InputError(
+                f"column {name!r} must hold numbers, got {values.dtype}: make numbers of them, or "
+                f"take the kind Date for dates."
+            )
         try:
             numbers = pd.to_numeric(values).to_numpy(dtype=np.float64, na_value=np.nan)
         except (TypeError, ValueError):
-            raise InputError(f"column {name!r} must hold numbers, and some are none.") from None
+            raise _no_number(values, name) from None
         return self._to_scale(numbers)
 
     def _at(self, u: float) -> str:
@@ -562,6 +566,24 @@ def _codes(values: pd.Series, levels: tuple[Hashable, ...]) -> NDArray[np.intp]:
     positions = np.where(exact < 0, near, exact)
     positions = np.append(np.where(positions < 0, UNKNOWN, positions), MISSING)
     return np.asarray(positions[found], dtype=np.intp)
+
+
+def _no_number(values: pd.Series, name: str) -> InputError:
+    """Say what the first value is that is no number, as far as that tells no value."""
+    is_wrong = pd.to_numeric(values, errors="coerce").isna() & values.notna()
+    first = values[is_wrong].iloc[0] if is_wrong.any() else None
+    kind, advice = type(first).__name__, "make numbers of them"
+    if isinstance(first, str):
+        kind, advice = "text", "make None of what stands for a missing value, with missing=True"
+        if not first.strip():
+            kind = "blanks"
+        elif re.fullmatch(r"\s*[-+]?[\d.,' ]*\d[\d.,' ]*\s*", first):
+            kind, advice = "a number with a comma or a space", "write 1234.5 for 1.234,5"
+    said = shown(first, "")
+    return InputError(
+        f"column {name!r} must hold numbers, and the first value that is none is {kind}"
+        f"{said and f', {said}'}: {advice}."
+    )
 
 
 def _keep_as_tuple(column: Ordered | Category) -> None:

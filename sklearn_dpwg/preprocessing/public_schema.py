@@ -15,10 +15,11 @@ from scipy.sparse import csr_array
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import validate_data
 
-from sklearn_dpwg._checks import FloatArray
+from sklearn_dpwg._checks import FloatArray, whole_number
 from sklearn_dpwg._stored import Stored
 from sklearn_dpwg.data.groups import refuse_lazy_rows
 from sklearn_dpwg.exceptions import InputError, InputTypeError, own_words
+from sklearn_dpwg.preprocessing.cells import Cells
 from sklearn_dpwg.preprocessing.columns import (
     Boolean,
     Category,
@@ -31,7 +32,8 @@ from sklearn_dpwg.preprocessing.columns import (
     of_polars,
 )
 from sklearn_dpwg.preprocessing.interactions import OWN_SHARE, products
-from sklearn_dpwg.preprocessing.schema_files import read_schema_file, template
+from sklearn_dpwg.preprocessing.rows_per_person import BoundedRows, bound_rows_per_person
+from sklearn_dpwg.preprocessing.schema_files import declared_kinds, read_schema_file, template
 from sklearn_dpwg.preprocessing.shapes import LINE, Seen, Shaped, seen, shaped
 
 # A `Schema` maps column names to kinds, each with public bounds or a public list of levels.
@@ -47,7 +49,11 @@ class Schema:
     """Public facts about the columns of a table, and the encoding that follows from them."""
 
     def __init__(
-        self, columns: Mapping[Any, Column], shapes: str = "linear", interactions: Any = ()
+        self,
+        columns: Mapping[Any, Column],
+        shapes: str = "linear",
+        interactions: Any = (),
+        cells: Cells | None = None,
     ) -> None:
         if not columns:
             raise InputError("columns must name at least one column, got none.")
@@ -68,7 +74,9 @@ class Schema:
                 f"columns must give each encoded column a name, {twice[0]!r} is twice."
             )
         # a copy, so that nobody changes it afterwards; columns that are not named are left out
-        self.columns = MappingProxyType(dict(columns))
+        self.columns, self.cells = MappingProxyType(dict(columns)), cells
+        if cells is not None:
+            cells.check(self.columns)
         self.feature_names = tuple(names)  # of the encoded columns
         # bounds on the norms of a row of blocks, which it is divided by: of columns, and of pairs
         n_pairs, own = len(self.products), OWN_SHARE if self.products else 1.0
@@ -91,6 +99,8 @@ class Schema:
         places, values, first = [], [], 0
         for name, column in self.blocks.items():
             series: pd.Series = frame[name].reset_index(drop=True)
+            if self.cells is not None:
+                series = self.cells.read(series, name, self.columns[name])
             block = column.encode(series, feature_name(name))
             places.append(block.places + first)
             values.append(block.values / self.row_norm)
@@ -129,6 +139,14 @@ class PublicSchema(TransformerMixin, Stored, BaseEstimator):
     interactions : sequence of pairs of names, default=()
         Columns that a model treats together, each pair by products of levels, and of hats at four
         even steps of numbers and dates. All pairs have 0.3 of a row's squared norm.
+    cells : Cells, default=None
+        How the cells of a table as it comes are read: marks of missing values, other words for a
+        level, case, and cells that cannot be used. None takes values as they are.
+    person : str, default=None
+        Name of the column that says whose row each is, which the model does not see.
+    rows_per_person : int, default=1
+        Largest number of rows of one person that a fit is to learn from. Say the number to the
+        estimator too.
 
     Attributes
     ----------
@@ -185,7 +203,13 @@ class PublicSchema(TransformerMixin, Stored, BaseEstimator):
 
     _learns_from_records = False
     # schemas stored before drew lines
-    _added: ClassVar[Mapping[str, Any]] = {"shapes": "linear", "interactions": ()}
+    _added: ClassVar[Mapping[str, Any]] = {
+        "shapes": "linear",
+        "interactions": (),
+        "cells": None,
+        "person": None,
+        "rows_per_person": 1,
+    }
 
     def __init__(
         self,
@@ -194,11 +218,17 @@ class PublicSchema(TransformerMixin, Stored, BaseEstimator):
         sparse_output: bool | None = None,
         shapes: str = "auto",
         interactions: Any = (),
+        cells: Cells | None = None,
+        person: str | None = None,
+        rows_per_person: int = 1,
     ) -> None:
         self.columns = columns
         self.sparse_output = sparse_output
         self.shapes = shapes
         self.interactions = interactions
+        self.cells = cells
+        self.person = person
+        self.rows_per_person = rows_per_person
 
     @classmethod
     def from_toml(
@@ -210,9 +240,10 @@ class PublicSchema(TransformerMixin, Stored, BaseEstimator):
         ----------
         path : str or Path
             A TOML file with a table ``[columns.NAME]`` a column, as `write_template` writes it. It
-            may have tables ``[groups]`` and ``[target]``, which are for the command line: they are
-            checked and left alone. Pairs stand before the first table, as
-            ``interactions = [["age", "hours"]]``.
+            may have ``interactions = [["age", "hours"]]`` before its first table, a table
+            ``[cells]``, with the parameters of `Cells` (``synonyms`` stand with their columns),
+            ``[person]`` with ``column`` and ``rows``, and ``[groups]`` and ``[target]``, which are
+            for the command line: they are checked and left alone.
         sparse_output, shapes : optional
             As in the constructor.
 
@@ -239,8 +270,7 @@ class PublicSchema(TransformerMixin, Stored, BaseEstimator):
         Number(low=0, high=120, log=False, missing=False, fill=None, shape=None)
         """
         said = read_schema_file(path)
-        how: dict[str, Any] = {"sparse_output": sparse_output, "shapes": shapes}
-        schema = cls(said.columns, **how, interactions=said.interactions)
+        schema = cls(said.columns, sparse_output=sparse_output, shapes=shapes, **said.of_schema)
         schema._schema()
         return schema
 
@@ -262,7 +292,7 @@ class PublicSchema(TransformerMixin, Stored, BaseEstimator):
         TypeError
             If X is no frame or a name no string.
         """
-        text = template(X)
+        text = template(dict(declared_kinds(X)))
         with Path(path).open("x", encoding="utf-8") as file:
             file.write(text)
 
@@ -285,13 +315,62 @@ class PublicSchema(TransformerMixin, Stored, BaseEstimator):
         Raises
         ------
         ValueError
-            If a column is not there, or what is said of one is wrong.
+            If a column is not there, or what is said of one is wrong; if X has the column
+            `person` and somebody has more rows than `rows_per_person`.
         """
         schema = self._schema()
-        schema.check_names(self._names(X, reset=True))
+        names = self._names(X, reset=True)
+        schema.check_names(names)
+        if self.person is not None and self.person in names:
+            self._check_rows_of_people(X)
         self.divisor_ = schema.row_norm
         self.row_norm_ = 1.0
         return self
+
+    @own_words
+    def bound_rows(
+        self, X: Any, y: Any, groups: Any = None, *, random_state: Any = None
+    ) -> BoundedRows:
+        """Keep at most `rows_per_person` rows of each `person`, as `bound_rows_per_person` does.
+
+        Parameters
+        ----------
+        X : DataFrame of shape (n_records, n_features)
+            The table, with the column `person`.
+        y : array-like of shape (n_records,)
+            Targets.
+        groups : array-like of shape (n_records,) or (n_records, n_columns), optional
+            Public groups.
+        random_state : int, RandomState, Generator or SeedSequence, optional
+            None takes coins from the operating system's entropy.
+
+        Returns
+        -------
+        BoundedRows
+            Rows without the column `person`, targets and groups.
+
+        Raises
+        ------
+        ValueError
+            If `person` is not said, or what `bound_rows_per_person` refuses.
+        """
+        self._schema()
+        if self.person is None:
+            raise InputError("person must be said to keep so many rows of each, got None.")
+        return bound_rows_per_person(
+            X, y, groups, person=self.person, k=self.rows_per_person, random_state=random_state
+        )
+
+    def _check_rows_of_people(self, X: Any) -> None:
+        """Refuse rows of people who have more than they may; whose row each is is public."""
+        counts = np.unique(
+            pd.factorize(np.asarray(X[self.person], dtype=object))[0], return_counts=True
+        )[1]
+        if counts.max(initial=0) > self.rows_per_person:
+            raise InputError(
+                f"X must have at most rows_per_person={self.rows_per_person} rows of one "
+                f"{self.person!r}, and somebody has more: bound_rows of the schema keeps so many."
+            )
 
     @own_words
     def transform(self, X: Any) -> FloatArray | csr_array:
@@ -377,7 +456,14 @@ class PublicSchema(TransformerMixin, Stored, BaseEstimator):
             raise InputTypeError(
                 f"sparse_output must be True, False or None, got {self.sparse_output!r}."
             )
-        return Schema(self.columns, self.shapes, self.interactions)
+        if self.cells is not None and not isinstance(self.cells, Cells):
+            raise InputTypeError(f"cells must be a Cells, got {self.cells!r}.")
+        if self.person is not None and self.person in self.columns:
+            raise InputError(
+                f"person must be no column that the model sees, got {self.person!r} of columns."
+            )
+        whole_number(self.rows_per_person, "rows_per_person", least=1)
+        return Schema(self.columns, self.shapes, self.interactions, self.cells)
 
     def _names(self, X: Any, *, reset: bool) -> list[Hashable]:
         """Return the names of the columns, or the positions in what has none."""

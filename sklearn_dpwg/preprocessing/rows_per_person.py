@@ -9,7 +9,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from sklearn_dpwg._checks import whole_number
-from sklearn_dpwg.data.groups import refuse_lazy
+from sklearn_dpwg.data.groups import same_rows
 from sklearn_dpwg.exceptions import InputError, own_words
 from sklearn_dpwg.privacy import NoiseSource
 
@@ -112,9 +112,7 @@ def bound_rows_per_person(
     ((4, 2), 4, True)
     """
     k = whole_number(k, "k", least=1)
-    refuse_lazy(
-        "all rows of a person must be seen together", X=X, y=y, groups=groups, person=person
-    )
+    same_rows("all rows of a person must be seen together", X=X, y=y, groups=groups, person=person)
     if isinstance(person, str):
         X, person = _without_column(X, person)
     codes, _ = pd.factorize(np.asarray(person, dtype=object).ravel())

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import math
+import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields
@@ -14,6 +16,7 @@ import pandas as pd
 
 from sklearn_dpwg._checks import real_number
 from sklearn_dpwg.exceptions import InputError, InputTypeError
+from sklearn_dpwg.preprocessing.cells import Cells
 from sklearn_dpwg.preprocessing.columns import Boolean, Category, Column, Date, Number, Ordered
 from sklearn_dpwg.preprocessing.interactions import products
 
@@ -39,19 +42,28 @@ HEADER = """\
 # "boolean"   true and false: the values that stand for yes and no
 # "category"  levels; other = false refuses unknown values, which are "other" otherwise
 # missing = false refuses missing values, which have an indicator column otherwise.
+# synonyms = { "Aix" = "Aachen" } gives other words for a level.
 # shape = "linear" keeps a number or date a straight line, where the model may bend otherwise.
 # Columns to treat together, before the first table: interactions = [["one", "other"]]
 """
 
 # What a file may say beside its columns, and the entries of each table.
 TASK = MappingProxyType(
-    {"groups": ("columns", "labels"), "target": ("column", "classes", "low", "high")}
+    {
+        "groups": ("columns", "labels"),
+        "target": ("column", "classes", "low", "high"),
+        "person": ("column", "rows"),
+        "cells": ("missing", "ignore_case", "unusable"),
+    }
 )
 
 TASK_HEADER = """
 # What the command line reads of the same file (a PublicSchema checks it and leaves it alone).
 # [groups]: the columns that say in which group a record is, and all labels; of several columns a
 #           label is a list of as many values.
+# [person]: column, which says whose row each is, and rows, the most of one person to learn from.
+# [cells]: missing = ["?", -9] for marks of missing values; ignore_case = true;
+#          unusable = "missing" takes cells that a kind cannot use for missing ones.
 # [target]: the column to predict, with its classes (of two the favourable one last, for audits), or
 #           with low and high where it is a number.
 """
@@ -68,32 +80,46 @@ class SchemaFile:
     classes: tuple[Any, ...] | None = None
     target_bounds: tuple[float, float] | None = None
     interactions: tuple[Any, ...] = ()
+    cells: Cells | None = None
+    person: str | None = None
+    rows_per_person: int = 1
+
+    @property
+    def of_schema(self) -> dict[str, Any]:
+        """What a `PublicSchema` takes beside columns."""
+        names = ("interactions", "cells", "person", "rows_per_person")
+        return {name: getattr(self, name) for name in names}
 
 
 def template(
-    table: Any,
+    kinds: Mapping[str, str],
+    facts: Mapping[str, Mapping[str, Any]] = MappingProxyType({}),
     *,
     groups: Sequence[str] = (),
     group_labels: Sequence[str | tuple[str, ...]] | None = None,
     target: str | None = None,
 ) -> str:
-    """Return a schema to fill in, from the names and types of a table's columns.
+    """Return a schema to fill in, from the names and kinds of columns and what is known of them.
 
     Columns of groups and the target, where they are named, have tables of their own.
     """
-    parts, kinds = [HEADER], dict(_declared_kinds(table))
+    parts = [HEADER]
     for name, kind in kinds.items():
         if name not in (*groups, target):
             key = _text(name)
-            parts.append(f"\n[columns.{key}]\n" + "\n".join(_entries(kind)) + "\nmissing = true\n")
+            parts.append(f"\n[columns.{key}]\n" + "\n".join(_entries(kind, facts.get(name, {}))))
+            parts.append("\nmissing = true\n")
     if groups or target is not None:
         parts.append(TASK_HEADER)
     if groups:
+        known = facts.get(groups[0], {}).get("levels") if len(groups) == 1 else None
+        group_labels = known if group_labels is None else group_labels
         labels = f'"{TO_FILL}"' if group_labels is None else _list(group_labels)
         parts.append(f"\n[groups]\ncolumns = {_list(groups)}\nlabels = {labels}\n")
     if target is not None:
         entries = ("low", "high") if kinds[target] == "number" else ("classes",)
-        lines = [f'{entry} = "{TO_FILL}"' for entry in entries]
+        known_of = {"classes": facts.get(target, {}).get("levels"), **facts.get(target, {})}
+        lines = [_entry(entry, known_of.get(entry)) for entry in entries]
         parts.append(f"\n[target]\ncolumn = {_text(target)}\n" + "\n".join(lines) + "\n")
     return "".join(parts)
 
@@ -107,19 +133,102 @@ def _text(name: str) -> str:
     return json.dumps(name, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
-def _entries(kind: str) -> list[str]:
+def _entry(name: str, value: Any) -> str:
+    """Return a line, marked where nobody has said a value."""
+    value = TO_FILL if value is None else value
+    if isinstance(value, list):
+        return f"{name} = {_list(value)}"
+    return f"{name} = {_text(value) if isinstance(value, str) else value}"
+
+
+def _entries(kind: str, facts: Mapping[str, Any]) -> list[str]:
     """Return the lines of a kind, those that nobody has chosen yet marked."""
     lines = [f'kind = "{kind}"']
     if kind == "category":
         lines[0] += '  # or "ordered", "boolean", "date", "number"'
     needed = [part.name for part in fields(KINDS[kind]) if part.default is MISSING]
-    lines += [f'{name} = "{TO_FILL}"' for name in needed]
+    lines += [_entry(name, facts.get(name)) for name in needed]
     if kind == "date":
         lines.append('unit = "day"')
     return lines
 
 
-def _declared_kinds(table: Any) -> Iterator[tuple[str, str]]:
+# What a data dictionary may call the name of a column, its type, and what it says of its values.
+_HEADS = MappingProxyType(
+    {
+        "name": ("name", "column", "variable", "field"),
+        "type": ("type", "kind"),
+        "low": ("low", "min", "minimum"),
+        "high": ("high", "max", "maximum"),
+        "levels": ("levels", "values", "categories"),
+    }
+)
+_TYPES = MappingProxyType(
+    {
+        **dict.fromkeys(("int", "integer", "bigint", "smallint", "number", "numeric"), "number"),
+        **dict.fromkeys(("float", "double", "decimal", "real"), "number"),
+        **dict.fromkeys(("date", "datetime", "timestamp"), "date"),
+        **dict.fromkeys(("bool", "boolean", "logical"), "boolean"),
+        **dict.fromkeys(("ordered", "ordinal"), "ordered"),
+    }
+)
+
+
+def read_dictionary(table: pd.DataFrame) -> tuple[dict[str, str], dict[str, dict[str, Any]]]:
+    """Return the kind of each column that a data dictionary has a row of, and what else it says.
+
+    Bounds are taken for a number or a date, levels with ``|`` or ``;`` between them. Other types
+    than those that are known are categories.
+    """
+    heads = {str(head).strip().lower(): head for head in table.columns}
+    places = {
+        key: next((heads[word] for word in words if word in heads), None)
+        for key, words in _HEADS.items()
+    }
+    for key in ("name", "type"):
+        if places[key] is None:
+            raise InputError(
+                f"a data dictionary must have a column {' or '.join(_HEADS[key])}, got "
+                f"{list(table.columns)!r}."
+            )
+    kinds: dict[str, str] = {}
+    facts: dict[str, dict[str, Any]] = {}
+    for row in table.to_dict("records"):
+        said = {
+            key: str(row[head]).strip()
+            for key, head in places.items()
+            if head is not None and not pd.isna(row[head])
+        }
+        name = said.get("name", "")
+        if not name or name in kinds:
+            raise InputError(f"a data dictionary must name each column once, got {name!r}.")
+        kinds[name], facts[name] = _facts(said)
+    return kinds, facts
+
+
+def _facts(said: Mapping[str, str]) -> tuple[str, dict[str, Any]]:
+    """Return the kind of a column and the entries that a data dictionary knows."""
+    kind = _TYPES.get(re.split(r"[\s(\d]", said.get("type", "").lower())[0], "category")
+    bounds = [said.get(end) for end in ("low", "high")]
+    if kind == "date":
+        return kind, {"first": bounds[0], "last": bounds[1]}
+    if kind == "number":
+        return kind, {end: _number(text) for end, text in zip(("low", "high"), bounds, strict=True)}
+    levels = [level.strip() for level in re.split(r"[|;]", said.get("levels", "")) if level.strip()]
+    if not levels:
+        return kind, {}
+    return "category" if kind == "boolean" else kind, {"levels": levels}
+
+
+def _number(text: str | None) -> float | None:
+    try:
+        value = math.nan if text is None else float(text)
+    except ValueError:
+        return None
+    return (int(value) if value.is_integer() else value) if math.isfinite(value) else None
+
+
+def declared_kinds(table: Any) -> Iterator[tuple[str, str]]:
     """Yield the name of each column and the kind that its type suggests."""
     if isinstance(table, pd.DataFrame):
         columns = list(zip(table.columns, table.dtypes, strict=True))
@@ -163,8 +272,8 @@ def read_schema_file(path: str | Path) -> SchemaFile:
     pairs = content.pop("interactions", [])
     if not set(content) <= {"columns", *TASK} or not isinstance(tables, dict):
         raise InputError(
-            f"{path} must hold tables [columns.NAME], may hold interactions, [groups] and "
-            f"[target], and nothing else, got {sorted(content)!r}."
+            f"{path} must hold tables [columns.NAME], may hold interactions, "
+            f"[{'], ['.join(TASK)}], and nothing else, got {sorted(content)!r}."
         )
     task = {name: _task_table(name, content.get(name, {}), path) for name in TASK}
     of_task = {f"[{name}]": table for name, table in task.items()}
@@ -177,11 +286,24 @@ def read_schema_file(path: str | Path) -> SchemaFile:
     ]
     if open_entries:
         raise InputError(f"{path} has entries that are to be filled in: {'; '.join(open_entries)}.")
+    synonyms = {
+        name: table.pop("synonyms")
+        for name, table in tables.items()
+        if isinstance(table, dict) and "synonyms" in table
+    }
     columns = {name: _column(name, table, path) for name, table in tables.items()}
     of_groups, labels = _groups(task["groups"], path)
     target, classes, bounds = _target(task["target"], columns, path)
     products(columns, pairs)
-    return SchemaFile(columns, of_groups, labels, target, classes, bounds, tuple(map(tuple, pairs)))
+    if "rows" in task["person"] and "column" not in task["person"]:
+        raise InputError(f"[person] in {path} must have a column where it has rows, got none.")
+    cells = Cells(synonyms=synonyms, **task["cells"]) if synonyms or task["cells"] else None
+    whose = {
+        "person": task["person"].get("column"),
+        "rows_per_person": task["person"].get("rows", 1),
+    }
+    pairs = tuple(map(tuple, pairs))
+    return SchemaFile(columns, of_groups, labels, target, classes, bounds, pairs, cells, **whose)
 
 
 def _task_table(name: str, table: Any, path: str | Path) -> dict[str, Any]:

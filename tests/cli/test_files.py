@@ -10,7 +10,8 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from sklearn_dpwg.cli.cells import Faults, WrongTable, as_text, words
+from sklearn_dpwg._checks import as_text
+from sklearn_dpwg.cli.cells import Faults, WrongTable, words
 from sklearn_dpwg.inspection import AuditResult
 from tests.cli.conftest import run
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 import zipfile
-from dataclasses import is_dataclass
 from importlib import import_module
 
 import numpy as np
@@ -14,11 +13,12 @@ from sklearn.pipeline import Pipeline
 from skops import io
 
 from sklearn_dpwg import DPWorstGroupClassifier, DPWorstGroupRegressor
-from sklearn_dpwg.cli import TRUSTED_TYPES
+from sklearn_dpwg._stored import Stored
 from sklearn_dpwg.cli.models import load_model, save_model
 from sklearn_dpwg.cli.tables import WrongInput
 from sklearn_dpwg.losses import LOSSES
 from sklearn_dpwg.preprocessing import Boolean, Category, Date, Number, Ordered, PublicSchema
+from sklearn_dpwg.serving import trusted_types
 from sklearn_dpwg.solvers import MGR, SOLVERS
 
 ZONE = datetime.timezone(datetime.timedelta(hours=1))
@@ -85,10 +85,10 @@ def test_every_solver_and_loss_is_saved_and_read_by_the_types_that_are_trusted(t
         assert (again.predict(table()) == model.predict(table())).all(), (solver, loss)
         assert again[-1].privacy_ == model[-1].privacy_
         assert again[-1].plan_ == model[-1].plan_
-    assert seen <= set(TRUSTED_TYPES)
+    assert seen <= set(trusted_types())
     # every schedule has been seen, but for one that others are made from
     ends = ("Schedule", "rounds.rounds.Rounds", "Phases")
-    schedules = {name for name in TRUSTED_TYPES if name.endswith(ends)}
+    schedules = {name for name in trusted_types() if name.endswith(ends)}
     assert schedules - seen == {"sklearn_dpwg.solvers.descent.rule.DescentSchedule"}
 
 
@@ -112,19 +112,14 @@ def test_what_the_solvers_plan_beside_their_schedules_is_trusted(parameters, tmp
 
 
 def test_a_trusted_type_holds_values_alone():
-    """A class of the package is a frozen dataclass, an event, or one of four that are named."""
-    ours = [name for name in TRUSTED_TYPES if name.startswith("sklearn_dpwg.")]
-    assert "sklearn_dpwg.privacy.noise.source.NoiseSource" not in ours
-    named = []
-    for name in ours:
-        module, _, kind = name.rpartition(".")
-        found = getattr(import_module(module), kind)
-        if not is_dataclass(found):
-            named.append(kind)
-    assert sorted(named) == [
-        "DPWorstGroupClassifier", "DPWorstGroupRegressor",
-        "PublicSchema", "PublicShapes", "Relation",
-    ]  # fmt: skip
+    """A class of the package is made for being kept, and holds no noise and no open ledger."""
+    ours = [name for name in trusted_types() if name.startswith("sklearn_dpwg.")]
+    split = [name.rpartition(".") for name in ours]
+    kinds = [getattr(import_module(module), kind) for module, _, kind in split]
+    others = {kind.__name__ for kind in kinds if not issubclass(kind, Stored)}
+    assert others == {"StartCost"}  # a named tuple
+    names = {kind.__name__ for kind in kinds}
+    assert names.isdisjoint({"NoiseSource", "PrivacyLedger", "LedgerRow", "LedgerFile", "Stored"})
 
 
 class Stranger:

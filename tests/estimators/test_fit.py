@@ -129,9 +129,10 @@ def test_scores_are_linear(task, fit_intercept):
 
 
 def test_data_frames(task):
-    X = pd.DataFrame(task.data.X, columns=["u", "v", "w"], index=range(500, 590))
-    y = pd.Series(task.data.y, index=range(90))
-    groups = pd.Series(task.data.groups, index=range(90)[::-1], dtype="category")
+    index = range(500, 590)
+    X = pd.DataFrame(task.data.X, columns=["u", "v", "w"], index=index)
+    y = pd.Series(task.data.y, index=index)
+    groups = pd.Series(task.data.groups, index=index, dtype="category")
     fitted = task.make().fit(X, y, groups)
     assert fitted.feature_names_in_.tolist() == ["u", "v", "w"]
     expected = task.fit()

@@ -208,7 +208,7 @@ def big(form, precision, *, is_sorted):
     rng = np.random.default_rng(0)
     X = rng.uniform(-0.1, 0.1, size=(N_RECORDS, N_FEATURES)).astype(precision)
     if form == "csr":
-        X = sparse_random(N_RECORDS, 5 * N_FEATURES, density=0.1, format="csr", rng=rng)
+        X = sparse_random(N_RECORDS, 5 * N_FEATURES, density=0.1, format="csr", random_state=0)
         X = csr_array(0.1 * X).astype(precision)
     elif form == "F":
         X = np.asfortranarray(X)

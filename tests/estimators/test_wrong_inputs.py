@@ -242,7 +242,7 @@ def test_numbers_in_any_dress_are_taken():
 TABLE = pd.DataFrame(
     {"age": X[:, 0], "sex": GROUPS, "outcome": np.tile(["yes", "yes", "no"], 67)[:N]}
 )
-MATRIX = np.column_stack([Y, GROUPS == "a"])
+MATRIX = np.column_stack([Y, np.where(GROUPS == "a", 3, 2)])
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,6 @@ from sklearn.pipeline import Pipeline
 from skops import io
 
 from sklearn_dpwg import DPAUCClassifier, DPWorstGroupClassifier, DPWorstGroupRegressor
-from sklearn_dpwg.cli.models import trusted_types
 from sklearn_dpwg.exceptions import StoredFormatError
 from sklearn_dpwg.inspection import AuditReport, AuditResult, GroupAudit
 from sklearn_dpwg.ledger import PrivacyLedger, privacy_of
@@ -36,6 +35,7 @@ from sklearn_dpwg.preprocessing import (
     PublicSchema,
 )
 from sklearn_dpwg.privacy import PrivacyGuarantee
+from sklearn_dpwg.serving import trusted_types
 from sklearn_dpwg.solvers import MGR
 
 HERE = Path(__file__).parent.parent / "stored"

@@ -125,7 +125,7 @@ def test_decisions_alone_say_what_they_tell():
     assert [column for column in found.table() if not column.endswith(("_low", "_high"))] == [
         *("size", "selection_rate", "impact_ratio", "note")
     ]
-    assert str(found).splitlines()[2].split() == ["group", "size", "impact_ratio", "selection_rate"]
+    assert str(found).splitlines()[3].split() == ["group", "size", "impact_ratio", "selection_rate"]
     says = "metric must be selection_rate, all that decisions without outcomes tell, got 'error_ra"
     for ask in (found.rates, found.worst_groups, found.verdict, found.impact_ratios):
         with pytest.raises(ValueError, match=says):
@@ -164,8 +164,9 @@ def test_verdicts():
 
 def test_a_result_prints_its_verdict_and_a_line_a_group():
     found = result(group_labels=("a\0", "b", "c"))
-    verdict, _, head, *lines = str(found).splitlines()
+    verdict, selected_is, _, head, *lines = str(found).splitlines()
     assert verdict == str(found.verdict())
+    assert selected_is == f"Selected is {found.classes[1]!r}, and not {found.classes[0]!r}."
     assert head.split() == ["group", "size", "impact_ratio", "selection_rate", "error_rate"]
     assert [line.split()[:2] for line in lines] == [["a\\0", "500"], ["b", "600"], ["c", "65"]]
     selected = found.rates("selection_rate")[1]

@@ -78,11 +78,11 @@ def test_the_second_class_in_sorted_order_is_the_positive_one(name):
     assert expected[name].nunique() == 2
     for classes in (WORDS, np.array(WORDS, dtype=object), np.array([1, 2]), np.array([-1, 1])):
         found = group_table(classes[y], classes[predicted], groups=groups, metrics=name)
-        pd.testing.assert_frame_equal(found, expected)
+        pd.testing.assert_frame_equal(found, expected, check_names=False)
     other = group_table(
         WORDS[1 - y], WORDS[1 - predicted], groups=groups, metrics=name, pos_label="approved"
     )
-    pd.testing.assert_frame_equal(other, expected)
+    pd.testing.assert_frame_equal(other, expected, check_names=False)
 
 
 @pytest.mark.parametrize("name", ["f1", "precision", "recall"])
@@ -255,7 +255,7 @@ def test_disparities():
         },
         index=found.index,
     )
-    pd.testing.assert_frame_equal(found, expected)
+    pd.testing.assert_frame_equal(found, expected, check_names=False)
 
 
 def test_disparities_to_all_records_and_of_large_groups():

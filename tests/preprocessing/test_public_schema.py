@@ -25,7 +25,7 @@ from sklearn_dpwg import DPWorstGroupClassifier
 from sklearn_dpwg.ledger import privacy_of
 from sklearn_dpwg.preprocessing import Boolean, Category, Date, Number, Ordered, PublicSchema
 from sklearn_dpwg.preprocessing.columns import DATE_UNITS
-from sklearn_dpwg.preprocessing.schema_files import read_schema_file, template
+from sklearn_dpwg.preprocessing.schema_files import declared_kinds, read_schema_file, template
 
 COLUMNS = {
     "age": Number(0, 100, missing=True, fill=30),
@@ -253,7 +253,7 @@ def test_no_row_is_longer_than_one_in_exact_arithmetic(columns, sparse, shapes):
 
 def test_behind_it_no_row_is_cut_and_nothing_is_paid():
     rng = np.random.default_rng(0)
-    table = pd.DataFrame({"age": rng.integers(0, 90, 400), "town": rng.choice(["A", "Z"], 400)})
+    table = pd.DataFrame({"age": rng.integers(0, 90, 4000), "town": rng.choice(["A", "Z"], 4000)})
     model = make_pipeline(
         PublicSchema({"age": Number(0, 100), "town": Category(("A",))}),
         DPWorstGroupClassifier(epsilon=float("inf"), data_norm=1.0, group_labels=["A", "Z"]),
@@ -394,13 +394,13 @@ def test_a_template_says_what_to_fill_in_and_reads_no_value(path):
 
 
 def test_a_template_of_a_task_leaves_groups_and_target_out_of_the_columns():
-    text = template(NoValues(TABLE), groups=["town", "member"], target="age")
+    text = template(dict(declared_kinds(NoValues(TABLE))), groups=["town", "member"], target="age")
     assert list(tomllib.loads(text)["columns"]) == ["id", "grade", "day"]
     assert text.endswith(
         '[groups]\ncolumns = ["town", "member"]\nlabels = "FILL IN"\n\n'
         '[target]\ncolumn = "age"\nlow = "FILL IN"\nhigh = "FILL IN"\n'
     )
-    assert 'classes = "FILL IN"' in template(TABLE, target="town")
+    assert 'classes = "FILL IN"' in template(dict(declared_kinds(TABLE)), target="town")
 
 
 def test_the_template_does_not_depend_on_the_records(tmp_path):

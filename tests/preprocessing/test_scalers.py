@@ -177,7 +177,7 @@ def test_no_cell_that_is_no_number_is_quoted(scaler):
 @both_scalers
 def test_missing_and_infinite_values_are_refused_without_bad_advice(scaler):
     for column, value, found in [("age", np.nan, "NaN"), ("score", -np.inf, "infinity")]:
-        table = pd.DataFrame(ROWS[:3], columns=["age", "score"])
+        table = pd.DataFrame(ROWS[:3].copy(), columns=["age", "score"])
         fitted = scaler((-1, 1)).fit(table)
         table.loc[1, column] = value
         for call in (scaler((-1, 1)).fit, fitted.transform):

@@ -13,7 +13,7 @@ from scipy.sparse import issparse
 from sklearn.utils.validation import check_consistent_length
 
 from sklearn_dpwg._checks import FloatArray, whole_number
-from sklearn_dpwg.data.groups import refuse_lazy
+from sklearn_dpwg.data.groups import same_rows
 from sklearn_dpwg.data.records import GroupedRecords, RecordEncoder
 from sklearn_dpwg.exceptions import InputError, InputTypeError, OracleError, is_told, shown
 
@@ -205,7 +205,7 @@ class InMemoryOracle(SampleOracle):
         groups: ArrayLike,
         random_state: int | np.random.Generator | None = None,
     ) -> None:
-        refuse_lazy(X=X, y=y, groups=groups)
+        same_rows(X=X, y=y, groups=groups)
         self._rows, self._targets = np.asarray(X), np.asarray(y)
         labels = np.asarray(groups)
         check_consistent_length(self._rows, self._targets, labels)

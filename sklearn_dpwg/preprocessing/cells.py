@@ -1,0 +1,188 @@
+"""Cells of a table as it comes: marks of missing values, other words for a level, faults."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from sklearn_dpwg._checks import as_text, shown
+from sklearn_dpwg._stored import Stored
+from sklearn_dpwg.exceptions import InputError, InputTypeError
+
+UNUSABLE = ("refuse", "missing")
+
+
+@dataclass(frozen=True)
+class Cells(Stored):
+    """How the cells of a table as it comes are read, for a `PublicSchema`.
+
+    Each cell is read by itself, by what is said here: nothing is learned from the others. Marks,
+    words and levels are compared as text without blanks at its ends, so that ``-9``, ``"-9"`` and
+    ``-9.0`` are one.
+
+    Parameters
+    ----------
+    missing : tuple or list, default=()
+        What stands for a missing value beside None and NaN, as "?" or -9, in every column.
+    synonyms : mapping from name to mapping, default={}
+        Of columns with levels other words, and the level that each stands for.
+    ignore_case : bool, default=False
+        Whether "YES", "Yes" and "yes" are one word.
+    unusable : {"refuse", "missing"}, default="refuse"
+        What becomes of a cell that its kind cannot use, as "abc" for a number: "missing" takes it
+        for a missing value, in columns that are declared with ``missing=True``. A category with
+        the level "other" can use every cell.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from sklearn_dpwg.preprocessing import Category, Cells, Number, PublicSchema
+    >>> cells = Cells(("?", -9), synonyms={"town": {"Aix": "Aachen"}}, ignore_case=True)
+    >>> columns = {"age": Number(0, 100, missing=True), "town": Category(("Aachen", "Bonn"))}
+    >>> schema = PublicSchema(columns, shapes="linear", cells=cells)
+    >>> table = pd.DataFrame({"age": ["50", " -9"], "town": ["AIX", "bonn "]})
+    >>> schema.set_output(transform="pandas").fit_transform(table).round(1)
+       age  age=missing  town=Aachen  town=Bonn  town=other
+    0  0.0          0.0          0.7        0.0         0.0
+    1  0.0          0.7          0.0        0.7         0.0
+    """
+
+    missing: tuple[Hashable, ...] = ()
+    synonyms: Mapping[Hashable, Mapping[Any, Hashable]] = field(default_factory=dict)
+    ignore_case: bool = False
+    unusable: str = "refuse"
+
+    def __post_init__(self) -> None:
+        if isinstance(self.missing, list):
+            object.__setattr__(self, "missing", tuple(self.missing))
+
+    def check(self, columns: Mapping[Any, Any]) -> None:
+        """Refuse rules that are none, or that say two things of one word.
+
+        Parameters
+        ----------
+        columns : mapping from name to kind
+            The columns of the schema.
+        """
+        if not isinstance(self.missing, tuple):
+            raise InputTypeError(f"missing of Cells must be a list of marks, got {self.missing!r}.")
+        if not isinstance(self.ignore_case, bool):
+            raise InputTypeError(
+                f"ignore_case of Cells must be True or False, got {self.ignore_case!r}."
+            )
+        if self.unusable not in UNUSABLE:
+            raise InputError(
+                f"unusable of Cells must be one of {', '.join(UNUSABLE)}, got {self.unusable!r}."
+            )
+        if not isinstance(self.synonyms, Mapping):
+            raise InputTypeError(
+                f"synonyms of Cells must map columns to words, got {self.synonyms!r}."
+            )
+        self._check_synonyms(columns)
+        for name, kind in columns.items():
+            levels = levels_of(kind) or ()
+            keys = [self._key(level) for level in levels]
+            if len(set(keys)) < len(keys) and self.ignore_case:
+                raise InputError(
+                    f"levels of column {name!r} must differ by more than case for ignore_case, got "
+                    f"{levels!r}."
+                )
+            twice = {*keys, *map(self._key, self.synonyms.get(name, ()))} & self._marks
+            if twice:
+                raise InputError(
+                    f"missing of Cells must hold no word of column {name!r}, got {min(twice)!r}."
+                )
+
+    def _check_synonyms(self, columns: Mapping[Any, Any]) -> None:
+        for name, words in self.synonyms.items():
+            levels = levels_of(columns.get(name))
+            if levels is None or not isinstance(words, Mapping):
+                raise InputError(
+                    f"synonyms of Cells must map a column with levels to its words, got {name!r}."
+                )
+            for word, level in words.items():
+                if level not in levels:
+                    raise InputError(
+                        f"synonyms of column {name!r} must stand for its levels {levels!r}, got "
+                        f"{level!r}."
+                    )
+                if self._key(word) in map(self._key, levels) and word not in levels:
+                    raise InputError(
+                        f"synonyms of column {name!r} must be no levels themselves, got {word!r}."
+                    )
+
+    @property
+    def _marks(self) -> set[str]:
+        return {self._key(mark) for mark in self.missing}
+
+    def _key(self, value: Any) -> str:
+        text = as_text(value)
+        return text.casefold() if self.ignore_case else text
+
+    def read(self, values: pd.Series, name: Hashable, kind: Any) -> pd.Series:
+        """Return a column with levels for their words, and None where a value is missing.
+
+        Parameters
+        ----------
+        values : Series
+            One value a record.
+        name : str or int
+            Name of the column.
+        kind : Number, Date, Ordered, Boolean or Category
+            What is public of it.
+
+        Returns
+        -------
+        Series
+            The same column, read; what is read already stays.
+        """
+        levels, marks = levels_of(kind) or (), self._marks
+        if not levels and values.dtype.kind in "iuf":  # of many numbers each is looked at by NumPy
+            numbers = pd.to_numeric(pd.Series(list(marks), dtype=object), errors="coerce")
+            return values.mask(values.isin(numbers.dropna()))
+        words = {self._key(level): level for level in levels}
+        words |= {self._key(word): level for word, level in self.synonyms.get(name, {}).items()}
+
+        def one(value: Any) -> Any:
+            key = self._key(value)
+            if key in marks:
+                return None
+            return words.get(key, value.strip() if isinstance(value, str) else value)
+
+        found = _each(values, one)
+        if self.unusable == "missing" and getattr(kind, "missing", False):
+            _, is_wrong = wrong_cells(found, kind)
+            found = found.mask(is_wrong & found.notna(), None)
+        return found
+
+
+def _each(values: pd.Series, read: Callable[[Any], Any]) -> pd.Series:
+    """Return what each value is read as, each distinct one once."""
+    codes, distinct = pd.factorize(values.astype(object))
+    table = np.empty(len(distinct) + 1, dtype=object)  # code -1 is a missing value, the last: None
+    for place, value in enumerate(distinct):
+        table[place] = read(value)
+    return pd.Series(table[codes], index=values.index, dtype=object)
+
+
+def wrong_cells(values: pd.Series, kind: Any) -> tuple[str, pd.Series]:
+    """Return what a kind refuses of cells that are there, and where that is."""
+    levels = levels_of(kind)
+    if levels is not None:
+        takes_all = getattr(kind, "other", False)
+        return f"not one of the levels {shown(levels)}", ~values.isin(levels) & (not takes_all)
+    if hasattr(kind, "first"):
+        dates = pd.to_datetime(values, errors="coerce", utc=True, format=kind.format)
+        return f"not a date of the form {kind.format!r}", dates.isna()
+    return "not a number", pd.to_numeric(values, errors="coerce").isna()
+
+
+def levels_of(kind: Any) -> tuple[Any, ...] | None:
+    """Return the levels of a kind, if it has some."""
+    if hasattr(kind, "levels"):
+        return tuple(kind.levels)
+    return (kind.true, kind.false) if hasattr(kind, "true") else None

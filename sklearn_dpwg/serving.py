@@ -1,0 +1,78 @@
+"""Where fitted models serve: the types that a file of skops may hold.
+
+skops loads a file without running code that it brings along, and asks which types it may make. A
+fitted model of this package, and what stands around it – its schema, plan and guarantee, thresholds
+and calibration, a search, an audit – is made of those that `trusted_types` names. ONNX graphs are
+made by `sklearn_dpwg.onnx`; guarantees, audits and ledgers have ``to_json``.
+"""
+
+from __future__ import annotations
+
+import inspect
+import pkgutil
+from functools import cache
+from importlib import import_module
+from types import ModuleType
+from typing import Any
+
+from sklearn_dpwg._stored import Stored
+
+__all__ = ["trusted_types"]
+
+# Where classes are that a person may keep. Not the ledger: a file is not to name one that is open.
+_PACKAGES = (
+    *("data.problem", "estimators", "inspection", "losses", "metrics.intervals"),
+    *("model_selection", "postprocessing", "preprocessing", "privacy", "solvers"),
+)
+# What they are made of beside each other: values alone.
+_PARTS = (
+    *(f"datetime.{name}" for name in ("date", "datetime", "timedelta", "timezone")),
+    "sklearn_dpwg.ledger.costs.StartCost",
+    "sklearn_dpwg.ledger.planned_search.PlannedSearch",
+)
+
+
+@cache
+def trusted_types() -> tuple[str, ...]:
+    """Return the types that a file of a model may hold, for ``skops.io.load(path, trusted=...)``.
+
+    Returns
+    -------
+    tuple of str
+        Names of the classes of this package that are made for being kept, of dates and times, and
+        of the events of dp_accounting. skops trusts numbers, arrays and estimators of scikit-learn
+        by itself.
+
+    Notes
+    -----
+    Making one runs no code of the file. Frozen ones are made of their fields and checked as when
+    they were new; of an estimator no value may stand where its class has a method. A
+    `PrivacyLedger` is not among them, nor is a source of noise.
+
+    Examples
+    --------
+    >>> from skops import io
+    >>> from sklearn_dpwg.preprocessing import Number, PublicSchema
+    >>> from sklearn_dpwg.serving import trusted_types
+    >>> written = io.dumps(PublicSchema({"age": Number(0, 100)}))
+    >>> io.loads(written, trusted=list(trusted_types())).columns["age"].high
+    100
+    """
+    from dp_accounting import dp_event
+
+    found = [each for each in vars(dp_event).values() if _defined_in(dp_event, each)]
+    for name in _PACKAGES:
+        package = import_module(f"sklearn_dpwg.{name}")
+        below = pkgutil.walk_packages(getattr(package, "__path__", ()), f"{package.__name__}.")
+        for place in (package, *(import_module(each.name) for each in below)):
+            found += [each for each in vars(place).values() if _may_be_kept(place, each)]
+    return (*_PARTS, *sorted({f"{each.__module__}.{each.__qualname__}" for each in found}))
+
+
+def _defined_in(module: ModuleType, thing: Any) -> bool:
+    return isinstance(thing, type) and thing.__module__ == module.__name__
+
+
+def _may_be_kept(module: ModuleType, thing: Any) -> bool:
+    is_stored = _defined_in(module, thing) and issubclass(thing, Stored)
+    return is_stored and not inspect.isabstract(thing)

@@ -1,0 +1,201 @@
+"""Each estimator in each format that it may serve from: what it says there, or how it refuses."""
+
+from __future__ import annotations
+
+import pickle
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LogisticRegression
+from skops import io
+
+from sklearn_dpwg import DPAUCClassifier, DPWorstGroupClassifier, DPWorstGroupRegressor
+from sklearn_dpwg.exceptions import InputError
+from sklearn_dpwg.inspection import AuditResult, GroupAudit
+from sklearn_dpwg.ledger import PrivacyLedger
+from sklearn_dpwg.model_selection import DPSearchCV
+from sklearn_dpwg.onnx import register_converters
+from sklearn_dpwg.postprocessing import DPCalibratedClassifier, DPThresholdClassifier
+from sklearn_dpwg.preprocessing import (
+    BoundedScaler,
+    Cells,
+    DPStandardScaler,
+    Number,
+    PublicSchema,
+    PublicShapes,
+)
+from sklearn_dpwg.privacy import PrivacyGuarantee
+from sklearn_dpwg.serving import trusted_types
+from sklearn_dpwg.solvers import MGR, OCO, SOLVERS
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+rng = np.random.default_rng(0)
+X = rng.uniform(-0.5, 0.5, size=(400, 2))
+Y, G = np.where(X[:, 0] > 0, "yes", "no"), np.where(rng.random(400) < 0.5, "a", "b")
+COLUMNS = {0: Number(-1, 1), 1: Number(-1, 1, missing=True)}
+
+
+def model(solver: Any = None, **given: Any) -> DPWorstGroupClassifier:
+    solver = MGR(n_steps=2) if solver is None else solver
+    return DPWorstGroupClassifier(4.0, solver=solver, data_norm=1.0, random_state=0, **given)
+
+
+def regressor() -> DPWorstGroupRegressor:
+    given = {"data_norm": 1.0, "random_state": 0, "target_bounds": (0.0, 1.0)}
+    return DPWorstGroupRegressor(4.0, solver="moments", **given)
+
+
+SEARCH = DPSearchCV(model(), {"radius": [1.0]}, epsilon=2.0, n_iter=2, random_state=0)
+FROZEN = FrozenEstimator(LogisticRegression().fit(X, Y))
+UNKNOWN = (Exception, "(?i)unable to find|not supported|no converter|is not registered|alias")
+WITHOUT = (AttributeError, "has no attribute 'privacy_'")
+
+# How each is made, what it answers with, and where it refuses: error and words.
+MADE: dict[str, tuple[Any, str, dict[str, tuple[type[Exception], str]]]] = {
+    "classifier": (lambda: model().fit(X, Y, G), "predict_proba", {}),
+    "of hidden groups": (
+        lambda: model(neighbours="replace-any", group_labels=["a", "b"]).fit(X, Y, G),
+        "predict_proba",
+        {},
+    ),
+    "of a stream": (lambda: model(OCO()).partial_fit(X, Y, G), "predict_proba", {}),
+    "regressor": (lambda: regressor().fit(X, np.abs(X[:, 0]), G), "predict", {}),
+    "ranking": (
+        lambda: DPAUCClassifier(4.0, data_norm=1.0, random_state=0).fit(X, Y),
+        "predict_proba",
+        {},
+    ),
+    "thresholds": (
+        lambda: DPThresholdClassifier(model(), epsilon=4.0, random_state=0).fit(X, Y, G),
+        "predict",
+        {"ONNX": UNKNOWN},
+    ),
+    "thresholds of a frozen model": (
+        lambda: DPThresholdClassifier(FROZEN, epsilon=4.0, random_state=0).fit(X, Y, G),
+        "predict",
+        {"ONNX": UNKNOWN},
+    ),
+    "calibration": (
+        lambda: DPCalibratedClassifier(model(), epsilon=4.0, random_state=0).fit(X, Y, G),
+        "predict_proba",
+        {"ONNX": UNKNOWN},
+    ),
+    "search": (lambda: SEARCH.fit(X, Y, G), "predict", {"ONNX": UNKNOWN}),
+    "scaler": (
+        lambda: DPStandardScaler(4.0, bounds=(-1.0, 1.0), random_state=0).fit(X),
+        "transform",
+        {},
+    ),
+    "public scaler": (lambda: BoundedScaler((-1.0, 1.0)).fit(X), "transform", {"JSON": WITHOUT}),
+    "shapes": (lambda: PublicShapes((-1.0, 1.0)).fit(X), "transform", {"JSON": WITHOUT}),
+    "schema": (lambda: PublicSchema(COLUMNS).fit(X), "transform", {"JSON": WITHOUT}),
+    "schema of cells": (
+        lambda: PublicSchema(COLUMNS, cells=Cells((-9,))).fit(X),
+        "transform",
+        {"JSON": WITHOUT, "ONNX": (InputError, "cells of a PublicSchema must be None in a graph")},
+    ),
+}
+
+
+def in_pickle(thing: Any) -> Any:
+    return pickle.loads(pickle.dumps(thing))
+
+
+def in_skops(thing: Any) -> Any:
+    return io.loads(io.dumps(thing), trusted=list(trusted_types()))
+
+
+def in_json(thing: Any) -> Any:
+    """The guarantee goes as JSON; the rest is made anew."""
+    text = thing.privacy_.to_json()
+    assert PrivacyGuarantee.from_json(text) == thing.privacy_
+    return thing
+
+
+class Graph:
+    """A graph in ONNX, that answers like what it was made of."""
+
+    def __init__(self, thing: Any) -> None:
+        import onnxruntime
+        from skl2onnx import to_onnx
+        from skl2onnx.common.data_types import DoubleTensorType
+
+        register_converters()
+        self.columns = isinstance(thing, PublicSchema)
+        names = [("x0", 1), ("x1", 1)] if self.columns else [("X", 2)]
+        types = [(name, DoubleTensorType([None, width])) for name, width in names]
+        options = {"zipmap": False} if hasattr(thing, "classes_") else None
+        graph = to_onnx(thing, initial_types=types, options=options)
+        self.session = onnxruntime.InferenceSession(graph.SerializeToString())
+
+    def answers(self, rows: Any) -> list[Any]:
+        given = {"x0": rows[:, :1], "x1": rows[:, 1:]} if self.columns else {"X": rows}
+        return self.session.run(None, given)
+
+    def predict(self, rows: Any) -> Any:
+        return self.answers(rows)[0].ravel()
+
+    def transform(self, rows: Any) -> Any:
+        return self.answers(rows)[0]
+
+    def predict_proba(self, rows: Any) -> Any:
+        return self.answers(rows)[1]
+
+
+FORMATS = {"pickle": in_pickle, "skops": in_skops, "JSON": in_json, "ONNX": Graph}
+
+
+@pytest.fixture(scope="module")
+def made() -> dict[str, Any]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return {name: make() for name, (make, _, _) in MADE.items()}
+
+
+def answer(thing: Any, method: str, name: str) -> Any:
+    groups = {"groups": G} if name.startswith(("thresholds", "calibration")) else {}
+    return getattr(thing, method)(X, **groups)
+
+
+@pytest.mark.parametrize("form", FORMATS)
+@pytest.mark.parametrize("name", MADE)
+def test_it_serves_from_there_or_is_refused(name, form, made):
+    _, method, refusals = MADE[name]
+    if form in refusals:
+        error, words = refusals[form]
+        with pytest.raises(error, match=words):
+            FORMATS[form](made[name])
+        return
+    expected = answer(made[name], method, name)
+    found = answer(FORMATS[form](made[name]), method, name)
+    if expected.dtype.kind == "f":
+        assert found == pytest.approx(expected, abs=1e-6 if form == "ONNX" else 0)
+    else:
+        assert np.array_equal(found, expected)
+
+
+@pytest.mark.parametrize("name", [name for name in SOLVERS if name not in ("auto", "exact")])
+def test_a_model_keeps_the_object_that_solved_it(name):
+    kind = SOLVERS[name]
+    trusted = set(trusted_types())
+    assert f"{kind.__module__}.{kind.__qualname__}" in trusted
+    written = io.dumps(model(kind()))
+    assert set(io.get_untrusted_types(data=written)) <= trusted
+    assert type(in_skops(model(kind())).solver) is kind
+
+
+def test_an_audit_is_kept_and_a_ledger_is_not():
+    audit = GroupAudit(4.0, group_labels=["a", "b"], classes=["no", "yes"], random_state=0)
+    result = audit.run(Y, Y, G)
+    assert in_skops(result) == result == AuditResult.from_json(result.to_json())
+    assert type(in_skops(audit)) is GroupAudit
+    with pytest.raises(io.exceptions.UntrustedTypesFoundException, match="PrivacyLedger"):
+        in_skops(PrivacyLedger(1.0, 1e-6))
+
+
+def test_what_a_search_found_has_a_graph(made):
+    search = made["search"]
+    assert np.array_equal(Graph(search.best_estimator_).predict(X), search.predict(X))
