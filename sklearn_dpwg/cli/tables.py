@@ -42,8 +42,6 @@ CANNOT_TELL = 5
 # What the extra `cli` installs and a command imports when it needs it.
 _EXTRA = ("pyarrow", "skops", "rich", "jinja2", "matplotlib", "fairlearn", "openpyxl")
 _TO_SEE = "--debug before the command shows them"
-# click before 8.2 shows help by itself where nothing is asked for
-_HELP: Any = getattr(click.exceptions, "NoArgsIsHelpError", ())
 
 
 class WrongInput(click.ClickException):
@@ -81,7 +79,7 @@ class OneSentence(click.Group):
         except click.ClickException as error:
             if not standalone_mode:
                 raise
-            if isinstance(error, _HELP):
+            if isinstance(error, click.exceptions.NoArgsIsHelpError):
                 error.show()  # no command was named
             elif isinstance(error, WrongTable):
                 click.echo(f"Error: {error.format_message()}", err=True)  # in lines
