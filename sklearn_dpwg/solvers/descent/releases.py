@@ -81,7 +81,7 @@ def _noisy_risks(
     release: Release,
     noise: NoiseSource,
 ) -> FloatArray:
-    """Release the groups' sums of losses, of which a record moves one, and divide them by sizes.
+    """Release the groups' sums of losses, which a record moves so far, and divide them by sizes.
 
     Dividing first would round what is released.
     """
@@ -123,7 +123,7 @@ def from_pass(
     losses, gradients = data.sums(weights, ceiling=ceiling, grid=schedule.grid, **relative)
     gradients = gradients / (unit * sizes[:, None])
     if schedule.step == "weighted":
-        gradient, influence = group_weights @ gradients, (group_weights / sizes).max()
+        gradient, influence = group_weights @ gradients, plan.problem.influence(group_weights)
         typical = influence
     else:
         drawn = int(noise.rng.choice(len(sizes), p=group_weights))
@@ -135,10 +135,11 @@ def from_pass(
         release=of_gradient,
     )
     risks = risk_stds = np.zeros(0)
+    moved = feedback_range * plan.problem.loss_moves
     for release in of_risks:
-        risks = _noisy_risks(losses, sizes, feedback_range, release, noise)
+        risks = _noisy_risks(losses, sizes, moved, release, noise)
         risks = risks + center if center else risks
-        of_sum = release.noise_multiplier * feedback_range
+        of_sum = release.noise_multiplier * moved
         risk_stds = of_sum / sizes * (1.0 if release.mechanism == "gaussian" else np.sqrt(2.0))
     noise_std = unit * of_gradient.noise_multiplier * schedule.gradient_diameter * typical
     risks, variances = heard(risks, risk_stds**2, plan.problem)
@@ -274,6 +275,7 @@ class GroupGame:
         assert isinstance(plan.schedule, GDASchedule)
         self.schedule, self.data, self.noise, self.unit = plan.schedule, data, noise, unit
         self.radius, self.cap = plan.problem.radius, plan.problem.max_group_weight
+        self.problem = plan.problem
         self.sizes = np.asarray(plan.problem.group_sizes, dtype=float)
         self.of_gradient, *self.of_risks = after_centring(plan.releases)
 
@@ -281,11 +283,12 @@ class GroupGame:
         """Read all records; release the gradient and, by a release of their own, the group risks.
 
         A record of group i moves the gradient by at most ``λ_i Γ/n_i`` and the sum of losses of its
-        own group by at most b. The paper's schedule counts every group as the smallest.
+        own group by at most b; where groups overlap, by what `Problem.influence` and
+        `Problem.loss_moves` say. The paper's schedule counts every group as the smallest.
         """
         schedule, sizes = self.schedule, self.sizes
         losses, gradients = self.data.sums(weights, ceiling=schedule.ceiling, grid=schedule.grid)
-        influence = 1.0 / sizes.min() if schedule.is_paper else float((dual / sizes).max())
+        influence = 1.0 / sizes.min() if schedule.is_paper else self.problem.influence(dual)
         gradient = self.noise.gaussian(
             dual @ (gradients / (self.unit * sizes[:, None])),
             sensitivity=float(schedule.gradient_diameter * influence),
@@ -294,7 +297,7 @@ class GroupGame:
         risks = np.zeros_like(dual)
         ratios = sizes / sizes.min() if schedule.is_paper else np.ones_like(sizes)
         for release in self.of_risks:
-            of_sums = schedule.feedback_range * ratios
+            of_sums = schedule.feedback_range * self.problem.loss_moves * ratios
             risks = _noisy_risks(losses, sizes, of_sums, release, self.noise)
         noise_std = self.of_gradient.noise_multiplier * schedule.gradient_diameter * influence
         return Released(self.unit * gradient, risks, self.unit * noise_std)

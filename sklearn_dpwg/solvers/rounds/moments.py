@@ -90,7 +90,7 @@ def _schedule(
     step, sum_step = _rounding_steps(problem, norm)
     return kind(
         multipliers=tuple(multipliers),
-        sensitivity=(1.0 + ROUNDING) * moment_sensitivity(norm),
+        sensitivity=(1.0 + ROUNDING) * moment_sensitivity(norm) * problem.loss_moves,
         constant=constant,
         length=length,
         step=step,
@@ -246,6 +246,7 @@ class Moments(MomentsParameters, MixtureSolver):
 
     name: ClassVar[str] = "moments"
     uses_start: ClassVar[bool] = False
+    knows_overlap: ClassVar[bool] = True
     # each call has one matrix
     set_by_caller: ClassVar[Mapping[str, tuple[object, ...]]] = {
         "n_rounds": (MomentsParameters.n_rounds,),

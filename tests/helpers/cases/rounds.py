@@ -23,9 +23,14 @@ from sklearn_dpwg.solvers.rounds import certificate, releases, rounds
 from sklearn_dpwg.solvers.rounds import moments as moments_module
 from sklearn_dpwg.solvers.rounds import phased_erm as phased_module
 from sklearn_dpwg.solvers.rounds.phases import Phases
-from tests.helpers.cases.descent import LOSSES, OF_HIDDEN_GROUPS
+from tests.helpers.cases.descent import LOSSES, OF_HIDDEN_GROUPS, SQRT_M_FORGOTTEN
 from tests.helpers.contract import Case, draws, exact, half, instead, output, stops
-from tests.helpers.neighbours import hidden_problem, random_budget, random_problem
+from tests.helpers.neighbours import (
+    hidden_problem,
+    overlapping_problem,
+    random_budget,
+    random_problem,
+)
 from tests.helpers.replay import Instead, wrap
 
 OF_PHASES = (*LOSSES[:3], SquaredError(), Hinge(), AbsoluteError(), Quantile(0.2))
@@ -240,11 +245,10 @@ HIDDEN_PLANS = {
 # --- Moments -----------------------------------------------------------------------------------
 
 
-def moments_plans(is_hidden=False):
+def moments_plans(make=random_problem):
     rng = np.random.default_rng(0)
     for _ in range(40):
-        loss = SquaredError(float(rng.choice([0.3, 1.0, 7.0])))
-        problem = hidden_problem(rng, loss) if is_hidden else random_problem(rng, loss)
+        problem = make(rng, SquaredError(float(rng.choice([0.3, 1.0, 7.0]))))
         solver = Moments(int(rng.integers(1, 4)), clip=float(rng.choice([0.1, 2.0])))
         yield solver.plan(problem, random_budget(rng)), solver
 
@@ -405,7 +409,14 @@ CASES = {
         strength=0.8,
     ),
     "moments": Case(Moments, moments_plans, MOMENTS_FAULTS, n_pairs=80),
-    "moments for hidden groups": Case(Moments, lambda: moments_plans(is_hidden=True), n_pairs=80),
+    "moments for hidden groups": Case(Moments, lambda: moments_plans(hidden_problem), n_pairs=80),
+    "moments for overlapping groups": Case(
+        Moments,
+        lambda: moments_plans(overlapping_problem),
+        SQRT_M_FORGOTTEN,
+        dict.fromkeys(SQRT_M_FORGOTTEN, lambda: moments_plans(overlapping_problem)),
+        n_pairs=80,
+    ),
     "best-response": Case(
         BestResponse,
         response_plans,
