@@ -331,6 +331,14 @@ OVERLAPS = ("cells", "attributes", "both", "membership")
 LEAST_OF_A_CELL = 36
 
 
+def check_kind_of_overlap(overlap: Any) -> None:
+    """Refuse what does not say what several columns of groups mean."""
+    if not isinstance(overlap, str) or overlap not in OVERLAPS:
+        raise InputError(
+            f"overlap must be one of {', '.join(map(repr, OVERLAPS))}, got {overlap!r}."
+        )
+
+
 def columns_of(groups: Any, group_by: GroupBy | None = None) -> list[Hashable]:
     """Return the names of the columns that groups come in, or their places; one for a Series."""
     if hasattr(groups, "columns"):
@@ -353,13 +361,15 @@ def overlapping_groups(
     *,
     columns: Sequence[Hashable] | None = None,
     group_labels: Sequence[Hashable] | None = None,
+    may_be_missing: bool = False,
 ) -> tuple[NDArray[np.object_], tuple[tuple[int, ...], ...]]:
     """Return labels of overlapping groups, and the cells that each is made of.
 
     Cells are labelled by one value a column, as `encode_groups` labels them. Groups are labelled
     ``(column, value)``, or by the column that says who is a member; a cell that is a group too by
     the tuple of all its pairs. Of one column groups are its values themselves. Stated labels are
-    all groups there are, in their order.
+    all groups there are, in their order; or else tell which cells are groups, and any may be
+    missing.
     """
     width = max((len(each) if isinstance(each, tuple) else 1 for each in cell_labels), default=1)
     names = list(range(width)) if columns is None else list(columns)
@@ -385,14 +395,43 @@ def overlapping_groups(
         for cell, (label, size) in enumerate(zip(pairs, cell_sizes, strict=True)):
             if size >= LEAST_OF_A_CELL if stated is None else label in stated:
                 cells[label] = [cell]
-    if group_labels is not None:
+    if group_labels is not None and not may_be_missing:
         found = _stated_groups(found, cells, _checked_labels(group_labels))
     else:
         found |= cells
+    if may_be_missing:
+        found = {label: members for label, members in found.items() if members}
     empty = next((label for label, members in found.items() if not members), None)
     if empty is not None:
         raise InputError(f"groups must have records in every group, got none in {empty!r}.")
     return label_column(found), tuple(tuple(members) for members in found.values())
+
+
+def members_of_groups(
+    groups: Any,
+    n_records: int,
+    overlap: str,
+    group_labels: Sequence[Hashable] | None = None,
+) -> tuple[NDArray[np.object_], list[NDArray[np.intp]]]:
+    """Return the labels of the groups that records are in, and the places of each group's records.
+
+    Labels, where given, tell which cells are groups with "both", and are otherwise not looked at.
+    """
+    check_kind_of_overlap(overlap)
+    codes, labels = encode_groups(groups, n_records, None)
+    sizes = np.bincount(codes, minlength=len(labels))
+    of_cells = np.split(np.argsort(codes, kind="stable"), np.cumsum(sizes)[:-1])
+    if overlap == "cells":
+        return labels, of_cells
+    labels, made_of = overlapping_groups(
+        labels.tolist(),
+        sizes.tolist(),
+        overlap,
+        columns=columns_of(groups),
+        group_labels=group_labels,
+        may_be_missing=True,
+    )
+    return labels, [np.sort(np.concatenate([of_cells[one] for one in cells])) for cells in made_of]
 
 
 def _check_membership(name: Hashable, values: Sequence[Any]) -> None:

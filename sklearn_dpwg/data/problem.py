@@ -68,10 +68,6 @@ class HiddenGroups(Stored):
         return max(1, math.ceil(LEAST_COUNT_STDS * self.count_std))
 
 
-# What sums of a few ratios, and a root, are raised by so that their rounding counts.
-ROUNDED_UP = 1.0 + 2.0**-40
-
-
 @dataclass(frozen=True)
 class Cells(Stored):
     """Disjoint cells that overlapping groups are made of: public, as groups are.
@@ -106,6 +102,11 @@ class Cells(Stored):
     def most_groups(self) -> int:
         """Largest number m of groups that a record is in."""
         return int(self.membership.sum(axis=0).max())
+
+    @property
+    def rounded_up(self) -> float:
+        """What a sum of m ratios, or a root, is multiplied by to be no less than without rounding."""
+        return 1.0 + (self.most_groups + 16.0) * 2.0**-52
 
     @property
     def are_groups(self) -> bool:
@@ -259,7 +260,7 @@ class Problem(Stored):
         shares = group_weights / np.asarray(self.group_sizes, dtype=float)
         if self.cells is None:
             return float(shares.max())
-        return float((shares @ self.cells.membership).max() * ROUNDED_UP)
+        return float((shares @ self.cells.membership).max() * self.cells.rounded_up)
 
     @property
     def loss_moves(self) -> float:
@@ -270,7 +271,7 @@ class Problem(Stored):
         """
         if self.cells is None or self.cells.most_groups == 1:
             return 1.0
-        return math.sqrt(self.cells.most_groups) * ROUNDED_UP
+        return math.sqrt(self.cells.most_groups) * self.cells.rounded_up
 
     @property
     def most_in_a_group(self) -> int:

@@ -24,7 +24,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.multiclass import check_classification_targets
 
 from sklearn_dpwg._checks import FloatArray, real_number
-from sklearn_dpwg.data.groups import OVERLAPS, refuse_lazy
+from sklearn_dpwg.data.groups import check_kind_of_overlap, refuse_lazy
 from sklearn_dpwg.data.records import ADVICE
 from sklearn_dpwg.exceptions import InputError, PublicTargetWarning, shown, warn
 from sklearn_dpwg.losses import Loss
@@ -344,10 +344,7 @@ def check_game(sampling_price: Any, max_group_weight: Any) -> None:
 
 def check_overlap(overlap: Any, neighbours: str) -> None:
     """Refuse what does not say whether groups overlap, or cannot be private."""
-    if not isinstance(overlap, str) or overlap not in OVERLAPS:
-        raise InputError(
-            f"overlap must be one of {', '.join(map(repr, OVERLAPS))}, got {overlap!r}."
-        )
+    check_kind_of_overlap(overlap)
     if overlap != "cells" and neighbours == "replace-any":
         raise InputError(
             f"overlap must be 'cells' with neighbours='replace-any', as nothing is proved for a "
