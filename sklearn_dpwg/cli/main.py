@@ -223,6 +223,8 @@ def plan(
     if file is not None:
         n_features = len(PublicSchema(file.columns, shapes=shapes).get_feature_names_out())
     estimator = make_estimator(task, options)
+    if estimator.overlap != "cells":
+        sizes = task.cell_sizes(sizes)
     click.echo(str(estimator.plan(group_sizes=sizes, n_features=n_features)))
 
 

@@ -13,9 +13,12 @@ from sklearn.base import clone
 
 from sklearn_dpwg import DPWorstGroupClassifier, DPWorstGroupRegressor
 from sklearn_dpwg.data.groups import LEAST_OF_A_CELL
+from sklearn_dpwg.data.sources import ParquetSource
 from sklearn_dpwg.exceptions import UngroupedWarning
+from sklearn_dpwg.inspection import GroupAudit, GroupWeightsDisplay
 from sklearn_dpwg.metrics import group_table, worst_group_score, worst_group_scorer
 from sklearn_dpwg.model_selection import DPSearchCV
+from sklearn_dpwg.postprocessing import DPThresholdClassifier
 from sklearn_dpwg.privacy import Relation
 from sklearn_dpwg.solvers import GDA, MGR, Moments
 from sklearn_dpwg.solvers.new_people import FEWEST_TO_TELL
@@ -222,3 +225,32 @@ def test_the_scorer_scores_the_groups_of_the_model(overlap):
         scorer(model, frame[part], Y[part])
     stated = worst_group_scorer("accuracy", group_by=by, overlap="cells", missing="ignore")
     assert "overlap='cells'" in repr(stated)
+
+
+@pytest.mark.parametrize("overlap", ["attributes", "both", "membership"])
+@pytest.mark.filterwarnings("ignore::sklearn_dpwg.exceptions.UngroupedWarning")
+def test_records_in_partitions_are_the_fit_of_the_whole(overlap, tmp_path):
+    groups = MEMBERS if overlap == "membership" else GROUPS
+    table = pd.DataFrame(X, columns=list("xyz")).join(groups).assign(target=Y)
+    for place in range(3):
+        table[200 * place : 200 * (place + 1)].to_parquet(tmp_path / f"{place}.parquet")
+    source = ParquetSource(
+        tmp_path, features=list("xyz"), target="target", groups=list(groups.columns)
+    )
+    model, whole = classifier(overlap=overlap).fit(source), classifier(overlap=overlap)
+    whole.fit(X, Y, groups=groups)
+    assert list(model.group_labels_) == list(whole.group_labels_)
+    assert model.plan_ == whole.plan_
+    np.testing.assert_allclose(learned(model), learned(whole), rtol=1e-9)
+
+
+def test_an_audit_asks_whether_as_many_records_were_the_same():
+    model = classifier(overlap="attributes").fit(X, Y, groups=GROUPS)
+    audit = GroupAudit(group_labels=["f", "m"])
+    with pytest.raises(ValueError, match="same_records_as"):
+        audit.run(Y, model.predict(X), GROUPS["sex"], model=model)
+    display = GroupWeightsDisplay.from_estimator(model)
+    assert sum(display.shares) == pytest.approx(2.0)
+    thresholds = DPThresholdClassifier(classifier(overlap="attributes"), group_labels=["f", "m"])
+    with pytest.raises(ValueError, match="^overlap of the estimator must be 'cells' in DPThreshold"):
+        thresholds.fit(X, Y, groups=GROUPS["sex"])
