@@ -78,6 +78,7 @@ def test_quickstart_answers_in_the_order_of_the_question():
         "plot_rates.py",
         "plot_raw_table.py",
         "plot_sample_oracles.py",
+        "plot_several_attributes.py",
     ],
 )
 def test_gallery_scripts_run_and_draw(name, monkeypatch, tmp_path, capsys):

@@ -205,7 +205,7 @@ def plan(
 
     file = None if schema is None else read_schema(schema)
     task = make_task(file, options)
-    sizes = task.sizes(group_sizes)
+    sizes: Any = task.sizes(group_sizes)
     asked = {name: options.pop(name) for name in (*OF_AUDIT, *OF_VERDICT)}
     asked = {name: value for name, value in asked.items() if value is not None}
     for name in asked:

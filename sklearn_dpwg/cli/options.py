@@ -275,7 +275,7 @@ class Task:
                 f"{len(self.group_columns)} column(s) and {len(counts)} size(s)."
             )
         rows = [label if isinstance(label, tuple) else (label,) for label in labels]
-        index = pd.MultiIndex.from_tuples(rows, names=self.group_columns)
+        index: Any = pd.MultiIndex.from_tuples(rows, names=self.group_columns)
         if len(self.group_columns) == 1:
             index = pd.Index([label for (label,) in rows], name=self.group_columns[0])
         return pd.Series(counts, index=index)

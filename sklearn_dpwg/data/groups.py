@@ -373,7 +373,7 @@ def overlapping_groups(
     """
     width = max((len(each) if isinstance(each, tuple) else 1 for each in cell_labels), default=1)
     names = list(range(width)) if columns is None else list(columns)
-    values = [each if len(names) > 1 else (each,) for each in cell_labels]
+    values: list[Any] = [each if len(names) > 1 else (each,) for each in cell_labels]
     if len(names) != width or any(not isinstance(each, tuple) for each in values):
         raise InputError(
             f"groups must be labelled by one value for each of their columns {names!r} where they "

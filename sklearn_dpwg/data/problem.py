@@ -70,18 +70,10 @@ class HiddenGroups(Stored):
 
 @dataclass(frozen=True)
 class Cells(Stored):
-    """Disjoint cells that overlapping groups are made of: public, as groups are.
+    """Disjoint cells that overlapping groups are made of, of which one may be in no group."""
 
-    Parameters
-    ----------
-    sizes : tuple of int
-        Number of records n_a in each cell; all positive.
-    groups : tuple of tuple of int
-        The cells of each group, none of which is empty; a cell may be in no group.
-    """
-
-    sizes: tuple[int, ...]
-    groups: tuple[tuple[int, ...], ...]
+    sizes: tuple[int, ...]  # number of records n_a in each cell; all positive
+    groups: tuple[tuple[int, ...], ...]  # the cells of each group
 
     __repr__ = short_repr
 
@@ -105,7 +97,7 @@ class Cells(Stored):
 
     @property
     def rounded_up(self) -> float:
-        """What a sum of m ratios, or a root, is multiplied by to be no less than without rounding."""
+        """Factor that makes up for the rounding of a sum of m ratios, or of a root."""
         return 1.0 + (self.most_groups + 16.0) * 2.0**-52
 
     @property
@@ -250,19 +242,7 @@ class Problem(Stored):
         """Sizes of the disjoint cells that records are in: the groups, where none overlap."""
         return self.group_sizes if self.cells is None else self.cells.sizes
 
-    def influence(self, group_weights: FloatArray) -> float:
-        """Return the most that a record weighs in a mixture of group means.
-
-        It is ``max_i λ_i/n_i``, and ``max_a Σ_{k∋a} λ_k/n_k`` over cells a where groups overlap: a
-        record that is replaced moves the mixture of gradients by at most Γ times it.
-        (docs/theory/overlapping-groups.md, Lemma 1)
-        """
-        shares = group_weights / np.asarray(self.group_sizes, dtype=float)
-        if self.cells is None:
-            return float(shares.max())
-        return float((shares @ self.cells.membership).max() * self.cells.rounded_up)
-
-    @property
+    @cached_property
     def loss_moves(self) -> float:
         """How far a record moves the groups' sums of losses in norm, over what one sum moves.
 

@@ -122,8 +122,9 @@ class DPWorstGroupEstimator(Partitioned, Streaming):
             Number of records in each group; infinity for an oracle without end. A sequence is in
             the order of `group_labels`, here or else of the estimator, or else in that of
             ``group_labels_`` after a fit. Where groups overlap, those of the cells that their
-            columns make, as ``groups.value_counts()`` returns them. With ``neighbours="replace-any"`` they are a guess, which
-            a fit replaces by what it counts; what it costs does not depend on it.
+            columns make, as ``groups.value_counts()`` returns them. With
+            ``neighbours="replace-any"`` they are a guess, which a fit replaces by what it counts;
+            what it costs does not depend on it.
         n_features : int
             Number of columns of X.
         classes : sequence, optional

@@ -535,9 +535,7 @@ class Fitting(Progress, PrivateEstimator):
                 UngroupedWarning,
             )
         sizes = list(cells.group_sizes)
-        return replace(
-            facts, labels=labels, sizes=sizes, cells=None if cells.are_groups else cells
-        )
+        return replace(facts, labels=labels, sizes=sizes, cells=None if cells.are_groups else cells)
 
     def _name_groups(
         self, y: Any, groups: Any, labels: NDArray[np.object_], targets: Targets

@@ -98,7 +98,7 @@ class Solver(Stored, BaseEstimator, ABC):
         return plan
 
     def plays(self, problem: Problem) -> bool:
-        """Whether the solver plays the game as stated: its price of sampling, its cap on weights, overlaps.
+        """Whether the solver plays the game as stated: price of sampling, cap, overlapping groups.
 
         Parameters
         ----------

@@ -80,6 +80,19 @@ def heard(
     )
 
 
+def influence(problem: Problem, group_weights: FloatArray) -> float:
+    """Return the most that a record weighs in a mixture of group means.
+
+    It is ``max_i λ_i/n_i``, and ``max_a Σ_{k∋a} λ_k/n_k`` over cells a where groups overlap: a
+    record that is replaced moves the mixture of gradients by at most Γ times it.
+    (docs/theory/overlapping-groups.md, Lemma 1)
+    """
+    shares = group_weights / np.asarray(problem.group_sizes, dtype=float)
+    if problem.cells is None:
+        return float(shares.max())
+    return float((shares @ problem.cells.membership).max() * problem.cells.rounded_up)
+
+
 def refuse_rounding(quotient: float, who: str, cure: str) -> None:
     """Refuse sums so large beside what one record can move that their rounding may show it."""
     if quotient > LARGEST_QUOTIENT:

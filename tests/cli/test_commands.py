@@ -195,7 +195,12 @@ def test_groups_may_be_the_values_of_each_column(folder, tmp_path):
     result = run("fit", table, *task, *of_fit, "-o", tmp_path / "a.skops")
     assert result.exit_code == 0, result.stderr
     model = load_model(tmp_path / "a.skops")[-1]
-    assert model.group_labels_.tolist() == [("race", "x"), ("race", "y"), ("sex", "F"), ("sex", "M")]
+    assert model.group_labels_.tolist() == [
+        ("race", "x"),
+        ("race", "y"),
+        ("sex", "F"),
+        ("sex", "M"),
+    ]
     cells = pd.read_csv(table)[["race", "sex"]].value_counts()
     named = ",".join(f"{race}/{sex}={size}" for (race, sex), size in cells.items())
     planned = run("plan", *task, "--group-sizes", named)

@@ -139,7 +139,9 @@ class GDA(DescentParameters, Solver):
         """Refuse overlapping groups in the paper's schedule, which is about disjoint ones."""
         super()._check_game(problem)
         if problem.cells is not None and self.schedule == "paper":
-            raise InputError("schedule of GDA must be 'planned' for overlapping groups, got 'paper'.")
+            raise InputError(
+                "schedule of GDA must be 'planned' for overlapping groups, got 'paper'."
+            )
 
     def _plan(self, problem: Problem, budget: Budget) -> Plan:
         plan = paper_plan if self.schedule == "paper" else least_bound_plan

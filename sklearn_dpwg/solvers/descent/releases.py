@@ -33,7 +33,7 @@ from sklearn_dpwg.solvers.descent.rule import (
 from sklearn_dpwg.solvers.mixture import MixturePlan
 from sklearn_dpwg.solvers.plan import Plan
 from sklearn_dpwg.solvers.solver import Solution
-from sklearn_dpwg.solvers.steps import heard
+from sklearn_dpwg.solvers.steps import heard, influence
 
 GRADIENT = "gradient"
 GRADIENT_OF_ONE_GROUP = "gradient of one group"
@@ -123,15 +123,15 @@ def from_pass(
     losses, gradients = data.sums(weights, ceiling=ceiling, grid=schedule.grid, **relative)
     gradients = gradients / (unit * sizes[:, None])
     if schedule.step == "weighted":
-        gradient, influence = group_weights @ gradients, plan.problem.influence(group_weights)
-        typical = influence
+        gradient, most = group_weights @ gradients, influence(plan.problem, group_weights)
+        typical = most
     else:
         drawn = int(noise.rng.choice(len(sizes), p=group_weights))
-        gradient, influence = gradients[drawn], 1.0 / sizes[drawn]
+        gradient, most = gradients[drawn], 1.0 / sizes[drawn]
         typical = float(np.sqrt(group_weights @ sizes**-2.0))
     gradient = noise.gaussian(
         gradient,
-        sensitivity=float(schedule.gradient_diameter * influence),
+        sensitivity=float(schedule.gradient_diameter * most),
         release=of_gradient,
     )
     risks = risk_stds = np.zeros(0)
@@ -283,15 +283,15 @@ class GroupGame:
         """Read all records; release the gradient and, by a release of their own, the group risks.
 
         A record of group i moves the gradient by at most ``λ_i Γ/n_i`` and the sum of losses of its
-        own group by at most b; where groups overlap, by what `Problem.influence` and
+        own group by at most b; where groups overlap, by what `influence` and
         `Problem.loss_moves` say. The paper's schedule counts every group as the smallest.
         """
         schedule, sizes = self.schedule, self.sizes
         losses, gradients = self.data.sums(weights, ceiling=schedule.ceiling, grid=schedule.grid)
-        influence = 1.0 / sizes.min() if schedule.is_paper else self.problem.influence(dual)
+        most = 1.0 / sizes.min() if schedule.is_paper else influence(self.problem, dual)
         gradient = self.noise.gaussian(
             dual @ (gradients / (self.unit * sizes[:, None])),
-            sensitivity=float(schedule.gradient_diameter * influence),
+            sensitivity=float(schedule.gradient_diameter * most),
             release=self.of_gradient,
         )
         risks = np.zeros_like(dual)
@@ -299,7 +299,7 @@ class GroupGame:
         for release in self.of_risks:
             of_sums = schedule.feedback_range * self.problem.loss_moves * ratios
             risks = _noisy_risks(losses, sizes, of_sums, release, self.noise)
-        noise_std = self.of_gradient.noise_multiplier * schedule.gradient_diameter * influence
+        noise_std = self.of_gradient.noise_multiplier * schedule.gradient_diameter * most
         return Released(self.unit * gradient, risks, self.unit * noise_std)
 
     def project_weights(self, weights: FloatArray) -> FloatArray:

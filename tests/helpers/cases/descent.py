@@ -661,7 +661,7 @@ def _influence(wrong):
     def influence(real, problem, group_weights):
         return wrong(group_weights / np.array(problem.group_sizes), problem.cells.membership)
 
-    return instead(Problem, "influence", influence)
+    return instead(releases, "influence", influence)
 
 
 def moves_of_losses(wrong):
