@@ -169,7 +169,7 @@ def test_exact_and_regression_know_overlaps():
             MEMBERS.assign(nobody=False),
             "^groups must have records in every group, got none in 'nobody'",
         ),
-        ({"overlap": "attributes", "solver": "ags"}, GROUPS, "^solver 'ags' needs disjoint groups"),
+        ({"overlap": "attributes", "solver": "oco"}, GROUPS, "^solver 'oco' needs disjoint groups"),
         (
             {"overlap": "attributes"},
             GROUPS.assign(who=np.arange(N)),

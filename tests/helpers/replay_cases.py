@@ -180,7 +180,7 @@ def overlapping(solver: str, loss: str, overlap: str = "both", **parameters: Any
     groups = pd.DataFrame({"place": GROUPS, "side": np.where(ROWS[:, 1] > 0.0, "l", "r")})
     if overlap == "membership":
         groups = pd.DataFrame({"a": groups["place"] == "a", "l": groups["side"] == "l"})
-    made = MGR(**parameters) if parameters else solver
+    made = MGR(**parameters) if parameters else VARIANTS.get(solver, solver)
     return make(made, loss, overlap=overlap).fit(ROWS, TARGETS[kind_of(loss)], groups=groups)
 
 
@@ -247,7 +247,10 @@ OTHERS: dict[str, Fit] = {
     **{
         f"{solver} | attributes that overlap": partial(overlapping, solver, loss)
         for solver, loss in {
+            "ags": "log_loss",
             "auto": "log_loss",
+            "best-response on mgr": "log_loss",
+            "best-response on moments": "squared_error",
             "exact": "log_loss",
             "gda": "squared_error",
             "mgr": "multinomial",

@@ -133,7 +133,7 @@ def test_a_start_of_all_weight_on_one_attribute_has_its_noise():
 
 @pytest.mark.parametrize(
     "solver",
-    [AGS(), OCO(), OnlineToBatch(), PhasedERM(), BestResponse(), BestResponse("mgr")],
+    [OCO(), OnlineToBatch(), PhasedERM()],
     ids=lambda solver: solver.name,
 )
 def test_solvers_without_a_proof_refuse_in_one_sentence(solver):
@@ -148,6 +148,9 @@ def test_solvers_without_a_proof_refuse_in_one_sentence(solver):
     [
         (MGR(schedule="paper"), "need schedule='planned' and sampling_rate=None or 1 of MGR"),
         (MGR(sampling_rate=0.5), "need schedule='planned' and sampling_rate=None or 1 of MGR"),
+        (AGS(schedule="paper"), "schedule and visits of AGS must be 'planned' and None"),
+        (AGS(visits=3), "schedule and visits of AGS must be 'planned' and None"),
+        (BestResponse(), "base of BestResponse must be 'mgr' or 'moments' for overlapping"),
         (GDA(schedule="paper"), "schedule of GDA must be 'planned' for overlapping groups"),
     ],
 )
@@ -177,7 +180,10 @@ def test_moments_pay_for_every_group_of_a_record():
     plain = make_problem((100,), loss=SquaredError(1.0), n_features=3, scaling=1.0)
     cells = Cells((60, 40), ((0, 1), (0,), (1,)))
     problem = problem_of(SquaredError(1.0), cells)
-    stated = [
-        Moments().plan(each, Budget(1.0, 1e-6)).schedule.sensitivity for each in (plain, problem)
-    ]
-    assert stated[1] / stated[0] == pytest.approx(math.sqrt(2.0), rel=1e-9)
+    for solver, ratio in ((Moments(), math.sqrt(2.0)), (BestResponse("moments"), 1.0)):
+        schedules = [solver.plan(each, Budget(1.0, 1e-6)).schedule for each in (plain, problem)]
+        one, other = (
+            (each.base.schedule if hasattr(each, "base") else each).sensitivity
+            for each in schedules
+        )
+        assert other / one == pytest.approx(ratio, rel=1e-9)

@@ -208,7 +208,8 @@ def gradient_of_mixture(
 ) -> tuple[FloatArray, float]:
     """Read all records; release the gradient of a mixture alone, and say how loud its noise is.
 
-    A record of group i moves it by at most the diameter times its group's weight over its size.
+    A record of group i moves it by at most the diameter times its group's weight over its size, or
+    the sum of these over its groups.
     """
     schedule, problem = plan.schedule, plan.problem
     assert isinstance(schedule, MixtureSteps)
@@ -218,7 +219,7 @@ def gradient_of_mixture(
     sizes = np.asarray(data.group_sizes, dtype=float)
     _, gradients = data.sums(weights, ceiling=schedule.ceiling, grid=schedule.grid)
     gradient = group_weights @ (gradients / (unit * sizes[:, None]))
-    sensitivity = float(schedule.gradient_diameter * (group_weights / sizes).max())
+    sensitivity = float(schedule.gradient_diameter * influence(problem, group_weights))
     noisy = noise.gaussian(gradient, sensitivity=sensitivity, release=plan.release)
     return unit * noisy, unit * plan.release.noise_multiplier * sensitivity
 
@@ -251,9 +252,9 @@ def from_one_group(
     sizes = np.asarray(plan.problem.group_sizes, dtype=float)
     of_gradient, *of_risks = after_centring(plan.releases)
     losses, gradients = data.sums(weights, ceiling=schedule.ceiling, grid=schedule.grid)
-    risks = np.zeros(1)
+    risks, moved = np.zeros(1), schedule.feedback_range * plan.problem.loss_moves
     for release in of_risks:
-        risks = _noisy_risks(losses, sizes, schedule.feedback_range, release, noise)
+        risks = _noisy_risks(losses, sizes, moved, release, noise)
     group = choose(risks)
     sensitivity = float(schedule.gradient_diameter / sizes[group])
     gradient = noise.gaussian(

@@ -655,13 +655,26 @@ def overlapping_gda_plans():
         yield solver.plan(problem, random_budget(rng)), solver
 
 
-def _influence(wrong):
+def overlapping_ags_plans():
+    rng = np.random.default_rng(0)
+    for index in range(60):
+        problem = overlapping_problem(rng, [*LOSSES, Hinge()][index % (len(LOSSES) + 1)])
+        solver = AGS(n_steps=3, risk_share=0.3)
+        yield solver.plan(problem, random_budget(rng)), solver
+
+
+def influence_in(module, wrong):
     """Plant ``wrong(shares of the groups, membership)`` for what a record weighs."""
 
     def influence(real, problem, group_weights):
         return wrong(group_weights / np.array(problem.group_sizes), problem.cells.membership)
 
-    return instead(releases, "influence", influence)
+    return instead(module, "influence", influence)
+
+
+def disjoint(shares, membership):
+    """Return what a record weighs if it is in one group."""
+    return float(shares.max())
 
 
 def moves_of_losses(wrong):
@@ -676,9 +689,11 @@ def _of_first_group(shares, membership):
 
 SQRT_M_FORGOTTEN = {"the root of m forgotten": moves_of_losses(lambda problem: 1.0)}
 OVERLAP_FAULTS = SQRT_M_FORGOTTEN | {
-    "groups as if they were disjoint": _influence(lambda shares, membership: shares.max()),
-    "a cell counted once": _influence(_of_first_group),
-    "the mean cell": _influence(lambda shares, membership: (shares @ membership).mean()),
+    "groups as if they were disjoint": influence_in(releases, disjoint),
+    "a cell counted once": influence_in(releases, _of_first_group),
+    "the mean cell": influence_in(
+        releases, lambda shares, membership: (shares @ membership).mean()
+    ),
     "the mean number of groups": moves_of_losses(
         lambda problem: math.sqrt(problem.cells.membership.sum(axis=0).mean())
     ),
@@ -721,5 +736,6 @@ CASES = {
     "ags": Case(AGS, ags_plans, AGS_FAULTS),
     "gda": Case(GDA, gda_plans, GDA_FAULTS),
     "mgr for overlapping groups": Case(MGR, overlapping_plans, OVERLAP_FAULTS, n_pairs=120),
+    "ags for overlapping groups": Case(AGS, overlapping_ags_plans, SQRT_M_FORGOTTEN),
     "gda for overlapping groups": Case(GDA, overlapping_gda_plans, OVERLAP_OF_GDA, n_pairs=120),
 }
