@@ -345,7 +345,8 @@ def columns_of(groups: Any, group_by: GroupBy | None = None) -> list[Hashable]:
         return list(groups.columns)
     if isinstance(group_by, list | tuple):
         return list(group_by)
-    return list(range(_table(groups, may_be_missing=False).shape[1]))
+    shape = groups.shape if hasattr(groups, "shape") else _table(groups, may_be_missing=True).shape
+    return list(range(shape[1])) if len(shape) > 1 else [0]
 
 
 def by_column(cell_labels: Iterable[Hashable]) -> list[NDArray[np.object_]]:
