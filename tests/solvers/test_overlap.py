@@ -176,6 +176,16 @@ def test_mgr_reads_all_records_of_overlapping_groups_however_little_time_there_i
     assert plan.schedule.batches is None
 
 
+def test_a_pass_reads_a_record_once_however_many_groups_it_is_in():
+    n_steps = []
+    for cells in (None, Cells((30_000, 20_000), ((0, 1), (0,), (1,)))):
+        sizes = (30_000, 20_000) if cells is None else cells.group_sizes
+        problem = make_problem(sizes, n_features=3)
+        plan = MGR(max_passes=90).plan(replace(problem, cells=cells), Budget(1.0, 1e-6))
+        n_steps.append(plan.n_steps)
+    assert n_steps == [90, 90]
+
+
 def test_moments_pay_for_every_group_of_a_record():
     plain = make_problem((100,), loss=SquaredError(1.0), n_features=3, scaling=1.0)
     cells = Cells((60, 40), ((0, 1), (0,), (1,)))

@@ -233,7 +233,9 @@ def _affordable_steps(
     in_time = (limit - fixed) / (seconds_of(problem, rates, 1) - fixed) * slack
     if parameters.n_steps is not None:
         return parameters.n_steps if parameters.n_steps <= in_time else 0
-    passes_a_step = float(np.dot(rates, problem.group_sizes)) / problem.n_records
+    passes_a_step = 1.0  # groups that overlap are read once, too
+    if min(rates) < 1.0:
+        passes_a_step = float(np.dot(rates, problem.group_sizes)) / problem.n_records
     return max(0, math.floor(min(in_time, passes / passes_a_step * slack)))
 
 
