@@ -64,7 +64,7 @@ print(table.assign(weight=weights["attributes"]).round(3))
 print(f"worst: {table.iloc[:, 1:].max().round(3).to_dict()}")
 
 # %%
-# Bars are the fit for attributes, diamonds that for cells: here every value of every attribute loses
+# Bars are the fit for attributes, diamonds that for cells: every value of every attribute loses
 # less where all of them are groups than where their cells are, some of which have few people.
 
 figure, ax = plt.subplots(figsize=(7, 3.6), layout="constrained")

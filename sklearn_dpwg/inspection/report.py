@@ -42,6 +42,7 @@ SECTIONS = (
     ("verdict", "Verdict"),
     ("privacy", "Privacy"),
     ("groups", "Groups"),
+    ("attributes", "By attribute"),
     ("pictures", "Pictures"),
     ("models", "Models"),
     ("attacker", "Attacker"),
@@ -65,6 +66,7 @@ def as_html(facts: Mapping[str, Any], pictures: Sequence[Mapping[str, Any]]) -> 
         f"default-src 'none'; style-src '{_hash(style)}'; script-src '{_hash(script)}'; "
         "base-uri 'none'; form-action 'none'"
     )
+    absent = {name for name, key in (("models", "model"), ("attributes",) * 2) if not facts[key]}
     return (
         _environment("html")
         .get_template("report.html.jinja")
@@ -76,7 +78,7 @@ def as_html(facts: Mapping[str, Any], pictures: Sequence[Mapping[str, Any]]) -> 
             script=Markup(script),
             pictures=[{**picture, "svg": Markup(picture["svg"])} for picture in pictures],
             policy=policy,
-            sections=[one for one in SECTIONS if one[0] != "models" or facts["model"]],
+            sections=[one for one in SECTIONS if one[0] not in absent],
         )
     )
 
@@ -169,6 +171,9 @@ class AuditReport(Stored):
         What else `AuditResult.verdict` takes: ``within``, ``leave_out``, ``min_share``,
         ``reference`` and ``of``. By ``of="records"`` all numbers of the page are of these very
         people; mean losses, of which that is not known, are left out.
+    by_attribute : bool, default=False
+        Where groups are all cells of several columns, whether there is a part for each column too,
+        with a verdict that leaves nobody out and compares every two of its values.
 
     See Also
     --------
@@ -204,6 +209,7 @@ class AuditReport(Stored):
         at_least: float | None = None,
         verdict_metric: str | Sequence[str] = "selection_rate",
         which: Mapping[str, Any] | None = None,
+        by_attribute: bool = False,
     ) -> None:
         results = dict(result) if isinstance(result, Mapping) else {"the model": result}
         if not results:
@@ -222,12 +228,16 @@ class AuditReport(Stored):
         self.at_least = at_least
         self.verdict_metric = verdict_metric
         self.which = dict(which or {})
+        self.by_attribute = by_attribute
         for one in results.values():
             self._asked.check(one)
+        if by_attribute:
+            next(iter(results.values())).by_attribute()  # which refuses what it cannot tell
 
     # what a page of before there was a choice judged
     verdict_metric: str | Sequence[str] = "selection_rate"
     which: Mapping[str, Any] = MappingProxyType({})
+    by_attribute: bool = False
 
     @property
     def _asked(self) -> Asked:
@@ -242,6 +252,7 @@ class AuditReport(Stored):
             command=self.command,
             metric=self.metric,
             asked=self._asked,
+            by_attribute=self.by_attribute,
         )
 
     @cached_property

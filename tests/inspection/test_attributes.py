@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from sklearn_dpwg.inspection import AuditResult, GroupAudit
+from sklearn_dpwg.inspection import AuditReport, AuditResult, GroupAudit
 from sklearn_dpwg.ledger import PrivacyLedger
 from sklearn_dpwg.metrics.intervals import ratio_interval
 
@@ -97,3 +97,24 @@ def test_intervals_of_sums_of_noisy_cells_cover():
         found = result.by_attribute()["race"].rates("selection_rate")
         missed += sum(not one.low <= rates[str(one.group)] <= one.high for one in found)
     assert missed <= 0.05 * 3 * n_runs + 3.0 * (0.05 * 0.95 * 3 * n_runs) ** 0.5
+
+
+@pytest.mark.filterwarnings("ignore::sklearn_dpwg.exceptions.SeededNoiseWarning")
+def test_a_page_has_a_part_an_attribute_where_that_is_asked_for():
+    result = audit().run(Y, SCORES, GROUPS)
+    report = AuditReport(result, by_attribute=True, which={"leave_out": [("C", "f")]})
+    facts = report.dict()["attributes"]
+    assert [one["name"] for one in facts] == ["race", "sex"]
+    race = result.by_attribute()["race"]
+    assert facts[0]["verdict"]["sentence"] == race.verdict().sentence
+    assert [row["group"] for row in facts[0]["groups"]["rows"]] == ["A", "B", "C"]
+    page, text = report.html(), report.markdown()
+    assert page.count("<h3><bdi>") == 2
+    assert '<a href="#attributes">By attribute</a>' in page
+    assert page.index('<h2 id="groups"') < page.index('<h2 id="attributes"')
+    assert "## By attribute: race. " in text
+    assert "| A | " in text
+    assert "#attributes" not in AuditReport(result).html()
+    short = replace(result, group_labels=LABELS[:-1], counts=result.counts[:-1])
+    with pytest.raises(ValueError, match=r"must hold every combination"):
+        AuditReport(short, by_attribute=True)
