@@ -95,6 +95,16 @@ class Cells(Stored):
         """Largest number m of groups that a record is in."""
         return int(self.membership.sum(axis=0).max())
 
+    @cached_property
+    def are_quieter(self) -> bool:
+        """Whether sums of cells, of which a record moves one, tell risks of groups more exactly.
+
+        Of a group of c cells they have noise for √c of a record, and sums of groups for √m; what
+        counts is the mean variance of a risk.
+        """
+        squares = np.asarray(self.group_sizes, dtype=float) ** -2.0
+        return bool(self.membership.sum(axis=1) @ squares < self.most_groups * squares.sum())
+
     @property
     def rounded_up(self) -> float:
         """Factor that makes up for the rounding of a sum of m ratios, or of a root."""
@@ -243,8 +253,8 @@ class Problem(Stored):
         return self.group_sizes if self.cells is None else self.cells.sizes
 
     @cached_property
-    def loss_moves(self) -> float:
-        """How far a record moves the groups' sums of losses in norm, over what one sum moves.
+    def group_moves(self) -> float:
+        """How far a record moves sums of all groups in norm, over what it moves one.
 
         1 for disjoint groups; √m where a record is in up to m. (docs/theory/overlapping-groups.md,
         Lemma 2)
@@ -253,10 +263,24 @@ class Problem(Stored):
             return 1.0
         return math.sqrt(self.cells.most_groups) * self.cells.rounded_up
 
+    @cached_property
+    def loss_moves(self) -> float:
+        """The same for the sums of losses that are released, which may be those of cells."""
+        return 1.0 if self.cells is None or self.cells.are_quieter else self.group_moves
+
+    @cached_property
+    def loss_noise(self) -> Any:
+        """What the noise on each group's sum of losses is larger by than were groups disjoint."""
+        if self.cells is None or not self.cells.are_quieter:
+            return self.loss_moves
+        return np.sqrt(self.cells.membership.sum(axis=1))
+
     @property
     def most_in_a_group(self) -> int:
-        """Largest number of records that a group may have on any neighbouring data."""
-        return max(self.group_sizes) if self.hidden is None else self.n_records
+        """Largest number of records that a group, or a cell, may have on any neighbouring data."""
+        if self.hidden is not None:
+            return self.n_records
+        return max(*self.group_sizes, *self.cell_sizes)
 
     @cached_property
     def is_heard(self) -> NDArray[np.bool_]:

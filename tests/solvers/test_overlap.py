@@ -22,7 +22,10 @@ from sklearn_dpwg.solvers import (
     Moments,
     OnlineToBatch,
     PhasedERM,
+    SumSensitivity,
 )
+from sklearn_dpwg.solvers.descent.group_weights import Limits
+from sklearn_dpwg.solvers.descent.releases import from_pass
 from sklearn_dpwg.solvers.steps import influence
 from tests.helpers.convex_programs import risk_expressions
 from tests.helpers.group_data import make_problem, make_risks, naive
@@ -32,6 +35,8 @@ from tests.helpers.sources import seeded
 # in no group.
 SIZES = (40, 30, 25, 8, 60, 12)
 CELLS = Cells(SIZES, ((0, 1, 2), (3, 4), (0, 3), (1, 4), (2,)))
+# Three attributes of two values each: the cells of every value.
+BITS = [(np.arange(8) >> bit) % 2 == value for bit in range(3) for value in range(2)]
 NONE = NoiseSource(None, ())
 
 
@@ -47,13 +52,46 @@ def test_cells_say_what_groups_are_made_of():
     assert Cells((3, 4), ((0,), (1,))).are_groups
     problem = problem_of(BinaryLogLoss())
     assert problem.n_records == sum(SIZES)
-    assert problem.loss_moves == pytest.approx(math.sqrt(2.0), rel=1e-9)
+    assert problem.group_moves == pytest.approx(math.sqrt(2.0), rel=1e-9)
     weights = np.array([0.4, 0.1, 0.2, 0.3, 0.0])
     by_hand = max(0.4 / 95 + 0.2 / 48, 0.4 / 95 + 0.3 / 90, 0.4 / 95, 0.1 / 68 + 0.2 / 48)
     assert by_hand <= influence(problem, weights) <= by_hand * (1.0 + 1e-9)
     grown = CELLS.grown([200, 68, 48, 90, 25])
     assert all(new >= old for new, old in zip(grown.sizes, SIZES, strict=True))
     assert grown.group_sizes[0] >= 200
+
+
+def test_sums_of_cells_are_released_where_they_tell_more():
+    attributes = Cells((50,) * 8, tuple(tuple(map(int, np.flatnonzero(each))) for each in BITS))
+    both = replace(attributes, groups=(*attributes.groups, *((cell,) for cell in range(8))))
+    assert (attributes.most_groups, attributes.are_quieter) == (3, False)
+    assert (both.most_groups, both.are_quieter) == (4, True)
+    problem = problem_of(BinaryLogLoss(), attributes)
+    assert problem.loss_noise == problem.loss_moves == pytest.approx(math.sqrt(3.0))
+    problem = problem_of(BinaryLogLoss(), both)
+    assert problem.loss_moves == 1.0
+    np.testing.assert_allclose(problem.loss_noise, [2.0] * 6 + [1.0] * 8)
+
+
+@pytest.mark.parametrize("by_cells", [False, True])
+def test_released_risks_are_those_of_groups_with_the_noise_that_is_stated(by_cells):
+    groups = tuple(tuple(map(int, np.flatnonzero(each))) for each in BITS)
+    cells = Cells((50,) * 8, (*groups, *(((0,), (7,)) if by_cells else ())))
+    assert cells.are_quieter == by_cells
+    n_steps = 400
+    plan = MGR(n_steps=n_steps, centring=False, risk_share=0.5, loss_ceiling=1.0).plan(
+        problem_of(BinaryLogLoss(), cells), Budget(8.0, 1e-6)
+    )
+    risks = make_risks(BinaryLogLoss(), cells.sizes).overlapping(cells)
+    weights, mixture = np.zeros(risks.n_weights), np.array(plan.problem.prior)
+    limits = Limits(1.0, plan.schedule.feedback_range, 1.0, 0.0)
+    noise = seeded(3, plan.releases)
+    found = [from_pass(plan, risks, weights, mixture, noise, limits) for _ in range(n_steps)]
+    released = np.array([one.risks for one in found])
+    stds = np.sqrt(found[0].risk_variances)
+    np.testing.assert_allclose(released.std(axis=0), stds, rtol=0.15)
+    exact = risks.risks(weights)
+    assert (np.abs(released.mean(axis=0) - exact) < 5.0 * stds / math.sqrt(n_steps)).all()
 
 
 def test_cells_of_other_groups_are_refused():
@@ -174,6 +212,14 @@ def test_mgr_reads_all_records_of_overlapping_groups_however_little_time_there_i
     problem = problem_of(BinaryLogLoss(), cells)
     plan = MGR(max_seconds=2.0).plan(problem, Budget(1.0, 1e-6))
     assert plan.schedule.batches is None
+
+
+def test_grids_are_fine_enough_for_a_cell_that_is_in_no_group():
+    cells = Cells((30, 20, 10**9), ((0, 1), (1,)))
+    problem = problem_of(BinaryLogLoss(), cells)
+    assert problem.most_in_a_group == 10**9
+    grid = SumSensitivity.of(problem, ceiling=1.0).grid
+    assert 1.0 * 10**9 <= 2.0**52 * grid.loss_step
 
 
 def test_a_pass_reads_a_record_once_however_many_groups_it_is_in():

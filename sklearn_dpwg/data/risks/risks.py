@@ -175,6 +175,8 @@ class Risks:
     ) -> tuple[FloatArray, FloatArray]:
         """Return each group's sum of losses and that of their gradients, for a release.
 
+        Where groups overlap, losses are those of each cell if these are what is released.
+
         What each record adds is rounded to the grid, which makes the rest exact, in any order: one
         record moves the sums by what itself adds, wherever it is (``docs/theory/sums.md``). Losses
         count for at most the ceiling, relative to a centre that is a multiple of their step.
@@ -182,7 +184,8 @@ class Risks:
         """
         asked = methodcaller("sums", weights, ceiling=ceiling, grid=grid, gradients=gradients)
         losses, slopes = self._reduced(asked)
-        losses = self._of_groups(losses)
+        if self.cells is None or not self.cells.are_quieter:
+            losses = self._of_groups(losses)
         if center:
             # exact: multiples of the step, and the centre is one
             losses = losses - center * np.asarray(self.group_sizes, dtype=float)

@@ -511,7 +511,7 @@ def _plan_of_passes(problem: Problem, rule: HedgeRule, budget: Budget, sampling:
     total, share, risk_stds = math.hypot(mu, *of_risks), 0.0, np.zeros(problem.n_groups)
     if of_risks:
         share = (of_risks[0] / total) ** 2
-        of_sum = of_steps[1].noise_multiplier * (rule.feedback_range * problem.loss_moves)
+        of_sum = of_steps[1].noise_multiplier * (rule.feedback_range * problem.loss_noise)
         risk_stds = of_sum / np.array(problem.group_sizes)
     noise = rule.noise_of_passes(total, share)
     scale = rule.group_rate_at(noise) * risk_stds

@@ -33,7 +33,7 @@ from sklearn_dpwg.solvers.descent.rule import (
 from sklearn_dpwg.solvers.mixture import MixturePlan
 from sklearn_dpwg.solvers.plan import Plan
 from sklearn_dpwg.solvers.solver import Solution
-from sklearn_dpwg.solvers.steps import heard, influence
+from sklearn_dpwg.solvers.steps import heard, influence, sums_of_groups
 
 GRADIENT = "gradient"
 GRADIENT_OF_ONE_GROUP = "gradient of one group"
@@ -76,17 +76,19 @@ class Beginning(NamedTuple):
 
 def _noisy_risks(
     losses: FloatArray,
-    sizes: FloatArray,
+    problem: Problem,
     sensitivity: float | FloatArray,
     release: Release,
     noise: NoiseSource,
 ) -> FloatArray:
-    """Release the groups' sums of losses, which a record moves so far, and divide them by sizes.
+    """Release sums of losses, which a record moves so far, and divide those of groups by sizes.
 
     Dividing first would round what is released.
     """
     add_noise = noise.gaussian if release.mechanism == "gaussian" else noise.laplace
-    return np.asarray(add_noise(losses, sensitivity=sensitivity, release=release) / sizes)
+    noisy = add_noise(losses, sensitivity=sensitivity, release=release)
+    sizes = np.asarray(problem.group_sizes, dtype=float)
+    return np.asarray(sums_of_groups(problem, noisy) / sizes)
 
 
 # Of multiplicative group reweighting, for all groups together.
@@ -137,9 +139,9 @@ def from_pass(
     risks = risk_stds = np.zeros(0)
     moved = feedback_range * plan.problem.loss_moves
     for release in of_risks:
-        risks = _noisy_risks(losses, sizes, moved, release, noise)
+        risks = _noisy_risks(losses, plan.problem, moved, release, noise)
         risks = risks + center if center else risks
-        of_sum = release.noise_multiplier * moved
+        of_sum = release.noise_multiplier * (feedback_range * plan.problem.loss_noise)
         risk_stds = of_sum / sizes * (1.0 if release.mechanism == "gaussian" else np.sqrt(2.0))
     noise_std = unit * of_gradient.noise_multiplier * schedule.gradient_diameter * typical
     risks, variances = heard(risks, risk_stds**2, plan.problem)
@@ -254,7 +256,7 @@ def from_one_group(
     losses, gradients = data.sums(weights, ceiling=schedule.ceiling, grid=schedule.grid)
     risks, moved = np.zeros(1), schedule.feedback_range * plan.problem.loss_moves
     for release in of_risks:
-        risks = _noisy_risks(losses, sizes, moved, release, noise)
+        risks = _noisy_risks(losses, plan.problem, moved, release, noise)
     group = choose(risks)
     sensitivity = float(schedule.gradient_diameter / sizes[group])
     gradient = noise.gaussian(
@@ -296,10 +298,10 @@ class GroupGame:
             release=self.of_gradient,
         )
         risks = np.zeros_like(dual)
-        ratios = sizes / sizes.min() if schedule.is_paper else np.ones_like(sizes)
+        ratios = sizes / sizes.min() if schedule.is_paper else np.ones_like(losses)
         for release in self.of_risks:
             of_sums = schedule.feedback_range * self.problem.loss_moves * ratios
-            risks = _noisy_risks(losses, sizes, of_sums, release, self.noise)
+            risks = _noisy_risks(losses, self.problem, of_sums, release, self.noise)
         noise_std = self.of_gradient.noise_multiplier * schedule.gradient_diameter * most
         return Released(self.unit * gradient, risks, self.unit * noise_std)
 

@@ -90,7 +90,7 @@ def _schedule(
     norm = math.sqrt(1.0 + constant**2 + length**2)
     step, sum_step = _rounding_steps(problem, norm)
     # of a mixture one matrix is released, of which `influence` knows
-    moved = 1.0 if kind is MixtureMoments else problem.loss_moves
+    moved = 1.0 if kind is MixtureMoments else problem.group_moves
     return kind(
         multipliers=tuple(multipliers),
         sensitivity=(1.0 + ROUNDING) * moment_sensitivity(norm) * moved,

@@ -16,7 +16,7 @@ from sklearn_dpwg.privacy.sensitivity import weighting_slack
 from sklearn_dpwg.solvers.plan import Plan
 from sklearn_dpwg.solvers.rounds.certificate import Phase
 from sklearn_dpwg.solvers.rounds.noisy_moments import MomentsSchedule
-from sklearn_dpwg.solvers.steps import SumSensitivity, influence
+from sklearn_dpwg.solvers.steps import SumSensitivity, influence, sums_of_groups
 
 WEIGHTS, RISKS, MOMENTS = "phase weights", "group risks", "second moments"
 
@@ -47,7 +47,7 @@ def release_risks(
     moved = sums.loss_range * problem.loss_moves
     noisy = noise.gaussian(losses, sensitivity=moved, release=release)
     # by what stands for the sizes of hidden groups
-    noisy = noisy / np.asarray(problem.group_sizes)
+    noisy = sums_of_groups(problem, noisy) / np.asarray(problem.group_sizes)
     return noisy + center if center else noisy
 
 

@@ -678,8 +678,16 @@ def disjoint(shares, membership):
 
 
 def moves_of_losses(wrong):
-    """Plant ``wrong(problem)`` for how far a record moves the sums of losses together."""
-    return lambda patch: patch.setattr(Problem, "loss_moves", property(wrong))
+    """Plant ``wrong(problem)`` for how far a record moves the sums of groups together."""
+
+    def plant(patch):
+        def moves(problem):
+            return 1.0 if problem.cells.are_quieter else wrong(problem)
+
+        patch.setattr(Problem, "group_moves", property(wrong))
+        patch.setattr(Problem, "loss_moves", property(moves))
+
+    return plant
 
 
 def _of_first_group(shares, membership):
