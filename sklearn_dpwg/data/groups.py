@@ -437,8 +437,8 @@ def members_of_groups(
 
 def _check_membership(name: Hashable, values: Sequence[Any]) -> None:
     """Refuse what does not say yes or no."""
-    if not all(isinstance(value, bool | np.bool_ | int | np.integer) for value in values) or not (
-        {int(value) for value in values} <= {0, 1}
+    if not all(isinstance(value, bool | int | float | np.generic) for value in values) or not (
+        set(values) <= {0, 1}
     ):
         raise InputError(
             f"groups must say True or False in every column with overlap='membership', got "

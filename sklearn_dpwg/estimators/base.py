@@ -75,7 +75,7 @@ class DPWorstGroupEstimator(Partitioned, Streaming):
         DataNormWarning
             If `data_norm` is left open.
         UngroupedWarning
-            If there are neither `groups` nor `group_by`.
+            If there are neither `groups` nor `group_by`, or some records are in no group.
         DeltaWarning
             If δ is not below one over the number of records.
         WeakPlanWarning

@@ -139,6 +139,10 @@ def test_groups_come_from_columns_of_the_rows():
     unnamed = classifier(overlap="attributes", group_by=[3, 4]).fit(frame.to_numpy(), Y)
     assert list(unnamed.group_labels_) == list(product((3, 4), (0.0, 1.0)))
     np.testing.assert_array_equal(learned(model), learned(unnamed))
+    members = classifier(overlap="membership", group_by=["sex", "old"])
+    with pytest.warns(UngroupedWarning):
+        members.fit(frame, Y)
+    assert members.group_sizes_.tolist() == frame[["sex", "old"]].sum().tolist()
 
 
 def test_exact_and_regression_know_overlaps():
