@@ -128,6 +128,12 @@ leave_out_option = click.option(
     metavar="SHARE",
     help="Do not judge groups that surely have a smaller share of the people, as 0.02.",
 )
+@click.option(
+    "--by-attribute",
+    is_flag=True,
+    help="Of several columns of groups judge the values of each column, not the cells, of which "
+    "every combination has to be declared.",
+)
 @click.option("--output", "-o", type=FILE, help="Report to write: one page of HTML.")
 @click.option("--json", "json_file", type=FILE, help="Result to write as JSON.")
 @click.option("--markdown", type=FILE, help="Report to write as Markdown.")
@@ -150,6 +156,7 @@ def audit(
     metric: str | None,
     fail_below: float | None,
     fail_above: float | None,
+    by_attribute: bool,
     output: Path | None,
     json_file: Path | None,
     markdown: Path | None,
@@ -181,6 +188,8 @@ def audit(
     planned, which = audit_of(sources, options), which_of(sources.task, options)
     # one question for what is printed, the page and the exit code
     asked = Asked(metrics, given.pop("at_least", None), {**which, **given})
+    if by_attribute:
+        check_attributes(sources.task, options)
     book = ledger_around(options["ledger"], options)
     with book or nullcontext():
         same = sources.fitted_to_them
@@ -188,20 +197,26 @@ def audit(
     command = shlex.join(["dpwg", *without_seed(ctx.meta["arguments"])])
     said: dict[str, Any] = {"title": title, "notes": notes, "command": command}
     judged: dict[str, Any] = {"at_least": asked.at_least, "which": asked.which}
-    report = AuditReport(result, **said, verdict_metric=metrics, **judged)
-    verdict = asked.verdict(result)
+    judged |= {"verdict_metric": metrics, "by_attribute": by_attribute}
+    report = AuditReport(result, **said, **judged)
+    results = result.by_attribute() if by_attribute else {"": result}
+    verdicts = {name: asked.verdict(one) for name, one in results.items()}
     makers = ((output, report.html), (json_file, result.to_json), (markdown, report.markdown))
     for path, text in makers:
         if path is not None:
             with paid_for("audit"):
                 write_text(path, text())
-    click.echo(summary(result, verdict, asked))
+    for name, one in results.items():
+        click.echo(f"By {name}:" if name else "", nl=bool(name))
+        click.echo(summary(one, verdicts[name], asked))
     for path in written:
         click.echo(f"Written: {path}")
     if book is not None:
         click.echo(spent_of(book))
     if fail_below is not None or fail_above is not None:
-        ctx.exit({"passes": 0, "fails": FAILS, "cannot tell": CANNOT_TELL}[verdict.answer])
+        found = {verdict.answer for verdict in verdicts.values()}
+        answer = next(one for one in ("fails", "cannot tell", "passes") if one in found)
+        ctx.exit({"passes": 0, "fails": FAILS, "cannot tell": CANNOT_TELL}[answer])
 
 
 @click.command(short_help="Say what has changed between two audits.")
@@ -303,6 +318,18 @@ def which_of(task: Task, options: Mapping[str, Any]) -> dict[str, Any]:
     }
     left_out_by_name(task.needed_labels(), **found)
     return {**found, "of": options["of"]}
+
+
+def check_attributes(task: Task, options: Mapping[str, Any]) -> None:
+    """Refuse, before anything is spent, what cannot be told by each column of groups."""
+    from sklearn_dpwg.inspection.attributes import cells_by_value
+
+    if options["leave_out"] or options["reference"] is not None:
+        raise WrongInput(
+            "leave_out and reference name cells, and must be left out with --by-attribute."
+        )
+    for place, name in enumerate(task.group_columns if len(task.group_columns) > 1 else ()):
+        cells_by_value(task.needed_labels(), place, name)
 
 
 def without_seed(arguments: Sequence[str]) -> list[str]:

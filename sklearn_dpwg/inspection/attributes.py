@@ -30,20 +30,26 @@ def results_by_attribute(result: Any) -> dict[str, Any]:
     return {name: _of_attribute(result, place, name) for place, name in enumerate(names)}
 
 
-def _of_attribute(result: Any, place: int, name: str) -> Any:
-    """Return the result of the values in one place of the labels."""
+def cells_by_value(labels: Sequence[Any], place: int, name: Hashable) -> dict[Hashable, list[int]]:
+    """Return the cells of each value in one place of the labels, as many for each, or refuse."""
     cells: dict[Hashable, list[int]] = {}
-    for cell, label in enumerate(result.group_labels):
+    for cell, label in enumerate(labels):
         cells.setdefault(label[place], []).append(cell)
-    each = list(cells.values())
-    n_cells = {len(one) for one in each}
+    n_cells = {len(one) for one in cells.values()}
     if len(n_cells) > 1:
         raise InputError(
             "group_labels of the audit must hold every combination of values, as itertools.product "
             f"lists them, to be told by attribute, got some values of {name!r} in "
             f"{min(n_cells)} and some in {max(n_cells)}."
         )
-    (n_added,) = n_cells
+    return cells
+
+
+def _of_attribute(result: Any, place: int, name: str) -> Any:
+    """Return the result of the values in one place of the labels."""
+    cells = cells_by_value(result.group_labels, place, name)
+    each = list(cells.values())
+    n_added = len(each[0])
     found = replace(
         result,
         group_labels=tuple(cells),
