@@ -84,6 +84,7 @@ def test_quickstart_answers_in_the_order_of_the_question(tmp_path):
         "plot_rates.py",
         "plot_raw_table.py",
         "plot_sample_oracles.py",
+        "plot_several_attributes.py",
     ],
 )
 def test_gallery_scripts_run_and_draw(name, monkeypatch, tmp_path, capsys):

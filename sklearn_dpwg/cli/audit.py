@@ -104,6 +104,12 @@ if TYPE_CHECKING:
     "--confidence", type=float, metavar="NUMBER", help="Of every interval: 0.95 by default."
 )
 @which_options
+@click.option(
+    "--by-attribute",
+    is_flag=True,
+    help="Of several columns of groups judge the values of each column, not the cells, of which "
+    "every combination has to be declared.",
+)
 @click.option("--output", "-o", type=FILE, help="Report to write: one page of HTML.")
 @click.option("--json", "json_file", type=FILE, help="Result to write as JSON.")
 @click.option("--markdown", type=FILE, help="Report to write as Markdown.")
@@ -126,6 +132,7 @@ def audit(
     metric: str | None,
     fail_below: float | None,
     fail_above: float | None,
+    by_attribute: bool,
     output: Path | None,
     json_file: Path | None,
     markdown: Path | None,
@@ -159,6 +166,8 @@ def audit(
     shown = None if output is None and markdown is None else effects_of(sources.model)
     # one question for what is printed, the page and the exit code
     asked = asked_of(question, sources.task.needed_labels(), options)
+    if by_attribute:
+        check_attributes(sources.task, options)
     book = ledger_around(options["ledger"], options)
     with book or nullcontext():
         same = sources.fitted_to_them
@@ -166,21 +175,25 @@ def audit(
     command = shlex.join(["dpwg", *without_seed(ctx.meta["arguments"])])
     said: dict[str, Any] = {"title": title, "notes": notes, "command": command, "model": shown}
     judged: dict[str, Any] = {"at_least": asked.at_least, "which": asked.which}
-    report = AuditReport(result, **said, verdict_metric=question[0], **judged)
-    verdict = asked.verdict(result)
+    judged |= {"verdict_metric": question[0], "by_attribute": by_attribute}
+    report = AuditReport(result, **said, **judged)
+    results = result.by_attribute() if by_attribute else {"": result}
+    found = {name: asked.verdict(one) for name, one in results.items()}
     makers = ((output, report.html), (json_file, result.to_json), (markdown, report.markdown))
     for path, text in makers:
         if path is not None:
             with paid_for("audit"):
                 write_text(path, text())
-    click.echo(summary(result, verdict, asked))
+    for name, one in results.items():
+        click.echo(f"By {name}:" if name else "", nl=bool(name))
+        click.echo(summary(one, found[name], asked))
     if sources.of_people:
         click.echo(sources.of_people)
     for path in written:
         click.echo(f"Written: {path}")
     if book is not None:
         click.echo(spent_of(book))
-    exit_as(ctx, verdict)
+    exit_as(ctx, *found.values())
 
 
 @click.command(short_help="Judge a stored audit by another question.")
@@ -200,10 +213,12 @@ def verdict(ctx: click.Context, /, audit: Path, **options: Any) -> None:
     exit_as(ctx, found)
 
 
-def exit_as(ctx: click.Context, verdict: Verdict) -> None:
-    """Exit with the code of an answer, if a limit of one's own was said."""
+def exit_as(ctx: click.Context, *verdicts: Verdict) -> None:
+    """Exit with the code of the worst answer, if a limit of one's own was said."""
     if ctx.params["fail_below"] is not None or ctx.params["fail_above"] is not None:
-        ctx.exit({"passes": 0, "fails": FAILS, "cannot tell": CANNOT_TELL}[verdict.answer])
+        answers = {one.answer for one in verdicts}
+        answer = next(one for one in ("fails", "cannot tell", "passes") if one in answers)
+        ctx.exit({"passes": 0, "fails": FAILS, "cannot tell": CANNOT_TELL}[answer])
 
 
 @click.command(short_help="Say what has changed between two audits.")
@@ -325,6 +340,18 @@ def label_of(text: str, labels: Sequence[Hashable]) -> Hashable:
     # a stored audit that Python made may have labels that are no text
     known = (one for one in labels if not isinstance(one, tuple | str) and str(one) == written)
     return next(known, written)
+
+
+def check_attributes(task: Task, options: Mapping[str, Any]) -> None:
+    """Refuse, before anything is spent, what cannot be told by each column of groups."""
+    from sklearn_dpwg.inspection.attributes import cells_by_value
+
+    if options["leave_out"] or options["reference"] is not None:
+        raise WrongInput(
+            "leave_out and reference name cells, and must be left out with --by-attribute."
+        )
+    for place, name in enumerate(task.group_columns if len(task.group_columns) > 1 else ()):
+        cells_by_value(task.needed_labels(), place, name)
 
 
 def without_seed(arguments: Sequence[str]) -> list[str]:

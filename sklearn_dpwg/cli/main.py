@@ -216,7 +216,7 @@ def plan(
 
     file = None if schema is None else read_schema(schema)
     task = make_task(file, options)
-    sizes = task.sizes(group_sizes)
+    sizes: Any = task.sizes(group_sizes)
     asked = {name: options.pop(name) for name in (*OF_AUDIT, *OF_VERDICT)}
     asked = {name: value for name, value in asked.items() if value is not None}
     for name in asked:
@@ -238,6 +238,8 @@ def plan(
             PublicSchema(file.columns, shapes=shapes, **file.of_schema).get_feature_names_out()
         )
     estimator = make_estimator(task, options)
+    if estimator.overlap != "cells":
+        sizes = task.cell_sizes(sizes)
     click.echo(str(estimator.plan(group_sizes=sizes, n_features=n_features)))
 
 

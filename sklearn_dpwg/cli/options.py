@@ -132,6 +132,12 @@ estimator_options = _together(
         metavar="WORD|NUMBER",
         help="Public weights of the groups: proportional, uniform, or a share of uniform ones.",
     ),
+    click.option(
+        "--overlap",
+        metavar="cells|attributes|both",
+        help="What several columns of groups mean to the learner: their cells (by default), each "
+        "value of each column, or both. Labels are those of cells all the same.",
+    ),
     _number(
         "--rows-per-person",
         "Most rows of one person, whom the budget is then for: 1 by default.",
@@ -278,6 +284,23 @@ class Task:
         several = isinstance((self.group_labels or ("",))[0], tuple) or len(self.group_columns) > 1
         return dict(zip((as_label(name, several) for name in named), counts, strict=True))
 
+    def cell_sizes(self, sizes: dict[Label, int] | list[int]) -> pd.Series:
+        """Return sizes of the cells of columns of groups, which groups that overlap are made of."""
+        import pandas as pd
+
+        labels = list(sizes) if isinstance(sizes, dict) else list(self.needed_labels())
+        counts = list(sizes.values()) if isinstance(sizes, dict) else sizes
+        if not self.group_columns or len(counts) != len(labels):
+            raise WrongInput(
+                "overlap needs --groups, and one size for each of the group labels, got "
+                f"{len(self.group_columns)} column(s) and {len(counts)} size(s)."
+            )
+        rows = [label if isinstance(label, tuple) else (label,) for label in labels]
+        index: Any = pd.MultiIndex.from_tuples(rows, names=self.group_columns)
+        if len(self.group_columns) == 1:
+            index = pd.Index([label for (label,) in rows], name=self.group_columns[0])
+        return pd.Series(counts, index=index)
+
     def needed_target(self) -> str:
         """Return the name of the target."""
         if self.target is None:
@@ -414,6 +437,10 @@ def make_estimator(task: Task, options: Mapping[str, Any]) -> Any:
         given["prior"] = _prior(given["prior"])
     # rows of a schema have norm at most 1
     given |= {"data_norm": 1.0, "group_labels": task.group_labels}
+    if given.get("overlap", "cells") != "cells":
+        if given["overlap"] == "membership":
+            raise WrongInput("overlap must be cells, attributes or both, got 'membership'.")
+        given["group_labels"] = None  # declared ones are of cells, which were checked
     if task.target_bounds is not None:
         return DPWorstGroupRegressor(target_bounds=task.target_bounds, **given)
     return DPWorstGroupClassifier(classes=task.classes, **given)

@@ -358,6 +358,150 @@ def labelled_sizes(
     return label_column(known), [by_label[label] for label in known]
 
 
+# Groups that overlap, made of the cells of several columns.
+
+OVERLAPS = ("cells", "attributes", "both", "membership")
+
+# With "both", cells of so many records are groups too: what smaller ones lose is told from chance
+# at no epsilon.
+LEAST_OF_A_CELL = 36
+
+
+def check_kind_of_overlap(overlap: Any) -> None:
+    """Refuse what does not say what several columns of groups mean."""
+    if not isinstance(overlap, str) or overlap not in OVERLAPS:
+        raise InputError(
+            f"overlap must be one of {', '.join(map(repr, OVERLAPS))}, got {overlap!r}."
+        )
+
+
+def columns_of(groups: Any, group_by: GroupBy | None = None) -> list[Hashable]:
+    """Return the names of the columns that groups come in, or their places; one for a Series."""
+    if hasattr(groups, "columns"):
+        return list(groups.columns)
+    if isinstance(group_by, list | tuple):
+        return list(group_by)
+    shape = groups.shape if hasattr(groups, "shape") else _table(groups, may_be_missing=True).shape
+    return list(range(shape[1])) if len(shape) > 1 else [0]
+
+
+def by_column(cell_labels: Iterable[Hashable]) -> list[NDArray[np.object_]]:
+    """Return the different values of each column of cells."""
+    values = [each if isinstance(each, tuple) else (each,) for each in cell_labels]
+    return [label_column(dict.fromkeys(column)) for column in zip(*values, strict=True)]
+
+
+def overlapping_groups(
+    cell_labels: Sequence[Hashable],
+    cell_sizes: Sequence[int],
+    overlap: str,
+    *,
+    columns: Sequence[Hashable] | None = None,
+    group_labels: Sequence[Hashable] | None = None,
+    may_be_missing: bool = False,
+) -> tuple[NDArray[np.object_], tuple[tuple[int, ...], ...]]:
+    """Return labels of overlapping groups, and the cells that each is made of.
+
+    Cells are labelled by one value a column, as `encode_groups` labels them. Groups are labelled
+    ``(column, value)``, or by the column that says who is a member; a cell that is a group too by
+    the tuple of all its pairs. Of one column groups are its values themselves. Stated labels are
+    all groups there are, in their order; or else tell which cells are groups, and any may be
+    missing.
+    """
+    width = max((len(each) if isinstance(each, tuple) else 1 for each in cell_labels), default=1)
+    names = list(range(width)) if columns is None else list(columns)
+    values: list[Any] = [each if len(names) > 1 else (each,) for each in cell_labels]
+    if len(names) != width or any(not isinstance(each, tuple) for each in values):
+        raise InputError(
+            f"groups must be labelled by one value for each of their columns {names!r} where they "
+            f"overlap, got {shown(cell_labels[0], 'something else')}."
+        )
+    found: dict[Hashable, list[int]] = {}
+    for place, name in enumerate(names):
+        if overlap == "membership":
+            _check_membership(name, [each[place] for each in values])
+            found[name] = [cell for cell, each in enumerate(values) if each[place]]
+            continue
+        for value in sorted({each[place] for each in values}, key=_sort_key):
+            label = (name, value) if width > 1 else value
+            found[label] = [cell for cell, each in enumerate(values) if each[place] == value]
+    cells: dict[Hashable, list[int]] = {}
+    if overlap == "both" and width > 1:
+        pairs = [tuple(zip(names, each, strict=True)) for each in values]
+        stated = None if group_labels is None else set(_checked_labels(group_labels))
+        for cell, (label, size) in enumerate(zip(pairs, cell_sizes, strict=True)):
+            if size >= LEAST_OF_A_CELL if stated is None else label in stated:
+                cells[label] = [cell]
+    if group_labels is not None and not may_be_missing:
+        found = _stated_groups(found, cells, _checked_labels(group_labels))
+    else:
+        found |= cells
+    if may_be_missing:
+        found = {label: members for label, members in found.items() if members}
+    empty = next((label for label, members in found.items() if not members), None)
+    if empty is not None:
+        raise InputError(f"groups must have records in every group, got none in {empty!r}.")
+    return label_column(found), tuple(tuple(members) for members in found.values())
+
+
+def members_of_groups(
+    groups: Any,
+    n_records: int,
+    overlap: str,
+    group_labels: Sequence[Hashable] | None = None,
+) -> tuple[NDArray[np.object_], list[NDArray[np.intp]]]:
+    """Return the labels of the groups that records are in, and the places of each group's records.
+
+    Labels, where given, tell which cells are groups with "both", and are otherwise not looked at.
+    """
+    check_kind_of_overlap(overlap)
+    codes, labels = encode_groups(groups, n_records, None)
+    sizes = np.bincount(codes, minlength=len(labels))
+    of_cells = np.split(np.argsort(codes, kind="stable"), np.cumsum(sizes)[:-1])
+    if overlap == "cells":
+        return labels, of_cells
+    labels, made_of = overlapping_groups(
+        labels.tolist(),
+        sizes.tolist(),
+        overlap,
+        columns=columns_of(groups),
+        group_labels=group_labels,
+        may_be_missing=True,
+    )
+    return labels, [np.sort(np.concatenate([of_cells[one] for one in cells])) for cells in made_of]
+
+
+def _check_membership(name: Hashable, values: Sequence[Any]) -> None:
+    """Refuse what does not say yes or no."""
+    if not all(isinstance(value, bool | int | float | np.generic) for value in values) or not (
+        set(values) <= {0, 1}
+    ):
+        raise InputError(
+            f"groups must say True or False in every column with overlap='membership', got "
+            f"something else in column {name!r}."
+        )
+
+
+def _stated_groups(
+    found: dict[Hashable, list[int]], cells: dict[Hashable, list[int]], stated: list[Hashable]
+) -> dict[Hashable, list[int]]:
+    """Return the groups in the order in which they were stated; each is there, and all are said."""
+    known = found | cells
+    for label in found:
+        if label not in stated:
+            raise InputError(
+                f"groups must hold labels of group_labels={stated!r} alone, and some differ"
+                f"{(text := shown(label, '')) and f', as {text}'}."
+            )
+    for label in stated:
+        if label not in known:
+            raise InputError(
+                f"group_labels contains {label!r}, a group without records: the worst group can "
+                f"only be found among groups with records, leave it out."
+            )
+    return {label: known[label] for label in stated}
+
+
 def _labels_one_by_one(groups: Any) -> pd.Index[Any]:
     """Return one label a record, each from what is said of that record alone.
 

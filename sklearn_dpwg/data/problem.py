@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -29,6 +29,14 @@ PUBLIC_FACTS = (
 PUBLIC_FACTS_OF_HIDDEN_GROUPS = (
     "the number of records of all groups together, the group labels and the classes, of which a "
     "record that replaces another has one",
+    *PUBLIC_FACTS[2:],
+)
+
+PUBLIC_FACTS_OF_OVERLAP = (
+    "which groups each record is in, and every column that decides it, row by row: they overlap, "
+    "and a record that replaces another is in exactly the same ones",
+    "the number of records in each group and in each set of groups that some are in, the group "
+    "labels and the classes, of which a record that replaces another has one",
     *PUBLIC_FACTS[2:],
 )
 
@@ -58,6 +66,61 @@ class HiddenGroups(Stored):
     def floor(self) -> int:
         """Least number that stands for a size: below it a group may as well be empty."""
         return max(1, math.ceil(LEAST_COUNT_STDS * self.count_std))
+
+
+@dataclass(frozen=True)
+class Cells(Stored):
+    """Disjoint cells that overlapping groups are made of, of which one may be in no group."""
+
+    sizes: tuple[int, ...]  # number of records n_a in each cell; all positive
+    groups: tuple[tuple[int, ...], ...]  # the cells of each group
+
+    __repr__ = short_repr
+
+    @cached_property
+    def membership(self) -> FloatArray:
+        """1 where a group, a row, has a cell, a column; else 0."""
+        found = np.zeros((len(self.groups), len(self.sizes)))
+        for group, cells in enumerate(self.groups):
+            found[group, list(cells)] = 1.0
+        return found
+
+    @cached_property
+    def group_sizes(self) -> tuple[int, ...]:
+        """Number of records in each group."""
+        return tuple(sum(self.sizes[cell] for cell in cells) for cells in self.groups)
+
+    @property
+    def most_groups(self) -> int:
+        """Largest number m of groups that a record is in."""
+        return int(self.membership.sum(axis=0).max())
+
+    @cached_property
+    def are_quieter(self) -> bool:
+        """Whether sums of cells, of which a record moves one, tell risks of groups more exactly.
+
+        Of a group of c cells they have noise for √c of a record, and sums of groups for √m; what
+        counts is the mean variance of a risk.
+        """
+        squares = np.asarray(self.group_sizes, dtype=float) ** -2.0
+        return bool(self.membership.sum(axis=1) @ squares < self.most_groups * squares.sum())
+
+    @property
+    def rounded_up(self) -> float:
+        """Factor that makes up for the rounding of a sum of m ratios, or of a root."""
+        return 1.0 + (self.most_groups + 16.0) * 2.0**-52
+
+    @property
+    def are_groups(self) -> bool:
+        """Whether each cell is a group, in the same order, so that nothing overlaps."""
+        return self.groups == tuple((cell,) for cell in range(len(self.sizes)))
+
+    def grown(self, group_sizes: Sequence[float]) -> Cells:
+        """Return cells so much larger that no group is smaller than these sizes."""
+        ratios = np.asarray(group_sizes, dtype=float) / np.asarray(self.group_sizes)
+        factors = np.maximum(1.0, (self.membership * ratios[:, None]).max(axis=0))
+        sizes = np.ceil(np.asarray(self.sizes) * factors * (1.0 - 1e-12))
+        return replace(self, sizes=tuple(int(size) for size in sizes))
 
 
 @dataclass(frozen=True)
@@ -92,11 +155,14 @@ class Problem(Stored):
         the solver.
     max_group_weight : float, default=1.0
         Largest weight λ_i that a group may have, at least one over the number of groups.
+    cells : Cells, optional
+        Where groups overlap, the disjoint cells that they are made of: neighbours differ in one
+        record of one cell. By default groups are disjoint.
 
     Raises
     ------
     ValueError
-        If no weights of groups obey `max_group_weight`.
+        If no weights of groups obey `max_group_weight`, or `cells` are those of other groups.
 
     Notes
     -----
@@ -113,8 +179,13 @@ class Problem(Stored):
     hidden: HiddenGroups | None = None
     sampling_price: float | None = None
     max_group_weight: float = 1.0
-    # what was stored before plays the game on the records
-    _added: ClassVar[Mapping[str, Any]] = {"sampling_price": 0.0, "max_group_weight": 1.0}
+    cells: Cells | None = None
+    # what was stored before plays the game on the records, and no groups overlapped
+    _added: ClassVar[Mapping[str, Any]] = {
+        "sampling_price": 0.0,
+        "max_group_weight": 1.0,
+        "cells": None,
+    }
 
     __repr__ = short_repr
 
@@ -125,6 +196,13 @@ class Problem(Stored):
             raise InputError(
                 f"max_group_weight must be at least one over the number of groups, "
                 f"{self.n_groups}, got {self.max_group_weight!r}."
+            )
+        if self.cells is not None and (
+            self.hidden is not None or self.cells.group_sizes != self.group_sizes
+        ):
+            raise InputError(
+                f"cells must be those of public groups of sizes {self.group_sizes}, got "
+                f"{self.cells!r}."
             )
 
     def price_of_sampling(self, mu: float) -> float:
@@ -166,13 +244,43 @@ class Problem(Stored):
 
     @cached_property
     def n_records(self) -> int:
-        """Number of records K in all groups together."""
-        return sum(self.group_sizes) if self.hidden is None else self.hidden.n_records
+        """Number of records K in all groups together; where groups overlap, in all cells."""
+        return sum(self.cell_sizes) if self.hidden is None else self.hidden.n_records
+
+    @property
+    def cell_sizes(self) -> tuple[int, ...]:
+        """Sizes of the disjoint cells that records are in: the groups, where none overlap."""
+        return self.group_sizes if self.cells is None else self.cells.sizes
+
+    @cached_property
+    def group_moves(self) -> float:
+        """How far a record moves sums of all groups in norm, over what it moves one.
+
+        1 for disjoint groups; √m where a record is in up to m. (docs/theory/overlapping-groups.md,
+        Lemma 2)
+        """
+        if self.cells is None or self.cells.most_groups == 1:
+            return 1.0
+        return math.sqrt(self.cells.most_groups) * self.cells.rounded_up
+
+    @cached_property
+    def loss_moves(self) -> float:
+        """The same for the sums of losses that are released, which may be those of cells."""
+        return 1.0 if self.cells is None or self.cells.are_quieter else self.group_moves
+
+    @cached_property
+    def loss_noise(self) -> Any:
+        """What the noise on each group's sum of losses is larger by than were groups disjoint."""
+        if self.cells is None or not self.cells.are_quieter:
+            return self.loss_moves
+        return np.sqrt(self.cells.membership.sum(axis=1))
 
     @property
     def most_in_a_group(self) -> int:
-        """Largest number of records that a group may have on any neighbouring data."""
-        return max(self.group_sizes) if self.hidden is None else self.n_records
+        """Largest number of records that a group, or a cell, may have on any neighbouring data."""
+        if self.hidden is not None:
+            return self.n_records
+        return max(*self.group_sizes, *self.cell_sizes)
 
     @cached_property
     def is_heard(self) -> NDArray[np.bool_]:

@@ -46,7 +46,7 @@ class DPWorstGroupEstimator(Partitioned, Streaming):
             Targets; a collection of dask where X is one, None with a source.
         groups : array-like of shape (n_records,) or (n_records, n_columns), optional
             Group of each record, public or, with ``neighbours="replace-any"``, protected; cells of
-            several columns are intersected. As `y`, of the kind that X is of.
+            several columns are intersected, but see `overlap`. As `y`, of the kind that X is of.
         **refused : dict
             Nothing else is accepted; ``sample_weight`` is refused with a reason.
 
@@ -75,7 +75,7 @@ class DPWorstGroupEstimator(Partitioned, Streaming):
         DataNormWarning
             If `data_norm` is left open.
         UngroupedWarning
-            If there are neither `groups` nor `group_by`.
+            If there are neither `groups` nor `group_by`, or some records are in no group.
         DeltaWarning
             If δ is not below one over the number of records.
         WeakPlanWarning
@@ -121,8 +121,10 @@ class DPWorstGroupEstimator(Partitioned, Streaming):
         group_sizes : sequence of int, or mapping from label to int
             Number of records in each group; infinity for an oracle without end. A sequence is in
             the order of `group_labels`, here or else of the estimator, or else in that of
-            ``group_labels_`` after a fit. With ``neighbours="replace-any"`` they are a guess, which
-            a fit replaces by what it counts; what it costs does not depend on it.
+            ``group_labels_`` after a fit. Where groups overlap, those of the cells that their
+            columns make, as ``groups.value_counts()`` returns them. With
+            ``neighbours="replace-any"`` they are a guess, which a fit replaces by what it counts;
+            what it costs does not depend on it.
         n_features : int
             Number of columns of X.
         classes : sequence, optional
@@ -148,11 +150,14 @@ class DPWorstGroupEstimator(Partitioned, Streaming):
         budget = self._check_parameters()
         # where nobody says otherwise, as if y held two classes; a regressor has none
         targets = self._targets(np.array([0, 1]), classes if is_classifier(self) else None)
-        known = (group_labels, self.group_labels)
-        _, given = labelled_sizes(group_sizes, *known, may_be_unnamed=True)
+        overlaps = self.overlap != "cells"
+        known = (group_labels, None if overlaps else self.group_labels)
+        labels, given = labelled_sizes(group_sizes, *known, may_be_unnamed=not overlaps)
         sizes = [encode.group_size(size) for size in given]
         n_features = encode.positive_whole(n_features, "n_features")
-        facts = Facts(targets, sizes, sum(sizes), n_features)
+        facts = Facts(targets, sizes, sum(sizes), n_features, labels)
+        if overlaps:
+            facts = self._overlapping(facts, encode.columns_of_sizes(group_sizes, self.group_by))
         problem, solver = self._problem(facts), make_solver(self.solver, epsilon=budget.epsilon)
         if math.isinf(problem.n_records) and not isinstance(solver, FreshSolver):
             raise InputError(

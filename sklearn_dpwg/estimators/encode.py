@@ -24,7 +24,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.multiclass import check_classification_targets
 
 from sklearn_dpwg._checks import FloatArray, real_number
-from sklearn_dpwg.data.groups import refuse_lazy
+from sklearn_dpwg.data.groups import check_kind_of_overlap, refuse_lazy
 from sklearn_dpwg.data.records import ADVICE
 from sklearn_dpwg.exceptions import InputError, PublicTargetWarning, shown, warn
 from sklearn_dpwg.losses import Loss
@@ -303,6 +303,14 @@ def group_size(value: Any) -> Any:
     return positive_whole(value, "an entry of group_sizes")
 
 
+def columns_of_sizes(group_sizes: Any, group_by: Any) -> list[Any] | None:
+    """Return the names of the columns that sizes of cells are of, where these say them."""
+    names = list(getattr(getattr(group_sizes, "index", None), "names", ()))
+    if names and None not in names:
+        return names
+    return list(group_by) if isinstance(group_by, list | tuple) else None
+
+
 def check_neighbours(neighbours: Any, count_share: Any, group_labels: Any) -> None:
     """Refuse what neighbours a fit cannot be private for."""
     if not isinstance(neighbours, str) or neighbours not in NEIGHBOURS:
@@ -332,6 +340,16 @@ def check_game(sampling_price: Any, max_group_weight: Any) -> None:
         )
     if not 0.0 < real_number(max_group_weight, "max_group_weight") <= 1.0:
         raise InputError(f"max_group_weight must be above 0, at most 1, got {max_group_weight!r}.")
+
+
+def check_overlap(overlap: Any, neighbours: str) -> None:
+    """Refuse what does not say whether groups overlap, or cannot be private."""
+    check_kind_of_overlap(overlap)
+    if overlap != "cells" and neighbours == "replace-any":
+        raise InputError(
+            f"overlap must be 'cells' with neighbours='replace-any', as nothing is proved for a "
+            f"record that leaves several groups for others, got {overlap!r}."
+        )
 
 
 def resolve_prior(prior: Any, group_sizes: Sequence[float]) -> tuple[float, ...]:

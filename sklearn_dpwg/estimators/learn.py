@@ -26,7 +26,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from sklearn_dpwg._checks import FloatArray
 from sklearn_dpwg.data import groups as grouping
 from sklearn_dpwg.data.kernels import canonical_rows, linear_scores
-from sklearn_dpwg.data.problem import HiddenGroups, Problem, equal_sizes
+from sklearn_dpwg.data.problem import Cells, HiddenGroups, Problem, equal_sizes
 from sklearn_dpwg.data.records import RecordEncoder
 from sklearn_dpwg.data.risks import GroupRisks
 from sklearn_dpwg.estimators import encode, planning
@@ -303,6 +303,7 @@ class Facts:
     n_records: float  # of all groups together
     n_features: int
     labels: Any = None  # of the groups; a preview needs none
+    cells: Cells | None = None  # where groups overlap
 
 
 @dataclass(eq=False, repr=False)
@@ -321,7 +322,8 @@ class InMemory:
     @contextmanager
     def __call__(self, problem: Problem) -> Iterator[GroupRisks]:
         """Yield the risks; copies of rows are not kept for as long as the solver runs."""
-        encoder = RecordEncoder(problem.n_groups, self.row_norm, problem.hidden is not None)
+        n_cells = len(problem.cell_sizes)
+        encoder = RecordEncoder(n_cells, self.row_norm, problem.hidden is not None)
         records = encoder.encode(self.rows, self.targets, self.codes)
         del self.rows, self.targets, self.codes
         yield GroupRisks(records, problem.loss, problem.intercept_scaling)
@@ -344,13 +346,18 @@ class Fitting(Progress, PrivateEstimator):
     prior: Any
     group_labels: Any
     group_by: Any
+    overlap: str
     start: Any
     neighbours: str
     count_share: float
     sampling_price: float | None
     max_group_weight: float
     # what was stored before played the game on the records
-    _added: ClassVar[Mapping[str, Any]] = {"sampling_price": 0.0, "max_group_weight": 1.0}
+    _added: ClassVar[Mapping[str, Any]] = {
+        "sampling_price": 0.0,
+        "max_group_weight": 1.0,
+        "overlap": "cells",
+    }
 
     @abstractmethod
     def _targets(self, y: NDArray[Any] | None, classes: ArrayLike | None = None) -> Targets:
@@ -371,6 +378,7 @@ class Fitting(Progress, PrivateEstimator):
         encode.positive_whole(self.rows_per_person, "rows_per_person")
         encode.check_neighbours(self.neighbours, self.count_share, self.group_labels)
         encode.check_game(self.sampling_price, self.max_group_weight)
+        encode.check_overlap(self.overlap, self.neighbours)
         return Budget(self.epsilon, self.delta)
 
     def _learn(
@@ -439,6 +447,7 @@ class Fitting(Progress, PrivateEstimator):
             hidden=hidden,
             sampling_price=None if self.sampling_price is None else float(self.sampling_price),
             max_group_weight=float(self.max_group_weight),
+            cells=facts.cells,
         )
 
     def _first_weights(self, facts: Facts) -> Solution | None:
@@ -466,6 +475,9 @@ class Fitting(Progress, PrivateEstimator):
         def replan(sizes: Sequence[int]) -> Plan:
             n_records = facts.n_records + sum(sizes) - sum(facts.sizes)  # noisy ones need not agree
             other = replace(facts, sizes=sizes, n_records=n_records)
+            if facts.cells is not None:
+                cells = facts.cells.grown(sizes)
+                other = replace(facts, sizes=cells.group_sizes, cells=cells)
             return self._plan_within(budget, solver, self._problem(other))
 
         if plan.releases and plan.counts is None:  # else said before the counts
@@ -501,7 +513,32 @@ class Fitting(Progress, PrivateEstimator):
         if self._hides_groups:
             sizes = equal_sizes(n_records, len(labels))
         facts = Facts(targets, sizes, n_records, n_features, labels)
+        if self.overlap != "cells" and found is not None:
+            facts = self._overlapping(facts, grouping.columns_of(found, self.group_by))
         return facts, InMemory(rows, encoded, codes, float(self._row_norm))
+
+    def _overlapping(self, facts: Facts, columns: Sequence[Any] | None) -> Facts:
+        """Return the facts of overlapping groups, of those of the cells of some columns."""
+        labels, members = grouping.overlapping_groups(
+            facts.labels,
+            facts.sizes,
+            self.overlap,
+            columns=columns,
+            group_labels=self.group_labels,
+        )
+        cells = Cells(tuple(facts.sizes), members)
+        nobodys = facts.n_records - sum(
+            size for cell, size in enumerate(cells.sizes) if cells.membership[:, cell].any()
+        )
+        if nobodys:
+            warn(
+                f"{nobodys:,} of {facts.n_records:,} records are in no group, so that what the "
+                "model does for them counts to nobody's loss: add a column of all, or of the "
+                "others, where it should.",
+                UngroupedWarning,
+            )
+        sizes = list(cells.group_sizes)
+        return replace(facts, labels=labels, sizes=sizes, cells=None if cells.are_groups else cells)
 
     def _name_groups(
         self, y: Any, groups: Any, labels: NDArray[np.object_], targets: Targets
@@ -522,9 +559,18 @@ class Fitting(Progress, PrivateEstimator):
             groups = np.zeros(n_records, dtype=int)
         if self._hides_groups:
             return grouping.encode_hidden_groups(groups, n_records, self.group_labels)
-        codes, labels = grouping.encode_groups(groups, n_records, self.group_labels)
+        return self._encode_stated(groups, n_records, n_records)
+
+    def _encode_stated(
+        self, groups: Any, n_labels: int, n_records: int
+    ) -> tuple[NDArray[np.intp], NDArray[np.object_]]:
+        """Return indices of labels and these; where groups overlap, of the cells of columns."""
+        overlaps = self.overlap != "cells"
+        stated = None if overlaps else self.group_labels
+        codes, labels = grouping.encode_groups(groups, n_labels, stated)
         if self.group_labels is None:
-            encode.check_found_groups(labels, n_records)
+            for found in grouping.by_column(labels) if overlaps else [labels]:
+                encode.check_found_groups(found, n_records)
         return codes, labels
 
     def _encode_later_groups(

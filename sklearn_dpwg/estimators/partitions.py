@@ -71,6 +71,7 @@ class Survey:
     is_column: bool  # whether targets came as a table of one column
     # labels of groups found, in the order in which they come; None without groups
     labels: list[Hashable] | None
+    grouped_by: list[Hashable] | None  # names of the columns of groups
     counts: NDArray[np.intp]  # how many records have each label; of all where there are no groups
     fingerprint: bytes  # of names, types, targets and groups
 
@@ -96,13 +97,14 @@ def survey_partition(partition: Any, *, group_by: Any, is_classifier: bool) -> S
     elif n_records:
         numbers = numeric_targets(found)
         found = np.array([numbers.min(), numbers.max()])
-    labels, counts = None, np.array([n_records])
+    labels, names, counts = None, None, np.array([n_records])
     if groups is not None:
+        names = grouping.columns_of(groups, group_by)
         labels, counts = grouping.count_labels(groups, n_records)
         _few(labels, "groups must be labels that records share", n_records)
     fingerprint = fingerprint_of(table, groups)
     is_column = np.ndim(y) == 2
-    return Survey(table.X[:0], n_records, found, is_column, labels, counts, fingerprint)
+    return Survey(table.X[:0], n_records, found, is_column, labels, names, counts, fingerprint)
 
 
 def first_of_each(values: NDArray[Any]) -> NDArray[Any]:
@@ -314,7 +316,7 @@ class InPartitions:
                 # the traceback of a failed fit may hold blocks for as long as the caller likes
                 stack.callback(spool.drop)
                 row_size = problem.n_features * self.encoder.dtype.itemsize + 16
-                spool.reserve(sum(problem.group_sizes) * row_size)
+                spool.reserve(sum(problem.cell_sizes) * row_size)
             encode_one = partial(
                 encode_partition,
                 encoder=self.encoder,
@@ -341,7 +343,7 @@ class InPartitions:
                 blocks,
                 loss=problem.loss,
                 intercept_scaling=problem.intercept_scaling,
-                group_sizes=problem.group_sizes,
+                group_sizes=problem.cell_sizes,
                 n_features=problem.n_features,
             )
 
@@ -409,6 +411,9 @@ class Partitioned(Fitting):
         ]
         sizes = by_partition.sum(axis=0).tolist()
         facts = Facts(targets, sizes, n_records, self.n_features_in_, labels)
+        names = surveys[0].grouped_by
+        if self.overlap != "cells" and names is not None:
+            facts = self._overlapping(facts, names)
         return facts, InPartitions(held, expected, encoder)
 
     def _sizes_by_partition(
@@ -423,9 +428,7 @@ class Partitioned(Fitting):
         found: list[Hashable] = [label for each in surveys for label in each.labels or ()]
         counts = np.concatenate([each.counts for each in surveys])
         column = grouping.label_column(found)
-        codes, labels = grouping.encode_groups(column, len(found), self.group_labels)
-        if self.group_labels is None:
-            encode.check_found_groups(labels, n_records)
+        codes, labels = self._encode_stated(column, len(found), n_records)
         sizes = np.zeros((len(surveys), len(labels)), dtype=np.intp)
         partition = np.repeat(np.arange(len(surveys)), [len(each.counts) for each in surveys])
         np.add.at(sizes, (partition, codes), counts)

@@ -71,6 +71,13 @@ class DPWorstGroupRegressor(ScoredByBlock, RegressorMixin, DPWorstGroupEstimator
         How to compute the groups from X where they cannot be passed to ``fit``: by name where X
         has column names, by index where it has none, or by a function of X, which must decide
         each row by that row alone.
+    overlap : {"cells", "attributes", "both", "membership"}, default="cells"
+        What several columns of groups mean: their intersections; each value of each column, as
+        group ``(column, value)``, so that a record is in one group a column; these and the
+        intersections of 36 records or more; or columns of True and False, each the members of a
+        group, where a record may be in any number of groups. All solvers but "phased-erm",
+        "oco" and "online-to-batch" know groups that overlap, with
+        ``neighbours="replace-in-group"``.
     random_state : int, RandomState or None, default=None
         None draws noise from a floating-point-safe sampler and the operating system's entropy.
         Anything else makes a fit repeatable, for tests: its guarantee is void for whoever knows
@@ -169,6 +176,7 @@ class DPWorstGroupRegressor(ScoredByBlock, RegressorMixin, DPWorstGroupEstimator
         prior: Any = "proportional",
         group_labels: Sequence[Any] | None = None,
         group_by: Any = None,
+        overlap: Literal["cells", "attributes", "both", "membership"] = "cells",
         random_state: Any = None,
         verbose: int = 0,
         rows_per_person: int = 1,
@@ -190,6 +198,7 @@ class DPWorstGroupRegressor(ScoredByBlock, RegressorMixin, DPWorstGroupEstimator
         self.prior = prior
         self.group_labels = group_labels
         self.group_by = group_by
+        self.overlap = overlap
         self.random_state = random_state
         self.verbose = verbose
         self.rows_per_person = rows_per_person

@@ -49,6 +49,10 @@ class FreshMethod:
             raise AttributeError(
                 f"{name} epsilon=inf, as the exact solution needs all records at once: use fit."
             )
+        if instance.overlap != "cells":
+            raise AttributeError(
+                f"{name} overlap={instance.overlap!r}: a record that is used once is of one group."
+            )
         if instance.neighbours == "replace-any":
             raise AttributeError(
                 f"{name} neighbours='replace-any': a record that changes its group would shift "

@@ -17,6 +17,7 @@ from sklearn_dpwg._checks import open_unit, whole_number
 from sklearn_dpwg._stored import Stored, reading, stamp
 from sklearn_dpwg.exceptions import InputError, InputTypeError
 from sklearn_dpwg.inspection import comparisons, verdicts
+from sklearn_dpwg.inspection.attributes import results_by_attribute
 from sklearn_dpwg.inspection.audit_rows import left_out_by_name
 from sklearn_dpwg.inspection.changes import Change, change_between
 from sklearn_dpwg.inspection.verdicts import (
@@ -170,6 +171,22 @@ class AuditResult(Stored):
             without outcomes.
         """
         return self._counted.cells.copy()
+
+    def by_attribute(self) -> dict[str, AuditResult]:
+        """Return the same release by each attribute, where groups are cells of several.
+
+        Returns
+        -------
+        dict from str to AuditResult
+            A result an attribute, by its name, or its place where columns had no names. It costs
+            no more privacy. Intervals and verdicts hold by themselves, as those of several metrics.
+
+        Raises
+        ------
+        ValueError
+            If not every combination of values is a group, as ``itertools.product`` lists them.
+        """
+        return results_by_attribute(self)
 
     def rates(
         self,

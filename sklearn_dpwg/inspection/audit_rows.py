@@ -384,13 +384,20 @@ def holdings_of_model(
     return found
 
 
+def n_records_of(model: Any) -> int:
+    """Return how many records a model with sizes of groups was fitted to, which may overlap."""
+    problem = getattr(getattr(model, "plan_", None), "problem", None)
+    cells = getattr(problem, "cells", None)
+    return round(float(np.sum(model.group_sizes_ if cells is None else cells.sizes)))
+
+
 def _numbers_fitted(model: Any) -> set[int]:
     """Return to how many records a model, and whatever is inside it, was fitted where they tell."""
     numbers = set()
     if hasattr(model, "_n_records"):
         numbers.add(int(model._n_records))
     if hasattr(model, "group_sizes_"):
-        numbers.add(round(float(np.sum(model.group_sizes_))))
+        numbers.add(n_records_of(model))
     inner = [step for _, step in getattr(model, "steps", ())]
     names = ("best_estimator_", "estimator_", "estimator")
     inner += [getattr(model, name) for name in names if hasattr(model, name)]

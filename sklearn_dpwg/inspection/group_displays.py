@@ -14,6 +14,7 @@ from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.inspection import drawing, words
 from sklearn_dpwg.inspection.asked import Asked
 from sklearn_dpwg.inspection.audit_result import AuditResult, default_metric, overall_rate
+from sklearn_dpwg.inspection.audit_rows import n_records_of
 from sklearn_dpwg.inspection.drawing import Display, Look
 from sklearn_dpwg.inspection.group_audit import audit_estimator, audit_predictions
 from sklearn_dpwg.inspection.verdicts import GroupRate, greater_is_worse, unit_of
@@ -378,7 +379,7 @@ class GroupWeightsDisplay(Display):
         if not isinstance(estimator, Mapping):
             sizes = np.asarray(estimator.group_sizes_, dtype=np.float64)
             labels = list(estimator.group_labels_)
-            shares = sizes / sizes.sum() if np.isfinite(sizes).all() else None
+            shares = sizes / n_records_of(estimator) if np.isfinite(sizes).all() else None
             weights = np.asarray(estimator.group_weights_)
             return cls(weights, group_labels=labels, shares=shares).plot(ax)
         models = dict(sorted(estimator.items()))

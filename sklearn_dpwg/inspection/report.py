@@ -43,6 +43,7 @@ SECTIONS = (
     ("verdict", "Verdict"),
     ("privacy", "Privacy"),
     ("groups", "Groups"),
+    ("attributes", "By attribute"),
     ("pictures", "Pictures"),
     ("models", "Models"),
     ("attacker", "Attacker"),
@@ -66,6 +67,7 @@ def as_html(facts: Mapping[str, Any], pictures: Sequence[Mapping[str, Any]]) -> 
         f"default-src 'none'; style-src '{_hash(style)}'; script-src '{_hash(script)}'; "
         "base-uri 'none'; form-action 'none'"
     )
+    absent = {name for name, key in (("models", "model"), ("attributes",) * 2) if not facts[key]}
     return (
         _environment("html")
         .get_template("report.html.jinja")
@@ -77,7 +79,7 @@ def as_html(facts: Mapping[str, Any], pictures: Sequence[Mapping[str, Any]]) -> 
             script=Markup(script),
             pictures=[{**picture, "svg": Markup(picture["svg"])} for picture in pictures],
             policy=policy,
-            sections=[one for one in SECTIONS if one[0] != "models" or facts["model"]],
+            sections=[one for one in SECTIONS if one[0] not in absent],
         )
     )
 
@@ -174,6 +176,9 @@ class AuditReport(Stored):
     model : pipeline, optional
         The private model that the page is about, behind a `PublicSchema` or `PublicShapes`: the
         page shows what it does with each column (`ShapeDisplay`), and names its cost.
+    by_attribute : bool, default=False
+        Where groups are all cells of several columns, whether there is a part for each column too,
+        with a verdict that leaves nobody out and compares every two of its values.
 
     See Also
     --------
@@ -210,6 +215,7 @@ class AuditReport(Stored):
         verdict_metric: str | Sequence[str] = "selection_rate",
         which: Mapping[str, Any] | None = None,
         model: Any = None,
+        by_attribute: bool = False,
     ) -> None:
         results = dict(result) if isinstance(result, Mapping) else {"the model": result}
         if not results:
@@ -228,8 +234,11 @@ class AuditReport(Stored):
         self.verdict_metric = verdict_metric
         self.which = dict(which or {})
         self.metric = metric or self._asked.worst_by(results.values())
+        self.by_attribute = by_attribute
         for one in results.values():
             self._asked.check(one)
+        if by_attribute:
+            next(iter(results.values())).by_attribute()  # which refuses what it cannot tell
         is_made = model is None or isinstance(model, ModelEffects)
         self.effects = model if is_made else ModelEffects.from_model(model)
 
@@ -237,6 +246,7 @@ class AuditReport(Stored):
     verdict_metric: str | Sequence[str] = "selection_rate"
     which: Mapping[str, Any] = MappingProxyType({})
     effects: ModelEffects | None = None
+    by_attribute: bool = False
 
     @property
     def _asked(self) -> Asked:
@@ -251,6 +261,7 @@ class AuditReport(Stored):
             command=self.command,
             metric=self.metric,
             asked=self._asked,
+            by_attribute=self.by_attribute,
         )
         if self.effects is None:
             return found | {"effects": None}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import reduce
 from operator import or_
 from typing import Any
@@ -182,6 +183,7 @@ def report_facts(
     command: str | None,
     metric: str,
     asked: Asked,
+    by_attribute: bool = False,
 ) -> dict[str, Any]:
     """Return all that a page says, section by section."""
     first = next(iter(results.values()))
@@ -197,6 +199,7 @@ def report_facts(
         "verdict": next(iter(verdicts.values())),
         "privacy": banner(results),
         "groups": group_facts(first, metric, asked),
+        "attributes": _attributes(first, metric, asked) if by_attribute else [],
         "models": [
             _model_facts(names[name], result, metric, asked, verdicts[name])
             for name, result in results.items()
@@ -206,6 +209,22 @@ def report_facts(
         "record": _record(results, command) | {"proof": proof(first)},
         "glossary": _glossary(first, asked),
     }
+
+
+def _attributes(result: AuditResult, metric: str, asked: Asked) -> list[dict[str, Any]]:
+    """Return verdict and groups of each attribute, asked what is not about single groups."""
+    which = {
+        name: asked.which[name] for name in ("min_share", "of", "within") if name in asked.which
+    }
+    same = replace(asked, which=which)
+    return [
+        {
+            "name": visible(name),
+            "verdict": verdict_facts(one, metric, same),
+            "groups": group_facts(one, metric, same),
+        }
+        for name, one in result.by_attribute().items()
+    ]
 
 
 def _about(result: AuditResult) -> str:

@@ -451,7 +451,8 @@ def planned_fits(candidate: Any, fitted: Any) -> list[PrivacyGuarantee]:
 
 def _planned_model(candidate: Any, fitted: Any) -> PrivacyGuarantee:
     kind = type(candidate)
-    if not hasattr(fitted, "group_sizes_"):
+    # sizes of groups that overlap do not tell those of their cells
+    if not hasattr(fitted, "group_sizes_") or getattr(candidate, "overlap", "cells") != "cells":
         raise _unknown(kind)
     is_planned = isinstance(fitted, PublicFacts)  # of the very records that will be fitted
     classes = getattr(fitted, "classes" if is_planned else "classes_", None)

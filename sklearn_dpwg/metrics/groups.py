@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal
@@ -12,7 +12,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from sklearn import metrics
 
-from sklearn_dpwg.data.groups import encode_groups, same_rows
+from sklearn_dpwg.data.groups import members_of_groups, same_rows
 from sklearn_dpwg.exceptions import InputError, own_words, shown
 
 # Metrics by name, with the direction in which each is better.
@@ -191,9 +191,10 @@ def _of_groups(
     groups: Any,
     metrics: str | Metric | Sequence[str | Metric],
     min_count: int,
+    overlap: str = "cells",
     **positive: Any,
-) -> tuple[NDArray[Any], NDArray[np.object_], dict[str, MetricOfRecords]]:
-    """Return the group of each record, their labels, and a function a column of a table.
+) -> tuple[list[NDArray[np.intp]], NDArray[np.object_], dict[str, MetricOfRecords]]:
+    """Return the records of each group, their labels, and a function a column of a table.
 
     Each function takes positions of records, and is NaN for fewer than `min_count` of them.
     """
@@ -201,7 +202,7 @@ def _of_groups(
     if isinstance(predictions, Mapping):
         same_rows(y_true=y_true, **{f"predictions[{k!r}]": v for k, v in predictions.items()})
     truth = np.asarray(y_true)
-    codes, labels = encode_groups(groups, len(truth), None)
+    labels, members = members_of_groups(groups, len(truth), overlap)
     if type(min_count) is not int or min_count < 1:
         raise InputError(f"min_count must be a positive whole number, got {min_count!r}.")
     models = predictions if isinstance(predictions, Mapping) else {"": predictions}
@@ -223,7 +224,7 @@ def _of_groups(
                 raise InputError(f"metrics must have different names, got {column!r} twice.")
             function = metric_function(metric, truth, predicted, **positive)
             columns[column] = partial(_of_records, function, truth, predicted, min_count)
-    return codes, labels, columns
+    return members, labels, columns
 
 
 def _of_records(
@@ -248,6 +249,7 @@ def group_table(
     classes: Sequence[Any] | None = None,
     pos_label: Any = None,
     min_count: int = 1,
+    overlap: str = "cells",
 ) -> pd.DataFrame:
     """Return metrics of one or several models in every group.
 
@@ -276,6 +278,9 @@ def group_table(
     min_count : int, default=1
         Fewest records of a group for metrics to be shown: a smaller group keeps its row and size,
         and its metrics are NaN.
+    overlap : {"cells", "attributes", "both", "membership"}, default="cells"
+        What several columns of groups mean, as for the estimators: a record may be in several rows
+        then, and pairs of a column and a value are the levels of the index.
 
     Returns
     -------
@@ -310,13 +315,20 @@ def group_table(
     a         2       1.0
     b         2       0.5
     """
-    codes, labels, columns = _of_groups(
-        y_true, predictions, groups, metrics, min_count, classes=classes, pos_label=pos_label
+    members, labels, columns = _of_groups(
+        y_true,
+        predictions,
+        groups,
+        metrics,
+        min_count,
+        overlap,
+        classes=classes,
+        pos_label=pos_label,
     )
-    sizes = np.bincount(codes)
-    members = np.split(np.argsort(codes, kind="stable"), np.cumsum(sizes)[:-1])
+    sizes = np.array([len(index) for index in members])
     values = {name: [value(index) for index in members] for name, value in columns.items()}
-    table = pd.DataFrame({"size": sizes, **values}, index=_index(labels, groups))
+    names = getattr(groups, "columns", ()) if overlap == "cells" else ("attribute", "value")
+    table = pd.DataFrame({"size": sizes, **values}, index=_index(labels, names))
     return table.rename_axis(columns=_named_positive(columns))
 
 
@@ -327,13 +339,13 @@ def _named_positive(columns: Mapping[str, Any]) -> str | None:
     return f"positive: {' '.join(map(str, found))}" if found else None
 
 
-def _index(labels: NDArray[np.object_], groups: Any) -> pd.Index[Any]:
-    """Return the labels as an index, of a level a column of the groups."""
+def _index(labels: NDArray[np.object_], columns: Iterable[Any]) -> pd.Index[Any]:
+    """Return the labels as an index, of a level a column of the groups, or of pairs."""
     widths = {len(label) if isinstance(label, tuple) else 1 for label in labels}
     n_levels = widths.pop()
     if widths or n_levels < 2:
         return pd.Index(labels, tupleize_cols=False, dtype=object, name="group")
-    names = list(getattr(groups, "columns", ()))
+    names = list(columns)
     if len(names) != n_levels:  # an array, or a list of tuples
         names = [f"group_{level}" for level in range(n_levels)]
     return pd.MultiIndex.from_tuples(labels.tolist(), names=names)
@@ -413,9 +425,11 @@ def group_disparities(
         ) from None
     if method not in ("between_groups", "to_overall"):
         raise InputError(f'method must be "between_groups" or "to_overall", got {method!r}.')
-    codes, _, columns = _of_groups(
+    members, _, columns = _of_groups(
         y_true, predictions, groups, metrics, min_count, classes=classes, pos_label=pos_label
     )
+    codes = np.repeat(np.arange(len(members)), [len(index) for index in members])
+    codes[np.concatenate(members)] = codes.copy()
     # handed positions, the frame needs no form for probabilities of several classes
     positions = np.arange(len(codes))
     frame = MetricFrame(

@@ -12,7 +12,14 @@ from sklearn import get_config
 from sklearn.metrics import get_scorer, log_loss, make_scorer
 from sklearn.utils.metadata_routing import MetadataRequest
 
-from sklearn_dpwg.data.groups import GroupBy, encode_groups, find_groups, same_rows, take_rows
+from sklearn_dpwg.data.groups import (
+    GroupBy,
+    check_kind_of_overlap,
+    find_groups,
+    members_of_groups,
+    same_rows,
+    take_rows,
+)
 from sklearn_dpwg.exceptions import (
     InputError,
     MissingGroupsWarning,
@@ -36,6 +43,7 @@ def worst_group_score(
     greater_is_better: bool | None = None,
     classes: Sequence[Any] | None = None,
     pos_label: Any = None,
+    overlap: str = "cells",
 ) -> float:
     """Return a metric in the group where it is worst.
 
@@ -57,6 +65,8 @@ def worst_group_score(
         Every class, as for `group_table`.
     pos_label : class, optional
         The positive class, as for `group_table`: by default the second in sorted order.
+    overlap : {"cells", "attributes", "both", "membership"}, default="cells"
+        What several columns of groups mean, as for `group_table`.
 
     Returns
     -------
@@ -84,7 +94,13 @@ def worst_group_score(
         what = "a callable metric" if callable(metric) else f"the metric {metric!r}"
         raise InputError(f"greater_is_better must be given for {what}.")
     table = group_table(
-        y_true, y_pred, groups=groups, metrics=[metric], classes=classes, pos_label=pos_label
+        y_true,
+        y_pred,
+        groups=groups,
+        metrics=[metric],
+        classes=classes,
+        pos_label=pos_label,
+        overlap=overlap,
     )
     values = table.iloc[:, -1].to_numpy(dtype=float)
     return float(np.min(values) if greater_is_better else np.max(values))
@@ -116,6 +132,12 @@ def labels_of_model(estimator: Any) -> list[Hashable]:
             labels = list(each.group_labels_)
             return [] if labels == [0] else labels  # the one group of a fit without groups
     return []
+
+
+def overlap_of_model(estimator: Any) -> str:
+    """Return what several columns of groups meant to the fit of the model inside."""
+    found = (getattr(each, "overlap", None) for each in _inwards(estimator))
+    return next((each for each in found if isinstance(each, str)), "cells")
 
 
 def has_grouping(estimator: Any) -> bool:
@@ -160,6 +182,7 @@ def worst_group_scorer(
     missing: Missing = "raise",
     min_count: int = 1,
     per_group: bool = False,
+    overlap: str | None = None,
 ) -> Callable[..., Any]:
     """Make a scorer that returns the score of the group where it is lowest.
 
@@ -186,6 +209,9 @@ def worst_group_scorer(
     per_group : bool, default=False
         Return a dictionary with a score a group under ``"group_<label>"`` and the lowest under
         ``"worst_group"``: the form for several metrics, with ``refit="worst_group"`` in searches.
+    overlap : {"cells", "attributes", "both", "membership"}, optional
+        What several columns of groups mean; by default what it is to the fitted model, and "cells"
+        for models that know nothing of it. With "both" the intersections are those of the model.
 
     Returns
     -------
@@ -234,7 +260,11 @@ def worst_group_scorer(
             "enable_metadata_routing=True. Called by hand it takes groups=....",
             UnreachedScorerWarning,
         )
-    return _WorstGroupScorer(scoring, group_by, group_labels, missing, min_count, per_group)
+    if overlap is not None:
+        check_kind_of_overlap(overlap)
+    return _WorstGroupScorer(
+        scoring, group_by, group_labels, missing, min_count, per_group, overlap
+    )
 
 
 @dataclass(eq=False, repr=False)
@@ -247,6 +277,7 @@ class _WorstGroupScorer:
     missing: Missing = "raise"
     min_count: int = 1
     per_group: bool = False
+    overlap: str | None = None
 
     def __repr__(self) -> str:
         changed = [
@@ -270,14 +301,20 @@ class _WorstGroupScorer:
         """Score the estimator in each group, and return the lowest score."""
         same_rows(X=X, y=y, groups=groups)
         is_passed = groups is not None
-        codes, present = encode_groups(self._groups(estimator, X, groups), len(y), None)
-        code_of = {label: code for code, label in enumerate(present)}
+        overlap = overlap_of_model(estimator) if self.overlap is None else self.overlap
+        known = self.group_labels
+        if known is None:
+            known = labels_of_model(estimator) or None
+        present, places = members_of_groups(
+            self._groups(estimator, X, groups), len(y), overlap, known
+        )
+        members_of = dict(zip(present, places, strict=True))
         scorer = self._scorer_for(estimator)
         scores: dict[Hashable, float] = {}
         missed: set[Hashable] = set()
         expected = self._expected(estimator, present, is_passed)
         for label in dict.fromkeys([*expected, *present]):
-            members = np.flatnonzero(codes == code_of.get(label, -1))
+            members = members_of.get(label, np.zeros(0, dtype=np.intp))
             if len(members) >= self.min_count:
                 scores[label] = float(
                     scorer(estimator, take_rows(X, members), take_rows(y, members))

@@ -241,6 +241,11 @@ def check_relation(final: Any, plan: SearchPlan, parameters: Mapping[str, Any]) 
             f"param_distributions must leave neighbours to the estimator, as the search protects "
             f"what it says, got {dict(parameters)!r}."
         )
+    if final.overlap != "cells":
+        raise InputError(
+            "overlap of the estimator must be 'cells' in DPSearchCV, whose score is that of "
+            f"disjoint groups, got {final.overlap!r}."
+        )
     names = {name.rpartition("__")[2] for name in parameters}
     if plan.hides_groups and "group_labels" in names:
         raise InputError(

@@ -339,8 +339,13 @@ def sampled_newton(
 
 
 def nested_samples(risks: Risks) -> list[Risks]:
-    """Return samples of the records, the smallest first, each a sample of the next."""
+    """Return samples of the records, the smallest first, each a sample of the next.
+
+    None where groups overlap: one of cells in shares of their own would be of other groups.
+    """
     samples: list[Risks] = []
+    if risks.cells is not None:
+        return samples
     rng = np.random.default_rng(SEED)
     part = risks
     while True:

@@ -357,6 +357,12 @@ class ScorePostprocessor(MetaEstimatorMixin, ClassifierMixin, CountedEstimator):
         private_step(self.estimator)
         model = clone(self.estimator)
         final = last_step(model)
+        if getattr(final, "overlap", "cells") != "cells":
+            raise InputError(
+                f"overlap of the estimator must be 'cells' in {type(self).__name__}, which is "
+                f"about disjoint groups, got {final.overlap!r}: wrap a fitted one in "
+                "FrozenEstimator."
+            )
         if self.group_labels is not None:
             final.set_params(group_labels=self.group_labels)
         if self.classes is not None:

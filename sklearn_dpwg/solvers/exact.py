@@ -87,6 +87,7 @@ class Exact(Solver):
     uses_start: ClassVar[bool] = False
     prices_sampling: ClassVar[bool] = True
     caps_group_weights: ClassVar[bool] = True
+    knows_overlap: ClassVar[bool] = True
 
     def __init__(
         self, tolerance: float = 1e-6, *, schedule: Literal["planned", "paper"] = "planned"

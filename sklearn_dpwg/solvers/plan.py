@@ -14,7 +14,12 @@ from sklearn_dpwg import _repr as html
 from sklearn_dpwg._checks import FloatArray
 from sklearn_dpwg._repr import short_repr
 from sklearn_dpwg._stored import Stored
-from sklearn_dpwg.data.problem import PUBLIC_FACTS, PUBLIC_FACTS_OF_HIDDEN_GROUPS, Problem
+from sklearn_dpwg.data.problem import (
+    PUBLIC_FACTS,
+    PUBLIC_FACTS_OF_HIDDEN_GROUPS,
+    PUBLIC_FACTS_OF_OVERLAP,
+    Problem,
+)
 from sklearn_dpwg.exceptions import InputTypeError, PlanExceededError
 from sklearn_dpwg.privacy import Budget, PrivacyGuarantee, Relation, Release
 from sklearn_dpwg.privacy.noise import SECONDS_PER_SECURE_CALL, SECONDS_PER_SECURE_COORDINATE
@@ -190,7 +195,8 @@ class Plan(Stored):
     def guarantee(self) -> PrivacyGuarantee:
         """What the releases cost together, of which no plan may state anything else."""
         if self.counts is None:
-            return _guarantee(self.releases, self.budget, self.records_per_person)
+            public = PUBLIC_FACTS if self.problem.cells is None else PUBLIC_FACTS_OF_OVERLAP
+            return _guarantee(self.releases, self.budget, self.records_per_person, public=public)
         paid = (*self.counts.releases, *self.counts.reserved)
         return _guarantee(paid, self.budget, self.records_per_person, hides_groups=True)
 
@@ -276,8 +282,17 @@ def _headline(plan: Plan) -> str:
     problem = plan.problem
     return (
         f"Plan of solver {plan.solver!r}: {problem.n_records:,} records in "
-        f"{problem.n_groups} group(s), {problem.n_weights:,} weights, {plan.n_steps:,} steps"
+        f"{problem.n_groups} group(s){_overlap(problem)}, {problem.n_weights:,} weights, "
+        f"{plan.n_steps:,} steps"
     )
+
+
+def _overlap(problem: Problem) -> str:
+    """Say that groups overlap, where they do."""
+    if problem.cells is None:
+        return ""
+    cells = problem.cells
+    return f" that overlap in {len(cells.sizes):,} cells, each in up to {cells.most_groups}"
 
 
 def _alike(releases: Sequence[Release]) -> list[tuple[Release, str]]:
@@ -316,6 +331,7 @@ def _guarantee(
     records_per_person: int,
     *,
     hides_groups: bool = False,
+    public: tuple[str, ...] = PUBLIC_FACTS,
 ) -> PrivacyGuarantee:
     """Account for the releases of a plan; kept by value, so that no plan can hold another."""
     if not releases:
@@ -324,7 +340,7 @@ def _guarantee(
                 f"a plan without releases promises nothing and needs epsilon=inf, got {budget!r}."
             )
         return PrivacyGuarantee.non_private(budget.delta).for_records(records_per_person)
-    stated: dict[str, Any] = {"public": PUBLIC_FACTS}
+    stated: dict[str, Any] = {"public": public}
     if hides_groups:
         stated = {"public": PUBLIC_FACTS_OF_HIDDEN_GROUPS, "relation": Relation.REPLACE_ANY}
     if records_per_person == 1:

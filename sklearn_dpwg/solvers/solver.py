@@ -53,6 +53,8 @@ class Solver(Stored, BaseEstimator, ABC):
     # whether its group player pays the price of sampling, and obeys a cap on weights
     prices_sampling: ClassVar[bool] = False
     caps_group_weights: ClassVar[bool] = False
+    # whether it knows groups that overlap, whose sensitivities take proofs of their own
+    knows_overlap: ClassVar[bool] = False
 
     @final
     def plan(self, problem: Problem, budget: Budget) -> Plan:
@@ -96,7 +98,7 @@ class Solver(Stored, BaseEstimator, ABC):
         return plan
 
     def plays(self, problem: Problem) -> bool:
-        """Whether the solver plays the game as stated: its price of sampling, its cap on weights.
+        """Whether the solver plays the game as stated: price of sampling, cap, overlapping groups.
 
         Parameters
         ----------
@@ -161,7 +163,7 @@ class Solver(Stored, BaseEstimator, ABC):
         """
         data = self._adapt(plan, data)
         check_match(plan.problem, data)
-        return self._run(plan, data, noise, start)
+        return self._run(plan, data.overlapping(plan.problem.cells), noise, start)
 
     def suits(self, problem: Problem) -> bool:
         """Whether `Auto` considers the solver for a problem.
@@ -196,7 +198,12 @@ class Solver(Stored, BaseEstimator, ABC):
         )
 
     def _check_game(self, problem: Problem) -> None:
-        """Refuse a price of sampling, or a cap on weights, that the solver would ignore."""
+        """Refuse a price of sampling, a cap on weights or overlapping groups it would ignore."""
+        if problem.cells is not None and not self.knows_overlap:
+            raise InputError(
+                f"solver {self.name!r} needs disjoint groups, as with overlap='cells': groups that "
+                "overlap are for 'auto', 'ags', 'best-response', 'exact', 'gda', 'mgr', 'moments'."
+            )
         if problem.sampling_price and not self.prices_sampling:
             raise InputError(
                 f"sampling_price must be None or 0 with solver {self.name!r}, which plays the game "
@@ -226,8 +233,8 @@ def check_match(problem: Problem, data: Risks) -> None:
     if problem.hidden is not None:
         _check_match_of_hidden(problem, data)
         return
-    planned = (problem.group_sizes, problem.loss, problem.n_weights, problem.intercept_scaling)
-    found = (data.group_sizes, data.loss, data.n_weights, data.intercept_scaling)
+    planned = (problem.cell_sizes, problem.loss, problem.n_weights, problem.intercept_scaling)
+    found = (data.cell_sizes, data.loss, data.n_weights, data.intercept_scaling)
     if planned != found:
         raise InputError(
             "The plan is for other records: it has (group sizes, loss, weights, intercept "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -80,6 +80,26 @@ def heard(
     )
 
 
+def influence(problem: Problem, group_weights: FloatArray) -> float:
+    """Return the most that a record weighs in a mixture of group means.
+
+    It is ``max_i λ_i/n_i``, and ``max_a Σ_{k∋a} λ_k/n_k`` over cells a where groups overlap: a
+    record that is replaced moves the mixture of gradients by at most Γ times it.
+    (docs/theory/overlapping-groups.md, Lemma 1)
+    """
+    shares = group_weights / np.asarray(problem.group_sizes, dtype=float)
+    if problem.cells is None:
+        return float(shares.max())
+    return float((shares @ problem.cells.membership).max() * problem.cells.rounded_up)
+
+
+def sums_of_groups(problem: Problem, released: FloatArray) -> FloatArray:
+    """Return noisy sums of losses of the groups, of what is released: theirs, or those of cells."""
+    if problem.cells is None or not problem.cells.are_quieter:
+        return released
+    return np.asarray(problem.cells.membership @ released)
+
+
 def refuse_rounding(quotient: float, who: str, cure: str) -> None:
     """Refuse sums so large beside what one record can move that their rounding may show it."""
     if quotient > LARGEST_QUOTIENT:
@@ -95,7 +115,7 @@ def best_rate(divided: float, multiplied: float) -> float:
 
 
 def rounds_regret(
-    problem: Problem, n_rounds: int, *, noise_multiplier: float
+    problem: Problem, n_rounds: int, *, noise_multiplier: Any
 ) -> tuple[float, FloatArray]:
     """Return sharpness θ = ηR of R rounds, and what the group player owes if a group is the worst.
 
@@ -105,7 +125,7 @@ def rounds_regret(
     """
     prior = np.asarray(problem.prior)
     variance = np.zeros(problem.n_groups)
-    if noise_multiplier > 0.0:
+    if np.any(noise_multiplier > 0.0):
         read = np.asarray(problem.group_sizes, dtype=float)
         if problem.hidden is not None:
             read = np.where(problem.is_heard, read, problem.n_records)

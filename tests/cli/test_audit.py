@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 
 from sklearn_dpwg.cli.audit import _one_line
+from sklearn_dpwg.cli.tables import FAILS
 from sklearn_dpwg.inspection import AuditResult, GroupAudit
 from sklearn_dpwg.ledger import PrivacyLedger
 from tests.cli.conftest import SECRET, run
@@ -466,3 +467,29 @@ def test_a_model_is_audited_for_the_class_that_is_said(folder):
         result = AuditResult.from_json((folder / f"{order}.json").read_text())
         rates.append([one.estimate for one in result.rates("selection_rate")])
     np.testing.assert_allclose(np.sum(rates, axis=0), 1.0)
+
+
+def test_each_column_of_groups_may_be_judged(tmp_path):
+    rng = np.random.default_rng(0)
+    n = 4000
+    people = pd.DataFrame({"race": rng.choice(["x", "y"], n), "sex": rng.choice(["f", "m"], n)})
+    people["hired"] = np.where(rng.random(n) < np.where(people["race"] == "x", 0.6, 0.3), "1", "0")
+    people.to_csv(tmp_path / "people.csv", index=False)
+    asked = [
+        *("audit", tmp_path / "people.csv", "--predictions", "hired", "--classes", "0,1"),
+        *("--groups", "race", "--groups", "sex", "--by-attribute", "--fail-below", 0.8),
+    ]
+    labels = ["--group-labels", "x/f,x/m,y/f,y/m"]
+    result = run(*asked, *labels, "--markdown", tmp_path / "page.md")
+    assert result.exit_code == FAILS
+    of_race, of_sex = result.stdout.split("By sex:")
+    assert of_race.startswith("By race:\nVerdict: fails.")
+    assert "Verdict: passes." in of_sex
+    assert "## By attribute: race. " in (tmp_path / "page.md").read_text(encoding="utf-8")
+    for wrong, message in (
+        (["--group-labels", "x/f,x/m,y/f,y/m,z/f"], "must hold every combination of values"),
+        ([*labels, "--leave-out", "x/f"], "leave_out and reference name cells"),
+    ):
+        refused = run(*asked, *wrong)
+        assert refused.exit_code == 2
+        assert message in refused.stderr

@@ -191,6 +191,35 @@ def test_a_regressor_of_two_columns_of_groups_with_a_seed_and_a_ledger(folder, t
     assert pd.read_parquet(tmp_path / "p.parquet")["prediction"].dtype == np.float64
 
 
+def test_groups_may_be_the_values_of_each_column(folder, tmp_path):
+    (tmp_path / "hired.toml").write_text(SCHEMA.partition("[groups]")[0])
+    task = [
+        *("--schema", tmp_path / "hired.toml", "--groups", "race", "--groups", "sex"),
+        *("--group-labels", "x/F,x/M,y/F,y/M", "--overlap", "attributes"),
+    ]
+    of_fit = ["--target", "hired", "--classes", "no,yes"]
+    table = folder / "people.csv"
+    result = run("fit", table, *task, *of_fit, "-o", tmp_path / "a.skops")
+    assert result.exit_code == 0, result.stderr
+    model = load_model(tmp_path / "a.skops")[-1]
+    assert model.group_labels_.tolist() == [
+        ("race", "x"),
+        ("race", "y"),
+        ("sex", "F"),
+        ("sex", "M"),
+    ]
+    cells = pd.read_csv(table)[["race", "sex"]].value_counts()
+    named = ",".join(f"{race}/{sex}={size}" for (race, sex), size in cells.items())
+    planned = run("plan", *task, "--group-sizes", named)
+    assert planned.stdout.strip() == str(model.plan_).strip()
+    in_order = ",".join(str(size) for size in cells.sort_index())
+    assert run("plan", *task, "--group-sizes", in_order).stdout == planned.stdout
+    refused = run("plan", *task, "--group-sizes", named, "--overlap", "membership")
+    assert "overlap must be cells, attributes or both, got 'membership'." in refused.stderr
+    short = run("plan", *task, "--group-sizes", "100,200")
+    assert "overlap needs --groups, and one size for each of the group labels" in short.stderr
+
+
 @pytest.mark.parametrize("k", [None, 2])
 def test_of_each_person_only_so_many_rows_are_learned_from(folder, tmp_path, k):
     table = pd.read_csv(folder / "people.csv").assign(who=lambda rows: rows["id"] // 3)

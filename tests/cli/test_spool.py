@@ -46,8 +46,12 @@ def fit(output, *options, schema="schema.toml"):
 
 @pytest.mark.parametrize(
     ("options", "schema"),
-    [((), "schema.toml"), (REGRESSION, "wages.toml")],
-    ids=["classes", "numbers"],
+    [
+        ((), "schema.toml"),
+        (REGRESSION, "wages.toml"),
+        ((*REGRESSION, "--overlap", "both"), "wages.toml"),
+    ],
+    ids=["classes", "numbers", "groups that overlap"],
 )
 def test_parts_give_the_model_and_the_words_of_the_whole(here, monkeypatch, options, schema):
     n_parts = []

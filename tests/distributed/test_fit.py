@@ -351,3 +351,16 @@ def test_a_worker_that_rounds_otherwise_takes_no_lost_ones_place(processes, at_p
         processes.run(of_kind, None)
     assert "count the budget of this fit" in error.value.__notes__[0]
     assert draws()
+
+
+@pytest.mark.parametrize("overlap", ["attributes", "both"])
+def test_groups_overlap_on_workers_as_they_do_in_memory(processes, overlap):
+    X, y, groups = records()
+    frame = pd.DataFrame(X, columns=list("abc")).assign(y=y, place=groups, side=X[:, 2] > 0)
+    model = make(solver=PASSES, overlap=overlap).fit(X, y, groups=frame[["place", "side"]])
+    cut = dd.from_pandas(frame, npartitions=3)
+    other = make(solver=PASSES, overlap=overlap)
+    other.fit(cut[list("abc")], cut["y"], groups=cut[["place", "side"]])
+    assert list(other.group_labels_) == list(model.group_labels_)
+    assert other.plan_ == model.plan_
+    assert same_bits(model, other)

@@ -70,8 +70,9 @@ def make_data(problem: Problem, rows, targets, codes=None) -> GroupRisks:
     Where a problem hides groups, its sizes are not those of the records, which need codes.
     """
     if codes is None:
-        codes = np.repeat(np.arange(problem.n_groups), problem.group_sizes)
-    encoder = RecordEncoder(problem.n_groups, 1.0, hides_groups=problem.hidden is not None)
+        codes = np.repeat(np.arange(len(problem.cell_sizes)), problem.cell_sizes)
+    n_cells = len(problem.cell_sizes)
+    encoder = RecordEncoder(n_cells, 1.0, hides_groups=problem.hidden is not None)
     rows, targets = np.array(rows, dtype=float), np.array(targets, dtype=float)
     records = encoder.encode(rows, targets, np.asarray(codes))
     return GroupRisks(records, problem.loss, problem.intercept_scaling)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 
-from sklearn_dpwg.data.problem import HiddenGroups, Problem
+from sklearn_dpwg.data.problem import Cells, HiddenGroups, Problem
 from sklearn_dpwg.data.risks import GroupRisks
 from sklearn_dpwg.losses import Loss
 from sklearn_dpwg.privacy import Budget
@@ -65,13 +66,17 @@ def neighbours(problem: Problem, seed: int) -> Neighbours:
     codes, place, groups = (_hidden if problem.hidden else _public)(problem, rng)
     others = codes.copy()
     codes[place], others[place] = groups
+    # groups of a record, by what `codes` say of it
+    groups_of = np.eye(n_groups) if problem.cells is None else problem.cells.membership.T
     group_weights = [
         rng.dirichlet(np.ones(n_groups)),
         np.full(n_groups, 1.0 / n_groups),
-        np.eye(n_groups)[groups].mean(axis=0) + 1e-300,
-        np.eye(n_groups)[groups[0]] + 1e-300,
+        groups_of[groups].mean(axis=0) + 1e-300,
+        groups_of[groups[0]] + 1e-300,
         np.eye(n_groups)[rng.integers(n_groups)] + 1e-300,
     ][int(rng.integers(5))]
+    if problem.cells is not None:
+        group_weights = group_weights / group_weights.sum()
     rows, targets = random_data(problem, [seed, 3])
     other_rows, other_targets = rows.copy(), targets.copy()
     rows[place], other_rows[place] = bad_rows(problem, weights, rng)
@@ -87,9 +92,10 @@ def neighbours(problem: Problem, seed: int) -> Neighbours:
 
 
 def _public(problem: Problem, rng):
-    group = int(rng.integers(problem.n_groups))
-    codes = np.repeat(np.arange(problem.n_groups), problem.group_sizes)
-    return codes, sum(problem.group_sizes[: group + 1]) - 1, [group, group]
+    sizes = problem.cell_sizes
+    group = int(rng.integers(len(sizes)))
+    codes = np.repeat(np.arange(len(sizes)), sizes)
+    return codes, sum(sizes[: group + 1]) - 1, [group, group]
 
 
 def _hidden(problem: Problem, rng):
@@ -143,6 +149,20 @@ def random_problem(rng, loss: Loss, *, sizes=(1, 2, 3, 4, 25), least=1, most=4, 
     }
     sizes = np.maximum(rng.choice(sizes, size=n_groups), least)
     return make_problem(sizes, loss=loss, **given | facts)
+
+
+def overlapping_problem(rng: np.random.Generator, loss: Loss, **facts) -> Problem:
+    """Return a problem of up to five cells, of which up to four groups are made that overlap."""
+    n_groups = int(rng.integers(2, 5))
+    members = rng.random((n_groups, int(rng.integers(2, 6)))) < 0.5
+    members[:, 0] |= ~members.any(axis=1)
+    members[: int(rng.integers(2, n_groups + 1)), -1] = True
+    sizes = tuple(int(size) for size in rng.choice((1, 2, 3, 25), size=members.shape[1]))
+    cells = Cells(sizes, tuple(tuple(map(int, np.flatnonzero(each))) for each in members))
+    prior = rng.dirichlet(np.full(n_groups, 0.5)) * 0.999 + 0.001 / n_groups
+    plain = random_problem(rng, loss, least=1, most=1, **facts)
+    prior = tuple(prior.tolist())
+    return replace(plain, group_sizes=cells.group_sizes, prior=prior, cells=cells)
 
 
 def hidden_problem(

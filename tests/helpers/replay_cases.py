@@ -176,6 +176,14 @@ def after_a_start(solver: Any, loss: str) -> Any:
     return fit(solver, loss, start=start)
 
 
+def overlapping(solver: str, loss: str, overlap: str = "both", **parameters: Any) -> Any:
+    groups = pd.DataFrame({"place": GROUPS, "side": np.where(ROWS[:, 1] > 0.0, "l", "r")})
+    if overlap == "membership":
+        groups = pd.DataFrame({"a": groups["place"] == "a", "l": groups["side"] == "l"})
+    made = MGR(**parameters) if parameters else VARIANTS.get(solver, solver)
+    return make(made, loss, overlap=overlap).fit(ROWS, TARGETS[kind_of(loss)], groups=groups)
+
+
 def ranking(storage: str = "dense", **parameters: Any) -> Any:
     known = {"epsilon": 4.0, "data_norm": 1.0, "random_state": 29}
     rows = csr_array(ROWS) if storage == "csr" else ROWS
@@ -236,6 +244,22 @@ OTHERS: dict[str, Fit] = {
     "mgr | groups by a column of rows": lambda: make(
         "mgr", "log_loss", group_by=lambda X: np.where(X[:, 1] > 0.0, "a", "b")
     ).fit(ROWS, TARGETS["two"]),
+    **{
+        f"{solver} | attributes that overlap": partial(overlapping, solver, loss)
+        for solver, loss in {
+            "ags": "log_loss",
+            "auto": "log_loss",
+            "best-response on mgr": "log_loss",
+            "best-response on moments": "squared_error",
+            "exact": "log_loss",
+            "gda": "squared_error",
+            "mgr": "multinomial",
+            "moments": "squared_error",
+        }.items()
+    },
+    "mgr | memberships that overlap": partial(
+        overlapping, "mgr", "squared_error", overlap="membership", centring=False
+    ),
     "mgr | three rows a person": partial(fit, "mgr", "log_loss", rows_per_person=3),
     "mgr | no intercept": partial(fit, "mgr", "log_loss", fit_intercept=False),
     "mgr | equal prior": partial(fit, "mgr", "squared_error", prior="uniform"),

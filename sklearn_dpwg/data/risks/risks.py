@@ -13,6 +13,7 @@ import numpy as np
 
 from sklearn_dpwg._checks import FloatArray
 from sklearn_dpwg.data.oracles.base import RecordOracle
+from sklearn_dpwg.data.problem import Cells
 from sklearn_dpwg.data.records import GroupedRecords
 from sklearn_dpwg.data.risks.record_block import (
     Engine,
@@ -122,6 +123,7 @@ class Risks:
     whitening: FloatArray | None = None
     normalisers: FloatArray | None = None  # of hidden groups, in place of their sizes
     loss_center: float = 0.0  # what losses are taken relative to before normalisers divide them
+    cells: Cells | None = None  # where groups overlap, what of the blocks' groups they are made of
     n_passes: int = 0  # how many times the rows were read in full; counted, not set
 
     def __post_init__(self) -> None:
@@ -134,6 +136,11 @@ class Risks:
     def n_groups(self) -> int:
         """Number of groups."""
         return len(self.group_sizes)
+
+    @property
+    def cell_sizes(self) -> tuple[int, ...]:
+        """Sizes of the groups of the blocks, which are the groups where none overlap."""
+        return self.group_sizes if self.cells is None else self.cells.sizes
 
     @property
     def n_columns(self) -> int:
@@ -168,6 +175,8 @@ class Risks:
     ) -> tuple[FloatArray, FloatArray]:
         """Return each group's sum of losses and that of their gradients, for a release.
 
+        Where groups overlap, losses are those of each cell if these are what is released.
+
         What each record adds is rounded to the grid, which makes the rest exact, in any order: one
         record moves the sums by what itself adds, wherever it is (``docs/theory/sums.md``). Losses
         count for at most the ceiling, relative to a centre that is a multiple of their step.
@@ -175,6 +184,8 @@ class Risks:
         """
         asked = methodcaller("sums", weights, ceiling=ceiling, grid=grid, gradients=gradients)
         losses, slopes = self._reduced(asked)
+        if self.cells is None or not self.cells.are_quieter:
+            losses = self._of_groups(losses)
         if center:
             # exact: multiples of the step, and the centre is one
             losses = losses - center * np.asarray(self.group_sizes, dtype=float)
@@ -200,7 +211,10 @@ class Risks:
 
     def hessian(self, weights: FloatArray, group_weights: FloatArray) -> FloatArray:
         """Return the Hessian of the weighted sum of the risks, in one pass."""
-        asked = methodcaller("curvature", weights, group_weights / self._divisors)
+        shares = group_weights / self._divisors
+        if self.cells is not None:
+            shares = shares @ self.cells.membership
+        asked = methodcaller("curvature", weights, shares)
         (hessian,) = self._added(asked, is_one=True)
         if self.center is not None:  # it is that of rows with the same constant
             change = np.eye(self.n_columns)
@@ -233,7 +247,7 @@ class Risks:
         asked = methodcaller(
             "moment_sums", weights, **facts, sum_step=sum_step, block_size=block_size
         )
-        multiples, left = self._reduced(asked)
+        multiples, left = map(self._of_groups, self._reduced(asked))
         sums = multiples + left
         n = self.n_features
         sums[:, n:, :n] = np.swapaxes(sums[:, :n, n:], 1, 2)
@@ -334,6 +348,24 @@ class Risks:
         other.loss_center = loss_center
         return other
 
+    def overlapping(self, cells: Cells | None) -> Self:
+        """Return the risks of groups that are made of these cells, which the blocks' groups are.
+
+        Sums over a group are those of its cells, added exactly where they are on a grid.
+        """
+        if cells is None:
+            return self
+        other = copy(self)
+        other.cells, other.group_sizes = cells, cells.group_sizes
+        return other
+
+    def _of_groups(self, sums: FloatArray) -> FloatArray:
+        """Return sums over the groups, of those over the groups of the blocks."""
+        if self.cells is None:
+            return sums
+        flat = sums.reshape(len(sums), -1)
+        return np.asarray(self.cells.membership @ flat).reshape(-1, *sums.shape[1:])
+
     def _derived(self, function: Callable[[Any], Any]) -> Self:
         """Return the risks of blocks that are made from these."""
         other = copy(self)
@@ -359,6 +391,7 @@ class Risks:
 
     def _gradients(self, slope_sums: FloatArray) -> FloatArray:
         """Return the gradients of which blocks have the slopes times rows, and the slopes."""
+        slope_sums = self._of_groups(slope_sums)
         slope_sums = np.require(slope_sums, requirements="W")  # what came by wire may be read only
         # for the constant column, which is the last, the sums are those of a column of ones
         if self.center is not None:
@@ -379,7 +412,8 @@ class Risks:
         return np.asarray(self.group_sizes, dtype=float)
 
     def _means_of_losses(self, totals: FloatArray) -> FloatArray:
-        """Return the risks of groups whose losses add up to these."""
+        """Return the risks of groups whose losses add up to these, or those of their cells."""
+        totals = self._of_groups(totals)
         if self.normalisers is None:
             return totals / self._divisors
         off = totals - self.loss_center * np.asarray(self.group_sizes, dtype=float)

@@ -12,6 +12,7 @@ from scipy.optimize import minimize_scalar
 from sklearn_dpwg._checks import FloatArray, Rules, one_of, positive, whole
 from sklearn_dpwg.data.problem import Problem
 from sklearn_dpwg.data.risks import Risks
+from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.optimum.objective import project_to_ball
 from sklearn_dpwg.privacy import Budget, NoiseSource
 from sklearn_dpwg.solvers.descent import planning, releases
@@ -107,6 +108,7 @@ class AGS(DescentParameters, Solver):
     step_size: float | None = None
 
     name: ClassVar[str] = "ags"
+    knows_overlap: ClassVar[bool] = True
     rules = Rules(
         "AGS",
         **RULES,
@@ -115,6 +117,15 @@ class AGS(DescentParameters, Solver):
         sharpness=positive(or_infinite=True, or_none=True),
         step_size=positive(or_none=True),
     )
+
+    def _check_game(self, problem: Problem) -> None:
+        """Refuse what counts by groups how often a record pays, where it is in several."""
+        super()._check_game(problem)
+        if problem.cells is not None and (self.schedule == "paper" or self.visits is not None):
+            raise InputError(
+                "schedule and visits of AGS must be 'planned' and None for overlapping groups, got "
+                f"{self.schedule!r} and {self.visits!r}."
+            )
 
     def _plan(self, problem: Problem, budget: Budget) -> Plan:
         plan = paper_plan if self.schedule == "paper" else least_bound_plan

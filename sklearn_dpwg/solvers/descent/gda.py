@@ -124,6 +124,7 @@ class GDA(DescentParameters, Solver):
 
     name: ClassVar[str] = "gda"
     caps_group_weights: ClassVar[bool] = True
+    knows_overlap: ClassVar[bool] = True
     rules = Rules(
         "GDA",
         _paper_is_as_written,
@@ -133,6 +134,14 @@ class GDA(DescentParameters, Solver):
         group_step=positive(or_none=True),
         centring=flag(or_none=True),
     )
+
+    def _check_game(self, problem: Problem) -> None:
+        """Refuse overlapping groups in the paper's schedule, which is about disjoint ones."""
+        super()._check_game(problem)
+        if problem.cells is not None and self.schedule == "paper":
+            raise InputError(
+                "schedule of GDA must be 'planned' for overlapping groups, got 'paper'."
+            )
 
     def _plan(self, problem: Problem, budget: Budget) -> Plan:
         plan = paper_plan if self.schedule == "paper" else least_bound_plan

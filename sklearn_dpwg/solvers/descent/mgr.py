@@ -120,6 +120,7 @@ class MGR(MGRParameters, MixtureSolver):
     name: ClassVar[str] = "mgr"
     prices_sampling: ClassVar[bool] = True
     caps_group_weights: ClassVar[bool] = True
+    knows_overlap: ClassVar[bool] = True
     # what who asks for mixtures decides, and how it is left to them
     set_by_caller: ClassVar[Mapping[str, tuple[object, ...]]] = {
         "schedule": ("planned",),
@@ -150,6 +151,12 @@ class MGR(MGRParameters, MixtureSolver):
                 "sampling_price and max_group_weight of MGR must be left open with "
                 f"schedule='paper', and sampling_price with a group_rate, got {problem.game}."
             )
+        if problem.cells is not None and (is_paper or self.sampling_rate not in (None, 1)):
+            raise InputError(
+                "groups that overlap need schedule='planned' and sampling_rate=None or 1 of MGR, "
+                f"whose steps then read all records, got {self.schedule!r} and "
+                f"{self.sampling_rate!r}."
+            )
 
     def for_persons(self) -> MGR:
         """Return one that plans full passes, where `sampling_rate` is open."""
@@ -162,7 +169,8 @@ class MGR(MGRParameters, MixtureSolver):
     def _plan(self, problem: Problem, budget: Budget) -> Plan:
         if self.schedule == "paper":
             return paper_plan(problem, budget, max_passes=self.max_passes or planning.PASSES)
-        return planning.least_bound_plan(problem, budget, self)
+        parameters = self if problem.cells is None else self.for_persons()
+        return planning.least_bound_plan(problem, budget, parameters)
 
     def _run(self, plan: Plan, data: Risks, noise: NoiseSource, start: Solution | None) -> Solution:
         schedule, problem, n_groups = plan.schedule, plan.problem, plan.problem.n_groups

@@ -233,7 +233,9 @@ def _affordable_steps(
     in_time = (limit - fixed) / (seconds_of(problem, rates, 1) - fixed) * slack
     if parameters.n_steps is not None:
         return parameters.n_steps if parameters.n_steps <= in_time else 0
-    passes_a_step = float(np.dot(rates, problem.group_sizes)) / problem.n_records
+    passes_a_step = 1.0  # groups that overlap are read once, too
+    if min(rates) < 1.0:
+        passes_a_step = float(np.dot(rates, problem.group_sizes)) / problem.n_records
     return max(0, math.floor(min(in_time, passes / passes_a_step * slack)))
 
 
@@ -511,7 +513,7 @@ def _plan_of_passes(problem: Problem, rule: HedgeRule, budget: Budget, sampling:
     total, share, risk_stds = math.hypot(mu, *of_risks), 0.0, np.zeros(problem.n_groups)
     if of_risks:
         share = (of_risks[0] / total) ** 2
-        of_sum = of_steps[1].noise_multiplier * rule.feedback_range
+        of_sum = of_steps[1].noise_multiplier * (rule.feedback_range * problem.loss_noise)
         risk_stds = of_sum / np.array(problem.group_sizes)
     noise = rule.noise_of_passes(total, share)
     scale = rule.group_rate_at(noise) * risk_stds

@@ -33,7 +33,7 @@ from sklearn_dpwg.solvers.descent.rule import (
 from sklearn_dpwg.solvers.mixture import MixturePlan
 from sklearn_dpwg.solvers.plan import Plan
 from sklearn_dpwg.solvers.solver import Solution
-from sklearn_dpwg.solvers.steps import heard
+from sklearn_dpwg.solvers.steps import heard, influence, sums_of_groups
 
 GRADIENT = "gradient"
 GRADIENT_OF_ONE_GROUP = "gradient of one group"
@@ -76,17 +76,19 @@ class Beginning(NamedTuple):
 
 def _noisy_risks(
     losses: FloatArray,
-    sizes: FloatArray,
+    problem: Problem,
     sensitivity: float | FloatArray,
     release: Release,
     noise: NoiseSource,
 ) -> FloatArray:
-    """Release the groups' sums of losses, of which a record moves one, and divide them by sizes.
+    """Release sums of losses, which a record moves so far, and divide those of groups by sizes.
 
     Dividing first would round what is released.
     """
     add_noise = noise.gaussian if release.mechanism == "gaussian" else noise.laplace
-    return np.asarray(add_noise(losses, sensitivity=sensitivity, release=release) / sizes)
+    noisy = add_noise(losses, sensitivity=sensitivity, release=release)
+    sizes = np.asarray(problem.group_sizes, dtype=float)
+    return np.asarray(sums_of_groups(problem, noisy) / sizes)
 
 
 # Of multiplicative group reweighting, for all groups together.
@@ -123,22 +125,23 @@ def from_pass(
     losses, gradients = data.sums(weights, ceiling=ceiling, grid=schedule.grid, **relative)
     gradients = gradients / (unit * sizes[:, None])
     if schedule.step == "weighted":
-        gradient, influence = group_weights @ gradients, (group_weights / sizes).max()
-        typical = influence
+        gradient, most = group_weights @ gradients, influence(plan.problem, group_weights)
+        typical = most
     else:
         drawn = int(noise.rng.choice(len(sizes), p=group_weights))
-        gradient, influence = gradients[drawn], 1.0 / sizes[drawn]
+        gradient, most = gradients[drawn], 1.0 / sizes[drawn]
         typical = float(np.sqrt(group_weights @ sizes**-2.0))
     gradient = noise.gaussian(
         gradient,
-        sensitivity=float(schedule.gradient_diameter * influence),
+        sensitivity=float(schedule.gradient_diameter * most),
         release=of_gradient,
     )
     risks = risk_stds = np.zeros(0)
+    moved = feedback_range * plan.problem.loss_moves
     for release in of_risks:
-        risks = _noisy_risks(losses, sizes, feedback_range, release, noise)
+        risks = _noisy_risks(losses, plan.problem, moved, release, noise)
         risks = risks + center if center else risks
-        of_sum = release.noise_multiplier * feedback_range
+        of_sum = release.noise_multiplier * (feedback_range * plan.problem.loss_noise)
         risk_stds = of_sum / sizes * (1.0 if release.mechanism == "gaussian" else np.sqrt(2.0))
     noise_std = unit * of_gradient.noise_multiplier * schedule.gradient_diameter * typical
     risks, variances = heard(risks, risk_stds**2, plan.problem)
@@ -207,7 +210,8 @@ def gradient_of_mixture(
 ) -> tuple[FloatArray, float]:
     """Read all records; release the gradient of a mixture alone, and say how loud its noise is.
 
-    A record of group i moves it by at most the diameter times its group's weight over its size.
+    A record of group i moves it by at most the diameter times its group's weight over its size, or
+    the sum of these over its groups.
     """
     schedule, problem = plan.schedule, plan.problem
     assert isinstance(schedule, MixtureSteps)
@@ -217,7 +221,7 @@ def gradient_of_mixture(
     sizes = np.asarray(data.group_sizes, dtype=float)
     _, gradients = data.sums(weights, ceiling=schedule.ceiling, grid=schedule.grid)
     gradient = group_weights @ (gradients / (unit * sizes[:, None]))
-    sensitivity = float(schedule.gradient_diameter * (group_weights / sizes).max())
+    sensitivity = float(schedule.gradient_diameter * influence(problem, group_weights))
     noisy = noise.gaussian(gradient, sensitivity=sensitivity, release=plan.release)
     return unit * noisy, unit * plan.release.noise_multiplier * sensitivity
 
@@ -250,9 +254,9 @@ def from_one_group(
     sizes = np.asarray(plan.problem.group_sizes, dtype=float)
     of_gradient, *of_risks = after_centring(plan.releases)
     losses, gradients = data.sums(weights, ceiling=schedule.ceiling, grid=schedule.grid)
-    risks = np.zeros(1)
+    risks, moved = np.zeros(1), schedule.feedback_range * plan.problem.loss_moves
     for release in of_risks:
-        risks = _noisy_risks(losses, sizes, schedule.feedback_range, release, noise)
+        risks = _noisy_risks(losses, plan.problem, moved, release, noise)
     group = choose(risks)
     sensitivity = float(schedule.gradient_diameter / sizes[group])
     gradient = noise.gaussian(
@@ -274,6 +278,7 @@ class GroupGame:
         assert isinstance(plan.schedule, GDASchedule)
         self.schedule, self.data, self.noise, self.unit = plan.schedule, data, noise, unit
         self.radius, self.cap = plan.problem.radius, plan.problem.max_group_weight
+        self.problem = plan.problem
         self.sizes = np.asarray(plan.problem.group_sizes, dtype=float)
         self.of_gradient, *self.of_risks = after_centring(plan.releases)
 
@@ -281,22 +286,23 @@ class GroupGame:
         """Read all records; release the gradient and, by a release of their own, the group risks.
 
         A record of group i moves the gradient by at most ``λ_i Γ/n_i`` and the sum of losses of its
-        own group by at most b. The paper's schedule counts every group as the smallest.
+        own group by at most b; where groups overlap, by what `influence` and
+        `Problem.loss_moves` say. The paper's schedule counts every group as the smallest.
         """
         schedule, sizes = self.schedule, self.sizes
         losses, gradients = self.data.sums(weights, ceiling=schedule.ceiling, grid=schedule.grid)
-        influence = 1.0 / sizes.min() if schedule.is_paper else float((dual / sizes).max())
+        most = 1.0 / sizes.min() if schedule.is_paper else influence(self.problem, dual)
         gradient = self.noise.gaussian(
             dual @ (gradients / (self.unit * sizes[:, None])),
-            sensitivity=float(schedule.gradient_diameter * influence),
+            sensitivity=float(schedule.gradient_diameter * most),
             release=self.of_gradient,
         )
         risks = np.zeros_like(dual)
-        ratios = sizes / sizes.min() if schedule.is_paper else np.ones_like(sizes)
+        ratios = sizes / sizes.min() if schedule.is_paper else np.ones_like(losses)
         for release in self.of_risks:
-            of_sums = schedule.feedback_range * ratios
-            risks = _noisy_risks(losses, sizes, of_sums, release, self.noise)
-        noise_std = self.of_gradient.noise_multiplier * schedule.gradient_diameter * influence
+            of_sums = schedule.feedback_range * self.problem.loss_moves * ratios
+            risks = _noisy_risks(losses, self.problem, of_sums, release, self.noise)
+        noise_std = self.of_gradient.noise_multiplier * schedule.gradient_diameter * most
         return Released(self.unit * gradient, risks, self.unit * noise_std)
 
     def project_weights(self, weights: FloatArray) -> FloatArray:

@@ -535,7 +535,8 @@ class StepRule(StepLimits, ABC):
         gradient = self.diameter / (sizes * mu * math.sqrt(1.0 - share))
         risk = np.zeros(0)
         if problem.n_groups > 1:
-            risk = (self.feedback_range / (sizes * mu)) ** 2 / share
+            of_sum = self.feedback_range * problem.loss_noise
+            risk = (of_sum / (sizes * mu)) ** 2 / share
         return RunNoise(problem.n_weights * gradient**2, risk)
 
     def bound(self, noise: RunNoise) -> FloatArray:

@@ -73,6 +73,7 @@ class BestResponse(BestResponseParameters, Solver):
     """
 
     name: ClassVar[str] = "best-response"
+    knows_overlap: ClassVar[bool] = True
 
     def _check_parameters(self) -> None:
         RULES.check(self)
@@ -86,6 +87,16 @@ class BestResponse(BestResponseParameters, Solver):
                     f"{name} of {type(base).__name__} must be left at {stated} where it answers "
                     f"for fixed mixtures, got {value!r}."
                 )
+
+    def _check_game(self, problem: Problem) -> None:
+        """Refuse overlapping groups with a base that does not know them."""
+        super()._check_game(problem)
+        base = as_mixture_solver(self.base)
+        if problem.cells is not None and not base.knows_overlap:
+            raise InputError(
+                "base of BestResponse must be 'mgr' or 'moments' for overlapping groups, got "
+                f"{base.name!r}."
+            )
 
     def _plan(self, problem: Problem, budget: Budget) -> Plan:
         return plan_of_rounds(

@@ -27,6 +27,7 @@ from sklearn_dpwg.solvers.rounds.releases import (
     triangle,
 )
 from sklearn_dpwg.solvers.solver import Solution
+from sklearn_dpwg.solvers.steps import influence
 
 
 @dataclass(eq=False, repr=False)
@@ -88,9 +89,11 @@ def _schedule(
     constant, length = (CONSTANT, LENGTH) if has_constant else (0.0, 1.0)
     norm = math.sqrt(1.0 + constant**2 + length**2)
     step, sum_step = _rounding_steps(problem, norm)
+    # of a mixture one matrix is released, of which `influence` knows
+    moved = 1.0 if kind is MixtureMoments else problem.group_moves
     return kind(
         multipliers=tuple(multipliers),
-        sensitivity=(1.0 + ROUNDING) * moment_sensitivity(norm),
+        sensitivity=(1.0 + ROUNDING) * moment_sensitivity(norm) * moved,
         constant=constant,
         length=length,
         step=step,
@@ -246,6 +249,7 @@ class Moments(MomentsParameters, MixtureSolver):
 
     name: ClassVar[str] = "moments"
     uses_start: ClassVar[bool] = False
+    knows_overlap: ClassVar[bool] = True
     # each call has one matrix
     set_by_caller: ClassVar[Mapping[str, tuple[object, ...]]] = {
         "n_rounds": (MomentsParameters.n_rounds,),
@@ -358,7 +362,7 @@ class Moments(MomentsParameters, MixtureSolver):
     ) -> FloatArray:
         schedule, problem, release = plan.schedule, plan.problem, plan.release
         assert isinstance(schedule, MixtureMoments)
-        ratio = float((group_weights / np.asarray(data.group_sizes, dtype=float)).max())
+        ratio = influence(problem, group_weights)
         clip, around = schedule.target_bound, np.zeros_like(center)
         # residuals of the centre are clipped to a few times their root mean square, which the
         # released risks tell, where that is less than the targets' bound
@@ -368,7 +372,7 @@ class Moments(MomentsParameters, MixtureSolver):
             if wanted < schedule.target_bound:
                 clip, around = max(wanted, LEAST_CLIP * schedule.target_bound), center
         moments, std = release_moments_of_mixture(
-            release, schedule, group_weights, data, around, clip, noise
+            release, problem, schedule, group_weights, data, around, clip, noise
         )
         weights, _ = robust_optimum(
             moments[None],

@@ -16,7 +16,7 @@ from sklearn_dpwg.privacy.sensitivity import weighting_slack
 from sklearn_dpwg.solvers.plan import Plan
 from sklearn_dpwg.solvers.rounds.certificate import Phase
 from sklearn_dpwg.solvers.rounds.noisy_moments import MomentsSchedule
-from sklearn_dpwg.solvers.steps import SumSensitivity
+from sklearn_dpwg.solvers.steps import SumSensitivity, influence, sums_of_groups
 
 WEIGHTS, RISKS, MOMENTS = "phase weights", "group risks", "second moments"
 
@@ -43,10 +43,11 @@ def release_risks(
     """
     center = 0.0 if problem.hidden is None else sums.center
     losses, _ = read.sums(weights, ceiling=ceiling, grid=sums.grid, gradients=False, center=center)
-    # sums, of which a record moves one: dividing them first would round them
-    noisy = noise.gaussian(losses, sensitivity=sums.loss_range, release=release)
+    # sums, of which a record moves those of its groups: dividing them first would round them
+    moved = sums.loss_range * problem.loss_moves
+    noisy = noise.gaussian(losses, sensitivity=moved, release=release)
     # by what stands for the sizes of hidden groups
-    noisy = noisy / np.asarray(problem.group_sizes)
+    noisy = sums_of_groups(problem, noisy) / np.asarray(problem.group_sizes)
     return noisy + center if center else noisy
 
 
@@ -106,6 +107,7 @@ def release_moments(
 
 def release_moments_of_mixture(
     release: Release,
+    problem: Problem,
     schedule: MomentsSchedule,
     group_weights: FloatArray,
     data: Risks,
@@ -115,7 +117,8 @@ def release_moments_of_mixture(
 ) -> tuple[FloatArray, float]:
     """Release the second moments of a mixture alone, and say how loud their noise is.
 
-    A record of group i moves them by its group's weight over its size, times what it moves a sum.
+    A record of group i moves them by its group's weight over its size, or the sum of these over its
+    groups, times what it moves a sum.
     """
     sizes = np.asarray(data.group_sizes, dtype=float)
     sums, at, times = _moments_read(schedule, data, center, clip)
@@ -125,7 +128,7 @@ def release_moments_of_mixture(
         n_records=int(sizes.sum()),
         n_groups=len(sizes),
     )
-    sensitivity = float(shares.max()) * (schedule.sensitivity + slack)
+    sensitivity = influence(problem, group_weights) * (schedule.sensitivity + slack)
     mixed = np.tensordot(shares, sums, 1)
     noisy = noise.gaussian(mixed * times, sensitivity=sensitivity, release=release)
     return _matrices(noisy / times, at, schedule), release.noise_multiplier * sensitivity

@@ -55,7 +55,8 @@ class Rounds(Stored):
     def noise_correction(self) -> FloatArray:
         """What is subtracted from the exponents: half of log E exp(ηN) of the noise N."""
         problem = self.base.problem
-        stds = self.risks_multiplier * self.sums.loss_range / np.asarray(problem.group_sizes)
+        of_sum = self.sums.loss_range * problem.loss_noise
+        stds = self.risks_multiplier * of_sum / np.asarray(problem.group_sizes)
         if problem.hidden is not None:
             stds = np.sqrt(steps.heard(stds, stds**2, problem)[1])
         return np.asarray(steps.CORRECTION * (self.group_rate * stds) ** 2 / 2.0)
@@ -173,8 +174,9 @@ def _candidate(
     sums = SumSensitivity.of(problem, ceiling=ceiling)
     rate, regret = 0.0, np.zeros(problem.n_groups)
     if problem.n_groups > 1:
+        of_sum = sums.loss_range * problem.loss_noise
         sharpness, regret = steps.rounds_regret(
-            problem, n_rounds, noise_multiplier=multiplier * sums.loss_range
+            problem, n_rounds, noise_multiplier=multiplier * of_sum
         )
         if multiplier > 0.0:
             rate = sharpness / n_rounds

@@ -43,7 +43,12 @@ from tests.helpers.contract import (
     stops,
 )
 from tests.helpers.group_data import make_problem
-from tests.helpers.neighbours import hidden_problem, random_budget, random_problem
+from tests.helpers.neighbours import (
+    hidden_problem,
+    overlapping_problem,
+    random_budget,
+    random_problem,
+)
 from tests.helpers.replay import Instead, Recorder, tampered
 from tests.helpers.selections import chosen
 
@@ -629,6 +634,80 @@ GDA_FAULTS = of_every_step(GDA) | {
     ),
 }
 
+# --- groups that overlap -----------------------------------------------------------------------
+
+
+def overlapping_plans():
+    rng = np.random.default_rng(0)
+    for index in range(60):
+        problem = overlapping_problem(rng, [*LOSSES, Hinge()][index % (len(LOSSES) + 1)])
+        ceiling: Any = rng.choice([None, np.inf, _low(problem, 0.7)])
+        is_centred = index % 3 == 0 and problem.intercept_scaling > 0.0
+        told = {"risk_share": 0.3, "loss_ceiling": ceiling, "centring": is_centred}
+        yield MGR(n_steps=3, **told).plan(problem, random_budget(rng)), MGR()
+
+
+def overlapping_gda_plans():
+    rng = np.random.default_rng(0)
+    for index in range(60):
+        problem = overlapping_problem(rng, LOSSES[index % len(LOSSES)])
+        solver = GDA(n_steps=3, risk_share=0.3, centring=False)
+        yield solver.plan(problem, random_budget(rng)), solver
+
+
+def overlapping_ags_plans():
+    rng = np.random.default_rng(0)
+    for index in range(60):
+        problem = overlapping_problem(rng, [*LOSSES, Hinge()][index % (len(LOSSES) + 1)])
+        solver = AGS(n_steps=3, risk_share=0.3)
+        yield solver.plan(problem, random_budget(rng)), solver
+
+
+def influence_in(module, wrong):
+    """Plant ``wrong(shares of the groups, membership)`` for what a record weighs."""
+
+    def influence(real, problem, group_weights):
+        return wrong(group_weights / np.array(problem.group_sizes), problem.cells.membership)
+
+    return instead(module, "influence", influence)
+
+
+def disjoint(shares, membership):
+    """Return what a record weighs if it is in one group."""
+    return float(shares.max())
+
+
+def moves_of_losses(wrong):
+    """Plant ``wrong(problem)`` for how far a record moves the sums of groups together."""
+
+    def plant(patch):
+        def moves(problem):
+            return 1.0 if problem.cells.are_quieter else wrong(problem)
+
+        patch.setattr(Problem, "group_moves", property(wrong))
+        patch.setattr(Problem, "loss_moves", property(moves))
+
+    return plant
+
+
+def _of_first_group(shares, membership):
+    first = membership * (np.cumsum(membership, axis=0) == 1.0)
+    return float((shares @ first).max())
+
+
+SQRT_M_FORGOTTEN = {"the root of m forgotten": moves_of_losses(lambda problem: 1.0)}
+OVERLAP_FAULTS = SQRT_M_FORGOTTEN | {
+    "groups as if they were disjoint": influence_in(releases, disjoint),
+    "a cell counted once": influence_in(releases, _of_first_group),
+    "the mean cell": influence_in(
+        releases, lambda shares, membership: (shares @ membership).mean()
+    ),
+    "the mean number of groups": moves_of_losses(
+        lambda problem: math.sqrt(problem.cells.membership.sum(axis=0).mean())
+    ),
+}
+OVERLAP_OF_GDA = {name: OVERLAP_FAULTS[name] for name in list(OVERLAP_FAULTS)[:2]}
+
 CASES = {
     "mgr": Case(MGR, mgr_plans, MGR_FAULTS, {"a ceiling above the planned one": higher_ceilings}),
     "mgr on centred rows": Case(
@@ -664,4 +743,7 @@ CASES = {
     ),
     "ags": Case(AGS, ags_plans, AGS_FAULTS),
     "gda": Case(GDA, gda_plans, GDA_FAULTS),
+    "mgr for overlapping groups": Case(MGR, overlapping_plans, OVERLAP_FAULTS, n_pairs=120),
+    "ags for overlapping groups": Case(AGS, overlapping_ags_plans, SQRT_M_FORGOTTEN),
+    "gda for overlapping groups": Case(GDA, overlapping_gda_plans, OVERLAP_OF_GDA, n_pairs=120),
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from functools import partial
 
 import numpy as np
 import pytest
@@ -19,13 +20,25 @@ from sklearn_dpwg.losses import (
 )
 from sklearn_dpwg.solvers import MGR, BestResponse, FreshPhasedERM, Moments, PhasedERM, steps
 from sklearn_dpwg.solvers.descent import mgr as mgr_module
+from sklearn_dpwg.solvers.descent import releases as descent_releases
 from sklearn_dpwg.solvers.rounds import certificate, releases, rounds
 from sklearn_dpwg.solvers.rounds import moments as moments_module
 from sklearn_dpwg.solvers.rounds import phased_erm as phased_module
 from sklearn_dpwg.solvers.rounds.phases import Phases
-from tests.helpers.cases.descent import LOSSES, OF_HIDDEN_GROUPS
+from tests.helpers.cases.descent import (
+    LOSSES,
+    OF_HIDDEN_GROUPS,
+    SQRT_M_FORGOTTEN,
+    disjoint,
+    influence_in,
+)
 from tests.helpers.contract import Case, draws, exact, half, instead, output, stops
-from tests.helpers.neighbours import hidden_problem, random_budget, random_problem
+from tests.helpers.neighbours import (
+    hidden_problem,
+    overlapping_problem,
+    random_budget,
+    random_problem,
+)
 from tests.helpers.replay import Instead, wrap
 
 OF_PHASES = (*LOSSES[:3], SquaredError(), Hinge(), AbsoluteError(), Quantile(0.2))
@@ -240,11 +253,10 @@ HIDDEN_PLANS = {
 # --- Moments -----------------------------------------------------------------------------------
 
 
-def moments_plans(is_hidden=False):
+def moments_plans(make=random_problem):
     rng = np.random.default_rng(0)
     for _ in range(40):
-        loss = SquaredError(float(rng.choice([0.3, 1.0, 7.0])))
-        problem = hidden_problem(rng, loss) if is_hidden else random_problem(rng, loss)
+        problem = make(rng, SquaredError(float(rng.choice([0.3, 1.0, 7.0]))))
         solver = Moments(int(rng.integers(1, 4)), clip=float(rng.choice([0.1, 2.0])))
         yield solver.plan(problem, random_budget(rng)), solver
 
@@ -314,12 +326,18 @@ def _random_base(rng, name, problem):
     return Moments(clip=float(rng.choice([0.1, 2.0])), ridge=float(rng.choice([0.0, 0.25])))
 
 
-def response_plans(seed=0, n_plans=150, names=("phased-erm", "mgr", "moments", "mgr", "moments")):
+def response_plans(
+    seed=0,
+    n_plans=150,
+    names=("phased-erm", "mgr", "moments", "mgr", "moments"),
+    make=None,
+):
+    make = partial(random_problem, most=3) if make is None else make
     rng = np.random.default_rng(seed)
     for index in range(n_plans):
         name = names[index % len(names)]
         losses = {"phased-erm": OF_PHASES, "mgr": OF_STEPS}.get(name, (SquaredError(0.3),))
-        problem = random_problem(rng, losses[int(rng.integers(len(losses)))], most=3)
+        problem = make(rng, losses[int(rng.integers(len(losses)))])
         solver = BestResponse(
             _random_base(rng, name, problem), n_rounds=int(rng.integers(1, 4)), risk_share=0.3
         )
@@ -354,12 +372,12 @@ def _half_the_diameter(real, plan, *others):
     return real(dataclasses.replace(plan, schedule=schedule), *others)
 
 
-def _pooled(real, release, schedule, group_weights, data, *others):
+def _pooled(real, release, problem, schedule, group_weights, data, *others):
     """State the sensitivity of a pooled mean, whatever the mixture is."""
     sizes = np.asarray(data.group_sizes, dtype=float)
     ratio = (group_weights / sizes).max() * sizes.sum()
     change = dataclasses.replace(schedule, sensitivity=schedule.sensitivity / ratio)
-    return real(release, change, group_weights, data, *others)
+    return real(release, problem, change, group_weights, data, *others)
 
 
 def _exact_risks_tell(real, solver, plan, mixture, center, data, noise, *, call, risks):
@@ -385,6 +403,11 @@ RESPONSE_FAULTS = {
     ),
 }
 
+OF_OVERLAP = SQRT_M_FORGOTTEN | {
+    "gradients as if groups were disjoint": influence_in(descent_releases, disjoint),
+    "moments as if groups were disjoint": influence_in(releases, disjoint),
+}
+
 CASES = {
     "phased-erm": Case(PhasedERM, all_phased_plans, PHASED_FAULTS, n_pairs=180, rounding=CERTIFIED),
     "phased-erm of planned strengths": Case(
@@ -405,7 +428,20 @@ CASES = {
         strength=0.8,
     ),
     "moments": Case(Moments, moments_plans, MOMENTS_FAULTS, n_pairs=80),
-    "moments for hidden groups": Case(Moments, lambda: moments_plans(is_hidden=True), n_pairs=80),
+    "moments for hidden groups": Case(Moments, lambda: moments_plans(hidden_problem), n_pairs=80),
+    "moments for overlapping groups": Case(
+        Moments,
+        lambda: moments_plans(overlapping_problem),
+        SQRT_M_FORGOTTEN,
+        dict.fromkeys(SQRT_M_FORGOTTEN, lambda: moments_plans(overlapping_problem)),
+        n_pairs=80,
+    ),
+    "best-response for overlapping groups": Case(
+        BestResponse,
+        partial(response_plans, 1, 40, ("mgr", "moments"), overlapping_problem),
+        OF_OVERLAP,
+        n_pairs=160,
+    ),
     "best-response": Case(
         BestResponse,
         response_plans,

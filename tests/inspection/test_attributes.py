@@ -1,0 +1,120 @@
+"""One release of cells, told by each attribute."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import product
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from sklearn_dpwg.inspection import AuditReport, AuditResult, GroupAudit
+from sklearn_dpwg.ledger import PrivacyLedger
+from sklearn_dpwg.metrics.intervals import ratio_interval
+
+RNG = np.random.default_rng(0)
+N = 4_000
+GROUPS = pd.DataFrame(
+    {"race": RNG.choice(["A", "B", "C"], size=N), "sex": RNG.choice(["f", "m"], size=N)}
+)
+Y = (RNG.random(N) < 0.4).astype(int)
+SCORES = RNG.random(N) * np.where(GROUPS["race"] == "C", 0.7, 1.0)
+LABELS = list(product("ABC", "fm"))
+
+
+def audit(**parameters):
+    return GroupAudit(**({"epsilon": 1.0, "group_labels": LABELS, "random_state": 0} | parameters))
+
+
+@pytest.mark.filterwarnings("ignore::sklearn_dpwg.exceptions.SeededNoiseWarning")
+def test_counts_are_those_of_all_cells_with_their_noise():
+    result = audit().run(Y, SCORES, GROUPS)
+    by = result.by_attribute()
+    assert list(by) == ["race", "sex"]
+    race, sex = by["race"], by["sex"]
+    assert race.group_labels == ("A", "B", "C")
+    assert (race.n_cells, sex.n_cells) == (2, 3)
+    counts = np.array(result.counts)
+    np.testing.assert_array_equal(race.counts, counts.reshape(3, 2, 2, 2).sum(axis=1))
+    np.testing.assert_array_equal(sex.counts, counts.reshape(3, 2, 2, 2).sum(axis=0))
+    hits, misses = race.cells()[2][:, 1].sum(), race.cells()[2][:, 0].sum()
+    wanted = ratio_interval(int(hits), int(misses), noise=result.noise, n_cells=(4, 4))
+    assert race.rates("selection_rate")[2].high == wanted.high
+    assert race.verdict().answer == "fails"
+    assert race.privacy_ == result.privacy_
+    assert AuditResult.from_json(race.to_json()) == race
+
+
+@pytest.mark.filterwarnings("ignore::sklearn_dpwg.exceptions.SeededNoiseWarning")
+def test_public_sizes_and_losses_add_up_too():
+    result = audit(sizes="public", losses=["log_loss"]).run(Y, SCORES, GROUPS)
+    race = result.by_attribute()["race"]
+    assert race.sizes == tuple(int((GROUPS["race"] == value).sum()) for value in "ABC")
+    (loss,), (of_cells,) = race.losses, result.losses
+    assert loss.sums == pytest.approx(np.array(of_cells.sums).reshape(3, 2).sum(axis=1))
+    assert loss.sum_noise_std == pytest.approx(2**0.5 * of_cells.sum_noise_std)
+    exact = audit(epsilon=np.inf, losses=["log_loss"]).run(Y, SCORES, GROUPS)
+    alone = audit(epsilon=np.inf, losses=["log_loss"], group_labels=list("ABC"))
+    wanted = alone.run(Y, SCORES, GROUPS["race"])
+    found = exact.by_attribute()["race"]
+    for metric in ("error_rate", "log_loss"):
+        for one, other in zip(found.rates(metric), wanted.rates(metric), strict=True):
+            assert (one.low, one.high) == pytest.approx((other.low, other.high))
+
+
+def test_one_column_is_its_own_attribute_and_names_may_be_missing():
+    alone = audit(epsilon=np.inf, group_labels=list("ABC")).run(Y, SCORES, GROUPS["race"])
+    assert alone.by_attribute() == {"race": alone}
+    unnamed = audit(epsilon=np.inf).run(Y, SCORES, GROUPS.to_numpy())
+    assert list(unnamed.by_attribute()) == ["0", "1"]
+
+
+@pytest.mark.filterwarnings("ignore::sklearn_dpwg.exceptions.SeededNoiseWarning")
+def test_one_release_is_counted_once():
+    with PrivacyLedger(epsilon=1.5, delta=1e-5) as ledger:
+        audit().run(Y, SCORES, GROUPS).by_attribute()
+    assert len(ledger.report()) == 1
+
+
+def test_combinations_that_were_not_declared_are_refused():
+    result = audit(epsilon=np.inf).run(Y, SCORES, GROUPS)
+    short = replace(result, group_labels=LABELS[:-1], counts=result.counts[:-1])
+    with pytest.raises(ValueError, match=r"^group_labels of the audit must hold every combination"):
+        short.by_attribute()
+
+
+@pytest.mark.audit
+@pytest.mark.filterwarnings("ignore::sklearn_dpwg.exceptions.SeededNoiseWarning")
+def test_intervals_of_sums_of_noisy_cells_cover():
+    rng, missed, n_runs = np.random.default_rng(1), 0, 400
+    rates = {"A": 0.5, "B": 0.4, "C": 0.3}
+    for seed in range(n_runs):
+        groups = pd.DataFrame({"race": rng.choice(list("ABC"), size=300)})
+        groups["sex"] = rng.choice(["f", "m"], size=300)
+        chosen = rng.random(300) < groups["race"].map(rates)
+        result = audit(random_state=seed).run(None, chosen.to_numpy(), groups)
+        found = result.by_attribute()["race"].rates("selection_rate")
+        missed += sum(not one.low <= rates[str(one.group)] <= one.high for one in found)
+    assert missed <= 0.05 * 3 * n_runs + 3.0 * (0.05 * 0.95 * 3 * n_runs) ** 0.5
+
+
+@pytest.mark.filterwarnings("ignore::sklearn_dpwg.exceptions.SeededNoiseWarning")
+def test_a_page_has_a_part_an_attribute_where_that_is_asked_for():
+    result = audit().run(Y, SCORES, GROUPS)
+    report = AuditReport(result, by_attribute=True, which={"leave_out": [("C", "f")]})
+    facts = report.dict()["attributes"]
+    assert [one["name"] for one in facts] == ["race", "sex"]
+    race = result.by_attribute()["race"]
+    assert facts[0]["verdict"]["sentence"] == race.verdict().sentence
+    assert [row["group"] for row in facts[0]["groups"]["rows"]] == ["A", "B", "C"]
+    page, text = report.html(), report.markdown()
+    assert page.count("<h3><bdi>") == 2
+    assert '<a href="#attributes">By attribute</a>' in page
+    assert page.index('<h2 id="groups"') < page.index('<h2 id="attributes"')
+    assert "## By attribute: race. " in text
+    assert "| A | " in text
+    assert "#attributes" not in AuditReport(result).html()
+    short = replace(result, group_labels=LABELS[:-1], counts=result.counts[:-1])
+    with pytest.raises(ValueError, match=r"must hold every combination"):
+        AuditReport(short, by_attribute=True)

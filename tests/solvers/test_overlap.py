@@ -1,0 +1,245 @@
+"""Overlapping groups: the plain mathematics of cells, and solvers against direct ones."""
+
+import math
+from dataclasses import replace
+
+import cvxpy as cp
+import numpy as np
+import pytest
+
+from sklearn_dpwg.data.problem import Cells, Problem
+from sklearn_dpwg.losses import BinaryLogLoss, Hinge, MultinomialLogLoss, SquaredError
+from sklearn_dpwg.optimum.group_player import GroupPlayer
+from sklearn_dpwg.privacy import Budget, NoiseSource
+from sklearn_dpwg.solvers import (
+    AGS,
+    GDA,
+    MGR,
+    OCO,
+    Auto,
+    BestResponse,
+    Exact,
+    Moments,
+    OnlineToBatch,
+    PhasedERM,
+    SumSensitivity,
+)
+from sklearn_dpwg.solvers.descent.group_weights import Limits
+from sklearn_dpwg.solvers.descent.releases import from_pass
+from sklearn_dpwg.solvers.steps import influence
+from tests.helpers.convex_programs import risk_expressions
+from tests.helpers.group_data import make_problem, make_risks, naive
+from tests.helpers.sources import seeded
+
+# Two attributes of two and three values, of which one combination is not there, and a cell that is
+# in no group.
+SIZES = (40, 30, 25, 8, 60, 12)
+CELLS = Cells(SIZES, ((0, 1, 2), (3, 4), (0, 3), (1, 4), (2,)))
+# Three attributes of two values each: the cells of every value.
+BITS = [(np.arange(8) >> bit) % 2 == value for bit in range(3) for value in range(2)]
+NONE = NoiseSource(None, ())
+
+
+def problem_of(loss, cells=CELLS, **facts):
+    prior = (1.0 / len(cells.groups),) * len(cells.groups)
+    return Problem(loss, cells.group_sizes, 3, 4.0, prior, 1.0, cells=cells, **facts)
+
+
+def test_cells_say_what_groups_are_made_of():
+    assert CELLS.group_sizes == (95, 68, 48, 90, 25)
+    assert CELLS.most_groups == 2
+    assert not CELLS.are_groups
+    assert Cells((3, 4), ((0,), (1,))).are_groups
+    problem = problem_of(BinaryLogLoss())
+    assert problem.n_records == sum(SIZES)
+    assert problem.group_moves == pytest.approx(math.sqrt(2.0), rel=1e-9)
+    weights = np.array([0.4, 0.1, 0.2, 0.3, 0.0])
+    by_hand = max(0.4 / 95 + 0.2 / 48, 0.4 / 95 + 0.3 / 90, 0.4 / 95, 0.1 / 68 + 0.2 / 48)
+    assert by_hand <= influence(problem, weights) <= by_hand * (1.0 + 1e-9)
+    grown = CELLS.grown([200, 68, 48, 90, 25])
+    assert all(new >= old for new, old in zip(grown.sizes, SIZES, strict=True))
+    assert grown.group_sizes[0] >= 200
+
+
+def test_sums_of_cells_are_released_where_they_tell_more():
+    attributes = Cells((50,) * 8, tuple(tuple(map(int, np.flatnonzero(each))) for each in BITS))
+    both = replace(attributes, groups=(*attributes.groups, *((cell,) for cell in range(8))))
+    assert (attributes.most_groups, attributes.are_quieter) == (3, False)
+    assert (both.most_groups, both.are_quieter) == (4, True)
+    problem = problem_of(BinaryLogLoss(), attributes)
+    assert problem.loss_noise == problem.loss_moves == pytest.approx(math.sqrt(3.0))
+    problem = problem_of(BinaryLogLoss(), both)
+    assert problem.loss_moves == 1.0
+    np.testing.assert_allclose(problem.loss_noise, [2.0] * 6 + [1.0] * 8)
+
+
+@pytest.mark.parametrize("by_cells", [False, True])
+def test_released_risks_are_those_of_groups_with_the_noise_that_is_stated(by_cells):
+    groups = tuple(tuple(map(int, np.flatnonzero(each))) for each in BITS)
+    cells = Cells((50,) * 8, (*groups, *(((0,), (7,)) if by_cells else ())))
+    assert cells.are_quieter == by_cells
+    n_steps = 400
+    plan = MGR(n_steps=n_steps, centring=False, risk_share=0.5, loss_ceiling=1.0).plan(
+        problem_of(BinaryLogLoss(), cells), Budget(8.0, 1e-6)
+    )
+    risks = make_risks(BinaryLogLoss(), cells.sizes).overlapping(cells)
+    weights, mixture = np.zeros(risks.n_weights), np.array(plan.problem.prior)
+    limits = Limits(1.0, plan.schedule.feedback_range, 1.0, 0.0)
+    noise = seeded(3, plan.releases)
+    found = [from_pass(plan, risks, weights, mixture, noise, limits) for _ in range(n_steps)]
+    released = np.array([one.risks for one in found])
+    stds = np.sqrt(found[0].risk_variances)
+    np.testing.assert_allclose(released.std(axis=0), stds, rtol=0.15)
+    exact = risks.risks(weights)
+    assert (np.abs(released.mean(axis=0) - exact) < 5.0 * stds / math.sqrt(n_steps)).all()
+
+
+def test_cells_of_other_groups_are_refused():
+    with pytest.raises(ValueError, match=r"^cells must be those of public groups of sizes"):
+        replace(problem_of(BinaryLogLoss()), group_sizes=(1, 2, 3, 4, 5))
+
+
+@pytest.mark.parametrize("loss", [BinaryLogLoss(), MultinomialLogLoss(3), SquaredError(1.0)])
+def test_risks_are_those_of_all_records_of_a_group(loss):
+    cells = make_risks(loss, SIZES)
+    risks = cells.overlapping(CELLS)
+    weights = np.random.default_rng(0).normal(size=cells.n_weights)
+    values, gradients, hessians = naive(cells, weights)
+    shares = CELLS.membership * SIZES
+    shares = shares / shares.sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(risks.risks(weights), shares @ values, rtol=1e-12)
+    found = risks.risks_and_gradients(weights)
+    np.testing.assert_allclose(found[0], shares @ values, rtol=1e-12)
+    np.testing.assert_allclose(found[1], shares @ gradients, atol=1e-12)
+    mixture = np.array([0.1, 0.2, 0.3, 0.4, 0.0])
+    wanted = np.tensordot(mixture @ shares, hessians, 1)
+    np.testing.assert_allclose(risks.hessian(weights, mixture), wanted, atol=1e-12)
+
+
+@pytest.mark.parametrize("loss", [BinaryLogLoss(), MultinomialLogLoss(3), Hinge()])
+@pytest.mark.parametrize(("price", "cap"), [(0.0, 1.0), (0.5, 1.0), (0.0, 0.4), (0.5, 0.4)])
+def test_exact_is_a_direct_convex_solution(loss, price, cap):
+    problem = problem_of(loss, sampling_price=price, max_group_weight=cap)
+    made_for = BinaryLogLoss() if isinstance(loss, Hinge) else loss
+    risks = make_risks(made_for, SIZES).with_loss(loss)
+    solver = Exact(tolerance=1e-8)
+    plan = solver.plan(problem, Budget(math.inf, 1e-6))
+    solution = solver.run(plan, risks, NONE)
+    weights = cp.Variable((loss.n_outputs, risks.n_columns))
+    shares = CELLS.membership * SIZES / np.array(CELLS.group_sizes)[:, None]
+    of_groups = shares @ cp.hstack(risk_expressions(risks, weights))
+    # max over 0 <= λ <= cap of λ'L - c ‖λ/√n‖, by its dual: s + cap Σ (L + c v/√n - s)_+, ‖v‖ <= 1
+    level, pull = cp.Variable(), cp.Variable(problem.n_groups)
+    charge = plan.schedule.price * cp.multiply(pull, 1.0 / np.sqrt(CELLS.group_sizes))
+    excess = cp.pos(of_groups + charge - level)
+    ridge = plan.schedule.ridge / 2.0 * cp.sum_squares(weights)
+    direct = cp.Problem(
+        cp.Minimize(level + cap * cp.sum(excess) + ridge),
+        [cp.norm(weights, "fro") <= problem.radius, cp.norm(pull, 2) <= 1.0],
+    )
+    direct.solve(solver=cp.CLARABEL)
+
+    player = GroupPlayer(plan.schedule.price, np.array(CELLS.group_sizes, dtype=float), cap)
+    found = player.value(risks.overlapping(CELLS).risks(solution.weights))
+    found += plan.schedule.ridge / 2.0 * float(solution.weights @ solution.weights)
+    assert found == pytest.approx(direct.value, abs=1e-7)
+    assert solution.group_weights.sum() == pytest.approx(1.0)
+
+
+def test_groups_that_happen_to_be_disjoint_are_the_same_fit():
+    plain = make_problem((40, 30, 25), n_features=3, scaling=1.0)
+    cells = Cells((40, 30, 25), ((0,), (1,), (2,)))
+    risks = make_risks(BinaryLogLoss(), (40, 30, 25))
+    for solver in (MGR(n_steps=5), GDA(n_steps=5), MGR(n_steps=5, centring=False)):
+        found = []
+        for problem in (plain, replace(plain, cells=cells)):
+            plan = solver.plan(problem, Budget(1.0, 1e-6))
+            found.append(solver.run(plan, risks, seeded(3, plan.releases)))
+        np.testing.assert_allclose(found[0].weights, found[1].weights, rtol=1e-9)
+        np.testing.assert_allclose(found[0].group_weights, found[1].group_weights, rtol=1e-9)
+
+
+def test_a_start_of_all_weight_on_one_attribute_has_its_noise():
+    problem = problem_of(BinaryLogLoss())
+    plan = MGR(n_steps=1, centring=False).plan(problem, Budget(1.0, 1e-6))
+    assert influence(problem, np.array([0.0, 0.0, 0.0, 0.0, 1.0])) == pytest.approx(1 / 25)
+    gradient, risks = plan.releases
+    assert (gradient.max_count, risks.max_count) == (1, 1)
+    assert "in 5 group(s) that overlap in 6 cells, each in up to 2" in str(plan)
+    assert "in exactly the same ones" in " ".join(str(plan.guarantee).split())
+
+
+@pytest.mark.parametrize(
+    "solver",
+    [OCO(), OnlineToBatch(), PhasedERM()],
+    ids=lambda solver: solver.name,
+)
+def test_solvers_without_a_proof_refuse_in_one_sentence(solver):
+    with pytest.raises(
+        ValueError, match=rf"^solver '{solver.name}' needs disjoint groups, as with overlap='cells'"
+    ):
+        solver.plan(problem_of(BinaryLogLoss()), Budget(1.0, 1e-6))
+
+
+@pytest.mark.parametrize(
+    ("solver", "message"),
+    [
+        (MGR(schedule="paper"), "need schedule='planned' and sampling_rate=None or 1 of MGR"),
+        (MGR(sampling_rate=0.5), "need schedule='planned' and sampling_rate=None or 1 of MGR"),
+        (AGS(schedule="paper"), "schedule and visits of AGS must be 'planned' and None"),
+        (AGS(visits=3), "schedule and visits of AGS must be 'planned' and None"),
+        (BestResponse(), "base of BestResponse must be 'mgr' or 'moments' for overlapping"),
+        (GDA(schedule="paper"), "schedule of GDA must be 'planned' for overlapping groups"),
+    ],
+)
+def test_what_is_not_proved_of_a_solver_is_refused(solver, message):
+    with pytest.raises(ValueError, match=message):
+        solver.plan(problem_of(BinaryLogLoss()), Budget(1.0, 1e-6))
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 30.0])
+@pytest.mark.parametrize(
+    "loss", [BinaryLogLoss(), MultinomialLogLoss(3), Hinge(), SquaredError(1.0)]
+)
+def test_auto_chooses_among_solvers_that_know_overlaps(loss, epsilon):
+    plan = Auto().plan(problem_of(loss), Budget(epsilon, 1e-6))
+    assert plan.solver in {"mgr", "moments"}
+    assert plan.problem.cells == CELLS
+
+
+def test_mgr_reads_all_records_of_overlapping_groups_however_little_time_there_is():
+    cells = Cells((400_000, 300_000, 200_000), ((0, 1), (1, 2)))
+    problem = problem_of(BinaryLogLoss(), cells)
+    plan = MGR(max_seconds=2.0).plan(problem, Budget(1.0, 1e-6))
+    assert plan.schedule.batches is None
+
+
+def test_grids_are_fine_enough_for_a_cell_that_is_in_no_group():
+    cells = Cells((30, 20, 10**9), ((0, 1), (1,)))
+    problem = problem_of(BinaryLogLoss(), cells)
+    assert problem.most_in_a_group == 10**9
+    grid = SumSensitivity.of(problem, ceiling=1.0).grid
+    assert 2.0**52 * grid.loss_step >= 1.0 * 10**9
+
+
+def test_a_pass_reads_a_record_once_however_many_groups_it_is_in():
+    n_steps = []
+    for cells in (None, Cells((30_000, 20_000), ((0, 1), (0,), (1,)))):
+        sizes = (30_000, 20_000) if cells is None else cells.group_sizes
+        problem = make_problem(sizes, n_features=3)
+        plan = MGR(max_passes=90).plan(replace(problem, cells=cells), Budget(1.0, 1e-6))
+        n_steps.append(plan.n_steps)
+    assert n_steps == [90, 90]
+
+
+def test_moments_pay_for_every_group_of_a_record():
+    plain = make_problem((100,), loss=SquaredError(1.0), n_features=3, scaling=1.0)
+    cells = Cells((60, 40), ((0, 1), (0,), (1,)))
+    problem = problem_of(SquaredError(1.0), cells)
+    for solver, ratio in ((Moments(), math.sqrt(2.0)), (BestResponse("moments"), 1.0)):
+        schedules = [solver.plan(each, Budget(1.0, 1e-6)).schedule for each in (plain, problem)]
+        one, other = (
+            (each.base.schedule if hasattr(each, "base") else each).sensitivity
+            for each in schedules
+        )
+        assert other / one == pytest.approx(ratio, rel=1e-9)
