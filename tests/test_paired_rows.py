@@ -126,7 +126,7 @@ FLAGS = pd.DataFrame({"women": [1, 1, 0, 0], "black": [1, 0, 1, 0]})
 
 @pytest.mark.parametrize("flags", [FLAGS, FLAGS.astype(bool), FLAGS.to_numpy()])
 def test_memberships_that_overlap_are_no_combinations_in_silence(flags):
-    with pytest.warns(MembershipWarning, match=r"2 columns of 0 and 1.*one column at a time"):
+    with pytest.warns(MembershipWarning, match=r"2 columns of 0 and 1.*say overlap='membership'"):
         group_table([0, 1, 0, 1], [0, 1, 0, 1], groups=flags)
 
 
@@ -136,6 +136,7 @@ def test_other_columns_are_combinations_in_silence():
     one_each = pd.DataFrame({"a": [1, 0, 0, 1], "b": [0, 1, 1, 0]})
     for silent in (words, one_each, FLAGS["women"], FLAGS + 1):
         group_table(truth, truth, groups=silent)
+    group_table(truth, truth, groups=FLAGS.assign(all=1), overlap="membership")
 
 
 def test_stated_combinations_are_meant():

@@ -198,8 +198,9 @@ def encode_groups(
     group_labels: Sequence[Hashable] | None,
     *,
     may_be_empty: bool = False,
+    overlap: str = "cells",
 ) -> tuple[NDArray[np.intp], NDArray[np.object_]]:
-    """Return each record's index into the labels, and the labels.
+    """Return each record's index into the labels, and the labels; of cells where groups overlap.
 
     Cells of several columns are intersected, and labels then are tuples. Labels that are not given
     are those found, sorted. A group that is missing, unknown or (unless it may be) empty is an
@@ -207,7 +208,8 @@ def encode_groups(
     """
     found, values = _factorized(groups, n_records)
     if group_labels is None:
-        _warn_of_memberships(values)
+        if overlap == "cells":
+            _warn_of_memberships(values)
         labels = _index(sorted(values, key=_sort_key))
     else:
         labels = _index(_checked_labels(group_labels))
@@ -235,7 +237,7 @@ def _warn_of_memberships(labels: pd.Index[Any]) -> None:
         warn(
             f"groups are {len(flags[0])} columns of 0 and 1, and some records have several ones: "
             f"each combination is taken for a group of its own. Where a column is a group that "
-            f"overlaps with others, pass one column at a time; where combinations are meant, state "
+            f"overlaps with others, say overlap='membership'; where combinations are meant, state "
             f"group_labels, or write the values as words.",
             MembershipWarning,
         )
@@ -455,7 +457,7 @@ def members_of_groups(
     Labels, where given, tell which cells are groups with "both", and are otherwise not looked at.
     """
     check_kind_of_overlap(overlap)
-    codes, labels = encode_groups(groups, n_records, None)
+    codes, labels = encode_groups(groups, n_records, None, overlap=overlap)
     sizes = np.bincount(codes, minlength=len(labels))
     of_cells = np.split(np.argsort(codes, kind="stable"), np.cumsum(sizes)[:-1])
     if overlap == "cells":

@@ -567,7 +567,7 @@ class Fitting(Progress, PrivateEstimator):
         """Return indices of labels and these; where groups overlap, of the cells of columns."""
         overlaps = self.overlap != "cells"
         stated = None if overlaps else self.group_labels
-        codes, labels = grouping.encode_groups(groups, n_labels, stated)
+        codes, labels = grouping.encode_groups(groups, n_labels, stated, overlap=self.overlap)
         if self.group_labels is None:
             for found in grouping.by_column(labels) if overlaps else [labels]:
                 encode.check_found_groups(found, n_records)
