@@ -163,7 +163,9 @@ class Solver(Stored, BaseEstimator, ABC):
         """
         data = self._adapt(plan, data)
         check_match(plan.problem, data)
-        return self._run(plan, data.overlapping(plan.problem.cells), noise, start)
+        if plan.problem.cells is not None:
+            data = data.overlapping(plan.problem.cells)
+        return self._run(plan, data, noise, start)
 
     def suits(self, problem: Problem) -> bool:
         """Whether `Auto` considers the solver for a problem.

@@ -348,13 +348,11 @@ class Risks:
         other.loss_center = loss_center
         return other
 
-    def overlapping(self, cells: Cells | None) -> Self:
+    def overlapping(self, cells: Cells) -> Self:
         """Return the risks of groups that are made of these cells, which the blocks' groups are.
 
         Sums over a group are those of its cells, added exactly where they are on a grid.
         """
-        if cells is None:
-            return self
         other = copy(self)
         other.cells, other.group_sizes = cells, cells.group_sizes
         return other
