@@ -13,7 +13,7 @@ from sklearn_dpwg.inspection import words
 from sklearn_dpwg.inspection.audit_result import AuditResult, Of, default_metric
 from sklearn_dpwg.inspection.comparisons import are_both_ways, behind_no_more, margin_of
 from sklearn_dpwg.inspection.contrasts import Margin
-from sklearn_dpwg.inspection.verdicts import GroupRate, Verdict, greater_is_worse, metrics_of
+from sklearn_dpwg.inspection.verdicts import RATES, GroupRate, Verdict, greater_is_worse, metrics_of
 
 _WHICH = ("leave_out", "min_share", "reference", "of", "within")
 
@@ -119,3 +119,15 @@ class Asked:
             of = [words.of_metric(one) for one in self.metrics if greater_is_worse(one) == is_harm]
             if of:
                 yield behind_no_more(of, self.margin.factor, named, is_harm=is_harm)
+
+
+def overall_rate(result: AuditResult, metric: str) -> float | None:
+    """Return a rate of all groups together, from the same released counts; None for a loss."""
+    if metric not in result.METRICS:
+        return None
+    together = result._counted.pooled(tuple(range(len(result.group_labels))))
+    hits, misses = (
+        together.total(0, cells)[0] for cells in (RATES[metric].hits, RATES[metric].misses)
+    )
+    total = hits + misses
+    return min(1.0, max(0.0, hits / total)) if total > 0 else None

@@ -748,8 +748,7 @@ class AuditResult(Stored):
             return self._interval(metric, groups[0], confidence, of)
         key = (metric, groups, confidence, of)
         if key not in self._known:
-            found = self._counts_of(of).pooled(groups).interval(metric, 0, confidence)
-            self._known[key] = found
+            self._known[key] = self._counts_of(of).pooled(groups).interval(metric, 0, confidence)
         return self._known[key]
 
 
@@ -760,18 +759,6 @@ def default_metric(results: Iterable[AuditResult]) -> str:
 
 def _places(reasons: Mapping[str, Sequence[int]]) -> set[int]:
     return {place for places in reasons.values() for place in places}
-
-
-def overall_rate(result: AuditResult, metric: str) -> float | None:
-    """Return a rate of all groups together, from the same released counts; None for a loss."""
-    if metric not in result.METRICS:
-        return None
-    together = result._counted.pooled(tuple(range(len(result.group_labels))))
-    hits, misses = (
-        together.total(0, cells)[0] for cells in (RATES[metric].hits, RATES[metric].misses)
-    )
-    total = hits + misses
-    return min(1.0, max(0.0, hits / total)) if total > 0 else None
 
 
 # Results as plain values, and back.

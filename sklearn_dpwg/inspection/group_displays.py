@@ -12,8 +12,8 @@ from numpy.typing import ArrayLike
 
 from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.inspection import drawing, words
-from sklearn_dpwg.inspection.asked import Asked
-from sklearn_dpwg.inspection.audit_result import AuditResult, default_metric, overall_rate
+from sklearn_dpwg.inspection.asked import Asked, overall_rate
+from sklearn_dpwg.inspection.audit_result import AuditResult, default_metric
 from sklearn_dpwg.inspection.audit_rows import n_records_of
 from sklearn_dpwg.inspection.drawing import Display, Look
 from sklearn_dpwg.inspection.group_audit import audit_estimator, audit_predictions

@@ -10,8 +10,8 @@ from operator import or_
 from typing import Any
 
 from sklearn_dpwg.inspection import words
-from sklearn_dpwg.inspection.asked import Asked
-from sklearn_dpwg.inspection.audit_result import AuditResult, overall_rate
+from sklearn_dpwg.inspection.asked import Asked, overall_rate
+from sklearn_dpwg.inspection.audit_result import AuditResult
 from sklearn_dpwg.inspection.drawing import INCHES, height_of, svg_of
 from sklearn_dpwg.inspection.group_displays import (
     NOT_JUDGED,

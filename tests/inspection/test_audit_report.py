@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 from sklearn_dpwg.inspection import AuditReport, AuditResult, GroupAudit
-from sklearn_dpwg.inspection.audit_result import overall_rate
+from sklearn_dpwg.inspection.asked import overall_rate
 from sklearn_dpwg.inspection.report import SECTIONS, escape_markdown
 from sklearn_dpwg.privacy import IntegerNoise
 from tests.helpers.audit_cases import (
