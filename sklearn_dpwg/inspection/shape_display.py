@@ -143,7 +143,7 @@ def _fits_on_made_rows(
         return []
     rng = np.random.default_rng(0)
     share = min(1.0, _MOST_ROWS / problem.n_records)
-    sizes = tuple(max(2, round(share * size)) for size in problem.group_sizes)
+    sizes = tuple(max(2, round(share * size)) for size in problem.cell_sizes)
     codes = np.repeat(np.arange(len(sizes)), sizes)
     alone = (one for one in columns if one.others is None)
     drawn = {one.name: rng.integers(len(one.rows), size=len(codes)) for one in alone}
@@ -155,11 +155,16 @@ def _fits_on_made_rows(
         low, high = model.target_bounds
         targets = np.clip((2.0 * scores - low - high) / (high - low), -1.0, 1.0)
     budget = Budget(gdp_epsilon(plan.budget.delta, plan.budget.mu / share), plan.budget.delta)
-    problem = replace(problem, group_sizes=sizes)
+    cells = None if problem.cells is None else replace(problem.cells, sizes=sizes)
+    problem = replace(
+        problem, group_sizes=sizes if cells is None else cells.group_sizes, cells=cells
+    )
     plan = solver.plan(problem, budget)
     norm = 1.0 if model.data_norm is None else float(model.data_norm)
     records = RecordEncoder(len(sizes), norm).encode(rows, targets, codes)
     risks = GroupRisks(records, problem.loss, problem.intercept_scaling)
+    if cells is not None:
+        risks = risks.overlapping(cells)
     unit = norm if hasattr(model, "classes_") else 2.0 * norm / (high - low)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SeededNoiseWarning)  # of rows that nobody has

@@ -198,7 +198,7 @@ class PublicSchema(TransformerMixin, Stored, BaseEstimator):
     >>> round(schema.divisor_**2, 6), schema.row_norm_
     (2.0, 1.0)
     >>> list(PublicSchema(columns).get_feature_names_out()[:4])  # by default a model may bend
-    ['age', 'age=0..50', 'age=50..100', 'age=0..25']
+    ['age=0..12.5', 'age=12.5..25', 'age=25..37.5', 'age=37.5..50']
     """
 
     _learns_from_records = False

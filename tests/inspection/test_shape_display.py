@@ -232,6 +232,17 @@ def test_a_monotone_model_is_the_nearest_one(model):
     assert again[-1].coef_ == pytest.approx(found[-1].coef_, abs=1e-9)
 
 
+def test_bands_of_overlapping_groups_are_of_cells(table):
+    X, score, groups = table
+    several = pd.DataFrame({"place": groups, "half": np.arange(len(X)) % 2})
+    fit = DPWorstGroupClassifier(4.0, data_norm=1.0, overlap="attributes", random_state=0)
+    shapes = PublicShapes({"age": (0, 100)})
+    with pytest.warns(UserWarning, match="random_state"):
+        fit.fit(shapes.fit_transform(X[["age"]].fillna(50.0)), score > 0, several)
+    (found,) = shape_functions(fit, shapes, band=True)
+    assert (found.band > 0.0).all()
+
+
 @pytest.mark.parametrize(
     ("effects", "says"),
     [
