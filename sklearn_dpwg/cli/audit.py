@@ -431,7 +431,7 @@ def _one_row_each(sources: Sources, people: Any) -> Sources:
     kept = bound_rows_per_person(
         sources.scores, sources.targets, sources.groups, person=people, k=1
     )
-    said = f"People: one row of each, {len(kept.kept):,} of {len(people):,}, chosen by coins."
+    said = f"People: one row of each, {len(kept.kept):,}, chosen by coins."
     return replace(sources, scores=kept.X, targets=kept.y, groups=kept.groups, of_people=said)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -22,7 +23,8 @@ class Cells(Stored):
 
     Each cell is read by itself, by what is said here: nothing is learned from the others. Marks,
     words and levels are compared as text without blanks at its ends, so that ``-9``, ``"-9"`` and
-    ``-9.0`` are one.
+    ``-9.0`` are one; in columns without levels marks that are numbers are compared as numbers too.
+    A reader that guesses types looks at all cells: read levels that look like numbers as text.
 
     Parameters
     ----------
@@ -119,6 +121,10 @@ class Cells(Stored):
     def _marks(self) -> set[str]:
         return {self._key(mark) for mark in self.missing}
 
+    @property
+    def _numbers(self) -> set[float]:
+        return {found for mark in self.missing if (found := _number(mark)) is not None}
+
     def _key(self, value: Any) -> str:
         text = as_text(value)
         return text.casefold() if self.ignore_case else text
@@ -140,16 +146,15 @@ class Cells(Stored):
         Series
             The same column, read; what is read already stays.
         """
-        levels, marks = levels_of(kind) or (), self._marks
+        levels, marks, numbers = levels_of(kind) or (), self._marks, self._numbers
         if not levels and values.dtype.kind in "iuf":  # of many numbers each is looked at by NumPy
-            numbers = pd.to_numeric(pd.Series(list(marks), dtype=object), errors="coerce")
-            return values.mask(values.isin(numbers.dropna()))
+            return values.mask(values.isin(list(numbers)))
         words = {self._key(level): level for level in levels}
         words |= {self._key(word): level for word, level in self.synonyms.get(name, {}).items()}
 
         def one(value: Any) -> Any:
             key = self._key(value)
-            if key in marks:
+            if key in marks or (not levels and _number(value) in numbers):
                 return None
             return words.get(key, value.strip() if isinstance(value, str) else value)
 
@@ -160,13 +165,29 @@ class Cells(Stored):
         return found
 
 
+def _number(value: Any) -> float | None:
+    """Return a cell as a number, or None where it is none, or is no value."""
+    try:
+        found = float("nan") if isinstance(value, bool | np.bool_) else float(value)
+    except (TypeError, ValueError, OverflowError):
+        return None
+    return None if math.isnan(found) else found
+
+
 def _each(values: pd.Series, read: Callable[[Any], Any]) -> pd.Series:
-    """Return what each value is read as, each distinct one once."""
-    codes, distinct = pd.factorize(values.astype(object))
-    table = np.empty(len(distinct) + 1, dtype=object)  # code -1 is a missing value, the last: None
-    for place, value in enumerate(distinct):
-        table[place] = read(value)
-    return pd.Series(table[codes], index=values.index, dtype=object)
+    """Return what each value is read as, each distinct one once.
+
+    True equals 1 and is another word: else the first of both in a table would be read for all.
+    """
+    every, found = values.to_numpy(dtype=object), np.empty(len(values), dtype=object)
+    flags = np.fromiter((isinstance(one, bool | np.bool_) for one in every), bool, len(every))
+    for part in (flags, ~flags):
+        codes, distinct = pd.factorize(every[part])
+        table = np.empty(len(distinct) + 1, dtype=object)  # of code -1, a missing value: None
+        for place, value in enumerate(distinct):
+            table[place] = read(value)
+        found[part] = table[codes]
+    return pd.Series(found, index=values.index, dtype=object)
 
 
 def wrong_cells(values: pd.Series, kind: Any) -> tuple[str, pd.Series]:

@@ -33,6 +33,8 @@ _CHANGES = {
         "{} records are added or removed",
     ),
 }
+# What public facts say where groups overlap.
+_OVERLAP = "is in exactly the same ones"
 
 
 # A `PrivacyGuarantee`, whose module is above this one.
@@ -103,6 +105,9 @@ def _promise(guarantee: Stated) -> str:
     count = guarantee.records_per_person
     one, several = _CHANGES[guarantee.relation]
     changed = one if count == 1 else several.format(count)
+    if any(_OVERLAP in fact for fact in guarantee.public):
+        changed = changed.replace("the same group", "exactly the same groups")
+        changed = changed.replace("of its group", "of exactly its groups")
     if guarantee.epsilon >= _NO_FACTOR:
         epsilon = rounded_up(guarantee.epsilon)
         return (

@@ -265,3 +265,12 @@ def test_an_audit_asks_whether_as_many_records_were_the_same():
         ValueError, match=r"^overlap of the estimator must be 'cells' in DPThreshold"
     ):
         thresholds.fit(X, Y, groups=GROUPS["sex"])
+
+
+def test_the_promise_is_about_records_of_exactly_the_same_groups():
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"a": rng.choice(["x", "y"], 600), "b": rng.choice(["u", "v"], 600)})
+    plan = DPWorstGroupClassifier(overlap="attributes", rows_per_person=1).plan(
+        group_sizes=frame.value_counts(), n_features=3
+    )
+    assert "by any other record of exactly the same groups" in " ".join(str(plan.guarantee).split())

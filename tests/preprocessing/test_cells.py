@@ -179,3 +179,19 @@ def test_wrong_words_about_people_are_refused(given, says):
         PublicSchema({"age": Number(0, 1)}, **given).fit(pd.DataFrame({"age": [1]}))
     with pytest.raises(InputError, match="person must be said"):
         PublicSchema({"age": Number(0, 1)}).bound_rows(pd.DataFrame({"age": [1]}), [1])
+
+
+@pytest.mark.parametrize(
+    "kind", [Category(("1", "2", "true"), missing=True), Number(0, 100, missing=True)]
+)
+@pytest.mark.parametrize("first", [True, 1, "1", None, "abc", 30.0])
+def test_no_cell_decides_how_another_is_read(kind, first):
+    """Whether a column is of objects or numbers, and what equals what, may follow from one cell."""
+    cells = Cells(["?", "-9.50", "1e3"], unusable="missing")
+    read = [1, 2, -9.5, 1000.0, 1.0, 50]
+    alone = [cells.read(pd.Series([one]), "c", kind).iloc[0] for one in read]
+    for column in (pd.Series([first, *read]), pd.Series([first, *read], dtype=object)):
+        found = cells.read(column, "c", kind).iloc[1:]
+        assert [None if pd.isna(one) else one for one in found] == [
+            None if pd.isna(one) else one for one in alone
+        ]
