@@ -34,7 +34,7 @@ def shown(text: str) -> tuple[str, str]:
 
 
 def test_the_readme_says_the_problem_before_any_benchmark():
-    picture = "](docs/figures/utility_by_epsilon.png)"
+    picture = "](docs/figures/utility_held_out.png)"
     first = in_order(README, "worst-off", "make demo", "make test", picture, "lose", "make bench")
     assert first
     assert in_order(README, picture, "```python", "```text", "## What is private")

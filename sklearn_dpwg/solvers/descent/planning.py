@@ -65,7 +65,7 @@ SECONDS_PER_ACCOUNT = 0.5
 # with the root of the `signal` from here on, as far as they take no more than so many seconds, and
 # the fewest do in any case. Batches are planned only where a limit on time does not allow for 40.
 PASSES, MOST_PASSES, PASSES_BIND = 150, 1_000, 2_000.0
-ENOUGH_SECONDS, FEWEST_PASSES, PASSES_BEFORE_BATCHES = 4.0, 60, 40
+ENOUGH_SECONDS, FEWEST_PASSES, PASSES_BEFORE_BATCHES = 10.0, 60, 40
 
 
 def most_passes(problem: Problem, parameters: Any, signal: float) -> int:
