@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from sklearn_dpwg import DPWorstGroupClassifier, DPWorstGroupRegressor
-from sklearn_dpwg.data.problem import Problem
+from sklearn_dpwg.data.problem import HiddenGroups, Problem
 from sklearn_dpwg.datasets import dataset_names, load_dataset
 from sklearn_dpwg.exceptions import WeakPlanWarning
 from sklearn_dpwg.losses import BinaryLogLoss, Hinge, SquaredError
@@ -45,6 +45,26 @@ def test_noise_falls_with_records_and_budget_and_sampling_with_records_alone():
     assert np.array_equal(rich.sampling_std, few.sampling_std)
     assert np.all(rich.noise_std < 0.3 * few.noise_std)
     assert not people_of([400, 9000], epsilon=math.inf).noise_std.any()
+
+
+def test_people_with_several_rows_are_fewer_and_louder():
+    sizes, loss = (400, 9000), BinaryLogLoss()
+    problem = Problem(loss, sizes, 3, 4.0, (0.1, 0.9))
+    one, four = (new_people(problem, Budget(1.0, 1e-6), k) for k in (1, 4))
+    assert four.noise_std == pytest.approx(4.0 * one.noise_std)
+    assert four.sampling_std == pytest.approx(2.0 * one.sampling_std)
+    plan = DPWorstGroupClassifier(1.0, 1e-6, rows_per_person=4).plan(
+        group_sizes=sizes, n_features=3
+    )
+    assert plan.for_new_people.sampling_std == pytest.approx(four.sampling_std)
+
+
+def test_a_group_that_is_not_heard_is_as_small_as_it_was_counted():
+    hidden = HiddenGroups(100_000, 0.03, 30.0)
+    problem = Problem(BinaryLogLoss(), (99_910, 90), 3, 4.0, (0.5, 0.5), 1.0, hidden)
+    assert not problem.is_heard[1]
+    found = new_people(problem, Budget(1.0, 1e-6))
+    assert found.noise_std[1] > 100.0 * found.noise_std[0]
 
 
 def test_the_gain_is_a_spread_where_it_was_measured_and_nothing_elsewhere():

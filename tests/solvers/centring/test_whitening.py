@@ -19,12 +19,16 @@ from sklearn_dpwg.solvers.centring import (
     MOMENTS_SHARE,
     SQUARES,
     SQUARES_SHARE,
+    CentredProblem,
     Centring,
     SlopeLimit,
+    centred_problem,
     moment_sum_sensitivity,
     release_centre,
     whitening_factors,
 )
+from sklearn_dpwg.solvers.descent.planning import make_batches
+from sklearn_dpwg.solvers.descent.rule import HedgeRule
 from tests.helpers.group_data import make_data, make_problem
 from tests.helpers.replay import silent
 from tests.helpers.sources import seeded
@@ -209,3 +213,16 @@ def test_runs_with_a_start_and_on_batches_release_what_is_planned(solver):
     source = seeded(0, plan.releases)
     assert np.isfinite(solver.run(plan, data, source, start=start).weights).all()
     assert {draw.release.name for draw in source.draws} == {each.name for each in plan.releases}
+
+
+@pytest.mark.parametrize("factor", [1.0, 8.0])
+def test_batches_pay_for_rounding_before_a_change_of_variables(factor, monkeypatch):
+    """Sums of a batch are rounded, and then mapped by P: more in proportion to what P stretches."""
+    limit = SlopeLimit.of(BinaryLogLoss(), 1e3, MOMENTS)
+    learned = centred_problem(problem_of(), limit, unit=limit.least_unit)
+    rule = HedgeRule.of(learned, MGR(), 20)
+    usual = make_batches(rule, (0.1, 0.1), {0.1: 1.0}, 0.2).rounding
+    larger = factor * learned.rounding_factor
+    monkeypatch.setattr(CentredProblem, "rounding_factor", larger)
+    found = make_batches(rule, (0.1, 0.1), {0.1: 1.0}, 0.2).rounding
+    assert found == pytest.approx(factor * np.asarray(usual))
