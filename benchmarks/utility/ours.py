@@ -57,10 +57,12 @@ def number(value: float) -> float | None:
     return None if np.isnan(value) else float(value)
 
 
-def make_model(task: Task, solver: Any, epsilon: float, seed: int | None = None) -> Any:
-    """Return an estimator with default parameters but for the solver."""
+def make_model(
+    task: Task, solver: Any, epsilon: float, seed: int | None = None, **parameters: Any
+) -> Any:
+    """Return an estimator with default parameters but for the solver, and these."""
     kind = DPWorstGroupClassifier if task.is_classification else DPWorstGroupRegressor
-    return kind(epsilon, DELTA, solver=solver, random_state=seed, **task.public)
+    return kind(epsilon, DELTA, solver=solver, random_state=seed, **task.public, **parameters)
 
 
 @cache
@@ -85,9 +87,11 @@ def planned(task: Task, solver: Any, epsilon: float) -> tuple[Any, ...]:
     return plan.solver, plan.releases, repr(astuple(plan.schedule))  # whose own text is cut short
 
 
-def fit_once(task: Task, solver: Any, epsilon: float, seed: int) -> dict[str, Any]:
+def fit_once(
+    task: Task, solver: Any, epsilon: float, seed: int, **parameters: Any
+) -> dict[str, Any]:
     """Fit one estimator and score it."""
-    model = make_model(task, solver, epsilon, seed)
+    model = make_model(task, solver, epsilon, seed, **parameters)
     with warnings.catch_warnings():
         # seeds make a benchmark repeatable, and weak plans are measured on purpose
         for category in (DeltaWarning, SeededNoiseWarning, WeakPlanWarning):
