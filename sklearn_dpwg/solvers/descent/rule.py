@@ -379,7 +379,7 @@ class MixtureSteps(StepLimits):
         )
 
 
-# Heavy-ball momentum may remember at most a fifth of the run.
+# Momentum may remember at most a fifth of the run.
 LONGEST_MEMORY = 0.2
 
 # Steps of a smooth loss begin at most this many times as long as is safe for every data set. At
