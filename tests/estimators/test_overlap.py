@@ -115,8 +115,46 @@ def test_plan_is_that_of_the_fit_from_counts_of_cells():
     with pytest.warns(UngroupedWarning):
         found = model.plan(group_sizes=MEMBERS.value_counts(), n_features=3)
     assert found == model.plan_
-    with pytest.raises(ValueError, match=r"^group_labels must be given, or set, where group_sizes"):
-        classifier(overlap="attributes").plan(group_sizes=[300, 300], n_features=3)
+
+
+@pytest.mark.parametrize("overlap", ["attributes", "both"])
+def test_plan_takes_cells_where_labels_of_groups_are_stated(overlap):
+    stated = ATTRIBUTES[::-1]
+    model = classifier(overlap=overlap, group_labels=stated).fit(X, Y, groups=GROUPS)
+    counts = GROUPS.value_counts().sort_index()
+    known = {"group_labels": counts.index.tolist(), "group_sizes": counts.tolist()}
+    for sizes in ({"group_sizes": counts}, {"group_sizes": dict(counts)}, known):
+        assert model.plan(**sizes, n_features=3) == model.plan_
+
+
+@pytest.mark.parametrize(
+    ("sizes", "stated", "message"),
+    [
+        ([300, 300], ATTRIBUTES, "^group_sizes must name the cell of each size where groups overl"),
+        (dict.fromkeys(ATTRIBUTES, 9), ATTRIBUTES, "^group_sizes must be those of cells where gro"),
+        (
+            dict(zip(ATTRIBUTES, [3, 3, 3, 4, 5], strict=True)),
+            None,
+            "^group_sizes must be those of",
+        ),
+        (
+            dict.fromkeys(product("yn", "yn"), 9),
+            list(product(["a", "b"], "yn")),
+            "^group_sizes must name the columns of its cells, as the index of groups.value_counts",
+        ),
+    ],
+)
+def test_sizes_that_are_not_of_cells_are_refused_in_a_sentence(sizes, stated, message):
+    model = classifier(overlap="attributes", group_labels=stated)
+    with pytest.raises(ValueError, match=message):
+        model.plan(group_sizes=sizes, n_features=3)
+
+
+def test_cells_of_a_value_each_are_cells():
+    # countries and cities, of which each is in one country
+    cells = {("A", "a"): 100, ("A", "b"): 200, ("B", "c"): 100}
+    plan = classifier(overlap="attributes").plan(group_sizes=cells, n_features=3)
+    assert plan.problem.group_sizes == (300, 100, 100, 200, 100)
 
 
 def test_stated_labels_are_all_groups_in_their_order():

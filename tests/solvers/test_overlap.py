@@ -105,7 +105,7 @@ def test_risks_are_those_of_all_records_of_a_group(loss):
     risks = cells.overlapping(CELLS)
     weights = np.random.default_rng(0).normal(size=cells.n_weights)
     values, gradients, hessians = naive(cells, weights)
-    shares = CELLS.membership * SIZES
+    shares = CELLS.membership.toarray() * SIZES
     shares = shares / shares.sum(axis=1, keepdims=True)
     np.testing.assert_allclose(risks.risks(weights), shares @ values, rtol=1e-12)
     found = risks.risks_and_gradients(weights)
@@ -126,7 +126,7 @@ def test_exact_is_a_direct_convex_solution(loss, price, cap):
     plan = solver.plan(problem, Budget(math.inf, 1e-6))
     solution = solver.run(plan, risks, NONE)
     weights = cp.Variable((loss.n_outputs, risks.n_columns))
-    shares = CELLS.membership * SIZES / np.array(CELLS.group_sizes)[:, None]
+    shares = CELLS.membership.toarray() * SIZES / np.array(CELLS.group_sizes)[:, None]
     of_groups = shares @ cp.hstack(risk_expressions(risks, weights))
     # max over 0 <= λ <= cap of λ'L - c ‖λ/√n‖, by its dual: s + cap Σ (L + c v/√n - s)_+, ‖v‖ <= 1
     level, pull = cp.Variable(), cp.Variable(problem.n_groups)

@@ -667,7 +667,9 @@ def influence_in(module, wrong):
     """Plant ``wrong(shares of the groups, membership)`` for what a record weighs."""
 
     def influence(real, problem, group_weights):
-        return wrong(group_weights / np.array(problem.group_sizes), problem.cells.membership)
+        return wrong(
+            group_weights / np.array(problem.group_sizes), problem.cells.membership.toarray()
+        )
 
     return instead(module, "influence", influence)
 
