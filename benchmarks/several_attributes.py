@@ -23,12 +23,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
+from utility.held_out import difference
+from utility.population import DEFINITIONS, load_definition
 
 from sklearn_dpwg import DPWorstGroupClassifier, DPWorstGroupRegressor
 from sklearn_dpwg.data.groups import members_of_groups
 from sklearn_dpwg.datasets import load_dataset
-from utility.held_out import difference
-from utility.population import DEFINITIONS, load_definition
 
 # Attributes beside the groups, whose labels are split at commas: columns, or bands of an age.
 MORE = {

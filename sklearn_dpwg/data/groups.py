@@ -414,7 +414,9 @@ def columns_of_cells(
     for label in group_labels or ():
         if isinstance(label, tuple) and len(label) == 2 and not isinstance(label[0], tuple):
             stated.setdefault(label[0], set()).add(label[1])
-    if len(found) == 2 and (set(cell_labels) <= set(group_labels or ()) or _part(cell_labels, sizes)):
+    if len(found) == 2 and (
+        set(cell_labels) <= set(group_labels or ()) or _part(cell_labels, sizes)
+    ):
         raise InputError(
             "group_sizes must be those of cells where groups overlap, which say how many are in "
             "two groups at once, as groups.value_counts() does, got those of values of columns, as "
