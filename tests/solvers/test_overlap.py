@@ -169,9 +169,15 @@ def test_a_start_of_all_weight_on_one_attribute_has_its_noise():
     assert "in exactly the same ones" in " ".join(str(plan.guarantee).split())
 
 
+class Blind(MGR):
+    """A solver for mixtures that knows no overlaps."""
+
+    knows_overlap = False
+
+
 @pytest.mark.parametrize(
     "solver",
-    [OCO(), OnlineToBatch(), PhasedERM()],
+    [OCO(), OnlineToBatch()],
     ids=lambda solver: solver.name,
 )
 def test_solvers_without_a_proof_refuse_in_one_sentence(solver):
@@ -188,7 +194,9 @@ def test_solvers_without_a_proof_refuse_in_one_sentence(solver):
         (MGR(sampling_rate=0.5), "need schedule='planned' and sampling_rate=None or 1 of MGR"),
         (AGS(schedule="paper"), "schedule and visits of AGS must be 'planned' and None"),
         (AGS(visits=3), "schedule and visits of AGS must be 'planned' and None"),
-        (BestResponse(), "base of BestResponse must be 'mgr' or 'moments' for overlapping"),
+        (PhasedERM(schedule="paper"), "need schedule='planned' and mu_groups=None or inf of Phas"),
+        (PhasedERM(mu_groups=1.0), "as of a record in several groups nobody has bounded how"),
+        (BestResponse(Blind()), "base of BestResponse must be one that knows overlapping groups"),
         (GDA(schedule="paper"), "schedule of GDA must be 'planned' for overlapping groups"),
     ],
 )
@@ -203,7 +211,7 @@ def test_what_is_not_proved_of_a_solver_is_refused(solver, message):
 )
 def test_auto_chooses_among_solvers_that_know_overlaps(loss, epsilon):
     plan = Auto().plan(problem_of(loss), Budget(epsilon, 1e-6))
-    assert plan.solver in {"mgr", "moments"}
+    assert plan.solver in {"mgr", "moments", "phased-erm"}
     assert plan.problem.cells == CELLS
 
 
