@@ -20,7 +20,7 @@ from sklearn_dpwg.metrics import group_table, worst_group_score, worst_group_sco
 from sklearn_dpwg.model_selection import DPSearchCV
 from sklearn_dpwg.postprocessing import DPThresholdClassifier
 from sklearn_dpwg.privacy import Relation
-from sklearn_dpwg.solvers import GDA, MGR, Moments
+from sklearn_dpwg.solvers import GDA, MGR, SOLVERS, Moments
 from sklearn_dpwg.solvers.new_people import FEWEST_TO_TELL
 
 N = 600
@@ -88,6 +88,16 @@ def test_one_attribute_is_the_fit_of_its_groups(overlap, groups):
     assert list(model.group_labels_) == ["A", "B", "C"]
     assert model.plan_ == plain.plan_
     np.testing.assert_array_equal(learned(model), learned(plain))
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize("overlap", ["attributes", "both"])
+def test_one_attribute_is_planned_as_its_groups_are_by_every_solver(solver, overlap):
+    epsilon = math.inf if solver == "exact" else 1.0
+    facts = {"target_bounds": (-1, 1), "data_norm": 1.0, "solver": solver, "epsilon": epsilon}
+    sizes = {"group_sizes": GROUPS["race"].value_counts(), "n_features": 3}
+    plain = DPWorstGroupRegressor(**facts).plan(**sizes)
+    assert DPWorstGroupRegressor(**facts, overlap=overlap).plan(**sizes) == plain
 
 
 @pytest.mark.parametrize("solver", ["auto", MGR(n_steps=4), GDA(n_steps=4)])
