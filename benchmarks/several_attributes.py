@@ -4,12 +4,12 @@
     python benchmarks/several_attributes.py adult    # some of them
 
 Seven of the package's data sets and the census, then every task of the choosing half whose groups
-cross attributes. Half of the records are fitted, the other half measured, on eight splits, four
-of the census. A measure is the loss of the worst value of any attribute, of the worst cell, or of the worst of
-these together, among groups of `LEAST` records or more; a group's loss is averaged over splits
-first, and the worst group is taken then. Each setting stands beside the best of the other two on
-the measure that it asks for: *least* where no other loses less, *within* where the difference is at
-most twice its standard error over splits, each setting at its own worst group.
+cross attributes. Half of the records are fitted, the other half measured, on eight splits, four of
+the census. A measure is the loss of the worst value of any attribute, of the worst cell, or of the
+worst of these together, among groups of `LEAST` records or more; a group's loss is averaged over
+splits first, and the worst group is taken then. Each setting stands beside the best of the other
+two on the measure that it asks for: *least* where no other loses less, *within* where the
+difference is at most twice its standard error over splits, each setting at its own worst group.
 """
 
 from __future__ import annotations

@@ -130,7 +130,8 @@ def _measured(problem: Problem, budget: Budget) -> tuple[str, str]:
         return MGR.name, "it did best on such tasks"
     if kernel == "squared_error":
         columns = max(problem.n_columns, 1)
-        is_clear = signal(problem, budget) >= CLEAR_MOMENTS * columns**1.5
+        # noise on moments of overlapping groups is for all groups of a record
+        is_clear = signal(problem, budget) >= CLEAR_MOMENTS * columns**1.5 * problem.group_moves
         if is_clear and Moments().suits(problem):
             return Moments.name, "of so many records it did better than 'mgr' on such tasks"
         return MGR.name, "it did best on such tasks"

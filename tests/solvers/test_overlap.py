@@ -24,8 +24,10 @@ from sklearn_dpwg.solvers import (
     PhasedERM,
     SumSensitivity,
 )
+from sklearn_dpwg.solvers.auto import CLEAR_MOMENTS
 from sklearn_dpwg.solvers.descent.group_weights import Limits
 from sklearn_dpwg.solvers.descent.releases import from_pass
+from sklearn_dpwg.solvers.solver import signal
 from sklearn_dpwg.solvers.steps import influence
 from tests.helpers.convex_programs import risk_expressions
 from tests.helpers.group_data import make_problem, make_risks, naive
@@ -213,6 +215,16 @@ def test_auto_chooses_among_solvers_that_know_overlaps(loss, epsilon):
     plan = Auto().plan(problem_of(loss), Budget(epsilon, 1e-6))
     assert plan.solver in {"mgr", "moments", "phased-erm"}
     assert plan.problem.cells == CELLS
+
+
+@pytest.mark.parametrize(("ratio", "solver"), [(1.2, "mgr"), (1.6, "moments")])
+def test_auto_wants_moments_to_be_clear_for_every_group_of_a_record(ratio, solver):
+    budget, cells = Budget(4.0, 1e-6), Cells((1000,) * 4, ((0, 1), (2, 3), (0, 2), (1, 3)))
+    problem = problem_of(SquaredError(1.0), cells)
+    clear = CLEAR_MOMENTS * problem.n_columns**1.5
+    size = round(1000 * ratio * clear / signal(problem, budget))
+    problem = problem_of(SquaredError(1.0), replace(cells, sizes=(size,) * 4))
+    assert Auto().plan(problem, budget).solver == solver
 
 
 def test_mgr_reads_all_records_of_overlapping_groups_however_little_time_there_is():
