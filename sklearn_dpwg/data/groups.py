@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -653,13 +652,17 @@ def _index(labels: Sequence[Any] | NDArray[np.object_] | pd.Index[Any]) -> pd.In
 
 
 def _sorted(labels: Iterable[Hashable]) -> list[Any]:
-    """Return labels in order; parts of tuples are few, so the key of each is found once."""
-    of_part = lru_cache(maxsize=None, typed=True)(_sort_key)
+    """Return labels in order; parts of tuples are few, so they are put in order first."""
+    listed = list(labels)
+    parts = {part for label in listed if isinstance(label, tuple) for part in label}
+    keys = {part: _sort_key(part) for part in parts}
+    ranks = {key: rank for rank, key in enumerate(sorted(set(keys.values())))}
+    rank_of = {part: ranks[key] for part, key in keys.items()}.__getitem__
 
     def key(label: Any) -> tuple[int, Any]:
-        return (2, tuple(map(of_part, label))) if isinstance(label, tuple) else _sort_key(label)
+        return (2, tuple(map(rank_of, label))) if isinstance(label, tuple) else _sort_key(label)
 
-    return sorted(labels, key=key)
+    return sorted(listed, key=key)
 
 
 def _sort_key(label: Any) -> tuple[int, Any]:
