@@ -255,3 +255,10 @@ def test_no_protected_label_decides_how_those_of_others_are_read(last, place):
     flat[place] = "c" if len(np.atleast_1d(np.asarray(last, dtype=object))) == 1 else last
     codes, _ = encode_hidden_groups(flat, 3, ["a", "b", "other"])
     assert codes.tolist() == expected
+
+
+def test_labels_of_several_columns_have_the_order_of_their_parts():
+    cells = [("b", 1), ("a", 2.5), ("a", "x"), (3, "z"), ("a", True), ("a", ("q", 2)), ("a", -1)]
+    _, labels = encode_groups(pd.Series(cells), len(cells), None)
+    wanted = [(3, "z"), ("a", -1), ("a", True), ("a", 2.5), ("a", "x"), ("a", ("q", 2)), ("b", 1)]
+    assert labels.tolist() == wanted

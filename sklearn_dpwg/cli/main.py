@@ -161,7 +161,7 @@ def _of_people(rows: tuple[Any, Any, Any], person: Any, options: dict[str, Any])
 
 
 # Options of a plan that are about an audit, and about its verdict.
-OF_AUDIT = ("base_rate", "no_outcomes", "rate")
+OF_AUDIT = ("base_rate", "no_outcomes", "rate", "by_attribute")
 OF_VERDICT = ("ratio", "metric", "fail_below", "fail_above")
 
 
@@ -179,6 +179,12 @@ OF_VERDICT = ("ratio", "metric", "fail_below", "fail_above")
 @click.option("--audit", is_flag=True, help="Preview an audit: the widths of its intervals.")
 @click.option(
     "--base-rate", type=float, metavar="RATE", help="Of an audit: a guess of the share of yes."
+)
+@click.option(
+    "--by-attribute",
+    is_flag=True,
+    default=None,
+    help="Of an audit of cells of several columns: widths for each value of each column.",
 )
 @click.option(
     "--rate", type=float, metavar="RATE", help="Of an audit: a guess, to plan its verdict by too."
@@ -257,7 +263,9 @@ def _audit_plan(task: Task, sizes: Any, asked: dict[str, Any], options: dict[str
     if labels is None:
         labels = tuple(sizes) if isinstance(sizes, dict) else None
     known = {"group_sizes": sizes, "outcomes": not asked.pop("no_outcomes", False)}
-    base = {name: asked.pop(name) for name in ("base_rate",) if name in asked}
+    base = {name: asked.pop(name) for name in ("base_rate", "by_attribute") if name in asked}
+    if "by_attribute" in base and len(task.group_columns) > 1:
+        given["group_by"] = list(task.group_columns)
     question = [asked.pop(name, None) for name in ("metric", "fail_below", "fail_above")]
     metrics, limit = checked_question(*question)
     audit = GroupAudit(group_labels=labels, **given)

@@ -83,7 +83,8 @@ groups_options = _together(
     click.option(
         "--group-labels",
         metavar="A,B,C",
-        help="All group labels. Of two columns of groups: A/x,A/y,B/x.",
+        help="All group labels. Of two columns of groups: A/x,A/y,B/x; with --overlap the values "
+        "of each, as race/A,race/B,sex/x,sex/y.",
     ),
 )
 missing_label_option = click.option(
@@ -136,7 +137,7 @@ estimator_options = _together(
         "--overlap",
         metavar="cells|attributes|both",
         help="What several columns of groups mean to the learner: their cells (by default), each "
-        "value of each column, or both. Labels are those of cells all the same.",
+        "value of each column, or both.",
     ),
     _number(
         "--rows-per-person",
@@ -236,14 +237,20 @@ class Task:
     classes: tuple[str, ...] | None
     target_bounds: tuple[float, float] | None
     missing_label: str | None = None  # of a record whose group is missing
+    # of each column of groups, where labels are of values and not of cells, as groups overlap
+    values: tuple[tuple[str, ...], ...] | None = None
 
     def groups(self, columns: Mapping[str, Any], faults: Faults) -> pd.Series | pd.DataFrame:
         """Return the group of each record, all of which have to be among the labels."""
         import pandas as pd
 
-        labels = [label if isinstance(label, tuple) else (label,) for label in self.needed_labels()]
+        labels, of_columns = [], self.values
+        if of_columns is None:
+            stated = self.needed_labels()
+            labels = [label if isinstance(label, tuple) else (label,) for label in stated]
+            of_columns = tuple(zip(*labels, strict=True))
         found, right = {}, []
-        for name, parts in zip(self.group_columns, zip(*labels, strict=True), strict=True):
+        for name, parts in zip(self.group_columns, of_columns, strict=True):
             said = f"{name!r} (groups)"
             allowed = list(dict.fromkeys(parts))
             found[name], known = words(
@@ -253,6 +260,8 @@ class Task:
         frame = pd.DataFrame(found)
         if len(found) == 1:
             return frame.iloc[:, 0]
+        if not labels:
+            return frame
         other = np.all(right, axis=0) & ~pd.MultiIndex.from_frame(frame).isin(labels)
         names = " and ".join(map(repr, found))
         cells = list(frame[other].itertuples(index=False, name=None))
@@ -288,14 +297,25 @@ class Task:
         """Return sizes of the cells of columns of groups, which groups that overlap are made of."""
         import pandas as pd
 
-        labels = list(sizes) if isinstance(sizes, dict) else list(self.needed_labels())
+        labels = list(sizes) if isinstance(sizes, dict) else list(self.group_labels or ())
         counts = list(sizes.values()) if isinstance(sizes, dict) else sizes
-        if not self.group_columns or len(counts) != len(labels):
-            raise WrongInput(
-                "overlap needs --groups, and one size for each of the group labels, got "
-                f"{len(self.group_columns)} column(s) and {len(counts)} size(s)."
-            )
         rows = [label if isinstance(label, tuple) else (label,) for label in labels]
+        if not self.group_columns or len(counts) != len(rows):
+            raise WrongInput(
+                "overlap needs --groups, and --group-sizes that name cells, as A/x=100,A/y=200 of "
+                f"two columns, got {len(self.group_columns)} column(s) and {len(counts)} size(s)."
+            )
+        n_columns = len(self.group_columns)
+        values = self.values or ((),) * n_columns
+        named = self.values is None and {row[0] for row in rows} <= set(self.group_columns)
+        for row in rows:
+            known = all(not each or part in each for part, each in zip(row, values, strict=False))
+            if named or len(row) != n_columns or not known:
+                raise WrongInput(
+                    "group_sizes must be those of cells where groups overlap, with a value of each "
+                    f"of the columns {shown(self.group_columns)}, as A/x=100,A/y=200 of two, got "
+                    f"{'/'.join(row)!r}."
+                )
         index: Any = pd.MultiIndex.from_tuples(rows, names=self.group_columns)
         if len(self.group_columns) == 1:
             index = pd.Index([label for (label,) in rows], name=self.group_columns[0])
@@ -328,7 +348,8 @@ class Task:
                 "groups must be named: say --groups COLUMN, or columns under [groups] in the "
                 "schema."
             )
-        self.needed_labels()
+        if self.values is None:
+            self.needed_labels()
         for other, what in ((self.group_columns, "groups"), (columns, "[columns] of the schema")):
             if set(targets) & set(other):
                 raise WrongInput(
@@ -356,21 +377,17 @@ def make_task(schema: SchemaFile | None, options: Mapping[str, Any]) -> Task:
     columns = tuple(options["groups"]) or (() if schema is None else schema.group_columns or ())
     if len(set(columns)) < len(columns):
         raise WrongInput(f"groups must name each column once, got {shown(columns)}.")
-    labels: tuple[Label, ...] | None = None
-    if options["group_labels"] is not None:
-        parts = split_list(options["group_labels"], "group_labels")
-        several = len(columns) > 1
-        labels = tuple(as_label(part, several) for part in parts)
-    elif schema is not None and schema.group_labels is not None:
-        labels = tuple(
-            tuple(map(as_text, label)) if isinstance(label, tuple) else as_text(label)
-            for label in schema.group_labels
-        )
+    labels, of_columns = _declared(schema, options, columns)
     _check_labels(labels, columns)
     missing_label = options.get("missing_label")
     if missing_label is not None:
         missing_label = as_text(missing_label)
-        labels = _with_missing(labels, missing_label)
+        if of_columns is None:
+            labels = _with_missing(labels, missing_label)
+        elif not any(missing_label in each for each in of_columns):
+            raise WrongInput(
+                f"missing_label must be a value of a column in group_labels, got {missing_label!r}."
+            )
     if schema is not None and classes is None and target_bounds is None:
         target_bounds = schema.target_bounds
     known = None if classes is None else tuple(map(as_text, split_list(classes, "classes")))
@@ -382,12 +399,48 @@ def make_task(schema: SchemaFile | None, options: Mapping[str, Any]) -> Task:
     target = options.get("target")
     if target is None and schema is not None:
         target = schema.target
-    return Task(columns, labels, target, known, target_bounds, missing_label)
+    return Task(columns, labels, target, known, target_bounds, missing_label, of_columns)
 
 
 def as_label(text: str, several: bool) -> Label:
     """Return a label as it is written on the command line: of several columns with / between."""
     return tuple(map(as_text, text.split("/"))) if several else as_text(text)
+
+
+def _declared(
+    schema: SchemaFile | None, options: Mapping[str, Any], columns: tuple[str, ...]
+) -> tuple[tuple[Label, ...] | None, tuple[tuple[str, ...], ...] | None]:
+    """Return declared labels, or where these are of groups that overlap the values of columns."""
+    if options["group_labels"] is not None:
+        parts = split_list(options["group_labels"], "group_labels")
+        several = len(columns) > 1
+        labels = tuple(as_label(part, several) for part in parts)
+        if several and options.get("overlap") not in (None, "cells"):
+            return None, _values_of(labels, columns)
+        return labels, None
+    if schema is None or schema.group_labels is None:
+        return None, None
+    labels = tuple(
+        tuple(map(as_text, label)) if isinstance(label, tuple) else as_text(label)
+        for label in schema.group_labels
+    )
+    return labels, None
+
+
+def _values_of(labels: Sequence[Label], columns: Sequence[str]) -> tuple[tuple[str, ...], ...]:
+    """Return the values of each column, of labels that are of a column and a value each."""
+    of: dict[str, list[str]] = {column: [] for column in columns}
+    for label in labels:
+        if len(label) != 2 or label[0] not in of or label[1] in of[label[0]]:
+            raise WrongInput(
+                "group_labels must be values of the columns where groups overlap, each once, as "
+                f"{columns[0]}/A,{columns[0]}/B,{columns[-1]}/x, got {'/'.join(label)!r}."
+            )
+        of[label[0]].append(label[1])
+    empty = next((column for column, values in of.items() if not values), None)
+    if empty is not None:
+        raise WrongInput(f"group_labels must have values of {empty!r} too, as {empty}/A, got none.")
+    return tuple(map(tuple, of.values()))
 
 
 def _with_missing(labels: tuple[Label, ...] | None, missing: str) -> tuple[Label, ...] | None:
@@ -440,7 +493,11 @@ def make_estimator(task: Task, options: Mapping[str, Any]) -> Any:
     if given.get("overlap", "cells") != "cells":
         if given["overlap"] == "membership":
             raise WrongInput("overlap must be cells, attributes or both, got 'membership'.")
-        given["group_labels"] = None  # declared ones are of cells, which were checked
+        # those of a schema are of cells, which were checked; of "both" large cells are groups too
+        given["group_labels"] = None
+        if task.values is not None and given["overlap"] == "attributes":
+            pairs = zip(task.group_columns, task.values, strict=True)
+            given["group_labels"] = [(column, one) for column, values in pairs for one in values]
     if task.target_bounds is not None:
         return DPWorstGroupRegressor(target_bounds=task.target_bounds, **given)
     return DPWorstGroupClassifier(classes=task.classes, **given)

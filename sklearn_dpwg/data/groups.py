@@ -210,7 +210,7 @@ def encode_groups(
     if group_labels is None:
         if overlap == "cells":
             _warn_of_memberships(values)
-        labels = _index(sorted(values, key=_sort_key))
+        labels = _index(_sorted(values))
     else:
         labels = _index(_checked_labels(group_labels))
     of_value = labels.get_indexer(values)
@@ -328,7 +328,8 @@ def labelled_sizes(
     if hasattr(group_sizes, "keys"):  # a mapping, or the Series that value_counts returns
         if size_labels is not None:
             raise InputError("group_labels must be None where group_sizes is a mapping.")
-        size_labels, group_sizes = list(group_sizes.keys()), list(dict(group_sizes).values())
+        pairs = list(group_sizes.items())  # of a Series much quicker than by its labels
+        size_labels, group_sizes = [label for label, _ in pairs], [size for _, size in pairs]
     if not np.iterable(group_sizes):
         raise InputError(f"group_sizes must hold one size a group, got {group_sizes!r}.")
     sizes = list(group_sizes)
@@ -352,7 +353,7 @@ def labelled_sizes(
         )
     by_label = dict(zip(labels, sizes, strict=True))
     if known is None:
-        known = sorted(labels, key=_sort_key)
+        known = _sorted(labels)
     elif set(known) != set(labels):
         raise InputError(
             f"group_sizes must be those of group_labels={known!r}, got those of {labels!r}."
@@ -385,6 +386,59 @@ def columns_of(groups: Any, group_by: GroupBy | None = None) -> list[Hashable]:
         return list(group_by)
     shape = groups.shape if hasattr(groups, "shape") else _table(groups, may_be_missing=True).shape
     return list(range(shape[1])) if len(shape) > 1 else [0]
+
+
+def check_cell_sizes(group_sizes: Any, size_labels: Sequence[Hashable] | None) -> None:
+    """Refuse sizes that do not say of which cell each is, as groups that overlap need."""
+    if size_labels is None and not hasattr(group_sizes, "keys"):
+        raise InputError(
+            "group_sizes must name the cell of each size where groups overlap, as "
+            "groups.value_counts() does, or come with the labels of cells as group_labels of plan, "
+            "got a sequence."
+        )
+
+
+def columns_of_cells(
+    cell_labels: Sequence[Hashable],
+    sizes: Sequence[int],
+    group_labels: Sequence[Hashable] | None,
+) -> list[Hashable] | None:
+    """Return the names of columns of cells that do not say them, by what is stated of groups.
+
+    None where places are their names. Sizes of values of columns are refused, which look like cells
+    of two columns and do not tell who is in which two groups.
+    """
+    found = [set(values) for values in by_column(cell_labels)]
+    stated: dict[Hashable, set[Hashable]] = {}
+    for label in group_labels or ():
+        if isinstance(label, tuple) and len(label) == 2 and not isinstance(label[0], tuple):
+            stated.setdefault(label[0], set()).add(label[1])
+    if len(found) == 2 and (
+        set(cell_labels) <= set(group_labels or ()) or _part(cell_labels, sizes)
+    ):
+        raise InputError(
+            "group_sizes must be those of cells where groups overlap, which say how many are in "
+            "two groups at once, as groups.value_counts() does, got those of values of columns, as "
+            f"{cell_labels[0]!r}."
+        )
+    if len(found) == 1 or not stated or set(stated) <= set(range(len(found))):
+        return None
+    names = [[name for name, values in stated.items() if values == each] for each in found]
+    if any(len(each) != 1 for each in names):
+        raise InputError(
+            "group_sizes must name the columns of its cells, as the index of groups.value_counts() "
+            f"does, where the values alone do not tell which of {list(stated)!r} they are of."
+        )
+    return [name for (name,) in names]
+
+
+def _part(labels: Sequence[Any], sizes: Sequence[int]) -> bool:
+    """Whether pairs may be of columns and values: each first one has values of its own, as many."""
+    totals: dict[Hashable, int] = {}
+    for (first, _), size in zip(labels, sizes, strict=True):
+        totals[first] = totals.get(first, 0) + size
+    n_values = len({value for _, value in labels})
+    return n_values == len(labels) > len(totals) > len(set(totals.values())) == 1
 
 
 def by_column(cell_labels: Iterable[Hashable]) -> list[NDArray[np.object_]]:
@@ -424,9 +478,11 @@ def overlapping_groups(
             _check_membership(name, [each[place] for each in values])
             found[name] = [cell for cell, each in enumerate(values) if each[place]]
             continue
-        for value in sorted({each[place] for each in values}, key=_sort_key):
-            label = (name, value) if width > 1 else value
-            found[label] = [cell for cell, each in enumerate(values) if each[place] == value]
+        of_value: dict[Hashable, list[int]] = {}
+        for cell, each in enumerate(values):
+            of_value.setdefault(each[place], []).append(cell)
+        for value in _sorted(of_value):
+            found[(name, value) if width > 1 else value] = of_value[value]
     cells: dict[Hashable, list[int]] = {}
     if overlap == "both" and width > 1:
         pairs = [tuple(zip(names, each, strict=True)) for each in values]
@@ -593,6 +649,20 @@ def _checked_labels(group_labels: Any) -> list[Hashable]:
 
 def _index(labels: Sequence[Any] | NDArray[np.object_] | pd.Index[Any]) -> pd.Index[Any]:
     return pd.Index(labels, tupleize_cols=False, dtype=object)
+
+
+def _sorted(labels: Iterable[Hashable]) -> list[Any]:
+    """Return labels in order; parts of tuples are few, so they are put in order first."""
+    listed = list(labels)
+    parts = {part for label in listed if isinstance(label, tuple) for part in label}
+    keys = {part: _sort_key(part) for part in parts}
+    ranks = {key: rank for rank, key in enumerate(sorted(set(keys.values())))}
+    rank_of = {part: ranks[key] for part, key in keys.items()}.__getitem__
+
+    def key(label: Any) -> tuple[int, Any]:
+        return (2, tuple(map(rank_of, label))) if isinstance(label, tuple) else _sort_key(label)
+
+    return sorted(listed, key=key)
 
 
 def _sort_key(label: Any) -> tuple[int, Any]:

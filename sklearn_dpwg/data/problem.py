@@ -7,10 +7,12 @@ from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import chain
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
 from sklearn_dpwg._checks import FloatArray
 from sklearn_dpwg._repr import short_repr
@@ -82,22 +84,27 @@ class Cells(Stored):
     __repr__ = short_repr
 
     @cached_property
-    def membership(self) -> FloatArray:
-        """1 where a group, a row, has a cell, a column; else 0."""
-        found = np.zeros((len(self.groups), len(self.sizes)))
-        for group, cells in enumerate(self.groups):
-            found[group, list(cells)] = 1.0
-        return found
+    def membership(self) -> csr_array:
+        """1 where a group, a row, has a cell, a column; nothing is kept of all others."""
+        ends = np.cumsum([0, *map(len, self.groups)])
+        cells = np.fromiter(chain.from_iterable(self.groups), np.intp, ends[-1])
+        shape = (len(self.groups), len(self.sizes))
+        return csr_array((np.ones(len(cells)), cells, ends), shape=shape)
 
     @cached_property
     def group_sizes(self) -> tuple[int, ...]:
         """Number of records in each group."""
-        return tuple(sum(self.sizes[cell] for cell in cells) for cells in self.groups)
+        return tuple(sum(map(self.sizes.__getitem__, cells)) for cells in self.groups)
+
+    @cached_property
+    def groups_of_cells(self) -> NDArray[np.intp]:
+        """Number of groups that each cell is in."""
+        return np.bincount(self.membership.indices, minlength=len(self.sizes))
 
     @property
     def most_groups(self) -> int:
         """Largest number m of groups that a record is in."""
-        return int(self.membership.sum(axis=0).max())
+        return int(self.groups_of_cells.max())
 
     @cached_property
     def are_quieter(self) -> bool:
@@ -107,7 +114,12 @@ class Cells(Stored):
         counts is the mean variance of a risk.
         """
         squares = np.asarray(self.group_sizes, dtype=float) ** -2.0
-        return bool(self.membership.sum(axis=1) @ squares < self.most_groups * squares.sum())
+        return bool(self.cells_of_groups @ squares < self.most_groups * squares.sum())
+
+    @property
+    def cells_of_groups(self) -> FloatArray:
+        """Number of cells that each group is made of."""
+        return np.array([float(len(cells)) for cells in self.groups])
 
     @property
     def rounded_up(self) -> float:
@@ -122,7 +134,9 @@ class Cells(Stored):
     def grown(self, group_sizes: Sequence[float]) -> Cells:
         """Return cells so much larger that no group is smaller than these sizes."""
         ratios = np.asarray(group_sizes, dtype=float) / np.asarray(self.group_sizes)
-        factors = np.maximum(1.0, (self.membership * ratios[:, None]).max(axis=0))
+        factors = np.ones(len(self.sizes))
+        for ratio, cells in zip(ratios, self.groups, strict=True):
+            factors[list(cells)] = np.maximum(factors[list(cells)], ratio)
         sizes = np.ceil(np.asarray(self.sizes) * factors * (1.0 - 1e-12))
         return replace(self, sizes=tuple(int(size) for size in sizes))
 
@@ -289,7 +303,7 @@ class Problem(Stored):
         """What the noise on each group's sum of losses is larger by than were groups disjoint."""
         if self.cells is None or not self.cells.are_quieter:
             return self.loss_moves
-        return np.sqrt(self.cells.membership.sum(axis=1))
+        return np.sqrt(self.cells.cells_of_groups)
 
     @property
     def most_in_a_group(self) -> int:

@@ -13,7 +13,12 @@ from sklearn.base import is_classifier
 from sklearn.utils.validation import check_array, check_is_fitted
 
 from sklearn_dpwg._checks import FloatArray
-from sklearn_dpwg.data.groups import is_elsewhere, labelled_sizes
+from sklearn_dpwg.data.groups import (
+    check_cell_sizes,
+    columns_of_cells,
+    is_elsewhere,
+    labelled_sizes,
+)
 from sklearn_dpwg.data.kernels import canonical_rows, row_norms
 from sklearn_dpwg.estimators import encode
 from sklearn_dpwg.estimators.learn import Facts, unchanged_on_failure
@@ -151,13 +156,18 @@ class DPWorstGroupEstimator(Partitioned, Streaming):
         # where nobody says otherwise, as if y held two classes; a regressor has none
         targets = self._targets(np.array([0, 1]), classes if is_classifier(self) else None)
         overlaps = self.overlap != "cells"
+        if overlaps:
+            check_cell_sizes(group_sizes, group_labels)
         known = (group_labels, None if overlaps else self.group_labels)
-        labels, given = labelled_sizes(group_sizes, *known, may_be_unnamed=not overlaps)
+        labels, given = labelled_sizes(group_sizes, *known, may_be_unnamed=True)
         sizes = [encode.group_size(size) for size in given]
         n_features = encode.positive_whole(n_features, "n_features")
         facts = Facts(targets, sizes, sum(sizes), n_features, labels)
         if overlaps:
-            facts = self._overlapping(facts, encode.columns_of_sizes(group_sizes, self.group_by))
+            columns = encode.columns_of_sizes(group_sizes, self.group_by)
+            if columns is None and self.overlap != "membership":
+                columns = columns_of_cells(labels, sizes, self.group_labels)
+            facts = self._overlapping(facts, columns)
         problem, solver = self._problem(facts), make_solver(self.solver, epsilon=budget.epsilon)
         if math.isinf(problem.n_records) and not isinstance(solver, FreshSolver):
             raise InputError(

@@ -527,9 +527,7 @@ class Fitting(Progress, PrivateEstimator):
             group_labels=self.group_labels,
         )
         cells = Cells(tuple(facts.sizes), members)
-        nobodys = facts.n_records - sum(
-            size for cell, size in enumerate(cells.sizes) if cells.membership[:, cell].any()
-        )
+        nobodys = int(np.asarray(cells.sizes)[cells.groups_of_cells == 0].sum())
         if nobodys:
             warn(
                 f"{nobodys:,} of {facts.n_records:,} records are in no group, so that what the "

@@ -75,9 +75,8 @@ class DPWorstGroupRegressor(ScoredByBlock, RegressorMixin, DPWorstGroupEstimator
         What several columns of groups mean: their intersections; each value of each column, as
         group ``(column, value)``, so that a record is in one group a column; these and the
         intersections of 36 records or more; or columns of True and False, each the members of a
-        group, where a record may be in any number of groups. All solvers but "phased-erm",
-        "oco" and "online-to-batch" know groups that overlap, with
-        ``neighbours="replace-in-group"``.
+        group, where a record may be in any number of groups. All solvers but "oco" and
+        "online-to-batch" know groups that overlap, with ``neighbours="replace-in-group"``.
     random_state : int, RandomState or None, default=None
         None draws noise from a floating-point-safe sampler and the operating system's entropy.
         Anything else makes a fit repeatable, for tests: its guarantee is void for whoever knows

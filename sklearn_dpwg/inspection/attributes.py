@@ -25,7 +25,7 @@ def results_by_attribute(result: Any) -> dict[str, Any]:
     if width == 1:
         return {result.group_name: result}
     names = result.group_name.split(" and ")
-    if len(names) != width:  # columns had no names, or some that hold the word
+    if len(set(names)) != width:  # columns had no names, some that hold the word, or 1 and "1"
         names = [str(place) for place in range(width)]
     return {name: _of_attribute(result, place, name) for place, name in enumerate(names)}
 
@@ -43,6 +43,23 @@ def cells_by_value(labels: Sequence[Any], place: int, name: Hashable) -> dict[Ha
             f"{min(n_cells)} and some in {max(n_cells)}."
         )
     return cells
+
+
+def sizes_by_value(
+    labels: Sequence[Any], sizes: Sequence[int], names: Sequence[Hashable] | None
+) -> list[tuple[Hashable, int, int]]:
+    """Return (attribute, value), size and number of cells of each value of what cells are of."""
+    if not all(isinstance(label, tuple) for label in labels):
+        raise InputError(
+            "group_labels of the audit must be cells of several columns, to be told by attribute, "
+            f"got {labels[0]!r}."
+        )
+    found: list[tuple[Hashable, int, int]] = []
+    for place in range(len(labels[0])):
+        name = place if names is None else names[place]
+        for value, cells in cells_by_value(labels, place, name).items():
+            found.append(((name, value), sum(sizes[cell] for cell in cells), len(cells)))
+    return found
 
 
 def _of_attribute(result: Any, place: int, name: str) -> Any:

@@ -23,6 +23,7 @@ from sklearn_dpwg.data.groups import (
 )
 from sklearn_dpwg.exceptions import InputError, own_words
 from sklearn_dpwg.inspection import audit_plan, audit_rows, words
+from sklearn_dpwg.inspection.attributes import sizes_by_value
 from sklearn_dpwg.inspection.audit_plan import AuditPlan, PlannedReleases, PlannedWidth
 from sklearn_dpwg.inspection.audit_result import AuditResult
 from sklearn_dpwg.inspection.audit_rows import AuditedRows
@@ -147,7 +148,12 @@ class GroupAudit(CountedEstimator):
         self.n_audits = n_audits
 
     def plan(
-        self, *, group_sizes: Any = None, base_rate: float = 0.3, outcomes: bool = True
+        self,
+        *,
+        group_sizes: Any = None,
+        base_rate: float = 0.3,
+        outcomes: bool = True,
+        by_attribute: bool = False,
     ) -> AuditPlan:
         """Return what an audit releases and how wide its intervals will be, without any record.
 
@@ -160,6 +166,9 @@ class GroupAudit(CountedEstimator):
             and is wrong half as often as by chance.
         outcomes : bool, default=True
             Whether outcomes will be passed; without them ``base_rate`` is the share selected.
+        by_attribute : bool, default=False
+            Show widths for each value of each column of the groups, as `AuditResult.by_attribute`
+            will tell them, of guessed sizes of cells.
 
         Returns
         -------
@@ -173,23 +182,28 @@ class GroupAudit(CountedEstimator):
         """
         facts = self._facts(has_outcomes=outcomes)
         base_rate = open_unit(base_rate, "base_rate")
-        groups: list[tuple[Hashable, int]] = [(None, size) for size in _SIZES]
+        groups: list[tuple[Hashable, int, int]] = [(None, size, 1) for size in _SIZES]
         if group_sizes is not None:
             labels, sizes = labelled_sizes(group_sizes, None, self.group_labels)
-            guessed = (whole_number(size, "group_sizes", least=0) for size in sizes)
-            groups = list(zip(labels, guessed, strict=True))
+            guessed = [whole_number(size, "group_sizes", least=0) for size in sizes]
+            groups = [(label, size, 1) for label, size in zip(labels, guessed, strict=True)]
+            if by_attribute:
+                names = list(self.group_by) if isinstance(self.group_by, list | tuple) else None
+                groups = sizes_by_value(labels, guessed, names)
+        elif by_attribute:
+            raise InputError("group_sizes must be guesses for cells with by_attribute, got None.")
         noise = None if facts.planned is None else facts.planned.noise
         known = {
-            size: audit_plan.expected_widths(
+            (size, n_cells): audit_plan.expected_widths(
                 size,
                 base_rate,
                 noise,
-                facts.n_bins,
+                (n_cells * facts.n_bins[0], n_cells * facts.n_bins[1]),
                 has_outcomes=outcomes,
                 is_public=self.sizes == "public",
                 confidence=self.confidence,
             )
-            for size in {size for _, size in groups}
+            for size, n_cells in {each[1:] for each in groups}
         }
         return AuditPlan(
             releases=() if facts.planned is None else facts.planned.all,
@@ -198,7 +212,7 @@ class GroupAudit(CountedEstimator):
             n_audits=self.n_audits,
             base_rate=base_rate,
             confidence=self.confidence,
-            widths=tuple(PlannedWidth(label, size, known[size]) for label, size in groups),
+            widths=tuple(PlannedWidth(label, size, known[size, n]) for label, size, n in groups),
             other_mechanism=facts.other_mechanism,
         )
 

@@ -195,7 +195,7 @@ def test_groups_may_be_the_values_of_each_column(folder, tmp_path):
     (tmp_path / "hired.toml").write_text(SCHEMA.partition("[groups]")[0])
     task = [
         *("--schema", tmp_path / "hired.toml", "--groups", "race", "--groups", "sex"),
-        *("--group-labels", "x/F,x/M,y/F,y/M", "--overlap", "attributes"),
+        *("--group-labels", "sex/M,sex/F,race/y,race/x", "--overlap", "attributes"),
     ]
     of_fit = ["--target", "hired", "--classes", "no,yes"]
     table = folder / "people.csv"
@@ -203,21 +203,53 @@ def test_groups_may_be_the_values_of_each_column(folder, tmp_path):
     assert result.exit_code == 0, result.stderr
     model = load_model(tmp_path / "a.skops")[-1]
     assert model.group_labels_.tolist() == [
-        ("race", "x"),
         ("race", "y"),
-        ("sex", "F"),
+        ("race", "x"),
         ("sex", "M"),
+        ("sex", "F"),
     ]
     cells = pd.read_csv(table)[["race", "sex"]].value_counts()
     named = ",".join(f"{race}/{sex}={size}" for (race, sex), size in cells.items())
     planned = run("plan", *task, "--group-sizes", named)
     assert planned.stdout.strip() == str(model.plan_).strip()
-    in_order = ",".join(str(size) for size in cells.sort_index())
-    assert run("plan", *task, "--group-sizes", in_order).stdout == planned.stdout
     refused = run("plan", *task, "--group-sizes", named, "--overlap", "membership")
     assert "overlap must be cells, attributes or both, got 'membership'." in refused.stderr
-    short = run("plan", *task, "--group-sizes", "100,200")
-    assert "overlap needs --groups, and one size for each of the group labels" in short.stderr
+    # a schema declares cells, of which the values are the groups
+    labels = [["x", "F"], ["x", "M"], ["y", "F"], ["y", "M"]]
+    said = SCHEMA.replace('["x", "y"]', json.dumps(labels)).replace('"race"', '["race", "sex"]')
+    (tmp_path / "cells.toml").write_text(said)
+    of_schema = ("--schema", tmp_path / "cells.toml", "--overlap", "attributes")
+    in_order = ",".join(str(size) for size in cells.sort_index())
+    by_place = run("plan", *of_schema, "--group-sizes", in_order)
+    assert by_place.stdout.splitlines()[0] == planned.stdout.splitlines()[0]
+    pd.read_csv(table).assign(sex="M").to_csv(tmp_path / "men.csv", index=False)
+    lacking = run("fit", tmp_path / "men.csv", *task, *of_fit, "-o", tmp_path / "b.skops")
+    assert "group_labels contains ('sex', 'F'), a group without records" in lacking.stderr
+
+
+@pytest.mark.parametrize(
+    ("labels", "sizes", "message"),
+    [
+        ("race/x,race/y,sex/F", "x/F=9,y/F=9,x/M=9", "got 'x/M'."),
+        ("race/x,race/y,sex/F,sex/M", "9,9,9,9", "--group-sizes that name cells, as A/x=100"),
+        ("race/x,race/y,sex/F", "race/x=9,race/y=9,sex/F=9", "group_sizes must be those of cells"),
+        (None, "race/x=9,race/y=9,sex/F=9", "group_sizes must be those of cells where groups"),
+        (None, "x=9,y=9,F=9,M=9", "group_sizes must be those of cells where groups overlap, with"),
+        ("x/F,x/M,y/F,y/M", "x/F=9", "group_labels must be values of the columns where groups ov"),
+        ("race/x,race/y,race/x", "x/F=9", "group_labels must be values of the columns where gro"),
+        (
+            "race/x,race/y",
+            "x/F=9",
+            "group_labels must have values of 'sex' too, as sex/A, got none",
+        ),
+    ],
+)
+def test_sizes_and_labels_of_overlapping_groups_have_one_form(labels, sizes, message):
+    words = ["--groups", "race", "--groups", "sex", "--overlap", "both", "--group-sizes", sizes]
+    stated = [] if labels is None else ["--group-labels", labels]
+    refused = run("plan", *words, *stated, "--n-features", 3)
+    assert refused.exit_code == 2
+    assert message in refused.stderr
 
 
 @pytest.mark.parametrize("k", [None, 2])

@@ -20,7 +20,7 @@ from sklearn_dpwg.metrics import group_table, worst_group_score, worst_group_sco
 from sklearn_dpwg.model_selection import DPSearchCV
 from sklearn_dpwg.postprocessing import DPThresholdClassifier
 from sklearn_dpwg.privacy import Relation
-from sklearn_dpwg.solvers import GDA, MGR, Moments
+from sklearn_dpwg.solvers import GDA, MGR, SOLVERS, Moments
 from sklearn_dpwg.solvers.new_people import FEWEST_TO_TELL
 
 N = 600
@@ -90,6 +90,16 @@ def test_one_attribute_is_the_fit_of_its_groups(overlap, groups):
     np.testing.assert_array_equal(learned(model), learned(plain))
 
 
+@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize("overlap", ["attributes", "both"])
+def test_one_attribute_is_planned_as_its_groups_are_by_every_solver(solver, overlap):
+    epsilon = math.inf if solver == "exact" else 1.0
+    facts = {"target_bounds": (-1, 1), "data_norm": 1.0, "solver": solver, "epsilon": epsilon}
+    sizes = {"group_sizes": GROUPS["race"].value_counts(), "n_features": 3}
+    plain = DPWorstGroupRegressor(**facts).plan(**sizes)
+    assert DPWorstGroupRegressor(**facts, overlap=overlap).plan(**sizes) == plain
+
+
 @pytest.mark.parametrize("solver", ["auto", MGR(n_steps=4), GDA(n_steps=4)])
 def test_membership_that_happens_to_be_disjoint_is_the_fit_of_its_groups(solver):
     plain = classifier(solver=solver).fit(X, Y, groups=GROUPS["race"])
@@ -115,8 +125,46 @@ def test_plan_is_that_of_the_fit_from_counts_of_cells():
     with pytest.warns(UngroupedWarning):
         found = model.plan(group_sizes=MEMBERS.value_counts(), n_features=3)
     assert found == model.plan_
-    with pytest.raises(ValueError, match=r"^group_labels must be given, or set, where group_sizes"):
-        classifier(overlap="attributes").plan(group_sizes=[300, 300], n_features=3)
+
+
+@pytest.mark.parametrize("overlap", ["attributes", "both"])
+def test_plan_takes_cells_where_labels_of_groups_are_stated(overlap):
+    stated = ATTRIBUTES[::-1]
+    model = classifier(overlap=overlap, group_labels=stated).fit(X, Y, groups=GROUPS)
+    counts = GROUPS.value_counts().sort_index()
+    known = {"group_labels": counts.index.tolist(), "group_sizes": counts.tolist()}
+    for sizes in ({"group_sizes": counts}, {"group_sizes": dict(counts)}, known):
+        assert model.plan(**sizes, n_features=3) == model.plan_
+
+
+@pytest.mark.parametrize(
+    ("sizes", "stated", "message"),
+    [
+        ([300, 300], ATTRIBUTES, "^group_sizes must name the cell of each size where groups overl"),
+        (dict.fromkeys(ATTRIBUTES, 9), ATTRIBUTES, "^group_sizes must be those of cells where gro"),
+        (
+            dict(zip(ATTRIBUTES, [3, 3, 3, 4, 5], strict=True)),
+            None,
+            "^group_sizes must be those of",
+        ),
+        (
+            dict.fromkeys(product("yn", "yn"), 9),
+            list(product(["a", "b"], "yn")),
+            "^group_sizes must name the columns of its cells, as the index of groups.value_counts",
+        ),
+    ],
+)
+def test_sizes_that_are_not_of_cells_are_refused_in_a_sentence(sizes, stated, message):
+    model = classifier(overlap="attributes", group_labels=stated)
+    with pytest.raises(ValueError, match=message):
+        model.plan(group_sizes=sizes, n_features=3)
+
+
+def test_cells_of_a_value_each_are_cells():
+    # countries and cities, of which each is in one country
+    cells = {("A", "a"): 100, ("A", "b"): 200, ("B", "c"): 100}
+    plan = classifier(overlap="attributes").plan(group_sizes=cells, n_features=3)
+    assert plan.problem.group_sizes == (300, 100, 100, 200, 100)
 
 
 def test_stated_labels_are_all_groups_in_their_order():

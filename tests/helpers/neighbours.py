@@ -67,7 +67,7 @@ def neighbours(problem: Problem, seed: int) -> Neighbours:
     others = codes.copy()
     codes[place], others[place] = groups
     # groups of a record, by what `codes` say of it
-    groups_of = np.eye(n_groups) if problem.cells is None else problem.cells.membership.T
+    groups_of = np.eye(n_groups) if problem.cells is None else problem.cells.membership.toarray().T
     group_weights = [
         rng.dirichlet(np.ones(n_groups)),
         np.full(n_groups, 1.0 / n_groups),

@@ -255,6 +255,7 @@ OTHERS: dict[str, Fit] = {
             "gda": "squared_error",
             "mgr": "multinomial",
             "moments": "squared_error",
+            "phased-erm": "hinge",
         }.items()
     },
     "mgr | memberships that overlap": partial(

@@ -24,8 +24,10 @@ from sklearn_dpwg.solvers import (
     PhasedERM,
     SumSensitivity,
 )
+from sklearn_dpwg.solvers.auto import CLEAR_MOMENTS
 from sklearn_dpwg.solvers.descent.group_weights import Limits
 from sklearn_dpwg.solvers.descent.releases import from_pass
+from sklearn_dpwg.solvers.solver import signal
 from sklearn_dpwg.solvers.steps import influence
 from tests.helpers.convex_programs import risk_expressions
 from tests.helpers.group_data import make_problem, make_risks, naive
@@ -105,7 +107,7 @@ def test_risks_are_those_of_all_records_of_a_group(loss):
     risks = cells.overlapping(CELLS)
     weights = np.random.default_rng(0).normal(size=cells.n_weights)
     values, gradients, hessians = naive(cells, weights)
-    shares = CELLS.membership * SIZES
+    shares = CELLS.membership.toarray() * SIZES
     shares = shares / shares.sum(axis=1, keepdims=True)
     np.testing.assert_allclose(risks.risks(weights), shares @ values, rtol=1e-12)
     found = risks.risks_and_gradients(weights)
@@ -126,7 +128,7 @@ def test_exact_is_a_direct_convex_solution(loss, price, cap):
     plan = solver.plan(problem, Budget(math.inf, 1e-6))
     solution = solver.run(plan, risks, NONE)
     weights = cp.Variable((loss.n_outputs, risks.n_columns))
-    shares = CELLS.membership * SIZES / np.array(CELLS.group_sizes)[:, None]
+    shares = CELLS.membership.toarray() * SIZES / np.array(CELLS.group_sizes)[:, None]
     of_groups = shares @ cp.hstack(risk_expressions(risks, weights))
     # max over 0 <= λ <= cap of λ'L - c ‖λ/√n‖, by its dual: s + cap Σ (L + c v/√n - s)_+, ‖v‖ <= 1
     level, pull = cp.Variable(), cp.Variable(problem.n_groups)
@@ -169,9 +171,15 @@ def test_a_start_of_all_weight_on_one_attribute_has_its_noise():
     assert "in exactly the same ones" in " ".join(str(plan.guarantee).split())
 
 
+class Blind(MGR):
+    """A solver for mixtures that knows no overlaps."""
+
+    knows_overlap = False
+
+
 @pytest.mark.parametrize(
     "solver",
-    [OCO(), OnlineToBatch(), PhasedERM()],
+    [OCO(), OnlineToBatch()],
     ids=lambda solver: solver.name,
 )
 def test_solvers_without_a_proof_refuse_in_one_sentence(solver):
@@ -188,7 +196,9 @@ def test_solvers_without_a_proof_refuse_in_one_sentence(solver):
         (MGR(sampling_rate=0.5), "need schedule='planned' and sampling_rate=None or 1 of MGR"),
         (AGS(schedule="paper"), "schedule and visits of AGS must be 'planned' and None"),
         (AGS(visits=3), "schedule and visits of AGS must be 'planned' and None"),
-        (BestResponse(), "base of BestResponse must be 'mgr' or 'moments' for overlapping"),
+        (PhasedERM(schedule="paper"), "need schedule='planned' and mu_groups=None or inf of Phas"),
+        (PhasedERM(mu_groups=1.0), "as of a record in several groups nobody has bounded how"),
+        (BestResponse(Blind()), "base of BestResponse must be one that knows overlapping groups"),
         (GDA(schedule="paper"), "schedule of GDA must be 'planned' for overlapping groups"),
     ],
 )
@@ -203,8 +213,18 @@ def test_what_is_not_proved_of_a_solver_is_refused(solver, message):
 )
 def test_auto_chooses_among_solvers_that_know_overlaps(loss, epsilon):
     plan = Auto().plan(problem_of(loss), Budget(epsilon, 1e-6))
-    assert plan.solver in {"mgr", "moments"}
+    assert plan.solver in {"mgr", "moments", "phased-erm"}
     assert plan.problem.cells == CELLS
+
+
+@pytest.mark.parametrize(("ratio", "solver"), [(1.2, "mgr"), (1.6, "moments")])
+def test_auto_wants_moments_to_be_clear_for_every_group_of_a_record(ratio, solver):
+    budget, cells = Budget(4.0, 1e-6), Cells((1000,) * 4, ((0, 1), (2, 3), (0, 2), (1, 3)))
+    problem = problem_of(SquaredError(1.0), cells)
+    clear = CLEAR_MOMENTS * problem.n_columns**1.5
+    size = round(1000 * ratio * clear / signal(problem, budget))
+    problem = problem_of(SquaredError(1.0), replace(cells, sizes=(size,) * 4))
+    assert Auto().plan(problem, budget).solver == solver
 
 
 def test_mgr_reads_all_records_of_overlapping_groups_however_little_time_there_is():

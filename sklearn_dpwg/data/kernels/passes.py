@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from itertools import pairwise
 from typing import Any, TypeVar
@@ -38,6 +38,7 @@ class Blocks:
 
     edges: IndexArray  # block b holds the rows `edges[b]:edges[b + 1]`; (n_blocks + 1,)
     starts: IndexArray  # group i holds the blocks `starts[i]:starts[i + 1]`; (n_groups + 1,)
+    _cut: dict[int, Partition] = field(default_factory=dict, init=False, repr=False)
 
     @classmethod
     def of(cls, starts: IndexArray, block_rows: int) -> Blocks:
@@ -47,6 +48,12 @@ class Blocks:
         within = np.arange(of_group[-1]) - np.repeat(of_group[:-1], counts)
         edges = np.repeat(starts[:-1], counts) + block_rows * within
         return cls(np.append(edges, starts[-1]), of_group)
+
+    def partition(self, n_tasks: int) -> Partition:
+        """Return the blocks cut into tasks, once for all passes: there may be a group a record."""
+        if n_tasks not in self._cut:
+            self._cut[n_tasks] = Partition.of(self.starts, n_tasks)
+        return self._cut[n_tasks]
 
 
 @dataclass(frozen=True, eq=False)
@@ -374,8 +381,8 @@ def fused_pass(
     if rows.shape != (n_records, n_features) or not len(row_scale) == len(targets) == n_records:
         raise InputError("rows, row_scale, targets, blocks and weights must be of one data set.")
     n_entries = 1 if isinstance(rows, csr_array) else n_features
-    partition = Partition.of(
-        blocks.starts, n_records * (n_entries + ENTRIES_PER_LOSS * n_outputs) // ENTRIES_PER_TASK
+    partition = blocks.partition(
+        n_records * (n_entries + ENTRIES_PER_LOSS * n_outputs) // ENTRIES_PER_TASK
     )
     n_segments = len(partition.groups)
     totals = np.zeros(n_segments)

@@ -94,8 +94,8 @@ class BestResponse(BestResponseParameters, Solver):
         base = as_mixture_solver(self.base)
         if problem.cells is not None and not base.knows_overlap:
             raise InputError(
-                "base of BestResponse must be 'mgr' or 'moments' for overlapping groups, got "
-                f"{base.name!r}."
+                "base of BestResponse must be one that knows overlapping groups, as 'mgr', "
+                f"'moments' and 'phased-erm' do, got {base.name!r}."
             )
 
     def _plan(self, problem: Problem, budget: Budget) -> Plan:

@@ -12,7 +12,7 @@ from sklearn_dpwg.data.problem import Problem
 from sklearn_dpwg.data.risks import BLOCK_ROWS
 from sklearn_dpwg.optimum.saddle_point import attainable_gap
 from sklearn_dpwg.privacy.sensitivity import hidden_group_sensitivities, saddle_point_sensitivities
-from sklearn_dpwg.solvers.steps import record_errors
+from sklearn_dpwg.solvers.steps import influence, record_errors
 
 _UNIT = 2.0**-53
 # Roundings of a sum beside one a term: of products, of vector registers, of tasks.
@@ -48,8 +48,17 @@ def solved_phase(solved: Problem, prior: Any, *, mu_weights: float, mu_groups: f
 
 
 def sensitivities(solved: Problem, prior: Any, *, mu_weights: Any, mu_groups: float) -> FloatArray:
-    """Return how far replacing one record moves the exact minimiser of a phase, by strength."""
+    """Return how far replacing one record moves the exact minimiser of a phase, by strength.
+
+    Where groups overlap, and group weights are fixed, it is what a record weighs in the mixture
+    times the diameter of gradients, over the strength (docs/theory/overlapping-groups.md, Lemma 3).
+    """
     of_gradient, of_loss = record_errors(solved, solved.constants.supremum)
+    if solved.cells is not None:
+        assert mu_groups == math.inf
+        diameter = solved.gradient_diameter + 2.0 * of_gradient
+        moved = diameter * influence(solved, np.asarray(prior)) * (1.0 + 16.0 * _UNIT)
+        return np.asarray(moved / np.asarray(mu_weights))
     facts: dict[str, Any] = {
         "lipschitz": solved.lipschitz + of_gradient,
         "gradient_diameter": solved.gradient_diameter + 2.0 * of_gradient,
@@ -111,9 +120,12 @@ def total_weight(solved: Problem, mu_groups: float, prior: Any = None) -> float:
 # Rounding of the certificate: docs/theory/sums.md, section 6.
 
 
-def rounding_of_mean(size: int) -> float:
-    """Bound the error of the mean of so many terms of norm 1, added up block by block."""
-    n_additions = 2.0 * BLOCK_ROWS + _EXTRA_ROUNDINGS
+def rounding_of_mean(size: int, n_cells: int = 1) -> float:
+    """Bound the error of the mean of so many terms of norm 1, added up block by block.
+
+    Where groups overlap, the sums of so many cells are added up then, one by one.
+    """
+    n_additions = 2.0 * BLOCK_ROWS + _EXTRA_ROUNDINGS + n_cells
     # what rounding takes from sums of blocks is kept and given back, so that these count squared
     n_blocks = (size / BLOCK_ROWS + 1.0) * _UNIT
     of_block = n_additions * _UNIT / (1.0 - n_additions * _UNIT)
@@ -131,7 +143,8 @@ def rounding_of_minimiser(
     of_gradient, of_loss = record_errors(solved, solved.constants.supremum)
     total = total_weight(solved, mu_groups, prior)
     n_groups, lipschitz = solved.n_groups, total * (solved.lipschitz + of_gradient)
-    relative = rounding_of_mean(solved.most_in_a_group)
+    n_cells = 1 if solved.cells is None else len(solved.cells.sizes)
+    relative = rounding_of_mean(solved.most_in_a_group, n_cells)
     loss = max(abs(solved.constants.supremum), abs(solved.constants.infimum)) + of_loss
     # of the logarithm of a group weight: of its risk, and of the exponent itself
     risk = total * (relative * loss + of_loss) / mu_groups

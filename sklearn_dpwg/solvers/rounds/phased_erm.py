@@ -189,6 +189,7 @@ class PhasedERM(PhasedERMParameters, MixtureSolver):
     """
 
     name: ClassVar[str] = "phased-erm"
+    knows_overlap: ClassVar[bool] = True
     set_by_caller: ClassVar[Mapping[str, tuple[object, ...]]] = {
         "n_phases": (None,),
         "schedule": ("planned",),
@@ -204,6 +205,17 @@ class PhasedERM(PhasedERMParameters, MixtureSolver):
             raise InputError(
                 "solver 'phased-erm' with neighbours='replace-any' needs schedule='planned', got "
                 "'paper'."
+            )
+
+    def _check_game(self, problem: Problem) -> None:
+        """Refuse overlapping groups whose weights move within a phase, or in the paper's one."""
+        super()._check_game(problem)
+        moves = self.mu_groups is not None and self.mu_groups < math.inf
+        if problem.cells is not None and (moves or self.schedule == "paper"):
+            raise InputError(
+                "groups that overlap need schedule='planned' and mu_groups=None or inf of "
+                "PhasedERM, as of a record in several groups nobody has bounded how their weights "
+                f"move within a phase, got {self.schedule!r} and {self.mu_groups!r}."
             )
 
     def suits(self, problem: Problem) -> bool:
@@ -225,7 +237,8 @@ class PhasedERM(PhasedERMParameters, MixtureSolver):
 
     def _with_moving_groups(self, plan: MixturePlan) -> Iterator[PhasedERM]:
         """Yield solvers of one phase within which group weights move, where that is open."""
-        if self.mu_groups is not None or plan.problem.hidden is not None:
+        problem = plan.problem
+        if self.mu_groups is not None or problem.hidden is not None or problem.cells is not None:
             return
         assert isinstance(plan.schedule, Phases)
         # the bound of a strength is a theorem, that of fixed group weights rests on an assumption:

@@ -667,7 +667,9 @@ def influence_in(module, wrong):
     """Plant ``wrong(shares of the groups, membership)`` for what a record weighs."""
 
     def influence(real, problem, group_weights):
-        return wrong(group_weights / np.array(problem.group_sizes), problem.cells.membership)
+        return wrong(
+            group_weights / np.array(problem.group_sizes), problem.cells.membership.toarray()
+        )
 
     return instead(module, "influence", influence)
 
@@ -690,7 +692,8 @@ def moves_of_losses(wrong):
     return plant
 
 
-def _of_first_group(shares, membership):
+def of_first_group(shares, membership):
+    """Return the most that a record weighs if only the first of its groups counts."""
     first = membership * (np.cumsum(membership, axis=0) == 1.0)
     return float((shares @ first).max())
 
@@ -698,7 +701,7 @@ def _of_first_group(shares, membership):
 SQRT_M_FORGOTTEN = {"the root of m forgotten": moves_of_losses(lambda problem: 1.0)}
 OVERLAP_FAULTS = SQRT_M_FORGOTTEN | {
     "groups as if they were disjoint": influence_in(releases, disjoint),
-    "a cell counted once": influence_in(releases, _of_first_group),
+    "a cell counted once": influence_in(releases, of_first_group),
     "the mean cell": influence_in(
         releases, lambda shares, membership: (shares @ membership).mean()
     ),

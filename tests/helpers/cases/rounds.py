@@ -31,6 +31,7 @@ from tests.helpers.cases.descent import (
     SQRT_M_FORGOTTEN,
     disjoint,
     influence_in,
+    of_first_group,
 )
 from tests.helpers.contract import Case, draws, exact, half, instead, output, stops
 from tests.helpers.neighbours import (
@@ -107,6 +108,21 @@ def hidden_phases(seed=0, n_plans=70, **parameters):
             mu_groups=float(rng.choice([np.inf, problem.loss_range, problem.loss_range / 30])),
             risk_share=0.3,
             smoothing_width=1.0,
+            centring=False,
+        ).set_params(**parameters)
+        yield solver.plan(problem, random_budget(rng)), solver
+
+
+def overlapping_phases(seed=0, n_plans=60, **parameters):
+    rng = np.random.default_rng(seed)
+    for index in range(n_plans):
+        problem = overlapping_problem(rng, OF_PHASES[index % len(OF_PHASES)])
+        solver = PhasedERM(
+            int(rng.integers(1, 4)),
+            mu_weights=float(rng.choice([1e-1, 1.0, 30.0])) * _smooth(problem),
+            sharpening=float(rng.choice([1.0, 2.0])),
+            risk_share=0.3,
+            smoothing_width=float(rng.choice([0.05, 1.0])),
             centring=False,
         ).set_params(**parameters)
         yield solver.plan(problem, random_budget(rng)), solver
@@ -408,7 +424,23 @@ OF_OVERLAP = SQRT_M_FORGOTTEN | {
     "moments as if groups were disjoint": influence_in(releases, disjoint),
 }
 
+OVERLAPPING_PHASES = SQRT_M_FORGOTTEN | {
+    "phases as if groups were disjoint": influence_in(certificate, disjoint),
+    "a cell of phases counted once": influence_in(certificate, of_first_group),
+    "the first prior's sensitivity": instead(Phases, "phase", _first_prior),
+}
+
 CASES = {
+    "phased-erm for overlapping groups": Case(
+        PhasedERM, overlapping_phases, OVERLAPPING_PHASES, n_pairs=180, rounding=CERTIFIED
+    ),
+    "phased-erm of planned strengths for overlapping groups": Case(
+        PhasedERM,
+        lambda: overlapping_phases(1, 14, mu_weights=None),
+        n_pairs=84,
+        rounding=CERTIFIED,
+        strength=0.8,
+    ),
     "phased-erm": Case(PhasedERM, all_phased_plans, PHASED_FAULTS, n_pairs=180, rounding=CERTIFIED),
     "phased-erm of planned strengths": Case(
         PhasedERM, planned_strengths, n_pairs=36, rounding=CERTIFIED, strength=0.8
