@@ -1,4 +1,4 @@
-"""Open every page of the built site in headless Chromium, at the widths of a desk and of a phone.
+"""Open every page of the built site in headless Chromium, on a desk by day and night, and a phone.
 
 A page fails when it scrolls sideways, lacks a picture, cannot typeset a formula, or writes an
 error to the console; the gallery, when a card has no figure; the search, when it finds nothing for
@@ -25,7 +25,7 @@ from sklearn_dpwg.inspection import AuditReport, GroupAudit
 
 SITE = Path(__file__).parent.parent / "docs" / "_build" / "html"
 PICTURES = SITE.parent / "pages"
-WIDTHS = {"desk": 1280, "phone": 390}
+LOOKS = {"desk": (1280, "light"), "dark": (1280, "dark"), "phone": (390, "light")}
 TALLEST = 12_000  # pixels of a picture
 OPTIONS = (
     "--headless=new --no-sandbox --disable-gpu --hide-scrollbars --no-first-run "
@@ -53,8 +53,18 @@ return [...document.querySelectorAll(".sphx-glr-thumbcontainer")]
   .filter(card => !card.querySelector("img") || card.querySelector("img").src.includes("no_image"))
   .map(card => `has a card without a figure: ${card.textContent.trim()}`);
 """
-SEARCHES = ("fairness", "fairlearn", "missing values", "audit", "model card")
-FOUND = "return document.querySelectorAll('#search-results ul.search li a').length"
+# what newcomers look for, and a page that must be among the first found, if one must
+SEARCHES = {
+    **dict.fromkeys(("fairness", "fairlearn", "missing values", "audit", "model card"), ""),
+    "four-fifths": "audit",
+    "threshold": "guide/thresholds",
+    "epsilon": "guide/choosing_epsilon",
+    "class_weight": "guide/thresholds",
+}
+FOUND = """
+const links = [...document.querySelectorAll("#search-results ul.search li a")].slice(0, 15);
+return links.some(link => link.getAttribute("href").includes(arguments[0]));
+"""
 SECONDS_TO_SEARCH = 20
 
 
@@ -84,8 +94,11 @@ class Quiet(SimpleHTTPRequestHandler):
         """Say nothing."""
 
 
-def faults_of(browser: Chrome, address: str, width: int, picture: Path) -> list[str]:
+def faults_of(browser: Chrome, address: str, look: tuple[int, str], picture: Path) -> list[str]:
     """Return what is wrong with a page, and take its picture."""
+    width, scheme = look
+    media = [{"name": "prefers-color-scheme", "value": scheme}]
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": media})
     size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 600}
     browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
     browser.get(address)
@@ -101,14 +114,16 @@ def faults_of(browser: Chrome, address: str, width: int, picture: Path) -> list[
 
 
 def fruitless_searches(browser: Chrome, site: str) -> list[str]:
-    """Return what the site's own search finds nothing for."""
+    """Return what the site's own search finds nothing for, or not the page about it."""
     fruitless = []
-    for words in SEARCHES:
+    for words, page in SEARCHES.items():
         browser.get(f"{site}/search.html?q={quote_plus(words)}")
         try:
-            WebDriverWait(browser, SECONDS_TO_SEARCH).until(lambda tab: tab.execute_script(FOUND))
+            WebDriverWait(browser, SECONDS_TO_SEARCH).until(
+                lambda tab, page=page: tab.execute_script(FOUND, page)
+            )
         except TimeoutException:
-            fruitless.append(f"search.html: finds nothing for {words!r}")
+            fruitless.append(f"search.html: finds nothing for {words!r}, or not {page!r}")
     return fruitless
 
 
@@ -133,16 +148,16 @@ def main() -> int:
     with Chrome(options=options, service=Service(driver)) as browser:
         for page in pages:
             name = page.relative_to(SITE)
-            for device, width in WIDTHS.items():
+            for device, look in LOOKS.items():
                 picture = PICTURES / device / name.with_suffix(".png")
-                for fault in faults_of(browser, f"{site}/{name.as_posix()}", width, picture):
+                for fault in faults_of(browser, f"{site}/{name.as_posix()}", look, picture):
                     n_faults += 1
                     print(f"{name} ({device}): {fault}")
         for fault in fruitless_searches(browser, site):
             n_faults += 1
             print(fault)
     server.shutdown()
-    print(f"{len(pages)} pages at {len(WIDTHS)} widths: {n_faults} faults; see {PICTURES}")
+    print(f"{len(pages)} pages in {len(LOOKS)} looks: {n_faults} faults; see {PICTURES}")
     return int(n_faults > 0)
 
 

@@ -2,6 +2,8 @@
 
     python benchmarks/thresholds.py            gaps and errors reached, for the guide
     python benchmarks/thresholds.py n_bins     other numbers of bins
+    python benchmarks/thresholds.py edges      bins of equal width in scores instead of log odds
+    python benchmarks/thresholds.py rare       which share is chosen where one in twenty is positive
     python benchmarks/thresholds.py share      other shares of the budget
     python benchmarks/thresholds.py trust      other weights of noise against what is usual
     python benchmarks/thresholds.py usual      calibration of small groups, made by a law
@@ -25,9 +27,11 @@ import pandas as pd
 from common import DELTA, make_estimator
 from fairlearn.postprocessing import ThresholdOptimizer
 from scipy.special import expit, logit
+from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.metrics import log_loss
 
+from sklearn_dpwg import DPWorstGroupClassifier
 from sklearn_dpwg.datasets import load_dataset
 from sklearn_dpwg.postprocessing import DPThresholdClassifier
 from sklearn_dpwg.postprocessing.calibration import calibrated_shares
@@ -180,9 +184,40 @@ def calibrated(n_seeds: int) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["logits off", "records", "epsilon", "usual", "log loss"])
 
 
+def rare(n_seeds: int) -> pd.DataFrame:
+    """Return what is chosen of 20,000 patients, one in twenty of whom died, and found of those."""
+    rows = []
+    for seed in range(n_seeds):
+        rng = np.random.default_rng(seed)
+        X = rng.uniform(-0.5, 0.5, size=(40_000, 4))
+        groups = rng.choice(["north", "south"], p=[0.8, 0.2], size=len(X))
+        score = 3.0 * X[:, 0] + np.where(groups == "south", 2.0, 1.0) * X[:, 1] - 3.2
+        y = rng.uniform(size=len(X)) < expit(score)
+        learn, new = np.arange(20_000), np.arange(20_000, 40_000)
+        model = DPWorstGroupClassifier(data_norm=1.0)
+        asked = {"model": None, "default": {}, "miss_cost=1": {"miss_cost": 1.0}}
+        asked["share=0.1"] = {"constraint": "selection_rate", "share": 0.1}
+        for name, told in asked.items():
+            if told is None:
+                chosen = clone(model).fit(X[learn], y[learn], groups=groups[learn]).predict(X[new])
+            else:
+                ours = DPThresholdClassifier(model, **told).fit(X[learn], y[learn], groups[learn])
+                chosen = ours.predict(X[new], groups[new])
+            for label in ("north", "south"):
+                of_group = groups[new] == label
+                found = chosen[of_group & y[new]].mean()
+                rows.append((name, label, y[new][of_group].mean(), chosen[of_group].mean(), found))
+    table = pd.DataFrame(rows, columns=["way", "group", "positive", "chosen", "of positives"])
+    return table.groupby(["way", "group"], sort=False).mean()
+
+
 WAYS = {"model": of_model, "private": of_private, "exact": of_fairlearn}
 SWEEPS = {
     "n_bins": {n: partial(of_private, n_bins=n) for n in (5, 8, 10, 16, 20, 40)},
+    "edges": {
+        "log odds": of_private,
+        "equal": partial(of_private, score_edges=np.linspace(0.0, 1.0, 11)[1:-1]),
+    },
     "share": {s: partial(of_private, histogram_share=s) for s in (0.05, 0.1, 0.2, 0.3, 0.5)},
     "trust": {t: partial(of_private, trust=t) for t in (0.5, 1.0, 2.0, 3.0, 5.0)},
 }
@@ -191,21 +226,27 @@ SWEEPS = {
 def main() -> None:
     """Print one table."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("what", nargs="?", default="table", choices=["table", "usual", *SWEEPS])
+    parser.add_argument(
+        "what", nargs="?", default="table", choices=["table", "usual", "rare", *SWEEPS]
+    )
+    parser.add_argument("--data", nargs="+", help="names of the data sets")
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--check", action="store_true", help="sweep on the data sets that check")
     asked = parser.parse_args()
     warnings.simplefilter("ignore")
     if asked.what == "table":
-        table = measured((*CHOSEN_ON, *CHECKED_ON), asked.seeds, WAYS)
+        table = measured(tuple(asked.data or (*CHOSEN_ON, *CHECKED_ON)), asked.seeds, WAYS)
         shown = table.pivot_table(["gap", "error"], ["data", "constraint", "epsilon"], "value")
+    elif asked.what == "rare":
+        print(rare(asked.seeds).round(3).to_string())
+        return
     elif asked.what == "usual":
         index = ["epsilon", "records", "logits off"]
         shown = calibrated(asked.seeds).pivot_table("log loss", index, "usual")
         print(shown.round(3).to_string())
         return
     else:
-        names = CHECKED_ON if asked.check else CHOSEN_ON
+        names = tuple(asked.data or (CHECKED_ON if asked.check else CHOSEN_ON))
         table = measured(names, asked.seeds, SWEEPS[asked.what])
         table = pd.concat([table, table.assign(data="mean")])
         shown = table.pivot_table(["gap", "error"], ["data", "epsilon", "value"], "constraint")

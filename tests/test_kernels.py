@@ -532,7 +532,7 @@ def test_each_kind_of_arrays_is_compiled_before_threads_call_it():
     kernel = compiled.Kernel(compiled._scale.py_func)
     slopes = np.ones(3)
     for row_scale in (np.ones(4), np.ones(4, dtype=np.float32), np.ones(8)[::2], np.ones(4)):
-        kernel.prepare(slopes, row_scale, 0, 0.0)
+        kernel.prepare(slopes, row_scale, 0, None)
     assert len(kernel._dispatcher.overloads) == 3
 
 
@@ -549,7 +549,7 @@ def test_where_nothing_can_be_kept_it_is_compiled_all_the_same(monkeypatch):
     monkeypatch.setattr(numba, "njit", no_folder)
     kernel = compiled.Kernel(compiled._scale.py_func)
     slopes = np.array([1.0, 2.0])
-    arguments = (slopes, np.array([3.0, 4.0]), 0, 0.0)
+    arguments = (slopes, np.array([3.0, 4.0]), 0, None)
     assert kernel.prepare(*arguments)(*arguments) == 3.0
     assert slopes.tolist() == [3.0, 8.0]
     assert tries == [True, False]

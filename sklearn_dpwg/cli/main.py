@@ -82,8 +82,8 @@ def fit(
     """
     from sklearn.pipeline import Pipeline
 
+    from sklearn_dpwg.cli import models
     from sklearn_dpwg.cli.cells import checked_features, words
-    from sklearn_dpwg.cli.models import ledger_around, save_model, spent_of
     from sklearn_dpwg.cli.options import (
         PartsOfFile,
         make_estimator,
@@ -130,15 +130,15 @@ def fit(
         source.check_labels()  # before there is a ledger, as in memory
         model = Pipeline([("schema", source.schema), ("model", estimator)])
         fit_model = partial(estimator.fit, source)
-    book = ledger_around(ledger, options)
+    book = models.ledger_around(ledger, options)
     with book or nullcontext(), shown_progress(estimator, sys.stderr):
         fit_model()
     with paid_for("fit"):
-        save_model(model, output)  # outside of the ledger, whose place would be saved with it
+        models.save_model(model, output)  # outside of the ledger, whose place it would hold
     click.echo(f"{privacy_of(model)}{promise}")
-    click.echo(f"\nModel: {output}")
+    click.echo(f"{models.said_of_threshold(model)}\nModel: {output}")
     if book is not None:
-        click.echo(spent_of(book))
+        click.echo(models.spent_of(book))
 
 
 def _whose(person: str | None, said: SchemaFile, options: dict[str, Any]) -> list[str]:
@@ -282,6 +282,12 @@ def _audit_plan(task: Task, sizes: Any, asked: dict[str, Any], options: dict[str
 @click.option(
     "--keep", multiple=True, metavar="COLUMN", help="Column of TABLE to copy, as an id. Repeatable."
 )
+@click.option(
+    "--threshold",
+    type=float,
+    metavar="NUMBER",
+    help="Least probability to predict the second of two classes: a half if nothing is said.",
+)
 @table_options
 @overwrite_option
 def predict(
@@ -289,6 +295,7 @@ def predict(
     table: Path,
     output: Path,
     keep: tuple[str, ...],
+    threshold: float | None,
     overwrite: bool,
     **options: Any,
 ) -> None:
@@ -296,17 +303,20 @@ def predict(
 
     The output has a column "prediction" and, of a classifier that has them, one of probabilities a
     class. Predictions for a person are about that person's row: they belong to whoever may see it.
+
+    Where few are positive, hardly anybody has a probability of one half: choose a public
+    --threshold near the share that is expected. What it chooses is printed.
     """
-    from sklearn_dpwg.cli.models import check_suffix, load_model, predictions, write_table
+    from sklearn_dpwg.cli.models import check_suffix, chosen, load_model, predictions, write_table
     from sklearn_dpwg.cli.tables import TableFile, check_outputs
 
     check_suffix(output)
     check_outputs([output], [model, table], overwrite=overwrite)
     fitted = load_model(model)
     file = TableFile.of(table, options)
-    found = predictions(fitted, file, str(model), keep)
+    found = predictions(fitted, file, str(model), keep, threshold)
     write_table(found, output)
-    click.echo(f"{output}: {len(found):,} prediction(s)")
+    click.echo(f"{output}: {len(found):,} prediction(s){chosen(fitted, found, threshold)}")
 
 
 @click.command(short_help="Write a schema file to fill in; no value is read.")

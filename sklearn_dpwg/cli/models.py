@@ -95,9 +95,49 @@ def spent_of(book: PrivacyLedger) -> str:
     )
 
 
-def predictions(model: Any, table: TableFile, name: str, keep: Sequence[str] = ()) -> pd.DataFrame:
+def said_of_threshold(model: Any) -> str:
+    """Say what a model of two classes predicts by; how many that are is not released by a fit."""
+    if not _has_two_classes(model):
+        return ""
+    return (
+        f"\n`predict` says {str(model.classes_[1])!r} from a probability of one half on. Where few "
+        f"are, that is hardly anybody: `predict --threshold` takes another number, and prints "
+        f"whom it chooses."
+    )
+
+
+def _has_two_classes(model: Any) -> bool:
+    return hasattr(model, "predict_proba") and len(model.classes_) == 2
+
+
+def chosen(model: Any, found: pd.DataFrame, threshold: float | None) -> str:
+    """Say which share of the rows has the second class."""
+    if not _has_two_classes(model) or not len(found):
+        return ""
+    second = model.classes_[1]
+    n_chosen = int((found["prediction"] == second).sum())
+    least = 0.5 if threshold is None else threshold
+    return (
+        f", {str(second)!r} for {n_chosen:,} of them ({n_chosen / len(found):.1%}), "
+        f"whose probability is at least {least:g}"
+    )
+
+
+def predictions(
+    model: Any,
+    table: TableFile,
+    name: str,
+    keep: Sequence[str] = (),
+    threshold: float | None = None,
+) -> pd.DataFrame:
     """Return a prediction a row, probabilities where the model has them, and columns to keep."""
     import pandas as pd
+
+    if threshold is not None:
+        if not _has_two_classes(model):
+            raise WrongInput("threshold is for a model of two classes that has probabilities.")
+        if not 0.0 < threshold < 1.0:
+            raise WrongInput(f"threshold must be strictly between 0 and 1, got {threshold:g}.")
 
     schema = schema_of(model)
     kinds = schema.columns
@@ -110,6 +150,8 @@ def predictions(model: Any, table: TableFile, name: str, keep: Sequence[str] = (
     if hasattr(model, "predict_proba"):
         shares = model.predict_proba(X)
         made |= {f"probability of {one}": shares[:, i] for i, one in enumerate(model.classes_)}
+        if threshold is not None:
+            made["prediction"] = model.classes_[(shares[:, 1] >= threshold).astype(int)]
     twice = [each for each in made if each in found]
     if twice:
         raise WrongInput(f"keep must not name {twice[0]!r}, which is a column of the output.")

@@ -164,6 +164,13 @@ class DPWorstGroupClassifier(ScoredByBlock, LinearClassifier, DPWorstGroupEstima
 
     Notes
     -----
+    `predict` takes the class with the largest probability, as scikit-learn does: where one record
+    in twenty is positive, hardly any is chosen. A threshold that is public costs nothing, as in
+    scikit-learn's ``FixedThresholdClassifier(FrozenEstimator(model), threshold=0.05)``;
+    `postprocessing.DPThresholdClassifier` pays for one that fits the records, or chooses a stated
+    share, and says which share is chosen before and after. There is no ``class_weight``: a record
+    that counts twenty times needs twenty times the noise, and moving the threshold needs none.
+
     Defaults of `intercept_scaling` and `prior` are those that
     ``benchmarks/mgr_defaults.py`` found best, or within its spread of the best, on six data sets.
 

@@ -21,6 +21,10 @@ MAX_ITERATIONS = 50
 TOWARDS_BOUNDARY = 0.995
 # Growth of the error that only rounding explains.
 LOST = 1e6
+# Least ratio of the entries on a Cholesky factor's diagonal at which few digits are lost with it.
+CURVED = 1e-4
+# Fall of the error in an iteration, and in all, beyond which a factor is computed each time.
+STALLED, FINE = 0.9, 1e-6
 
 
 def minimax_step(
@@ -91,12 +95,18 @@ def _free_step(
     start = _solved(factor, -linear - mixture @ gradients)
     if n_groups == 1:
         return start, mixture
+    diagonal = np.diagonal(factor)
+    # where all directions are curved the groups add a matrix of low rank to the one factor
+    through = gram = None
+    if diagonal.min() > CURVED * diagonal.max():
+        through = _solved(factor, gradients.T)
+        gram = gradients @ through
     # start from what the groups' mean wants, with slacks as large as the groups then differ
     step, heights = start, values + gradients @ start
     scale = max(float(np.ptp(heights)), float(np.ptp(values)), tolerance)
     level = float(heights.max()) + scale
     slacks = level - heights
-    best = (np.inf, step, mixture)
+    best, last, first = (np.inf, step, mixture), np.inf, 0.0
     for _ in range(MAX_ITERATIONS):
         slope = linear + hessian @ step + mixture @ gradients
         total = 1.0 - mixture.sum()
@@ -108,14 +118,26 @@ def _free_step(
         # past the last digit errors grow without end; one that is not a number ends it too
         if error <= tolerance or not error < LOST * best[0]:
             break
+        # the last digits need the matrix itself
+        if error > STALLED * last or error < FINE * first:
+            through = gram = None
+        last, first = error, max(first, error)
         ratios = mixture / slacks
         weight, pull = ratios.sum(), ratios @ gradients
-        spread = gradients - pull / weight
-        matrix = hessian + (spread.T * ratios) @ spread
-        # what no group sees is lost beside constraints that tighten: damp it, iterations correct it
-        matrix[np.diag_indices(n_weights)] += 10.0 * np.finfo(float).eps * np.trace(matrix)
         try:
-            factor = _factorised(matrix)
+            if gram is None:
+                spread = gradients - pull / weight
+                matrix = hessian + (spread.T * ratios) @ spread
+                # what no group sees is lost beside constraints that tighten: damp it, iterations
+                # correct it
+                matrix[np.diag_indices(n_weights)] += 10.0 * np.finfo(float).eps * np.trace(matrix)
+                factor = _factorised(matrix)
+            else:
+                about = np.eye(n_groups) - ratios / weight
+                tight = np.sqrt(ratios)
+                among = np.eye(n_groups) + tight[:, None] * (about @ gram @ about.T) * tight
+                small = tight[:, None] * np.linalg.solve(among, tight[:, None] * about)
+                small = about.T @ small
         except LinAlgError:
             break
 
@@ -125,6 +147,8 @@ def _free_step(
             fixed = (mixture * missed + wanted - products) / slacks
             rest = (fixed.sum() - total) / weight
             change = _solved(factor, pull * rest - slope - fixed @ gradients)
+            if through is not None:
+                change = change - through @ (small @ (gradients @ change))
             rise = rest + float(pull @ change) / weight
             moves = gradients @ change - rise
             in_slacks, in_mixture = -missed - moves, fixed + ratios * moves

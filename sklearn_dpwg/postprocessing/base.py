@@ -39,6 +39,7 @@ from sklearn_dpwg.model_selection.search_plan import (
     learn_nothing,
 )
 from sklearn_dpwg.postprocessing.histogram import (
+    N_BINS,
     PostprocessingPlan,
     checked_edges,
     count_scores,
@@ -214,7 +215,7 @@ class ScorePostprocessor(MetaEstimatorMixin, ClassifierMixin, CountedEstimator):
         group_labels: Sequence[Any] | None = None,
         group_by: Any = None,
         classes: Sequence[Any] | None = None,
-        n_bins: int = 10,
+        n_bins: int = N_BINS,
         score_edges: Sequence[float] | None = None,
         histogram_share: float = 0.2,
         held_out: bool = False,

@@ -69,8 +69,8 @@ class DPCalibratedClassifier(ScorePostprocessor):
         How to compute the groups from X, in `fit` and in prediction.
     classes : sequence, optional
         Both classes, public; those of the estimator, or found in y, by default.
-    n_bins : int, default=10
-        Number of equal bins of scores from 0 to 1.
+    n_bins : int, default=12
+        Number of bins of scores from 0 to 1, of equal width in log odds but for the outer two.
     score_edges : sequence of float, optional
         Public edges between the bins, rising, strictly between 0 and 1, in place of `n_bins`.
     histogram_share : float, default=0.2

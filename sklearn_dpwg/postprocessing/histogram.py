@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.special import expit
 
 from sklearn_dpwg._checks import FloatArray, whole_number
 from sklearn_dpwg._stored import Stored
@@ -76,10 +77,17 @@ def histogram_guarantee(
 TRUST = 3.0
 
 
+# Log odds to which the bins reach: even in log odds, they tell apart scores of tables with few
+# positives, too. `benchmarks/thresholds.py edges` prints equal ones beside them.
+LOG_ODDS = 4.8
+N_BINS = 12
+
+
 def checked_edges(score_edges: Sequence[float] | ArrayLike | None, n_bins: int) -> FloatArray:
     """Return the public edges of the bins of scores, from 0 to 1; those between may be stated."""
     if score_edges is None:
-        return np.linspace(0.0, 1.0, whole_number(n_bins, "n_bins", least=2) + 1)
+        places = np.linspace(-1.0, 1.0, whole_number(n_bins, "n_bins", least=2) + 1)
+        return np.concatenate([[0.0], expit(LOG_ODDS * places[1:-1]), [1.0]])
     try:
         between = np.asarray(score_edges, dtype=np.float64)
     except (TypeError, ValueError):

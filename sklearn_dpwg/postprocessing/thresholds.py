@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from functools import partial
+from typing import Any, Literal
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from sklearn_dpwg._checks import FloatArray, positive_finite, real_number
+from sklearn_dpwg._checks import FloatArray, open_unit, positive_finite, real_number
 from sklearn_dpwg.exceptions import InputError, own_words
 from sklearn_dpwg.postprocessing.base import ScorePostprocessor
-from sklearn_dpwg.postprocessing.histogram import likely_counts
+from sklearn_dpwg.postprocessing.histogram import N_BINS, likely_counts
 
 # Rates that thresholds are sought for; finer ones differ by less than the noise.
 _RATES = np.linspace(0.0, 1.0, 401)
@@ -32,15 +34,6 @@ def worst_error(
     return np.full(len(counts), candidates[errors.max(axis=0).argmin()])
 
 
-Rule = Callable[[FloatArray, FloatArray, bool, float, float], FloatArray]
-# thresholds by counts, edges, per_group, max_gap and miss_cost
-RULES: dict[str, Rule] = {
-    "selection_rate": lambda counts, *how: _equalised(counts, counts.sum(axis=1), *how),
-    "true_positive_rate": lambda counts, *how: _equalised(counts, counts[:, 1], *how),
-    "worst_error": worst_error,
-}
-
-
 def _errors(counts: FloatArray, miss_cost: float) -> FloatArray:
     """Return the errors of each group with a threshold at each edge; the last chooses nobody."""
     chosen = _from_edge_on(counts)
@@ -55,8 +48,8 @@ def _from_edge_on(counts: FloatArray) -> FloatArray:
 
 
 def _equalised(
+    constraint: str,
     counts: FloatArray,
-    counted: FloatArray,
     edges: FloatArray,
     per_group: bool,
     max_gap: float,
@@ -64,7 +57,7 @@ def _equalised(
 ) -> FloatArray:
     """Return thresholds with few errors whose rates of what is counted differ by at most a gap."""
     errors = _errors(counts, miss_cost)
-    chosen = _from_edge_on(counted)
+    chosen = _from_edge_on(COUNTED[constraint](counts))
     rates = chosen / np.maximum(chosen[:, :1], np.finfo(float).tiny)
     if not per_group:
         is_near = np.ptp(rates, axis=0) <= max_gap
@@ -86,9 +79,56 @@ def _equalised(
     return np.where(best == 0, NOBODY, found)
 
 
+def thresholds_of_share(
+    counted: FloatArray, edges: FloatArray, per_group: bool, share: float
+) -> FloatArray:
+    """Return the thresholds that choose a share of what is counted, of each group or of all."""
+    cells = counted if per_group else counted.sum(axis=0, keepdims=True)
+    falling = _log_falling(cells)
+    wanted = falling[:, 0] + np.log(share)
+    found = [
+        np.interp(at, of_group[::-1], edges[::-1])
+        for at, of_group in zip(wanted, falling, strict=True)
+    ]
+    return np.repeat(found, len(counted) // len(found))
+
+
+def _chosen_at(counts: FloatArray, edges: FloatArray, thresholds: FloatArray) -> FloatArray:
+    """Return how many records of each group have scores of at least its threshold."""
+    falling = _log_falling(counts.sum(axis=1))
+    return np.array(
+        [
+            0.0 if at > 1.0 else np.exp(np.interp(at, edges, of_group))
+            for at, of_group in zip(thresholds, falling, strict=True)
+        ]
+    )
+
+
+def _log_falling(cells: FloatArray) -> FloatArray:
+    """Return the logarithms of counts from each edge on, between which they are taken to be linear.
+
+    Where few records are left, scores are denser at the lower end of a bin.
+    """
+    return np.asarray(np.log(np.maximum(_from_edge_on(cells), 0.5)))
+
+
 def _places_of(rates: FloatArray) -> FloatArray:
     """Return the places, in bins, at which a falling curve of rates takes each of the rates."""
     return np.interp(_RATES, rates[::-1], np.arange(len(rates), dtype=np.float64)[::-1])
+
+
+# whose shares are to be equal, or to be stated
+COUNTED: dict[str, Callable[[FloatArray], FloatArray]] = {
+    "selection_rate": lambda counts: np.asarray(counts.sum(axis=1)),
+    "true_positive_rate": lambda counts: counts[:, 1],
+}
+Rule = Callable[[FloatArray, FloatArray, bool, float, float], FloatArray]
+# thresholds by counts, edges, per_group, max_gap and miss_cost
+RULES: dict[str, Rule] = {
+    "selection_rate": partial(_equalised, "selection_rate"),
+    "true_positive_rate": partial(_equalised, "true_positive_rate"),
+    "worst_error": worst_error,
+}
 
 
 def _has_probabilities(wrapper: DPThresholdClassifier) -> bool:
@@ -124,17 +164,24 @@ class DPThresholdClassifier(ScorePostprocessor):
     max_gap : float, default=0.0
         By how much the rates may differ, as far as the histogram tells; it must be positive where
         all share one threshold, which makes rates equal by choosing everybody or nobody only.
-    miss_cost : float, default=1.0
+    miss_cost : "balanced" or float, default="balanced"
         How many wrongly chosen records one counts as that should have been chosen and was not,
-        wherever errors are counted. Where few records are positive, 1 chooses nobody.
+        wherever errors are counted. "balanced" is how many records there are of the first class
+        for one of the second, by the histogram: both classes then count the same. With 1, errors
+        are those of all records, and where few are positive nobody is chosen.
+    share : float, optional
+        Share of records to choose, between 0 and 1, such as what there is room for, in place of
+        the one with the fewest errors: of each group with ``constraint="selection_rate"``, of all
+        records with ``per_group=False``; with "true_positive_rate" the share of positives.
     group_labels : sequence, optional
         All group labels; found in the groups by default, and public either way.
     group_by : column name or index, sequence of them, or callable, optional
         How to compute the groups from X, in `fit` and in `predict`.
     classes : sequence, optional
         Both classes, public; those of the estimator, or found in y, by default.
-    n_bins : int, default=10
-        Number of equal bins of scores from 0 to 1. More tell finer, and are noisier together.
+    n_bins : int, default=12
+        Number of bins of scores from 0 to 1, of equal width in log odds but for the outer two.
+        More tell finer, and are noisier together.
     score_edges : sequence of float, optional
         Public edges between the bins, rising, strictly between 0 and 1, in place of `n_bins`.
     histogram_share : float, default=0.2
@@ -148,6 +195,8 @@ class DPThresholdClassifier(ScorePostprocessor):
 
     Attributes
     ----------
+    miss_cost_ : float
+        What a miss counted as.
     thresholds_ : ndarray of shape (n_groups,)
         Least score of the second class, in the order of ``group_labels_``; infinite where nobody
         is chosen.
@@ -210,11 +259,12 @@ class DPThresholdClassifier(ScorePostprocessor):
         constraint: str = "worst_error",
         per_group: bool = True,
         max_gap: float = 0.0,
-        miss_cost: float = 1.0,
+        miss_cost: Literal["balanced"] | float = "balanced",
+        share: float | None = None,
         group_labels: Sequence[Any] | None = None,
         group_by: Any = None,
         classes: Sequence[Any] | None = None,
-        n_bins: int = 10,
+        n_bins: int = N_BINS,
         score_edges: Sequence[float] | None = None,
         histogram_share: float = 0.2,
         held_out: bool = False,
@@ -237,6 +287,7 @@ class DPThresholdClassifier(ScorePostprocessor):
         self.constraint = constraint
         self.max_gap = max_gap
         self.miss_cost = miss_cost
+        self.share = share
 
     def _check_parameters(self) -> FloatArray:
         if self.constraint not in RULES:
@@ -244,9 +295,22 @@ class DPThresholdClassifier(ScorePostprocessor):
         gap = real_number(self.max_gap, "max_gap")
         if not 0.0 <= gap <= 1.0:
             raise InputError(f"max_gap must be from 0 to 1, got {gap!r}.")
-        positive_finite(self.miss_cost, "miss_cost")
+        if isinstance(self.miss_cost, str) and self.miss_cost != "balanced":
+            raise InputError(
+                f"miss_cost must be 'balanced' or a positive number, got {self.miss_cost!r}."
+            )
+        if self.miss_cost != "balanced":
+            positive_finite(self.miss_cost, "miss_cost")
+        if self.share is not None:
+            open_unit(self.share, "share")
+            if self.constraint == "worst_error":
+                raise InputError(
+                    "share must be None with constraint='worst_error', which looks for the fewest "
+                    f"errors; 'selection_rate' takes a share, got {self.share!r}."
+                )
         edges = super()._check_parameters()
-        if self.constraint != "worst_error" and not self.per_group and gap == 0.0:
+        looks_for_one = self.constraint != "worst_error" and self.share is None
+        if looks_for_one and not self.per_group and gap == 0.0:
             raise InputError(
                 "max_gap must be positive where all groups share one threshold, which makes their "
                 "rates equal by choosing everybody or nobody only, got 0."
@@ -254,13 +318,47 @@ class DPThresholdClassifier(ScorePostprocessor):
         return edges
 
     def _learn(self, noisy: NDArray[np.int64], edges: FloatArray, noise_std: float) -> None:
-        likely = likely_counts(noisy, edges, noise_std)
-        self.thresholds_ = RULES[self.constraint](
-            likely, edges, bool(self.per_group), float(self.max_gap), float(self.miss_cost)
-        )
+        likely, per_group = likely_counts(noisy, edges, noise_std), bool(self.per_group)
+        first, second = likely.sum(axis=(0, 2))
+        balanced = self.miss_cost == "balanced"
+        self.miss_cost_ = max(first, 1.0) / max(second, 1.0) if balanced else float(self.miss_cost)
+        if self.share is None:
+            how = edges, per_group, float(self.max_gap), self.miss_cost_
+            self.thresholds_ = RULES[self.constraint](likely, *how)
+        else:
+            counted = COUNTED[self.constraint](likely)
+            self.thresholds_ = thresholds_of_share(counted, edges, per_group, float(self.share))
 
     def _is_chosen(self, scores: FloatArray, codes: NDArray[np.intp]) -> NDArray[np.bool_]:
         return np.asarray(scores >= self.thresholds_[codes])
+
+    @own_words
+    def selected(self) -> pd.DataFrame:
+        """Return which share of the records is chosen, by half and by the thresholds.
+
+        It follows from the released histogram, noise included, and costs nothing more: shares are
+        off by about the noise on a group's size over the size, ``plan_.size_std``.
+
+        Returns
+        -------
+        pandas.DataFrame
+            A row for each group and one for "all". Columns: "records", how many the histogram
+            stands for; "positive", the share of the second class; "at 0.5", the share that the
+            model alone chooses, with probabilities of at least one half; "chosen", the share that
+            the thresholds choose.
+        """
+        check_is_fitted(self)
+        likely = likely_counts(self.histogram_, self.score_edges_, self.plan_.count_std)
+        sizes = likely.sum(axis=(1, 2))
+        halves = np.full(len(sizes), 0.5)
+        numbers = [sizes, likely[:, 1].sum(axis=1)]
+        numbers += [_chosen_at(likely, self.score_edges_, at) for at in (halves, self.thresholds_)]
+        table = np.column_stack(numbers)
+        table = np.vstack([table, table.sum(axis=0)])
+        table[:, 1:] /= np.maximum(table[:, :1], 1.0)
+        labels = pd.Index([*self.group_labels_, "all"], dtype=object, name="group")
+        found = pd.DataFrame(table, labels, ["records", "positive", "at 0.5", "chosen"])
+        return found.astype({"records": int})
 
     @available_if(_has_probabilities)
     @own_words

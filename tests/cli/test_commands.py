@@ -160,6 +160,23 @@ def test_csv_and_parquet_give_the_same_rows(folder, tmp_path):
     assert (table["hired"] == one["prediction"]).mean() > 0.6
 
 
+def test_a_threshold_chooses_and_the_share_is_printed(folder, tmp_path):
+    shares = []
+    for threshold in (None, 0.3, 0.9):
+        output = tmp_path / f"{threshold}.csv"
+        told = [] if threshold is None else ["--threshold", threshold]
+        result = run("predict", folder / "model.skops", folder / "people.csv", "-o", output, *told)
+        found = pd.read_csv(output)
+        is_yes = found["prediction"] == "yes"
+        assert (is_yes == (found["probability of yes"] >= (threshold or 0.5))).all()
+        shares.append(is_yes.mean())
+        assert f"'yes' for {is_yes.sum():,} of them ({is_yes.mean():.1%})" in result.stdout
+        assert f"at least {threshold or 0.5:g}\n" in result.stdout
+    assert shares[1] > shares[0] > shares[2]
+    printed = (folder / "fit.txt").read_text(encoding="utf-8")
+    assert "`predict` says 'yes' from a probability of one half on." in printed
+
+
 def test_a_regressor_of_two_columns_of_groups_with_a_seed_and_a_ledger(folder, tmp_path):
     (tmp_path / "wages.toml").write_text(SCHEMA.partition("[groups]")[0])
     arguments = [

@@ -105,6 +105,7 @@ FILES = [
     (f"{FIT} --target age", "target must be a column of its own, .*'age' is one of .columns. of"),
     (f"{FIT} --target race", "target must be a column of its own, and 'race' is one of groups too"),
     (f"{PREDICT} --keep idd", "columns of --keep, and has no 'idd': did you mean 'id'"),
+    (f"{PREDICT} --threshold 1.5", "threshold must be strictly between 0 and 1, got 1.5"),
     (f"{PREDICT} --keep prediction", "columns of --keep, and has no 'prediction'"),
     ("fit people.csv -o m.skops", "schema must be named, as --schema FILE"),
     ("fit gone.csv --schema schema.toml -o m.skops", "gone.csv must be a file that is there"),

@@ -66,6 +66,27 @@ def test_agrees_with_cvxpy(n_groups, radius, at, active, rank, mu_weights):
     assert duality_gap(model, point, mixture, mu_weights) <= 2e-10 * (1.0 + radius)
 
 
+def test_many_columns_are_factorised_once_a_multiplier(monkeypatch):
+    model = make(12, 80, seed=3, radius=3.0)
+    model["hessian"] += 0.1 * np.eye(80)
+    factorised, sizes = minimax_step_module._factorised, []
+
+    def counted(matrix):
+        sizes.append(len(matrix))
+        return factorised(matrix)
+
+    monkeypatch.setattr(minimax_step_module, "_factorised", counted)
+    found = []
+    for least in (minimax_step_module.CURVED, np.inf):  # the other way factorises every iteration
+        monkeypatch.setattr(minimax_step_module, "CURVED", least)
+        point, mixture = minimax_step(**model, mu_weights=1e-9, tolerance=1e-5)
+        assert duality_gap(model, point, mixture, 1e-9) <= 1e-4
+        found.append((point, len(sizes)))
+        sizes.clear()
+    np.testing.assert_allclose(found[0][0], found[1][0], atol=1e-3)
+    assert found[0][1] < found[1][1] / 3
+
+
 @settings(max_examples=60, deadline=None)
 @given(
     n_groups=st.integers(1, 30),

@@ -39,11 +39,6 @@ CHECKS = parametrize_with_checks(
         DPThresholdClassifier(QUICK, epsilon=100.0),
         DPCalibratedClassifier(DPWorstGroupClassifier(data_norm=1.0), epsilon=math.inf),
     ],
-    expected_failed_checks=lambda estimator: (
-        {"check_classifiers_train": "probabilities are the model's, classes follow thresholds"}
-        if isinstance(estimator, DPThresholdClassifier)
-        else {}
-    ),
 )
 
 
@@ -98,6 +93,51 @@ def test_each_row_has_the_threshold_of_its_group(frozen, records):
         assert np.array_equal(chosen == 1, X[members, 0] >= threshold)
     assert np.array_equal(model.predict_proba(X)[:, 1], X[:, 0])
     assert model.score(X, y, groups) == np.mean(model.predict(X, groups) == y)
+
+
+def few_positives(seed=0):
+    """Return scores that are right, one in twenty of which is positive and none above one half."""
+    rng = np.random.default_rng(seed)
+    groups = rng.choice(list("abc"), size=20_000)
+    scores = np.clip(rng.beta(2.0, 38.0, size=20_000) + 0.01 * (groups == "a"), 0.0, 0.45)
+    return np.column_stack([scores, scores]), (rng.random(20_000) < scores).astype(int), groups
+
+
+@pytest.mark.parametrize("per_group", [True, False])
+@pytest.mark.parametrize(
+    "asked", [{}, {"constraint": "selection_rate"}, {"constraint": "true_positive_rate"}]
+)
+def test_few_positives_do_not_choose_nobody(asked, per_group, frozen):
+    X, y, groups = few_positives()
+    gap = {} if per_group else {"max_gap": 0.2}
+    model = DPThresholdClassifier(frozen, per_group=per_group, random_state=0, **asked, **gap)
+    chosen = model.fit(X, y, groups).predict(X, groups)
+    assert model.miss_cost_ == pytest.approx((y == 0).sum() / y.sum(), rel=0.1)
+    # more of who should be than of who should not
+    assert 0.05 < chosen.mean() < 0.9
+    assert chosen[y == 1].mean() > chosen[y == 0].mean() + 0.1
+    nobody = clone(model).set_params(miss_cost=1.0).fit(X, y, groups)
+    if not asked:
+        assert nobody.predict(X, groups).mean() < 0.01
+
+
+def test_it_says_what_it_selects(frozen):
+    X, y, groups = few_positives()
+    asked = {"constraint": "selection_rate", "share": 0.2, "random_state": 0}
+    for epsilon, off in ((math.inf, 0.02), (1.0, 0.03)):
+        model = DPThresholdClassifier(frozen, epsilon=epsilon, **asked).fit(X, y, groups)
+        table = model.selected()
+        assert list(table.index) == ["a", "b", "c", "all"]
+        chosen = model.predict(X, groups)
+        for label in table.index:
+            members = (groups == label) | (label == "all")
+            found = [members.sum(), y[members].mean(), 0.0, chosen[members].mean()]
+            assert table.loc[label, "records"] == pytest.approx(found[0], rel=0.05)
+            np.testing.assert_allclose(table.loc[label].iloc[1:].astype(float), found[1:], atol=off)
+        assert table["chosen"].tolist() == pytest.approx([0.2] * 4, abs=0.005)
+    # it reads the histogram, and no record again
+    model.histogram_ = model.histogram_[:, ::-1]
+    assert model.selected().loc["all", "positive"] > 0.9
 
 
 @pytest.mark.parametrize("constraint", ["selection_rate", "true_positive_rate"])
@@ -263,7 +303,7 @@ def test_plan_is_what_a_fit_does(kind, private, records):
     assert planned.count_std == noise_on_integers(planned.release).std
     assert f"{planned.count_std:.3g}" in str(planned)
     assert "Differential privacy: epsilon = 2" in str(planned)
-    assert planned.size_std == pytest.approx(planned.count_std * np.sqrt(20.0))
+    assert planned.size_std == pytest.approx(planned.count_std * np.sqrt(24.0))
 
 
 def test_plan_around_a_frozen_model(frozen):
@@ -320,6 +360,9 @@ def test_wrong_parameters(kind, parameters, sentence, records):
         ({"max_gap": 1.5}, "max_gap must be from 0 to 1, got 1.5"),
         ({"max_gap": "none"}, "max_gap must be a number, got 'none'"),
         ({"miss_cost": 0.0}, "miss_cost must be positive and finite, got 0.0"),
+        ({"miss_cost": "even"}, "miss_cost must be 'balanced' or a positive number, got 'even'"),
+        ({"share": 0.1}, "share must be None with constraint='worst_error'"),
+        ({"constraint": "selection_rate", "share": 1.0}, "share must be strictly between 0 and 1"),
         ({"constraint": "selection_rate", "per_group": False}, "max_gap must be positive where"),
         ({"classes": [1, 0]}, "classes must be those of the frozen model"),
     ],

@@ -230,7 +230,7 @@ def test_noise_is_drawn_once_and_against_the_plan(frozen, records, monkeypatch):
     assert isinstance(noise, NoiseSource)
     assert not noise.seeded
     assert [draw.release for draw in noise.draws] == [model.plan_.release]
-    assert noise.draws[0].shape == (3, 2, 10)
+    assert noise.draws[0].shape == (3, 2, 12)
 
 
 # --- what is promised -----------------------------------------------------------------------------

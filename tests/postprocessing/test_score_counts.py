@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from scipy.optimize import minimize
+from scipy.special import logit
 
 from sklearn_dpwg.postprocessing.histogram import (
     checked_edges,
@@ -26,8 +27,11 @@ def test_every_record_is_in_one_cell():
     assert counts.sum() == len(scores)
 
 
-def test_equal_bins_are_those_of_n_bins():
-    assert np.allclose(checked_edges(None, 4), [0, 0.25, 0.5, 0.75, 1])
+def test_bins_are_even_in_log_odds():
+    assert checked_edges(None, 2).tolist() == [0.0, 0.5, 1.0]
+    edges = checked_edges(None, 12)
+    assert np.allclose(np.diff(logit(edges[1:-1])), 0.8)
+    assert np.allclose(edges[[0, 1, 2, 6, 12]], [0, 0.018, 0.0392, 0.5, 1], atol=1e-4)
 
 
 @pytest.mark.parametrize(
@@ -62,7 +66,7 @@ def test_without_noise_counts_stay_as_they_are():
 
 
 def test_where_nothing_is_known_scores_mean_what_they_say():
-    edges = checked_edges(None, 5)
+    edges = np.linspace(0.0, 1.0, 6)
     for noisy in (np.zeros((2, 2, 5)), np.full((2, 2, 5), -9.0)):
         found = likely_counts(noisy, edges, 4.0)
         assert (found >= 0.0).all()

@@ -7,10 +7,10 @@ from itertools import product
 import numpy as np
 import pytest
 
-from sklearn_dpwg.postprocessing.histogram import checked_edges, count_scores
-from sklearn_dpwg.postprocessing.thresholds import RULES
+from sklearn_dpwg.postprocessing.histogram import count_scores
+from sklearn_dpwg.postprocessing.thresholds import RULES, thresholds_of_share
 
-EDGES = checked_edges(None, 6)
+EDGES = np.linspace(0.0, 1.0, 7)
 CANDIDATES = np.append(EDGES[:-1], np.inf)
 
 
@@ -122,3 +122,20 @@ def test_what_a_miss_costs(cost):
         for each in (0.1, 1.0, 10.0)
     ]
     assert rates_by_cost[0].sum() < rates_by_cost[1].sum() < rates_by_cost[2].sum()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_stated_share_is_chosen_of_each_group_or_of_all(seed):
+    rng = np.random.default_rng(seed)
+    codes = rng.choice(3, size=60_000, p=[0.6, 0.3, 0.1])
+    scores = rng.beta(1.0, 5.0 + codes)
+    counts = count_scores(scores, np.zeros(60_000, bool), codes, 3, EDGES).astype(float)
+    for share in (0.02, 0.1, 0.5):
+        apart = thresholds_of_share(counts.sum(axis=1), EDGES, True, share)
+        assert rates(scores, scores > 2, codes, apart, False) == pytest.approx(share, rel=0.3)
+        shared = thresholds_of_share(counts.sum(axis=1), EDGES, False, share)
+        assert len(set(shared)) == 1
+        assert (scores >= shared[0]).mean() == pytest.approx(share, rel=0.15)
+    # a share that an edge chooses is taken there
+    (exact,) = thresholds_of_share(counts[:1, 0], EDGES, True, (scores[codes == 0] >= 0.5).mean())
+    assert exact == pytest.approx(0.5)

@@ -84,7 +84,7 @@ def _dispatcher(function: Callable[..., None], *, cache: bool) -> Any:
     return numba.njit(**OPTIONS)(function)
 
 
-# Order of the branches in `_block_losses`.
+# Order of the branches in `_other_losses`, behind the one that stands apart.
 BRANCHES = (
     "binary_log",
     "multinomial_log",
@@ -115,7 +115,7 @@ def _dot(values, weights):
 @_any_order
 def _add_rows(rows, first, slopes, total):
     """Add rows in fours, so that the sum is read and written once for the four."""
-    n_rows, n_columns = len(slopes), len(total)
+    n_rows, n_columns = len(slopes), rows.shape[1]
     fours = n_rows - n_rows % 4
     for i in range(0, fours, 4):
         s0, s1, s2, s3 = slopes[i], slopes[i + 1], slopes[i + 2], slopes[i + 3]
@@ -141,7 +141,7 @@ def _rounded_dot(values, weights):
 @_any_order
 def _add_rounded_rows(rows, first, slopes, total):
     """Add rows in fours, each product rounded to a whole number."""
-    n_rows, n_columns = len(slopes), len(total)
+    n_rows, n_columns = len(slopes), rows.shape[1]
     fours = n_rows - n_rows % 4
     for i in range(0, fours, 4):
         s0, s1, s2, s3 = slopes[i], slopes[i + 1], slopes[i + 2], slopes[i + 3]
@@ -187,7 +187,7 @@ def _scale(slopes, row_scale, first, per_step):
     for i in range(len(slopes)):
         slope = slopes[i]
         slopes[i] = slope * row_scale[first + i]
-        if per_step > 0.0:
+        if per_step is not None:
             slope = np.rint(slope * per_step)
             slopes[i] *= per_step
         total += slope
@@ -198,23 +198,31 @@ def _scale(slopes, row_scale, first, per_step):
 def _counted(loss, ceiling, per_step):
     """Return what a loss counts for, in whole steps if there is a step."""
     held = min(loss, ceiling)
-    return np.rint(held * per_step) if per_step > 0.0 else held
+    if per_step is None:
+        return held
+    return np.rint(held * per_step)
 
 
-@_helper
-def _block_losses(counting, scores, targets, limits):  # noqa: C901 – one a loss
+# Compiling takes seconds of a first fit, so what a call does not need is not compiled for it: the
+# binary log loss, (parameter, ceiling), stands apart from all others, (branch, parameter, ceiling).
+
+
+def _block_losses(loss, per_step, scores, targets, limits):
     """Return the sum of the losses of a run and put their derivatives in place of the scores.
 
     Beyond a limit of its slope a loss is a line; several derivatives are shortened together. The
     sum is in whole steps, if there is a step.
     """
-    branch, parameter, ceiling, per_step, _ = counting
-    n_rows, total, limited, limit = len(targets), 0.0, len(limits) > 0, np.inf
-    if branch == 0:
+
+
+@overload(_block_losses, jit_options=OPTIONS)
+def _(loss, per_step, scores, targets, limits):
+    def binary_log(loss, per_step, scores, targets, limits):
+        parameter, ceiling = loss
+        total, limited, largest = 0.0, len(limits) > 0, parameter
         # below the edge the loss is a line of this slope; a slope of 1 is never reached
         edge = np.log((1.0 - parameter) / parameter) if parameter < 1.0 else -np.inf
-        largest = parameter
-        for i in range(n_rows):
+        for i in range(len(targets)):
             target = targets[i]
             margin = target * scores[0, i]
             if limited:
@@ -227,7 +235,16 @@ def _block_losses(counting, scores, targets, limits):  # noqa: C901 – one a lo
             share = small / (1.0 + small) if held > 0.0 else 1.0 / (1.0 + small)
             scores[0, i] = -target * min(share, largest)
             total += _counted(value, ceiling, per_step)
-    elif branch == 1:
+        return total
+
+    return binary_log if len(loss) == 2 else _other_losses
+
+
+def _other_losses(loss, per_step, scores, targets, limits):  # noqa: C901 – one a loss
+    """Do that for every loss but the binary log loss."""
+    branch, parameter, ceiling = loss
+    n_rows, total, limited, limit = len(targets), 0.0, len(limits) > 0, np.inf
+    if branch == 1:
         n_outputs = len(scores)
         for i in range(n_rows):
             largest = scores[0, i]
@@ -330,8 +347,8 @@ def _add_entries(sums, unit, total, lost, indices):
             sums[j] = 0.0
 
 
-# How rows are stored decides three things: dense ones are (rows, by_columns), where `rows` is their
-# transpose if they lie by columns, those in compressed form are (data, indices, indptr).
+# How rows are stored decides three things: dense ones are (rows,), those that lie by columns
+# (their transpose, 0), those in compressed form (data, indices, indptr).
 
 
 def _score(stored, first, weights, scores):
@@ -340,13 +357,13 @@ def _score(stored, first, weights, scores):
 
 @overload(_score, jit_options=OPTIONS)
 def _(stored, first, weights, scores):
-    def dense(stored, first, weights, scores):
-        rows, by_columns = stored
-        if by_columns:
-            _scores_by_columns(rows, first, weights, scores)
-        else:
-            for i in range(len(scores)):
-                scores[i] = _dot(rows[first + i], weights)
+    def by_row(stored, first, weights, scores):
+        (rows,) = stored
+        for i in range(len(scores)):
+            scores[i] = _dot(rows[first + i], weights)
+
+    def by_column(stored, first, weights, scores):
+        _scores_by_columns(stored[0], first, weights, scores)
 
     def sparse(stored, first, weights, scores):
         data, indices, indptr = stored
@@ -356,7 +373,7 @@ def _(stored, first, weights, scores):
                 score += data[entry] * weights[indices[entry]]
             scores[i] = score
 
-    return dense if len(stored) == 2 else sparse
+    return (by_row, by_column, sparse)[len(stored) - 1]
 
 
 def _add_gradient(stored, first, slopes, per_step, total):
@@ -365,19 +382,16 @@ def _add_gradient(stored, first, slopes, per_step, total):
 
 @overload(_add_gradient, jit_options=OPTIONS)
 def _(stored, first, slopes, per_step, total):
-    def dense(stored, first, slopes, per_step, total):
-        rows, by_columns = stored
-        if by_columns:
-            run = slice(first, first + len(slopes))
-            for j in range(len(total)):
-                if per_step > 0.0:
-                    total[j] += _rounded_dot(rows[j, run], slopes)
-                else:
-                    total[j] += _dot(rows[j, run], slopes)
-        elif per_step > 0.0:
-            _add_rounded_rows(rows, first, slopes, total)
-        else:
-            _add_rows(rows, first, slopes, total)
+    plain = isinstance(per_step, numba.types.NoneType)
+    add_rows, dot = (_add_rows, _dot) if plain else (_add_rounded_rows, _rounded_dot)
+
+    def by_row(stored, first, slopes, per_step, total):
+        add_rows(stored[0], first, slopes, total)
+
+    def by_column(stored, first, slopes, per_step, total):
+        columns, run = stored[0], slice(first, first + len(slopes))
+        for j in range(len(columns)):
+            total[j] += dot(columns[j, run], slopes)
 
     def sparse(stored, first, slopes, per_step, total):
         data, indices, indptr = stored
@@ -385,9 +399,9 @@ def _(stored, first, slopes, per_step, total):
             slope = slopes[i]
             for entry in range(indptr[first + i], indptr[first + i + 1]):
                 product = slope * data[entry]
-                total[indices[entry]] += np.rint(product) if per_step > 0.0 else product
+                total[indices[entry]] += product if plain else np.rint(product)
 
-    return dense if len(stored) == 2 else sparse
+    return (by_row, by_column, sparse)[len(stored) - 1]
 
 
 def _add_gradients(stored, first, last, sums, unit, total, lost):
@@ -405,76 +419,58 @@ def _(stored, first, last, sums, unit, total, lost):
         places = indices[indptr[first] : indptr[last]]
         for output in range(len(sums)):
             if 4 * len(places) < sums.shape[1]:  # wide rows with few entries
-                _add_entries(sums[output], unit, total[output], lost[output], places)
+                of_output = total[output], lost[output]
+                _add_entries(sums[output], unit, *of_output, places)
+                _add_entries(sums[output], unit, *of_output, (sums.shape[1] - 1,))
             else:
                 _add_block(sums[output], unit, total[output], lost[output])
 
-    return dense if len(stored) == 2 else sparse
-
-
-@_helper
-def _block_sums(
-    stored, of_records, weights, counting, first_row, last_row, wanted, scores, slope_sums, sums
-):
-    """Return the sum of a block's losses; add up derivatives and gradients. In steps, if any."""
-    row_scale, targets, limits = of_records
-    matrix, intercepts = weights
-    per_step = counting[-1]
-    run_rows, total = scores.shape[1], 0.0
-    for first in range(first_row, last_row, run_rows):
-        n_rows = min(run_rows, last_row - first)
-        for output in range(len(matrix)):
-            _score(stored, first, matrix[output], scores[output, :n_rows])
-            for i in range(n_rows):
-                scaled = scores[output, i] * row_scale[first + i]
-                scores[output, i] = scaled + intercepts[output]
-        run = slice(first, first + n_rows)
-        total += _block_losses(counting, scores, targets[run], limits[run])
-        if not wanted:
-            continue
-        for output in range(len(matrix)):
-            slopes = scores[output, :n_rows]
-            slope_sums[output] += _scale(slopes, row_scale, first, per_step)
-            _add_gradient(stored, first, slopes, per_step, sums[output])
-    return total
-
-
-@_helper
-def _per_step(step):
-    """Return steps in one, or 0 without a step, and what a sum in steps is multiplied by."""
-    return (1.0 / step, step) if step > 0.0 else (0.0, 1.0)
+    return dense if len(stored) < 3 else sparse
 
 
 def _sum_up(
-    stored, of_records, weights, loss, run_rows, steps, edges, firsts, lasts, totals, gradients
+    stored, of_records, weights, loss, steps, edges, scratch, firsts, lasts, totals, gradients
 ):
     """Add up the losses of each segment, and their gradients where there is room for them.
 
     Segment s holds the blocks ``firsts[s]:lasts[s]``, block b the rows ``edges[b]:edges[b + 1]``.
-    The last column of `gradients` gets the sums of the derivatives themselves.
+    The last column of `gradients` gets the sums of the derivatives themselves. The scratch holds
+    the scores of a run of rows, sums of a block and what rounding takes, both zero.
     """
-    n_outputs, n_columns = weights[0].shape
-    scores = np.empty((n_outputs, run_rows))
-    slope_sums, sums = np.zeros(n_outputs), np.zeros((n_outputs, n_columns))
-    lost = np.zeros((n_outputs, n_columns + 1))
-    wanted = gradients.shape[2] > 0
-    (per_loss_step, loss_unit), (per_step, unit) = _per_step(steps[0]), _per_step(steps[1])
-    branch, parameter, ceiling = loss
-    read = stored, of_records, weights, (branch, parameter, ceiling, per_loss_step, per_step)
+    row_scale, targets, limits = of_records
+    matrix, intercepts = weights
+    scores, sums, lost = scratch
+    run_rows, n_columns, wanted = scores.shape[1], matrix.shape[1], gradients.shape[2] > 0
+    (per_loss_step, loss_unit), (per_step, unit) = steps
     for segment in range(len(firsts)):
-        found, lost_loss = gradients[segment], 0.0
+        lost_loss = 0.0
         for block in range(firsts[segment], lasts[segment]):
-            first, last = edges[block], edges[block + 1]
-            total = _block_sums(*read, first, last, wanted, scores, slope_sums, sums)
+            total = 0.0
+            for first in range(edges[block], edges[block + 1], run_rows):
+                n_rows = min(run_rows, edges[block + 1] - first)
+                for output in range(len(matrix)):
+                    _score(stored, first, matrix[output], scores[output, :n_rows])
+                    for i in range(n_rows):
+                        scaled = scores[output, i] * row_scale[first + i]
+                        scores[output, i] = scaled + intercepts[output]
+                run = slice(first, first + n_rows)
+                total += _block_losses(loss, per_loss_step, scores, targets[run], limits[run])
+                if wanted:
+                    for output in range(len(matrix)):
+                        slopes = scores[output, :n_rows]
+                        sums[output, n_columns] += _scale(slopes, row_scale, first, per_step)
+                        _add_gradient(stored, first, slopes, per_step, sums[output])
             totals[segment], error = _exact_sum(totals[segment], total * loss_unit)
             lost_loss += error
             if wanted:
-                _add_block(slope_sums, unit, found[:, n_columns], lost[:, n_columns])
-                _add_gradients(stored, first, last, sums, unit, found, lost)
+                first, last = edges[block], edges[block + 1]
+                _add_gradients(stored, first, last, sums, unit, gradients[segment], lost)
         totals[segment] += lost_loss
         if wanted:
-            found += lost
-            lost[:] = 0.0
+            for output in range(len(matrix)):
+                for j in range(lost.shape[1]):
+                    gradients[segment, output, j] += lost[output, j]
+                    lost[output, j] = 0.0
 
 
 sum_up = Kernel(_sum_up)

@@ -392,34 +392,37 @@ def fused_pass(
     stored, run_rows = _stored(rows)
     limits = np.zeros(0) if slope_limits is None else slope_limits
     matrix, constants = (np.ascontiguousarray(w, dtype=np.float64) for w in (weights, intercepts))
+    steps = float(loss_step), float(gradient_step)
     common = (
         stored,
         tuple(map(read_only, (row_scale, targets, limits))),
         tuple(map(read_only, (matrix, constants))),
-        (_branch(loss, BRANCHES), float(loss.kernel_parameter), float(ceiling)),
-        run_rows,
-        (float(loss_step), float(gradient_step)),
+        (*_branch(loss, BRANCHES), float(loss.kernel_parameter), float(ceiling)),
+        tuple((1.0 / step, step) if step > 0.0 else (None, 1.0) for step in steps),
         read_only(blocks.edges),
     )
 
     def arguments(part: slice) -> tuple[Any, ...]:
+        shape = (n_outputs, n_features + 1)
+        scratch = np.empty((n_outputs, run_rows)), np.zeros(shape), np.zeros(shape)
         written = (totals[part], parts[part])
-        return (*common, partition.firsts[part], partition.lasts[part], *written)
+        return (*common, scratch, partition.firsts[part], partition.lasts[part], *written)
 
     compiled: Callable[..., None] = sum_up.prepare(*arguments(partition.tasks[0]))
     run_on_threads([partial(compiled, *arguments(part)) for part in partition.tasks])
     return partition.sum_by_group(totals), partition.sum_by_group(parts)
 
 
-def _branch(loss: Loss, branches: Sequence[str]) -> int:
-    """Return the place of a loss in the compiled code."""
+def _branch(loss: Loss, branches: Sequence[str]) -> tuple[int, ...]:
+    """Return the place of a loss in the compiled code; the first has code of its own."""
     allowed = branches if loss.n_outputs == 1 else ("multinomial_log",)
     if loss.kernel not in allowed:
         raise InputError(
             f"kernel of {type(loss).__name__} must be None or one of {list(allowed)}, got "
             f"{loss.kernel!r}."
         )
-    return branches.index(loss.kernel)
+    branch = branches.index(loss.kernel)
+    return (branch,) if branch > 0 else ()
 
 
 def _stored(rows: Any) -> tuple[tuple[Any, ...], int]:
@@ -431,8 +434,8 @@ def _stored(rows: Any) -> tuple[tuple[Any, ...], int]:
     bytes_of_row = rows.itemsize * max(rows.shape[1], 1)
     if rows.flags.f_contiguous and not rows.flags.c_contiguous:
         n_rows = np.clip(COLUMNS_BYTES // bytes_of_row, 128, 1024)
-        return (read_only(rows.T), True), int(n_rows)
-    return (read_only(rows), False), int(np.clip(ROWS_BYTES // bytes_of_row, 8, 256))
+        return (read_only(rows.T), 0), int(n_rows)
+    return (read_only(rows),), int(np.clip(ROWS_BYTES // bytes_of_row, 8, 256))
 
 
 # Blocks and products of dense rows and of rows in compressed form.

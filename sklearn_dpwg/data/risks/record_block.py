@@ -28,7 +28,7 @@ from sklearn_dpwg.data.kernels import (
 from sklearn_dpwg.data.records import GroupedRecords
 from sklearn_dpwg.data.risks.selection import Selection
 from sklearn_dpwg.exceptions import InputTypeError
-from sklearn_dpwg.losses import AbsoluteError, Loss
+from sklearn_dpwg.losses import Loss
 from sklearn_dpwg.privacy.sensitivity import SumGrid
 
 # Where blocks of records live, and how their sums get together.
@@ -268,19 +268,13 @@ class RecordBlock:
 
     def row_sum(self, *, grid: SumGrid) -> Sums:
         """Return the sum of all rows, each rounded to a grid, in one pass."""
-        records = self.records
-        # the slope of |0 - (-1)| is 1: the gradients are the rows
-        _, sums = fused_pass(
-            AbsoluteError(),
-            records.rows,
-            records.row_scale,
-            np.full(len(records.targets), -1.0),
-            self._blocks,
-            np.zeros((1, self.n_features)),
-            np.zeros(1),
-            gradient_step=grid.gradient_step,
-        )
-        return (np.asarray(sums[:, 0, : self.n_features].sum(axis=0)),)
+        row_scale, sums = self.records.row_scale, np.zeros(self.n_features)
+        n_rows = _rows_in_cache(self.n_features)
+        for first in range(0, len(row_scale), n_rows):
+            block = slice(first, min(first + n_rows, len(row_scale)))
+            factors = row_scale[block, None]
+            sums += weighted_row_sums(self._rows(block), factors, grid.gradient_step)[0]
+        return (sums,)
 
     def spread(
         self, center: FloatArray, *, step: float, whitening: FloatArray | None = None
