@@ -173,6 +173,7 @@ def audit(
         same = sources.fitted_to_them
         result = planned.run(sources.targets, sources.scores, sources.groups, same_records_as=same)
     command = shlex.join(["dpwg", *without_seed(ctx.meta["arguments"])])
+    notes += (sources.of_people,) if sources.of_people else ()
     said: dict[str, Any] = {"title": title, "notes": notes, "command": command, "model": shown}
     judged: dict[str, Any] = {"at_least": asked.at_least, "which": asked.which}
     judged |= {"verdict_metric": question[0], "by_attribute": by_attribute}
@@ -444,6 +445,8 @@ def audit_of(sources: Sources, options: Mapping[str, Any]) -> GroupAudit:
         given["losses"] = tuple(split_list(options["losses"], "losses"))
     if options["score_edges"] is not None:
         given["score_edges"] = _edges(options["score_edges"])
+    if sources.of_people:
+        given["rows_per_person"] = 1
     labels = sources.task.needed_labels()
     return GroupAudit(group_labels=labels, classes=sources.classes, **given)
 

@@ -112,7 +112,11 @@ def fit(
     if whose and spool is not None:
         raise WrongInput("person must be left out with --spool, which reads a file in parts.")
     estimator = make_estimator(task, options)
-    encoder, promise = PublicSchema(said.columns, shapes=shapes, **said.of_schema), ""
+    known = dict(said.of_schema)
+    if whose:  # less than one row is refused by the fit
+        most = max(options["rows_per_person"], 1)
+        known |= {"person": whose[0], "rows_per_person": most}
+    encoder, promise = PublicSchema(said.columns, shapes=shapes, **known), ""
     if spool is None:
         columns = file.read([*said.columns, *task.group_columns, task.needed_target(), *whose])
         faults = file.faults()
@@ -122,7 +126,7 @@ def fit(
         faults.refuse()
         del columns
         if people:
-            X, y, of_groups, promise = _of_people((X, y, of_groups), people[0], options)
+            X, y, of_groups, promise = _of_people((X, y, of_groups), people[0], most, options)
         model = Pipeline([("schema", encoder), ("model", estimator)])
         fit_model = partial(model.fit, X, y, model__groups=of_groups)
     else:
@@ -143,18 +147,17 @@ def fit(
 
 def _whose(person: str | None, said: SchemaFile, options: dict[str, Any]) -> list[str]:
     """Return the column that says whose row each is, and take its rows where none are said."""
-    if person in (None, said.person):
+    if person is None:
         person = said.person
-        if options["rows_per_person"] is None:
-            options["rows_per_person"] = said.rows_per_person
+    if person is not None and options["rows_per_person"] is None:
+        options["rows_per_person"] = said.rows_per_person if person == said.person else 1
     return [] if person is None else [person]
 
 
-def _of_people(rows: tuple[Any, Any, Any], person: Any, options: dict[str, Any]) -> Any:
+def _of_people(rows: tuple[Any, Any, Any], person: Any, k: int, options: dict[str, Any]) -> Any:
     """Return as many rows of a person as the budget is for, their labels, and what that means."""
     from sklearn_dpwg.preprocessing import bound_rows_per_person
 
-    k = max(options["rows_per_person"] or 1, 1)  # less is refused by the fit
     kept = bound_rows_per_person(*rows, person=person, k=k, random_state=options["random_state"])
     said = f"\nRows: {len(kept.kept):,} of {len(rows[0]):,} kept. {kept.promise}"
     return kept.X, kept.y, kept.groups, said
@@ -232,7 +235,7 @@ def plan(
             "plan must be told how many columns a row has: by --schema, or else by --n-features."
         )
     if file is not None:
-        if options["rows_per_person"] is None:
+        if options["rows_per_person"] is None and file.person is not None:
             options["rows_per_person"] = file.rows_per_person
         n_features = len(
             PublicSchema(file.columns, shapes=shapes, **file.of_schema).get_feature_names_out()

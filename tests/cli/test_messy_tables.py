@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pandas as pd
 import pytest
 
 from sklearn_dpwg.cli.models import load_model
 from sklearn_dpwg.exceptions import InputError
+from sklearn_dpwg.inspection import AuditResult
 from sklearn_dpwg.preprocessing import Boolean, Category, Date, Number, Ordered
 from sklearn_dpwg.preprocessing.schema_files import read_schema_file
 from tests.cli.conftest import run
@@ -77,6 +80,30 @@ def test_what_the_schema_says_holds_for_all_commands(messy):
         done = run(*audit, *whose)
         assert done.exit_code == 0, done.stderr
         assert "People: one row of each, 300, chosen by coins." in done.stdout
+    own = ["--same-records", "--target", "ill", "-o", "page.html", "--schema", "schema.toml"]
+    done = run("audit", "messy.csv", "--model", "m.skops", *own)
+    assert done.exit_code == 0, done.stderr  # of the model two rows of each, of the audit one
+    assert 8.0 < float(re.search(r"epsilon = ([\d.]+)", done.stdout)[1]) < 9.2
+    page = (messy / "page.html").read_text()
+    assert "one row of each, 300, chosen by coins" in page
+    assert "A person with up to 2 rows" in page
+
+
+def test_one_row_a_person_is_said_of_a_person(messy):
+    (messy / "schema.toml").write_text(SCHEMA.replace("rows = 2", "rows = 1"))
+    fit = ["fit", "messy.csv", "--schema", "schema.toml", "--epsilon", 8, "--solver", "mgr"]
+    assert "Unit of privacy: a person, by the word" in run(*fit, "-o", "m.skops").stdout
+    audit = ["audit", "messy.csv", "--schema", "schema.toml", "--predictions", "ill"]
+    assert run(*audit, "--no-outcomes", "--json", "a.json").exit_code == 0
+    assert AuditResult.from_json((messy / "a.json").read_text()).privacy_.of_person
+    nobody = SCHEMA.replace('[person]\ncolumn = "patient"\nrows = 2', "")
+    (messy / "schema.toml").write_text(nobody)
+    sizes = ["--group-sizes", "f=300,m=300", "--solver", "mgr"]
+    told = run(*fit, "-o", "n.skops").stdout + run("plan", "--schema", "schema.toml", *sizes).stdout
+    assert "Unit of privacy: one row." in told
+    assert "a person, by the word" not in told
+    told = run(*fit, "-o", "p.skops", "--person", "patient").stdout
+    assert "Unit of privacy: a person, by the word" in told
 
 
 def test_rows_that_are_said_to_the_command_count(messy):
