@@ -403,7 +403,7 @@ def sources_of(
     targets = task.targets(columns, faults) if target else None
     people = [words(columns[one], f"{one!r} (person)", faults, None)[0] for one in whose]
     if fitted is None:
-        found = _decisions(columns, scores, predictions, classes, faults)
+        found = _decisions(columns, scores, predictions, classes, faults, task)
         faults.refuse()
     else:
         X = checked_features(columns, schema_of(fitted), faults)
@@ -568,13 +568,15 @@ def _decisions(
     predictions: str | None,
     classes: Sequence[str],
     faults: Faults,
+    task: Task,
 ) -> np.ndarray:
-    """Return scores from a column, or decisions as the classes."""
+    """Return scores from a column, or decisions as the classes, by the words of the target."""
     if scores is not None:
         return numbers(columns[scores], f"{scores!r} (scores)", faults, (0.0, 1.0))
     assert predictions is not None
     said = f"{predictions!r} (predictions)"
-    return words(columns[predictions], said, faults, classes)[0]
+    read = task.reader(task.outcome, classes)
+    return words(columns[predictions], said, faults, classes, read=read)[0]
 
 
 def _scores_of(model: Any, X: Any, positive: str) -> np.ndarray:

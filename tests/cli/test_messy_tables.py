@@ -11,7 +11,7 @@ import pytest
 from sklearn_dpwg.cli.models import load_model
 from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.inspection import AuditResult
-from sklearn_dpwg.preprocessing import Boolean, Category, Date, Number, Ordered
+from sklearn_dpwg.preprocessing import Boolean, Category, Date, Number, Ordered, PublicSchema
 from sklearn_dpwg.preprocessing.schema_files import read_schema_file
 from tests.cli.conftest import run
 
@@ -129,6 +129,180 @@ def test_a_table_without_the_person_is_refused_and_cells_without_a_rule_too(mess
     told = run("fit", "messy.csv", *fit).stderr
     assert "column 'age' (features): 10 not a number" in told
     assert "unknown" not in told
+
+
+# --- groups, targets and decisions by the same rules ---------------------------------------------
+
+HOSPITAL = """
+[columns.weight]
+kind = "number"
+low = 30
+high = 200
+
+[columns.admitted]
+kind = "date"
+first = 2019-01-01
+last = 2024-12-31
+
+[columns.sex]
+kind = "category"
+levels = ["F", "M"]
+other = false
+
+[groups]
+columns = "race"
+labels = ["white", "black"]
+
+[target]
+column = "ill"
+classes = ["no", "yes"]
+"""
+RULES = (
+    ("high = 200", 'high = 200\ndecimal = ","\nunit = "kg"\nmissing = true'),
+    ("last = 2024-12-31", 'last = 2024-12-31\nformat = "%d.%m.%Y"'),
+    ("other = false", 'other = false\nsynonyms = { female = "F" }'),
+    ('"black"]', '"black"]\nmissing_label = "unknown"\nsynonyms = { W = "white", B = "black" }'),
+    ('["no", "yes"]', '["no", "yes"]\nsynonyms = { N = "no", 1 = "yes" }'),
+    ("[groups]", '[cells]\nmissing = ["?"]\nignore_case = true\n\n[groups]'),
+)
+TOLD = """Error: visits.csv has cells that cannot be used:
+  column 'race' (groups): 675 not one of the declared labels 'white', 'black'
+    in the schema: ignore_case = true under [cells]; synonyms = { "..." = "white" }; GAP
+  column 'ill' (target): 600 not one of the declared classes 'no', 'yes'
+    in the schema: synonyms = { "..." = "no" }; GAP; ignore_case = true under [cells]
+  column 'weight' (features): 450 with a decimal comma and something behind it; 225 with a \
+decimal comma; 225 not a number but text
+    in the schema: decimal = ","; unit = "..."; GAP
+  column 'admitted' (features): 900 not a date of the form 'ISO8601'
+    in the schema: format = "%d.%m.%Y"
+  column 'sex' (features): 600 not one of the levels 'F', 'M'
+    in the schema: ignore_case = true under [cells]; synonyms = { "..." = "F" }; GAP
+--show-examples shows a few of the values, which are not private.
+"""
+GAP = 'missing = ["..."] under [cells] for a mark of a gap'
+
+
+@pytest.fixture
+def hospital(tmp_path, monkeypatch):
+    """Write a table in which hardly a cell is as its schema has it, and what was meant."""
+    monkeypatch.chdir(tmp_path)
+    at = np.arange(N)
+
+    def column(*words):
+        return np.array(words, dtype=object)[(at // len(words) + at) % len(words)]
+
+    messy = {
+        "weight": column("72,5 kg", "80,0", "?", "101,25 kg"),
+        "admitted": column("01.02.2020", "31.12.2023"),
+        "sex": column("F", "f", "female"),
+        "race": column("White", "W", "black", "?"),
+        "ill": column("no", "N", "YES", "1", "yes", "No"),
+    }
+    clean = {
+        "weight": column(72.5, 80.0, None, 101.25),
+        "admitted": column("2020-02-01", "2023-12-31"),
+        "sex": column("F", "F", "F"),
+        "race": column("white", "white", "black", None),
+        "ill": column("no", "no", "yes", "yes", "yes", "no"),
+    }
+    pd.DataFrame(messy).to_csv("visits.csv", index=False)
+    pd.DataFrame(clean).to_csv("clean.csv", index=False)
+    (tmp_path / "strict.toml").write_text(HOSPITAL)
+    told = HOSPITAL
+    for old, new in RULES:
+        assert old in told
+        told = told.replace(old, new)
+    (tmp_path / "schema.toml").write_text(told)
+    return tmp_path
+
+
+def test_all_refusals_of_a_table_fit_in_a_screen_and_say_what_to_write(hospital):
+    done = run("fit", "visits.csv", "--schema", "strict.toml", "-o", "m.skops")
+    assert done.exit_code == 2
+    assert done.stderr == TOLD.replace("GAP", GAP)
+    assert len(done.stderr.splitlines()) < 25
+
+
+def test_groups_targets_and_decisions_are_read_by_the_rules_of_cells(hospital):
+    clean = (hospital / "schema.toml").read_text().replace('format = "%d.%m.%Y"', "")
+    clean = clean.replace('decimal = ","\nunit = "kg"', "")
+    (hospital / "clean.toml").write_text(clean)
+    fits, audits = [], []
+    for table, schema in (("visits.csv", "schema.toml"), ("clean.csv", "clean.toml")):
+        fit = ["fit", table, "--schema", schema, "--solver", "mgr", "--random-state", 0]
+        done = run(*fit, "-o", f"{table}.skops", "--epsilon", 8)
+        assert done.exit_code == 0, done.stderr
+        fits.append(load_model(hospital / f"{table}.skops")[-1])
+        audit = ["audit", table, "--schema", schema, "--predictions", "ill", "--no-outcomes"]
+        done = run(*audit, "--random-state", 0, "--json", f"{table}.json")
+        assert done.exit_code == 0, done.stderr
+        audits.append(AuditResult.from_json((hospital / f"{table}.json").read_text()))
+    assert np.array_equal(fits[0].coef_, fits[1].coef_)
+    assert list(fits[0].group_labels_) == ["white", "black", "unknown"]
+    assert audits[0].counts == audits[1].counts
+    schema = PublicSchema.from_toml(hospital / "schema.toml")
+    table, meant = pd.read_csv("visits.csv", dtype=str), pd.read_csv("clean.csv")
+    for name in ("race", "ill"):
+        found, expected = schema.read(table, name), meant[name]
+        assert found[expected.notna()].tolist() == expected.dropna().tolist()
+        assert found.isna().tolist() == expected.isna().tolist()
+    assert schema.read(table, ["race", "ill"]).shape == (N, 2)
+    with pytest.raises(InputError, match="'ill' must hold none but its levels"):
+        schema.read(table.assign(ill="perhaps"), "ill")
+    with pytest.raises(InputError, match=r"name must be one of unseen, \['race', 'ill'\], got 'x'"):
+        schema.read(table, "x")
+    with pytest.raises(InputError, match="'race', and has none"):
+        schema.read(table.drop(columns="race"), "race")
+
+
+def test_a_target_that_is_a_number_has_its_comma_and_unit_and_cells_their_own_synonyms(hospital):
+    text = """
+[columns.sex]
+kind = "category"
+levels = ["F"]
+
+[groups]
+columns = ["race", "sex"]
+labels = [["white", "F"], ["black", "F"], ["none", "F"]]
+missing_label = "none"
+
+[groups.synonyms.race]
+W = "white"
+
+[groups.synonyms.sex]
+female = "F"
+
+[cells]
+missing = ["?"]
+ignore_case = true
+
+[target]
+column = "weight"
+low = 30
+high = 200
+decimal = ","
+unit = "kg"
+"""
+    table = pd.read_csv("visits.csv", dtype=str)
+    table["weight"] = table["weight"].where(table["weight"] != "?", "-")
+    table.to_csv("visits.csv", index=False)
+    (hospital / "schema.toml").write_text(text)
+    fit = ["fit", "visits.csv", "--schema", "schema.toml", "-o", "m.skops"]
+    done = run(*fit)
+    assert "'weight' (target): 225 not a number but text" in done.stderr
+    table["weight"] = table["weight"].where(table["weight"] != "-", "60")
+    table.to_csv("visits.csv", index=False)
+    done = run(*fit)
+    assert done.exit_code == 0, done.stderr
+    assert len(load_model(hospital / "m.skops")[-1].group_labels_) == 3
+    found = PublicSchema.from_toml(hospital / "schema.toml").read(table, "weight")
+    assert sorted(set(found)) == [60.0, 72.5, 80.0, 101.25]
+    for old, new, says in (
+        ("[groups.synonyms.race]", "[groups.synonyms.gone]", r"synonyms of \[groups\] in"),
+        ('W = "white"', 'W = "pink"', "synonyms of column 'race' must stand for its levels"),
+    ):
+        (hospital / "schema.toml").write_text(text.replace(old, new))
+        assert re.search(says, run(*fit, "--overwrite").stderr)
 
 
 # --- a data dictionary ---------------------------------------------------------------------------
