@@ -45,6 +45,7 @@ from sklearn_dpwg.cli.tables import (
     WrongInput,
     check_outputs,
     paid_for,
+    tell,
     write_text,
 )
 
@@ -186,14 +187,14 @@ def audit(
             with paid_for("audit"):
                 write_text(path, text())
     for name, one in results.items():
-        click.echo(f"By {name}:" if name else "", nl=bool(name))
-        click.echo(summary(one, found[name], asked))
+        heading = f"By {name}:\n" if name else ""
+        tell(heading + summary(one, found[name], asked))
     if sources.of_people:
-        click.echo(sources.of_people)
+        tell(sources.of_people)
     for path in written:
-        click.echo(f"Written: {path}")
+        tell(f"Written: {path}")
     if book is not None:
-        click.echo(spent_of(book))
+        tell(spent_of(book))
     exit_as(ctx, *found.values())
 
 
@@ -210,7 +211,7 @@ def verdict(ctx: click.Context, /, audit: Path, **options: Any) -> None:
     question = checked_question(options["metric"], options["fail_below"], options["fail_above"])
     asked = asked_of(question, result.group_labels, options)
     found = asked.verdict(result)
-    click.echo(summary(result, found, asked))
+    tell(summary(result, found, asked))
     exit_as(ctx, found)
 
 
@@ -247,7 +248,7 @@ def change(
     metrics = [None] if metric is None else metrics_of(split_list(metric, "metric"))
     found = [later.change_since(earlier, one, **asked) for one in metrics]
     parts = ("\n".join([one.sentence, "", *in_lines({"change": one.groups})]) for one in found)
-    click.echo("\n\n".join(parts))
+    tell("\n\n".join(parts))
 
 
 def _stored(path: Path) -> AuditResult:

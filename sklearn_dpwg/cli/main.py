@@ -30,7 +30,7 @@ from sklearn_dpwg.cli.options import (
     target_bounds_option,
     target_options,
 )
-from sklearn_dpwg.cli.tables import OneSentence
+from sklearn_dpwg.cli.tables import OneSentence, tell
 
 if TYPE_CHECKING:
     from sklearn_dpwg.cli.options import Task
@@ -139,10 +139,10 @@ def fit(
         fit_model()
     with paid_for("fit"):
         save_model(model, output)  # outside of the ledger, whose place would be saved with it
-    click.echo(f"{privacy_of(model)}{promise}")
-    click.echo(f"\nModel: {output}")
+    tell(f"{privacy_of(model)}{promise}")
+    tell(f"\nModel: {output}")
     if book is not None:
-        click.echo(spent_of(book))
+        tell(spent_of(book))
 
 
 def _whose(person: str | None, said: SchemaFile, options: dict[str, Any]) -> list[str]:
@@ -228,7 +228,7 @@ def plan(
         if name in OF_VERDICT and "rate" not in asked:
             raise WrongInput(f"{name} is for a plan of a verdict: say --rate too.")
     if audit:
-        click.echo(_audit_plan(task, sizes, asked, options))
+        tell(_audit_plan(task, sizes, asked, options))
         return
     if (file is None) == (n_features is None):
         raise WrongInput(
@@ -243,7 +243,7 @@ def plan(
     estimator = make_estimator(task, options)
     if estimator.overlap != "cells":
         sizes = task.cell_sizes(sizes)
-    click.echo(str(estimator.plan(group_sizes=sizes, n_features=n_features)))
+    tell(str(estimator.plan(group_sizes=sizes, n_features=n_features)))
 
 
 def _audit_plan(task: Task, sizes: Any, asked: dict[str, Any], options: dict[str, Any]) -> str:
@@ -301,7 +301,7 @@ def predict(
     file = TableFile.of(table, options)
     found = predictions(fitted, file, str(model), keep)
     write_table(found, output)
-    click.echo(f"{output}: {len(found):,} prediction(s)")
+    tell(f"{output}: {len(found):,} prediction(s)")
 
 
 @click.command(short_help="Write a schema file to fill in; no value is read.")
@@ -309,6 +309,7 @@ def predict(
 @click.option("--output", "-o", type=FILE, required=True, help="Schema file (TOML) to write.")
 @groups_options
 @click.option("--target", metavar="COLUMN", help="Column to predict.")
+@click.option("--person", metavar="COLUMN", help="Column that says whose row each is.")
 @click.option(
     "--guess-kinds",
     is_flag=True,
@@ -335,7 +336,8 @@ def schema(
 
     No value is read: what a person fills in is what they know without the records, from a code
     book, a form or a law. A CSV file has no types, so that its columns start as categories; a
-    Parquet file has some. Columns that --groups and --target name get tables of their own.
+    Parquet file has some. Columns that --groups, --target and --person name get tables of their
+    own.
     """
     from sklearn_dpwg.cli.options import make_task
     from sklearn_dpwg.cli.tables import (
@@ -349,22 +351,24 @@ def schema(
 
     file = TableFile.of(table, options)
     check_outputs([output], [table], overwrite=overwrite)
-    groups, target = options["groups"], options["target"]
-    task = [*groups, *([] if target is None else [target])]
+    groups, target, person = options["groups"], options["target"], options["person"]
+    task = [*groups, *(name for name in (target, person) if name is not None)]
     if dictionary:
         kinds, facts = _said_by(file, guess_kinds=guess_kinds)
         for name in task:
             if name not in kinds:
                 raise WrongInput(f"{table} has no row of {unknown_name(name, list(kinds))}")
     else:
-        file.require({"--groups": groups, "--target": () if target is None else (target,)})
+        of_each = {"--groups": groups, "--target": (target,), "--person": (person,)}
+        file.require({who: [one for one in names if one] for who, names in of_each.items()})
         frame = file.guessed_frame() if guess_kinds else file.empty_frame()
         kinds, facts = dict(declared_kinds(frame)), {}
     labels = make_task(None, options).group_labels
-    text = template(kinds, facts, groups=groups, target=target, group_labels=labels)
+    named = {"groups": groups, "target": target, "person": person}
+    text = template(kinds, facts, **named, group_labels=labels)
     write_text(output, text)
     n_columns = len(set(kinds) - {*task})
-    click.echo(f"{output}: {n_columns} column(s) to describe; no value was read into it.")
+    tell(f"{output}: {n_columns} column(s) to describe; no value was read into it.")
     if guess_kinds:
         click.echo(
             "Warning: the kinds were guessed from the values of the records: check each of them.",
@@ -391,9 +395,10 @@ def _said_by(file: TableFile, *, guess_kinds: bool) -> Any:
 def main(debug: bool) -> None:
     """Private worst-group learning and fairness audits of tables.
 
-    The way: `schema` and an editor, `plan`, `fit`, `predict`, `audit`, `change`. Wrong input is
-    answered in one sentence, before any budget is spent. Exit codes: 0 done, 2 wrong input, 3
-    budget refused; of `audit` with --fail-below or --fail-above, 4 fails and 5 cannot tell.
+    The way: `schema` and an editor, `plan`, `fit`, `predict`, `audit`, `verdict`, `change`. Wrong
+    input is answered in one sentence, before any budget is spent. Exit codes: 0 done, 2 wrong
+    input, 3 budget refused; of `audit` and `verdict` with --fail-below or --fail-above, 4 fails and
+    5 cannot tell.
     """
 
 

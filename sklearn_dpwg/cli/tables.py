@@ -181,6 +181,19 @@ def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
     _say("Warning", str(message))
 
 
+def tell(text: str) -> None:
+    """Print what a command found; a reader who has gone, as ``head`` does, ends no command.
+
+    What was to be written is written, and the exit code is that of what was done.
+    """
+    try:
+        click.echo(text)
+    except BrokenPipeError:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)
+
+
 def _say(kind: str, text: str) -> None:
     click.echo(f"{kind}: {' '.join(text.split())}", err=True)
 

@@ -11,7 +11,7 @@ import pytest
 from sklearn_dpwg.cli.models import load_model
 from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.inspection import AuditResult
-from sklearn_dpwg.preprocessing import Boolean, Category, Date, Number, Ordered, PublicSchema
+from sklearn_dpwg.preprocessing import Boolean, Category, Cells, Date, Number, Ordered, PublicSchema
 from sklearn_dpwg.preprocessing.schema_files import read_schema_file
 from tests.cli.conftest import run
 
@@ -303,6 +303,27 @@ unit = "kg"
     ):
         (hospital / "schema.toml").write_text(text.replace(old, new))
         assert re.search(says, run(*fit, "--overwrite").stderr)
+
+
+def test_a_template_has_a_place_for_people_and_for_marks(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a.csv").write_text("who,age,ill\n")
+    assert run("schema", "a.csv", "-o", "a.toml").exit_code == 0
+    text = (tmp_path / "a.toml").read_text().replace('levels = "FILL IN"', 'levels = ["x"]')
+    (tmp_path / "a.toml").write_text(text)
+    said = read_schema_file("a.toml")
+    assert (said.cells, said.person, list(said.columns)) == (None, None, ["who", "age", "ill"])
+    # what stands there is what may be said
+    lines = text[text.index("# How all cells") :].splitlines()
+    live = [line.removeprefix("# ") for line in lines if re.match(r"# (\[|\w+ = )", line)]
+    (tmp_path / "b.toml").write_text(text[: text.index("# How all cells")] + "\n".join(live))
+    said = read_schema_file("b.toml")
+    assert (said.person, said.rows_per_person) == ("patient", 1)
+    assert said.cells == Cells(("?", -9), ignore_case=True, unusable="missing")
+    done = run("schema", "a.csv", "-o", "c.toml", "--person", "who", "--target", "ill")
+    assert done.stdout == "c.toml: 1 column(s) to describe; no value was read into it.\n"
+    assert '[person]\ncolumn = "who"\nrows = 1\n' in (tmp_path / "c.toml").read_text()
+    assert "has no 'whom'" in run("schema", "a.csv", "-o", "d.toml", "--person", "whom").stderr
 
 
 # --- a data dictionary ---------------------------------------------------------------------------
