@@ -459,6 +459,7 @@ def summary(result: AuditResult, verdict: Verdict, asked: Asked) -> str:
     privacy = result.privacy_
     promise = (
         f"epsilon = {privacy.epsilon:.4g} at delta = {privacy.delta:g}, {privacy.relation}"
+        f"{'; the unit is a person' if privacy.of_person else ''}"
         if privacy.is_private
         else "none: these statistics are unprotected"
     )

@@ -35,6 +35,7 @@ from sklearn_dpwg.cli.tables import OneSentence, tell
 if TYPE_CHECKING:
     from sklearn_dpwg.cli.options import Task
     from sklearn_dpwg.cli.tables import TableFile
+    from sklearn_dpwg.preprocessing import PublicSchema
     from sklearn_dpwg.preprocessing.schema_files import SchemaFile
 
 
@@ -61,6 +62,12 @@ if TYPE_CHECKING:
     metavar="COLUMN",
     help="Column that says whose row each is: of one person coins keep at most --rows-per-person.",
 )
+@click.option(
+    "--onnx",
+    type=FILE,
+    help="Graph (.onnx) to write beside the model, for where Python does not run; it takes cells "
+    "that are clean, dates as seconds since 1970.",
+)
 @shapes_option
 @random_state_option
 @overwrite_option
@@ -71,6 +78,7 @@ def fit(
     ledger: Path | None,
     spool: str | None,
     person: str | None,
+    onnx: Path | None,
     shapes: str,
     overwrite: bool,
     **options: Any,
@@ -82,8 +90,7 @@ def fit(
     """
     from sklearn.pipeline import Pipeline
 
-    from sklearn_dpwg.cli.cells import checked_features, words
-    from sklearn_dpwg.cli.models import ledger_around, save_model, spent_of
+    from sklearn_dpwg.cli import models
     from sklearn_dpwg.cli.options import (
         PartsOfFile,
         make_estimator,
@@ -100,7 +107,8 @@ def fit(
             "schema must be named, as --schema FILE: `schema TABLE -o FILE` writes one to fill in."
         )
     inputs = [table, schema, *([ledger] if ledger is not None else [])]
-    check_outputs([output], inputs, overwrite=overwrite)
+    outputs = [output, *([onnx] if onnx is not None else [])]
+    check_outputs(outputs, inputs, overwrite=overwrite)
     said = read_schema(schema)
     task = make_task(said, options)
     file = TableFile.of(table, options)
@@ -114,19 +122,12 @@ def fit(
     estimator = make_estimator(task, options)
     known = dict(said.of_schema)
     if whose:  # less than one row is refused by the fit
-        most = max(options["rows_per_person"], 1)
-        known |= {"person": whose[0], "rows_per_person": most}
+        known |= {"person": whose[0], "rows_per_person": max(options["rows_per_person"], 1)}
     encoder, promise = PublicSchema(said.columns, shapes=shapes, **known), ""
+    if onnx is not None:
+        models.check_graph_of(encoder, estimator)
     if spool is None:
-        columns = file.read([*said.columns, *task.group_columns, task.needed_target(), *whose])
-        faults = file.faults()
-        of_groups, y = task.groups(columns, faults), task.targets(columns, faults)
-        X = checked_features(columns, encoder, faults)
-        people = [words(columns[one], f"{one!r} (person)", faults, None)[0] for one in whose]
-        faults.refuse()
-        del columns
-        if people:
-            X, y, of_groups, promise = _of_people((X, y, of_groups), people[0], most, options)
+        X, y, of_groups, promise = _rows_of(file, task, encoder, options["random_state"])
         model = Pipeline([("schema", encoder), ("model", estimator)])
         fit_model = partial(model.fit, X, y, model__groups=of_groups)
     else:
@@ -134,15 +135,39 @@ def fit(
         source.check_labels()  # before there is a ledger, as in memory
         model = Pipeline([("schema", source.schema), ("model", estimator)])
         fit_model = partial(estimator.fit, source)
-    book = ledger_around(ledger, options)
+    book = models.ledger_around(ledger, options)
     with book or nullcontext(), shown_progress(estimator, sys.stderr):
         fit_model()
     with paid_for("fit"):
-        save_model(model, output)  # outside of the ledger, whose place would be saved with it
+        models.save_model(model, output)  # outside of the ledger, whose place would be kept with it
+        if onnx is not None:
+            models.save_graph(model, onnx)
     tell(f"{privacy_of(model)}{promise}")
     tell(f"\nModel: {output}")
+    if onnx is not None:
+        tell(f"Graph: {onnx}{models.CLEAN_CELLS if encoder.cells is not None else ''}")
     if book is not None:
-        tell(spent_of(book))
+        tell(models.spent_of(book))
+
+
+def _rows_of(file: TableFile, task: Task, encoder: PublicSchema, seed: Any) -> Any:
+    """Return features, targets and groups, as many of a person as may be, and what that means."""
+    from sklearn_dpwg.cli.cells import checked_features, words
+    from sklearn_dpwg.preprocessing import bound_rows_per_person
+
+    whose = [] if encoder.person is None else [encoder.person]
+    columns = file.read([*encoder.columns, *task.group_columns, task.needed_target(), *whose])
+    faults = file.faults()
+    groups, y = task.groups(columns, faults), task.targets(columns, faults)
+    X = checked_features(columns, encoder, faults)
+    people = [words(columns[one], f"{one!r} (person)", faults, None)[0] for one in whose]
+    faults.refuse()
+    if not people:
+        return X, y, groups, ""
+    k = encoder.rows_per_person
+    kept = bound_rows_per_person(X, y, groups, person=people[0], k=k, random_state=seed)
+    said = f"\nRows: {len(kept.kept):,} of {len(X):,} kept. {kept.promise}"
+    return kept.X, kept.y, kept.groups, said
 
 
 def _whose(person: str | None, said: SchemaFile, options: dict[str, Any]) -> list[str]:
@@ -152,15 +177,6 @@ def _whose(person: str | None, said: SchemaFile, options: dict[str, Any]) -> lis
     if person is not None and options["rows_per_person"] is None:
         options["rows_per_person"] = said.rows_per_person if person == said.person else 1
     return [] if person is None else [person]
-
-
-def _of_people(rows: tuple[Any, Any, Any], person: Any, k: int, options: dict[str, Any]) -> Any:
-    """Return as many rows of a person as the budget is for, their labels, and what that means."""
-    from sklearn_dpwg.preprocessing import bound_rows_per_person
-
-    kept = bound_rows_per_person(*rows, person=person, k=k, random_state=options["random_state"])
-    said = f"\nRows: {len(kept.kept):,} of {len(rows[0]):,} kept. {kept.promise}"
-    return kept.X, kept.y, kept.groups, said
 
 
 # Options of a plan that are about an audit, and about its verdict.

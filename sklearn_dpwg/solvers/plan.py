@@ -87,11 +87,11 @@ class Plan(Stored):
         What else a reader of the plan should know, such as why this solver was chosen.
     records_per_person : int, default=1
         How many rows of one person the budget is for. The releases cost a row less.
-    of_person : bool, default=False
-        Whether the caller says that nobody has more rows, so that a person is the unit.
     counts : CountStage, optional
         Where groups are hidden, the first stage: its release is the first of `releases`, and what
         the plan costs is what was fixed before it.
+    of_person : bool, default=False
+        Whether the caller says that nobody has more rows, so that a person is the unit.
     """
 
     solver: str

@@ -94,7 +94,8 @@ def test_one_row_a_person_is_said_of_a_person(messy):
     fit = ["fit", "messy.csv", "--schema", "schema.toml", "--epsilon", 8, "--solver", "mgr"]
     assert "Unit of privacy: a person, by the word" in run(*fit, "-o", "m.skops").stdout
     audit = ["audit", "messy.csv", "--schema", "schema.toml", "--predictions", "ill"]
-    assert run(*audit, "--no-outcomes", "--json", "a.json").exit_code == 0
+    told = run(*audit, "--no-outcomes", "--json", "a.json").stdout
+    assert "its group included; the unit is a person." in told
     assert AuditResult.from_json((messy / "a.json").read_text()).privacy_.of_person
     nobody = SCHEMA.replace('[person]\ncolumn = "patient"\nrows = 2', "")
     (messy / "schema.toml").write_text(nobody)
@@ -253,6 +254,39 @@ def test_groups_targets_and_decisions_are_read_by_the_rules_of_cells(hospital):
         schema.read(table, "x")
     with pytest.raises(InputError, match="'race', and has none"):
         schema.read(table.drop(columns="race"), "race")
+
+
+@pytest.mark.filterwarnings("ignore::sklearn_dpwg.exceptions.UngroupedWarning")
+def test_a_graph_is_checked_before_the_budget_is_spent_and_written_after(hospital):
+    onnxruntime = pytest.importorskip("onnxruntime")
+    fit = ["fit", "visits.csv", "--schema", "schema.toml", "--solver", "mgr", "--epsilon", 8]
+    book = ["--ledger", "l.db", "--ledger-epsilon", 8, "--ledger-delta", "1e-6"]
+    done = run(*fit, *book, "-o", "m.skops", "--onnx", "m.onnx")
+    assert done.exit_code == 0, done.stderr
+    assert "Graph: m.onnx, for cells that [cells], synonyms" in done.stdout
+    session = onnxruntime.InferenceSession((hospital / "m.onnx").read_bytes())
+    clean = pd.read_csv("clean.csv")
+    seconds = pd.to_datetime(clean["admitted"]).to_numpy("datetime64[s]").astype(float)
+    given = {"weight": clean["weight"].to_numpy(), "admitted": seconds}
+    given["sex"] = clean["sex"].to_numpy(dtype=object)
+    labels, scores = session.run(None, {name: one[:, None] for name, one in given.items()})
+    table, model = pd.read_csv("visits.csv", dtype=str), load_model(hospital / "m.skops")
+    assert np.array_equal(labels, model.predict(table))
+    assert scores == pytest.approx(model.predict_proba(table), abs=1e-12)
+    text = (hospital / "schema.toml").read_text()
+    (hospital / "schema.toml").write_text(text.replace('["F", "M"]', '["F", 1]'))
+    for more, says in (
+        ([], "levels of column 'sex' must be all strings"),
+        (["--loss", "hinge"], ""),
+    ):
+        done = run(
+            *fit, "--ledger", "new.db", *book[2:], "-o", "n.skops", "--onnx", "n.onnx", *more
+        )
+        assert done.exit_code == 2
+        assert says in done.stderr
+        (hospital / "schema.toml").write_text(text)  # and then of a loss without probabilities
+    assert "DPWorstGroupClassifier has no graph in ONNX" in done.stderr
+    assert not [name for name in ("new.db", "n.skops", "n.onnx") if (hospital / name).exists()]
 
 
 def test_a_target_that_is_a_number_has_its_comma_and_unit_and_cells_their_own_synonyms(hospital):
