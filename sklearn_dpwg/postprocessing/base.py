@@ -425,7 +425,7 @@ class ScorePostprocessor(MetaEstimatorMixin, ClassifierMixin, CountedEstimator):
         self,
         *,
         group_sizes: Sequence[int] | Mapping[Any, int],
-        n_features: int,
+        n_features: int | None = None,
         classes: Sequence[Any] | None = None,
         group_labels: Sequence[Any] | None = None,
     ) -> PostprocessingPlan:
@@ -435,8 +435,8 @@ class ScorePostprocessor(MetaEstimatorMixin, ClassifierMixin, CountedEstimator):
         ----------
         group_sizes : sequence of int, or mapping from label to int
             Number of records in each group; of a frozen model only how many groups counts.
-        n_features : int
-            Number of columns that reach the model.
+        n_features : int, optional
+            Number of columns that reach the model; of a frozen one nothing depends on it.
         classes : sequence, optional
             Both classes; two by default.
         group_labels : sequence, optional
@@ -457,6 +457,11 @@ class ScorePostprocessor(MetaEstimatorMixin, ClassifierMixin, CountedEstimator):
             known = (group_labels, self.group_labels)
             _, sizes = labelled_sizes(group_sizes, *known, may_be_unnamed=True)
             return self._plan_around_frozen(len(sizes))
+        if n_features is None:
+            raise InputError(
+                "n_features must be said of a model that is fitted here, got None; a frozen one "
+                "needs none."
+            )
         _, final = self._unfitted()
         facts = {"group_sizes": group_sizes, "n_features": n_features, "classes": classes}
         return self._plan_with(final, **facts, group_labels=group_labels)
