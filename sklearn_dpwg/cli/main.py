@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from sklearn_dpwg.cli.options import Task
     from sklearn_dpwg.cli.tables import TableFile
     from sklearn_dpwg.preprocessing import PublicSchema
+    from sklearn_dpwg.preprocessing.schema_draft import Drafted
     from sklearn_dpwg.preprocessing.schema_files import SchemaFile
 
 
@@ -338,6 +339,12 @@ def predict(
     help="TABLE is a data dictionary: a row a column with its name and type, and low, high or "
     "levels (A|B) where it says them.",
 )
+@click.option(
+    "--draft",
+    is_flag=True,
+    help="Read kinds, ranges, levels, units and marks from the records. They are NOT PUBLIC then, "
+    "and no command takes the file before a person has replaced them.",
+)
 @table_options
 @overwrite_option
 def schema(
@@ -345,6 +352,7 @@ def schema(
     output: Path,
     guess_kinds: bool,
     dictionary: bool,
+    draft: bool,
     overwrite: bool,
     **options: Any,
 ) -> None:
@@ -363,13 +371,22 @@ def schema(
         unknown_name,
         write_text,
     )
-    from sklearn_dpwg.preprocessing.schema_files import declared_kinds, template
+    from sklearn_dpwg.preprocessing import schema_draft
+    from sklearn_dpwg.preprocessing.schema_files import UNREAD, declared_kinds, template
 
     file = TableFile.of(table, options)
     check_outputs([output], [table], overwrite=overwrite)
     groups, target, person = options["groups"], options["target"], options["person"]
     task = [*groups, *(name for name in (target, person) if name is not None)]
-    if dictionary:
+    cells: dict[str, Any] = {}
+    labels: Any = make_task(None, options).group_labels
+    if draft:
+        if dictionary or guess_kinds:
+            raise WrongInput("draft must be said alone, without --dictionary and --guess-kinds.")
+        drafted = _drafted(file, task)
+        kinds, facts, cells = drafted
+        labels = schema_draft.levels_of_cells(drafted, groups) if labels is None else labels
+    elif dictionary:
         kinds, facts = _said_by(file, guess_kinds=guess_kinds)
         for name in task:
             if name not in kinds:
@@ -379,17 +396,37 @@ def schema(
         file.require({who: [one for one in names if one] for who, names in of_each.items()})
         frame = file.guessed_frame() if guess_kinds else file.empty_frame()
         kinds, facts = dict(declared_kinds(frame)), {}
-    labels = make_task(None, options).group_labels
     named = {"groups": groups, "target": target, "person": person}
-    text = template(kinds, facts, **named, group_labels=labels)
+    opening = schema_draft.HEADER if draft else UNREAD
+    text = template(kinds, facts, **named, group_labels=labels, cells=cells, opening=opening)
     write_text(output, text)
     n_columns = len(set(kinds) - {*task})
+    if draft:
+        tell(f"{output}: {n_columns} column(s) to review.")
+        click.echo(
+            "NOT PUBLIC: ranges, levels and marks were read from the records, and what they tell "
+            "of a person is covered by no guarantee. Replace each by what is known without them; "
+            "no command takes the file before its line draft = true is deleted.",
+            err=True,
+        )
+        return
     tell(f"{output}: {n_columns} column(s) to describe; no value was read into it.")
     if guess_kinds:
         click.echo(
             "Warning: the kinds were guessed from the values of the records: check each of them.",
             err=True,
         )
+
+
+def _drafted(file: TableFile, task: list[str]) -> Drafted:
+    """Return what is read from the values of a table."""
+    import pandas as pd
+
+    from sklearn_dpwg.preprocessing.schema_draft import draft
+
+    file.require({"--groups, --target and --person": task})
+    columns = file.read(file.names)
+    return draft(pd.DataFrame({name: each.to_pandas() for name, each in columns.items()}))
 
 
 def _said_by(file: TableFile, *, guess_kinds: bool) -> Any:

@@ -25,15 +25,14 @@ KINDS: Mapping[str, type[Any]] = MappingProxyType(
 )
 
 TO_FILL = "FILL IN"
+# Entries that say how cells are written.
+WRITTEN = ("format", "decimal", "unit")
 
 HEADER = """\
 # What is public of the columns of a table, for sklearn_dpwg.preprocessing.PublicSchema.
 #
-# Written from the names and types of the columns: no value was read. Replace each "FILL IN" by
-# what you know without the records (a code book, a form, a law), never by a minimum or a list
-# that was read from them. Correct the kinds. Delete the columns that the model is not to use:
-# the target, the groups, whatever tells one person from all others.
-#
+"""
+ENTRIES = """\
 # kind        entries
 # "number"    low, high; log = true for amounts from 0; fill, for missing values;
 #             decimal = "," and unit = "kg" where cells are written so
@@ -46,6 +45,14 @@ HEADER = """\
 # synonyms = { "Aix" = "Aachen" } gives other words for a level.
 # shape = "linear" keeps a number or date a straight line, where the model may bend otherwise.
 # Columns to treat together, before the first table: interactions = [["one", "other"]]
+"""
+
+UNREAD = """\
+# Written from the names and types of the columns: no value was read. Replace each "FILL IN" by
+# what you know without the records (a code book, a form, a law), never by a minimum or a list
+# that was read from them. Correct the kinds. Delete the columns that the model is not to use:
+# the target, the groups, whatever tells one person from all others.
+#
 """
 
 # What a file may say beside its columns, and the entries of each table.
@@ -113,12 +120,14 @@ def template(
     group_labels: Sequence[str | tuple[str, ...]] | None = None,
     target: str | None = None,
     person: str | None = None,
+    cells: Mapping[str, Any] = MappingProxyType({}),
+    opening: str = UNREAD,
 ) -> str:
     """Return a schema to fill in, from the names and kinds of columns and what is known of them.
 
     Columns of groups and the target, where they are named, have tables of their own.
     """
-    parts = [HEADER]
+    parts = [HEADER, opening, ENTRIES]
     for name, kind in kinds.items():
         if name not in (*groups, target, person):
             key = _text(name)
@@ -139,7 +148,10 @@ def template(
     whose = '# [person]\n# column = "patient"\n# rows = 1\n'
     if person is not None:
         whose = f"[person]\ncolumn = {_text(person)}\nrows = 1\n"
-    return "".join([*parts, CELLS_HEADER, PERSON_HEADER, whose])
+    rules = "".join(f"{_entry(name, value)}\n" for name, value in cells.items())
+    if rules:
+        parts.append(f"\n# How all cells are read.\n[cells]\n{rules}")
+    return "".join([*parts, *([] if rules else [CELLS_HEADER]), PERSON_HEADER, whose])
 
 
 def _list(words: Sequence[str | tuple[str, ...]]) -> str:
@@ -156,6 +168,8 @@ def _entry(name: str, value: Any) -> str:
     value = TO_FILL if value is None else value
     if isinstance(value, list):
         return f"{name} = {_list(value)}"
+    if isinstance(value, bool):
+        return f"{name} = {str(value).lower()}"
     return f"{name} = {_text(value) if isinstance(value, str) else value}"
 
 
@@ -168,7 +182,7 @@ def _entries(kind: str, facts: Mapping[str, Any]) -> list[str]:
     lines += [_entry(name, facts.get(name)) for name in needed]
     if kind == "date":
         lines.append('unit = "day"')
-    return lines
+    return [*lines, *(_entry(name, facts[name]) for name in WRITTEN if name in facts)]
 
 
 # What a data dictionary may call the name of a column, its type, and what it says of its values.
@@ -286,6 +300,11 @@ def read_schema_file(path: str | Path) -> SchemaFile:
         content = tomllib.loads(Path(path).read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise InputError(f"{path} must be a TOML file: {error}") from None
+    if content.pop("draft", False):
+        raise InputError(
+            f"{path} is a draft, whose ranges and levels were read from the records and are not "
+            f"public: replace each by what is known without them, and delete the line draft = true."
+        )
     tables = content.get("columns")
     pairs = content.pop("interactions", [])
     if not set(content) <= {"columns", *TASK} or not isinstance(tables, dict):

@@ -12,6 +12,7 @@ from sklearn_dpwg.cli.models import load_model
 from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.inspection import AuditResult
 from sklearn_dpwg.preprocessing import Boolean, Category, Cells, Date, Number, Ordered, PublicSchema
+from sklearn_dpwg.preprocessing.schema_draft import draft
 from sklearn_dpwg.preprocessing.schema_files import read_schema_file
 from tests.cli.conftest import run
 
@@ -337,6 +338,69 @@ unit = "kg"
     ):
         (hospital / "schema.toml").write_text(text.replace(old, new))
         assert re.search(says, run(*fit, "--overwrite").stderr)
+
+
+def test_a_draft_reads_the_records_says_so_loudly_and_is_taken_once_it_is_reviewed(hospital):
+    draft = ["schema", "visits.csv", "-o", "d.toml", "--draft", "--target", "ill"]
+    done = run(*draft, "--groups", "race")
+    assert done.exit_code == 0, done.stderr
+    assert done.stderr.startswith("NOT PUBLIC: ranges, levels and marks were read from the records")
+    assert "no value was read" not in done.stdout + (hospital / "d.toml").read_text()
+    fit = ["fit", "visits.csv", "--schema", "d.toml", "-o", "m.skops", "--solver", "mgr"]
+    for refused in (run(*fit), run("plan", "--schema", "d.toml", "--group-sizes", "1,2")):
+        assert refused.exit_code == 2
+        assert "d.toml is a draft, whose ranges and levels were read" in refused.stderr
+    text = (hospital / "d.toml").read_text().replace("draft = true\n", "")
+    text = text.replace('"W", "White", "black"]', '"White", "black"]\nmissing_label = "none"\n'
+                        'synonyms = { W = "White" }')  # fmt: skip
+    text = text.replace(
+        '["1", "N", "YES", "no"]', '["no", "yes"]\nsynonyms = { 1 = "yes", N = "no" }'
+    )
+    (hospital / "d.toml").write_text(text)
+    said = read_schema_file("d.toml")
+    assert said.columns == {
+        "weight": Number(70, 110, missing=True, decimal=",", unit="kg"),
+        "admitted": Category(("01.02.2020", "31.12.2023"), missing=True),  # two, as a code has
+        "sex": Category(("F", "female"), missing=True),
+    }
+    assert (said.cells.missing, said.cells.ignore_case) == (("?",), True)
+    done = run(*fit)
+    assert done.exit_code == 0, done.stderr
+    assert "draft must be said alone" in run(*draft, "--guess-kinds", "--overwrite").stderr
+
+
+def test_what_a_draft_makes_of_columns():
+    days = [f"{day:02d}/12/20{year}" for day in range(1, 29) for year in (20, 22)]
+    n = len(days)
+    table = pd.DataFrame(
+        {
+            "day": days,
+            "iso": [f"2021-03-{1 + i % 28}" if i % 28 > 8 else "2020-01-01" for i in range(n)],
+            "age": [*(str(age) for age in range(18, 18 + n - 2)), "-9", "?"],
+            "change": [*(str(one) for one in range(-20, n - 21)), "-9"],
+            "price": [f"{i / 10:.1f} €" for i in range(n)],
+            "code": [f"A{i}" for i in range(n)],
+            "flag": ["1", "0"] * (n // 2),
+            "typed": np.linspace(0, 1, n),
+            "empty": [None] * n,
+        }
+    )
+    found = draft(table)
+    assert found.kinds == {
+        **dict.fromkeys(("day", "iso"), "date"),
+        **dict.fromkeys(("age", "change", "price", "typed"), "number"),
+        **dict.fromkeys(("code", "flag", "empty"), "category"),
+    }
+    assert found.facts["day"] == {"first": "2020-01-01", "last": "2022-12-31", "format": "%d/%m/%Y"}
+    assert found.facts["iso"] == {"first": "2020-01-01", "last": "2021-12-31"}
+    assert (found.facts["age"]["low"], found.facts["age"]["high"]) == (10, 80)
+    assert found.facts["change"]["low"] == -20
+    assert found.facts["price"]["unit"] == "€"
+    assert found.facts["code"] == {}  # too many words to be levels: a person says what it is
+    assert found.facts["flag"] == {"levels": ["0", "1"]}
+    assert found.facts["typed"] == {"low": 0, "high": 2}
+    assert found.facts["empty"] == {}
+    assert found.cells == {"missing": ["-9", "?"]}
 
 
 def test_a_template_has_a_place_for_people_and_for_marks(tmp_path, monkeypatch):
