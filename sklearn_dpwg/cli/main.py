@@ -33,10 +33,11 @@ from sklearn_dpwg.cli.options import (
 from sklearn_dpwg.cli.tables import OneSentence, tell
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from sklearn_dpwg.cli.options import Task
     from sklearn_dpwg.cli.tables import TableFile
     from sklearn_dpwg.preprocessing import PublicSchema
-    from sklearn_dpwg.preprocessing.schema_draft import Drafted
     from sklearn_dpwg.preprocessing.schema_files import SchemaFile
 
 
@@ -328,12 +329,6 @@ def predict(
 @click.option("--target", metavar="COLUMN", help="Column to predict.")
 @click.option("--person", metavar="COLUMN", help="Column that says whose row each is.")
 @click.option(
-    "--guess-kinds",
-    is_flag=True,
-    help="Guess which columns of a CSV file are numbers or dates from its values, which one record "
-    "can change.",
-)
-@click.option(
     "--dictionary",
     is_flag=True,
     help="TABLE is a data dictionary: a row a column with its name and type, and low, high or "
@@ -350,7 +345,6 @@ def predict(
 def schema(
     table: Path,
     output: Path,
-    guess_kinds: bool,
     dictionary: bool,
     draft: bool,
     overwrite: bool,
@@ -372,30 +366,35 @@ def schema(
         write_text,
     )
     from sklearn_dpwg.preprocessing import schema_draft
-    from sklearn_dpwg.preprocessing.schema_files import UNREAD, declared_kinds, template
+    from sklearn_dpwg.preprocessing.schema_files import (
+        UNREAD,
+        declared_kinds,
+        read_dictionary,
+        template,
+    )
 
     file = TableFile.of(table, options)
     check_outputs([output], [table], overwrite=overwrite)
     groups, target, person = options["groups"], options["target"], options["person"]
     task = [*groups, *(name for name in (target, person) if name is not None)]
+    if not dictionary:
+        of_each = {"--groups": groups, "--target": (target,), "--person": (person,)}
+        file.require({who: [one for one in names if one] for who, names in of_each.items()})
     cells: dict[str, Any] = {}
     labels: Any = make_task(None, options).group_labels
     if draft:
-        if dictionary or guess_kinds:
-            raise WrongInput("draft must be said alone, without --dictionary and --guess-kinds.")
-        drafted = _drafted(file, task)
+        if dictionary:
+            raise WrongInput("draft must be left out with --dictionary, or the other way round.")
+        drafted = schema_draft.draft(_whole(file))
         kinds, facts, cells = drafted
         labels = schema_draft.levels_of_cells(drafted, groups) if labels is None else labels
     elif dictionary:
-        kinds, facts = _said_by(file, guess_kinds=guess_kinds)
+        kinds, facts = read_dictionary(_whole(file))
         for name in task:
             if name not in kinds:
                 raise WrongInput(f"{table} has no row of {unknown_name(name, list(kinds))}")
     else:
-        of_each = {"--groups": groups, "--target": (target,), "--person": (person,)}
-        file.require({who: [one for one in names if one] for who, names in of_each.items()})
-        frame = file.guessed_frame() if guess_kinds else file.empty_frame()
-        kinds, facts = dict(declared_kinds(frame)), {}
+        kinds, facts = dict(declared_kinds(file.empty_frame())), {}
     named = {"groups": groups, "target": target, "person": person}
     opening = schema_draft.HEADER if draft else UNREAD
     text = template(kinds, facts, **named, group_labels=labels, cells=cells, opening=opening)
@@ -411,35 +410,14 @@ def schema(
         )
         return
     tell(f"{output}: {n_columns} column(s) to describe; no value was read into it.")
-    if guess_kinds:
-        click.echo(
-            "Warning: the kinds were guessed from the values of the records: check each of them.",
-            err=True,
-        )
 
 
-def _drafted(file: TableFile, task: list[str]) -> Drafted:
-    """Return what is read from the values of a table."""
+def _whole(file: TableFile) -> pd.DataFrame:
+    """Return all columns of a file."""
     import pandas as pd
 
-    from sklearn_dpwg.preprocessing.schema_draft import draft
-
-    file.require({"--groups, --target and --person": task})
     columns = file.read(file.names)
-    return draft(pd.DataFrame({name: each.to_pandas() for name, each in columns.items()}))
-
-
-def _said_by(file: TableFile, *, guess_kinds: bool) -> Any:
-    """Return what a data dictionary says of columns: their kinds, and facts."""
-    import pandas as pd
-
-    from sklearn_dpwg.cli.tables import WrongInput
-    from sklearn_dpwg.preprocessing.schema_files import read_dictionary
-
-    if guess_kinds:
-        raise WrongInput("guess_kinds must be left out with --dictionary, which says the types.")
-    columns = file.read(file.names)
-    return read_dictionary(pd.DataFrame({name: each.to_pandas() for name, each in columns.items()}))
+    return pd.DataFrame({name: each.to_pandas() for name, each in columns.items()})
 
 
 @click.group(cls=OneSentence, context_settings={"help_option_names": ["-h", "--help"]})

@@ -267,25 +267,6 @@ class TableFile:
         _ = self.names
         return self._parquet_schema().empty_table().to_pandas()
 
-    def guessed_frame(self) -> pd.DataFrame:
-        """Return a frame without rows whose types pandas guessed from the values of a file."""
-        import pandas as pd
-
-        if self.is_parquet:
-            return self.empty_frame()
-        _ = self.names
-        gaps = list(self.missing_values)
-        if self._is_sheet:
-            cells = self._cells.iloc[1:, self._places()].infer_objects()
-            return cells.set_axis(self.names, axis=1).iloc[:0]
-        try:
-            guessed = pd.read_csv(
-                self.path, sep=self._delimiter, na_values=gaps, encoding=self.encoding
-            )
-        except (ValueError, OSError) as error:
-            raise self._unreadable(error) from None
-        return guessed.iloc[:0]
-
     def require(self, wanted: Mapping[str, Iterable[str]]) -> None:
         """Refuse a file without some of the columns, which are listed by who names them."""
         absent = [

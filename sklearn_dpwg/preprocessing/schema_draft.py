@@ -57,6 +57,9 @@ def draft(table: pd.DataFrame) -> Drafted:
     gaps: set[str] = set()
     has_cases = False
     for name in map(str, table.columns):
+        if pd.api.types.is_bool_dtype(table[name]):
+            kinds[name], facts[name] = "boolean", {}
+            continue
         words: Counter[str] = Counter()
         for value, times in table[name].value_counts().items():
             words[as_text(value)] += int(times)
@@ -71,7 +74,8 @@ def draft(table: pd.DataFrame) -> Drafted:
             kinds[name], facts[name] = "number", number
             gaps |= marks if number["low"] >= 0 else set()
             continue
-        date = _date(words)
+        is_typed = pd.api.types.is_datetime64_any_dtype(table[name])
+        date = _date(words, fewest=1 if is_typed else 3)
         if date is not None:
             kinds[name], facts[name] = "date", date
             continue
@@ -128,10 +132,10 @@ def _around(low: float, high: float) -> tuple[float, float]:
     return (int(first), int(last)) if is_whole else (first, last)
 
 
-def _date(words: Mapping[str, int]) -> dict[str, Any] | None:
+def _date(words: Mapping[str, int], fewest: int) -> dict[str, Any] | None:
     """Return the range of a column of dates and their form, or None."""
     series = pd.Series(list(words), dtype=object)
-    for form in FORMS if len(words) > 2 else ():
+    for form in FORMS if len(words) >= fewest else ():
         dates = pd.to_datetime(series, errors="coerce", utc=True, format=form)
         share = sum(words[word] for word in series[dates.notna()])
         if share >= _SHARE * sum(words.values()):

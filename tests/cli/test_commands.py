@@ -85,12 +85,6 @@ def test_a_schema_of_a_parquet_file_has_the_declared_kinds(folder, tmp_path):
     assert found["target"] == {"column": "wage", "low": "FILL IN", "high": "FILL IN"}
 
 
-def test_kinds_are_guessed_where_that_is_asked_for(folder, tmp_path):
-    result = run("schema", folder / "people.csv", "-o", tmp_path / "new.toml", "--guess-kinds")
-    assert tomllib.loads((tmp_path / "new.toml").read_text())["columns"]["age"]["kind"] == "number"
-    assert "Warning: the kinds were guessed from the values" in result.stderr
-
-
 # --- plan --------------------------------------------------------------------------------------
 
 

@@ -366,7 +366,7 @@ def test_a_draft_reads_the_records_says_so_loudly_and_is_taken_once_it_is_review
     assert (said.cells.missing, said.cells.ignore_case) == (("?",), True)
     done = run(*fit)
     assert done.exit_code == 0, done.stderr
-    assert "draft must be said alone" in run(*draft, "--guess-kinds", "--overwrite").stderr
+    assert "draft must be left out" in run(*draft, "--dictionary", "--overwrite").stderr
 
 
 def test_what_a_draft_makes_of_columns():
@@ -383,11 +383,14 @@ def test_what_a_draft_makes_of_columns():
             "flag": ["1", "0"] * (n // 2),
             "typed": np.linspace(0, 1, n),
             "empty": [None] * n,
+            "stamp": pd.to_datetime(["2020-02-01"] * n),
+            "yes": [True, False] * (n // 2),
         }
     )
     found = draft(table)
     assert found.kinds == {
-        **dict.fromkeys(("day", "iso"), "date"),
+        **dict.fromkeys(("day", "iso", "stamp"), "date"),
+        "yes": "boolean",
         **dict.fromkeys(("age", "change", "price", "typed"), "number"),
         **dict.fromkeys(("code", "flag", "empty"), "category"),
     }
@@ -470,7 +473,7 @@ def test_a_data_dictionary_fills_in_what_it_says(tmp_path, monkeypatch):
         ("name,b\n1,2\n", [], "a data dictionary must have a column type or kind"),
         ("name,type\na,int\na,int\n", [], "must name each column once, got 'a'"),
         ("name,type\na,int\n", ["--target", "b"], "book.csv has no row of 'b'"),
-        ("name,type\na,int\n", ["--guess-kinds"], "guess_kinds must be left out with --dict"),
+        ("name,type\na,int\n", ["--draft"], "draft must be left out with --dict"),
     ],
 )
 def test_what_is_no_dictionary_is_refused(text, more, says, tmp_path, monkeypatch):

@@ -247,9 +247,14 @@ def test_wrong_words_about_people_are_refused(given, says):
 
 
 @pytest.mark.parametrize(
-    "kind", [Category(("1", "2", "true"), missing=True), Number(0, 100, missing=True)]
+    "kind",
+    [
+        Category(("1", "2", "true"), missing=True),
+        Number(0, 100, missing=True),
+        Number(0, 100, missing=True, decimal=",", unit="kg"),
+    ],
 )
-@pytest.mark.parametrize("first", [True, 1, "1", None, "abc", 30.0])
+@pytest.mark.parametrize("first", [True, 1, "1", None, "abc", 30.0, "1,5 kg"])
 def test_no_cell_decides_how_another_is_read(kind, first):
     """Whether a column is of objects or numbers, and what equals what, may follow from one cell."""
     cells = Cells(["?", "-9.50", "1e3"], unusable="missing")
