@@ -191,5 +191,5 @@ def not_a_date(values: pd.Series, kind: Any, name: str) -> InputError:
 
 def _in_python(parts: Sequence[str]) -> str:
     """Return what to write in a file as a call has it."""
-    write = re.sub(r"missing = (\[.*?\]) under \[cells\]", r"Cells(missing=\1)", ", ".join(parts))
+    write = re.sub(r"(\w+ = [^,]*?) under \[cells\]", r"Cells(\1)", ", ".join(parts))
     return write.replace(" = ", "=")

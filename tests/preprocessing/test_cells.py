@@ -131,7 +131,7 @@ def test_without_rules_cells_are_taken_as_they_are():
         ("3,5mg", 'a number with a decimal comma and something behind it: decimal=",", unit="..."'),
         ("1.234,5", "a number with marks between its digits: write"),
         ("1 234", "a number with marks between its digits: write"),
-        ("<0.5", "a limit such as < 1: write the number alone"),
+        ("<0.5", 'a limit such as < 1: Cells(unusable="missing"), or write the number alone'),
         (" ", "blanks: Cells"),
         ("x", 'text: Cells(missing=["..."]) for a mark of a gap'),
         ([1], "list: make"),
