@@ -145,11 +145,19 @@ def fit(
         if onnx is not None:
             models.save_graph(model, onnx)
     tell(f"{privacy_of(model)}{promise}")
+    if encoder.cells is not None and encoder.cells.unusable == "missing":
+        tell(f"\n{UNCOUNTED}")
     tell(f"\nModel: {output}")
     if onnx is not None:
         tell(f"Graph: {onnx}{models.CLEAN_CELLS if encoder.cells is not None else ''}")
     if book is not None:
         tell(models.spent_of(book))
+
+
+UNCOUNTED = (
+    "Cells that their kind could not use were taken for missing ones. How many is not said: that "
+    "number is about the records, and would have to be paid for like any release."
+)
 
 
 def _rows_of(file: TableFile, task: Task, encoder: PublicSchema, seed: Any) -> Any:

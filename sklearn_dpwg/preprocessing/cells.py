@@ -46,7 +46,8 @@ class Cells(Stored):
     unusable : {"refuse", "missing"}, default="refuse"
         What becomes of a cell that its kind cannot use, as "abc" for a number: "missing" takes it
         for a missing value, in columns that are declared with ``missing=True``. A category with
-        the level "other" can use every cell.
+        the level "other" can use every cell. How many there were is never said: such a number is
+        about the records, so it is paid for like any release or not known at all.
 
     Examples
     --------

@@ -608,7 +608,10 @@ def _keep_as_tuple(column: Ordered | Category) -> None:
 
 def _refuse_unknown(codes: NDArray[np.intp], name: str) -> None:
     if (codes == UNKNOWN).any():
-        raise InputError(f"column {name!r} must hold none but its levels, and some values differ.")
+        raise InputError(
+            f"column {name!r} must hold none but its levels, and some values differ: synonyms and "
+            f"ignore_case of Cells read other words."
+        )
 
 
 def missing_error(name: str) -> InputError:

@@ -93,7 +93,10 @@ def test_what_the_schema_says_holds_for_all_commands(messy):
 def test_one_row_a_person_is_said_of_a_person(messy):
     (messy / "schema.toml").write_text(SCHEMA.replace("rows = 2", "rows = 1"))
     fit = ["fit", "messy.csv", "--schema", "schema.toml", "--epsilon", 8, "--solver", "mgr"]
-    assert "Unit of privacy: a person, by the word" in run(*fit, "-o", "m.skops").stdout
+    told = run(*fit, "-o", "m.skops").stdout
+    assert "Unit of privacy: a person, by the word" in told
+    # how many cells were unusable is about the records
+    assert "How many is not said: that number is about the records" in told
     audit = ["audit", "messy.csv", "--schema", "schema.toml", "--predictions", "ill"]
     told = run(*audit, "--no-outcomes", "--json", "a.json").stdout
     assert "its group included; the unit is a person." in told
