@@ -461,6 +461,12 @@ def joint_guarantee(guarantees: Sequence[PrivacyGuarantee], delta: float) -> Pri
     ValueError
         If there are no guarantees, or they protect different things.
 
+    Notes
+    -----
+    Of a person: let two data sets differ in what one person's rows hold. Result i learned from at
+    most kᵢ of these rows, which its events are for, whichever rows they were and whatever was drawn
+    before. So events compose as those of one record do, and the total is for max kᵢ rows.
+
     Examples
     --------
     >>> from sklearn_dpwg.privacy import PrivacyGuarantee, Release, joint_guarantee
