@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from sklearn_dpwg.inspection import AuditResult, GroupAudit, Verdict
     from sklearn_dpwg.inspection.asked import Asked
     from sklearn_dpwg.inspection.verdicts import GroupRate
+    from sklearn_dpwg.preprocessing.schema_files import SchemaFile
 
 
 @click.command(short_help="Audit decisions by group: verdict, page, JSON.")
@@ -158,8 +159,9 @@ def audit(
     question = checked_question(metric, fail_below, fail_above)
     for name in ("jinja2", "matplotlib") if output is not None else ():
         import_module(name)  # found missing now, and not once the budget is spent
-    file = TableFile.of(table, options)
-    sources = sources_of(file, schema, scores, predictions, model, same_records, options)
+    facts = None if schema is None else read_schema(schema)
+    file = TableFile.of(table, options, facts)
+    sources = sources_of(file, facts, scores, predictions, model, same_records, options)
     if sources.targets is None:
         check_of_decisions(question[0])
     planned = audit_of(sources, options)
@@ -368,7 +370,7 @@ def without_seed(arguments: Sequence[str]) -> list[str]:
 
 def sources_of(
     table: TableFile,
-    schema: Path | None,
+    schema: SchemaFile | None,
     scores: str | None,
     predictions: str | None,
     model: Path | None,
@@ -415,14 +417,13 @@ def sources_of(
     return sources if not people else _one_row_each(sources, people[0])
 
 
-def _person(schema: Path | None, fitted: Any, table: TableFile) -> list[str]:
+def _person(schema: SchemaFile | None, fitted: Any, table: TableFile) -> list[str]:
     """Return the column that says whose row each is, if a schema, or the model's, names one."""
     if schema is None:
         known = None if fitted is None else schema_of(fitted).person
         return [known] if known in table.names else []  # others may have one row each
-    named = read_schema(schema).person
-    whose = [] if named is None else [named]
-    table.require({str(schema): whose})
+    whose = [] if schema.person is None else [schema.person]
+    table.require({schema.path: whose})
     return whose
 
 
@@ -531,10 +532,9 @@ def _one_line(label: Any) -> str:
     return "".join(each if each.isprintable() else "?" for each in text)
 
 
-def _task(schema: Path | None, fitted: Any, options: Mapping[str, Any]) -> Task:
+def _task(schema: SchemaFile | None, fitted: Any, options: Mapping[str, Any]) -> Task:
     """Return the public facts; classes that nobody says are those of the model."""
-    said = None if schema is None else read_schema(schema)
-    task = make_task(said, options)
+    task = make_task(schema, options)
     if options["no_outcomes"]:
         if options["target"] is not None:
             raise WrongInput("target must be left out where --no-outcomes is said.")

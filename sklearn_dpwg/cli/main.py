@@ -113,7 +113,7 @@ def fit(
     check_outputs(outputs, inputs, overwrite=overwrite)
     said = read_schema(schema)
     task = make_task(said, options)
-    file = TableFile.of(table, options)
+    file = TableFile.of(table, options, said)
     whose = _whose(person, said, options)
     wanted = {**task.wanted(list(said.columns)), str(schema): said.columns}
     file.require({**wanted, "--person": whose})
@@ -403,7 +403,9 @@ def schema(
                 raise WrongInput(f"{table} has no row of {unknown_name(name, list(kinds))}")
     else:
         kinds, facts = dict(declared_kinds(file.empty_frame())), {}
-    named = {"groups": groups, "target": target, "person": person}
+    written = {name: options[name] for name in ("delimiter", "encoding", "sheet")}
+    written = {name: value for name, value in written.items() if value is not None}
+    named = {"groups": groups, "target": target, "person": person, "file": written}
     opening = schema_draft.HEADER if draft else UNREAD
     text = template(kinds, facts, **named, group_labels=labels, cells=cells, opening=opening)
     write_text(output, text)

@@ -62,7 +62,6 @@ table_options = _together(
     ),
     click.option(
         "--encoding",
-        default="utf-8",
         metavar="NAME",
         help="Of a CSV file, as latin-1 or cp1252: utf-8 by default.",
     ),

@@ -30,6 +30,8 @@ from sklearn_dpwg.cli.cells import Faults, WrongTable
 if TYPE_CHECKING:
     import pandas as pd
 
+    from sklearn_dpwg.preprocessing.schema_files import SchemaFile
+
 
 # Answers to whatever goes wrong: one sentence on stderr, and a number for the script that called.
 
@@ -217,10 +219,14 @@ class TableFile:
     show_examples: bool = False
 
     @classmethod
-    def of(cls, path: Path, options: Mapping[str, Any]) -> TableFile:
-        """Return a table as the options say that it is written."""
+    def of(
+        cls, path: Path, options: Mapping[str, Any], said: SchemaFile | None = None
+    ) -> TableFile:
+        """Return a table as the options, or else a schema, say that it is written."""
         names = ("delimiter", "missing_values", "encoding", "sheet", "show_examples")
-        return cls(path, *(options[name] for name in names))
+        given = {name: options[name] for name in names if options[name] is not None}
+        known: Mapping[str, Any] = {} if said is None else said.file
+        return cls(path, **{**known, **given})
 
     def __post_init__(self) -> None:
         try:
@@ -319,7 +325,7 @@ class TableFile:
         if len(names) == 1 and other is not None:
             raise WrongInput(
                 f"{self.path} must have cells with {delimiter!r} between them, and there seems to "
-                f"be {other!r}: say --delimiter {other!r}."
+                f"be {other!r}: say --delimiter {other!r}, or delimiter under [file] in the schema."
             )
         return names
 
@@ -430,7 +436,10 @@ class TableFile:
         kind = "an Excel" if self._is_sheet else "a Parquet" if self.is_parquet else "a CSV"
         reason = "it cannot be read"
         if isinstance(error, UnicodeError) or "utf8" in said or "utf-8" in said:
-            reason = f"some text is not {self.encoding.upper()}: say --encoding, as cp1252"
+            reason = (
+                f"some text is not {self.encoding.upper()}: say --encoding, as cp1252, or encoding "
+                f"under [file] in the schema"
+            )
         elif "expected" in said and "columns, got" in said:
             reason = "some row has more or fewer cells than the header"
         elif isinstance(error, PermissionError):

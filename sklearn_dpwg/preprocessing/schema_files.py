@@ -62,6 +62,7 @@ TASK = MappingProxyType(
         "target": ("column", "classes", "synonyms", "low", "high", "decimal", "unit"),
         "person": ("column", "rows"),
         "cells": ("missing", "ignore_case", "unusable"),
+        "file": ("delimiter", "encoding", "sheet"),
     }
 )
 
@@ -103,6 +104,8 @@ class SchemaFile:
     person: str | None = None
     rows_per_person: int = 1
     missing_label: Any = None
+    file: Mapping[str, str] = field(default_factory=dict)  # how a table is written
+    path: str = ""
     unseen: Mapping[str, Column] = field(default_factory=dict)  # of groups and target
 
     @property
@@ -122,12 +125,16 @@ def template(
     person: str | None = None,
     cells: Mapping[str, Any] = MappingProxyType({}),
     opening: str = UNREAD,
+    file: Mapping[str, Any] = MappingProxyType({}),
 ) -> str:
     """Return a schema to fill in, from the names and kinds of columns and what is known of them.
 
     Columns of groups and the target, where they are named, have tables of their own.
     """
     parts = [HEADER, opening, ENTRIES]
+    if file:
+        written = "\n".join(_entry(name, value) for name, value in file.items())
+        parts.append(f"\n# How a table is written.\n[file]\n{written}\n")
     for name, kind in kinds.items():
         if name not in (*groups, target, person):
             key = _text(name)
@@ -335,6 +342,9 @@ def read_schema_file(path: str | Path) -> SchemaFile:
     for name, words in _synonyms_of_task(task, of_groups, target, path).items():
         synonyms[name] = {**synonyms.get(name, {}), **words}
     products(columns, pairs)
+    for name, value in task["file"].items():
+        if not isinstance(value, str):
+            raise InputError(f"{name} of [file] in {path} must be text, got {value!r}.")
     if "rows" in task["person"] and "column" not in task["person"]:
         raise InputError(f"[person] in {path} must have a column where it has rows, got none.")
     cells = Cells(synonyms=synonyms, **task["cells"]) if synonyms or task["cells"] else None
@@ -343,6 +353,8 @@ def read_schema_file(path: str | Path) -> SchemaFile:
         "rows_per_person": task["person"].get("rows", 1),
         "missing_label": task["groups"].get("missing_label"),
         "unseen": unseen,
+        "file": task["file"],
+        "path": str(path),
     }
     pairs = tuple(map(tuple, pairs))
     return SchemaFile(columns, of_groups, labels, target, classes, bounds, pairs, cells, **others)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tomllib
 
 import numpy as np
 import pandas as pd
@@ -341,6 +342,28 @@ unit = "kg"
     ):
         (hospital / "schema.toml").write_text(text.replace(old, new))
         assert re.search(says, run(*fit, "--overwrite").stderr)
+
+
+def test_how_a_file_is_written_is_said_once_in_the_schema(hospital):
+    table = pd.read_csv("visits.csv", dtype=str).replace("female", "weiblich ä")
+    table.to_csv("visits.csv", sep=";", encoding="cp1252", index=False)
+    write = ["schema", "visits.csv", "-o", "new.toml", "--groups", "race", "--target", "ill"]
+    done = run(*write, "--delimiter", ";", "--encoding", "cp1252")
+    assert done.exit_code == 0, done.stderr
+    told = tomllib.loads((hospital / "new.toml").read_text())
+    assert told["file"] == {"delimiter": ";", "encoding": "cp1252"}
+    said = (hospital / "schema.toml").read_text().replace("female", '"weiblich ä"')
+    fit = ["fit", "visits.csv", "--schema", "schema.toml", "--solver", "mgr", "--overwrite"]
+    audit = ["audit", "visits.csv", "--schema", "schema.toml", "--predictions", "ill"]
+    for file, code in (('[file]\ndelimiter = ";"\nencoding = "cp1252"\n', 0), ("", 2)):
+        (hospital / "schema.toml").write_text(said + file)
+        done = run(*fit, "-o", "m.skops")
+        assert done.exit_code == code, done.stderr
+        assert run(*audit, "--no-outcomes").exit_code == code
+    assert "say --encoding, as cp1252, or" in done.stderr
+    assert run(*fit, "-o", "m.skops", "--delimiter", ";", "--encoding", "cp1252").exit_code == 0
+    (hospital / "schema.toml").write_text(said + "[file]\ndelimiter = 1\n")
+    assert "delimiter of [file] in schema.toml must be text" in run(*fit, "-o", "m.skops").stderr
 
 
 def test_a_draft_reads_the_records_says_so_loudly_and_is_taken_once_it_is_reviewed(hospital):
