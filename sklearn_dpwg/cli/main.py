@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable, Mapping
 from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
@@ -117,10 +118,7 @@ def fit(
     whose = _whose(person, said, options)
     wanted = {**task.wanted(list(said.columns)), str(schema): said.columns}
     file.require({**wanted, "--person": whose})
-    if any({*whose} & {*names} for names in wanted.values()):
-        raise WrongInput(f"person must be a column of its own, got {whose[0]!r}.")
-    if whose and spool is not None:
-        raise WrongInput("person must be left out with --spool, which reads a file in parts.")
+    _check_whose(whose, wanted, in_parts=spool is not None)
     estimator = make_estimator(task, options)
     known = dict(said.of_schema)
     if whose:  # less than one row is refused by the fit
@@ -187,6 +185,15 @@ def _whose(person: str | None, said: SchemaFile, options: dict[str, Any]) -> lis
     if person is not None and options["rows_per_person"] is None:
         options["rows_per_person"] = said.rows_per_person if person == said.person else 1
     return [] if person is None else [person]
+
+
+def _check_whose(whose: list[str], wanted: Mapping[str, Iterable[str]], *, in_parts: bool) -> None:
+    from sklearn_dpwg.cli.tables import WrongInput
+
+    if any({*whose} & {*names} for names in wanted.values()):
+        raise WrongInput(f"person must be a column of its own, got {whose[0]!r}.")
+    if whose and in_parts:
+        raise WrongInput("person must be left out with --spool, which reads a file in parts.")
 
 
 # Options of a plan that are about an audit, and about its verdict.
