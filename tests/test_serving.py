@@ -21,6 +21,7 @@ from sklearn_dpwg.onnx import register_converters
 from sklearn_dpwg.postprocessing import DPCalibratedClassifier, DPThresholdClassifier
 from sklearn_dpwg.preprocessing import (
     BoundedScaler,
+    Category,
     Cells,
     DPStandardScaler,
     Number,
@@ -61,6 +62,12 @@ MADE: dict[str, tuple[Any, str, dict[str, tuple[type[Exception], str]]]] = {
         "predict_proba",
         {},
     ),
+    "of people": (lambda: model(rows_per_person=1).fit(X, Y, G), "predict_proba", {}),
+    "of overlapping groups": (
+        lambda: model(overlap="attributes").fit(X, Y, np.stack([G, Y], axis=1)),
+        "predict_proba",
+        {},
+    ),
     "of a stream": (lambda: model(OCO()).partial_fit(X, Y, G), "predict_proba", {}),
     "regressor": (lambda: regressor().fit(X, np.abs(X[:, 0]), G), "predict", {}),
     "ranking": (
@@ -92,6 +99,15 @@ MADE: dict[str, tuple[Any, str, dict[str, tuple[type[Exception], str]]]] = {
     "public scaler": (lambda: BoundedScaler((-1.0, 1.0)).fit(X), "transform", {"JSON": WITHOUT}),
     "shapes": (lambda: PublicShapes((-1.0, 1.0)).fit(X), "transform", {"JSON": WITHOUT}),
     "schema": (lambda: PublicSchema(COLUMNS).fit(X), "transform", {"JSON": WITHOUT}),
+    "schema of commas and units": (
+        lambda: PublicSchema(
+            {0: Number(-1, 1, decimal=",", unit=("kg", "KG"), missing=True), 1: Number(-1, 1)},
+            person="who",
+            unseen={"town": Category(("A", "B"), other=False)},
+        ).fit(X),
+        "transform",
+        {"JSON": WITHOUT},
+    ),
     "schema of cells": (
         lambda: PublicSchema(COLUMNS, cells=Cells((-9,))).fit(X),
         "transform",

@@ -45,6 +45,7 @@ from sklearn_dpwg.cli.tables import (
     WrongInput,
     check_outputs,
     paid_for,
+    tell,
     write_text,
 )
 
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
     from sklearn_dpwg.inspection import AuditResult, GroupAudit, Verdict
     from sklearn_dpwg.inspection.asked import Asked
     from sklearn_dpwg.inspection.verdicts import GroupRate
+    from sklearn_dpwg.preprocessing.schema_files import SchemaFile
 
 
 @click.command(short_help="Audit decisions by group: verdict, page, JSON.")
@@ -157,8 +159,9 @@ def audit(
     question = checked_question(metric, fail_below, fail_above)
     for name in ("jinja2", "matplotlib") if output is not None else ():
         import_module(name)  # found missing now, and not once the budget is spent
-    file = TableFile.of(table, options)
-    sources = sources_of(file, schema, scores, predictions, model, same_records, options)
+    facts = None if schema is None else read_schema(schema)
+    file = TableFile.of(table, options, facts)
+    sources = sources_of(file, facts, scores, predictions, model, same_records, options)
     if sources.targets is None:
         check_of_decisions(question[0])
     planned = audit_of(sources, options)
@@ -173,6 +176,7 @@ def audit(
         same = sources.fitted_to_them
         result = planned.run(sources.targets, sources.scores, sources.groups, same_records_as=same)
     command = shlex.join(["dpwg", *without_seed(ctx.meta["arguments"])])
+    notes += (sources.of_people,) if sources.of_people else ()
     said: dict[str, Any] = {"title": title, "notes": notes, "command": command, "model": shown}
     judged: dict[str, Any] = {"at_least": asked.at_least, "which": asked.which}
     judged |= {"verdict_metric": question[0], "by_attribute": by_attribute}
@@ -185,14 +189,14 @@ def audit(
             with paid_for("audit"):
                 write_text(path, text())
     for name, one in results.items():
-        click.echo(f"By {name}:" if name else "", nl=bool(name))
-        click.echo(summary(one, found[name], asked))
+        heading = f"By {name}:\n" if name else ""
+        tell(heading + summary(one, found[name], asked))
     if sources.of_people:
-        click.echo(sources.of_people)
+        tell(sources.of_people)
     for path in written:
-        click.echo(f"Written: {path}")
+        tell(f"Written: {path}")
     if book is not None:
-        click.echo(spent_of(book))
+        tell(spent_of(book))
     exit_as(ctx, *found.values())
 
 
@@ -209,7 +213,7 @@ def verdict(ctx: click.Context, /, audit: Path, **options: Any) -> None:
     question = checked_question(options["metric"], options["fail_below"], options["fail_above"])
     asked = asked_of(question, result.group_labels, options)
     found = asked.verdict(result)
-    click.echo(summary(result, found, asked))
+    tell(summary(result, found, asked))
     exit_as(ctx, found)
 
 
@@ -246,7 +250,7 @@ def change(
     metrics = [None] if metric is None else metrics_of(split_list(metric, "metric"))
     found = [later.change_since(earlier, one, **asked) for one in metrics]
     parts = ("\n".join([one.sentence, "", *in_lines({"change": one.groups})]) for one in found)
-    click.echo("\n\n".join(parts))
+    tell("\n\n".join(parts))
 
 
 def _stored(path: Path) -> AuditResult:
@@ -366,7 +370,7 @@ def without_seed(arguments: Sequence[str]) -> list[str]:
 
 def sources_of(
     table: TableFile,
-    schema: Path | None,
+    schema: SchemaFile | None,
     scores: str | None,
     predictions: str | None,
     model: Path | None,
@@ -402,7 +406,7 @@ def sources_of(
     targets = task.targets(columns, faults) if target else None
     people = [words(columns[one], f"{one!r} (person)", faults, None)[0] for one in whose]
     if fitted is None:
-        found = _decisions(columns, scores, predictions, classes, faults)
+        found = _decisions(columns, scores, predictions, classes, faults, task)
         faults.refuse()
     else:
         X = checked_features(columns, schema_of(fitted), faults)
@@ -413,14 +417,13 @@ def sources_of(
     return sources if not people else _one_row_each(sources, people[0])
 
 
-def _person(schema: Path | None, fitted: Any, table: TableFile) -> list[str]:
+def _person(schema: SchemaFile | None, fitted: Any, table: TableFile) -> list[str]:
     """Return the column that says whose row each is, if a schema, or the model's, names one."""
     if schema is None:
         known = None if fitted is None else schema_of(fitted).person
         return [known] if known in table.names else []  # others may have one row each
-    named = read_schema(schema).person
-    whose = [] if named is None else [named]
-    table.require({str(schema): whose})
+    whose = [] if schema.person is None else [schema.person]
+    table.require({schema.path: whose})
     return whose
 
 
@@ -444,6 +447,8 @@ def audit_of(sources: Sources, options: Mapping[str, Any]) -> GroupAudit:
         given["losses"] = tuple(split_list(options["losses"], "losses"))
     if options["score_edges"] is not None:
         given["score_edges"] = _edges(options["score_edges"])
+    if sources.of_people:
+        given["rows_per_person"] = 1
     labels = sources.task.needed_labels()
     return GroupAudit(group_labels=labels, classes=sources.classes, **given)
 
@@ -455,6 +460,7 @@ def summary(result: AuditResult, verdict: Verdict, asked: Asked) -> str:
     privacy = result.privacy_
     promise = (
         f"epsilon = {privacy.epsilon:.4g} at delta = {privacy.delta:g}, {privacy.relation}"
+        f"{'; the unit is a person' if privacy.of_person else ''}"
         if privacy.is_private
         else "none: these statistics are unprotected"
     )
@@ -526,10 +532,9 @@ def _one_line(label: Any) -> str:
     return "".join(each if each.isprintable() else "?" for each in text)
 
 
-def _task(schema: Path | None, fitted: Any, options: Mapping[str, Any]) -> Task:
+def _task(schema: SchemaFile | None, fitted: Any, options: Mapping[str, Any]) -> Task:
     """Return the public facts; classes that nobody says are those of the model."""
-    said = None if schema is None else read_schema(schema)
-    task = make_task(said, options)
+    task = make_task(schema, options)
     if options["no_outcomes"]:
         if options["target"] is not None:
             raise WrongInput("target must be left out where --no-outcomes is said.")
@@ -565,13 +570,15 @@ def _decisions(
     predictions: str | None,
     classes: Sequence[str],
     faults: Faults,
+    task: Task,
 ) -> np.ndarray:
-    """Return scores from a column, or decisions as the classes."""
+    """Return scores from a column, or decisions as the classes, by the words of the target."""
     if scores is not None:
         return numbers(columns[scores], f"{scores!r} (scores)", faults, (0.0, 1.0))
     assert predictions is not None
     said = f"{predictions!r} (predictions)"
-    return words(columns[predictions], said, faults, classes)[0]
+    read = task.reader(task.outcome, classes)
+    return words(columns[predictions], said, faults, classes, read=read)[0]
 
 
 def _scores_of(model: Any, X: Any, positive: str) -> np.ndarray:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -16,6 +16,11 @@ if TYPE_CHECKING:
     from sklearn_dpwg.preprocessing import PublicSchema
 
 MISSING = "missing"
+# What a schema says of missing labels and classes.
+GAPS = {
+    "labels": ('missing_label = "...", or --missing-label LABEL, for a group of them',),
+    "classes": ("leave rows without a class out of the table",),
+}
 # Bad values of a column that are shown on request, and how much of each.
 _N_EXAMPLES, _EXAMPLE_WIDTH = 5, 40
 
@@ -32,12 +37,20 @@ class Faults:
     def __init__(self, path: object, *, show_examples: bool = False) -> None:
         self._path, self._show_examples = path, show_examples
         self._counts: dict[str, dict[str, int]] = {}
+        self._advice: dict[str, dict[str, None]] = {}
         self._examples: dict[str, dict[str, None]] = {}
 
-    def add(self, column: str, fault: str, cells: Collection[Any]) -> None:
-        """Note cells with a fault; those of an earlier part of the file count too."""
+    def add(
+        self, column: str, fault: str, cells: Collection[Any], write: Sequence[str] = ()
+    ) -> None:
+        """Note cells with a fault, and what a schema would say of them.
+
+        Those of an earlier part of the file count too.
+        """
         if len(cells) == 0:
             return
+        for one in write:
+            self._advice.setdefault(column, {})[one] = None
         counts = self._counts.setdefault(column, {})
         counts[fault] = counts.get(fault, 0) + len(cells)
         if self._show_examples and not fault.startswith(MISSING):
@@ -55,8 +68,8 @@ class Faults:
         for column, counts in self._counts.items():
             said = "; ".join(f"{count:,} {fault}" for fault, count in counts.items())
             lines.append(f"  column {column}: {said}")
-        if any(MISSING in counts and "(groups)" in name for name, counts in self._counts.items()):
-            lines.append("--missing-label LABEL makes a group of those whose group is missing.")
+            if column in self._advice:
+                lines.append(f"    in the schema: {'; '.join(self._advice[column])}")
         if self._examples:
             lines.append("NOT PRIVATE, values of records, for those who may see them:")
             lines += [
@@ -78,10 +91,16 @@ def words(
     allowed: Sequence[str] | None,
     what: str = "classes",
     fill: str | None = None,
+    read: Callable[[Any], Any] = as_text,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return a column as text without blanks at its ends, and which cells are declared words."""
+    """Return a column as text without blanks at its ends, and which cells are declared words.
+
+    A cell is read as text, or as None where it stands for a missing value.
+    """
     import pandas as pd
     import pyarrow as pa
+
+    from sklearn_dpwg.preprocessing.numerals import level_faults
 
     if not pa.types.is_floating(column.type):
         try:
@@ -90,23 +109,33 @@ def words(
             faults.add(name, f"of type {column.type}, not text, a number or yes and no", column)
             return np.full(len(column), ""), np.zeros(len(column), dtype=bool)
     codes, distinct = pd.factorize(column.to_pandas())
-    table = np.array([*(as_text(each) or fill for each in distinct), fill], dtype=object)
+    every = (read(each) for each in distinct)
+    table = np.array([*(fill if one in (None, "") else one for one in every), fill], dtype=object)
     found = table[codes]  # code -1 is a missing value
     missing = pd.isna(found)
-    faults.add(name, MISSING, found[missing])
+    faults.add(name, MISSING, found[missing], GAPS[what] if allowed else ())
     if allowed is None:
         return found, ~missing
-    right = pd.Series(found).isin(allowed).to_numpy()
-    faults.add(name, f"not one of the declared {what} {shown(allowed)}", found[~missing & ~right])
-    return found, right
+    cells = pd.Series(found)
+    said = f"not one of the declared {what} {shown(allowed)}"
+    for fault in level_faults(cells, allowed, said):
+        faults.add(name, fault.what, cells[fault.where], fault.write)
+    return found, cells.isin(allowed).to_numpy()
 
 
 def numbers(
-    column: Any, name: str, faults: Faults, bounds: tuple[float, float] | None = None
+    column: Any,
+    name: str,
+    faults: Faults,
+    bounds: tuple[float, float] | None = None,
+    kind: Any = None,
+    read: Callable[[Any], Any] | None = None,
 ) -> np.ndarray:
     """Return a column as finite numbers, between bounds where there are some."""
     import pandas as pd
     import pyarrow as pa
+
+    from sklearn_dpwg.preprocessing.numerals import each, number_faults, numerals
 
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
@@ -117,10 +146,15 @@ def numbers(
             faults.add(name, f"of type {column.type}, not a number", column)
             return np.zeros(len(column))
     cells = column.to_pandas()
+    if read is not None:
+        cells = each(cells, read)
     missing = cells.isna().to_numpy()
-    found = np.asarray(pd.to_numeric(cells, errors="coerce"), dtype=np.float64)
+    found = np.asarray(pd.to_numeric(numerals(cells, kind), errors="coerce"), dtype=np.float64)
     faults.add(name, MISSING, cells[missing])
-    faults.add(name, "not a number", cells[np.isnan(found) & ~missing])
+    for fault in number_faults(cells, kind):
+        # scores are read by no schema
+        write = fault.write if kind is not None else ()
+        faults.add(name, fault.what, cells[fault.where], write)
     if bounds is None:
         faults.add(name, "not finite", cells[np.isinf(found)])
     else:
@@ -152,26 +186,23 @@ def checked_features(
 ) -> pd.DataFrame:
     """Return the columns of a schema, and note the cells that it refuses."""
     from sklearn_dpwg.exceptions import InputError
-    from sklearn_dpwg.preprocessing.cells import wrong_cells
+    from sklearn_dpwg.preprocessing.cells import faults_of
 
     frame = features(columns, schema)
     kinds: Mapping[str, Any] = schema.columns
     for name, kind in kinds.items():
         values, missing = frame[name], frame[name].isna()
-        fault, is_wrong = wrong_cells(values, kind)
-        is_wrong &= ~missing
+        wrong = faults_of(values, kind)
         absent = missing if not kind.missing else missing & False
-        if not (is_wrong.any() or absent.any()):
+        if not (wrong or absent.any()):
             continue
         try:
             kind.encode(values, name)  # which alone decides
         except InputError:
-            faults.add(
-                f"{name!r} (features)",
-                f"{MISSING}, without missing = true in the schema",
-                values[absent],
-            )
-            faults.add(f"{name!r} (features)", fault, values[is_wrong])
+            said = f"{name!r} (features)"
+            faults.add(said, MISSING, values[absent], ("missing = true",))
+            for one in wrong:
+                faults.add(said, one.what, values[one.where], one.write)
     return frame
 
 

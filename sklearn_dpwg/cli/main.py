@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable, Mapping
 from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
@@ -30,11 +31,14 @@ from sklearn_dpwg.cli.options import (
     target_bounds_option,
     target_options,
 )
-from sklearn_dpwg.cli.tables import OneSentence
+from sklearn_dpwg.cli.tables import OneSentence, tell
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from sklearn_dpwg.cli.options import Task
     from sklearn_dpwg.cli.tables import TableFile
+    from sklearn_dpwg.preprocessing import PublicSchema
     from sklearn_dpwg.preprocessing.schema_files import SchemaFile
 
 
@@ -61,6 +65,12 @@ if TYPE_CHECKING:
     metavar="COLUMN",
     help="Column that says whose row each is: of one person coins keep at most --rows-per-person.",
 )
+@click.option(
+    "--onnx",
+    type=FILE,
+    help="Graph (.onnx) to write beside the model, for where Python does not run; it takes cells "
+    "that are clean, dates as seconds since 1970.",
+)
 @shapes_option
 @random_state_option
 @overwrite_option
@@ -71,6 +81,7 @@ def fit(
     ledger: Path | None,
     spool: str | None,
     person: str | None,
+    onnx: Path | None,
     shapes: str,
     overwrite: bool,
     **options: Any,
@@ -83,7 +94,6 @@ def fit(
     from sklearn.pipeline import Pipeline
 
     from sklearn_dpwg.cli import models
-    from sklearn_dpwg.cli.cells import checked_features, words
     from sklearn_dpwg.cli.options import (
         PartsOfFile,
         make_estimator,
@@ -100,29 +110,24 @@ def fit(
             "schema must be named, as --schema FILE: `schema TABLE -o FILE` writes one to fill in."
         )
     inputs = [table, schema, *([ledger] if ledger is not None else [])]
-    check_outputs([output], inputs, overwrite=overwrite)
+    outputs = [output, *([onnx] if onnx is not None else [])]
+    check_outputs(outputs, inputs, overwrite=overwrite)
     said = read_schema(schema)
     task = make_task(said, options)
-    file = TableFile.of(table, options)
+    file = TableFile.of(table, options, said)
     whose = _whose(person, said, options)
     wanted = {**task.wanted(list(said.columns)), str(schema): said.columns}
     file.require({**wanted, "--person": whose})
-    if any({*whose} & {*names} for names in wanted.values()):
-        raise WrongInput(f"person must be a column of its own, got {whose[0]!r}.")
-    if whose and spool is not None:
-        raise WrongInput("person must be left out with --spool, which reads a file in parts.")
+    _check_whose(whose, wanted, in_parts=spool is not None)
     estimator = make_estimator(task, options)
-    encoder, promise = PublicSchema(said.columns, shapes=shapes, **said.of_schema), ""
+    known = dict(said.of_schema)
+    if whose:  # less than one row is refused by the fit
+        known |= {"person": whose[0], "rows_per_person": max(options["rows_per_person"], 1)}
+    encoder, promise = PublicSchema(said.columns, shapes=shapes, **known), ""
+    if onnx is not None:
+        models.check_graph_of(encoder, estimator)
     if spool is None:
-        columns = file.read([*said.columns, *task.group_columns, task.needed_target(), *whose])
-        faults = file.faults()
-        of_groups, y = task.groups(columns, faults), task.targets(columns, faults)
-        X = checked_features(columns, encoder, faults)
-        people = [words(columns[one], f"{one!r} (person)", faults, None)[0] for one in whose]
-        faults.refuse()
-        del columns
-        if people:
-            X, y, of_groups, promise = _of_people((X, y, of_groups), people[0], options)
+        X, y, of_groups, promise = _rows_of(file, task, encoder, options["random_state"])
         model = Pipeline([("schema", encoder), ("model", estimator)])
         fit_model = partial(model.fit, X, y, model__groups=of_groups)
     else:
@@ -134,30 +139,61 @@ def fit(
     with book or nullcontext(), shown_progress(estimator, sys.stderr):
         fit_model()
     with paid_for("fit"):
-        models.save_model(model, output)  # outside of the ledger, whose place it would hold
-    click.echo(f"{privacy_of(model)}{promise}")
-    click.echo(f"{models.said_of_threshold(model)}\nModel: {output}")
+        models.save_model(model, output)  # outside of the ledger, whose place would be kept with it
+        if onnx is not None:
+            models.save_graph(model, onnx)
+    tell(f"{privacy_of(model)}{promise}")
+    if encoder.cells is not None and encoder.cells.unusable == "missing":
+        tell(f"\n{UNCOUNTED}")
+    tell(f"{models.said_of_threshold(model)}\nModel: {output}")
+    if onnx is not None:
+        tell(f"Graph: {onnx}{models.CLEAN_CELLS if encoder.cells is not None else ''}")
     if book is not None:
-        click.echo(models.spent_of(book))
+        tell(models.spent_of(book))
+
+
+UNCOUNTED = (
+    "Cells that their kind could not use were taken for missing ones. How many is not said: that "
+    "number is about the records, and would have to be paid for like any release."
+)
+
+
+def _rows_of(file: TableFile, task: Task, encoder: PublicSchema, seed: Any) -> Any:
+    """Return features, targets and groups, as many of a person as may be, and what that means."""
+    from sklearn_dpwg.cli.cells import checked_features, words
+    from sklearn_dpwg.preprocessing import bound_rows_per_person
+
+    whose = [] if encoder.person is None else [encoder.person]
+    columns = file.read([*encoder.columns, *task.group_columns, task.needed_target(), *whose])
+    faults = file.faults()
+    groups, y = task.groups(columns, faults), task.targets(columns, faults)
+    X = checked_features(columns, encoder, faults)
+    people = [words(columns[one], f"{one!r} (person)", faults, None)[0] for one in whose]
+    faults.refuse()
+    if not people:
+        return X, y, groups, ""
+    k = encoder.rows_per_person
+    kept = bound_rows_per_person(X, y, groups, person=people[0], k=k, random_state=seed)
+    said = f"\nRows: {len(kept.kept):,} of {len(X):,} kept. {kept.promise}"
+    return kept.X, kept.y, kept.groups, said
 
 
 def _whose(person: str | None, said: SchemaFile, options: dict[str, Any]) -> list[str]:
     """Return the column that says whose row each is, and take its rows where none are said."""
-    if person in (None, said.person):
+    if person is None:
         person = said.person
-        if options["rows_per_person"] is None:
-            options["rows_per_person"] = said.rows_per_person
+    if person is not None and options["rows_per_person"] is None:
+        options["rows_per_person"] = said.rows_per_person if person == said.person else 1
     return [] if person is None else [person]
 
 
-def _of_people(rows: tuple[Any, Any, Any], person: Any, options: dict[str, Any]) -> Any:
-    """Return as many rows of a person as the budget is for, their labels, and what that means."""
-    from sklearn_dpwg.preprocessing import bound_rows_per_person
+def _check_whose(whose: list[str], wanted: Mapping[str, Iterable[str]], *, in_parts: bool) -> None:
+    from sklearn_dpwg.cli.tables import WrongInput
 
-    k = max(options["rows_per_person"] or 1, 1)  # less is refused by the fit
-    kept = bound_rows_per_person(*rows, person=person, k=k, random_state=options["random_state"])
-    said = f"\nRows: {len(kept.kept):,} of {len(rows[0]):,} kept. {kept.promise}"
-    return kept.X, kept.y, kept.groups, said
+    if any({*whose} & {*names} for names in wanted.values()):
+        raise WrongInput(f"person must be a column of its own, got {whose[0]!r}.")
+    if whose and in_parts:
+        raise WrongInput("person must be left out with --spool, which reads a file in parts.")
 
 
 # Options of a plan that are about an audit, and about its verdict.
@@ -231,14 +267,14 @@ def plan(
         if name in OF_VERDICT and "rate" not in asked:
             raise WrongInput(f"{name} is for a plan of a verdict: say --rate too.")
     if audit:
-        click.echo(_audit_plan(task, sizes, asked, options))
+        tell(_audit_plan(task, sizes, asked, options))
         return
     if (file is None) == (n_features is None):
         raise WrongInput(
             "plan must be told how many columns a row has: by --schema, or else by --n-features."
         )
     if file is not None:
-        if options["rows_per_person"] is None:
+        if options["rows_per_person"] is None and file.person is not None:
             options["rows_per_person"] = file.rows_per_person
         n_features = len(
             PublicSchema(file.columns, shapes=shapes, **file.of_schema).get_feature_names_out()
@@ -246,7 +282,7 @@ def plan(
     estimator = make_estimator(task, options)
     if estimator.overlap != "cells":
         sizes = task.cell_sizes(sizes)
-    click.echo(str(estimator.plan(group_sizes=sizes, n_features=n_features)))
+    tell(str(estimator.plan(group_sizes=sizes, n_features=n_features)))
 
 
 def _audit_plan(task: Task, sizes: Any, asked: dict[str, Any], options: dict[str, Any]) -> str:
@@ -316,7 +352,7 @@ def predict(
     file = TableFile.of(table, options)
     found = predictions(fitted, file, str(model), keep, threshold)
     write_table(found, output)
-    click.echo(f"{output}: {len(found):,} prediction(s){chosen(fitted, found, threshold)}")
+    tell(f"{output}: {len(found):,} prediction(s){chosen(fitted, found, threshold)}")
 
 
 @click.command(short_help="Write a schema file to fill in; no value is read.")
@@ -324,25 +360,26 @@ def predict(
 @click.option("--output", "-o", type=FILE, required=True, help="Schema file (TOML) to write.")
 @groups_options
 @click.option("--target", metavar="COLUMN", help="Column to predict.")
-@click.option(
-    "--guess-kinds",
-    is_flag=True,
-    help="Guess which columns of a CSV file are numbers or dates from its values, which one record "
-    "can change.",
-)
+@click.option("--person", metavar="COLUMN", help="Column that says whose row each is.")
 @click.option(
     "--dictionary",
     is_flag=True,
     help="TABLE is a data dictionary: a row a column with its name and type, and low, high or "
     "levels (A|B) where it says them.",
 )
+@click.option(
+    "--draft",
+    is_flag=True,
+    help="Read kinds, ranges, levels, units and marks from the records. They are NOT PUBLIC then, "
+    "and no command takes the file before a person has replaced them.",
+)
 @table_options
 @overwrite_option
 def schema(
     table: Path,
     output: Path,
-    guess_kinds: bool,
     dictionary: bool,
+    draft: bool,
     overwrite: bool,
     **options: Any,
 ) -> None:
@@ -350,7 +387,8 @@ def schema(
 
     No value is read: what a person fills in is what they know without the records, from a code
     book, a form or a law. A CSV file has no types, so that its columns start as categories; a
-    Parquet file has some. Columns that --groups and --target name get tables of their own.
+    Parquet file has some. Columns that --groups, --target and --person name get tables of their
+    own.
     """
     from sklearn_dpwg.cli.options import make_task
     from sklearn_dpwg.cli.tables import (
@@ -360,44 +398,61 @@ def schema(
         unknown_name,
         write_text,
     )
-    from sklearn_dpwg.preprocessing.schema_files import declared_kinds, template
+    from sklearn_dpwg.preprocessing import schema_draft
+    from sklearn_dpwg.preprocessing.schema_files import (
+        UNREAD,
+        declared_kinds,
+        read_dictionary,
+        template,
+    )
 
     file = TableFile.of(table, options)
     check_outputs([output], [table], overwrite=overwrite)
-    groups, target = options["groups"], options["target"]
-    task = [*groups, *([] if target is None else [target])]
-    if dictionary:
-        kinds, facts = _said_by(file, guess_kinds=guess_kinds)
+    groups, target, person = options["groups"], options["target"], options["person"]
+    task = [*groups, *(name for name in (target, person) if name is not None)]
+    if not dictionary:
+        of_each = {"--groups": groups, "--target": (target,), "--person": (person,)}
+        file.require({who: [one for one in names if one] for who, names in of_each.items()})
+    cells: dict[str, Any] = {}
+    labels: Any = make_task(None, options).group_labels
+    if draft:
+        if dictionary:
+            raise WrongInput("draft must be left out with --dictionary, or the other way round.")
+        drafted = schema_draft.draft(_whole(file))
+        kinds, facts, cells = drafted
+        labels = schema_draft.levels_of_cells(drafted, groups) if labels is None else labels
+    elif dictionary:
+        kinds, facts = read_dictionary(_whole(file))
         for name in task:
             if name not in kinds:
                 raise WrongInput(f"{table} has no row of {unknown_name(name, list(kinds))}")
     else:
-        file.require({"--groups": groups, "--target": () if target is None else (target,)})
-        frame = file.guessed_frame() if guess_kinds else file.empty_frame()
-        kinds, facts = dict(declared_kinds(frame)), {}
-    labels = make_task(None, options).group_labels
-    text = template(kinds, facts, groups=groups, target=target, group_labels=labels)
+        kinds, facts = dict(declared_kinds(file.empty_frame())), {}
+    written = {name: options[name] for name in ("delimiter", "encoding", "sheet")}
+    written = {name: value for name, value in written.items() if value is not None}
+    named = {"groups": groups, "target": target, "person": person, "file": written}
+    opening = schema_draft.HEADER if draft else UNREAD
+    text = template(kinds, facts, **named, group_labels=labels, cells=cells, opening=opening)
     write_text(output, text)
     n_columns = len(set(kinds) - {*task})
-    click.echo(f"{output}: {n_columns} column(s) to describe; no value was read into it.")
-    if guess_kinds:
+    if draft:
+        tell(f"{output}: {n_columns} column(s) to review.")
         click.echo(
-            "Warning: the kinds were guessed from the values of the records: check each of them.",
+            "NOT PUBLIC: ranges, levels and marks were read from the records, and what they tell "
+            "of a person is covered by no guarantee. Replace each by what is known without them; "
+            "no command takes the file before its line draft = true is deleted.",
             err=True,
         )
+        return
+    tell(f"{output}: {n_columns} column(s) to describe; no value was read into it.")
 
 
-def _said_by(file: TableFile, *, guess_kinds: bool) -> Any:
-    """Return what a data dictionary says of columns: their kinds, and facts."""
+def _whole(file: TableFile) -> pd.DataFrame:
+    """Return all columns of a file."""
     import pandas as pd
 
-    from sklearn_dpwg.cli.tables import WrongInput
-    from sklearn_dpwg.preprocessing.schema_files import read_dictionary
-
-    if guess_kinds:
-        raise WrongInput("guess_kinds must be left out with --dictionary, which says the types.")
     columns = file.read(file.names)
-    return read_dictionary(pd.DataFrame({name: each.to_pandas() for name, each in columns.items()}))
+    return pd.DataFrame({name: each.to_pandas() for name, each in columns.items()})
 
 
 @click.group(cls=OneSentence, context_settings={"help_option_names": ["-h", "--help"]})
@@ -406,9 +461,10 @@ def _said_by(file: TableFile, *, guess_kinds: bool) -> Any:
 def main(debug: bool) -> None:
     """Private worst-group learning and fairness audits of tables.
 
-    The way: `schema` and an editor, `plan`, `fit`, `predict`, `audit`, `change`. Wrong input is
-    answered in one sentence, before any budget is spent. Exit codes: 0 done, 2 wrong input, 3
-    budget refused; of `audit` with --fail-below or --fail-above, 4 fails and 5 cannot tell.
+    The way: `schema` and an editor, `plan`, `fit`, `predict`, `audit`, `verdict`, `change`. Wrong
+    input is answered in one sentence, before any budget is spent. Exit codes: 0 done, 2 wrong
+    input, 3 budget refused; of `audit` and `verdict` with --fail-below or --fail-above, 4 fails and
+    5 cannot tell.
     """
 
 

@@ -24,6 +24,39 @@ def save_model(model: Any, path: Path) -> None:
     write(path, lambda part: io.dump(model, part))
 
 
+# A graph reads no words.
+CLEAN_CELLS = ", for cells that [cells], synonyms, decimal and unit of the schema have been read by"
+
+
+def check_graph_of(schema: Any, model: Any) -> None:
+    """Refuse what has no graph while nothing is spent."""
+    from sklearn.pipeline import Pipeline
+
+    from sklearn_dpwg.onnx import check_graph
+
+    try:
+        check_graph(Pipeline([("schema", _of_clean_cells(schema)), ("model", model)]))
+    except ImportError:
+        raise WrongInput("onnx needs skl2onnx: pip install skl2onnx.") from None
+
+
+def save_graph(model: Any, path: Path) -> None:
+    """Write the graph of a fitted model."""
+    from sklearn.pipeline import Pipeline
+
+    from sklearn_dpwg.onnx import to_graph
+
+    (_, schema), last = model.steps
+    content = to_graph(Pipeline([("schema", _of_clean_cells(schema)), last]))
+    write(path, lambda part: part.write_bytes(content))
+
+
+def _of_clean_cells(schema: Any) -> Any:
+    from sklearn.base import clone
+
+    return clone(schema).set_params(cells=None)
+
+
 def load_model(path: Path) -> Any:
     """Read a model of a schema and an estimator, or say what is wrong with the file."""
     from skops import io

@@ -62,7 +62,6 @@ table_options = _together(
     ),
     click.option(
         "--encoding",
-        default="utf-8",
         metavar="NAME",
         help="Of a CSV file, as latin-1 or cp1252: utf-8 by default.",
     ),
@@ -239,6 +238,21 @@ class Task:
     missing_label: str | None = None  # of a record whose group is missing
     # of each column of groups, where labels are of values and not of cells, as groups overlap
     values: tuple[tuple[str, ...], ...] | None = None
+    cells: Any = None  # the rules of a schema by which cells are read
+    target_kind: Any = None  # of a target that is a number
+    outcome: str | None = None  # the target's name, whose words decisions are in too
+
+    def reader(self, name: str | None, words: Sequence[str]) -> Callable[[Any], Any]:
+        """Return what reads a cell of a column of words: as text, or None for a missing value."""
+        if self.cells is None or name is None:
+            return as_text
+        read = self.cells.reader(name, words)
+
+        def one(value: Any) -> str | None:
+            found = read(value)
+            return None if found is None else as_text(found)
+
+        return one
 
     def groups(self, columns: Mapping[str, Any], faults: Faults) -> pd.Series | pd.DataFrame:
         """Return the group of each record, all of which have to be among the labels."""
@@ -253,8 +267,9 @@ class Task:
         for name, parts in zip(self.group_columns, of_columns, strict=True):
             said = f"{name!r} (groups)"
             allowed = list(dict.fromkeys(parts))
+            read = self.reader(name, allowed)
             found[name], known = words(
-                columns[name], said, faults, allowed, "labels", self.missing_label
+                columns[name], said, faults, allowed, "labels", self.missing_label, read
             )
             right.append(known)
         frame = pd.DataFrame(found)
@@ -273,8 +288,11 @@ class Task:
         name = self.needed_target()
         said = f"{name!r} (target)"
         if self.target_bounds is not None:
-            return numbers(columns[name], said, faults)
-        return words(columns[name], said, faults, self.classes)[0].astype(str)
+            kind = self.target_kind
+            read = None if self.cells is None else self.cells.reader(name, (), kind)
+            return numbers(columns[name], said, faults, None, kind, read)
+        read = self.reader(name, self.classes or ())
+        return words(columns[name], said, faults, self.classes, read=read)[0].astype(str)
 
     def sizes(self, text: str) -> dict[Label, int] | list[int]:
         """Return sizes of groups, by label where the text has labels."""
@@ -380,6 +398,8 @@ def make_task(schema: SchemaFile | None, options: Mapping[str, Any]) -> Task:
     labels, of_columns = _declared(schema, options, columns)
     _check_labels(labels, columns)
     missing_label = options.get("missing_label")
+    if missing_label is None and schema is not None:
+        missing_label = schema.missing_label
     if missing_label is not None:
         missing_label = as_text(missing_label)
         if of_columns is None:
@@ -399,7 +419,10 @@ def make_task(schema: SchemaFile | None, options: Mapping[str, Any]) -> Task:
     target = options.get("target")
     if target is None and schema is not None:
         target = schema.target
-    return Task(columns, labels, target, known, target_bounds, missing_label, of_columns)
+    rules = (None, None) if schema is None else (schema.cells, schema.unseen.get(target or ""))
+    return Task(
+        columns, labels, target, known, target_bounds, missing_label, of_columns, *rules, target
+    )
 
 
 def as_label(text: str, several: bool) -> Label:

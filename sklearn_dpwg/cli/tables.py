@@ -30,6 +30,8 @@ from sklearn_dpwg.cli.cells import Faults, WrongTable
 if TYPE_CHECKING:
     import pandas as pd
 
+    from sklearn_dpwg.preprocessing.schema_files import SchemaFile
+
 
 # Answers to whatever goes wrong: one sentence on stderr, and a number for the script that called.
 
@@ -181,6 +183,19 @@ def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
     _say("Warning", str(message))
 
 
+def tell(text: str) -> None:
+    """Print what a command found; a reader who has gone, as ``head`` does, ends no command.
+
+    What was to be written is written, and the exit code is that of what was done.
+    """
+    try:
+        click.echo(text)
+    except BrokenPipeError:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)
+
+
 def _say(kind: str, text: str) -> None:
     click.echo(f"{kind}: {' '.join(text.split())}", err=True)
 
@@ -204,10 +219,14 @@ class TableFile:
     show_examples: bool = False
 
     @classmethod
-    def of(cls, path: Path, options: Mapping[str, Any]) -> TableFile:
-        """Return a table as the options say that it is written."""
+    def of(
+        cls, path: Path, options: Mapping[str, Any], said: SchemaFile | None = None
+    ) -> TableFile:
+        """Return a table as the options, or else a schema, say that it is written."""
         names = ("delimiter", "missing_values", "encoding", "sheet", "show_examples")
-        return cls(path, *(options[name] for name in names))
+        given = {name: options[name] for name in names if options[name] is not None}
+        known: Mapping[str, Any] = {} if said is None else said.file
+        return cls(path, **{**known, **given})
 
     def __post_init__(self) -> None:
         try:
@@ -253,25 +272,6 @@ class TableFile:
             return pd.DataFrame({name: pd.Series(dtype=object) for name in self.names})
         _ = self.names
         return self._parquet_schema().empty_table().to_pandas()
-
-    def guessed_frame(self) -> pd.DataFrame:
-        """Return a frame without rows whose types pandas guessed from the values of a file."""
-        import pandas as pd
-
-        if self.is_parquet:
-            return self.empty_frame()
-        _ = self.names
-        gaps = list(self.missing_values)
-        if self._is_sheet:
-            cells = self._cells.iloc[1:, self._places()].infer_objects()
-            return cells.set_axis(self.names, axis=1).iloc[:0]
-        try:
-            guessed = pd.read_csv(
-                self.path, sep=self._delimiter, na_values=gaps, encoding=self.encoding
-            )
-        except (ValueError, OSError) as error:
-            raise self._unreadable(error) from None
-        return guessed.iloc[:0]
 
     def require(self, wanted: Mapping[str, Iterable[str]]) -> None:
         """Refuse a file without some of the columns, which are listed by who names them."""
@@ -325,7 +325,7 @@ class TableFile:
         if len(names) == 1 and other is not None:
             raise WrongInput(
                 f"{self.path} must have cells with {delimiter!r} between them, and there seems to "
-                f"be {other!r}: say --delimiter {other!r}."
+                f"be {other!r}: say --delimiter {other!r}, or delimiter under [file] in the schema."
             )
         return names
 
@@ -436,7 +436,10 @@ class TableFile:
         kind = "an Excel" if self._is_sheet else "a Parquet" if self.is_parquet else "a CSV"
         reason = "it cannot be read"
         if isinstance(error, UnicodeError) or "utf8" in said or "utf-8" in said:
-            reason = f"some text is not {self.encoding.upper()}: say --encoding, as cp1252"
+            reason = (
+                f"some text is not {self.encoding.upper()}: say --encoding, as cp1252, or encoding "
+                f"under [file] in the schema"
+            )
         elif "expected" in said and "columns, got" in said:
             reason = "some row has more or fewer cells than the header"
         elif isinstance(error, PermissionError):

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -14,7 +14,7 @@ from scipy.special import expit, log_expit
 from sklearn_dpwg._checks import FloatArray, Rules, at_least_zero
 from sklearn_dpwg._stored import Stored
 from sklearn_dpwg.data.records import RecordEncoder
-from sklearn_dpwg.estimators.encode import ClassTargets, find_classes, positive_whole
+from sklearn_dpwg.estimators.encode import ClassTargets, find_classes, positive_whole, stated_rows
 from sklearn_dpwg.estimators.learn import LinearClassifier, PrivateEstimator, unchanged_on_failure
 from sklearn_dpwg.exceptions import InputError, own_words
 from sklearn_dpwg.losses import BinaryLogLoss
@@ -54,18 +54,21 @@ class AUCPlan(Stored):
     budget: Budget
     releases: tuple[Release, ...]  # the moments of both classes, once; nothing where ε is infinite
     records_per_person: int  # rows of one person, whom the budget is for
+    of_person: bool = False  # whether somebody says so, and a person is the unit
+    _added: ClassVar[Mapping[str, Any]] = {"of_person": False}
 
     @property
     def guarantee(self) -> PrivacyGuarantee:
         """What the release costs."""
-        rows = self.records_per_person
+        rows, said = self.records_per_person, 1 if self.of_person else None
         if not self.releases:
             found = PrivacyGuarantee.non_private(self.budget.delta, public=PUBLIC_FACTS)
-            return found.for_records(rows)
+            return found.for_records(rows).for_person(said)
         of_row = PrivacyGuarantee.from_releases(
             self.releases, self.budget.delta, public=PUBLIC_FACTS
         )
-        return replace(of_row.for_records(rows), requested_epsilon=self.budget.epsilon)
+        found = of_row.for_records(rows).for_person(said)
+        return replace(found, requested_epsilon=self.budget.epsilon)
 
     @property
     def noise_std(self) -> float:
@@ -136,8 +139,9 @@ class DPAUCClassifier(LinearClassifier, PrivateEstimator):
     random_state : int, RandomState or None, default=None
         None draws noise from a floating-point-safe sampler and the operating system's entropy.
         Anything else makes a fit repeatable, for tests, and voids its guarantee for whoever knows.
-    rows_per_person : int, default=1
-        Public number k of rows that no person has more of. ε and δ are then those of a person.
+    rows_per_person : int, optional
+        Public number k of rows that no person has more of. ε and δ are then those of a person. Left
+        open, they are those of one row.
 
     Attributes
     ----------
@@ -200,7 +204,7 @@ class DPAUCClassifier(LinearClassifier, PrivateEstimator):
         ridge: float = 0.5,
         classes: Sequence[Any] | None = None,
         random_state: Any = None,
-        rows_per_person: int = 1,
+        rows_per_person: int | None = None,
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
@@ -342,16 +346,16 @@ class DPAUCClassifier(LinearClassifier, PrivateEstimator):
         """Check what needs no records, before any budget is spent."""
         RULES.check(self)
         self._check_sizes("data_norm")
-        positive_whole(self.rows_per_person, "rows_per_person")
+        stated_rows(self.rows_per_person)
         return Budget(self.epsilon, self.delta)
 
     def _plan(self, budget: Budget, n_records: int, n_features: int) -> AUCPlan:
-        rows = int(self.rows_per_person)
+        rows = stated_rows(self.rows_per_person)
         releases: tuple[Release, ...] = ()
         if budget.epsilon < math.inf:  # a person's k rows move the sums k times as far
             (of_row,) = calibrate([Release("class moments", "gaussian", 1.0, max_count=1)], budget)
-            releases = (of_row.scaled(float(rows)),)
-        return AUCPlan(n_records, n_features, budget, releases, rows)
+            releases = (of_row.scaled(float(rows or 1)),)
+        return AUCPlan(n_records, n_features, budget, releases, rows or 1, rows is not None)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

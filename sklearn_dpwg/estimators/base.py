@@ -175,11 +175,10 @@ class DPWorstGroupEstimator(Partitioned, Streaming):
                 f"at once, got {problem.group_sizes!r}."
             )
         rows = self.rows_per_person if rows_per_person is None else rows_per_person
-        rows = encode.positive_whole(rows, "rows_per_person")
         # a start for more classes than anybody named is none for the two that stand in
         stands_in = classes is None and hasattr(self, "classes") and self.classes is None
         first = None if stands_in else self._first_weights(facts)
-        return told(plan_within(budget, solver, problem, rows), solver, first)
+        return told(plan_within(budget, solver, problem, encode.stated_rows(rows)), solver, first)
 
     @own_words
     def check_rows(self, X: Any) -> NDArray[np.bool_]:

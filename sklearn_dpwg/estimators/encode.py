@@ -296,6 +296,11 @@ def positive_whole(value: Any, name: str) -> int:
     return int(value)
 
 
+def stated_rows(value: Any) -> int | None:
+    """Return how many rows a person has at most, None where nobody says it."""
+    return None if value is None else positive_whole(value, "rows_per_person")
+
+
 def group_size(value: Any) -> Any:
     """Return the size of a group: a positive whole number, or infinity where it has no end."""
     if isinstance(value, float | np.floating) and value == math.inf:

@@ -112,7 +112,7 @@ class PrivateEstimator(CountedEstimator):
     delta: float
     data_norm: float | None
     random_state: Any
-    rows_per_person: int
+    rows_per_person: int | None
     # of the last fit: the private fits that it began with, and the key that ledgers know it by
     _start_costs: tuple[StartCost, ...] = ()
     _fit_key: str
@@ -375,7 +375,7 @@ class Fitting(Progress, PrivateEstimator):
             value = getattr(self, name)
             if not isinstance(value, bool | np.bool_ | int | np.integer):
                 raise InputError(f"{name} must be a bool or a whole number, got {value!r}.")
-        encode.positive_whole(self.rows_per_person, "rows_per_person")
+        encode.stated_rows(self.rows_per_person)
         encode.check_neighbours(self.neighbours, self.count_share, self.group_labels)
         encode.check_game(self.sampling_price, self.max_group_weight)
         encode.check_overlap(self.overlap, self.neighbours)
@@ -466,7 +466,8 @@ class Fitting(Progress, PrivateEstimator):
     def _plan_within(
         self, budget: Budget, solver: Solver, problem: Problem, first: Solution | None = None
     ) -> Plan:
-        plan = planning.plan_within(budget, solver, problem, int(self.rows_per_person))
+        rows = encode.stated_rows(self.rows_per_person)
+        plan = planning.plan_within(budget, solver, problem, rows)
         return planning.told(plan, solver, first)
 
     def _warn_about(self, plan: Plan, facts: Facts, budget: Budget, solver: Solver) -> None:

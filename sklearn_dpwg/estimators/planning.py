@@ -40,8 +40,18 @@ _ROUNDING = 1e-9
 _SHADE, _MOST_PLANS, _CLOSE = 0.999, 12, 0.995
 
 
-def plan_within(budget: Budget, solver: Solver, problem: Problem, rows_per_person: int = 1) -> Plan:
-    """Return a solver's plan, sharing nothing with it; refused if it costs more than the budget."""
+def plan_within(
+    budget: Budget, solver: Solver, problem: Problem, rows_per_person: int | None = None
+) -> Plan:
+    """Return a solver's plan, sharing nothing with it; refused if it costs more than the budget.
+
+    It is for a person where somebody says how many rows one has, and for a row otherwise.
+    """
+    plan = _plan_for_rows(budget, solver, problem, rows_per_person or 1)
+    return replace(plan, of_person=rows_per_person is not None)
+
+
+def _plan_for_rows(budget: Budget, solver: Solver, problem: Problem, rows_per_person: int) -> Plan:
     epsilon, delta = budget.epsilon, budget.delta
     if problem.hidden is not None:
         return _plan_in_stages(budget, solver, problem, rows_per_person)
@@ -279,8 +289,10 @@ def warn_of_chance(plan: Plan, labels: NDArray[np.object_]) -> None:
     sizes = plan.problem.group_sizes
     who = ", ".join(f"{labels[i]!r} ({sizes[i]:,} record(s))" for i in untold[:_MOST_NAMED])
     who += f" and {len(untold) - _MOST_NAMED:,} more" if len(untold) > _MOST_NAMED else ""
+    rows = plan.records_per_person
+    of_whom = "records" if rows == 1 else f"people, of up to {rows} records each,"
     warn(
-        f"group(s) {who}: with fewer than {FEWEST_TO_TELL} records what a group "
+        f"group(s) {who}: with fewer than {FEWEST_TO_TELL} {of_whom} what a group "
         f"loses is told from chance at no epsilon, so the model may fit its records and not its "
         f"people: merge such groups, or learn with a larger sampling_price or max_group_weight "
         f"below 1.",

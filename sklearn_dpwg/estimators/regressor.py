@@ -84,10 +84,10 @@ class DPWorstGroupRegressor(ScoredByBlock, RegressorMixin, DPWorstGroupEstimator
     verbose : int, default=0
         Anything but 0 prints the planned steps, and how many of them are done, while a fit runs.
         scikit-learn's callbacks do it in a notebook: ``set_callbacks(ProgressBar())``, from 1.9.
-    rows_per_person : int, default=1
+    rows_per_person : int, optional
         Public number k of rows that no person has more of, in all groups together, as
         `preprocessing.bound_rows_per_person` sees to. ε and δ are then those of a person: k rows at
-        once, by group privacy of the exact profile.
+        once, by group privacy of the exact profile. Left open, they are those of one row.
     start : estimator or pair of array-like, optional
         Weights to begin with in place of 0: a fitted linear model with ``coef_`` and
         ``intercept_``, or both as a pair, in the units of X and y; those outside the ball are
@@ -179,7 +179,7 @@ class DPWorstGroupRegressor(ScoredByBlock, RegressorMixin, DPWorstGroupEstimator
         overlap: Literal["cells", "attributes", "both", "membership"] = "cells",
         random_state: Any = None,
         verbose: int = 0,
-        rows_per_person: int = 1,
+        rows_per_person: int | None = None,
         start: Any = None,
         neighbours: Literal["replace-in-group", "replace-any"] = "replace-in-group",
         count_share: float = 0.03,

@@ -541,6 +541,11 @@ def check_choices(audit: Any) -> None:
         )
     open_unit(audit.confidence, "confidence")
     whole_number(audit.n_audits, "n_audits", least=1)
+    if audit.rows_per_person not in (None, 1):
+        raise InputError(
+            f"rows_per_person of an audit must be 1 or None, got {audit.rows_per_person!r}: keep "
+            f"one row of each person, as preprocessing.bound_rows_per_person(..., k=1) does."
+        )
 
 
 def check_labels(group_labels: Any, *, is_private: bool) -> None:

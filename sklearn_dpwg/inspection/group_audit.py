@@ -7,7 +7,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from types import SimpleNamespace
-from typing import Any, Literal, overload
+from typing import Any, ClassVar, Literal, overload
 from uuid import uuid4
 
 import numpy as np
@@ -86,6 +86,9 @@ class GroupAudit(CountedEstimator):
         A seed makes the noise repeatable and voids the guarantee for whoever knows it.
     n_audits : int, default=1
         How many audits of the same records keep ε and δ together; each run is one of them.
+    rows_per_person : {None, 1}, default=None
+        1 says that each person has one of the records, as `bound_rows_per_person` with ``k=1``
+        sees to: ε and δ are a person's then, also beside a model of several rows of each.
 
     See Also
     --------
@@ -116,6 +119,8 @@ class GroupAudit(CountedEstimator):
     'passes'
     """
 
+    _added: ClassVar[Mapping[str, Any]] = {"rows_per_person": None}
+
     def __init__(
         self,
         epsilon: float = 1.0,
@@ -132,6 +137,7 @@ class GroupAudit(CountedEstimator):
         confidence: float = 0.95,
         random_state: Any = None,
         n_audits: int = 1,
+        rows_per_person: Literal[1] | None = None,
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
@@ -146,6 +152,7 @@ class GroupAudit(CountedEstimator):
         self.confidence = confidence
         self.random_state = random_state
         self.n_audits = n_audits
+        self.rows_per_person = rows_per_person
 
     def plan(
         self,
@@ -452,11 +459,12 @@ class GroupAudit(CountedEstimator):
             n_bins = (edges.index(threshold) + 1, len(edges) - edges.index(threshold))
         if not is_private:
             none = PrivacyGuarantee.non_private(budget.delta, public=public, relation=relation)
+            none = none.for_person(self.rows_per_person)
             return _Facts(classes, threshold, edges, losses, n_bins, None, none, "")
         planned, words = audit_plan.plan_releases(budget, losses, self.mechanism, self.n_audits)
         guarantee = PrivacyGuarantee.from_releases(
             planned.all, budget, public=public, relation=relation
-        )
+        ).for_person(self.rows_per_person)
         return _Facts(classes, threshold, edges, losses, n_bins, planned, guarantee, words)
 
     def _rows(

@@ -70,6 +70,8 @@ def _learns(step: Any) -> bool:
 
 # Parameters that decide what a fit costs, and the share of a budget that most plans spend.
 _COSTLY = ("epsilon", "delta", "rows_per_person")
+# What a guarantee is for.
+_UNIT = ("records_per_person", "of_person")
 _SPENT_IN_FULL = 0.99
 _BAGGING = (BaggingClassifier, BaggingRegressor)
 
@@ -235,6 +237,12 @@ def holdings_of(fitted: Any, cv: Any = None) -> Holdings:
     else:
         guarantees = _of_one_unit([cost.guarantee for cost in costs])
         total = joint_guarantee(guarantees, found.last.delta)
+    most = max(found.rows_of_people, default=1)
+    if most > total.records_per_person:
+        outside += (
+            f"all rows of a person, of which a schema allows {most} and {total.records_per_person} "
+            f"is covered: say rows_per_person={most} to the estimator",
+        )
     groupings = tuple(dict.fromkeys([*total.groupings, *found.groupings]))
     total = replace(total, outside=outside, groupings=groupings)
     return Holdings(costs, total, outside, bool(found.starts))
@@ -243,6 +251,8 @@ def holdings_of(fitted: Any, cv: Any = None) -> Holdings:
 def _of_one_unit(guarantees: list[PrivacyGuarantee]) -> list[PrivacyGuarantee]:
     """Return the guarantees of the person with the most rows, where some are of fewer rows."""
     most = max(one.records_per_person for one in guarantees)
+    if all(one.of_person for one in guarantees):
+        return guarantees  # each is a person's, whatever rows that is
     if any(most % one.records_per_person for one in guarantees):
         return guarantees  # which are refused together
     return [one.for_records(most // one.records_per_person) for one in guarantees]
@@ -265,6 +275,7 @@ class _Findings:
     # guarantees of our own estimators, each with the costs that it states
     stated: list[tuple[tuple[StartCost, ...], PrivacyGuarantee]] = field(default_factory=list)
     groupings: list[str] = field(default_factory=list)  # of folds
+    rows_of_people: list[int] = field(default_factory=list)  # that schemas say somebody may have
     last: PrivacyGuarantee | None = None  # of what was found last, whose delta the total is at
 
     def add(self, costs: Iterable[StartCost]) -> None:
@@ -304,7 +315,11 @@ def _visit(part: Any, found: _Findings) -> str:
             found.add_starts(_starts_of_search(part))
         return found.add_stated(part)
     if _is_composite(part):
-        return _joined(_visit(step, found) for step in _steps(part).values())
+        steps = _steps(part).values()
+        found.rows_of_people += [
+            step.rows_per_person for step in steps if getattr(step, "person", None) is not None
+        ]
+        return _joined(_visit(step, found) for step in steps)
     for attribute, visit in _META_ESTIMATORS.items():
         if hasattr(part, attribute):
             return visit(part, found)
@@ -379,8 +394,8 @@ def _visit_bagging(part: Any, found: _Findings) -> str:
         times = int(np.bincount(samples).max())
         for cost in inside.costs.values():
             several = cost.guarantee.for_records(times)
-            unit = cost.guarantee.records_per_person
-            found.add([cost._replace(guarantee=replace(several, records_per_person=unit))])
+            unit = {name: getattr(cost.guarantee, name) for name in _UNIT}
+            found.add([cost._replace(guarantee=replace(several, **unit))])
         found.last = inside.last or found.last
     return f"{type(part).__name__}({_joined(names)})"
 

@@ -258,7 +258,7 @@ def total_epsilon(
 ) -> float:
     """Return ε at δ of all together, for the neighbours that are asked for."""
     numbers = sorted({guarantee.records_per_person for guarantee in guarantees})
-    if len(numbers) > 1:
+    if len(numbers) > 1 and not all(guarantee.of_person for guarantee in guarantees):
         raise InputError(
             f"a ledger counts guarantees for equally many records of a person, got {numbers!r}: "
             f"set rows_per_person={numbers[-1]} everywhere."

@@ -5,6 +5,11 @@ alone and in pipelines. What is converted is what was released: it costs nothing
 needed, and imported when `register_converters` is called.
 """
 
-from sklearn_dpwg.onnx.converters import register_converters
+from sklearn_dpwg.onnx.converters import (
+    check_graph,
+    initial_types,
+    register_converters,
+    to_graph,
+)
 
-__all__ = ["register_converters"]
+__all__ = ["check_graph", "initial_types", "register_converters", "to_graph"]

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable
+from functools import reduce
 from numbers import Integral
 from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
+from sklearn.base import clone
 from sklearn.linear_model import LinearRegression, LogisticRegression
+from sklearn.pipeline import Pipeline
 from sklearn.svm import LinearSVC
 
 from sklearn_dpwg.estimators import DPAUCClassifier, DPWorstGroupClassifier, DPWorstGroupRegressor
-from sklearn_dpwg.exceptions import InputError
+from sklearn_dpwg.exceptions import DPWGError, InputError
 from sklearn_dpwg.preprocessing import (
     Boolean,
     BoundedScaler,
@@ -25,10 +28,12 @@ from sklearn_dpwg.preprocessing import (
     PublicSchema,
     PublicShapes,
 )
+from sklearn_dpwg.preprocessing.cells import levels_of
 from sklearn_dpwg.preprocessing.columns import feature_name, norm_bound
 from sklearn_dpwg.preprocessing.interactions import Hats
 from sklearn_dpwg.preprocessing.shapes import Shape, Shaped
 
+MODELS = (DPWorstGroupClassifier, DPAUCClassifier, DPWorstGroupRegressor)
 # ONNX names types by number.
 FLOAT, INT64, BOOL, DOUBLE = 1, 7, 9, 11
 
@@ -95,6 +100,34 @@ class Graph:
 
 
 _SECONDS = {"week": 604_800, "day": 86_400, "hour": 3600, "minute": 60, "second": 1}
+# Of the Gregorian calendar, whose years begin in March here: days from its year 0 to 1970, and of a
+# period of 400 years, of a century, of four years and a year.
+_TO_1970, _PERIOD, _CENTURY, _FOUR_YEARS, _YEAR = 719_468, 146_097, 36_524, 1460, 365
+
+
+def months_since_1970(graph: Graph, seconds: str) -> str:
+    """Return whole months from seconds since 1970, as the calendar has them; NaN stays."""
+
+    def floor(value: str, over: float, plus: float = 0.0) -> str:
+        return graph.node("Floor", graph.affine(value, -plus, over, 0.0))
+
+    def times(value: str, by: float) -> str:
+        return graph.node("Mul", value, graph.constant(by), version=14)
+
+    def plus(*values: str) -> str:
+        return reduce(lambda a, b: graph.node("Add", a, b, version=14), values)
+
+    days = graph.affine(floor(seconds, 86_400.0), 0.0, 1.0, _TO_1970)
+    period = floor(days, _PERIOD)
+    day = plus(days, times(period, -_PERIOD))
+    # a leap day ends four years, a century has none but the fourth
+    leaps = (times(floor(day, _FOUR_YEARS), -1.0), floor(day, _CENTURY))
+    last = times(floor(day, _PERIOD - 1), -1.0)
+    year = floor(plus(day, *leaps, last), _YEAR)
+    starts = (times(year, -_YEAR), times(floor(year, 4.0), -1.0), floor(year, 100.0))
+    month = floor(plus(times(plus(day, *starts), 5.0)), 153.0, plus=2.0)  # 5 months have 153 days
+    years = plus(year, times(period, 400.0))
+    return graph.affine(plus(times(years, 12.0), month), 12.0 * 1970.0 - 2.0, 1.0, 0.0)
 
 
 def encoded_rows(graph: Graph, schema: Any, inputs: list[Any]) -> str:
@@ -170,12 +203,12 @@ def _scaled(graph: Graph, column: Number | Date, name: str, item: Any) -> tuple[
     value = graph.double(item.full_name)
     absent = graph.node("IsNaN", value)
     if isinstance(column, Date):
-        if column.unit not in _SECONDS:
-            raise InputError(
-                f"unit of column {name!r} must be one of {', '.join(_SECONDS)} for ONNX, which has "
-                f"no calendar, got {column.unit!r}."
-            )
-        value = graph.node("Floor", graph.affine(value, 0.0, _SECONDS[column.unit], 0.0))
+        if column.unit in _SECONDS:
+            value = graph.node("Floor", graph.affine(value, 0.0, _SECONDS[column.unit], 0.0))
+        else:
+            value = months_since_1970(graph, value)
+            if column.unit == "year":
+                value = graph.node("Floor", graph.affine(value, 0.0, 12.0, 0.0))
     low, high = column._bounds()
     value = graph.clip(value, low, high)
     if isinstance(column, Number) and column.log:
@@ -271,8 +304,8 @@ def register_converters() -> None:
     A `PublicSchema` has an input of shape [None, 1] a column, with the column's name, or "xp" for a
     position p. It holds strings for levels that are strings, without blanks around them and ""
     where a value is missing; numbers for others, NaN where one is missing; seconds since 1970 for
-    dates, of units up to the week, since ONNX has no calendar. Dates of scalers are seconds too. An
-    ONNX graph raises no errors: what a transformer refuses is NaN or 0 in its output.
+    dates, and of scalers too. An ONNX graph raises no errors: what a transformer refuses is NaN or
+    0 in its output.
 
     Raises
     ------
@@ -298,7 +331,7 @@ def register_converters() -> None:
         "raw_scores": [True, False],
         "zipmap": [True, False, "columns"],
     }
-    for classifier in (DPWorstGroupClassifier, DPAUCClassifier):
+    for classifier in MODELS[:2]:
         update_registered_converter(
             classifier,
             classifier.__name__,
@@ -318,7 +351,127 @@ def register_converters() -> None:
         (PublicSchema, _convert_schema),
         (PublicShapes, _convert_shapes),
     ):
-        update_registered_converter(transformer, transformer.__name__, _transformed_shape, convert)
+        known = (transformer, transformer.__name__, _transformed_shape, convert)
+        update_registered_converter(*known, parser=_parse_transformer)
+
+
+def initial_types(schema: PublicSchema) -> list[tuple[str, Any]]:
+    """Return the inputs of a graph of a schema: text for levels that are text, else doubles.
+
+    Parameters
+    ----------
+    schema : PublicSchema
+        It need not be fitted.
+
+    Returns
+    -------
+    list of pair of str and type
+        The ``initial_types`` of ``skl2onnx.to_onnx``, one a column.
+    """
+    from skl2onnx.common.data_types import DoubleTensorType, StringTensorType
+
+    found = []
+    for key, column in schema.columns.items():
+        levels = levels_of(column)
+        is_text = levels is not None and all(isinstance(level, str) for level in levels)
+        kind = StringTensorType if is_text else DoubleTensorType
+        found.append((feature_name(key), kind([None, 1])))
+    return found
+
+
+def to_graph(pipeline: Any) -> bytes:
+    """Return the graph of a fitted pipeline of a `PublicSchema` and a private model.
+
+    Parameters
+    ----------
+    pipeline : Pipeline
+        A `PublicSchema` without `cells`, which no graph reads, and a model.
+
+    Returns
+    -------
+    bytes
+        The content of an .onnx file, with the inputs of `initial_types`.
+
+    Raises
+    ------
+    ImportError
+        If skl2onnx is not installed.
+    ValueError
+        If a step or a column has no graph.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import pandas as pd
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from sklearn_dpwg import DPWorstGroupRegressor
+    >>> from sklearn_dpwg.onnx import check_graph, to_graph
+    >>> from sklearn_dpwg.preprocessing import Number, PublicSchema
+    >>> table = pd.DataFrame({"age": np.linspace(0.0, 100.0, 2000)})
+    >>> model = DPWorstGroupRegressor(target_bounds=(0.0, 1.0), data_norm=1.0, solver="mgr")
+    >>> steps = make_pipeline(PublicSchema({"age": Number(0, 100)}), model)
+    >>> check_graph(steps)  # before the budget is spent
+    >>> groups = {"dpworstgroupregressor__groups": np.arange(2000) % 2}
+    >>> content = to_graph(steps.fit(table, table["age"] / 100.0, **groups))
+    """
+    register_converters()
+    from skl2onnx import to_onnx
+    from skl2onnx.common.exceptions import MissingShapeCalculator
+
+    schema, model = _two_steps(pipeline)
+    options = {"zipmap": False} if hasattr(model, "classes_") else None
+    try:
+        graph = to_onnx(pipeline, initial_types=initial_types(schema), options=options)
+    except (MissingShapeCalculator, NameError, RuntimeError) as error:
+        if isinstance(error, DPWGError):
+            raise
+        raise _no_graph(model) from None
+    content: bytes = graph.SerializeToString()
+    return content
+
+
+def check_graph(pipeline: Any) -> None:
+    """Refuse, before anything is spent, what `to_graph` would refuse after a fit.
+
+    Parameters
+    ----------
+    pipeline : Pipeline
+        A `PublicSchema` and a model, neither of which need be fitted.
+
+    Raises
+    ------
+    ImportError
+        If skl2onnx is not installed.
+    ValueError
+        If a step or a column has no graph.
+    """
+    schema, model = (clone(step) for step in _two_steps(pipeline))
+    width, is_classifier = len(schema.get_feature_names_out()), hasattr(model, "classes")
+    model.coef_ = np.zeros((1, width) if is_classifier else width)
+    model.intercept_ = np.zeros(1) if is_classifier else 0.0
+    model.n_features_in_ = width
+    if is_classifier:
+        model.classes_ = np.array(["no", "yes"])
+    to_graph(Pipeline([("schema", schema), ("model", model)]))
+
+
+def _two_steps(pipeline: Any) -> tuple[PublicSchema, Any]:
+    steps = [step for _, step in getattr(pipeline, "steps", ())]
+    if len(steps) != 2 or not isinstance(steps[0], PublicSchema):
+        raise InputError(
+            f"pipeline must be a PublicSchema and a model, got {type(pipeline).__name__}: "
+            f"skl2onnx.to_onnx converts others."
+        )
+    if not isinstance(steps[1], MODELS):
+        raise _no_graph(steps[1])
+    return steps[0], steps[1]
+
+
+def _no_graph(model: Any) -> InputError:
+    return InputError(
+        f"{type(model).__name__} has no graph in ONNX with these inputs and parameters: serve it "
+        f"from a file of skops."
+    )
 
 
 def _convert_classifier(scope: Any, operator: Any, container: Any) -> None:
@@ -354,12 +507,28 @@ def _convert_as(plain: Any, scope: Any, operator: Any, container: Any) -> None:
         apply_identity(scope, found.full_name, output.full_name, container)
 
 
-def _transformed_shape(operator: Any) -> None:
-    """Say how many numbers a row has, in double precision where all inputs have it."""
+def _precision_of(inputs: list[Any]) -> Any:
+    """Return the type of rows: doubles where there are some among the inputs and no singles."""
     from skl2onnx.common.data_types import DoubleTensorType, FloatTensorType
 
-    is_double = all(isinstance(item.type, DoubleTensorType) for item in operator.inputs)
-    kind = DoubleTensorType if is_double else FloatTensorType
+    found = {type(item.type) for item in inputs}
+    is_double = DoubleTensorType in found and FloatTensorType not in found
+    return DoubleTensorType if is_double else FloatTensorType
+
+
+def _parse_transformer(
+    scope: Any, model: Any, inputs: list[Any], custom_parsers: Any = None
+) -> Any:
+    """Declare an output, by whose type what stands behind is typed; skl2onnx asks one input."""
+    operator = scope.declare_local_operator(type(model).__name__, model)
+    operator.inputs = inputs
+    operator.outputs.append(scope.declare_local_variable("variable", _precision_of(inputs)()))
+    return operator.outputs
+
+
+def _transformed_shape(operator: Any) -> None:
+    """Say how many numbers a row has, and in which precision."""
+    kind = _precision_of(operator.inputs)
     n_features = len(operator.raw_operator.get_feature_names_out())
     operator.outputs[0].type = kind([operator.inputs[0].get_first_dimension(), n_features])
 

@@ -27,7 +27,7 @@ from sklearn_dpwg.data.groups import (
     same_rows,
 )
 from sklearn_dpwg.estimators import DPWorstGroupClassifier
-from sklearn_dpwg.estimators.encode import check_found_groups
+from sklearn_dpwg.estimators.encode import check_found_groups, stated_rows
 from sklearn_dpwg.estimators.learn import unchanged_on_failure
 from sklearn_dpwg.exceptions import InputError, InputTypeError, in_own_words, own_words
 from sklearn_dpwg.ledger.costs import StartCost, holdings_of, own_costs
@@ -134,12 +134,13 @@ def guarantee_of_frozen(model: Any) -> PrivacyGuarantee | None:
     return holdings_of(model).guarantee
 
 
-def rows_of_person(estimator: Any) -> int:
-    """Return how many rows of a person the estimator is for."""
+def rows_of_person(estimator: Any) -> int | None:
+    """Return how many rows of a person the estimator is for, None where nobody says it."""
     if is_frozen(estimator):
         cost = guarantee_of_frozen(estimator)
-        return 1 if cost is None else cost.records_per_person
-    return int(private_step(estimator).rows_per_person)
+        is_said = cost is not None and (cost.of_person or cost.records_per_person > 1)
+        return cost.records_per_person if cost is not None and is_said else None
+    return stated_rows(private_step(estimator).rows_per_person)
 
 
 def with_frozen(
@@ -165,8 +166,9 @@ def with_frozen(
     each = (one.under(together.relation) for one in (inside.guarantee, alone))
     events = tuple(event for one in each for event in one.events)
     apart = PrivacyGuarantee.from_events(events, together.delta, relation=together.relation)
-    public = (*together.public, EACH_IN_ONE)
-    together = replace(together, epsilon=apart.epsilon, events=apart.events, public=public)
+    # a record is in one part, and a person may have one in each
+    together = replace(together, epsilon=apart.epsilon, events=apart.events, of_person=False)
+    together = replace(together, public=(*together.public, EACH_IN_ONE))
     return together, (own._replace(guarantee=together),)
 
 
@@ -179,7 +181,7 @@ def check_held_out(held_out: Any, estimator: Any) -> None:
             "held_out must be False where the model is fitted to the same records; fit it to "
             "others first and pass it in a FrozenEstimator, got True."
         )
-    if held_out and rows_of_person(estimator) > 1:
+    if held_out and (rows_of_person(estimator) or 1) > 1:
         raise InputError(
             "held_out must be False where a person has several rows, which may be in both parts, "
             "got True."
@@ -424,7 +426,7 @@ class ScorePostprocessor(MetaEstimatorMixin, ClassifierMixin, CountedEstimator):
         self,
         *,
         group_sizes: Sequence[int] | Mapping[Any, int],
-        n_features: int,
+        n_features: int | None = None,
         classes: Sequence[Any] | None = None,
         group_labels: Sequence[Any] | None = None,
     ) -> PostprocessingPlan:
@@ -434,8 +436,8 @@ class ScorePostprocessor(MetaEstimatorMixin, ClassifierMixin, CountedEstimator):
         ----------
         group_sizes : sequence of int, or mapping from label to int
             Number of records in each group; of a frozen model only how many groups counts.
-        n_features : int
-            Number of columns that reach the model.
+        n_features : int, optional
+            Number of columns that reach the model; of a frozen one nothing depends on it.
         classes : sequence, optional
             Both classes; two by default.
         group_labels : sequence, optional
@@ -456,6 +458,11 @@ class ScorePostprocessor(MetaEstimatorMixin, ClassifierMixin, CountedEstimator):
             known = (group_labels, self.group_labels)
             _, sizes = labelled_sizes(group_sizes, *known, may_be_unnamed=True)
             return self._plan_around_frozen(len(sizes))
+        if n_features is None:
+            raise InputError(
+                "n_features must be said of a model that is fitted here, got None; a frozen one "
+                "needs none."
+            )
         _, final = self._unfitted()
         facts = {"group_sizes": group_sizes, "n_features": n_features, "classes": classes}
         return self._plan_with(final, **facts, group_labels=group_labels)
@@ -463,7 +470,7 @@ class ScorePostprocessor(MetaEstimatorMixin, ClassifierMixin, CountedEstimator):
     def _plan_with(self, final: Any, **facts: Any) -> PostprocessingPlan:
         """Return the plan of a model and its histogram, and give the model its budget."""
         budget = Budget(self.epsilon, self.delta)
-        rows = int(final.rows_per_person)
+        rows = stated_rows(final.rows_per_person)
 
         def planned(of_model: Budget) -> Plan:
             final.set_params(epsilon=of_model.epsilon, delta=of_model.delta)

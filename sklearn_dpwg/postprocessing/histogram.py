@@ -53,7 +53,7 @@ def noise_std(release: Release | None) -> float:
 def histogram_guarantee(
     release: Release | None,
     delta: float,
-    rows_per_person: int,
+    rows_per_person: int | None,
     *,
     seeded: bool = False,
     labels_stated: bool = False,
@@ -67,9 +67,9 @@ def histogram_guarantee(
     public = PUBLIC_FACTS if labels_stated else (*PUBLIC_FACTS, GROUPS)
     said: dict[str, Any] = {"public": public, "relation": relation}
     if release is None:
-        return PrivacyGuarantee.non_private(delta, **said).for_records(rows_per_person)
+        return PrivacyGuarantee.non_private(delta, **said).for_person(rows_per_person)
     found = PrivacyGuarantee.from_releases([release], delta, seeded=seeded, **said)
-    return found.for_records(rows_per_person)
+    return found.for_person(rows_per_person)
 
 
 # How far noise is trusted less than its size says: what is drawn to the usual is weighed as if by
@@ -176,7 +176,7 @@ _DISCRETE = 1e-6
 def split_budget(
     budget: Budget,
     share: float,
-    rows_per_person: int,
+    rows_per_person: int | None,
     planned: Callable[[Budget], Plan],
 ) -> tuple[Plan, Release | None]:
     """Return the plan of the model and the release of the histogram, which keep the total.
@@ -188,7 +188,7 @@ def split_budget(
         return planned(budget), None
     mu = budget.mu * (1.0 - _DISCRETE)
     release = Release(
-        "score histogram", "gaussian", rows_per_person / (math.sqrt(share) * mu), max_count=1
+        "score histogram", "gaussian", (rows_per_person or 1) / (math.sqrt(share) * mu), max_count=1
     )
     of_histogram = histogram_guarantee(release, budget.delta, rows_per_person)
     epsilon = gdp_epsilon(budget.delta, math.sqrt(1.0 - share) * mu)
@@ -206,12 +206,12 @@ def split_budget(
     )
 
 
-def lone_release(budget: Budget, rows_per_person: int) -> Release | None:
+def lone_release(budget: Budget, rows_per_person: int | None) -> Release | None:
     """Return the release of a histogram that has its budget to itself: pure ε, δ is not used."""
     if budget.epsilon == math.inf:
         return None
     return Release(
-        "score histogram", "discrete-laplace", rows_per_person / budget.epsilon, max_count=1
+        "score histogram", "discrete-laplace", (rows_per_person or 1) / budget.epsilon, max_count=1
     )
 
 

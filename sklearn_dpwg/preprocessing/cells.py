@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,14 @@ import pandas as pd
 from sklearn_dpwg._checks import as_text, shown
 from sklearn_dpwg._stored import Stored
 from sklearn_dpwg.exceptions import InputError, InputTypeError
+from sklearn_dpwg.preprocessing.numerals import (
+    Fault,
+    date_faults,
+    each,
+    level_faults,
+    number_faults,
+    numeral,
+)
 
 UNUSABLE = ("refuse", "missing")
 
@@ -37,7 +46,8 @@ class Cells(Stored):
     unusable : {"refuse", "missing"}, default="refuse"
         What becomes of a cell that its kind cannot use, as "abc" for a number: "missing" takes it
         for a missing value, in columns that are declared with ``missing=True``. A category with
-        the level "other" can use every cell.
+        the level "other" can use every cell. How many there were is never said: such a number is
+        about the records, so it is paid for like any release or not known at all.
 
     Examples
     --------
@@ -62,13 +72,15 @@ class Cells(Stored):
         if isinstance(self.missing, list):
             object.__setattr__(self, "missing", tuple(self.missing))
 
-    def check(self, columns: Mapping[Any, Any]) -> None:
+    def check(
+        self, columns: Mapping[Any, Any], unseen: Mapping[Any, Any] = MappingProxyType({})
+    ) -> None:
         """Refuse rules that are none, or that say two things of one word.
 
         Parameters
         ----------
-        columns : mapping from name to kind
-            The columns of the schema.
+        columns, unseen : mapping from name to kind
+            The columns of the schema; a name may be in both.
         """
         if not isinstance(self.missing, tuple):
             raise InputTypeError(f"missing of Cells must be a list of marks, got {self.missing!r}.")
@@ -84,9 +96,12 @@ class Cells(Stored):
             raise InputTypeError(
                 f"synonyms of Cells must map columns to words, got {self.synonyms!r}."
             )
-        self._check_synonyms(columns)
-        for name, kind in columns.items():
-            levels = levels_of(kind) or ()
+        known: dict[Any, list[Any]] = {}
+        for name, kind in (*columns.items(), *unseen.items()):
+            known.setdefault(name, []).extend(levels_of(kind) or ())
+        self._check_synonyms(known)
+        for name, every in known.items():
+            levels = tuple(dict.fromkeys(every))
             keys = [self._key(level) for level in levels]
             if len(set(keys)) < len(keys) and self.ignore_case:
                 raise InputError(
@@ -99,10 +114,10 @@ class Cells(Stored):
                     f"missing of Cells must hold no word of column {name!r}, got {min(twice)!r}."
                 )
 
-    def _check_synonyms(self, columns: Mapping[Any, Any]) -> None:
+    def _check_synonyms(self, known: Mapping[Any, Sequence[Any]]) -> None:
         for name, words in self.synonyms.items():
-            levels = levels_of(columns.get(name))
-            if levels is None or not isinstance(words, Mapping):
+            levels = tuple(known.get(name, ()))
+            if not levels or not isinstance(words, Mapping):
                 raise InputError(
                     f"synonyms of Cells must map a column with levels to its words, got {name!r}."
                 )
@@ -146,23 +161,49 @@ class Cells(Stored):
         Series
             The same column, read; what is read already stays.
         """
-        levels, marks, numbers = levels_of(kind) or (), self._marks, self._numbers
+        levels, numbers = levels_of(kind) or (), self._numbers
         if not levels and values.dtype.kind in "iuf":  # of many numbers each is looked at by NumPy
             return values.mask(values.isin(list(numbers)))
+        found = each(values, self.reader(name, levels, kind))
+        if self.unusable == "missing" and getattr(kind, "missing", False):
+            for fault in faults_of(found, kind):
+                found = found.mask(fault.where, None)
+        return found
+
+    def reader(
+        self, name: Hashable, levels: Collection[Any] = (), kind: Any = None
+    ) -> Callable[[Any], Any]:
+        """Return what reads a cell of a column: a level for its words, None for a mark.
+
+        Parameters
+        ----------
+        name : str or int
+            Name of the column.
+        levels : collection
+            Its levels; none of numbers and dates.
+        kind : Number or Date, optional
+            What is public of a column without levels.
+
+        Returns
+        -------
+        callable
+            It takes a value that is there; what is no word of a level stays, without blanks.
+        """
+        marks, numbers = self._marks, self._numbers
         words = {self._key(level): level for level in levels}
-        words |= {self._key(word): level for word, level in self.synonyms.get(name, {}).items()}
+        words |= {
+            self._key(word): words[self._key(level)]
+            for word, level in self.synonyms.get(name, {}).items()
+            if self._key(level) in words
+        }
 
         def one(value: Any) -> Any:
             key = self._key(value)
-            if key in marks or (not levels and _number(value) in numbers):
+            if key in marks or (not levels and _number(numeral(value, kind)) in numbers):
                 return None
             return words.get(key, value.strip() if isinstance(value, str) else value)
 
-        found = _each(values, one)
-        if self.unusable == "missing" and getattr(kind, "missing", False):
-            _, is_wrong = wrong_cells(found, kind)
-            found = found.mask(is_wrong & found.notna(), None)
-        return found
+        return one
 
 
 def _number(value: Any) -> float | None:
@@ -174,32 +215,16 @@ def _number(value: Any) -> float | None:
     return None if math.isnan(found) else found
 
 
-def _each(values: pd.Series, read: Callable[[Any], Any]) -> pd.Series:
-    """Return what each value is read as, each distinct one once.
-
-    True equals 1 and is another word: else the first of both in a table would be read for all.
-    """
-    every, found = values.to_numpy(dtype=object), np.empty(len(values), dtype=object)
-    flags = np.fromiter((isinstance(one, bool | np.bool_) for one in every), bool, len(every))
-    for part in (flags, ~flags):
-        codes, distinct = pd.factorize(every[part])
-        table = np.empty(len(distinct) + 1, dtype=object)  # of code -1, a missing value: None
-        for place, value in enumerate(distinct):
-            table[place] = read(value)
-        found[part] = table[codes]
-    return pd.Series(found, index=values.index, dtype=object)
-
-
-def wrong_cells(values: pd.Series, kind: Any) -> tuple[str, pd.Series]:
-    """Return what a kind refuses of cells that are there, and where that is."""
+def faults_of(values: pd.Series, kind: Any) -> list[Fault]:
+    """Return what a kind cannot use of cells that are there."""
     levels = levels_of(kind)
     if levels is not None:
-        takes_all = getattr(kind, "other", False)
-        return f"not one of the levels {shown(levels)}", ~values.isin(levels) & (not takes_all)
+        if getattr(kind, "other", False):
+            return []
+        return level_faults(values, levels, f"not one of the levels {shown(levels)}")
     if hasattr(kind, "first"):
-        dates = pd.to_datetime(values, errors="coerce", utc=True, format=kind.format)
-        return f"not a date of the form {kind.format!r}", dates.isna()
-    return "not a number", pd.to_numeric(values, errors="coerce").isna()
+        return date_faults(values, kind)
+    return number_faults(values, kind) if hasattr(kind, "low") else []
 
 
 def levels_of(kind: Any) -> tuple[Any, ...] | None:

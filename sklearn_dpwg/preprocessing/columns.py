@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import datetime
 import math
-import re
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -19,7 +18,8 @@ from numpy.typing import NDArray
 
 from sklearn_dpwg._checks import FloatArray, real_number
 from sklearn_dpwg._stored import Stored
-from sklearn_dpwg.exceptions import InputError, InputTypeError, shown
+from sklearn_dpwg.exceptions import InputError, InputTypeError
+from sklearn_dpwg.preprocessing.numerals import MARKS, not_a_date, not_a_number, numerals
 
 _DATES = (datetime.date, np.datetime64)  # timestamps are dates
 _OTHER_TIMES = (datetime.timedelta, np.timedelta64, datetime.time, pd.Period)
@@ -259,6 +259,12 @@ class Number(_Scaled):
         scale.
     shape : {"auto", "multi-ramps", "ramps", "linear"}, default=None
         How a model may bend in it, as in `PublicShapes`; None for what the schema says.
+    decimal : {".", ","}, default="."
+        What stands before the decimals where numbers are text. Marks between thousands are not
+        read.
+    unit : str or sequence of str, default=()
+        What may stand behind a number that is text, as "kg", or each of ("kg", "KG"). A number
+        with another unit is none.
     """
 
     low: float
@@ -267,9 +273,36 @@ class Number(_Scaled):
     missing: bool = False
     fill: float | None = None
     shape: str | None = None
-    _added: ClassVar[Mapping[str, Any]] = {"shape": None}
+    decimal: str = "."
+    unit: str | tuple[str, ...] = ()
+    _added: ClassVar[Mapping[str, Any]] = {"shape": None, "decimal": ".", "unit": ()}
+
+    def __post_init__(self) -> None:
+        if isinstance(self.unit, list):
+            object.__setattr__(self, "unit", tuple(self.unit))
+
+    @property
+    def units(self) -> tuple[str, ...]:
+        """All units that may stand behind a number."""
+        return (self.unit,) if isinstance(self.unit, str) else self.unit
 
     def check(self, name: str) -> None:
+        if self.decimal not in MARKS:
+            raise InputError(
+                f"decimal of column {name!r} must be one of {MARKS!r}, got {self.decimal!r}."
+            )
+        units: Any = self.units  # of whatever type it is
+        if not isinstance(units, tuple) or not all(
+            isinstance(one, str) and one.strip() == one != "" for one in units
+        ):
+            raise InputError(
+                f"unit of column {name!r} must be a text such as 'kg', or several, without blanks "
+                f"at the ends, got {self.unit!r}."
+            )
+        if any(one[0].isdigit() or one[0] in ".,+-" for one in units):
+            raise InputError(
+                f"unit of column {name!r} must not begin like a number, got {self.unit!r}."
+            )
         low = real_number(self.low, f"low of column {name!r}")
         high = real_number(self.high, f"high of column {name!r}")
         if not (low < high and math.isfinite(high - low)):
@@ -298,9 +331,10 @@ class Number(_Scaled):
                 f"take the kind Date for dates."
             )
         try:
-            numbers = pd.to_numeric(values).to_numpy(dtype=np.float64, na_value=np.nan)
+            found = pd.to_numeric(numerals(values, self))
+            numbers = found.to_numpy(dtype=np.float64, na_value=np.nan)
         except (TypeError, ValueError):
-            raise _no_number(values, name) from None
+            raise not_a_number(values, self, name) from None
         return self._to_scale(numbers)
 
     def _at(self, u: float) -> str:
@@ -393,9 +427,7 @@ class Date(_Scaled):
         try:
             counts = self._counts(values, self.format)
         except (TypeError, ValueError):
-            raise InputError(
-                f"column {name!r} must hold dates of the form {self.format!r}, and some are none."
-            ) from None
+            raise not_a_date(values, self, name) from None
         return to_unit_interval(counts, *self._bounds())
 
     def _at(self, u: float) -> str:
@@ -568,24 +600,6 @@ def _codes(values: pd.Series, levels: tuple[Hashable, ...]) -> NDArray[np.intp]:
     return np.asarray(positions[found], dtype=np.intp)
 
 
-def _no_number(values: pd.Series, name: str) -> InputError:
-    """Say what the first value is that is no number, as far as that tells no value."""
-    is_wrong = pd.to_numeric(values, errors="coerce").isna() & values.notna()
-    first = values[is_wrong].iloc[0] if is_wrong.any() else None
-    kind, advice = type(first).__name__, "make numbers of them"
-    if isinstance(first, str):
-        kind, advice = "text", "make None of what stands for a missing value, with missing=True"
-        if not first.strip():
-            kind = "blanks"
-        elif re.fullmatch(r"\s*[-+]?[\d.,' ]*\d[\d.,' ]*\s*", first):
-            kind, advice = "a number with a comma or a space", "write 1234.5 for 1.234,5"
-    said = shown(first, "")
-    return InputError(
-        f"column {name!r} must hold numbers, and the first value that is none is {kind}"
-        f"{said and f', {said}'}: {advice}."
-    )
-
-
 def _keep_as_tuple(column: Ordered | Category) -> None:
     """Keep a list of levels as a tuple."""
     if isinstance(column.levels, list):
@@ -594,7 +608,10 @@ def _keep_as_tuple(column: Ordered | Category) -> None:
 
 def _refuse_unknown(codes: NDArray[np.intp], name: str) -> None:
     if (codes == UNKNOWN).any():
-        raise InputError(f"column {name!r} must hold none but its levels, and some values differ.")
+        raise InputError(
+            f"column {name!r} must hold none but its levels, and some values differ: synonyms and "
+            f"ignore_case of Cells read other words."
+        )
 
 
 def missing_error(name: str) -> InputError:

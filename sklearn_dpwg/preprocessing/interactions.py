@@ -61,10 +61,10 @@ class Product:
         self.width = len(self.names)
         self.n_stored = parts[0].n_stored * parts[1].n_stored
 
-    def encode(self, frame: pd.DataFrame) -> Block:
+    def encode(self, frame: Mapping[Any, pd.Series]) -> Block:
         """Return the products of parts."""
         whose = zip(self.parts, self.keys, self.of, strict=True)
-        a, b = (part.encode(frame[key].reset_index(drop=True), name) for part, key, name in whose)
+        a, b = (part.encode(frame[key], name) for part, key, name in whose)
         places = a.places[:, :, None] * self.parts[1].width + b.places[:, None, :]
         values = a.values[:, :, None] * b.values[:, None, :]
         return Block(places.reshape(len(places), -1), values.reshape(len(values), -1))

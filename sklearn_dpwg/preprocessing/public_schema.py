@@ -21,6 +21,7 @@ from sklearn_dpwg.data.groups import refuse_lazy_rows
 from sklearn_dpwg.exceptions import InputError, InputTypeError, own_words
 from sklearn_dpwg.preprocessing.cells import Cells
 from sklearn_dpwg.preprocessing.columns import (
+    Block,
     Boolean,
     Category,
     Column,
@@ -32,6 +33,7 @@ from sklearn_dpwg.preprocessing.columns import (
     of_polars,
 )
 from sklearn_dpwg.preprocessing.interactions import OWN_SHARE, products
+from sklearn_dpwg.preprocessing.numerals import numerals
 from sklearn_dpwg.preprocessing.rows_per_person import BoundedRows, bound_rows_per_person
 from sklearn_dpwg.preprocessing.schema_files import declared_kinds, read_schema_file, template
 from sklearn_dpwg.preprocessing.shapes import LINE, Seen, Shaped, seen, shaped
@@ -54,6 +56,7 @@ class Schema:
         shapes: str = "linear",
         interactions: Any = (),
         cells: Cells | None = None,
+        unseen: Mapping[Any, Column] = MappingProxyType({}),
     ) -> None:
         if not columns:
             raise InputError("columns must name at least one column, got none.")
@@ -76,7 +79,7 @@ class Schema:
         # a copy, so that nobody changes it afterwards; columns that are not named are left out
         self.columns, self.cells = MappingProxyType(dict(columns)), cells
         if cells is not None:
-            cells.check(self.columns)
+            cells.check(self.columns, unseen)
         self.feature_names = tuple(names)  # of the encoded columns
         # bounds on the norms of a row of blocks, which it is divided by: of columns, and of pairs
         n_pairs, own = len(self.products), OWN_SHARE if self.products else 1.0
@@ -93,20 +96,35 @@ class Schema:
             if found[name] != 1:
                 raise InputError(f"X must have one column {name!r}, got {found[name] or 'none'}.")
 
+    def _blocks(self, frame: Mapping[Any, pd.Series]) -> list[Block]:
+        """Return what columns become; all that cannot be used are refused at once."""
+        found, refused = [], []
+        for name, column in self.blocks.items():
+            try:
+                found.append(column.encode(frame[name], feature_name(name)))
+            except InputError as error:
+                refused.append(error)
+        if len(refused) == 1:
+            raise refused[0]
+        if refused:
+            raise InputError(
+                "\n  ".join(["X has columns that cannot be used:", *map(str, refused)])
+            )
+        return found
+
     def encode(self, frame: pd.DataFrame, *, sparse: bool | None = None) -> FloatArray | csr_array:
         """Encode a table."""
         self.check_names(frame.columns)
+        read = {name: frame[name].reset_index(drop=True) for name in self.columns}
+        if self.cells is not None:
+            read = {name: self.cells.read(read[name], name, self.columns[name]) for name in read}
         places, values, first = [], [], 0
-        for name, column in self.blocks.items():
-            series: pd.Series = frame[name].reset_index(drop=True)
-            if self.cells is not None:
-                series = self.cells.read(series, name, self.columns[name])
-            block = column.encode(series, feature_name(name))
+        for column, block in zip(self.blocks.values(), self._blocks(read), strict=True):
             places.append(block.places + first)
             values.append(block.values / self.row_norm)
             first += column.width
         for product in self.products:
-            block = product.encode(frame)
+            block = product.encode(read)
             places.append(block.places + first)
             values.append(block.values / self.pair_norm)
             first += product.width
@@ -147,6 +165,8 @@ class PublicSchema(TransformerMixin, Stored, BaseEstimator):
     rows_per_person : int, default=1
         Largest number of rows of one person that a fit is to learn from. Say the number to the
         estimator too.
+    unseen : mapping from name to Number, Date, Ordered, Boolean or Category, default=None
+        Columns that the model does not see, as groups and a target, which `read` reads.
 
     Attributes
     ----------
@@ -209,6 +229,7 @@ class PublicSchema(TransformerMixin, Stored, BaseEstimator):
         "cells": None,
         "person": None,
         "rows_per_person": 1,
+        "unseen": None,
     }
 
     def __init__(
@@ -221,6 +242,7 @@ class PublicSchema(TransformerMixin, Stored, BaseEstimator):
         cells: Cells | None = None,
         person: str | None = None,
         rows_per_person: int = 1,
+        unseen: Mapping[Any, Column] | None = None,
     ) -> None:
         self.columns = columns
         self.sparse_output = sparse_output
@@ -229,6 +251,7 @@ class PublicSchema(TransformerMixin, Stored, BaseEstimator):
         self.cells = cells
         self.person = person
         self.rows_per_person = rows_per_person
+        self.unseen = unseen
 
     @classmethod
     def from_toml(
@@ -242,8 +265,8 @@ class PublicSchema(TransformerMixin, Stored, BaseEstimator):
             A TOML file with a table ``[columns.NAME]`` a column, as `write_template` writes it. It
             may have ``interactions = [["age", "hours"]]`` before its first table, a table
             ``[cells]``, with the parameters of `Cells` (``synonyms`` stand with their columns),
-            ``[person]`` with ``column`` and ``rows``, and ``[groups]`` and ``[target]``, which are
-            for the command line: they are checked and left alone.
+            ``[person]`` with ``column`` and ``rows``, and ``[groups]`` and ``[target]``, whose
+            columns are `unseen`.
         sparse_output, shapes : optional
             As in the constructor.
 
@@ -261,13 +284,13 @@ class PublicSchema(TransformerMixin, Stored, BaseEstimator):
         --------
         >>> from pathlib import Path
         >>> from tempfile import TemporaryDirectory
-        >>> from sklearn_dpwg.preprocessing import PublicSchema
+        >>> from sklearn_dpwg.preprocessing import Number, PublicSchema
         >>> with TemporaryDirectory() as folder:
         ...     path = Path(folder) / "people.toml"
         ...     text = '[columns.age]\nkind = "number"\nlow = 0\nhigh = 120'
         ...     _ = path.write_text(text)
-        ...     PublicSchema.from_toml(path).columns["age"]
-        Number(low=0, high=120, log=False, missing=False, fill=None, shape=None)
+        ...     PublicSchema.from_toml(path).columns["age"] == Number(0, 120)
+        True
         """
         said = read_schema_file(path)
         schema = cls(said.columns, sparse_output=sparse_output, shapes=shapes, **said.of_schema)
@@ -361,6 +384,59 @@ class PublicSchema(TransformerMixin, Stored, BaseEstimator):
             X, y, groups, person=self.person, k=self.rows_per_person, random_state=random_state
         )
 
+    @own_words
+    def read(self, X: Any, name: Any) -> Any:
+        """Return a column that the model does not see, as its groups or its target.
+
+        Parameters
+        ----------
+        X : DataFrame
+            The table.
+        name : str or list of str
+            A name of `unseen`, or several.
+
+        Returns
+        -------
+        Series or DataFrame
+            Levels as they are declared, or numbers, each cell read by the rules of `cells`; None
+            or NaN where one is missing and may be.
+
+        Raises
+        ------
+        ValueError
+            If a column is not there, or holds what its kind does not allow.
+
+        Examples
+        --------
+        >>> import pandas as pd
+        >>> from sklearn_dpwg.preprocessing import Category, Cells, Number, PublicSchema
+        >>> schema = PublicSchema(
+        ...     {"age": Number(0, 100)},
+        ...     unseen={"town": Category(("Aachen", "Bonn"), other=False)},
+        ...     cells=Cells(synonyms={"town": {"Aix": "Aachen"}}, ignore_case=True),
+        ... )
+        >>> schema.read(pd.DataFrame({"town": ["AIX", "bonn"]}), "town").tolist()
+        ['Aachen', 'Bonn']
+        """
+        self._schema()
+        if isinstance(name, list):
+            return pd.DataFrame({one: self.read(X, one) for one in name})
+        kind = (self.unseen or {}).get(name)
+        if kind is None:
+            raise InputError(
+                f"name must be one of unseen, {list(self.unseen or ())!r}, got {name!r}."
+            )
+        if not is_frame(X) or name not in list(X.columns):
+            raise InputError(f"X must be a frame with the column {name!r}, and has none.")
+        values = X[name] if isinstance(X, pd.DataFrame) else of_polars(X.get_column(name))
+        values = (self.cells or Cells()).read(values, name, kind)
+        kind.encode(values.reset_index(drop=True), feature_name(name))  # which alone decides
+        if isinstance(kind, Number):
+            return pd.to_numeric(numerals(values, kind)).astype(float)
+        if isinstance(kind, Category) and kind.other:
+            return values.where(values.isin(kind.levels) | values.isna(), "other")
+        return values
+
     def _check_rows_of_people(self, X: Any) -> None:
         """Refuse rows of people who have more than they may; whose row each is is public."""
         counts = np.unique(
@@ -447,7 +523,10 @@ class PublicSchema(TransformerMixin, Stored, BaseEstimator):
                 "columns must be a mapping from names to kinds such as Number(0, 100), "
                 f"got {self.columns!r}."
             )
-        for name, column in self.columns.items():
+        unseen = {} if self.unseen is None else self.unseen
+        if not isinstance(unseen, Mapping):
+            raise InputTypeError(f"unseen must be a mapping from names to kinds, got {unseen!r}.")
+        for name, column in (*self.columns.items(), *unseen.items()):
             if not all(hasattr(column, part) for part in ("check", "names", "encode")):
                 raise InputTypeError(
                     f"columns must map {name!r} to a kind such as Number(0, 100), got {column!r}."
@@ -463,7 +542,10 @@ class PublicSchema(TransformerMixin, Stored, BaseEstimator):
                 f"person must be no column that the model sees, got {self.person!r} of columns."
             )
         whole_number(self.rows_per_person, "rows_per_person", least=1)
-        return Schema(self.columns, self.shapes, self.interactions, self.cells)
+        for name, column in unseen.items():
+            check_flags(column, feature_name(name))
+            column.check(feature_name(name))
+        return Schema(self.columns, self.shapes, self.interactions, self.cells, unseen)
 
     def _names(self, X: Any, *, reset: bool) -> list[Hashable]:
         """Return the names of the columns, or the positions in what has none."""

@@ -304,8 +304,9 @@ class DPStandardScaler(_ByBounds, CountedEstimator):
         Public bounds of each column, timestamps where it holds dates; values beyond are clipped.
     random_state : int, RandomState or Generator, optional
         A seed makes the noise repeatable and voids the guarantee for whoever knows it.
-    rows_per_person : int, default=1
-        Largest number of rows of one person, whom ε and δ are for. Say the number of the model.
+    rows_per_person : int, optional
+        Largest number of rows of one person, whom ε and δ are for; of one row by default.
+        Say the number of the model.
 
     Attributes
     ----------
@@ -361,7 +362,7 @@ class DPStandardScaler(_ByBounds, CountedEstimator):
         *,
         bounds: Bounds = (-1.0, 1.0),
         random_state: Any = None,
-        rows_per_person: int = 1,
+        rows_per_person: int | None = None,
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
@@ -446,12 +447,14 @@ class DPStandardScaler(_ByBounds, CountedEstimator):
             The ``privacy_`` of a fit, whatever the records.
         """
         budget = Budget(self.epsilon, self.delta)
-        rows = whole_number(self.rows_per_person, "rows_per_person", least=1)
+        rows = self.rows_per_person
+        if rows is not None:
+            rows = whole_number(rows, "rows_per_person", least=1)
         said: dict[str, Any] = {"public": PUBLIC_FACTS, "relation": Relation.REPLACE_ANY}
         if budget.epsilon == math.inf:
-            return PrivacyGuarantee.non_private(budget.delta, **said).for_records(rows)
+            return PrivacyGuarantee.non_private(budget.delta, **said).for_person(rows)
         of_row = PrivacyGuarantee.from_releases([_release(budget, rows)], budget.delta, **said)
-        return replace(of_row.for_records(rows), requested_epsilon=budget.epsilon)
+        return replace(of_row.for_person(rows), requested_epsilon=budget.epsilon)
 
     def _scaled(self, X: FloatArray) -> FloatArray:
         return np.asarray((np.clip(X, self.low_, self.high_) - self.mean_) / self.scale_)
@@ -474,7 +477,7 @@ def _sensitivity(n_columns: int, step: float) -> float:
     return (2.0 * math.sqrt(n_columns) + rounding) * (1.0 + 2.0**-50)
 
 
-def _release(budget: Budget, rows_per_person: int) -> Release:
+def _release(budget: Budget, rows_per_person: int | None) -> Release:
     """Return the release that costs a person with so many rows the budget: k rows move kΔ."""
     (release,) = calibrate([Release("moments", "gaussian", 1.0, max_count=1)], budget)
-    return release.scaled(float(rows_per_person))
+    return release.scaled(float(rows_per_person or 1))

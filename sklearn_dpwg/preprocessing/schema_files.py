@@ -7,7 +7,7 @@ import math
 import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import MISSING, dataclass, field, fields
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -25,17 +25,17 @@ KINDS: Mapping[str, type[Any]] = MappingProxyType(
 )
 
 TO_FILL = "FILL IN"
+# Entries that say how cells are written.
+WRITTEN = ("format", "decimal", "unit")
 
 HEADER = """\
 # What is public of the columns of a table, for sklearn_dpwg.preprocessing.PublicSchema.
 #
-# Written from the names and types of the columns: no value was read. Replace each "FILL IN" by
-# what you know without the records (a code book, a form, a law), never by a minimum or a list
-# that was read from them. Correct the kinds. Delete the columns that the model is not to use:
-# the target, the groups, whatever tells one person from all others.
-#
+"""
+ENTRIES = """\
 # kind        entries
-# "number"    low, high; log = true for amounts from 0; fill, for missing values
+# "number"    low, high; log = true for amounts from 0; fill, for missing values;
+#             decimal = "," and unit = "kg" where cells are written so
 # "date"      first, last; unit = "year", "month", "week", "day", "hour", "minute", "second";
 #             format of dates that are strings, as "%d.%m.%Y"; fill
 # "ordered"   levels, lowest first
@@ -47,25 +47,45 @@ HEADER = """\
 # Columns to treat together, before the first table: interactions = [["one", "other"]]
 """
 
+UNREAD = """\
+# Written from the names and types of the columns: no value was read. Replace each "FILL IN" by
+# what you know without the records (a code book, a form, a law), never by a minimum or a list
+# that was read from them. Correct the kinds. Delete the columns that the model is not to use:
+# the target, the groups, whatever tells one person from all others.
+#
+"""
+
 # What a file may say beside its columns, and the entries of each table.
 TASK = MappingProxyType(
     {
-        "groups": ("columns", "labels"),
-        "target": ("column", "classes", "low", "high"),
+        "groups": ("columns", "labels", "synonyms", "missing_label"),
+        "target": ("column", "classes", "synonyms", "low", "high", "decimal", "unit"),
         "person": ("column", "rows"),
         "cells": ("missing", "ignore_case", "unusable"),
+        "file": ("delimiter", "encoding", "sheet"),
     }
 )
 
 TASK_HEADER = """
-# What the command line reads of the same file (a PublicSchema checks it and leaves it alone).
+# What the model does not see.
 # [groups]: the columns that say in which group a record is, and all labels; of several columns a
-#           label is a list of as many values.
-# [person]: column, which says whose row each is, and rows, the most of one person to learn from.
-# [cells]: missing = ["?", -9] for marks of missing values; ignore_case = true;
-#          unusable = "missing" takes cells that a kind cannot use for missing ones.
-# [target]: the column to predict, with its classes (of two the favourable one last, for audits), or
-#           with low and high where it is a number.
+#           label is a list of as many values. synonyms = { "W" = "white" } gives other words for a
+#           label, missing_label = "unknown" is the group of those who have none.
+# [target]: the column to predict, with its classes (of two the favourable one last, for audits) and
+#           synonyms, or with low and high where it is a number, and decimal and unit.
+"""
+
+CELLS_HEADER = """
+# How all cells are read; take the marks "# " away where it holds.
+# [cells]
+# missing = ["?", -9]      # marks of missing values, beside empty cells
+# ignore_case = true       # "YES", "Yes" and "yes" are one word
+# unusable = "missing"     # takes cells that a kind cannot use for missing ones; how many is not
+#                          # said, as that is about the records and costs budget
+"""
+PERSON_HEADER = """
+# Whose row each is, and the most rows of one person to learn from. Left out, a row is protected,
+# and a person with several rows less.
 """
 
 
@@ -83,11 +103,15 @@ class SchemaFile:
     cells: Cells | None = None
     person: str | None = None
     rows_per_person: int = 1
+    missing_label: Any = None
+    file: Mapping[str, str] = field(default_factory=dict)  # how a table is written
+    path: str = ""
+    unseen: Mapping[str, Column] = field(default_factory=dict)  # of groups and target
 
     @property
     def of_schema(self) -> dict[str, Any]:
         """What a `PublicSchema` takes beside columns."""
-        names = ("interactions", "cells", "person", "rows_per_person")
+        names = ("interactions", "cells", "person", "rows_per_person", "unseen")
         return {name: getattr(self, name) for name in names}
 
 
@@ -98,14 +122,21 @@ def template(
     groups: Sequence[str] = (),
     group_labels: Sequence[str | tuple[str, ...]] | None = None,
     target: str | None = None,
+    person: str | None = None,
+    cells: Mapping[str, Any] = MappingProxyType({}),
+    opening: str = UNREAD,
+    file: Mapping[str, Any] = MappingProxyType({}),
 ) -> str:
     """Return a schema to fill in, from the names and kinds of columns and what is known of them.
 
     Columns of groups and the target, where they are named, have tables of their own.
     """
-    parts = [HEADER]
+    parts = [HEADER, opening, ENTRIES]
+    if file:
+        written = "\n".join(_entry(name, value) for name, value in file.items())
+        parts.append(f"\n# How a table is written.\n[file]\n{written}\n")
     for name, kind in kinds.items():
-        if name not in (*groups, target):
+        if name not in (*groups, target, person):
             key = _text(name)
             parts.append(f"\n[columns.{key}]\n" + "\n".join(_entries(kind, facts.get(name, {}))))
             parts.append("\nmissing = true\n")
@@ -121,7 +152,13 @@ def template(
         known_of = {"classes": facts.get(target, {}).get("levels"), **facts.get(target, {})}
         lines = [_entry(entry, known_of.get(entry)) for entry in entries]
         parts.append(f"\n[target]\ncolumn = {_text(target)}\n" + "\n".join(lines) + "\n")
-    return "".join(parts)
+    whose = '# [person]\n# column = "patient"\n# rows = 1\n'
+    if person is not None:
+        whose = f"[person]\ncolumn = {_text(person)}\nrows = 1\n"
+    rules = "".join(f"{_entry(name, value)}\n" for name, value in cells.items())
+    if rules:
+        parts.append(f"\n# How all cells are read.\n[cells]\n{rules}")
+    return "".join([*parts, *([] if rules else [CELLS_HEADER]), PERSON_HEADER, whose])
 
 
 def _list(words: Sequence[str | tuple[str, ...]]) -> str:
@@ -138,6 +175,8 @@ def _entry(name: str, value: Any) -> str:
     value = TO_FILL if value is None else value
     if isinstance(value, list):
         return f"{name} = {_list(value)}"
+    if isinstance(value, bool):
+        return f"{name} = {str(value).lower()}"
     return f"{name} = {_text(value) if isinstance(value, str) else value}"
 
 
@@ -150,7 +189,7 @@ def _entries(kind: str, facts: Mapping[str, Any]) -> list[str]:
     lines += [_entry(name, facts.get(name)) for name in needed]
     if kind == "date":
         lines.append('unit = "day"')
-    return lines
+    return [*lines, *(_entry(name, facts[name]) for name in WRITTEN if name in facts)]
 
 
 # What a data dictionary may call the name of a column, its type, and what it says of its values.
@@ -268,6 +307,11 @@ def read_schema_file(path: str | Path) -> SchemaFile:
         content = tomllib.loads(Path(path).read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise InputError(f"{path} must be a TOML file: {error}") from None
+    if content.pop("draft", False):
+        raise InputError(
+            f"{path} is a draft, whose ranges and levels were read from the records and are not "
+            f"public: replace each by what is known without them, and delete the line draft = true."
+        )
     tables = content.get("columns")
     pairs = content.pop("interactions", [])
     if not set(content) <= {"columns", *TASK} or not isinstance(tables, dict):
@@ -294,16 +338,77 @@ def read_schema_file(path: str | Path) -> SchemaFile:
     columns = {name: _column(name, table, path) for name, table in tables.items()}
     of_groups, labels = _groups(task["groups"], path)
     target, classes, bounds = _target(task["target"], columns, path)
+    unseen = _unseen(task, (of_groups, labels), (target, classes, bounds))
+    for name, words in _synonyms_of_task(task, of_groups, target, path).items():
+        synonyms[name] = {**synonyms.get(name, {}), **words}
     products(columns, pairs)
+    for name, value in task["file"].items():
+        if not isinstance(value, str):
+            raise InputError(f"{name} of [file] in {path} must be text, got {value!r}.")
     if "rows" in task["person"] and "column" not in task["person"]:
         raise InputError(f"[person] in {path} must have a column where it has rows, got none.")
     cells = Cells(synonyms=synonyms, **task["cells"]) if synonyms or task["cells"] else None
-    whose = {
+    others = {
         "person": task["person"].get("column"),
         "rows_per_person": task["person"].get("rows", 1),
+        "missing_label": task["groups"].get("missing_label"),
+        "unseen": unseen,
+        "file": task["file"],
+        "path": str(path),
     }
     pairs = tuple(map(tuple, pairs))
-    return SchemaFile(columns, of_groups, labels, target, classes, bounds, pairs, cells, **whose)
+    return SchemaFile(columns, of_groups, labels, target, classes, bounds, pairs, cells, **others)
+
+
+def _unseen(
+    task: Mapping[str, Mapping[str, Any]],
+    groups: tuple[tuple[str, ...] | None, tuple[Any, ...] | None],
+    target: tuple[str | None, tuple[Any, ...] | None, tuple[float, float] | None],
+) -> dict[str, Column]:
+    """Return the kinds of the columns of groups and of the target, as far as they are declared."""
+    found: dict[str, Column] = {}
+    names, labels = groups
+    has_gaps = "missing_label" in task["groups"]
+    if names is not None and labels is not None:
+        parts = [label if isinstance(label, tuple) else (label,) for label in labels]
+        for name, levels in zip(names, zip(*parts, strict=True), strict=False):
+            found[name] = Category(tuple(dict.fromkeys(levels)), other=False, missing=has_gaps)
+    column, classes, bounds = target
+    if column is not None and classes is not None:
+        found[column] = Category(classes, other=False)
+    elif column is not None and bounds is not None:
+        written = {key: task["target"][key] for key in ("decimal", "unit") if key in task["target"]}
+        found[column] = Number(*bounds, **written)
+    return found
+
+
+def _synonyms_of_task(
+    task: Mapping[str, Mapping[str, Any]],
+    groups: tuple[str, ...] | None,
+    target: str | None,
+    path: str | Path,
+) -> dict[str, Any]:
+    """Return other words for labels and classes, by the names of their columns."""
+    found: dict[str, Any] = {}
+    of_groups, of_target = (task[name].get("synonyms") for name in ("groups", "target"))
+    names = groups or ()
+    if of_groups is not None:
+        of_each = of_groups if len(names) > 1 else dict.fromkeys(names[:1], of_groups)
+        if not isinstance(of_groups, dict) or not names or not set(of_each) <= set(names):
+            raise InputError(
+                f"synonyms of [groups] in {path} must map words to labels, and of several columns "
+                f"be tables [groups.synonyms.NAME] of {', '.join(names) or 'its columns'}, got "
+                f"{of_groups!r}."
+            )
+        found |= of_each
+    if of_target is not None:
+        if target is None or not isinstance(of_target, dict):
+            raise InputError(
+                f"synonyms of [target] in {path} must map words to the classes of its column, got "
+                f"{of_target!r}."
+            )
+        found[target] = of_target
+    return found
 
 
 def _task_table(name: str, table: Any, path: str | Path) -> dict[str, Any]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -33,7 +33,7 @@ from sklearn_dpwg.privacy.accounting.loss_distribution import (
     event_to_dict,
 )
 from sklearn_dpwg.privacy.release import Budget, Relation, Release
-from sklearn_dpwg.privacy.statement import sections
+from sklearn_dpwg.privacy.statement import ROWS_OF_A_PERSON, sections
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent
@@ -68,6 +68,9 @@ class PrivacyGuarantee(Stored):
     groupings : tuple of str, default=()
         What the groups are made of, by name. Of several, a replacement is covered if it keeps the
         group of the record by each of them.
+    of_person : bool, default=False
+        Whether no person has more rows among the records than ``records_per_person``, by the word
+        of whoever released: a person is then the unit, and a row is otherwise.
 
     Examples
     --------
@@ -91,6 +94,9 @@ class PrivacyGuarantee(Stored):
     records_per_person: int = 1
     outside: tuple[str, ...] = ()
     groupings: tuple[str, ...] = ()
+    of_person: bool = False
+    # what was stored before spoke of rows
+    _added: ClassVar[Mapping[str, Any]] = {"of_person": False}
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", non_negative(self.epsilon, "epsilon"))
@@ -295,11 +301,33 @@ class PrivacyGuarantee(Stored):
         """
         n_records = whole_number(n_records, "n_records", least=1)
         of_person = replace(self, records_per_person=self.records_per_person * n_records)
-        if n_records == 1 or not self.is_private:
+        if n_records == 1:
+            return of_person
+        of_person = replace(of_person, of_person=False)
+        if not self.is_private:
             return of_person
         events = events_for_records(self.events, n_records)
         epsilon = worst_epsilon(_compositions(events), self.delta)
         return replace(of_person, epsilon=epsilon, events=events, requested_epsilon=None)
+
+    def for_person(self, n_rows: int | None) -> PrivacyGuarantee:
+        """Return the guarantee of a person, who has at most so many of the rows.
+
+        Parameters
+        ----------
+        n_rows : int or None
+            Largest number of rows of one person, in units of ``records_per_person``, which is the
+            caller's word; None where nobody says it.
+
+        Returns
+        -------
+        PrivacyGuarantee
+            As `for_records`, and stated for a person; this one where nobody says it.
+        """
+        if n_rows is None:
+            return self
+        public = tuple(dict.fromkeys([*self.public, ROWS_OF_A_PERSON]))
+        return replace(self.for_records(n_rows), public=public, of_person=True)
 
     def under(self, relation: Relation | str) -> PrivacyGuarantee:
         """Return what the guarantee says of other neighbours.
@@ -331,7 +359,8 @@ class PrivacyGuarantee(Stored):
         found = self
         if self.relation == Relation.ADD_OR_REMOVE != relation:
             # a record is removed and another one added: two records of add-or-remove
-            found = replace(self.for_records(2), records_per_person=self.records_per_person)
+            same = {name: getattr(self, name) for name in ("records_per_person", "of_person")}
+            found = replace(self.for_records(2), **same)
         return replace(found, relation=relation)
 
     def to_json(self) -> str:
@@ -414,8 +443,9 @@ def joint_guarantee(guarantees: Sequence[PrivacyGuarantee], delta: float) -> Pri
     Parameters
     ----------
     guarantees : sequence of PrivacyGuarantee
-        One of each result, at least one, and of equally many records of a person. Where they are
-        under several relations, all are stated under the weakest of them.
+        One of each result, at least one, and of equally many records of a person, or each of a
+        person's by its own number. Where they are under several relations, all are stated under
+        the weakest of them.
     delta : float
         δ of all together, strictly between 0 and 1.
 
@@ -431,6 +461,12 @@ def joint_guarantee(guarantees: Sequence[PrivacyGuarantee], delta: float) -> Pri
     ValueError
         If there are no guarantees, or they protect different things.
 
+    Notes
+    -----
+    Of a person: let two data sets differ in what one person's rows hold. Result i learned from at
+    most kᵢ of these rows, which its events are for, whichever rows they were and whatever was drawn
+    before. So events compose as those of one record do, and the total is for max kᵢ rows.
+
     Examples
     --------
     >>> from sklearn_dpwg.privacy import PrivacyGuarantee, Release, joint_guarantee
@@ -439,7 +475,9 @@ def joint_guarantee(guarantees: Sequence[PrivacyGuarantee], delta: float) -> Pri
     PrivacyGuarantee(epsilon=1.42704, delta=1e-06, 'replace one record within its group')
     """
     units = sorted({one.records_per_person for one in guarantees})
-    if len(units) != 1:
+    # each covers whatever rows a person has in its result, so together they cover the person
+    of_person = all(one.of_person for one in guarantees)
+    if not units or (len(units) > 1 and not of_person):
         raise InputError(
             f"guarantees must protect equally many records of a person, got {len(units)} kinds: "
             f"{units!r}."
@@ -461,7 +499,8 @@ def joint_guarantee(guarantees: Sequence[PrivacyGuarantee], delta: float) -> Pri
         public,
         tuple(map(event_of_composition, totals)),
         any(one.seeded for one in guarantees),
-        records_per_person=units[0],
+        records_per_person=units[-1],
         outside=outside,
         groupings=groupings,
+        of_person=of_person,
     )

@@ -33,6 +33,8 @@ _CHANGES = {
         "{} records are added or removed",
     ),
 }
+# What is public where somebody has said how many rows a person has.
+ROWS_OF_A_PERSON = "which rows belong to one person, though not to whom"
 # What public facts say where groups overlap.
 _OVERLAP = "is in exactly the same ones"
 
@@ -146,6 +148,8 @@ def _attack(guarantee: Stated) -> str:
 def _unit(guarantee: Stated) -> str:
     if guarantee.records_per_person > 1:
         return f"a person with up to {guarantee.records_per_person} rows."
+    if guarantee.of_person:
+        return "a person, by the word of whoever released this that nobody has more than one row."
     text = "one row. It protects a person only if no person has more than one row"
     try:
         several = guarantee.for_records(2)

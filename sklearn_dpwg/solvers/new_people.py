@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -48,12 +50,14 @@ class NewPeople(Stored):
     # quartiles of what the worst-off group gains over a private model that knows no groups, in
     # units of the loss; None for one group and other losses than were measured
     gain: tuple[float, float, float] | None
+    records_per_person: int = 1  # most records of one person
+    _added: ClassVar[Mapping[str, Any]] = {"records_per_person": 1}
 
     @property
     def untold(self) -> tuple[int, ...]:
-        """Groups that are too small to be told from chance at any ε; one alone is no group."""
-        sizes = self.group_sizes
-        return tuple(i for i, n in enumerate(sizes) if n < FEWEST_TO_TELL and len(sizes) > 1)
+        """Groups of possibly too few people to be told from chance at any ε; one is no group."""
+        fewest, sizes = FEWEST_TO_TELL * self.records_per_person, self.group_sizes
+        return tuple(i for i, n in enumerate(sizes) if n < fewest and len(sizes) > 1)
 
     def __str__(self) -> str:
         """Return a few lines: the smallest groups, and the gain."""
@@ -88,6 +92,7 @@ def new_people(problem: Problem, budget: Budget, records_per_person: int = 1) ->
         spread / np.sqrt(sizes),
         MOST_OF_A_LOSS * nothing / (sizes * budget.mu),
         _gain(problem, budget, "numbers" if is_numbers else "classes"),
+        records_per_person,
     )
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any, Literal, NoReturn, Self, TypeVar, final
+from typing import Any, ClassVar, Literal, NoReturn, Self, TypeVar, final
 
 import numpy as np
 
@@ -90,6 +90,8 @@ class Plan(Stored):
     counts : CountStage, optional
         Where groups are hidden, the first stage: its release is the first of `releases`, and what
         the plan costs is what was fixed before it.
+    of_person : bool, default=False
+        Whether the caller says that nobody has more rows, so that a person is the unit.
     """
 
     solver: str
@@ -108,6 +110,8 @@ class Plan(Stored):
     remark: str = ""
     records_per_person: int = 1
     counts: CountStage | None = None
+    of_person: bool = False
+    _added: ClassVar[Mapping[str, Any]] = {"of_person": False}
 
     __repr__ = short_repr
 
@@ -196,9 +200,11 @@ class Plan(Stored):
         """What the releases cost together, of which no plan may state anything else."""
         if self.counts is None:
             public = PUBLIC_FACTS if self.problem.cells is None else PUBLIC_FACTS_OF_OVERLAP
-            return _guarantee(self.releases, self.budget, self.records_per_person, public=public)
-        paid = (*self.counts.releases, *self.counts.reserved)
-        return _guarantee(paid, self.budget, self.records_per_person, hides_groups=True)
+            found = _guarantee(self.releases, self.budget, self.records_per_person, public=public)
+        else:
+            paid = (*self.counts.releases, *self.counts.reserved)
+            found = _guarantee(paid, self.budget, self.records_per_person, hides_groups=True)
+        return found.for_person(1) if self.of_person else found
 
     @property
     def for_new_people(self) -> NewPeople:
@@ -212,7 +218,8 @@ class Plan(Stored):
             return replace(self)
         releases = self.releases[len(self.counts.releases) :]
         budget = self.counts.budget
-        return replace(self, releases=releases, budget=budget, counts=None, records_per_person=1)
+        of_row: dict[str, Any] = {"records_per_person": 1, "of_person": False}
+        return replace(self, releases=releases, budget=budget, counts=None, **of_row)
 
     @property
     def is_weak(self) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+import os
 import subprocess
 import sys
 import tomllib
@@ -30,7 +31,8 @@ def test_help_names_the_commands_in_their_order_and_is_quick():
         timeout=60,
         check=True,
     )
-    names = ["schema", "plan", "fit", "predict", "audit", "change"]
+    names = ["schema", "plan", "fit", "predict", "audit", "verdict", "change"]
+    assert all(f"`{name}`" in done.stdout for name in names)
     places = [done.stdout.find(f"\n  {name} ") for name in names]
     assert -1 not in places
     assert places == sorted(places)
@@ -81,12 +83,6 @@ def test_a_schema_of_a_parquet_file_has_the_declared_kinds(folder, tmp_path):
     }  # fmt: skip
     assert found["groups"]["labels"] == [["x", "F"], ["x", "M"], ["y", "F"], ["y", "M"]]
     assert found["target"] == {"column": "wage", "low": "FILL IN", "high": "FILL IN"}
-
-
-def test_kinds_are_guessed_where_that_is_asked_for(folder, tmp_path):
-    result = run("schema", folder / "people.csv", "-o", tmp_path / "new.toml", "--guess-kinds")
-    assert tomllib.loads((tmp_path / "new.toml").read_text())["columns"]["age"]["kind"] == "number"
-    assert "Warning: the kinds were guessed from the values" in result.stderr
 
 
 # --- plan --------------------------------------------------------------------------------------
@@ -352,6 +348,21 @@ def test_the_console_script_is_the_module(tmp_path):
     assert said[0].stderr == said[1].stderr
     assert said[0].stderr.startswith("Error: audit needs decisions")
     assert [each.returncode for each in said] == [2, 2]
+
+
+def test_a_reader_who_has_gone_ends_no_command(folder, tmp_path):
+    reads, writes = os.pipe()
+    os.close(reads)  # as of `| head`
+    written = tmp_path / "s.toml"
+    try:
+        done = subprocess.run(
+            [sys.executable, "-m", "sklearn_dpwg", "schema", folder / "people.csv", "-o", written],
+            stdout=writes, stderr=subprocess.PIPE, text=True, timeout=60, check=False,
+        )  # fmt: skip
+    finally:
+        os.close(writes)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert written.is_file()
 
 
 def test_without_click_one_sentence_says_what_to_install():

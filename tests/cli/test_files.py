@@ -149,7 +149,7 @@ def test_records_without_group_are_a_group_where_one_is_named():
     gaps.to_csv("a.csv", index=False)
     options = (*DECIDED, "--missing-value", "?")
     refused = run(*AUDIT.format("a.csv", "é,b").split(), *options)
-    assert "'race' (groups): 5 missing\n--missing-label LABEL" in refused.stderr
+    assert "'race' (groups): 5 missing\n    in the schema: missing_label = " in refused.stderr
     for label, labels in (("none", "é,b"), ("none", "é,b,none"), ("b", "é,b")):
         found = audited("a.csv", *options, "--missing-label", label, labels=labels)
         sizes = dict(zip(found.group_labels, np.sum(found.counts, axis=(1, 2)), strict=True))

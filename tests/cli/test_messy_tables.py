@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import re
+import tomllib
+
 import numpy as np
 import pandas as pd
 import pytest
 
 from sklearn_dpwg.cli.models import load_model
 from sklearn_dpwg.exceptions import InputError
-from sklearn_dpwg.preprocessing import Boolean, Category, Date, Number, Ordered
+from sklearn_dpwg.inspection import AuditResult
+from sklearn_dpwg.preprocessing import Boolean, Category, Cells, Date, Number, Ordered, PublicSchema
+from sklearn_dpwg.preprocessing.schema_draft import draft
 from sklearn_dpwg.preprocessing.schema_files import read_schema_file
 from tests.cli.conftest import run
 
@@ -77,6 +82,34 @@ def test_what_the_schema_says_holds_for_all_commands(messy):
         done = run(*audit, *whose)
         assert done.exit_code == 0, done.stderr
         assert "People: one row of each, 300, chosen by coins." in done.stdout
+    own = ["--same-records", "--target", "ill", "-o", "page.html", "--schema", "schema.toml"]
+    done = run("audit", "messy.csv", "--model", "m.skops", *own)
+    assert done.exit_code == 0, done.stderr  # of the model two rows of each, of the audit one
+    assert 8.0 < float(re.search(r"epsilon = ([\d.]+)", done.stdout)[1]) < 9.2
+    page = (messy / "page.html").read_text()
+    assert "one row of each, 300, chosen by coins" in page
+    assert "A person with up to 2 rows" in page
+
+
+def test_one_row_a_person_is_said_of_a_person(messy):
+    (messy / "schema.toml").write_text(SCHEMA.replace("rows = 2", "rows = 1"))
+    fit = ["fit", "messy.csv", "--schema", "schema.toml", "--epsilon", 8, "--solver", "mgr"]
+    told = run(*fit, "-o", "m.skops").stdout
+    assert "Unit of privacy: a person, by the word" in told
+    # how many cells were unusable is about the records
+    assert "How many is not said: that number is about the records" in told
+    audit = ["audit", "messy.csv", "--schema", "schema.toml", "--predictions", "ill"]
+    told = run(*audit, "--no-outcomes", "--json", "a.json").stdout
+    assert "its group included; the unit is a person." in told
+    assert AuditResult.from_json((messy / "a.json").read_text()).privacy_.of_person
+    nobody = SCHEMA.replace('[person]\ncolumn = "patient"\nrows = 2', "")
+    (messy / "schema.toml").write_text(nobody)
+    sizes = ["--group-sizes", "f=300,m=300", "--solver", "mgr"]
+    told = run(*fit, "-o", "n.skops").stdout + run("plan", "--schema", "schema.toml", *sizes).stdout
+    assert "Unit of privacy: one row." in told
+    assert "a person, by the word" not in told
+    told = run(*fit, "-o", "p.skops", "--person", "patient").stdout
+    assert "Unit of privacy: a person, by the word" in told
 
 
 def test_rows_that_are_said_to_the_command_count(messy):
@@ -102,6 +135,322 @@ def test_a_table_without_the_person_is_refused_and_cells_without_a_rule_too(mess
     told = run("fit", "messy.csv", *fit).stderr
     assert "column 'age' (features): 10 not a number" in told
     assert "unknown" not in told
+
+
+# --- groups, targets and decisions by the same rules ---------------------------------------------
+
+HOSPITAL = """
+[columns.weight]
+kind = "number"
+low = 30
+high = 200
+
+[columns.admitted]
+kind = "date"
+first = 2019-01-01
+last = 2024-12-31
+
+[columns.sex]
+kind = "category"
+levels = ["F", "M"]
+other = false
+
+[groups]
+columns = "race"
+labels = ["white", "black"]
+
+[target]
+column = "ill"
+classes = ["no", "yes"]
+"""
+RULES = (
+    ("high = 200", 'high = 200\ndecimal = ","\nunit = "kg"\nmissing = true'),
+    ("last = 2024-12-31", 'last = 2024-12-31\nformat = "%d.%m.%Y"'),
+    ("other = false", 'other = false\nsynonyms = { female = "F" }'),
+    ('"black"]', '"black"]\nmissing_label = "unknown"\nsynonyms = { W = "white", B = "black" }'),
+    ('["no", "yes"]', '["no", "yes"]\nsynonyms = { N = "no", 1 = "yes" }'),
+    ("[groups]", '[cells]\nmissing = ["?"]\nignore_case = true\n\n[groups]'),
+)
+TOLD = """Error: visits.csv has cells that cannot be used:
+  column 'race' (groups): 675 not one of the declared labels 'white', 'black'
+    in the schema: ignore_case = true under [cells]; synonyms = { "..." = "white" }; GAP
+  column 'ill' (target): 600 not one of the declared classes 'no', 'yes'
+    in the schema: synonyms = { "..." = "no" }; GAP; ignore_case = true under [cells]
+  column 'weight' (features): 450 with a decimal comma and something behind it; 225 with a \
+decimal comma; 225 not a number but text
+    in the schema: decimal = ","; unit = "..."; GAP
+  column 'admitted' (features): 900 not a date of the form 'ISO8601'
+    in the schema: format = "%d.%m.%Y"
+  column 'sex' (features): 600 not one of the levels 'F', 'M'
+    in the schema: ignore_case = true under [cells]; synonyms = { "..." = "F" }; GAP
+--show-examples shows a few of the values, which are not private.
+"""
+GAP = 'missing = ["..."] under [cells] for a mark of a gap'
+
+
+@pytest.fixture
+def hospital(tmp_path, monkeypatch):
+    """Write a table in which hardly a cell is as its schema has it, and what was meant."""
+    monkeypatch.chdir(tmp_path)
+    at = np.arange(N)
+
+    def column(*words):
+        return np.array(words, dtype=object)[(at // len(words) + at) % len(words)]
+
+    messy = {
+        "weight": column("72,5 kg", "80,0", "?", "101,25 kg"),
+        "admitted": column("01.02.2020", "31.12.2023"),
+        "sex": column("F", "f", "female"),
+        "race": column("White", "W", "black", "?"),
+        "ill": column("no", "N", "YES", "1", "yes", "No"),
+    }
+    clean = {
+        "weight": column(72.5, 80.0, None, 101.25),
+        "admitted": column("2020-02-01", "2023-12-31"),
+        "sex": column("F", "F", "F"),
+        "race": column("white", "white", "black", None),
+        "ill": column("no", "no", "yes", "yes", "yes", "no"),
+    }
+    pd.DataFrame(messy).to_csv("visits.csv", index=False)
+    pd.DataFrame(clean).to_csv("clean.csv", index=False)
+    (tmp_path / "strict.toml").write_text(HOSPITAL)
+    told = HOSPITAL
+    for old, new in RULES:
+        assert old in told
+        told = told.replace(old, new)
+    (tmp_path / "schema.toml").write_text(told)
+    return tmp_path
+
+
+def test_all_refusals_of_a_table_fit_in_a_screen_and_say_what_to_write(hospital):
+    done = run("fit", "visits.csv", "--schema", "strict.toml", "-o", "m.skops")
+    assert done.exit_code == 2
+    assert done.stderr == TOLD.replace("GAP", GAP)
+    assert len(done.stderr.splitlines()) < 25
+
+
+def test_groups_targets_and_decisions_are_read_by_the_rules_of_cells(hospital):
+    clean = (hospital / "schema.toml").read_text().replace('format = "%d.%m.%Y"', "")
+    clean = clean.replace('decimal = ","\nunit = "kg"', "")
+    (hospital / "clean.toml").write_text(clean)
+    fits, audits = [], []
+    for table, schema in (("visits.csv", "schema.toml"), ("clean.csv", "clean.toml")):
+        fit = ["fit", table, "--schema", schema, "--solver", "mgr", "--random-state", 0]
+        done = run(*fit, "-o", f"{table}.skops", "--epsilon", 8)
+        assert done.exit_code == 0, done.stderr
+        fits.append(load_model(hospital / f"{table}.skops")[-1])
+        audit = ["audit", table, "--schema", schema, "--predictions", "ill", "--no-outcomes"]
+        done = run(*audit, "--random-state", 0, "--json", f"{table}.json")
+        assert done.exit_code == 0, done.stderr
+        audits.append(AuditResult.from_json((hospital / f"{table}.json").read_text()))
+    assert np.array_equal(fits[0].coef_, fits[1].coef_)
+    assert list(fits[0].group_labels_) == ["white", "black", "unknown"]
+    assert audits[0].counts == audits[1].counts
+    schema = PublicSchema.from_toml(hospital / "schema.toml")
+    table, meant = pd.read_csv("visits.csv", dtype=str), pd.read_csv("clean.csv")
+    for name in ("race", "ill"):
+        found, expected = schema.read(table, name), meant[name]
+        assert found[expected.notna()].tolist() == expected.dropna().tolist()
+        assert found.isna().tolist() == expected.isna().tolist()
+    assert schema.read(table, ["race", "ill"]).shape == (N, 2)
+    with pytest.raises(InputError, match="'ill' must hold none but its levels"):
+        schema.read(table.assign(ill="perhaps"), "ill")
+    with pytest.raises(InputError, match=r"name must be one of unseen, \['race', 'ill'\], got 'x'"):
+        schema.read(table, "x")
+    with pytest.raises(InputError, match="'race', and has none"):
+        schema.read(table.drop(columns="race"), "race")
+
+
+@pytest.mark.filterwarnings("ignore::sklearn_dpwg.exceptions.UngroupedWarning")
+def test_a_graph_is_checked_before_the_budget_is_spent_and_written_after(hospital):
+    onnxruntime = pytest.importorskip("onnxruntime")
+    fit = ["fit", "visits.csv", "--schema", "schema.toml", "--solver", "mgr", "--epsilon", 8]
+    book = ["--ledger", "l.db", "--ledger-epsilon", 8, "--ledger-delta", "1e-6"]
+    done = run(*fit, *book, "-o", "m.skops", "--onnx", "m.onnx")
+    assert done.exit_code == 0, done.stderr
+    assert "Graph: m.onnx, for cells that [cells], synonyms" in done.stdout
+    session = onnxruntime.InferenceSession((hospital / "m.onnx").read_bytes())
+    clean = pd.read_csv("clean.csv")
+    seconds = pd.to_datetime(clean["admitted"]).to_numpy("datetime64[s]").astype(float)
+    given = {"weight": clean["weight"].to_numpy(), "admitted": seconds}
+    given["sex"] = clean["sex"].to_numpy(dtype=object)
+    labels, scores = session.run(None, {name: one[:, None] for name, one in given.items()})
+    table, model = pd.read_csv("visits.csv", dtype=str), load_model(hospital / "m.skops")
+    assert np.array_equal(labels, model.predict(table))
+    assert scores == pytest.approx(model.predict_proba(table), abs=1e-12)
+    text = (hospital / "schema.toml").read_text()
+    (hospital / "schema.toml").write_text(text.replace('["F", "M"]', '["F", 1]'))
+    for more, says in (
+        ([], "levels of column 'sex' must be all strings"),
+        (["--loss", "hinge"], ""),
+    ):
+        done = run(
+            *fit, "--ledger", "new.db", *book[2:], "-o", "n.skops", "--onnx", "n.onnx", *more
+        )
+        assert done.exit_code == 2
+        assert says in done.stderr
+        (hospital / "schema.toml").write_text(text)  # and then of a loss without probabilities
+    assert "DPWorstGroupClassifier has no graph in ONNX" in done.stderr
+    assert not [name for name in ("new.db", "n.skops", "n.onnx") if (hospital / name).exists()]
+
+
+def test_a_target_that_is_a_number_has_its_comma_and_unit_and_cells_their_own_synonyms(hospital):
+    text = """
+[columns.sex]
+kind = "category"
+levels = ["F"]
+
+[groups]
+columns = ["race", "sex"]
+labels = [["white", "F"], ["black", "F"], ["none", "F"]]
+missing_label = "none"
+
+[groups.synonyms.race]
+W = "white"
+
+[groups.synonyms.sex]
+female = "F"
+
+[cells]
+missing = ["?"]
+ignore_case = true
+
+[target]
+column = "weight"
+low = 30
+high = 200
+decimal = ","
+unit = "kg"
+"""
+    table = pd.read_csv("visits.csv", dtype=str)
+    table["weight"] = table["weight"].where(table["weight"] != "?", "-")
+    table.to_csv("visits.csv", index=False)
+    (hospital / "schema.toml").write_text(text)
+    fit = ["fit", "visits.csv", "--schema", "schema.toml", "-o", "m.skops"]
+    done = run(*fit)
+    assert "'weight' (target): 225 not a number but text" in done.stderr
+    table["weight"] = table["weight"].where(table["weight"] != "-", "60")
+    table.to_csv("visits.csv", index=False)
+    done = run(*fit)
+    assert done.exit_code == 0, done.stderr
+    assert len(load_model(hospital / "m.skops")[-1].group_labels_) == 3
+    found = PublicSchema.from_toml(hospital / "schema.toml").read(table, "weight")
+    assert sorted(set(found)) == [60.0, 72.5, 80.0, 101.25]
+    for old, new, says in (
+        ("[groups.synonyms.race]", "[groups.synonyms.gone]", r"synonyms of \[groups\] in"),
+        ('W = "white"', 'W = "pink"', "synonyms of column 'race' must stand for its levels"),
+    ):
+        (hospital / "schema.toml").write_text(text.replace(old, new))
+        assert re.search(says, run(*fit, "--overwrite").stderr)
+
+
+def test_how_a_file_is_written_is_said_once_in_the_schema(hospital):
+    table = pd.read_csv("visits.csv", dtype=str).replace("female", "weiblich ä")
+    table.to_csv("visits.csv", sep=";", encoding="cp1252", index=False)
+    write = ["schema", "visits.csv", "-o", "new.toml", "--groups", "race", "--target", "ill"]
+    done = run(*write, "--delimiter", ";", "--encoding", "cp1252")
+    assert done.exit_code == 0, done.stderr
+    told = tomllib.loads((hospital / "new.toml").read_text())
+    assert told["file"] == {"delimiter": ";", "encoding": "cp1252"}
+    said = (hospital / "schema.toml").read_text().replace("female", '"weiblich ä"')
+    fit = ["fit", "visits.csv", "--schema", "schema.toml", "--solver", "mgr", "--overwrite"]
+    audit = ["audit", "visits.csv", "--schema", "schema.toml", "--predictions", "ill"]
+    for file, code in (('[file]\ndelimiter = ";"\nencoding = "cp1252"\n', 0), ("", 2)):
+        (hospital / "schema.toml").write_text(said + file)
+        done = run(*fit, "-o", "m.skops")
+        assert done.exit_code == code, done.stderr
+        assert run(*audit, "--no-outcomes").exit_code == code
+    assert "say --encoding, as cp1252, or" in done.stderr
+    assert run(*fit, "-o", "m.skops", "--delimiter", ";", "--encoding", "cp1252").exit_code == 0
+    (hospital / "schema.toml").write_text(said + "[file]\ndelimiter = 1\n")
+    assert "delimiter of [file] in schema.toml must be text" in run(*fit, "-o", "m.skops").stderr
+
+
+def test_a_draft_reads_the_records_says_so_loudly_and_is_taken_once_it_is_reviewed(hospital):
+    draft = ["schema", "visits.csv", "-o", "d.toml", "--draft", "--target", "ill"]
+    done = run(*draft, "--groups", "race")
+    assert done.exit_code == 0, done.stderr
+    assert done.stderr.startswith("NOT PUBLIC: ranges, levels and marks were read from the records")
+    assert "no value was read" not in done.stdout + (hospital / "d.toml").read_text()
+    fit = ["fit", "visits.csv", "--schema", "d.toml", "-o", "m.skops", "--solver", "mgr"]
+    for refused in (run(*fit), run("plan", "--schema", "d.toml", "--group-sizes", "1,2")):
+        assert refused.exit_code == 2
+        assert "d.toml is a draft, whose ranges and levels were read" in refused.stderr
+    text = (hospital / "d.toml").read_text().replace("draft = true\n", "")
+    text = text.replace('"W", "White", "black"]', '"White", "black"]\nmissing_label = "none"\n'
+                        'synonyms = { W = "White" }')  # fmt: skip
+    text = text.replace(
+        '["1", "N", "YES", "no"]', '["no", "yes"]\nsynonyms = { 1 = "yes", N = "no" }'
+    )
+    (hospital / "d.toml").write_text(text)
+    said = read_schema_file("d.toml")
+    assert said.columns == {
+        "weight": Number(70, 110, missing=True, decimal=",", unit="kg"),
+        "admitted": Category(("01.02.2020", "31.12.2023"), missing=True),  # two, as a code has
+        "sex": Category(("F", "female"), missing=True),
+    }
+    assert (said.cells.missing, said.cells.ignore_case) == (("?",), True)
+    done = run(*fit)
+    assert done.exit_code == 0, done.stderr
+    assert "draft must be left out" in run(*draft, "--dictionary", "--overwrite").stderr
+
+
+def test_what_a_draft_makes_of_columns():
+    days = [f"{day:02d}/12/20{year}" for day in range(1, 29) for year in (20, 22)]
+    n = len(days)
+    table = pd.DataFrame(
+        {
+            "day": days,
+            "iso": [f"2021-03-{1 + i % 28}" if i % 28 > 8 else "2020-01-01" for i in range(n)],
+            "age": [*(str(age) for age in range(18, 18 + n - 2)), "-9", "?"],
+            "change": [*(str(one) for one in range(-20, n - 21)), "-9"],
+            "price": [f"{i / 10:.1f} €" for i in range(n)],
+            "code": [f"A{i}" for i in range(n)],
+            "flag": ["1", "0"] * (n // 2),
+            "typed": np.linspace(0, 1, n),
+            "empty": [None] * n,
+            "stamp": pd.to_datetime(["2020-02-01"] * n),
+            "yes": [True, False] * (n // 2),
+        }
+    )
+    found = draft(table)
+    assert found.kinds == {
+        **dict.fromkeys(("day", "iso", "stamp"), "date"),
+        "yes": "boolean",
+        **dict.fromkeys(("age", "change", "price", "typed"), "number"),
+        **dict.fromkeys(("code", "flag", "empty"), "category"),
+    }
+    assert found.facts["day"] == {"first": "2020-01-01", "last": "2022-12-31", "format": "%d/%m/%Y"}
+    assert found.facts["iso"] == {"first": "2020-01-01", "last": "2021-12-31"}
+    assert (found.facts["age"]["low"], found.facts["age"]["high"]) == (10, 80)
+    assert found.facts["change"]["low"] == -20
+    assert found.facts["price"]["unit"] == "€"
+    assert found.facts["code"] == {}  # too many words to be levels: a person says what it is
+    assert found.facts["flag"] == {"levels": ["0", "1"]}
+    assert found.facts["typed"] == {"low": 0, "high": 2}
+    assert found.facts["empty"] == {}
+    assert found.cells == {"missing": ["-9", "?"]}
+
+
+def test_a_template_has_a_place_for_people_and_for_marks(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a.csv").write_text("who,age,ill\n")
+    assert run("schema", "a.csv", "-o", "a.toml").exit_code == 0
+    text = (tmp_path / "a.toml").read_text().replace('levels = "FILL IN"', 'levels = ["x"]')
+    (tmp_path / "a.toml").write_text(text)
+    said = read_schema_file("a.toml")
+    assert (said.cells, said.person, list(said.columns)) == (None, None, ["who", "age", "ill"])
+    # what stands there is what may be said
+    lines = text[text.index("# How all cells") :].splitlines()
+    live = [line.removeprefix("# ") for line in lines if re.match(r"# (\[|\w+ = )", line)]
+    (tmp_path / "b.toml").write_text(text[: text.index("# How all cells")] + "\n".join(live))
+    said = read_schema_file("b.toml")
+    assert (said.person, said.rows_per_person) == ("patient", 1)
+    assert said.cells == Cells(("?", -9), ignore_case=True, unusable="missing")
+    done = run("schema", "a.csv", "-o", "c.toml", "--person", "who", "--target", "ill")
+    assert done.stdout == "c.toml: 1 column(s) to describe; no value was read into it.\n"
+    assert '[person]\ncolumn = "who"\nrows = 1\n' in (tmp_path / "c.toml").read_text()
+    assert "has no 'whom'" in run("schema", "a.csv", "-o", "d.toml", "--person", "whom").stderr
 
 
 # --- a data dictionary ---------------------------------------------------------------------------
@@ -150,7 +499,7 @@ def test_a_data_dictionary_fills_in_what_it_says(tmp_path, monkeypatch):
         ("name,b\n1,2\n", [], "a data dictionary must have a column type or kind"),
         ("name,type\na,int\na,int\n", [], "must name each column once, got 'a'"),
         ("name,type\na,int\n", ["--target", "b"], "book.csv has no row of 'b'"),
-        ("name,type\na,int\n", ["--guess-kinds"], "guess_kinds must be left out with --dict"),
+        ("name,type\na,int\n", ["--draft"], "draft must be left out with --dict"),
     ],
 )
 def test_what_is_no_dictionary_is_refused(text, more, says, tmp_path, monkeypatch):

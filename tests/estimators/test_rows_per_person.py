@@ -4,18 +4,21 @@ import math
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.base import clone
 from sklearn.ensemble import BaggingClassifier
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 
-from sklearn_dpwg import DPWorstGroupClassifier, DPWorstGroupRegressor
-from sklearn_dpwg.exceptions import PlanExceededError, UnsupportedMechanismError
+from sklearn_dpwg import DPAUCClassifier, DPWorstGroupClassifier, DPWorstGroupRegressor
+from sklearn_dpwg.exceptions import InputError, PlanExceededError, UnsupportedMechanismError
 from sklearn_dpwg.ledger import PrivacyLedger, privacy_of
 from sklearn_dpwg.model_selection import DPSearchCV, PublicKFold
-from sklearn_dpwg.preprocessing import DPStandardScaler
-from sklearn_dpwg.privacy import Budget, gdp_mu
+from sklearn_dpwg.postprocessing import DPThresholdClassifier
+from sklearn_dpwg.preprocessing import DPStandardScaler, Number, PublicSchema
+from sklearn_dpwg.privacy import Budget, PrivacyGuarantee, gdp_mu, joint_guarantee
+from sklearn_dpwg.privacy.statement import ROWS_OF_A_PERSON
 from sklearn_dpwg.solvers import MGR, OCO
 
 SIZES = [900, 300]
@@ -71,6 +74,61 @@ def test_the_statement_and_the_fit_are_about_the_person():
     assert before.releases == fitted.plan_.releases
 
 
+def test_one_row_is_a_person_where_somebody_says_so_and_nowhere_else():
+    said, open_ = plan(solver="mgr", rows_per_person=1), plan(solver="mgr")
+    assert said.releases == open_.releases
+    assert "Unit of privacy: a person, by the word" in str(said.guarantee)
+    assert "Unit of privacy: one row." in str(open_.guarantee)
+    assert ROWS_OF_A_PERSON in said.guarantee.public
+    assert not said.guarantee.for_records(2).of_person
+    assert not open_.guarantee.of_person
+    of_row = replace(said, of_person=False)  # as a solver cannot have it
+    assert of_row.guarantee == open_.guarantee
+    hidden = plan(
+        solver="mgr", rows_per_person=1, neighbours="replace-any", group_labels=["a", "b"]
+    )
+    assert hidden.guarantee.of_person
+    scaler = DPStandardScaler(bounds=(-1, 1), rows_per_person=1).planned_guarantee()
+    ranking = DPAUCClassifier(rows_per_person=1).plan(n_records=99, n_features=2).guarantee
+    for one in (scaler, ranking):
+        assert one.of_person
+        assert PrivacyGuarantee.from_json(one.to_json()) == one
+    assert not DPAUCClassifier().plan(n_records=99, n_features=2).guarantee.of_person
+    for inside in (model(rows_per_person=1), model()):
+        around = DPThresholdClassifier(inside, epsilon=2.0)
+        found = around.plan(group_sizes=SIZES, n_features=3).guarantee
+        assert found.of_person is (inside.rows_per_person == 1)
+
+
+def test_what_is_stated_together_is_a_persons_only_if_all_of_it_is():
+    one, four = (plan(solver="mgr", rows_per_person=k).guarantee for k in (1, 4))
+    of_row = plan(solver="mgr").guarantee
+    both = joint_guarantee([one, four], 1e-6)
+    assert (both.of_person, both.records_per_person) == (True, 4)
+    # a person's one row in one result and four in the other: both costs add up, no more
+    assert both.epsilon == pytest.approx(joint_guarantee([one, one], 1e-6).epsilon, rel=1e-9)
+    assert not joint_guarantee([one, of_row], 1e-6).of_person
+    with pytest.raises(InputError, match="equally many records of a person"):
+        joint_guarantee([of_row, four], 1e-6)
+    several = plan(solver="mgr").guarantee.for_records(4)  # four rows, of whomever
+    with pytest.raises(InputError, match="equally many records of a person"):
+        joint_guarantee([one, several], 1e-6)
+
+
+def test_a_schema_that_allows_more_rows_than_the_model_covers_is_named_outside():
+    columns, rows = {"x": Number(0, 1)}, pd.DataFrame({"x": X[:, 0]})
+
+    def outside(k, **said):
+        schema = PublicSchema(columns, person="who", rows_per_person=k)
+        steps = make_pipeline(schema, model(solver=MGR(n_steps=2), **said))
+        name = "dpworstgroupclassifier__groups"
+        return privacy_of(steps.fit(rows, Y, **{name: GROUPS}), warn=False).outside
+
+    assert outside(3, rows_per_person=3) == outside(1) == ()
+    for said in ({}, {"rows_per_person": 2}):
+        assert "of which a schema allows 3" in outside(3, **said)[0]
+
+
 def test_plans_that_cost_a_person_more_and_batches_are_refused():
     other = replace(plan(solver="mgr", rows_per_person=2), records_per_person=3)
     with pytest.raises(PlanExceededError, match="a person with 3 rows epsilon"):
@@ -88,7 +146,7 @@ def test_no_batches_are_planned_for_persons_where_nobody_asked_for_them():
     assert 0.995 <= found.guarantee.epsilon <= 1.0
 
 
-@pytest.mark.parametrize("wrong", [0, -1, 2.5, "2", None])
+@pytest.mark.parametrize("wrong", [0, -1, 2.5, "2"])
 def test_wrong_numbers_are_refused(wrong):
     with pytest.raises(ValueError, match=r"^rows_per_person must be a positive whole number"):
         plan(rows_per_person=wrong)
@@ -162,14 +220,14 @@ def test_a_search_is_planned_and_charged_for_persons():
     inside = model(rows_per_person=3, solver=MGR(n_steps=2), group_by=by_place)
     folds = PublicKFold(2, shuffle=True, random_state=0)
     search = GridSearchCV(inside, {"radius": [1.0, 2.0]}, cv=folds, scoring="accuracy")
-    mixed = clone(search).set_params(param_grid={"rows_per_person": [1, 3]}, error_score="raise")
+    mixed = clone(search).set_params(param_grid={"rows_per_person": [None, 3]}, error_score="raise")
     with PrivacyLedger(6.0, 1e-6) as ledger:
         planned = ledger.plan_search(search, group_sizes=[600, 600], n_features=1)
         assert planned.guarantee.records_per_person == 3
         search.fit(X, Y)
         assert ledger.epsilon_spent == pytest.approx(planned.epsilon_after, rel=1e-6)
         assert ledger.guarantee.records_per_person == 3
-        for other in (clone(inside).set_params(rows_per_person=1), mixed):
+        for other in (clone(inside).set_params(rows_per_person=None), mixed):
             with pytest.raises(ValueError, match=r"set rows_per_person=3 everywhere"):
                 other.fit(X, Y)
         assert len(ledger.rows) == planned.n_fits

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import itertools
 import math
 
 import numpy as np
@@ -12,11 +13,14 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 
 from sklearn_dpwg import DPAUCClassifier, DPWorstGroupClassifier, DPWorstGroupRegressor
-from sklearn_dpwg.onnx import register_converters
+from sklearn_dpwg.exceptions import InputError
+from sklearn_dpwg.onnx import check_graph, register_converters
+from sklearn_dpwg.postprocessing import DPThresholdClassifier
 from sklearn_dpwg.preprocessing import (
     Boolean,
     BoundedScaler,
     Category,
+    Cells,
     Date,
     DPStandardScaler,
     Number,
@@ -24,6 +28,7 @@ from sklearn_dpwg.preprocessing import (
     PublicSchema,
     PublicShapes,
 )
+from sklearn_dpwg.preprocessing.columns import DATE_UNITS
 
 INSTALLED = True
 try:
@@ -174,6 +179,41 @@ def test_a_schema_with_a_model(interactions):
 
 
 @converts
+@pytest.mark.parametrize("unit", DATE_UNITS)
+def test_dates_count_units_of_the_calendar(unit):
+    every = pd.date_range("1895-12-01", "2105-04-01", freq="D")  # 1900 and 2100 are no leap years
+    moments = [np.datetime64(f"{year}-{day}T23:59:59") for year in range(1600, 2401, 50)
+               for day in ("01-01", "02-28", "03-01", "12-31")]  # fmt: skip
+    days = np.concatenate([every.to_numpy("datetime64[s]"), np.array(moments, "datetime64[s]")])
+    schema = PublicSchema({"c": Date("1500-01-01", "2500-01-01", unit)}, shapes="linear")
+    expected = schema.fit_transform(pd.DataFrame({"c": days}))
+    graph = to_onnx(schema, initial_types=[("c", DoubleTensorType([None, 1]))])
+    found = run(graph, {"c": days.astype("int64").astype(float)[:, None]})[0]
+    assert found == pytest.approx(expected, abs=1e-12)
+
+
+@converts
+@pytest.mark.parametrize("order", list(itertools.permutations(["age", "town", "floor"])))
+@pytest.mark.parametrize("double", [False, True])
+def test_inputs_of_a_model_may_come_in_any_order(order, double):
+    kinds = {"age": DoubleTensorType if double else FloatTensorType}
+    kinds |= {"town": StringTensorType, "floor": Int64TensorType}
+    table = pd.DataFrame({"age": [10.0, 50, 70] * 9, "town": ["A", "B", "C"] * 9, "floor": 1})
+    columns = {"age": Number(0, 100), "town": Category(("A", "B")), "floor": Ordered((0, 1))}
+    model = DPWorstGroupClassifier(math.inf, data_norm=1.0)
+    pipeline = make_pipeline(PublicSchema(columns), model).fit(table, [0, 1, 1] * 9)
+    types = [(name, kinds[name]([None, 1])) for name in order]
+    graph = to_onnx(pipeline, initial_types=types, options={"zipmap": False})
+    given = {name: table[[name]].to_numpy() for name in order}
+    given |= {"age": given["age"].astype(float if double else np.float32)}
+    given |= {"town": given["town"].astype(object)}
+    labels, probabilities = run(graph, given)
+    assert np.array_equal(labels, pipeline.predict(table))
+    error = 1e-13 if double else 1e-6
+    assert probabilities == pytest.approx(pipeline.predict_proba(table), abs=error)
+
+
+@converts
 def test_columns_by_position():
     schema = PublicSchema({1: Number(0, 10)}, shapes="linear").fit([[0, 5.0]])
     types = [("x1", DoubleTensorType([None, 1]))]
@@ -185,7 +225,6 @@ def test_columns_by_position():
 @pytest.mark.parametrize(
     ("kind", "says"),
     [
-        (Date("2020", "2021", "month"), "unit of column 'c' must be one of week"),
         (Category(("a", 1)), "levels of column 'c' must be all strings or all whole numbers"),
         (Category((0.5,)), "levels of column 'c' must be all strings or all whole numbers"),
         (Ordered(("a", "b")), "levels of column 'c' must be all strings or all whole numbers"),
@@ -203,6 +242,33 @@ def test_inputs_are_named_like_columns():
     text = [("age", StringTensorType([None, 1]))]
     with pytest.raises(ValueError, match="input 'age' must have numbers or seconds"):
         to_onnx(PublicSchema({"age": Number(0, 1)}), initial_types=text)
+
+
+@converts
+@pytest.mark.parametrize(
+    ("steps", "says"),
+    [
+        ([PublicSchema({"a": Category(("x", 1))}), DPWorstGroupClassifier()], "levels of column"),
+        ([PublicSchema({"a": Number(0, 1)}, cells=Cells()), DPWorstGroupClassifier()], "cells of"),
+        (
+            [PublicSchema({"a": Number(0, 1)}), DPThresholdClassifier(DPWorstGroupClassifier())],
+            "DPThresholdClassifier has no graph in ONNX",
+        ),
+        ([BoundedScaler(), DPWorstGroupClassifier()], "must be a PublicSchema and a model"),
+    ],
+)
+def test_what_will_have_no_graph_is_refused_before_a_fit(steps, says):
+    with pytest.raises(InputError, match=says):
+        check_graph(make_pipeline(*steps))
+
+
+@converts
+@pytest.mark.parametrize("model", [DPAUCClassifier(), DPWorstGroupRegressor(target_bounds=(0, 1))])
+def test_what_will_have_a_graph_passes_and_stays_as_it_is(model):
+    steps = make_pipeline(PublicSchema(COLUMNS), model)
+    before = dict(vars(model))
+    check_graph(steps)
+    assert vars(model) == before
 
 
 def test_without_skl2onnx(monkeypatch):

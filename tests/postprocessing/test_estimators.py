@@ -18,6 +18,7 @@ from sklearn.preprocessing import PolynomialFeatures, StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from sklearn_dpwg import DPWorstGroupClassifier, DPWorstGroupRegressor
+from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.ledger import PrivacyLedger, privacy_of
 from sklearn_dpwg.model_selection import PublicKFold
 from sklearn_dpwg.postprocessing import DPCalibratedClassifier, DPThresholdClassifier
@@ -307,7 +308,9 @@ def test_plan_is_what_a_fit_does(kind, private, records):
 
 
 def test_plan_around_a_frozen_model(frozen):
-    plan = DPThresholdClassifier(frozen, epsilon=1.0).plan(group_sizes=[5, 6], n_features=2)
+    plan = DPThresholdClassifier(frozen, epsilon=1.0).plan(group_sizes=[5, 6])
+    with pytest.raises(InputError, match="n_features must be said of a model that is fitted here"):
+        DPThresholdClassifier(DPWorstGroupClassifier()).plan(group_sizes=[500, 600])
     assert plan.model is None
     assert plan.n_groups == 2
     assert plan.count_std == pytest.approx(2.8, abs=0.01)

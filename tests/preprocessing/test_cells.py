@@ -58,8 +58,63 @@ def test_cells_are_read_as_what_they_stand_for(name, messy, clean):
     assert [None if pd.isna(v) else v for v in again] == [None if pd.isna(v) else v for v in values]
 
 
+WEIGHT = Number(0, 200, missing=True, decimal=",", unit=["kg", "KG"])
+
+
+@pytest.mark.parametrize(
+    ("cell", "number"),
+    [
+        *(("72", 72), ("72 kg", 72), (" 72,5KG ", 72.5), (",5kg", 0.5), ("-1", 0), (72, 72)),
+        *((72.5, 72.5), ("1e2kg", 100), ("?", None), ("-9,0 kg", None), (None, None)),
+        *((cell, None) for cell in ("72.5", "1.234,5", "150 lb", "kg", "72 kg kg", "7,2,5", "Kg")),
+    ],
+)
+def test_numbers_are_read_with_their_comma_and_unit_and_others_are_none(cell, number):
+    columns = {"w": WEIGHT, "plain": Number(0, 200, missing=True)}
+    plain = rows(None, columns, plain=[number])[["plain", "plain=missing"]]
+    assert rows(PLAIN, columns, w=[cell, "1"]).iloc[0, :2].tolist() == plain.iloc[0].tolist()
+    if number is None and cell is not None and cell != "?" and "9" not in cell:
+        with pytest.raises(InputError, match="'w' must hold numbers"):
+            rows(None, columns, w=[cell, "1"])
+
+
+def test_pairs_of_columns_are_read_by_the_same_rules():
+    columns = {"w": WEIGHT, "town": COLUMNS["town"]}
+    given: dict = {"shapes": "linear", "interactions": [("w", "town")]}
+    clean = PublicSchema(columns, **given).fit_transform(
+        pd.DataFrame({"w": [72.5, None], "town": ["Aachen", "Bonn"]})
+    )
+    cells = Cells(["?"], synonyms={"town": {"Aix": "Aachen"}}, ignore_case=True)
+    messy = pd.DataFrame({"w": ["72,5 kg", "?"], "town": ["AIX", "bonn"]})
+    assert np.array_equal(PublicSchema(columns, cells=cells, **given).fit_transform(messy), clean)
+
+
+def test_all_columns_that_cannot_be_used_are_told_at_once():
+    with pytest.raises(InputError) as caught:
+        rows(None, age=["x", 5], visit=["1.3.2021", None], pain=["lots", "none"])
+    first, *lines = str(caught.value).split("\n")
+    assert first == "X has columns that cannot be used:"
+    assert [line.split("'")[1] for line in lines] == ["age", "pain", "visit"]
+    assert lines[2].endswith('and some are none: format="%d.%m.%Y".')
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"decimal": ";"}, r"decimal of column 'w' must be one of \('.', ','\), got ';'"),
+        ({"unit": " kg"}, "unit of column 'w' must be a text such as 'kg', or several, without"),
+        ({"unit": ["kg", 1]}, "unit of column 'w' must be a text such as 'kg'"),
+        ({"unit": 1}, "unit of column 'w' must be a text such as 'kg'"),
+        ({"unit": "1kg"}, "unit of column 'w' must not begin like a number, got '1kg'"),
+    ],
+)
+def test_wrong_words_about_numbers_are_refused(given, says):
+    with pytest.raises(InputError, match=says):
+        rows(None, {"w": Number(0, 1, **given)}, w=[1])
+
+
 def test_without_rules_cells_are_taken_as_they_are():
-    with pytest.raises(InputError, match=r"'age' must hold numbers, and the first .* text: make"):
+    with pytest.raises(InputError, match=r"'age' must hold numbers, and the first .* text: Cells"):
         rows(Cells(["?"]), age=["abc"])
     with pytest.raises(InputError, match="'age' must have no missing values"):
         rows(PLAIN, {"age": Number(0, 100)}, age=["?"])
@@ -70,13 +125,23 @@ def test_without_rules_cells_are_taken_as_they_are():
 
 @pytest.mark.parametrize(
     ("cell", "kind"),
-    [("3,5", "a number with a comma or a space"), (" ", "blanks"), ("x", "text"), ([1], "list")],
+    [
+        ("3,5", 'a number with a decimal comma: decimal=","'),
+        ("72 kg", 'a number with something behind it: unit="..."'),
+        ("3,5mg", 'a number with a decimal comma and something behind it: decimal=",", unit="..."'),
+        ("1.234,5", "a number with marks between its digits: write"),
+        ("1 234", "a number with marks between its digits: write"),
+        ("<0.5", 'a limit such as < 1: Cells(unusable="missing"), or write the number alone'),
+        (" ", "blanks: Cells"),
+        ("x", 'text: Cells(missing=["..."]) for a mark of a gap'),
+        ([1], "list: make"),
+    ],
 )
 def test_the_first_cell_that_is_no_number_is_told_by_its_kind(cell, kind):
     with pytest.raises(InputError) as caught:
         rows(None, age=["1", cell, "Smith"])
     assert str(caught.value).startswith(
-        f"column 'age' must hold numbers, and the first value that is none is {kind}: "
+        f"column 'age' must hold numbers, and the first value that is none is {kind}"
     )
     with show_records(), pytest.raises(InputError, match=r"is .*, .*: ") as shown:
         rows(None, age=["1", cell])
@@ -182,9 +247,14 @@ def test_wrong_words_about_people_are_refused(given, says):
 
 
 @pytest.mark.parametrize(
-    "kind", [Category(("1", "2", "true"), missing=True), Number(0, 100, missing=True)]
+    "kind",
+    [
+        Category(("1", "2", "true"), missing=True),
+        Number(0, 100, missing=True),
+        Number(0, 100, missing=True, decimal=",", unit="kg"),
+    ],
 )
-@pytest.mark.parametrize("first", [True, 1, "1", None, "abc", 30.0])
+@pytest.mark.parametrize("first", [True, 1, "1", None, "abc", 30.0, "1,5 kg"])
 def test_no_cell_decides_how_another_is_read(kind, first):
     """Whether a column is of objects or numbers, and what equals what, may follow from one cell."""
     cells = Cells(["?", "-9.50", "1e3"], unusable="missing")

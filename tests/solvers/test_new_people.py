@@ -57,6 +57,8 @@ def test_people_with_several_rows_are_fewer_and_louder():
         group_sizes=sizes, n_features=3
     )
     assert plan.for_new_people.sampling_std == pytest.approx(four.sampling_std)
+    few = Problem(loss, (140, 9000), 3, 4.0, (0.1, 0.9))  # of perhaps 35 people
+    assert [new_people(few, Budget(1.0, 1e-6), k).untold for k in (1, 4)] == [(), (0,)]
 
 
 def test_a_group_that_is_not_heard_is_as_small_as_it_was_counted():
