@@ -14,8 +14,8 @@ from utility.peers import ebm
 from utility.population import load_by_name
 from utility.report import table
 
-LINES, BENDS, EBM = "ours", "multi-ramps", "DP-EBM"
-BLIND = {LINES: "group-blind", BENDS: "multi-ramps, group-blind"}
+LINES, BENDS, EBM = "ours", "ramps", "DP-EBM"
+BLIND = {LINES: "group-blind", BENDS: "ramps, group-blind"}
 TREES, FAIR_TREES = "boosted trees", "boosted trees, groups alike"
 METHODS = [LINES, BENDS, *BLIND.values(), EBM, TREES, FAIR_TREES]
 

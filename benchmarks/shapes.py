@@ -20,6 +20,7 @@ from utility.report import table
 from utility.tasks import Part, Task
 
 from sklearn_dpwg.preprocessing import Date, Number, PublicSchema
+from sklearn_dpwg.preprocessing.columns import of_missing
 from sklearn_dpwg.preprocessing.shapes import Shaped, shape_of
 
 FOLDER = held_out.FOLDER / "shapes"
@@ -61,11 +62,12 @@ def bent_rows(task: Task, shape: Any, part: Part) -> np.ndarray:
     for column in schema.blocks.values():
         block = part.X[:, first : first + column.width] * schema.row_norm
         first += column.width
-        if isinstance(column, Number | Date):
+        if isinstance(column, Shaped):
             pieces, said = shape(block[:, 0]), block[:, 1:]
             absent = said.any(axis=1)
             if absent.any():
-                pieces[absent], said[absent] = Shaped(column, shape).of_missing()
+                stands = of_missing(column.fill, shape)
+                pieces[absent], said[absent] = stands[:-1], stands[-1]
             block = np.concatenate([pieces, said], axis=1)
         found.append(block)
     return np.concatenate(found, axis=1) / schema.row_norm

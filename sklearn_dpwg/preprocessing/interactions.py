@@ -35,9 +35,9 @@ class Hats(Stored):
     width: int = 4
 
     def __call__(self, u: FloatArray) -> FloatArray:
-        """Return the hats of each number, in rows; NaN becomes zeros."""
+        """Return the hats of each number, in rows."""
         away = np.abs((u[:, None] + 1.0) * ((self.width - 1) / 2.0) - np.arange(self.width))
-        return np.nan_to_num(np.clip(1.0 - away, 0.0, 1.0), copy=False, nan=0.0)
+        return np.asarray(np.clip(1.0 - away, 0.0, 1.0))
 
     def names(self, name: str, at: Callable[[float], str]) -> tuple[str, ...]:
         """Return a name a hat: where it is 1, as `at` writes that, or else its place."""

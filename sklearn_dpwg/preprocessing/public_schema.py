@@ -24,8 +24,6 @@ from sklearn_dpwg.preprocessing.columns import (
     Boolean,
     Category,
     Column,
-    Date,
-    Number,
     check_flags,
     feature_name,
     norm_bound,
@@ -34,7 +32,7 @@ from sklearn_dpwg.preprocessing.columns import (
 from sklearn_dpwg.preprocessing.interactions import OWN_SHARE, products
 from sklearn_dpwg.preprocessing.rows_per_person import BoundedRows, bound_rows_per_person
 from sklearn_dpwg.preprocessing.schema_files import declared_kinds, read_schema_file, template
-from sklearn_dpwg.preprocessing.shapes import LINE, Seen, Shaped, seen, shaped
+from sklearn_dpwg.preprocessing.shapes import Seen, Shaped, seen, shaped
 
 # A `Schema` maps column names to kinds, each with public bounds or a public list of levels.
 # Encoding learns nothing: a row is encoded the same way whatever the other rows are. Each column
@@ -504,9 +502,8 @@ def _seen_of(name: str, columns: slice, column: Column, divisor: float) -> Seen:
     number: Any = column.column if isinstance(column, Shaped) else column
     missing = bool(getattr(number, "missing", False))
     levels: tuple[Any, ...] = ()
-    if isinstance(number, Number | Date):
-        shape = column.shape if isinstance(column, Shaped) else LINE
-        of_number = seen(name, columns, shape, number._at, divisor)
+    if isinstance(column, Shaped):
+        of_number = seen(name, columns, column.shape, number._at, divisor)
         values, rows = of_number.values, of_number.rows
         rows = np.concatenate([rows, np.zeros((len(rows), int(missing)))], axis=1)
     else:
