@@ -27,7 +27,7 @@ from sklearn_dpwg.preprocessing import (
 )
 from sklearn_dpwg.preprocessing.columns import feature_name, of_missing
 from sklearn_dpwg.preprocessing.interactions import Hats
-from sklearn_dpwg.preprocessing.shapes import Shape, Shaped
+from sklearn_dpwg.preprocessing.shapes import Ramps, Shaped
 
 # ONNX names types by number.
 FLOAT, INT64, BOOL, DOUBLE = 1, 7, 9, 11
@@ -135,18 +135,17 @@ def _block(graph: Graph, column: Any, name: str, item: Any) -> str:
     )
 
 
-def _pieces(graph: Graph, shape: Shape | Hats, value: str) -> str:
+def _pieces(graph: Graph, shape: Ramps | Hats, value: str) -> str:
     """Return the pieces of numbers in [-1, 1], in one column."""
     if isinstance(shape, Hats):
         tops, step = np.linspace(-1.0, 1.0, shape.width)[None], 2.0 / (shape.width - 1)
         away = graph.node("Abs", graph.affine(value, tops, step, 0.0))
         return graph.clip(graph.affine(away, 1.0, -1.0, 0.0), 0.0, 1.0)
-    parts = [value] if shape.has_line else []
-    for pieces in shape.resolutions:
-        starts = 2.0 * np.arange(pieces)[None] / pieces - 1.0
-        rise = graph.clip(graph.affine(value, starts, 2.0 / pieces, 0.0), 0.0, 1.0)
-        parts.append(graph.affine(rise, 0.5, 0.5 * math.sqrt(pieces), 0.0))
-    return graph.affine(graph.beside(parts), 0.0, shape.divisor, 0.0)
+    if shape.width == 1:
+        return value
+    starts = np.linspace(-1.0, 1.0, shape.width, endpoint=False)[None]
+    rise = graph.clip(graph.affine(value, starts, 2.0 / shape.width, 0.0), 0.0, 1.0)
+    return graph.affine(rise, 0.5, 0.5 * math.sqrt(shape.width), 0.0)
 
 
 def _scaled(graph: Graph, column: Number | Date, name: str, item: Any) -> tuple[str, str]:

@@ -271,7 +271,7 @@ class Number(_Scaled):
     fill : float, default=None
         What stands for a missing value, strictly between the bounds; None for the middle of the
         scale.
-    shape : {"auto", "multi-ramps", "ramps", "linear"}, default=None
+    shape : {"auto", "ramps", "linear"}, default=None
         How a model may bend in it, as in `PublicShapes`; None for what the schema says.
     """
 
@@ -357,7 +357,7 @@ class Date(_Scaled):
     fill : str or date, default=None
         What stands for a missing date, strictly between the first and the last; None for the
         middle.
-    shape : {"auto", "multi-ramps", "ramps", "linear"}, default=None
+    shape : {"auto", "ramps", "linear"}, default=None
         How a model may bend in it, as in `PublicShapes`; None for what the schema says.
     """
 

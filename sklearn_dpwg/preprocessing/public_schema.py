@@ -131,7 +131,7 @@ class PublicSchema(TransformerMixin, Stored, BaseEstimator):
     sparse_output : bool, default=None
         Whether encoded rows are a ``csr_array``. None lets the columns decide: rows are sparse
         where at most a tenth of their numbers can differ from 0, whatever the records are.
-    shapes : {"auto", "multi-ramps", "ramps", "linear"}, default="auto"
+    shapes : {"auto", "ramps", "linear"}, default="auto"
         How a model may bend in numbers and dates, as in `PublicShapes`; "linear" is a line. A
         column may say otherwise.
     interactions : sequence of pairs of names, default=()

@@ -8,9 +8,10 @@ as they were, and bends at a few public places cost a little more.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import pairwise
 from typing import Any, Self
 
 import numpy as np
@@ -19,7 +20,7 @@ from numpy.typing import NDArray
 from sklearn.base import OneToOneFeatureMixin
 from sklearn.utils.validation import check_is_fitted
 
-from sklearn_dpwg._checks import FloatArray, positive_finite
+from sklearn_dpwg._checks import FloatArray, positive_finite, whole_number
 from sklearn_dpwg._stored import Stored
 from sklearn_dpwg.exceptions import InputError, InputTypeError, own_words
 from sklearn_dpwg.preprocessing.columns import (
@@ -27,55 +28,50 @@ from sklearn_dpwg.preprocessing.columns import (
     Column,
     Date,
     Number,
+    line,
     norm_bound,
     to_unit_interval,
 )
 from sklearn_dpwg.preprocessing.scalers import Bounds, ByBounds
 
-KINDS = ("auto", "linear", "ramps", "multi-ramps")
-# What "auto" stands for, and the finest pieces: `benchmarks/shapes.py` prints what others do.
-AUTO, RESOLUTION = "ramps", 8
+KINDS = ("auto", "ramps", "linear")
+# How many pieces "auto" and "ramps" have: `benchmarks/shapes.py` prints what other maps do.
+PIECES = 8
 
 
 @dataclass(frozen=True)
-class Shape(Stored):
-    """A map of u in [-1, 1]: a line (if any) and ramps at some resolutions, of norm at most 1.
+class Ramps(Stored):
+    """A map of u in [-1, 1] to ramps on equal pieces, of norm at most 1 together.
 
-    The ramps of resolution K cut [-1, 1] into K equal pieces; each rises by 2/√K on its piece, and
-    does not change elsewhere. So a line in u has the same price by itself and as a sum of ramps.
+    Each of K ramps rises by 2/√K on its piece, and does not change elsewhere. So a line in u has
+    the same price by itself, which is one ramp, and as a sum of many.
     """
 
-    has_line: bool
-    resolutions: tuple[int, ...]
-
-    @property
-    def width(self) -> int:
-        """How many numbers u becomes."""
-        return self.has_line + sum(self.resolutions)
-
-    @property
-    def divisor(self) -> float:
-        """Root of the number of parts, each of which has norm at most 1."""
-        return math.sqrt(self.has_line + len(self.resolutions))
+    width: int
 
     def __call__(self, u: FloatArray) -> FloatArray:
         """Return the block of each number, in rows."""
-        parts = [u[:, None]] if self.has_line else []
-        for pieces in self.resolutions:
-            rise = np.clip(u[:, None] * (pieces / 2) + (pieces / 2 - np.arange(pieces)), 0.0, 1.0)
-            parts.append((2.0 * rise - 1.0) / math.sqrt(pieces))
-        return np.asarray(np.concatenate(parts, axis=1) / self.divisor)
+        if self.width == 1:
+            return line(u)
+        half = self.width / 2
+        rise = np.clip(u[:, None] * half + (half - np.arange(self.width)), 0.0, 1.0)
+        return np.asarray((2.0 * rise - 1.0) / math.sqrt(self.width))
 
     def names(self, name: str, at: Callable[[float], str]) -> tuple[str, ...]:
-        """Return a name a number: the ends of its piece as `at` writes them, or else its place."""
-        places = [(place, k) for k in self.resolutions for place in range(k)]
-        ends = [f"{at(2 * place / k - 1)}..{at(2 * (place + 1) / k - 1)}" for place, k in places]
-        if len(set(ends)) < len(ends):
-            ends = [f"{place + 1}/{k}" for place, k in places]
-        return (*([name] if self.has_line else []), *(f"{name}={end}" for end in ends))
+        """Return a name a ramp: the ends of its piece as `at` writes them, or else its place."""
+        ends = [at(u) for u in np.linspace(-1.0, 1.0, self.width + 1).tolist()]
+        found = [f"{first}..{last}" for first, last in pairwise(ends)]
+        return (name,) if self.width == 1 else named(name, found)
 
 
-LINE = Shape(True, ())
+def named(name: str, ends: Sequence[str]) -> tuple[str, ...]:
+    """Return a name a part of a column: by where it is, if that tells all apart, or its number."""
+    if len(set(ends)) < len(ends):
+        ends = [f"{place + 1}/{len(ends)}" for place in range(len(ends))]
+    return tuple(f"{name}={end}" for end in ends)
+
+
+LINE = Ramps(1)
 
 
 @dataclass(frozen=True)
@@ -138,25 +134,19 @@ _POINTS = 65
 
 
 def seen(
-    name: str, columns: slice, shape: Shape, at: Callable[[float], str], divisor: float
+    name: str, columns: slice, shape: Ramps, at: Callable[[float], str], divisor: float
 ) -> Seen:
     """Return what is shown of a number that is never missing."""
     u = np.linspace(-1.0, 1.0, _POINTS)
     return Seen(name, columns, tuple(map(at, u.tolist())), shape(u) / divisor, True, False)
 
 
-def shape_of(kind: Any, resolution: Any = RESOLUTION, parameter: str = "kind") -> Shape:
+def shape_of(kind: Any, pieces: Any = PIECES, parameter: str = "kind") -> Ramps:
     """Return the map of a name."""
     if kind not in KINDS:
         raise InputError(f"{parameter} must be one of {', '.join(KINDS)}, got {kind!r}.")
-    if isinstance(resolution, bool) or resolution not in (2, 4, 8, 16, 32):
-        raise InputError(f"resolution must be 2, 4, 8, 16 or 32, got {resolution!r}.")
-    name = AUTO if kind == "auto" else kind
-    if name == "linear":
-        return LINE
-    if name == "ramps":
-        return Shape(False, (resolution,))
-    return Shape(True, tuple(2**power for power in range(1, resolution.bit_length())))
+    n_pieces = whole_number(pieces, "resolution", least=1)
+    return LINE if kind == "linear" else Ramps(n_pieces)
 
 
 @dataclass(frozen=True)
@@ -164,7 +154,7 @@ class Shaped(Stored):
     """A number or a date with a shape: its block in place of the one number."""
 
     column: Number | Date
-    shape: Shape
+    shape: Any  # Ramps or Hats
 
     @property
     def width(self) -> int:
@@ -213,11 +203,10 @@ class PublicShapes(ByBounds):
     bounds : (low, high), sequence of such pairs, or mapping from column name to pair
         What is known of each column without looking at the records, as of `BoundedScaler`. A
         mapping may leave columns out, which pass through.
-    kind : {"auto", "multi-ramps", "ramps", "linear"}, default="auto"
-        "ramps" is described above, "multi-ramps" has the line and ramps on halves and quarters too,
-        "linear" is a line. "auto" is "ramps".
-    resolution : {2, 4, 8, 16, 32}, default=8
-        Number of the finest pieces.
+    kind : {"auto", "ramps", "linear"}, default="auto"
+        "ramps" is described above, "linear" is a line. "auto" is "ramps".
+    resolution : int, default=8
+        Number of pieces.
     rest_norm : float, optional
         Bound on the norm of what passes through of a row, which is shortened to it: of one-hot
         columns the root of the number of categories' columns before they were encoded. By default
@@ -259,7 +248,7 @@ class PublicShapes(ByBounds):
         bounds: Bounds = (-1.0, 1.0),
         *,
         kind: str = "auto",
-        resolution: int = RESOLUTION,
+        resolution: int = PIECES,
         rest_norm: float | None = None,
     ) -> None:
         self.bounds = bounds
