@@ -19,7 +19,8 @@ from utility.population import DEFINITIONS
 from utility.report import table
 from utility.tasks import Part, Task
 
-from sklearn_dpwg.preprocessing import Date, Number, PublicSchema, shapes
+from sklearn_dpwg.datasets import load_dataset
+from sklearn_dpwg.preprocessing import Category, Date, Number, PublicSchema, shapes
 from sklearn_dpwg.preprocessing.columns import of_missing
 
 FOLDER = held_out.FOLDER / "shapes"
@@ -61,18 +62,28 @@ SHAPES: dict[str, Any] = {
 }
 
 
+def columns_of(name: str) -> dict[Any, Any]:
+    """Return what is public of the columns of a task, or of a data set of the package, in order."""
+    if name in OF_TASK:
+        return dict(OF_TASK[name].columns)
+    entry = load_dataset(name).entry
+    levels = {key: Category(of, other=False) for key, of in entry.categories.items()}
+    return {key: Number(-1, 1) for key in entry.numeric} | levels
+
+
 def numbers_of(name: str) -> list[str]:
     """Return the columns of a task that may bend."""
-    columns = OF_TASK[name].columns
+    columns = columns_of(name)
     return [str(key) for key, column in columns.items() if isinstance(column, Number | Date)]
 
 
 def bent_rows(task: Task, shape: Any, part: Part) -> np.ndarray:
     """Return the rows of a `PublicSchema` with a map, from those of one with lines."""
-    schema = PublicSchema(dict(OF_TASK[task.name].columns), shapes="linear")._schema()
+    schema = PublicSchema(columns_of(task.name), shapes="linear")._schema()
+    scale = schema.row_norm / task.public["data_norm"]
     first, found = 0, []
     for column in schema.blocks.values():
-        block = part.X[:, first : first + column.width] * schema.row_norm
+        block = part.X[:, first : first + column.width] * scale
         first += column.width
         if isinstance(column, shapes.Shaped):
             pieces, said = shape(block[:, 0]), block[:, 1:]
@@ -90,7 +101,7 @@ def on_pieces(shape: Any, *, grouped: bool = True, **parameters: Any) -> held_ou
 
     def fit(task: Task, epsilon: float, seed: int) -> Any:
         model = make_model(task, "auto", epsilon, seed).set_params(**parameters)
-        rows = bent_rows(task, shape, task.train)
+        rows = bent_rows(task, shape, task.train) * task.public["data_norm"]
         model.fit(rows, task.train.y, task.train.groups if grouped else None)
         weights = task.unit_weights(model)
         return lambda part: bent_rows(task, shape, part) @ weights[:-1] + weights[-1]
@@ -129,7 +140,7 @@ def asked_of(about: str | None, **of_shapes: Any) -> argparse.Namespace:
 def names_asked(asked: argparse.Namespace) -> list[str]:
     """Return the tasks that are asked for and have two numbers or more."""
     names = [name for name in held_out.names_of_half(asked.half) if name in OF_TASK]
-    return [name for name in asked.tasks or names if len(numbers_of(name)) >= 2]
+    return asked.tasks or [name for name in names if len(numbers_of(name)) >= 2]
 
 
 def main() -> None:
