@@ -173,11 +173,8 @@ class PublicSchema(TransformerMixin, Stored, BaseEstimator):
       at most 1 in place of x, and zeros where the value is missing, unless a fill is stated;
     - a category: zeros and a single 1, at its level, at "other" or at "missing".
 
-    So the norm of a block is at most 1, that of a row of blocks at most √m, and that of a row
-    divided by √m at most 1. The parts of a column in an interaction are at least 0 and add up to 1,
-    so squares of products do to at most 1, and a row with p pairs has √0.7 times all columns over
-    √m, and √0.3 times all pairs over √p. Rounding moves a square by less than a part in 2⁵⁰, and
-    the divisor has a part in 2⁴⁰ to spare (``docs/theory/encoded_rows.md``).
+    So the norm of a row of blocks divided by √m is at most 1, with pairs of columns and by rounding
+    too (``docs/theory/encoded_rows.md``).
 
     *What is public* is what a person says. ``fit`` looks at the names of columns alone.
 
