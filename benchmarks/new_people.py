@@ -1,9 +1,11 @@
-"""New people at epsilon = inf, and what a plan says of them beforehand: four commands.
+"""New people at epsilon = inf, and what a plan says of them beforehand: five commands.
 
     python benchmarks/new_people.py price    # held-out worst-group loss by price of sampling,
                                              # at other budgets with --epsilon 4 8 1e4
     python benchmarks/new_people.py ridge    # and by the ridge that goes with it
     python benchmarks/new_people.py spread   # what losses of a group's held-out records differ by
+    python benchmarks/new_people.py large    # where groups are large: a made world, new people of
+                                             # it, by price of sampling and budget
     python benchmarks/new_people.py gain     # over a private model without groups, and what of it
                                              # public facts explain
 
@@ -22,8 +24,10 @@ import numpy as np
 import pandas as pd
 from scipy.special import log_expit
 from utility import held_out
+from utility.ours import make_model
 from utility.population import kind_of, load_by_name
 from utility.tasks import Task
+from utility.worlds import normal_rows
 
 import sklearn_dpwg.solvers.exact as exact
 from sklearn_dpwg.privacy import Budget
@@ -88,6 +92,20 @@ def spread() -> None:
         print(f"{kind}: {middle:.3f} of predicting nothing, {low:.3f} to {high:.3f} in the middle")
 
 
+def large() -> None:
+    """Print the loss of the worst group of new people, by what sampling costs groups of 8,000."""
+    task, people = normal_rows(125_000), normal_rows(1_250_000).test
+    print("mean loss of the worst group; prices: as planned, 1/√n at any size, none")
+    for epsilon in (4.0, 8.0):
+        for seed in range(2):
+            found = []
+            for price in ({}, {"sampling_price": 1.0}, {"sampling_price": 0.0}):
+                model = make_model(task, "auto", epsilon, seed, **price)
+                model.fit(task.train.X, task.train.y, groups=task.train.groups)
+                found.append(held_out.losses_of(task, people, task.unit_weights(model)).max())
+            print(f"ε = {epsilon:g}  " + "  ".join(f"{loss:.5f}" for loss in found), flush=True)
+
+
 def gain(folder: Path) -> None:
     """Print quartiles of the gain, and the share of its variance that public facts explain."""
     for kind, nothing in KINDS.items():
@@ -129,7 +147,7 @@ def left_out(facts: np.ndarray, gains: np.ndarray, sources: pd.Index) -> float:
 def main() -> None:
     """Print what is asked for."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("what", choices=["price", "ridge", "spread", "gain"])
+    parser.add_argument("what", choices=["price", "ridge", "spread", "large", "gain"])
     parser.add_argument("--epsilon", nargs="*", type=float, default=[np.inf], help="of prices")
     parser.add_argument("--folder", type=Path, default=held_out.HELD_OUT)
     asked = parser.parse_args()
@@ -137,10 +155,10 @@ def main() -> None:
         vary(PRICES, "price", with_price, asked.epsilon)
     elif asked.what == "ridge":
         vary(RIDGES, "ridge", with_ridge, [np.inf])
-    elif asked.what == "spread":
+    elif asked.what in ("spread", "large"):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            spread()
+            {"spread": spread, "large": large}[asked.what]()
     else:
         gain(asked.folder)
 

@@ -52,6 +52,10 @@ LEAST_COUNT_STDS = 3.0
 MOST_PLANNED_PRICE, PRICE_WITHOUT_NOISE = 1.0, 0.5
 UNIT_OF_NUMBERS = 0.15
 
+# Above so many records of a group, or the square of the number of weights, that price falls as 1/n
+# in place of 1/√n: what is learned by heart does.
+MANY_RECORDS = 1_000.0
+
 
 @dataclass(frozen=True)
 class HiddenGroups(Stored):
@@ -152,7 +156,7 @@ class Problem(Stored):
         Price c of sampling, in units of `price_of_sampling`: the group player maximises
         ``Σ λ_i L_i - c √(Σ λ_i²/n_i)``, as the risk among new people of a mixture of groups is
         known to within such a number. 0 is the game on the records themselves; None leaves it to
-        the solver.
+        the solver, and n_i are `sizes_of_sampling`.
     max_group_weight : float, default=1.0
         Largest weight λ_i that a group may have, at least one over the number of groups.
     cells : Cells, optional
@@ -225,6 +229,18 @@ class Problem(Stored):
             price = self.sampling_price
         unit = UNIT_OF_NUMBERS if self.loss.task == "regression" else 1.0 / math.log(2.0)
         return price * unit * self.constants.zero_score
+
+    @property
+    def sizes_of_sampling(self) -> FloatArray:
+        """Numbers n_i in the price ``√(Σ λ_i²/n_i)``: sizes, where somebody states a price.
+
+        In a price that is planned, those of groups of more records than `MANY_RECORDS`, or the
+        square of the number of weights, are as much larger as that is exceeded.
+        """
+        sizes = np.asarray(self.group_sizes, dtype=float)
+        if self.sampling_price is not None:
+            return sizes
+        return sizes * np.maximum(1.0, sizes / max(MANY_RECORDS, float(self.n_weights) ** 2))
 
     @property
     def game(self) -> str:

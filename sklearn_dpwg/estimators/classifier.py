@@ -124,7 +124,8 @@ class DPWorstGroupClassifier(ScoredByBlock, LinearClassifier, DPWorstGroupEstima
         How much the learner mistrusts small groups, whose records may differ from the people whom
         a model will meet: group weights λ pay so many nats times ``√(Σ λ_i²/n_i)``, in proportion
         for other losses. 0 is the game on the records themselves. Left open, it is planned: at
-        most 2. Not every solver knows it; one that does not refuses other numbers than 0.
+        most 1, and falling as 1/n from a thousand records of a group on. Not every solver knows it;
+        one that does not refuses other numbers than 0.
     max_group_weight : float, default=1.0
         Largest weight that a group may have in the learner's objective, which limits how far one
         group may pull the model of all; at least one over the number of groups. With groups of one

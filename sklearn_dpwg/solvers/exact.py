@@ -44,7 +44,8 @@ class ExactSchedule(Stored):
         if self.price > 0.0:
             text += (
                 "\nfor people like these records: weights v of groups of n records pay "
-                f"{self.price:.3g} sqrt(sum of v^2/n), those of columns {self.ridge:.2g} |w|^2/2"
+                f"at most {self.price:.3g} sqrt(sum of v^2/n), those of columns {self.ridge:.2g} "
+                "|w|^2/2"
             )
         return text
 
@@ -128,8 +129,9 @@ class Exact(Solver):
         sizes = np.asarray(problem.group_sizes, dtype=float)
         ridge = RIDGE * price * problem.n_weights / math.sqrt(sizes.min() * sizes.sum())
         # what the game of people can cost the largest risk: docs/theory/people.md
-        bounds = bound + ridge * problem.radius**2 / 2.0 + price / np.sqrt(sizes)
-        bounds -= price / math.sqrt(sizes.sum())
+        paid = price / np.sqrt(problem.sizes_of_sampling)
+        bounds = bound + ridge * problem.radius**2 / 2.0 + paid
+        bounds -= price / math.sqrt(problem.sizes_of_sampling.sum())
         if problem.max_group_weight < 1.0:
             cap, nothing = problem.max_group_weight, problem.constants
             spared = (1.0 / cap - 1.0) * (nothing.zero_score - nothing.infimum)
@@ -162,7 +164,7 @@ class Exact(Solver):
                 smoothness=problem.smoothness,
             )
             return Solution(saddle.weights, saddle.group_weights, saddle.n_newton_steps)
-        sizes = np.asarray(problem.group_sizes, dtype=float)
+        sizes = problem.sizes_of_sampling
         player = GroupPlayer(schedule.price, sizes, problem.max_group_weight)
         found = worst_group_optimum(
             data,

@@ -160,7 +160,7 @@ def shown(group_weights: tuple[float, ...]) -> str:
     return f"({first}{', ...' if len(group_weights) > 6 else ''})"
 
 
-# Heavy-ball momentum whose longest step follows the noisy gradients.
+# Nesterov's momentum, whose longest step follows the noisy gradients.
 
 # A noisy gradient points uphill along the velocity if it does so by more than this many standard
 # deviations of its noise, which noise alone does in one step of 740.
@@ -185,10 +185,10 @@ class StepLimits(Stored):
     # longest plain step that is safe for every data set: 1/H where planned, `aim/(L √T)` for a loss
     # that is not smooth
     step_size: float
-    # longest plain step that is tried; where it is longer than `step_size`, `HeavyBall` shortens it
+    # longest plain step that is tried; where it is longer than `step_size`, `Momentum` shortens it
     # as released gradients ask for
     longest_step: float
-    max_momentum: float  # largest heavy-ball momentum
+    max_momentum: float  # largest momentum
 
     __repr__ = short_repr
 
@@ -210,15 +210,20 @@ def step_and_momentum(
     return min(effective * (1.0 - momentum), longest), momentum
 
 
-class HeavyBall:
+class Momentum:
     """The velocity of the weights, from released gradients only.
 
+    Weights are where the velocity carries them next, and gradients are taken there (Nesterov's
+    accelerated gradient). One that looks no further than where it is swings for a fifth of the run
+    in directions that curve, such as that of the constant.
+
     A step may be as long as `longest_step` as long as the velocity points downhill. Where a
-    gradient clearly points the other way, the ball has run through a valley: its velocity is set to
-    zero, and the longest step shrinks to nine tenths, or to 2/h if that is less, with h the
-    curvature along the velocity by the last two gradients. It never falls below `step_size`,
-    which is safe for every data set. (O'Donoghue and Candès 2015, Adaptive restart for accelerated
-    gradient schemes, section 3.2; with the noise's standard deviation as the threshold)
+    gradient clearly points the other way, the weights have run through a valley: the velocity is
+    set to zero, and the longest step shrinks to nine tenths, or to 4/(3h) if that is less, with h
+    the curvature along the velocity by the last two gradients: a longer one would diverge. It never
+    falls below `step_size`, which is safe for every data set. (O'Donoghue and Candès 2015, Adaptive
+    restart for accelerated gradient schemes, section 3.2; with the noise's standard deviation as
+    the threshold)
     """
 
     def __init__(self, limits: StepLimits, n_weights: int) -> None:
@@ -234,13 +239,13 @@ class HeavyBall:
             uphill = float(gradient @ velocity)
             if uphill > UPHILL * noise_std * float(np.linalg.norm(velocity)):
                 change = uphill - float(self._last_gradient @ velocity)
-                stable = 2.0 * float(velocity @ velocity) / change if change > 0.0 else np.inf
+                stable = 4.0 / 3.0 * float(velocity @ velocity) / change if change > 0.0 else np.inf
                 self.longest = max(min(SHORTER * self.longest, stable), limits.step_size)
                 velocity = np.zeros_like(velocity)
             self._last_gradient = gradient
         step_size, momentum = step_and_momentum(limits, noise_std, longest=self.longest)
         self.velocity = momentum * velocity - step_size * gradient
-        return self.velocity
+        return momentum * self.velocity - step_size * gradient
 
 
 # Sums of losses and gradients: over fresh records, and how far a record and rounding move them.

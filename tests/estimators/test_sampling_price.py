@@ -91,6 +91,17 @@ def test_the_planned_price_falls_with_the_budget_and_is_in_units_of_the_loss():
         )
 
 
+def test_a_planned_price_of_large_groups_falls_as_one_over_their_size():
+    def prices(n_features, **stated):
+        sizes = (900, 10_000, 1_000_000)
+        problem = Problem(BinaryLogLoss(), sizes, n_features, 4.0, (0.8, 0.1, 0.1), **stated)
+        return 1.0 / np.sqrt(problem.sizes_of_sampling)
+
+    assert np.allclose(prices(3), [1 / 30.0, np.sqrt(1e3) / 1e4, np.sqrt(1e3) / 1e6])
+    assert np.allclose(prices(99), [1 / 30.0, 0.01, 100 / 1e6])  # 100² = 10,000 records
+    assert np.allclose(prices(3, sampling_price=2.0), [1 / 30.0, 0.01, 1e-3])
+
+
 ROWS = np.random.default_rng(0).uniform(-0.5, 0.5, (4000, 2))
 CODES = np.repeat([0, 1, 2], [2000, 1940, 60])
 LABELS = ROWS[:, 0] * np.array([8.0, 6.0, -3.0])[CODES] + 0.3 > 0
@@ -106,7 +117,9 @@ def test_a_price_takes_weight_off_small_groups_and_a_cap_off_any():
     assert all(np.diff([each**2 @ (1.0 / np.bincount(CODES)) for each in weights]) < 0.0)
     assert weights[0][2] > 0.45 > weights[2][2]
     assert np.allclose(weights[-1], np.bincount(CODES) / len(CODES), atol=1e-2)
-    assert np.allclose(fitted().group_weights_, weights[1])
+    # that of 60 records is planned as if stated, that of the large ones is less
+    assert weights[1][2] - 0.05 < fitted().group_weights_[2] < weights[0][2]
+    assert not np.allclose(fitted().group_weights_, weights[1])
     capped = fitted(sampling_price=0, max_group_weight=0.4)
     assert np.allclose(np.sort(capped.group_weights_), [0.2, 0.4, 0.4], atol=1e-6)
     assert "no group weighs more than 0.4" in str(capped.plan_)

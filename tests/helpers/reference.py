@@ -16,26 +16,30 @@ from sklearn_dpwg.solvers.steps import step_and_momentum
 
 
 class Ball(NamedTuple):
-    """Velocity, longest step and last gradient of the step rule in plain arithmetic."""
+    """Velocity, longest step, last gradient and move of the step rule in plain arithmetic."""
 
     velocity: np.ndarray
     longest: float
     gradient: np.ndarray
+    move: np.ndarray
 
     @classmethod
     def at_rest(cls, schedule, n_weights) -> Ball:
-        return cls(np.zeros(n_weights), schedule.longest_step, np.zeros(n_weights))
+        zeros = np.zeros(n_weights)
+        return cls(zeros, schedule.longest_step, zeros, zeros)
 
     def pushed(self, schedule, gradient, noise) -> Ball:
-        velocity, longest, last = self
+        velocity, longest, last, _ = self
         uphill = gradient @ velocity > 3.0 * noise * np.linalg.norm(velocity)
         if uphill and schedule.longest_step > schedule.step_size:
             curvature = (gradient - last) @ velocity / (velocity @ velocity)
-            limits = [0.9 * longest, *([2.0 / curvature] if curvature > 0 else [])]
+            limits = [0.9 * longest, *([4.0 / (3.0 * curvature)] if curvature > 0 else [])]
             longest = max(min(limits), schedule.step_size)
             velocity = 0.0 * velocity
         step, momentum = step_and_momentum(schedule, noise, longest=longest)
-        return Ball(momentum * velocity - step * gradient, longest, gradient)
+        velocity = momentum * velocity - step * gradient
+        # to where it carries the weights next
+        return Ball(velocity, longest, gradient, momentum * velocity - step * gradient)
 
 
 def gaussian_log_mean_exp(rate, variances):

@@ -26,7 +26,7 @@ from sklearn_dpwg.solvers.descent.rule import (
 )
 from sklearn_dpwg.solvers.plan import Plan, first_of_least
 from sklearn_dpwg.solvers.solver import Solution, Solver, signal
-from sklearn_dpwg.solvers.steps import HeavyBall, risk_spread
+from sklearn_dpwg.solvers.steps import Momentum, risk_spread
 
 COST = planning.Cost(2e-4, 0.02, 1e-5)
 
@@ -136,7 +136,7 @@ class AGS(DescentParameters, Solver):
         assert isinstance(schedule, AGSSchedule)
         weights = releases.Beginning.of(plan, data, noise, start).weights
         choice = GroupChoice(schedule)
-        ball, total = HeavyBall(schedule, len(weights)), np.zeros_like(weights)
+        ball, total = Momentum(schedule, len(weights)), np.zeros_like(weights)
         if schedule.averaged > schedule.n_steps:
             total = weights.copy()
         for t in range(schedule.n_steps):

@@ -31,7 +31,7 @@ from sklearn_dpwg.solvers.descent.rule import (
 )
 from sklearn_dpwg.solvers.plan import Plan
 from sklearn_dpwg.solvers.solver import Solution, Solver, signal
-from sklearn_dpwg.solvers.steps import HeavyBall, risk_spread
+from sklearn_dpwg.solvers.steps import Momentum, risk_spread
 
 COST = planning.Cost(4e-4)
 
@@ -171,10 +171,10 @@ class GDA(DescentParameters, Solver):
 
 
 class _PlannedSteps:
-    """Heavy-ball steps of the weights, steps of one length of the group weights."""
+    """Steps of the weights with momentum, steps of one length of the group weights."""
 
     def __init__(self, schedule: GDASchedule, n_weights: int) -> None:
-        self.ball, self.group_step = HeavyBall(schedule, n_weights), schedule.group_step
+        self.ball, self.group_step = Momentum(schedule, n_weights), schedule.group_step
 
     def push(
         self, step: int, slope: FloatArray, rise: FloatArray, noise_std: float

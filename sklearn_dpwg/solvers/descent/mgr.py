@@ -34,7 +34,7 @@ from sklearn_dpwg.solvers.descent.rule import (
 from sklearn_dpwg.solvers.mixture import Calls, MixturePlan, MixtureSolver
 from sklearn_dpwg.solvers.plan import Plan, predict_seconds
 from sklearn_dpwg.solvers.solver import Solution
-from sklearn_dpwg.solvers.steps import HeavyBall
+from sklearn_dpwg.solvers.steps import Momentum
 
 # Numbers of calls that a plan may choose from: momentum does not outlast a call, and with 16 of
 # them steps do not get far enough where there is little noise (benchmarks/best_response.py rounds).
@@ -177,7 +177,7 @@ class MGR(MGRParameters, MixtureSolver):
         assert isinstance(schedule, MGRSchedule)
         release = releases.from_pass if schedule.batches is None else releases.from_batch
         first = releases.Beginning.of(plan, data, noise, start)
-        weights, ball = first.weights, HeavyBall(schedule, problem.n_weights)
+        weights, ball = first.weights, Momentum(schedule, problem.n_weights)
         following = _limits_of_run(schedule, problem, first.unit)
         uncertainty = schedule.uncertainty(plan, first.unit)
         players = GroupWeights(schedule, _log_group_weights(schedule, start), uncertainty)
@@ -268,7 +268,7 @@ class MGR(MGRParameters, MixtureSolver):
     ) -> FloatArray:
         schedule, problem = plan.schedule, plan.problem
         assert isinstance(schedule, MixtureSteps)
-        weights, ball = center, HeavyBall(schedule, len(center))
+        weights, ball = center, Momentum(schedule, len(center))
         total = np.zeros_like(center)
         for t in range(schedule.steps_a_call):
             gradient, noise_std = gradient_of_mixture(plan, data, weights, group_weights, noise)

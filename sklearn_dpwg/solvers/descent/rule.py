@@ -233,9 +233,9 @@ class MGRSchedule(DescentSchedule):
 
     def uncertainty(self, plan: Plan, unit: float) -> FloatArray:
         """Return what weight on a group pays, for noise on gradients in a unit and for sampling."""
-        sizes = np.asarray(plan.problem.group_sizes, dtype=float)
         of_noise = self.noise_price * unit * self.gradient_noise(plan)
-        return np.asarray(np.hypot(of_noise, self.sampling_price / np.sqrt(sizes)))
+        of_sampling = self.sampling_price / np.sqrt(plan.problem.sizes_of_sampling)
+        return np.asarray(np.hypot(of_noise, of_sampling))
 
     @property
     def kept(self) -> float:
@@ -269,7 +269,7 @@ class MGRSchedule(DescentSchedule):
             lines.append(
                 "the rate follows the spread of released risks, and weight on a group has to make "
                 "up for its noise"
-                + (f" and {self.sampling_price:.3g}/sqrt(n)" if self.sampling_price else "")
+                + (f" and at most {self.sampling_price:.3g}/sqrt(n)" if self.sampling_price else "")
                 + (f"; exponents keep {self.kept:.3g} of themselves a step" if self.forgets else "")
             )
         if self.follows_level:
@@ -379,7 +379,7 @@ class MixtureSteps(StepLimits):
         )
 
 
-# Heavy-ball momentum may remember at most a fifth of the run.
+# Momentum may remember at most a fifth of the run.
 LONGEST_MEMORY = 0.2
 
 # Steps of a smooth loss begin at most this many times as long as is safe for every data set. At

@@ -45,7 +45,8 @@ def stated(plan, data, answers, first, visits):
         std = plan.releases[0].noise_multiplier * schedule.gradient_diameter / sizes[group]
         step, momentum = step_and_momentum(schedule, std)
         velocity = momentum * velocity - step * asked.answer
-        weights = project_to_ball(weights + velocity, problem.radius)
+        move = momentum * velocity - step * asked.answer
+        weights = project_to_ball(weights + move, problem.radius)
         kept.append(weights)
     if not schedule.aim:  # Algorithm 5: w_1, ..., w_T after T - 1 steps
         return np.mean([first, *kept], axis=0), taken

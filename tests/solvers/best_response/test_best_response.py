@@ -108,7 +108,7 @@ def test_rounds_of_steps_are_what_the_page_says():
                 steps.gradient_diameter * (mixture / sizes).max(), rel=1e-12
             )
             ball = ball.pushed(steps, step.answer, float(step.noise_scale))
-            weights = weights + ball.velocity
+            weights = weights + ball.move
             weights = weights * min(1.0, 2.0 / np.linalg.norm(weights))
         answers.append(weights)
     assert asked == []

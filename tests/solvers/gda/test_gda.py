@@ -232,7 +232,7 @@ def test_one_group_needs_no_risks():
 
 
 def test_one_group_is_mgr_with_one_group():
-    """Without a second player both are the same noisy heavy ball, and release the same."""
+    """Without a second player both are the same noisy steps, and release the same."""
     problem = make_problem((400,), n_features=3)
     data = make_data(problem, *random_data(problem, 0))
     found = []

@@ -319,7 +319,7 @@ def reference_run(plan, data, source):
         spread = batches.gradient_spread**2 * (1 - rates) / (rates * sizes)
         variance = (group_weights * stds).max() ** 2 + group_weights**2 @ spread / d
         ball = ball.pushed(schedule, asked.answer[:d], math.sqrt(variance))
-        weights = weights + ball.velocity
+        weights = weights + ball.move
         weights = weights * min(1.0, problem.radius / np.linalg.norm(weights))
         if n_groups > 1:
             center = batches.center

@@ -84,7 +84,7 @@ def reference_run(plan, data, answers, drawn, start=None):
         asked = next(answers)
         np.testing.assert_allclose(asked.value, exact, rtol=1e-9, atol=1e-12)
         ball = ball.pushed(schedule, asked.answer, noise)
-        weights = weights + ball.velocity
+        weights = weights + ball.move
         weights = weights * min(1.0, problem.radius / np.linalg.norm(weights))
         if problem.n_groups > 1:
             asked = next(answers)

@@ -8,7 +8,7 @@ import pytest
 from sklearn_dpwg.losses import SquaredError
 from sklearn_dpwg.privacy import Budget
 from sklearn_dpwg.solvers import MGR
-from sklearn_dpwg.solvers.steps import SHORTER, UPHILL, HeavyBall, step_and_momentum
+from sklearn_dpwg.solvers.steps import SHORTER, UPHILL, Momentum, step_and_momentum
 from tests.helpers.group_data import make_problem
 
 
@@ -18,23 +18,24 @@ def schedule_of(**parameters):
 
 def test_a_ball_that_rolls_uphill_stops_and_takes_shorter_steps():
     schedule = schedule_of()
-    ball = HeavyBall(schedule, 3)
+    ball = Momentum(schedule, 3)
     down = np.array([0.0, 2.0, 0.0])
     first = ball.push(down, 1e-6)
     assert ball.longest == schedule.longest_step == 8 * schedule.step_size
-    step, _ = step_and_momentum(schedule, 1e-6, longest=ball.longest)
-    np.testing.assert_allclose(first, -step * down)
+    step, momentum = step_and_momentum(schedule, 1e-6, longest=ball.longest)
+    np.testing.assert_allclose(first, -step * (1.0 + momentum) * down)
     # the gradient now points along the velocity: the valley has been crossed
     second = ball.push(-down, 1e-6)
-    # crossed with curvature 2/step, so steps beyond that would diverge; it is less than 0.9 of it
-    assert ball.longest == pytest.approx(min(SHORTER * schedule.longest_step, step))
-    step, _ = step_and_momentum(schedule, 1e-6, longest=ball.longest)
-    np.testing.assert_allclose(second, step * down)  # nothing is left of the first velocity
+    # crossed with curvature 2/step, where steps beyond 4/(3h) diverge, which is less than 0.9 of it
+    assert ball.longest == pytest.approx(min(SHORTER * schedule.longest_step, 2.0 / 3.0 * step))
+    step, momentum = step_and_momentum(schedule, 1e-6, longest=ball.longest)
+    # nothing is left of the first velocity
+    np.testing.assert_allclose(second, step * (1.0 + momentum) * down)
 
 
 @pytest.mark.parametrize(("factor", "restarts"), [(0.99, False), (1.01, True)])
 def test_noise_alone_is_no_reason(factor, restarts):
-    ball = HeavyBall(schedule_of(), 2)
+    ball = Momentum(schedule_of(), 2)
     noise_std = 0.1
     ball.push(np.array([0.0, -1.0]), noise_std)
     ball.push(np.array([5.0, factor * UPHILL * noise_std]), noise_std)
@@ -42,7 +43,7 @@ def test_noise_alone_is_no_reason(factor, restarts):
 
 
 def test_steps_never_get_shorter_than_what_is_safe():
-    ball = HeavyBall(schedule_of(), 1)
+    ball = Momentum(schedule_of(), 1)
     sign = 1.0
     for _ in range(200):
         sign = -sign
@@ -53,10 +54,20 @@ def test_steps_never_get_shorter_than_what_is_safe():
 def test_fixed_steps_are_left_alone():
     schedule = schedule_of(step_size=0.3)
     assert schedule.longest_step == schedule.step_size
-    ball = HeavyBall(schedule, 1)
+    ball = Momentum(schedule, 1)
     step, momentum = step_and_momentum(schedule, 1e-9)
     velocity = ball.push(np.array([1.0]), 1e-9)
     np.testing.assert_allclose(ball.push(np.array([-1.0]), 1e-9), momentum * velocity + step)
+
+
+def test_what_is_curved_is_not_run_past_for_long():
+    """A ball that looks no further than where it is keeps half of its swings for 40 steps."""
+    schedule = dataclasses.replace(schedule_of(), step_size=0.25, longest_step=0.25)
+    ball, weight = Momentum(schedule, 1), 1.0
+    assert step_and_momentum(schedule, 1e-9)[1] > 0.9
+    for _ in range(40):
+        weight += float(ball.push(np.array([weight]), 1e-9)[0])
+    assert abs(weight) < 0.02
 
 
 @pytest.mark.parametrize("curvature", [1.0, 0.3, 0.01])
@@ -67,7 +78,7 @@ def test_a_quadratic_of_any_curvature_is_solved(curvature):
     reached = []
     for boldness in (8.0, 1.0):
         bold = dataclasses.replace(schedule, longest_step=boldness * schedule.step_size)
-        ball, weight = HeavyBall(bold, 1), 0.0
+        ball, weight = Momentum(bold, 1), 0.0
         for _ in range(200):
             gradient = curvature * problem.smoothness * (weight - 2.0)
             weight += float(ball.push(np.array([gradient]), 1e-9)[0])
