@@ -57,6 +57,8 @@ SHAPES: dict[str, Any] = {
     "ramps": shapes.shape_of("ramps"),
     "4 resolutions": Ramps({1: 0.25, 2: 0.25, 4: 0.25, 8: 0.25}),
     "half a line": Ramps({1: 0.5, 8: 0.5}),
+    "mostly a line": Ramps({1: 0.85, 8: 0.15}),
+    "quarters": Ramps({4: 1.0}),
     "cosines, 1/j": Cosines(16, 1.0),
     "cosines, 1/j²": Cosines(16, 2.0),
 }
