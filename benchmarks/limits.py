@@ -1,7 +1,7 @@
 """Does the excess vanish as records and budget grow?
 
-The excess worst-group risk on the training records over the exact optimum, δ = 1e-5, one seed, where
-sampling has no price, which is a reason of its own for an excess on records:
+The excess worst-group risk on the training records over the exact optimum, δ = 1e-5, one seed,
+where sampling has no price, which is a reason of its own for an excess on records:
 
 - on a made world of normal rows (five groups, 20 columns cut to norm 1, log loss) by number of
   records and ε;

@@ -2,7 +2,7 @@
 
 `python benchmarks/shapes.py [choosing|checking] [ε …] [--splits N] [--tasks NAME …]` measures every
 task of the half that has two numbers or more among its columns, on the splits of
-`utility.held_out`, and prints the change. Cosines are a map that the package does not have.
+`utility.held_out`, and prints the change. `--shapes` has maps that the package does not have.
 """
 
 from __future__ import annotations
@@ -19,8 +19,9 @@ from utility.population import DEFINITIONS
 from utility.report import table
 from utility.tasks import Part, Task
 
-from sklearn_dpwg.preprocessing import Date, Number, PublicSchema
-from sklearn_dpwg.preprocessing.shapes import Shaped, shape_of
+from sklearn_dpwg.datasets import load_dataset
+from sklearn_dpwg.preprocessing import Category, Date, Number, PublicSchema, shapes
+from sklearn_dpwg.preprocessing.columns import of_missing
 
 FOLDER = held_out.FOLDER / "shapes"
 OF_TASK = {each.name: each for each in DEFINITIONS}
@@ -34,38 +35,64 @@ class Cosines:
     power: float
 
     def __call__(self, u: np.ndarray) -> np.ndarray:
-        """Return the block of each number, in rows; NaN becomes zeros."""
+        """Return the block of each number, in rows."""
         j = np.arange(1, self.width + 1)
         weights = j**-self.power / np.linalg.norm(j**-self.power)
-        return np.nan_to_num(np.cos(np.pi / 2.0 * (u[:, None] + 1.0) * j) * weights, nan=0.0)
+        return np.asarray(np.cos(np.pi / 2.0 * (u[:, None] + 1.0) * j) * weights)
+
+
+@dataclass(frozen=True)
+class Ramps:
+    """Ramps of several resolutions beside each other, each with a share of the squared norm."""
+
+    shares: dict[int, float]
+
+    def __call__(self, u: np.ndarray) -> np.ndarray:
+        """Return the block of each number, in rows."""
+        parts = [np.sqrt(share) * shapes.Ramps(k)(u) for k, share in self.shares.items()]
+        return np.concatenate(parts, axis=1)
 
 
 SHAPES: dict[str, Any] = {
-    "multi-ramps": shape_of("multi-ramps"),
-    "ramps": shape_of("ramps"),
+    "ramps": shapes.shape_of("ramps"),
+    "4 resolutions": Ramps({1: 0.25, 2: 0.25, 4: 0.25, 8: 0.25}),
+    "half a line": Ramps({1: 0.5, 8: 0.5}),
+    "mostly a line": Ramps({1: 0.85, 8: 0.15}),
+    "quarters": Ramps({4: 1.0}),
     "cosines, 1/j": Cosines(16, 1.0),
     "cosines, 1/j²": Cosines(16, 2.0),
 }
 
 
+def columns_of(name: str) -> dict[Any, Any]:
+    """Return what is public of the columns of a task, or of a data set of the package, in order."""
+    if name in OF_TASK:
+        return dict(OF_TASK[name].columns)
+    entry = load_dataset(name).entry
+    levels = {key: Category(of, other=False) for key, of in entry.categories.items()}
+    return {key: Number(-1, 1) for key in entry.numeric} | levels
+
+
 def numbers_of(name: str) -> list[str]:
     """Return the columns of a task that may bend."""
-    columns = OF_TASK[name].columns
+    columns = columns_of(name)
     return [str(key) for key, column in columns.items() if isinstance(column, Number | Date)]
 
 
 def bent_rows(task: Task, shape: Any, part: Part) -> np.ndarray:
     """Return the rows of a `PublicSchema` with a map, from those of one with lines."""
-    schema = PublicSchema(dict(OF_TASK[task.name].columns), shapes="linear")._schema()
+    schema = PublicSchema(columns_of(task.name), shapes="linear")._schema()
+    scale = schema.row_norm / task.public["data_norm"]
     first, found = 0, []
     for column in schema.blocks.values():
-        block = part.X[:, first : first + column.width] * schema.row_norm
+        block = part.X[:, first : first + column.width] * scale
         first += column.width
-        if isinstance(column, Number | Date):
+        if isinstance(column, shapes.Shaped):
             pieces, said = shape(block[:, 0]), block[:, 1:]
             absent = said.any(axis=1)
             if absent.any():
-                pieces[absent], said[absent] = Shaped(column, shape).of_missing()
+                stands = of_missing(column.fill, shape)
+                pieces[absent], said[absent] = stands[:-1], stands[-1]
             block = np.concatenate([pieces, said], axis=1)
         found.append(block)
     return np.concatenate(found, axis=1) / schema.row_norm
@@ -76,7 +103,7 @@ def on_pieces(shape: Any, *, grouped: bool = True, **parameters: Any) -> held_ou
 
     def fit(task: Task, epsilon: float, seed: int) -> Any:
         model = make_model(task, "auto", epsilon, seed).set_params(**parameters)
-        rows = bent_rows(task, shape, task.train)
+        rows = bent_rows(task, shape, task.train) * task.public["data_norm"]
         model.fit(rows, task.train.y, task.train.groups if grouped else None)
         weights = task.unit_weights(model)
         return lambda part: bent_rows(task, shape, part) @ weights[:-1] + weights[-1]
@@ -100,27 +127,27 @@ def relative(frame: pd.DataFrame, beside: str = "ours") -> str:
     return table(rows)
 
 
-def asked_of(about: str | None, **shapes: Any) -> argparse.Namespace:
+def asked_of(about: str | None, **of_shapes: Any) -> argparse.Namespace:
     """Return what the command line asks for."""
     parser = argparse.ArgumentParser(description=str(about).partition("\n")[0])
     parser.add_argument("half", nargs="?", default="choosing", choices=["choosing", "checking"])
     parser.add_argument("epsilons", nargs="*", type=float, default=[1.0, 4.0, 8.0])
     parser.add_argument("--splits", type=int, default=held_out.N_SPLITS)
     parser.add_argument("--tasks", nargs="+")
-    if shapes:
-        parser.add_argument("--shapes", nargs="+", **shapes)
+    if of_shapes:
+        parser.add_argument("--shapes", nargs="+", **of_shapes)
     return parser.parse_args()
 
 
 def names_asked(asked: argparse.Namespace) -> list[str]:
     """Return the tasks that are asked for and have two numbers or more."""
     names = [name for name in held_out.names_of_half(asked.half) if name in OF_TASK]
-    return [name for name in asked.tasks or names if len(numbers_of(name)) >= 2]
+    return asked.tasks or [name for name in names if len(numbers_of(name)) >= 2]
 
 
 def main() -> None:
     """Measure and print."""
-    asked = asked_of(__doc__, default=["multi-ramps", "ramps"], choices=SHAPES)
+    asked = asked_of(__doc__, default=["ramps"], choices=SHAPES)
     held_out.METHODS |= {name: on_pieces(SHAPES[name]) for name in asked.shapes}
     names, methods, n_splits = names_asked(asked), ["ours", *asked.shapes], asked.splits
     held_out.measure(names, methods, asked.epsilons, n_splits=n_splits, folder=FOLDER)

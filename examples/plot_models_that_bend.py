@@ -52,7 +52,7 @@ def raw(encoded):
 
 
 # %%
-# Each number becomes its line and ramps on halves, quarters and eighths of its public range. That
+# Each number becomes ramps on eighths of its public range. That
 # reads no record and costs no ε, and noise is no louder. Nor does it cost ε to name a pair of
 # columns that may belong together; this one changes little.
 

@@ -213,9 +213,9 @@ def test_bends_are_measured_on_the_rows_of_a_schema_and_dp_ebm_on_its_columns(he
     sys.modules.pop("shapes")  # it knows a package that the next test forgets
     definition = shapes.OF_TASK[name]
     line, bent = (
-        population.load_definition(definition, shapes=kind) for kind in ("linear", "multi-ramps")
+        population.load_definition(definition, shapes=kind) for kind in ("linear", "ramps")
     )
-    found = shapes.bent_rows(line, shapes.SHAPES["multi-ramps"], line.train)
+    found = shapes.bent_rows(line, shapes.SHAPES["ramps"], line.train)
     assert found == pytest.approx(bent.train.X, abs=1e-12)
     for shape in shapes.SHAPES.values():
         rows = shapes.bent_rows(line, shape, line.train)

@@ -154,7 +154,7 @@ shapes_option = click.option(
     "--shapes",
     default="auto",
     show_default=True,
-    metavar="auto|multi-ramps|ramps|linear",
+    metavar="auto|ramps|linear",
     help="How the model may bend in numbers and dates; linear draws a line.",
 )
 question_options = _together(

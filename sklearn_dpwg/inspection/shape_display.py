@@ -63,6 +63,11 @@ class Effect(Stored):
     axes: tuple[Effect, ...] = ()
 
     @property
+    def n_known(self) -> int:
+        """How many values are not the missing one."""
+        return len(self.values) - self.may_be_missing
+
+    @property
     def size(self) -> float:
         """Distance from the least to the largest effect."""
         return float(np.ptp(self.effects))
@@ -113,13 +118,16 @@ def shape_functions(
     inner, schema = parts_of(model, schema)
     weights, intercept = _weights(inner, of)
     columns = schema._seen()
-    found = [_effect(one, weights) for one in columns]
+    found = [
+        Effect(one.name, one.values, one.effects(weights)[0], one.is_number, one.may_be_missing)
+        for one in columns
+    ]
     by_name = {one.name: one for one in found}
     for place, column in enumerate(columns):
         found[place] = replace(found[place], axes=tuple(by_name[name] for name in column.of))
     if band and of is None and (fits := _fits_on_made_rows(inner, columns, weights, intercept)):
         for place, column in enumerate(columns):
-            effects = np.array([_effect(column, of_fit).effects for of_fit in fits])
+            effects = np.array([column.effects(of_fit)[0] for of_fit in fits])
             wide = students_t.ppf(0.975, len(fits) - 1) * effects.std(axis=0, ddof=1)
             found[place] = replace(found[place], band=wide)
     return tuple(sorted(found, key=lambda one: -one.size))
@@ -174,17 +182,6 @@ def _fits_on_made_rows(
     return [np.asarray(one.weights)[: rows.shape[1]] / unit for one in found]
 
 
-def _effect(seen: Seen, weights: FloatArray) -> Effect:
-    effects = seen.effects(weights)
-    effects = effects - _middle(seen, effects)
-    return Effect(seen.name, seen.values, effects, seen.is_number, seen.may_be_missing)
-
-
-def _middle(seen: Seen, effects: FloatArray) -> float:
-    known = effects[:-1] if seen.may_be_missing and len(effects) > 1 else effects
-    return float(known.mean())
-
-
 def contributions(model: Any, X: Any, schema: Any = None, *, of: Hashable = None) -> pd.DataFrame:
     """Return what each column of each row adds to the score.
 
@@ -234,9 +231,9 @@ def contributions(model: Any, X: Any, schema: Any = None, *, of: Hashable = None
     weights, base = _weights(inner, of)
     rows, columns = schema.transform(X), {}
     for seen in schema._seen():
-        middle = _middle(seen, seen.effects(weights))
-        columns[seen.name] = np.asarray(rows[:, seen.columns] @ weights[seen.columns]) - middle
-        base += middle
+        _, mean = seen.effects(weights)
+        columns[seen.name] = np.asarray(rows[:, seen.columns] @ weights[seen.columns]) - mean
+        base += mean
     index = X.index if isinstance(X, pd.DataFrame) else None
     return pd.DataFrame({"base": np.full(rows.shape[0], base), **columns}, index=index)
 
@@ -442,7 +439,7 @@ def effects_of(model: Any) -> ModelEffects | None:
 
 
 def _draw_line(ax: Any, effect: Effect, band: FloatArray | None) -> None:
-    known = len(effect.values) - effect.may_be_missing
+    known = effect.n_known
     places = np.linspace(0.0, 1.0, known)
     if band is not None:
         low, high = effect.effects - band, effect.effects + band
@@ -455,7 +452,7 @@ def _draw_line(ax: Any, effect: Effect, band: FloatArray | None) -> None:
 
 def _name_numbers(axis: Any, effect: Effect, ticks: Sequence[float], missing: float) -> None:
     """Write the ends and the middle of a range, where there is room, and where none is known."""
-    known = len(effect.values) - effect.may_be_missing
+    known = effect.n_known
     labels = [words.cut(effect.values[place], 10) for place in (0, known // 2, known - 1)]
     if max(map(len, labels)) > 8:
         labels[1] = ""
@@ -485,7 +482,7 @@ def _draw_map(ax: Any, effect: Effect) -> None:
     most = max(float(np.abs(cells).max()), 1e-9)
     for axis, one in zip((ax.xaxis, ax.yaxis), effect.axes, strict=True):
         if one.is_number:
-            known = len(one.values) - one.may_be_missing
+            known = one.n_known
             order = np.append(np.arange(0, known, _EVERY), np.arange(known, len(one.values)))
             ticks = [0, known // 2 // _EVERY, (known - 1) // _EVERY]
             _name_numbers(axis, one, ticks, len(order) - 1)

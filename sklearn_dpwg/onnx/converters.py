@@ -29,9 +29,9 @@ from sklearn_dpwg.preprocessing import (
     PublicShapes,
 )
 from sklearn_dpwg.preprocessing.cells import levels_of
-from sklearn_dpwg.preprocessing.columns import feature_name, norm_bound
+from sklearn_dpwg.preprocessing.columns import feature_name, of_missing
 from sklearn_dpwg.preprocessing.interactions import Hats
-from sklearn_dpwg.preprocessing.shapes import Shape, Shaped
+from sklearn_dpwg.preprocessing.shapes import Ramps, Shaped
 
 MODELS = (DPWorstGroupClassifier, DPAUCClassifier, DPWorstGroupRegressor)
 # ONNX names types by number.
@@ -152,10 +152,11 @@ def encoded_rows(graph: Graph, schema: Any, inputs: list[Any]) -> str:
 
 
 def _block(graph: Graph, column: Any, name: str, item: Any) -> str:
-    if isinstance(column, Number | Date):
-        return _line(graph, column, name, item)
     if isinstance(column, Shaped):
-        return _shaped(graph, column, name, item)
+        value, absent = _scaled(graph, column.column, name, item)
+        pieces = _pieces(graph, column.shape, value)
+        stands = of_missing(column.fill, column.shape)
+        return _filled(graph, pieces, absent, stands) if column.column.missing else pieces
     if isinstance(column, Boolean):
         return _ordered(graph, (column.false, column.true), column.missing, name, item)
     if isinstance(column, Ordered):
@@ -167,33 +168,17 @@ def _block(graph: Graph, column: Any, name: str, item: Any) -> str:
     )
 
 
-def _shaped(graph: Graph, shaped: Shaped, name: str, item: Any) -> str:
-    value, absent = _scaled(graph, shaped.column, name, item)
-    pieces = _pieces(graph, shaped.shape, value)
-    if not shaped.column.missing:
-        return pieces
-    filled, rest = shaped.of_missing()
-    found = graph.node("Where", absent, graph.constant(filled[None]), pieces, version=9)
-    return graph.beside([found, graph.node("Mul", graph.double(absent), graph.constant(rest))])
-
-
-def _pieces(graph: Graph, shape: Shape | Hats, value: str) -> str:
+def _pieces(graph: Graph, shape: Ramps | Hats, value: str) -> str:
     """Return the pieces of numbers in [-1, 1], in one column."""
     if isinstance(shape, Hats):
         tops, step = np.linspace(-1.0, 1.0, shape.width)[None], 2.0 / (shape.width - 1)
         away = graph.node("Abs", graph.affine(value, tops, step, 0.0))
         return graph.clip(graph.affine(away, 1.0, -1.0, 0.0), 0.0, 1.0)
-    parts = [value] if shape.has_line else []
-    for pieces in shape.resolutions:
-        starts = 2.0 * np.arange(pieces)[None] / pieces - 1.0
-        rise = graph.clip(graph.affine(value, starts, 2.0 / pieces, 0.0), 0.0, 1.0)
-        parts.append(graph.affine(rise, 0.5, 0.5 * math.sqrt(pieces), 0.0))
-    return graph.affine(graph.beside(parts), 0.0, shape.divisor, 0.0)
-
-
-def _line(graph: Graph, column: Number | Date, name: str, item: Any) -> str:
-    value, absent = _scaled(graph, column, name, item)
-    return _filled(graph, value, absent, column._scaled_fill()) if column.missing else value
+    if shape.width == 1:
+        return value
+    starts = np.linspace(-1.0, 1.0, shape.width, endpoint=False)[None]
+    rise = graph.clip(graph.affine(value, starts, 2.0 / shape.width, 0.0), 0.0, 1.0)
+    return graph.affine(rise, 0.5, 0.5 * math.sqrt(shape.width), 0.0)
 
 
 def _scaled(graph: Graph, column: Number | Date, name: str, item: Any) -> tuple[str, str]:
@@ -218,9 +203,10 @@ def _scaled(graph: Graph, column: Number | Date, name: str, item: Any) -> tuple[
     return value, absent
 
 
-def _filled(graph: Graph, value: str, absent: str, fill: float) -> str:
-    filled = graph.node("Where", absent, graph.constant([[fill]]), value, version=9)
-    said = graph.node("Mul", graph.double(absent), graph.constant(math.sqrt(1.0 - fill**2)))
+def _filled(graph: Graph, block: str, absent: str, stands: Any) -> str:
+    """Put what stands for a missing value in the place of some blocks, and an indicator beside."""
+    filled = graph.node("Where", absent, graph.constant(stands[None, :-1]), block, version=9)
+    said = graph.node("Mul", graph.double(absent), graph.constant(stands[-1]))
     return graph.beside([filled, said])
 
 
@@ -229,7 +215,9 @@ def _ordered(
 ) -> str:
     scale = np.linspace(-1.0, 1.0, len(levels))[:, None]
     value = graph.node("MatMul", _one_hot(graph, levels, name, item), graph.constant(scale))
-    return _filled(graph, value, _absent(graph, levels, item), 0.0) if missing else value
+    if not missing:
+        return value
+    return _filled(graph, value, _absent(graph, levels, item), of_missing(0.0))
 
 
 def _category(graph: Graph, column: Category, name: str, item: Any) -> str:
@@ -584,5 +572,4 @@ def _convert_shapes(scope: Any, operator: Any, container: Any) -> None:
         parts.append(
             graph.node("Div", rest, graph.node("Max", longer, graph.constant(1.0)), version=14)
         )
-    divisor = norm_bound(len(bent) + shapes._rest_norm**2)
-    graph.finish(graph.affine(graph.beside(parts), 0.0, divisor, 0.0), operator.outputs[0])
+    graph.finish(graph.affine(graph.beside(parts), 0.0, shapes._divisor, 0.0), operator.outputs[0])

@@ -83,7 +83,7 @@ def monotone(model: Any, effects: Mapping[str, int], schema: Any = None) -> Any:
         one = columns[name]
         if any(name in each.of for each in columns.values()):
             raise InputError(f"effects must be of columns without interactions, got {name!r}.")
-        steps = sign * np.diff(one.rows[: len(one.rows) - one.may_be_missing], axis=0)
+        steps = sign * np.diff(one.rows[: one.n_known], axis=0)
         weights[0, one.columns] = _onto_cone(weights[0, one.columns], steps)
     inner.coef_ = weights.reshape(np.shape(inner.coef_))
     return found

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import datetime
 import math
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, ClassVar, Protocol
@@ -214,6 +214,15 @@ class Column(Protocol):
         """
 
 
+# A map of numbers in [-1, 1] to blocks of norm at most 1, in rows; NaN may become anything.
+Shape = Callable[[FloatArray], FloatArray]
+
+
+def line(u: FloatArray) -> FloatArray:
+    """Return each number as a block of its own."""
+    return u[:, None]
+
+
 class _Scaled(Stored):
     """A column with one number in [-1, 1], and an indicator where values may be missing."""
 
@@ -230,16 +239,21 @@ class _Scaled(Stored):
     def names(self, name: str) -> tuple[str, ...]:
         return (name, f"{name}=missing") if self.missing else (name,)
 
-    def _filled(self, scaled: FloatArray, name: str, fill: float) -> Block:
-        """Put the fill where a number is NaN; the indicator has the rest of a norm of 1."""
-        absent = np.isnan(scaled)
-        if not self.missing:
-            if absent.any():
-                raise missing_error(name)
-            return Block(np.zeros((len(scaled), 1), dtype=np.intp), scaled[:, None])
-        values = np.column_stack([np.where(absent, fill, scaled), np.zeros(len(scaled))])
-        values[absent, 1] = math.sqrt(1.0 - fill**2)
-        return Block(np.tile(np.arange(2, dtype=np.intp), (len(scaled), 1)), values)
+    def _filled(self, scaled: FloatArray, name: str, fill: float, shape: Shape = line) -> Block:
+        """Return the blocks of numbers, and what stands for a missing one where one is NaN."""
+        absent, block = np.isnan(scaled), shape(scaled)
+        if self.missing:
+            block = np.column_stack([block, np.zeros(len(block))])
+            block[absent] = of_missing(fill, shape)
+        elif absent.any():
+            raise missing_error(name)
+        return Block(np.tile(np.arange(block.shape[1], dtype=np.intp), (len(block), 1)), block)
+
+
+def of_missing(fill: float, shape: Shape = line) -> FloatArray:
+    """Return the block of a fill, zeros of NaN, and an indicator with the rest of a norm of 1."""
+    block = np.nan_to_num(shape(np.array([fill]))[0], nan=0.0)
+    return np.append(block, math.sqrt(max(0.0, 1.0 - float(block @ block))))
 
 
 @dataclass(frozen=True)
@@ -257,7 +271,7 @@ class Number(_Scaled):
     fill : float, default=None
         What stands for a missing value, strictly between the bounds; None for the middle of the
         scale.
-    shape : {"auto", "multi-ramps", "ramps", "linear"}, default=None
+    shape : {"auto", "ramps", "linear"}, default=None
         How a model may bend in it, as in `PublicShapes`; None for what the schema says.
     decimal : {".", ","}, default="."
         What stands before the decimals where numbers are text. Marks between thousands are not
@@ -377,7 +391,7 @@ class Date(_Scaled):
     fill : str or date, default=None
         What stands for a missing date, strictly between the first and the last; None for the
         middle.
-    shape : {"auto", "multi-ramps", "ramps", "linear"}, default=None
+    shape : {"auto", "ramps", "linear"}, default=None
         How a model may bend in it, as in `PublicShapes`; None for what the schema says.
     """
 

@@ -22,7 +22,7 @@ from sklearn_dpwg.preprocessing.columns import (
     Ordered,
     feature_name,
 )
-from sklearn_dpwg.preprocessing.shapes import Shaped
+from sklearn_dpwg.preprocessing.shapes import Shaped, named
 
 # What columns by themselves keep of a row's squared norm beside pairs.
 OWN_SHARE = 0.7
@@ -35,16 +35,13 @@ class Hats(Stored):
     width: int = 4
 
     def __call__(self, u: FloatArray) -> FloatArray:
-        """Return the hats of each number, in rows; NaN becomes zeros."""
+        """Return the hats of each number, in rows."""
         away = np.abs((u[:, None] + 1.0) * ((self.width - 1) / 2.0) - np.arange(self.width))
-        return np.nan_to_num(np.clip(1.0 - away, 0.0, 1.0), copy=False, nan=0.0)
+        return np.asarray(np.clip(1.0 - away, 0.0, 1.0))
 
     def names(self, name: str, at: Callable[[float], str]) -> tuple[str, ...]:
         """Return a name a hat: where it is 1, as `at` writes that, or else its place."""
-        tops = [at(u) for u in np.linspace(-1.0, 1.0, self.width).tolist()]
-        if len(set(tops)) < len(tops):
-            tops = [f"{place + 1}/{self.width}" for place in range(self.width)]
-        return tuple(f"{name}={top}" for top in tops)
+        return named(name, [at(u) for u in np.linspace(-1.0, 1.0, self.width).tolist()])
 
 
 class Product:
@@ -73,7 +70,7 @@ class Product:
 def _parts(columns: Mapping[Any, Column], name: Any) -> Column:
     column = columns.get(name) if isinstance(name, Hashable) else None
     if isinstance(column, Number | Date):
-        return Shaped(replace(column, fill=None), Hats())  # type: ignore[arg-type]
+        return Shaped(replace(column, fill=None), Hats())
     if isinstance(column, Boolean):
         return Category((column.false, column.true), other=False, missing=column.missing)
     if isinstance(column, Ordered):

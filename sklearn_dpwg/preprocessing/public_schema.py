@@ -25,7 +25,6 @@ from sklearn_dpwg.preprocessing.columns import (
     Boolean,
     Category,
     Column,
-    Date,
     Number,
     check_flags,
     feature_name,
@@ -36,7 +35,7 @@ from sklearn_dpwg.preprocessing.interactions import OWN_SHARE, products
 from sklearn_dpwg.preprocessing.numerals import numerals
 from sklearn_dpwg.preprocessing.rows_per_person import BoundedRows, bound_rows_per_person
 from sklearn_dpwg.preprocessing.schema_files import declared_kinds, read_schema_file, template
-from sklearn_dpwg.preprocessing.shapes import LINE, Seen, Shaped, seen, shaped
+from sklearn_dpwg.preprocessing.shapes import Seen, Shaped, seen, shaped
 
 # A `Schema` maps column names to kinds, each with public bounds or a public list of levels.
 # Encoding learns nothing: a row is encoded the same way whatever the other rows are. Each column
@@ -151,7 +150,7 @@ class PublicSchema(TransformerMixin, Stored, BaseEstimator):
     sparse_output : bool, default=None
         Whether encoded rows are a ``csr_array``. None lets the columns decide: rows are sparse
         where at most a tenth of their numbers can differ from 0, whatever the records are.
-    shapes : {"auto", "multi-ramps", "ramps", "linear"}, default="auto"
+    shapes : {"auto", "ramps", "linear"}, default="auto"
         How a model may bend in numbers and dates, as in `PublicShapes`; "linear" is a line. A
         column may say otherwise.
     interactions : sequence of pairs of names, default=()
@@ -195,11 +194,8 @@ class PublicSchema(TransformerMixin, Stored, BaseEstimator):
       at most 1 in place of x, and zeros where the value is missing, unless a fill is stated;
     - a category: zeros and a single 1, at its level, at "other" or at "missing".
 
-    So the norm of a block is at most 1, that of a row of blocks at most √m, and that of a row
-    divided by √m at most 1. The parts of a column in an interaction are at least 0 and add up to 1,
-    so squares of products do to at most 1, and a row with p pairs has √0.7 times all columns over
-    √m, and √0.3 times all pairs over √p. Rounding moves a square by less than a part in 2⁵⁰, and
-    the divisor has a part in 2⁴⁰ to spare (``docs/theory/encoded_rows.md``).
+    So the norm of a row of blocks divided by √m is at most 1, with pairs of columns and by rounding
+    too (``docs/theory/encoded_rows.md``).
 
     *What is public* is what a person says. ``fit`` looks at the names of columns alone.
 
@@ -586,9 +582,8 @@ def _seen_of(name: str, columns: slice, column: Column, divisor: float) -> Seen:
     number: Any = column.column if isinstance(column, Shaped) else column
     missing = bool(getattr(number, "missing", False))
     levels: tuple[Any, ...] = ()
-    if isinstance(number, Number | Date):
-        shape = column.shape if isinstance(column, Shaped) else LINE
-        of_number = seen(name, columns, shape, number._at, divisor)
+    if isinstance(column, Shaped):
+        of_number = seen(name, columns, column.shape, number._at, divisor)
         values, rows = of_number.values, of_number.rows
         rows = np.concatenate([rows, np.zeros((len(rows), int(missing)))], axis=1)
     else:

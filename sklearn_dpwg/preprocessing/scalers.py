@@ -37,15 +37,15 @@ Bound = float | datetime.date | np.datetime64
 Bounds = tuple[Bound, Bound] | Sequence[tuple[Bound, Bound]] | Mapping[Hashable, Any]
 
 
-def column_bounds(
-    bounds: Bounds, n_columns: int, names: Sequence[Hashable] | None
+def _column_bounds(
+    bounds: Bounds, n_columns: int, names: Sequence[Hashable] | None, *, of_all: bool
 ) -> tuple[FloatArray, FloatArray, NDArray[np.bool_]]:
     """Return the lower and the upper bound of each column, and which of them are dates.
 
     Dates are counted in seconds since 1970. Bounds of another form are refused.
     """
     if isinstance(bounds, Mapping):
-        bounds = _in_order(bounds, names)
+        bounds = _in_order(bounds, names, of_all=of_all)
     pairs: NDArray[Any] = np.zeros(0)
     dated: NDArray[Any] = np.zeros(0, dtype=bool)
     with suppress(TypeError, ValueError):
@@ -74,24 +74,24 @@ def column_bounds(
 
 
 def _in_order(
-    bounds: Mapping[Hashable, Any], names: Sequence[Hashable] | None
+    bounds: Mapping[Hashable, Any], names: Sequence[Hashable] | None, *, of_all: bool
 ) -> Sequence[tuple[Bound, Bound]]:
-    """Return the pairs of a mapping in the order of the columns."""
+    """Return the pairs of a mapping in the order of the columns, of those without any pair."""
     if names is None:
         raise InputError(
             "bounds must be a pair or a sequence of pairs, as X has no column names, got a mapping."
         )
-    without = [name for name in names if name not in bounds]
+    without = [name for name in names if of_all and name not in bounds]
     unknown = [name for name in bounds if name not in names]
     if without or unknown:
         raise InputError(
             f"bounds must name the columns of X, {list(names)!r}: "
             + (f"{without[0]!r} has none." if without else f"it has no {unknown[0]!r}.")
         )
-    return [bounds[name] for name in names]
+    return [bounds.get(name, (-1.0, 1.0)) for name in names]
 
 
-def finite_rows(
+def _finite_rows(
     scaler: Any, X: Any, *, dated: NDArray[np.bool_] | None = None
 ) -> tuple[FloatArray, NDArray[np.bool_]]:
     """Return rows that have to be finite, dates in seconds, and which columns have dates.
@@ -109,50 +109,50 @@ def finite_rows(
         for kind, has in (("NaN", np.isnan), ("infinity", np.isinf)):
             if has(rows[:, column]).any():
                 raise InputError(
-                    f"X must be finite, got {kind} in column {name_of(scaler, column)!r}: "
+                    f"X must be finite, got {kind} in column {_name_of(scaler, column)!r}: "
                     "PublicSchema takes a fill that is said beforehand, while an imputer would "
                     "learn from the records what no guarantee covers."
                 )
     has_dates = np.zeros(rows.shape[1], dtype=bool) if found is None else found
     if dated is not None:
-        check_dates(scaler, has_dates, dated)
+        _check_dates(scaler, has_dates, dated)
     return rows, has_dates
 
 
-def check_dates(scaler: Any, found: NDArray[np.bool_], stated: NDArray[np.bool_]) -> None:
+def _check_dates(scaler: Any, found: NDArray[np.bool_], stated: NDArray[np.bool_]) -> None:
     """Refuse dates between numbers, and numbers between dates."""
     for column in map(int, np.flatnonzero(found != stated)):
         kinds = ("dates", "numbers") if found[column] else ("numbers", "timestamps")
         raise InputError(
-            f"bounds of column {name_of(scaler, column)!r} must be timestamps if it holds dates, "
+            f"bounds of column {_name_of(scaler, column)!r} must be timestamps if it holds dates, "
             f"and numbers otherwise, got {kinds[0]} between bounds that are {kinds[1]}."
         )
 
 
-def name_of(scaler: Any, column: int) -> Any:
+def _name_of(scaler: Any, column: int) -> Any:
     """Return the name of a column, or its position where X has no names."""
     names = getattr(scaler, "feature_names_in_", None)
     return column if names is None else names[column]
 
 
-class _ByBounds(OneToOneFeatureMixin, TransformerMixin, Stored, BaseEstimator):
-    """A scaler of columns with stated bounds, to which values are clipped."""
+class ByBounds(TransformerMixin, Stored, BaseEstimator):
+    """A transformer of columns with stated bounds, to which values are clipped."""
 
     bounds: Bounds
 
-    def _bounded(self, X: Any) -> tuple[FloatArray, FloatArray, FloatArray]:
+    def _bounded(self, X: Any, *, of_all: bool = True) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Return finite rows and the bounds of their columns, of the same kinds as these."""
-        X, dated = finite_rows(self, X)
+        X, dated = _finite_rows(self, X)
         names = getattr(self, "feature_names_in_", None)
-        low, high, self._dated = column_bounds(
-            self.bounds, X.shape[1], None if names is None else list(names)
+        low, high, self._dated = _column_bounds(
+            self.bounds, X.shape[1], None if names is None else list(names), of_all=of_all
         )
-        check_dates(self, dated, self._dated)
+        _check_dates(self, dated, self._dated)
         return X, low, high
 
     @own_words
     def transform(self, X: Any) -> FloatArray:
-        """Clip to the bounds and scale.
+        """Clip to the bounds and map what lies between.
 
         Parameters
         ----------
@@ -161,11 +161,23 @@ class _ByBounds(OneToOneFeatureMixin, TransformerMixin, Stored, BaseEstimator):
 
         Returns
         -------
-        ndarray of shape (n_records, n_features)
-            Scaled rows.
+        ndarray of shape (n_records, n_features_out)
+            Mapped rows.
+
+        Raises
+        ------
+        ValueError
+            If a value is missing, or the columns are not those of the fit.
         """
         check_is_fitted(self)
-        return self._scaled(finite_rows(self, X, dated=self._dated)[0])
+        return self._scaled(_finite_rows(self, X, dated=self._dated)[0])
+
+    @abstractmethod
+    def _scaled(self, X: FloatArray) -> FloatArray: ...
+
+
+class _Scaler(OneToOneFeatureMixin, ByBounds):
+    """A scaler of columns by their bounds, which can be undone."""
 
     @own_words
     def inverse_transform(self, X: Any) -> FloatArray:
@@ -185,13 +197,10 @@ class _ByBounds(OneToOneFeatureMixin, TransformerMixin, Stored, BaseEstimator):
         return self._unscaled(np.asarray(X, dtype=np.float64))
 
     @abstractmethod
-    def _scaled(self, X: FloatArray) -> FloatArray: ...
-
-    @abstractmethod
     def _unscaled(self, X: FloatArray) -> FloatArray: ...
 
 
-class BoundedScaler(_ByBounds):
+class BoundedScaler(_Scaler):
     """Scale numeric columns to [-1, 1] by public bounds, and clip what lies beyond.
 
     Nothing is learned from the records, so it costs no privacy and needs no mention in a
@@ -291,7 +300,7 @@ PUBLIC_FACTS = (
 )
 
 
-class DPStandardScaler(_ByBounds, CountedEstimator):
+class DPStandardScaler(_Scaler, CountedEstimator):
     """Centre and scale columns by means and variances released with differential privacy.
 
     Parameters

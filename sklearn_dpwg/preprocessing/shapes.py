@@ -8,18 +8,19 @@ as they were, and bends at a few public places cost a little more.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import pairwise
 from typing import Any, Self
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
+from sklearn.base import OneToOneFeatureMixin
 from sklearn.utils.validation import check_is_fitted
 
-from sklearn_dpwg._checks import FloatArray, positive_finite
+from sklearn_dpwg._checks import FloatArray, positive_finite, whole_number
 from sklearn_dpwg._stored import Stored
 from sklearn_dpwg.exceptions import InputError, InputTypeError, own_words
 from sklearn_dpwg.preprocessing.columns import (
@@ -27,56 +28,50 @@ from sklearn_dpwg.preprocessing.columns import (
     Column,
     Date,
     Number,
-    missing_error,
+    line,
     norm_bound,
     to_unit_interval,
 )
-from sklearn_dpwg.preprocessing.scalers import Bounds, check_dates, column_bounds, finite_rows
+from sklearn_dpwg.preprocessing.scalers import Bounds, ByBounds
 
-KINDS = ("auto", "linear", "ramps", "multi-ramps")
-# What "auto" stands for, and the finest pieces: `benchmarks/shapes.py` prints what others do.
-AUTO, RESOLUTION = "ramps", 8
+KINDS = ("auto", "ramps", "linear")
+# How many pieces "auto" and "ramps" have: `benchmarks/shapes.py` prints what other maps do.
+PIECES = 8
 
 
 @dataclass(frozen=True)
-class Shape(Stored):
-    """A map of u in [-1, 1]: a line (if any) and ramps at some resolutions, of norm at most 1.
+class Ramps(Stored):
+    """A map of u in [-1, 1] to ramps on equal pieces, of norm at most 1 together.
 
-    The ramps of resolution K cut [-1, 1] into K equal pieces; each rises by 2/√K on its piece, and
-    does not change elsewhere. So a line in u has the same price by itself and as a sum of ramps.
+    Each of K ramps rises by 2/√K on its piece, and does not change elsewhere. So a line in u has
+    the same price by itself, which is one ramp, and as a sum of many.
     """
 
-    has_line: bool
-    resolutions: tuple[int, ...]
-
-    @property
-    def width(self) -> int:
-        """How many numbers u becomes."""
-        return self.has_line + sum(self.resolutions)
-
-    @property
-    def divisor(self) -> float:
-        """Root of the number of parts, each of which has norm at most 1."""
-        return math.sqrt(self.has_line + len(self.resolutions))
+    width: int
 
     def __call__(self, u: FloatArray) -> FloatArray:
-        """Return the block of each number, in rows; NaN becomes zeros."""
-        parts = [u[:, None]] if self.has_line else []
-        for pieces in self.resolutions:
-            rise = np.clip(u[:, None] * (pieces / 2) + (pieces / 2 - np.arange(pieces)), 0.0, 1.0)
-            parts.append((2.0 * rise - 1.0) / math.sqrt(pieces))
-        return np.nan_to_num(np.concatenate(parts, axis=1) / self.divisor, copy=False, nan=0.0)
+        """Return the block of each number, in rows."""
+        if self.width == 1:
+            return line(u)
+        half = self.width / 2
+        rise = np.clip(u[:, None] * half + (half - np.arange(self.width)), 0.0, 1.0)
+        return np.asarray((2.0 * rise - 1.0) / math.sqrt(self.width))
 
     def names(self, name: str, at: Callable[[float], str]) -> tuple[str, ...]:
-        """Return a name a number: the ends of its piece as `at` writes them, or else its place."""
-        places = [(place, k) for k in self.resolutions for place in range(k)]
-        ends = [f"{at(2 * place / k - 1)}..{at(2 * (place + 1) / k - 1)}" for place, k in places]
-        if len(set(ends)) < len(ends):
-            ends = [f"{place + 1}/{k}" for place, k in places]
-        return (*([name] if self.has_line else []), *(f"{name}={end}" for end in ends))
+        """Return a name a ramp: the ends of its piece as `at` writes them, or else its place."""
+        ends = [at(u) for u in np.linspace(-1.0, 1.0, self.width + 1).tolist()]
+        found = [f"{first}..{last}" for first, last in pairwise(ends)]
+        return (name,) if self.width == 1 else named(name, found)
 
 
-LINE = Shape(True, ())
+def named(name: str, ends: Sequence[str]) -> tuple[str, ...]:
+    """Return a name a part of a column: by where it is, if that tells all apart, or its number."""
+    if len(set(ends)) < len(ends):
+        ends = [f"{place + 1}/{len(ends)}" for place in range(len(ends))]
+    return tuple(f"{name}={end}" for end in ends)
+
+
+LINE = Ramps(1)
 
 
 @dataclass(frozen=True)
@@ -95,13 +90,20 @@ class Seen(Stored):
     of: tuple[str, ...] = ()
     others: FloatArray | None = None
 
-    def effects(self, weights: FloatArray) -> FloatArray:
-        """Return what a model adds to its score at each value, by its weights."""
+    @property
+    def n_known(self) -> int:
+        """How many values are not the missing one."""
+        return len(self.values) - self.may_be_missing
+
+    def effects(self, weights: FloatArray) -> tuple[FloatArray, float]:
+        """Return what a model adds at each value less the mean over known ones, and this mean."""
         own = weights[self.columns]
         if self.others is None:
-            return np.asarray(self.rows @ own)
-        of_pairs = self.rows @ own.reshape(self.rows.shape[1], -1) @ self.others.T
-        return np.asarray(of_pairs.ravel())
+            found = self.rows @ own
+        else:
+            found = (self.rows @ own.reshape(self.rows.shape[1], -1) @ self.others.T).ravel()
+        mean = float(found[: self.n_known].mean())
+        return found - mean, mean
 
     def rows_at(self, drawn: Mapping[str, NDArray[np.intp]]) -> FloatArray:
         """Return encoded columns where values are drawn of each column."""
@@ -132,25 +134,19 @@ _POINTS = 65
 
 
 def seen(
-    name: str, columns: slice, shape: Shape, at: Callable[[float], str], divisor: float
+    name: str, columns: slice, shape: Ramps, at: Callable[[float], str], divisor: float
 ) -> Seen:
     """Return what is shown of a number that is never missing."""
     u = np.linspace(-1.0, 1.0, _POINTS)
     return Seen(name, columns, tuple(map(at, u.tolist())), shape(u) / divisor, True, False)
 
 
-def shape_of(kind: Any, resolution: Any = RESOLUTION, parameter: str = "kind") -> Shape:
+def shape_of(kind: Any, pieces: Any = PIECES, parameter: str = "kind") -> Ramps:
     """Return the map of a name."""
     if kind not in KINDS:
         raise InputError(f"{parameter} must be one of {', '.join(KINDS)}, got {kind!r}.")
-    if isinstance(resolution, bool) or resolution not in (2, 4, 8, 16, 32):
-        raise InputError(f"resolution must be 2, 4, 8, 16 or 32, got {resolution!r}.")
-    name = AUTO if kind == "auto" else kind
-    if name == "linear":
-        return LINE
-    if name == "ramps":
-        return Shape(False, (resolution,))
-    return Shape(True, tuple(2**power for power in range(1, resolution.bit_length())))
+    n_pieces = whole_number(pieces, "resolution", least=1)
+    return LINE if kind == "linear" else Ramps(n_pieces)
 
 
 @dataclass(frozen=True)
@@ -158,7 +154,7 @@ class Shaped(Stored):
     """A number or a date with a shape: its block in place of the one number."""
 
     column: Number | Date
-    shape: Shape
+    shape: Any  # Ramps or Hats
 
     @property
     def width(self) -> int:
@@ -175,38 +171,27 @@ class Shaped(Stored):
         last = (f"{name}=missing",) if self.column.missing else ()
         return (*self.shape.names(name, self.column._at), *last)
 
+    @property
+    def fill(self) -> float:
+        """What stands for a missing value, NaN for zeros."""
+        return math.nan if self.column.fill is None else self.column._scaled_fill()
+
     def encode(self, values: pd.Series, name: str) -> Block:
         scaled = self.column._scaled(values, name)
-        absent, said = np.isnan(scaled), np.zeros((len(scaled), int(self.column.missing)))
-        pieces = self.shape(scaled)
-        if absent.any():
-            if not self.column.missing:
-                raise missing_error(name)
-            pieces[absent], said[absent] = self.of_missing()
-        block = np.concatenate([pieces, said], axis=1)
-        return Block(np.tile(np.arange(self.width, dtype=np.intp), (len(block), 1)), block)
-
-    def of_missing(self) -> tuple[FloatArray, float]:
-        """Return what stands for a missing value: zeros or the pieces of its fill, and the rest."""
-        fill = math.nan if self.column.fill is None else self.column._scaled_fill()
-        filled = self.shape(np.array([fill]))[0]
-        return filled, math.sqrt(max(0.0, 1.0 - float(filled @ filled)))
+        return self.column._filled(scaled, name, self.fill, self.shape)
 
 
 def shaped(columns: Mapping[Any, Column], kind: str) -> dict[Any, Column]:
     """Return columns in which numbers and dates bend, but for those that say otherwise."""
-    found: dict[Any, Column] = {}
+    found = dict(columns)
     for name, column in columns.items():
         if isinstance(column, Number | Date):
-            said = kind if column.shape is None else column.shape
-            shape = shape_of(said, parameter="shapes" if column.shape is None else "shape")
-            found[name] = column if shape == LINE else Shaped(column, shape)
-        else:
-            found[name] = column
+            said, parameter = (kind, "shapes") if column.shape is None else (column.shape, "shape")
+            found[name] = Shaped(column, shape_of(said, parameter=parameter))
     return found
 
 
-class PublicShapes(TransformerMixin, Stored, BaseEstimator):
+class PublicShapes(ByBounds):
     """Let a linear model bend in each number, by pieces between public bounds.
 
     Each column with bounds becomes ramps on eighths of its range, scaled so that they are together
@@ -218,11 +203,10 @@ class PublicShapes(TransformerMixin, Stored, BaseEstimator):
     bounds : (low, high), sequence of such pairs, or mapping from column name to pair
         What is known of each column without looking at the records, as of `BoundedScaler`. A
         mapping may leave columns out, which pass through.
-    kind : {"auto", "multi-ramps", "ramps", "linear"}, default="auto"
-        "ramps" is described above, "multi-ramps" has the line and ramps on halves and quarters too,
-        "linear" is a line. "auto" is "ramps".
-    resolution : {2, 4, 8, 16, 32}, default=8
-        Number of the finest pieces.
+    kind : {"auto", "ramps", "linear"}, default="auto"
+        "ramps" is described above, "linear" is a line. "auto" is "ramps".
+    resolution : int, default=8
+        Number of pieces.
     rest_norm : float, optional
         Bound on the norm of what passes through of a row, which is shortened to it: of one-hot
         columns the root of the number of categories' columns before they were encoded. By default
@@ -264,7 +248,7 @@ class PublicShapes(TransformerMixin, Stored, BaseEstimator):
         bounds: Bounds = (-1.0, 1.0),
         *,
         kind: str = "auto",
-        resolution: int = RESOLUTION,
+        resolution: int = PIECES,
         rest_norm: float | None = None,
     ) -> None:
         self.bounds = bounds
@@ -294,71 +278,41 @@ class PublicShapes(TransformerMixin, Stored, BaseEstimator):
             If a bound or a parameter is wrong, or a value is missing.
         """
         self._shape = shape_of(self.kind, self.resolution)
-        rows, dated = finite_rows(self, X)
-        names: list[Any] | None = None
+        rows, self._low, self._high = self._bounded(X, of_all=False)
         self._bent = np.ones(rows.shape[1], dtype=bool)
-        if hasattr(self, "feature_names_in_"):
-            names = list(self.feature_names_in_)
-        if isinstance(self.bounds, Mapping) and names is not None:
-            self._bent = np.array([name in self.bounds for name in names])
-            names = [name for name in names if name in self.bounds]
+        if isinstance(self.bounds, Mapping):
+            self._bent[:] = [name in self.bounds for name in self.feature_names_in_]
         n_rest = int((~self._bent).sum())
         self._rest_norm = math.sqrt(n_rest)
         if n_rest and self.rest_norm is not None:
             self._rest_norm = positive_finite(self.rest_norm, "rest_norm")
-        self._low, self._high = np.zeros((2, rows.shape[1]))
-        self._dated = np.zeros(rows.shape[1], dtype=bool)
-        self._low[self._bent], self._high[self._bent], self._dated[self._bent] = column_bounds(
-            self.bounds, int(self._bent.sum()), names
-        )
-        check_dates(self, dated, self._dated)
+        self._divisor = norm_bound(rows.shape[1] - n_rest + self._rest_norm**2)
         self.data_norm_ = 1.0
         return self
 
-    @own_words
-    def transform(self, X: Any) -> FloatArray:
-        """Return the pieces of each column.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_records, n_features)
-            Rows.
-
-        Returns
-        -------
-        ndarray of shape (n_records, n_features_out)
-            Rows of norm at most 1.
-
-        Raises
-        ------
-        ValueError
-            If a value is missing, or the columns are not those of the fit.
-        """
-        check_is_fitted(self)
-        rows, _ = finite_rows(self, X, dated=self._dated)
+    def _scaled(self, X: FloatArray) -> FloatArray:
         low, high = self._low[self._bent], self._high[self._bent]
-        unit, rest = to_unit_interval(rows[:, self._bent], low, high), rows[:, ~self._bent]
+        unit, rest = to_unit_interval(X[:, self._bent], low, high), X[:, ~self._bent]
         if rest.size:
             largest = np.abs(rest).max(axis=1, initial=self._rest_norm, keepdims=True)
             norms = largest * np.linalg.norm(rest / largest, axis=1, keepdims=True)
             rest = rest / np.maximum(norms / self._rest_norm, 1.0)
         found = np.concatenate([*map(self._shape, unit.T), rest], axis=1)
-        divisor = norm_bound(unit.shape[1] + self._rest_norm**2)
-        return np.asarray(np.divide(found, divisor, out=found))
+        return np.asarray(np.divide(found, self._divisor, out=found))
 
     def _seen(self) -> list[Seen]:
         """Return what is shown of each column, of those that pass through a line."""
         check_is_fitted(self)
         names, width = OneToOneFeatureMixin.get_feature_names_out(self), self._shape.width
-        divisor, found = norm_bound(int(self._bent.sum()) + self._rest_norm**2), []
+        found = []
         for place, column in enumerate(np.flatnonzero(self._bent).tolist()):
             at = partial(_end, self._low[column], self._high[column], self._dated[column])
             columns = slice(place * width, (place + 1) * width)
-            found.append(seen(str(names[column]), columns, self._shape, at, divisor))
+            found.append(seen(str(names[column]), columns, self._shape, at, self._divisor))
         first = int(self._bent.sum()) * width
         for place, name in enumerate(names[~self._bent]):
             columns = slice(first + place, first + place + 1)
-            found.append(seen(str(name), columns, LINE, "{:.6g}".format, divisor))
+            found.append(seen(str(name), columns, LINE, "{:.6g}".format, self._divisor))
         return found
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
