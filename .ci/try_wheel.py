@@ -9,6 +9,7 @@ Usage: python .ci/try_wheel.py WHEEL
 
 from __future__ import annotations
 
+import os
 import statistics
 import subprocess
 import sys
@@ -20,6 +21,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 MARK = "FILL IN before an upload"
 MAX_IMPORT_SECONDS = 1.0
+MAX_FIRST_SECONDS = 4.0  # import and fit, where nothing has been compiled
 N_TIMINGS = 9
 LOOK_INSIDE = """
 import importlib.resources, sklearn_dpwg
@@ -27,6 +29,16 @@ assert importlib.resources.files("sklearn_dpwg").joinpath("py.typed").is_file()
 templates = importlib.resources.files("sklearn_dpwg").joinpath("inspection", "templates")
 assert len([file for file in templates.iterdir() if file.name.startswith("report.")]) == 4
 print("sklearn-dpwg", sklearn_dpwg.__version__)
+"""
+FIRST_FIT = """
+import time
+start = time.perf_counter()
+import numpy as np
+from sklearn_dpwg import DPWorstGroupClassifier
+
+X = np.random.default_rng(0).uniform(-0.5, 0.5, size=(4000, 3))
+DPWorstGroupClassifier(data_norm=1.0).fit(X, X[:, 0] > 0, groups=np.arange(4000) % 2)
+print(time.perf_counter() - start)
 """
 FIT_AND_AUDIT = """
 from pathlib import Path
@@ -88,6 +100,18 @@ def seconds_to_import(names: str, python: Path, cwd: str) -> float:
     return statistics.median(timings)
 
 
+def seconds_to_first_fit(python: Path, cwd: str) -> float:
+    """Least wall time of an import and a fit in fresh interpreters that find nothing compiled."""
+    timings = []
+    for place in range(3):
+        env = os.environ | {"NUMBA_CACHE_DIR": str(Path(cwd, f"compiled{place}"))}
+        run = subprocess.run(
+            [python, "-c", FIRST_FIT], check=True, cwd=cwd, env=env, capture_output=True, text=True
+        )
+        timings.append(float(run.stdout))
+    return min(timings)
+
+
 def to_fill_in(root: Path = ROOT) -> list[str]:
     """Return file and line of what only the owner of the release knows."""
     return [
@@ -119,6 +143,8 @@ def main(wheel: str) -> None:
             f"import takes {package:.2f} s (median of {N_TIMINGS}, at most {MAX_IMPORT_SECONDS} s);"
         )
         print(f"scikit-learn and pandas alone take {libraries:.2f} s")
+        first = seconds_to_first_fit(python, folder)
+        print(f"import and a first fit take {first:.2f} s (at most {MAX_FIRST_SECONDS} s)")
         print(run(python, "-W", "error", "-c", FIT_AND_AUDIT), end="")
         if "sklearn-dpwg[cli]" not in run(command, "--help", codes=(1,)):
             sys.exit("dpwg does not say which extra it needs")
@@ -136,6 +162,8 @@ def main(wheel: str) -> None:
             print(f"$ dpwg {line}", run(command, *line.split(), codes=codes), sep="\n", end="")
     if package > MAX_IMPORT_SECONDS:
         sys.exit("import is too slow: python -X importtime shows where the time goes")
+    if first > MAX_FIRST_SECONDS:
+        sys.exit("a first fit is too slow: numba's event recorder shows what it compiles")
     print("to fill in before an upload:", ", ".join(to_fill_in()) or "nothing")
 
 
