@@ -279,6 +279,14 @@ def test_persons_with_several_rows(private, records, frozen):
     assert alone.epsilon == pytest.approx(0.5, rel=1e-3)
 
 
+def test_a_person_with_one_row_is_the_unit_on_the_same_records_and_not_on_others(private, records):
+    fitted = private.set_params(rows_per_person=1, random_state=0).fit(*records)
+    around = DPThresholdClassifier(FrozenEstimator(fitted), epsilon=0.5, random_state=0)
+    assert around.fit(*records).privacy_.of_person
+    # a person may have one row among those of the model and one among these
+    assert not around.set_params(held_out=True).fit(*records).privacy_.of_person
+
+
 def test_around_a_frozen_model(private, records):
     fitted = private.set_params(epsilon=0.7, random_state=0).fit(*records)
     around = DPThresholdClassifier(FrozenEstimator(fitted), epsilon=0.5, random_state=0)
