@@ -41,9 +41,9 @@ def means(frame: pd.DataFrame, start: str, end: str) -> str:
         for epsilon in sorted(set(frame.epsilon) - {np.inf}):
             loss = losses[method, np.inf if method in (TREES, FAIR_TREES) else epsilon]
             line, trees = losses[start, epsilon].mean(), losses[end, np.inf].mean()
-            share = 100.0 * (line - loss.mean()) / (line - trees)
+            way = f"{100.0 * (line - loss.mean()) / (line - trees):+.0f} %" if line > trees else "–"
             better = (loss < losses[EBM, epsilon]).sum()
-            row[f"ε = {epsilon:g}"] = f"{loss.mean():.4f}; {share:+.0f} %; {better}"
+            row[f"ε = {epsilon:g}"] = f"{loss.mean():.4f}; {way}; {better}"
         rows.append(row)
     return table(rows)
 
