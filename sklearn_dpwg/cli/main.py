@@ -341,7 +341,8 @@ def predict(
     class. Predictions for a person are about that person's row: they belong to whoever may see it.
 
     Where few are positive, hardly anybody has a probability of one half: choose a public
-    --threshold near the share that is expected. What it chooses is printed.
+    --threshold beforehand. At the share that is expected it chooses a third of all or more, at
+    three times that few; the share that it chooses is printed.
     """
     from sklearn_dpwg.cli.models import check_suffix, chosen, load_model, predictions, write_table
     from sklearn_dpwg.cli.tables import TableFile, check_outputs

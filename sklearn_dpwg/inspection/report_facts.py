@@ -484,6 +484,8 @@ def _caveats(result: AuditResult, asked: Asked) -> list[dict[str, str]]:
         "Intervals and the verdict take rows for people. If a person has k rows that are alike, "
         "intervals are about √k times too narrow, and the verdict is wrong more often."
     )
+    if result.privacy_.of_person:
+        several = "Each person has one row, so intervals and the verdict are about people."
     if asked.of == "records":
         several = "Rates are of rows: a person with k rows counts k times."
     found = {"Names and sizes of groups": sizes, "Several rows of a person": several}
