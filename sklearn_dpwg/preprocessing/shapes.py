@@ -129,7 +129,7 @@ def parts_of(model: Any, schema: Any) -> tuple[Any, Any]:
     return inner, schema
 
 
-# So many points of a number's range are shown: each piece of any resolution ends at one.
+# So many points of a number's range are shown: each eighth, and each of its eighths, ends at one.
 _POINTS = 65
 
 
