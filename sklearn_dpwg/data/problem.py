@@ -45,6 +45,9 @@ PUBLIC_FACTS_OF_OVERLAP = (
 # A larger ball is room for weights that data ask for, and no reason to plan longer steps.
 LARGEST_REACH, LARGEST_OF_NUMBERS = 20.0, 4.0
 
+# With more cells than these, noise on each of them takes longer than reading the records.
+MOST_NOISY_CELLS = 2_000
+
 # The size of a group that is below so many standard deviations of the noise on it may be zero.
 LEAST_COUNT_STDS = 3.0
 
@@ -111,8 +114,10 @@ class Cells(Stored):
         """Whether sums of cells, of which a record moves one, tell risks of groups more exactly.
 
         Of a group of c cells they have noise for √c of a record, and sums of groups for √m; what
-        counts is the mean variance of a risk.
+        counts is the mean variance of a risk. Sums of very many cells take too long to draw.
         """
+        if len(self.sizes) > MOST_NOISY_CELLS:
+            return False
         squares = np.asarray(self.group_sizes, dtype=float) ** -2.0
         return bool(self.cells_of_groups @ squares < self.most_groups * squares.sum())
 

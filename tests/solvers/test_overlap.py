@@ -68,6 +68,10 @@ def test_sums_of_cells_are_released_where_they_tell_more():
     both = replace(attributes, groups=(*attributes.groups, *((cell,) for cell in range(8))))
     assert (attributes.most_groups, attributes.are_quieter) == (3, False)
     assert (both.most_groups, both.are_quieter) == (4, True)
+    many = 2_001
+    every = tuple((cell,) for cell in range(many))
+    assert not Cells((50,) * many, (tuple(range(many)), *every)).are_quieter
+    assert Cells((50,) * (many - 1), (tuple(range(many - 1)), *every[:-1])).are_quieter
     problem = problem_of(BinaryLogLoss(), attributes)
     assert problem.loss_noise == problem.loss_moves == pytest.approx(math.sqrt(3.0))
     problem = problem_of(BinaryLogLoss(), both)
