@@ -48,15 +48,17 @@ def test_the_landing_page_starts_with_a_picture_then_code_then_pip():
     assert in_order(
         LANDING,
         ".. plot:: figures/two_groups.py",
+        "{container} cards doors",
         "```python",
         "```text",
         "pip install",
         "make demo",
-        "{container} cards",
+        "## Where to go on",
     )
-    cards = LANDING.partition("{container} cards")[2]
-    assert "<guide/index>" in cards
-    assert "<auto_examples/index>" in cards
+    doors, _, others = LANDING.partition("{container} cards doors")[2].partition("::::")
+    assert re.findall(r"{doc}`(\w+) <", doors) == ["Fit", "Audit", "Plan", "Prove", "Contribute"]
+    assert "<guide/index>" in doors
+    assert "<auto_examples/index>" in others.partition("{container} cards")[2]
 
 
 def test_ten_lines_print_what_the_pages_show():

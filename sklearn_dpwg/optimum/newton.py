@@ -91,16 +91,10 @@ def _free_step(
     """
     n_groups, n_weights = gradients.shape
     step, mixture = np.zeros(n_weights), np.full(n_groups, 1.0 / n_groups)
-    factor = _factorised(hessian)
-    start = _solved(factor, -linear - mixture @ gradients)
+    matrix = _StepMatrix(hessian, gradients)
+    start = matrix.solved(-linear - mixture @ gradients)
     if n_groups == 1:
         return start, mixture
-    diagonal = np.diagonal(factor)
-    # where all directions are curved the groups add a matrix of low rank to the one factor
-    through = gram = None
-    if diagonal.min() > CURVED * diagonal.max():
-        through = _solved(factor, gradients.T)
-        gram = gradients @ through
     # start from what the groups' mean wants, with slacks as large as the groups then differ
     step, heights = start, values + gradients @ start
     scale = max(float(np.ptp(heights)), float(np.ptp(values)), tolerance)
@@ -120,24 +114,12 @@ def _free_step(
             break
         # the last digits need the matrix itself
         if error > STALLED * last or error < FINE * first:
-            through = gram = None
+            matrix.is_curved = False
         last, first = error, max(first, error)
         ratios = mixture / slacks
         weight, pull = ratios.sum(), ratios @ gradients
         try:
-            if gram is None:
-                spread = gradients - pull / weight
-                matrix = hessian + (spread.T * ratios) @ spread
-                # what no group sees is lost beside constraints that tighten: damp it, iterations
-                # correct it
-                matrix[np.diag_indices(n_weights)] += 10.0 * np.finfo(float).eps * np.trace(matrix)
-                factor = _factorised(matrix)
-            else:
-                about = np.eye(n_groups) - ratios / weight
-                tight = np.sqrt(ratios)
-                among = np.eye(n_groups) + tight[:, None] * (about @ gram @ about.T) * tight
-                small = tight[:, None] * np.linalg.solve(among, tight[:, None] * about)
-                small = about.T @ small
+            matrix.tighten(ratios)
         except LinAlgError:
             break
 
@@ -146,9 +128,7 @@ def _free_step(
         for share in (1.0, TOWARDS_BOUNDARY):
             fixed = (mixture * missed + wanted - products) / slacks
             rest = (fixed.sum() - total) / weight
-            change = _solved(factor, pull * rest - slope - fixed @ gradients)
-            if through is not None:
-                change = change - through @ (small @ (gradients @ change))
+            change = matrix.solved(pull * rest - slope - fixed @ gradients)
             rise = rest + float(pull @ change) / weight
             moves = gradients @ change - rise
             in_slacks, in_mixture = -missed - moves, fixed + ratios * moves
@@ -160,6 +140,44 @@ def _free_step(
         step, level = step + length * change, level + length * rise
         slacks, mixture = slacks + length * in_slacks, mixture + length * in_mixture
     return best[1], best[2] / best[2].sum()
+
+
+class _StepMatrix:
+    """The Hessian and what constraints add to it as they tighten.
+
+    Where all directions are curved, that is a matrix of low rank beside one factor.
+    """
+
+    def __init__(self, hessian: FloatArray, gradients: FloatArray) -> None:
+        self._hessian, self._gradients = hessian, gradients
+        self._factor = _factorised(hessian)
+        diagonal = np.diagonal(self._factor)
+        self.is_curved = bool(diagonal.min() > CURVED * diagonal.max())
+        if self.is_curved:
+            self._through = _solved(self._factor, gradients.T)
+            self._gram = gradients @ self._through
+        self._added = np.zeros((len(gradients), len(gradients)))
+
+    def tighten(self, ratios: FloatArray) -> None:
+        """Add ``Σ r_i (g_i - ḡ)(g_i - ḡ)'`` to the Hessian, ḡ being the mean by the ratios r."""
+        about = np.eye(len(ratios)) - ratios / ratios.sum()
+        if self.is_curved:
+            tight = np.sqrt(ratios)[:, None]
+            among = np.eye(len(ratios)) + tight * (about @ self._gram @ about.T) * tight.T
+            self._added = about.T @ (tight * np.linalg.solve(among, tight * about))
+            return
+        spread = about @ self._gradients
+        matrix = self._hessian + (spread.T * ratios) @ spread
+        # what no group sees is lost beside constraints that tighten: damp it, iterations correct it
+        matrix[np.diag_indices(len(matrix))] += 10.0 * np.finfo(float).eps * np.trace(matrix)
+        self._factor = _factorised(matrix)
+
+    def solved(self, right: FloatArray) -> FloatArray:
+        """Return what the matrix maps to a vector."""
+        found = _solved(self._factor, right)
+        if self.is_curved:
+            found = found - self._through @ (self._added @ (self._gradients @ found))
+        return found
 
 
 def _factorised(matrix: FloatArray) -> FloatArray:
