@@ -400,6 +400,12 @@ def sources_of(
     if task.target in decided:
         raise WrongInput(f"target must be a column of its own, got {decided[0]!r} for both.")
     whose = _person(schema, fitted, table)
+    of_model = None if fitted is None else schema_of(fitted).person
+    if same_records and whose and of_model is not None and whose != [of_model]:
+        raise WrongInput(
+            f"the model is stated for a person by {of_model!r}, and {whose[0]!r} says whose row "
+            "each is here: what both cost one person together is not known."
+        )
     columns = table.read([*kinds, *decided, *task.group_columns, *target, *whose])
     faults = table.faults()
     groups = task.groups(columns, faults)

@@ -152,7 +152,8 @@ def chosen(model: Any, found: pd.DataFrame, threshold: float | None) -> str:
     least = 0.5 if threshold is None else threshold
     return (
         f", {str(second)!r} for {n_chosen:,} of them ({n_chosen / len(found):.1%}), "
-        f"whose probability is at least {least:g}"
+        f"whose probability is at least {least:g}. That is a count of these very rows, which no "
+        f"guarantee covers"
     )
 
 

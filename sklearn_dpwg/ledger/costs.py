@@ -249,13 +249,19 @@ def holdings_of(fitted: Any, cv: Any = None) -> Holdings:
 
 
 def _of_one_unit(guarantees: list[PrivacyGuarantee]) -> list[PrivacyGuarantee]:
-    """Return the guarantees of the person with the most rows, where some are of fewer rows."""
+    """Return the guarantees of the person with the most rows, where some are of fewer rows.
+
+    Parts of one model see the same rows, so whoever has most of them by the word of one part has as
+    many in the others.
+    """
     most = max(one.records_per_person for one in guarantees)
-    if all(one.of_person for one in guarantees):
-        return guarantees  # each is a person's, whatever rows that is
-    if any(most % one.records_per_person for one in guarantees):
+    of_person = all(one.of_person for one in guarantees)
+    if not of_person and any(most % one.records_per_person for one in guarantees):
         return guarantees  # which are refused together
-    return [one.for_records(most // one.records_per_person) for one in guarantees]
+    return [
+        replace(one.for_records(-(-most // one.records_per_person)), of_person=one.of_person)
+        for one in guarantees
+    ]
 
 
 @dataclass(frozen=True)

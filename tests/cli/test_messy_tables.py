@@ -89,6 +89,12 @@ def test_what_the_schema_says_holds_for_all_commands(messy):
     page = (messy / "page.html").read_text()
     assert "one row of each, 300, chosen by coins" in page
     assert "A person with up to 2 rows" in page
+    (messy / "other.toml").write_text(SCHEMA.replace('column = "patient"', 'column = "sex"'))
+    own[own.index("schema.toml")] = "other.toml"
+    own[own.index("page.html")] = "other.html"
+    done = run("audit", "messy.csv", "--model", "m.skops", *own)
+    assert done.exit_code == 2
+    assert "stated for a person by 'patient', and 'sex' says whose row" in done.stderr
 
 
 def test_one_row_a_person_is_said_of_a_person(messy):

@@ -202,10 +202,12 @@ def test_what_is_fitted_together_is_stated_for_one_person():
     assert scaler.privacy_.epsilon == pytest.approx(0.5, rel=1e-4)
     assert scaler.privacy_.epsilon <= 0.5
     of_row = DPStandardScaler(epsilon=0.5, random_state=0).fit(rows)
-    # that of a row costs a person of two twice
-    for first, alone in ((scaler, scaler.privacy_), (of_row, of_row.privacy_.for_records(2))):
+    of_one = DPStandardScaler(epsilon=0.5, rows_per_person=1, random_state=0).fit(rows)
+    # that of a row costs a person of two twice, and so does one that was told of one row
+    for first, times, is_person in ((scaler, 1, True), (of_row, 2, False), (of_one, 2, True)):
+        alone = first.privacy_.for_records(times)
         found = privacy_of(make_pipeline(first, learned), warn=False)
-        assert found.records_per_person == 2
+        assert (found.records_per_person, found.of_person) == (2, is_person)
         mu = math.hypot(*(gdp_mu(one.epsilon, one.delta) for one in (alone, learned.privacy_)))
         assert gdp_mu(found.epsilon, found.delta) == pytest.approx(mu, rel=1e-4)
     everything = clone(learned).set_params(group_by=by_place, data_norm=1.0)
