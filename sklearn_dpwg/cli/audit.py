@@ -15,7 +15,7 @@ import click
 import numpy as np
 
 from sklearn_dpwg._checks import as_text
-from sklearn_dpwg.cli.cells import Faults, checked_features, numbers, words
+from sklearn_dpwg.cli.cells import Faults, checked_features, numbers, people, words
 from sklearn_dpwg.cli.models import ledger_around, load_model, schema_of, spent_of
 from sklearn_dpwg.cli.options import (
     FILE,
@@ -410,7 +410,8 @@ def sources_of(
     faults = table.faults()
     groups = task.groups(columns, faults)
     targets = task.targets(columns, faults) if target else None
-    people = [words(columns[one], f"{one!r} (person)", faults, None)[0] for one in whose]
+    rules = task.cells if schema is not None or fitted is None else schema_of(fitted).cells
+    persons = [people(columns[one], one, rules, faults) for one in whose]
     if fitted is None:
         found = _decisions(columns, scores, predictions, classes, faults, task)
         faults.refuse()
@@ -420,7 +421,7 @@ def sources_of(
         found = _scores_of(fitted, X, classes[1])
     same = fitted if same_records else None
     sources = Sources(task, classes, targets, found, groups, same, model=fitted)
-    return sources if not people else _one_row_each(sources, people[0])
+    return sources if not persons else _one_row_each(sources, persons[0])
 
 
 def _person(schema: SchemaFile | None, fitted: Any, table: TableFile) -> list[str]:

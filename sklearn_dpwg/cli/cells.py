@@ -13,7 +13,7 @@ from sklearn_dpwg._checks import as_text, shown
 if TYPE_CHECKING:
     import pandas as pd
 
-    from sklearn_dpwg.preprocessing import PublicSchema
+    from sklearn_dpwg.preprocessing import Cells, PublicSchema
 
 MISSING = "missing"
 # What a schema says of missing labels and classes.
@@ -123,6 +123,14 @@ def words(
     return found, cells.isin(allowed).to_numpy()
 
 
+def people(column: Any, name: str, cells: Cells | None, faults: Faults) -> np.ndarray:
+    """Return whose row each is, as text by the rules of a schema."""
+    from sklearn_dpwg.preprocessing import Cells
+
+    read = (cells or Cells()).person(name)
+    return words(column, f"{name!r} (person)", faults, None, read=read)[0]
+
+
 def numbers(
     column: Any,
     name: str,
@@ -135,7 +143,7 @@ def numbers(
     import pandas as pd
     import pyarrow as pa
 
-    from sklearn_dpwg.preprocessing.numerals import each, number_faults, numerals
+    from sklearn_dpwg.preprocessing import numerals
 
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
@@ -147,11 +155,11 @@ def numbers(
             return np.zeros(len(column))
     cells = column.to_pandas()
     if read is not None:
-        cells = each(cells, read)
+        cells = numerals.each(cells, read)
     missing = cells.isna().to_numpy()
-    found = np.asarray(pd.to_numeric(numerals(cells, kind), errors="coerce"), dtype=np.float64)
+    found, _ = numerals.numbers(cells, kind)
     faults.add(name, MISSING, cells[missing])
-    for fault in number_faults(cells, kind):
+    for fault in numerals.number_faults(cells, kind):
         # scores are read by no schema
         write = fault.write if kind is not None else ()
         faults.add(name, fault.what, cells[fault.where], write)
@@ -171,7 +179,8 @@ def features(columns: Mapping[str, Any], schema: PublicSchema) -> pd.DataFrame:
 
     frame = {}
     for name, kind in schema.columns.items():
-        values = columns[name].to_pandas()
+        # floats of NumPy, where a whole number is missing, would round the others
+        values = columns[name].to_pandas(integer_object_nulls=True)
         levels = levels_of(kind)
         if schema.cells is not None:
             values = schema.cells.read(values, name, kind)
@@ -208,17 +217,15 @@ def checked_features(
 
 def _in_type_of(values: pd.Series, levels: tuple[Any, ...]) -> pd.Series:
     """Return the level for each text of one, and other values as text where levels are text."""
-    import pandas as pd
+    from sklearn_dpwg.preprocessing.numerals import each
 
-    codes, distinct = pd.factorize(values.astype(object))
     by_text: dict[str, Any] = {as_text(level): level for level in levels}
     if all(isinstance(level, bool) for level in levels):
         by_text |= dict.fromkeys(("True", "TRUE", "1"), True)
         by_text |= dict.fromkeys(("False", "FALSE", "0"), False)
     by_text |= {level: level for level in levels if isinstance(level, str)}  # "1.0" before "1"
-    found = [
-        by_text[value] if value in by_text else by_text.get(as_text(value), as_text(value))
-        for value in distinct
-    ]
-    table = np.array([*found, None], dtype=object)  # code -1 is a missing value
-    return pd.Series(table[codes], dtype=object)
+
+    def one(value: Any) -> Any:
+        return by_text[value] if value in by_text else by_text.get(as_text(value), as_text(value))
+
+    return each(values, one)

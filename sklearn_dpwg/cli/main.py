@@ -160,7 +160,7 @@ UNCOUNTED = (
 
 def _rows_of(file: TableFile, task: Task, encoder: PublicSchema, seed: Any) -> Any:
     """Return features, targets and groups, as many of a person as may be, and what that means."""
-    from sklearn_dpwg.cli.cells import checked_features, words
+    from sklearn_dpwg.cli.cells import checked_features, people
     from sklearn_dpwg.preprocessing import bound_rows_per_person
 
     whose = [] if encoder.person is None else [encoder.person]
@@ -168,12 +168,12 @@ def _rows_of(file: TableFile, task: Task, encoder: PublicSchema, seed: Any) -> A
     faults = file.faults()
     groups, y = task.groups(columns, faults), task.targets(columns, faults)
     X = checked_features(columns, encoder, faults)
-    people = [words(columns[one], f"{one!r} (person)", faults, None)[0] for one in whose]
+    persons = [people(columns[one], one, encoder.cells, faults) for one in whose]
     faults.refuse()
-    if not people:
+    if not persons:
         return X, y, groups, ""
     k = encoder.rows_per_person
-    kept = bound_rows_per_person(X, y, groups, person=people[0], k=k, random_state=seed)
+    kept = bound_rows_per_person(X, y, groups, person=persons[0], k=k, random_state=seed)
     said = f"\nRows: {len(kept.kept):,} of {len(X):,} kept. {kept.promise}"
     return kept.X, kept.y, kept.groups, said
 

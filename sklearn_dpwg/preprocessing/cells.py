@@ -164,7 +164,11 @@ class Cells(Stored):
         levels, numbers = levels_of(kind) or (), self._numbers
         if not levels and values.dtype.kind in "iuf":  # of many numbers each is looked at by NumPy
             return values.mask(values.isin(list(numbers)))
-        found = each(values, self.reader(name, levels, kind))
+        read = self.reader(name, levels, kind)
+        if not levels and values.dtype.kind == "M":  # dates by their type, which stays
+            marks = self.missing and each(values, lambda value: read(value) is None).eq(True)
+            return values.mask(marks) if self.missing else values
+        found = each(values, read)
         if self.unusable == "missing" and getattr(kind, "missing", False):
             for fault in faults_of(found, kind):
                 found = found.mask(fault.where, None)
@@ -202,6 +206,27 @@ class Cells(Stored):
             if key in marks or (not levels and _number(numeral(value, kind)) in numbers):
                 return None
             return words.get(key, value.strip() if isinstance(value, str) else value)
+
+        return one
+
+    def person(self, name: Hashable) -> Callable[[Any], str | None]:
+        """Return what reads whose row it is, as text that is the same for the same person.
+
+        Parameters
+        ----------
+        name : str or int
+            Name of the column.
+
+        Returns
+        -------
+        callable
+            It takes a value that is there, and returns None for a mark and for blanks.
+        """
+        read = self.reader(name)
+
+        def one(value: Any) -> str | None:
+            found = read(value)
+            return None if found is None else self._key(found) or None
 
         return one
 

@@ -19,7 +19,16 @@ from numpy.typing import NDArray
 from sklearn_dpwg._checks import FloatArray, real_number
 from sklearn_dpwg._stored import Stored
 from sklearn_dpwg.exceptions import InputError, InputTypeError
-from sklearn_dpwg.preprocessing.numerals import MARKS, not_a_date, not_a_number, numerals
+from sklearn_dpwg.preprocessing.numerals import (
+    MARKS,
+    MISSING,
+    UNKNOWN,
+    not_a_date,
+    not_a_number,
+    numbers,
+    places,
+    times,
+)
 
 _DATES = (datetime.date, np.datetime64)  # timestamps are dates
 _OTHER_TIMES = (datetime.timedelta, np.timedelta64, datetime.time, pd.Period)
@@ -66,29 +75,6 @@ def dates_as_seconds(X: Any) -> tuple[Any, NDArray[np.bool_] | None]:
     return table, dated
 
 
-def times_in_utc(values: pd.Series, form: str) -> NDArray[np.datetime64]:
-    """Return times in UTC, in a unit that holds them."""
-    try:
-        times = pd.to_datetime(values, utc=True, format=form).dt.tz_localize(None)
-    except pd.errors.OutOfBoundsDatetime:  # pandas 2 has nanoseconds alone, until 2262
-        return np.array([_time(value, form) for value in values], dtype="datetime64[s]")
-    # in the unit that pandas chose: the year 9999 would wrap around in nanoseconds
-    return times.to_numpy()
-
-
-def _time(value: Any, form: str) -> np.datetime64:
-    """Return a time in UTC, to the second."""
-    if pd.isna(value):
-        return np.datetime64("NaT", "s")
-    if isinstance(value, str):
-        is_iso = form == "ISO8601"
-        parse = datetime.datetime.fromisoformat
-        value = parse(value) if is_iso else datetime.datetime.strptime(value, form)
-    if getattr(value, "tzinfo", None) is not None:
-        value = value.replace(tzinfo=None) - value.utcoffset()
-    return np.datetime64(value, "s")
-
-
 def _array(X: Any) -> NDArray[Any] | None:
     """Return rows that may hold dates, or None where they cannot."""
     try:
@@ -102,8 +88,11 @@ def of_polars(column: Any) -> pd.Series:
     """Return a column of polars as one of pandas, without pyarrow."""
     dtype = column.dtype
     is_time = dtype.is_temporal() and str(dtype) == "Time"
-    plain = dtype.is_numeric() or (dtype.is_temporal() and not is_time)
-    return pd.Series(column.to_numpy() if plain else column.to_list())
+    is_plain = dtype.is_numeric() or (dtype.is_temporal() and not is_time)
+    if dtype.is_integer() and column.null_count():  # floats of NumPy would round the others
+        is_plain = False
+    # pandas would guess a type from all cells of a list
+    return pd.Series(column.to_numpy()) if is_plain else pd.Series(column.to_list(), dtype=object)
 
 
 def _has_dates(column: pd.Series, name: object) -> bool:
@@ -123,11 +112,10 @@ def _has_dates(column: pd.Series, name: object) -> bool:
 
 
 def _seconds(column: pd.Series, name: object = None) -> FloatArray:
-    try:
-        times = times_in_utc(column, "ISO8601")
-    except (TypeError, ValueError):
-        raise InputError(f"column {name!r} of X must hold dates alone, as some are.") from None
-    return np.asarray((times - np.datetime64(0, "s")) / np.timedelta64(1, "s"))
+    found, is_wrong = times(column, "ISO8601")
+    if is_wrong.any():
+        raise InputError(f"column {name!r} of X must hold dates alone, as some are.")
+    return np.asarray((found - np.datetime64(0, "s")) / np.timedelta64(1, "s"))
 
 
 # Rounding of the entries and of a sum of their squares stays far below this share of a norm.
@@ -138,9 +126,6 @@ def norm_bound(n_blocks: float) -> float:
     """Return what no row of blocks of norm at most 1 is longer than, also by rounding."""
     return math.sqrt(n_blocks) * (1.0 + ROUNDING)
 
-
-# Codes of what a level list does not hold.
-MISSING, UNKNOWN = -1, -2
 
 DATE_UNITS = MappingProxyType(
     {"year": "Y", "month": "M", "week": "W", "day": "D", "hour": "h", "minute": "m", "second": "s"}
@@ -344,12 +329,10 @@ class Number(_Scaled):
                 f"column {name!r} must hold numbers, got {values.dtype}: make numbers of them, or "
                 f"take the kind Date for dates."
             )
-        try:
-            found = pd.to_numeric(numerals(values, self))
-            numbers = found.to_numpy(dtype=np.float64, na_value=np.nan)
-        except (TypeError, ValueError):
-            raise not_a_number(values, self, name) from None
-        return self._to_scale(numbers)
+        found, is_wrong = numbers(values, self)
+        if is_wrong.any():
+            raise not_a_number(values, self, name)
+        return self._to_scale(found)
 
     def _at(self, u: float) -> str:
         """Write the number that is mapped to u."""
@@ -438,11 +421,10 @@ class Date(_Scaled):
         """Return numbers in [-1, 1], NaN where a date is missing."""
         if pd.api.types.is_numeric_dtype(values) and not values.isna().all():
             raise InputError(f"column {name!r} must hold dates, got numbers.")
-        try:
-            counts = self._counts(values, self.format)
-        except (TypeError, ValueError):
-            raise not_a_date(values, self, name) from None
-        return to_unit_interval(counts, *self._bounds())
+        found, is_wrong = times(values, self.format)
+        if is_wrong.any():
+            raise not_a_date(values, self, name)
+        return to_unit_interval(self._counts(found), *self._bounds())
 
     def _at(self, u: float) -> str:
         """Write the date that is mapped to u."""
@@ -463,13 +445,15 @@ class Date(_Scaled):
 
     def _public_count(self, date: str | datetime.date) -> float:
         text = date.isoformat() if isinstance(date, datetime.date) else date
-        return float(self._counts(pd.Series([text], dtype=object), "ISO8601")[0])
+        found, is_wrong = times(pd.Series([text], dtype=object), "ISO8601")
+        if is_wrong[0]:
+            raise ValueError("no date")  # which `check` says in its words
+        return float(self._counts(found)[0])
 
-    def _counts(self, values: pd.Series, form: str) -> FloatArray:
+    def _counts(self, found: NDArray[np.datetime64]) -> FloatArray:
         """Return units since 1970, NaN for what is missing."""
-        times = times_in_utc(values, form)
-        counts = times.astype(f"datetime64[{DATE_UNITS[self.unit]}]").astype(np.float64)
-        counts[np.isnat(times)] = np.nan
+        counts = found.astype(f"datetime64[{DATE_UNITS[self.unit]}]").astype(np.float64)
+        counts[np.isnat(found)] = np.nan
         return counts
 
 
@@ -495,7 +479,7 @@ class Ordered(_Scaled):
         _check_levels(self.levels, name, least=2)
 
     def encode(self, values: pd.Series, name: str) -> Block:
-        codes = _codes(values, self.levels)
+        codes = places(values, self.levels)
         _refuse_unknown(codes, name)
         scaled = 2.0 * codes / (len(self.levels) - 1.0) - 1.0
         return self._filled(np.where(codes < 0, np.nan, scaled), name, 0.0)
@@ -568,7 +552,7 @@ class Category(Stored):
 
     def encode(self, values: pd.Series, name: str) -> Block:
         levels = self._all_levels()
-        codes = _codes(values, levels)
+        codes = places(values, levels)
         if self.other:
             codes[codes == UNKNOWN] = levels.index("other")
         _refuse_unknown(codes, name)
@@ -599,19 +583,6 @@ def _unit(values: FloatArray, low: float | FloatArray, high: float | FloatArray)
     """Map low to -1 and high to 1, also by rounding."""
     scaled = (values - low) / (0.5 * high - 0.5 * low) - 1.0
     return np.asarray(np.clip(scaled, -1.0, 1.0, out=scaled))
-
-
-def _codes(values: pd.Series, levels: tuple[Hashable, ...]) -> NDArray[np.intp]:
-    """Return the position of each value among the levels, blanks around it or not."""
-    found, distinct = pd.factorize(values.astype(object))
-    known = pd.Index(levels, dtype=object)
-    trimmed = [value.strip() if isinstance(value, str) else value for value in distinct]
-    exact, near = (
-        known.get_indexer(pd.Index(names, dtype=object)) for names in (distinct, trimmed)
-    )
-    positions = np.where(exact < 0, near, exact)
-    positions = np.append(np.where(positions < 0, UNKNOWN, positions), MISSING)
-    return np.asarray(positions[found], dtype=np.intp)
 
 
 def _keep_as_tuple(column: Ordered | Category) -> None:

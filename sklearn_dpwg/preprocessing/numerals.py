@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import datetime
+import math
 import re
 from collections.abc import Callable, Hashable, Sequence
+from decimal import Decimal
+from numbers import Real
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
+from sklearn_dpwg._checks import FloatArray
 from sklearn_dpwg.exceptions import InputError, shown
 
 MARKS = (".", ",")
@@ -31,20 +37,70 @@ class Fault(NamedTuple):
 Reason = tuple[str, tuple[str, ...]]
 
 
-def each(values: pd.Series, read: Callable[[Any], Any]) -> pd.Series:
-    """Return what each value is read as, each distinct one once.
+# Of these what is equal is read as the same, within a type: (True,) equals (1,) and is none of them.
+_PLAIN = (str, int, float, bool, np.bool_, np.str_, np.int64, np.float64, datetime.date)
 
-    True equals 1 and is another word: else the first of both in a table would be read for all.
+
+def distinct(values: pd.Series) -> tuple[NDArray[np.intp], NDArray[np.object_]]:
+    """Return the cells of a column that are to be read, each once, and which one each row has.
+
+    Missing values have code -1. A column is never read whole: what libraries make of a cell may
+    follow from the others, as a unit of time or a type, and one record would decide about all.
     """
-    every, found = values.to_numpy(dtype=object), np.empty(len(values), dtype=object)
-    flags = np.fromiter((isinstance(one, bool | np.bool_) for one in every), bool, len(every))
-    for part in (flags, ~flags):
-        codes, distinct = pd.factorize(every[part])
-        table = np.empty(len(distinct) + 1, dtype=object)  # of code -1, a missing value: None
-        for place, value in enumerate(distinct):
-            table[place] = read(value)
-        found[part] = table[codes]
-    return pd.Series(found, index=values.index, dtype=object)
+    if isinstance(values.dtype, pd.CategoricalDtype):
+        return values.cat.codes.to_numpy(dtype=np.intp), _objects(list(values.cat.categories))
+    every = values.to_numpy(dtype=object)
+    if not pd.api.types.is_object_dtype(values.dtype):  # all are of one type
+        codes, found = pd.factorize(every)
+        return codes, found
+    codes = np.full(len(every), -1, dtype=np.intp)
+    types, parts, first = list(map(type, every)), [], 0
+    for one in dict.fromkeys(types):  # True equals 1 and is another word
+        at = np.flatnonzero(np.fromiter((each is one for each in types), bool, len(every)))
+        if one in _PLAIN:
+            which, found = pd.factorize(every[at])
+        else:
+            there = ~pd.isna(every[at])
+            found, which = every[at[there]], np.where(there, np.cumsum(there) - 1, -1)
+        codes[at] = np.where(which < 0, -1, which + first)
+        parts.append(found)
+        first += len(found)
+    return codes, np.concatenate(parts) if parts else _objects([])
+
+
+def _objects(cells: Sequence[Any]) -> NDArray[np.object_]:
+    found = np.empty(len(cells), dtype=object)
+    found[:] = cells
+    return found
+
+
+def each(values: pd.Series, read: Callable[[Any], Any]) -> pd.Series:
+    """Return what each value is read as, each distinct one once; a missing one as None."""
+    codes, cells = distinct(values)
+    table = np.empty(len(cells) + 1, dtype=object)
+    for place, value in enumerate(cells):
+        table[place] = read(value)
+    return pd.Series(table[codes], index=values.index, dtype=object)
+
+
+# Places of what is not among levels.
+MISSING, UNKNOWN = -1, -2
+
+
+def places(values: pd.Series, levels: Sequence[Hashable]) -> NDArray[np.intp]:
+    """Return the place of each value among levels, blanks around it or not."""
+    known = {level: place for place, level in enumerate(levels)}
+
+    def one(value: Any) -> int:
+        try:
+            if value in known:
+                return known[value]
+            return known.get(value.strip(), UNKNOWN) if isinstance(value, str) else UNKNOWN
+        except TypeError:  # a list, which is no level
+            return UNKNOWN
+
+    codes, cells = distinct(values)
+    return np.array([*map(one, cells), MISSING], dtype=np.intp)[codes]
 
 
 def numeral(value: Any, kind: Any) -> Any:
@@ -54,8 +110,8 @@ def numeral(value: Any, kind: Any) -> Any:
     """
     if not isinstance(value, str):
         return value
-    text = value.strip()
-    for unit in sorted(getattr(kind, "units", ()), key=len, reverse=True):
+    text, units = value.strip(), getattr(kind, "units", ())
+    for unit in sorted(units, key=len, reverse=True) if units else ():
         number = text.removesuffix(unit).rstrip()
         if number and number != text:
             text = number
@@ -64,24 +120,117 @@ def numeral(value: Any, kind: Any) -> Any:
     return text.translate(_SWAPPED) if getattr(kind, "decimal", ".") == "," else text
 
 
-def numerals(values: pd.Series, kind: Any) -> pd.Series:
-    """Return a column of which each text is written as Python writes numbers."""
-    is_plain = getattr(kind, "decimal", ".") == "." and not getattr(kind, "units", ())
-    if is_plain or pd.api.types.is_numeric_dtype(values):
-        return values
-    return each(values, lambda value: numeral(value, kind))
+def _as_number(value: Any, kind: Any) -> float:
+    """Return a cell as a number, NaN where it is none; one that is too large is infinite."""
+    if isinstance(value, str):
+        text = numeral(value, kind)
+        # Python also reads 1_000, and digits of other scripts
+        value = text if text.isascii() and "_" not in text else "none"
+    elif not isinstance(value, Real | Decimal | np.bool_) or isinstance(value, np.timedelta64):
+        return math.nan
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf
+    except ValueError:
+        return math.nan
+
+
+def numbers(values: pd.Series, kind: Any) -> tuple[FloatArray, NDArray[np.bool_]]:
+    """Return a column as numbers, NaN for what is missing or none, and which cells are none."""
+    if pd.api.types.is_numeric_dtype(values) and values.dtype.kind != "c":  # by its type
+        found = values.to_numpy(dtype=np.float64, na_value=np.nan)
+        return found, np.zeros(len(found), dtype=bool)
+    codes, cells = distinct(values)
+    table = np.array([*(_as_number(one, kind) for one in cells), np.nan])
+    is_wrong = np.isnan(table)
+    gaps = [place for place, one in enumerate(cells) if isinstance(one, str) and not one]
+    is_wrong[[-1, *gaps]] = False
+    return table[codes], is_wrong[codes]
 
 
 def number_faults(values: pd.Series, kind: Any) -> list[Fault]:
     """Return what a kind of numbers cannot read of cells that are there."""
-    is_wrong = pd.to_numeric(numerals(values, kind), errors="coerce").isna() & values.notna()
+    is_wrong = np.isnan(numbers(values, kind)[0]) & values.notna().to_numpy()
     return _by_reason(values, is_wrong, lambda value: _of_number(value, kind))
+
+
+_NO_TIME = np.datetime64("NaT", "us")
+
+
+def times(
+    values: pd.Series, form: str
+) -> tuple[NDArray[np.datetime64], NDArray[np.bool_]]:
+    """Return times in UTC, NaT for what is missing or none, and which cells are none."""
+    if pd.api.types.is_datetime64_any_dtype(values.dtype):  # in the unit of its type
+        found = pd.to_datetime(values, utc=True).dt.tz_localize(None).to_numpy()
+        return found, np.zeros(len(found), dtype=bool)
+    codes, cells = distinct(values)
+    table = np.full(len(cells) + 1, _NO_TIME)
+    is_wrong = np.zeros(len(table), dtype=bool)
+    is_text = np.fromiter((isinstance(one, str) for one in cells), bool, len(cells))
+    # The unit of all, and so which dates there are, follows from one cell: what is a time among
+    # others is the same time alone, and what is none among them may be one alone.
+    table[:-1][is_text] = _together([one.strip() for one in cells[is_text]], form)
+    for place in np.flatnonzero(is_text & np.isnat(table[:-1])):
+        table[place], is_wrong[place] = _alone(cells[place].strip(), form)
+    for place in np.flatnonzero(~is_text):
+        table[place] = _time(cells[place])
+        is_wrong[place] = np.isnat(table[place])
+    return table[codes], is_wrong[codes]
+
+
+# What pandas reads by the clock.
+_CLOCK = ("now", "today")
+
+
+def _together(texts: Sequence[str], form: str) -> NDArray[np.datetime64]:
+    """Return the times of texts, NaT where one is none beside the others."""
+    said = pd.Series([None if one in _CLOCK else one for one in texts], dtype=object)
+    try:
+        found = pd.to_datetime(said, errors="coerce", utc=True, format=form)
+        return found.dt.tz_localize(None).to_numpy().astype("datetime64[us]")
+    except (TypeError, ValueError, OverflowError, AttributeError):
+        return np.full(len(texts), _NO_TIME)
+
+
+def _alone(text: str, form: str) -> tuple[np.datetime64, bool]:
+    """Return the time of one text, and whether it is none; an empty one is missing."""
+    if text in _CLOCK:
+        return _NO_TIME, True
+    try:
+        found = pd.to_datetime(pd.Series([text], dtype=object), utc=True, format=form)
+        return found.dt.tz_localize(None).to_numpy().astype("datetime64[us]")[0], False
+    except pd.errors.OutOfBoundsDatetime:  # in nanoseconds, which are all of pandas 2, until 2262
+        try:
+            is_iso = form == "ISO8601"
+            parse = datetime.datetime.fromisoformat
+            time = parse(text) if is_iso else datetime.datetime.strptime(text, form)
+        except ValueError:
+            return _NO_TIME, True
+        return _time(time), False
+    except (TypeError, ValueError, OverflowError):
+        return _NO_TIME, True
+
+
+def _time(value: Any) -> np.datetime64:
+    """Return a date or timestamp in UTC, NaT for anything else."""
+    if not isinstance(value, datetime.date | np.datetime64):
+        return _NO_TIME
+    try:
+        if isinstance(value, pd.Timestamp):  # it may hold nanoseconds
+            value = (value if value.tzinfo is None else value.tz_convert(None)).to_datetime64()
+        if getattr(value, "tzinfo", None) is not None:
+            value = value.replace(tzinfo=None) - value.utcoffset()
+        return np.datetime64(value).astype("datetime64[us]")
+    except (OverflowError, ValueError):
+        return _NO_TIME
 
 
 def date_faults(values: pd.Series, kind: Any) -> list[Fault]:
     """Return what a kind of dates cannot read of cells that are there."""
-    dates = pd.to_datetime(values, errors="coerce", utc=True, format=kind.format)
-    return _by_reason(values, dates.isna() & values.notna(), lambda value: _of_date(value, kind))
+    is_wrong = np.isnat(times(values, kind.format)[0]) & values.notna().to_numpy()
+    return _by_reason(values, is_wrong, lambda value: _of_date(value, kind))
 
 
 def level_faults(values: pd.Series, levels: Sequence[Hashable], said: str) -> list[Fault]:
@@ -94,18 +243,18 @@ def level_faults(values: pd.Series, levels: Sequence[Hashable], said: str) -> li
             return said, ("ignore_case = true under [cells]",)
         return said, (f'synonyms = {{ "..." = "{word}" }}', GAP)
 
-    return _by_reason(values, ~values.isin(levels) & values.notna(), reason)
+    return _by_reason(values, places(values, levels) == UNKNOWN, reason)
 
 
 def _by_reason(
-    values: pd.Series, is_wrong: pd.Series, reason: Callable[[Any], Reason]
+    values: pd.Series, is_wrong: NDArray[np.bool_], reason: Callable[[Any], Reason]
 ) -> list[Fault]:
     """Return the faults of cells, those of a reason together, in the order of their first cell."""
-    places: dict[Reason, list[int]] = {}
-    for place in np.flatnonzero(is_wrong.to_numpy()):
-        places.setdefault(reason(values.iloc[place]), []).append(int(place))
+    at_reason: dict[Reason, list[int]] = {}
+    for place in np.flatnonzero(is_wrong):
+        at_reason.setdefault(reason(values.iloc[place]), []).append(int(place))
     found = []
-    for one, at in places.items():
+    for one, at in at_reason.items():
         where = np.zeros(len(values), dtype=bool)
         where[at] = True
         found.append(Fault(*one, pd.Series(where, index=values.index)))

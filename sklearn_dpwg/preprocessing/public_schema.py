@@ -32,8 +32,13 @@ from sklearn_dpwg.preprocessing.columns import (
     of_polars,
 )
 from sklearn_dpwg.preprocessing.interactions import OWN_SHARE, products
-from sklearn_dpwg.preprocessing.numerals import numerals
-from sklearn_dpwg.preprocessing.rows_per_person import BoundedRows, bound_rows_per_person
+from sklearn_dpwg.preprocessing.numerals import UNKNOWN, each, numbers, places
+from sklearn_dpwg.preprocessing.rows_per_person import (
+    BoundedRows,
+    bound_rows_per_person,
+    refuse_nobody,
+    without_column,
+)
 from sklearn_dpwg.preprocessing.schema_files import declared_kinds, read_schema_file, template
 from sklearn_dpwg.preprocessing.shapes import Seen, Shaped, seen, shaped
 
@@ -352,6 +357,10 @@ class PublicSchema(TransformerMixin, Stored, BaseEstimator):
     ) -> BoundedRows:
         """Keep at most `rows_per_person` rows of each `person`, as `bound_rows_per_person` does.
 
+        Whose row each is is read by the rules of `cells`, as text without blanks at its ends:
+        " P1" and "P1" are one person, "p1" too with `ignore_case`, and a mark of a missing value
+        is nobody, which is refused.
+
         Parameters
         ----------
         X : DataFrame of shape (n_records, n_features)
@@ -376,9 +385,9 @@ class PublicSchema(TransformerMixin, Stored, BaseEstimator):
         self._schema()
         if self.person is None:
             raise InputError("person must be said to keep so many rows of each, got None.")
-        return bound_rows_per_person(
-            X, y, groups, person=self.person, k=self.rows_per_person, random_state=random_state
-        )
+        people, k = self._people(X), self.rows_per_person
+        X = without_column(X, self.person)
+        return bound_rows_per_person(X, y, groups, person=people, k=k, random_state=random_state)
 
     @own_words
     def read(self, X: Any, name: Any) -> Any:
@@ -428,17 +437,24 @@ class PublicSchema(TransformerMixin, Stored, BaseEstimator):
         values = (self.cells or Cells()).read(values, name, kind)
         kind.encode(values.reset_index(drop=True), feature_name(name))  # which alone decides
         if isinstance(kind, Number):
-            return pd.to_numeric(numerals(values, kind)).astype(float)
+            return pd.Series(numbers(values, kind)[0], index=values.index, name=values.name)
         if isinstance(kind, Category) and kind.other:
-            return values.where(values.isin(kind.levels) | values.isna(), "other")
+            return values.where(places(values, kind.levels) != UNKNOWN, "other")
         return values
+
+    def _people(self, X: Any) -> NDArray[np.object_]:
+        """Return whose row each is, by the rules of `cells`; None where that is missing."""
+        if not is_frame(X) or list(X.columns).count(self.person) != 1:
+            raise InputError(f"person must be a column of the frame X, got {self.person!r}.")
+        values = X[self.person] if isinstance(X, pd.DataFrame) else of_polars(X[self.person])
+        read = (self.cells or Cells()).person(self.person)
+        return each(values, read).to_numpy(dtype=object)
 
     def _check_rows_of_people(self, X: Any) -> None:
         """Refuse rows of people who have more than they may; whose row each is is public."""
-        counts = np.unique(
-            pd.factorize(np.asarray(X[self.person], dtype=object))[0], return_counts=True
-        )[1]
-        if counts.max(initial=0) > self.rows_per_person:
+        codes, _ = pd.factorize(self._people(X))
+        refuse_nobody(codes)
+        if np.bincount(codes).max(initial=0) > self.rows_per_person:
             raise InputError(
                 f"X must have at most rows_per_person={self.rows_per_person} rows of one "
                 f"{self.person!r}, and somebody has more: bound_rows of the schema keeps so many."

@@ -114,10 +114,9 @@ def bound_rows_per_person(
     k = whole_number(k, "k", least=1)
     same_rows("all rows of a person must be seen together", X=X, y=y, groups=groups, person=person)
     if isinstance(person, str):
-        X, person = _without_column(X, person)
+        X, person = without_column(X, person), X[person]
     codes, _ = pd.factorize(np.asarray(person, dtype=object).ravel())
-    if (codes < 0).any():
-        raise InputError("person must say whose row each row is, got missing values.")
+    refuse_nobody(codes)
     for name, values in (("X", X), ("y", y), ("groups", groups)):
         if values is not None and _length(values) != len(codes):
             raise InputError(
@@ -137,10 +136,17 @@ def _keep(codes: NDArray[np.intp], k: int, rng: np.random.Generator) -> NDArray[
     return np.sort(ordered[np.arange(len(codes)) - first < k])
 
 
-def _without_column(X: Any, name: str) -> tuple[Any, Any]:
+def refuse_nobody(codes: NDArray[np.intp]) -> None:
+    """Refuse rows of which it is missing whose they are."""
+    if (codes < 0).any():
+        raise InputError("person must say whose row each row is, got missing values.")
+
+
+def without_column(X: Any, name: str) -> Any:
+    """Return a frame without a column that it must have."""
     if name not in list(getattr(X, "columns", ())):
         raise InputError(f"person must be a column of the frame X or an array, got {name!r}.")
-    return (X.drop(columns=name) if hasattr(X, "iloc") else X.drop(name)), X[name]
+    return X.drop(columns=name) if hasattr(X, "iloc") else X.drop(name)
 
 
 def _length(values: Any) -> int:
