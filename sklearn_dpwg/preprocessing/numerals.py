@@ -48,7 +48,8 @@ def distinct(values: pd.Series) -> tuple[NDArray[np.intp], NDArray[np.object_]]:
     follow from the others, as a unit of time or a type, and one record would decide about all.
     """
     if isinstance(values.dtype, pd.CategoricalDtype):
-        return values.cat.codes.to_numpy(dtype=np.intp), _objects(list(values.cat.categories))
+        at = np.asarray(values.cat.codes, dtype=np.intp)
+        return at, _objects(list(values.cat.categories))
     every = values.to_numpy(dtype=object)
     if not pd.api.types.is_object_dtype(values.dtype):  # all are of one type
         found_at, cells = pd.factorize(every)
