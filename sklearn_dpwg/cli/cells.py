@@ -140,7 +140,6 @@ def numbers(
     read: Callable[[Any], Any] | None = None,
 ) -> np.ndarray:
     """Return a column as finite numbers, between bounds where there are some."""
-    import pandas as pd
     import pyarrow as pa
 
     from sklearn_dpwg.preprocessing import numerals

@@ -166,8 +166,9 @@ class Cells(Stored):
             return values.mask(values.isin(list(numbers)))
         read = self.reader(name, levels, kind)
         if not levels and values.dtype.kind == "M":  # dates by their type, which stays
-            marks = self.missing and each(values, lambda value: read(value) is None).eq(True)
-            return values.mask(marks) if self.missing else values
+            if not self.missing:
+                return values
+            return values.mask(each(values, lambda value: read(value) is None).eq(True))
         found = each(values, read)
         if self.unusable == "missing" and getattr(kind, "missing", False):
             for fault in faults_of(found, kind):

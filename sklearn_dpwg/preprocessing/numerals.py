@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import math
 import re
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from decimal import Decimal
 from numbers import Real
 from typing import Any, NamedTuple
@@ -37,7 +37,7 @@ class Fault(NamedTuple):
 Reason = tuple[str, tuple[str, ...]]
 
 
-# Of these what is equal is read as the same, within a type: (True,) equals (1,) and is none of them.
+# What is equal is read as the same, within each of these types; (True,) equals (1,).
 _PLAIN = (str, int, float, bool, np.bool_, np.str_, np.int64, np.float64, datetime.date)
 
 
@@ -48,11 +48,12 @@ def distinct(values: pd.Series) -> tuple[NDArray[np.intp], NDArray[np.object_]]:
     follow from the others, as a unit of time or a type, and one record would decide about all.
     """
     if isinstance(values.dtype, pd.CategoricalDtype):
-        return values.cat.codes.to_numpy(dtype=np.intp), _objects(list(values.cat.categories))
+        at = np.asarray(values.cat.codes, dtype=np.intp)
+        return at, _objects(list(values.cat.categories))
     every = values.to_numpy(dtype=object)
     if not pd.api.types.is_object_dtype(values.dtype):  # all are of one type
-        codes, found = pd.factorize(every)
-        return codes, found
+        found_at, cells = pd.factorize(every)
+        return found_at.astype(np.intp), cells
     codes = np.full(len(every), -1, dtype=np.intp)
     types, parts, first = list(map(type, every)), [], 0
     for one in dict.fromkeys(types):  # True equals 1 and is another word
@@ -158,9 +159,7 @@ def number_faults(values: pd.Series, kind: Any) -> list[Fault]:
 _NO_TIME = np.datetime64("NaT", "us")
 
 
-def times(
-    values: pd.Series, form: str
-) -> tuple[NDArray[np.datetime64], NDArray[np.bool_]]:
+def times(values: pd.Series, form: str) -> tuple[NDArray[np.datetime64], NDArray[np.bool_]]:
     """Return times in UTC, NaT for what is missing or none, and which cells are none."""
     if pd.api.types.is_datetime64_any_dtype(values.dtype):  # in the unit of its type
         found = pd.to_datetime(values, utc=True).dt.tz_localize(None).to_numpy()
@@ -169,48 +168,52 @@ def times(
     table = np.full(len(cells) + 1, _NO_TIME)
     is_wrong = np.zeros(len(table), dtype=bool)
     is_text = np.fromiter((isinstance(one, str) for one in cells), bool, len(cells))
-    # The unit of all, and so which dates there are, follows from one cell: what is a time among
-    # others is the same time alone, and what is none among them may be one alone.
-    table[:-1][is_text] = _together([one.strip() for one in cells[is_text]], form)
-    for place in np.flatnonzero(is_text & np.isnat(table[:-1])):
-        table[place], is_wrong[place] = _alone(cells[place].strip(), form)
+    texts = _objects([one.strip() for one in cells[is_text]])
+    found, holds_all = _together(texts, form)
+    is_none = np.isnat(found)
+    is_none &= np.fromiter((one not in _GAPS for one in texts), bool, len(texts))
+    # Nanoseconds of one cell leave no room for the years of another: each is read again, alone.
+    for place in np.flatnonzero(is_none) if not holds_all else ():
+        found[place] = _alone(texts[place], form)
+    table[:-1][is_text], is_wrong[:-1][is_text] = found, is_none & np.isnat(found)
     for place in np.flatnonzero(~is_text):
         table[place] = _time(cells[place])
         is_wrong[place] = np.isnat(table[place])
     return table[codes], is_wrong[codes]
 
 
-# What pandas reads by the clock.
+# What pandas reads by the clock, and what is missing to it.
 _CLOCK = ("now", "today")
+_GAPS = frozenset(("", "NaT", "nat", "NAT", "nan", "NaN", "NAN"))
 
 
-def _together(texts: Sequence[str], form: str) -> NDArray[np.datetime64]:
-    """Return the times of texts, NaT where one is none beside the others."""
+def _together(texts: Iterable[str], form: str) -> tuple[NDArray[np.datetime64], bool]:
+    """Return the times of texts, NaT for none, and whether their common unit holds all years."""
     said = pd.Series([None if one in _CLOCK else one for one in texts], dtype=object)
     try:
         found = pd.to_datetime(said, errors="coerce", utc=True, format=form)
-        return found.dt.tz_localize(None).to_numpy().astype("datetime64[us]")
-    except (TypeError, ValueError, OverflowError, AttributeError):
-        return np.full(len(texts), _NO_TIME)
+        times = found.dt.tz_localize(None).to_numpy()
+    except (TypeError, ValueError, OverflowError):
+        return np.full(len(said), _NO_TIME), False
+    return times.astype("datetime64[us]"), np.datetime_data(times.dtype)[0] != "ns"
 
 
-def _alone(text: str, form: str) -> tuple[np.datetime64, bool]:
-    """Return the time of one text, and whether it is none; an empty one is missing."""
+def _alone(text: str, form: str) -> np.datetime64:
+    """Return the time of one text, NaT for none."""
     if text in _CLOCK:
-        return _NO_TIME, True
+        return _NO_TIME
     try:
         found = pd.to_datetime(pd.Series([text], dtype=object), utc=True, format=form)
-        return found.dt.tz_localize(None).to_numpy().astype("datetime64[us]")[0], False
+        return found.dt.tz_localize(None).to_numpy().astype("datetime64[us]")[0]
     except pd.errors.OutOfBoundsDatetime:  # in nanoseconds, which are all of pandas 2, until 2262
         try:
             is_iso = form == "ISO8601"
             parse = datetime.datetime.fromisoformat
-            time = parse(text) if is_iso else datetime.datetime.strptime(text, form)
+            return _time(parse(text) if is_iso else datetime.datetime.strptime(text, form))
         except ValueError:
-            return _NO_TIME, True
-        return _time(time), False
+            return _NO_TIME
     except (TypeError, ValueError, OverflowError):
-        return _NO_TIME, True
+        return _NO_TIME
 
 
 def _time(value: Any) -> np.datetime64:

@@ -97,6 +97,30 @@ def test_what_the_schema_says_holds_for_all_commands(messy):
     assert "stated for a person by 'patient', and 'sex' says whose row" in done.stderr
 
 
+def test_people_are_read_by_the_rules_of_cells(messy):
+    """Spellings of one person are one, and a mark of a missing value is nobody."""
+    table = pd.read_csv("messy.csv")
+    spellings = np.array(["p{}", " P{} ", "P{}"])[np.arange(N) // 300]
+    table["patient"] = [
+        one.format(who) for one, who in zip(spellings, table["patient"], strict=True)
+    ]
+    table.to_csv("spelled.csv", index=False)
+    fit = ["fit", "spelled.csv", "--schema", "schema.toml", "--epsilon", 8, "--solver", "mgr"]
+    done = run(*fit, "-o", "m.skops")
+    assert done.exit_code == 0, done.stderr
+    assert "Rows: 600 of 900 kept. No person has more than 2" in done.stdout
+    audit = ["audit", "spelled.csv", "--model", "m.skops", "--held-out", "--epsilon", 1]
+    for whose in (["--schema", "schema.toml"], ["--groups", "sex", "--group-labels", "f,m"]):
+        task = whose if "--schema" in whose else [*whose, "--target", "ill"]
+        done = run(*audit, *task, "-o", f"{len(whose)}.json")
+        assert "People: one row of each, 300" in done.stdout, done.stderr
+    table.loc[:3, "patient"] = "?"
+    table.to_csv("spelled.csv", index=False)
+    for command in (fit, [*audit, "--schema", "schema.toml"]):
+        done = run(*command, "-o", "n.skops" if command is fit else "n.json")
+        assert "column 'patient' (person): 4 missing" in done.stderr
+
+
 def test_one_row_a_person_is_said_of_a_person(messy):
     (messy / "schema.toml").write_text(SCHEMA.replace("rows = 2", "rows = 1"))
     fit = ["fit", "messy.csv", "--schema", "schema.toml", "--epsilon", 8, "--solver", "mgr"]

@@ -246,6 +246,35 @@ def test_wrong_words_about_people_are_refused(given, says):
         PublicSchema({"age": Number(0, 1)}).bound_rows(pd.DataFrame({"age": [1]}), [1])
 
 
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_people_are_read_by_the_rules_of_cells(library):
+    names = ["P1", " P1", "p1 ", "P2", "7", "7.0", "p2"]
+    table = pd.DataFrame({"age": range(7), "id": names})
+    frame = table if library == "pandas" else pytest.importorskip("polars").from_pandas(table)
+
+    def kept(cells: Cells | None) -> int:
+        schema = PublicSchema({"age": Number(0, 100)}, cells=cells, person="id")
+        with pytest.raises(InputError, match="at most rows_per_person=1"):
+            schema.fit(frame)
+        found = schema.bound_rows(frame, np.arange(7))
+        assert list(found.X.columns) == ["age"]
+        return len(found.kept)
+
+    assert kept(None) == kept(Cells()) == 5  # P1, p1, P2, 7, p2
+    assert kept(Cells(ignore_case=True)) == 3
+
+
+@pytest.mark.parametrize("nobody", ["?", " ? ", "n/A", -9, "-9.0", None, "", " "])
+def test_a_mark_of_a_missing_value_is_nobody(nobody):
+    schema = PublicSchema(
+        {"age": Number(0, 100)}, cells=Cells(["?", "N/A", -9], ignore_case=True), person="id"
+    )
+    table = pd.DataFrame({"age": [1, 2], "id": pd.Series(["a", nobody], dtype=object)})
+    for call in (lambda: schema.fit(table), lambda: schema.bound_rows(table, [0, 1])):
+        with pytest.raises(InputError, match="person must say whose row each row is, got missing"):
+            call()
+
+
 @pytest.mark.parametrize(
     "kind",
     [

@@ -11,6 +11,7 @@ import pytest
 
 from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.preprocessing import Boolean, Category, Cells, Date, Number, Ordered, PublicSchema
+from sklearn_dpwg.preprocessing.public_schema import Schema
 
 UTC = datetime.UTC
 ODD = [
@@ -38,6 +39,9 @@ ODD = [
     *(np.datetime64("2020-01-01"), np.datetime64("9999-12-31", "s"), np.datetime64(5, "ns")),
     *(datetime.time(1), datetime.timedelta(1), np.timedelta64(1, "s"), pd.Period("2020")),
 ]
+# What another cell must not change, each of a library's types of columns among them.
+USUAL = ["9999-12-31", "2020-01-01 06:00:00", "1500-01-01", "01.01.2021", True, 1, 2**53 + 1, "1"]
+USUAL += [0.5, "0,5", "yes", "true", "Aachen", (1,), datetime.date(9999, 12, 31), None]
 KINDS = {
     "number": Number(0, 100, missing=True),
     "amount": Number(0, 2**65, log=True, missing=True, decimal=",", unit="kg"),
@@ -59,36 +63,39 @@ def column(cells: list) -> pd.DataFrame:
     return pd.DataFrame({"c": pd.Series(values, dtype=object)})
 
 
-def read(schema: PublicSchema, cells: list):
+def read(schema: Schema, cells: list):
     """Return the encoded rows, or None where they are refused."""
     try:
-        return schema.fit_transform(column(cells))
+        return schema.encode(column(cells), sparse=False)
     except InputError:
         return None
 
 
-@pytest.mark.parametrize("cells", [None, Cells(["?"], ignore_case=False), MISSING])
+@pytest.mark.parametrize("cells", [None, MISSING])
 @pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
 def test_two_cells_are_read_as_each_is_alone(kind, cells):
-    schema = PublicSchema({"c": kind}, shapes="linear", cells=cells)
+    schema = Schema({"c": kind}, cells=cells)
     alone = [read(schema, [cell]) for cell in ODD]
-    usable = [place for place, rows in enumerate(alone) if rows is not None]
-    assert cells is not MISSING or len(usable) == len(ODD)
-    assert len(usable) > 3
-    expected = np.concatenate([alone[place] for place in usable])
-    # each before and behind each other one
-    for place, cell in enumerate(ODD):
-        found = read(schema, [cell, *(ODD[one] for one in usable), cell])
-        if alone[place] is None:
+    witnesses = [(one, rows) for one in USUAL if (rows := read(schema, [one])) is not None]
+    assert witnesses
+    expected = np.concatenate([rows for _, rows in witnesses])
+    for cell, rows in zip(ODD, alone, strict=True):
+        found = read(schema, [cell, *(one for one, _ in witnesses), cell])
+        if rows is None:
             assert found is None
+            assert cells is not MISSING
         else:
             assert np.array_equal(found[1:-1], expected)
-            assert np.array_equal(found[[0, -1]], alone[place].repeat(2, axis=0))
+            assert np.array_equal(found[[0, -1]], rows.repeat(2, axis=0))
+    usable = [place for place, rows in enumerate(alone) if rows is not None]
+    for order in (usable, usable[::-1]):  # all at once
+        found = read(schema, [ODD[place] for place in order])
+        assert np.array_equal(found, np.concatenate([alone[place] for place in order]))
 
 
 def test_a_nanosecond_of_one_record_hides_no_date_of_another():
     kind = Date("2000-01-01", "9999-12-31", missing=True)
-    schema = PublicSchema({"c": kind}, shapes="linear", cells=MISSING)
+    schema = Schema({"c": kind}, cells=MISSING)
     one, other = (
         read(schema, ["9999-12-31"] * 599 + [last])
         for last in ("2020-01-01", "2020-01-01 00:00:00.123456789")
@@ -97,7 +104,7 @@ def test_a_nanosecond_of_one_record_hides_no_date_of_another():
 
 
 def test_a_large_number_of_one_record_hides_no_number_of_another():
-    schema = PublicSchema({"c": Number(0, 100, missing=True)}, shapes="linear")
+    schema = Schema({"c": Number(0, 100, missing=True)})
     one, other = (read(schema, [True] * 999 + [last]) for last in (100, 2**64))
     assert np.array_equal(one, other)
 
