@@ -25,9 +25,13 @@ SECRETS = ("987654", "654321", "secret", "a98e")
 NUMBER = re.compile(r"\d*\.\d+(?:e[-+]?\d+)?")
 
 
+OPEN = []  # what this process writes to: dask may take a handler off its loggers, and leave it open
+
+
 def write_all(path):
     """Let everything that anybody logs go into a file."""
     handler = logging.FileHandler(path)
+    OPEN.append(handler)
     for name in [None, "sklearn_dpwg", *list(logging.root.manager.loggerDict)]:
         logger = logging.getLogger(name)
         logger.setLevel(logging.DEBUG)
@@ -67,6 +71,8 @@ def levels():
                 logger.removeHandler(handler)
                 handler.close()
         logger.setLevel(level)
+    while OPEN:
+        OPEN.pop().close()
 
 
 @pytest.fixture
