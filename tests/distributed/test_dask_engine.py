@@ -136,13 +136,19 @@ def test_a_deadline_ends_a_pass_and_its_tasks(client):
 def test_an_interrupted_pass_leaves_nothing_behind(engine, client):
     handles = hold_blocks(engine)
     engine.reduce(handles, toy.sums)
-    # to the main thread, which it wakes; another one would leave that waiting for the pass
-    main = threading.main_thread().ident
-    timer = threading.Timer(0.3, signal.pthread_kill, (main, signal.SIGINT))
-    timer.start()
+    heard, main = threading.Event(), threading.main_thread().ident
+
+    def interrupt():
+        # to the main thread, which it wakes; again where a callback of a library swallows it
+        while not heard.wait(0.4):
+            signal.pthread_kill(main, signal.SIGINT)
+
+    sender = threading.Thread(target=interrupt)
+    sender.start()
     with pytest.raises(KeyboardInterrupt):
         engine.reduce(handles, partial(toy.slow_sums, seconds=0.5))
-    timer.join()
+    heard.set()
+    sender.join()
     assert_same_bits(engine.reduce(handles, toy.sums), expected())
 
 
