@@ -178,6 +178,24 @@ def test_shares_of_small_groups_are_right_in_the_mean(known, frozen):
     assert abs(numbers.mean(axis=0) - [*sizes, sum(sizes)]).max() < 15
 
 
+@pytest.mark.parametrize("known", [True, False])
+def test_a_small_group_of_whom_nobody_is_chosen_is_not_said_to_have_some(known, frozen):
+    """Where many of all others are chosen, and the noise is louder than the group."""
+    groups = np.repeat(list("ab"), [40, 2000])
+    scores = np.where(groups == "a", 0.1, np.tile([0.1, 0.9], 1020))
+    X, y, found = np.column_stack([scores, scores]), np.tile([0, 1], 1020), []
+    for seed in range(60):
+        model = DPThresholdClassifier(frozen, random_state=seed, score_edges=[0.3, 0.6])
+        model.fit(X, y, groups).thresholds_ = np.full(2, 0.3)  # whichever is chosen
+        if known:
+            model.group_sizes_ = np.array([40, 2000])
+        found.append(model.selected().loc["a", ["chosen", "low", "records"]])
+    chosen, low, records = np.array(found, dtype=float).T
+    assert chosen.mean() < 4.0 * chosen.std() / math.sqrt(60) + (0.0 if known else 0.06)
+    assert np.mean(low > 0.0) <= 0.05
+    assert abs(records.mean() - 40) < 5
+
+
 @pytest.mark.parametrize("per_group", [True, False])
 def test_limits_hold_where_a_threshold_parts_a_bin(per_group, frozen):
     asked = {"constraint": "selection_rate", "share": 0.1, "per_group": per_group}
