@@ -235,6 +235,9 @@ OF_FILES = ("delimiter", "missing_values", "encoding", "sheet", "show_examples")
 OF_LEDGER = ("ledger_epsilon", "ledger_delta")
 OF_THRESHOLD = ("share", "miss_cost")
 
+# A share of all is missed by more within wide bins than by noise, as all groups are added up.
+BINS_OF_SHARE = 24
+
 
 @dataclass(frozen=True)
 class Task:
@@ -547,7 +550,9 @@ def make_estimator(task: Task, options: Mapping[str, Any]) -> Any:
 
     if "miss_cost" in asked and asked["miss_cost"] != "balanced":
         asked["miss_cost"] = _numeral(asked["miss_cost"], "miss_cost must be balanced or a number")
-    constraint = "selection_rate" if "share" in asked else "worst_error"
+    constraint = "worst_error"
+    if "share" in asked:
+        constraint, asked["n_bins"] = "selection_rate", BINS_OF_SHARE
     budget = {"epsilon": model.epsilon, "delta": model.delta, "random_state": model.random_state}
     return DPThresholdClassifier(model, constraint=constraint, per_group=False, **budget, **asked)
 

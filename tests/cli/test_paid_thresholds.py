@@ -28,7 +28,7 @@ def fitted(folder, tmp_path_factory):
 
 def test_it_is_planned_and_paid_for_by_one_budget(fitted):
     path, planned, printed = fitted
-    assert planned.startswith("One histogram of 2 groups, 2 classes and 12 bins of scores")
+    assert planned.startswith("One histogram of 2 groups, 2 classes and 24 bins of scores")
     for text in (planned, printed):
         assert "epsilon = 2 at delta = 1e-06 (epsilon = 2 was asked for)" in " ".join(text.split())
         assert "Unit of privacy: a person, by the word" in text
