@@ -16,7 +16,13 @@ import numpy as np
 
 from sklearn_dpwg._checks import as_text
 from sklearn_dpwg.cli.cells import Faults, checked_features, numbers, people, words
-from sklearn_dpwg.cli.models import ledger_around, load_model, schema_of, spent_of
+from sklearn_dpwg.cli.models import (
+    ledger_around,
+    load_model,
+    schema_of,
+    spent_of,
+    without_threshold,
+)
 from sklearn_dpwg.cli.options import (
     FILE,
     Task,
@@ -166,7 +172,11 @@ def audit(
         check_of_decisions(question[0])
     planned = audit_of(sources, options)
     # before anything is spent, as it may fail
-    shown = None if output is None and markdown is None else effects_of(sources.model)
+    shown = (
+        None
+        if output is None and markdown is None
+        else effects_of(without_threshold(sources.model))
+    )
     # one question for what is printed, the page and the exit code
     asked = asked_of(question, sources.task.needed_labels(), options)
     if by_attribute:

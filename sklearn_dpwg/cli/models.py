@@ -157,6 +157,15 @@ def said_of_threshold(model: Any) -> str:
     )
 
 
+def without_threshold(model: Any) -> Any:
+    """Return the schema and the model inside a threshold, or a model without one as it is."""
+    from sklearn.pipeline import Pipeline
+
+    if not hasattr(model, "steps") or not hasattr(model[-1], "thresholds_"):
+        return model
+    return Pipeline([model.steps[0], ("model", model[-1].estimator_)])
+
+
 def least_of(model: Any) -> float:
     """Return the probability from which on a model says the second class."""
     return float(getattr(model[-1], "thresholds_", (0.5,))[0])

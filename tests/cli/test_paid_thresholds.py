@@ -16,7 +16,10 @@ from tests.cli.conftest import make_table, run
 def fitted(folder, tmp_path_factory):
     """Return where a model that chooses 15 of 100 is, and what its fit and its plan printed."""
     path = tmp_path_factory.mktemp("threshold")
-    asked = ["--schema", folder / "schema.toml", "--epsilon", 2, "--share", 0.15]
+    asked = [
+        *("--schema", folder / "schema.toml", "--epsilon", 2, "--share", 0.15),
+        *("--solver", "mgr", "--shapes", "linear"),
+    ]
     planned = run("plan", *asked, "--group-sizes", "x=834,y=366", "--rows-per-person", 1)
     fit = run(
         *("fit", folder / "people.parquet", *asked, "-o", path / "m.skops", "--person", "id"),
@@ -74,11 +77,13 @@ def test_an_audit_is_of_the_decisions_that_the_threshold_makes(fitted, folder, t
         *("--model", path / "m.skops", "--held-out", "--epsilon", 1000, "--random-state", 0),
     ]
     rates = {}
-    for name, told in (("paid", []), ("half", ["--threshold", 0.5])):
+    for name, told in (("paid", ["-o", tmp_path / "p.html"]), ("half", ["--threshold", 0.5])):
         done = run(*audit, *told, "--json", tmp_path / f"{name}.json")
         assert done.exit_code == 0, done.stderr
         found = AuditResult.from_json((tmp_path / f"{name}.json").read_text(encoding="utf-8"))
         rates[name] = found.rates("selection_rate")[0].estimate
+    page = (tmp_path / "p.html").read_text(encoding="utf-8")
+    assert "What the model does with each column" in page  # the one that the threshold is on
     model, rows = load_model(path / "m.skops"), make_table()
     chosen = (model.predict(pd.read_parquet(folder / "people.parquet")) == "yes")[rows.race == "x"]
     assert rates["paid"] == pytest.approx(chosen.mean(), abs=0.02)
@@ -91,7 +96,7 @@ def test_a_cost_of_misses_is_paid_for_too(folder, tmp_path):
         output = tmp_path / f"{cost}.skops"
         done = run(
             *("fit", folder / "people.parquet", "--schema", folder / "schema.toml", "-o", output),
-            *("--miss-cost", cost, "--epsilon", 8, "--random-state", 0),
+            *("--miss-cost", cost, "--epsilon", 8, "--random-state", 0, "--solver", "mgr"),
         )
         assert done.exit_code == 0, done.stderr
         predicted = load_model(output).predict(pd.read_parquet(folder / "people.parquet"))

@@ -235,8 +235,7 @@ def test_a_search_is_planned_and_charged_for_persons():
         assert len(ledger.rows) == planned.n_fits
 
 
-@pytest.mark.parametrize("prefix", ["", "dpworstgroupclassifier__"])
-@pytest.mark.parametrize("k", [1, 3])
+@pytest.mark.parametrize(("prefix", "k"), [("", 1), ("dpworstgroupclassifier__", 3)])
 def test_a_private_search_is_of_a_person(prefix, k):
     inside = model(rows_per_person=k, solver=MGR(n_steps=2), random_state=None)
     inside = make_pipeline(inside) if prefix else inside
