@@ -170,7 +170,7 @@ def plan_search(
 
     mu = _largest(lambda mu: event(mu, 1.0, k), budget, start=budget.mu)
     rate = _largest(lambda rate: event(1.0, rate, 0), budget, start=budget.epsilon)
-    # the largest of all; divided rows cost less wherever we looked, and are refused where not
+    # divided rows cost less wherever we looked; a plan where they do not is refused below
     events = [event(mu, rate, a) for a in range(k, -1, -1)]
     hides_groups = count_share is not None
     guarantee = PrivacyGuarantee.from_events(
