@@ -143,8 +143,8 @@ def said_of_threshold(model: Any) -> str:
     if not hasattr(model[-1], "thresholds_"):
         return (
             f"\n`predict` says {second!r} from a probability of one half on. Where few are, that "
-            f"is hardly anybody: `fit --share` pays for a threshold that chooses so many, and "
-            f"`predict --threshold` takes another number, and prints whom it chooses."
+            f"is hardly anybody: `predict --threshold` takes another number, and prints whom it "
+            f"chooses. `fit --share 0.1` chooses a tenth, but a second fit spends again."
         )
     table = model[-1].selected()
     shares = "".join(
