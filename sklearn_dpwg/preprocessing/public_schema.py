@@ -32,7 +32,7 @@ from sklearn_dpwg.preprocessing.columns import (
     of_polars,
 )
 from sklearn_dpwg.preprocessing.interactions import OWN_SHARE, products
-from sklearn_dpwg.preprocessing.numerals import UNKNOWN, each, numbers, places
+from sklearn_dpwg.preprocessing.numerals import UNKNOWN, each, numbers, places, renumbered
 from sklearn_dpwg.preprocessing.rows_per_person import (
     BoundedRows,
     bound_rows_per_person,
@@ -119,7 +119,7 @@ class Schema:
     def encode(self, frame: pd.DataFrame, *, sparse: bool | None = None) -> FloatArray | csr_array:
         """Encode a table."""
         self.check_names(frame.columns)
-        read = {name: frame[name].reset_index(drop=True) for name in self.columns}
+        read = {name: renumbered(frame[name]) for name in self.columns}
         if self.cells is not None:
             read = {name: self.cells.read(read[name], name, self.columns[name]) for name in read}
         places, values, first = [], [], 0
@@ -442,7 +442,7 @@ class PublicSchema(TransformerMixin, Stored, BaseEstimator):
             raise InputError(f"X must be a frame with the column {name!r}, and has none.")
         values = X[name] if isinstance(X, pd.DataFrame) else of_polars(X.get_column(name))
         values = (self.cells or Cells()).read(values, name, kind)
-        kind.encode(values.reset_index(drop=True), feature_name(name))  # which alone decides
+        kind.encode(renumbered(values), feature_name(name))  # which alone decides
         if isinstance(kind, Number):
             return pd.Series(numbers(values, kind)[0], index=values.index, name=values.name)
         if isinstance(kind, Category) and kind.other:
