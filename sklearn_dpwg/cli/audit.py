@@ -16,7 +16,13 @@ import numpy as np
 
 from sklearn_dpwg._checks import as_text
 from sklearn_dpwg.cli.cells import Faults, checked_features, numbers, people, words
-from sklearn_dpwg.cli.models import ledger_around, load_model, schema_of, spent_of
+from sklearn_dpwg.cli.models import (
+    ledger_around,
+    load_model,
+    schema_of,
+    spent_of,
+    without_threshold,
+)
 from sklearn_dpwg.cli.options import (
     FILE,
     Task,
@@ -166,7 +172,11 @@ def audit(
         check_of_decisions(question[0])
     planned = audit_of(sources, options)
     # before anything is spent, as it may fail
-    shown = None if output is None and markdown is None else effects_of(sources.model)
+    shown = (
+        None
+        if output is None and markdown is None
+        else effects_of(without_threshold(sources.model))
+    )
     # one question for what is printed, the page and the exit code
     asked = asked_of(question, sources.task.needed_labels(), options)
     if by_attribute:
@@ -418,7 +428,7 @@ def sources_of(
     else:
         X = checked_features(columns, schema_of(fitted), faults)
         faults.refuse()
-        found = _scores_of(fitted, X, classes[1])
+        found = _scores_of(fitted, X, classes[1], options["threshold"])
     same = fitted if same_records else None
     sources = Sources(task, classes, targets, found, groups, same, model=fitted)
     return sources if not persons else _one_row_each(sources, persons[0])
@@ -588,12 +598,16 @@ def _decisions(
     return words(columns[predictions], said, faults, classes, read=read)[0]
 
 
-def _scores_of(model: Any, X: Any, positive: str) -> np.ndarray:
-    """Return probabilities of the positive class, or decisions of a model that has none."""
+def _scores_of(model: Any, X: Any, positive: str, threshold: float | None) -> np.ndarray:
+    """Return probabilities of the positive class, or decisions of a model that makes them itself.
+
+    One with a threshold that was paid for does, unless another one is stated.
+    """
     if not hasattr(model, "classes_"):
         raise WrongInput("model must be a classifier: an audit is about decisions of two classes.")
     place = [as_text(one) for one in model.classes_].index(positive)
-    if hasattr(model, "predict_proba"):
+    decides = hasattr(model[-1], "thresholds_") and threshold is None
+    if hasattr(model, "predict_proba") and not decides:
         return np.asarray(model.predict_proba(X)[:, place], dtype=np.float64)
     return np.asarray(model.predict(X) == model.classes_[place], dtype=np.float64)
 

@@ -30,6 +30,7 @@ from sklearn_dpwg.cli.options import (
     table_options,
     target_bounds_option,
     target_options,
+    threshold_options,
 )
 from sklearn_dpwg.cli.tables import OneSentence, tell
 
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
 @target_bounds_option
 @budget_options
 @estimator_options
+@threshold_options
 @ledger_options
 @table_options
 @click.option(
@@ -94,13 +96,8 @@ def fit(
     from sklearn.pipeline import Pipeline
 
     from sklearn_dpwg.cli import models
-    from sklearn_dpwg.cli.options import (
-        PartsOfFile,
-        make_estimator,
-        make_task,
-        read_schema,
-        shown_progress,
-    )
+    from sklearn_dpwg.cli.fitting import PartsOfFile, shown_progress
+    from sklearn_dpwg.cli.options import make_estimator, make_task, read_schema
     from sklearn_dpwg.cli.tables import TableFile, WrongInput, check_outputs, paid_for
     from sklearn_dpwg.ledger import privacy_of
     from sklearn_dpwg.preprocessing import PublicSchema
@@ -120,6 +117,9 @@ def fit(
     file.require({**wanted, "--person": whose})
     _check_whose(whose, wanted, in_parts=spool is not None)
     estimator = make_estimator(task, options)
+    has_threshold = hasattr(estimator, "miss_cost")
+    if has_threshold and spool is not None:
+        raise WrongInput("share and miss_cost must be left out with --spool, of records in parts.")
     known = dict(said.of_schema)
     if whose:  # less than one row is refused by the fit
         known |= {"person": whose[0], "rows_per_person": max(options["rows_per_person"], 1)}
@@ -239,6 +239,7 @@ OF_VERDICT = ("ratio", "metric", "fail_below", "fail_above")
 @target_bounds_option
 @budget_options
 @estimator_options
+@threshold_options
 def plan(
     schema: Path | None,
     group_sizes: str,
@@ -280,7 +281,7 @@ def plan(
             PublicSchema(file.columns, shapes=shapes, **file.of_schema).get_feature_names_out()
         )
     estimator = make_estimator(task, options)
-    if estimator.overlap != "cells":
+    if getattr(estimator, "overlap", "cells") != "cells":
         sizes = task.cell_sizes(sizes)
     tell(str(estimator.plan(group_sizes=sizes, n_features=n_features)))
 
@@ -322,7 +323,8 @@ def _audit_plan(task: Task, sizes: Any, asked: dict[str, Any], options: dict[str
     "--threshold",
     type=float,
     metavar="NUMBER",
-    help="Least probability to predict the second of two classes: a half if nothing is said.",
+    help="Least probability to predict the second of two classes: that of `fit --share`, or else a "
+    "half, if nothing is said.",
 )
 @table_options
 @overwrite_option
@@ -340,9 +342,9 @@ def predict(
     The output has a column "prediction" and, of a classifier that has them, one of probabilities a
     class. Predictions for a person are about that person's row: they belong to whoever may see it.
 
-    Where few are positive, hardly anybody has a probability of one half: choose a public
-    --threshold beforehand. At the share that is expected it chooses a third of all or more, at
-    three times that few; the share that it chooses is printed.
+    Where few are positive, hardly anybody has a probability of one half: say to `fit` which --share
+    to choose, or choose a public --threshold beforehand, which takes the place of one that was
+    paid for. The share of the rows that is chosen is printed.
     """
     from sklearn_dpwg.cli.models import check_suffix, chosen, load_model, predictions, write_table
     from sklearn_dpwg.cli.tables import TableFile, check_outputs

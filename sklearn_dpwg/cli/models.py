@@ -121,22 +121,54 @@ def ledger_around(path: Path | None, options: Mapping[str, Any]) -> PrivacyLedge
 
 
 def spent_of(book: PrivacyLedger) -> str:
-    """Say in a line what a ledger has spent."""
-    return (
+    """Say in a line what a ledger has spent, and why that is not the ε of a statement above."""
+    said = (
         f"Ledger: {book.path} has spent epsilon = {book.epsilon_spent:.4g} of {book.epsilon:g} "
         f"at delta = {book.delta:g}"
+    )
+    own = book.rows[-1].guarantee.delta if book.rows else book.delta
+    if own == book.delta:
+        return said
+    return (
+        f"{said}, the ledger's own; the statement above is at delta = {own:g}, and the same noise "
+        "has a smaller epsilon at a larger delta"
     )
 
 
 def said_of_threshold(model: Any) -> str:
-    """Say what a model of two classes predicts by; how many that are is not released by a fit."""
+    """Say what a model of two classes predicts by, and of a paid threshold whom it chooses."""
     if not _has_two_classes(model):
         return ""
-    return (
-        f"\n`predict` says {str(model.classes_[1])!r} from a probability of one half on. Where few "
-        f"are, that is hardly anybody: `predict --threshold` takes another number, and prints "
-        f"whom it chooses."
+    second = str(model.classes_[1])
+    if not hasattr(model[-1], "thresholds_"):
+        return (
+            f"\n`predict` says {second!r} from a probability of one half on. Where few are, that "
+            f"is hardly anybody: `predict --threshold` takes another number, and prints whom it "
+            f"chooses. `fit --share 0.1` chooses a tenth, but a second fit spends again."
+        )
+    table = model[-1].selected()
+    shares = "".join(
+        f"\n  {label}: {row['chosen']:.1%} [{row['low']:.1%}, {row['high']:.1%}]"
+        for label, row in table.iterrows()
     )
+    return (
+        f"\n`predict` says {second!r} from a probability of {least_of(model):.4g} on, which was "
+        f"released. It chooses, with limits that hold with probability 0.95:{shares}"
+    )
+
+
+def without_threshold(model: Any) -> Any:
+    """Return the schema and the model inside a threshold, or a model without one as it is."""
+    from sklearn.pipeline import Pipeline
+
+    if not hasattr(model, "steps") or not hasattr(model[-1], "thresholds_"):
+        return model
+    return Pipeline([model.steps[0], ("model", model[-1].estimator_)])
+
+
+def least_of(model: Any) -> float:
+    """Return the probability from which on a model says the second class."""
+    return float(getattr(model[-1], "thresholds_", (0.5,))[0])
 
 
 def _has_two_classes(model: Any) -> bool:
@@ -149,10 +181,10 @@ def chosen(model: Any, found: pd.DataFrame, threshold: float | None) -> str:
         return ""
     second = model.classes_[1]
     n_chosen = int((found["prediction"] == second).sum())
-    least = 0.5 if threshold is None else threshold
+    least = least_of(model) if threshold is None else threshold
     return (
         f", {str(second)!r} for {n_chosen:,} of them ({n_chosen / len(found):.1%}), "
-        f"whose probability is at least {least:g}. That is a count of these very rows, which no "
+        f"whose probability is at least {least:.4g}. That is a count of these very rows, which no "
         f"guarantee covers"
     )
 

@@ -3,26 +3,22 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any
 
 import click
 import numpy as np
 
 from sklearn_dpwg._checks import as_text, shown
-from sklearn_dpwg.cli.cells import Faults, features, numbers, words
-from sklearn_dpwg.cli.tables import TableFile, WrongInput
+from sklearn_dpwg.cli.cells import Faults, numbers, words
+from sklearn_dpwg.cli.tables import WrongInput
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from sklearn_dpwg.data.sources import Table
-    from sklearn_dpwg.data.sources.parquet_files import ParquetFile
-    from sklearn_dpwg.preprocessing import PublicSchema
     from sklearn_dpwg.preprocessing.schema_files import SchemaFile
 
 
@@ -144,6 +140,19 @@ estimator_options = _together(
         int,
     ),
 )
+threshold_options = _together(
+    _number(
+        "--share",
+        "Share of the records that `predict` is to choose for the second of two classes, as 0.1: a "
+        "part of ε pays for one threshold that does.",
+    ),
+    click.option(
+        "--miss-cost",
+        metavar="NUMBER|balanced",
+        help="In place of a share: how many wrongly chosen records one counts as that should have "
+        "been. ε pays for the threshold with the least errors of the worst-off group.",
+    ),
+)
 no_outcomes_option = click.option(
     "--no-outcomes",
     is_flag=True,
@@ -224,6 +233,10 @@ Label = str | tuple[str, ...]
 OF_TASK = ("groups", "group_labels", "missing_label", "target", "classes", "target_bounds")
 OF_FILES = ("delimiter", "missing_values", "encoding", "sheet", "show_examples")
 OF_LEDGER = ("ledger_epsilon", "ledger_delta")
+OF_THRESHOLD = ("share", "miss_cost")
+
+# A share of all is missed by more within wide bins than by noise, as all groups are added up.
+BINS_OF_SHARE = 24
 
 
 @dataclass(frozen=True)
@@ -501,14 +514,21 @@ def _check_labels(labels: tuple[Label, ...] | None, columns: tuple[str, ...]) ->
 
 
 def make_estimator(task: Task, options: Mapping[str, Any]) -> Any:
-    """Return an estimator: a regressor where the target has bounds; options not given are open."""
+    """Return an estimator: a regressor where the target has bounds; options not given are open.
+
+    Where a threshold is asked for, it is one for all: predictions need no groups then.
+    """
     from sklearn_dpwg import DPWorstGroupClassifier, DPWorstGroupRegressor
 
+    not_its = (*OF_TASK, *OF_FILES, *OF_LEDGER, *OF_THRESHOLD)
     given = {
-        name: value
-        for name, value in options.items()
-        if value is not None and name not in (*OF_TASK, *OF_FILES, *OF_LEDGER)
+        name: value for name, value in options.items() if value is not None and name not in not_its
     }
+    asked = {name: options[name] for name in OF_THRESHOLD if options.get(name) is not None}
+    if len(asked) > 1:
+        raise WrongInput("miss_cost must be left out with share, which says how many to choose.")
+    if asked and task.target_bounds is not None:
+        raise WrongInput(f"{next(iter(asked))} is for a target of two classes, not for a number.")
     if "prior" in given:
         given["prior"] = _prior(given["prior"])
     # rows of a schema have norm at most 1
@@ -523,154 +543,28 @@ def make_estimator(task: Task, options: Mapping[str, Any]) -> Any:
             given["group_labels"] = [(column, one) for column, values in pairs for one in values]
     if task.target_bounds is not None:
         return DPWorstGroupRegressor(target_bounds=task.target_bounds, **given)
-    return DPWorstGroupClassifier(classes=task.classes, **given)
+    model = DPWorstGroupClassifier(classes=task.classes, **given)
+    if not asked:
+        return model
+    from sklearn_dpwg.postprocessing import DPThresholdClassifier
+
+    if "miss_cost" in asked and asked["miss_cost"] != "balanced":
+        asked["miss_cost"] = _numeral(asked["miss_cost"], "miss_cost must be balanced or a number")
+    constraint = "worst_error"
+    if "share" in asked:
+        constraint, asked["n_bins"] = "selection_rate", BINS_OF_SHARE
+    budget = {"epsilon": model.epsilon, "delta": model.delta, "random_state": model.random_state}
+    return DPThresholdClassifier(model, constraint=constraint, per_group=False, **budget, **asked)
 
 
 def _prior(text: str) -> str | float:
     if text in ("proportional", "uniform"):
         return text
+    return _numeral(text, "prior must be proportional, uniform, or a number between 0 and 1")
+
+
+def _numeral(text: str, wanted: str) -> float:
     try:
         return float(text)
     except ValueError:
-        raise WrongInput(
-            f"prior must be proportional, uniform, or a number between 0 and 1, got {text!r}."
-        ) from None
-
-
-# A Parquet file that is read in parts, each encoded by the schema as the whole table would be.
-
-# Of a cell as it is read, which may be text: parts are as large as they may be by that.
-CELL_BYTES = 64
-
-
-class PartsOfFile:
-    """A source of the records of a file, in runs of its row groups."""
-
-    def __init__(self, table: TableFile, task: Task, schema: PublicSchema, spool: str) -> None:
-        if not table.is_parquet:
-            raise WrongInput(
-                f"spool must be left out with {table.path}, a file of text, which is read as a "
-                f"whole: a Parquet file is read in parts."
-            )
-        # an empty path would be the folder one is in
-        if not spool or not Path(spool).is_dir():
-            raise WrongInput(f"spool must be a folder that is there, got {spool!r}.")
-        from sklearn_dpwg.data.sources.parquet_files import ParquetFile, datasets_of
-
-        (found,) = datasets_of(table.path)
-        (fragment,) = found.get_fragments()
-        self._file = ParquetFile.of(fragment)
-        if not sum(self._file.group_rows):
-            raise WrongInput(f"{table.path} must have rows, got a header alone.")
-        self._task, self._table, self._columns = task, table, table.empty_frame()
-        # a frame of no rows has the columns that a schema is fitted to
-        self.schema = schema.fit(self._columns[list(schema.columns)])
-        self.spool = spool
-        self.target = task.needed_target()
-        several = list(task.group_columns)
-        self.groups = several if len(several) > 1 else several[0]
-
-    def partitions(self) -> list[Part]:
-        """Return the parts, in the order of the records."""
-        from sklearn_dpwg.data.sources.parquet_files import runs_of
-        from sklearn_dpwg.data.sources.table import rows_per_part
-
-        encoded = 8 * len(self.schema.get_feature_names_out())
-        n_rows = rows_per_part(max(encoded, CELL_BYTES * len(self.schema.columns)))
-        runs = runs_of(self._file, n_rows)
-        return [Part(self._file, run, self._task, self.schema, self._table) for run in runs]
-
-    def check_labels(self) -> None:
-        """Refuse cells of targets and groups that are none, those of all parts at once."""
-        faults = self._table.faults()
-        for part in self.partitions():
-            part.labels(faults)
-        faults.refuse()
-
-
-class Part:
-    """Records of some row groups."""
-
-    def __init__(
-        self,
-        file: ParquetFile,
-        row_groups: list[int],
-        task: Task,
-        schema: PublicSchema,
-        table: TableFile,
-    ) -> None:
-        self._file, self._row_groups = file, row_groups
-        self._task, self._schema, self._whole = task, schema, table
-
-    def read(self) -> Table:
-        """Return the records, rows as the schema encodes them."""
-        return self._table(self._row_groups)
-
-    def read_labels(self) -> Table:
-        """Return targets and groups; columns of rows are not read."""
-        return self._table([])
-
-    def labels(self, faults: Faults) -> tuple[Any, Any]:
-        """Return targets and groups, and note what is wrong with them."""
-        names = list(dict.fromkeys([self._task.needed_target(), *self._task.group_columns]))
-        with self._file.open() as file:
-            columns = _by_name(file.read_row_groups(self._row_groups, columns=names))
-        return self._task.targets(columns, faults), self._task.groups(columns, faults)
-
-    def _table(self, of_rows: list[int]) -> Table:
-        from sklearn_dpwg.data.sources import Table
-
-        faults, kinds = self._whole.faults(), self._schema.columns
-        targets, groups = self.labels(faults)
-        faults.refuse()
-        with self._file.open() as file:
-            columns = _by_name(file.read_row_groups(of_rows, columns=list(kinds)))
-        return Table(self._schema.transform(features(columns, self._schema)), targets, groups)
-
-
-def _by_name(table: Any) -> dict[str, Any]:
-    return {name: table.column(name) for name in table.column_names}
-
-
-# Progress of a fit on a terminal.
-
-
-class Bar:
-    """A callback of scikit-learn that moves a bar of rich by each planned release."""
-
-    def __init__(self, progress: Any) -> None:
-        self.progress = progress
-        self.task: Any = None
-
-    def setup(self, estimator: Any, context: Any) -> None:
-        """Show an empty bar."""
-        total = context.max_subtasks or None
-        self.task = self.progress.add_task("releases", total=total)
-
-    def teardown(self, estimator: Any, context: Any) -> None:
-        """Leave the bar as it is."""
-
-    def on_fit_task_begin(self, estimator: Any, context: Any, **_: Any) -> None:
-        """Wait for the end of the task."""
-
-    def on_fit_task_end(self, estimator: Any, context: Any, **_: Any) -> None:
-        """Move on by one."""
-        if context.parent is not None:
-            self.progress.advance(self.task)
-
-
-@contextmanager
-def shown_progress(estimator: Any, stream: TextIO) -> Iterator[None]:
-    """Show the progress of a fit inside where the stream is a terminal and callbacks are there."""
-    if not stream.isatty() or not hasattr(estimator, "set_callbacks"):
-        yield
-        return
-    from rich.console import Console
-    from rich.progress import Progress
-
-    with Progress(console=Console(file=stream)) as progress:
-        estimator.set_callbacks(Bar(progress))
-        try:
-            yield
-        finally:
-            estimator.set_callbacks()  # it would be saved with the model
+        raise WrongInput(f"{wanted}, got {text!r}.") from None

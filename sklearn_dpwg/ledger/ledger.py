@@ -239,8 +239,14 @@ class PrivacyLedger(Stored):
 
     Notes
     -----
-    Costs are composed as events, not by adding ε. All fits count as if they had read the same
+    Costs are composed as events, not by adding ε, at the ledger's δ: a fit's own ε is at its own
+    δ, and the same noise has a smaller ε at a larger δ. All fits count as if they had read the same
     records, and where one was made on disjoint parts, the worst overlap of parts counts.
+
+    Fits that say how many rows a person has (`rows_per_person`) are added up for a person, each by
+    its own number, as an audit takes one row of each where a model took four. Where two read the
+    same table both have to say its number, which no ledger can see. Fits that speak of a row are
+    not added to those of persons with several.
 
     The total holds for fits whose records were chosen by public facts alone, as `PublicKFold` does.
     Folds by label, scikit-learn's for classifiers, are outside: another label of one record moves
@@ -397,9 +403,9 @@ class PrivacyLedger(Stored):
         Returns
         -------
         DataFrame
-            A row a fit or audit: what it was, when, its ε and δ, whether it is "spent" or still
-            "reserved", whether its noise came from a seed, and ε of all up to it, at the
-            ledger's δ.
+            A row a fit or audit: what it was, when, its ε and δ, the unit that they are for by
+            its own word, whether it is "spent" or still "reserved", whether its noise came from a
+            seed, and ε of all up to it, at the ledger's δ.
         """
         import pandas as pd
 
@@ -412,6 +418,7 @@ class PrivacyLedger(Stored):
                 "state": [row.state for row in rows],
                 "epsilon": [guarantee.epsilon for guarantee in guarantees],
                 "delta": [guarantee.delta for guarantee in guarantees],
+                "unit": [guarantee.unit for guarantee in guarantees],
                 "seeded": [guarantee.seeded for guarantee in guarantees],
                 "total_epsilon": [
                     total_epsilon(guarantees[: i + 1], self.delta, demand) for i in range(len(rows))

@@ -28,6 +28,7 @@ from sklearn_dpwg.data.groups import (
     take_rows,
 )
 from sklearn_dpwg.data.problem import equal_sizes
+from sklearn_dpwg.estimators.encode import stated_rows
 from sklearn_dpwg.estimators.learn import warn_of_row_norm
 from sklearn_dpwg.exceptions import InputError, SeededNoiseWarning, own_words
 from sklearn_dpwg.ledger.costs import in_words
@@ -39,7 +40,6 @@ from sklearn_dpwg.model_selection.search_plan import (
     SearchPlan,
     check_relation,
     check_releases,
-    check_units,
     count_runs,
     final_step,
     fit_in_groups,
@@ -230,6 +230,10 @@ class DPSearchCV(FittedSearch):
     places among all records, and divides scores by counts that it releases once, for the
     estimator's ``count_share`` of its budget. A group that may be empty by its count is not scored.
 
+    With ``rows_per_person`` of the estimator the whole search is stated for a person, and more rows
+    of each take more noise in fits and scores alike. A person's rows may be in both parts, so that
+    scores are kinder than those of new people would be.
+
     The time that the search takes tells how many runs there were, which is outside the guarantee.
 
     Examples
@@ -282,18 +286,15 @@ class DPSearchCV(FittedSearch):
         -------
         SearchPlan
             Print it.
-
-        Raises
-        ------
-        UnsupportedMechanismError
-            If it would be for persons with several rows, of which no guarantee is known.
         """
-        check_units(self.estimator, self.param_distributions)
         return plan_search(
             Budget(self.epsilon, self.delta),
             mean_runs=self.n_iter,
             distribution=self.distribution,
             count_share=share_of_counts(self.estimator),
+            rows_per_person=stated_rows(
+                getattr(last_step(self.estimator), "rows_per_person", None)
+            ),
         )
 
     def planned_guarantee(self) -> PrivacyGuarantee:
@@ -332,7 +333,7 @@ class DPSearchCV(FittedSearch):
         TypeError
             If the estimator is no private one, or `scoring` takes other arguments.
         UnsupportedMechanismError
-            If a candidate's releases are not all Gaussian, or are for persons with several rows.
+            If a candidate's releases are not all Gaussian.
         BudgetExceededError
             If a `PrivacyLedger` has less left.
 

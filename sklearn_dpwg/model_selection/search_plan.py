@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -17,7 +17,7 @@ from sklearn_dpwg._checks import FloatArray
 from sklearn_dpwg._stored import Stored
 from sklearn_dpwg.data.problem import PUBLIC_FACTS_OF_HIDDEN_GROUPS, HiddenGroups
 from sklearn_dpwg.estimators import DPWorstGroupClassifier, DPWorstGroupRegressor
-from sklearn_dpwg.estimators.encode import check_neighbours
+from sklearn_dpwg.estimators.encode import check_neighbours, stated_rows
 from sklearn_dpwg.exceptions import (
     InputError,
     InputTypeError,
@@ -71,7 +71,8 @@ class SearchPlan(Stored):
     score_multiplier : float
         Scale of the Laplace noise on a score over what one held-out record can move it.
     guarantee : PrivacyGuarantee
-        The whole search; its two parts are the records fitted on and those held out.
+        The whole search: its events are for who is fitted on and who is held out, and of a person
+        with k rows for each number of these that is fitted on.
     hides_groups : bool, default=False
         Whether the group of a record is protected.
     counts : Release, optional
@@ -124,12 +125,22 @@ class SearchPlan(Stored):
 
 
 def plan_search(
-    budget: Budget, *, mean_runs: float, distribution: str, count_share: float | None = None
+    budget: Budget,
+    *,
+    mean_runs: float,
+    distribution: str,
+    count_share: float | None = None,
+    rows_per_person: int | None = None,
 ) -> SearchPlan:
     """Return the largest budget of a run with which the whole search keeps its own.
 
     Where groups are hidden, a share of μ² goes to their counts, which all records pay for: 0 where
     there is one group, None where groups are public.
+
+    Of a person's k rows some are fitted on and the others held out, which of them being no function
+    of what they hold. With a rows of k in a fit of μ, that costs the person aμ/k, and the others
+    move each score by at most k − a times what a record moves it. So there are k + 1 cases, all of
+    which keep the budget.
     """
     from dp_accounting import dp_event
 
@@ -140,35 +151,39 @@ def plan_search(
     if budget.epsilon == math.inf:
         raise InputError("epsilon must be finite: without privacy use RandomizedSearchCV.")
     mean, shape = float(mean_runs), SHAPES[distribution]
-
-    counts = None
+    k, counts = rows_per_person or 1, None
     if count_share:
-        counts = Release(COUNTS, "gaussian", 1.0 / (math.sqrt(count_share) * budget.mu), 1)
+        counts = Release(COUNTS, "gaussian", k / (math.sqrt(count_share) * budget.mu), 1)
 
     def best_of(run: DpEvent) -> DpEvent:
         best = dp_event.RepeatAndSelectDpEvent(run, mean, shape)
-        return best if counts is None else dp_event.ComposedDpEvent([counts.event, best])
+        if counts is None:
+            return best
+        of_person = dp_event.GaussianDpEvent(counts.noise_multiplier / k)
+        return dp_event.ComposedDpEvent([of_person, best])
 
-    def fit_event(mu: float) -> DpEvent:
-        return best_of(dp_event.GaussianDpEvent(1.0 / mu))
+    def event(mu: float, rate: float, n_fitted: int) -> DpEvent:
+        of_fit = dp_event.GaussianDpEvent(k / (n_fitted * mu)) if n_fitted else None
+        of_score = dp_event.LaplaceDpEvent(k / ((k - n_fitted) * rate)) if n_fitted < k else None
+        paid = [one for one in (of_fit, of_score) if one is not None]
+        return best_of(paid[0] if len(paid) == 1 else dp_event.ComposedDpEvent(paid))
 
-    def score_event(rate: float) -> DpEvent:
-        return best_of(dp_event.LaplaceDpEvent(1.0 / rate))
-
-    mu = _largest(fit_event, budget, start=budget.mu)
-    rate = _largest(score_event, budget, start=budget.epsilon)
-    events = (fit_event(mu), score_event(rate))
+    mu = _largest(lambda mu: event(mu, 1.0, k), budget, start=budget.mu)
+    rate = _largest(lambda rate: event(1.0, rate, 0), budget, start=budget.epsilon)
+    # divided rows cost less wherever we looked; a plan where they do not is refused below
+    events = [event(mu, rate, a) for a in range(k, -1, -1)]
     hides_groups = count_share is not None
     guarantee = PrivacyGuarantee.from_events(
         events,
         budget,
         public=_PUBLIC_FACTS_OF_HIDDEN_GROUPS if hides_groups else PUBLIC_FACTS,
         relation=Relation.REPLACE_ANY if hides_groups else Relation.REPLACE_IN_GROUP,
-    )
+    ).for_person(None if rows_per_person is None else 1)
+    guarantee = replace(guarantee, records_per_person=k)  # whose events are a person's
     # a fit calibrates noise to (ε, δ): the one whose μ this is, rounded down
     run_epsilon = gdp_epsilon(budget.delta, mu) * (1.0 - 1e-9)
     return SearchPlan(
-        mean, shape, run_epsilon, budget.delta, 1.0 / rate, guarantee, hides_groups, counts
+        mean, shape, run_epsilon, budget.delta, k / rate, guarantee, hides_groups, counts
     )
 
 
@@ -241,6 +256,12 @@ def check_relation(final: Any, plan: SearchPlan, parameters: Mapping[str, Any]) 
             f"param_distributions must leave neighbours to the estimator, as the search protects "
             f"what it says, got {dict(parameters)!r}."
         )
+    said = plan.guarantee.records_per_person if plan.guarantee.of_person else None
+    if stated_rows(final.rows_per_person) != said:
+        raise InputError(
+            f"param_distributions must leave rows_per_person to the estimator, as the search "
+            f"protects a person of so many rows, got {dict(parameters)!r}."
+        )
     if final.overlap != "cells":
         raise InputError(
             "overlap of the estimator must be 'cells' in DPSearchCV, whose score is that of "
@@ -299,31 +320,6 @@ def worst_over_counts(
 # --- candidates and their scores ------------------------------------------------------------------
 
 
-def check_unit(rows_per_person: int) -> None:
-    """Refuse to search for persons with several rows."""
-    if rows_per_person > 1:
-        raise UnsupportedMechanismError(
-            f"rows_per_person must be 1 in a private search, whose guarantee for several rows of a "
-            f"person is unknown, got {rows_per_person}: search on one row of each person, as "
-            f"preprocessing.bound_rows_per_person(..., k=1) keeps."
-        )
-
-
-def check_units(estimator: Any, distributions: Any) -> None:
-    """Refuse a search that can be told to be for persons with several rows, before its fit."""
-    final, name = estimator, "rows_per_person"
-    if hasattr(estimator, "steps"):
-        step, final = estimator.steps[-1]
-        name = f"{step}__{name}"
-    own = getattr(final, "rows_per_person", 1)
-    spaces = [distributions] if isinstance(distributions, Mapping) else list(distributions)
-    for space in spaces:
-        values = space.get(name, [own])
-        for rows in [] if hasattr(values, "rvs") else values:
-            if isinstance(rows, int | np.integer):  # whatever else it is, the fit says
-                check_unit(int(rows))
-
-
 def starts_of(search: Any) -> tuple[StartCost, ...]:
     """Return the private fits that candidates of a private search begin with; refuse drawn ones."""
     spaces = search.param_distributions
@@ -339,7 +335,6 @@ def starts_of(search: Any) -> tuple[StartCost, ...]:
 
 def check_releases(guarantee: PrivacyGuarantee, parameters: Mapping[str, Any]) -> None:
     """Refuse a candidate by name if its fit is not one Gaussian release of the run's budget."""
-    check_unit(guarantee.records_per_person)
     if not all(is_gaussian(event) for event in guarantee.events):
         raise UnsupportedMechanismError(
             f"the candidate {dict(parameters)!r} has releases that are not all Gaussian, which a "

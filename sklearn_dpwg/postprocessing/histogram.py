@@ -156,6 +156,20 @@ def _share(
     return np.asarray((np.clip(positives, 0.0, totals) + added * usual) / (totals + added))
 
 
+def from_edge_on(counts: FloatArray) -> FloatArray:
+    """Return sums over the bins at and above each edge."""
+    falling = np.cumsum(counts[..., ::-1], axis=-1)[..., ::-1]
+    return np.concatenate([falling, np.zeros((*counts.shape[:-1], 1))], axis=-1)
+
+
+def log_falling(cells: FloatArray) -> FloatArray:
+    """Return the logarithms of counts from each edge on, between which they are taken to be linear.
+
+    Where few records are left, scores are denser at the lower end of a bin.
+    """
+    return np.asarray(np.log(np.maximum(from_edge_on(cells), 0.5)))
+
+
 def on_simplex(cells: FloatArray) -> FloatArray:
     """Return the nearest rows that are not negative and have the same sums, or none below 0."""
     totals = np.maximum(cells.sum(axis=1, keepdims=True), 0.0)

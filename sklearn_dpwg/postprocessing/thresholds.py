@@ -15,7 +15,14 @@ from sklearn.utils.validation import check_is_fitted
 from sklearn_dpwg._checks import FloatArray, open_unit, positive_finite, real_number
 from sklearn_dpwg.exceptions import InputError, own_words
 from sklearn_dpwg.postprocessing.base import ScorePostprocessor
-from sklearn_dpwg.postprocessing.histogram import N_BINS, likely_counts
+from sklearn_dpwg.postprocessing.histogram import (
+    N_BINS,
+    from_edge_on,
+    likely_counts,
+    log_falling,
+)
+from sklearn_dpwg.postprocessing.selection import Selection
+from sklearn_dpwg.privacy.noise import noise_on_integers
 
 # Rates that thresholds are sought for; finer ones differ by less than the noise.
 _RATES = np.linspace(0.0, 1.0, 401)
@@ -36,15 +43,9 @@ def worst_error(
 
 def _errors(counts: FloatArray, miss_cost: float) -> FloatArray:
     """Return the errors of each group with a threshold at each edge; the last chooses nobody."""
-    chosen = _from_edge_on(counts)
+    chosen = from_edge_on(counts)
     missed = chosen[:, 1, :1] - chosen[:, 1]
     return np.asarray(chosen[:, 0] + miss_cost * missed)
-
-
-def _from_edge_on(counts: FloatArray) -> FloatArray:
-    """Return sums over the bins at and above each edge."""
-    falling = np.cumsum(counts[..., ::-1], axis=-1)[..., ::-1]
-    return np.concatenate([falling, np.zeros((*counts.shape[:-1], 1))], axis=-1)
 
 
 def _equalised(
@@ -57,7 +58,7 @@ def _equalised(
 ) -> FloatArray:
     """Return thresholds with few errors whose rates of what is counted differ by at most a gap."""
     errors = _errors(counts, miss_cost)
-    chosen = _from_edge_on(COUNTED[constraint](counts))
+    chosen = from_edge_on(COUNTED[constraint](counts))
     rates = chosen / np.maximum(chosen[:, :1], np.finfo(float).tiny)
     if not per_group:
         is_near = np.ptp(rates, axis=0) <= max_gap
@@ -84,32 +85,13 @@ def thresholds_of_share(
 ) -> FloatArray:
     """Return the thresholds that choose a share of what is counted, of each group or of all."""
     cells = counted if per_group else counted.sum(axis=0, keepdims=True)
-    falling = _log_falling(cells)
+    falling = log_falling(cells)
     wanted = falling[:, 0] + np.log(share)
     found = [
         np.interp(at, of_group[::-1], edges[::-1])
         for at, of_group in zip(wanted, falling, strict=True)
     ]
     return np.repeat(found, len(counted) // len(found))
-
-
-def _chosen_at(counts: FloatArray, edges: FloatArray, thresholds: FloatArray) -> FloatArray:
-    """Return how many records of each group have scores of at least its threshold."""
-    falling = _log_falling(counts.sum(axis=1))
-    return np.array(
-        [
-            0.0 if at > 1.0 else np.exp(np.interp(at, edges, of_group))
-            for at, of_group in zip(thresholds, falling, strict=True)
-        ]
-    )
-
-
-def _log_falling(cells: FloatArray) -> FloatArray:
-    """Return the logarithms of counts from each edge on, between which they are taken to be linear.
-
-    Where few records are left, scores are denser at the lower end of a bin.
-    """
-    return np.asarray(np.log(np.maximum(_from_edge_on(cells), 0.5)))
 
 
 def _places_of(rates: FloatArray) -> FloatArray:
@@ -336,29 +318,48 @@ class DPThresholdClassifier(ScorePostprocessor):
     def selected(self) -> pd.DataFrame:
         """Return which share of the records is chosen, by half and by the thresholds.
 
-        It follows from the released histogram, noise included, and costs nothing more: shares are
-        off by about the noise on a group's size over the size, ``plan_.size_std``.
+        It follows from the released histogram, noise included, and costs nothing more.
 
         Returns
         -------
         pandas.DataFrame
-            A row for each group and one for "all". Columns: "records", how many the histogram
-            stands for; "positive", the share of the second class; "at 0.5", the share that the
-            model alone chooses, with probabilities of at least one half; "chosen", the share that
-            the thresholds choose.
+            A row for each group and one for "all". Columns: "records", how many there are, by the
+            histogram where the model was not fitted here; "positive", the share of the second
+            class; "at 0.5", the share that the model alone chooses, with probabilities of at least
+            one half; "chosen", the share that the thresholds choose; "low" and "high", limits of
+            that share.
+
+        Notes
+        -----
+        Shares come from the noisy counts as they are, which are right in the mean: none is drawn
+        to those of all groups or cut, as thresholds need it. So one of a small group may be below
+        0 or above 1, and means that the noise hides it. Where the size is noisy too, a share is a
+        quotient of two such counts, cut to 0 and 1, and NaN if no record seems to be there.
+
+        With probability 0.95 the limits of a row hold the share of these very records, not of new
+        people. They are exact by the law of the noise, and widened for thresholds that were chosen
+        by the same counts. A threshold between two edges chooses part of a bin, of which limits
+        take none and all, and the share what the histogram makes likely.
+
+        Without noise limits are apart by that alone.
         """
         check_is_fitted(self)
         likely = likely_counts(self.histogram_, self.score_edges_, self.plan_.count_std)
-        sizes = likely.sum(axis=(1, 2))
-        halves = np.full(len(sizes), 0.5)
-        numbers = [sizes, likely[:, 1].sum(axis=1)]
-        numbers += [_chosen_at(likely, self.score_edges_, at) for at in (halves, self.thresholds_)]
-        table = np.column_stack(numbers)
-        table = np.vstack([table, table.sum(axis=0)])
-        table[:, 1:] /= np.maximum(table[:, :1], 1.0)
+        sizes = getattr(self, "group_sizes_", None)
+        found = Selection(self.histogram_, likely, self.score_edges_, sizes, self._n_records)
+        noise = None if self.plan_.release is None else noise_on_integers(self.plan_.release)
+        table = np.column_stack(
+            [
+                found.records(),
+                found.positive(),
+                found.chosen(np.full(len(likely), 0.5)),
+                found.chosen(self.thresholds_),
+                found.limits(self.thresholds_, noise, bool(self.per_group)),
+            ]
+        )
         labels = pd.Index([*self.group_labels_, "all"], dtype=object, name="group")
-        found = pd.DataFrame(table, labels, ["records", "positive", "at 0.5", "chosen"])
-        return found.astype({"records": int})
+        names = ["records", "positive", "at 0.5", "chosen", "low", "high"]
+        return pd.DataFrame(table, labels, names).astype({"records": int})
 
     @available_if(_has_probabilities)
     @own_words

@@ -18,6 +18,19 @@ from sklearn_dpwg._checks import FloatArray
 from sklearn_dpwg.exceptions import InputError, shown
 
 MARKS = (".", ",")
+
+
+def renumbered(column: pd.Series) -> pd.Series:
+    """Return a column with the places of its rows as index, its cells as they are.
+
+    `Series.reset_index` of pandas before 2.1 makes the column anew, and guesses a type for cells of
+    any, which one cell can decide for all.
+    """
+    found = column.copy(deep=False)
+    found.index = pd.RangeIndex(len(found))
+    return found
+
+
 _NUMERAL = r"[-+]?(?:\d+(?:{0}\d*)?|{0}\d+)(?:[eE][-+]?\d+)?"
 _SWAPPED = str.maketrans(".,", ",.")
 

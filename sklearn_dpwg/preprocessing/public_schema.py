@@ -32,7 +32,7 @@ from sklearn_dpwg.preprocessing.columns import (
     of_polars,
 )
 from sklearn_dpwg.preprocessing.interactions import OWN_SHARE, products
-from sklearn_dpwg.preprocessing.numerals import UNKNOWN, each, numbers, places
+from sklearn_dpwg.preprocessing.numerals import UNKNOWN, each, numbers, places, renumbered
 from sklearn_dpwg.preprocessing.rows_per_person import (
     BoundedRows,
     bound_rows_per_person,
@@ -119,7 +119,7 @@ class Schema:
     def encode(self, frame: pd.DataFrame, *, sparse: bool | None = None) -> FloatArray | csr_array:
         """Encode a table."""
         self.check_names(frame.columns)
-        read = {name: frame[name].reset_index(drop=True) for name in self.columns}
+        read = {name: renumbered(frame[name]) for name in self.columns}
         if self.cells is not None:
             read = {name: self.cells.read(read[name], name, self.columns[name]) for name in read}
         places, values, first = [], [], 0
@@ -171,6 +171,9 @@ class PublicSchema(TransformerMixin, Stored, BaseEstimator):
         estimator too.
     unseen : mapping from name to Number, Date, Ordered, Boolean or Category, default=None
         Columns that the model does not see, as groups and a target, which `read` reads.
+    missing_label : str, default=None
+        Label that `read` gives to a missing cell of a category, where one may be missing, as
+        ``missing_label`` under ``[groups]`` in a file.
 
     Attributes
     ----------
@@ -231,6 +234,7 @@ class PublicSchema(TransformerMixin, Stored, BaseEstimator):
         "person": None,
         "rows_per_person": 1,
         "unseen": None,
+        "missing_label": None,
     }
 
     def __init__(
@@ -244,6 +248,7 @@ class PublicSchema(TransformerMixin, Stored, BaseEstimator):
         person: str | None = None,
         rows_per_person: int = 1,
         unseen: Mapping[Any, Column] | None = None,
+        missing_label: Any = None,
     ) -> None:
         self.columns = columns
         self.sparse_output = sparse_output
@@ -253,6 +258,7 @@ class PublicSchema(TransformerMixin, Stored, BaseEstimator):
         self.person = person
         self.rows_per_person = rows_per_person
         self.unseen = unseen
+        self.missing_label = missing_label
 
     @classmethod
     def from_toml(
@@ -403,8 +409,9 @@ class PublicSchema(TransformerMixin, Stored, BaseEstimator):
         Returns
         -------
         Series or DataFrame
-            Levels as they are declared, or numbers, each cell read by the rules of `cells`; None
-            or NaN where one is missing and may be.
+            Levels as they are declared, or numbers, each cell read by the rules of `cells`. Where
+            one is missing and may be, `missing_label`; None if there is none, and NaN of numbers,
+            which ``fillna`` fills both.
 
         Raises
         ------
@@ -435,11 +442,13 @@ class PublicSchema(TransformerMixin, Stored, BaseEstimator):
             raise InputError(f"X must be a frame with the column {name!r}, and has none.")
         values = X[name] if isinstance(X, pd.DataFrame) else of_polars(X.get_column(name))
         values = (self.cells or Cells()).read(values, name, kind)
-        kind.encode(values.reset_index(drop=True), feature_name(name))  # which alone decides
+        kind.encode(renumbered(values), feature_name(name))  # which alone decides
         if isinstance(kind, Number):
             return pd.Series(numbers(values, kind)[0], index=values.index, name=values.name)
         if isinstance(kind, Category) and kind.other:
-            return values.where(places(values, kind.levels) != UNKNOWN, "other")
+            values = values.where(places(values, kind.levels) != UNKNOWN, "other")
+        if isinstance(kind, Category) and self.missing_label is not None:
+            values = values.astype(object).where(values.notna(), self.missing_label)
         return values
 
     def _people(self, X: Any) -> NDArray[np.object_]:

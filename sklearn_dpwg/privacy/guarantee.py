@@ -33,7 +33,7 @@ from sklearn_dpwg.privacy.accounting.loss_distribution import (
     event_to_dict,
 )
 from sklearn_dpwg.privacy.release import Budget, Relation, Release
-from sklearn_dpwg.privacy.statement import ROWS_OF_A_PERSON, sections
+from sklearn_dpwg.privacy.statement import ROWS_OF_A_PERSON, SEVERAL_NUMBERS, sections
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent
@@ -228,6 +228,12 @@ class PrivacyGuarantee(Stored):
     def is_private(self) -> bool:
         """Whether anything is promised at all."""
         return self.epsilon < math.inf
+
+    @property
+    def unit(self) -> str:
+        """What is protected, in a word or two: a row, or a person with so many of them."""
+        rows = "1 row" if self.records_per_person == 1 else f"{self.records_per_person} rows"
+        return f"person, {rows}" if self.of_person else rows
 
     def epsilon_at(self, delta: float) -> float:
         """Return the ε of the same releases at another δ.
@@ -463,9 +469,11 @@ def joint_guarantee(guarantees: Sequence[PrivacyGuarantee], delta: float) -> Pri
 
     Notes
     -----
-    Of a person: let two data sets differ in what one person's rows hold. Result i learned from at
-    most kᵢ of these rows, which its events are for, whichever rows they were and whatever was drawn
-    before. So events compose as those of one record do, and the total is for max kᵢ rows.
+    Of a person: let two data sets differ in what one person's rows hold, in all of them. Result i
+    learned from at most kᵢ of these rows, which its events are for, whichever rows they were and
+    whatever was drawn before. So events compose as those of one record do, also where results read
+    different rows of the person. That result i read no more than kᵢ is its own word: where two
+    read the same table, the larger number is true of both. `records_per_person` is the largest.
 
     Examples
     --------
@@ -488,6 +496,8 @@ def joint_guarantee(guarantees: Sequence[PrivacyGuarantee], delta: float) -> Pri
         tuple(dict.fromkeys(said for one in guarantees for said in getattr(one, name)))
         for name in ("public", "outside", "groupings")
     )
+    if len(units) > 1:
+        public += (SEVERAL_NUMBERS.format(" or ".join(map(str, units))),)
     if not all(one.is_private for one in guarantees):
         nothing = PrivacyGuarantee.non_private(delta, public=public, relation=relation)
         return replace(nothing, outside=outside)

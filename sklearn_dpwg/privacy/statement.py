@@ -35,6 +35,11 @@ _CHANGES = {
 }
 # What is public where somebody has said how many rows a person has.
 ROWS_OF_A_PERSON = "which rows belong to one person, though not to whom"
+# The same of results together that say different numbers.
+SEVERAL_NUMBERS = (
+    "that a person has no more rows among the records of each result than it says, {}; where two "
+    "read the same table, the larger number is true of both and has to be said of both"
+)
 # What public facts say where groups overlap.
 _OVERLAP = "is in exactly the same ones"
 
@@ -147,7 +152,12 @@ def _attack(guarantee: Stated) -> str:
 
 def _unit(guarantee: Stated) -> str:
     if guarantee.records_per_person > 1:
-        return f"a person with up to {guarantee.records_per_person} rows."
+        whose = f"a person with up to {guarantee.records_per_person} rows"
+        return (
+            f"{whose}, by the word of whoever released this."
+            if guarantee.of_person
+            else f"{whose}."
+        )
     if guarantee.of_person:
         return "a person, by the word of whoever released this that nobody has more than one row."
     text = "one row. It protects a person only if no person has more than one row"
@@ -201,7 +211,12 @@ def _check(guarantee: Stated) -> Section:
         )
     if any(composition.selected for composition in compositions):
         intro += " The selection among runs is accounted for by Rényi divergences."
-    if len(guarantee.events) > 1:
+    if len(guarantee.events) > 1 and guarantee.records_per_person > 1:
+        intro += (
+            f" What a person pays depends on how many of these rows are in which part of the "
+            f"records: of {len(guarantee.events)} cases the largest epsilon counts."
+        )
+    elif len(guarantee.events) > 1:
         intro += (
             f" The records are in {len(guarantee.events)} disjoint parts. A record pays for the "
             "event of its own part, so the largest epsilon counts."

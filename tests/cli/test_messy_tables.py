@@ -8,6 +8,7 @@ import tomllib
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.base import clone
 
 from sklearn_dpwg.cli.models import load_model
 from sklearn_dpwg.exceptions import InputError
@@ -278,10 +279,15 @@ def test_groups_targets_and_decisions_are_read_by_the_rules_of_cells(hospital):
     assert audits[0].counts == audits[1].counts
     schema = PublicSchema.from_toml(hospital / "schema.toml")
     table, meant = pd.read_csv("visits.csv", dtype=str), pd.read_csv("clean.csv")
+    # the label of missing ones is the file's, as for the command; without one they are missing
+    assert schema.missing_label == "unknown"
+    left_open = clone(schema).set_params(missing_label=None)
     for name in ("race", "ill"):
-        found, expected = schema.read(table, name), meant[name]
-        assert found[expected.notna()].tolist() == expected.dropna().tolist()
-        assert found.isna().tolist() == expected.isna().tolist()
+        expected = meant[name].fillna("unknown").tolist()
+        assert (meant[name].isna().any(), "unknown" in expected) == (name == "race",) * 2
+        assert schema.read(table, name).tolist() == expected
+        assert left_open.read(table, name).isna().tolist() == meant[name].isna().tolist()
+        assert left_open.read(table, name).fillna("unknown").tolist() == expected
     assert schema.read(table, ["race", "ill"]).shape == (N, 2)
     with pytest.raises(InputError, match="'ill' must hold none but its levels"):
         schema.read(table.assign(ill="perhaps"), "ill")

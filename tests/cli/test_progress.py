@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from sklearn_dpwg import DPWorstGroupClassifier
-from sklearn_dpwg.cli.options import shown_progress
+from sklearn_dpwg.cli.fitting import shown_progress
 from sklearn_dpwg.solvers import MGR
 
 

@@ -235,22 +235,41 @@ def test_a_search_is_planned_and_charged_for_persons():
         assert len(ledger.rows) == planned.n_fits
 
 
-@pytest.mark.parametrize("prefix", ["", "dpworstgroupclassifier__"])
-def test_a_private_search_for_persons_is_refused_by_its_plan(prefix):
-    several, one = model(rows_per_person=3), model()
-    if prefix:
-        several, one = make_pipeline(several), make_pipeline(one)
-    name, radii = f"{prefix}rows_per_person", {f"{prefix}radius": [1.0]}
-    said = (
-        r"^rows_per_person must be 1 in a private search.*got 3: .*bound_rows_per_person\(.*k=1\)"
-    )
+@pytest.mark.parametrize(("prefix", "k"), [("", 1), ("dpworstgroupclassifier__", 3)])
+def test_a_private_search_is_of_a_person(prefix, k):
+    inside = model(rows_per_person=k, solver=MGR(n_steps=2), random_state=None)
+    inside = make_pipeline(inside) if prefix else inside
+    radii = {f"{prefix}radius": [1.0]}
+    search = DPSearchCV(inside, radii, epsilon=2.0, n_iter=2, random_state=0)
     facts = {"group_sizes": SIZES, "n_features": 1, "classes": [0, 1]}
-    for search in (DPSearchCV(several, radii), DPSearchCV(one, [radii, {name: [1, 3]}])):
-        for call in (
-            search.plan,
-            lambda: PrivacyLedger(3.0, 1e-6).plan_search(search, **facts),  # noqa: B023
-            lambda: search.fit(X, Y, GROUPS),  # noqa: B023
-        ):
-            with pytest.raises(UnsupportedMechanismError, match=said):
-                call()
-    assert DPSearchCV(several, {name: [1]}).plan().guarantee.epsilon <= 1.0
+    with PrivacyLedger(3.0, 1e-6) as ledger:
+        planned = ledger.plan_search(search, **facts)
+        search.fit(X, Y, GROUPS)
+        (row,) = ledger.rows
+    stated = search.plan_.guarantee, search.privacy_, row.guarantee, planned.guarantee
+    for one in (*stated, privacy_of(search)):
+        assert (one.of_person, one.records_per_person, one.epsilon <= 2.0) == (True, k, True)
+        assert ROWS_OF_A_PERSON in one.public
+    assert "by the word of whoever released this" in " ".join(str(search.privacy_).split())
+    assert ledger.report()["unit"].tolist() == [f"person, {k} row{'s' * (k > 1)}"]
+    # a run learns for a person too, of whose rows the fit may hold any number
+    last = search.best_estimator_[-1] if prefix else search.best_estimator_
+    assert last.rows_per_person == k
+    assert last.plan_.guarantee.epsilon <= search.plan_.run_epsilon
+    for other in (None, k + 1):
+        name = {f"{prefix}rows_per_person": [k, other]}
+        with pytest.raises(InputError, match="leave rows_per_person to the estimator"):
+            DPSearchCV(inside, name).fit(X, Y, GROUPS)
+
+
+def test_a_search_of_rows_speaks_of_rows():
+    found = DPSearchCV(model(), {"radius": [1.0]}).plan().guarantee
+    assert (found.of_person, found.unit) == (False, "1 row")
+    assert found.epsilon == DPSearchCV(model(rows_per_person=1), {}).plan().guarantee.epsilon
+
+
+def test_a_total_of_several_numbers_says_so():
+    one, four = (plan(solver="mgr", rows_per_person=k).guarantee for k in (1, 4))
+    said = "no more rows among the records of each result than it says, 1 or 4; where two read"
+    assert said in " ".join(joint_guarantee([one, four], 1e-6).public)
+    assert not any("than it says" in fact for fact in joint_guarantee([four, four], 1e-6).public)

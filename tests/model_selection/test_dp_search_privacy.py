@@ -29,6 +29,8 @@ from sklearn_dpwg.model_selection.search_plan import (
     plan_search,
     record_scores,
     split,
+    worst_over_counts,
+    worst_over_sizes,
 )
 from sklearn_dpwg.preprocessing import BoundedScaler
 from sklearn_dpwg.privacy import Budget, NoiseSource, joint_guarantee
@@ -127,6 +129,31 @@ def test_no_record_moves_a_score_by_more_than_its_sensitivity(data):
             )
     assert abs(Fraction(values[0]) - Fraction(values[1])) <= Fraction(bounds[0])
     assert bounds[0] == bounds[1] == (1.0 + min(sizes) * 2.0**-50) / min(sizes)
+
+
+@given(st.data())
+@settings(max_examples=200, deadline=None)
+def test_a_persons_rows_move_a_score_by_no_more_than_so_many_sensitivities(data):
+    """In one group or several, and between groups where these are hidden."""
+    n_groups, hidden = data.draw(st.integers(1, 3)), data.draw(st.booleans())
+    sizes = data.draw(st.lists(st.integers(1, 4), min_size=n_groups, max_size=n_groups))
+    codes, n = np.repeat(np.arange(n_groups), sizes), sum(sizes)
+    ends = st.sampled_from([0.0, 1.0]) | st.floats(0, 1)
+    scores = np.array(data.draw(st.lists(ends, min_size=n, max_size=n)))
+    rows = data.draw(st.sets(st.integers(0, n - 1), min_size=1, max_size=3))
+    others, moved = scores.copy(), codes.copy()
+    for row in rows:
+        others[row] = data.draw(ends)
+        moved[row] = data.draw(st.integers(0, n_groups - 1)) if hidden else codes[row]
+    if hidden:
+        heard = np.array(data.draw(st.lists(st.booleans(), min_size=n_groups, max_size=n_groups)))
+        released = HeldOutSizes(n, np.array(sizes, dtype=float) + 0.5, heard)
+        (one, step), (two, _) = (
+            worst_over_counts(*pair, released) for pair in ((scores, codes), (others, moved))
+        )
+    else:
+        (one, step), (two, _) = (worst_over_sizes(each, codes) for each in (scores, others))
+    assert abs(Fraction(one) - Fraction(two)) <= len(rows) * Fraction(step)
 
 
 @pytest.mark.parametrize(

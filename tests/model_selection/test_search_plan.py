@@ -62,6 +62,34 @@ def test_a_plan_that_anyone_can_compute_again(distribution, epsilon, mean, share
     assert "RdpAccountant(neighboring_relation=" in str(plan)
 
 
+@pytest.mark.parametrize(("k", "share"), [(3, None), (2, 0.2)])
+def test_every_division_of_a_persons_rows_keeps_the_budget(k, share):
+    """Of k rows a are fitted on, each at a k-th of μ, and k − a move a score."""
+    budget = Budget(1.0, 1e-6)
+    known = {"mean_runs": 4.0, "distribution": "geometric", "count_share": share}
+    plan = plan_search(budget, rows_per_person=k, **known)
+    mu, costs = Budget(plan.run_epsilon, plan.run_delta).mu, []
+    for a in range(k + 1):
+        run = [dp_event.GaussianDpEvent(k / (a * mu))] if a else []
+        run += [dp_event.LaplaceDpEvent(plan.score_multiplier / (k - a))] if a < k else []
+        accountant = RdpAccountant(neighboring_relation=NeighboringRelation.ADD_OR_REMOVE_ONE)
+        if share is not None:  # all k rows are counted, wherever they go
+            accountant.compose(dp_event.GaussianDpEvent(plan.counts.noise_multiplier / k))
+        best = dp_event.RepeatAndSelectDpEvent(dp_event.ComposedDpEvent(run), 4.0, 1.0)
+        costs.append(accountant.compose(best).get_epsilon(1e-6))
+    assert max(costs) < 1.05  # dp_accounting's default orders are fewer
+    assert len(plan.guarantee.events) == k + 1
+    assert 0.99 < plan.guarantee.epsilon <= 1.0
+    of_row = plan_search(budget, **known)
+    # divided rows cost no more than those that are all fitted on, or all held out
+    assert plan.score_multiplier == pytest.approx(k * of_row.score_multiplier, rel=1e-3)
+    assert plan.run_epsilon == pytest.approx(of_row.run_epsilon, rel=1e-3)
+    if share is not None:
+        assert plan.count_std == pytest.approx(k * of_row.count_std, rel=1e-9)
+    text = " ".join(str(plan).split())
+    assert f"which part of the records: of {k + 1} cases the largest epsilon counts" in text
+
+
 def test_more_runs_leave_less_for_each():
     epsilons = [
         plan_search(Budget(1.0, 1e-6), mean_runs=mean, distribution="geometric").run_epsilon

@@ -134,11 +134,84 @@ def test_it_says_what_it_selects(frozen):
             members = (groups == label) | (label == "all")
             found = [members.sum(), y[members].mean(), 0.0, chosen[members].mean()]
             assert table.loc[label, "records"] == pytest.approx(found[0], rel=0.05)
-            np.testing.assert_allclose(table.loc[label].iloc[1:].astype(float), found[1:], atol=off)
+            shares = table.loc[label].iloc[1:4].astype(float)
+            np.testing.assert_allclose(shares, found[1:], atol=off)
+            assert table.loc[label, "low"] <= found[3] <= table.loc[label, "high"]
         assert table["chosen"].tolist() == pytest.approx([0.2] * 4, abs=0.005)
     # it reads the histogram, and no record again
     model.histogram_ = model.histogram_[:, ::-1]
     assert model.selected().loc["all", "positive"] > 0.9
+
+
+def selections(frozen, sizes, known, seeds, **asked):
+    """Return errors of the shares that are said, and how often limits hold, of 40 and more."""
+    rng = np.random.default_rng(0)
+    groups = np.repeat(list("abc"), sizes)
+    scores = np.clip(rng.beta(2.0, 38.0, size=len(groups)), 0.0, 0.9)
+    X, y = np.column_stack([scores, scores]), (rng.random(len(groups)) < scores).astype(int)
+    errors, hold, numbers = [], [], []
+    for seed in range(seeds):
+        model = DPThresholdClassifier(frozen, random_state=seed, **asked).fit(X, y, groups)
+        if known:  # as where the model is fitted with them
+            model.group_sizes_ = np.array(sizes)
+        table, chosen = model.selected(), model.predict(X, groups)
+        true = np.array([chosen[(groups == g) | (g == "all")].mean() for g in table.index])
+        second = np.array([y[(groups == g) | (g == "all")].mean() for g in table.index])
+        errors.append([table["chosen"] - true, table["positive"] - second])
+        hold.append((table["low"] - 1e-12 <= true) & (true <= table["high"] + 1e-12))
+        numbers.append(table["records"])
+    assert table["records"].dtype.kind == "i"
+    return np.array(errors), np.array(hold), np.array(numbers)
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_shares_of_small_groups_are_right_in_the_mean(known, frozen):
+    sizes, edges = (40, 300, 4000), [0.02, 0.05, 0.1, 0.3]
+    errors, hold, numbers = selections(frozen, sizes, known, 60, score_edges=edges)
+    means = np.nanmean(errors, axis=0)
+    by_luck = 4.0 * np.nanstd(errors, axis=0) / math.sqrt(len(errors))
+    # a share of two noisy counts is cut to 0 and 1; the least error is sought where noise says so
+    assert (abs(means) <= by_luck + (0.05 if known else 0.15)).all()
+    assert (abs(means[:, 1:]) <= by_luck[:, 1:] + 0.02).all()
+    assert np.ptp(errors[:, 0, 0]) > 0.2  # noise is loud there, and the limits know
+    assert hold.mean(axis=0).min() >= 0.95
+    assert abs(numbers.mean(axis=0) - [*sizes, sum(sizes)]).max() < 15
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_a_small_group_of_whom_nobody_is_chosen_is_not_said_to_have_some(known, frozen):
+    """Where many of all others are chosen, and the noise is louder than the group."""
+    groups = np.repeat(list("ab"), [40, 2000])
+    scores = np.where(groups == "a", 0.1, np.tile([0.1, 0.9], 1020))
+    X, y, found = np.column_stack([scores, scores]), np.tile([0, 1], 1020), []
+    for seed in range(60):
+        model = DPThresholdClassifier(frozen, random_state=seed, score_edges=[0.3, 0.6])
+        model.fit(X, y, groups).thresholds_ = np.full(2, 0.3)  # whichever is chosen
+        if known:
+            model.group_sizes_ = np.array([40, 2000])
+        found.append(model.selected().loc["a", ["chosen", "low", "records"]])
+    chosen, low, records = np.array(found, dtype=float).T
+    assert chosen.mean() < 4.0 * chosen.std() / math.sqrt(60) + (0.0 if known else 0.06)
+    assert np.mean(low > 0.0) <= 0.05
+    assert abs(records.mean() - 40) < 5
+
+
+@pytest.mark.parametrize("per_group", [True, False])
+def test_limits_hold_where_a_threshold_parts_a_bin(per_group, frozen):
+    asked = {"constraint": "selection_rate", "share": 0.1, "per_group": per_group}
+    errors, hold, _ = selections(frozen, (40, 300, 4000), True, 30, epsilon=4.0, **asked)
+    assert hold.mean(axis=0).min() >= 0.95
+    assert abs(np.nanmean(errors[:, 0], axis=0))[2:].max() < 0.01
+
+
+def test_nobody_and_everybody_are_said_without_noise(frozen, records):
+    X, y, groups = records
+    model = DPThresholdClassifier(frozen, random_state=0).fit(X, y, groups)
+    for at, share in ((np.inf, 0.0), (0.0, 1.0)):
+        model.thresholds_ = np.full(3, at)
+        table = model.selected()
+        assert (table["chosen"] == share).all()
+        assert (table.loc["a":"c", ["low", "high"]] == share).all(axis=None)
 
 
 @pytest.mark.parametrize("constraint", ["selection_rate", "true_positive_rate"])

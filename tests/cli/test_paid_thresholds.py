@@ -1,0 +1,104 @@
+"""A share to choose, from the command: planned, paid for, stored, and what predictions go by."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from sklearn_dpwg.cli.models import load_model
+from sklearn_dpwg.inspection import AuditResult
+from sklearn_dpwg.ledger import PrivacyLedger
+from tests.cli.conftest import make_table, run
+
+
+@pytest.fixture(scope="module")
+def fitted(folder, tmp_path_factory):
+    """Return where a model that chooses 15 of 100 is, and what its fit and its plan printed."""
+    path = tmp_path_factory.mktemp("threshold")
+    asked = [
+        *("--schema", folder / "schema.toml", "--epsilon", 2, "--share", 0.15),
+        *("--solver", "mgr", "--shapes", "linear"),
+    ]
+    planned = run("plan", *asked, "--group-sizes", "x=834,y=366", "--rows-per-person", 1)
+    fit = run(
+        *("fit", folder / "people.parquet", *asked, "-o", path / "m.skops", "--person", "id"),
+        *("--ledger", path / "l.db", "--ledger-epsilon", 3, "--ledger-delta", 1e-5),
+    )
+    assert (planned.exit_code, fit.exit_code) == (0, 0), planned.stderr + fit.stderr
+    return path, planned.stdout, fit.stdout
+
+
+def test_it_is_planned_and_paid_for_by_one_budget(fitted):
+    path, planned, printed = fitted
+    assert planned.startswith("One histogram of 2 groups, 2 classes and 24 bins of scores")
+    for text in (planned, printed):
+        assert "epsilon = 2 at delta = 1e-06 (epsilon = 2 was asked for)" in " ".join(text.split())
+        assert "Unit of privacy: a person, by the word" in text
+    model = load_model(path / "m.skops")
+    assert 1.0 < model[-1].plan_.model.budget.epsilon < 2.0
+    with PrivacyLedger(3.0, 1e-5, path=path / "l.db") as ledger:
+        assert len(ledger.rows) == 2  # the model, and the histogram of its scores
+        spent = ledger.epsilon_spent
+    assert 1.5 < spent < 2.0
+    # at another delta than the statement's, which is said
+    assert f"has spent epsilon = {spent:.4g} of 3 at delta = 1e-05, the ledger's own" in printed
+    assert "the statement above is at delta = 1e-06" in printed
+
+
+def test_predictions_go_by_the_threshold_that_was_released(fitted, folder, tmp_path):
+    path, _, printed = fitted
+    (least,) = set(load_model(path / "m.skops")[-1].thresholds_)
+    assert f"says 'yes' from a probability of {least:.4g} on, which was released" in printed
+    rows = pd.read_parquet(folder / "people.parquet")
+    predict = ["predict", path / "m.skops", folder / "people.parquet", "-o"]
+    done = run(*predict, tmp_path / "p.csv")
+    found = pd.read_csv(tmp_path / "p.csv")
+    is_yes = found["prediction"] == "yes"
+    assert (is_yes == (found["probability of yes"] >= least)).all()
+    assert 0.05 < is_yes.mean() < 0.3  # of 15 asked for; 50 would be chosen by a half
+    assert f"whose probability is at least {least:.4g}" in done.stdout
+    shares = load_model(path / "m.skops")[-1].selected()
+    for label in ("x", "y", "all"):
+        share, limits = shares.loc[label, "chosen"], shares.loc[label, ["low", "high"]]
+        assert f"  {label}: {share:.1%} [{limits['low']:.1%}, {limits['high']:.1%}]" in printed
+        members = (rows["race"] == label) | (label == "all")
+        assert limits["low"] <= is_yes[members].mean() <= limits["high"]
+    # another public one takes its place
+    run(*predict, tmp_path / "q.csv", "--threshold", 0.5)
+    other = pd.read_csv(tmp_path / "q.csv")
+    assert ((other["prediction"] == "yes") == (other["probability of yes"] >= 0.5)).all()
+
+
+def test_an_audit_is_of_the_decisions_that_the_threshold_makes(fitted, folder, tmp_path):
+    path, _, _ = fitted
+    audit = [
+        *("audit", folder / "people.parquet", "--schema", folder / "schema.toml"),
+        *("--model", path / "m.skops", "--held-out", "--epsilon", 1000, "--random-state", 0),
+    ]
+    rates = {}
+    for name, told in (("paid", ["-o", tmp_path / "p.html"]), ("half", ["--threshold", 0.5])):
+        done = run(*audit, *told, "--json", tmp_path / f"{name}.json")
+        assert done.exit_code == 0, done.stderr
+        found = AuditResult.from_json((tmp_path / f"{name}.json").read_text(encoding="utf-8"))
+        rates[name] = found.rates("selection_rate")[0].estimate
+    page = (tmp_path / "p.html").read_text(encoding="utf-8")
+    assert "What the model does with each column" in page  # the one that the threshold is on
+    model, rows = load_model(path / "m.skops"), make_table()
+    chosen = (model.predict(pd.read_parquet(folder / "people.parquet")) == "yes")[rows.race == "x"]
+    assert rates["paid"] == pytest.approx(chosen.mean(), abs=0.02)
+    assert rates["half"] > rates["paid"] + 0.1
+
+
+def test_a_cost_of_misses_is_paid_for_too(folder, tmp_path):
+    shares = {}
+    for cost in ("balanced", "9", "0.1"):
+        output = tmp_path / f"{cost}.skops"
+        done = run(
+            *("fit", folder / "people.parquet", "--schema", folder / "schema.toml", "-o", output),
+            *("--miss-cost", cost, "--epsilon", 8, "--random-state", 0, "--solver", "mgr"),
+        )
+        assert done.exit_code == 0, done.stderr
+        predicted = load_model(output).predict(pd.read_parquet(folder / "people.parquet"))
+        shares[cost] = np.mean(predicted == "yes")
+    assert shares["0.1"] < shares["balanced"] < shares["9"]
