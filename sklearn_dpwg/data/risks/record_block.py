@@ -24,6 +24,7 @@ from sklearn_dpwg.data.kernels import (
     row_norms,
     run_on_threads,
     scale_rows,
+    slope_limits,
 )
 from sklearn_dpwg.data.records import GroupedRecords
 from sklearn_dpwg.data.risks.selection import Selection
@@ -314,7 +315,8 @@ class RecordBlock:
         """Return the same rows relative to a centre, no gradient of a record above a norm."""
         lengths = np.sqrt(self._squared_distances(center, whitening) + constant**2)
         other = copy(self)
-        other.records = replace(self.records, slope_limits=clip / lengths)
+        limits = slope_limits(self.loss, clip / lengths)
+        other.records = replace(self.records, slope_limits=limits)
         other.intercept_scaling, other.center, other.whitening = constant, center, whitening
         return other
 
@@ -405,7 +407,7 @@ class RecordBlock:
         if limits is None:
             return 1.0
         _, slopes = self.loss.value_and_derivative(scores, self.records.targets[block])
-        return np.abs(slopes) < limits[block]
+        return np.abs(slopes) < limits[0, block]
 
     def _compiled_sums(
         self, weights: FloatArray, ceiling: float, grid: SumGrid, *, gradients: bool

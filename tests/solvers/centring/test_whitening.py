@@ -164,7 +164,7 @@ def test_lengths_are_never_too_small_and_each_rows_own(layout, of_columns):
         records = encoder.encode(layout(some), np.ones(len(some)), codes)
         risks = GroupRisks(records, BinaryLogLoss(), 1.0)
         view = risks.centred(center, constant=0.25, clip=0.5, whitening=white)
-        return view.records.slope_limits, records.row_scale
+        return view.records.slope_limits[0], records.row_scale
 
     found, scale = limits(rows)
     np.testing.assert_array_equal(limits(rows[order])[0], found[order])
