@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sklearn_dpwg._checks import FloatArray
-from sklearn_dpwg.data.kernels.compiled import binary_log, other_loss
+from sklearn_dpwg.data.kernels.compiled import binary_log, multinomial_log, other_loss
 
 # Rows are read in runs that the second-level cache holds with what is made of them.
 RUN_BYTES = 2**18
@@ -78,8 +78,13 @@ def _losses(
     loss: tuple[Any, ...], scores: FloatArray, targets: FloatArray, limits: Any
 ) -> FloatArray:
     """Return losses, and put their derivatives in place of the scores."""
-    limited = len(limits[0]) > 0
+    is_limited = len(limits[0]) > 0
+    limit = limits[0] if is_limited else np.inf
+    if len(loss) == 1:
+        return np.asarray(multinomial_log(scores, targets, limit))
     if len(loss) == 3:
-        values, scores[0] = binary_log(scores[0], targets, *(limits if limited else loss[:2]))
-        return np.asarray(values)
-    return np.asarray(other_loss(loss, scores, targets, limits[0] if limited else np.inf))
+        found = binary_log(scores[0], targets, *(limits if is_limited else loss[:2]))
+    else:
+        found = other_loss(loss, scores[0], targets, limit)
+    values, scores[0] = found
+    return np.asarray(values)

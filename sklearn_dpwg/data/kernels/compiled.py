@@ -96,7 +96,7 @@ def binary_log(score: Any, target: Any, largest: Any, edge: Any) -> tuple[Any, A
     return value, -target * smaller(share, largest)
 
 
-def _multinomial_log(scores, label, limit):
+def multinomial_log(scores: Any, label: Any, limit: Any) -> Any:
     """Return the loss, and put derivatives, shortened together, in place of the scores."""
     largest = scores[0]
     for output in range(1, len(scores)):
@@ -152,35 +152,32 @@ def _kinked(score, target, lower, upper, limit):
     return slope * residual, slope
 
 
-def other_loss(loss: Any, scores: Any, target: Any, limit: Any) -> Any:
-    """Return the loss for all but the log loss of two classes; derivatives replace the scores."""
+def other_loss(loss: Any, score: Any, target: Any, limit: Any) -> tuple[Any, Any]:
+    """Return loss and derivative for all but the log losses."""
     branch, first, second, _ = loss
     held = smaller(second, limit)
     if branch == 0:
-        value = _multinomial_log(scores, target, limit)
-    elif branch == 1:
-        value, scores[0] = _bent(scores[0], target, first, held)
-    elif branch == 2:
-        value, scores[0] = _hinge(scores[0], target, held)
-    elif branch == 3:
-        value, scores[0] = _square(scores[0], target, held)
-    else:
-        value, scores[0] = _kinked(scores[0], target, first, second, limit)
-    return value
+        return _bent(score, target, first, held)
+    if branch == 1:
+        return _hinge(score, target, held)
+    if branch == 2:
+        return _square(score, target, held)
+    return _kinked(score, target, first, second, limit)
 
 
-# What a kernel of a parameter is to the pass: the log loss of two classes has its largest slope and
-# the margin below which it is a line, all others a branch above and two numbers.
+# What a kernel of a parameter is to the pass, beside a ceiling: the log loss of two classes has its
+# largest slope and the margin below which it is a line, that of several nothing, all others a
+# branch above and two numbers.
 KERNELS: dict[str, Callable[[float], tuple[Any, ...]]] = {
     "binary_log": lambda slope: (slope, float(slope_edges(np.array(slope)))),
-    "multinomial_log": lambda _: (0, 0.0, 0.0),
-    "smoothed_hinge": lambda width: (1, width, 1.0),
-    "squared_hinge": lambda _: (1, 0.5, np.inf),
-    "hinge": lambda _: (2, 0.0, 1.0),
-    "squared_error": lambda _: (3, 0.0, np.inf),
-    "huber": lambda threshold: (3, 0.0, threshold),
-    "absolute_error": lambda _: (4, -1.0, 1.0),
-    "quantile": lambda level: (4, -level, 1.0 - level),
+    "multinomial_log": lambda _: (),
+    "smoothed_hinge": lambda width: (0, width, 1.0),
+    "squared_hinge": lambda _: (0, 0.5, np.inf),
+    "hinge": lambda _: (1, 0.0, 1.0),
+    "squared_error": lambda _: (2, 0.0, np.inf),
+    "huber": lambda threshold: (2, 0.0, threshold),
+    "absolute_error": lambda _: (3, -1.0, 1.0),
+    "quantile": lambda level: (3, -level, 1.0 - level),
 }
 
 
@@ -233,7 +230,7 @@ class Kernel:
 
 
 # Entries that `arrays` reads in about as long as a kernel is compiled.
-WORK_OF_COMPILING = 2**29
+WORK_OF_COMPILING = 2**28
 
 
 def _kind(argument: Any) -> Any:
@@ -409,7 +406,7 @@ def _add_entries(sums, unit, total, lost, indices):
 
 
 # Compiling takes seconds of a first fit, so what a call does not need is not compiled for it: the
-# binary log loss, (slope, edge, ceiling), stands apart from all others, which say their branch.
+# log losses, (slope, edge, ceiling) and (ceiling,), stand apart from all others with a branch.
 
 
 def _block_losses(loss, per_step, scores, of_records, counted):
@@ -430,17 +427,27 @@ def _choose_losses(loss, per_step, scores, of_records, counted):
             counted[i] = _counted(smaller(value, ceiling), per_step)
         return _sum(counted[: len(targets)])
 
+    def of_outputs(loss, per_step, scores, of_records, counted):
+        (ceiling,), (targets, limits, _) = loss, of_records
+        limit = np.inf
+        for i in range(len(targets)):
+            if len(limits) > 0:
+                limit = limits[i]
+            value = multinomial_log(scores[:, i], targets[i], limit)
+            counted[i] = _counted(smaller(value, ceiling), per_step)
+        return _sum(counted[: len(targets)])
+
     def other(loss, per_step, scores, of_records, counted):
         targets, limits, _ = of_records
         limit = np.inf
         for i in range(len(targets)):
             if len(limits) > 0:
                 limit = limits[i]
-            value = other_loss(loss, scores[:, i], targets[i], limit)
+            value, scores[0, i] = other_loss(loss, scores[0, i], targets[i], limit)
             counted[i] = _counted(smaller(value, loss[3]), per_step)
         return _sum(counted[: len(targets)])
 
-    return log if len(loss) == 3 else other
+    return {1: of_outputs, 3: log, 4: other}[len(loss)]
 
 
 # How rows are stored decides three things: dense ones are (rows,), those that lie by columns
@@ -520,7 +527,7 @@ def _choose_gradients(stored, first, last, sums, unit, total, lost):
 
 
 HELPERS = (
-    *(_exp, _log1p, binary_log, _multinomial_log, _bent, _hinge, _square, _kinked, other_loss),
+    *(_exp, _log1p, binary_log, multinomial_log, _bent, _hinge, _square, _kinked, other_loss),
     *(_scores_by_rows, _scores_by_columns, _counted, _scale, _exact_sum, _add_block, _add_entries),
 )
 SUMS = (_sum, _any_dot, _add_rows, _rounded_dot, _add_rounded_rows)

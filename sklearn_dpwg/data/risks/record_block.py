@@ -485,7 +485,7 @@ class RecordBlock:
         if isinstance(records.rows, csr_array):
             block_rows = SPARSE_BLOCK_ROWS
         elif square:
-            block_rows = max(block_rows, min(n_features, 512))
+            block_rows = max(block_rows, n_features if n_features < 512 else 2048)
         if segments is None:
             segments = Partition.of(records.starts, 1).segments(slice(None))
         for group, start, stop in segments:
