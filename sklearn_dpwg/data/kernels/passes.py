@@ -12,7 +12,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from itertools import pairwise
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import joblib
 import numpy as np
@@ -214,6 +214,8 @@ def _blas() -> Any:
 BLOCK_BYTES = 2**18
 # Fewer entries take less time than waking a thread, and than loading what is compiled.
 ENTRIES_PER_GATHER = 2**18
+# Columns of rows whose scores take no longer than their losses.
+NARROW = 64
 
 
 def row_norms(rows: Any) -> FloatArray:
@@ -243,11 +245,15 @@ def rows_at(rows: Any, positions: IndexArray) -> Any:
 
 
 def sorted_by_group(
-    rows: Any, targets: FloatArray, codes: IndexArray, starts: IndexArray
+    rows: Any, targets: FloatArray, codes: IndexArray, starts: IndexArray, *, by_columns: bool
 ) -> tuple[Any, FloatArray, FloatArray, IndexArray]:
-    """Return rows and targets sorted by group, stably, norms of the rows, and where they were."""
+    """Return rows and targets sorted by group, stably, norms of the rows, and where they were.
+
+    Many narrow dense rows may lie by columns afterwards, which passes read almost twice as fast.
+    """
     if not isinstance(rows, csr_array) and rows.size >= ENTRIES_PER_GATHER:
-        return _placed(rows, targets, codes, starts)
+        is_narrow = rows.shape[1] <= NARROW
+        return _placed(rows, targets, codes, starts, "F" if by_columns and is_narrow else "C")
     # codes of 16 bits or less are sorted by radix
     order = np.argsort(codes.astype(np.min_scalar_type(len(starts))), kind="stable")
     copy = rows_at(rows, order)
@@ -262,12 +268,16 @@ def read_only(array: NDArray[Any]) -> NDArray[Any]:
 
 
 def _placed(
-    rows: NDArray[Any], targets: FloatArray, codes: IndexArray, starts: IndexArray
+    rows: NDArray[Any],
+    targets: FloatArray,
+    codes: IndexArray,
+    starts: IndexArray,
+    layout: Literal["C", "F"],
 ) -> tuple[NDArray[Any], FloatArray, FloatArray, IndexArray]:
     """Do that for dense rows in one reading; a task writes behind what those before it write."""
     n_records = len(codes)
-    copy, norms, order = np.empty(rows.shape, rows.dtype), np.empty(n_records), np.empty_like(codes)
-    moved = np.empty(n_records)
+    copy, order = np.empty(rows.shape, rows.dtype, order=layout), np.empty_like(codes)
+    norms, moved = np.empty(n_records), np.empty(n_records)
     shares = _shares(rows)
     counts = np.array([np.bincount(codes[part], minlength=len(starts) - 1) for part in shares])
     nexts = starts[:-1] + np.cumsum(counts, axis=0) - counts
