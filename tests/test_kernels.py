@@ -267,23 +267,19 @@ def assert_bits_are_those_of_arrays(risks, weights, limits, ceiling=0.7):
         assert [each.tobytes() for each in one] == [each.tobytes() for each in other]
 
 
-DENSE = [each for each in LAYOUTS if not each.startswith("csr")]
-
-
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(
     loss=st.sampled_from(EVERY_LOSS),
-    layout=st.sampled_from(DENSE),
-    dtype=st.sampled_from([np.float64, np.float32]),
+    # two kinds, as each is compiled for each of three kinds of losses
+    kind=st.sampled_from([("C", np.float64), ("F", np.float32)]),
     sizes=st.lists(st.sampled_from([0, 1, 2, 7, 70, 300, 2100]), min_size=1, max_size=6),
     n_features=st.integers(1, 9),
     size=st.sampled_from([0.0, 1e-300, 1e-8, 1.0, 30.0, 1e3, 1e8]),
     limited=st.booleans(),
     seed=st.integers(0, 2**32 - 1),
 )
-def test_arrays_and_loops_give_the_same_bits(
-    loss, layout, dtype, sizes, n_features, size, limited, seed
-):
+def test_arrays_and_loops_give_the_same_bits(loss, kind, sizes, n_features, size, limited, seed):
+    layout, dtype = kind
     if sum(sizes) == 0:
         sizes = [*sizes, 1]
     risks = make_risks(loss, sizes, n_features, layout=layout, dtype=dtype, seed=seed).handles[0]
