@@ -250,7 +250,10 @@ def test_kinks(loss):
 def assert_bits_are_those_of_arrays(risks, weights, limits, ceiling=0.7):
     """Compare exact sums of the compiled loops with those of NumPy's arrays."""
     records = risks.records
-    grid = {"loss_step": 2.0**-40, "gradient_step": 2.0**-41}
+    # as fine as exact sums allow
+    largest = len(records.targets) * np.array([1.0, 4.0 + 4.0 * np.linalg.norm(weights)])
+    steps = 2.0 ** (np.ceil(np.log2(largest)) - 52.0)
+    grid = {"loss_step": steps[0], "gradient_step": steps[1]}
 
     def sums(gradients):
         return fused_pass(
@@ -272,11 +275,20 @@ def assert_bits_are_those_of_arrays(risks, weights, limits, ceiling=0.7):
     loss=st.sampled_from(EVERY_LOSS),
     # two kinds, as each is compiled for each of three kinds of losses
     kind=st.sampled_from([("C", np.float64), ("F", np.float32)]),
-    sizes=st.lists(st.sampled_from([0, 1, 2, 7, 70, 300, 2100]), min_size=1, max_size=6),
-    n_features=st.integers(1, 9),
+    sizes=st.lists(st.sampled_from([0, 1, 2, 7, 70, 300, 2100]), min_size=1, max_size=4),
+    n_features=st.sampled_from([1, 2, 3, 5, 8, 9, 20, 130]),
     size=st.sampled_from([0.0, 1e-300, 1e-8, 1.0, 30.0, 1e3, 1e8]),
     limited=st.booleans(),
     seed=st.integers(0, 2**32 - 1),
+)
+@example(
+    loss=SquaredError(),
+    kind=("C", np.float64),
+    sizes=[1],
+    n_features=130,
+    size=1.0,
+    limited=False,
+    seed=0,
 )
 def test_arrays_and_loops_give_the_same_bits(loss, kind, sizes, n_features, size, limited, seed):
     layout, dtype = kind
@@ -308,8 +320,6 @@ def test_a_kernel_is_compiled_once_that_is_worth_it():
     with patch.object(compiled, "WORK_OF_COMPILING", 100):
         assert [kernel.is_worth_it(50, *arguments) for _ in range(3)] == [False, False, True]
         assert not kernel.is_worth_it(50, np.ones(3, dtype=np.float32), *arguments[1:])
-        kernel.prepare(*arguments)
-        assert kernel.is_worth_it(0, *arguments)
 
 
 @pytest.mark.parametrize(

@@ -71,7 +71,10 @@ def add_up(
 
 def _scores(columns: FloatArray, weights: FloatArray) -> FloatArray:
     """Return the scores of rows that lie by columns, added up from the first to the last."""
-    return np.add.reduce(columns * weights[:, None], axis=0)
+    products = columns * weights[:, None]
+    if products.shape[1] == 1:  # NumPy adds up numbers that lie together in pairs
+        return np.asarray(np.add.accumulate(products[:, 0])[-1:])
+    return np.add.reduce(products, axis=0)
 
 
 def _losses(

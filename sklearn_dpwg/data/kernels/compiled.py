@@ -200,14 +200,13 @@ class Kernel:
         self._function = function
         self._dispatcher: Any = None
         self._prepared: set[tuple[Any, ...]] = set()
-        self._done_without: Counter[tuple[Any, ...]] = Counter()
+        self._asked: Counter[tuple[Any, ...]] = Counter()
 
     def is_worth_it(self, work: int, *arguments: Any) -> bool:
-        """Return whether it is compiled, or as much work was done without it as compiling is."""
+        """Return whether as much work was asked of such arguments as compiling is, by now."""
         kinds = _kind(arguments)
-        if kinds not in self._prepared:
-            self._done_without[kinds] += work
-        return kinds in self._prepared or self._done_without[kinds] > WORK_OF_COMPILING
+        self._asked[kinds] += work
+        return self._asked[kinds] > WORK_OF_COMPILING
 
     def prepare(self, *arguments: Any) -> Callable[..., None]:
         """Return the compiled function; threads that called it first would wait for each other."""
