@@ -37,7 +37,7 @@ from sklearn_dpwg.data.kernels import (
     row_norms,
     run_on_threads,
     scale_rows,
-    slope_limits,
+    slope_bounds,
 )
 from sklearn_dpwg.data.records import RecordEncoder
 from sklearn_dpwg.data.risks import GroupRisks
@@ -258,7 +258,7 @@ def assert_bits_are_those_of_arrays(risks, weights, limits, ceiling=0.7):
     def sums(gradients):
         return fused_pass(
             risks.loss, records.rows, records.row_scale, records.targets, risks._blocks,
-            *risks._split(weights), ceiling=ceiling, gradients=gradients, slope_limits=limits,
+            *risks._split(weights), ceiling=ceiling, gradients=gradients, slope_bounds=limits,
             **grid,
         )  # fmt: skip
 
@@ -299,7 +299,7 @@ def test_arrays_and_loops_give_the_same_bits(loss, kind, sizes, n_features, size
     weights = size * rng.normal(size=loss.n_outputs * risks.n_columns)
     limits = None
     if limited:
-        limits = slope_limits(loss, rng.choice([0.05, 0.3, 0.8, 1.0, 3.0], sum(sizes)))
+        limits = slope_bounds(loss, rng.choice([0.05, 0.3, 0.8, 1.0, 3.0], sum(sizes)))
     assert_bits_are_those_of_arrays(risks, weights, limits)
 
 

@@ -41,8 +41,7 @@ class GroupedRecords:
     row_scale: FloatArray  # factor that brings each row to norm at most 1; (n_records,)
     targets: FloatArray  # targets in the form that the loss expects; (n_records,)
     starts: NDArray[np.intp]  # group i holds the records `starts[i]:starts[i + 1]`; (n_groups + 1,)
-    # bounds on the derivative of each record's loss in its score, as `kernels.slope_limits` returns
-    # them; None for no bound; (1 or 2, n_records)
+    # bound on the derivative of each record's loss in its score; None for no bound; (n_records,)
     slope_limits: FloatArray | None = None
     # place of each record among all that were passed, increasing in each group: what is known of a
     # record whose group is not. None where groups are public; (n_records,)
@@ -61,7 +60,7 @@ class GroupedRecords:
             [of_group + start for of_group, start in zip(positions, self.starts, strict=False)]
         )
         rows = rows_at(self.rows, taken)
-        limits = None if self.slope_limits is None else self.slope_limits[:, taken]
+        limits = None if self.slope_limits is None else self.slope_limits[taken]
         places = None if self.places is None else self.places[taken]
         scale, targets = self.row_scale[taken], self.targets[taken]
         return GroupedRecords(rows, scale, targets, starts, limits, places)

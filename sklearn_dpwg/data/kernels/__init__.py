@@ -21,7 +21,7 @@ from sklearn_dpwg.data.kernels.passes import (
     rows_at,
     run_on_threads,
     scale_rows,
-    slope_limits,
+    slope_bounds,
     sorted_by_group,
 )
 
@@ -41,6 +41,6 @@ __all__ = [
     "rows_at",
     "run_on_threads",
     "scale_rows",
-    "slope_limits",
+    "slope_bounds",
     "sorted_by_group",
 ]

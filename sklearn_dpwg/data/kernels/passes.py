@@ -378,7 +378,7 @@ def fused_pass(
     gradients: bool = True,
     loss_step: float = 0.0,
     gradient_step: float = 0.0,
-    slope_limits: FloatArray | None = None,
+    slope_bounds: tuple[FloatArray, FloatArray] | None = None,
 ) -> tuple[FloatArray, FloatArray]:
     """Return each group's sum of losses and the gradient of that sum, in one reading.
 
@@ -386,8 +386,8 @@ def fused_pass(
     loss counts for at most ``ceiling``. The last column of the gradients is that in ``intercepts``,
     and there are no columns where none are wanted. Sums are in float64 and do not depend on the
     number of threads; with steps, powers of two, what each record adds is rounded to multiples of
-    them. ``slope_limits``, one a record, bound the derivative of its loss, which goes on as a line;
-    for several outputs they bound the norm of the derivatives.
+    them. ``slope_bounds`` bound the derivative of each record's loss, which goes on as a line; for
+    several outputs they bound the norm of the derivatives.
     """
     n_outputs, n_features = weights.shape
     n_records = int(blocks.edges[-1])
@@ -396,8 +396,8 @@ def fused_pass(
     if n_records == 0:
         n_groups, n_columns = len(blocks.starts) - 1, n_features + 1 if gradients else 0
         return np.zeros(n_groups), np.zeros((n_groups, n_outputs, n_columns))
-    limits = np.zeros((1, 0)) if slope_limits is None else slope_limits
-    of_records = (row_scale, targets, limits[0], limits[-1])
+    bounds = (np.zeros(0), np.zeros(0)) if slope_bounds is None else slope_bounds
+    of_records = (row_scale, targets, *bounds)
     matrix, constants = (np.ascontiguousarray(w, dtype=np.float64) for w in (weights, intercepts))
     steps = float(loss_step), float(gradient_step)
     facts = (*_kernel(loss), float(ceiling))
@@ -433,16 +433,15 @@ def fused_pass(
     return partition.sum_by_group(totals), partition.sum_by_group(parts)
 
 
-def slope_limits(loss: Loss, slopes: FloatArray) -> FloatArray:
+def slope_bounds(loss: Loss, slope_limits: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return bounds on the derivatives of records' losses as a pass takes them.
 
-    Of a log loss of two classes also the margins at which they are reached, which then need not be
-    found in every pass; (1 or 2, n_records).
+    The second are, for a log loss of two classes, the margins at which the first are reached.
     """
     if loss.kernel != "binary_log":
-        return slopes[None]
-    largest = np.minimum(slopes, loss.kernel_parameter)
-    return np.stack([largest, slope_edges(largest)])
+        return slope_limits, slope_limits
+    largest = np.minimum(slope_limits, loss.kernel_parameter)
+    return largest, slope_edges(largest)
 
 
 def _kernel(loss: Loss) -> tuple[Any, ...]:
