@@ -10,6 +10,7 @@ to the tolerance of ``worst_group_optimum`` below.
     python benchmarks/exact_speed.py               # everything; a few minutes
     python benchmarks/exact_speed.py 10000 100000  # some numbers of records
     python benchmarks/exact_speed.py sorting       # unsorted and sorted groups, 20 columns
+    python benchmarks/exact_speed.py wide          # 1,000 and 2,000 columns
     OMP_NUM_THREADS=1 python benchmarks/exact_speed.py
 
 Two readings of "the same gap or better". With one group both minimise the average risk, over a ball
@@ -124,6 +125,12 @@ def sizes(numbers: tuple[int, ...] = SIZES) -> Iterator[tuple[str, Records]]:
         yield name, (data.data, data.target, groups)
 
 
+def wide() -> Iterator[tuple[str, Records]]:
+    """Yield synthetic data of many columns."""
+    for n_columns in (1000, 2000):
+        yield f"20,000 x {n_columns}, 4 groups", synthetic(20_000, 4, n_columns)
+
+
 def main(measured: Iterator[tuple[str, Records]] | None = None) -> None:
     """Print the table."""
     ignore_warnings()
@@ -135,7 +142,7 @@ def main(measured: Iterator[tuple[str, Records]] | None = None) -> None:
 
 
 if __name__ == "__main__":
-    if sys.argv[1:] == ["sorting"]:
-        main(sorting())
+    if sys.argv[1:] in (["sorting"], ["wide"]):
+        main({"sorting": sorting, "wide": wide}[sys.argv[1]]())
     else:
         main(sizes(tuple(int(size) for size in sys.argv[1:]) or SIZES))

@@ -21,6 +21,7 @@ import exact_speed
 import numpy as np
 from common import ignore_warnings, quartiles, risks_of, run_tables, seconds, slope_of, turn_by_turn
 from scipy.sparse import random as sparse_random
+from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 
 from sklearn_dpwg import DPWorstGroupClassifier
@@ -124,6 +125,21 @@ def measure_slope() -> None:
     report("  the same from 3*10^5 to 10^6", "<= 1.05", last, "", holds=last <= 1.05)
 
 
+def measure_default() -> None:
+    """Measure a default fit, seeded, beside scikit-learn's logistic regression, its default."""
+    rng = np.random.default_rng(0)
+    for size, target in ((100_000, 3.0), (1_000_000, 3.0)):
+        X = rng.uniform(-1.0, 1.0, size=(size, 20))
+        y = (X[:, 0] + 0.3 * rng.standard_normal(size) > 0).astype(int)
+        groups = rng.integers(0, N_GROUPS, size)
+        model = DPWorstGroupClassifier(delta=1e-7, data_norm=20**0.5, random_state=0)
+        fits = partial(model.fit, X, y, groups=groups), partial(LogisticRegression().fit, X, y)
+        fits[0]()
+        ratio, spread = ratios(*fits, 5)
+        report(f"a default fit over LogisticRegression, {size:,} x 20", f"<= {target:.0f}", ratio,
+               spread, holds=ratio <= target)  # fmt: skip
+
+
 def measure_bends() -> None:
     """Measure a default fit, secure noise, of numbers that bend, beside one of lines."""
     rng = np.random.default_rng(0)
@@ -212,5 +228,6 @@ if __name__ == "__main__":
     else:
         print(f"{n_threads()} threads\n{'':<58}{'target':>12}{'median':>10}  quartiles")
         parts = {"pass": measure_pass, "exact": exact_speed.main, "slope": measure_slope}
+        parts |= {"default": measure_default}
         parts |= {"memory": measure_memory, "sparse": measure_sparse, "bends": measure_bends}
         run_tables(parts)

@@ -116,10 +116,6 @@ class StoredFormatError(DPWGError, ValueError):
     """A stored model, plan, guarantee, audit or ledger is in a format of another version."""
 
 
-class MachineError(DPWGError, RuntimeError):
-    """A library of this machine would round one record by who else is there."""
-
-
 class DeadlineError(DPWGError, RuntimeError):
     """A pass over records on a cluster was not done in time."""
 

@@ -11,7 +11,9 @@ import warnings
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import ClassVar
+from unittest.mock import patch
 
+import mpmath
 import numba
 import numpy as np
 import pytest
@@ -35,6 +37,7 @@ from sklearn_dpwg.data.kernels import (
     row_norms,
     run_on_threads,
     scale_rows,
+    slope_bounds,
 )
 from sklearn_dpwg.data.records import RecordEncoder
 from sklearn_dpwg.data.risks import GroupRisks
@@ -50,6 +53,7 @@ from sklearn_dpwg.losses import (
     SquaredError,
     SquaredHinge,
 )
+from sklearn_dpwg.privacy import SumGrid
 
 EVERY_LOSS = (
     BinaryLogLoss(),
@@ -148,7 +152,7 @@ def assert_same(risks, *, seed=1, rtol=1e-12):
 def test_every_registered_loss_has_a_branch():
     assert {type(loss) for loss in EVERY_LOSS} == set(LOSSES)
     assert all(has_kernel(loss) for loss in EVERY_LOSS)
-    assert sorted(loss.kernel for loss in LOSSES) == sorted(compiled.BRANCHES)
+    assert sorted(loss.kernel for loss in LOSSES) == sorted(compiled.KERNELS)
 
 
 # each loss dense and sparse, and each kind of arrays with one score a record and with several
@@ -238,6 +242,110 @@ def test_kinks(loss):
     found = GroupRisks(records, loss, 0.0).risks_and_gradients(weights)
     for one, other in zip(found, plain, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-15, atol=1e-16)
+
+
+# --- the same bits with and without numba --------------------------------------------------------
+
+
+def assert_bits_are_those_of_arrays(risks, weights, limits, ceiling=0.7):
+    """Compare exact sums of the compiled loops with those of NumPy's arrays."""
+    records = risks.records
+    # as fine as exact sums allow
+    largest = len(records.targets) * np.array([1.0, 4.0 + 4.0 * np.linalg.norm(weights)])
+    steps = 2.0 ** (np.ceil(np.log2(largest)) - 52.0)
+    grid = {"loss_step": steps[0], "gradient_step": steps[1]}
+
+    def sums(gradients):
+        return fused_pass(
+            risks.loss, records.rows, records.row_scale, records.targets, risks._blocks,
+            *risks._split(weights), ceiling=ceiling, gradients=gradients, slope_bounds=limits,
+            **grid,
+        )  # fmt: skip
+
+    found = []
+    for work in (-1, np.inf):
+        with patch.object(compiled, "WORK_OF_COMPILING", work), np.errstate(all="ignore"):
+            found += map(sums, (True, False))
+    for one, other in zip(found[:2], found[2:], strict=True):
+        assert [each.tobytes() for each in one] == [each.tobytes() for each in other]
+
+
+@settings(max_examples=80, deadline=None)
+@given(
+    loss=st.sampled_from(EVERY_LOSS),
+    # two kinds, as each is compiled for each of three kinds of losses
+    kind=st.sampled_from([("C", np.float64), ("F", np.float32)]),
+    sizes=st.lists(st.sampled_from([0, 1, 2, 7, 70, 300, 2100]), min_size=1, max_size=4),
+    n_features=st.sampled_from([1, 2, 3, 5, 8, 9, 20, 130]),
+    size=st.sampled_from([0.0, 1e-300, 1e-8, 1.0, 30.0, 1e3, 1e8]),
+    limited=st.booleans(),
+    seed=st.integers(0, 2**32 - 1),
+)
+@example(
+    loss=SquaredError(),
+    kind=("C", np.float64),
+    sizes=[1],
+    n_features=130,
+    size=1.0,
+    limited=False,
+    seed=0,
+)
+def test_arrays_and_loops_give_the_same_bits(loss, kind, sizes, n_features, size, limited, seed):
+    layout, dtype = kind
+    if sum(sizes) == 0:
+        sizes = [*sizes, 1]
+    risks = make_risks(loss, sizes, n_features, layout=layout, dtype=dtype, seed=seed).handles[0]
+    rng = np.random.default_rng(seed)
+    weights = size * rng.normal(size=loss.n_outputs * risks.n_columns)
+    limits = None
+    if limited:
+        limits = slope_bounds(loss, rng.choice([0.05, 0.3, 0.8, 1.0, 3.0], sum(sizes)))
+    assert_bits_are_those_of_arrays(risks, weights, limits)
+
+
+@pytest.mark.parametrize("layout", ["C", "F"])
+def test_exact_sums_do_not_depend_on_the_layout(layout):
+    """A score is added up from the first column to the last, whoever skips the zeros."""
+    for loss in (BinaryLogLoss(0.85), MultinomialLogLoss(3)):
+        plain, sparse = (make_risks(loss, (300, 40), 7, layout=each) for each in (layout, "csr"))
+        weights = np.random.default_rng(5).normal(size=plain.n_weights)
+        told = {"ceiling": 2.0, "grid": SumGrid(2.0**-40, 2.0**-40)}
+        one, other = (risks.sums(weights, **told) for risks in (plain, sparse))
+        assert all(map(np.array_equal, one, other))
+
+
+def test_a_kernel_is_compiled_once_that_is_worth_it():
+    kernel = compiled.Kernel(compiled._scale)
+    arguments = (np.ones(3), np.ones(3), 0, None, np.ones(3))
+    with patch.object(compiled, "WORK_OF_COMPILING", 100):
+        assert [kernel.is_worth_it(50, *arguments) for _ in range(3)] == [False, False, True]
+        assert not kernel.is_worth_it(50, np.ones(3, dtype=np.float32), *arguments[1:])
+
+
+@pytest.mark.parametrize(
+    ("formula", "exact", "ends"),
+    [(compiled._exp, mpmath.exp, (-700.0, 0.0)), (compiled._log1p, mpmath.log1p, (1e-300, 1.0))],
+)
+def test_formulas_err_by_less_than_is_assumed(formula, exact, ends):
+    """docs/theory/sums.md assumes 4 u, for exp and log of all formulas."""
+    rng = np.random.default_rng(0)
+    numbers = rng.uniform(*ends, 3000)
+    numbers[:1000] *= 2.0 ** -rng.uniform(0.0, 60.0, 1000)
+    edges = np.log(2.0) * np.arange(-10.0, 0.0, 0.5) if ends[0] < 0 else [0.0, 1.0, 1e-16]
+    numbers = np.concatenate([numbers, *(np.nextafter(edges, to) for to in (-np.inf, 0.0))])
+    with mpmath.workdps(40):
+        due = [exact(mpmath.mpf(float(number))) for number in np.maximum(numbers, ends[0])]
+        found = map(mpmath.mpf, formula(np.maximum(numbers, ends[0])).tolist())
+        errors = [abs(one / each - 1) for one, each in zip(found, due, strict=True)]
+    assert max(errors) < 2.2 * 2.0**-53
+
+
+def test_what_is_not_a_number_stays_so():
+    with np.errstate(invalid="ignore"):
+        found = compiled._exp(np.array([np.nan, -np.inf]))
+    assert np.isnan(found[0])
+    assert found[1] == pytest.approx(np.exp(-708.0))
+    assert np.isnan(compiled._log1p(np.array([np.nan]))).all()
 
 
 # --- groups ------------------------------------------------------------------------------------
@@ -498,41 +606,42 @@ def test_a_hessian_keeps_blas_to_the_threads_of_its_own():
 
 # --- compiled code -----------------------------------------------------------------------------
 
-PASS = """
+PLACE = """
 import numpy as np
-from sklearn_dpwg.data.kernels import Blocks, fused_pass
-from sklearn_dpwg.losses import SquaredError
-blocks = Blocks.of(np.array([0, 2]), 1024)
-print(fused_pass(SquaredError(), np.ones((2, 1)), np.ones(2), np.zeros(2), blocks,
-                 np.ones((1, 1)), np.zeros(1))[0])
+from sklearn_dpwg.data.kernels.compiled import place_rows
+rows, norms, targets, codes = np.ones((2, 1)), np.ones(2), np.ones(2), np.array([1, 0])
+written = np.array([0, 1]), np.zeros((2, 1)), np.zeros(2), np.zeros(2), np.zeros(2, dtype=int)
+arguments = (rows, norms, targets, codes, 0, *written)
+place_rows.prepare(*arguments)(*arguments)
+print(written[-1])
 """
 
 
 def test_compiled_code_is_kept_and_found_again(tmp_path):
-    def run_pass():
+    def place():
         run = subprocess.run(
-            [sys.executable, "-W", "error", "-c", PASS],
+            [sys.executable, "-W", "error", "-c", PLACE],
             env=os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)},
             capture_output=True,
             text=True,
             check=False,
         )
-        assert (run.stdout, run.stderr) == ("[1.]\n", "")
+        assert (run.stdout, run.stderr) == ("[1 0]\n", "")
         return {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.nbc")}
 
-    kept = run_pass()
+    kept = place()
     assert kept
-    assert run_pass() == kept
+    assert place() == kept
     for path in tmp_path.rglob("*.nb[ci]"):
         path.write_bytes(b"damaged")
-    run_pass()
+    place()
 
 
 def test_each_kind_of_arrays_is_compiled_before_threads_call_it():
-    kernel = compiled.Kernel(compiled._scale.py_func)
+    kernel = compiled.Kernel(compiled._scale)
     slopes = np.ones(3)
     for row_scale in (np.ones(4), np.ones(4, dtype=np.float32), np.ones(8)[::2], np.ones(4)):
-        kernel.prepare(slopes, row_scale, 0, None)
+        kernel.prepare(slopes, row_scale, 0, None, np.ones(3))
     assert len(kernel._dispatcher.overloads) == 3
 
 
@@ -547,19 +656,12 @@ def test_where_nothing_can_be_kept_it_is_compiled_all_the_same(monkeypatch):
         return njit(*arguments, **options)
 
     monkeypatch.setattr(numba, "njit", no_folder)
-    kernel = compiled.Kernel(compiled._scale.py_func)
+    kernel = compiled.Kernel(compiled._scale)
     slopes = np.array([1.0, 2.0])
-    arguments = (slopes, np.array([3.0, 4.0]), 0, None)
+    arguments = (slopes, np.array([3.0, 4.0]), 0, None, np.zeros(2))
     assert kernel.prepare(*arguments)(*arguments) == 3.0
     assert slopes.tolist() == [3.0, 8.0]
     assert tries == [True, False]
-
-
-def test_vector_functions_that_round_by_places_are_refused(monkeypatch):
-    compiled.refuse_svml()
-    monkeypatch.setattr(numba.config, "USING_SVML", True)
-    with pytest.raises(RuntimeError, match=r"^numba uses Intel's SVML.*NUMBA_DISABLE_INTEL_SVML=1"):
-        compiled.refuse_svml()
 
 
 # --- helpers for rows --------------------------------------------------------------------------

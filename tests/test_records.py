@@ -165,10 +165,13 @@ def test_many_rows_are_sorted_in_one_reading(order, take, dtype, n_threads, monk
     codes[-1] = 5
     targets = rng.normal(size=len(rows))
     by_group = np.argsort(codes, kind="stable")
-    for hides_groups in (False, True):
-        records = RecordEncoder(7, 3.5, hides_groups).encode(rows, targets, codes)
+    for hides_groups, by_columns in ((False, False), (False, True), (True, True)):
+        encoder = RecordEncoder(7, 3.5, hides_groups, by_columns)
+        records = encoder.encode(rows, targets, codes)
         expected = np.ascontiguousarray(rows[by_group])
-        assert records.rows.flags.c_contiguous
+        is_by_columns = by_columns and not hides_groups
+        assert records.rows.flags.c_contiguous == (not is_by_columns)
+        assert records.rows.flags.f_contiguous == is_by_columns
         assert records.rows.dtype == dtype
         np.testing.assert_array_equal(records.rows, expected)
         np.testing.assert_array_equal(records.targets, targets[by_group])

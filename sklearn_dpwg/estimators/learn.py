@@ -323,7 +323,8 @@ class InMemory:
     def __call__(self, problem: Problem) -> Iterator[GroupRisks]:
         """Yield the risks; copies of rows are not kept for as long as the solver runs."""
         n_cells = len(problem.cell_sizes)
-        encoder = RecordEncoder(n_cells, self.row_norm, problem.hidden is not None)
+        hidden = problem.hidden is not None
+        encoder = RecordEncoder(n_cells, self.row_norm, hides_groups=hidden, by_columns=True)
         records = encoder.encode(self.rows, self.targets, self.codes)
         del self.rows, self.targets, self.codes
         yield GroupRisks(records, problem.loss, problem.intercept_scaling)

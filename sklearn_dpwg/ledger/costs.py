@@ -9,8 +9,6 @@ from uuid import uuid4
 
 import numpy as np
 from sklearn.base import clone, is_classifier
-from sklearn.calibration import CalibratedClassifierCV
-from sklearn.ensemble import BaggingClassifier, BaggingRegressor
 from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import (
     GridSearchCV,
@@ -73,7 +71,6 @@ _COSTLY = ("epsilon", "delta", "rows_per_person")
 # What a guarantee is for.
 _UNIT = ("records_per_person", "of_person")
 _SPENT_IN_FULL = 0.99
-_BAGGING = (BaggingClassifier, BaggingRegressor)
 
 
 class StartCost(NamedTuple):
@@ -453,6 +450,10 @@ def planned_fits(candidate: Any, fitted: Any) -> list[PrivacyGuarantee]:
         return [one for name, step in steps for one in planned_fits(step, places.get(name, facts))]
     if not _holds_private(candidate):
         return []
+    # they load much that a fit does not need
+    from sklearn.calibration import CalibratedClassifierCV
+    from sklearn.ensemble import BaggingClassifier, BaggingRegressor
+
     if kind is type(fitted):
         if isinstance(candidate, GridSearchCV):
             return _planned_grid(candidate, fitted.best_estimator_)
@@ -462,7 +463,9 @@ def planned_fits(candidate: Any, fitted: Any) -> list[PrivacyGuarantee]:
         elif isinstance(candidate, TunedThresholdClassifierCV):
             n_fits, place = n_folds_of(candidate.cv) + 1, fitted.estimator_
         # how often a bootstrap drew a record in a fold is not known
-        elif isinstance(candidate, _BAGGING) and not candidate.bootstrap:
+        elif (
+            isinstance(candidate, BaggingClassifier | BaggingRegressor) and not candidate.bootstrap
+        ):
             n_fits, place = candidate.n_estimators, fitted.estimators_[0]
         else:
             raise _unknown(kind)

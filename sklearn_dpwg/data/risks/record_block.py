@@ -24,6 +24,7 @@ from sklearn_dpwg.data.kernels import (
     row_norms,
     run_on_threads,
     scale_rows,
+    slope_bounds,
 )
 from sklearn_dpwg.data.records import GroupedRecords
 from sklearn_dpwg.data.risks.selection import Selection
@@ -139,6 +140,8 @@ class RecordBlock:
         # records of each group in front of the block
         self.first_ranks = (0,) * len(self.group_sizes) if first_ranks is None else first_ranks
         self._blocks = Blocks.of(records.starts, BLOCK_ROWS)
+        self.is_alone = False  # whether no others are beside it, whose memory would add up
+        self._kept_bounds: tuple[Any, Any] = (None, None)
 
     def __repr__(self) -> str:
         """Return the class alone: a log must hold no record."""
@@ -300,7 +303,7 @@ class RecordBlock:
     def with_loss(self, loss: Loss) -> RecordBlock:
         """Return the same rows under another loss."""
         other = copy(self)
-        other.loss = loss
+        other.loss, other._kept_bounds = loss, (None, None)
         return other
 
     def centred(
@@ -310,12 +313,14 @@ class RecordBlock:
         constant: float,
         clip: float,
         whitening: FloatArray | None = None,
+        is_alone: bool = False,
     ) -> RecordBlock:
         """Return the same rows relative to a centre, no gradient of a record above a norm."""
         lengths = np.sqrt(self._squared_distances(center, whitening) + constant**2)
         other = copy(self)
         other.records = replace(self.records, slope_limits=clip / lengths)
         other.intercept_scaling, other.center, other.whitening = constant, center, whitening
+        other.is_alone = is_alone
         return other
 
     def part(self, selection: Selection) -> RecordBlock:
@@ -422,8 +427,20 @@ class RecordBlock:
             gradients=gradients,
             loss_step=grid.loss_step,
             gradient_step=grid.gradient_step,
-            slope_limits=self.records.slope_limits,
+            slope_bounds=self._slope_bounds(),
         )
+
+    def _slope_bounds(self) -> tuple[FloatArray, FloatArray] | None:
+        """Return what bounds slopes, which a block that is alone keeps from pass to pass."""
+        limits = self.records.slope_limits
+        if limits is None:
+            return None
+        kept_limits, bounds = self._kept_bounds
+        if kept_limits is not limits or bounds is None:
+            bounds = slope_bounds(self.loss, limits)
+            if self.is_alone:
+                self._kept_bounds = limits, bounds
+        return bounds
 
     def _numpy_sums(
         self, weights: FloatArray, ceiling: float, grid: SumGrid, *, gradients: bool
@@ -483,7 +500,7 @@ class RecordBlock:
         if isinstance(records.rows, csr_array):
             block_rows = SPARSE_BLOCK_ROWS
         elif square:
-            block_rows = max(block_rows, min(n_features, 512))
+            block_rows = max(block_rows, n_features if n_features < 512 else 2048)
         if segments is None:
             segments = Partition.of(records.starts, 1).segments(slice(None))
         for group, start, stop in segments:

@@ -297,6 +297,7 @@ class Risks:
         """
         self.n_passes += 1
         told = {"constant": constant, "clip": clip, "whitening": whitening}
+        told["is_alone"] = len(self.handles) == 1
         derived = self._derived(methodcaller("centred", center, **told))
         derived.intercept_scaling, derived.center = constant, center
         derived.whitening = whitening

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections import OrderedDict
+from functools import lru_cache
 from typing import Any, Protocol
 
 import numpy as np
@@ -164,23 +165,35 @@ def _measurement(
     The rows of a matrix are rounded one by one, on grids that may grow with their sensitivities;
     four times the coordinates pay for that (docs/theory/prefix-sums.md, Lemma 2).
     """
-    import opendp.prelude as dp
-
-    dp.enable_features("contrib")
+    domain, metrics, make = _opendp("float", size)
     n_rounded = size if n_rows == 1 else 4 * n_rows * size
     exponent = grid_exponent(mechanism, multiplier, sensitivity, n_rounded, is_sampled)
     rounding = _rounding(mechanism, n_rounded, is_sampled) * 2.0**exponent
     scale = multiplier * (sensitivity + rounding) * _MARGIN
-    domain = dp.vector_domain(dp.atom_domain(T=float, nan=False), size=size)
     if mechanism == "gaussian":
-        measurement = dp.m.make_gaussian(domain, dp.l2_distance(T=float), scale, exponent)
+        measurement = make.make_gaussian(domain, metrics.l2_distance(T=float), scale, exponent)
         promised = 0.5 / multiplier**2
     else:
-        measurement = dp.m.make_laplace(domain, dp.l1_distance(T=float), scale, exponent)
+        measurement = make.make_laplace(domain, metrics.l1_distance(T=float), scale, exponent)
         promised = 1.0 / multiplier
-    claimed = measurement.map(sensitivity)  # type: ignore[no-untyped-call]
+    claimed = measurement.map(sensitivity)
     _check_promise(claimed, promised, f"{mechanism} noise")
     return measurement
+
+
+@lru_cache(maxsize=_MAX_CACHED)
+def _opendp(kind: str, size: int) -> tuple[Any, Any, Any]:
+    """Return OpenDP's domain of vectors, and its modules of metrics and of measurements.
+
+    Its prelude loads plugins for much else, in half a second.
+    """
+    from opendp import domains, measurements, metrics
+    from opendp.mod import enable_features
+
+    enable_features("contrib")
+    told: dict[str, Any] = {"T": float, "nan": False} if kind == "float" else {"T": kind}
+    domain = domains.vector_domain(domains.atom_domain(**told), size=size)
+    return domain, metrics, measurements
 
 
 def _check_promise(claimed: float, promised: float, what: str) -> None:
@@ -193,16 +206,13 @@ def _check_promise(claimed: float, promised: float, what: str) -> None:
 
 def _measurement_on_integers(mechanism: str, scale: float, size: int) -> Any:
     """Return OpenDP's measurement of whole numbers, its privacy map checked against the scale."""
-    import opendp.prelude as dp
-
-    dp.enable_features("contrib")
-    domain = dp.vector_domain(dp.atom_domain(T="i64"), size=size)
+    domain, metrics, make = _opendp("i64", size)
     if mechanism == "gaussian":
-        measurement = dp.m.make_gaussian(domain, dp.l2_distance(T=float), scale=scale)
-        claimed, promised = measurement.map(1.0), 0.5 / scale**2  # type: ignore[no-untyped-call]
+        measurement = make.make_gaussian(domain, metrics.l2_distance(T=float), scale=scale)
+        claimed, promised = measurement.map(1.0), 0.5 / scale**2
     else:
-        measurement = dp.m.make_laplace(domain, dp.l1_distance(T="i64"), scale=scale)
-        claimed, promised = measurement.map(1), 1.0 / scale  # type: ignore[no-untyped-call]
+        measurement = make.make_laplace(domain, metrics.l1_distance(T="i64"), scale=scale)
+        claimed, promised = measurement.map(1), 1.0 / scale
     _check_promise(claimed, promised * _MARGIN, f"{mechanism} noise on whole numbers")
     return measurement
 
