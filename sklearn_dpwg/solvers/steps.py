@@ -33,6 +33,10 @@ SPREAD_OVER_ZERO_SCORE = 0.15
 # (benchmarks/population_defaults.py CORRECTION).
 CORRECTION = 0.5
 
+# What group weights are held back by for noise, such as its price and that correction, is divided
+# by the `signal` over this, where it is larger.
+PRICE_BINDS = 1_500.0
+
 # A mixture's weight is at least this of its largest, where what minimises it needs positive ones.
 LEAST_PRIOR = math.exp(-600.0)
 

@@ -20,7 +20,7 @@ from sklearn_dpwg.solvers.steps import CORRECTION, best_rate, normalised
 ASSUMED_STEPS, REMEMBERED, LEAST_SPREAD = 10.0, 0.9, 1.0 / 30.0
 
 # Momentum lasts longer in longer runs, in which a fast player of the groups would circle.
-LARGEST_SPREAD = 0.3
+LARGEST_SPREAD = 0.1
 
 
 def least_spread(n_steps: int) -> float:
@@ -40,8 +40,9 @@ class GroupWeights:
     group i costs if all weight is on it: of its gradient by noise, and of its risk by sampling
     (`MGRSchedule.uncertainty`). No weight is above the problem's cap.
     Where it forgets, each sum, and the log of π, is less by 1/T of itself a step (by 1/150 in
-    shorter runs): what is long gone by holds no weight on a group for good. Otherwise they are
-    plain Hedge at the planned rate.
+    shorter runs): what is long gone by holds no weight on a group for good. That and the correction
+    keep risks apart that should be equal, so both are less where there is little noise
+    (`MGRSchedule.quiet`). Otherwise they are plain Hedge at the planned rate.
     """
 
     def __init__(
@@ -74,7 +75,8 @@ class GroupWeights:
         self._remembered = REMEMBERED * self._remembered + 1.0
         self._total_rate = schedule.kept * self._total_rate + rate
         self._log_weights = schedule.kept * self._log_weights + rate * risks
-        self._log_weights = self._log_weights - CORRECTION * self._log_mean_exp(rate, variances)
+        for_noise = CORRECTION / schedule.quiet * self._log_mean_exp(rate, variances)
+        self._log_weights = self._log_weights - for_noise
         self.current = self._weights(self._total_rate)
 
     def _weights(self, price: float) -> FloatArray:
@@ -335,6 +337,11 @@ class Shrinkage:
         self._risks += risks
         self._variances += variances
         self._weighted_risk += float(group_weights @ risks)
+
+    def instead(self, risks: FloatArray, variances: FloatArray, weighted_risk: float) -> None:
+        """Take these means in place of all that was pushed."""
+        self._n_steps, self._weighted_risk = 1, weighted_risk
+        self._risks, self._variances = risks, variances
 
     @property
     def kept(self) -> float:
