@@ -7,8 +7,10 @@ from hypothesis import strategies as st
 
 from sklearn_dpwg.losses import BinaryLogLoss
 from sklearn_dpwg.privacy import Budget
-from sklearn_dpwg.solvers import AGS, MGR, BestResponse, PhasedERM
-from sklearn_dpwg.solvers.average import N_BLOCKS, BestAverage, least_worst_shares
+from sklearn_dpwg.solvers import AGS, MGR, BestResponse, PhasedERM, steps
+from sklearn_dpwg.solvers.descent import group_weights
+from sklearn_dpwg.solvers.descent.group_weights import N_BLOCKS, BestAverage
+from sklearn_dpwg.solvers.steps import least_worst_shares
 from tests.helpers.contract import moves_on_a_transcript
 from tests.helpers.group_data import make_problem
 from tests.helpers.neighbours import neighbours
@@ -98,8 +100,8 @@ def test_a_record_moves_no_more_than_is_paid_and_no_share(solver, monkeypatch):
         decided.append(least_worst_shares(risks, 0.0, usual))
         return decided[-1]
 
-    monkeypatch.setattr("sklearn_dpwg.solvers.average.least_worst_shares", watched)
-    monkeypatch.setattr("sklearn_dpwg.solvers.rounds.rounds.least_worst_shares", watched)
+    monkeypatch.setattr(group_weights, "least_worst_shares", watched)
+    monkeypatch.setattr(steps, "least_worst_shares", watched)
     problem = make_problem((30, 70), loss=BinaryLogLoss(), n_features=2, radius=3.0)
     plan = solver.plan(problem, QUIET)
     for seed in range(3):

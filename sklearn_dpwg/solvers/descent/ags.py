@@ -15,8 +15,8 @@ from sklearn_dpwg.data.risks import Risks
 from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.optimum.objective import project_to_ball
 from sklearn_dpwg.privacy import Budget, NoiseSource
-from sklearn_dpwg.solvers.average import BestAverage
 from sklearn_dpwg.solvers.descent import planning, releases
+from sklearn_dpwg.solvers.descent.group_weights import BestAverage
 from sklearn_dpwg.solvers.descent.releases import GRADIENT_OF_ONE_GROUP
 from sklearn_dpwg.solvers.descent.rule import (
     RULES,

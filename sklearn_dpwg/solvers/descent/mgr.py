@@ -15,9 +15,9 @@ from sklearn_dpwg.data.risks import Risks
 from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.optimum.objective import project_to_ball
 from sklearn_dpwg.privacy import Budget, NoiseSource
-from sklearn_dpwg.solvers.average import BestAverage
 from sklearn_dpwg.solvers.descent import planning, releases
 from sklearn_dpwg.solvers.descent.group_weights import (
+    BestAverage,
     GroupWeights,
     LossLevel,
     PlannedLimits,

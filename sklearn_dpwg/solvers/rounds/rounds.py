@@ -18,7 +18,6 @@ from sklearn_dpwg.data.risks import Risks
 from sklearn_dpwg.optimum.objective import project_to_ball
 from sklearn_dpwg.privacy import Budget, NoiseSource, Release, calibrate
 from sklearn_dpwg.solvers import centring, steps
-from sklearn_dpwg.solvers.average import CLEAR_DEVIATIONS, least_worst_shares
 from sklearn_dpwg.solvers.centring import CentredProblem
 from sklearn_dpwg.solvers.mixture import Calls, MixturePlan, MixtureSolver
 from sklearn_dpwg.solvers.plan import Plan, first_of_least, predict_seconds
@@ -228,12 +227,7 @@ def _candidate(
 
 
 def _quietness(problem: Problem, mu: float) -> float:
-    """Return how many times the `signal` is that from which on there is little noise, or 1.
-
-    A loss with kinks has 1: its answers jump, and faster group weights would circle.
-    """
-    if not problem.loss.smooth:
-        return 1.0
+    """Return how many times the `signal` is that from which on there is little noise, or 1."""
     return max(1.0, mu * problem.typical_size / steps.PRICE_BINDS)
 
 
@@ -286,7 +280,7 @@ def run_rounds(
         loudness = float(np.sqrt((np.array(played) @ schedule.risk_stds**2).mean()))
         usual = np.zeros(schedule.n_rounds)
         usual[-answers.averaged :] = 1.0 / answers.averaged
-        shares = least_worst_shares(np.array(heard), CLEAR_DEVIATIONS * loudness, usual)
+        shares = steps.least_worst_shares(np.array(heard), steps.CLEAR_DEVIATIONS * loudness, usual)
         if shares is not None:
             learned, mixtures = shares @ np.array(answered), shares @ np.array(played)
     if centre is not None:
