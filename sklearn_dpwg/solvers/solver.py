@@ -390,7 +390,7 @@ class ByLoss(Stored):
 
     def at(self, signal: float) -> ByLoss:
         """Return what limits are where there is little noise for them to save: ever looser."""
-        slopes = 1.0 + SLOPES_LOOSEN * math.log(max(1.0, signal / SLOPES_BIND))
+        slopes = max(1.0, signal / SLOPES_BIND) ** SLOPES_LOOSEN
         losses = 1.0 + math.log(max(1.0, signal / LOSSES_BIND))
         return replace(
             self,
@@ -401,9 +401,9 @@ class ByLoss(Stored):
         )
 
 
-# What cuts slopes and losses trades bias for noise, so it loosens as noise vanishes: with the
-# logarithm of the `signal` from here on.
-SLOPES_BIND, SLOPES_LOOSEN, LOSSES_BIND = 2_000.0, 0.28, 1_500.0
+# What cuts slopes and losses trades bias for noise, so it loosens as noise vanishes: slopes with a
+# power of the `signal` from here on, losses with its logarithm.
+SLOPES_BIND, SLOPES_LOOSEN, LOSSES_BIND = 2_000.0, 0.3, 1_500.0
 
 LOG_LOSS = ByLoss(raised_ceiling=6.5, is_centred=True, shrinks=True, whitens=True, forgets=True)
 # Its slopes are residuals, most of them small beside the largest. Its step is a share of smaller

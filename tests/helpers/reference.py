@@ -56,17 +56,19 @@ def adapted_group_weights(
     """
     n_steps = schedule.n_steps
     spread, count, total = 10.0 * schedule.assumed_spread**2, 10.0, 0.0
-    exponents, kept = np.log(first), 1.0 - schedule.forgets / max(n_steps, 150)
+    forgotten = schedule.forgets / max(n_steps, 150) / min(schedule.quiet, 3.0)
+    exponents, kept = np.log(first), 1.0 - forgotten
     entropy = -sum(first * np.log(first))
     for weights, risks, variances in heard:
-        least = min(0.3, max(1.0, n_steps / 150) ** 2 / 30) * schedule.assumed_spread
+        least = min(0.1, max(1.0, n_steps / 150) ** 2 / 30) * schedule.assumed_spread
         found = max(spread / count, least**2)
         rate = math.sqrt(entropy / (found * n_steps + variances.mean() * n_steps / 2))
         mean = weights @ risks
         spread = 0.9 * spread + weights @ (risks - mean) ** 2
         spread -= weights @ (variances * (1.0 - weights))
         count = 0.9 * count + 1.0
-        exponents = kept * exponents + rate * risks - 0.5 * log_mean_exp(rate, variances)
+        for_noise = 0.5 / schedule.quiet * log_mean_exp(rate, variances)
+        exponents = kept * exponents + rate * risks - for_noise
         total = kept * total + rate
     price = total
 

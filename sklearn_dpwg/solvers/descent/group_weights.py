@@ -1,4 +1,4 @@
-"""What a run takes from released risks: group weights, limits of the next step, shrinkage."""
+"""What a run takes from released risks: group weights, limits of steps, shrinkage, averages."""
 
 from __future__ import annotations
 
@@ -12,7 +12,13 @@ from scipy.special import entr, expit, logsumexp
 from sklearn_dpwg._checks import FloatArray
 from sklearn_dpwg.data.problem import Problem
 from sklearn_dpwg.solvers.descent.rule import PROBE_EVERY, USUAL_STEPS, MGRSchedule
-from sklearn_dpwg.solvers.steps import CORRECTION, best_rate, normalised
+from sklearn_dpwg.solvers.steps import (
+    CLEAR_DEVIATIONS,
+    CORRECTION,
+    best_rate,
+    least_worst_shares,
+    normalised,
+)
 
 # The assumed spread of the group risks counts like so many released ones; a step later each counts
 # for this share of what it did; and the spread that is gone by is at least this share of the
@@ -20,7 +26,7 @@ from sklearn_dpwg.solvers.steps import CORRECTION, best_rate, normalised
 ASSUMED_STEPS, REMEMBERED, LEAST_SPREAD = 10.0, 0.9, 1.0 / 30.0
 
 # Momentum lasts longer in longer runs, in which a fast player of the groups would circle.
-LARGEST_SPREAD = 0.3
+LARGEST_SPREAD = 0.1
 
 
 def least_spread(n_steps: int) -> float:
@@ -40,8 +46,9 @@ class GroupWeights:
     group i costs if all weight is on it: of its gradient by noise, and of its risk by sampling
     (`MGRSchedule.uncertainty`). No weight is above the problem's cap.
     Where it forgets, each sum, and the log of π, is less by 1/T of itself a step (by 1/150 in
-    shorter runs): what is long gone by holds no weight on a group for good. Otherwise they are
-    plain Hedge at the planned rate.
+    shorter runs): what is long gone by holds no weight on a group for good. That and the correction
+    keep risks apart that should be equal, so both are less where there is little noise
+    (`MGRSchedule.quiet`). Otherwise they are plain Hedge at the planned rate.
     """
 
     def __init__(
@@ -74,7 +81,8 @@ class GroupWeights:
         self._remembered = REMEMBERED * self._remembered + 1.0
         self._total_rate = schedule.kept * self._total_rate + rate
         self._log_weights = schedule.kept * self._log_weights + rate * risks
-        self._log_weights = self._log_weights - CORRECTION * self._log_mean_exp(rate, variances)
+        for_noise = CORRECTION / schedule.quiet * self._log_mean_exp(rate, variances)
+        self._log_weights = self._log_weights - for_noise
         self.current = self._weights(self._total_rate)
 
     def _weights(self, price: float) -> FloatArray:
@@ -336,6 +344,11 @@ class Shrinkage:
         self._variances += variances
         self._weighted_risk += float(group_weights @ risks)
 
+    def instead(self, risks: FloatArray, variances: FloatArray, weighted_risk: float) -> None:
+        """Take these means in place of all that was pushed."""
+        self._n_steps, self._weighted_risk = 1, weighted_risk
+        self._risks, self._variances = risks, variances
+
     @property
     def kept(self) -> float:
         """Share of the weights to keep, between a half and 1."""
@@ -347,3 +360,93 @@ class Shrinkage:
         stds = np.sqrt(self._variances) / self._n_steps
         drops = self._risk_of_nothing - self._risks / self._n_steps + SHRINK_DEVIATIONS * stds
         return 0.5 * (1.0 + min(max(0.0, float(drops.min())) / drop, 1.0))
+
+
+# Which iterates are averaged: all alike, or those whose released risks are least together.
+
+# Parts of a run that are averaged by themselves, and the fewest iterates of one.
+N_BLOCKS, FEWEST = 24, 4
+
+
+class BestAverage:
+    """The mean of the last iterates, with shares of blocks of them that released risks decide.
+
+    Losses are convex, so a group's risk at a mean of iterates is at most the mean of its risks
+    there, whatever their shares: the shares that make the largest of these least serve the worst
+    group. While players circle, or arrive late, that is far less than for equal shares. Moving a
+    share away from its equal part has to gain `CLEAR_DEVIATIONS` of the noise in a block's risks,
+    so where noise is loud shares are equal. All of it reads released numbers. (docs/theory/mgr.md,
+    section 4c)
+    """
+
+    def __init__(self, n_iterates: int, n_weights: int, uncertainty: FloatArray) -> None:
+        n_groups = len(uncertainty)
+        # what a group player pays for weight on each group, as `GroupWeights` knows it
+        self._n_iterates, self._uncertainty = n_iterates, uncertainty
+        self.total, self.mixture_total = np.zeros(n_weights), np.zeros(n_groups)
+        self._n_pushed = 0
+        # of each block: how many points were heard, their sum, and that of their mixtures, risks
+        # and variances
+        n_blocks = N_BLOCKS if n_groups > 1 and n_iterates >= FEWEST * N_BLOCKS else 0
+        self._counts = np.zeros(n_blocks)
+        self._points = np.zeros((n_blocks, n_weights))
+        self._mixtures, self._risks, self._variances = np.zeros((3, n_blocks, n_groups))
+        self._weighted_risks = np.zeros(n_blocks)
+        self._ceilings: set[float] = set()
+
+    def push(self, weights: FloatArray, mixture: FloatArray) -> None:
+        """Take in what equal shares average: weights and group weights after a step."""
+        self.total += weights
+        self.mixture_total += mixture
+        self._n_pushed += 1
+
+    def hear(
+        self,
+        point: FloatArray,
+        mixture: FloatArray,
+        risks: FloatArray,
+        variances: FloatArray,
+        ceiling: float,
+    ) -> None:
+        """Take in the risks that the last step released at a point, under its group weights."""
+        if not len(self._counts):
+            return
+        block = (self._n_pushed - 1) * len(self._counts) // self._n_iterates
+        self._counts[block] += 1
+        self._points[block] += point
+        self._mixtures[block] += mixture
+        self._risks[block] += risks
+        self._variances[block] += variances
+        self._weighted_risks[block] += float(mixture @ risks)
+        self._ceilings.add(ceiling)
+
+    def shares(self) -> FloatArray | None:
+        """Return the shares of the blocks, or None where they are equal.
+
+        They are where not all risks were counted up to one ceiling, as they cannot be compared.
+        """
+        counts = self._counts
+        if len(counts) < 2 or not counts.all() or len(self._ceilings) != 1:
+            return None
+        risks = self._risks / counts[:, None]
+        variances = self._variances / counts[:, None] ** 2
+        played = self._mixtures / counts[:, None]
+        noise = float(np.sqrt((played * variances).sum(axis=1).mean()))
+        # each group alone, and the mixtures that were played: what they pay is less
+        mixtures = np.concatenate([np.eye(len(self._uncertainty)), played])
+        costs = (mixtures * self._uncertainty).max(axis=1)
+        return least_worst_shares(risks @ mixtures.T - costs, CLEAR_DEVIATIONS * noise)
+
+    def mean_with(self, shares: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the means of points and of group weights with shares of the blocks."""
+        of_points = shares / self._counts
+        return of_points @ self._points, of_points @ self._mixtures
+
+    def risks_with(self, shares: FloatArray) -> tuple[FloatArray, FloatArray, float]:
+        """Return the mean risks, the variances of their noise and the mean weighted risk."""
+        of_points = shares / self._counts
+        return (
+            of_points @ self._risks,
+            of_points**2 @ self._variances,
+            float(of_points @ self._weighted_risks),
+        )

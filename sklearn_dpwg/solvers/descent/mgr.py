@@ -17,6 +17,7 @@ from sklearn_dpwg.optimum.objective import project_to_ball
 from sklearn_dpwg.privacy import Budget, NoiseSource
 from sklearn_dpwg.solvers.descent import planning, releases
 from sklearn_dpwg.solvers.descent.group_weights import (
+    BestAverage,
     GroupWeights,
     LossLevel,
     PlannedLimits,
@@ -182,29 +183,33 @@ class MGR(MGRParameters, MixtureSolver):
         uncertainty = schedule.uncertainty(plan, first.unit)
         players = GroupWeights(schedule, _log_group_weights(schedule, start), uncertainty)
         shrinkage = Shrinkage(problem.constants.zero_score, n_groups)
-        weights_sum, group_weights_sum = np.zeros_like(weights), np.zeros(n_groups)
+        average = BestAverage(schedule.averaged, len(weights), uncertainty)
         if schedule.averaged > schedule.n_steps:
-            weights_sum, group_weights_sum = weights.copy(), players.current.copy()
+            average.push(weights, players.current)
         for t in range(schedule.n_steps):
             limits = following.limits()
             released = release(plan, first.data, weights, players.current, noise, limits)
             move = ball.push(released.gradient, released.noise_std)
-            weights = project_to_ball(weights + move, problem.radius)
+            point, weights = weights, project_to_ball(weights + move, problem.radius)
             feedback = released.risks, released.risk_variances, players.current
             following.push(*feedback)
             if n_groups > 1 and following.counts_for_players:
                 players.push(released.risks, released.risk_variances)
             # after the step, so that the last releases count too
             if t >= schedule.n_steps - schedule.averaged:
-                weights_sum += weights
-                group_weights_sum += players.current
-                if schedule.shrinks and following.counts_for_players:
+                average.push(weights, players.current)
+                if schedule.adapts and following.counts_for_players:
                     shrinkage.push(*feedback)
-        learned = weights_sum / schedule.averaged
+                    average.hear(point, feedback[2], *feedback[:2], limits.ceiling)
+        learned, mixture = average.total / schedule.averaged, average.mixture_total
+        mixture = mixture / schedule.averaged
+        shares = average.shares() if schedule.adapts and schedule.quiet > 1.0 else None
+        if shares is not None:
+            learned, mixture = average.mean_with(shares)
+            shrinkage.instead(*average.risks_with(shares))
         if schedule.shrinks and start is None:
-            learned *= shrinkage.kept
-        learned = first.weights_of_rows(learned)
-        return Solution(learned, group_weights_sum / schedule.averaged, schedule.n_steps)
+            learned = learned * shrinkage.kept
+        return Solution(first.weights_of_rows(learned), mixture, schedule.n_steps)
 
     def mixture_problem(self, problem: Problem, budget: Budget) -> Problem:
         return planning.learned_problem(problem, self, budget)

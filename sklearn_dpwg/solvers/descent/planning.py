@@ -32,7 +32,7 @@ from sklearn_dpwg.solvers.descent.rule import (
 )
 from sklearn_dpwg.solvers.plan import Plan, first_of_least, predict_seconds
 from sklearn_dpwg.solvers.solver import by_loss, signal
-from sklearn_dpwg.solvers.steps import CORRECTION, SumSensitivity, risk_spread
+from sklearn_dpwg.solvers.steps import CORRECTION, PRICE_BINDS, SumSensitivity, risk_spread
 
 # Choice between full passes and Poisson batches.
 
@@ -467,7 +467,7 @@ LONG_NOISE, FEWER_STEPS = 10.0, 4
 # proportion: the share grows with 1/μ, up to this multiple.
 # Where there is little, it costs in proportion to its square: the share falls with the `signal`
 # from here on.
-NOISE_PRICE, DEAREST, PRICE_BINDS = 0.2, 2.0, 1_500.0
+NOISE_PRICE, DEAREST = 0.2, 2.0
 
 
 def least_bound_plan(problem: Problem, budget: Budget, parameters: MGRParameters) -> Plan:
@@ -589,10 +589,15 @@ def _calibrated_by_part(
     return loudest, [releases[-1] for releases in calibrated]
 
 
+def quietness(problem: Problem, budget: Budget) -> float:
+    """Return how many times the `signal` is that from which on a price of noise falls, or 1."""
+    return max(1.0, signal(problem, budget) / PRICE_BINDS)
+
+
 def noise_price(rule: StepRule, budget: Budget) -> float:
     """Return what the group player pays for a unit of noise on the mean gradient."""
     share = NOISE_PRICE * min(max(1.0, 1.0 / budget.mu), DEAREST)
-    share /= max(1.0, signal(rule.problem, budget) / PRICE_BINDS)
+    share /= quietness(rule.problem, budget)
     return share * rule.aim / (2.0 * rule.step_share)
 
 
@@ -616,6 +621,7 @@ def _schedule(
         noise_price=noise_price(rule, budget),
         sampling_price=problem.price_of_sampling(budget.mu) if adapts else 0.0,
         max_group_weight=problem.max_group_weight,
+        quiet=quietness(problem, budget),
         ceiling_of_level=of_loss.ceiling_of_level if follows_level else math.inf,
         raised_ceiling=rule.raised_ceiling,
         raised_range=rule.sums.loss_range,

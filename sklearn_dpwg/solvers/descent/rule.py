@@ -35,6 +35,10 @@ from sklearn_dpwg.solvers.steps import (
 # Steps of a run, where data ask for no more.
 USUAL_STEPS = 150
 
+# Where noise is quiet group weights forget so many times as slowly, at most: without any
+# forgetting what was early on holds weight for good, and players circle.
+LONGEST_QUIET = 3.0
+
 # Where the ceiling may be raised, every so many steps try it.
 PROBE_EVERY = 10
 
@@ -176,6 +180,7 @@ class MGRSchedule(DescentSchedule):
         "forgets": False,
         "sampling_price": 0.0,
         "max_group_weight": 1.0,
+        "quiet": 1.0,
     }
     # gradient of the weighted sum of group risks, or of one group drawn from the weights
     step: Literal["weighted", "sampled"]
@@ -189,7 +194,8 @@ class MGRSchedule(DescentSchedule):
     # whether group weights follow the spread of the released risks and pay for noise
     # (`GroupWeights`), in place of `group_rate` and `noise_correction`
     adapts: bool = False
-    # whether exponents keep 1 - 1/T of themselves a step, 1 - 1/150 in shorter runs
+    # whether exponents lose 1/T of themselves a step, 1/150 in shorter runs; where noise is quiet
+    # down to a third of that
     forgets: bool = False
     assumed_spread: float = 0.0  # standard deviation of the group risks that planning assumes
     # what a group player that adapts pays for a unit of noise on the mean gradient, and for the
@@ -197,6 +203,9 @@ class MGRSchedule(DescentSchedule):
     noise_price: float = 0.0
     sampling_price: float = 0.0
     max_group_weight: float = 1.0
+    # how many times the `signal` is that from which on there is so little noise that what group
+    # weights are held back by vanishes; at least 1
+    quiet: float = 1.0
     # losses count up to this multiple of the mean released loss, where that is below `ceiling`
     # (`LossLevel`)
     ceiling_of_level: float = math.inf
@@ -240,7 +249,8 @@ class MGRSchedule(DescentSchedule):
     @property
     def kept(self) -> float:
         """Share of themselves that exponents of the group weights keep a step."""
-        return 1.0 - 1.0 / max(self.n_steps, USUAL_STEPS) if self.forgets else 1.0
+        lost = 1.0 / (min(self.quiet, LONGEST_QUIET) * max(self.n_steps, USUAL_STEPS))
+        return 1.0 - lost if self.forgets else 1.0
 
     def gradient_noise(self, plan: Plan) -> FloatArray:
         """Return the noise on a coordinate of the run's mean gradient, all weight on one group."""

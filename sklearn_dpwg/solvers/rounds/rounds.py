@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 
@@ -25,8 +25,12 @@ from sklearn_dpwg.solvers.rounds.releases import RISKS, release_risks
 from sklearn_dpwg.solvers.solver import Solution, by_loss
 from sklearn_dpwg.solvers.steps import SumSensitivity
 
-# What a plan may choose: a grid, so that better facts never choose worse.
-RISK_SHARES = (0.05, 0.1, 0.2)
+# What a plan may choose: a grid, so that better facts never choose worse; and what risks have
+# where noise is quiet, as the noise on them costs in proportion.
+RISK_SHARES, QUIET_SHARE = (0.05, 0.1, 0.2), 0.4
+
+# A rate that follows released risks is at most so many times the planned one.
+FASTEST = 30.0
 
 # For predicting time: what a fit plans before and between its rounds, whatever the records
 # (benchmarks/plan_cost.py).
@@ -43,6 +47,9 @@ class Rounds(Stored):
     sums: SumSensitivity  # by how much a record moves the sums of these losses
     risks_multiplier: float  # noise per unit of sensitivity on them; 0 where none are released
     group_rate: float  # step size η of the group weights
+    # how many times the `signal` is that from which on group weights are held back less; at least 1
+    quiet: float = 1.0
+    _added: ClassVar[Mapping[str, Any]] = {"quiet": 1.0}
 
     __repr__ = short_repr
 
@@ -52,14 +59,41 @@ class Rounds(Stored):
         return self.base.calls.n_calls
 
     @property
-    def noise_correction(self) -> FloatArray:
-        """What is subtracted from the exponents: half of log E exp(ηN) of the noise N."""
+    def n_risks(self) -> int:
+        """How often risks are released, if at all: between rounds, in quiet noise after all too."""
+        return self.n_rounds - 1 + (self.quiet > 1.0)
+
+    @property
+    def risk_stds(self) -> FloatArray:
+        """Standard deviation of the noise on the risk of each group."""
         problem = self.base.problem
         of_sum = self.sums.loss_range * problem.loss_noise
         stds = self.risks_multiplier * of_sum / np.asarray(problem.group_sizes)
         if problem.hidden is not None:
             stds = np.sqrt(steps.heard(stds, stds**2, problem)[1])
-        return np.asarray(steps.CORRECTION * (self.group_rate * stds) ** 2 / 2.0)
+        return np.asarray(stds)
+
+    def correction_at(self, rate: float) -> FloatArray:
+        """Return what is subtracted from exponents: half of log E exp(ηN) of noise N at a rate η.
+
+        Less where there is little noise, as it keeps risks apart that should be equal.
+        """
+        half = steps.CORRECTION / self.quiet
+        return np.asarray(half * (rate * self.risk_stds) ** 2 / 2.0)
+
+    def rate_at(self, risks: FloatArray, mixture: FloatArray) -> float:
+        """Return the planned rate, or where noise is quiet that for the spread of released risks.
+
+        It is ``√(H(π) / (q²/R + mean v/2)) / R`` with q² the variance of risks under the mixture:
+        a rate that is planned for the spread of the first rounds ends far from equal risks.
+        """
+        if self.quiet == 1.0:
+            return self.group_rate
+        prior, variances = np.asarray(self.prior), self.risk_stds**2
+        spread = float(mixture @ (risks - mixture @ risks) ** 2)
+        entropy, noise = -float(prior @ np.log(prior)), float(variances.mean())
+        rate = steps.best_rate(entropy, spread / self.n_rounds + noise / 2.0) / self.n_rounds
+        return min(max(rate, self.group_rate), FASTEST * self.group_rate)
 
     def between(self, what: str) -> list[str]:
         """Return what happens between rounds, for people: a line or none."""
@@ -127,7 +161,7 @@ def plan_of_rounds(
     factor = releases[0].noise_multiplier / wanted[0].noise_multiplier
     answers = replace(schedule.base, release=releases[len(before)])
     scaled = {"base": answers, "risks_multiplier": factor * schedule.risks_multiplier}
-    n_risks = (schedule.n_rounds - 1) * (schedule.risks_multiplier > 0.0)
+    n_risks = schedule.n_risks * (schedule.risks_multiplier > 0.0)
     return Plan.of(
         name,
         problem,
@@ -154,7 +188,10 @@ def _candidates(
     for number in base.numbers_of_calls(problem) if n_rounds is None else (n_rounds,):
         shares: tuple[float, ...] = (0.0,)
         if problem.n_groups > 1 and number > 1:
-            shares = RISK_SHARES if risk_share is None else (float(risk_share),)
+            is_quiet = _quietness(problem, mu) > 1.0
+            shares = (QUIET_SHARE,) if is_quiet else RISK_SHARES
+            if risk_share is not None:
+                shares = (float(risk_share),)
         for share in shares:
             yield _candidate(problem, mu, base, number, share)
 
@@ -167,9 +204,12 @@ def _candidate(
     answers = base.plan_calls(
         problem, Calls(n_rounds, math.sqrt(n_rounds / (1.0 - risk_share)) / mu)
     )
-    multiplier = math.sqrt((n_rounds - 1) / risk_share) / mu if risk_share > 0.0 else 0.0
     constants = problem.constants
-    multiple = by_loss(problem.loss, mu * problem.typical_size).ceiling
+    signal = mu * problem.typical_size
+    quiet = _quietness(problem, mu)
+    n_risks = n_rounds - 1 + (quiet > 1.0)
+    multiplier = math.sqrt(n_risks / risk_share) / mu if risk_share > 0.0 else 0.0
+    multiple = by_loss(problem.loss, signal).ceiling
     ceiling = min(multiple * constants.zero_score, constants.supremum)
     sums = SumSensitivity.of(problem, ceiling=ceiling)
     rate, regret = 0.0, np.zeros(problem.n_groups)
@@ -182,15 +222,20 @@ def _candidate(
             rate = sharpness / n_rounds
         elif answers.mu_groups < math.inf:
             regret = np.minimum(regret, -answers.mu_groups * np.log(np.asarray(problem.prior)))
-    schedule = Rounds(answers, problem.prior, ceiling, sums, multiplier, rate)
+    schedule = Rounds(answers, problem.prior, ceiling, sums, multiplier, rate, quiet)
     return schedule, np.asarray(answers.bounds) + regret
+
+
+def _quietness(problem: Problem, mu: float) -> float:
+    """Return how many times the `signal` is that from which on there is little noise, or 1."""
+    return max(1.0, mu * problem.typical_size / steps.PRICE_BINDS)
 
 
 def _risk_releases(schedule: Rounds) -> tuple[Release, ...]:
     """Return the release of the group risks: none before the first round."""
     if schedule.risks_multiplier == 0.0:
         return ()
-    return (Release(RISKS, "gaussian", schedule.risks_multiplier, schedule.n_rounds - 1),)
+    return (Release(RISKS, "gaussian", schedule.risks_multiplier, schedule.n_risks),)
 
 
 def run_rounds(
@@ -208,28 +253,39 @@ def run_rounds(
         data, weights = centre.view(data), centre.to_centred(weights, problem)
         answers = replace(answers, problem=replace(answers.problem, clip=centre.clip))
     log_mixture, risks = np.log(np.asarray(schedule.prior)), None
-    total, mixtures = np.zeros_like(weights), np.zeros(problem.n_groups)
+    mixture = np.asarray(schedule.prior)
+    heard: list[FloatArray] = []
+    answered: list[FloatArray] = []
+    played: list[FloatArray] = []
+
+    def release(weights: FloatArray) -> FloatArray:
+        facts = (answers.problem, schedule.sums, schedule.ceiling, noise, plan.releases[-1])
+        found = release_risks(data, weights, *facts)
+        return steps.heard(found, np.zeros_like(found), problem)[0]
+
     for index in range(schedule.n_rounds):
         if index > 0 and schedule.risks_multiplier > 0.0:
-            risks = release_risks(
-                data,
-                weights,
-                answers.problem,
-                schedule.sums,
-                schedule.ceiling,
-                noise,
-                plan.releases[-1],
-            )
-            risks, _ = steps.heard(risks, np.zeros_like(risks), problem)
-            log_mixture = log_mixture + schedule.group_rate * risks - schedule.noise_correction
+            risks = release(weights)
+            heard.append(risks)
+            rate = schedule.rate_at(risks, mixture)
+            log_mixture = log_mixture + rate * risks - schedule.correction_at(rate)
         mixture = steps.normalised(log_mixture, least=steps.LEAST_PRIOR)
         weights = base.answer(answers, mixture, weights, data, noise, call=index, risks=risks)
-        if index >= schedule.n_rounds - answers.averaged:
-            total, mixtures = total + weights, mixtures + mixture
-    learned = total / answers.averaged
+        answered.append(weights)
+        played.append(mixture)
+    learned = np.asarray(sum(answered[-answers.averaged :]) / answers.averaged)
+    mixtures = np.asarray(sum(played[-answers.averaged :]) / answers.averaged)
+    if schedule.risks_multiplier > 0.0 and schedule.n_risks == schedule.n_rounds:
+        heard.append(release(weights))
+        loudness = float(np.sqrt((np.array(played) @ schedule.risk_stds**2).mean()))
+        usual = np.zeros(schedule.n_rounds)
+        usual[-answers.averaged :] = 1.0 / answers.averaged
+        shares = steps.least_worst_shares(np.array(heard), steps.CLEAR_DEVIATIONS * loudness, usual)
+        if shares is not None:
+            learned, mixtures = shares @ np.array(answered), shares @ np.array(played)
     if centre is not None:
         learned = centre.from_centred(learned, problem)
-    return Solution(learned, mixtures / answers.averaged, schedule.n_rounds)
+    return Solution(learned, mixtures, schedule.n_rounds)
 
 
 def first_weights(problem: Problem, start: Solution | None) -> FloatArray:

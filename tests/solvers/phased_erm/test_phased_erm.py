@@ -146,10 +146,10 @@ def test_feedback_moves_the_prior_to_the_worst_group():
     assert np.ptp([prior[worst] for prior in seen]) > 0.1
 
 
-def test_kinks_are_learned_better_than_by_short_steps():
-    """In most runs; in some phases circle. MGR takes plain subgradient steps here."""
-    phased, steps = (excess(each, Hinge(), BUDGET, 4)[0] for each in (PhasedERM(), MGR()))
-    assert np.median(phased) < 0.7 * np.median(steps)
+def test_kinks_are_learned_by_phases_and_by_short_steps():
+    """In most runs; in some phases circle. With equal shares of its iterates MGR has 0.02."""
+    for solver in (PhasedERM(), MGR()):
+        assert np.median(excess(solver, Hinge(), BUDGET, 4)[0]) < 0.01
 
 
 def test_parameters_survive_clones_and_pickles():
