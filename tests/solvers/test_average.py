@@ -104,7 +104,7 @@ def test_a_record_moves_no_more_than_is_paid_and_no_share(solver, monkeypatch):
     monkeypatch.setattr(steps, "least_worst_shares", watched)
     problem = make_problem((30, 70), loss=BinaryLogLoss(), n_features=2, radius=3.0)
     plan = solver.plan(problem, QUIET)
-    for seed in range(3):
+    for seed in range(8):
         moves = moves_on_a_transcript(plan, solver, neighbours(problem, seed), seed)
         assert max(moves.values()) <= 1.0 + 1e-6
     assert any(shares is not None for shares in decided)
