@@ -147,13 +147,15 @@ def said_of_threshold(model: Any) -> str:
             f"chooses. `fit --share 0.1` chooses a tenth, but a second fit spends again."
         )
     table = model[-1].selected()
+    table["chosen"] = table["chosen"].clip(0.0, 1.0)  # beyond them noise hides it
     shares = "".join(
         f"\n  {label}: {row['chosen']:.1%} [{row['low']:.1%}, {row['high']:.1%}]"
         for label, row in table.iterrows()
     )
     return (
         f"\n`predict` says {second!r} from a probability of {least_of(model):.4g} on, which was "
-        f"released. It chooses, with limits that hold with probability 0.95:{shares}"
+        f"released. Of the rows that it learned from it chooses, with limits that hold with "
+        f"probability 0.95:{shares}"
     )
 
 

@@ -410,8 +410,8 @@ class PublicSchema(TransformerMixin, Stored, BaseEstimator):
         -------
         Series or DataFrame
             Levels as they are declared, or numbers, each cell read by the rules of `cells`. Where
-            one is missing and may be, `missing_label`; None if there is none, and NaN of numbers,
-            which ``fillna`` fills both.
+            one may be missing and is, or is `missing_label` itself, that label; None if there is
+            none, and NaN of numbers, which ``fillna`` fills both.
 
         Raises
         ------
@@ -442,13 +442,16 @@ class PublicSchema(TransformerMixin, Stored, BaseEstimator):
             raise InputError(f"X must be a frame with the column {name!r}, and has none.")
         values = X[name] if isinstance(X, pd.DataFrame) else of_polars(X.get_column(name))
         values = (self.cells or Cells()).read(values, name, kind)
+        label = self.missing_label if isinstance(kind, Category) else None
+        if label is not None and kind.missing and label not in kind.levels:
+            values = values.astype(object).where(values != label, None)  # said in so many words
         kind.encode(renumbered(values), feature_name(name))  # which alone decides
         if isinstance(kind, Number):
             return pd.Series(numbers(values, kind)[0], index=values.index, name=values.name)
         if isinstance(kind, Category) and kind.other:
             values = values.where(places(values, kind.levels) != UNKNOWN, "other")
-        if isinstance(kind, Category) and self.missing_label is not None:
-            values = values.astype(object).where(values.notna(), self.missing_label)
+        if label is not None:
+            values = values.astype(object).where(values.notna(), label)
         return values
 
     def _people(self, X: Any) -> NDArray[np.object_]:

@@ -159,7 +159,10 @@ def _unit(guarantee: Stated) -> str:
             else f"{whose}."
         )
     if guarantee.of_person:
-        return "a person, by the word of whoever released this that nobody has more than one row."
+        return (
+            "a person, by the word of whoever released this that at most one row of each was "
+            "learned from."
+        )
     text = "one row. It protects a person only if no person has more than one row"
     try:
         several = guarantee.for_records(2)
@@ -171,11 +174,10 @@ def _unit(guarantee: Stated) -> str:
 
 
 def _groups(guarantee: Stated) -> str:
-    each = " by each of them," if len(guarantee.groupings) > 1 else ""
+    several = ", by each of these groupings" if len(guarantee.groupings) > 1 else ""
     return (
-        f"{'; '.join(guarantee.groupings)}. A replacement is covered if the record stays in its "
-        f"group{each} in every fit that is counted here; one that changes a group of one fit is "
-        "not."
+        f"{'; '.join(guarantee.groupings)}. A record counts as replaced by one of the same group"
+        f"{several}; a replacement from another group is not covered."
     )
 
 

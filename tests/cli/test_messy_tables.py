@@ -288,6 +288,8 @@ def test_groups_targets_and_decisions_are_read_by_the_rules_of_cells(hospital):
         assert schema.read(table, name).tolist() == expected
         assert left_open.read(table, name).isna().tolist() == meant[name].isna().tolist()
         assert left_open.read(table, name).fillna("unknown").tolist() == expected
+    said = table.assign(race=table["race"].where(meant["race"].notna(), "unknown"))
+    assert schema.read(said, "race").tolist() == meant["race"].fillna("unknown").tolist()
     assert schema.read(table, ["race", "ill"]).shape == (N, 2)
     with pytest.raises(InputError, match="'ill' must hold none but its levels"):
         schema.read(table.assign(ill="perhaps"), "ill")
