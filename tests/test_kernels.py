@@ -314,6 +314,12 @@ def test_exact_sums_do_not_depend_on_the_layout(layout):
         assert all(map(np.array_equal, one, other))
 
 
+@pytest.mark.parametrize("sizes", [(1,), (2, 0, 1)])
+def test_rows_without_columns_have_scores_of_their_constants(sizes):
+    risks = make_risks(SquaredError(), sizes, 0).handles[0]
+    assert_bits_are_those_of_arrays(risks, np.full(risks.n_columns, 0.3), None)
+
+
 def test_a_kernel_is_compiled_once_that_is_worth_it():
     kernel = compiled.Kernel(compiled._scale)
     arguments = (np.ones(3), np.ones(3), 0, None, np.ones(3))

@@ -338,7 +338,10 @@ def gradient_diameter(
         """Return the curve at centres, and how far it is from there within their cells."""
         value = at(angle)
         if rises:
-            moved = np.maximum(at(angle + half) - value, value - at(angle - half))
+            above, below = at(angle + half) - value, value - at(angle - half)
+            if min(above.min(), below.min()) < -1e-12 * np.abs(value).max():
+                raise InputError("derivative must fall nowhere, as that of a convex loss does.")
+            moved = np.maximum(above, below)
         else:
             moved = score_bound * derivative_slope * (half * np.cos(angle) + half**2 / 2)
         across = np.abs(value) * np.cos(angle)

@@ -171,6 +171,8 @@ class Selection:
                 there, of_bin = np.exp(np.interp(at, places, logs)), np.exp(logs)
                 share = (there - of_bin[1]) / max(of_bin[0] - of_bin[1], np.finfo(float).tiny)
                 part[group] = min(share, 1.0)
+            elif at == self.edges[-1]:  # who has this very score is in the bin below
+                part[group] = np.finfo(float).tiny
         return first, part
 
     def _counted(self, first: NDArray[np.intp], part: FloatArray) -> list[Counted]:

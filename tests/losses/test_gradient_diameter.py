@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.losses import (
     BinaryLogLoss,
     Huber,
@@ -105,6 +106,11 @@ def test_a_derivative_that_rises_is_searched_by_its_ends(at, slope, start, score
     kinks = np.concatenate([at, np.array(at) + 1.0 / slope])
     reached = on_a_grid(steps, score_bound, extra=np.arcsin(np.clip(kinks, -1.0, 1.0)))
     assert reached <= bound <= reached * 1.02 + 1e-9
+
+
+def test_a_derivative_that_is_seen_to_fall_is_refused():
+    with pytest.raises(InputError, match="must fall nowhere"):
+        gradient_diameter(np.cos, 3.0, derivative_slope=1.0, rises=True)
 
 
 def test_a_derivative_that_falls_must_say_so():

@@ -207,6 +207,11 @@ def test_limits_hold_where_a_threshold_parts_a_bin(per_group, frozen):
 def test_nobody_and_everybody_are_said_without_noise(frozen, records):
     X, y, groups = records
     model = DPThresholdClassifier(frozen, random_state=0).fit(X, y, groups)
+    # who has a score of 1 is in the last bin, beside others
+    model.thresholds_ = np.ones(3)
+    last = model.histogram_[:, :, -1].sum() / model.histogram_.sum()
+    assert model.selected().loc["all", "low"] == 0.0
+    assert model.selected().loc["all", "high"] >= last > 0.0
     for at, share in ((np.inf, 0.0), (0.0, 1.0)):
         model.thresholds_ = np.full(3, at)
         table = model.selected()

@@ -2,7 +2,7 @@
 
 What each record adds is computed by the same operations in the same order, and rounded to whole
 numbers of steps, which add up to the same in any order: so which of the two is taken, where and
-when, changes no bit of what a record moves or of what is released (docs/theory/sums.md).
+when, changes no bit of a sum of finite numbers or of what is released (docs/theory/sums.md).
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def add_up(
 def _scores(columns: FloatArray, weights: FloatArray) -> FloatArray:
     """Return the scores of rows that lie by columns, added up from the first to the last."""
     products = columns * weights[:, None]
-    if products.shape[1] == 1:  # NumPy adds up numbers that lie together in pairs
+    if products.shape[1] == 1 and len(products):  # NumPy adds up numbers that lie together in pairs
         return np.asarray(np.add.accumulate(products[:, 0])[-1:])
     return np.add.reduce(products, axis=0)
 
