@@ -19,7 +19,9 @@ from sklearn_dpwg.cli.cells import Faults, checked_features, numbers, people, wo
 from sklearn_dpwg.cli.models import (
     ledger_around,
     load_model,
+    own_thresholds,
     schema_of,
+    scores_of,
     spent_of,
     without_threshold,
 )
@@ -177,6 +179,7 @@ def audit(
         if output is None and markdown is None
         else effects_of(without_threshold(sources.model))
     )
+    own = own_thresholds(sources.model, options["threshold"])
     # one question for what is printed, the page and the exit code
     asked = asked_of(question, sources.task.needed_labels(), options)
     if by_attribute:
@@ -190,7 +193,7 @@ def audit(
     said: dict[str, Any] = {"title": title, "notes": notes, "command": command, "model": shown}
     judged: dict[str, Any] = {"at_least": asked.at_least, "which": asked.which}
     judged |= {"verdict_metric": question[0], "by_attribute": by_attribute}
-    report = AuditReport(result, **said, **judged)
+    report = AuditReport(result, **said, **judged, decided_by=sources.model if own else None)
     results = result.by_attribute() if by_attribute else {"": result}
     found = {name: asked.verdict(one) for name, one in results.items()}
     makers = ((output, report.html), (json_file, result.to_json), (markdown, report.markdown))
@@ -201,6 +204,8 @@ def audit(
     for name, one in results.items():
         heading = f"By {name}:\n" if name else ""
         tell(heading + summary(one, found[name], asked))
+    if own is not None:
+        tell(own.covered)
     if sources.of_people:
         tell(sources.of_people)
     for path in written:
@@ -428,7 +433,7 @@ def sources_of(
     else:
         X = checked_features(columns, schema_of(fitted), faults)
         faults.refuse()
-        found = _scores_of(fitted, X, classes[1], options["threshold"])
+        found = scores_of(fitted, X, classes, options)
     same = fitted if same_records else None
     sources = Sources(task, classes, targets, found, groups, same, model=fitted)
     return sources if not persons else _one_row_each(sources, persons[0])
@@ -596,20 +601,6 @@ def _decisions(
     said = f"{predictions!r} (predictions)"
     read = task.reader(task.outcome, classes)
     return words(columns[predictions], said, faults, classes, read=read)[0]
-
-
-def _scores_of(model: Any, X: Any, positive: str, threshold: float | None) -> np.ndarray:
-    """Return probabilities of the positive class, or decisions of a model that makes them itself.
-
-    One with a threshold that was paid for does, unless another one is stated.
-    """
-    if not hasattr(model, "classes_"):
-        raise WrongInput("model must be a classifier: an audit is about decisions of two classes.")
-    place = [as_text(one) for one in model.classes_].index(positive)
-    decides = hasattr(model[-1], "thresholds_") and threshold is None
-    if hasattr(model, "predict_proba") and not decides:
-        return np.asarray(model.predict_proba(X)[:, place], dtype=np.float64)
-    return np.asarray(model.predict(X) == model.classes_[place], dtype=np.float64)
 
 
 def _edges(text: str) -> tuple[float, ...]:

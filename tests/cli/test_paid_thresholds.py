@@ -77,8 +77,11 @@ def test_an_audit_is_of_the_decisions_that_the_threshold_makes(fitted, folder, t
         *("--model", path / "m.skops", "--held-out", "--epsilon", 1000, "--random-state", 0),
     ]
     rates = {}
-    for name, told in (("paid", ["-o", tmp_path / "p.html"]), ("half", ["--threshold", 0.5])):
+    pages = ["-o", tmp_path / "p.html", "--markdown", tmp_path / "p.md"]
+    printed = {}
+    for name, told in (("paid", pages), ("half", ["--threshold", 0.5])):
         done = run(*audit, *told, "--json", tmp_path / f"{name}.json")
+        printed[name] = done.stdout
         assert done.exit_code == 0, done.stderr
         found = AuditResult.from_json((tmp_path / f"{name}.json").read_text(encoding="utf-8"))
         rates[name] = found.rates("selection_rate")[0].estimate
@@ -88,6 +91,30 @@ def test_an_audit_is_of_the_decisions_that_the_threshold_makes(fitted, folder, t
     chosen = (model.predict(pd.read_parquet(folder / "people.parquet")) == "yes")[rows.race == "x"]
     assert rates["paid"] == pytest.approx(chosen.mean(), abs=0.02)
     assert rates["half"] > rates["paid"] + 0.1
+    # pages and print tell that threshold, and no other
+    text = (tmp_path / "p.md").read_text(encoding="utf-8").replace("\\", "")
+    (least,) = set(model[-1].thresholds_)
+    covered = f"Its own threshold made them: {least:.4g}. What was learned of records to choose it"
+    for said in (page.replace("&#39;", "'"), text):
+        assert f"by the model's own threshold, {least:.4g}, on its score of ‘yes’" in said
+        assert covered in said
+        assert f"the model's own: {least:.4g}" in said
+        for wrong in ("0.5 or more", "as a public number", "as there were decisions"):
+            assert wrong not in said
+    assert "Threshold: 0.5" not in text
+    assert covered in printed["paid"]
+    assert "threshold" not in printed["half"]
+
+
+def test_scores_of_decisions_are_refused(fitted, folder):
+    path, _, _ = fitted
+    audit = ["audit", folder / "people.parquet", "--schema", folder / "schema.toml"]
+    audit += ["--model", path / "m.skops", "--held-out"]
+    for name in (["--score-edges", "0.2,0.5"], ["--losses", "log_loss"]):
+        done = run(*audit, *name)
+        assert done.exit_code == 2
+        assert "must be left out of an audit of decisions, which this model makes" in done.stderr
+        assert run(*audit, *name, "--threshold", 0.5).exit_code == 0
 
 
 def test_a_cost_of_misses_is_paid_for_too(folder, tmp_path):
