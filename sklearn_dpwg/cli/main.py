@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+import numpy as np
 
 from sklearn_dpwg.cli.audit import audit, change, checked_question, verdict
 from sklearn_dpwg.cli.options import (
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from sklearn_dpwg.cli.tables import TableFile
     from sklearn_dpwg.preprocessing import PublicSchema
     from sklearn_dpwg.preprocessing.schema_files import SchemaFile
+    from sklearn_dpwg.solvers import Plan
 
 
 @click.command(short_help="Learn a private model and print what it promises.")
@@ -281,9 +283,29 @@ def plan(
             PublicSchema(file.columns, shapes=shapes, **file.of_schema).get_feature_names_out()
         )
     estimator = make_estimator(task, options)
-    if getattr(estimator, "overlap", "cells") != "cells":
+    overlaps = getattr(estimator, "overlap", "cells") != "cells"
+    if overlaps:
         sizes = task.cell_sizes(sizes)
-    tell(str(estimator.plan(group_sizes=sizes, n_features=n_features)))
+    planned = estimator.plan(group_sizes=sizes, n_features=n_features)
+    learner, of_model = estimator, planned
+    if hasattr(estimator, "miss_cost"):  # a threshold on a model that has its part of the budget
+        learner, of_model = estimator.estimator, planned.model
+        learner.set_params(epsilon=of_model.budget.epsilon, delta=of_model.budget.delta)
+    tell(str(planned))
+    if not overlaps:
+        _warn_as_fit(learner, of_model, task, sizes)
+
+
+def _warn_as_fit(estimator: Any, plan: Plan, task: Task, sizes: Any) -> None:
+    """Say what a fit would say of a plan that promises too little."""
+    from sklearn_dpwg.data.groups import labelled_sizes
+    from sklearn_dpwg.estimators.planning import warn_of_plan
+
+    labels, given = labelled_sizes(sizes, None, task.group_labels, may_be_unnamed=True)
+    if labels is None:  # each is called by its place
+        labels = np.arange(1, len(given) + 1).astype(object)
+    known = {"n_features": plan.problem.n_features, "group_labels": list(labels)}
+    warn_of_plan(plan, labels, lambda others: estimator.plan(group_sizes=list(others), **known))
 
 
 def _audit_plan(task: Task, sizes: Any, asked: dict[str, Any], options: dict[str, Any]) -> str:

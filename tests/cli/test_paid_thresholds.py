@@ -26,6 +26,7 @@ def fitted(folder, tmp_path_factory):
         *("--ledger", path / "l.db", "--ledger-epsilon", 3, "--ledger-delta", 1e-5),
     )
     assert (planned.exit_code, fit.exit_code) == (0, 0), planned.stderr + fit.stderr
+    assert planned.stderr == fit.stderr == ""
     return path, planned.stdout, fit.stdout
 
 
@@ -36,6 +37,10 @@ def test_it_is_planned_and_paid_for_by_one_budget(fitted):
         assert "epsilon = 2 at delta = 1e-06 (epsilon = 2 was asked for)" in " ".join(text.split())
         assert "Unit of privacy: a person, by the word" in text
     model = load_model(path / "m.skops")
+    of_model = str(model[-1].plan_.model).partition("\n\nDifferential privacy")[0]
+    assert "Plan of solver 'mgr'" in of_model
+    assert "planning bound" in of_model
+    assert f"\n\n{of_model}\n\nDifferential privacy: epsilon = 2 " in planned
     assert 1.0 < model[-1].plan_.model.budget.epsilon < 2.0
     with PrivacyLedger(3.0, 1e-5, path=path / "l.db") as ledger:
         assert len(ledger.rows) == 2  # the model, and the histogram of its scores
@@ -44,6 +49,17 @@ def test_it_is_planned_and_paid_for_by_one_budget(fitted):
     # at another delta than the statement's, which is said
     assert f"has spent epsilon = {spent:.4g} of 3 at delta = 1e-05, the ledger's own" in printed
     assert "the statement above is at delta = 1e-06" in printed
+
+
+@pytest.mark.parametrize("threshold", [[], ["--share", 0.15]])
+def test_a_plan_warns_of_what_its_fit_warns(folder, tmp_path, threshold):
+    asked = ["--schema", folder / "schema.toml", "--epsilon", 0.2, "--solver", "mgr", *threshold]
+    planned = run("plan", *asked, "--group-sizes", "x=834,y=366")
+    fit = run("fit", folder / "people.parquet", *asked, "-o", tmp_path / "m.skops")
+    assert (planned.exit_code, fit.exit_code) == (0, 0), planned.stderr + fit.stderr
+    assert planned.stderr == fit.stderr
+    assert planned.stderr.startswith("Warning: ")
+    assert "predicting nothing costs at most" in planned.stderr
 
 
 def test_predictions_go_by_the_threshold_that_was_released(fitted, folder, tmp_path):
