@@ -155,3 +155,17 @@ def test_thresholds_that_the_model_decides_by_are_told_with_what_covers_them(eps
         AuditReport(audit.run(Y, (chosen == "yes") * 1.0, GROUPS), decided_by=model)
     with pytest.raises(TypeError, match="decided_by must be a fitted DPThresholdClassifier"):
         AuditReport(result, decided_by=classifier())
+
+
+def test_records_of_a_group_of_whom_surely_nobody_is_selected_have_a_ratio_of_0():
+    """Noise takes the count below what there may be, or there is none."""
+    counts = (((200, 200),), ((400, -9),))
+    for found in (audit_result(("a", "b"), counts=counts), exactly_nobody()):
+        assert found.rates("selection_rate", of="records")[1].high == 0.0
+        assert found.verdict(of="records").answer == "fails"
+        assert found.impact_ratios(of="records")[1].high == 0.0
+
+
+def exactly_nobody():
+    groups = np.repeat(["a", "b"], 40)
+    return GroupAudit(np.inf, group_labels=["a", "b"]).run(None, groups == "a", groups)
