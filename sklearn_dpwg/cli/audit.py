@@ -193,6 +193,7 @@ def audit(
     said: dict[str, Any] = {"title": title, "notes": notes, "command": command, "model": shown}
     judged: dict[str, Any] = {"at_least": asked.at_least, "which": asked.which}
     judged |= {"verdict_metric": question[0], "by_attribute": by_attribute}
+    judged |= {"metric": worst_by(metric, asked, result)}
     report = AuditReport(result, **said, **judged, decided_by=sources.model if own else None)
     results = result.by_attribute() if by_attribute else {"": result}
     found = {name: asked.verdict(one) for name, one in results.items()}
@@ -203,7 +204,7 @@ def audit(
                 write_text(path, text())
     for name, one in results.items():
         heading = f"By {name}:\n" if name else ""
-        tell(heading + summary(one, found[name], asked))
+        tell(heading + summary(one, found[name], asked, judged["metric"]))
     if own is not None:
         tell(own.covered)
     if sources.of_people:
@@ -228,7 +229,7 @@ def verdict(ctx: click.Context, /, audit: Path, **options: Any) -> None:
     question = checked_question(options["metric"], options["fail_below"], options["fail_above"])
     asked = asked_of(question, result.group_labels, options)
     found = asked.verdict(result)
-    tell(summary(result, found, asked))
+    tell(summary(result, found, asked, worst_by(options["metric"], asked, result)))
     exit_as(ctx, found)
 
 
@@ -475,10 +476,16 @@ def audit_of(sources: Sources, options: Mapping[str, Any]) -> GroupAudit:
     return GroupAudit(group_labels=labels, classes=sources.classes, **given)
 
 
-def summary(result: AuditResult, verdict: Verdict, asked: Asked) -> str:
+def worst_by(metric: str | None, asked: Asked, result: AuditResult) -> str:
+    """Return the rate by which groups are worst off: one that was said, or errors in its place."""
+    is_said = metric is not None and asked.metric == "selection_rate"
+    return "selection_rate" if is_said else asked.worst_by([result])
+
+
+def summary(result: AuditResult, verdict: Verdict, asked: Asked, metric: str) -> str:
     """Return the verdict, who may be worst off, and the table of groups."""
-    worst = result.worst_groups(asked.worst_by([result]), **asked.which)
-    worst_by = worst.metric.replace("_", " ")
+    worst = result.worst_groups(metric, **asked.which)
+    by = worst.metric.replace("_", " ")
     privacy = result.privacy_
     promise = (
         f"epsilon = {privacy.epsilon:.4g} at delta = {privacy.delta:g}, {privacy.relation}"
@@ -492,10 +499,9 @@ def summary(result: AuditResult, verdict: Verdict, asked: Asked) -> str:
         *([_with_names(verdict.would_tell, result)] if verdict.would_tell else []),
         f"Selected: whoever is decided {result.classes[1]!r}, not {result.classes[0]!r}.",
         *([] if result.has_outcomes else [NO_OUTCOMES]),
-        f"Worst off by {worst_by} may be: {names}; its {worst_by} is from {worst.low:.3f} to "
-        f"{worst.high:.3f}."
+        f"Worst off by {by} may be: {names}; its {by} is from {worst.low:.3f} to {worst.high:.3f}."
         if names
-        else f"Worst off by {worst_by} may be nobody who is judged.",
+        else f"Worst off by {by} may be nobody who is judged.",
         "",
         *_table(result, asked),
         "",
