@@ -447,7 +447,11 @@ def schema(
         kinds, facts, cells = drafted
         labels = schema_draft.levels_of_cells(drafted, groups) if labels is None else labels
     elif dictionary:
-        kinds, facts = read_dictionary(_whole(file))
+        try:
+            described = _whole(file)
+        except WrongInput as error:
+            raise WrongInput(f"{error.message} {DICTIONARY}") from None
+        kinds, facts = read_dictionary(described)
         for name in task:
             if name not in kinds:
                 raise WrongInput(f"{table} has no row of {unknown_name(name, list(kinds))}")
@@ -470,6 +474,12 @@ def schema(
         )
         return
     tell(f"{output}: {n_columns} column(s) to describe; no value was read into it.")
+
+
+DICTIONARY = (
+    "A data dictionary is a table, not text in sentences: a header with name and type, and low, "
+    "high and levels where they are known, and a row for each column that it describes."
+)
 
 
 def _whole(file: TableFile) -> pd.DataFrame:

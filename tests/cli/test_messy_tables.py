@@ -531,6 +531,8 @@ def test_a_data_dictionary_fills_in_what_it_says(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("text", "more", "says"),
     [
+        ("Ages; in years\n\nWho came\n", [], "A data dictionary is a table, not text in sent"),
+        ("Ages\nin years, or months\n", [], "a header with name and type, and low, high and"),
         ("a,b\n1,2\n", [], "a data dictionary must have a column name or column or"),
         ("name,b\n1,2\n", [], "a data dictionary must have a column type or kind"),
         ("name,type\na,int\na,int\n", [], "must name each column once, got 'a'"),
