@@ -162,7 +162,7 @@ UNCOUNTED = (
 
 def _rows_of(file: TableFile, task: Task, encoder: PublicSchema, seed: Any) -> Any:
     """Return features, targets and groups, as many of a person as may be, and what that means."""
-    from sklearn_dpwg.cli.cells import checked_features, people
+    from sklearn_dpwg.cli.cells import checked_features, people, say_what_is_other
     from sklearn_dpwg.preprocessing import bound_rows_per_person
 
     whose = [] if encoder.person is None else [encoder.person]
@@ -172,6 +172,7 @@ def _rows_of(file: TableFile, task: Task, encoder: PublicSchema, seed: Any) -> A
     X = checked_features(columns, encoder, faults)
     persons = [people(columns[one], one, encoder.cells, faults) for one in whose]
     faults.refuse()
+    say_what_is_other(X, encoder)
     if not persons:
         return X, y, groups, ""
     k = encoder.rows_per_person
