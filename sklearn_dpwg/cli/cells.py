@@ -220,12 +220,13 @@ def say_what_is_other(frame: pd.DataFrame, schema: PublicSchema) -> None:
     These are exact counts of records, for those who may see the table, as refusals have them:
     they go nowhere else.
     """
+    from sklearn_dpwg.preprocessing import Category
     from sklearn_dpwg.preprocessing.numerals import UNKNOWN, places
 
     counts = {
         name: int((places(frame[name], (*kind.levels, "other")) == UNKNOWN).sum())
         for name, kind in schema.columns.items()
-        if getattr(kind, "other", False)
+        if isinstance(kind, Category) and kind.other
     }
     found = [f"{count:,} of {name!r}" for name, count in counts.items() if count]
     if found:

@@ -17,7 +17,7 @@ from sklearn_dpwg.serving import trusted_types
 if TYPE_CHECKING:
     import pandas as pd
 
-    from sklearn_dpwg.inspection.own_thresholds import OwnThresholds
+    from sklearn_dpwg.inspection.shape_display import OwnThresholds
     from sklearn_dpwg.ledger import PrivacyLedger
 
 
@@ -172,7 +172,7 @@ def without_threshold(model: Any) -> Any:
 
 def own_thresholds(model: Any, threshold: float | None) -> OwnThresholds | None:
     """Return the thresholds that a model decides by itself, unless another one is stated."""
-    from sklearn_dpwg.inspection.own_thresholds import thresholds_of
+    from sklearn_dpwg.inspection.shape_display import thresholds_of
 
     return None if threshold is not None else thresholds_of(model)
 

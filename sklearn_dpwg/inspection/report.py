@@ -25,14 +25,13 @@ from sklearn_dpwg.exceptions import InputError, InputTypeError
 from sklearn_dpwg.inspection import words
 from sklearn_dpwg.inspection.asked import Asked
 from sklearn_dpwg.inspection.audit_result import AuditResult, default_metric
-from sklearn_dpwg.inspection.own_thresholds import OwnThresholds
 from sklearn_dpwg.inspection.report_facts import (
     group_facts,
     pictures_of,
     report_facts,
     verdict_facts,
 )
-from sklearn_dpwg.inspection.shape_display import ModelEffects, effects_of
+from sklearn_dpwg.inspection.shape_display import ModelEffects, OwnThresholds, effects_of
 from sklearn_dpwg.inspection.words import cut, texts_of, visible
 from sklearn_dpwg.ledger import privacy_of
 from sklearn_dpwg.privacy import PrivacyGuarantee

@@ -20,13 +20,13 @@ from sklearn_dpwg.inspection.group_displays import (
     contrasts_shown,
     rates_shown,
 )
-from sklearn_dpwg.inspection.own_thresholds import OwnThresholds
 from sklearn_dpwg.inspection.privacy_displays import (
     PrivacyProfileDisplay,
     PrivacyUtilityDisplay,
     points_of,
     tradeoff_points,
 )
+from sklearn_dpwg.inspection.shape_display import OwnThresholds
 from sklearn_dpwg.inspection.verdicts import RATES, GroupRate, unit_of
 from sklearn_dpwg.inspection.words import texts_of, visible
 from sklearn_dpwg.privacy import PrivacyGuarantee
