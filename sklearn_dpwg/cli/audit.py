@@ -19,7 +19,9 @@ from sklearn_dpwg.cli.cells import Faults, checked_features, numbers, people, wo
 from sklearn_dpwg.cli.models import (
     ledger_around,
     load_model,
+    own_thresholds,
     schema_of,
+    scores_of,
     spent_of,
     without_threshold,
 )
@@ -177,6 +179,7 @@ def audit(
         if output is None and markdown is None
         else effects_of(without_threshold(sources.model))
     )
+    own = own_thresholds(sources.model, options["threshold"])
     # one question for what is printed, the page and the exit code
     asked = asked_of(question, sources.task.needed_labels(), options)
     if by_attribute:
@@ -190,7 +193,8 @@ def audit(
     said: dict[str, Any] = {"title": title, "notes": notes, "command": command, "model": shown}
     judged: dict[str, Any] = {"at_least": asked.at_least, "which": asked.which}
     judged |= {"verdict_metric": question[0], "by_attribute": by_attribute}
-    report = AuditReport(result, **said, **judged)
+    judged |= {"metric": worst_by(metric, asked, result)}
+    report = AuditReport(result, **said, **judged, decided_by=sources.model if own else None)
     results = result.by_attribute() if by_attribute else {"": result}
     found = {name: asked.verdict(one) for name, one in results.items()}
     makers = ((output, report.html), (json_file, result.to_json), (markdown, report.markdown))
@@ -200,7 +204,9 @@ def audit(
                 write_text(path, text())
     for name, one in results.items():
         heading = f"By {name}:\n" if name else ""
-        tell(heading + summary(one, found[name], asked))
+        tell(heading + summary(one, found[name], asked, judged["metric"]))
+    if own is not None:
+        tell(own.covered)
     if sources.of_people:
         tell(sources.of_people)
     for path in written:
@@ -223,7 +229,7 @@ def verdict(ctx: click.Context, /, audit: Path, **options: Any) -> None:
     question = checked_question(options["metric"], options["fail_below"], options["fail_above"])
     asked = asked_of(question, result.group_labels, options)
     found = asked.verdict(result)
-    tell(summary(result, found, asked))
+    tell(summary(result, found, asked, worst_by(options["metric"], asked, result)))
     exit_as(ctx, found)
 
 
@@ -428,7 +434,7 @@ def sources_of(
     else:
         X = checked_features(columns, schema_of(fitted), faults)
         faults.refuse()
-        found = _scores_of(fitted, X, classes[1], options["threshold"])
+        found = scores_of(fitted, X, classes, options)
     same = fitted if same_records else None
     sources = Sources(task, classes, targets, found, groups, same, model=fitted)
     return sources if not persons else _one_row_each(sources, persons[0])
@@ -470,10 +476,16 @@ def audit_of(sources: Sources, options: Mapping[str, Any]) -> GroupAudit:
     return GroupAudit(group_labels=labels, classes=sources.classes, **given)
 
 
-def summary(result: AuditResult, verdict: Verdict, asked: Asked) -> str:
+def worst_by(metric: str | None, asked: Asked, result: AuditResult) -> str:
+    """Return the rate by which groups are worst off: one that was said, or errors in its place."""
+    is_said = metric is not None and asked.metric == "selection_rate"
+    return "selection_rate" if is_said else asked.worst_by([result])
+
+
+def summary(result: AuditResult, verdict: Verdict, asked: Asked, metric: str) -> str:
     """Return the verdict, who may be worst off, and the table of groups."""
-    worst = result.worst_groups(asked.worst_by([result]), **asked.which)
-    worst_by = worst.metric.replace("_", " ")
+    worst = result.worst_groups(metric, **asked.which)
+    by = worst.metric.replace("_", " ")
     privacy = result.privacy_
     promise = (
         f"epsilon = {privacy.epsilon:.4g} at delta = {privacy.delta:g}, {privacy.relation}"
@@ -487,10 +499,9 @@ def summary(result: AuditResult, verdict: Verdict, asked: Asked) -> str:
         *([_with_names(verdict.would_tell, result)] if verdict.would_tell else []),
         f"Selected: whoever is decided {result.classes[1]!r}, not {result.classes[0]!r}.",
         *([] if result.has_outcomes else [NO_OUTCOMES]),
-        f"Worst off by {worst_by} may be: {names}; its {worst_by} is from {worst.low:.3f} to "
-        f"{worst.high:.3f}."
+        f"Worst off by {by} may be: {names}; its {by} is from {worst.low:.3f} to {worst.high:.3f}."
         if names
-        else f"Worst off by {worst_by} may be nobody who is judged.",
+        else f"Worst off by {by} may be nobody who is judged.",
         "",
         *_table(result, asked),
         "",
@@ -596,20 +607,6 @@ def _decisions(
     said = f"{predictions!r} (predictions)"
     read = task.reader(task.outcome, classes)
     return words(columns[predictions], said, faults, classes, read=read)[0]
-
-
-def _scores_of(model: Any, X: Any, positive: str, threshold: float | None) -> np.ndarray:
-    """Return probabilities of the positive class, or decisions of a model that makes them itself.
-
-    One with a threshold that was paid for does, unless another one is stated.
-    """
-    if not hasattr(model, "classes_"):
-        raise WrongInput("model must be a classifier: an audit is about decisions of two classes.")
-    place = [as_text(one) for one in model.classes_].index(positive)
-    decides = hasattr(model[-1], "thresholds_") and threshold is None
-    if hasattr(model, "predict_proba") and not decides:
-        return np.asarray(model.predict_proba(X)[:, place], dtype=np.float64)
-    return np.asarray(model.predict(X) == model.classes_[place], dtype=np.float64)
 
 
 def _edges(text: str) -> tuple[float, ...]:

@@ -214,6 +214,30 @@ def checked_features(
     return frame
 
 
+def say_what_is_other(frame: pd.DataFrame, schema: PublicSchema) -> None:
+    """Say on stderr how many cells of a category with the level "other" are no level.
+
+    These are exact counts of records, for those who may see the table, as refusals have them:
+    they go nowhere else.
+    """
+    from sklearn_dpwg.preprocessing import Category
+    from sklearn_dpwg.preprocessing.numerals import UNKNOWN, places
+
+    counts = {
+        name: int((places(frame[name], (*kind.levels, "other")) == UNKNOWN).sum())
+        for name, kind in schema.columns.items()
+        if isinstance(kind, Category) and kind.other
+    }
+    found = [f"{count:,} of {name!r}" for name, count in counts.items() if count]
+    if found:
+        click.echo(
+            f"NOT PRIVATE, for those who may see the records: cells that are no level became "
+            f"'other', {', '.join(found)}. Where these are words for a level, synonyms of the "
+            f"column, or ignore_case under [cells], say so in the schema.",
+            err=True,
+        )
+
+
 def _in_type_of(values: pd.Series, levels: tuple[Any, ...]) -> pd.Series:
     """Return the level for each text of one, and other values as text where levels are text."""
     from sklearn_dpwg.preprocessing.numerals import each

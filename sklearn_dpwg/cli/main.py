@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+import numpy as np
 
 from sklearn_dpwg.cli.audit import audit, change, checked_question, verdict
 from sklearn_dpwg.cli.options import (
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from sklearn_dpwg.cli.tables import TableFile
     from sklearn_dpwg.preprocessing import PublicSchema
     from sklearn_dpwg.preprocessing.schema_files import SchemaFile
+    from sklearn_dpwg.solvers import Plan
 
 
 @click.command(short_help="Learn a private model and print what it promises.")
@@ -160,7 +162,7 @@ UNCOUNTED = (
 
 def _rows_of(file: TableFile, task: Task, encoder: PublicSchema, seed: Any) -> Any:
     """Return features, targets and groups, as many of a person as may be, and what that means."""
-    from sklearn_dpwg.cli.cells import checked_features, people
+    from sklearn_dpwg.cli.cells import checked_features, people, say_what_is_other
     from sklearn_dpwg.preprocessing import bound_rows_per_person
 
     whose = [] if encoder.person is None else [encoder.person]
@@ -170,6 +172,7 @@ def _rows_of(file: TableFile, task: Task, encoder: PublicSchema, seed: Any) -> A
     X = checked_features(columns, encoder, faults)
     persons = [people(columns[one], one, encoder.cells, faults) for one in whose]
     faults.refuse()
+    say_what_is_other(X, encoder)
     if not persons:
         return X, y, groups, ""
     k = encoder.rows_per_person
@@ -281,9 +284,29 @@ def plan(
             PublicSchema(file.columns, shapes=shapes, **file.of_schema).get_feature_names_out()
         )
     estimator = make_estimator(task, options)
-    if getattr(estimator, "overlap", "cells") != "cells":
+    overlaps = getattr(estimator, "overlap", "cells") != "cells"
+    if overlaps:
         sizes = task.cell_sizes(sizes)
-    tell(str(estimator.plan(group_sizes=sizes, n_features=n_features)))
+    planned = estimator.plan(group_sizes=sizes, n_features=n_features)
+    learner, of_model = estimator, planned
+    if hasattr(estimator, "miss_cost"):  # a threshold on a model that has its part of the budget
+        learner, of_model = estimator.estimator, planned.model
+        learner.set_params(epsilon=of_model.budget.epsilon, delta=of_model.budget.delta)
+    tell(str(planned))
+    if not overlaps:
+        _warn_as_fit(learner, of_model, task, sizes)
+
+
+def _warn_as_fit(estimator: Any, plan: Plan, task: Task, sizes: Any) -> None:
+    """Say what a fit would say of a plan that promises too little."""
+    from sklearn_dpwg.data.groups import labelled_sizes
+    from sklearn_dpwg.estimators.planning import warn_of_plan
+
+    labels, given = labelled_sizes(sizes, None, task.group_labels, may_be_unnamed=True)
+    if labels is None:  # each is called by its place
+        labels = np.arange(1, len(given) + 1).astype(object)
+    known = {"n_features": plan.problem.n_features, "group_labels": list(labels)}
+    warn_of_plan(plan, labels, lambda others: estimator.plan(group_sizes=list(others), **known))
 
 
 def _audit_plan(task: Task, sizes: Any, asked: dict[str, Any], options: dict[str, Any]) -> str:
@@ -425,7 +448,11 @@ def schema(
         kinds, facts, cells = drafted
         labels = schema_draft.levels_of_cells(drafted, groups) if labels is None else labels
     elif dictionary:
-        kinds, facts = read_dictionary(_whole(file))
+        try:
+            described = _whole(file)
+        except WrongInput as error:
+            raise WrongInput(f"{error.message} {DICTIONARY}") from None
+        kinds, facts = read_dictionary(described)
         for name in task:
             if name not in kinds:
                 raise WrongInput(f"{table} has no row of {unknown_name(name, list(kinds))}")
@@ -448,6 +475,12 @@ def schema(
         )
         return
     tell(f"{output}: {n_columns} column(s) to describe; no value was read into it.")
+
+
+DICTIONARY = (
+    "A data dictionary is a table, not text in sentences: a header with name and type, and low, "
+    "high and levels where they are known, and a row for each column that it describes."
+)
 
 
 def _whole(file: TableFile) -> pd.DataFrame:

@@ -6,6 +6,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from sklearn_dpwg._checks import as_text
 from sklearn_dpwg.cli.cells import checked_features
 from sklearn_dpwg.cli.tables import PARQUET, TableFile, WrongInput, write
 from sklearn_dpwg.exceptions import StoredFormatError
@@ -14,6 +17,7 @@ from sklearn_dpwg.serving import trusted_types
 if TYPE_CHECKING:
     import pandas as pd
 
+    from sklearn_dpwg.inspection.shape_display import OwnThresholds
     from sklearn_dpwg.ledger import PrivacyLedger
 
 
@@ -166,6 +170,32 @@ def without_threshold(model: Any) -> Any:
     if not hasattr(model, "steps") or not hasattr(model[-1], "thresholds_"):
         return model
     return Pipeline([model.steps[0], ("model", model[-1].estimator_)])
+
+
+def own_thresholds(model: Any, threshold: float | None) -> OwnThresholds | None:
+    """Return the thresholds that a model decides by itself, unless another one is stated."""
+    from sklearn_dpwg.inspection.shape_display import thresholds_of
+
+    return None if threshold is not None else thresholds_of(model)
+
+
+def scores_of(model: Any, X: Any, classes: Sequence[str], options: Mapping[str, Any]) -> Any:
+    """Return probabilities of the last class, or words where a model decides itself."""
+    if not hasattr(model, "classes_"):
+        raise WrongInput("model must be a classifier: an audit is about decisions of two classes.")
+    place = [as_text(one) for one in model.classes_].index(classes[1])
+    own = own_thresholds(model, options["threshold"])
+    if own is None and hasattr(model, "predict_proba"):
+        return np.asarray(model.predict_proba(X)[:, place], dtype=np.float64)
+    if options["threshold"] is not None:
+        raise WrongInput("threshold is for a model of two classes that has probabilities.")
+    for name in ("score_edges", "losses"):
+        if options[name] is not None:
+            raise WrongInput(
+                f"{name} must be left out of an audit of decisions, which this model makes itself"
+                f"{'' if own is None else ': a public --threshold makes them from probabilities'}."
+            )
+    return np.where(model.predict(X) == model.classes_[place], classes[1], classes[0])
 
 
 def least_of(model: Any) -> float:

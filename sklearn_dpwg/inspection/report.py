@@ -31,7 +31,7 @@ from sklearn_dpwg.inspection.report_facts import (
     report_facts,
     verdict_facts,
 )
-from sklearn_dpwg.inspection.shape_display import ModelEffects, effects_of
+from sklearn_dpwg.inspection.shape_display import ModelEffects, OwnThresholds, effects_of
 from sklearn_dpwg.inspection.words import cut, texts_of, visible
 from sklearn_dpwg.ledger import privacy_of
 from sklearn_dpwg.privacy import PrivacyGuarantee
@@ -176,6 +176,9 @@ class AuditReport(Stored):
     model : pipeline, optional
         The private model that the page is about, behind a `PublicSchema` or `PublicShapes`: the
         page shows what it does with each column (`ShapeDisplay`), and names its cost.
+    decided_by : estimator, optional
+        A fitted `DPThresholdClassifier`, or a pipeline that ends in one, whose own decisions were
+        audited: the page tells its thresholds, and that its guarantee pays for them.
     by_attribute : bool, default=False
         Where groups are all cells of several columns, whether there is a part for each column too,
         with a verdict that leaves nobody out and compares every two of its values.
@@ -215,6 +218,7 @@ class AuditReport(Stored):
         verdict_metric: str | Sequence[str] = "selection_rate",
         which: Mapping[str, Any] | None = None,
         model: Any = None,
+        decided_by: Any = None,
         by_attribute: bool = False,
     ) -> None:
         results = dict(result) if isinstance(result, Mapping) else {"the model": result}
@@ -241,11 +245,18 @@ class AuditReport(Stored):
             next(iter(results.values())).by_attribute()  # which refuses what it cannot tell
         is_made = model is None or isinstance(model, ModelEffects)
         self.effects = model if is_made else ModelEffects.from_model(model)
+        self.own = None if decided_by is None else OwnThresholds.from_model(decided_by)
+        if self.own is not None and next(iter(results.values())).threshold is not None:
+            raise InputError(
+                "result must be an audit of decisions, in words or booleans, where decided_by made "
+                "them, got one of scores, by a threshold of the audit."
+            )
 
     # what a page of before there was a choice judged and showed
     verdict_metric: str | Sequence[str] = "selection_rate"
     which: Mapping[str, Any] = MappingProxyType({})
     effects: ModelEffects | None = None
+    own: OwnThresholds | None = None
     by_attribute: bool = False
 
     @property
@@ -262,6 +273,7 @@ class AuditReport(Stored):
             metric=self.metric,
             asked=self._asked,
             by_attribute=self.by_attribute,
+            own=self.own,
         )
         if self.effects is None:
             return found | {"effects": None}

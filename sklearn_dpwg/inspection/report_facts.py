@@ -26,6 +26,7 @@ from sklearn_dpwg.inspection.privacy_displays import (
     points_of,
     tradeoff_points,
 )
+from sklearn_dpwg.inspection.shape_display import OwnThresholds
 from sklearn_dpwg.inspection.verdicts import RATES, GroupRate, unit_of
 from sklearn_dpwg.inspection.words import texts_of, visible
 from sklearn_dpwg.privacy import PrivacyGuarantee
@@ -184,13 +185,14 @@ def report_facts(
     metric: str,
     asked: Asked,
     by_attribute: bool = False,
+    own: OwnThresholds | None = None,
 ) -> dict[str, Any]:
     """Return all that a page says, section by section."""
     first = next(iter(results.values()))
     names = dict(zip(results, texts_of(results), strict=True))
     group_name = visible(first.group_name)
     known = (*_ATTACKER, _PROOF, "Differential privacy")
-    verdicts = {name: verdict_facts(one, metric, asked) for name, one in results.items()}
+    verdicts = {name: verdict_facts(one, metric, asked, own) for name, one in results.items()}
     return {
         "title": visible(title) if title is not None else f"Fairness audit by {group_name}",
         "about": _about(first),
@@ -199,19 +201,22 @@ def report_facts(
         "verdict": next(iter(verdicts.values())),
         "privacy": banner(results),
         "groups": group_facts(first, metric, asked),
-        "attributes": _attributes(first, metric, asked) if by_attribute else [],
+        "attributes": _attributes(first, metric, asked, own) if by_attribute else [],
         "models": [
             _model_facts(names[name], result, metric, asked, verdicts[name])
             for name, result in results.items()
         ],
         "attacker": _said(results, names, lambda title: title in _ATTACKER),
-        "outside": _said(results, names, lambda title: title not in known) + _caveats(first, asked),
-        "record": _record(results, command) | {"proof": proof(first)},
+        "outside": _said(results, names, lambda title: title not in known)
+        + _caveats(first, asked, own),
+        "record": _record(results, command, own) | {"proof": proof(first)},
         "glossary": _glossary(first, asked),
     }
 
 
-def _attributes(result: AuditResult, metric: str, asked: Asked) -> list[dict[str, Any]]:
+def _attributes(
+    result: AuditResult, metric: str, asked: Asked, own: OwnThresholds | None
+) -> list[dict[str, Any]]:
     """Return verdict and groups of each attribute, asked what is not about single groups."""
     which = {
         name: asked.which[name] for name in ("min_share", "of", "within") if name in asked.which
@@ -220,7 +225,7 @@ def _attributes(result: AuditResult, metric: str, asked: Asked) -> list[dict[str
     return [
         {
             "name": visible(name),
-            "verdict": verdict_facts(one, metric, same),
+            "verdict": verdict_facts(one, metric, same, own),
             "groups": group_facts(one, metric, same),
         }
         for name, one in result.by_attribute().items()
@@ -283,7 +288,9 @@ def _filled(text: str, known: tuple[int, str]) -> str:
     return text.replace(f"{{{known[0]}}}", known[1])
 
 
-def verdict_facts(result: AuditResult, metric: str, asked: Asked) -> dict[str, Any]:
+def verdict_facts(
+    result: AuditResult, metric: str, asked: Asked, own: OwnThresholds | None = None
+) -> dict[str, Any]:
     """Return the verdict that was asked for, about whom it is, and who may be worst off."""
     verdict, answers = asked.verdict(result), asked.answers(result)
     said = words.with_short_names(verdict.sentence, result.group_labels)
@@ -295,7 +302,7 @@ def verdict_facts(result: AuditResult, metric: str, asked: Asked) -> dict[str, A
         "headline": ANSWERS[verdict.answer].format(asked.rule),
         "sentence": sentence,
         "scope": f"{_scope(result, asked, answers)}{mark}{left_out}",
-        "selected": _selected(result),
+        "selected": _selected(result, own),
         "together": _TOGETHER if verdict.answer == "fails" and "fails" not in answers else "",
         "would_tell": words.with_short_names(verdict.would_tell, result.group_labels),
         "allows": _allows(result, asked, verdict.answer, sentence),
@@ -321,9 +328,11 @@ def _scope(result: AuditResult, asked: Asked, answers: Sequence[str]) -> str:
     return f"Judged by {rates}: {words.listed(names) or 'nobody'}."
 
 
-def _selected(result: AuditResult) -> str:
+def _selected(result: AuditResult, own: OwnThresholds | None) -> str:
     no, yes = _classes(result)
     how = "" if result.threshold is None else f": by a score of {result.threshold:g} or more"
+    if own is not None:
+        how = f": {own.how}"
     return f"Selected is whoever is decided, or predicted, to be {yes}, and not {no}{how}."
 
 
@@ -473,7 +482,7 @@ def _model_facts(
     }
 
 
-def _caveats(result: AuditResult, asked: Asked) -> list[dict[str, str]]:
+def _caveats(result: AuditResult, asked: Asked, own: OwnThresholds | None) -> list[dict[str, str]]:
     """Return what no guarantee covers, whatever the numbers are."""
     sizes = (
         "The sizes of the groups were stated as public; they are exact and unprotected."
@@ -489,7 +498,9 @@ def _caveats(result: AuditResult, asked: Asked) -> list[dict[str, str]]:
     if asked.of == "records":
         several = "Rates are of rows: a person with k rows counts k times."
     found = {"Names and sizes of groups": sizes, "Several rows of a person": several}
-    if result.threshold is not None:
+    if own is not None:
+        found["Threshold"] = own.covered
+    elif result.threshold is not None:
         found["Threshold"] = (
             "It was given to the audit as a public number. Had it been chosen by looking at these "
             "records, that choice would be outside the guarantee."
@@ -506,7 +517,9 @@ def _caveats(result: AuditResult, asked: Asked) -> list[dict[str, str]]:
     return [{"title": title, "text": text} for title, text in found.items()]
 
 
-def _record(results: Mapping[str, AuditResult], command: str | None) -> dict[str, Any]:
+def _record(
+    results: Mapping[str, AuditResult], command: str | None, own: OwnThresholds | None
+) -> dict[str, Any]:
     result = next(iter(results.values()))
     noise = result.noise
     n_groups, n_bins = len(result.group_labels), len(result.counts[0][0])
@@ -523,15 +536,18 @@ def _record(results: Mapping[str, AuditResult], command: str | None) -> dict[str
             f"discrete {noise.mechanism.capitalize()} of scale {noise.scale:.4g}, standard "
             f"deviation {noise.std:.3g}, on each count{several}"
         )
+    threshold = "none, as there were decisions"
+    if own is not None:
+        threshold = own.recorded
+    elif result.threshold is not None:
+        threshold = f"{result.threshold:g}"
     facts = {
         "Date": visible(result.created),
         "Released": released,
         "Noise": drawn,
         "Confidence of intervals": f"{100 * result.confidence:g} %",
         "Classes": " and ".join(repr(visible(str(one))) for one in result.classes),
-        "Threshold": "none, as there were decisions"
-        if result.threshold is None
-        else f"{result.threshold:g}",
+        "Threshold": threshold,
         "Command": visible(command) if command is not None else "not stated",
     }
     facts |= {f"Version of {visible(name)}": visible(v) for name, v in result.versions.items()}

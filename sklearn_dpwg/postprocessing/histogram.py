@@ -292,7 +292,8 @@ class PostprocessingPlan(Stored):
             lines.append(f"The model is fitted with epsilon={self.model.budget.epsilon:.4g}.")
         else:
             lines.append("This is the histogram alone; privacy_ adds what the frozen model cost.")
-        return " ".join(lines) + f"\n\n{self.guarantee}"
+        of_model = "" if self.model is None else f"\n\n{self.model._without_guarantee()}"
+        return f"{' '.join(lines)}{of_model}\n\n{self.guarantee}"
 
 
 def _about(number: float) -> str:

@@ -227,8 +227,8 @@ def read_dictionary(table: pd.DataFrame) -> tuple[dict[str, str], dict[str, dict
     for key in ("name", "type"):
         if places[key] is None:
             raise InputError(
-                f"a data dictionary must have a column {' or '.join(_HEADS[key])}, got "
-                f"{list(table.columns)!r}."
+                f"a data dictionary must have a column {' or '.join(_HEADS[key])} in its header, "
+                f"and a row for each column that it describes, got {list(table.columns)!r}."
             )
     kinds: dict[str, str] = {}
     facts: dict[str, dict[str, Any]] = {}

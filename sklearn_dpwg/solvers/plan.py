@@ -228,6 +228,10 @@ class Plan(Stored):
 
     def __str__(self) -> str:
         """Return a preview for people: releases, noise, predictions, guarantee."""
+        return f"{self._without_guarantee()}\n\n{self.guarantee}"
+
+    def _without_guarantee(self) -> str:
+        """Return a preview of a fit that another guarantee covers with more."""
         lines = [
             _headline(self),
             *([self.remark] if self.remark else []),
@@ -246,7 +250,6 @@ class Plan(Stored):
         lines += ["", "Predicted:", *(f"  {line}" for line in _predictions(self))]
         people = str(self.for_new_people).splitlines()
         lines += ["", "Among people whom it has not seen:", *(f"  {line}" for line in people)]
-        lines += ["", str(self.guarantee)]
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:

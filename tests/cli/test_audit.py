@@ -118,6 +118,7 @@ def test_no_number_is_shown_of_whom_there_is_none_and_no_unjudged_group_may_be_w
 @pytest.mark.parametrize(
     ("options", "asked"),
     [
+        ("--metric selection_rate --fail-above 0.05", {"within": 0.05}),
         ("--fail-above 0.05", {"within": 0.05}),
         ("--fail-above 0.5", {"within": 0.5}),
         ("--fail-below 0.8 --of records", {"at_least": 0.8, "of": "records"}),
@@ -143,7 +144,10 @@ def test_a_verdict_may_be_asked_all_that_python_may_be_asked(decisions, tmp_path
     assert ("impact ratio" in header) != within
     assert ("true positive rate" in header) == odds
     worst = "true positive rate" if odds else "error rate"
+    worst = "selection rate" if "--metric selection_rate --" in options else worst
     assert f"Worst off by {worst} may be" in found.stdout
+    again = run("verdict", text, *options.split())
+    assert again.stdout.partition("\nPrivacy")[0] in found.stdout
     assert f"By {worst}, " in page.read_text()
     if within:
         gaps = AuditResult.from_json(text.read_text()).differences(

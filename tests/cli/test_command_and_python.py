@@ -105,7 +105,9 @@ def told(one: Case, path: Path) -> tuple[Verdict, AuditReport]:
     result = GroupAudit(**one.audit).run(outcomes, decided, read["place"])
     which = dict(one.asked)
     metric, at_least = which.pop("metric"), which.pop("at_least", None)
-    report = AuditReport(result, at_least=at_least, verdict_metric=metric, which=which)
+    judged = {"at_least": at_least, "verdict_metric": metric, "which": which}
+    judged["metric"] = metric if "--metric" in one.options else None
+    report = AuditReport(result, **judged)
     return result.verdict(metric, at_least, **which), report
 
 

@@ -143,6 +143,29 @@ def test_one_row_a_person_is_said_of_a_person(messy):
     assert "Unit of privacy: a person, by the word" in told
 
 
+def test_a_fit_says_which_words_are_no_level_at_the_console_alone(messy, caplog):
+    """Spellings of a level are not lost silently; no stored or published thing has the count."""
+    table = pd.read_csv("messy.csv", dtype=str)
+    table.loc[:1, "town"], table.loc[2:4, "town"] = "other", None
+    table.to_csv("messy.csv", index=False)
+    fit = ["fit", "messy.csv", "--schema", "schema.toml", "--epsilon", 8, "--solver", "mgr"]
+    caplog.set_level("INFO", "sklearn_dpwg")
+    understood = run(*fit, "-o", "m.skops")
+    assert understood.exit_code == 0
+    assert understood.stderr == ""
+    (messy / "schema.toml").write_text(SCHEMA.replace("ignore_case = true", ""))
+    spent = ["--ledger", "l.db", "--ledger-epsilon", 9, "--ledger-delta", 1e-6]
+    done = run(*fit, "-o", "n.skops", *spent)
+    assert done.exit_code == 0
+    lost = table["town"].isin(["AIX", "bonn"]).sum()
+    assert done.stderr.startswith("NOT PRIVATE, for those who may see the records: cells that are")
+    assert f"became 'other', {lost:,} of 'town'. Where these are words for a level" in done.stderr
+    assert "became" not in done.stdout + caplog.text + (messy / "l.db").read_bytes().decode(
+        "latin-1"
+    )
+    assert "NOT PRIVATE" not in run("predict", "n.skops", "messy.csv", "-o", "p.csv").stderr
+
+
 def test_rows_that_are_said_to_the_command_count(messy):
     fit = ["fit", "messy.csv", "--schema", "schema.toml", "--epsilon", 8, "--solver", "mgr"]
     done = run(*fit, "-o", "m.skops", "--rows-per-person", 1)
@@ -533,6 +556,8 @@ def test_a_data_dictionary_fills_in_what_it_says(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("text", "more", "says"),
     [
+        ("Ages; in years\n\nWho came\n", [], "A data dictionary is a table, not text in sent"),
+        ("Ages\nin years, or months\n", [], "a header with name and type, and low, high and"),
         ("a,b\n1,2\n", [], "a data dictionary must have a column name or column or"),
         ("name,b\n1,2\n", [], "a data dictionary must have a column type or kind"),
         ("name,type\na,int\na,int\n", [], "must name each column once, got 'a'"),

@@ -26,6 +26,7 @@ def fitted(folder, tmp_path_factory):
         *("--ledger", path / "l.db", "--ledger-epsilon", 3, "--ledger-delta", 1e-5),
     )
     assert (planned.exit_code, fit.exit_code) == (0, 0), planned.stderr + fit.stderr
+    assert planned.stderr == fit.stderr == ""
     return path, planned.stdout, fit.stdout
 
 
@@ -36,6 +37,10 @@ def test_it_is_planned_and_paid_for_by_one_budget(fitted):
         assert "epsilon = 2 at delta = 1e-06 (epsilon = 2 was asked for)" in " ".join(text.split())
         assert "Unit of privacy: a person, by the word" in text
     model = load_model(path / "m.skops")
+    of_model = str(model[-1].plan_.model).partition("\n\nDifferential privacy")[0]
+    assert "Plan of solver 'mgr'" in of_model
+    assert "planning bound" in of_model
+    assert f"\n\n{of_model}\n\nDifferential privacy: epsilon = 2 " in planned
     assert 1.0 < model[-1].plan_.model.budget.epsilon < 2.0
     with PrivacyLedger(3.0, 1e-5, path=path / "l.db") as ledger:
         assert len(ledger.rows) == 2  # the model, and the histogram of its scores
@@ -44,6 +49,17 @@ def test_it_is_planned_and_paid_for_by_one_budget(fitted):
     # at another delta than the statement's, which is said
     assert f"has spent epsilon = {spent:.4g} of 3 at delta = 1e-05, the ledger's own" in printed
     assert "the statement above is at delta = 1e-06" in printed
+
+
+@pytest.mark.parametrize("threshold", [[], ["--share", 0.15]])
+def test_a_plan_warns_of_what_its_fit_warns(folder, tmp_path, threshold):
+    asked = ["--schema", folder / "schema.toml", "--epsilon", 0.2, "--solver", "mgr", *threshold]
+    planned = run("plan", *asked, "--group-sizes", "x=834,y=366")
+    fit = run("fit", folder / "people.parquet", *asked, "-o", tmp_path / "m.skops")
+    assert (planned.exit_code, fit.exit_code) == (0, 0), planned.stderr + fit.stderr
+    assert planned.stderr == fit.stderr
+    assert planned.stderr.startswith("Warning: ")
+    assert "predicting nothing costs at most" in planned.stderr
 
 
 def test_predictions_go_by_the_threshold_that_was_released(fitted, folder, tmp_path):
@@ -77,8 +93,11 @@ def test_an_audit_is_of_the_decisions_that_the_threshold_makes(fitted, folder, t
         *("--model", path / "m.skops", "--held-out", "--epsilon", 1000, "--random-state", 0),
     ]
     rates = {}
-    for name, told in (("paid", ["-o", tmp_path / "p.html"]), ("half", ["--threshold", 0.5])):
+    pages = ["-o", tmp_path / "p.html", "--markdown", tmp_path / "p.md"]
+    printed = {}
+    for name, told in (("paid", pages), ("half", ["--threshold", 0.5])):
         done = run(*audit, *told, "--json", tmp_path / f"{name}.json")
+        printed[name] = done.stdout
         assert done.exit_code == 0, done.stderr
         found = AuditResult.from_json((tmp_path / f"{name}.json").read_text(encoding="utf-8"))
         rates[name] = found.rates("selection_rate")[0].estimate
@@ -88,6 +107,30 @@ def test_an_audit_is_of_the_decisions_that_the_threshold_makes(fitted, folder, t
     chosen = (model.predict(pd.read_parquet(folder / "people.parquet")) == "yes")[rows.race == "x"]
     assert rates["paid"] == pytest.approx(chosen.mean(), abs=0.02)
     assert rates["half"] > rates["paid"] + 0.1
+    # pages and print tell that threshold, and no other
+    text = (tmp_path / "p.md").read_text(encoding="utf-8").replace("\\", "")
+    (least,) = set(model[-1].thresholds_)
+    covered = f"Its own threshold made them: {least:.4g}. What was learned of records to choose it"
+    for said in (page.replace("&#39;", "'"), text):
+        assert f"by the model's own threshold, {least:.4g}, on its score of ‘yes’" in said
+        assert covered in said
+        assert f"the model's own: {least:.4g}" in said
+        for wrong in ("0.5 or more", "as a public number", "as there were decisions"):
+            assert wrong not in said
+    assert "Threshold: 0.5" not in text
+    assert covered in printed["paid"]
+    assert "threshold" not in printed["half"]
+
+
+def test_scores_of_decisions_are_refused(fitted, folder):
+    path, _, _ = fitted
+    audit = ["audit", folder / "people.parquet", "--schema", folder / "schema.toml"]
+    audit += ["--model", path / "m.skops", "--held-out"]
+    for name in (["--score-edges", "0.2,0.5"], ["--losses", "log_loss"]):
+        done = run(*audit, *name)
+        assert done.exit_code == 2
+        assert "must be left out of an audit of decisions, which this model makes" in done.stderr
+        assert run(*audit, *name, "--threshold", 0.5).exit_code == 0
 
 
 def test_a_cost_of_misses_is_paid_for_too(folder, tmp_path):

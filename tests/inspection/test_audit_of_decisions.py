@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+
 import numpy as np
 import pytest
 
@@ -12,6 +14,8 @@ from sklearn_dpwg.inspection import (
     PrivacyUtilityDisplay,
     model_card,
 )
+from sklearn_dpwg.inspection.words import texts_of
+from sklearn_dpwg.postprocessing import DPThresholdClassifier
 from tests.helpers.audit_cases import MODEL_GUARANTEE, audit_result
 from tests.helpers.stored_files import GROUPS, X, Y, classifier
 
@@ -122,3 +126,46 @@ def test_a_refusal_does_not_tell_how_long_a_cell_is():
     decisions = np.array(["0", "a long cell"] * 20)
     with pytest.raises(ValueError, match="probabilities must be of a type of numbers"):
         audit.run([0, 1] * 20, decisions, ["a", "b"] * 20)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn_dpwg.exceptions.WeakPlanWarning")  # few records
+@pytest.mark.filterwarnings("ignore::sklearn_dpwg.exceptions.SeededNoiseWarning")
+@pytest.mark.parametrize("epsilon", [2.0, np.inf])
+def test_thresholds_that_the_model_decides_by_are_told_with_what_covers_them(epsilon):
+    model = DPThresholdClassifier(classifier(), epsilon=epsilon, random_state=0)
+    model.fit(X, Y, GROUPS)
+    labels = tuple(model.group_labels_.tolist())
+    audit = GroupAudit(1.0, group_labels=labels, classes=("no", "yes"), random_state=0)
+    chosen = model.predict(X, GROUPS)
+    result = audit.run(Y, chosen, GROUPS)
+    report = AuditReport(result, decided_by=model)
+    numbers = ", ".join(
+        f"{one:.4g} in {at}" for one, at in zip(model.thresholds_, texts_of(labels), strict=True)
+    ).replace("inf in", "none is reached in")
+    facts = pickle.loads(pickle.dumps(report)).dict()
+    assert facts["record"]["facts"]["Threshold"] == f"the model's own: {numbers}"
+    assert facts["verdict"]["selected"].endswith(
+        ": by the model's own thresholds, one a group, on its score of ‘yes’."
+    )
+    (told,) = [one["text"] for one in facts["outside"] if one["title"] == "Threshold"]
+    assert numbers in told
+    assert ("paid for inside the model's guarantee" in told) == (epsilon < np.inf)
+    assert ("the model has no guarantee" in told) == (epsilon == np.inf)
+    with pytest.raises(ValueError, match="result must be an audit of decisions"):
+        AuditReport(audit.run(Y, (chosen == "yes") * 1.0, GROUPS), decided_by=model)
+    with pytest.raises(TypeError, match="decided_by must be a fitted DPThresholdClassifier"):
+        AuditReport(result, decided_by=classifier())
+
+
+def test_records_of_a_group_of_whom_surely_nobody_is_selected_have_a_ratio_of_0():
+    """Noise takes the count below what there may be, or there is none."""
+    counts = (((200, 200),), ((400, -9),))
+    for found in (audit_result(("a", "b"), counts=counts), exactly_nobody()):
+        assert found.rates("selection_rate", of="records")[1].high == 0.0
+        assert found.verdict(of="records").answer == "fails"
+        assert found.impact_ratios(of="records")[1].high == 0.0
+
+
+def exactly_nobody():
+    groups = np.repeat(["a", "b"], 40)
+    return GroupAudit(np.inf, group_labels=["a", "b"]).run(None, groups == "a", groups)

@@ -298,7 +298,8 @@ def ratio_of_rates(first: Interval, second: Interval) -> Interval:
     c = first.low * (2.0 * p - first.low)
     if c > 0.0:
         a = second.high * (2.0 * q - second.high)
-        low = c / (p * q + math.sqrt(max((p * q) ** 2 - a * c, 0.0)))
+        divisor = p * q + math.sqrt(max((p * q) ** 2 - a * c, 0.0))
+        low = c / divisor if divisor > 0.0 else math.inf  # over a rate that is surely zero
     a = second.low * (2.0 * q - second.low)
     if a > 0.0:
         c = first.high * (2.0 * p - first.high)

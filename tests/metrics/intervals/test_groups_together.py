@@ -74,6 +74,10 @@ def test_a_reference_that_may_be_0_bounds_no_ratio():
     assert 0.0 < found.low < 1.0
     both = ratio_of_rates(rate_interval(0, 10), rate_interval(0, 10))
     assert math.isnan(both.estimate)
+    # one that surely is 0
+    some, none = Interval(0.5, 0.4, 0.6, 0.95), Interval(0.0, 0.0, 0.0, 0.95)
+    assert ratio_of_rates(some, none) == Interval(math.inf, math.inf, math.inf, 0.95)
+    assert ratio_of_rates(none, some) == none
     # limits divided by limits are wider
     first, second = rate_interval(30, 100), rate_interval(80, 200)
     found = ratio_of_rates(first, second)
