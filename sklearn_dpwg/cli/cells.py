@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -214,11 +215,16 @@ def checked_features(
     return frame
 
 
+def at_a_terminal() -> bool:
+    """Return whether somebody sees stderr, which is not kept."""
+    return sys.stderr.isatty()
+
+
 def say_what_is_other(frame: pd.DataFrame, schema: PublicSchema) -> None:
-    """Say on stderr how many cells of a category with the level "other" are no level.
+    """Say at a terminal how many cells of a category with the level "other" are no level.
 
     These are exact counts of records, for those who may see the table, as refusals have them:
-    they go nowhere else.
+    they go nowhere else, and so not to a stderr that is kept in a file.
     """
     from sklearn_dpwg.preprocessing import Category
     from sklearn_dpwg.preprocessing.numerals import UNKNOWN, places
@@ -229,7 +235,7 @@ def say_what_is_other(frame: pd.DataFrame, schema: PublicSchema) -> None:
         if isinstance(kind, Category) and kind.other
     }
     found = [f"{count:,} of {name!r}" for name, count in counts.items() if count]
-    if found:
+    if found and at_a_terminal():
         click.echo(
             f"NOT PRIVATE, for those who may see the records: cells that are no level became "
             f"'other', {', '.join(found)}. Where these are words for a level, synonyms of the "

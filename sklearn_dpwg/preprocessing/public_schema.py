@@ -442,9 +442,11 @@ class PublicSchema(TransformerMixin, Stored, BaseEstimator):
             raise InputError(f"X must be a frame with the column {name!r}, and has none.")
         values = X[name] if isinstance(X, pd.DataFrame) else of_polars(X.get_column(name))
         values = (self.cells or Cells()).read(values, name, kind)
-        label = self.missing_label if isinstance(kind, Category) else None
-        if label is not None and kind.missing and label not in kind.levels:
-            values = values.astype(object).where(values != label, None)  # said in so many words
+        label = None
+        if isinstance(kind, Category):
+            label = self.missing_label
+            if label is not None and kind.missing and label not in kind.levels:
+                values = values.astype(object).where(values != label, None)  # it says so itself
         kind.encode(renumbered(values), feature_name(name))  # which alone decides
         if isinstance(kind, Number):
             return pd.Series(numbers(values, kind)[0], index=values.index, name=values.name)

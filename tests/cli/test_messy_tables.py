@@ -143,17 +143,22 @@ def test_one_row_a_person_is_said_of_a_person(messy):
     assert "Unit of privacy: a person, by the word" in told
 
 
-def test_a_fit_says_which_words_are_no_level_at_the_console_alone(messy, caplog):
+def test_a_fit_says_which_words_are_no_level_at_a_terminal_alone(messy, caplog, monkeypatch):
     """Spellings of a level are not lost silently; no stored or published thing has the count."""
     table = pd.read_csv("messy.csv", dtype=str)
     table.loc[:1, "town"], table.loc[2:4, "town"] = "other", None
     table.to_csv("messy.csv", index=False)
     fit = ["fit", "messy.csv", "--schema", "schema.toml", "--epsilon", 8, "--solver", "mgr"]
     caplog.set_level("INFO", "sklearn_dpwg")
+    at_a_terminal = "sklearn_dpwg.cli.cells.at_a_terminal"
+    monkeypatch.setattr(at_a_terminal, lambda: True)
     understood = run(*fit, "-o", "m.skops")
     assert understood.exit_code == 0
     assert understood.stderr == ""
     (messy / "schema.toml").write_text(SCHEMA.replace("ignore_case = true", ""))
+    with monkeypatch.context() as elsewhere:
+        elsewhere.setattr(at_a_terminal, lambda: False)
+        assert run(*fit, "-o", "kept.skops").stderr == ""  # which may be a file
     spent = ["--ledger", "l.db", "--ledger-epsilon", 9, "--ledger-delta", 1e-6]
     done = run(*fit, "-o", "n.skops", *spent)
     assert done.exit_code == 0
