@@ -226,7 +226,7 @@ def test_a_total_names_every_grouping(tmp_path):
     assert total.epsilon == book.epsilon_spent
     said = " ".join(str(total).split())
     assert all(name in said for name in names)
-    assert "stays in its group by each of them, in every fit that is counted here" in said
+    assert "replaced by one of the same group, by each of these groupings; a replacement" in said
 
 
 def half(rows):
