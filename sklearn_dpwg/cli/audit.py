@@ -168,8 +168,7 @@ def audit(
     for name in ("jinja2", "matplotlib") if output is not None else ():
         import_module(name)  # found missing now, and not once the budget is spent
     facts = None if schema is None else read_schema(schema)
-    file = TableFile.of(table, options, facts)
-    sources = sources_of(file, facts, scores, predictions, model, same_records, options)
+    sources = sources_of(table, facts, scores, predictions, model, same_records, options)
     if sources.targets is None:
         check_of_decisions(question[0])
     planned = audit_of(sources, options)
@@ -385,7 +384,7 @@ def without_seed(arguments: Sequence[str]) -> list[str]:
 
 
 def sources_of(
-    table: TableFile,
+    path: Path,
     schema: SchemaFile | None,
     scores: str | None,
     predictions: str | None,
@@ -405,6 +404,9 @@ def sources_of(
             "was fitted to these very records, so that both costs add up, and --held-out where not."
         )
     fitted = None if model is None else load_model(model)
+    known = dict((None if fitted is None else fitted[0].file) or {})
+    known |= {} if schema is None else schema.file
+    table = TableFile.of(path, options, known)
     task = _task(schema, fitted, options)
     target = [] if task.target is None else [task.target]
     wanted = task.wanted(has_target=bool(target))
@@ -426,8 +428,7 @@ def sources_of(
     faults = table.faults()
     groups = task.groups(columns, faults)
     targets = task.targets(columns, faults) if target else None
-    rules = task.cells if schema is not None or fitted is None else schema_of(fitted).cells
-    persons = [people(columns[one], one, rules, faults) for one in whose]
+    persons = [people(columns[one], one, task.cells, faults) for one in whose]
     if fitted is None:
         found = _decisions(columns, scores, predictions, classes, faults, task)
         faults.refuse()
@@ -567,6 +568,8 @@ def _task(schema: SchemaFile | None, fitted: Any, options: Mapping[str, Any]) ->
         if options["target"] is not None:
             raise WrongInput("target must be left out where --no-outcomes is said.")
         task = replace(task, target=None)
+    if fitted is not None and schema is None:
+        task = replace(task, cells=schema_of(fitted).cells)
     if fitted is None or not hasattr(fitted, "classes_"):
         return task
     of_model = tuple(map(as_text, fitted.classes_))

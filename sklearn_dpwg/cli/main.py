@@ -113,7 +113,7 @@ def fit(
     check_outputs(outputs, inputs, overwrite=overwrite)
     said = read_schema(schema)
     task = make_task(said, options)
-    file = TableFile.of(table, options, said)
+    file = TableFile.of(table, options, said.file)
     whose = _whose(person, said, options)
     wanted = {**task.wanted(list(said.columns)), str(schema): said.columns}
     file.require({**wanted, "--person": whose})
@@ -122,7 +122,7 @@ def fit(
     has_threshold = hasattr(estimator, "miss_cost")
     if has_threshold and spool is not None:
         raise WrongInput("share and miss_cost must be left out with --spool, of records in parts.")
-    known = dict(said.of_schema)
+    known = {**said.of_schema, "file": file.written}
     if whose:  # less than one row is refused by the fit
         known |= {"person": whose[0], "rows_per_person": max(options["rows_per_person"], 1)}
     encoder, promise = PublicSchema(said.columns, shapes=shapes, **known), ""
@@ -375,7 +375,7 @@ def predict(
     check_suffix(output)
     check_outputs([output], [model, table], overwrite=overwrite)
     fitted = load_model(model)
-    file = TableFile.of(table, options)
+    file = TableFile.of(table, options, fitted[0].file)
     found = predictions(fitted, file, str(model), keep, threshold)
     write_table(found, output)
     tell(f"{output}: {len(found):,} prediction(s){chosen(fitted, found, threshold)}")

@@ -174,6 +174,10 @@ class PublicSchema(TransformerMixin, Stored, BaseEstimator):
     missing_label : str, default=None
         Label that `read` gives to a missing cell of a category, where one may be missing, as
         ``missing_label`` under ``[groups]`` in a file.
+    file : mapping, default=None
+        How the command line is to read a file of such a table, where nobody says otherwise, as
+        ``{"delimiter": ";", "encoding": "cp1252"}``, or by ``sheet`` and ``missing_values``. What
+        the schema does with a table in memory does not depend on it.
 
     Attributes
     ----------
@@ -235,6 +239,7 @@ class PublicSchema(TransformerMixin, Stored, BaseEstimator):
         "rows_per_person": 1,
         "unseen": None,
         "missing_label": None,
+        "file": None,
     }
 
     def __init__(
@@ -249,6 +254,7 @@ class PublicSchema(TransformerMixin, Stored, BaseEstimator):
         rows_per_person: int = 1,
         unseen: Mapping[Any, Column] | None = None,
         missing_label: Any = None,
+        file: Mapping[str, Any] | None = None,
     ) -> None:
         self.columns = columns
         self.sparse_output = sparse_output
@@ -259,6 +265,7 @@ class PublicSchema(TransformerMixin, Stored, BaseEstimator):
         self.rows_per_person = rows_per_person
         self.unseen = unseen
         self.missing_label = missing_label
+        self.file = file
 
     @classmethod
     def from_toml(

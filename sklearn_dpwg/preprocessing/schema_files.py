@@ -112,7 +112,7 @@ class SchemaFile:
     def of_schema(self) -> dict[str, Any]:
         """What a `PublicSchema` takes beside columns."""
         names = ("interactions", "cells", "person", "rows_per_person", "unseen", "missing_label")
-        return {name: getattr(self, name) for name in names}
+        return {name: getattr(self, name) for name in (*names, "file")}
 
 
 def template(

@@ -427,7 +427,23 @@ def test_how_a_file_is_written_is_said_once_in_the_schema(hospital):
         assert done.exit_code == code, done.stderr
         assert run(*audit, "--no-outcomes").exit_code == code
     assert "say --encoding, as cp1252, or" in done.stderr
-    assert run(*fit, "-o", "m.skops", "--delimiter", ";", "--encoding", "cp1252").exit_code == 0
+    said_to_fit = ["--delimiter", ";", "--encoding", "cp1252", "--missing-value", "80,0"]
+    assert run(*fit, "-o", "n.skops", *said_to_fit).exit_code == 0
+    # a model reads tables as the fit read its own, by the schema or by options
+    audit = ["audit", "visits.csv", "--groups", "race", "--no-outcomes", "--held-out"]
+    audit += ["--missing-label", "unknown", "--group-labels", "white,black,unknown"]
+    for name, kept in (("m", {}), ("n", {"missing_values": ("80,0",)})):
+        model = load_model(hospital / f"{name}.skops")
+        assert model[0].file == {"delimiter": ";", "encoding": "cp1252", **kept}
+        done = run("predict", f"{name}.skops", "visits.csv", "-o", f"{name}.csv")
+        assert done.exit_code == 0, done.stderr
+        done = run(*audit, "--model", f"{name}.skops")
+        assert done.exit_code == 0, done.stderr
+    assert run("predict", "n.skops", "visits.csv", "-o", "o.csv", "--missing-value", "-").stdout
+    kept, other = (pd.read_csv(f"{name}.csv")["probability of yes"] for name in "no")
+    assert set(table["weight"][(kept - other).abs() > 1e-9]) == {"80,0"}
+    other = run("predict", "n.skops", "visits.csv", "-o", "p.csv", "--delimiter", ",")
+    assert "there seems to be ';': say --delimiter" in other.stderr
     (hospital / "schema.toml").write_text(said + "[file]\ndelimiter = 1\n")
     assert "delimiter of [file] in schema.toml must be text" in run(*fit, "-o", "m.skops").stderr
 
