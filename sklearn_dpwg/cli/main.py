@@ -162,7 +162,12 @@ UNCOUNTED = (
 
 def _rows_of(file: TableFile, task: Task, encoder: PublicSchema, seed: Any) -> Any:
     """Return features, targets and groups, as many of a person as may be, and what that means."""
-    from sklearn_dpwg.cli.cells import checked_features, people, say_what_is_other
+    from sklearn_dpwg.cli.cells import (
+        checked_features,
+        people,
+        say_to_those_who_see,
+        say_what_is_other,
+    )
     from sklearn_dpwg.preprocessing import bound_rows_per_person
 
     whose = [] if encoder.person is None else [encoder.person]
@@ -177,7 +182,13 @@ def _rows_of(file: TableFile, task: Task, encoder: PublicSchema, seed: Any) -> A
         return X, y, groups, ""
     k = encoder.rows_per_person
     kept = bound_rows_per_person(X, y, groups, person=persons[0], k=k, random_state=seed)
-    said = f"\nRows: {len(kept.kept):,} of {len(X):,} kept. {kept.promise}"
+    # of all rows, those left out too, the number is about people: it is neither public nor needed
+    say_to_those_who_see(f"{len(kept.kept):,} of {len(X):,} rows are learned from.")
+    said = (
+        f"\nRows: {len(kept.kept):,}, at most {k} of each person, chosen by coins. Protected is "
+        f"whatever all rows of a person hold, those left out too; not protected is how many of "
+        f"them were chosen."
+    )
     return kept.X, kept.y, kept.groups, said
 
 

@@ -134,6 +134,12 @@ estimator_options = _together(
         help="What several columns of groups mean to the learner: their cells (by default), each "
         "value of each column, or both.",
     ),
+    click.option(
+        "--neighbours",
+        metavar="replace-in-group|replace-any",
+        help="Whether who is in which group is public, as by default, or is protected too; then "
+        "sizes of groups are counted with noise.",
+    ),
     _number(
         "--rows-per-person",
         "Most rows of one person, whom the budget is then for: 1 by default.",
