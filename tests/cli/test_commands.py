@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
 import subprocess
 import sys
 import tomllib
@@ -263,6 +264,25 @@ def test_sizes_and_labels_of_overlapping_groups_have_one_form(labels, sizes, mes
     refused = run("plan", *words, *stated, "--n-features", 3)
     assert refused.exit_code == 2
     assert message in refused.stderr
+
+
+def test_groups_that_nobody_may_learn_are_planned_fitted_and_counted_with_noise(folder, tmp_path):
+    asked = ["--schema", folder / "schema.toml", "--epsilon", 2, "--neighbours", "replace-any"]
+    asked += ["--solver", "mgr", "--rows-per-person", 1]
+    planned = run("plan", *asked, "--group-sizes", "x=800,y=400")
+    spent = ["--ledger", tmp_path / "l.db", "--ledger-epsilon", 3, "--ledger-delta", 1e-6]
+    fitted = run("fit", folder / "people.csv", *asked, *spent, "-o", tmp_path / "m.skops",
+                 "--person", "id")  # fmt: skip
+    for done in (planned, fitted):
+        assert done.exit_code == 0, done.stderr
+        assert "neighbours: replace any record, its group included." in done.stdout
+        assert "Unit of privacy: a person, by the word" in done.stdout
+    sizes = pd.read_csv(folder / "people.csv")["race"].value_counts()
+    model = load_model(tmp_path / "m.skops")
+    assert dict(zip(model[-1].group_labels_, model[-1].group_sizes_, strict=True)) != dict(sizes)
+    assert model[-1].privacy_.relation.short_name == "replace-any"
+    for size in sizes:
+        assert not re.search(rf"\b{size}\b", fitted.stdout + fitted.stderr)
 
 
 @pytest.mark.parametrize("k", [None, 2])
