@@ -264,7 +264,12 @@ def change(
     asked: dict[str, Any] = {"same_people": same_people, "leave_out": out}
     metrics = [None] if metric is None else metrics_of(split_list(metric, "metric"))
     found = [later.change_since(earlier, one, **asked) for one in metrics]
-    parts = ("\n".join([one.sentence, "", *in_lines({"change": one.groups})]) for one in found)
+    parts = ["\n".join([one.sentence, "", *in_lines({"change": one.groups})]) for one in found]
+    if len(found) > 1:
+        parts.append(
+            f"Each of these {len(found)} answers is right with probability "
+            f"{found[0].worst.confidence:g} by itself; that all are is less sure."
+        )
     tell("\n\n".join(parts))
 
 

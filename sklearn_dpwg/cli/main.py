@@ -12,19 +12,21 @@ from typing import TYPE_CHECKING, Any
 import click
 import numpy as np
 
-from sklearn_dpwg.cli.audit import audit, change, checked_question, verdict
+from sklearn_dpwg.cli.audit import audit, change, checked_question, label_of, verdict
 from sklearn_dpwg.cli.options import (
     FILE,
     OF_TASK,
     budget_options,
     estimator_options,
     groups_options,
+    leave_out_option,
     ledger_options,
     missing_label_option,
     no_outcomes_option,
     overwrite_option,
     question_options,
     random_state_option,
+    reference_option,
     schema_option,
     shapes_option,
     table_argument,
@@ -212,7 +214,7 @@ def _check_whose(whose: list[str], wanted: Mapping[str, Iterable[str]], *, in_pa
 
 # Options of a plan that are about an audit, and about its verdict.
 OF_AUDIT = ("base_rate", "no_outcomes", "rate", "by_attribute")
-OF_VERDICT = ("ratio", "metric", "fail_below", "fail_above")
+OF_VERDICT = ("ratio", "metric", "fail_below", "fail_above", "leave_out", "reference")
 
 
 @click.command(short_help="Preview a fit, or an audit, from public facts.")
@@ -246,6 +248,8 @@ OF_VERDICT = ("ratio", "metric", "fail_below", "fail_above")
     help="The smallest group is guessed to have so many times that rate: 1 by default.",
 )
 @question_options
+@leave_out_option
+@reference_option
 @no_outcomes_option
 @shapes_option
 @groups_options
@@ -275,7 +279,7 @@ def plan(
     task = make_task(file, options)
     sizes: Any = task.sizes(group_sizes)
     asked = {name: options.pop(name) for name in (*OF_AUDIT, *OF_VERDICT)}
-    asked = {name: value for name, value in asked.items() if value is not None}
+    asked = {name: value for name, value in asked.items() if value not in (None, ())}
     for name in asked:
         if not audit:
             raise WrongInput(f"{name} is for a plan of an audit: say --audit too.")
@@ -342,6 +346,9 @@ def _audit_plan(task: Task, sizes: Any, asked: dict[str, Any], options: dict[str
     audit = GroupAudit(group_labels=labels, **given)
     found = str(audit.plan(**known, **base))
     if asked:
+        known["leave_out"] = [label_of(one, labels or [""]) for one in asked.pop("leave_out", ())]
+        if "reference" in asked:
+            asked["reference"] = label_of(asked["reference"], labels or [""])
         found += f"\n{audit.plan_verdict(metrics, **limit, **known, **asked)}."
     return found
 

@@ -193,6 +193,9 @@ question_options = _together(
         help="In place of a ratio the largest difference that passes, as 0.1; exits likewise.",
     ),
 )
+reference_option = click.option(
+    "--reference", metavar="GROUP", help="Compare all others with this group, not every pair."
+)
 leave_out_option = click.option(
     "--leave-out",
     multiple=True,
@@ -208,9 +211,7 @@ which_options = _together(
         show_default=True,
         help="Whether the records are a sample of what is judged, or are everybody.",
     ),
-    click.option(
-        "--reference", metavar="GROUP", help="Compare all others with this group, not every pair."
-    ),
+    reference_option,
     leave_out_option,
     click.option(
         "--min-share",
