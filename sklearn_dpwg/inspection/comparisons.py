@@ -222,7 +222,13 @@ class Comparison:
 
     def _would_tell(self, group: int) -> str:
         """Say what makes the interval wide: few people, or noise."""
-        pair = self.counts.of([group, *self._decisive(group)[0]])
+        rivals, contrast = self._decisive(group)
+        if self.margin.is_untold(contrast):
+            return (
+                "Of rates near 0 a ratio is hardly ever known; their difference is: ask for it by "
+                "within=0.05, or --fail-above 0.05."
+            )
+        pair = self.counts.of([group, *rivals])
         if not (pair.hit_noise.any() or pair.miss_noise.any()):
             return "More people would narrow it."
         if not pair.is_sample:

@@ -276,8 +276,10 @@ class PublicSchema(TransformerMixin, Stored, BaseEstimator):
         Parameters
         ----------
         path : str or Path
-            A TOML file with a table ``[columns.NAME]`` a column, as `write_template` writes it. It
-            may have ``interactions = [["age", "hours"]]`` before its first table, a table
+            A TOML file with a line a column under ``[columns]``, or a table ``[columns.NAME]``, as
+            `write_template` writes it: the parameters of a kind, which is that of its entries where
+            no ``kind`` is said. ``[defaults]`` are those of every column that has the parameter.
+            It may have ``interactions = [["age", "hours"]]`` before its first table, a table
             ``[cells]``, with the parameters of `Cells` (``synonyms`` stand with their columns),
             ``[person]`` with ``column`` and ``rows``, and ``[groups]`` and ``[target]``, whose
             columns are `unseen`.
@@ -301,7 +303,7 @@ class PublicSchema(TransformerMixin, Stored, BaseEstimator):
         >>> from sklearn_dpwg.preprocessing import Number, PublicSchema
         >>> with TemporaryDirectory() as folder:
         ...     path = Path(folder) / "people.toml"
-        ...     text = '[columns.age]\nkind = "number"\nlow = 0\nhigh = 120'
+        ...     text = "[columns]\nage = { low = 0, high = 120 }"
         ...     _ = path.write_text(text)
         ...     PublicSchema.from_toml(path).columns["age"] == Number(0, 120)
         True

@@ -260,7 +260,7 @@ def test_broken_and_nested_parquet_files():
         ("low = 0", 'low = "FILL IN"', "entries that are to be filled in: low of 'age'"),
         ("low = 0", "low = 200", "column 'age' must have finite bounds with low < high"),
         ("[columns.age]", "[columns.age", "schema.toml must be a TOML file"),
-        ('kind = "number"', 'kind = "numbre"', "kind of column 'age' in schema.toml must be one"),
+        ('kind = "number"', 'kind = "numbre"', "column 'age' in schema.toml .* its kind, one"),
         ("low = 0", "lo = 0", "column 'age' in schema.toml must have entries of low, high"),
         ("[groups]", "[group]", r"schema.toml must hold tables \[columns.NAME\], may hold"),
         ('labels = ["x", "y"]', "", "group_labels must be declared, as labels that are found in"),
