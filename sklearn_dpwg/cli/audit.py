@@ -36,6 +36,7 @@ from sklearn_dpwg.cli.options import (
     make_task,
     missing_label_option,
     no_outcomes_option,
+    number_option,
     overwrite_option,
     random_state_option,
     read_schema,
@@ -90,12 +91,7 @@ if TYPE_CHECKING:
     help="The favourable class of the two, which counts as selected: the last one by default.",
 )
 @budget_options
-@click.option(
-    "--threshold",
-    type=float,
-    metavar="NUMBER",
-    help="Public threshold from which on a score selects: 0.5 by default.",
-)
+@number_option("--threshold", "Public threshold from which on a score selects: 0.5 by default.")
 @click.option("--score-edges", metavar="A,B,C", help="Public edges of score bins, for calibration.")
 @click.option(
     "--sizes",
@@ -110,9 +106,7 @@ if TYPE_CHECKING:
     type=click.Choice(["auto", "laplace", "gaussian"]),
     help="Noise of the counts: auto by default.",
 )
-@click.option(
-    "--confidence", type=float, metavar="NUMBER", help="Of every interval: 0.95 by default."
-)
+@number_option("--confidence", "Of every interval: 0.95 by default.")
 @which_options
 @click.option(
     "--by-attribute",

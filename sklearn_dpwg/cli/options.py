@@ -38,7 +38,8 @@ def _together(*options: Decorator) -> Decorator:
     return lambda function: reduce(lambda done, option: option(done), reversed(options), function)
 
 
-def _number(name: str, text: str, kind: type = float) -> Decorator:
+def number_option(name: str, text: str, kind: type = float) -> Decorator:
+    """Return an option that takes a number."""
     return click.option(name, type=kind, metavar="NUMBER", help=text)
 
 
@@ -103,8 +104,8 @@ target_bounds_option = click.option(
     help="Public bounds on a target that is a number; without them it is a class.",
 )
 budget_options = _together(
-    _number("--epsilon", "Privacy budget ε: 1 by default."),
-    _number("--delta", "Privacy budget δ: 1e-6 by default."),
+    number_option("--epsilon", "Privacy budget ε: 1 by default."),
+    number_option("--delta", "Privacy budget δ: 1e-6 by default."),
 )
 ledger_options = _together(
     click.option(
@@ -112,17 +113,17 @@ ledger_options = _together(
         type=FILE,
         help="Ledger file that counts what is spent on these records, and refuses to overspend.",
     ),
-    _number("--ledger-epsilon", "ε of a new ledger."),
-    _number("--ledger-delta", "δ of a new ledger."),
+    number_option("--ledger-epsilon", "ε of a new ledger."),
+    number_option("--ledger-delta", "δ of a new ledger."),
 )
 estimator_options = _together(
     click.option("--solver", metavar="NAME", help="Solver, as mgr: auto by default."),
     click.option("--loss", metavar="NAME", help="Loss, as log_loss, hinge or squared_error."),
-    _number("--radius", "Radius of the ball of weights."),
+    number_option("--radius", "Radius of the ball of weights."),
     click.option(
         "--fit-intercept/--no-fit-intercept", default=None, help="Whether to learn an intercept."
     ),
-    _number("--intercept-scaling", "Value of the constant column."),
+    number_option("--intercept-scaling", "Value of the constant column."),
     click.option(
         "--prior",
         metavar="WORD|NUMBER",
@@ -140,14 +141,14 @@ estimator_options = _together(
         help="Whether who is in which group is public, as by default, or is protected too; then "
         "sizes of groups are counted with noise.",
     ),
-    _number(
+    number_option(
         "--rows-per-person",
         "Most rows of one person, whom the budget is then for: 1 by default.",
         int,
     ),
 )
 threshold_options = _together(
-    _number(
+    number_option(
         "--share",
         "Share of the records that `predict` is to choose for the second of two classes, as 0.1: a "
         "part of ε pays for one threshold that does.",
@@ -179,18 +180,14 @@ question_options = _together(
         help="Rate that the verdict compares: selection_rate by default; several with commas, or "
         "equalized_odds.",
     ),
-    click.option(
+    number_option(
         "--fail-below",
-        type=float,
-        metavar="RATIO",
-        help="Smallest ratio that passes, 0.8 by default. Where it is said an audit exits with 4 "
+        "Smallest ratio that passes, 0.8 by default. Where it is said an audit exits with 4 "
         "if one is below it, with 5 if nobody can tell; else always with 0.",
     ),
-    click.option(
+    number_option(
         "--fail-above",
-        type=float,
-        metavar="DIFFERENCE",
-        help="In place of a ratio the largest difference that passes, as 0.1; exits likewise.",
+        "In place of a ratio the largest difference that passes, as 0.1; exits likewise.",
     ),
 )
 reference_option = click.option(

@@ -238,7 +238,7 @@ class Plan(Stored):
             *([self.problem.game] if self.problem.game else []),
             *(["", *str(self.counts).splitlines()] if self.counts is not None else []),
             "",
-            "Releases (noise in units of what one record can change, fixed before records are read):",
+            "Releases (noise in units of what one record can change, fixed beforehand):",
         ]
         lines += [
             f"  {release.name}: {release.max_count:,} x {release.mechanism}, noise multiplier "
