@@ -15,16 +15,8 @@ import click
 import numpy as np
 
 from sklearn_dpwg._checks import as_text
+from sklearn_dpwg.cli import models
 from sklearn_dpwg.cli.cells import Faults, checked_features, numbers, people, words
-from sklearn_dpwg.cli.models import (
-    ledger_around,
-    load_model,
-    own_thresholds,
-    schema_of,
-    scores_of,
-    spent_of,
-    without_threshold,
-)
 from sklearn_dpwg.cli.options import (
     FILE,
     Task,
@@ -170,14 +162,14 @@ def audit(
     shown = (
         None
         if output is None and markdown is None
-        else effects_of(without_threshold(sources.model))
+        else effects_of(models.without_threshold(sources.model))
     )
-    own = own_thresholds(sources.model, options["threshold"])
+    own = models.own_thresholds(sources.model, options["threshold"])
     # one question for what is printed, the page and the exit code
     asked = asked_of(question, sources.task.needed_labels(), options)
     if by_attribute:
         check_attributes(sources.task, options)
-    book = ledger_around(options["ledger"], options)
+    book = models.ledger_around(options["ledger"], options)
     with book or nullcontext():
         same = sources.fitted_to_them
         result = planned.run(sources.targets, sources.scores, sources.groups, same_records_as=same)
@@ -205,7 +197,7 @@ def audit(
     for path in written:
         tell(f"Written: {path}")
     if book is not None:
-        tell(spent_of(book))
+        tell(models.spent_of(book))
     exit_as(ctx, *found.values())
 
 
@@ -402,7 +394,7 @@ def sources_of(
             "same_records must be said of a model, and of nothing else: --same-records where it "
             "was fitted to these very records, so that both costs add up, and --held-out where not."
         )
-    fitted = None if model is None else load_model(model)
+    fitted = None if model is None else models.load_model(model)
     known = dict((None if fitted is None else fitted[0].file) or {})
     known |= {} if schema is None else schema.file
     table = TableFile.of(path, options, known)
@@ -410,14 +402,14 @@ def sources_of(
     target = [] if task.target is None else [task.target]
     wanted = task.wanted(has_target=bool(target))
     classes = _two_classes(task, options["positive"])
-    kinds = {} if fitted is None else schema_of(fitted).columns
+    kinds = {} if fitted is None else models.schema_of(fitted).columns
     decided = [name for name in (scores, predictions) if name is not None]
     of_decisions = "--scores" if scores is not None else "--predictions"
     table.require({**wanted, str(model): kinds, of_decisions: decided})
     if task.target in decided:
         raise WrongInput(f"target must be a column of its own, got {decided[0]!r} for both.")
     whose = _person(schema, fitted, table)
-    of_model = None if fitted is None else schema_of(fitted).person
+    of_model = None if fitted is None else models.schema_of(fitted).person
     if same_records and whose and of_model is not None and whose != [of_model]:
         raise WrongInput(
             f"the model is stated for a person by {of_model!r}, and {whose[0]!r} says whose row "
@@ -432,9 +424,9 @@ def sources_of(
         found = _decisions(columns, scores, predictions, classes, faults, task)
         faults.refuse()
     else:
-        X = checked_features(columns, schema_of(fitted), faults)
+        X = checked_features(columns, models.schema_of(fitted), faults)
         faults.refuse()
-        found = scores_of(fitted, X, classes, options)
+        found = models.scores_of(fitted, X, classes, options)
     same = fitted if same_records else None
     sources = Sources(task, classes, targets, found, groups, same, model=fitted)
     return sources if not persons else _one_row_each(sources, persons[0])
@@ -443,7 +435,7 @@ def sources_of(
 def _person(schema: SchemaFile | None, fitted: Any, table: TableFile) -> list[str]:
     """Return the column that says whose row each is, if a schema, or the model's, names one."""
     if schema is None:
-        known = None if fitted is None else schema_of(fitted).person
+        known = None if fitted is None else models.schema_of(fitted).person
         return [known] if known in table.names else []  # others may have one row each
     whose = [] if schema.person is None else [schema.person]
     table.require({schema.path: whose})
@@ -568,7 +560,7 @@ def _task(schema: SchemaFile | None, fitted: Any, options: Mapping[str, Any]) ->
             raise WrongInput("target must be left out where --no-outcomes is said.")
         task = replace(task, target=None)
     if fitted is not None and schema is None:
-        task = replace(task, cells=schema_of(fitted).cells)
+        task = replace(task, cells=models.schema_of(fitted).cells)
     if fitted is None or not hasattr(fitted, "classes_"):
         return task
     of_model = tuple(map(as_text, fitted.classes_))
