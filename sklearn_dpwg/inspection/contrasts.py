@@ -76,7 +76,7 @@ class Margin:
 
     def is_untold(self, contrast: Interval) -> bool:
         """Return whether a ratio may be nearly anything, as both rates may be about 0."""
-        return self.is_ratio and contrast.low < 0.05 and contrast.high > 20.0
+        return self.is_ratio and contrast.low < min(0.05, self.factor) and contrast.high > 20.0
 
     def text(self, contrast: Interval) -> str:
         """Return a contrast and its limits in words."""

@@ -39,7 +39,12 @@ from sklearn_dpwg.preprocessing.rows_per_person import (
     refuse_nobody,
     without_column,
 )
-from sklearn_dpwg.preprocessing.schema_files import declared_kinds, read_schema_file, template
+from sklearn_dpwg.preprocessing.schema_files import (
+    TASK,
+    declared_kinds,
+    read_schema_file,
+    template,
+)
 from sklearn_dpwg.preprocessing.shapes import Seen, Shaped, seen, shaped
 
 # A `Schema` maps column names to kinds, each with public bounds or a public list of levels.
@@ -572,6 +577,10 @@ class PublicSchema(TransformerMixin, Stored, BaseEstimator):
             )
         if self.cells is not None and not isinstance(self.cells, Cells):
             raise InputTypeError(f"cells must be a Cells, got {self.cells!r}.")
+        if not set(() if self.file is None else self.file) <= {*TASK["file"], "missing_values"}:
+            raise InputError(
+                f"file must hold {', '.join(TASK['file'])} and missing_values, got {self.file!r}."
+            )
         if self.person is not None and self.person in self.columns:
             raise InputError(
                 f"person must be no column that the model sees, got {self.person!r} of columns."

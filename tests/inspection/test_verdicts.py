@@ -68,6 +68,7 @@ def test_a_ratio_of_which_nothing_is_known_is_said_to_be_unknown():
     assert found.verdict().would_tell.startswith("Of rates near 0 a ratio is hardly ever known; ")
     for unknown in ((0.5, 0.0, np.inf), (np.nan, 0.5, 2.0), (0.0, 0.0, 30.0)):
         assert Margin(0.8, 0.0).text(Interval(*unknown, 0.95)) == "a ratio that nobody knows"
+    assert Margin(0.01, 0.0).text(Interval(0.5, 0.02, np.inf, 0.95)) == "a ratio of 0.02 or more"
     for known in ((0.5, 0.3, np.inf), (np.inf, 0.3, np.inf)):
         assert Margin(0.8, 0.0).text(Interval(*known, 0.95)) == "a ratio of 0.30 or more"
     assert Margin(0.8, 0.0).text(Interval(0.5, 0.0, 3.0, 0.95)) == "a ratio of 0.50 [0.00, 3.00]"

@@ -276,6 +276,12 @@ def test_behind_it_no_row_is_cut_and_nothing_is_paid():
         ({"age": (0, 1)}, {}, TypeError, r"columns must map 'age' to a kind .*, got \(0, 1\)"),
         ({"age": Number(0, 1, missing="no")}, {}, TypeError, "missing of column 'age' must be"),
         ({"age": Number(0, 1)}, {"sparse_output": "auto"}, TypeError, "sparse_output must be"),
+        (
+            {"age": Number(0, 1)},
+            {"file": {"sep": ";"}},
+            ValueError,
+            "file must hold delimiter, .*'se",
+        ),
         ({}, {}, ValueError, "columns must name at least one column"),
         (
             {"day": Date("2020-01-01", "2020-02-01", missing=True, fill="2020-02-01")},
