@@ -563,7 +563,7 @@ def _task(schema: SchemaFile | None, fitted: Any, options: Mapping[str, Any]) ->
         task = replace(task, cells=models.schema_of(fitted).cells)
     if fitted is None or not hasattr(fitted, "classes_"):
         return task
-    of_model = tuple(map(as_text, fitted.classes_))
+    of_model = tuple(models.classes_of(fitted))
     if task.classes is not None and set(task.classes) != set(of_model):
         raise WrongInput(f"classes must be those of the model, {of_model!r}, got {task.classes!r}.")
     return replace(task, classes=task.classes or of_model, target_bounds=None)

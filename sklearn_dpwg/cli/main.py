@@ -134,7 +134,7 @@ def fit(
     has_threshold = hasattr(estimator, "miss_cost")
     if has_threshold and spool is not None:
         raise WrongInput("share and miss_cost must be left out with --spool, of records in parts.")
-    known = {**said.of_schema, "file": file.written}
+    known = {**said.of_schema, "file": file.written, "unseen": task.with_classes(said.unseen)}
     if whose:  # less than one row is refused by the fit
         known |= {"person": whose[0], "rows_per_person": max(options["rows_per_person"], 1)}
     encoder, promise = PublicSchema(said.columns, shapes=shapes, **known), ""
@@ -352,7 +352,7 @@ def _audit_plan(task: Task, sizes: Any, asked: dict[str, Any], options: dict[str
 )
 @number_option(
     "--threshold",
-    "Least probability to predict the second of two classes: that of `fit --share`, or else a "
+    "Least probability to predict the last of two classes: that of `fit --share`, or else a "
     "half, if nothing is said.",
 )
 @table_options

@@ -150,8 +150,8 @@ estimator_options = _together(
 threshold_options = _together(
     number_option(
         "--share",
-        "Share of the records that `predict` is to choose for the second of two classes, as 0.1: a "
-        "part of ε pays for one threshold that does.",
+        "Share of the records, as 0.1, that `predict` is to choose for the last of two classes in "
+        "the schema or --classes: a part of ε pays for one threshold that does.",
     ),
     click.option(
         "--miss-cost",
@@ -356,6 +356,22 @@ class Task:
             index = pd.Index([label for (label,) in rows], name=self.group_columns[0])
         return pd.Series(counts, index=index)
 
+    @property
+    def looks_for_first(self) -> bool:
+        """Whether the last of two classes, which is looked for, is the first one where sorted."""
+        classes = self.classes or ()
+        return len(classes) == 2 and classes[1] < classes[0]
+
+    def with_classes(self, unseen: Mapping[str, Any]) -> dict[str, Any]:
+        """Return kinds of columns that a model does not see, the target's last with its classes."""
+        from sklearn_dpwg.preprocessing import Category
+
+        found = dict(unseen)
+        kind = found.pop(self.target or "", None)
+        if self.classes is not None and set(getattr(kind, "levels", ())) <= {*self.classes}:
+            kind = Category(self.classes, other=False)
+        return found if kind is None else {**found, str(self.target): kind}
+
     def needed_target(self) -> str:
         """Return the name of the target."""
         if self.target is None:
@@ -548,14 +564,21 @@ def make_estimator(task: Task, options: Mapping[str, Any]) -> Any:
     if task.target_bounds is not None:
         return DPWorstGroupRegressor(target_bounds=task.target_bounds, **given)
     model = DPWorstGroupClassifier(classes=task.classes, **given)
-    if not asked:
-        return model
+    return _with_threshold(model, asked, turned=task.looks_for_first) if asked else model
+
+
+def _with_threshold(model: Any, asked: dict[str, Any], *, turned: bool) -> Any:
+    """Return a model with a threshold, which is about the second of the sorted classes."""
     from sklearn_dpwg.postprocessing import DPThresholdClassifier
 
-    if "miss_cost" in asked and asked["miss_cost"] != "balanced":
-        asked["miss_cost"] = _numeral(asked["miss_cost"], "miss_cost must be balanced or a number")
+    share, cost = asked.get("share"), asked.get("miss_cost", "balanced")
+    if cost != "balanced":
+        cost = _numeral(cost, "miss_cost must be balanced or a number")
+        asked["miss_cost"] = 1.0 / cost if turned and 0.0 < cost < np.inf else cost
+    if share is not None and turned and 0.0 < share < 1.0:
+        asked["share"] = 1.0 - share
     constraint = "worst_error"
-    if "share" in asked:
+    if share is not None:
         constraint, asked["n_bins"] = "selection_rate", BINS_OF_SHARE
     budget = {"epsilon": model.epsilon, "delta": model.delta, "random_state": model.random_state}
     return DPThresholdClassifier(model, constraint=constraint, per_group=False, **budget, **asked)

@@ -168,7 +168,7 @@ def test_a_threshold_chooses_and_the_share_is_printed(folder, tmp_path):
         assert (is_yes == (found["probability of yes"] >= (threshold or 0.5))).all()
         shares.append(is_yes.mean())
         assert f"'yes' for {is_yes.sum():,} of them ({is_yes.mean():.1%})" in result.stdout
-        assert f"at least {threshold or 0.5:g}. That is a count of" in result.stdout
+        assert f"from a probability of {threshold or 0.5:g} on. That is a count" in result.stdout
     assert shares[1] > shares[0] > shares[2]
     printed = (folder / "fit.txt").read_text(encoding="utf-8")
     assert "`predict` says 'yes' from a probability of one half on." in printed
