@@ -54,8 +54,8 @@ class Auto(Solver):
     >>> from sklearn_dpwg.privacy import Budget
     >>> from sklearn_dpwg.data.problem import Problem
     >>> from sklearn_dpwg.solvers import Auto
-    >>> problem = Problem(SquaredError(), (90_000, 30_000), 4, 4.0, (0.75, 0.25), 1.0)
-    >>> for epsilon in (0.25, 1.0):
+    >>> problem = Problem(SquaredError(), (9_000, 3_000), 4, 4.0, (0.75, 0.25), 1.0)
+    >>> for epsilon in (0.25, 4.0):
     ...     Auto().plan(problem, Budget(epsilon, 1e-6)).solver
     'mgr'
     'moments'
