@@ -54,14 +54,13 @@ class DPWorstGroupClassifier(ScoredByBlock, LinearClassifier, DPWorstGroupEstima
     delta : float, default=1e-6
         Privacy budget δ, between 0 and 1; should be far below one over the number of records.
     solver : str or Solver, default="auto"
-        "auto", which chooses "mgr" or "phased-erm" by public facts; one of these, "oco", "exact",
-        or, for comparison, "ags", "best-response", "gda", "online-to-batch"; or an instance such as
-        ``MGR(n_steps=100)``, whose parameters nest as ``solver__n_steps``.
+        "auto", which chooses "mgr"; "mgr", "phased-erm", "oco", "exact", or, for comparison, "ags",
+        "best-response", "gda", "online-to-batch"; or an instance such as ``MGR(n_steps=100)``,
+        whose parameters nest as ``solver__n_steps``.
     loss : str or Loss, default="log_loss"
         Loss of one record: "log_loss" for two or more classes; "hinge", "smoothed_hinge" or
         "squared_hinge" for two; or an instance such as ``SmoothedHinge(width=0.1)`` of
-        `sklearn_dpwg.losses`, whose parameters nest as ``loss__width``. MGR takes shorter steps
-        with "hinge", which is not smooth, and gets less far than with "smoothed_hinge".
+        `sklearn_dpwg.losses`, whose parameters nest as ``loss__width``.
         Probabilities come with the log loss only.
     radius : float, default=60.0
         Radius of the ball of weights, for rows of norm at most 1. The larger, the better the

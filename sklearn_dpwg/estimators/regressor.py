@@ -34,8 +34,8 @@ class DPWorstGroupRegressor(ScoredByBlock, RegressorMixin, DPWorstGroupEstimator
     delta : float, default=1e-6
         Privacy budget δ, between 0 and 1; should be far below one over the number of records.
     solver : str or Solver, default="auto"
-        "auto", which chooses "mgr", "phased-erm" or, for the squared error, "moments" by public
-        facts; one of these, "oco", "exact", or, for comparison, "ags", "best-response", "gda",
+        "auto", which chooses "mgr" or, for the squared error, "moments" by public facts; one of
+        these, "phased-erm", "oco", "exact", or, for comparison, "ags", "best-response", "gda",
         "online-to-batch"; or an instance such as ``MGR(n_steps=100)``, whose parameters nest as
         ``solver__n_steps``.
     loss : str or Loss, default="squared_error"

@@ -14,7 +14,7 @@ from sklearn_dpwg.solvers.descent.ags import AGS
 from sklearn_dpwg.solvers.descent.gda import GDA
 from sklearn_dpwg.solvers.descent.mgr import MGR
 from sklearn_dpwg.solvers.exact import Exact
-from sklearn_dpwg.solvers.plan import Plan, first_of_least
+from sklearn_dpwg.solvers.plan import Plan
 from sklearn_dpwg.solvers.rounds.best_response import BestResponse
 from sklearn_dpwg.solvers.rounds.moments import Moments
 from sklearn_dpwg.solvers.rounds.phased_erm import PhasedERM
@@ -22,22 +22,20 @@ from sklearn_dpwg.solvers.solver import SLOPES_BIND, Solution, Solver, signal
 from sklearn_dpwg.solvers.stream.oco import OCO
 from sklearn_dpwg.solvers.stream.online_to_batch import OnlineToBatch
 
-# What a plan is chosen from; of equals the first.
-BACKENDS: dict[str, type[Solver]] = {solver.name: solver for solver in (MGR, PhasedERM, Moments)}
+# What a plan is chosen from.
+BACKENDS: dict[str, type[Solver]] = {solver.name: solver for solver in (MGR, Moments)}
 
-# Of two classes `PhasedERM` does better below this μ; of numbers `Moments` does where the `signal`
-# is at least so many times d√d, as its noise is on d² numbers (benchmarks/auto_choice.py).
-LOUDEST_MU, CLEAR_MOMENTS = 0.19, 150.0
+# Of numbers `Moments` does better where the `signal` is at least so many times d√d, as its noise is
+# on d² numbers (benchmarks/auto_choice.py).
+CLEAR_MOMENTS = 150.0
 
 
 class Auto(Solver):
-    """Whichever of the solvers for fixed records has done best on tasks like this one.
+    """Whichever of two solvers has done best on tasks like this one.
 
-    For two classes that is `MGR`, but `PhasedERM` at ε below about a half; for the squared error
-    `Moments` where records are many for the columns and ε, and `MGR` elsewhere. For other losses
-    `plan` makes the plans of `MGR` and `PhasedERM` with default parameters and returns the one with
-    the least planning bound. The plan names its solver and says why it was chosen, and `run` hands
-    over to it. `Moments` is considered up to 200 weights, `PhasedERM` up to 500.
+    That is `MGR`, but for the squared error `Moments` where records are many for the columns and ε,
+    up to 200 weights. The plan names its solver and says why it was chosen, and `run` hands over to
+    it.
 
     Where there is noise to save, all learn with the loss of bounded slope that a loss may have
     (`Loss.with_bounded_slope`): for the logistic loss of two classes one whose slope stops at 0.85.
@@ -45,22 +43,22 @@ class Auto(Solver):
 
     Notes
     -----
-    Plans are made from public facts, so the choice costs no privacy. Its rules were measured on a
-    population of tasks and are no guarantee: ``benchmarks/auto_choice.py`` prints what they cost
-    beside the better of the solvers. `PhasedERM` and `Moments` release no group weights, so whether
-    an estimator has ``group_weights_`` depends on the choice.
+    Plans are made from public facts, so the choice costs no privacy. Its rule was measured on a
+    population of tasks and is no guarantee: ``benchmarks/auto_choice.py`` prints held-out losses
+    beside those of `PhasedERM` and `Moments`. `Moments` releases no group weights, so whether an
+    estimator has ``group_weights_`` depends on the choice.
 
     Examples
     --------
-    >>> from sklearn_dpwg.losses import BinaryLogLoss
+    >>> from sklearn_dpwg.losses import SquaredError
     >>> from sklearn_dpwg.privacy import Budget
     >>> from sklearn_dpwg.data.problem import Problem
     >>> from sklearn_dpwg.solvers import Auto
-    >>> problem = Problem(BinaryLogLoss(), (9_000, 300), 20, 20.0, (0.9, 0.1), 1.0)
-    >>> for epsilon in (0.25, 1.0):
+    >>> problem = Problem(SquaredError(), (9_000, 3_000), 4, 4.0, (0.75, 0.25), 1.0)
+    >>> for epsilon in (0.25, 4.0):
     ...     Auto().plan(problem, Budget(epsilon, 1e-6)).solver
-    'phased-erm'
     'mgr'
+    'moments'
     """
 
     name: ClassVar[str] = "auto"
@@ -76,36 +74,18 @@ class Auto(Solver):
         """Accept: solvers that plan no batches are chosen among."""
 
     def _check_game(self, problem: Problem) -> None:
-        """Accept what one of the solvers plays."""
-        every = [make() for make in BACKENDS.values()]
-        if not any(solver.suits(problem) and solver.plays(problem) for solver in every):
-            every[0]._check_game(problem)
+        """Accept what `MGR` plays, which is all that `Moments` does."""
+        MGR()._check_game(problem)
 
     def _plan(self, problem: Problem, budget: Budget) -> Plan:
         stated = problem.loss
         if signal(problem, budget) < SLOPES_BIND:
             problem = replace(problem, loss=stated.with_bounded_slope())
-        every = {name: make() for name, make in BACKENDS.items()}
+        solver, why = _measured(problem, budget)
         # which solver it is may follow from released counts, so all are Gaussian, of one cost
         if self._is_for_persons or problem.hidden is not None:
-            every = {name: solver.for_persons() for name, solver in every.items()}
-        suited = {
-            name: solver
-            for name, solver in every.items()
-            if solver.suits(problem) and solver.plays(problem)
-        }
-        name, why = _measured(problem, budget)
-        if name in suited:
-            plan = suited[name].plan(problem, budget)
-        else:
-            plans = {name: solver.plan(problem, budget) for name, solver in suited.items()}
-            bounds = {name: plan.predicted_excess for name, plan in plans.items()}
-            name = first_of_least(bounds, lambda each: bounds[each])
-            others = ", ".join(
-                f"{bound:.2g} of {other!r}" for other, bound in bounds.items() if other != name
-            )
-            plan, why = plans[name], f"its bound is {bounds[name]:.3g}"
-            why += f", against {others}" if others else ""
+            solver = solver.for_persons()
+        plan = solver.plan(problem, budget)
         learned = "" if problem.loss == stated else f"; 'auto' learns with {problem.loss!r}"
         return replace(plan, remark=f"chosen by 'auto': {why}{learned}")
 
@@ -119,23 +99,15 @@ class Auto(Solver):
         return BACKENDS[plan.solver]().run(plan, data, noise, start=start)
 
 
-def _measured(problem: Problem, budget: Budget) -> tuple[str, str]:
-    """Return what did best on tasks like this one, and why; nothing where none was measured."""
-    kernel = type(problem.loss).__dict__.get("kernel")
-    if kernel == "binary_log":
-        # where groups overlap it was no better on most tasks that were tried
-        is_loud = budget.mu < LOUDEST_MU and problem.cells is None
-        if is_loud and PhasedERM().suits(problem):
-            return PhasedERM.name, "at so small an epsilon it did better than 'mgr' on such tasks"
-        return MGR.name, "it did best on such tasks"
-    if kernel == "squared_error":
-        columns = max(problem.n_columns, 1)
+def _measured(problem: Problem, budget: Budget) -> tuple[Solver, str]:
+    """Return what did best on tasks like this one, and why."""
+    if type(problem.loss).__dict__.get("kernel") == "squared_error":
+        columns, moments = max(problem.n_columns, 1), Moments()
         # noise on moments of overlapping groups is for all groups of a record
         is_clear = signal(problem, budget) >= CLEAR_MOMENTS * columns**1.5 * problem.group_moves
-        if is_clear and Moments().suits(problem):
-            return Moments.name, "of so many records it did better than 'mgr' on such tasks"
-        return MGR.name, "it did best on such tasks"
-    return "", ""
+        if is_clear and moments.suits(problem) and moments.plays(problem):
+            return moments, "of so many records it did better than 'mgr' on such tasks"
+    return MGR(), "it did best on such tasks"
 
 
 _ALL = (AGS, Auto, BestResponse, Exact, GDA, MGR, Moments, OCO, OnlineToBatch, PhasedERM)

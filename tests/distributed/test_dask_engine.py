@@ -145,10 +145,12 @@ def test_an_interrupted_pass_leaves_nothing_behind(engine, client):
 
     sender = threading.Thread(target=interrupt)
     sender.start()
-    with pytest.raises(KeyboardInterrupt):
-        engine.reduce(handles, partial(toy.slow_sums, seconds=0.5))
-    heard.set()
-    sender.join()
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            engine.reduce(handles, partial(toy.slow_sums, seconds=1.5))
+    finally:  # else the next tests are interrupted
+        heard.set()
+        sender.join()
     assert_same_bits(engine.reduce(handles, toy.sums), expected())
 
 

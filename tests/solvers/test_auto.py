@@ -13,10 +13,9 @@ import sklearn_dpwg.solvers.auto as auto_module
 from sklearn_dpwg.datasets import dataset_names
 from sklearn_dpwg.losses import BinaryLogLoss, Hinge, Huber, MultinomialLogLoss, SquaredError
 from sklearn_dpwg.privacy import Budget
-from sklearn_dpwg.solvers import MGR, SOLVERS, Auto, Exact, PhasedERM, Solver, make_solver
-from sklearn_dpwg.solvers.auto import BACKENDS, CLEAR_MOMENTS, LOUDEST_MU
+from sklearn_dpwg.solvers import MGR, SOLVERS, Auto, Exact, Moments, Solver, make_solver
+from sklearn_dpwg.solvers.auto import CLEAR_MOMENTS
 from sklearn_dpwg.solvers.rounds.moments import MOST_WEIGHTS_OF_MOMENTS
-from sklearn_dpwg.solvers.rounds.phased_erm import MOST_WEIGHTS_OF_PHASES
 from sklearn_dpwg.solvers.solver import SLOPES_BIND
 from tests.helpers.group_data import make_data, make_problem
 from tests.helpers.sources import seeded
@@ -41,14 +40,13 @@ def learned(problem, budget=BUDGET):
     return dataclasses.replace(problem, loss=problem.loss.with_bounded_slope())
 
 
-def test_two_classes_are_learned_by_phases_where_noise_is_loudest():
-    problem = wide(3_000)
-    for epsilon, name in ((0.25, "phased-erm"), (1.0, "mgr"), (8.0, "mgr")):
-        budget = Budget(epsilon, 1e-5)
-        plan = Auto().plan(problem, budget)
-        assert (budget.mu < LOUDEST_MU) == (name == "phased-erm")
-        assert plan.solver == name
-        assert without_remark(plan) == BACKENDS[name]().plan(learned(problem, budget), budget)
+@pytest.mark.parametrize("epsilon", [0.25, 8.0])
+@pytest.mark.parametrize("loss", [BinaryLogLoss(), Hinge(), MultinomialLogLoss(3)], ids=repr)
+def test_classes_are_learned_by_mgr(loss, epsilon):
+    problem, budget = dataclasses.replace(wide(3_000), loss=loss), Budget(epsilon, 1e-5)
+    plan = Auto().plan(problem, budget)
+    assert plan.solver == "mgr"
+    assert without_remark(plan) == MGR().plan(learned(problem, budget), budget)
 
 
 @pytest.mark.parametrize("n_features", [4, 20])
@@ -67,42 +65,6 @@ def test_slopes_are_bounded_where_that_saves_noise():
         plan = Auto().plan(wide(3_000), Budget(epsilon, 1e-5))
         assert (plan.problem.loss != BinaryLogLoss()) == is_bounded
         assert ("'auto' learns with BinaryLogLoss(largest_slope=0.85)" in plan.remark) == is_bounded
-
-
-@pytest.mark.parametrize("loss", [Hinge(), MultinomialLogLoss(3)], ids=repr)
-def test_what_was_not_measured_is_chosen_by_the_bound(loss):
-    for size in (300, 100_000):
-        problem = dataclasses.replace(wide(size), loss=loss)
-        plan = Auto().plan(problem, BUDGET)
-        plans = [BACKENDS[name]().plan(problem, BUDGET) for name in ("mgr", "phased-erm")]
-        assert plan.predicted_excess == min(other.predicted_excess for other in plans)
-        assert without_remark(plan) in plans
-
-
-def test_a_preview_says_why():
-    problem = dataclasses.replace(wide(300), loss=MultinomialLogLoss(3))
-    plan, other = (solver.plan(problem, BUDGET) for solver in (PhasedERM(), MGR()))
-    if other.predicted_excess < plan.predicted_excess:
-        plan, other = other, plan
-    assert str(Auto().plan(problem, BUDGET)).splitlines()[1] == (
-        f"chosen by 'auto': its bound is {plan.predicted_excess:.3g}, against "
-        f"{other.predicted_excess:.2g} of {other.solver!r}"
-    )
-
-
-def test_equal_bounds_choose_the_same_every_time(monkeypatch):
-    monkeypatch.setitem(BACKENDS, "phased-erm", MGR)
-    problem = dataclasses.replace(wide(301), loss=MultinomialLogLoss(3))
-    assert Auto().plan(problem, BUDGET).solver == "mgr"
-
-
-def test_many_weights_are_not_for_phases():
-    few, many = (
-        make_problem((100, 100), n_features=n_features, scaling=0.0)
-        for n_features in (MOST_WEIGHTS_OF_PHASES, MOST_WEIGHTS_OF_PHASES + 1)
-    )
-    for problem, name in ((few, "phased-erm"), (many, "mgr")):
-        assert Auto().plan(problem, Budget(0.25, 1e-5)).solver == name
 
 
 def test_moments_are_for_the_squared_error_with_few_weights():
@@ -146,16 +108,20 @@ def test_more_records_or_budget_never_predict_more_excess(loss, sizes, n_feature
             assert better.predicted_excess <= plan.predicted_excess * (1 + 1e-6)
 
 
-@pytest.mark.parametrize(("epsilon", "backend"), [(0.25, PhasedERM()), (2.0, MGR())])
-def test_the_run_is_that_of_the_chosen_backend(epsilon, backend):
+@pytest.mark.parametrize("backend", [MGR(), Moments()], ids=repr)
+def test_the_run_is_that_of_the_chosen_backend(backend):
     rng = np.random.default_rng(0)
-    rows = rng.uniform(-0.5, 0.5, size=(9_000, 20))
-    problem, budget = wide(3_000), Budget(epsilon, 1e-5)
+    rows = rng.uniform(-0.5, 0.5, size=(9_000, 3))
+    loss, epsilon = (
+        (SquaredError(), 8.0) if isinstance(backend, Moments) else (BinaryLogLoss(), 2.0)
+    )
+    problem = make_problem((3_000, 6_000), loss=loss, n_features=3, radius=20.0)
+    budget = Budget(epsilon, 1e-5)
     targets = np.where(rows[:, 0] > 0, 1.0, -1.0)
     found = []
     for solver, stated in ((Auto(), problem), (backend, learned(problem, budget))):
         plan = solver.plan(stated, budget)
-        assert plan.solver == backend.plan(learned(problem, budget), budget).solver
+        assert plan.solver == type(backend).name
         noise = seeded(7, plan.releases)
         found.append(solver.run(plan, make_data(stated, rows, targets), noise))
         assert len(noise.draws) == sum(release.max_count for release in plan.releases)

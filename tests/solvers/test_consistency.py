@@ -13,12 +13,14 @@ from sklearn_dpwg import DPWorstGroupClassifier, DPWorstGroupRegressor
 from sklearn_dpwg.losses import BinaryLogLoss
 from sklearn_dpwg.solvers import MGR, centring, steps
 from sklearn_dpwg.solvers import solver as solver_module
+from sklearn_dpwg.solvers.descent import rule
 from sklearn_dpwg.solvers.solver import by_loss
 
 # Excess over the exact optimum at ε = 10⁴, of 4,000 records.
 CLASSES = {"auto": 2e-3, "mgr": 2e-3, "gda": 1e-3, "ags": 1e-3, "phased-erm": 1e-3}
 UNWHITENED, LEFT = MGR(whitening=False), 4e-4
 NUMBERS = {"auto": 2e-4, "moments": 2e-4, "mgr": 4e-4, "gda": 1e-3}
+KINKS = ("hinge", "mgr"), ("hinge", "gda"), ("absolute_error", "mgr")
 
 
 def world(n_records, *, numbers):
@@ -34,23 +36,24 @@ def world(n_records, *, numbers):
 
 
 def worst_risk(model, rows, target, groups):
+    loss = model.get_params()["loss"]
     if isinstance(model, DPWorstGroupRegressor):
-        losses = (model.predict(rows) - target) ** 2 / 2
+        residuals = np.abs(model.predict(rows) - target)
+        losses = residuals if loss == "absolute_error" else residuals**2 / 2
     else:
-        losses = np.logaddexp(0, (1 - 2 * target) * model.decision_function(rows))
+        margins = (2 * target - 1) * model.decision_function(rows)
+        losses = np.maximum(0, 1 - margins) if loss == "hinge" else np.logaddexp(0, -margins)
     return max(losses[groups == group].mean() for group in range(3))
 
 
-def excess(data, solver, epsilon):
+def excess(data, solver, epsilon, **loss):
     make = DPWorstGroupRegressor if data[1].dtype == float else DPWorstGroupClassifier
-    bounds = {"target_bounds": (-1.0, 1.0)} if make is DPWorstGroupRegressor else {}
+    loss |= {"target_bounds": (-1.0, 1.0)} if make is DPWorstGroupRegressor else {}
     prices = {"sampling_price": 0} if solver in ("auto", "mgr", UNWHITENED) else {}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        exact = make(np.inf, data_norm=1.0, sampling_price=0, **bounds).fit(*data)
-        model = make(
-            epsilon, 1e-5, solver=solver, data_norm=1.0, random_state=0, **bounds, **prices
-        )
+        exact = make(np.inf, data_norm=1.0, sampling_price=0, **loss).fit(*data)
+        model = make(epsilon, 1e-5, solver=solver, data_norm=1.0, random_state=0, **loss, **prices)
         model.fit(*data)
     return worst_risk(model, *data) - worst_risk(exact, *data)
 
@@ -82,6 +85,17 @@ def test_limits_that_do_not_vanish_are_seen(fault, monkeypatch):
     else:
         monkeypatch.setattr(solver_module, "SLOPES_BIND", np.inf)
     assert excess(world(4_000, numbers=False), UNWHITENED, 1e4) > LEFT
+
+
+@pytest.mark.parametrize(("loss", "solver"), KINKS)
+def test_little_is_left_of_losses_with_kinks(loss, solver):
+    data = world(4_000, numbers=loss != "hinge")
+    assert excess(data, solver, 1e4, loss=loss) < 1e-3
+
+
+def test_steps_that_are_safe_for_every_data_set_are_seen(monkeypatch):
+    monkeypatch.setattr(rule, "BOLDNESS_AT_KINKS", 1.0)
+    assert excess(world(4_000, numbers=False), "mgr", 1e4, loss="hinge") > 0.02
 
 
 def test_slow_weights_between_phases_are_seen(monkeypatch):

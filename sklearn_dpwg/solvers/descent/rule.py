@@ -397,6 +397,11 @@ LONGEST_MEMORY = 0.2
 # 16/H does no better than 8/H (benchmarks/mgr_defaults.py BOLDNESS epsilon=4 census-income-kdd).
 BOLDNESS = 8.0
 
+# Of a loss with kinks so many times ``aim/(L √T)``, which only a record that has its slope at every
+# weight would need: means of many records curve. With 1 the hinge stands still far from its optimum
+# at every ε; 8 and 128 do about as well (benchmarks/auto_choice.py --loss hinge absolute_error).
+BOLDNESS_AT_KINKS = 32.0
+
 
 @dataclass(eq=False, repr=False)
 class DescentParameters:
@@ -448,9 +453,9 @@ class StepRule(StepLimits, ABC):
     The planning bound for a group as the worst-off one is that of docs/theory/mgr.md, section 6:
     the regret of projected gradient descent with noise once all weight is on the group, with the
     step as planned and as far as `longest_step` with `max_momentum` reaches (or of fixed steps,
-    whatever the noise), plus the regret of the group player. A loss that is not smooth pays
-    ``τ L²/(2T)`` as well, τ the total step. The planned limit ``aim/(L √T)`` on its steps keeps the
-    total within 7 % of that of the best step.
+    whatever the noise), plus the regret of the group player. A loss that is not smooth is counted
+    with steps up to ``aim/(L √T)``, the best ones whatever the records are, and pays ``τ L²/(2T)``
+    as well, τ the total step.
     """
 
     problem: Problem
@@ -463,7 +468,7 @@ class StepRule(StepLimits, ABC):
     least_share: float
     is_fixed: bool  # whether every step is `step_size`, whatever the noise
 
-    is_bold: ClassVar[bool] = True  # whether steps of a smooth loss begin longer than is safe
+    is_bold: ClassVar[bool] = True  # whether steps begin longer than is safe for every data set
     largest_share: ClassVar[float] = 0.5  # of μ², for the group risks, where it is planned
 
     @classmethod
@@ -492,13 +497,15 @@ class StepRule(StepLimits, ABC):
         if wanted is not None:
             step_size = wanted
         elif math.isinf(problem.smoothness):
-            # the best step without noise against a comparator of norm aim; momentum would rest
-            # on 1/H
+            # the best step without noise against a comparator of norm aim
             step_size = aim / ((problem.lipschitz + ridge * aim) * math.sqrt(n_steps))
+            if cls.is_bold:
+                boldness = BOLDNESS_AT_KINKS
         else:
             step_size = 1.0 / (problem.smoothness + ridge)
             if cls.is_bold:
                 boldness = BOLDNESS * problem.smoothness / problem.usual_smoothness
+        if wanted is None and (cls.is_bold or math.isfinite(problem.smoothness)):
             max_momentum = max(0.0, 1.0 - 1.0 / max(1.0, LONGEST_MEMORY * n_steps))
         return cls(
             problem=problem,
@@ -561,6 +568,8 @@ class StepRule(StepLimits, ABC):
         problem, n_steps = self.problem, self.n_steps
         momentum = self.max_momentum if max_momentum is None else max_momentum
         reach = n_steps * self.longest_step / (1.0 - momentum)
+        if math.isinf(problem.smoothness):
+            reach = n_steps * self.step_size
         of_coordinate = np.sqrt(gradient_variances / problem.n_weights)
         total_step = np.minimum(self.step_share * self.aim / of_coordinate, reach)
         if self.is_fixed:

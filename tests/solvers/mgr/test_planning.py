@@ -171,10 +171,11 @@ def test_a_fixed_step_size_has_a_prediction_of_its_own():
 def test_steps_of_a_loss_with_kinks(loss):
     problem = make_problem((300, 900), loss=loss)
     plan = MGR(n_steps=50, aim=0.4).plan(problem, BUDGET)
-    longest = 0.4 * 3.0 / (problem.lipschitz * math.sqrt(50))
-    assert plan.schedule.step_size == pytest.approx(longest)
-    assert plan.schedule.max_momentum == 0.0
-    assert step_and_momentum(plan.schedule, 1e-9) == (pytest.approx(longest), 0.0)
+    safe = 0.4 * 3.0 / (problem.lipschitz * math.sqrt(50))
+    assert plan.schedule.step_size == pytest.approx(safe)
+    assert plan.schedule.longest_step == pytest.approx(32.0 * safe)
+    longest = plan.schedule.longest_step
+    assert step_and_momentum(plan.schedule, 1e-9, longest=longest)[0] == longest
     loud = 100.0 * problem.lipschitz
     step, momentum = step_and_momentum(plan.schedule, loud)
     assert step == pytest.approx(plan.schedule.step_share * 0.4 * 3.0 / (loud * math.sqrt(50)))
