@@ -28,6 +28,7 @@ from sklearn_dpwg.solvers.auto import CLEAR_MOMENTS
 from sklearn_dpwg.solvers.centring import after_centring
 from sklearn_dpwg.solvers.descent.group_weights import Limits
 from sklearn_dpwg.solvers.descent.releases import from_batch, from_pass
+from sklearn_dpwg.solvers.rounds.certificate import sensitivities
 from sklearn_dpwg.solvers.solver import signal
 from sklearn_dpwg.solvers.steps import influence
 from tests.helpers.convex_programs import risk_expressions
@@ -40,6 +41,7 @@ SIZES = (40, 30, 25, 8, 60, 12)
 CELLS = Cells(SIZES, ((0, 1, 2), (3, 4), (0, 3), (1, 4), (2,)))
 # Three attributes of two values each: the cells of every value.
 BITS = [(np.arange(8) >> bit) % 2 == value for bit in range(3) for value in range(2)]
+SINGLE = tuple((cell,) for cell in range(5))
 NONE = NoiseSource(None, ())
 
 
@@ -201,8 +203,7 @@ def test_solvers_without_a_proof_refuse_in_one_sentence(solver):
         (MGR(sampling_rate=[0.5, 1, 1, 1, 1]), "one sampling_rate for all of MGR, as a record is"),
         (AGS(schedule="paper"), "schedule and visits of AGS must be 'planned' and None"),
         (AGS(visits=3), "schedule and visits of AGS must be 'planned' and None"),
-        (PhasedERM(schedule="paper"), "need schedule='planned' and mu_groups=None or inf of Phas"),
-        (PhasedERM(mu_groups=1.0), "as of a record in several groups nobody has bounded how"),
+        (PhasedERM(schedule="paper"), "schedule of PhasedERM must be 'planned' for groups that ov"),
         (BestResponse(Blind()), "base of BestResponse must be one that knows overlapping groups"),
         (GDA(schedule="paper"), "schedule of GDA must be 'planned' for overlapping groups"),
     ],
@@ -300,3 +301,19 @@ def test_moments_pay_for_every_group_of_a_record():
             for each in schedules
         )
         assert other / one == pytest.approx(ratio, rel=1e-9)
+
+
+def test_a_phase_pays_for_every_group_of_a_record_whose_weights_move():
+    problem = problem_of(BinaryLogLoss())
+    prior, strengths = np.array(problem.prior), [0.01, 1.0]
+    fixed = sensitivities(problem, prior, mu_weights=strengths, mu_groups=math.inf)
+    nearly = sensitivities(problem, prior, mu_weights=strengths, mu_groups=1e9)
+    np.testing.assert_allclose(nearly, fixed, rtol=1e-3)
+    plain = replace(problem, cells=None)
+    moving = [
+        sensitivities(each, prior, mu_weights=strengths, mu_groups=0.3)
+        for each in (plain, replace(problem, cells=Cells(CELLS.group_sizes, SINGLE)), problem)
+    ]
+    np.testing.assert_allclose(moving[0], moving[1], rtol=1e-9)
+    assert (moving[2] > moving[0]).all()
+    assert (moving[2] <= 2.0 * moving[0]).all()

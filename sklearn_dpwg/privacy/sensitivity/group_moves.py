@@ -54,7 +54,18 @@ class GroupMoves:
         sizes, log_odds = sizes[order], log_odds[order]
         is_new = np.ones(len(sizes), dtype=bool)
         is_new[1:] = (sizes[1:] != sizes[:-1]) | (log_odds[1:] != log_odds[:-1])
-        sizes, log_odds = sizes[is_new], log_odds[is_new]
+        return cls.of_each(sizes[is_new], log_odds[is_new], diameter, loss_range, mu_groups)
+
+    @classmethod
+    def of_each(
+        cls,
+        sizes: FloatArray,
+        log_odds: FloatArray,
+        diameter: float,
+        loss_range: float,
+        mu_groups: float,
+    ) -> GroupMoves:
+        """Return all groups in their order."""
         swing = loss_range / mu_groups  # how far losses can move log-odds from the prior's
         # a group that has all the weight keeps it
         alone = np.isposinf(log_odds)
@@ -200,6 +211,14 @@ class LargestMove:
             left, found = self._not_below(left, largest, mu_weights)
             group = int(left[np.argmax(found)]) if len(left) else -1
         return largest
+
+    def of_each(self, mu_weights: float) -> FloatArray:
+        """Return the bound of each group, rounded up by less than `ROUNDING`."""
+        found = np.fmin(self._all.small_change_bounds(mu_weights), self._all.diameter / mu_weights)
+        above = found[self._is_searched].tolist()
+        exact = [self._exact(group, each, mu_weights) for group, each in enumerate(above)]
+        found[self._is_searched] = exact
+        return np.asarray(found)
 
     def _exact(self, group: int, above: float, mu_weights: float) -> float:
         """Return a bound that also sees how far a group's weight can move at all.
