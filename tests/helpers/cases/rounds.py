@@ -131,7 +131,7 @@ def overlapping_phases(seed=0, n_plans=60, **parameters):
 
 def overlapping_moving_phases():
     """Yield phases within which weights of overlapping groups move, a little and a lot."""
-    for index, (plan, solver) in enumerate(overlapping_phases(2, 60)):
+    for index, (plan, solver) in enumerate(overlapping_phases(2, 30)):
         times = (30.0, 1.0, 1.0 / 30.0)[index % 3]
         solver.set_params(mu_groups=times * plan.problem.loss_range)
         yield solver.plan(plan.problem, plan.budget), solver
@@ -448,9 +448,9 @@ CASES = {
         PhasedERM,
         overlapping_moving_phases,
         MOVING_PHASES,
-        n_pairs=180,
+        n_pairs=90,
         rounding=CERTIFIED,
-        strength=0.8,
+        strength=0.65,
     ),
     "phased-erm for overlapping groups": Case(
         PhasedERM, overlapping_phases, OVERLAPPING_PHASES, n_pairs=180, rounding=CERTIFIED
