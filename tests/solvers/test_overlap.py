@@ -314,6 +314,8 @@ def test_a_phase_pays_for_every_group_of_a_record_whose_weights_move():
         sensitivities(each, prior, mu_weights=strengths, mu_groups=0.3)
         for each in (plain, replace(problem, cells=Cells(CELLS.group_sizes, SINGLE)), problem)
     ]
-    np.testing.assert_allclose(moving[0], moving[1], rtol=1e-9)
+    # of disjoint groups the closed form of the same bound
+    np.testing.assert_allclose(moving[0], moving[1], rtol=0.03)
+    assert (moving[1] >= moving[0]).all()
     assert (moving[2] > moving[0]).all()
-    assert (moving[2] <= 2.0 * moving[0]).all()
+    assert (moving[2] <= 2.0 * moving[1]).all()

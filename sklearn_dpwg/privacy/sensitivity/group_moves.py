@@ -96,6 +96,11 @@ class GroupMoves:
         change = self.loss_range / self.mu_groups / self.sizes
         return (change > _SMALL_CHANGE) & (self.low < self.high)
 
+    def simple_bounds(self, mu_weights: float) -> FloatArray:
+        """Return bounds that see how far the weights move at all, and no more."""
+        # λ/n and λ' - λ add up to 1 at most
+        return np.fmin(self.small_change_bounds(mu_weights), self.diameter / mu_weights)
+
     def small_change_bounds(self, mu_weights: float) -> FloatArray:
         """Return the bounds in closed form, to which the exact ones tend for large groups."""
         low, high = expit(self.low), expit(self.high)
@@ -199,8 +204,7 @@ class LargestMove:
 
         A group is left out only where it is proved not to move the weights farther than another.
         """
-        # λ/n and λ' - λ add up to 1 at most
-        simple = np.fmin(self._all.small_change_bounds(mu_weights), self._all.diameter / mu_weights)
+        simple = self._all.simple_bounds(mu_weights)
         largest = float(simple.max(where=~self._is_searched, initial=0.0))
         above = simple[self._is_searched]
         left = np.flatnonzero(above > largest)
@@ -211,14 +215,6 @@ class LargestMove:
             left, found = self._not_below(left, largest, mu_weights)
             group = int(left[np.argmax(found)]) if len(left) else -1
         return largest
-
-    def of_each(self, mu_weights: float) -> FloatArray:
-        """Return the bound of each group, rounded up by less than `ROUNDING`."""
-        found = np.fmin(self._all.small_change_bounds(mu_weights), self._all.diameter / mu_weights)
-        above = found[self._is_searched].tolist()
-        exact = [self._exact(group, each, mu_weights) for group, each in enumerate(above)]
-        found[self._is_searched] = exact
-        return np.asarray(found)
 
     def _exact(self, group: int, above: float, mu_weights: float) -> float:
         """Return a bound that also sees how far a group's weight can move at all.

@@ -235,7 +235,7 @@ class PhasedERM(PhasedERMParameters, MixtureSolver):
     def _with_moving_groups(self, plan: MixturePlan) -> Iterator[PhasedERM]:
         """Yield solvers of one phase within which group weights move, where that is open."""
         problem = plan.problem
-        if self.mu_groups is not None or problem.hidden is not None or problem.cells is not None:
+        if self.mu_groups is not None or problem.hidden is not None:
             return
         assert isinstance(plan.schedule, Phases)
         # the bound of a strength is a theorem, that of fixed group weights rests on an assumption:
