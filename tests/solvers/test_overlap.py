@@ -27,6 +27,7 @@ from sklearn_dpwg.solvers import (
 from sklearn_dpwg.solvers.auto import CLEAR_MOMENTS
 from sklearn_dpwg.solvers.centring import after_centring
 from sklearn_dpwg.solvers.descent.group_weights import Limits
+from sklearn_dpwg.solvers.descent.planning import batch_size
 from sklearn_dpwg.solvers.descent.releases import from_batch, from_pass
 from sklearn_dpwg.solvers.rounds.certificate import sensitivities
 from sklearn_dpwg.solvers.solver import signal
@@ -234,13 +235,14 @@ def test_auto_wants_moments_to_be_clear_for_every_group_of_a_record(ratio, solve
 
 
 def test_batches_of_little_time_read_all_groups_at_one_rate():
-    cells = Cells((400_000, 300_000, 200_000), ((0, 1), (1, 2)))
+    cells = Cells((800_000, 50_000, 50_000), ((0, 1), (1, 2)))
     problem = problem_of(BinaryLogLoss(), cells)
     assert MGR().plan(problem, Budget(1.0, 1e-6)).schedule.batches is None
     plan = MGR(max_seconds=1.0).plan(problem, Budget(1.0, 1e-6))
     (rate,) = set(plan.schedule.batches.rates)
     (release,) = after_centring(plan.releases)
     assert (release.sampling_rate, release.part) == (rate, None)
+    assert batch_size(problem, (rate, rate)) == rate * 900_000
     assert f"about {rate * 900_000:,.0f} of 900,000 records" in str(plan)
 
 
