@@ -86,7 +86,7 @@ class Batches(Stored):
     standard deviation ``max_i z_i Δ_i λ_i/(q_i n_i) / √(1-ρ)`` and ``z_i b/(q_i n_i) / √ρ``. In
     units of these a record of group i counts for at most 1/z_i: docs/theory/mgr.md, section 8.
     Where groups overlap all have one rate, ``max_a Σ_{k∋a} λ_k/n_k`` is in place of
-    ``max_i λ_i/n_i`` and ``b √m`` in place of b: docs/theory/overlapping-groups.md, Lemma 4.
+    ``max_i λ_i/n_i`` and ``b √m`` in place of b: docs/theory/overlapping-groups.md, Lemma 5.
     """
 
     group_sizes: tuple[int, ...]  # number of records n_i

@@ -52,7 +52,7 @@ def sensitivities(solved: Problem, prior: Any, *, mu_weights: Any, mu_groups: fl
 
     Where groups overlap it is the sum over the groups of a record; if group weights are fixed, what
     a record weighs in the mixture times the diameter of gradients, over the strength
-    (docs/theory/overlapping-groups.md, Lemmas 3 and 5).
+    (docs/theory/overlapping-groups.md, Lemmas 3 and 4).
     """
     of_gradient, of_loss = record_errors(solved, solved.constants.supremum)
     if solved.cells is not None and mu_groups == math.inf:
