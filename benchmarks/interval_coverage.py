@@ -3,12 +3,13 @@
 Counts get OpenDP's discrete Laplace noise of scale 2/ε, what a histogram costs when a record may be
 replaced. "rate" is of n records, known; "true positives" is a ratio of two noisy counts about the
 30 % of the records that are positive; "hidden" is a selection rate of n records, where each of the
-two counts is a sum of two cells and n is not known. The worst
-group is looked for in 36 worlds of 3 or 10 groups: all equal, one worse among rare errors, or
-spread evenly; of 300 records each, or from 30 to 3,000. An interval is computed once for every
-count that occurs, which leaves most of the time to the two ratios, about ten minutes.
+two counts is a sum of two cells and n is not known; "attribute" is that of a value of an attribute
+that crosses others of six combinations, each count a sum of twelve. The worst group is looked for
+in 36 worlds of 3 or 10 groups: all equal, one worse among rare errors, or spread evenly; of 300
+records each, or from 30 to 3,000. An interval is computed once for every count that occurs, which
+leaves most of the time to the ratios, about ten minutes.
 
-    python benchmarks/interval_coverage.py [rate] [true-positives] [hidden] [worst] [speed]
+    python benchmarks/interval_coverage.py rate true-positives hidden attribute worst speed
 """
 
 from __future__ import annotations
@@ -31,6 +32,9 @@ dp.enable_features("contrib")
 SIZES, RATES, EPSILONS = (30, 100, 1000, 10_000), (0.01, 0.1, 0.5), (0.1, 1.0, 4.0)
 POSITIVES = 0.3
 N_REPETITIONS, N_WORST = 2000, 1000
+
+# how many noisy numbers each count is the sum of
+CELLS = {"rate": (1,), "true-positives": (1, 1), "hidden": (2, 2), "attribute": (12, 12)}
 
 Counts = tuple[int, ...]
 Method = Callable[[Counts, IntegerNoise], intervals.Interval]
@@ -69,8 +73,7 @@ def draw_counts(
     """Draw the counts that an interval is computed from."""
     total = round(POSITIVES * n) if kind == "true-positives" else n
     hits = rng.binomial(total, rate, repetitions)
-    cells = {"rate": (1,), "true-positives": (1, 1), "hidden": (2, 2)}[kind]
-    noise = [opendp_noise(2.0 / epsilon, (k, repetitions)).sum(axis=0) for k in cells]
+    noise = [opendp_noise(2.0 / epsilon, (k, repetitions)).sum(axis=0) for k in CELLS[kind]]
     if kind == "rate":
         return [(int(count), n) for count in hits + noise[0]]
     pairs = zip(hits + noise[0], total - hits + noise[1], strict=True)
@@ -81,7 +84,7 @@ def method_of(kind: str) -> Method:
     """Return the interval that a kind of counts is given to."""
     if kind == "rate":
         return lambda counts, noise: intervals.rate_interval(*counts, noise=noise)
-    cells = (1, 1) if kind == "true-positives" else (2, 2)
+    cells = CELLS[kind]
     return lambda counts, noise: intervals.ratio_interval(*counts, noise=noise, n_cells=cells)
 
 
@@ -238,5 +241,6 @@ if __name__ == "__main__":
         "worst": partial(print_worst, N_WORST),
         "true-positives": partial(print_coverage, "true-positives", N_REPETITIONS),
         "hidden": partial(print_coverage, "hidden", N_WORST),
+        "attribute": partial(print_coverage, "attribute", N_WORST),
     }
     run_tables({name: partial(timed, part) for name, part in parts.items()})

@@ -27,6 +27,8 @@ from sklearn_dpwg import DPWorstGroupClassifier, DPWorstGroupRegressor
 # processor seconds that `plan` may take, by the largest number of groups
 LIMITS = {1_000: 1.0, 10_000: 5.0}
 SOLVERS = ("auto", "mgr", "phased-erm", "oco")
+# of ten attributes: processor seconds of `plan`, and memory of a fit over that for one attribute
+PLAN_OF_CELLS, MEMORY_OF_CELLS = 2.0, 1.5
 
 # records, groups, features, entries a row of a sparse table (or 0), solver
 FITS = (
@@ -124,7 +126,7 @@ def fit_of_cells(n_records: int, skew: float, overlap: str) -> tuple[int, float,
 
 def cells() -> None:
     """Print what groups are of ten attributes of five values, and what they cost."""
-    row("records", ("skew", "groups", "cells", "plan, s", "fit, s", "most, MB", "ratio"), 11, 14)
+    row("records", ("skew", "groups", "cells", "plan, s", "fit, s", "most, MB", "ratio"), 15, 11)
     for n_records, skew in ((10_000, 0.0), (50_000, 0.0), (50_000, 1.0), (50_000, 3.0)):
         least = 0.0
         for overlap in ("one attribute", "attributes", "both"):
@@ -132,8 +134,9 @@ def cells() -> None:
                 asked = n_records, skew, overlap
                 n_cells, planned, fitted, most = pool.submit(fit_of_cells, *asked).result()
             least = least or most
-            told = f"{planned:.2f}", f"{fitted:.1f}", f"{most:.0f}", f"{most / least:.2f}"
-            row(f"{n_records:,}", (f"{skew:g}", overlap, f"{n_cells:,}", *told), 11, 14)
+            told = [f"{planned:.2f}", f"{fitted:.1f}", f"{most:.0f}", f"{most / least:.2f}"]
+            told += ["above a limit"] * (planned > PLAN_OF_CELLS or most > MEMORY_OF_CELLS * least)
+            row(f"{n_records:,}", (f"{skew:g}", overlap, f"{n_cells:,}", *told), 15, 11)
 
 
 if __name__ == "__main__":

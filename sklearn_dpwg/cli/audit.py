@@ -57,6 +57,14 @@ if TYPE_CHECKING:
     from sklearn_dpwg.preprocessing.schema_files import SchemaFile
 
 
+by_attribute_option = click.option(
+    "--by-attribute",
+    is_flag=True,
+    help="Of several columns of groups judge the values of each column, not the cells, of which "
+    "every combination has to be declared.",
+)
+
+
 @click.command(short_help="Audit decisions by group: verdict, page, JSON.")
 @table_argument
 @click.option("--scores", metavar="COLUMN", help="Column of probabilities of the favourable class.")
@@ -100,12 +108,7 @@ if TYPE_CHECKING:
 )
 @number_option("--confidence", "Of every interval: 0.95 by default.")
 @which_options
-@click.option(
-    "--by-attribute",
-    is_flag=True,
-    help="Of several columns of groups judge the values of each column, not the cells, of which "
-    "every combination has to be declared.",
-)
+@by_attribute_option
 @click.option("--output", "-o", type=FILE, help="Report to write: one page of HTML.")
 @click.option("--json", "json_file", type=FILE, help="Result to write as JSON.")
 @click.option("--markdown", type=FILE, help="Report to write as Markdown.")
@@ -187,9 +190,7 @@ def audit(
         if path is not None:
             with paid_for("audit"):
                 write_text(path, text())
-    for name, one in results.items():
-        heading = f"By {name}:\n" if name else ""
-        tell(heading + summary(one, found[name], asked, judged["metric"]))
+    tell_each(results, found, asked, judged["metric"])
     if own is not None:
         tell(own.covered)
     if sources.of_people:
@@ -204,8 +205,9 @@ def audit(
 @click.command(short_help="Judge a stored audit by another question.")
 @click.argument("audit", type=FILE)
 @which_options
+@by_attribute_option
 @click.pass_context
-def verdict(ctx: click.Context, /, audit: Path, **options: Any) -> None:
+def verdict(ctx: click.Context, /, audit: Path, by_attribute: bool, **options: Any) -> None:
     """Print the verdict of an AUDIT, which `audit --json` wrote, by another question.
 
     The file holds released numbers alone, so that nothing is spent.
@@ -213,9 +215,21 @@ def verdict(ctx: click.Context, /, audit: Path, **options: Any) -> None:
     result = _stored(audit)
     question = checked_question(options["metric"], options["fail_below"], options["fail_above"])
     asked = asked_of(question, result.group_labels, options)
-    found = asked.verdict(result)
-    tell(summary(result, found, asked, worst_by(options["metric"], asked, result)))
-    exit_as(ctx, found)
+    if by_attribute:
+        refuse_names_of_cells(options)
+    results = result.by_attribute() if by_attribute else {"": result}
+    found = {name: asked.verdict(one) for name, one in results.items()}
+    tell_each(results, found, asked, worst_by(options["metric"], asked, result))
+    exit_as(ctx, *found.values())
+
+
+def tell_each(
+    results: Mapping[str, AuditResult], found: Mapping[str, Verdict], asked: Asked, metric: str
+) -> None:
+    """Print what each verdict is about, by attribute where there are several."""
+    for name, one in results.items():
+        heading = f"By {name}:\n" if name else ""
+        tell(heading + summary(one, found[name], asked, metric))
 
 
 def exit_as(ctx: click.Context, *verdicts: Verdict) -> None:
@@ -356,12 +370,17 @@ def check_attributes(task: Task, options: Mapping[str, Any]) -> None:
     """Refuse, before anything is spent, what cannot be told by each column of groups."""
     from sklearn_dpwg.inspection.attributes import cells_by_value
 
+    refuse_names_of_cells(options)
+    for place, name in enumerate(task.group_columns if len(task.group_columns) > 1 else ()):
+        cells_by_value(task.needed_labels(), place, name)
+
+
+def refuse_names_of_cells(options: Mapping[str, Any]) -> None:
+    """Refuse cells by name where attributes are judged."""
     if options["leave_out"] or options["reference"] is not None:
         raise WrongInput(
             "leave_out and reference name cells, and must be left out with --by-attribute."
         )
-    for place, name in enumerate(task.group_columns if len(task.group_columns) > 1 else ()):
-        cells_by_value(task.needed_labels(), place, name)
 
 
 def without_seed(arguments: Sequence[str]) -> list[str]:

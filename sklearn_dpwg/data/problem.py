@@ -131,6 +131,15 @@ class Cells(Stored):
         """Factor that makes up for the rounding of a sum of m ratios, or of a root."""
         return 1.0 + (self.most_groups + 16.0) * 2.0**-52
 
+    @cached_property
+    def group_moves(self) -> float:
+        """How far a record moves sums of all groups in norm, over what it moves one: √m."""
+        return 1.0 if self.most_groups == 1 else math.sqrt(self.most_groups) * self.rounded_up
+
+    def influence(self, shares: FloatArray) -> float:
+        """Return the most that a record counts for, of what one of each group does."""
+        return float((shares @ self.membership).max() * self.rounded_up)
+
     @property
     def are_groups(self) -> bool:
         """Whether each cell is a group, in the same order, so that nothing overlaps."""
@@ -294,9 +303,7 @@ class Problem(Stored):
         1 for disjoint groups; √m where a record is in up to m. (docs/theory/overlapping-groups.md,
         Lemma 2)
         """
-        if self.cells is None or self.cells.most_groups == 1:
-            return 1.0
-        return math.sqrt(self.cells.most_groups) * self.cells.rounded_up
+        return 1.0 if self.cells is None else self.cells.group_moves
 
     @cached_property
     def loss_moves(self) -> float:

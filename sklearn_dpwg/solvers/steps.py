@@ -95,7 +95,7 @@ def influence(problem: Problem, group_weights: FloatArray) -> float:
     shares = group_weights / np.asarray(problem.group_sizes, dtype=float)
     if problem.cells is None:
         return float(shares.max())
-    return float((shares @ problem.cells.membership).max() * problem.cells.rounded_up)
+    return problem.cells.influence(shares)
 
 
 def sums_of_groups(problem: Problem, released: FloatArray) -> FloatArray:

@@ -34,7 +34,8 @@ def say(text):
 
 
 @pytest.mark.parametrize(
-    ("kind", "repetitions"), [("rate", 2000), ("true-positives", 2000), ("hidden", 1000)]
+    ("kind", "repetitions"),
+    [("rate", 2000), ("true-positives", 2000), ("hidden", 1000), ("attribute", 1000)],
 )
 def test_every_interval_covers(measuring, kind, repetitions):
     cells = {

@@ -504,7 +504,8 @@ def test_each_column_of_groups_may_be_judged(tmp_path):
         *("--groups", "race", "--groups", "sex", "--by-attribute", "--fail-below", 0.8),
     ]
     labels = ["--group-labels", "x/f,x/m,y/f,y/m"]
-    result = run(*asked, *labels, "--markdown", tmp_path / "page.md")
+    stored = tmp_path / "audit.json"
+    result = run(*asked, *labels, "--markdown", tmp_path / "page.md", "--json", stored)
     assert result.exit_code == FAILS
     of_race, of_sex = result.stdout.split("By sex:")
     assert of_race.startswith("By race:\nVerdict: fails.")
@@ -517,3 +518,11 @@ def test_each_column_of_groups_may_be_judged(tmp_path):
         refused = run(*asked, *wrong)
         assert refused.exit_code == 2
         assert message in refused.stderr
+    # what was stored answers the same question by attribute, and others
+    again = run("verdict", stored, "--by-attribute", "--fail-below", 0.8)
+    assert again.exit_code == FAILS
+    assert again.stdout == result.stdout.partition("Written:")[0]
+    assert run("verdict", stored, "--by-attribute", "--fail-below", 0.05).exit_code == 0
+    refused = run("verdict", stored, "--by-attribute", "--reference", "x/f")
+    assert refused.exit_code == 2
+    assert "leave_out and reference name cells" in refused.stderr

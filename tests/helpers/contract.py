@@ -146,14 +146,15 @@ def moves_of_batches(plan: Plan, solver: Solver, pair: Neighbours, seed: int) ->
     a record that is sampled. Without it neighbours are one and the same.
     """
     batches = plan.schedule.batches
-    part = 0 if plan.problem.hidden else batches.parts[pair.group]
+    has_one_rate = plan.problem.hidden or plan.problem.cells
+    part = 0 if has_one_rate else batches.parts[pair.group]
     found = {"replaced": 0.0, "joined": 0.0}
     runs = {
         (data is pair.data, joins): _run_with_coins(plan, solver, pair, data, seed, joins=joins)
         for data in (pair.data, pair.other)
         for joins in (True, False)
     }
-    is_sampled = batches.rates[pair.group] < 1.0
+    is_sampled = batches.rates[0 if has_one_rate else pair.group] < 1.0
     compared = [("replaced", 1.0, (True, True), (False, True))]
     if is_sampled:
         compared += [("joined", 0.5, (own, True), (own, False)) for own in (True, False)]
@@ -199,9 +200,11 @@ def _run_with_coins(plan, solver, pair, data, seed, *, joins) -> tuple[Recorder,
             heads = coins.random(plan.problem.n_records) < rate
             heads[pair.place] = joins
             return Listed([np.flatnonzero(heads)], by_place=True)
-        joined = [np.zeros(0, dtype=int)] * len(batches.parts)
-        for group, size in enumerate(plan.problem.group_sizes):
-            if sampled[batches.parts[group]] == release:
+        sizes = plan.problem.cell_sizes
+        parts = batches.parts if plan.problem.cells is None else (0,) * len(sizes)
+        joined = [np.zeros(0, dtype=int)] * len(sizes)
+        for group, size in enumerate(sizes):
+            if sampled[parts[group]] == release:
                 heads = coins.random(size) < rate
                 if group == pair.group:
                     heads[pair.rank] = joins

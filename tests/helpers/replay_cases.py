@@ -261,6 +261,9 @@ OTHERS: dict[str, Fit] = {
     "mgr | memberships that overlap": partial(
         overlapping, "mgr", "squared_error", overlap="membership", centring=False
     ),
+    "mgr | batches of attributes that overlap": partial(
+        overlapping, "mgr", "log_loss", n_steps=10, sampling_rate=0.5
+    ),
     "mgr | three rows a person": partial(fit, "mgr", "log_loss", rows_per_person=3),
     "mgr | no intercept": partial(fit, "mgr", "log_loss", fit_intercept=False),
     "mgr | equal prior": partial(fit, "mgr", "squared_error", prior="uniform"),

@@ -25,8 +25,11 @@ from sklearn_dpwg.solvers import (
     SumSensitivity,
 )
 from sklearn_dpwg.solvers.auto import CLEAR_MOMENTS
+from sklearn_dpwg.solvers.centring import after_centring
 from sklearn_dpwg.solvers.descent.group_weights import Limits
-from sklearn_dpwg.solvers.descent.releases import from_pass
+from sklearn_dpwg.solvers.descent.planning import batch_size
+from sklearn_dpwg.solvers.descent.releases import from_batch, from_pass
+from sklearn_dpwg.solvers.rounds.certificate import sensitivities
 from sklearn_dpwg.solvers.solver import signal
 from sklearn_dpwg.solvers.steps import influence
 from tests.helpers.convex_programs import risk_expressions
@@ -39,6 +42,7 @@ SIZES = (40, 30, 25, 8, 60, 12)
 CELLS = Cells(SIZES, ((0, 1, 2), (3, 4), (0, 3), (1, 4), (2,)))
 # Three attributes of two values each: the cells of every value.
 BITS = [(np.arange(8) >> bit) % 2 == value for bit in range(3) for value in range(2)]
+SINGLE = tuple((cell,) for cell in range(5))
 NONE = NoiseSource(None, ())
 
 
@@ -196,12 +200,11 @@ def test_solvers_without_a_proof_refuse_in_one_sentence(solver):
 @pytest.mark.parametrize(
     ("solver", "message"),
     [
-        (MGR(schedule="paper"), "need schedule='planned' and sampling_rate=None or 1 of MGR"),
-        (MGR(sampling_rate=0.5), "need schedule='planned' and sampling_rate=None or 1 of MGR"),
+        (MGR(schedule="paper"), "need schedule='planned' and one sampling_rate for all of MGR"),
+        (MGR(sampling_rate=[0.5, 1, 1, 1, 1]), "one sampling_rate for all of MGR, as a record is"),
         (AGS(schedule="paper"), "schedule and visits of AGS must be 'planned' and None"),
         (AGS(visits=3), "schedule and visits of AGS must be 'planned' and None"),
-        (PhasedERM(schedule="paper"), "need schedule='planned' and mu_groups=None or inf of Phas"),
-        (PhasedERM(mu_groups=1.0), "as of a record in several groups nobody has bounded how"),
+        (PhasedERM(schedule="paper"), "schedule of PhasedERM must be 'planned' for groups that ov"),
         (BestResponse(Blind()), "base of BestResponse must be one that knows overlapping groups"),
         (GDA(schedule="paper"), "schedule of GDA must be 'planned' for overlapping groups"),
     ],
@@ -231,11 +234,44 @@ def test_auto_wants_moments_to_be_clear_for_every_group_of_a_record(ratio, solve
     assert Auto().plan(problem, budget).solver == solver
 
 
-def test_mgr_reads_all_records_of_overlapping_groups_however_little_time_there_is():
-    cells = Cells((400_000, 300_000, 200_000), ((0, 1), (1, 2)))
+def test_batches_of_little_time_read_all_groups_at_one_rate():
+    cells = Cells((800_000, 50_000, 50_000), ((0, 1), (1, 2)))
     problem = problem_of(BinaryLogLoss(), cells)
-    plan = MGR(max_seconds=2.0).plan(problem, Budget(1.0, 1e-6))
-    assert plan.schedule.batches is None
+    assert MGR().plan(problem, Budget(1.0, 1e-6)).schedule.batches is None
+    plan = MGR(max_seconds=1.0).plan(problem, Budget(1.0, 1e-6))
+    (rate,) = set(plan.schedule.batches.rates)
+    (release,) = after_centring(plan.releases)
+    assert (release.sampling_rate, release.part) == (rate, None)
+    assert batch_size(problem, (rate, rate)) == rate * 900_000
+    assert f"about {rate * 900_000:,.0f} of 900,000 records" in str(plan)
+
+
+def test_batches_release_all_groups_of_a_record_with_the_noise_that_is_stated():
+    n_steps, rate = 600, 0.25
+    cells = Cells((400, 300, 250, 80, 600), CELLS.groups)
+    solver = MGR(n_steps=n_steps, sampling_rate=rate, centring=False, risk_share=0.5)
+    plan = solver.plan(problem_of(BinaryLogLoss(), cells), Budget(8.0, 1e-6))
+    batches, schedule = plan.schedule.batches, plan.schedule
+    (release,) = plan.releases
+    sizes, z = np.array(cells.group_sizes), release.noise_multiplier
+    stds = z * schedule.feedback_range * math.sqrt(2.0) / (rate * sizes * math.sqrt(0.5))
+    np.testing.assert_allclose(batches.risk_stds, stds)
+    risks = make_risks(BinaryLogLoss(), cells.sizes).overlapping(cells)
+    weights = np.random.default_rng(2).normal(size=risks.n_weights)
+    mixture = np.array([0.4, 0.1, 0.2, 0.3, 0.0])
+    most = influence(plan.problem, mixture)
+    std = z * batches.gradient_bounds[0] * most / (rate * math.sqrt(0.5))
+    assert batches.gradient_std(mixture) == pytest.approx(std)
+    noise, limits = seeded(3, plan.releases), Limits(schedule.ceiling, 0.0, 1.0, 0.0)
+    found = [from_batch(plan, risks, weights, mixture, noise, limits) for _ in range(n_steps)]
+    released = np.array([one.risks for one in found])
+    exact, gradients = risks.risks_and_gradients(weights, ceiling=schedule.ceiling)
+    error = np.sqrt(found[0].risk_variances / n_steps)
+    assert (np.abs(released.mean(axis=0) - exact) < 4.0 * error).all()
+    assert (released.std(axis=0) > 0.9 * stds).all()
+    of_gradient = np.array([one.gradient for one in found])
+    error = of_gradient.std(axis=0) / math.sqrt(n_steps)
+    assert (np.abs(of_gradient.mean(axis=0) - mixture @ gradients) < 4.0 * error).all()
 
 
 def test_grids_are_fine_enough_for_a_cell_that_is_in_no_group():
@@ -267,3 +303,21 @@ def test_moments_pay_for_every_group_of_a_record():
             for each in schedules
         )
         assert other / one == pytest.approx(ratio, rel=1e-9)
+
+
+def test_a_phase_pays_for_every_group_of_a_record_whose_weights_move():
+    problem = problem_of(BinaryLogLoss())
+    prior, strengths = np.array(problem.prior), [0.01, 1.0]
+    fixed = sensitivities(problem, prior, mu_weights=strengths, mu_groups=math.inf)
+    nearly = sensitivities(problem, prior, mu_weights=strengths, mu_groups=1e9)
+    np.testing.assert_allclose(nearly, fixed, rtol=1e-3)
+    plain = replace(problem, cells=None)
+    moving = [
+        sensitivities(each, prior, mu_weights=strengths, mu_groups=0.3)
+        for each in (plain, replace(problem, cells=Cells(CELLS.group_sizes, SINGLE)), problem)
+    ]
+    # of disjoint groups the closed form of the same bound
+    np.testing.assert_allclose(moving[0], moving[1], rtol=0.03)
+    assert (moving[1] >= moving[0]).all()
+    assert (moving[2] > moving[0]).all()
+    assert (moving[2] <= 2.0 * moving[1]).all()

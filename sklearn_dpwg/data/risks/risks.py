@@ -207,7 +207,7 @@ class Risks:
         asked = methodcaller("sampled_sums", weights, selection, ceiling=ceiling, grid=grid)
         losses, slopes, counts = self.engine.reduce(self.handles, asked)
         # exact: multiples of the step, and the centre is one
-        return losses - center * counts, self._gradients(slopes)
+        return self._of_groups(losses - center * counts), self._gradients(slopes)
 
     def hessian(self, weights: FloatArray, group_weights: FloatArray) -> FloatArray:
         """Return the Hessian of the weighted sum of the risks, in one pass."""

@@ -54,7 +54,18 @@ class GroupMoves:
         sizes, log_odds = sizes[order], log_odds[order]
         is_new = np.ones(len(sizes), dtype=bool)
         is_new[1:] = (sizes[1:] != sizes[:-1]) | (log_odds[1:] != log_odds[:-1])
-        sizes, log_odds = sizes[is_new], log_odds[is_new]
+        return cls.of_each(sizes[is_new], log_odds[is_new], diameter, loss_range, mu_groups)
+
+    @classmethod
+    def of_each(
+        cls,
+        sizes: FloatArray,
+        log_odds: FloatArray,
+        diameter: float,
+        loss_range: float,
+        mu_groups: float,
+    ) -> GroupMoves:
+        """Return all groups in their order."""
         swing = loss_range / mu_groups  # how far losses can move log-odds from the prior's
         # a group that has all the weight keeps it
         alone = np.isposinf(log_odds)
@@ -84,6 +95,11 @@ class GroupMoves:
         """Which groups a record can move so far that the closed form is too large for them."""
         change = self.loss_range / self.mu_groups / self.sizes
         return (change > _SMALL_CHANGE) & (self.low < self.high)
+
+    def simple_bounds(self, mu_weights: float) -> FloatArray:
+        """Return bounds that see how far the weights move at all, and no more."""
+        # λ/n and λ' - λ add up to 1 at most
+        return np.fmin(self.small_change_bounds(mu_weights), self.diameter / mu_weights)
 
     def small_change_bounds(self, mu_weights: float) -> FloatArray:
         """Return the bounds in closed form, to which the exact ones tend for large groups."""
@@ -188,8 +204,7 @@ class LargestMove:
 
         A group is left out only where it is proved not to move the weights farther than another.
         """
-        # λ/n and λ' - λ add up to 1 at most
-        simple = np.fmin(self._all.small_change_bounds(mu_weights), self._all.diameter / mu_weights)
+        simple = self._all.simple_bounds(mu_weights)
         largest = float(simple.max(where=~self._is_searched, initial=0.0))
         above = simple[self._is_searched]
         left = np.flatnonzero(above > largest)

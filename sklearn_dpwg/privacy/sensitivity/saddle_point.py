@@ -107,10 +107,12 @@ def saddle_point_sensitivities(
     strong_convexities: Sequence[float] | FloatArray,
     entropy_weight: float,
     prior: Sequence[float] | FloatArray,
+    by_group: bool = False,
 ) -> FloatArray:
     """Return `saddle_point_sensitivity` at several strengths, for plans that choose among them.
 
-    What does not depend on the strength is computed once; so is what equal groups share.
+    What does not depend on the strength is computed once; so is what equal groups share. By group
+    it is a bound for replacing a record of each, a row a strength, by the closed form of Theorem 2.
     """
     sizes, weights = _sizes_and_weights(group_sizes, prior)
     diameter = min(
@@ -127,8 +129,11 @@ def saddle_point_sensitivities(
             f"strong_convexity and entropy_weight must be at least {_WEAKEST:g}, as floats end "
             f"below, got {min(strengths)!r} and {mu_groups!r}."
         )
-    odds = _log_odds(weights)
-    search = LargestMove(GroupMoves.of(sizes, odds, diameter, loss_range, mu_groups))
+    facts = sizes, _log_odds(weights), diameter, loss_range, mu_groups
+    if by_group:
+        groups = GroupMoves.of_each(*facts)
+        return np.array([groups.simple_bounds(each) for each in strengths]) * (1.0 + ROUNDING)
+    search = LargestMove(GroupMoves.of(*facts))
     return np.array([search.at(mu_weights) for mu_weights in strengths]) * (1.0 + ROUNDING)
 
 

@@ -85,7 +85,8 @@ class MGR(MGRParameters, MixtureSolver):
         noise. What is predicted follows from public facts, and is no clock.
     sampling_rate : float or sequence of float, optional
         Probability with which a record joins a step, the same for all groups or one for each in
-        the order of the group labels: Poisson batches. 1 reads every record in every step.
+        the order of the group labels: Poisson batches. 1 reads every record in every step. Groups
+        that overlap have one rate, as a record is in several.
         Planned: 1, unless the bound of batches is clearly less within the same time, as it is
         for some hundred thousand records or a small `max_seconds`.
     centring : bool, optional
@@ -137,10 +138,15 @@ class MGR(MGRParameters, MixtureSolver):
         reason = ""
         if self.schedule == "paper":
             reason = "schedule='planned', got 'paper'"
-        elif len(set(np.ravel(np.asarray(self.sampling_rate, dtype=object)))) > 1:
+        elif self._rates_differ:
             reason = f"one sampling_rate for all groups, got {self.sampling_rate!r}"
         if reason:
             raise InputError(f"solver 'mgr' with neighbours='replace-any' needs {reason}.")
+
+    @property
+    def _rates_differ(self) -> bool:
+        """Whether records of some groups are to join more often than those of others."""
+        return len(set(np.ravel(np.asarray(self.sampling_rate, dtype=object)))) > 1
 
     def _check_game(self, problem: Problem) -> None:
         """Refuse what plain Hedge and the paper's schedule do not know."""
@@ -152,11 +158,10 @@ class MGR(MGRParameters, MixtureSolver):
                 "sampling_price and max_group_weight of MGR must be left open with "
                 f"schedule='paper', and sampling_price with a group_rate, got {problem.game}."
             )
-        if problem.cells is not None and (is_paper or self.sampling_rate not in (None, 1)):
+        if problem.cells is not None and (is_paper or self._rates_differ):
             raise InputError(
-                "groups that overlap need schedule='planned' and sampling_rate=None or 1 of MGR, "
-                f"whose steps then read all records, got {self.schedule!r} and "
-                f"{self.sampling_rate!r}."
+                "groups that overlap need schedule='planned' and one sampling_rate for all of MGR, "
+                f"as a record is in several, got {self.schedule!r} and {self.sampling_rate!r}."
             )
 
     def for_persons(self) -> MGR:
@@ -170,8 +175,7 @@ class MGR(MGRParameters, MixtureSolver):
     def _plan(self, problem: Problem, budget: Budget) -> Plan:
         if self.schedule == "paper":
             return paper_plan(problem, budget, max_passes=self.max_passes or planning.PASSES)
-        parameters = self if problem.cells is None else self.for_persons()
-        return planning.least_bound_plan(problem, budget, parameters)
+        return planning.least_bound_plan(problem, budget, self)
 
     def _run(self, plan: Plan, data: Risks, noise: NoiseSource, start: Solution | None) -> Solution:
         schedule, problem, n_groups = plan.schedule, plan.problem, plan.problem.n_groups

@@ -108,8 +108,15 @@ def seconds_of(problem: Problem, rates: Rates, n_steps: int) -> float:
         n_steps,
         n_draws=n_steps * n_draws,
         n_coordinates=n_steps * n_coordinates,
-        batch_size=float(np.dot(rates, problem.group_sizes)) if sampled else None,
+        batch_size=batch_size(problem, rates) if sampled else None,
     )
+
+
+def batch_size(problem: Problem, rates: Rates) -> float:
+    """Return how many records a step is expected to read; where groups overlap, each once."""
+    if problem.cells is not None:
+        return float(rates[0] * problem.n_records)
+    return float(np.dot(rates, problem.group_sizes))
 
 
 def planned_rates(problem: Problem, share: float) -> Rates:
@@ -117,10 +124,10 @@ def planned_rates(problem: Problem, share: float) -> Rates:
 
     Expected numbers are in proportion to √π_i, which for a given batch size make the prior average
     of the coins' variances ``Σ π_i / (q_i n_i)`` least; each rate is raised to the next power of
-    two, at most 1. Hidden groups all have the share itself: a record pays for one rate, whatever
-    its group.
+    two, at most 1. Groups that are hidden or overlap all have the share itself: a record pays for
+    one rate, whatever its groups.
     """
-    if problem.hidden is not None:
+    if problem.hidden is not None or problem.cells is not None:
         return (share,) * problem.n_groups
     roots = np.sqrt(np.asarray(problem.prior))
     wanted = share * problem.n_records * roots / roots.sum() / np.asarray(problem.group_sizes)
@@ -233,9 +240,7 @@ def _affordable_steps(
     in_time = (limit - fixed) / (seconds_of(problem, rates, 1) - fixed) * slack
     if parameters.n_steps is not None:
         return parameters.n_steps if parameters.n_steps <= in_time else 0
-    passes_a_step = 1.0  # groups that overlap are read once, too
-    if min(rates) < 1.0:
-        passes_a_step = float(np.dot(rates, problem.group_sizes)) / problem.n_records
+    passes_a_step = 1.0 if min(rates) == 1.0 else batch_size(problem, rates) / problem.n_records
     return max(0, math.floor(min(in_time, passes / passes_a_step * slack)))
 
 
@@ -291,6 +296,7 @@ def make_batches(
         ),
         risk_share=risk_share,
         gradient_spread=GRADIENT_SPREAD * problem.lipschitz,
+        cells=problem.cells,
     )
 
 

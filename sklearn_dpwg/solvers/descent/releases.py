@@ -190,6 +190,10 @@ def _draw(
     problem: Problem, batches: Batches, releases: Sequence[Release], noise: NoiseSource
 ) -> Selection:
     """Return who joins; one sample for each release that is sampled."""
+    if problem.cells is not None:
+        # all have one rate; a coin for each record of each cell
+        (release,) = releases
+        return noise.poisson_sample(release)
     if problem.hidden is not None:
         # one coin a place, whatever the group: all have one rate
         (release,) = releases

@@ -14,7 +14,7 @@ from scipy.optimize import minimize_scalar
 
 from sklearn_dpwg._checks import FloatArray, Rules, any_number, flag, one_of, positive, share, whole
 from sklearn_dpwg._stored import Stored
-from sklearn_dpwg.data.problem import Problem
+from sklearn_dpwg.data.problem import Cells, Problem
 from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.privacy import SumGrid
 from sklearn_dpwg.solvers.centring import CentredProblem, SlopeLimit, after_centring
@@ -85,6 +85,8 @@ class Batches(Stored):
     A step releases the weighted gradient and all group risks of one batch together, with noise of
     standard deviation ``max_i z_i Δ_i λ_i/(q_i n_i) / √(1-ρ)`` and ``z_i b/(q_i n_i) / √ρ``. In
     units of these a record of group i counts for at most 1/z_i: docs/theory/mgr.md, section 8.
+    Where groups overlap all have one rate, ``max_a Σ_{k∋a} λ_k/n_k`` is in place of
+    ``max_i λ_i/n_i`` and ``b √m`` in place of b: docs/theory/overlapping-groups.md, Lemma 5.
     """
 
     group_sizes: tuple[int, ...]  # number of records n_i
@@ -104,6 +106,8 @@ class Batches(Stored):
     risk_share: float
     # root of the mean squared norm of a record's gradient that step sizes are planned for
     gradient_spread: float
+    cells: Cells | None = None  # where groups overlap, what they are made of
+    _added: ClassVar[Mapping[str, Any]] = {"cells": None}
 
     @property
     def expected_sizes(self) -> FloatArray:
@@ -121,7 +125,8 @@ class Batches(Stored):
         """Noise on the risk of each group; empty with one group."""
         if self.risk_share == 0.0:
             return np.zeros(0)
-        bounds = np.asarray(self.multipliers) * self.feedback_range
+        moved = self.feedback_range * (1.0 if self.cells is None else self.cells.group_moves)
+        bounds = np.asarray(self.multipliers) * moved
         return np.asarray(bounds / self.expected_sizes / np.sqrt(self.risk_share))
 
     @property
@@ -149,26 +154,40 @@ class Batches(Stored):
 
     def gradient_std(self, coefficients: FloatArray) -> float:
         """Return the noise on a sum of the groups' gradients: that of the group needing most."""
-        return (coefficients * self.gradient_stds).max()
+        if self.cells is None:
+            return (coefficients * self.gradient_stds).max()
+        # all records have one rate, so noise is in proportion to what one counts for
+        first, sizes = self.gradient_stds[0], np.asarray(self.group_sizes, dtype=float)
+        return float(first * sizes[0] * self.cells.influence(coefficients / sizes))
 
     def step_std(self, group_weights: FloatArray, *, n_weights: int) -> float:
         """Return the deviation of a gradient's coordinate that a step size is chosen for.
 
         Its square is the noise's variance plus the coins' variance over d.
         """
-        coins = group_weights**2 @ self.sampling_variances
+        if self.cells is None:
+            coins = group_weights**2 @ self.sampling_variances
+        else:
+            sizes = np.asarray(self.group_sizes, dtype=float)
+            counted = (group_weights / sizes) @ self.cells.membership  # of a record of each cell
+            of_record = self.sampling_variances[0] * sizes[0]
+            coins = of_record * (np.asarray(self.cells.sizes) @ counted**2)
         variance = self.gradient_std(group_weights) ** 2 + coins / n_weights
         return float(np.sqrt(variance))
 
     def __str__(self) -> str:
         """Return a line for people."""
+        expected, of = self.expected_sizes.sum(), sum(self.group_sizes)
+        if self.cells is not None:  # whose records are in several groups
+            of = sum(self.cells.sizes)
+            expected = self.rates[0] * of
         sampled = sorted({rate for rate in self.rates if rate < 1.0}, reverse=True)
         shown = ", ".join(f"{rate:.3g}" for rate in sampled[:6]) + (", ..." if sampled[6:] else "")
         n_full = sum(rate == 1.0 for rate in self.rates)
         full = f", {n_full} group(s) read in full" if n_full else ""
         return (
-            f"Poisson batches of about {self.expected_sizes.sum():,.0f} of "
-            f"{sum(self.group_sizes):,} records, each joining with probability {shown}{full}"
+            f"Poisson batches of about {expected:,.0f} of {of:,} records, each joining with "
+            f"probability {shown}{full}"
         )
 
 

@@ -50,12 +50,12 @@ def solved_phase(solved: Problem, prior: Any, *, mu_weights: float, mu_groups: f
 def sensitivities(solved: Problem, prior: Any, *, mu_weights: Any, mu_groups: float) -> FloatArray:
     """Return how far replacing one record moves the exact minimiser of a phase, by strength.
 
-    Where groups overlap, and group weights are fixed, it is what a record weighs in the mixture
-    times the diameter of gradients, over the strength (docs/theory/overlapping-groups.md, Lemma 3).
+    Where groups overlap it is the sum over the groups of a record; if group weights are fixed, what
+    a record weighs in the mixture times the diameter of gradients, over the strength
+    (docs/theory/overlapping-groups.md, Lemmas 3 and 4).
     """
     of_gradient, of_loss = record_errors(solved, solved.constants.supremum)
-    if solved.cells is not None:
-        assert mu_groups == math.inf
+    if solved.cells is not None and mu_groups == math.inf:
         diameter = solved.gradient_diameter + 2.0 * of_gradient
         moved = diameter * influence(solved, np.asarray(prior)) * (1.0 + 16.0 * _UNIT)
         return np.asarray(moved / np.asarray(mu_weights))
@@ -69,7 +69,11 @@ def sensitivities(solved: Problem, prior: Any, *, mu_weights: Any, mu_groups: fl
     }
     if solved.hidden is not None:
         return hidden_group_sensitivities(normalisers=solved.group_sizes, **facts)
-    return saddle_point_sensitivities(group_sizes=solved.group_sizes, **facts)
+    facts["group_sizes"] = solved.group_sizes
+    if solved.cells is not None:
+        of_groups = saddle_point_sensitivities(**facts, by_group=True)
+        return np.array([solved.cells.influence(each) for each in of_groups])
+    return saddle_point_sensitivities(**facts)
 
 
 def certified(

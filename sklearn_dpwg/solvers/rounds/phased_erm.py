@@ -208,14 +208,11 @@ class PhasedERM(PhasedERMParameters, MixtureSolver):
             )
 
     def _check_game(self, problem: Problem) -> None:
-        """Refuse overlapping groups whose weights move within a phase, or in the paper's one."""
+        """Refuse overlapping groups in the paper's schedule, whose parts are of disjoint groups."""
         super()._check_game(problem)
-        moves = self.mu_groups is not None and self.mu_groups < math.inf
-        if problem.cells is not None and (moves or self.schedule == "paper"):
+        if problem.cells is not None and self.schedule == "paper":
             raise InputError(
-                "groups that overlap need schedule='planned' and mu_groups=None or inf of "
-                "PhasedERM, as of a record in several groups nobody has bounded how their weights "
-                f"move within a phase, got {self.schedule!r} and {self.mu_groups!r}."
+                "schedule of PhasedERM must be 'planned' for groups that overlap, got 'paper'."
             )
 
     def suits(self, problem: Problem) -> bool:
@@ -238,7 +235,7 @@ class PhasedERM(PhasedERMParameters, MixtureSolver):
     def _with_moving_groups(self, plan: MixturePlan) -> Iterator[PhasedERM]:
         """Yield solvers of one phase within which group weights move, where that is open."""
         problem = plan.problem
-        if self.mu_groups is not None or problem.hidden is not None or problem.cells is not None:
+        if self.mu_groups is not None or problem.hidden is not None:
             return
         assert isinstance(plan.schedule, Phases)
         # the bound of a strength is a theorem, that of fixed group weights rests on an assumption:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sklearn_dpwg.data.problem import Problem
+from sklearn_dpwg.data.problem import Cells, Problem
 from sklearn_dpwg.data.risks import GroupRisks
 from sklearn_dpwg.losses import (
     AbsoluteError,
@@ -709,6 +709,34 @@ OVERLAP_FAULTS = SQRT_M_FORGOTTEN | {
         lambda problem: math.sqrt(problem.cells.membership.sum(axis=0).mean())
     ),
 }
+
+
+def overlapping_batch_plans():
+    rng = np.random.default_rng(0)
+    for index in range(24):
+        is_centred = index % 3 == 0
+        facts = {"scaling": float(rng.choice([0.3, 1.0]))} if is_centred else {}
+        problem = overlapping_problem(rng, LOSSES[index % len(LOSSES)], **facts)
+        told = {"sampling_rate": float(rng.choice([0.1, 0.3, 0.9])), "centring": is_centred}
+        solver = MGR(n_steps=3, risk_share=float(rng.choice([0.05, 0.5, 0.95])), **told)
+        yield solver.plan(problem, Budget(0.5, 1e-5)), solver
+
+
+def weighs(wrong):
+    """Plant ``wrong(shares of the groups, membership)`` for what a record of a batch weighs."""
+
+    def influence(real, cells, shares):
+        return wrong(shares, cells.membership.toarray())
+
+    return instead(Cells, "influence", influence)
+
+
+OVERLAP_OF_BATCHES = {
+    "groups as if they were disjoint": weighs(disjoint),
+    "a cell counted once": weighs(of_first_group),
+    "the root of m forgotten": _stds("risk_stds", lambda b, right: right / b.cells.group_moves),
+    "noise for n_k, not for q n_k": BATCH_FAULTS["noise for n_i, not for q_i n_i"],
+}
 OVERLAP_OF_GDA = {name: OVERLAP_FAULTS[name] for name in list(OVERLAP_FAULTS)[:2]}
 
 CASES = {
@@ -747,6 +775,9 @@ CASES = {
     "ags": Case(AGS, ags_plans, AGS_FAULTS),
     "gda": Case(GDA, gda_plans, GDA_FAULTS),
     "mgr for overlapping groups": Case(MGR, overlapping_plans, OVERLAP_FAULTS, n_pairs=120),
+    "mgr on batches for overlapping groups": Case(
+        MGR, overlapping_batch_plans, OVERLAP_OF_BATCHES, n_pairs=144, moves=moves_of_batches
+    ),
     "ags for overlapping groups": Case(AGS, overlapping_ags_plans, SQRT_M_FORGOTTEN),
     "gda for overlapping groups": Case(GDA, overlapping_gda_plans, OVERLAP_OF_GDA, n_pairs=120),
 }

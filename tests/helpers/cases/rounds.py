@@ -32,6 +32,7 @@ from tests.helpers.cases.descent import (
     disjoint,
     influence_in,
     of_first_group,
+    weighs,
 )
 from tests.helpers.contract import Case, draws, exact, half, instead, output, stops
 from tests.helpers.neighbours import (
@@ -126,6 +127,14 @@ def overlapping_phases(seed=0, n_plans=60, **parameters):
             centring=False,
         ).set_params(**parameters)
         yield solver.plan(problem, random_budget(rng)), solver
+
+
+def overlapping_moving_phases():
+    """Yield phases within which weights of overlapping groups move, a little and a lot."""
+    for index, (plan, solver) in enumerate(overlapping_phases(2, 30)):
+        times = (30.0, 1.0, 1.0 / 30.0)[index % 3]
+        solver.set_params(mu_groups=times * plan.problem.loss_range)
+        yield solver.plan(plan.problem, plan.budget), solver
 
 
 def phases(**factors: float):
@@ -430,7 +439,19 @@ OVERLAPPING_PHASES = SQRT_M_FORGOTTEN | {
     "the first prior's sensitivity": instead(Phases, "phase", _first_prior),
 }
 
+MOVING_PHASES = {
+    "one group of a record alone": weighs(lambda shares, membership: float(shares.max())),
+}
+
 CASES = {
+    "phased-erm of moving weights for overlapping groups": Case(
+        PhasedERM,
+        overlapping_moving_phases,
+        MOVING_PHASES,
+        n_pairs=90,
+        rounding=CERTIFIED,
+        strength=0.65,
+    ),
     "phased-erm for overlapping groups": Case(
         PhasedERM, overlapping_phases, OVERLAPPING_PHASES, n_pairs=180, rounding=CERTIFIED
     ),

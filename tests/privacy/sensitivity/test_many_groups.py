@@ -56,6 +56,12 @@ def test_many_groups_are_bounded_by_the_worst_of_them():
         for strength, bound in zip(strengths, claimed, strict=True):
             one_by_one = bounds_of_all_groups(facts | {"strong_convexity": float(strength)})
             assert bound == pytest.approx(max(exact for _, exact in one_by_one), rel=1e-8)
+            by_group = saddle_point_sensitivities(
+                **facts, strong_convexities=[strength], by_group=True
+            )
+            simple = [min(each, facts["gradient_diameter"] / strength) for each, _ in one_by_one]
+            np.testing.assert_allclose(by_group[0], simple, rtol=1e-8)
+            assert (by_group[0] >= [exact for _, exact in one_by_one]).all()
             n_searched += bound < 0.99 * max(simple for simple, _ in one_by_one)
         worst = int(np.argmax([exact for _, exact in one_by_one]))
         found = solutions_of_the_inequality(
