@@ -224,7 +224,7 @@ def _as_json(found: dict[str, Any]) -> str:
 
 
 def _keep(text: str, known: dict[str, str]) -> str:
-    digest = hashlib.sha256(text.encode()).hexdigest()[:6]
+    digest = hashlib.sha256(text.encode()).hexdigest()[:8]
     if known.setdefault(digest, text) != text:
         raise ValueError(f"two texts share the number {digest}: {text!r} and {known[digest]!r}.")
     return digest

@@ -15,16 +15,8 @@ import click
 import numpy as np
 
 from sklearn_dpwg._checks import as_text
+from sklearn_dpwg.cli import models
 from sklearn_dpwg.cli.cells import Faults, checked_features, numbers, people, words
-from sklearn_dpwg.cli.models import (
-    ledger_around,
-    load_model,
-    own_thresholds,
-    schema_of,
-    scores_of,
-    spent_of,
-    without_threshold,
-)
 from sklearn_dpwg.cli.options import (
     FILE,
     Task,
@@ -36,6 +28,7 @@ from sklearn_dpwg.cli.options import (
     make_task,
     missing_label_option,
     no_outcomes_option,
+    number_option,
     overwrite_option,
     random_state_option,
     read_schema,
@@ -98,12 +91,7 @@ by_attribute_option = click.option(
     help="The favourable class of the two, which counts as selected: the last one by default.",
 )
 @budget_options
-@click.option(
-    "--threshold",
-    type=float,
-    metavar="NUMBER",
-    help="Public threshold from which on a score selects: 0.5 by default.",
-)
+@number_option("--threshold", "Public threshold from which on a score selects: 0.5 by default.")
 @click.option("--score-edges", metavar="A,B,C", help="Public edges of score bins, for calibration.")
 @click.option(
     "--sizes",
@@ -118,9 +106,7 @@ by_attribute_option = click.option(
     type=click.Choice(["auto", "laplace", "gaussian"]),
     help="Noise of the counts: auto by default.",
 )
-@click.option(
-    "--confidence", type=float, metavar="NUMBER", help="Of every interval: 0.95 by default."
-)
+@number_option("--confidence", "Of every interval: 0.95 by default.")
 @which_options
 @by_attribute_option
 @click.option("--output", "-o", type=FILE, help="Report to write: one page of HTML.")
@@ -171,8 +157,7 @@ def audit(
     for name in ("jinja2", "matplotlib") if output is not None else ():
         import_module(name)  # found missing now, and not once the budget is spent
     facts = None if schema is None else read_schema(schema)
-    file = TableFile.of(table, options, facts)
-    sources = sources_of(file, facts, scores, predictions, model, same_records, options)
+    sources = sources_of(table, facts, scores, predictions, model, same_records, options)
     if sources.targets is None:
         check_of_decisions(question[0])
     planned = audit_of(sources, options)
@@ -180,14 +165,14 @@ def audit(
     shown = (
         None
         if output is None and markdown is None
-        else effects_of(without_threshold(sources.model))
+        else effects_of(models.without_threshold(sources.model))
     )
-    own = own_thresholds(sources.model, options["threshold"])
+    own = models.own_thresholds(sources.model, options["threshold"])
     # one question for what is printed, the page and the exit code
     asked = asked_of(question, sources.task.needed_labels(), options)
     if by_attribute:
         check_attributes(sources.task, options)
-    book = ledger_around(options["ledger"], options)
+    book = models.ledger_around(options["ledger"], options)
     with book or nullcontext():
         same = sources.fitted_to_them
         result = planned.run(sources.targets, sources.scores, sources.groups, same_records_as=same)
@@ -213,7 +198,7 @@ def audit(
     for path in written:
         tell(f"Written: {path}")
     if book is not None:
-        tell(spent_of(book))
+        tell(models.spent_of(book))
     exit_as(ctx, *found.values())
 
 
@@ -279,7 +264,12 @@ def change(
     asked: dict[str, Any] = {"same_people": same_people, "leave_out": out}
     metrics = [None] if metric is None else metrics_of(split_list(metric, "metric"))
     found = [later.change_since(earlier, one, **asked) for one in metrics]
-    parts = ("\n".join([one.sentence, "", *in_lines({"change": one.groups})]) for one in found)
+    parts = ["\n".join([one.sentence, "", *in_lines({"change": one.groups})]) for one in found]
+    if len(found) > 1:
+        parts.append(
+            f"Each of these {len(found)} answers is right with probability "
+            f"{found[0].worst.confidence:g} by itself; that all are is less sure."
+        )
     tell("\n\n".join(parts))
 
 
@@ -404,7 +394,7 @@ def without_seed(arguments: Sequence[str]) -> list[str]:
 
 
 def sources_of(
-    table: TableFile,
+    path: Path,
     schema: SchemaFile | None,
     scores: str | None,
     predictions: str | None,
@@ -423,19 +413,22 @@ def sources_of(
             "same_records must be said of a model, and of nothing else: --same-records where it "
             "was fitted to these very records, so that both costs add up, and --held-out where not."
         )
-    fitted = None if model is None else load_model(model)
+    fitted = None if model is None else models.load_model(model)
+    known = dict((None if fitted is None else fitted[0].file) or {})
+    known |= {} if schema is None else schema.file
+    table = TableFile.of(path, options, known)
     task = _task(schema, fitted, options)
     target = [] if task.target is None else [task.target]
     wanted = task.wanted(has_target=bool(target))
     classes = _two_classes(task, options["positive"])
-    kinds = {} if fitted is None else schema_of(fitted).columns
+    kinds = {} if fitted is None else models.schema_of(fitted).columns
     decided = [name for name in (scores, predictions) if name is not None]
     of_decisions = "--scores" if scores is not None else "--predictions"
     table.require({**wanted, str(model): kinds, of_decisions: decided})
     if task.target in decided:
         raise WrongInput(f"target must be a column of its own, got {decided[0]!r} for both.")
     whose = _person(schema, fitted, table)
-    of_model = None if fitted is None else schema_of(fitted).person
+    of_model = None if fitted is None else models.schema_of(fitted).person
     if same_records and whose and of_model is not None and whose != [of_model]:
         raise WrongInput(
             f"the model is stated for a person by {of_model!r}, and {whose[0]!r} says whose row "
@@ -445,15 +438,14 @@ def sources_of(
     faults = table.faults()
     groups = task.groups(columns, faults)
     targets = task.targets(columns, faults) if target else None
-    rules = task.cells if schema is not None or fitted is None else schema_of(fitted).cells
-    persons = [people(columns[one], one, rules, faults) for one in whose]
+    persons = [people(columns[one], one, task.cells, faults) for one in whose]
     if fitted is None:
         found = _decisions(columns, scores, predictions, classes, faults, task)
         faults.refuse()
     else:
-        X = checked_features(columns, schema_of(fitted), faults)
+        X = checked_features(columns, models.schema_of(fitted), faults)
         faults.refuse()
-        found = scores_of(fitted, X, classes, options)
+        found = models.scores_of(fitted, X, classes, options)
     same = fitted if same_records else None
     sources = Sources(task, classes, targets, found, groups, same, model=fitted)
     return sources if not persons else _one_row_each(sources, persons[0])
@@ -462,7 +454,7 @@ def sources_of(
 def _person(schema: SchemaFile | None, fitted: Any, table: TableFile) -> list[str]:
     """Return the column that says whose row each is, if a schema, or the model's, names one."""
     if schema is None:
-        known = None if fitted is None else schema_of(fitted).person
+        known = None if fitted is None else models.schema_of(fitted).person
         return [known] if known in table.names else []  # others may have one row each
     whose = [] if schema.person is None else [schema.person]
     table.require({schema.path: whose})
@@ -586,9 +578,11 @@ def _task(schema: SchemaFile | None, fitted: Any, options: Mapping[str, Any]) ->
         if options["target"] is not None:
             raise WrongInput("target must be left out where --no-outcomes is said.")
         task = replace(task, target=None)
+    if fitted is not None and schema is None:
+        task = replace(task, cells=models.schema_of(fitted).cells)
     if fitted is None or not hasattr(fitted, "classes_"):
         return task
-    of_model = tuple(map(as_text, fitted.classes_))
+    of_model = tuple(models.classes_of(fitted))
     if task.classes is not None and set(task.classes) != set(of_model):
         raise WrongInput(f"classes must be those of the model, {of_model!r}, got {task.classes!r}.")
     return replace(task, classes=task.classes or of_model, target_bounds=None)

@@ -220,12 +220,14 @@ def at_a_terminal() -> bool:
     return sys.stderr.isatty()
 
 
-def say_what_is_other(frame: pd.DataFrame, schema: PublicSchema) -> None:
-    """Say at a terminal how many cells of a category with the level "other" are no level.
+def say_to_those_who_see(text: str) -> None:
+    """Say an exact number about the records where nothing keeps it: at a terminal, or nowhere."""
+    if at_a_terminal():
+        click.echo(f"NOT PRIVATE, for those who may see the records: {text}", err=True)
 
-    These are exact counts of records, for those who may see the table, as refusals have them:
-    they go nowhere else, and so not to a stderr that is kept in a file.
-    """
+
+def say_what_is_other(frame: pd.DataFrame, schema: PublicSchema) -> None:
+    """Say how many cells of a category with the level "other" are no level."""
     from sklearn_dpwg.preprocessing import Category
     from sklearn_dpwg.preprocessing.numerals import UNKNOWN, places
 
@@ -235,12 +237,11 @@ def say_what_is_other(frame: pd.DataFrame, schema: PublicSchema) -> None:
         if isinstance(kind, Category) and kind.other
     }
     found = [f"{count:,} of {name!r}" for name, count in counts.items() if count]
-    if found and at_a_terminal():
-        click.echo(
-            f"NOT PRIVATE, for those who may see the records: cells that are no level became "
-            f"'other', {', '.join(found)}. Where these are words for a level, synonyms of the "
-            f"column, or ignore_case under [cells], say so in the schema.",
-            err=True,
+    if found:
+        say_to_those_who_see(
+            f"cells that are no level became 'other', {', '.join(found)}. Where these are words "
+            f"for a level, synonyms of the column, or ignore_case under [cells], say so in the "
+            f"schema."
         )
 
 

@@ -12,19 +12,26 @@ from typing import TYPE_CHECKING, Any
 import click
 import numpy as np
 
-from sklearn_dpwg.cli.audit import audit, change, checked_question, verdict
+from sklearn_dpwg.cli import cells, models
+from sklearn_dpwg.cli.audit import audit, change, checked_question, label_of, verdict
 from sklearn_dpwg.cli.options import (
     FILE,
     OF_TASK,
     budget_options,
     estimator_options,
     groups_options,
+    leave_out_option,
     ledger_options,
+    make_estimator,
+    make_task,
     missing_label_option,
     no_outcomes_option,
+    number_option,
     overwrite_option,
     question_options,
     random_state_option,
+    read_schema,
+    reference_option,
     schema_option,
     shapes_option,
     table_argument,
@@ -33,13 +40,21 @@ from sklearn_dpwg.cli.options import (
     target_options,
     threshold_options,
 )
-from sklearn_dpwg.cli.tables import OneSentence, tell
+from sklearn_dpwg.cli.tables import (
+    OneSentence,
+    TableFile,
+    WrongInput,
+    check_outputs,
+    paid_for,
+    tell,
+    unknown_name,
+    write_text,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from sklearn_dpwg.cli.options import Task
-    from sklearn_dpwg.cli.tables import TableFile
     from sklearn_dpwg.preprocessing import PublicSchema
     from sklearn_dpwg.preprocessing.schema_files import SchemaFile
     from sklearn_dpwg.solvers import Plan
@@ -97,10 +112,7 @@ def fit(
     """
     from sklearn.pipeline import Pipeline
 
-    from sklearn_dpwg.cli import models
     from sklearn_dpwg.cli.fitting import PartsOfFile, shown_progress
-    from sklearn_dpwg.cli.options import make_estimator, make_task, read_schema
-    from sklearn_dpwg.cli.tables import TableFile, WrongInput, check_outputs, paid_for
     from sklearn_dpwg.ledger import privacy_of
     from sklearn_dpwg.preprocessing import PublicSchema
 
@@ -113,7 +125,7 @@ def fit(
     check_outputs(outputs, inputs, overwrite=overwrite)
     said = read_schema(schema)
     task = make_task(said, options)
-    file = TableFile.of(table, options, said)
+    file = TableFile.of(table, options, said.file)
     whose = _whose(person, said, options)
     wanted = {**task.wanted(list(said.columns)), str(schema): said.columns}
     file.require({**wanted, "--person": whose})
@@ -122,7 +134,7 @@ def fit(
     has_threshold = hasattr(estimator, "miss_cost")
     if has_threshold and spool is not None:
         raise WrongInput("share and miss_cost must be left out with --spool, of records in parts.")
-    known = dict(said.of_schema)
+    known = {**said.of_schema, "file": file.written, "unseen": task.with_classes(said.unseen)}
     if whose:  # less than one row is refused by the fit
         known |= {"person": whose[0], "rows_per_person": max(options["rows_per_person"], 1)}
     encoder, promise = PublicSchema(said.columns, shapes=shapes, **known), ""
@@ -162,22 +174,27 @@ UNCOUNTED = (
 
 def _rows_of(file: TableFile, task: Task, encoder: PublicSchema, seed: Any) -> Any:
     """Return features, targets and groups, as many of a person as may be, and what that means."""
-    from sklearn_dpwg.cli.cells import checked_features, people, say_what_is_other
     from sklearn_dpwg.preprocessing import bound_rows_per_person
 
     whose = [] if encoder.person is None else [encoder.person]
     columns = file.read([*encoder.columns, *task.group_columns, task.needed_target(), *whose])
     faults = file.faults()
     groups, y = task.groups(columns, faults), task.targets(columns, faults)
-    X = checked_features(columns, encoder, faults)
-    persons = [people(columns[one], one, encoder.cells, faults) for one in whose]
+    X = cells.checked_features(columns, encoder, faults)
+    persons = [cells.people(columns[one], one, encoder.cells, faults) for one in whose]
     faults.refuse()
-    say_what_is_other(X, encoder)
+    cells.say_what_is_other(X, encoder)
     if not persons:
         return X, y, groups, ""
     k = encoder.rows_per_person
     kept = bound_rows_per_person(X, y, groups, person=persons[0], k=k, random_state=seed)
-    said = f"\nRows: {len(kept.kept):,} of {len(X):,} kept. {kept.promise}"
+    # of all rows, those left out too, the number is about people: it is neither public nor needed
+    cells.say_to_those_who_see(f"{len(kept.kept):,} of {len(X):,} rows are learned from.")
+    said = (
+        f"\nRows: {len(kept.kept):,}, at most {k} of each person, chosen by coins. Protected is "
+        f"whatever all rows of a person hold, those left out too; not protected is how many of "
+        f"them were chosen."
+    )
     return kept.X, kept.y, kept.groups, said
 
 
@@ -191,8 +208,6 @@ def _whose(person: str | None, said: SchemaFile, options: dict[str, Any]) -> lis
 
 
 def _check_whose(whose: list[str], wanted: Mapping[str, Iterable[str]], *, in_parts: bool) -> None:
-    from sklearn_dpwg.cli.tables import WrongInput
-
     if any({*whose} & {*names} for names in wanted.values()):
         raise WrongInput(f"person must be a column of its own, got {whose[0]!r}.")
     if whose and in_parts:
@@ -201,7 +216,7 @@ def _check_whose(whose: list[str], wanted: Mapping[str, Iterable[str]], *, in_pa
 
 # Options of a plan that are about an audit, and about its verdict.
 OF_AUDIT = ("base_rate", "no_outcomes", "rate", "by_attribute")
-OF_VERDICT = ("ratio", "metric", "fail_below", "fail_above")
+OF_VERDICT = ("ratio", "metric", "fail_below", "fail_above", "leave_out", "reference")
 
 
 @click.command(short_help="Preview a fit, or an audit, from public facts.")
@@ -212,29 +227,22 @@ OF_VERDICT = ("ratio", "metric", "fail_below", "fail_above")
     metavar="A=100,B=50",
     help="Number of records in each group; without names in the order of the labels.",
 )
-@click.option(
-    "--n-features", type=int, metavar="NUMBER", help="Columns of X, where there is no schema."
-)
+@number_option("--n-features", "Columns of X, where there is no schema.", int)
 @click.option("--audit", is_flag=True, help="Preview an audit: the widths of its intervals.")
-@click.option(
-    "--base-rate", type=float, metavar="RATE", help="Of an audit: a guess of the share of yes."
-)
+@number_option("--base-rate", "Of an audit: a guess of the share of yes.")
 @click.option(
     "--by-attribute",
     is_flag=True,
     default=None,
     help="Of an audit of cells of several columns: widths for each value of each column.",
 )
-@click.option(
-    "--rate", type=float, metavar="RATE", help="Of an audit: a guess, to plan its verdict by too."
-)
-@click.option(
-    "--ratio",
-    type=float,
-    metavar="NUMBER",
-    help="The smallest group is guessed to have so many times that rate: 1 by default.",
+@number_option("--rate", "Of an audit: a guess, to plan its verdict by too.")
+@number_option(
+    "--ratio", "The smallest group is guessed to have so many times that rate: 1 by default."
 )
 @question_options
+@leave_out_option
+@reference_option
 @no_outcomes_option
 @shapes_option
 @groups_options
@@ -256,15 +264,13 @@ def plan(
     With --audit, what an audit would cost, and how wide its intervals would be; with --rate too,
     how likely each verdict is, and how many people or which ε the right one takes.
     """
-    from sklearn_dpwg.cli.options import make_estimator, make_task, read_schema
-    from sklearn_dpwg.cli.tables import WrongInput
     from sklearn_dpwg.preprocessing import PublicSchema
 
     file = None if schema is None else read_schema(schema)
     task = make_task(file, options)
     sizes: Any = task.sizes(group_sizes)
     asked = {name: options.pop(name) for name in (*OF_AUDIT, *OF_VERDICT)}
-    asked = {name: value for name, value in asked.items() if value is not None}
+    asked = {name: value for name, value in asked.items() if value not in (None, ())}
     for name in asked:
         if not audit:
             raise WrongInput(f"{name} is for a plan of an audit: say --audit too.")
@@ -311,7 +317,6 @@ def _warn_as_fit(estimator: Any, plan: Plan, task: Task, sizes: Any) -> None:
 
 def _audit_plan(task: Task, sizes: Any, asked: dict[str, Any], options: dict[str, Any]) -> str:
     """Return the preview of an audit, and of its verdict where a rate is guessed."""
-    from sklearn_dpwg.cli.tables import WrongInput
     from sklearn_dpwg.inspection import GroupAudit
 
     given = {name: value for name, value in options.items() if value is not None}
@@ -331,6 +336,9 @@ def _audit_plan(task: Task, sizes: Any, asked: dict[str, Any], options: dict[str
     audit = GroupAudit(group_labels=labels, **given)
     found = str(audit.plan(**known, **base))
     if asked:
+        known["leave_out"] = [label_of(one, labels or [""]) for one in asked.pop("leave_out", ())]
+        if "reference" in asked:
+            asked["reference"] = label_of(asked["reference"], labels or [""])
         found += f"\n{audit.plan_verdict(metrics, **limit, **known, **asked)}."
     return found
 
@@ -342,11 +350,9 @@ def _audit_plan(task: Task, sizes: Any, asked: dict[str, Any], options: dict[str
 @click.option(
     "--keep", multiple=True, metavar="COLUMN", help="Column of TABLE to copy, as an id. Repeatable."
 )
-@click.option(
+@number_option(
     "--threshold",
-    type=float,
-    metavar="NUMBER",
-    help="Least probability to predict the second of two classes: that of `fit --share`, or else a "
+    "Least probability to predict the last of two classes: that of `fit --share`, or else a "
     "half, if nothing is said.",
 )
 @table_options
@@ -369,16 +375,13 @@ def predict(
     to choose, or choose a public --threshold beforehand, which takes the place of one that was
     paid for. The share of the rows that is chosen is printed.
     """
-    from sklearn_dpwg.cli.models import check_suffix, chosen, load_model, predictions, write_table
-    from sklearn_dpwg.cli.tables import TableFile, check_outputs
-
-    check_suffix(output)
+    models.check_suffix(output)
     check_outputs([output], [model, table], overwrite=overwrite)
-    fitted = load_model(model)
-    file = TableFile.of(table, options)
-    found = predictions(fitted, file, str(model), keep, threshold)
-    write_table(found, output)
-    tell(f"{output}: {len(found):,} prediction(s){chosen(fitted, found, threshold)}")
+    fitted = models.load_model(model)
+    file = TableFile.of(table, options, fitted[0].file)
+    found = models.predictions(fitted, file, str(model), keep, threshold)
+    models.write_table(found, output)
+    tell(f"{output}: {len(found):,} prediction(s){models.chosen(fitted, found, threshold)}")
 
 
 @click.command(short_help="Write a schema file to fill in; no value is read.")
@@ -416,14 +419,6 @@ def schema(
     Parquet file has some. Columns that --groups, --target and --person name get tables of their
     own.
     """
-    from sklearn_dpwg.cli.options import make_task
-    from sklearn_dpwg.cli.tables import (
-        TableFile,
-        WrongInput,
-        check_outputs,
-        unknown_name,
-        write_text,
-    )
     from sklearn_dpwg.preprocessing import schema_draft
     from sklearn_dpwg.preprocessing.schema_files import (
         UNREAD,
@@ -439,13 +434,13 @@ def schema(
     if not dictionary:
         of_each = {"--groups": groups, "--target": (target,), "--person": (person,)}
         file.require({who: [one for one in names if one] for who, names in of_each.items()})
-    cells: dict[str, Any] = {}
+    marks: dict[str, Any] = {}
     labels: Any = make_task(None, options).group_labels
     if draft:
         if dictionary:
             raise WrongInput("draft must be left out with --dictionary, or the other way round.")
         drafted = schema_draft.draft(_whole(file))
-        kinds, facts, cells = drafted
+        kinds, facts, marks = drafted
         labels = schema_draft.levels_of_cells(drafted, groups) if labels is None else labels
     elif dictionary:
         try:
@@ -462,7 +457,7 @@ def schema(
     written = {name: value for name, value in written.items() if value is not None}
     named = {"groups": groups, "target": target, "person": person, "file": written}
     opening = schema_draft.HEADER if draft else UNREAD
-    text = template(kinds, facts, **named, group_labels=labels, cells=cells, opening=opening)
+    text = template(kinds, facts, **named, group_labels=labels, cells=marks, opening=opening)
     write_text(output, text)
     n_columns = len(set(kinds) - {*task})
     if draft:

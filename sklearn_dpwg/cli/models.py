@@ -139,27 +139,46 @@ def spent_of(book: PrivacyLedger) -> str:
     )
 
 
+def classes_of(model: Any) -> list[str]:
+    """Return the classes, of two the one that is looked for last: as a schema that is kept says.
+
+    An estimator has them sorted.
+    """
+    found = [as_text(one) for one in model.classes_]
+    for kind in reversed(list((schema_of(model).unseen or {}).values())):
+        declared = [as_text(level) for level in getattr(kind, "levels", ())]
+        if sorted(declared) == sorted(found):  # the target's, which stands behind the groups
+            return declared
+    return found
+
+
+def _is_turned(model: Any) -> bool:
+    """Return whether the first of two sorted classes is the one that is looked for."""
+    return classes_of(model)[1] != as_text(model.classes_[1])
+
+
 def said_of_threshold(model: Any) -> str:
     """Say what a model of two classes predicts by, and of a paid threshold whom it chooses."""
     if not _has_two_classes(model):
         return ""
-    second = str(model.classes_[1])
+    second = classes_of(model)[1]
     if not hasattr(model[-1], "thresholds_"):
         return (
             f"\n`predict` says {second!r} from a probability of one half on. Where few are, that "
             f"is hardly anybody: `predict --threshold` takes another number, and prints whom it "
             f"chooses. `fit --share 0.1` chooses a tenth, but a second fit spends again."
         )
-    table = model[-1].selected()
+    table = model[-1].selected()[["chosen", "low", "high"]]
+    if _is_turned(model):
+        table = (1.0 - table).rename(columns={"low": "high", "high": "low"})
     table["chosen"] = table["chosen"].clip(0.0, 1.0)  # beyond them noise hides it
     shares = "".join(
         f"\n  {label}: {row['chosen']:.1%} [{row['low']:.1%}, {row['high']:.1%}]"
         for label, row in table.iterrows()
     )
     return (
-        f"\n`predict` says {second!r} from a probability of {least_of(model):.4g} on, which was "
-        f"released. Of the rows that it learned from it chooses, with limits that hold with "
-        f"probability 0.95:{shares}"
+        f"\n`predict` says {second!r} {least_of(model)}, which was released. Of the rows that it "
+        f"learned from it chooses, with limits that hold with probability 0.95:{shares}"
     )
 
 
@@ -198,9 +217,12 @@ def scores_of(model: Any, X: Any, classes: Sequence[str], options: Mapping[str, 
     return np.where(model.predict(X) == model.classes_[place], classes[1], classes[0])
 
 
-def least_of(model: Any) -> float:
-    """Return the probability from which on a model says the second class."""
-    return float(getattr(model[-1], "thresholds_", (0.5,))[0])
+def least_of(model: Any, threshold: float | None = None) -> str:
+    """Return from which probability of the class that is looked for a model says it."""
+    if threshold is not None or not _is_turned(model):
+        own = getattr(model[-1], "thresholds_", (0.5,))[0]
+        return f"from a probability of {own if threshold is None else threshold:.4g} on"
+    return f"above a probability of {1.0 - getattr(model[-1], 'thresholds_', (0.5,))[0]:.4g}"
 
 
 def _has_two_classes(model: Any) -> bool:
@@ -208,16 +230,15 @@ def _has_two_classes(model: Any) -> bool:
 
 
 def chosen(model: Any, found: pd.DataFrame, threshold: float | None) -> str:
-    """Say which share of the rows has the second class."""
+    """Say which share of the rows has the class that is looked for."""
     if not _has_two_classes(model) or not len(found):
         return ""
-    second = model.classes_[1]
-    n_chosen = int((found["prediction"] == second).sum())
-    least = least_of(model) if threshold is None else threshold
+    second = classes_of(model)[1]
+    n_chosen = int((found["prediction"].map(as_text) == second).sum())
     return (
-        f", {str(second)!r} for {n_chosen:,} of them ({n_chosen / len(found):.1%}), "
-        f"whose probability is at least {least:.4g}. That is a count of these very rows, which no "
-        f"guarantee covers"
+        f", {second!r} for {n_chosen:,} of them ({n_chosen / len(found):.1%}), "
+        f"{least_of(model, threshold)}. That is a count of these very rows, which no guarantee "
+        f"covers"
     )
 
 
@@ -249,7 +270,9 @@ def predictions(
         shares = model.predict_proba(X)
         made |= {f"probability of {one}": shares[:, i] for i, one in enumerate(model.classes_)}
         if threshold is not None:
-            made["prediction"] = model.classes_[(shares[:, 1] >= threshold).astype(int)]
+            place = 0 if _is_turned(model) else 1
+            is_it = shares[:, place] >= threshold
+            made["prediction"] = model.classes_[np.where(is_it, place, 1 - place)]
     twice = [each for each in made if each in found]
     if twice:
         raise WrongInput(f"keep must not name {twice[0]!r}, which is a column of the output.")

@@ -38,7 +38,8 @@ def _together(*options: Decorator) -> Decorator:
     return lambda function: reduce(lambda done, option: option(done), reversed(options), function)
 
 
-def _number(name: str, text: str, kind: type = float) -> Decorator:
+def number_option(name: str, text: str, kind: type = float) -> Decorator:
+    """Return an option that takes a number."""
     return click.option(name, type=kind, metavar="NUMBER", help=text)
 
 
@@ -103,8 +104,8 @@ target_bounds_option = click.option(
     help="Public bounds on a target that is a number; without them it is a class.",
 )
 budget_options = _together(
-    _number("--epsilon", "Privacy budget ε: 1 by default."),
-    _number("--delta", "Privacy budget δ: 1e-6 by default."),
+    number_option("--epsilon", "Privacy budget ε: 1 by default."),
+    number_option("--delta", "Privacy budget δ: 1e-6 by default."),
 )
 ledger_options = _together(
     click.option(
@@ -112,17 +113,17 @@ ledger_options = _together(
         type=FILE,
         help="Ledger file that counts what is spent on these records, and refuses to overspend.",
     ),
-    _number("--ledger-epsilon", "ε of a new ledger."),
-    _number("--ledger-delta", "δ of a new ledger."),
+    number_option("--ledger-epsilon", "ε of a new ledger."),
+    number_option("--ledger-delta", "δ of a new ledger."),
 )
 estimator_options = _together(
     click.option("--solver", metavar="NAME", help="Solver, as mgr: auto by default."),
     click.option("--loss", metavar="NAME", help="Loss, as log_loss, hinge or squared_error."),
-    _number("--radius", "Radius of the ball of weights."),
+    number_option("--radius", "Radius of the ball of weights."),
     click.option(
         "--fit-intercept/--no-fit-intercept", default=None, help="Whether to learn an intercept."
     ),
-    _number("--intercept-scaling", "Value of the constant column."),
+    number_option("--intercept-scaling", "Value of the constant column."),
     click.option(
         "--prior",
         metavar="WORD|NUMBER",
@@ -134,17 +135,23 @@ estimator_options = _together(
         help="What several columns of groups mean to the learner: their cells (by default), each "
         "value of each column, or both.",
     ),
-    _number(
+    click.option(
+        "--neighbours",
+        metavar="replace-in-group|replace-any",
+        help="Whether who is in which group is public, as by default, or is protected too; then "
+        "sizes of groups are counted with noise.",
+    ),
+    number_option(
         "--rows-per-person",
         "Most rows of one person, whom the budget is then for: 1 by default.",
         int,
     ),
 )
 threshold_options = _together(
-    _number(
+    number_option(
         "--share",
-        "Share of the records that `predict` is to choose for the second of two classes, as 0.1: a "
-        "part of ε pays for one threshold that does.",
+        "Share of the records, as 0.1, that `predict` is to choose for the last of two classes in "
+        "the schema or --classes: a part of ε pays for one threshold that does.",
     ),
     click.option(
         "--miss-cost",
@@ -173,19 +180,18 @@ question_options = _together(
         help="Rate that the verdict compares: selection_rate by default; several with commas, or "
         "equalized_odds.",
     ),
-    click.option(
+    number_option(
         "--fail-below",
-        type=float,
-        metavar="RATIO",
-        help="Smallest ratio that passes, 0.8 by default. Where it is said an audit exits with 4 "
+        "Smallest ratio that passes, 0.8 by default. Where it is said an audit exits with 4 "
         "if one is below it, with 5 if nobody can tell; else always with 0.",
     ),
-    click.option(
+    number_option(
         "--fail-above",
-        type=float,
-        metavar="DIFFERENCE",
-        help="In place of a ratio the largest difference that passes, as 0.1; exits likewise.",
+        "In place of a ratio the largest difference that passes, as 0.1; exits likewise.",
     ),
+)
+reference_option = click.option(
+    "--reference", metavar="GROUP", help="Compare all others with this group, not every pair."
 )
 leave_out_option = click.option(
     "--leave-out",
@@ -202,9 +208,7 @@ which_options = _together(
         show_default=True,
         help="Whether the records are a sample of what is judged, or are everybody.",
     ),
-    click.option(
-        "--reference", metavar="GROUP", help="Compare all others with this group, not every pair."
-    ),
+    reference_option,
     leave_out_option,
     click.option(
         "--min-share",
@@ -351,6 +355,22 @@ class Task:
         if len(self.group_columns) == 1:
             index = pd.Index([label for (label,) in rows], name=self.group_columns[0])
         return pd.Series(counts, index=index)
+
+    @property
+    def looks_for_first(self) -> bool:
+        """Whether the last of two classes, which is looked for, is the first one where sorted."""
+        classes = self.classes or ()
+        return len(classes) == 2 and classes[1] < classes[0]
+
+    def with_classes(self, unseen: Mapping[str, Any]) -> dict[str, Any]:
+        """Return kinds of columns that a model does not see, the target's last with its classes."""
+        from sklearn_dpwg.preprocessing import Category
+
+        found = dict(unseen)
+        kind = found.pop(self.target or "", None)
+        if self.classes is not None and set(getattr(kind, "levels", ())) <= {*self.classes}:
+            kind = Category(self.classes, other=False)
+        return found if kind is None else {**found, str(self.target): kind}
 
     def needed_target(self) -> str:
         """Return the name of the target."""
@@ -544,14 +564,21 @@ def make_estimator(task: Task, options: Mapping[str, Any]) -> Any:
     if task.target_bounds is not None:
         return DPWorstGroupRegressor(target_bounds=task.target_bounds, **given)
     model = DPWorstGroupClassifier(classes=task.classes, **given)
-    if not asked:
-        return model
+    return _with_threshold(model, asked, turned=task.looks_for_first) if asked else model
+
+
+def _with_threshold(model: Any, asked: dict[str, Any], *, turned: bool) -> Any:
+    """Return a model with a threshold, which is about the second of the sorted classes."""
     from sklearn_dpwg.postprocessing import DPThresholdClassifier
 
-    if "miss_cost" in asked and asked["miss_cost"] != "balanced":
-        asked["miss_cost"] = _numeral(asked["miss_cost"], "miss_cost must be balanced or a number")
+    share, cost = asked.get("share"), asked.get("miss_cost", "balanced")
+    if cost != "balanced":
+        cost = _numeral(cost, "miss_cost must be balanced or a number")
+        asked["miss_cost"] = 1.0 / cost if turned and 0.0 < cost < np.inf else cost
+    if share is not None and turned and 0.0 < share < 1.0:
+        asked["share"] = 1.0 - share
     constraint = "worst_error"
-    if "share" in asked:
+    if share is not None:
         constraint, asked["n_bins"] = "selection_rate", BINS_OF_SHARE
     budget = {"epsilon": model.epsilon, "delta": model.delta, "random_state": model.random_state}
     return DPThresholdClassifier(model, constraint=constraint, per_group=False, **budget, **asked)

@@ -30,8 +30,6 @@ from sklearn_dpwg.cli.cells import Faults, WrongTable
 if TYPE_CHECKING:
     import pandas as pd
 
-    from sklearn_dpwg.preprocessing.schema_files import SchemaFile
-
 
 # Answers to whatever goes wrong: one sentence on stderr, and a number for the script that called.
 
@@ -200,6 +198,7 @@ def _say(kind: str, text: str) -> None:
     click.echo(f"{kind}: {' '.join(text.split())}", err=True)
 
 
+WRITTEN = ("delimiter", "missing_values", "encoding", "sheet")
 CSV_DELIMITERS = {".csv": ",", ".tsv": "\t", ".txt": "\t"}
 PARQUET = (".parquet", ".pq")
 SHEETS = ".xlsx"
@@ -220,13 +219,11 @@ class TableFile:
 
     @classmethod
     def of(
-        cls, path: Path, options: Mapping[str, Any], said: SchemaFile | None = None
+        cls, path: Path, options: Mapping[str, Any], known: Mapping[str, Any] | None = None
     ) -> TableFile:
-        """Return a table as the options, or else a schema, say that it is written."""
-        names = ("delimiter", "missing_values", "encoding", "sheet", "show_examples")
-        given = {name: options[name] for name in names if options[name] is not None}
-        known: Mapping[str, Any] = {} if said is None else said.file
-        return cls(path, **{**known, **given})
+        """Return a table as the options, or else a schema or a model, say that it is written."""
+        given = {name: options[name] for name in WRITTEN if options[name] not in (None, ())}
+        return cls(path, show_examples=options["show_examples"], **{**(known or {}), **given})
 
     def __post_init__(self) -> None:
         try:
@@ -236,6 +233,12 @@ class TableFile:
                 f"encoding must be one that Python knows, as latin-1 or cp1252, got "
                 f"{self.encoding!r}."
             ) from None
+
+    @property
+    def written(self) -> dict[str, Any]:
+        """How a person says that the file is written, for a model to keep."""
+        said = {name: getattr(self, name) for name in WRITTEN}
+        return {name: one for name, one in said.items() if one not in (None, (), "utf-8")}
 
     @property
     def is_parquet(self) -> bool:

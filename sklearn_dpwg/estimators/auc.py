@@ -96,7 +96,7 @@ class AUCPlan(Stored):
         lines = [
             f"Plan of DPAUCClassifier: {self.n_records:,} records, {self.n_features:,} columns",
             "",
-            "Releases (noise is per unit of sensitivity, fixed before any record is read):",
+            "Releases (noise in units of what one record can change, fixed beforehand):",
         ]
         lines += [
             f"  {each.name}: {each.max_count:,} x {each.mechanism}, noise multiplier "

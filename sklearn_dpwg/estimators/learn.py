@@ -377,9 +377,9 @@ class Fitting(Progress, PrivateEstimator):
             if not isinstance(value, bool | np.bool_ | int | np.integer):
                 raise InputError(f"{name} must be a bool or a whole number, got {value!r}.")
         encode.stated_rows(self.rows_per_person)
+        encode.check_overlap(self.overlap, self.neighbours)
         encode.check_neighbours(self.neighbours, self.count_share, self.group_labels)
         encode.check_game(self.sampling_price, self.max_group_weight)
-        encode.check_overlap(self.overlap, self.neighbours)
         return Budget(self.epsilon, self.delta)
 
     def _learn(

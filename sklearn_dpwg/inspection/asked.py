@@ -67,9 +67,9 @@ class Asked:
         first = self.metrics[0]
         return default_metric(results) if first == "selection_rate" else first
 
-    def check(self, result: AuditResult) -> None:
-        """Refuse what this audit cannot be asked."""
-        result._comparisons(self.metric, self.at_least, **self.which)
+    def judged(self, result: AuditResult) -> tuple[int, ...]:
+        """Return the places of the groups that are judged; refuse what cannot be asked."""
+        return result._comparisons(self.metric, self.at_least, **self.which)[0].judged
 
     def verdict(self, result: AuditResult) -> Verdict:
         """Return the answer about all groups."""

@@ -74,11 +74,17 @@ class Margin:
             return f"at least {self.factor:g}", f"below {self.factor:g}"
         return f"at most {100.0 * self.gap:g}", f"above {100.0 * self.gap:g}"
 
+    def is_untold(self, contrast: Interval) -> bool:
+        """Return whether a ratio may be nearly anything, as both rates may be about 0."""
+        return self.is_ratio and contrast.low < min(0.05, self.factor) and contrast.high > 20.0
+
     def text(self, contrast: Interval) -> str:
         """Return a contrast and its limits in words."""
         name = "ratio" if self.is_ratio else "difference"
-        if math.isnan(contrast.estimate):
+        if math.isnan(contrast.estimate) or self.is_untold(contrast):
             return f"a {name} that nobody knows"
+        if self.is_ratio and math.isinf(contrast.high):
+            return f"a ratio of {contrast.low:.2f} or more"
         if self.is_ratio:
             low, high = (number(end, limit=self.factor) for end in (contrast.low, contrast.high))
             return f"a ratio of {contrast.estimate:.2f} [{low}, {high}]"

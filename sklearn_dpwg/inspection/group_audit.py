@@ -27,9 +27,9 @@ from sklearn_dpwg.inspection.attributes import sizes_by_value
 from sklearn_dpwg.inspection.audit_plan import AuditPlan, PlannedReleases, PlannedWidth
 from sklearn_dpwg.inspection.audit_result import AuditResult
 from sklearn_dpwg.inspection.audit_rows import AuditedRows
-from sklearn_dpwg.inspection.comparisons import margin_of
+from sklearn_dpwg.inspection.comparisons import are_both_ways, margin_of, pairs_with
 from sklearn_dpwg.inspection.power import PlannedVerdict, World, least_enough
-from sklearn_dpwg.inspection.verdicts import JOINT, OF_DECISIONS, RATES, LossSums
+from sklearn_dpwg.inspection.verdicts import JOINT, OF_DECISIONS, RATES, LossSums, greater_is_worse
 from sklearn_dpwg.ledger.costs import StartCost
 from sklearn_dpwg.ledger.ledger import CountedEstimator, spending
 from sklearn_dpwg.privacy import Budget, NoiseSource, PrivacyGuarantee, Relation, joint_guarantee
@@ -229,6 +229,8 @@ class GroupAudit(CountedEstimator):
         at_least: float | None = None,
         *,
         within: float | None = None,
+        leave_out: Sequence[Hashable] = (),
+        reference: Hashable = None,
         group_sizes: Any,
         rate: float = 0.3,
         ratio: float = 1.0,
@@ -245,12 +247,16 @@ class GroupAudit(CountedEstimator):
             together.
         at_least, within : float, optional
             What passes, as in `AuditResult.verdict`.
+        leave_out : sequence of labels, default=()
+            Groups that will not be judged.
+        reference : label, optional
+            Group that all others will be compared with, in place of every pair.
         group_sizes : sequence of int, or mapping from label to int
             Guesses of how many people the rate is of: of a true positive rate the positive ones.
         rate : float
-            Guess of the rate, of all groups but the smallest.
+            Guess of the rate, of all judged groups but the smallest.
         ratio : float
-            The smallest group, of several the first, has so many times that rate, all others
+            The smallest one, of several the first, has so many times that rate, all others
             have the same.
         power : float
             How often the answer that is right then is to come.
@@ -281,10 +287,10 @@ class GroupAudit(CountedEstimator):
             raise InputError(f"metric must be one of {', '.join(known)}, got {metric!r}.")
         metrics = JOINT.get(metric, (metric,))
         labels, given = labelled_sizes(group_sizes, None, self.group_labels)
-        audit_rows.check_several(len(given))
-        sizes = np.array(
-            [whole_number(size, "group_sizes", least=1) for size in given], dtype=float
-        )
+        out = audit_rows.left_out_by_name(labels, leave_out, 0.0, reference)
+        every = [whole_number(size, "group_sizes", least=1) for size in given]
+        sizes = np.array([n for n, one in zip(every, labels, strict=True) if one not in out], float)
+        labels = [one for one in labels if one not in out]
         rates = np.full(len(sizes), open_unit(rate, "rate"))
         fewest = int(sizes.argmin())
         rates[fewest] = open_unit(rate * real_number(ratio, "ratio"), "rate × ratio")
@@ -295,8 +301,17 @@ class GroupAudit(CountedEstimator):
         ]
         is_known = self.sizes == "public" and counted.is_of_all
         noise = None if facts.planned is None else facts.planned.noise
-        world = World(sizes, rates, noise, (n_noisy[0], n_noisy[1]), is_known, len(metrics))
-        is_within = rates.min() >= margin.factor * rates.max() - margin.gap
+        pairs = pairs_with(
+            None if reference is None else labels.index(reference),
+            len(labels),
+            is_harm=greater_is_worse(metrics[0]),
+            both_ways=are_both_ways(margin, reference, metrics),
+        )
+        has_noisy = (n_noisy[0], n_noisy[1])
+        world = World(
+            sizes, rates, noise, has_noisy, is_known, pairs, reference is not None, len(metrics)
+        )
+        is_within = bool((rates[:, None] >= margin.factor * rates - margin.gap)[pairs].all())
         error, power = 0.5 * (1.0 - self.confidence), open_unit(power, "power")
 
         def times(what: str) -> float | None:

@@ -286,11 +286,15 @@ class GroupMetricDisplay(Display):
 def rates_shown(result: AuditResult, metric: str, asked: Asked = Asked()) -> dict[str, Any]:  # noqa: B008
     """Return what a `GroupMetricDisplay` of a rate, or of a loss, is made with."""
     rates = result.rates(metric, of=asked.of)
-    worst = result.worst_groups(metric, **asked.which).groups
+    worst, judged = result.worst_groups(metric, **asked.which).groups, asked.judged(result)
+    words_of = ["" if place in judged else NOT_JUDGED for place in range(len(rates))]
     return {
         **_shown_of(result),
         "rates": rates,
-        "answers": [MAY_BE_WORST if one.group in worst else "" for one in rates],
+        "answers": [
+            MAY_BE_WORST if one.group in worst else word
+            for one, word in zip(rates, words_of, strict=True)
+        ],
         "reference": overall_rate(result, metric),
         "greater_is_worse": greater_is_worse(metric),
     }

@@ -68,7 +68,8 @@ class World:
     """People of groups, of whom a rate is, and the noise that an audit would add.
 
     ``n_noisy`` says of how many noisy numbers hits and misses are the sums. Of ``n_joint`` such
-    rates of other people each has to pass.
+    rates of other people each has to pass. ``pairs`` are those that are compared, the one whose
+    rate may be too low first: all, or those with a reference.
     """
 
     sizes: FloatArray
@@ -76,6 +77,8 @@ class World:
     noise: IntegerNoise | None
     n_noisy: tuple[int, int]
     is_public: bool
+    pairs: NDArray[np.bool_]
+    has_reference: bool
     n_joint: int = 1
 
     def chances(
@@ -103,8 +106,10 @@ class World:
             known = np.broadcast_to(sizes, hits.shape) if self.is_public else None
             return Counts(hits, misses, noise[0], noise[1], known)
 
-        levels = levels_of(of(sizes * self.rates, sizes * (1.0 - self.rates)), margin, part)
-        passes, fails = _answers(of(*counts), margin, levels, error)
+        levels = Levels(0.0, part / int(self.pairs.sum()))
+        if not self.has_reference:
+            levels = levels_of(of(sizes * self.rates, sizes * (1.0 - self.rates)), margin, part)
+        passes, fails = _answers(of(*counts), self.pairs, margin, levels, error)
         return float(passes.mean()) ** n, 1.0 - (1.0 - float(fails.mean())) ** n
 
 
@@ -113,14 +118,14 @@ _Rates = tuple[FloatArray, FloatArray, FloatArray]
 
 
 def _answers(
-    counts: Counts, margin: Margin, levels: Levels, error: float
+    counts: Counts, pairs: NDArray[np.bool_], margin: Margin, levels: Levels, error: float
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
     """Return which of many audits pass, and which fail."""
-    same = np.eye(counts.hits.shape[-1], dtype=bool)
     one, other = _limits(counts, error), _limits(counts, levels.pair)
-    passes = (same | (_beyond(one, one, margin, -1.0) <= 0.0)).all(axis=(-2, -1))
-    fails = (~same & (_beyond(other, other, margin, 1.0) > 0.0)).any(axis=(-2, -1))
+    passes = (~pairs | (_beyond(one, one, margin, -1.0) <= 0.0)).all(axis=(-2, -1))
+    fails = (pairs & (_beyond(other, other, margin, 1.0) > 0.0)).any(axis=(-2, -1))
     if levels.pooled > 0.0:
+        same = np.eye(counts.hits.shape[-1], dtype=bool)
         own, rest = _limits(counts, levels.pooled), _limits(counts.all_but_one(), levels.pooled)
         for pair in ((own, rest), (rest, own)):
             fails = fails | (same & (_beyond(*pair, margin, 1.0) > 0.0)).any(axis=(-2, -1))

@@ -240,7 +240,7 @@ class AuditReport(Stored):
         self.metric = metric or self._asked.worst_by(results.values())
         self.by_attribute = by_attribute
         for one in results.values():
-            self._asked.check(one)
+            self._asked.judged(one)
         if by_attribute:
             next(iter(results.values())).by_attribute()  # which refuses what it cannot tell
         is_made = model is None or isinstance(model, ModelEffects)

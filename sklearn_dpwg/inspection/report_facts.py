@@ -132,12 +132,14 @@ ANSWERS = {
     "cannot tell": "Cannot tell whether this passes {}.",
 }
 _OF_PAIRS = (
-    "{{2}} Its {} limit is the {} of all pairs; its {} limit allows for how many groups are "
-    "compared, as the verdict does. A sentence names two groups, and its limits are of these two."
+    "{{2}} {} As nobody knows for sure which group is best off, its {} limit is the {} against any "
+    "group; its {} limit is wider the more groups are compared, so that a “fails” is rarely wrong. "
+    "A sentence names two groups, and its limits are of these two."
 )
+_OF_RATIO = "1 is equal, and at 0.8 four are counted here for every five there."
 GLOSSARY = (
-    ("Impact ratio", _OF_PAIRS.format("lower", "lowest", "upper")),
-    ("Difference", _OF_PAIRS.format("upper", "highest", "lower")),
+    ("Impact ratio", _OF_PAIRS.format(_OF_RATIO, "lower", "lowest", "upper")),
+    ("Difference", _OF_PAIRS.format("0 is equal.", "upper", "highest", "lower")),
     (
         "Four-fifths rule",
         "A rule of thumb of US agencies: a ratio below 0.8 is taken as evidence of adverse impact, "
@@ -339,8 +341,8 @@ def _selected(result: AuditResult, own: OwnThresholds | None) -> str:
 def _allows(result: AuditResult, asked: Asked, answer: str, sentence: str) -> str:
     name = "ratio" if asked.margin.is_ratio else "difference"
     brackets = (
-        f"Brackets hold the {100 * result.confidence:g} % interval of this {name}; the end that "
-        f"would tell a “fails” allows for how much is compared."
+        f"In brackets is the {100 * result.confidence:g} % interval of this {name}, its "
+        f"{'upper' if asked.margin.is_ratio else 'lower'} end wider the more is compared."
     )
     if answer == "cannot tell":
         return brackets if "[" in sentence else ""

@@ -39,7 +39,12 @@ from sklearn_dpwg.preprocessing.rows_per_person import (
     refuse_nobody,
     without_column,
 )
-from sklearn_dpwg.preprocessing.schema_files import declared_kinds, read_schema_file, template
+from sklearn_dpwg.preprocessing.schema_files import (
+    TASK,
+    declared_kinds,
+    read_schema_file,
+    template,
+)
 from sklearn_dpwg.preprocessing.shapes import Seen, Shaped, seen, shaped
 
 # A `Schema` maps column names to kinds, each with public bounds or a public list of levels.
@@ -174,6 +179,10 @@ class PublicSchema(TransformerMixin, Stored, BaseEstimator):
     missing_label : str, default=None
         Label that `read` gives to a missing cell of a category, where one may be missing, as
         ``missing_label`` under ``[groups]`` in a file.
+    file : mapping, default=None
+        How the command line is to read a file of such a table, where nobody says otherwise, as
+        ``{"delimiter": ";", "encoding": "cp1252"}``, or by ``sheet`` and ``missing_values``. What
+        the schema does with a table in memory does not depend on it.
 
     Attributes
     ----------
@@ -235,6 +244,7 @@ class PublicSchema(TransformerMixin, Stored, BaseEstimator):
         "rows_per_person": 1,
         "unseen": None,
         "missing_label": None,
+        "file": None,
     }
 
     def __init__(
@@ -249,6 +259,7 @@ class PublicSchema(TransformerMixin, Stored, BaseEstimator):
         rows_per_person: int = 1,
         unseen: Mapping[Any, Column] | None = None,
         missing_label: Any = None,
+        file: Mapping[str, Any] | None = None,
     ) -> None:
         self.columns = columns
         self.sparse_output = sparse_output
@@ -259,6 +270,7 @@ class PublicSchema(TransformerMixin, Stored, BaseEstimator):
         self.rows_per_person = rows_per_person
         self.unseen = unseen
         self.missing_label = missing_label
+        self.file = file
 
     @classmethod
     def from_toml(
@@ -269,8 +281,10 @@ class PublicSchema(TransformerMixin, Stored, BaseEstimator):
         Parameters
         ----------
         path : str or Path
-            A TOML file with a table ``[columns.NAME]`` a column, as `write_template` writes it. It
-            may have ``interactions = [["age", "hours"]]`` before its first table, a table
+            A TOML file with a line a column under ``[columns]``, or a table ``[columns.NAME]``, as
+            `write_template` writes it: the parameters of a kind, which is that of its entries where
+            no ``kind`` is said. ``[defaults]`` are those of every column that has the parameter.
+            It may have ``interactions = [["age", "hours"]]`` before its first table, a table
             ``[cells]``, with the parameters of `Cells` (``synonyms`` stand with their columns),
             ``[person]`` with ``column`` and ``rows``, and ``[groups]`` and ``[target]``, whose
             columns are `unseen`.
@@ -294,7 +308,7 @@ class PublicSchema(TransformerMixin, Stored, BaseEstimator):
         >>> from sklearn_dpwg.preprocessing import Number, PublicSchema
         >>> with TemporaryDirectory() as folder:
         ...     path = Path(folder) / "people.toml"
-        ...     text = '[columns.age]\nkind = "number"\nlow = 0\nhigh = 120'
+        ...     text = "[columns]\nage = { low = 0, high = 120 }"
         ...     _ = path.write_text(text)
         ...     PublicSchema.from_toml(path).columns["age"] == Number(0, 120)
         True
@@ -563,6 +577,10 @@ class PublicSchema(TransformerMixin, Stored, BaseEstimator):
             )
         if self.cells is not None and not isinstance(self.cells, Cells):
             raise InputTypeError(f"cells must be a Cells, got {self.cells!r}.")
+        if not set(() if self.file is None else self.file) <= {*TASK["file"], "missing_values"}:
+            raise InputError(
+                f"file must hold {', '.join(TASK['file'])} and missing_values, got {self.file!r}."
+            )
         if self.person is not None and self.person in self.columns:
             raise InputError(
                 f"person must be no column that the model sees, got {self.person!r} of columns."

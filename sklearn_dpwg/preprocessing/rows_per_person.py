@@ -44,9 +44,10 @@ class BoundedRows(NamedTuple):
             f"No person has more than {self.rows_per_person} of these rows. A model fitted to them "
             f"with rows_per_person={self.rows_per_person} promises its epsilon and delta to a "
             f"person: whatever all of the person's rows hold, those left out included, may be "
-            f"replaced, each by any other row of its group. Public, that is unprotected, is which "
-            f"rows belong to one person, though not to whom, and so how many each person has in "
-            f"each group and which of them were kept."
+            f"replaced, each by any other row of its group, and by any row at all with "
+            f"neighbours='replace-any'. Public, that is unprotected, is which rows belong to one "
+            f"person, though not to whom, and so how many each person has, in each group where "
+            f"groups are public, and which of them were kept."
         )
 
 
@@ -97,10 +98,10 @@ def bound_rows_per_person(
 
     Notes
     -----
-    Neighbours differ in what the rows of one person hold and agree in whose row each is and in its
-    group. So the same coins keep the same rows of both, of which at most k differ, each within its
-    group: that is what `PrivacyGuarantee.for_records` is about. The coins are drawn for positions
-    and need no secrecy.
+    Neighbours differ in what the rows of one person hold and agree in whose row each is and, where
+    groups are public, in its group. So the same coins keep the same rows of both, of which at most
+    k differ: that is what `PrivacyGuarantee.for_records` is about. The coins are drawn for
+    positions and need no secrecy.
 
     Examples
     --------

@@ -25,6 +25,15 @@ KINDS: Mapping[str, type[Any]] = MappingProxyType(
 )
 
 TO_FILL = "FILL IN"
+# What an entry says of the kind of its column, where no kind is said.
+_TELLS = MappingProxyType(
+    {
+        **dict.fromkeys(("low", "high"), "number"),
+        **dict.fromkeys(("first", "last"), "date"),
+        **dict.fromkeys(("true", "false"), "boolean"),
+        "levels": "category",
+    }
+)
 # Entries that say how cells are written.
 WRITTEN = ("format", "decimal", "unit")
 
@@ -33,18 +42,28 @@ HEADER = """\
 #
 """
 ENTRIES = """\
-# kind        entries
-# "number"    low, high; log = true for amounts from 0; fill, for missing values;
-#             decimal = "," and unit = "kg" where cells are written so
-# "date"      first, last; unit = "year", "month", "week", "day", "hour", "minute", "second";
-#             format of dates that are strings, as "%d.%m.%Y"; fill
-# "ordered"   levels, lowest first
-# "boolean"   true and false: the values that stand for yes and no
-# "category"  levels; other = false refuses unknown values, which are "other" otherwise
+# A line a column; what it says is its kind:
+# number    { low = 0, high = 120 }; log = true for amounts from 0; fill, for missing values;
+#           decimal = "," and unit = "kg" where cells are written so
+# date      { first = 2020-01-01, last = 2024-12-31 }; unit = "year", "month", "week", "day",
+#           "hour", "minute", "second"; format of dates that are strings, as "%d.%m.%Y"; fill
+# category  { levels = ["A", "B"] }; other = false refuses unknown values, which are "other"
+#           otherwise
+# ordered   { kind = "ordered", levels = ["mild", "severe"] }, lowest first
+# boolean   { kind = "boolean" }; true and false: the values that stand for yes and no
 # missing = false refuses missing values, which have an indicator column otherwise.
 # synonyms = { "Aix" = "Aachen" } gives other words for a level.
 # shape = "linear" keeps a number or date a straight line, where the model may bend otherwise.
+# [columns.NAME] may be a table too, with a line an entry, after these lines.
 # Columns to treat together, before the first table: interactions = [["one", "other"]]
+"""
+DEFAULTS = """
+# Of each column that does not say otherwise: missing, other, shape, and how cells are written, by
+# decimal and format.
+[defaults]
+missing = true
+
+[columns]
 """
 
 UNREAD = """\
@@ -58,6 +77,7 @@ UNREAD = """\
 # What a file may say beside its columns, and the entries of each table.
 TASK = MappingProxyType(
     {
+        "defaults": ("missing", "other", "shape", "decimal", "format"),
         "groups": ("columns", "labels", "synonyms", "missing_label"),
         "target": ("column", "classes", "synonyms", "low", "high", "decimal", "unit"),
         "person": ("column", "rows"),
@@ -112,7 +132,7 @@ class SchemaFile:
     def of_schema(self) -> dict[str, Any]:
         """What a `PublicSchema` takes beside columns."""
         names = ("interactions", "cells", "person", "rows_per_person", "unseen", "missing_label")
-        return {name: getattr(self, name) for name in names}
+        return {name: getattr(self, name) for name in (*names, "file")}
 
 
 def template(
@@ -135,11 +155,11 @@ def template(
     if file:
         written = "\n".join(_entry(name, value) for name, value in file.items())
         parts.append(f"\n# How a table is written.\n[file]\n{written}\n")
+    parts.append(DEFAULTS)
     for name, kind in kinds.items():
         if name not in (*groups, target, person):
-            key = _text(name)
-            parts.append(f"\n[columns.{key}]\n" + "\n".join(_entries(kind, facts.get(name, {}))))
-            parts.append("\nmissing = true\n")
+            key = name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else _text(name)
+            parts.append(f"{key} = {{ {_entries(kind, facts.get(name, {}))} }}\n")
     if groups or target is not None:
         parts.append(TASK_HEADER)
     if groups:
@@ -180,16 +200,12 @@ def _entry(name: str, value: Any) -> str:
     return f"{name} = {_text(value) if isinstance(value, str) else value}"
 
 
-def _entries(kind: str, facts: Mapping[str, Any]) -> list[str]:
-    """Return the lines of a kind, those that nobody has chosen yet marked."""
-    lines = [f'kind = "{kind}"']
-    if kind == "category":
-        lines[0] += '  # or "ordered", "boolean", "date", "number"'
+def _entries(kind: str, facts: Mapping[str, Any]) -> str:
+    """Return what is to be said of a column, marked where nobody has said it yet."""
     needed = [part.name for part in fields(KINDS[kind]) if part.default is MISSING]
-    lines += [_entry(name, facts.get(name)) for name in needed]
-    if kind == "date":
-        lines.append('unit = "day"')
-    return [*lines, *(_entry(name, facts[name]) for name in WRITTEN if name in facts)]
+    said = [] if kind in map(_TELLS.get, needed) else [f'kind = "{kind}"']
+    said += [_entry(name, facts.get(name)) for name in needed]
+    return ", ".join([*said, *(_entry(name, facts[name]) for name in WRITTEN if name in facts)])
 
 
 # What a data dictionary may call the name of a column, its type, and what it says of its values.
@@ -335,7 +351,8 @@ def read_schema_file(path: str | Path) -> SchemaFile:
         for name, table in tables.items()
         if isinstance(table, dict) and "synonyms" in table
     }
-    columns = {name: _column(name, table, path) for name, table in tables.items()}
+    defaults = task["defaults"]
+    columns = {name: _column(name, table, defaults, path) for name, table in tables.items()}
     of_groups, labels = _groups(task["groups"], path)
     target, classes, bounds = _target(task["target"], columns, path)
     unseen = _unseen(task, (of_groups, labels), (target, classes, bounds))
@@ -377,7 +394,8 @@ def _unseen(
     if column is not None and classes is not None:
         found[column] = Category(classes, other=False)
     elif column is not None and bounds is not None:
-        written = {key: task["target"][key] for key in ("decimal", "unit") if key in task["target"]}
+        said = {**task["defaults"], **task["target"]}
+        written = {key: said[key] for key in ("decimal", "unit") if key in said}
         found[column] = Number(*bounds, **written)
     return found
 
@@ -472,18 +490,21 @@ def _is_list(value: Any) -> bool:
     return isinstance(value, list) and bool(value)
 
 
-def _column(name: str, table: Any, path: str | Path) -> Column:
-    """Return a column by its entries."""
+def _column(name: str, table: Any, defaults: Mapping[str, Any], path: str | Path) -> Column:
+    """Return a column by its entries, and by defaults that its kind has."""
     entries = dict(table) if isinstance(table, dict) else {}
-    kind = entries.pop("kind", None)
+    kind = entries.pop("kind", next((_TELLS[one] for one in _TELLS if one in entries), None))
     if not isinstance(kind, str) or kind not in KINDS:
         raise InputError(
-            f"kind of column {name!r} in {path} must be one of {', '.join(KINDS)}, got {kind!r}."
+            f"column {name!r} in {path} must say low and high, first and last, or levels, or else "
+            f"its kind, one of {', '.join(KINDS)}, got {kind!r}."
         )
     parts = fields(KINDS[kind])
     _check_entries(entries, [part.name for part in parts], f"column {name!r} in {path}")
     for part in parts:
         if part.default is MISSING and part.name not in entries:
             raise InputError(f"column {name!r} in {path} must have an entry {part.name!r}.")
-    column: Column = KINDS[kind](**entries)
+    known = {part.name for part in parts}
+    of_all = {entry: value for entry, value in defaults.items() if entry in known}
+    column: Column = KINDS[kind](**of_all | entries)
     return column

@@ -62,11 +62,11 @@ class NewPeople(Stored):
     def __str__(self) -> str:
         """Return a few lines: the smallest groups, and the gain."""
         order = np.argsort(self.group_sizes, kind="stable")
-        lines = ["records in a group  +- of sampling  +- of noise (mean loss, two standard errors)"]
+        lines = ["records in a group  +- by chance  +- by noise (of its mean loss, 2 std. errors)"]
         for i in order[:_MOST_ROWS]:
             told = "  too small to be told from chance at any epsilon" if i in self.untold else ""
             lines.append(
-                f"{self.group_sizes[i]:>18,}  {2.0 * self.sampling_std[i]:>14.2g}"
+                f"{self.group_sizes[i]:>18,}  {2.0 * self.sampling_std[i]:>12.2g}"
                 f"  {2.0 * self.noise_std[i]:>11.2g}{told}"
             )
         if len(order) > _MOST_ROWS:

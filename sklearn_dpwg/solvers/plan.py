@@ -238,7 +238,7 @@ class Plan(Stored):
             *([self.problem.game] if self.problem.game else []),
             *(["", *str(self.counts).splitlines()] if self.counts is not None else []),
             "",
-            "Releases (noise is per unit of sensitivity, fixed before any record is read):",
+            "Releases (noise in units of what one record can change, fixed beforehand):",
         ]
         lines += [
             f"  {release.name}: {release.max_count:,} x {release.mechanism}, noise multiplier "
@@ -318,9 +318,9 @@ def _predictions(plan: Plan) -> list[str]:
     problem, lines = plan.problem, []
     if plan.releases:
         lines.append(
-            f"planning bound on the excess worst-group loss: {plan.predicted_excess:.3g}, "
-            f"averaged by prior weight over which group is the worst off; predicting nothing "
-            f"costs at most {problem.constants.zero_score:.3g}"
+            f"planning bound: the worst-off group's mean loss is at most "
+            f"{plan.predicted_excess:.3g} above the least possible, averaged over which group that "
+            f"is; predicting nothing costs at most {problem.constants.zero_score:.3g}"
         )
         if plan.is_weak:
             lines.append("weak: the bound promises no more than predicting nothing")

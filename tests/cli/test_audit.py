@@ -229,6 +229,9 @@ def test_what_has_changed_is_said_of_each_rate_that_is_asked(decisions, tmp_path
     assert [line.partition("rate")[0] for line in said] == [
         "The worst-off group's true positive ", "The worst-off group's false positive "
     ]  # fmt: skip
+    alone = "Each of these 2 answers is right with probability 0.95 by itself; that all are is less"
+    assert found.stdout.splitlines()[-1] == f"{alone} sure."
+    assert alone not in run("change", *files, "--metric", "error_rate").stdout
 
 
 def test_records_without_group_may_be_left_out(decisions):
@@ -340,6 +343,8 @@ WRONG = [
     (f"{PLAN} --audit --solver mgr", "solver is for a plan of a fit, and --audit asks for another"),
     (f"{PLAN} --n-features 3 --base-rate 0.1", "base_rate is for a plan of an audit: say --audit"),
     (f"{PLAN} --audit --base-rate 2", "base_rate"),
+    (f"{PLAN} --audit --leave-out x", "leave_out is for a plan of a verdict: say --rate too"),
+    (f"{PLAN} --n-features 3 --reference x", "reference is for a plan of an audit: say --audit"),
 ]  # fmt: skip
 
 
@@ -369,8 +374,23 @@ def test_a_plan_of_an_audit_needs_no_records():
          audit.plan_verdict(**asked, ratio=0.5, outcomes=False, at_least=0.7)),
         ("--rate 0.4 --metric equalized_odds --fail-above 0.2",
          audit.plan_verdict("equalized_odds", within=0.2, **asked)),
+        ("--rate 0.4 --reference a --ratio 0.5",
+         audit.plan_verdict(reference="a", ratio=0.5, **asked)),
     ):  # fmt: skip
         assert run(*arguments, *options.split()).stdout.endswith(f"\n{known}.\n")
+    three = ("plan", "--audit", "--group-sizes", "a=500,b=90,c=20", "--epsilon", 0.5, "--rate", 0.4)
+    known = GroupAudit(0.5, group_labels=list("abc")).plan_verdict(
+        group_sizes=[500, 90, 20], leave_out=["c"], rate=0.4
+    )
+    assert run(*three, "--leave-out", "c").stdout.endswith(f"\n{known}.\n")
+    for wrong, says in (
+        (("--leave-out", "d"), "leave_out must be of the groups"),
+        (
+            ("--leave-out", "c", "--reference", "c"),
+            "reference must be a group that is not left out",
+        ),
+    ):
+        assert says in run(*three, *wrong).stderr
 
 
 def test_decisions_alone_are_audited_by_column_and_by_model(folder, decisions, tmp_path):

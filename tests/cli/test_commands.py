@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
 import subprocess
 import sys
 import tomllib
@@ -66,7 +67,7 @@ def test_a_schema_of_a_csv_file_depends_on_its_header_alone(folder, tmp_path):
         texts.append(output.read_text())
     assert texts[0] == texts[1]
     found = tomllib.loads(texts[0])
-    assert {each["kind"] for each in found["columns"].values()} == {"category"}
+    assert all(each == {"levels": "FILL IN"} for each in found["columns"].values())
     assert found["groups"] == {"columns": ["race"], "labels": "FILL IN"}
     assert found["target"] == {"column": "hired", "classes": "FILL IN"}
 
@@ -76,11 +77,11 @@ def test_a_schema_of_a_parquet_file_has_the_declared_kinds(folder, tmp_path):
     run("schema", folder / "people.parquet", "-o", output, "--target", "wage", "--groups", "race",
         "--groups", "sex", "--group-labels", "x/F,x/M,y/F,y/M")  # fmt: skip
     found = tomllib.loads(output.read_text())
-    kinds = {name: each["kind"] for name, each in found["columns"].items()}
-    assert kinds == {
-        "id": "number", "age": "number", "town": "category", "grade": "number",
-        "member": "boolean", "since": "date", "hired": "category",
+    assert {name: " ".join(each) for name, each in found["columns"].items()} == {
+        "id": "low high", "age": "low high", "town": "levels", "grade": "low high",
+        "member": "kind", "since": "first last", "hired": "levels",
     }  # fmt: skip
+    assert found["columns"]["member"] == {"kind": "boolean"}
     assert found["groups"]["labels"] == [["x", "F"], ["x", "M"], ["y", "F"], ["y", "M"]]
     assert found["target"] == {"column": "wage", "low": "FILL IN", "high": "FILL IN"}
 
@@ -167,7 +168,7 @@ def test_a_threshold_chooses_and_the_share_is_printed(folder, tmp_path):
         assert (is_yes == (found["probability of yes"] >= (threshold or 0.5))).all()
         shares.append(is_yes.mean())
         assert f"'yes' for {is_yes.sum():,} of them ({is_yes.mean():.1%})" in result.stdout
-        assert f"at least {threshold or 0.5:g}. That is a count of" in result.stdout
+        assert f"from a probability of {threshold or 0.5:g} on. That is a count" in result.stdout
     assert shares[1] > shares[0] > shares[2]
     printed = (folder / "fit.txt").read_text(encoding="utf-8")
     assert "`predict` says 'yes' from a probability of one half on." in printed
@@ -265,6 +266,25 @@ def test_sizes_and_labels_of_overlapping_groups_have_one_form(labels, sizes, mes
     assert message in refused.stderr
 
 
+def test_groups_that_nobody_may_learn_are_planned_fitted_and_counted_with_noise(folder, tmp_path):
+    asked = ["--schema", folder / "schema.toml", "--epsilon", 2, "--neighbours", "replace-any"]
+    asked += ["--solver", "mgr", "--rows-per-person", 1]
+    planned = run("plan", *asked, "--group-sizes", "x=800,y=400")
+    spent = ["--ledger", tmp_path / "l.db", "--ledger-epsilon", 3, "--ledger-delta", 1e-6]
+    fitted = run("fit", folder / "people.csv", *asked, *spent, "-o", tmp_path / "m.skops",
+                 "--person", "id", "--random-state", 0)  # fmt: skip
+    for done in (planned, fitted):
+        assert done.exit_code == 0, done.stderr
+        assert "neighbours: replace any record, its group included." in done.stdout
+        assert "Unit of privacy: a person, by the word" in done.stdout
+    sizes = pd.read_csv(folder / "people.csv")["race"].value_counts()
+    model = load_model(tmp_path / "m.skops")
+    assert dict(zip(model[-1].group_labels_, model[-1].group_sizes_, strict=True)) != dict(sizes)
+    assert model[-1].privacy_.relation.short_name == "replace-any"
+    for size in sizes:
+        assert not re.search(rf"\b{size}\b", fitted.stdout + fitted.stderr)
+
+
 @pytest.mark.parametrize("k", [None, 2])
 def test_of_each_person_only_so_many_rows_are_learned_from(folder, tmp_path, k):
     table = pd.read_csv(folder / "people.csv").assign(who=lambda rows: rows["id"] // 3)
@@ -276,7 +296,7 @@ def test_of_each_person_only_so_many_rows_are_learned_from(folder, tmp_path, k):
     most = [] if k is None else ["--rows-per-person", k]
     result = run(*fit, *most, "-o", tmp_path / "m.skops")
     assert result.exit_code == 0, result.stderr
-    assert f"Rows: {expected:,} of 1,200 kept. No person has more than {k or 1}" in result.stdout
+    assert f"Rows: {expected:,}, at most {k or 1} of each person, chosen" in result.stdout
     model = load_model(tmp_path / "m.skops")
     assert sum(model[-1].group_sizes_) == expected
     assert model[-1].privacy_.records_per_person == (k or 1)

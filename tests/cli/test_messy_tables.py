@@ -71,7 +71,7 @@ def test_what_the_schema_says_holds_for_all_commands(messy):
     fit = ["fit", "messy.csv", "--schema", "schema.toml", "--epsilon", 8, "--solver", "mgr"]
     done = run(*fit, "-o", "m.skops")
     assert done.exit_code == 0, done.stderr
-    assert "Rows: 600 of 900 kept. No person has more than 2" in done.stdout
+    assert "Rows: 600, at most 2 of each person, chosen by coins." in done.stdout
     model = load_model(messy / "m.skops")
     assert model[-1].privacy_.records_per_person == 2
     assert model[0].cells.missing == ("?",)
@@ -109,7 +109,7 @@ def test_people_are_read_by_the_rules_of_cells(messy):
     fit = ["fit", "spelled.csv", "--schema", "schema.toml", "--epsilon", 8, "--solver", "mgr"]
     done = run(*fit, "-o", "m.skops")
     assert done.exit_code == 0, done.stderr
-    assert "Rows: 600 of 900 kept. No person has more than 2" in done.stdout
+    assert "Rows: 600, at most 2 of each person, chosen by coins." in done.stdout
     audit = ["audit", "spelled.csv", "--model", "m.skops", "--held-out", "--epsilon", 1]
     for whose in (["--schema", "schema.toml"], ["--groups", "sex", "--group-labels", "f,m"]):
         task = whose if "--schema" in whose else [*whose, "--target", "ill"]
@@ -144,7 +144,7 @@ def test_one_row_a_person_is_said_of_a_person(messy):
 
 
 def test_a_fit_says_which_words_are_no_level_at_a_terminal_alone(messy, caplog, monkeypatch):
-    """Spellings of a level are not lost silently; no stored or published thing has the count."""
+    """Spellings of a level and rows are not lost silently; nothing that is kept has the count."""
     table = pd.read_csv("messy.csv", dtype=str)
     table.loc[:1, "town"], table.loc[2:4, "town"] = "other", None
     table.to_csv("messy.csv", index=False)
@@ -154,7 +154,9 @@ def test_a_fit_says_which_words_are_no_level_at_a_terminal_alone(messy, caplog, 
     monkeypatch.setattr(at_a_terminal, lambda: True)
     understood = run(*fit, "-o", "m.skops")
     assert understood.exit_code == 0
-    assert understood.stderr == ""
+    rows = "NOT PRIVATE, for those who may see the records: 600 of 900 rows are learned from.\n"
+    assert understood.stderr == rows
+    assert "900" not in understood.stdout
     (messy / "schema.toml").write_text(SCHEMA.replace("ignore_case = true", ""))
     with monkeypatch.context() as elsewhere:
         elsewhere.setattr(at_a_terminal, lambda: False)
@@ -164,6 +166,7 @@ def test_a_fit_says_which_words_are_no_level_at_a_terminal_alone(messy, caplog, 
     assert done.exit_code == 0
     lost = table["town"].isin(["AIX", "bonn"]).sum()
     assert done.stderr.startswith("NOT PRIVATE, for those who may see the records: cells that are")
+    assert done.stderr.endswith(rows)
     assert f"became 'other', {lost:,} of 'town'. Where these are words for a level" in done.stderr
     assert "became" not in done.stdout + caplog.text + (messy / "l.db").read_bytes().decode(
         "latin-1"
@@ -174,7 +177,7 @@ def test_a_fit_says_which_words_are_no_level_at_a_terminal_alone(messy, caplog, 
 def test_rows_that_are_said_to_the_command_count(messy):
     fit = ["fit", "messy.csv", "--schema", "schema.toml", "--epsilon", 8, "--solver", "mgr"]
     done = run(*fit, "-o", "m.skops", "--rows-per-person", 1)
-    assert "Rows: 300 of 900 kept." in done.stdout
+    assert "Rows: 300, at most 1 of each person" in done.stdout
     sizes = ["--group-sizes", "f=300,m=300", "--solver", "mgr"]
     two = run("plan", "--schema", "schema.toml", *sizes)
     one = run("plan", "--schema", "schema.toml", *sizes, "--rows-per-person", 1)
@@ -427,7 +430,23 @@ def test_how_a_file_is_written_is_said_once_in_the_schema(hospital):
         assert done.exit_code == code, done.stderr
         assert run(*audit, "--no-outcomes").exit_code == code
     assert "say --encoding, as cp1252, or" in done.stderr
-    assert run(*fit, "-o", "m.skops", "--delimiter", ";", "--encoding", "cp1252").exit_code == 0
+    said_to_fit = ["--delimiter", ";", "--encoding", "cp1252", "--missing-value", "80,0"]
+    assert run(*fit, "-o", "n.skops", *said_to_fit).exit_code == 0
+    # a model reads tables as the fit read its own, by the schema or by options
+    audit = ["audit", "visits.csv", "--groups", "race", "--no-outcomes", "--held-out"]
+    audit += ["--missing-label", "unknown", "--group-labels", "white,black,unknown"]
+    for name, kept in (("m", {}), ("n", {"missing_values": ("80,0",)})):
+        model = load_model(hospital / f"{name}.skops")
+        assert model[0].file == {"delimiter": ";", "encoding": "cp1252", **kept}
+        done = run("predict", f"{name}.skops", "visits.csv", "-o", f"{name}.csv")
+        assert done.exit_code == 0, done.stderr
+        done = run(*audit, "--model", f"{name}.skops")
+        assert done.exit_code == 0, done.stderr
+    assert run("predict", "n.skops", "visits.csv", "-o", "o.csv", "--missing-value", "-").stdout
+    kept, other = (pd.read_csv(f"{name}.csv")["probability of yes"] for name in "no")
+    assert set(table["weight"][(kept - other).abs() > 1e-9]) == {"80,0"}
+    other = run("predict", "n.skops", "visits.csv", "-o", "p.csv", "--delimiter", ",")
+    assert "there seems to be ';': say --delimiter" in other.stderr
     (hospital / "schema.toml").write_text(said + "[file]\ndelimiter = 1\n")
     assert "delimiter of [file] in schema.toml must be text" in run(*fit, "-o", "m.skops").stderr
 

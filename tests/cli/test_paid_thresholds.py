@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -73,7 +75,7 @@ def test_predictions_go_by_the_threshold_that_was_released(fitted, folder, tmp_p
     is_yes = found["prediction"] == "yes"
     assert (is_yes == (found["probability of yes"] >= least)).all()
     assert 0.05 < is_yes.mean() < 0.3  # of 15 asked for; 50 would be chosen by a half
-    assert f"whose probability is at least {least:.4g}" in done.stdout
+    assert f", from a probability of {least:.4g} on. That is a count" in done.stdout
     shares = load_model(path / "m.skops")[-1].selected()
     for label in ("x", "y", "all"):
         share, limits = shares.loc[label, "chosen"], shares.loc[label, ["low", "high"]]
@@ -84,6 +86,38 @@ def test_predictions_go_by_the_threshold_that_was_released(fitted, folder, tmp_p
     run(*predict, tmp_path / "q.csv", "--threshold", 0.5)
     other = pd.read_csv(tmp_path / "q.csv")
     assert ((other["prediction"] == "yes") == (other["probability of yes"] >= 0.5)).all()
+
+
+@pytest.mark.parametrize("asked", [["--share", 0.15], ["--miss-cost", 0.2], ["--miss-cost", 5]])
+def test_the_last_class_is_looked_for_whichever_way_classes_are_sorted(folder, tmp_path, asked):
+    """A target whose words are turned round has the same model, read the other way."""
+    rows = pd.read_parquet(folder / "people.parquet")
+    said = (folder / "schema.toml").read_text()
+    chosen, limits = {}, {}
+    for words in (("no", "yes"), ("yes", "no")):  # "no" stands for those who were hired
+        hired = rows["hired"].map(dict(zip(("no", "yes"), words, strict=True)))
+        rows.assign(hired=hired).to_parquet(tmp_path / "p.parquet")
+        (tmp_path / "s.toml").write_text(said.replace('["no", "yes"]', str(list(words))))
+        task = ["--schema", tmp_path / "s.toml", "--solver", "mgr", "--random-state", 0]
+        fit = ["fit", tmp_path / "p.parquet", *task, "--epsilon", 1e4, "--shapes", "linear"]
+        done = run(*fit, *asked, "-o", tmp_path / "m.skops", "--overwrite")
+        assert f"`predict` says '{words[1]}' " in done.stdout, done.stderr
+        limits[words] = [float(one) for one in re.findall(r"([\d.]+)%", done.stdout)]
+        read = [tmp_path / "m.skops", tmp_path / "p.parquet", "-o", tmp_path / "o.csv"]
+        told = run("predict", *read, "--overwrite").stdout
+        prediction = pd.read_csv(tmp_path / "o.csv")["prediction"]
+        chosen[words] = (prediction == words[1]).mean()
+        assert f"'{words[1]}' for {(prediction == words[1]).sum():,} of them" in told
+        run("predict", *read, "--overwrite", "--threshold", 0.9)
+        by = pd.read_csv(tmp_path / "o.csv")
+        assert ((by["prediction"] == words[1]) == (by[f"probability of {words[1]}"] >= 0.9)).all()
+        groups = ["--groups", "race", "--group-labels", "x,y", "--no-outcomes", "--held-out"]
+        told = run("audit", read[1], "--model", read[0], *groups).stdout
+        assert f"Selected: whoever is decided '{words[1]}', not '{words[0]}'." in told
+    one, other = chosen.values()
+    assert one == pytest.approx(other, abs=0.02)
+    np.testing.assert_allclose(*limits.values(), atol=2.0)
+    assert (one > 0.5) == (asked[1] == 5)
 
 
 def test_an_audit_is_of_the_decisions_that_the_threshold_makes(fitted, folder, tmp_path):

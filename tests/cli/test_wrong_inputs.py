@@ -81,6 +81,22 @@ OPTIONS = [
     (f"{FIT} --share 0.1 --onnx m.onnx", "DPThresholdClassifier has no graph in ONNX"),
     (f"{SPOOLED} --spool . --share 0.1", "share and miss_cost must be left out with --spool"),
     (f"{PLAN} --n-features 3 --audit --share 0.1", "share is for a plan of a fit"),
+    (f"{FIT} --neighbours any", "neighbours must be one of 'replace-in-group', 'replace-any', got"),
+    *(
+        (f"{command} --neighbours replace-any {more}", says)
+        for command in (FIT, PLAN)
+        for more, says in (
+            ("--share 0.1", "estimator must have neighbours='replace-in-group', got 'replace-any'"),
+            ("--solver oco", "solver 'oco' needs public groups: neighbours='replace-any' is for"),
+            (
+                "--overlap both --groups race --groups sex --group-labels race/x,race/y,sex/F,sex/M"
+                + " --group-sizes x/F=9,x/M=9,y/F=9,y/M=9" * (command == PLAN),
+                "overlap must be 'cells' with neighbours='replace-any', as nothing is proved",
+            ),
+        )
+    ),
+    (f"{SPOOLED} --spool . --neighbours replace-any", "neighbours must be 'replace-in-group' with"),
+    (f"{PLAN} --audit --neighbours replace-any", "neighbours is for a plan of a fit"),
     (f"{FIT} --rows-per-person 0", "rows_per_person must be a positive whole number, got 0"),
     (f"{FIT} --person id --rows-per-person 0", "rows_per_person must be a positive whole number"),
     (f"{FIT} --person age", "person must be a column of its own, got 'age'"),
@@ -244,7 +260,7 @@ def test_broken_and_nested_parquet_files():
         ("low = 0", 'low = "FILL IN"', "entries that are to be filled in: low of 'age'"),
         ("low = 0", "low = 200", "column 'age' must have finite bounds with low < high"),
         ("[columns.age]", "[columns.age", "schema.toml must be a TOML file"),
-        ('kind = "number"', 'kind = "numbre"', "kind of column 'age' in schema.toml must be one"),
+        ('kind = "number"', 'kind = "numbre"', "column 'age' in schema.toml .* its kind, one"),
         ("low = 0", "lo = 0", "column 'age' in schema.toml must have entries of low, high"),
         ("[groups]", "[group]", r"schema.toml must hold tables \[columns.NAME\], may hold"),
         ('labels = ["x", "y"]', "", "group_labels must be declared, as labels that are found in"),

@@ -6,6 +6,7 @@ import gc
 import math
 import pickle
 import tracemalloc
+from unittest.mock import patch
 
 import numpy as np
 import pandas as pd
@@ -15,6 +16,7 @@ from scipy.sparse import coo_array, csc_matrix, csr_array, csr_matrix
 from scipy.sparse import random as sparse_random
 
 from sklearn_dpwg import DPWorstGroupClassifier, DPWorstGroupRegressor
+from sklearn_dpwg.data.kernels import compiled, passes
 from sklearn_dpwg.data.records import RecordEncoder
 from sklearn_dpwg.solvers import MGR, Exact
 
@@ -222,6 +224,19 @@ def few(X):
     return X[:99] if isinstance(X, csr_array) else X[:99].copy(order="K")
 
 
+def compile_for(model, X, y):
+    """Compile whatever many rows like these need to be fitted, sorted or not."""
+    with patch.object(passes, "ENTRIES_PER_GATHER", 1):
+        for codes in (np.repeat([0, 1, 2], 33), np.tile([0, 1, 2], 33)):
+            model.fit(X, y[:99], groups=codes)
+
+
+@pytest.fixture(autouse=True)
+def never_compiled_meanwhile(monkeypatch):
+    """Keep a compiler's memory out of what is traced: how much was read before must not matter."""
+    monkeypatch.setattr(compiled, "WORK_OF_COMPILING", math.inf)
+
+
 def traced(function):
     """Return the peak of what NumPy and Python held beyond what was there before."""
     gc.collect()
@@ -243,10 +258,12 @@ def traced(function):
     ],
     ids=repr,
 )
-def test_sorted_rows_are_not_copied_others_once(form, precision, solver):
+def test_sorted_rows_are_not_copied_others_once(form, precision, solver, monkeypatch):
+    if isinstance(solver, Exact):  # of so many passes that the fit of a few rows compiles
+        monkeypatch.setattr(compiled, "WORK_OF_COMPILING", 0)
     model = quick(DPWorstGroupClassifier, solver)
     X, y, groups = big(form, precision, is_sorted=False)
-    model.fit(few(X), y[:99], groups=np.repeat([0, 1, 2], 33))  # compiles
+    compile_for(model, few(X), y)
     before = X.copy()
     for codes, n_copies in ((np.sort(groups), 0), (groups, 1)):
         peak = traced(lambda: model.fit(X, y, groups=codes))  # noqa: B023
@@ -260,7 +277,7 @@ def test_sorted_rows_are_not_copied_others_once(form, precision, solver):
 def test_frames_of_one_type_are_not_converted(frame):
     X, y, groups = big("F", "float64", is_sorted=True)
     rows, model = frame(X), quick()
-    model.fit(frame(few(X)), y[:99], groups=np.repeat([0, 1, 2], 33))  # compiles
+    compile_for(model, frame(few(X)), y)
     peak = traced(lambda: model.fit(rows, y, groups=groups))
     # polars keeps its columns apart, so NumPy cannot see them as one array
     assert peak < (frame is pl.DataFrame) * size(X) + BESIDE
@@ -269,6 +286,7 @@ def test_frames_of_one_type_are_not_converted(frame):
 def test_what_was_converted_is_not_kept_while_the_solver_runs():
     X, y, groups = big("C", "float64", is_sorted=False)
     frame = pd.DataFrame(X).astype({0: "float32"})
+    compile_for(quick(), X[:99], y)
     held = []
 
     class WatchedMGR(MGR):

@@ -109,6 +109,37 @@ def test_planned_chances_are_those_of_audits(ratio, changes):
     assert planned.wanted == ("fails" if ratio < 0.8 else "passes")
 
 
+@pytest.mark.parametrize(
+    ("metric", "asked", "reference"),
+    [
+        ("selection_rate", {}, "a"),  # the smaller one, which others are held against
+        ("selection_rate", {}, "b"),
+        ("false_positive_rate", {}, "a"),
+        ("selection_rate", {"within": 0.15}, "a"),
+        ("selection_rate", {}, None),
+    ],
+)
+def test_planned_chances_with_a_reference_and_without_a_group_are_those_of_audits(
+    metric, asked, reference
+):
+    audit = GroupAudit(epsilon=np.inf, group_labels=list("abcd"))
+    which = {"leave_out": ["d"], "reference": reference, **asked}
+    sizes, rng, answers = [300, 310, 310, 100], np.random.default_rng(5), []
+    planned = audit.plan_verdict(metric, group_sizes=sizes, rate=0.3, ratio=0.62, **which)
+    for _ in range(150):
+        hits = rng.binomial(sizes, [0.186, 0.3, 0.3, 0.9]).tolist()
+        counts = tuple(((n - hit, hit), (0, 0)) for n, hit in zip(sizes, hits, strict=True))
+        result = audit_result("abcd", noise=None, counts=counts)
+        answers.append(result.verdict(metric, **which).answer)
+    assert planned.passes == pytest.approx(answers.count("passes") / 150, abs=0.12)
+    assert planned.fails == pytest.approx(answers.count("fails") / 150, abs=0.12)
+    # of a benefit nobody is behind a reference that has least, of a harm one that has most
+    is_behind = (reference == "a") == (metric == "false_positive_rate")
+    assert planned.wanted == ("fails" if (is_behind and not asked) or not reference else "passes")
+    with pytest.raises(ValueError, match="reference must be a group that is not left out, got 'd'"):
+        audit.plan_verdict(group_sizes=sizes, leave_out=["d"], reference="d")
+
+
 def test_what_a_plan_says_is_enough_is_enough():
     guess = {"rate": 0.4, "ratio": 0.6}
     audit = GroupAudit(epsilon=0.2, group_labels=list("abcd"))

@@ -9,7 +9,12 @@ from scipy.special import ndtr, ndtri
 from sklearn_dpwg.inspection import AuditReport, GroupAudit
 from sklearn_dpwg.inspection.contrasts import Counts, Levels, Margin, levels_of
 from sklearn_dpwg.inspection.verdicts import CountedRates
-from sklearn_dpwg.metrics.intervals import difference_interval, rate_interval, ratio_interval
+from sklearn_dpwg.metrics.intervals import (
+    Interval,
+    difference_interval,
+    rate_interval,
+    ratio_interval,
+)
 from sklearn_dpwg.metrics.intervals.ratio import ratio_of_rates
 from sklearn_dpwg.privacy import IntegerNoise
 from tests.helpers.audit_cases import audit_result
@@ -52,6 +57,22 @@ def test_labels_that_nobody_has_veto_nothing(n_empty, epsilon):
     found = audit([9000] * 3, [0.4] * 3, labels=3 + n_empty, epsilon=epsilon).verdict()
     assert found.answer == "passes"
     assert "Not judged, as they have fewer than" in found.sentence
+
+
+def test_a_ratio_of_which_nothing_is_known_is_said_to_be_unknown():
+    """Both rates may be 0: no limit is infinite, and a difference is asked for in its place."""
+    found = audit([400, 300, 90], [0.0025, 0.0, 0.0])
+    for said in (found.verdict(), *found.group_verdicts()):
+        assert said.answer == "cannot tell"
+        assert ": a ratio that nobody knows, which may be below 0.8 or not." in said.sentence
+    assert found.verdict().would_tell.startswith("Of rates near 0 a ratio is hardly ever known; ")
+    for unknown in ((0.5, 0.0, np.inf), (np.nan, 0.5, 2.0), (0.0, 0.0, 30.0)):
+        assert Margin(0.8, 0.0).text(Interval(*unknown, 0.95)) == "a ratio that nobody knows"
+    assert Margin(0.01, 0.0).text(Interval(0.5, 0.02, np.inf, 0.95)) == "a ratio of 0.02 or more"
+    for known in ((0.5, 0.3, np.inf), (np.inf, 0.3, np.inf)):
+        assert Margin(0.8, 0.0).text(Interval(*known, 0.95)) == "a ratio of 0.30 or more"
+    assert Margin(0.8, 0.0).text(Interval(0.5, 0.0, 3.0, 0.95)) == "a ratio of 0.50 [0.00, 3.00]"
+    assert found.verdict(within=0.2).answer == "passes"
 
 
 def test_a_group_that_fails_for_itself_makes_all_fail():

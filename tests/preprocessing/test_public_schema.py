@@ -276,6 +276,12 @@ def test_behind_it_no_row_is_cut_and_nothing_is_paid():
         ({"age": (0, 1)}, {}, TypeError, r"columns must map 'age' to a kind .*, got \(0, 1\)"),
         ({"age": Number(0, 1, missing="no")}, {}, TypeError, "missing of column 'age' must be"),
         ({"age": Number(0, 1)}, {"sparse_output": "auto"}, TypeError, "sparse_output must be"),
+        (
+            {"age": Number(0, 1)},
+            {"file": {"sep": ";"}},
+            ValueError,
+            "file must hold delimiter, .*'se",
+        ),
         ({}, {}, ValueError, "columns must name at least one column"),
         (
             {"day": Date("2020-01-01", "2020-02-01", missing=True, fill="2020-02-01")},
@@ -311,6 +317,41 @@ def test_a_schema_file(path):
     assert np.array_equal(clone(schema).transform(TABLE), schema.transform(TABLE))
 
 
+def test_a_line_a_column_is_as_good_as_a_table(path):
+    """A kind is that of its entries; defaults are those of columns that do not say otherwise."""
+    path.write_text(
+        """
+defaults = { missing = true, decimal = ",", other = false, format = "%d.%m.%Y" }
+groups = { columns = "sex", labels = ["f", "m"] }
+target = { column = "wage", low = 0, high = 9 }
+[columns]
+age = { low = 0, high = 100, missing = false }
+day = { first = 2020-01-01, last = 2021-01-01, unit = "week" }
+town = { levels = ["A", "B"], synonyms = { a = "A" }, other = true }
+grade = { kind = "ordered", levels = [1, 2] }
+sex = { levels = ["f", "m"] }
+flag = { true = "j", false = "n" }
+[columns.height]
+low = 1
+high = 2
+decimal = "."
+""",
+        encoding="utf-8",
+    )
+    schema, dates = PublicSchema.from_toml(path), (datetime.date(y, 1, 1) for y in (2020, 2021))
+    assert schema.columns == {
+        "age": Number(0, 100, decimal=","),
+        "day": Date(*dates, unit="week", missing=True, format="%d.%m.%Y"),
+        "town": Category(("A", "B"), missing=True),
+        "grade": Ordered((1, 2), missing=True),
+        "sex": Category(("f", "m"), other=False, missing=True),
+        "flag": Boolean("j", "n", missing=True),
+        "height": Number(1, 2, missing=True),
+    }
+    assert schema.unseen["wage"] == Number(0, 9, decimal=",")
+    assert schema.cells.synonyms == {"town": {"a": "A"}}
+
+
 @pytest.mark.parametrize(
     ("text", "says"),
     [
@@ -318,9 +359,16 @@ def test_a_schema_file(path):
         ("", r"must hold tables \[columns.NAME\], may hold .* and nothing else, got \[\]"),
         ("[columns]\n[other]", r"got \['columns', 'other'\]"),
         ("[columns]", "columns must name at least one column"),
-        ("[columns.age]\nlow = 0", "kind of column 'age' in .* must be one of number, date"),
-        ("columns.age = 1", "kind of column 'age' in .* must be one of number, date"),
-        ("[columns.age]\nkind = ['number']", "kind of column 'age' in .* must be one of"),
+        ("[columns.age]\nfill = 0", "column 'age' in .* its kind, one of number, date.* got None"),
+        ("columns.age = 1", "column 'age' in .* must say low and high, .* its kind, one of number"),
+        ("[columns.age]\nkind = ['number']", "column 'age' in .* its kind, one of"),
+        ("[columns.age]\nlow = 0", "column 'age' in .* must have an entry 'high'"),
+        ("columns.age = {low = 0, levels = [1]}", "entries of low, .*, got 'levels'"),
+        (
+            "[defaults]\nunit = 'kg'\n[columns]\nage = {low = 0, high = 1}",
+            "entries of missing, .*got 'unit'",
+        ),
+        ("[defaults]\nmissing = 1\n[columns]\nage = {low = 0, high = 1}", "missing of"),
         ('[columns.age]\nkind = "number"\nlow = 0', "'age' in .* must have an entry 'high'"),
         (
             '[columns.age]\nkind = "number"\nlow = 0\nhigh = 1\nmean = 2',
@@ -382,13 +430,16 @@ def test_a_template_says_what_to_fill_in_and_reads_no_value(path):
     )
     PublicSchema.write_template(NoValues(table), path)
     text = path.read_text(encoding="utf-8")
-    entries = re.findall(r'^\[columns\."(\w+)"\]\nkind = "(\w+)"', text, re.MULTILINE)
+    entries = re.findall(r"^(\w+) = \{ (.*) \}$", text, re.MULTILINE)
+    number, levels = 'low = "FILL IN", high = "FILL IN"', 'levels = "FILL IN"'
     assert entries == [
-        *(("id", "number"), ("age", "number"), ("town", "category"), ("grade", "category")),
-        *(("member", "category"), ("day", "date"), ("flag", "boolean")),
+        *(("id", number), ("age", number), ("town", levels), ("grade", levels)),
+        *(("member", levels), ("day", 'first = "FILL IN", last = "FILL IN"')),
+        ("flag", 'kind = "boolean"'),
     ]
-    assert f"unit = {str(list(DATE_UNITS))[1:-1]};".replace("'", '"') in text
-    body = text[text.index("[columns") : text.index("# How all cells")]
+    units = " ".join(text[text.index('unit = "year') :].replace("\n#", "").split())
+    assert units.startswith(f"unit = {str(list(DATE_UNITS))[1:-1]};".replace("'", '"'))
+    body = text[text.index("\n[columns]") : text.index("# How all cells")]
     assert not re.search(r"\bA\b|\byes\b|2020|\b300\b", body)
     with pytest.raises(ValueError, match="filled in: low of 'id'; high of 'id'; low of 'age'"):
         PublicSchema.from_toml(path)
