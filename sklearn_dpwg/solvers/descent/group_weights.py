@@ -223,9 +223,9 @@ class PlannedLimits:
 # last of the others.
 FEWEST_PROBES, MOST_PROBES, OTHERS = 3, 15, 40
 
-# A group is hidden where its losses above the ceiling, and its risk, stand out by so many standard
-# deviations of their noise.
-RAISE_DEVIATIONS = 3.0
+# A group is hidden where its losses above the ceiling stand out by so many standard deviations of
+# their noise, and its risk by so many: the ceiling is what keeps such a risk from growing further.
+RAISE_DEVIATIONS, WORSE_DEVIATIONS = 3.0, 1.0
 
 
 class RaisedCeiling(PlannedLimits):
@@ -270,13 +270,14 @@ class RaisedCeiling(PlannedLimits):
         variances = of_raised / len(self._probes) + of_usual / len(self._others)
         # of a group's number less their mean under the group weights
         variances = (1.0 - 2.0 * group_weights) * variances + group_weights**2 @ variances
-        least = RAISE_DEVIATIONS * np.sqrt(variances)
+        stds = np.sqrt(variances)
         # a wrong size moves a risk by its relative error times how far the centre is, in all steps
         shift = self.raised.center - self.planned.center
         if shift:
-            least = least + RAISE_DEVIATIONS * shift * np.asarray(self.schedule.ratio_stds)
-        is_hidden = hidden - group_weights @ hidden > least
-        return bool((is_hidden & (raised - group_weights @ raised > least)).any())
+            stds = stds + shift * np.asarray(self.schedule.ratio_stds)
+        is_hidden = hidden - group_weights @ hidden > RAISE_DEVIATIONS * stds
+        is_worse = raised - group_weights @ raised > WORSE_DEVIATIONS * stds
+        return bool((is_hidden & is_worse).any())
 
 
 # Steps whose released risks tell the level; a level is raised by so many standard deviations of

@@ -42,15 +42,15 @@ def ceiling_by_level(schedule, sizes, heard):
 
 
 def is_raised_by(weights, probes, others):
-    """Whether a group's hidden losses and its risk stand out by three standard deviations."""
+    """Whether a group's hidden losses stand out by three standard deviations, its risk by one."""
     raised, usual = np.mean([risks for risks, _ in probes], 0), np.mean([r for r, _ in others], 0)
     noise = (
         sum(v for _, v in probes) / len(probes) ** 2 + sum(v for _, v in others) / len(others) ** 2
     )
     for group in range(len(weights)):
         less_mean = np.eye(len(weights))[group] - weights
-        deviations = 3.0 * math.sqrt(less_mean**2 @ noise)
-        if less_mean @ (raised - usual) > deviations and less_mean @ raised > deviations:
+        std = math.sqrt(less_mean**2 @ noise)
+        if less_mean @ (raised - usual) > 3.0 * std and less_mean @ raised > std:
             return True
     return False
 

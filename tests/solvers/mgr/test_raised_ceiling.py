@@ -45,6 +45,12 @@ def test_a_group_that_looks_well_off_and_is_not_raises_the_ceiling_for_good():
     assert limits.limits() == (schedule.raised_ceiling, schedule.raised_range, 0.7, 0.0)
 
 
+def test_what_is_plainly_hidden_need_not_be_plainly_worse():
+    """As where who is out of work is learned: losses above the ceiling are seen before the risk."""
+    found = [pushed([0.6, 0.6, 0.45], [0.6, 0.6, 0.75], variance)[0] for variance in (0.03, 0.3)]
+    assert [limits.is_raised for limits in found] == [True, False]
+
+
 @pytest.mark.parametrize(
     ("raised", "variance"),
     [
