@@ -9,6 +9,7 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from sklearn.isotonic import isotonic_regression
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
@@ -81,17 +82,25 @@ def _equalised(
 
 
 def thresholds_of_share(
-    counted: FloatArray, edges: FloatArray, per_group: bool, share: float
+    likely: FloatArray, noisy: FloatArray, edges: FloatArray, per_group: bool, share: float
 ) -> FloatArray:
-    """Return the thresholds that choose a share of what is counted, of each group or of all."""
-    cells = counted if per_group else counted.sum(axis=0, keepdims=True)
-    falling = log_falling(cells)
+    """Return the thresholds that choose a share of what is counted, of each group or of all.
+
+    Those of groups follow from likely counts, which never are below 0, so that a sparse bin has too
+    many on average and too few are chosen. For all together the noise is low enough to take sums of
+    noisy counts instead, which are right in the mean, made to fall from edge to edge.
+    """
+    if per_group:
+        falling = log_falling(likely)
+    else:
+        sums = from_edge_on(noisy.sum(axis=0))
+        falling = np.log(np.maximum(isotonic_regression(sums, increasing=False), 0.5))[None]
     wanted = falling[:, 0] + np.log(share)
     found = [
         np.interp(at, of_group[::-1], edges[::-1])
         for at, of_group in zip(wanted, falling, strict=True)
     ]
-    return np.repeat(found, len(counted) // len(found))
+    return np.repeat(found, len(likely) // len(found))
 
 
 def _places_of(rates: FloatArray) -> FloatArray:
@@ -308,8 +317,9 @@ class DPThresholdClassifier(ScorePostprocessor):
             how = edges, per_group, float(self.max_gap), self.miss_cost_
             self.thresholds_ = RULES[self.constraint](likely, *how)
         else:
-            counted = COUNTED[self.constraint](likely)
-            self.thresholds_ = thresholds_of_share(counted, edges, per_group, float(self.share))
+            count, share = COUNTED[self.constraint], float(self.share)
+            counted = count(likely), count(np.asarray(noisy, dtype=np.float64))
+            self.thresholds_ = thresholds_of_share(*counted, edges, per_group, share)
 
     def _is_chosen(self, scores: FloatArray, codes: NDArray[np.intp]) -> NDArray[np.bool_]:
         return np.asarray(scores >= self.thresholds_[codes])

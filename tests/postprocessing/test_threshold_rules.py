@@ -6,8 +6,9 @@ from itertools import product
 
 import numpy as np
 import pytest
+from scipy.special import expit
 
-from sklearn_dpwg.postprocessing.histogram import count_scores
+from sklearn_dpwg.postprocessing.histogram import checked_edges, count_scores, likely_counts
 from sklearn_dpwg.postprocessing.thresholds import RULES, thresholds_of_share
 
 EDGES = np.linspace(0.0, 1.0, 7)
@@ -131,11 +132,28 @@ def test_a_stated_share_is_chosen_of_each_group_or_of_all(seed):
     scores = rng.beta(1.0, 5.0 + codes)
     counts = count_scores(scores, np.zeros(60_000, bool), codes, 3, EDGES).astype(float)
     for share in (0.02, 0.1, 0.5):
-        apart = thresholds_of_share(counts.sum(axis=1), EDGES, True, share)
+        apart = thresholds_of_share(*(counts.sum(axis=1),) * 2, EDGES, True, share)
         assert rates(scores, scores > 2, codes, apart, False) == pytest.approx(share, rel=0.3)
-        shared = thresholds_of_share(counts.sum(axis=1), EDGES, False, share)
+        shared = thresholds_of_share(*(counts.sum(axis=1),) * 2, EDGES, False, share)
         assert len(set(shared)) == 1
         assert (scores >= shared[0]).mean() == pytest.approx(share, rel=0.15)
     # a share that an edge chooses is taken there
-    (exact,) = thresholds_of_share(counts[:1, 0], EDGES, True, (scores[codes == 0] >= 0.5).mean())
+    (exact,) = thresholds_of_share(
+        *(counts[:1, 0],) * 2, EDGES, True, (scores[codes == 0] >= 0.5).mean()
+    )
     assert exact == pytest.approx(0.5)
+
+
+def test_noise_does_not_move_how_many_are_chosen_of_all():
+    """Counts that never are below 0 put too many into sparse bins, and too few are chosen."""
+    rng = np.random.default_rng(0)
+    edges, codes = checked_edges(None, 24), np.repeat(np.arange(4), [1250, 1200, 263, 251])
+    scores = expit(rng.normal(-1.2, 0.9, size=len(codes)))
+    counts = count_scores(scores, rng.random(len(codes)) < scores, codes, 4, edges)
+    found = []
+    for _ in range(100):
+        noisy = np.rint(counts + rng.normal(0.0, 12.0, size=counts.shape))
+        both = likely_counts(noisy, edges, 12.0).sum(axis=1), noisy.sum(axis=1)
+        found.append((scores >= thresholds_of_share(*both, edges, False, 0.2)[0]).mean())
+    assert np.mean(found) == pytest.approx(0.2, abs=0.015)
+    assert np.std(found) < 0.05
