@@ -442,12 +442,14 @@ def effects_of(model: Any) -> ModelEffects | None:
 class OwnThresholds(Stored):
     """Thresholds that a fitted model decides by, which its guarantee pays for.
 
-    ``labels`` are empty where all groups share one; ``of`` is the class that a score is of.
+    ``labels`` are empty where all groups share one; ``of`` is the class that a score is of, and
+    ``other`` that of who is below.
     """
 
     least: tuple[float, ...]
     labels: tuple[str, ...]
     of: str
+    other: str
     is_private: bool
 
     @classmethod
@@ -462,8 +464,8 @@ class OwnThresholds(Stored):
         least, labels = [float(one) for one in last.thresholds_], words.texts_of(last.group_labels_)
         if not last.per_group:
             least, labels = least[:1], ()
-        of = words.in_sentence(words.visible(str(last.classes_[1])))
-        return cls(tuple(least), labels, of, last.privacy_.is_private)
+        other, of = (words.in_sentence(words.visible(str(each))) for each in last.classes_)
+        return cls(tuple(least), labels, of, other, last.privacy_.is_private)
 
     @property
     def numbers(self) -> str:
@@ -476,8 +478,14 @@ class OwnThresholds(Stored):
     @property
     def how(self) -> str:
         """How it is decided who is selected."""
-        which = f"threshold, {self.numbers}" if not self.labels else "thresholds, one a group"
-        return f"by the model's own {which}, on its score of ‘{self.of}’"
+        if self.labels:
+            return f"by the model's own thresholds, one a group, on its score of ‘{self.of}’"
+        if math.isinf(self.least[0]):
+            return f"by the model's own threshold, which no score of ‘{self.of}’ reaches"
+        return (
+            f"by the model's own threshold: ‘{self.of}’ from a score of {self.numbers} of it on, "
+            f"‘{self.other}’ below"
+        )
 
     @property
     def recorded(self) -> str:

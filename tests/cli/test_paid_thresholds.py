@@ -146,7 +146,7 @@ def test_an_audit_is_of_the_decisions_that_the_threshold_makes(fitted, folder, t
     (least,) = set(model[-1].thresholds_)
     covered = f"Its own threshold made them: {least:.4g}. What was learned of records to choose it"
     for said in (page.replace("&#39;", "'"), text):
-        assert f"by the model's own threshold, {least:.4g}, on its score of ‘yes’" in said
+        assert f"by the model's own threshold: ‘yes’ from a score of {least:.4g} of it on" in said
         assert covered in said
         assert f"the model's own: {least:.4g}" in said
         for wrong in ("0.5 or more", "as a public number", "as there were decisions"):
