@@ -160,8 +160,7 @@ def _unit(guarantee: Stated) -> str:
         )
     if guarantee.of_person:
         return (
-            "a person, by the word of whoever released this that at most one row of each was "
-            "learned from."
+            "a person, by the word of whoever released this that at most one row of each was used."
         )
     text = "one row. It protects a person only if no person has more than one row"
     try:
