@@ -145,9 +145,10 @@ def classes_of(model: Any) -> list[str]:
     An estimator has them sorted.
     """
     found = [as_text(one) for one in model.classes_]
-    for kind in reversed(list((schema_of(model).unseen or {}).values())):
+    # the target's stands behind those of groups
+    for kind in list((schema_of(model).unseen or {}).values())[-1:]:
         declared = [as_text(level) for level in getattr(kind, "levels", ())]
-        if sorted(declared) == sorted(found):  # the target's, which stands behind the groups
+        if sorted(declared) == sorted(found):
             return declared
     return found
 

@@ -368,7 +368,7 @@ class Task:
 
         found = dict(unseen)
         kind = found.pop(self.target or "", None)
-        if self.classes is not None and set(getattr(kind, "levels", ())) <= {*self.classes}:
+        if self.classes is not None:
             kind = Category(self.classes, other=False)
         return found if kind is None else {**found, str(self.target): kind}
 

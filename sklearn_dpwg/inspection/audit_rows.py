@@ -517,6 +517,7 @@ def left_out_by_name(
         raise InputError(f"min_share must be at least 0 and below 1, got {min_share!r}.")
     if least > 1:
         check_several(len(group_labels))
+    group_labels = list(group_labels)  # an array would compare each part of a tuple
     named: list[Hashable] = [leave_out] if isinstance(leave_out, str) else list(leave_out)
     for name, labels in (("leave_out", named), ("reference", [reference])):
         for label in labels:

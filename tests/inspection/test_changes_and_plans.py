@@ -140,6 +140,15 @@ def test_planned_chances_with_a_reference_and_without_a_group_are_those_of_audit
         audit.plan_verdict(group_sizes=sizes, leave_out=["d"], reference="d")
 
 
+def test_groups_of_two_columns_are_left_out_of_a_plan_by_their_pair():
+    labels = [(one, two) for one in "ab" for two in "xy"]
+    found = []
+    for each in (labels, ["/".join(label) for label in labels]):
+        which = {"leave_out": each[:1], "reference": each[3], "group_sizes": [100, 90, 80, 70]}
+        found.append(GroupAudit(group_labels=each).plan_verdict(**which))
+    assert (found[0].passes, found[0].fails) == (found[1].passes, found[1].fails)
+
+
 def test_what_a_plan_says_is_enough_is_enough():
     guess = {"rate": 0.4, "ratio": 0.6}
     audit = GroupAudit(epsilon=0.2, group_labels=list("abcd"))

@@ -419,7 +419,8 @@ BOLDNESS = 8.0
 # Of a loss with kinks so many times ``aim/(L √T)``, which only a record that has its slope at every
 # weight would need: means of many records curve. With 1 the hinge stands still far from its optimum
 # at every ε; 8 and 128 do about as well (benchmarks/auto_choice.py --loss hinge absolute_error).
-BOLDNESS_AT_KINKS = 32.0
+# No bolder than steps are left to mend it, or a run is worse than its bound.
+BOLDNESS_AT_KINKS, STEPS_TO_MEND = 32.0, 5.0
 
 
 @dataclass(eq=False, repr=False)
@@ -519,7 +520,7 @@ class StepRule(StepLimits, ABC):
             # the best step without noise against a comparator of norm aim
             step_size = aim / ((problem.lipschitz + ridge * aim) * math.sqrt(n_steps))
             if cls.is_bold:
-                boldness = BOLDNESS_AT_KINKS
+                boldness = min(BOLDNESS_AT_KINKS, max(1.0, n_steps / STEPS_TO_MEND))
         else:
             step_size = 1.0 / (problem.smoothness + ridge)
             if cls.is_bold:

@@ -173,7 +173,10 @@ def test_steps_of_a_loss_with_kinks(loss):
     plan = MGR(n_steps=50, aim=0.4).plan(problem, BUDGET)
     safe = 0.4 * 3.0 / (problem.lipschitz * math.sqrt(50))
     assert plan.schedule.step_size == pytest.approx(safe)
-    assert plan.schedule.longest_step == pytest.approx(32.0 * safe)
+    assert plan.schedule.longest_step == pytest.approx(10.0 * safe)  # a fifth of the steps
+    few, many = (MGR(n_steps=n).plan(problem, BUDGET).schedule for n in (2, 400))
+    assert few.longest_step == few.step_size
+    assert many.longest_step == pytest.approx(32.0 * many.step_size)
     longest = plan.schedule.longest_step
     assert step_and_momentum(plan.schedule, 1e-9, longest=longest)[0] == longest
     loud = 100.0 * problem.lipschitz
