@@ -418,7 +418,7 @@ BOLDNESS = 8.0
 
 # Of a loss with kinks so many times ``aim/(L √T)``, which only a record that has its slope at every
 # weight would need: means of many records curve. With 1 the hinge stands still far from its optimum
-# at every ε; 8 and 128 do about as well (benchmarks/auto_choice.py --loss hinge absolute_error).
+# at every ε; 8 and 128 do about as well (benchmarks/phased_erm.py kinks).
 # No bolder than steps are left to mend it, or a run is worse than its bound.
 BOLDNESS_AT_KINKS, STEPS_TO_MEND = 32.0, 5.0
 
