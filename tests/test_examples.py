@@ -13,7 +13,6 @@ import pytest
 from sklearn import config_context
 
 from sklearn_dpwg import datasets
-from sklearn_dpwg.exceptions import WeakPlanWarning
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 SHARE = 8  # every so many records are kept
@@ -105,8 +104,6 @@ def test_gallery_scripts_run_and_draw(name, monkeypatch, tmp_path, capsys):
     monkeypatch.chdir(tmp_path)
     with mpl.rc_context({"backend": "agg"}), config_context(), warnings.catch_warnings():
         warnings.filterwarnings("ignore", "FigureCanvasAgg")
-        if name == "plot_private_search.py":  # of every eighth record groups are too small
-            warnings.simplefilter("ignore", WeakPlanWarning)
         runpy.run_path(str(script))
         has_figure = plt.get_fignums()  # the card of the gallery shows one
         plt.close("all")
