@@ -66,6 +66,7 @@ CONSTANTS: tuple[tuple[tuple[ModuleType, ...], str, tuple[float, ...]], ...] = (
     ((centring,), "LEAST_SIGNAL", (0.0, 60.0)),
     ((group_weights,), "ASSUMED_STEPS", (3.0, 30.0)),
     ((group_weights,), "REMEMBERED", (0.8, 0.95, 1.0)),
+    ((group_weights,), "WORSE_DEVIATIONS", (0.0, 3.0)),
 )
 BY_LOSS = {
     "log loss": {

@@ -16,7 +16,7 @@ from sklearn_dpwg.solvers.descent.mgr import MGR
 from sklearn_dpwg.solvers.exact import Exact
 from sklearn_dpwg.solvers.plan import Plan
 from sklearn_dpwg.solvers.rounds.best_response import BestResponse
-from sklearn_dpwg.solvers.rounds.moments import Moments
+from sklearn_dpwg.solvers.rounds.moments import MOST_WEIGHTS_OF_MOMENTS, Moments
 from sklearn_dpwg.solvers.rounds.phased_erm import PhasedERM
 from sklearn_dpwg.solvers.solver import SLOPES_BIND, Solution, Solver, signal
 from sklearn_dpwg.solvers.stream.oco import OCO
@@ -105,7 +105,8 @@ def _measured(problem: Problem, budget: Budget) -> tuple[Solver, str]:
         columns, moments = max(problem.n_columns, 1), Moments()
         # noise on moments of overlapping groups is for all groups of a record
         is_clear = signal(problem, budget) >= CLEAR_MOMENTS * columns**1.5 * problem.group_moves
-        if is_clear and moments.suits(problem) and moments.plays(problem):
+        is_small = problem.n_weights <= MOST_WEIGHTS_OF_MOMENTS
+        if is_clear and is_small and moments.plays(problem):
             return moments, "of so many records it did better than 'mgr' on such tasks"
     return MGR(), "it did best on such tasks"
 

@@ -318,7 +318,7 @@ def _predictions(plan: Plan) -> list[str]:
     problem, lines = plan.problem, []
     if plan.releases:
         lines.append(
-            f"planning bound: the worst-off group's mean loss is at most "
+            f"planning bound, a model and no promise: the worst-off group's mean loss is at most "
             f"{plan.predicted_excess:.3g} above the least possible, averaged over which group that "
             f"is; predicting nothing costs at most {problem.constants.zero_score:.3g}"
         )

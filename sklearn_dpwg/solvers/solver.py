@@ -167,21 +167,6 @@ class Solver(Stored, BaseEstimator, ABC):
             data = data.overlapping(plan.problem.cells)
         return self._run(plan, data, noise, start)
 
-    def suits(self, problem: Problem) -> bool:
-        """Whether `Auto` considers the solver for a problem.
-
-        Parameters
-        ----------
-        problem : Problem
-            Public facts.
-
-        Returns
-        -------
-        bool
-            True unless the solver says otherwise.
-        """
-        return True
-
     def _check_parameters(self) -> None:
         """Refuse parameters that are out of range or of a wrong type."""
 

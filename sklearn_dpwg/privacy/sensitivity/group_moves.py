@@ -48,24 +48,16 @@ class GroupMoves:
         diameter: float,
         loss_range: float,
         mu_groups: float,
+        *,
+        distinct: bool = True,
     ) -> GroupMoves:
-        """Return the distinct groups by size, given the log-odds of their prior weights."""
-        order = np.lexsort((log_odds, sizes))
-        sizes, log_odds = sizes[order], log_odds[order]
-        is_new = np.ones(len(sizes), dtype=bool)
-        is_new[1:] = (sizes[1:] != sizes[:-1]) | (log_odds[1:] != log_odds[:-1])
-        return cls.of_each(sizes[is_new], log_odds[is_new], diameter, loss_range, mu_groups)
-
-    @classmethod
-    def of_each(
-        cls,
-        sizes: FloatArray,
-        log_odds: FloatArray,
-        diameter: float,
-        loss_range: float,
-        mu_groups: float,
-    ) -> GroupMoves:
-        """Return all groups in their order."""
+        """Return groups, the distinct ones by size, given the log-odds of their prior weights."""
+        if distinct:
+            order = np.lexsort((log_odds, sizes))
+            sizes, log_odds = sizes[order], log_odds[order]
+            is_new = np.ones(len(sizes), dtype=bool)
+            is_new[1:] = (sizes[1:] != sizes[:-1]) | (log_odds[1:] != log_odds[:-1])
+            sizes, log_odds = sizes[is_new], log_odds[is_new]
         swing = loss_range / mu_groups  # how far losses can move log-odds from the prior's
         # a group that has all the weight keeps it
         alone = np.isposinf(log_odds)

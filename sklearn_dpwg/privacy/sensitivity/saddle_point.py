@@ -131,7 +131,7 @@ def saddle_point_sensitivities(
         )
     facts = sizes, _log_odds(weights), diameter, loss_range, mu_groups
     if by_group:
-        groups = GroupMoves.of_each(*facts)
+        groups = GroupMoves.of(*facts, distinct=False)
         return np.array([groups.simple_bounds(each) for each in strengths]) * (1.0 + ROUNDING)
     search = LargestMove(GroupMoves.of(*facts))
     return np.array([search.at(mu_weights) for mu_weights in strengths]) * (1.0 + ROUNDING)

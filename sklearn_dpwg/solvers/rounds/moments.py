@@ -263,10 +263,6 @@ class Moments(MomentsParameters, MixtureSolver):
     def _check_hidden_groups(self) -> None:
         """Accept: all of it is proved for hidden groups too."""
 
-    def suits(self, problem: Problem) -> bool:
-        is_quadratic = isinstance(problem.loss, SquaredError)
-        return is_quadratic and problem.n_weights <= MOST_WEIGHTS_OF_MOMENTS
-
     def _plan(self, problem: Problem, budget: Budget) -> Plan:
         self._refuse_other_losses(problem)
         shares = float(self.growth) ** np.arange(self.n_rounds)

@@ -125,8 +125,6 @@ LOG_ODDS = (0.1, 1.0, 10.0, 100.0, 1000.0)
 
 # What Newton's method takes on top of its passes, in a phase and for each entry of the Hessian.
 SECONDS_PER_ENTRY_OF_HESSIAN = 1e-5
-# A phase takes Hessians apart, which with more weights takes longer than all steps of `MGR`.
-MOST_WEIGHTS_OF_PHASES = 500
 
 
 class PhasedERM(PhasedERMParameters, MixtureSolver):
@@ -214,9 +212,6 @@ class PhasedERM(PhasedERMParameters, MixtureSolver):
             raise InputError(
                 "schedule of PhasedERM must be 'planned' for groups that overlap, got 'paper'."
             )
-
-    def suits(self, problem: Problem) -> bool:
-        return problem.n_weights <= MOST_WEIGHTS_OF_PHASES
 
     def _plan(self, problem: Problem, budget: Budget) -> Plan:
         if self.schedule == "paper":

@@ -230,9 +230,6 @@ class OnlineToBatch(OnlineToBatchParameters, FreshSolver):
     def _check_parameters(self) -> None:
         BATCH_RULES.check(self)
 
-    def suits(self, problem: Problem) -> bool:
-        return False  # what may read records again does better on all that was measured
-
     def _plan(self, problem: Problem, budget: Budget) -> Plan:
         if not math.isfinite(problem.smoothness):
             raise InputError(
