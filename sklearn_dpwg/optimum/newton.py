@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -198,6 +198,12 @@ def _longest(values: FloatArray, changes: FloatArray) -> float:
     return 1.0 / fastest if fastest > 0.0 else np.inf
 
 
+# Weights a group from which a model is solved among few directions, and how often these may grow;
+# the share of the radius from which weights are on the sphere, and the share of a slope that a step
+# may leave, as its Hessian leaves more.
+MANY, ROUNDS, INSIDE, CLOSE = 3, 5, 1.0 - 1e-6, 1e-3
+
+
 class LargestRisk:
     """What is minimised, and how far from optimal a mixture of groups is: the largest risk."""
 
@@ -211,9 +217,54 @@ class LargestRisk:
         """Return what better group weights would add."""
         return float(risks.max() - mixture @ risks)
 
-    def step(self, *at: FloatArray, **limits: Any) -> tuple[FloatArray, FloatArray]:
+    def solved(self, *at: FloatArray, **limits: Any) -> tuple[FloatArray, FloatArray]:
         """Minimise it of linear risks plus a quadratic over a ball, as `minimax_step` says."""
         return minimax_step(*at, **limits)
+
+    def step(
+        self,
+        mixture: FloatArray,
+        weights: FloatArray,
+        values: FloatArray,
+        gradients: FloatArray,
+        hessian: FloatArray,
+        **limits: float,
+    ) -> tuple[FloatArray, FloatArray]:
+        """Do the same, in the space of few directions where there are many weights a group.
+
+        With ν the multiplier of the ball the minimum is ``(Q + (μ+ν)I)⁻¹ (Q w - Σ λ_i g_i)``,
+        whatever the mixture λ: of what one factor maps w and the gradients to. A mixture gives the
+        first ν, and what is found with it the next.
+        """
+        radius, mu_weights = limits["radius"], limits["mu_weights"]
+        wanted = np.vstack([weights, gradients]).T
+        basis, identity = weights[:, None], np.eye(len(weights))
+
+        def multiplier(at: FloatArray, slope: FloatArray) -> float:
+            is_inside = float(np.linalg.norm(at)) < INSIDE * radius
+            return 0.0 if is_inside else max(0.0, -float(slope @ at) / radius**2)
+
+        slope = mixture @ gradients + mu_weights * weights
+        pull = multiplier(weights, slope)
+        enough = CLOSE * radius * float(np.linalg.norm(slope + pull * weights))
+        for _ in range(ROUNDS if len(weights) >= MANY * (len(gradients) + 2) else 0):
+            try:
+                factor = _factorised(hessian + (mu_weights + pull) * identity)
+            except LinAlgError:
+                break
+            diagonal = np.diagonal(factor)
+            if diagonal.min() <= CURVED * diagonal.max():
+                break
+            basis = np.linalg.qr(np.hstack([basis, _solved(factor, wanted)]))[0]
+            bent = basis.T @ (hessian @ basis)
+            among, mixture = self.solved(weights @ basis, values, gradients @ basis, bent, **limits)
+            target = project_to_ball(basis @ among, radius)
+            slope = mixture @ gradients + hessian @ (target - weights) + mu_weights * target
+            last, pull = pull, multiplier(target, slope)
+            missed = radius * float(np.linalg.norm(slope + pull * target))
+            if pull == last or missed <= max(limits["tolerance"], enough):
+                return target, mixture
+        return self.solved(weights, values, gradients, hessian, **limits)
 
 
 LARGEST_RISK = LargestRisk()
@@ -231,7 +282,7 @@ def minimax_newton(
     radius: float,
     tolerance: float,
     max_steps: int,
-    curvature: RiskFunctions | None = None,
+    curvature: RiskFunctions | _Rough | None = None,
     enough: float = 0.0,
     game: LargestRisk = LARGEST_RISK,
 ) -> SaddlePoint:
@@ -243,7 +294,7 @@ def minimax_newton(
     than `enough`, it is taken unseen, and the gap is infinite; else the pair with the smallest gap
     is returned. (J. Nocedal and S. J. Wright 2006, Numerical Optimization, chapters 6 and 18)
     """
-    source = risks if curvature is None else curvature
+    source: RiskFunctions | _Rough = risks if curvature is None else curvature
     mu_weights = game.ridge + tolerance / (4.0 * radius**2)
     values, gradients = risks.risks_and_gradients(weights)
     gap = frank_wolfe_gap(weights, mixture, values, gradients, radius, game)
@@ -258,6 +309,7 @@ def minimax_newton(
             hessian, is_new = source.hessian(weights, mixture), True
         try:
             target, mixture = game.step(
+                mixture,
                 weights,
                 values,
                 gradients,
@@ -340,6 +392,22 @@ SHARE, LEAST_OF_A_GROUP = 8, 200
 TO_SOLVE, TO_STAND_IN = 20, 200
 # Fixed, so that results repeat: no noise is drawn here and nothing is hidden by the sample.
 SEED = 0
+# Weights from which the first Hessian of all records is one of single precision, which is off by
+# less than this times its trace.
+WIDE, SINGLE = 500, 1e-7
+
+
+@dataclass(frozen=True)
+class _Rough:
+    """Where the Hessian of all records comes from while it need not be exact."""
+
+    risks: Risks
+
+    def hessian(self, weights: FloatArray, group_weights: FloatArray) -> FloatArray:
+        """Return the Hessian, and what keeps it positive where rounding would not."""
+        hessian = self.risks.hessian(weights, group_weights, rough=True)
+        hessian[np.diag_indices(len(hessian))] += SINGLE * np.trace(hessian)
+        return hessian
 
 
 def sampled_newton(
@@ -360,7 +428,9 @@ def sampled_newton(
     weights = np.zeros(risks.n_weights)
     mixture = np.full(risks.n_groups, 1.0 / risks.n_groups)
     n_steps = 0
-    stand_in: Risks | None = None
+    stand_in: Any = None
+    if isinstance(risks, Risks) and risks.n_weights >= WIDE:
+        stand_in = _Rough(risks)
 
     def solve(part: RiskFunctions, most: int, enough: float = 0.0) -> SaddlePoint:
         limits: dict[str, Any] = {"radius": radius, "tolerance": tolerance, "enough": enough}

@@ -397,7 +397,7 @@ class _GameOfPeople(LargestRisk):
     def missed(self, risks: FloatArray, mixture: FloatArray) -> float:
         return self.player.missed(risks, mixture)
 
-    def step(self, *at: FloatArray, **limits: Any) -> tuple[FloatArray, FloatArray]:
+    def solved(self, *at: FloatArray, **limits: Any) -> tuple[FloatArray, FloatArray]:
         limits["mu_weights"] -= self.ridge
         found = _followed_game(_Model(*at), self, at[0], max_steps=100, **limits)
         return found.weights, found.group_weights

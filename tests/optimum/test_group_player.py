@@ -14,7 +14,7 @@ from sklearn_dpwg.losses import (
     MultinomialLogLoss,
     SquaredError,
 )
-from sklearn_dpwg.optimum import worst_group_optimum
+from sklearn_dpwg.optimum import saddle_point, worst_group_optimum
 from sklearn_dpwg.optimum.group_player import GroupPlayer, PricedObjective
 from tests.helpers.convex_programs import people
 from tests.helpers.group_data import make_risks
@@ -116,3 +116,24 @@ def test_derivatives_are_those_of_the_value(price, cap):
     hessian = [(up.gradient - down.gradient) / 2e-5 for up, down in both]
     assert at.gradient == pytest.approx(np.array(gradient), abs=1e-8)
     assert objective.hessian(at) == pytest.approx(np.array(hessian), abs=1e-6)
+
+
+@pytest.mark.parametrize("radius", [0.5, 50.0], ids=["on the sphere", "mostly inside"])
+@pytest.mark.parametrize(("price", "cap", "ridge"), GAMES[1:])
+def test_a_step_among_few_directions_is_that_among_all(price, cap, ridge, radius):
+    rng = np.random.default_rng(5)
+    player, n_weights = GroupPlayer(price, np.array([40.0, 25.0, 60.0]), max(cap, 0.4)), 30
+    factor = rng.normal(size=(60, n_weights)) * np.geomspace(1e-2, 1.0, n_weights)
+    weights = 0.05 * rng.normal(size=n_weights)
+    at = weights, rng.normal(size=3), 0.2 * rng.normal(size=(3, n_weights)), factor.T @ factor / 60
+    limits = {"radius": radius, "mu_weights": ridge + 1e-6, "tolerance": 1e-10}
+    game = saddle_point._GameOfPeople(player, ridge)
+    found, mixture = game.step(np.full(3, 1 / 3), *at, **limits)
+    expected, of_all = game.solved(*at, **limits)
+    assert np.linalg.norm(expected) == pytest.approx(radius) or radius == 50.0
+    assert found == pytest.approx(expected, rel=1e-3, abs=1e-2)
+    assert mixture == pytest.approx(of_all, abs=1e-3)
+    model = saddle_point._Model(*at)
+    reached = [value_of(model, player, ridge, each) for each in (found, expected)]
+    # a step may leave a thousandth of the slope, here some 20
+    assert reached[0] == pytest.approx(reached[1], abs=1e-6)

@@ -13,6 +13,7 @@ from sklearn_dpwg.optimum.saddle_point import _followed
 from tests.helpers.group_data import make_risks
 
 LOSSES = (BinaryLogLoss(), SquaredError(1.0), MultinomialLogLoss(3))
+newton_module = importlib.import_module("sklearn_dpwg.optimum.newton")
 optimum_module = importlib.import_module("sklearn_dpwg.optimum.saddle_point")
 
 
@@ -158,3 +159,33 @@ def test_a_loss_without_curvature_far_from_its_targets():
             GroupRisks(risks.records, Huber(0.05), 1.0), radius=40.0, tolerance=1e-7
         )
         assert found.gap <= 1e-7
+
+
+# --- single precision ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: type(loss).__name__)
+def test_a_rough_hessian_is_near_and_decides_nothing(loss, monkeypatch):
+    risks = make_risks(loss, (150, 80, 60), 12)
+    rows = risks.records.rows
+    rows[:, 3], rows[:, 5:8] = rows[:, 4], 1e-4 * rows[:, 5:8]  # alike, and hardly bent
+    at, mixture = 0.1 * np.ones(risks.n_weights), np.array([0.5, 0.3, 0.2])
+    exact, rough = (risks.hessian(at, mixture, rough=rough) for rough in (False, True))
+    assert not np.array_equal(exact, rough)
+    assert np.linalg.norm(exact - rough, 2) < newton_module.SINGLE * np.trace(exact)
+    exactly = solve(risks)
+    monkeypatch.setattr(newton_module, "WIDE", 1)
+    roughly = solve(risks)
+    assert max(exactly.gap, roughly.gap) <= 1e-8
+    assert not np.array_equal(exactly.weights, roughly.weights)
+    assert risks.risks(roughly.weights).max() == pytest.approx(
+        risks.risks(exactly.weights).max(), abs=2e-8
+    )
+
+
+def test_a_rough_hessian_that_is_wrong_costs_time_only(monkeypatch):
+    risks = make_risks(BinaryLogLoss(), (150, 80, 60), 12)
+    monkeypatch.setattr(newton_module, "WIDE", 1)
+    wrong = 100.0 * np.eye(risks.n_weights)
+    monkeypatch.setattr(newton_module._Rough, "hessian", lambda *_: wrong.copy())
+    assert solve(risks).gap <= 1e-8

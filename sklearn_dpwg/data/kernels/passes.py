@@ -506,11 +506,11 @@ def row_block(rows: Any, first: int, last: int) -> Any:
     )
 
 
-def scale_rows(rows: Any, factors: FloatArray) -> Any:
-    """Return rows, each times a factor, in double precision."""
+def scale_rows(rows: Any, factors: FloatArray, kind: type[np.floating] = np.float64) -> Any:
+    """Return rows, each times a factor, in double precision or in another."""
     if not isinstance(rows, csr_array):
-        return rows * factors[:, None]
-    entries = rows.data * np.repeat(factors, np.diff(rows.indptr))
+        return np.multiply(rows, factors[:, None], dtype=kind, casting="same_kind")
+    entries = np.multiply(rows.data, np.repeat(factors, np.diff(rows.indptr)), dtype=kind)
     return csr_array((entries, rows.indices, rows.indptr), shape=rows.shape)
 
 

@@ -181,8 +181,13 @@ class RecordBlock:
         losses, slopes = joined.sums(weights, ceiling=ceiling, grid=grid)
         return losses, slopes, np.asarray(joined.group_sizes, dtype=float)
 
-    def curvature(self, weights: FloatArray, record_weights: FloatArray) -> FloatArray:
-        """Return the weighted sum of Hessians, for rows not centred; weight 0 is not read."""
+    def curvature(
+        self, weights: FloatArray, record_weights: FloatArray, *, rough: bool = False
+    ) -> FloatArray:
+        """Return the weighted sum of Hessians, for rows not centred; weight 0 is not read.
+
+        A rough one multiplies rows in single precision, in half the time.
+        """
         n_records, n_columns = self.records.rows.shape[0], self.n_columns
         n_outputs = self.loss.n_outputs
         # each task adds up a Hessian of its own: together a quarter of dense rows at most
@@ -196,7 +201,7 @@ class RecordBlock:
                 curvature = self.loss.curvature(scores, self.records.targets[block])
                 curvature = curvature * self._is_curved(scores, block)
                 curvature = record_weights[group] * curvature
-                self._add_curvature(hessian, block, curvature)
+                self._add_curvature(hessian, block, curvature, rough)
             return hessian
 
         with one_blas_thread():
@@ -353,8 +358,11 @@ class RecordBlock:
             )
         ]
 
-    def _add_curvature(self, hessian: FloatArray, block: slice, curvature: FloatArray) -> None:
+    def _add_curvature(
+        self, hessian: FloatArray, block: slice, curvature: FloatArray, rough: bool
+    ) -> None:
         """Add what the records of a block contribute, given their curvatures times weights."""
+        kind = np.float32 if rough else np.float64
         rows, row_scale = self._rows(block), self.records.row_scale[block]
         n_outputs, n_features, constant = len(hessian), self.n_features, self.intercept_scaling
         curvature = curvature.reshape(len(row_scale), n_outputs, n_outputs)
@@ -363,9 +371,10 @@ class RecordBlock:
                 between = curvature[:, first, second]
                 if np.all(between >= 0.0):
                     # a matrix times its own transpose costs half as much
-                    left = right = scale_rows(rows, np.sqrt(between) * row_scale)
+                    left = right = scale_rows(rows, np.sqrt(between) * row_scale, kind)
                 else:
-                    left, right = scale_rows(rows, row_scale), scale_rows(rows, between * row_scale)
+                    left = scale_rows(rows, row_scale, kind)
+                    right = scale_rows(rows, between * row_scale, kind)
                 pieces = hessian[first, :, second, :]
                 pieces[:n_features, :n_features] += _dense(left.T @ right)
                 if constant > 0:
