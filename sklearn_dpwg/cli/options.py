@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -239,9 +239,6 @@ OF_FILES = ("delimiter", "missing_values", "encoding", "sheet", "show_examples")
 OF_LEDGER = ("ledger_epsilon", "ledger_delta")
 OF_THRESHOLD = ("share", "miss_cost")
 
-# A share of all is missed by more within wide bins than by noise, as all groups are added up.
-BINS_OF_SHARE = 24
-
 
 @dataclass(frozen=True)
 class Task:
@@ -362,11 +359,14 @@ class Task:
         classes = self.classes or ()
         return len(classes) == 2 and classes[1] < classes[0]
 
-    def with_classes(self, unseen: Mapping[str, Any]) -> dict[str, Any]:
+    def kinds(self, unseen: Mapping[str, Any]) -> dict[str, Any]:
         """Return kinds of columns that a model does not see, the target's last with its classes."""
         from sklearn_dpwg.preprocessing import Category
 
         found = dict(unseen)
+        for name in self.group_columns if self.missing_label is not None else ():
+            if name in found:
+                found[name] = replace(found[name], missing=True)
         kind = found.pop(self.target or "", None)
         if self.classes is not None:
             kind = Category(self.classes, other=False)
@@ -531,67 +531,3 @@ def _check_labels(labels: tuple[Label, ...] | None, columns: tuple[str, ...]) ->
                 f"group_labels must have a part for each of the columns {shown(columns)}, with / "
                 f"between them on the command line, got {label!r}."
             )
-
-
-def make_estimator(task: Task, options: Mapping[str, Any]) -> Any:
-    """Return an estimator: a regressor where the target has bounds; options not given are open.
-
-    Where a threshold is asked for, it is one for all: predictions need no groups then.
-    """
-    from sklearn_dpwg import DPWorstGroupClassifier, DPWorstGroupRegressor
-
-    not_its = (*OF_TASK, *OF_FILES, *OF_LEDGER, *OF_THRESHOLD)
-    given = {
-        name: value for name, value in options.items() if value is not None and name not in not_its
-    }
-    asked = {name: options[name] for name in OF_THRESHOLD if options.get(name) is not None}
-    if len(asked) > 1:
-        raise WrongInput("miss_cost must be left out with share, which says how many to choose.")
-    if asked and task.target_bounds is not None:
-        raise WrongInput(f"{next(iter(asked))} is for a target of two classes, not for a number.")
-    if "prior" in given:
-        given["prior"] = _prior(given["prior"])
-    # rows of a schema have norm at most 1
-    given |= {"data_norm": 1.0, "group_labels": task.group_labels}
-    if given.get("overlap", "cells") != "cells":
-        if given["overlap"] == "membership":
-            raise WrongInput("overlap must be cells, attributes or both, got 'membership'.")
-        # those of a schema are of cells, which were checked; of "both" large cells are groups too
-        given["group_labels"] = None
-        if task.values is not None and given["overlap"] == "attributes":
-            pairs = zip(task.group_columns, task.values, strict=True)
-            given["group_labels"] = [(column, one) for column, values in pairs for one in values]
-    if task.target_bounds is not None:
-        return DPWorstGroupRegressor(target_bounds=task.target_bounds, **given)
-    model = DPWorstGroupClassifier(classes=task.classes, **given)
-    return _with_threshold(model, asked, turned=task.looks_for_first) if asked else model
-
-
-def _with_threshold(model: Any, asked: dict[str, Any], *, turned: bool) -> Any:
-    """Return a model with a threshold, which is about the second of the sorted classes."""
-    from sklearn_dpwg.postprocessing import DPThresholdClassifier
-
-    share, cost = asked.get("share"), asked.get("miss_cost", "balanced")
-    if cost != "balanced":
-        cost = _numeral(cost, "miss_cost must be balanced or a number")
-        asked["miss_cost"] = 1.0 / cost if turned and 0.0 < cost < np.inf else cost
-    if share is not None and turned and 0.0 < share < 1.0:
-        asked["share"] = 1.0 - share
-    constraint = "worst_error"
-    if share is not None:
-        constraint, asked["n_bins"] = "selection_rate", BINS_OF_SHARE
-    budget = {"epsilon": model.epsilon, "delta": model.delta, "random_state": model.random_state}
-    return DPThresholdClassifier(model, constraint=constraint, per_group=False, **budget, **asked)
-
-
-def _prior(text: str) -> str | float:
-    if text in ("proportional", "uniform"):
-        return text
-    return _numeral(text, "prior must be proportional, uniform, or a number between 0 and 1")
-
-
-def _numeral(text: str, wanted: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        raise WrongInput(f"{wanted}, got {text!r}.") from None

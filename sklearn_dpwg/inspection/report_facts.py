@@ -341,9 +341,11 @@ def _selected(result: AuditResult, own: OwnThresholds | None) -> str:
 def _allows(result: AuditResult, asked: Asked, answer: str, sentence: str) -> str:
     name = "ratio" if asked.margin.is_ratio else "difference"
     brackets = (
-        f"In brackets is the {100 * result.confidence:g} % interval of this {name}, its "
-        f"{'upper' if asked.margin.is_ratio else 'lower'} end wider the more is compared."
+        f"In brackets is the {100 * result.confidence:g} % interval of the {name} of these two, "
+        f"its {'upper' if asked.margin.is_ratio else 'lower'} end wider the more is compared."
     )
+    if asked.margin.is_ratio and asked.which.get("reference") is None:
+        brackets += " An impact ratio is to whichever group is best off, so it is at most 1."
     if answer == "cannot tell":
         return brackets if "[" in sentence else ""
     rarely = f"{100 * (1 - result.confidence) / 2:.3g} %"

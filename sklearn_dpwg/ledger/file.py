@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
@@ -14,7 +15,13 @@ from typing import Any
 from sklearn_dpwg._stored import writer_of
 from sklearn_dpwg._version import __version__
 from sklearn_dpwg.exceptions import BudgetExceededError, InputError, LedgerUnreachableError
-from sklearn_dpwg.privacy import PrivacyGuarantee, Relation, joint_guarantee
+from sklearn_dpwg.privacy import (
+    PrivacyGuarantee,
+    Relation,
+    gdp_epsilon,
+    gdp_mu,
+    joint_guarantee,
+)
 
 # What changes tables or their meaning raises the format. A file of before it had one has 0.
 _FORMAT = 1
@@ -165,6 +172,11 @@ class LedgerFile:
             facts = _facts(connection.execute(_FITS))
         self.seen.update(facts)
 
+    def refuse(self, row: LedgerRow, parts: str) -> None:
+        """Refuse what is charged in parts as a whole, if the whole would overspend."""
+        with self._connection() as connection:
+            _refuse_overspending(connection, self._rows(connection), [row], parts)
+
     def settle(self, key: str, *, spent: bool) -> None:
         """Commit a reservation, or take it back where nothing was released or relies on it."""
         with self._connection() as connection:
@@ -297,7 +309,10 @@ def _facts(found: Iterable[Any]) -> set[tuple[Any, ...]]:
 
 
 def _refuse_overspending(
-    connection: sqlite3.Connection, charged: list[LedgerRow], new: list[LedgerRow]
+    connection: sqlite3.Connection,
+    charged: list[LedgerRow],
+    new: list[LedgerRow],
+    parts: str = "",
 ) -> None:
     """Refuse a fit, last of what is new, if all together would exceed the budget."""
     (epsilon, delta), demand = _budget(connection), _demand(connection)
@@ -315,8 +330,17 @@ def _refuse_overspending(
         begun = f", with {len(new) - 1} private fit(s) that it began with," if new[1:] else ""
         raise BudgetExceededError(
             f"this {last.kind} (epsilon={last.guarantee.epsilon:.4g} at "
-            f"delta={last.guarantee.delta:g}){begun} "
+            f"delta={last.guarantee.delta:g}{parts}){begun} "
             f"would bring the ledger to epsilon={total:.4g} at delta={delta:g}, above its "
-            f"epsilon={epsilon:g}; {counted(charged)} so far have epsilon={spent:.4g}. "
-            f"Nothing was spent."
+            f"epsilon={epsilon:g}; {counted(charged)} so far have epsilon={spent:.4g}"
+            f"{_left(epsilon, spent, delta)}. Nothing was spent."
         )
+
+
+def _left(epsilon: float, spent: float, delta: float) -> str:
+    """Say how much is left, as if all noise were Gaussian, whose μ² add up; rounded down."""
+    if not 0.0 < spent < epsilon:
+        return ""
+    mu = math.sqrt(gdp_mu(epsilon, delta) ** 2 - gdp_mu(spent, delta) ** 2)
+    left = max(gdp_epsilon(delta, mu), 0.0)
+    return f", which leaves about {math.floor(left * 1000.0) / 1000.0:g} for one more"

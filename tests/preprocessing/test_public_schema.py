@@ -276,11 +276,19 @@ def test_behind_it_no_row_is_cut_and_nothing_is_paid():
         ({"age": (0, 1)}, {}, TypeError, r"columns must map 'age' to a kind .*, got \(0, 1\)"),
         ({"age": Number(0, 1, missing="no")}, {}, TypeError, "missing of column 'age' must be"),
         ({"age": Number(0, 1)}, {"sparse_output": "auto"}, TypeError, "sparse_output must be"),
-        (
-            {"age": Number(0, 1)},
-            {"file": {"sep": ";"}},
-            ValueError,
-            "file must hold delimiter, .*'se",
+        *(
+            ({"age": Number(0, 1)}, {"file": file}, ValueError, "file must hold a delimiter of.*")
+            for file in (
+                [1],
+                {"sep": ";"},
+                {"delimiter": ";;"},
+                {"delimiter": 1},
+                {"encoding": "klingon"},
+                {"encoding": "rot13"},
+                {"sheet": ["one"]},
+                {"missing_values": "NA"},
+                {"missing_values": ["NA", 9]},
+            )
         ),
         ({}, {}, ValueError, "columns must name at least one column"),
         (
