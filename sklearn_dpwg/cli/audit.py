@@ -267,8 +267,8 @@ def sources_of(
         )
     if (model is None) != (same_records is None):
         raise WrongInput(
-            "same_records must be said of a model, and of nothing else: --same-records where it "
-            "was fitted to these very records, so that both costs add up, and --held-out where not."
+            "of a --model, and of nothing else, it must be said whether it was fitted to these "
+            "very records, so that both costs add up, --same-records, or was not, --held-out."
         )
     fitted = None if model is None else models.load_model(model)
     known = dict((None if fitted is None else fitted[0].file) or {})
@@ -283,7 +283,10 @@ def sources_of(
     of_decisions = "--scores" if scores is not None else "--predictions"
     table.require({**wanted, str(model): kinds, of_decisions: decided})
     if task.target in decided:
-        raise WrongInput(f"target must be a column of its own, got {decided[0]!r} for both.")
+        raise WrongInput(
+            f"target must be another column than that of {of_decisions}, got {decided[0]!r} for "
+            f"both: leave {of_decisions} out for --model, or say --no-outcomes."
+        )
     whose = _person(schema, fitted, table)
     of_model = None if fitted is None else models.schema_of(fitted).person
     if same_records and whose and of_model is not None and whose != [of_model]:

@@ -136,7 +136,7 @@ class OneSentence(click.Group):
                 text = re.sub(rf"{name}=(?=\S)", f"{flag} ", text)
                 text = re.sub(rf"{name}\b", flag, text)
             text = re.sub(rf"^{option.name}(?= must | is for )", flag, text)
-        return text
+        return text.replace("those of group_labels=", "those of the groups ")  # of a schema
 
 
 def unknown_name(name: str, known: list[str]) -> str:

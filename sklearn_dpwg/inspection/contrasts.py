@@ -89,7 +89,8 @@ class Margin:
             low, high = (number(end, limit=self.factor) for end in (contrast.low, contrast.high))
             return f"a ratio of these two of {contrast.estimate:.2f} [{low}, {high}]"
         ends = (100.0 * (0.0 - end) for end in (contrast.estimate, contrast.high, contrast.low))
-        return "a difference of {:.1f} [{:.1f}, {:.1f}] percentage points".format(*ends)
+        value, low, high = (f"{one:.1f}" for one in ends)
+        return f"a difference of these two of {value} [{low}, {high}] percentage points"
 
 
 @dataclass(frozen=True)

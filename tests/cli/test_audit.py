@@ -295,8 +295,8 @@ PLAN = "plan --group-sizes a=50,b=40"
 WRONG = [
     (f"audit people.csv {TASK}", "audit needs decisions, from one of --scores COLUMN, --pred"),
     (f"{AUDIT} --scores age", "audit needs decisions, from one of"),
-    (f"{AUDIT} --held-out", "same_records must be said of a model, and of nothing else"),
-    (f"audit people.csv --model model.skops {TASK}", "same_records must be said of a model"),
+    (f"{AUDIT} --held-out", "of a --model, and of nothing else, it must be said"),
+    (f"audit people.csv --model model.skops {TASK}", "it must be said whether it was fitted"),
     (f"audit people.csv --scores wage {TASK}", r"'wage' \(scores\): 1,200 outside 0 to 1"),
     (f"audit people.csv --scores town {TASK}", r"'town' \(scores\): 411 missing; 789 not a number"),
     (f"audit people.csv --predictions sex {TASK}", r"'sex' \(predictions\): 1,200 not one of the"),

@@ -205,7 +205,7 @@ def test_two_groups_may_both_be_at_the_border():
 
 def test_differences_are_judged_as_ratios_are():
     found = audit([3000] * 3, [0.30, 0.40, 0.50])
-    said = "0 has a selection rate of 30.0 %, 2 of 50.0 %: a difference of 20.0 ["
+    said = "0 has a selection rate of 30.0 %, 2 of 50.0 %: a difference of these two of 20.0 ["
     failed, passed = found.verdict(within=0.05), found.verdict(within=0.3)
     assert failed.answer == "fails"
     assert failed.sentence.startswith(said)
@@ -243,7 +243,10 @@ def test_equalized_odds_passes_with_both_rates_and_names_the_one_that_decides():
     assert found.sentence.startswith("By true positive rate and false positive rate each. Every")
     found = odds([0.7, 0.7], [0.2, 0.4]).verdict("equalized_odds", within=0.1)
     assert found.answer == "fails"
-    assert "false positive rate of 20.0 %, 1 of 40.0 %: a difference of 20.0 [" in found.sentence
+    assert (
+        "false positive rate of 20.0 %, 1 of 40.0 %: a difference of these two of 20.0 ["
+        in found.sentence
+    )
     found = odds([0.7, 0.7], [0.2, 0.22]).verdict("equalized_odds")
     assert found.answer == "cannot tell"
     assert "false positive rate" in found.sentence
@@ -269,7 +272,7 @@ def test_groups_that_are_left_out_are_not_judged():
 SENTENCE = (
     r"(?:[EN][vo].*?: )?(?P<worse>\w[\w ]*?) (?:has|have) an? [a-z ]+?(?: \(high is bad\))? of "
     r"(?P<p>[\d.]+) %, (?P<better>\w[\w ]*?) of (?P<q>[\d.]+) %: "
-    r"a (?:ratio of these two|difference) of "
+    r"a (?:ratio|difference) of these two of "
     r"(?P<value>-?[\d.]+) \[(?P<low>-?[\d.]+), (?P<high>-?[\d.]+)\]"
 )
 HARM = "false_positive_rate"
