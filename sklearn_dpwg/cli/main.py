@@ -146,6 +146,8 @@ def fit(
         models.check_graph_of(encoder, estimator)
     if spool is None:
         X, y, of_groups = _rows_of(file, task, encoder, options["random_state"])
+        if getattr(estimator, "neighbours", None) != "replace-any":
+            task.check_gaps(of_groups)
         model = Pipeline([("schema", encoder), ("model", estimator)])
         fit_model = partial(model.fit, X, y, model__groups=of_groups)
     else:
@@ -288,7 +290,7 @@ def plan(
     if hasattr(estimator, "miss_cost"):  # a threshold on a model that has its part of the budget
         learner, of_model = estimator.estimator, planned.model
         learner.set_params(epsilon=of_model.budget.epsilon, delta=of_model.budget.delta)
-    tell(f"{planned}{models.said_of_gaps(task.missing_label)}")
+    tell(models.of_command(f"{planned}{models.said_of_gaps(task.missing_label)}"))
     if not overlaps:
         _warn_as_fit(learner, of_model, task, sizes)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -183,10 +184,15 @@ def statement_of(model: Any) -> str:
             f"is how many of them were chosen."
         )
     uncounted = schema.cells is not None and schema.cells.unusable == "missing"
-    return (
+    return of_command(
         f"{privacy_of(model)}{said_of_gaps(schema.missing_label)}{rows}"
         f"{UNCOUNTED if uncounted else ''}{said_of_threshold(model)}"
     )
+
+
+def of_command(statement: str) -> str:
+    """Return a statement without what it says for those who write Python."""
+    return re.sub(r",\s+k\s+rows\s+`for_records\(k\)`", "", statement)
 
 
 def said_of_gaps(label: Any) -> str:

@@ -297,6 +297,15 @@ class Task:
         faults.add(f"{names} (groups)", "not one of the declared labels", cells)
         return frame
 
+    def check_gaps(self, groups: pd.Series | pd.DataFrame) -> None:
+        """Refuse a group of those who have none where everybody has one, and groups are public."""
+        label, is_alone = self.missing_label, len(self.group_columns) == 1 and self.values is None
+        if label is not None and is_alone and not (groups == label).to_numpy().any():
+            raise WrongInput(
+                f"missing_label must be left out, and no label be {label!r}, where nobody is "
+                f"without a group: a group without records cannot be learned for."
+            )
+
     def targets(self, columns: Mapping[str, Any], faults: Faults) -> np.ndarray:
         """Return the targets: classes as text, or numbers where bounds are declared."""
         name = self.needed_target()

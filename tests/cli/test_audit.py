@@ -11,8 +11,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from sklearn_dpwg.cli.audit import _one_line
 from sklearn_dpwg.cli.tables import FAILS
+from sklearn_dpwg.cli.verdicts import _one_line
 from sklearn_dpwg.inspection import AuditResult, GroupAudit
 from sklearn_dpwg.ledger import PrivacyLedger
 from tests.cli.conftest import SECRET, run
@@ -301,7 +301,7 @@ WRONG = [
     (f"audit people.csv --scores town {TASK}", r"'town' \(scores\): 411 missing; 789 not a number"),
     (f"audit people.csv --predictions sex {TASK}", r"'sex' \(predictions\): 1,200 not one of the"),
     (f"audit people.csv --predictions town {TASK}", r"'town' \(predictions\): 411 missing; 789"),
-    (f"audit people.csv --predictions hired {TASK}", "target must be a column of its own"),
+    (f"audit people.csv --predictions hired {TASK}", "target must be another column than that of"),
     (f"audit people.csv --scores ag {TASK}", "columns of --scores, and has no 'ag': did you mean"),
     (f"{AUDIT} --metric selection", "metric must be one of selection_rate, .* got 'selection'"),
     (f"{AUDIT} --fail-below 2", "--fail-below must be above 0 and at most 1, got 2"),

@@ -138,6 +138,7 @@ def test_one_row_a_person_is_said_of_a_person(messy):
     sizes = ["--group-sizes", "f=300,m=300", "--solver", "mgr"]
     told = run(*fit, "-o", "n.skops").stdout + run("plan", "--schema", "schema.toml", *sizes).stdout
     assert "Unit of privacy: one row." in told
+    assert "for_records" not in told
     assert "a person, by the word" not in told
     told = run(*fit, "-o", "p.skops", "--person", "patient").stdout
     assert "Unit of privacy: a person, by the word" in told
@@ -225,6 +226,17 @@ def test_a_mark_may_be_the_group_of_those_who_have_none(messy, labels, label, ma
     assert told.strip() in page
     schema = PublicSchema.from_toml(messy / "schema.toml")
     assert schema.read(table, "sex").value_counts().to_dict() == {"f": 300, "m": 300, label: 300}
+
+
+def test_a_group_of_nobodys_gaps_is_refused_by_its_entry(messy):
+    said = SCHEMA.replace('["f", "m"]', '["f", "m"]\nmissing_label = "none"')
+    (messy / "schema.toml").write_text(said)
+    fit = ["fit", "messy.csv", "--schema", "schema.toml", "--epsilon", 8, "-o", "m.skops"]
+    done = run(*fit)
+    assert done.exit_code == 2
+    assert "missing_label must be left out, and no label be 'none', where nobody is" in done.stderr
+    done = run(*fit, "--neighbours", "replace-any")  # which does not tell whether anybody is
+    assert done.exit_code == 0, done.stderr
 
 
 def test_labels_that_differ_from_that_of_gaps_by_case_alone_are_refused(messy):
