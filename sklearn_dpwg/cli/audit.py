@@ -1,9 +1,10 @@
-"""The command `audit`."""
+"""The command `audit`, and `verdict` and `change` for what it stored."""
 
 from __future__ import annotations
 
+import math
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from importlib import import_module
@@ -20,7 +21,11 @@ from sklearn_dpwg.cli.options import (
     FILE,
     Task,
     budget_options,
+    by_attribute_option,
+    checked_question,
     groups_options,
+    label_of,
+    leave_out_option,
     ledger_options,
     make_task,
     missing_label_option,
@@ -37,6 +42,8 @@ from sklearn_dpwg.cli.options import (
     which_options,
 )
 from sklearn_dpwg.cli.tables import (
+    CANNOT_TELL,
+    FAILS,
     TableFile,
     WrongInput,
     check_outputs,
@@ -44,18 +51,11 @@ from sklearn_dpwg.cli.tables import (
     tell,
     write_text,
 )
-from sklearn_dpwg.cli.verdicts import (
-    asked_of,
-    by_attribute_option,
-    checked_question,
-    exit_as,
-    refuse_names_of_cells,
-    tell_each,
-    worst_by,
-)
 
 if TYPE_CHECKING:
-    from sklearn_dpwg.inspection import GroupAudit
+    from sklearn_dpwg.inspection import AuditResult, GroupAudit, Verdict
+    from sklearn_dpwg.inspection.asked import Asked
+    from sklearn_dpwg.inspection.verdicts import GroupRate
     from sklearn_dpwg.preprocessing.schema_files import SchemaFile
 
 
@@ -172,8 +172,7 @@ def audit(
         result = planned.run(sources.targets, sources.scores, sources.groups, same_records_as=same)
     command = shlex.join(["dpwg", *without_seed(ctx.meta["arguments"])])
     about = [models.said_of_gaps(sources.task.missing_label).strip(), sources.of_people]
-    about = [one for one in about if one]
-    notes += tuple(about)
+    notes += tuple(filter(None, about))
     said: dict[str, Any] = {"title": title, "notes": notes, "command": command, "model": shown}
     judged: dict[str, Any] = {"at_least": asked.at_least, "which": asked.which}
     judged |= {"verdict_metric": question[0], "by_attribute": by_attribute}
@@ -189,13 +188,96 @@ def audit(
     tell_each(results, found, asked, judged["metric"])
     if own is not None:
         tell(own.covered)
-    for one in about:
+    for one in filter(None, about):
         tell(one)
     for path in written:
         tell(f"Written: {path}")
     if book is not None:
         tell(models.spent_of(book))
     exit_as(ctx, *found.values())
+
+
+@click.command(short_help="Judge a stored audit by another question.")
+@click.argument("audit", type=FILE)
+@which_options
+@by_attribute_option
+@click.pass_context
+def verdict(ctx: click.Context, /, audit: Path, by_attribute: bool, **options: Any) -> None:
+    """Print the verdict of an AUDIT, which `audit --json` wrote, by another question.
+
+    The file holds released numbers alone, so that nothing is spent.
+    """
+    result = _stored(audit)
+    question = checked_question(options["metric"], options["fail_below"], options["fail_above"])
+    asked = asked_of(question, result.group_labels, options)
+    if by_attribute:
+        refuse_names_of_cells(options)
+    results = result.by_attribute() if by_attribute else {"": result}
+    found = {name: asked.verdict(one) for name, one in results.items()}
+    tell_each(results, found, asked, worst_by(options["metric"], asked, result))
+    exit_as(ctx, *found.values())
+
+
+def tell_each(
+    results: Mapping[str, AuditResult], found: Mapping[str, Verdict], asked: Asked, metric: str
+) -> None:
+    """Print what each verdict is about, by attribute where there are several."""
+    for name, one in results.items():
+        heading = f"By {name}:\n" if name else ""
+        tell(heading + summary(one, found[name], asked, metric))
+
+
+def exit_as(ctx: click.Context, *verdicts: Verdict) -> None:
+    """Exit with the code of the worst answer, if a limit of one's own was said."""
+    if ctx.params["fail_below"] is not None or ctx.params["fail_above"] is not None:
+        answers = {one.answer for one in verdicts}
+        answer = next(one for one in ("fails", "cannot tell", "passes") if one in answers)
+        ctx.exit({"passes": 0, "fails": FAILS, "cannot tell": CANNOT_TELL}[answer])
+
+
+@click.command(short_help="Say what has changed between two audits.")
+@click.argument("before", type=FILE)
+@click.argument("after", type=FILE)
+@click.option(
+    "--metric",
+    metavar="NAME",
+    help="Rate, or loss: error_rate where it is known; several with commas, or equalized_odds.",
+)
+@click.option("--same-people", is_flag=True, help="People may be in both, which widens intervals.")
+@leave_out_option
+def change(
+    before: Path, after: Path, metric: str | None, same_people: bool, leave_out: tuple[str, ...]
+) -> None:
+    """Say what has changed from the audit BEFORE to AFTER, which `audit --json` wrote.
+
+    Both hold released numbers alone, so that nothing is spent.
+    """
+    from sklearn_dpwg.inspection.verdicts import in_lines, metrics_of
+
+    earlier, later = map(_stored, (before, after))
+    out = [label_of(one, later.group_labels) for one in leave_out]
+    asked: dict[str, Any] = {"same_people": same_people, "leave_out": out}
+    metrics = [None] if metric is None else metrics_of(split_list(metric, "metric"))
+    found = [later.change_since(earlier, one, **asked) for one in metrics]
+    parts = ["\n".join([one.sentence, "", *in_lines({"change": one.groups})]) for one in found]
+    if len(found) > 1:
+        parts.append(
+            f"Each of these {len(found)} answers is right with probability "
+            f"{found[0].worst.confidence:g} by itself; that all are is less sure."
+        )
+    tell("\n\n".join(parts))
+
+
+def _stored(path: Path) -> AuditResult:
+    from sklearn_dpwg.exceptions import StoredFormatError
+    from sklearn_dpwg.inspection import AuditResult
+
+    try:
+        return AuditResult.from_json(path.read_text(encoding="utf-8"))
+    except StoredFormatError:
+        raise
+    except (OSError, ValueError):
+        raise WrongInput(f"{path} must be a file that `audit --json` wrote.") from None
 
 
 # Parameters of GroupAudit that are options of the same name.
@@ -231,6 +313,32 @@ def check_of_decisions(metrics: str | Sequence[str]) -> None:
             )
 
 
+def asked_of(
+    question: tuple[Any, dict[str, Any]], labels: Sequence[Hashable], options: Mapping[str, Any]
+) -> Asked:
+    """Return what is asked, about those groups that the options say."""
+    from sklearn_dpwg.inspection.asked import Asked
+    from sklearn_dpwg.inspection.audit_rows import left_out_by_name
+
+    reference, (metrics, given) = options["reference"], question
+    which: dict[str, Any] = {
+        "leave_out": tuple(label_of(one, labels) for one in options["leave_out"]),
+        "min_share": options["min_share"],
+        "reference": None if reference is None else label_of(reference, labels),
+    }
+    left_out_by_name(labels, **which)
+    within = {name: value for name, value in given.items() if name == "within"}
+    return Asked(metrics, given.get("at_least"), {**which, "of": options["of"], **within})
+
+
+def refuse_names_of_cells(options: Mapping[str, Any]) -> None:
+    """Refuse cells by name where attributes are judged."""
+    if options["leave_out"] or options["reference"] is not None:
+        raise WrongInput(
+            "--leave-out and --reference name cells, and must be left out with --by-attribute."
+        )
+
+
 def check_attributes(task: Task, options: Mapping[str, Any]) -> None:
     """Refuse, before anything is spent, what cannot be told by each column of groups."""
     from sklearn_dpwg.inspection.attributes import cells_by_value
@@ -244,10 +352,8 @@ def without_seed(arguments: Sequence[str]) -> list[str]:
     """Return the words of a command as a report may quote them: with its seed noise is no noise."""
     option, hidden = "--random-state", "SEED"
     shown = [f"{option}={hidden}" if one.startswith(f"{option}=") else one for one in arguments]
-    for place, one in enumerate(shown[:-1]):
-        if one == option:
-            shown[place + 1] = hidden
-    return shown
+    before = ["", *shown[:-1]]
+    return [hidden if one == option else each for one, each in zip(before, shown, strict=True)]
 
 
 def sources_of(
@@ -345,6 +451,93 @@ def audit_of(sources: Sources, options: Mapping[str, Any]) -> GroupAudit:
         given["rows_per_person"] = 1
     labels = sources.task.needed_labels()
     return GroupAudit(group_labels=labels, classes=sources.classes, **given)
+
+
+# What a terminal shows of a verdict.
+
+NO_OUTCOMES = "Outcomes: none, so that nothing is said of errors; --target COLUMN names them."
+
+
+def worst_by(metric: str | None, asked: Asked, result: AuditResult) -> str:
+    """Return the rate by which groups are worst off: one that was said, or errors in its place."""
+    is_said = metric is not None and asked.metric == "selection_rate"
+    return "selection_rate" if is_said else asked.worst_by([result])
+
+
+def summary(result: AuditResult, verdict: Verdict, asked: Asked, metric: str) -> str:
+    """Return the verdict, who may be worst off, and the table of groups."""
+    worst = result.worst_groups(metric, **asked.which)
+    by = worst.metric.replace("_", " ")
+    privacy = result.privacy_
+    promise = (
+        f"epsilon = {privacy.epsilon:.4g} at delta = {privacy.delta:g}, {privacy.relation}"
+        f"{'; the unit is a person' if privacy.of_person else ''}"
+        if privacy.is_private
+        else "none: these statistics are unprotected"
+    )
+    names = ", ".join(map(_one_line, worst.groups))
+    lines = [
+        f"Verdict: {verdict.answer}. {_with_names(verdict.sentence, result)}",
+        *([_with_names(verdict.would_tell, result)] if verdict.would_tell else []),
+        f"Selected: whoever is decided {result.classes[1]!r}, not {result.classes[0]!r}.",
+        *([] if result.has_outcomes else [NO_OUTCOMES]),
+        f"Worst off by {by} may be: {names}; its {by} is from {worst.low:.3f} to {worst.high:.3f}."
+        if names
+        else f"Worst off by {by} may be nobody who is judged.",
+        "",
+        *_table(result, asked),
+        "",
+        f"Privacy: {promise}.",
+    ]
+    return "\n".join(lines)
+
+
+def _table(result: AuditResult, asked: Asked) -> list[str]:
+    """Return a line a group: its size and rates, each with its interval, and its own answer."""
+    limit, within, rates = asked.margin.bounds[0], not asked.margin.is_ratio, {}
+    answers, gap = asked.answers(result), "points apart" if asked.both_ways else "points behind"
+    for metric, contrasts in zip(asked.metrics, asked.contrasts(result).values(), strict=True):
+        name = metric.replace("_", " ")
+        rates[name] = result.rates(metric, of=asked.of)
+        of_which = "" if len(asked.metrics) == 1 else f" {'in' if within else 'of'} {name}"
+        rates[f"{gap if within else 'impact ratio'}{of_which}"] = contrasts
+    if "error_rate" in result.METRICS:
+        rates["error rate"] = result.rates("error_rate", of=asked.of)
+    columns = [
+        ["group", *map(_one_line, result.group_labels)],
+        ["people", *(f"{size.low:,.0f} to {size.high:,.0f}" for size in result.group_sizes())],
+        *([title, *map(_cell, found, answers)] for title, found in rates.items()),
+        [f"{limit} points" if within else limit, *answers],
+    ]
+    widths = [max(map(len, column)) for column in columns]
+    rows = (zip(row, widths, strict=True) for row in zip(*columns, strict=True))
+    return ["  ".join(cell.ljust(width) for cell, width in row).rstrip() for row in rows]
+
+
+def _cell(rate: GroupRate, answer: str) -> str:
+    """Return a number with its limits, or that nobody knows it."""
+    is_difference = rate.metric.endswith(" difference")
+    if answer == "reference" and (is_difference or rate.metric.endswith(" ratio")):
+        return answer
+    if math.isnan(rate.estimate):
+        return "unknown"
+    if is_difference:
+        return f"{100 * rate.estimate:.1f} [{100 * rate.low:.1f}, {100 * rate.high:.1f}]"
+    return f"{rate.estimate:.3f} [{rate.low:.3f}, {rate.high:.3f}]"
+
+
+def _with_names(text: str, result: AuditResult) -> str:
+    """Return a sentence with labels of several columns as the table writes them."""
+    for label in result.group_labels:
+        if isinstance(label, tuple):
+            text = text.replace(str(label), _one_line(label))
+    return text
+
+
+def _one_line(label: Any) -> str:
+    """Return a label as a terminal may show it: in one line, without characters that act."""
+    text = "/".join(map(str, label)) if isinstance(label, tuple) else str(label)
+    return "".join(each if each.isprintable() else "?" for each in text)
 
 
 def _task(schema: SchemaFile | None, fitted: Any, options: Mapping[str, Any]) -> Task:

@@ -13,14 +13,16 @@ import click
 import numpy as np
 
 from sklearn_dpwg.cli import cells, models
-from sklearn_dpwg.cli.audit import audit
+from sklearn_dpwg.cli.audit import audit, change, verdict
 from sklearn_dpwg.cli.fitting import make_estimator
 from sklearn_dpwg.cli.options import (
     FILE,
     OF_TASK,
     budget_options,
+    checked_question,
     estimator_options,
     groups_options,
+    label_of,
     leave_out_option,
     ledger_options,
     make_task,
@@ -50,7 +52,6 @@ from sklearn_dpwg.cli.tables import (
     unknown_name,
     write_text,
 )
-from sklearn_dpwg.cli.verdicts import change, checked_question, label_of, verdict
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from pathlib import Path
@@ -217,6 +217,12 @@ which_options = _together(
         metavar="SHARE",
         help="Do not judge groups that surely have a smaller share of the people, as 0.02.",
     ),
+)
+by_attribute_option = click.option(
+    "--by-attribute",
+    is_flag=True,
+    help="Of several columns of groups judge the values of each column, not the cells, of which "
+    "every combination has to be declared.",
 )
 random_state_option = click.option(
     "--random-state",
@@ -470,6 +476,35 @@ def make_task(schema: SchemaFile | None, options: Mapping[str, Any]) -> Task:
 def as_label(text: str, several: bool) -> Label:
     """Return a label as it is written on the command line: of several columns with / between."""
     return tuple(map(as_text, text.split("/"))) if several else as_text(text)
+
+
+def label_of(text: str, labels: Sequence[Hashable]) -> Hashable:
+    """Return the label that is written so, of several columns with / between."""
+    written = as_label(text, isinstance(labels[0], tuple))
+    # a stored audit that Python made may have labels that are no text
+    known = (one for one in labels if not isinstance(one, tuple | str) and str(one) == written)
+    return next(known, written)
+
+
+def checked_question(
+    metric: str | None, fail_below: float | None, fail_above: float | None
+) -> tuple[Any, dict[str, Any]]:
+    """Return the rates and the limit that a verdict is asked for; refuse one about nothing."""
+    from sklearn_dpwg.inspection.verdicts import JOINT, RATES
+
+    names = ["selection_rate"] if metric is None else split_list(metric, "metric")
+    for name in names:
+        if name not in (*RATES, *JOINT):
+            raise WrongInput(f"metric must be one of {', '.join([*RATES, *JOINT])}, got {name!r}.")
+    if fail_below is not None and fail_above is not None:
+        raise WrongInput("fail_above must be left out where --fail-below is said.")
+    if fail_below is not None and not 0.0 < fail_below <= 1.0:
+        raise WrongInput(f"fail_below must be above 0 and at most 1, got {fail_below!r}.")
+    if fail_above is not None and not 0.0 < fail_above < 1.0:
+        raise WrongInput(f"fail_above must be above 0 and below 1, got {fail_above!r}.")
+    given = {"at_least": fail_below, "within": fail_above}
+    known = {name: value for name, value in given.items() if value is not None}
+    return (names[0] if len(names) == 1 else names), known
 
 
 def _declared(

@@ -11,8 +11,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from sklearn_dpwg.cli.audit import _one_line
 from sklearn_dpwg.cli.tables import FAILS
-from sklearn_dpwg.cli.verdicts import _one_line
 from sklearn_dpwg.inspection import AuditResult, GroupAudit
 from sklearn_dpwg.ledger import PrivacyLedger
 from tests.cli.conftest import SECRET, run

@@ -364,7 +364,9 @@ def test_ledger_that_cannot_pay_for_both_pays_for_neither(private, records, befo
         with pytest.raises(BudgetExceededError, match=says) as refused:
             model.fit(*records)
         assert ledger.epsilon_spent == pytest.approx(before, rel=1e-5)
-        left = float(re.search(r"which leaves about ([\d.]+) for one more", str(refused.value))[1])
+        left = float(
+            re.search(r"which leaves about ([\d.]+) for one like it", str(refused.value))[1]
+        )
         with pytest.raises(BudgetExceededError):
             model.set_params(epsilon=1.02 * left).fit(*records)
         model.set_params(epsilon=left).fit(*records)
