@@ -484,6 +484,13 @@ def _groups(
         raise InputError(f"labels of [groups] in {path} must be a list, got {labels!r}.")
     if labels is not None:
         labels = tuple(tuple(label) if isinstance(label, list) else label for label in labels)
+        n_columns = len(columns or ())
+        for label in labels if n_columns > 1 else ():
+            if not isinstance(label, tuple) or len(label) != n_columns:
+                raise InputError(
+                    f"labels of [groups] in {path} must each be a list of {n_columns} values, one "
+                    f'a column, as [["A", "x"], ["A", "y"]] of two, got {label!r}.'
+                )
     return None if columns is None else tuple(columns), labels
 
 

@@ -397,6 +397,13 @@ decimal = "."
         ('[columns]\n[groups]\nlabels = "FILL IN"', r"to be filled in: labels of \[groups\]"),
         ("[columns]\n[groups]\ncolumns = [1]", r"columns of \[groups\] in .* must be names"),
         ('[columns]\n[groups]\nlabels = "ab"', r"labels of \[groups\] in .* must be a list"),
+        *(
+            (
+                f"[columns]\n[groups]\ncolumns = ['a', 'b']\nlabels = [['f', 'x'], {label}]",
+                r"labels of \[groups\] in .* must each be a list of 2 values, .* as \[\[.*got",
+            )
+            for label in ("'f/y'", "['f']", "['f', 'y', 'z']")
+        ),
         ("[columns]\n[target]\ncolumn = 1", r"column of \[target\] in .* must be a name"),
         ('[columns]\n[target]\nclasses = "ab"', r"classes of \[target\] in .* must be a list"),
         ("[columns]\n[target]\nlow = 1", r"or else both low and high, got \['low'\]"),
