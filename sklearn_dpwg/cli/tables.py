@@ -134,7 +134,7 @@ class OneSentence(click.Group):
             # a name that is no word of English is one anywhere, others at the beginning
             if "_" in str(option.name):
                 text = re.sub(rf"{name}=(?=\S)", f"{flag} ", text)
-                text = re.sub(rf"{name}\b", flag, text)
+                text = re.sub(rf"{name}\b(?!\.\w)", flag, text)  # but no file's name
             text = re.sub(rf"^{option.name}(?= must | is for )", flag, text)
         return text.replace("those of group_labels=", "those of the groups ")  # of a schema
 

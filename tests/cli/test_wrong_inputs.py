@@ -149,6 +149,8 @@ def test_a_parameter_is_named_by_its_flag_where_that_was_said():
     label = "group_labels"
     told = answer_to(f"{FIT} --group-labels {label},{label}", "^Error: --group-labels must")
     assert f"got '{label}', '{label}'" in told
+    of_file = answer_to(f"fit {label}.csv --schema schema.toml -o m.skops --group-labels x,y", "")
+    assert of_file == f"Error: {label}.csv must be a file that is there.\n"
 
 
 # --- columns and files -------------------------------------------------------------------------
