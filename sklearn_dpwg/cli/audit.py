@@ -20,9 +20,11 @@ from sklearn_dpwg.cli.cells import Faults, checked_features, numbers, people, wo
 from sklearn_dpwg.cli.options import (
     FILE,
     Task,
-    as_label,
     budget_options,
+    by_attribute_option,
+    checked_question,
     groups_options,
+    label_of,
     leave_out_option,
     ledger_options,
     make_task,
@@ -55,14 +57,6 @@ if TYPE_CHECKING:
     from sklearn_dpwg.inspection.asked import Asked
     from sklearn_dpwg.inspection.verdicts import GroupRate
     from sklearn_dpwg.preprocessing.schema_files import SchemaFile
-
-
-by_attribute_option = click.option(
-    "--by-attribute",
-    is_flag=True,
-    help="Of several columns of groups judge the values of each column, not the cells, of which "
-    "every combination has to be declared.",
-)
 
 
 @click.command(short_help="Audit decisions by group: verdict, page, JSON.")
@@ -177,7 +171,8 @@ def audit(
         same = sources.fitted_to_them
         result = planned.run(sources.targets, sources.scores, sources.groups, same_records_as=same)
     command = shlex.join(["dpwg", *without_seed(ctx.meta["arguments"])])
-    notes += (sources.of_people,) if sources.of_people else ()
+    about = [models.said_of_gaps(sources.task.missing_label).strip(), sources.of_people]
+    notes += tuple(filter(None, about))
     said: dict[str, Any] = {"title": title, "notes": notes, "command": command, "model": shown}
     judged: dict[str, Any] = {"at_least": asked.at_least, "which": asked.which}
     judged |= {"verdict_metric": question[0], "by_attribute": by_attribute}
@@ -193,8 +188,8 @@ def audit(
     tell_each(results, found, asked, judged["metric"])
     if own is not None:
         tell(own.covered)
-    if sources.of_people:
-        tell(sources.of_people)
+    for one in filter(None, about):
+        tell(one)
     for path in written:
         tell(f"Written: {path}")
     if book is not None:
@@ -285,7 +280,6 @@ def _stored(path: Path) -> AuditResult:
         raise WrongInput(f"{path} must be a file that `audit --json` wrote.") from None
 
 
-NO_OUTCOMES = "Outcomes: none, so that nothing is said of errors; --target COLUMN names them."
 # Parameters of GroupAudit that are options of the same name.
 PARAMETERS = ("epsilon", "delta", "threshold", "sizes", "mechanism", "confidence", "random_state")
 
@@ -305,27 +299,6 @@ class Sources:
     fitted_to_them: Any = None
     of_people: str = ""  # what is said of rows of the same person
     model: Any = None
-
-
-def checked_question(
-    metric: str | None, fail_below: float | None, fail_above: float | None
-) -> tuple[Any, dict[str, Any]]:
-    """Return the rates and the limit that a verdict is asked for; refuse one about nothing."""
-    from sklearn_dpwg.inspection.verdicts import JOINT, RATES
-
-    names = ["selection_rate"] if metric is None else split_list(metric, "metric")
-    for name in names:
-        if name not in (*RATES, *JOINT):
-            raise WrongInput(f"metric must be one of {', '.join([*RATES, *JOINT])}, got {name!r}.")
-    if fail_below is not None and fail_above is not None:
-        raise WrongInput("fail_above must be left out where --fail-below is said.")
-    if fail_below is not None and not 0.0 < fail_below <= 1.0:
-        raise WrongInput(f"fail_below must be above 0 and at most 1, got {fail_below!r}.")
-    if fail_above is not None and not 0.0 < fail_above < 1.0:
-        raise WrongInput(f"fail_above must be above 0 and below 1, got {fail_above!r}.")
-    given = {"at_least": fail_below, "within": fail_above}
-    known = {name: value for name, value in given.items() if value is not None}
-    return (names[0] if len(names) == 1 else names), known
 
 
 def check_of_decisions(metrics: str | Sequence[str]) -> None:
@@ -358,12 +331,12 @@ def asked_of(
     return Asked(metrics, given.get("at_least"), {**which, "of": options["of"], **within})
 
 
-def label_of(text: str, labels: Sequence[Hashable]) -> Hashable:
-    """Return the label that is written so, of several columns with / between."""
-    written = as_label(text, isinstance(labels[0], tuple))
-    # a stored audit that Python made may have labels that are no text
-    known = (one for one in labels if not isinstance(one, tuple | str) and str(one) == written)
-    return next(known, written)
+def refuse_names_of_cells(options: Mapping[str, Any]) -> None:
+    """Refuse cells by name where attributes are judged."""
+    if options["leave_out"] or options["reference"] is not None:
+        raise WrongInput(
+            "--leave-out and --reference name cells, and must be left out with --by-attribute."
+        )
 
 
 def check_attributes(task: Task, options: Mapping[str, Any]) -> None:
@@ -375,22 +348,12 @@ def check_attributes(task: Task, options: Mapping[str, Any]) -> None:
         cells_by_value(task.needed_labels(), place, name)
 
 
-def refuse_names_of_cells(options: Mapping[str, Any]) -> None:
-    """Refuse cells by name where attributes are judged."""
-    if options["leave_out"] or options["reference"] is not None:
-        raise WrongInput(
-            "leave_out and reference name cells, and must be left out with --by-attribute."
-        )
-
-
 def without_seed(arguments: Sequence[str]) -> list[str]:
     """Return the words of a command as a report may quote them: with its seed noise is no noise."""
     option, hidden = "--random-state", "SEED"
     shown = [f"{option}={hidden}" if one.startswith(f"{option}=") else one for one in arguments]
-    for place, one in enumerate(shown[:-1]):
-        if one == option:
-            shown[place + 1] = hidden
-    return shown
+    before = ["", *shown[:-1]]
+    return [hidden if one == option else each for one, each in zip(before, shown, strict=True)]
 
 
 def sources_of(
@@ -410,8 +373,8 @@ def sources_of(
         )
     if (model is None) != (same_records is None):
         raise WrongInput(
-            "same_records must be said of a model, and of nothing else: --same-records where it "
-            "was fitted to these very records, so that both costs add up, and --held-out where not."
+            "of a --model, and of nothing else, it must be said whether it was fitted to these "
+            "very records, so that both costs add up, --same-records, or was not, --held-out."
         )
     fitted = None if model is None else models.load_model(model)
     known = dict((None if fitted is None else fitted[0].file) or {})
@@ -426,7 +389,10 @@ def sources_of(
     of_decisions = "--scores" if scores is not None else "--predictions"
     table.require({**wanted, str(model): kinds, of_decisions: decided})
     if task.target in decided:
-        raise WrongInput(f"target must be a column of its own, got {decided[0]!r} for both.")
+        raise WrongInput(
+            f"target must be another column than that of {of_decisions}, got {decided[0]!r} for "
+            f"both: leave {of_decisions} out for --model, or say --no-outcomes."
+        )
     whose = _person(schema, fitted, table)
     of_model = None if fitted is None else models.schema_of(fitted).person
     if same_records and whose and of_model is not None and whose != [of_model]:
@@ -487,6 +453,11 @@ def audit_of(sources: Sources, options: Mapping[str, Any]) -> GroupAudit:
     return GroupAudit(group_labels=labels, classes=sources.classes, **given)
 
 
+# What a terminal shows of a verdict.
+
+NO_OUTCOMES = "Outcomes: none, so that nothing is said of errors; --target COLUMN names them."
+
+
 def worst_by(metric: str | None, asked: Asked, result: AuditResult) -> str:
     """Return the rate by which groups are worst off: one that was said, or errors in its place."""
     is_said = metric is not None and asked.metric == "selection_rate"
@@ -539,10 +510,8 @@ def _table(result: AuditResult, asked: Asked) -> list[str]:
         [f"{limit} points" if within else limit, *answers],
     ]
     widths = [max(map(len, column)) for column in columns]
-    return [
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-        for row in zip(*columns, strict=True)
-    ]
+    rows = (zip(row, widths, strict=True) for row in zip(*columns, strict=True))
+    return ["  ".join(cell.ljust(width) for cell, width in row).rstrip() for row in rows]
 
 
 def _cell(rate: GroupRate, answer: str) -> str:

@@ -1,13 +1,16 @@
-"""How the records of a file reach a fit in parts, and how its progress is shown."""
+"""The estimator that options ask for, records of a file in parts, and how progress is shown."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
+import numpy as np
+
 from sklearn_dpwg.cli.cells import Faults, features
+from sklearn_dpwg.cli.options import OF_FILES, OF_LEDGER, OF_TASK, OF_THRESHOLD
 from sklearn_dpwg.cli.tables import TableFile, WrongInput
 
 if TYPE_CHECKING:
@@ -15,6 +18,87 @@ if TYPE_CHECKING:
     from sklearn_dpwg.data.sources import Table
     from sklearn_dpwg.data.sources.parquet_files import ParquetFile
     from sklearn_dpwg.preprocessing import PublicSchema
+
+
+# A share of all is missed by more within wide bins than by noise, as all groups are added up.
+BINS_OF_SHARE = 24
+
+
+def make_estimator(task: Task, options: Mapping[str, Any]) -> Any:
+    """Return an estimator: a regressor where the target has bounds; options not given are open.
+
+    Where a threshold is asked for, it is one for all: predictions need no groups then.
+    """
+    from sklearn_dpwg import DPWorstGroupClassifier, DPWorstGroupRegressor
+
+    not_its = (*OF_TASK, *OF_FILES, *OF_LEDGER, *OF_THRESHOLD)
+    given = {
+        name: value for name, value in options.items() if value is not None and name not in not_its
+    }
+    asked = {name: options[name] for name in OF_THRESHOLD if options.get(name) is not None}
+    if len(asked) > 1:
+        raise WrongInput("miss_cost must be left out with --share, which says how many to choose.")
+    if asked:
+        _check_threshold(next(iter(asked)), task, given)
+    if "prior" in given:
+        given["prior"] = _prior(given["prior"])
+    # rows of a schema have norm at most 1
+    given |= {"data_norm": 1.0, "group_labels": task.group_labels}
+    if given.get("overlap", "cells") != "cells":
+        if given["overlap"] == "membership":
+            raise WrongInput("overlap must be cells, attributes or both, got 'membership'.")
+        # those of a schema are of cells, which were checked; of "both" large cells are groups too
+        given["group_labels"] = None
+        if task.values is not None and given["overlap"] == "attributes":
+            pairs = zip(task.group_columns, task.values, strict=True)
+            given["group_labels"] = [(column, one) for column, values in pairs for one in values]
+    if task.target_bounds is not None:
+        return DPWorstGroupRegressor(target_bounds=task.target_bounds, **given)
+    model = DPWorstGroupClassifier(classes=task.classes, **given)
+    return _with_threshold(model, asked, turned=task.looks_for_first) if asked else model
+
+
+def _check_threshold(name: str, task: Task, given: Mapping[str, Any]) -> None:
+    """Refuse a threshold to pay for but where groups are public and disjoint."""
+    if task.target_bounds is not None:
+        raise WrongInput(f"{name} is for a target of two classes, not for a number.")
+    for other, refused in (("neighbours", ("replace-any",)), ("overlap", ("attributes", "both"))):
+        if given.get(other) in refused:
+            raise WrongInput(
+                f"{name} must be left out with --{other} {given[other]}, as it pays for counts of "
+                f"scores in public groups that do not overlap: fit without it, and say a public "
+                f"`predict --threshold`."
+            )
+
+
+def _with_threshold(model: Any, asked: dict[str, Any], *, turned: bool) -> Any:
+    """Return a model with a threshold, which is about the second of the sorted classes."""
+    from sklearn_dpwg.postprocessing import DPThresholdClassifier
+
+    share, cost = asked.get("share"), asked.get("miss_cost", "balanced")
+    if cost != "balanced":
+        cost = _numeral(cost, "miss_cost must be balanced or a number")
+        asked["miss_cost"] = 1.0 / cost if turned and 0.0 < cost < np.inf else cost
+    if share is not None and turned and 0.0 < share < 1.0:
+        asked["share"] = 1.0 - share
+    constraint = "worst_error"
+    if share is not None:
+        constraint, asked["n_bins"] = "selection_rate", BINS_OF_SHARE
+    budget = {"epsilon": model.epsilon, "delta": model.delta, "random_state": model.random_state}
+    return DPThresholdClassifier(model, constraint=constraint, per_group=False, **budget, **asked)
+
+
+def _prior(text: str) -> str | float:
+    if text in ("proportional", "uniform"):
+        return text
+    return _numeral(text, "prior must be proportional, uniform, or a number between 0 and 1")
+
+
+def _numeral(text: str, wanted: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise WrongInput(f"{wanted}, got {text!r}.") from None
 
 
 # Of a cell as it is read, which may be text: parts are as large as they may be by that.

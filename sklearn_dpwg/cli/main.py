@@ -1,4 +1,4 @@
-"""The command line: schema, plan, fit, predict; what audits has a file of its own."""
+"""The command line: schema, plan, fit, show, predict; what audits has a file of its own."""
 
 from __future__ import annotations
 
@@ -13,16 +13,18 @@ import click
 import numpy as np
 
 from sklearn_dpwg.cli import cells, models
-from sklearn_dpwg.cli.audit import audit, change, checked_question, label_of, verdict
+from sklearn_dpwg.cli.audit import audit, change, verdict
+from sklearn_dpwg.cli.fitting import make_estimator
 from sklearn_dpwg.cli.options import (
     FILE,
     OF_TASK,
     budget_options,
+    checked_question,
     estimator_options,
     groups_options,
+    label_of,
     leave_out_option,
     ledger_options,
-    make_estimator,
     make_task,
     missing_label_option,
     no_outcomes_option,
@@ -113,7 +115,6 @@ def fit(
     from sklearn.pipeline import Pipeline
 
     from sklearn_dpwg.cli.fitting import PartsOfFile, shown_progress
-    from sklearn_dpwg.ledger import privacy_of
     from sklearn_dpwg.preprocessing import PublicSchema
 
     if schema is None:
@@ -133,15 +134,21 @@ def fit(
     estimator = make_estimator(task, options)
     has_threshold = hasattr(estimator, "miss_cost")
     if has_threshold and spool is not None:
-        raise WrongInput("share and miss_cost must be left out with --spool, of records in parts.")
-    known = {**said.of_schema, "file": file.written, "unseen": task.with_classes(said.unseen)}
+        raise WrongInput(
+            "a threshold must not be asked for with --spool, as a fit of records in parts pays for "
+            "none: leave --share and --miss-cost out, and say a public `predict --threshold`."
+        )
+    known = {**said.of_schema, "file": file.written, "unseen": task.kinds(said.unseen)}
+    known["missing_label"] = task.missing_label
     if whose:  # less than one row is refused by the fit
         known |= {"person": whose[0], "rows_per_person": max(options["rows_per_person"], 1)}
-    encoder, promise = PublicSchema(said.columns, shapes=shapes, **known), ""
+    encoder = PublicSchema(said.columns, shapes=shapes, **known)
     if onnx is not None:
         models.check_graph_of(encoder, estimator)
     if spool is None:
-        X, y, of_groups, promise = _rows_of(file, task, encoder, options["random_state"])
+        X, y, of_groups = _rows_of(file, task, encoder, options["random_state"])
+        if getattr(estimator, "neighbours", None) != "replace-any":
+            task.check_gaps(of_groups)
         model = Pipeline([("schema", encoder), ("model", estimator)])
         fit_model = partial(model.fit, X, y, model__groups=of_groups)
     else:
@@ -156,24 +163,15 @@ def fit(
         models.save_model(model, output)  # outside of the ledger, whose place would be kept with it
         if onnx is not None:
             models.save_graph(model, onnx)
-    tell(f"{privacy_of(model)}{promise}")
-    if encoder.cells is not None and encoder.cells.unusable == "missing":
-        tell(f"\n{UNCOUNTED}")
-    tell(f"{models.said_of_threshold(model)}\nModel: {output}")
+    tell(f"{models.statement_of(model)}\nModel: {output}")
     if onnx is not None:
         tell(f"Graph: {onnx}{models.CLEAN_CELLS if encoder.cells is not None else ''}")
     if book is not None:
         tell(models.spent_of(book))
 
 
-UNCOUNTED = (
-    "Cells that their kind could not use were taken for missing ones. How many is not said: that "
-    "number is about the records, and would have to be paid for like any release."
-)
-
-
 def _rows_of(file: TableFile, task: Task, encoder: PublicSchema, seed: Any) -> Any:
-    """Return features, targets and groups, as many of a person as may be, and what that means."""
+    """Return features, targets and groups, as many of a person as may be."""
     from sklearn_dpwg.preprocessing import bound_rows_per_person
 
     whose = [] if encoder.person is None else [encoder.person]
@@ -185,17 +183,12 @@ def _rows_of(file: TableFile, task: Task, encoder: PublicSchema, seed: Any) -> A
     faults.refuse()
     cells.say_what_is_other(X, encoder)
     if not persons:
-        return X, y, groups, ""
+        return X, y, groups
     k = encoder.rows_per_person
     kept = bound_rows_per_person(X, y, groups, person=persons[0], k=k, random_state=seed)
     # of all rows, those left out too, the number is about people: it is neither public nor needed
     cells.say_to_those_who_see(f"{len(kept.kept):,} of {len(X):,} rows are learned from.")
-    said = (
-        f"\nRows: {len(kept.kept):,}, at most {k} of each person, chosen by coins. Protected is "
-        f"whatever all rows of a person hold, those left out too; not protected is how many of "
-        f"them were chosen."
-    )
-    return kept.X, kept.y, kept.groups, said
+    return kept.X, kept.y, kept.groups
 
 
 def _whose(person: str | None, said: SchemaFile, options: dict[str, Any]) -> list[str]:
@@ -298,7 +291,7 @@ def plan(
     if hasattr(estimator, "miss_cost"):  # a threshold on a model that has its part of the budget
         learner, of_model = estimator.estimator, planned.model
         learner.set_params(epsilon=of_model.budget.epsilon, delta=of_model.budget.delta)
-    tell(str(planned))
+    tell(models.of_command(f"{planned}{models.said_of_gaps(task.missing_label)}"))
     if not overlaps:
         _warn_as_fit(learner, of_model, task, sizes)
 
@@ -373,7 +366,7 @@ def predict(
 
     Where few are positive, hardly anybody has a probability of one half: say to `fit` which --share
     to choose, or choose a public --threshold beforehand, which takes the place of one that was
-    paid for. The share of the rows that is chosen is printed.
+    paid for. How many rows are chosen is said at a terminal alone.
     """
     models.check_suffix(output)
     check_outputs([output], [model, table], overwrite=overwrite)
@@ -381,7 +374,19 @@ def predict(
     file = TableFile.of(table, options, fitted[0].file)
     found = models.predictions(fitted, file, str(model), keep, threshold)
     models.write_table(found, output)
-    tell(f"{output}: {len(found):,} prediction(s){models.chosen(fitted, found, threshold)}")
+    counted, by = models.chosen(fitted, found, threshold)
+    cells.say_to_those_who_see(counted)
+    tell(f"{output}: predictions{by}.")
+
+
+@click.command(short_help="Print again what a model promises.")
+@click.argument("model", type=FILE)
+def show(model: Path) -> None:
+    """Print what `fit` printed of a MODEL, which may be published with it.
+
+    No record is read and nothing is spent. `show MODEL > guarantee.txt` makes a file of it.
+    """
+    tell(models.statement_of(models.load_model(model)))
 
 
 @click.command(short_help="Write a schema file to fill in; no value is read.")
@@ -492,12 +497,12 @@ def _whole(file: TableFile) -> pd.DataFrame:
 def main(debug: bool) -> None:
     """Private worst-group learning and fairness audits of tables.
 
-    The way: `schema` and an editor, `plan`, `fit`, `predict`, `audit`, `verdict`, `change`. Wrong
-    input is answered in one sentence, before any budget is spent. Exit codes: 0 done, 2 wrong
+    The way: `schema` and an editor, `plan`, `fit`, `show`, `predict`, `audit`, `verdict`, `change`.
+    Wrong input is answered in one sentence, before any budget is spent. Exit codes: 0 done, 2 wrong
     input, 3 budget refused; of `audit` and `verdict` with --fail-below or --fail-above, 4 fails and
     5 cannot tell.
     """
 
 
-for _command in (schema, plan, fit, predict, audit, verdict, change):
+for _command in (schema, plan, fit, show, predict, audit, verdict, change):
     main.add_command(_command)

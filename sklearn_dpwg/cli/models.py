@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,7 +12,7 @@ import numpy as np
 from sklearn_dpwg._checks import as_text
 from sklearn_dpwg.cli.cells import checked_features
 from sklearn_dpwg.cli.tables import PARQUET, TableFile, WrongInput, write
-from sklearn_dpwg.exceptions import StoredFormatError
+from sklearn_dpwg.exceptions import DPWGError, StoredFormatError
 from sklearn_dpwg.serving import trusted_types
 
 if TYPE_CHECKING:
@@ -89,6 +90,10 @@ def load_model(path: Path) -> Any:
             f"{path} must hold a fitted pipeline of a PublicSchema and a private estimator, as "
             f"`fit` writes it, got {type(model).__name__}."
         )
+    try:
+        schema_of(model).get_feature_names_out()  # whoever wrote the file may have said anything
+    except DPWGError as error:
+        raise WrongInput(f"{path} holds a schema that cannot be used: {error}") from None
     return model
 
 
@@ -158,6 +163,45 @@ def _is_turned(model: Any) -> bool:
     return classes_of(model)[1] != as_text(model.classes_[1])
 
 
+UNCOUNTED = (
+    "\n\nCells that their kind could not use were taken for missing ones. How many is not said: "
+    "that number is about the records, and would have to be paid for like any release."
+)
+
+
+def statement_of(model: Any) -> str:
+    """Say what may be published with a model: what it promises, and what it predicts by."""
+    from sklearn_dpwg.inspection.audit_rows import n_records_of
+    from sklearn_dpwg.ledger import privacy_of
+
+    schema, last, rows = model[0], model[-1], ""
+    if schema.person is not None:
+        # of all rows, those left out too, the number is about people: it is not kept
+        n_rows = last._n_records if hasattr(last, "_n_records") else n_records_of(last)
+        rows = (
+            f"\nRows: {n_rows:,}, at most {schema.rows_per_person} of each person, chosen by coins."
+            f" Protected is whatever all rows of a person hold, those left out too; not protected "
+            f"is how many of them were chosen."
+        )
+    uncounted = schema.cells is not None and schema.cells.unusable == "missing"
+    return of_command(
+        f"{privacy_of(model)}{said_of_gaps(schema.missing_label)}{rows}"
+        f"{UNCOUNTED if uncounted else ''}{said_of_threshold(model)}"
+    )
+
+
+def of_command(statement: str) -> str:
+    """Return a statement without what it says for those who write Python."""
+    return re.sub(r",\s+k\s+rows\s+`for_records\(k\)`", "", statement)
+
+
+def said_of_gaps(label: Any) -> str:
+    """Say in a line as which group missing ones are counted, where they are."""
+    if label is None:
+        return ""
+    return f"\nMissing groups: whoever has none is counted as one of the group {label!r}."
+
+
 def said_of_threshold(model: Any) -> str:
     """Say what a model of two classes predicts by, and of a paid threshold whom it chooses."""
     if not _has_two_classes(model):
@@ -165,9 +209,9 @@ def said_of_threshold(model: Any) -> str:
     second = classes_of(model)[1]
     if not hasattr(model[-1], "thresholds_"):
         return (
-            f"\n`predict` says {second!r} from a probability of one half on. Where few are, that "
-            f"is hardly anybody: `predict --threshold` takes another number, and prints whom it "
-            f"chooses. `fit --share 0.1` chooses a tenth, but a second fit spends again."
+            f"\n\n`predict` says {second!r} from a probability of one half on. Where few are, that "
+            f"is hardly anybody: `predict --threshold` takes another number. `fit --share 0.1` "
+            f"chooses a tenth, but a second fit spends again."
         )
     table = model[-1].selected()[["chosen", "low", "high"]]
     if _is_turned(model):
@@ -178,7 +222,7 @@ def said_of_threshold(model: Any) -> str:
         for label, row in table.iterrows()
     )
     return (
-        f"\n`predict` says {second!r} {least_of(model)}, which was released. Of the rows that it "
+        f"\n\n`predict` says {second!r} {least_of(model)}, which was released. Of the rows that it "
         f"learned from it chooses, with limits that hold with probability 0.95:{shares}"
     )
 
@@ -230,17 +274,16 @@ def _has_two_classes(model: Any) -> bool:
     return hasattr(model, "predict_proba") and len(model.classes_) == 2
 
 
-def chosen(model: Any, found: pd.DataFrame, threshold: float | None) -> str:
-    """Say which share of the rows has the class that is looked for."""
+def chosen(model: Any, found: pd.DataFrame, threshold: float | None) -> tuple[str, str]:
+    """Return how many rows have which class, exactly, and from which probability on, in words."""
+    counted = f"{len(found):,} prediction(s)"
     if not _has_two_classes(model) or not len(found):
-        return ""
+        return f"{counted}.", ""
     second = classes_of(model)[1]
     n_chosen = int((found["prediction"].map(as_text) == second).sum())
-    return (
-        f", {second!r} for {n_chosen:,} of them ({n_chosen / len(found):.1%}), "
-        f"{least_of(model, threshold)}. That is a count of these very rows, which no guarantee "
-        f"covers"
-    )
+    share = n_chosen / len(found)
+    counted += f", {second!r} for {n_chosen:,} of them ({share:.1%}), of these very rows."
+    return counted, f", {second!r} {least_of(model, threshold)}"
 
 
 def predictions(

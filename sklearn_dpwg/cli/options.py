@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -218,6 +218,12 @@ which_options = _together(
         help="Do not judge groups that surely have a smaller share of the people, as 0.02.",
     ),
 )
+by_attribute_option = click.option(
+    "--by-attribute",
+    is_flag=True,
+    help="Of several columns of groups judge the values of each column, not the cells, of which "
+    "every combination has to be declared.",
+)
 random_state_option = click.option(
     "--random-state",
     type=int,
@@ -238,9 +244,6 @@ OF_TASK = ("groups", "group_labels", "missing_label", "target", "classes", "targ
 OF_FILES = ("delimiter", "missing_values", "encoding", "sheet", "show_examples")
 OF_LEDGER = ("ledger_epsilon", "ledger_delta")
 OF_THRESHOLD = ("share", "miss_cost")
-
-# A share of all is missed by more within wide bins than by noise, as all groups are added up.
-BINS_OF_SHARE = 24
 
 
 @dataclass(frozen=True)
@@ -299,6 +302,15 @@ class Task:
         cells = list(frame[other].itertuples(index=False, name=None))
         faults.add(f"{names} (groups)", "not one of the declared labels", cells)
         return frame
+
+    def check_gaps(self, groups: pd.Series | pd.DataFrame) -> None:
+        """Refuse a group of those who have none where everybody has one, and groups are public."""
+        label, is_alone = self.missing_label, len(self.group_columns) == 1 and self.values is None
+        if label is not None and is_alone and not (groups == label).to_numpy().any():
+            raise WrongInput(
+                f"missing_label must be left out, and no label be {label!r}, where nobody is "
+                f"without a group: a group without records cannot be learned for."
+            )
 
     def targets(self, columns: Mapping[str, Any], faults: Faults) -> np.ndarray:
         """Return the targets: classes as text, or numbers where bounds are declared."""
@@ -362,11 +374,14 @@ class Task:
         classes = self.classes or ()
         return len(classes) == 2 and classes[1] < classes[0]
 
-    def with_classes(self, unseen: Mapping[str, Any]) -> dict[str, Any]:
+    def kinds(self, unseen: Mapping[str, Any]) -> dict[str, Any]:
         """Return kinds of columns that a model does not see, the target's last with its classes."""
         from sklearn_dpwg.preprocessing import Category
 
         found = dict(unseen)
+        for name in self.group_columns if self.missing_label is not None else ():
+            if name in found:
+                found[name] = replace(found[name], missing=True)
         kind = found.pop(self.target or "", None)
         if self.classes is not None:
             kind = Category(self.classes, other=False)
@@ -463,6 +478,35 @@ def as_label(text: str, several: bool) -> Label:
     return tuple(map(as_text, text.split("/"))) if several else as_text(text)
 
 
+def label_of(text: str, labels: Sequence[Hashable]) -> Hashable:
+    """Return the label that is written so, of several columns with / between."""
+    written = as_label(text, isinstance(labels[0], tuple))
+    # a stored audit that Python made may have labels that are no text
+    known = (one for one in labels if not isinstance(one, tuple | str) and str(one) == written)
+    return next(known, written)
+
+
+def checked_question(
+    metric: str | None, fail_below: float | None, fail_above: float | None
+) -> tuple[Any, dict[str, Any]]:
+    """Return the rates and the limit that a verdict is asked for; refuse one about nothing."""
+    from sklearn_dpwg.inspection.verdicts import JOINT, RATES
+
+    names = ["selection_rate"] if metric is None else split_list(metric, "metric")
+    for name in names:
+        if name not in (*RATES, *JOINT):
+            raise WrongInput(f"metric must be one of {', '.join([*RATES, *JOINT])}, got {name!r}.")
+    if fail_below is not None and fail_above is not None:
+        raise WrongInput("fail_above must be left out where --fail-below is said.")
+    if fail_below is not None and not 0.0 < fail_below <= 1.0:
+        raise WrongInput(f"fail_below must be above 0 and at most 1, got {fail_below!r}.")
+    if fail_above is not None and not 0.0 < fail_above < 1.0:
+        raise WrongInput(f"fail_above must be above 0 and below 1, got {fail_above!r}.")
+    given = {"at_least": fail_below, "within": fail_above}
+    known = {name: value for name, value in given.items() if value is not None}
+    return (names[0] if len(names) == 1 else names), known
+
+
 def _declared(
     schema: SchemaFile | None, options: Mapping[str, Any], columns: tuple[str, ...]
 ) -> tuple[tuple[Label, ...] | None, tuple[tuple[str, ...], ...] | None]:
@@ -531,67 +575,3 @@ def _check_labels(labels: tuple[Label, ...] | None, columns: tuple[str, ...]) ->
                 f"group_labels must have a part for each of the columns {shown(columns)}, with / "
                 f"between them on the command line, got {label!r}."
             )
-
-
-def make_estimator(task: Task, options: Mapping[str, Any]) -> Any:
-    """Return an estimator: a regressor where the target has bounds; options not given are open.
-
-    Where a threshold is asked for, it is one for all: predictions need no groups then.
-    """
-    from sklearn_dpwg import DPWorstGroupClassifier, DPWorstGroupRegressor
-
-    not_its = (*OF_TASK, *OF_FILES, *OF_LEDGER, *OF_THRESHOLD)
-    given = {
-        name: value for name, value in options.items() if value is not None and name not in not_its
-    }
-    asked = {name: options[name] for name in OF_THRESHOLD if options.get(name) is not None}
-    if len(asked) > 1:
-        raise WrongInput("miss_cost must be left out with share, which says how many to choose.")
-    if asked and task.target_bounds is not None:
-        raise WrongInput(f"{next(iter(asked))} is for a target of two classes, not for a number.")
-    if "prior" in given:
-        given["prior"] = _prior(given["prior"])
-    # rows of a schema have norm at most 1
-    given |= {"data_norm": 1.0, "group_labels": task.group_labels}
-    if given.get("overlap", "cells") != "cells":
-        if given["overlap"] == "membership":
-            raise WrongInput("overlap must be cells, attributes or both, got 'membership'.")
-        # those of a schema are of cells, which were checked; of "both" large cells are groups too
-        given["group_labels"] = None
-        if task.values is not None and given["overlap"] == "attributes":
-            pairs = zip(task.group_columns, task.values, strict=True)
-            given["group_labels"] = [(column, one) for column, values in pairs for one in values]
-    if task.target_bounds is not None:
-        return DPWorstGroupRegressor(target_bounds=task.target_bounds, **given)
-    model = DPWorstGroupClassifier(classes=task.classes, **given)
-    return _with_threshold(model, asked, turned=task.looks_for_first) if asked else model
-
-
-def _with_threshold(model: Any, asked: dict[str, Any], *, turned: bool) -> Any:
-    """Return a model with a threshold, which is about the second of the sorted classes."""
-    from sklearn_dpwg.postprocessing import DPThresholdClassifier
-
-    share, cost = asked.get("share"), asked.get("miss_cost", "balanced")
-    if cost != "balanced":
-        cost = _numeral(cost, "miss_cost must be balanced or a number")
-        asked["miss_cost"] = 1.0 / cost if turned and 0.0 < cost < np.inf else cost
-    if share is not None and turned and 0.0 < share < 1.0:
-        asked["share"] = 1.0 - share
-    constraint = "worst_error"
-    if share is not None:
-        constraint, asked["n_bins"] = "selection_rate", BINS_OF_SHARE
-    budget = {"epsilon": model.epsilon, "delta": model.delta, "random_state": model.random_state}
-    return DPThresholdClassifier(model, constraint=constraint, per_group=False, **budget, **asked)
-
-
-def _prior(text: str) -> str | float:
-    if text in ("proportional", "uniform"):
-        return text
-    return _numeral(text, "prior must be proportional, uniform, or a number between 0 and 1")
-
-
-def _numeral(text: str, wanted: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        raise WrongInput(f"{wanted}, got {text!r}.") from None

@@ -9,6 +9,7 @@ from __future__ import annotations
 import codecs
 import csv
 import os
+import re
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -115,8 +116,27 @@ class OneSentence(click.Group):
 
             with show_records():
                 return super().invoke(ctx)
-        with _sentences():
+        with _sentences(lambda text: self._by_flags(ctx, text)):
             return super().invoke(ctx)
+
+    def _by_flags(self, ctx: click.Context, text: str) -> str:
+        """Return a sentence in words of the command: with the flags that were said."""
+        from sklearn_dpwg.exceptions import TO_PREVIEW, TO_TRUST_LESS
+
+        text = text.replace(TO_PREVIEW, "`plan` previews them").replace(TO_TRUST_LESS, "")
+        command, said = self.commands.get(ctx.invoked_subcommand or ""), ctx.meta["arguments"]
+        said = {one.partition("=")[0] for one in said}
+        for option in () if command is None else command.params:
+            if not said.intersection(option.opts):
+                continue
+            flag, name = max(option.opts, key=len), f"(?<![\\w'\"`/.-]){option.name}"
+            text = re.sub(rf"{name}='([^']*)'", rf"{flag} \1", text)
+            # a name that is no word of English is one anywhere, others at the beginning
+            if "_" in str(option.name):
+                text = re.sub(rf"{name}=(?=\S)", f"{flag} ", text)
+                text = re.sub(rf"{name}\b(?!\.\w)", flag, text)  # but no file's name
+            text = re.sub(rf"^{option.name}(?= must | is for )", flag, text)
+        return text.replace("those of group_labels=", "those of the groups ")  # of a schema
 
 
 def unknown_name(name: str, known: list[str]) -> str:
@@ -127,8 +147,8 @@ def unknown_name(name: str, known: list[str]) -> str:
 
 
 @contextmanager
-def _sentences() -> Iterator[None]:
-    """Answer errors of the package in its words, and say its warnings on stderr."""
+def _sentences(of_command: Callable[[str], str]) -> Iterator[None]:
+    """Answer errors in the words of a command, and say the package's warnings on stderr."""
     from sklearn_dpwg import exceptions
 
     own = [each for each in vars(exceptions).values() if isinstance(each, type)]
@@ -138,11 +158,14 @@ def _sentences() -> Iterator[None]:
         for category in own:
             if issubclass(category, Warning):
                 warnings.simplefilter("always", category)
-        warnings.showwarning = _show_warning  # put back on leaving
+        # put back on leaving
+        warnings.showwarning = lambda one, *_, **__: _say("Warning", of_command(str(one)))
         try:
             yield
         except exceptions.BudgetExceededError as error:
             raise BudgetRefused(_words(error)) from None
+        except WrongInput as error:
+            raise WrongInput(of_command(error.message)) from None
         except ModuleNotFoundError as error:
             if error.name not in _EXTRA:
                 raise
@@ -152,10 +175,10 @@ def _sentences() -> Iterator[None]:
         except (click.ClickException, click.exceptions.Exit, click.Abort):
             raise
         except Exception as error:
-            _refuse(error)
+            _refuse(error, of_command)
 
 
-def _refuse(error: Exception) -> NoReturn:
+def _refuse(error: Exception, of_command: Callable[[str], str]) -> NoReturn:
     """Show the message of this package's errors; that of others may hold values of records."""
     from sklearn_dpwg import exceptions
 
@@ -163,7 +186,7 @@ def _refuse(error: Exception) -> NoReturn:
     if isinstance(error, exceptions.DPWGError) and exceptions.is_told(error):
         # a note says that the budget is spent
         kind = Fault if notes or isinstance(error, exceptions.ForeignError) else WrongInput
-        raise kind(_words(error).replace(exceptions.TO_SEE, _TO_SEE)) from None
+        raise kind(of_command(_words(error)).replace(exceptions.TO_SEE, _TO_SEE)) from None
     if isinstance(error, OSError) and error.strerror:
         raise WrongInput(f"{error.filename or 'a file'}: {error.strerror}.") from None
     place, _ = exceptions.place_of(error)
@@ -175,10 +198,6 @@ def _refuse(error: Exception) -> NoReturn:
 
 def _words(error: Exception) -> str:
     return " ".join([str(error), *getattr(error, "__notes__", ())])
-
-
-def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
-    _say("Warning", str(message))
 
 
 def tell(text: str) -> None:

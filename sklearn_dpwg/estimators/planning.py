@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 from sklearn_dpwg.data.groups import OTHER
 from sklearn_dpwg.data.problem import Problem, with_equal_groups
 from sklearn_dpwg.exceptions import (
+    TO_PREVIEW,
+    TO_TRUST_LESS,
     ContractError,
     InputError,
     InputTypeError,
@@ -281,7 +283,7 @@ def warn_of_plan(plan: Plan, labels: NDArray[np.object_], replan: Replan) -> Non
 
 
 def warn_of_chance(plan: Plan, labels: NDArray[np.object_]) -> None:
-    """Name the groups that are too small to be told from chance, whatever ε is."""
+    """Name the groups that may be too small to be told from chance, whatever ε is."""
     tiny = set(plan.for_new_people.untold).difference(hopeless_groups(plan))
     untold = [i for i in sorted(tiny) if plan.problem.is_heard[i]]
     if plan.is_weak or not untold:
@@ -292,10 +294,9 @@ def warn_of_chance(plan: Plan, labels: NDArray[np.object_]) -> None:
     rows = plan.records_per_person
     of_whom = "records" if rows == 1 else f"people, of up to {rows} records each,"
     warn(
-        f"group(s) {who}: with fewer than {FEWEST_TO_TELL} {of_whom} what a group "
-        f"loses is told from chance at no epsilon, so the model may fit its records and not its "
-        f"people: merge such groups, or learn with a larger sampling_price or max_group_weight "
-        f"below 1.",
+        f"group(s) {who}: of fewer than {FEWEST_TO_TELL} {of_whom} what a group loses may be "
+        f"chance, whatever epsilon is, and the model may then fit its records and not its people: "
+        f"merge such groups or leave them out{TO_TRUST_LESS}.",
         WeakPlanWarning,
     )
 
@@ -325,14 +326,15 @@ def _warn_of_small_groups(
         (worst,) = hopeless
         about = "" if plan.counts is None else "about "  # of hidden groups a noisy count is known
         who = (
-            f"group {labels[worst]!r} has {about}{sizes[worst]:,} record(s), too few to learn from "
-            f"if it is the worst off (the plan's bound is then {bounds[worst]:.3g}, predicting "
-            f"nothing costs at most {cost:.3g})"
+            f"group {labels[worst]!r} has {about}{sizes[worst]:,} record(s), which may be too few "
+            f"to learn from if it is the worst off (the plan's bound, no forecast, is then "
+            f"{bounds[worst]:.3g}, predicting nothing costs at most {cost:.3g})"
         )
     else:
         who = (
-            f"{len(hopeless):,} groups have too few records to learn from if they are the worst "
-            f"off: {_named(hopeless, labels, plan)}; predicting nothing costs at most {cost:.3g}"
+            f"{len(hopeless):,} groups may have too few records to learn from if they are the "
+            f"worst off: {_named(hopeless, labels, plan)}; predicting nothing costs at most "
+            f"{cost:.3g}"
         )
     warn(f"{who}: {cure}; is a label misspelt?", WeakPlanWarning)
 
@@ -365,7 +367,7 @@ def _warn_of_weak_bound(
 
     cure = (
         "more records, a larger epsilon, fewer groups or features, or a smaller radius would help; "
-        "print(estimator.plan(...)) previews them"
+        f"{TO_PREVIEW}"
     )
     enough = ""
     if plan.problem.n_records == math.inf:  # what a round reads limits a source without an end

@@ -42,9 +42,6 @@ _OF_RECORDS = " That is of these very people, not of a process that they are a s
 _LOUD = 3.0
 # Categories of a smaller share may be left out, and have a note: 6 RCNY 5-301(d).
 _SMALL_SHARE = 0.02
-# Groups of fewer people are not judged, nor are those that noise alone may have made.
-_FEWEST = 10
-_SURELY = 0.99999
 # Fields in the order of the JSON object.
 _IN_JSON = (
     *("group_name", "threshold", "confidence", "created", "n_cells", "epsilon", "privacy_"),
@@ -724,9 +721,8 @@ class AuditResult(Stored):
 
     def _left_out(self, named: list[Hashable], min_share: float) -> dict[str, list[int]]:
         """Return the groups that are not judged by reason, which names public numbers."""
-        sizes, half = self._counted.group_sizes(), self._counted.size_error(self.confidence)
-        # an empty group is below this but for one time in 200,000
-        least = max(_FEWEST, math.ceil(half + self._counted.size_error(_SURELY)) + 1)
+        sizes = self._counted.group_sizes()
+        half, least = self._counted.fewest_judged(self.confidence)
         share = min_share * sum(sizes)
         reasons: dict[str, list[int]] = {
             "they are left out on request": [],

@@ -84,12 +84,13 @@ class Margin:
         if math.isnan(contrast.estimate) or self.is_untold(contrast):
             return f"a {name} that nobody knows"
         if self.is_ratio and math.isinf(contrast.high):
-            return f"a ratio of {contrast.low:.2f} or more"
+            return f"a ratio of these two of {contrast.low:.2f} or more"
         if self.is_ratio:
             low, high = (number(end, limit=self.factor) for end in (contrast.low, contrast.high))
-            return f"a ratio of {contrast.estimate:.2f} [{low}, {high}]"
+            return f"a ratio of these two of {contrast.estimate:.2f} [{low}, {high}]"
         ends = (100.0 * (0.0 - end) for end in (contrast.estimate, contrast.high, contrast.low))
-        return "a difference of {:.1f} [{:.1f}, {:.1f}] percentage points".format(*ends)
+        value, low, high = (f"{one:.1f}" for one in ends)
+        return f"a difference of these two of {value} [{low}, {high}] percentage points"
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,14 @@ from sklearn_dpwg.inspection.audit_result import AuditResult
 from sklearn_dpwg.inspection.audit_rows import AuditedRows
 from sklearn_dpwg.inspection.comparisons import are_both_ways, margin_of, pairs_with
 from sklearn_dpwg.inspection.power import PlannedVerdict, World, least_enough
-from sklearn_dpwg.inspection.verdicts import JOINT, OF_DECISIONS, RATES, LossSums, greater_is_worse
+from sklearn_dpwg.inspection.verdicts import (
+    JOINT,
+    OF_DECISIONS,
+    RATES,
+    CountedRates,
+    LossSums,
+    greater_is_worse,
+)
 from sklearn_dpwg.ledger.costs import StartCost
 from sklearn_dpwg.ledger.ledger import CountedEstimator, spending
 from sklearn_dpwg.privacy import Budget, NoiseSource, PrivacyGuarantee, Relation, joint_guarantee
@@ -266,7 +273,8 @@ class GroupAudit(CountedEstimator):
         Returns
         -------
         PlannedVerdict
-            Chances by a simulation of limits for normal estimates; print it.
+            Chances by a simulation of limits for normal estimates; print it. Groups that are
+            guessed to be too small for an audit to judge are left out, which it says.
 
         Raises
         ------
@@ -289,18 +297,26 @@ class GroupAudit(CountedEstimator):
         labels, given = labelled_sizes(group_sizes, None, self.group_labels)
         out = audit_rows.left_out_by_name(labels, leave_out, 0.0, reference)
         every = [whole_number(size, "group_sizes", least=1) for size in given]
+        counted, noise = RATES[metrics[0]], None if facts.planned is None else facts.planned.noise
+        is_known = self.sizes == "public" and counted.is_of_all
+        few: list[Hashable] = []
+        if counted.is_of_all:  # of other rates nobody says how many people a group has
+            cells = np.zeros((1, 1 + outcomes, 2), dtype=np.int64)
+            empty = CountedRates(cells, facts.n_bins, noise, (0,) if is_known else None)
+            half, least = empty.fewest_judged(self.confidence)
+            of_each = zip(labels, every, strict=True)
+            few = [one for one, n in of_each if n + half < least and one not in (reference, *out)]
+        if len(labels) >= len(out) + len(few) + 2:  # else all are, as somebody has to be compared
+            out = [*out, *few]
         sizes = np.array([n for n, one in zip(every, labels, strict=True) if one not in out], float)
         labels = [one for one in labels if one not in out]
         rates = np.full(len(sizes), open_unit(rate, "rate"))
         fewest = int(sizes.argmin())
         rates[fewest] = open_unit(rate * real_number(ratio, "ratio"), "rate × ratio")
-        counted = RATES[metrics[0]]
         n_noisy = [
             sum(facts.n_bins[predicted] for true, predicted in cells if outcomes or not true)
             for cells in (counted.hits, counted.misses)
         ]
-        is_known = self.sizes == "public" and counted.is_of_all
-        noise = None if facts.planned is None else facts.planned.noise
         pairs = pairs_with(
             None if reference is None else labels.index(reference),
             len(labels),
@@ -322,13 +338,16 @@ class GroupAudit(CountedEstimator):
         names = words.listed([words.of_metric(one) for one in metrics])
         who = f"all groups but {words.text_of(labels[fewest])}, and {rates[fewest]:.3g} there"
         guess = f"the {names} {'is' if len(metrics) == 1 else 'are'} {rate:.3g} in "
+        guess += "every group" if ratio == 1.0 else who
+        if few and few[0] in out:
+            guess += f" ({words.listed([*map(words.text_of, few)])} left out, as too few to judge)"
         return PlannedVerdict(
             *world.chances(margin, error),
             wanted="passes" if is_within else "fails",
             power=power,
             times_the_people=times("people"),
             epsilon=None if more is None else more * float(self.epsilon),
-            guess=guess + ("every group" if ratio == 1.0 else who),
+            guess=guess,
         )
 
     @overload

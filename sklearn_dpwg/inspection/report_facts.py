@@ -341,9 +341,12 @@ def _selected(result: AuditResult, own: OwnThresholds | None) -> str:
 def _allows(result: AuditResult, asked: Asked, answer: str, sentence: str) -> str:
     name = "ratio" if asked.margin.is_ratio else "difference"
     brackets = (
-        f"In brackets is the {100 * result.confidence:g} % interval of this {name}, its "
-        f"{'upper' if asked.margin.is_ratio else 'lower'} end wider the more is compared."
+        f"In brackets is the {100 * result.confidence:g} % interval of the {name} of these two, "
+        f"its {'upper' if asked.margin.is_ratio else 'lower'} end wider the more is compared."
     )
+    if asked.which.get("reference") is None:
+        limit = "impact ratio is at most 1" if asked.margin.is_ratio else "difference is at least 0"
+        brackets += f" In the table the best-off group may be any, and so each {limit}."
     if answer == "cannot tell":
         return brackets if "[" in sentence else ""
     rarely = f"{100 * (1 - result.confidence) / 2:.3g} %"

@@ -130,6 +130,10 @@ RATES: Mapping[str, CellRate] = MappingProxyType(
 )
 
 
+# Groups of fewer people are not judged, nor are those that noise alone may have made.
+_FEWEST = 10
+_SURELY = 0.99999
+
 # Metrics of which each has to pass.
 JOINT = {"equalized_odds": ("true_positive_rate", "false_positive_rate")}
 # What decisions tell without outcomes.
@@ -240,6 +244,12 @@ class CountedRates:
         below = np.cumsum(probabilities)
         place = int(np.searchsorted(below, 0.5 * (1.0 - confidence), side="right"))
         return float(-numbers[place])
+
+    def fewest_judged(self, confidence: float) -> tuple[float, int]:
+        """Return by how much a size may be wrong, and up from which a group is judged with that."""
+        half = self.size_error(confidence)
+        # an empty group is below this but for one time in 200,000
+        return half, max(_FEWEST, math.ceil(half + self.size_error(_SURELY)) + 1)
 
     def with_noise(self, noise: IntegerNoise | None) -> CountedRates:
         """Return the same counts as if they had other noise, or none."""

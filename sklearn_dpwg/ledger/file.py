@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from sklearn_dpwg._stored import writer_of
 from sklearn_dpwg._version import __version__
 from sklearn_dpwg.exceptions import BudgetExceededError, InputError, LedgerUnreachableError
 from sklearn_dpwg.privacy import PrivacyGuarantee, Relation, joint_guarantee
+from sklearn_dpwg.privacy.accounting.loss_distribution import scaled_event
 
 # What changes tables or their meaning raises the format. A file of before it had one has 0.
 _FORMAT = 1
@@ -32,6 +34,8 @@ PRAGMA user_version = {_FORMAT};
 _FITS = "SELECT id, state, what, started, guarantee, key FROM fits ORDER BY id"
 # A composition that is not plain Gaussian can take seconds, and others wait for it.
 _SECONDS_TO_WAIT = 600.0
+# Of what is left noise up to so many times as loud is tried, in so many steps.
+_LOUDEST, _N_HALVINGS = 64.0, 10
 
 
 @dataclass(frozen=True)
@@ -165,6 +169,11 @@ class LedgerFile:
             facts = _facts(connection.execute(_FITS))
         self.seen.update(facts)
 
+    def refuse(self, row: LedgerRow, parts: str) -> None:
+        """Refuse what is charged in parts as a whole, if the whole would overspend."""
+        with self._connection() as connection:
+            _refuse_overspending(connection, self._rows(connection), [row], parts)
+
     def settle(self, key: str, *, spent: bool) -> None:
         """Commit a reservation, or take it back where nothing was released or relies on it."""
         with self._connection() as connection:
@@ -297,7 +306,10 @@ def _facts(found: Iterable[Any]) -> set[tuple[Any, ...]]:
 
 
 def _refuse_overspending(
-    connection: sqlite3.Connection, charged: list[LedgerRow], new: list[LedgerRow]
+    connection: sqlite3.Connection,
+    charged: list[LedgerRow],
+    new: list[LedgerRow],
+    parts: str = "",
 ) -> None:
     """Refuse a fit, last of what is new, if all together would exceed the budget."""
     (epsilon, delta), demand = _budget(connection), _demand(connection)
@@ -315,8 +327,31 @@ def _refuse_overspending(
         begun = f", with {len(new) - 1} private fit(s) that it began with," if new[1:] else ""
         raise BudgetExceededError(
             f"this {last.kind} (epsilon={last.guarantee.epsilon:.4g} at "
-            f"delta={last.guarantee.delta:g}){begun} "
+            f"delta={last.guarantee.delta:g}{parts}){begun} "
             f"would bring the ledger to epsilon={total:.4g} at delta={delta:g}, above its "
-            f"epsilon={epsilon:g}; {counted(charged)} so far have epsilon={spent:.4g}. "
-            f"Nothing was spent."
+            f"epsilon={epsilon:g}; {counted(charged)} so far have epsilon={spent:.4g}"
+            f"{_left(before, last.guarantee, epsilon, delta, demand)}. Nothing was spent."
         )
+
+
+def _left(before: list[PrivacyGuarantee], last: PrivacyGuarantee, most: float, *at: Any) -> str:
+    """Say about which ε is left for what is like the last, by noise that is louder alone."""
+
+    def louder(factor: float) -> PrivacyGuarantee:
+        events = [scaled_event(event, factor) for event in last.events]
+        alone = PrivacyGuarantee.from_events(events, last.delta, relation=last.relation)
+        return replace(last, epsilon=alone.epsilon, events=alone.events)
+
+    # noise so loud would be of no use
+    least, enough = 1.0, _LOUDEST
+    if not (before and last.is_private) or total_epsilon([*before, louder(enough)], *at) > most:
+        return ""
+    for _ in range(_N_HALVINGS):
+        middle = math.sqrt(least * enough)
+        fits = total_epsilon([*before, louder(middle)], *at) <= most
+        least, enough = (least, middle) if fits else (middle, enough)
+    left = louder(enough).epsilon
+    if not left > 0.0:
+        return ""
+    unit = 10.0 ** (math.floor(math.log10(left)) - 2)
+    return f", which leaves about {math.floor(left / unit) * unit:.3g} for one like it"

@@ -24,7 +24,12 @@ from sklearn.base import BaseEstimator
 
 from sklearn_dpwg._stored import Stored, reading, stamp
 from sklearn_dpwg.data.groups import labelled_sizes
-from sklearn_dpwg.exceptions import ContractError, LedgerUnreachableError, Note
+from sklearn_dpwg.exceptions import (
+    BudgetExceededError,
+    ContractError,
+    LedgerUnreachableError,
+    Note,
+)
 from sklearn_dpwg.ledger.costs import PublicFacts, StartCost
 from sklearn_dpwg.ledger.file import LedgerFile, LedgerRow, counted, total_epsilon
 from sklearn_dpwg.ledger.folds import SEVERAL_FITS
@@ -101,6 +106,20 @@ def spending(
             *(what, whose, guarantee.epsilon, guarantee.delta, guarantee.relation),
             ", void for whoever knows the seed" if guarantee.seeded else "",
         )
+
+
+@contextmanager
+def refused_together(guarantee: PrivacyGuarantee, what: str, parts: str) -> Iterator[None]:
+    """Refuse what is charged in parts inside by what the whole would cost, in words of its parts.
+
+    By then the parts are taken back, so that the ledgers are as they were before.
+    """
+    try:
+        yield
+    except BudgetExceededError:
+        for ledger in active_ledgers():
+            ledger.refuse(LedgerRow("reserved", what, "", guarantee, ""), parts)
+        raise
 
 
 def _reserve(rows: Sequence[LedgerRow], key: str) -> list[LedgerFile]:

@@ -31,7 +31,7 @@ from sklearn_dpwg.estimators.encode import check_found_groups, stated_rows
 from sklearn_dpwg.estimators.learn import unchanged_on_failure
 from sklearn_dpwg.exceptions import InputError, InputTypeError, in_own_words, own_words
 from sklearn_dpwg.ledger.costs import StartCost, holdings_of, own_costs
-from sklearn_dpwg.ledger.ledger import CountedEstimator, spending
+from sklearn_dpwg.ledger.ledger import CountedEstimator, refused_together, spending
 from sklearn_dpwg.model_selection.search_plan import (
     final_step,
     fit_in_groups,
@@ -304,8 +304,18 @@ class ScorePostprocessor(MetaEstimatorMixin, ClassifierMixin, CountedEstimator):
             alone = replace(alone, groupings=grouping_names(groups, self.group_by))
         spent: list[str] = []
         own = StartCost(uuid4().hex, type(self).__name__, alone)
+        whole = known.plan.guarantee  # of a frozen model there is one part alone
+        parts = ""
+        if known.plan.model is not None:
+            parts = (
+                f", for a model of {known.plan.model.budget.epsilon:.4g} and counts of its scores "
+                f"of {alone.epsilon:.4g} together"
+            )
         # reserved before the model is fitted, which is charged by itself: both fit in or neither
-        with spending(alone, noise, own.what, self, key=own.key, also=spent):
+        with (
+            refused_together(whole, own.what, parts),
+            spending(alone, noise, own.what, self, key=own.key, also=spent),
+        ):
             if frozen:
                 guarantee, costs = with_frozen(own, known.model, held_out=self.held_out)
             else:

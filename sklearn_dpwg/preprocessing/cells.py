@@ -73,7 +73,10 @@ class Cells(Stored):
             object.__setattr__(self, "missing", tuple(self.missing))
 
     def check(
-        self, columns: Mapping[Any, Any], unseen: Mapping[Any, Any] = MappingProxyType({})
+        self,
+        columns: Mapping[Any, Any],
+        unseen: Mapping[Any, Any] = MappingProxyType({}),
+        missing_label: Any = None,
     ) -> None:
         """Refuse rules that are none, or that say two things of one word.
 
@@ -81,6 +84,9 @@ class Cells(Stored):
         ----------
         columns, unseen : mapping from name to kind
             The columns of the schema; a name may be in both.
+        missing_label : str, default=None
+            Label of missing cells of categories of `unseen`. It may be a mark too: a cell that says
+            it is missing and gets that very label, so that both are one group.
         """
         if not isinstance(self.missing, tuple):
             raise InputTypeError(f"missing of Cells must be a list of marks, got {self.missing!r}.")
@@ -101,7 +107,8 @@ class Cells(Stored):
             known.setdefault(name, []).extend(levels_of(kind) or ())
         self._check_synonyms(known)
         for name, every in known.items():
-            levels = tuple(dict.fromkeys(every))
+            is_filled = missing_label is not None and _is_filled(unseen.get(name))
+            levels = tuple(dict.fromkeys([*every, *([missing_label] if is_filled else [])]))
             keys = [self._key(level) for level in levels]
             if len(set(keys)) < len(keys) and self.ignore_case:
                 raise InputError(
@@ -109,9 +116,12 @@ class Cells(Stored):
                     f"{levels!r}."
                 )
             twice = {*keys, *map(self._key, self.synonyms.get(name, ()))} & self._marks
+            if is_filled and name not in columns:
+                twice.discard(self._key(missing_label))
             if twice:
                 raise InputError(
-                    f"missing of Cells must hold no word of column {name!r}, got {min(twice)!r}."
+                    f"missing of Cells must hold no word of column {name!r}, got {min(twice)!r}: "
+                    f"of groups it may be the missing_label."
                 )
 
     def _check_synonyms(self, known: Mapping[Any, Sequence[Any]]) -> None:
@@ -230,6 +240,11 @@ class Cells(Stored):
             return None if found is None else self._key(found) or None
 
         return one
+
+
+def _is_filled(kind: Any) -> bool:
+    """Return whether a kind has levels and may be missing."""
+    return levels_of(kind) is not None and bool(getattr(kind, "missing", False))
 
 
 def _number(value: Any) -> float | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, ClassVar, Self
@@ -40,7 +41,7 @@ from sklearn_dpwg.preprocessing.rows_per_person import (
     without_column,
 )
 from sklearn_dpwg.preprocessing.schema_files import (
-    TASK,
+    check_file,
     declared_kinds,
     read_schema_file,
     template,
@@ -66,6 +67,7 @@ class Schema:
         interactions: Any = (),
         cells: Cells | None = None,
         unseen: Mapping[Any, Column] = MappingProxyType({}),
+        missing_label: Any = None,
     ) -> None:
         if not columns:
             raise InputError("columns must name at least one column, got none.")
@@ -88,7 +90,7 @@ class Schema:
         # a copy, so that nobody changes it afterwards; columns that are not named are left out
         self.columns, self.cells = MappingProxyType(dict(columns)), cells
         if cells is not None:
-            cells.check(self.columns, unseen)
+            cells.check(self.columns, unseen, missing_label)
         self.feature_names = tuple(names)  # of the encoded columns
         # bounds on the norms of a row of blocks, which it is divided by: of columns, and of pairs
         n_pairs, own = len(self.products), OWN_SHARE if self.products else 1.0
@@ -577,10 +579,7 @@ class PublicSchema(TransformerMixin, Stored, BaseEstimator):
             )
         if self.cells is not None and not isinstance(self.cells, Cells):
             raise InputTypeError(f"cells must be a Cells, got {self.cells!r}.")
-        if not set(() if self.file is None else self.file) <= {*TASK["file"], "missing_values"}:
-            raise InputError(
-                f"file must hold {', '.join(TASK['file'])} and missing_values, got {self.file!r}."
-            )
+        check_file({} if self.file is None else self.file)
         if self.person is not None and self.person in self.columns:
             raise InputError(
                 f"person must be no column that the model sees, got {self.person!r} of columns."
@@ -588,8 +587,11 @@ class PublicSchema(TransformerMixin, Stored, BaseEstimator):
         whole_number(self.rows_per_person, "rows_per_person", least=1)
         for name, column in unseen.items():
             check_flags(column, feature_name(name))
-            column.check(feature_name(name))
-        return Schema(self.columns, self.shapes, self.interactions, self.cells, unseen)
+            # it is not encoded, so that no level can have the name of a missing value's column
+            kind = replace(column, missing=False) if isinstance(column, Category) else column
+            kind.check(feature_name(name))
+        more = (self.interactions, self.cells, unseen, self.missing_label)
+        return Schema(self.columns, self.shapes, *more)
 
     def _names(self, X: Any, *, reset: bool) -> list[Hashable]:
         """Return the names of the columns, or the positions in what has none."""

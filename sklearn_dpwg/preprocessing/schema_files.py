@@ -181,6 +181,32 @@ def template(
     return "".join([*parts, *([] if rules else [CELLS_HEADER]), PERSON_HEADER, whose])
 
 
+def check_file(said: Any) -> None:
+    """Refuse what does not say how a file is written, as a stored schema may hold anything."""
+    for name, value in said.items() if isinstance(said, Mapping) else [("file", said)]:
+        right = isinstance(value, str) and name in TASK["file"]
+        if name == "missing_values":
+            right = isinstance(value, list | tuple) and all(isinstance(one, str) for one in value)
+        if right and name == "delimiter":
+            right = len(value.replace("\\t", "\t")) == 1  # a tab as it is typed in a shell
+        if right and name == "encoding":
+            right = _is_encoding(value)
+        if not right:
+            raise InputError(
+                "file must hold a delimiter of one character, an encoding that Python knows, a "
+                "sheet by its name, missing_values as a list of texts, or some of these, got "
+                f"{name}={value!r}."
+            )
+
+
+def _is_encoding(name: str) -> bool:
+    try:
+        "".encode(name)
+    except (LookupError, ValueError):
+        return False
+    return True
+
+
 def _list(words: Sequence[str | tuple[str, ...]]) -> str:
     return f"[{', '.join(_text(w) if isinstance(w, str) else _list(w) for w in words)}]"
 
@@ -359,9 +385,10 @@ def read_schema_file(path: str | Path) -> SchemaFile:
     for name, words in _synonyms_of_task(task, of_groups, target, path).items():
         synonyms[name] = {**synonyms.get(name, {}), **words}
     products(columns, pairs)
-    for name, value in task["file"].items():
-        if not isinstance(value, str):
-            raise InputError(f"{name} of [file] in {path} must be text, got {value!r}.")
+    try:
+        check_file(task["file"])
+    except InputError as error:
+        raise InputError(f"[file] in {path}: {error}") from None
     if "rows" in task["person"] and "column" not in task["person"]:
         raise InputError(f"[person] in {path} must have a column where it has rows, got none.")
     cells = Cells(synonyms=synonyms, **task["cells"]) if synonyms or task["cells"] else None
@@ -457,6 +484,13 @@ def _groups(
         raise InputError(f"labels of [groups] in {path} must be a list, got {labels!r}.")
     if labels is not None:
         labels = tuple(tuple(label) if isinstance(label, list) else label for label in labels)
+        n_columns = len(columns or ())
+        for label in labels if n_columns > 1 else ():
+            if not isinstance(label, tuple) or len(label) != n_columns:
+                raise InputError(
+                    f"labels of [groups] in {path} must each be a list of {n_columns} values, one "
+                    f'a column, as [["A", "x"], ["A", "y"]] of two, got {label!r}.'
+                )
     return None if columns is None else tuple(columns), labels
 
 

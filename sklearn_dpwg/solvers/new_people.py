@@ -64,7 +64,7 @@ class NewPeople(Stored):
         order = np.argsort(self.group_sizes, kind="stable")
         lines = ["records in a group  +- by chance  +- by noise (of its mean loss, 2 std. errors)"]
         for i in order[:_MOST_ROWS]:
-            told = "  too small to be told from chance at any epsilon" if i in self.untold else ""
+            told = "  may be too small to be told from chance" if i in self.untold else ""
             lines.append(
                 f"{self.group_sizes[i]:>18,}  {2.0 * self.sampling_std[i]:>12.2g}"
                 f"  {2.0 * self.noise_std[i]:>11.2g}{told}"

@@ -79,7 +79,7 @@ def test_cells_of_two_columns_read_alike_in_sentence_and_table(decisions):
     columns = "--groups race --groups decided --group-labels x/no,x/yes,y/no,y/yes"
     task = f"{columns} --target hired --classes no,yes --epsilon inf"
     shown = run("audit", decisions, "--predictions", "decided", *task.split()).stdout
-    assert "x/yes of 100.0 %: a ratio of 0.00" in shown
+    assert "x/yes of 100.0 %: a ratio of these two of 0.00" in shown
     assert "('" not in shown
     asked = [*task.split(), "--leave-out", "x/no", "--leave-out", "y/no", "--reference", "x/yes"]
     judged = run("audit", decisions, "--predictions", "decided", *asked)
@@ -111,7 +111,9 @@ def test_no_number_is_shown_of_whom_there_is_none_and_no_unjudged_group_may_be_w
     assert "[0.000, 1" not in one.stdout
     pd.read_csv(decisions).query("race == 'x'").to_csv(decisions, index=False)
     single = run("audit", decisions, *(word.replace("x,y,typo", "x") for word in asked))
-    assert "group_labels must name at least two groups, as one has no ratio, got 1" in single.stderr
+    assert (
+        "--group-labels must name at least two groups, as one has no ratio, got 1" in single.stderr
+    )
     assert "nan" not in few.stdout
 
 
@@ -293,21 +295,21 @@ PLAN = "plan --group-sizes a=50,b=40"
 WRONG = [
     (f"audit people.csv {TASK}", "audit needs decisions, from one of --scores COLUMN, --pred"),
     (f"{AUDIT} --scores age", "audit needs decisions, from one of"),
-    (f"{AUDIT} --held-out", "same_records must be said of a model, and of nothing else"),
-    (f"audit people.csv --model model.skops {TASK}", "same_records must be said of a model"),
+    (f"{AUDIT} --held-out", "of a --model, and of nothing else, it must be said"),
+    (f"audit people.csv --model model.skops {TASK}", "it must be said whether it was fitted"),
     (f"audit people.csv --scores wage {TASK}", r"'wage' \(scores\): 1,200 outside 0 to 1"),
     (f"audit people.csv --scores town {TASK}", r"'town' \(scores\): 411 missing; 789 not a number"),
     (f"audit people.csv --predictions sex {TASK}", r"'sex' \(predictions\): 1,200 not one of the"),
     (f"audit people.csv --predictions town {TASK}", r"'town' \(predictions\): 411 missing; 789"),
-    (f"audit people.csv --predictions hired {TASK}", "target must be a column of its own"),
+    (f"audit people.csv --predictions hired {TASK}", "target must be another column than that of"),
     (f"audit people.csv --scores ag {TASK}", "columns of --scores, and has no 'ag': did you mean"),
     (f"{AUDIT} --metric selection", "metric must be one of selection_rate, .* got 'selection'"),
-    (f"{AUDIT} --fail-below 2", "fail_below must be above 0 and at most 1, got 2"),
+    (f"{AUDIT} --fail-below 2", "--fail-below must be above 0 and at most 1, got 2"),
     (f"{AUDIT} --epsilon 0", "epsilon must be positive"),
     (f"{AUDIT} --threshold median", "'median' is not a valid float"),
     (f"{AUDIT} --sizes secret", "'secret' is not one of 'hidden', 'public'"),
-    (f"{AUDIT} --score-edges 0.2,x", "score_edges must be numbers with commas, got '0.2,x'"),
-    (f"{AUDIT} --score-edges 0.2,0.7", "score_edges"),
+    (f"{AUDIT} --score-edges 0.2,x", "--score-edges must be numbers with commas, got '0.2,x'"),
+    (f"{AUDIT} --score-edges 0.2,0.7", "--score-edges"),
     (f"{AUDIT} --classes no,yes,maybe", "classes must be two for an audit"),
     (f"{AUDIT} --confidence 2", "confidence"),
     (f"{AUDIT} --group-labels x", "'x'"),
@@ -320,30 +322,30 @@ WRONG = [
     (f"{AUDIT} --no-outcomes", "target must be left out where --no-outcomes is said"),
     (f"{ALONE} --metric error_rate", "metric must be selection_rate where no outcomes are named"),
     (f"{ALONE} --losses log_loss", "losses must be left out of an audit without outcomes"),
-    (f"{ALONE} --score-edges 0.5", "score_edges must be left out of an audit without outcomes"),
-    (f"{AUDIT} --leave-out x", "leave_out must leave 2 of the groups .* at least, got"),
-    (f"{AUDIT} --fail-above 1", "fail_above must be above 0 and below 1, got 1"),
-    (f"{AUDIT} --fail-above 0.1 --fail-below 0.8", "fail_above must be left out where --fail-bel"),
+    (f"{ALONE} --score-edges 0.5", "--score-edges must be left out of an audit without outcomes"),
+    (f"{AUDIT} --leave-out x", "--leave-out must leave 2 of the groups .* at least, got"),
+    (f"{AUDIT} --fail-above 1", "--fail-above must be above 0 and below 1, got 1"),
+    (f"{AUDIT} --fail-above 0.1 --fail-below 0.8", "--fail-above must be left out where --fail"),
     (f"{AUDIT} --metric selection_rate,odds", "metric must be one of .*equalized_odds, got 'odds'"),
     (f"{AUDIT} --of sample", "'sample' is not one of 'process', 'records'"),
     (f"{ALONE} --metric equalized_odds", "where no outcomes are named .*got 'equalized_odds'"),
     (f"{PLAN} --n-features 3 --rate 0.3", "rate is for a plan of an audit: say --audit too"),
     (f"{PLAN} --audit --ratio 0.3", "ratio is for a plan of a verdict: say --rate too"),
-    (f"{PLAN} --audit --rate 0.3 --fail-below 2", "fail_below must be above 0 and at most 1"),
+    (f"{PLAN} --audit --rate 0.3 --fail-below 2", "--fail-below must be above 0 and at most 1"),
     (f"{PLAN} --audit --rate 2", "rate must be"),
-    (f"{PLAN} --audit --group-labels a,c", "group_sizes must be those of group_labels="),
-    (f"{AUDIT} --leave-out z", "leave_out must be of the groups .*, got 'z'"),
+    (f"{PLAN} --audit --group-labels a,c", "--group-sizes must be those of --group-labels "),
+    (f"{AUDIT} --leave-out z", "--leave-out must be of the groups .*, got 'z'"),
     (f"{AUDIT} --reference z", "reference must be of the groups .*, got 'z'"),
     (f"{AUDIT} --reference x --leave-out x", "reference must be a group that is not left out, got"),
-    (f"{AUDIT} --min-share 1", "min_share must be at least 0 and below 1, got 1"),
+    (f"{AUDIT} --min-share 1", "--min-share must be at least 0 and below 1, got 1"),
     (f"{AUDIT} --min-share few", "'few' is not a valid float"),
-    (f"{PLAN} --n-features 3 --no-outcomes", "no_outcomes is for a plan of an audit: say --audit"),
+    (f"{PLAN} --n-features 3 --no-outcomes", "--no-outcomes is for a plan of an audit: say"),
     (f"audit people.csv --model people.csv --held-out {TASK}", "must be a model that `fit` or"),
     (f"audit people.csv --model model.skops --held-out {TASK} --classes 0,1", "classes must be th"),
     (f"{PLAN} --audit --solver mgr", "solver is for a plan of a fit, and --audit asks for another"),
-    (f"{PLAN} --n-features 3 --base-rate 0.1", "base_rate is for a plan of an audit: say --audit"),
-    (f"{PLAN} --audit --base-rate 2", "base_rate"),
-    (f"{PLAN} --audit --leave-out x", "leave_out is for a plan of a verdict: say --rate too"),
+    (f"{PLAN} --n-features 3 --base-rate 0.1", "--base-rate is for a plan of an audit: say"),
+    (f"{PLAN} --audit --base-rate 2", "--base-rate"),
+    (f"{PLAN} --audit --leave-out x", "--leave-out is for a plan of a verdict: say --rate too"),
     (f"{PLAN} --n-features 3 --reference x", "reference is for a plan of an audit: say --audit"),
 ]  # fmt: skip
 
@@ -384,7 +386,7 @@ def test_a_plan_of_an_audit_needs_no_records():
     )
     assert run(*three, "--leave-out", "c").stdout.endswith(f"\n{known}.\n")
     for wrong, says in (
-        (("--leave-out", "d"), "leave_out must be of the groups"),
+        (("--leave-out", "d"), "--leave-out must be of the groups"),
         (
             ("--leave-out", "c", "--reference", "c"),
             "reference must be a group that is not left out",
@@ -513,7 +515,7 @@ def test_each_column_of_groups_may_be_judged(tmp_path):
     assert "## By attribute: race. " in (tmp_path / "page.md").read_text(encoding="utf-8")
     for wrong, message in (
         (["--group-labels", "x/f,x/m,y/f,y/m,z/f"], "must hold every combination of values"),
-        ([*labels, "--leave-out", "x/f"], "leave_out and reference name cells"),
+        ([*labels, "--leave-out", "x/f"], "--leave-out and --reference name cells"),
     ):
         refused = run(*asked, *wrong)
         assert refused.exit_code == 2
@@ -525,4 +527,4 @@ def test_each_column_of_groups_may_be_judged(tmp_path):
     assert run("verdict", stored, "--by-attribute", "--fail-below", 0.05).exit_code == 0
     refused = run("verdict", stored, "--by-attribute", "--reference", "x/f")
     assert refused.exit_code == 2
-    assert "leave_out and reference name cells" in refused.stderr
+    assert "--leave-out and --reference name cells" in refused.stderr

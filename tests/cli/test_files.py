@@ -54,7 +54,7 @@ def test_a_wrong_encoding_is_told():
     arguments = (*AUDIT.format("a.csv", "é,b").split(), *DECIDED)
     assert "some text is not UTF-8: say --encoding" in run(*arguments).stderr
     unknown = run(*arguments, "--encoding", "klingon").stderr
-    assert unknown.startswith("Error: encoding must be one that Python knows")
+    assert unknown.startswith("Error: --encoding must be one that Python knows")
 
 
 def test_a_sheet_is_read_by_its_cells():
@@ -123,7 +123,7 @@ def test_one_and_one_point_nought_are_one_word_in_every_column_and_option():
     assert found[0].counts == (((5, 5), (5, 5)), ((5, 5), (5, 5)))
     assert all(one == found[0] for one in found)
     twice = run(*AUDIT.format("a.csv", "1,1.0,2").split(), *DECIDED)
-    assert "group_labels must name each one once" in twice.stderr
+    assert "--group-labels must name each one once" in twice.stderr
 
 
 def test_cells_of_any_type_are_words():
@@ -162,7 +162,7 @@ def test_of_several_columns_the_groups_of_missing_cells_are_declared():
     options = (*DECIDED, "--groups", "sex", "--missing-label", "-")
     labels = "é/F,é/M,b/F,b/M"
     refused = run(*AUDIT.format("a.csv", labels).split(), *options)
-    assert "missing_label must be a part of the group labels of several columns" in refused.stderr
+    assert "--missing-label must be a part of the group labels of several columns" in refused.stderr
     refused = run(*AUDIT.format("a.csv", f"{labels},é/-").split(), *options)
     assert "'race' and 'sex' (groups): 5 not one of the declared labels" in refused.stderr
     found = audited("a.csv", *options, labels=f"{labels},é/-,b/-")

@@ -138,6 +138,7 @@ def test_one_row_a_person_is_said_of_a_person(messy):
     sizes = ["--group-sizes", "f=300,m=300", "--solver", "mgr"]
     told = run(*fit, "-o", "n.skops").stdout + run("plan", "--schema", "schema.toml", *sizes).stdout
     assert "Unit of privacy: one row." in told
+    assert "for_records" not in told
     assert "a person, by the word" not in told
     told = run(*fit, "-o", "p.skops", "--person", "patient").stdout
     assert "Unit of privacy: a person, by the word" in told
@@ -171,7 +172,94 @@ def test_a_fit_says_which_words_are_no_level_at_a_terminal_alone(messy, caplog, 
     assert "became" not in done.stdout + caplog.text + (messy / "l.db").read_bytes().decode(
         "latin-1"
     )
-    assert "NOT PRIVATE" not in run("predict", "n.skops", "messy.csv", "-o", "p.csv").stderr
+    predict = ["predict", "n.skops", "messy.csv", "--overwrite", "-o", "p.csv"]
+    said = "p.csv: predictions, 'yes' from a probability of 0.5 on.\n"
+    counted = run(*predict)
+    chosen = (pd.read_csv("p.csv")["prediction"] == "yes").sum()
+    told = (
+        f"900 prediction(s), 'yes' for {chosen} of them ({chosen / 900:.1%}), of these very rows."
+    )
+    assert counted.stderr == f"NOT PRIVATE, for those who may see the records: {told}\n"
+    monkeypatch.setattr(at_a_terminal, lambda: False)
+    kept = run(*predict)
+    assert (counted.stdout, kept.stdout, kept.stderr) == (said, said, "")
+
+
+@pytest.mark.parametrize(
+    ("labels", "label", "marks"),
+    [
+        (["f", "m", "unbekannt"], "unbekannt", ["?", "Unbekannt"]),
+        (["f", "m"], "unbekannt", ["unbekannt", "?"]),
+        (["f", "m", "missing"], "missing", ["?", "unbekannt"]),
+    ],
+)
+def test_a_mark_may_be_the_group_of_those_who_have_none(messy, labels, label, marks):
+    """Both ways to it lead to the same group, and whatever is printed says that there is one."""
+    table = pd.read_csv("messy.csv", dtype=str)
+    table.loc[table["patient"].astype(int) % 3 == 0, "sex"] = "?"
+    table.loc[table["patient"].astype(int) % 6 == 0, "sex"] = "unbekannt"
+    table.to_csv("messy.csv", index=False)
+    said = SCHEMA.replace('["?"]', str(marks)).replace('["f", "m"]', str(labels))
+    (messy / "schema.toml").write_text(said)
+    fit = ["fit", "messy.csv", "--schema", "schema.toml", "--epsilon", 8, "--solver", "mgr"]
+    refused = run(*fit, "-o", "m.skops")
+    assert refused.exit_code == 2
+    if labels[-1] == "unbekannt":  # without the word a group of nobody, or one of everybody's gaps
+        assert "got 'unbekannt': of groups it may be the missing_label" in refused.stderr
+    else:
+        assert "'sex' (groups): 300 missing" in refused.stderr
+    said = said.replace(str(labels), f'{labels}\nmissing_label = "{label}"')
+    (messy / "schema.toml").write_text(said)
+    done = run(*fit, "-o", "m.skops")
+    assert done.exit_code == 0, done.stderr
+    model = load_model(messy / "m.skops")
+    sizes = dict(zip(model[-1].group_labels_, model[-1].group_sizes_, strict=True))
+    assert sizes == {"f": 200, "m": 200, label: 200}
+    told = f"\nMissing groups: whoever has none is counted as one of the group {label!r}."
+    plan = ["plan", "--schema", "schema.toml", "--solver", "mgr"]
+    planned = run(*plan, "--group-sizes", f"f=200,m=200,{label}=200")
+    audit = ["audit", "messy.csv", "--schema", "schema.toml", "--model", "m.skops"]
+    audited = run(*audit, "--held-out", "-o", "page.html")
+    for printed in (done.stdout, planned.stdout, audited.stdout):
+        assert printed.count(told) == 1, printed
+    page = (messy / "page.html").read_text().replace("&#39;", "'")
+    assert told.strip() in page
+    schema = PublicSchema.from_toml(messy / "schema.toml")
+    assert schema.read(table, "sex").value_counts().to_dict() == {"f": 300, "m": 300, label: 300}
+
+
+def test_a_group_of_nobodys_gaps_is_refused_by_its_entry(messy):
+    said = SCHEMA.replace('["f", "m"]', '["f", "m"]\nmissing_label = "none"')
+    (messy / "schema.toml").write_text(said)
+    fit = ["fit", "messy.csv", "--schema", "schema.toml", "--epsilon", 8, "-o", "m.skops"]
+    done = run(*fit)
+    assert done.exit_code == 2
+    assert "missing_label must be left out, and no label be 'none', where nobody is" in done.stderr
+    done = run(*fit, "--neighbours", "replace-any")  # which does not tell whether anybody is
+    assert done.exit_code == 0, done.stderr
+
+
+def test_labels_that_differ_from_that_of_gaps_by_case_alone_are_refused(messy):
+    said = SCHEMA.replace('["f", "m"]', '["f", "m", "None"]\nmissing_label = "none"')
+    (messy / "schema.toml").write_text(said)
+    plan = ["plan", "--schema", "schema.toml", "--group-sizes", "f=9,m=9"]
+    assert "'sex' must differ by more than case for ignore_case" in run(*plan).stderr
+
+
+@pytest.mark.parametrize("more", [[], ["--share", 0.3], ["--missing-label", "none"]])
+def test_what_a_fit_printed_is_shown_of_its_model_again(messy, more):
+    fit = ["fit", "messy.csv", "--schema", "schema.toml", "--epsilon", 8, "--solver", "mgr"]
+    if more[:1] == ["--missing-label"]:
+        table = pd.read_csv("messy.csv", dtype=str)
+        table.loc[::4, "sex"] = None
+        table.to_csv("messy.csv", index=False)
+    done = run(*fit, "-o", "m.skops", *more)
+    assert done.exit_code == 0, done.stderr
+    shown = run("show", "m.skops")
+    assert (shown.exit_code, shown.stderr) == (0, "")
+    assert f"{shown.stdout}Model: m.skops\n" == done.stdout
+    assert "Rows: 600, at most 2 of each person" in shown.stdout
+    assert ("group 'none'" in shown.stdout) == (more[:1] == ["--missing-label"])
 
 
 def test_rows_that_are_said_to_the_command_count(messy):
@@ -448,7 +536,8 @@ def test_how_a_file_is_written_is_said_once_in_the_schema(hospital):
     other = run("predict", "n.skops", "visits.csv", "-o", "p.csv", "--delimiter", ",")
     assert "there seems to be ';': say --delimiter" in other.stderr
     (hospital / "schema.toml").write_text(said + "[file]\ndelimiter = 1\n")
-    assert "delimiter of [file] in schema.toml must be text" in run(*fit, "-o", "m.skops").stderr
+    refused = run(*fit, "-o", "m.skops").stderr
+    assert "[file] in schema.toml: file must hold a delimiter of one character" in refused
 
 
 def test_a_draft_reads_the_records_says_so_loudly_and_is_taken_once_it_is_reviewed(hospital):

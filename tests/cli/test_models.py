@@ -143,6 +143,20 @@ def test_other_files_of_skops_are_refused(thing, says, tmp_path):
         load_model(path)
 
 
+@pytest.mark.filterwarnings("ignore::sklearn_dpwg.exceptions.WeakPlanWarning")
+def test_a_model_that_was_edited_says_how_tables_are_written_or_is_refused(tmp_path):
+    model, path = fitted("mgr", "log_loss"), tmp_path / "m.skops"
+    for file in ({"delimiter": "\\t"}, {"encoding": "cp1252", "missing_values": ("NA",)}):
+        model[0].file = file
+        save_model(model, path)
+        assert load_model(path)[0].file == file
+    for file in ({"delimiter": ";;"}, {"encoding": "\0"}, ["sheet"], {"path": "/etc/passwd"}):
+        model[0].file = file
+        save_model(model, path)
+        with pytest.raises(WrongInput, match="holds a schema that cannot be used: file must hold"):
+            load_model(path)
+
+
 def test_what_is_no_file_of_skops_is_refused(tmp_path):
     path = tmp_path / "m.skops"
     with pytest.raises(WrongInput, match="must be a file that is there"):

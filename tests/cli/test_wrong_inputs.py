@@ -67,48 +67,52 @@ OPTIONS = [
     (f"{FIT} --delta 1", "delta must be strictly between 0 and 1, got 1"),
     (f"{FIT} --solver newton", "solver must be one of .*got 'newton'"),
     (f"{FIT} --loss zero_one", "loss of a classifier must be one of .*got 'zero_one'"),
-    (f"{FIT} --radius -2", "radius must be a positive finite number, got -2"),
+    (f"{FIT} --radius -2", "^Error: --radius must be a positive finite number, got -2"),
     (f"{FIT} --prior mine", "prior must be proportional, uniform, or a number.*got 'mine'"),
     (f"{FIT} --prior 2", "prior must be 'proportional'.*got 2"),
     (f"{FIT} --share 1", "share must be strictly between 0 and 1, got 1"),
-    (f"{FIT} --share 0.1 --miss-cost 2", "miss_cost must be left out with share"),
-    (f"{FIT} --miss-cost much", "miss_cost must be balanced or a number, got 'much'"),
-    (f"{FIT} --miss-cost -1", "miss_cost must be positive and finite, got -1"),
+    (f"{FIT} --share 0.1 --miss-cost 2", "--miss-cost must be left out with --share"),
+    (f"{FIT} --miss-cost much", "--miss-cost must be balanced or a number, got 'much'"),
+    (f"{FIT} --miss-cost -1", "--miss-cost must be positive and finite, got -1"),
     (
         f"{FIT} --target wage --target-bounds 0 9 --share 0.1",
         "share is for a target of two classes",
     ),
     (f"{FIT} --share 0.1 --onnx m.onnx", "DPThresholdClassifier has no graph in ONNX"),
-    (f"{SPOOLED} --spool . --share 0.1", "share and miss_cost must be left out with --spool"),
+    (f"{SPOOLED} --spool . --share 0.1", "leave --share and --miss-cost out, and say a public"),
     (f"{PLAN} --n-features 3 --audit --share 0.1", "share is for a plan of a fit"),
     (f"{FIT} --neighbours any", "neighbours must be one of 'replace-in-group', 'replace-any', got"),
     *(
         (f"{command} --neighbours replace-any {more}", says)
         for command in (FIT, PLAN)
         for more, says in (
-            ("--share 0.1", "estimator must have neighbours='replace-in-group', got 'replace-any'"),
-            ("--solver oco", "solver 'oco' needs public groups: neighbours='replace-any' is for"),
+            (
+                "--share 0.1",
+                "--share must be left out with --neighbours replace-any.* `predict --thr",
+            ),
+            ("--miss-cost 2", "--miss-cost must be left out with --neighbours replace-any"),
+            ("--solver oco", "solver 'oco' needs public groups: --neighbours replace-any is for"),
             (
                 "--overlap both --groups race --groups sex --group-labels race/x,race/y,sex/F,sex/M"
                 + " --group-sizes x/F=9,x/M=9,y/F=9,y/M=9" * (command == PLAN),
-                "overlap must be 'cells' with neighbours='replace-any', as nothing is proved",
+                "--overlap must be 'cells' with --neighbours replace-any, as nothing is proved",
             ),
         )
     ),
     (f"{SPOOLED} --spool . --neighbours replace-any", "neighbours must be 'replace-in-group' with"),
     (f"{PLAN} --audit --neighbours replace-any", "neighbours is for a plan of a fit"),
-    (f"{FIT} --rows-per-person 0", "rows_per_person must be a positive whole number, got 0"),
-    (f"{FIT} --person id --rows-per-person 0", "rows_per_person must be a positive whole number"),
+    (f"{FIT} --rows-per-person 0", "--rows-per-person must be a positive whole number, got 0"),
+    (f"{FIT} --person id --rows-per-person 0", "--rows-per-person must be a positive whole number"),
     (f"{FIT} --person age", "person must be a column of its own, got 'age'"),
     (f"{FIT} --person nobody", "columns of --person, and has no 'nobody'"),
     (f"{SPOOLED} --spool . --person id", "person must be left out with --spool"),
-    (f"{FIT} --classes no,yes --target-bounds 0 1", "classes and target_bounds must not both"),
+    (f"{FIT} --classes no,yes --target-bounds 0 1", "classes and --target-bounds must not both"),
     (f"{FIT} --classes no", "not one of the declared classes 'no'"),
     (f"{FIT} --classes no,no", "classes must name each one once, got 'no', 'no'"),
-    (f"{FIT} --target wage --target-bounds 5 1", "target_bounds must be two finite numbers"),
-    (f"{FIT} --group-labels x,,y", "group_labels must be a list such as A,B,C, got 'x,,y'"),
-    (f"{FIT} --group-labels x,x,y", "group_labels must name each one once"),
-    (f"{FIT} --group-labels x,y,z", "group_labels contains 'z', a group without records"),
+    (f"{FIT} --target wage --target-bounds 5 1", "--target-bounds must be two finite numbers"),
+    (f"{FIT} --group-labels x,,y", "--group-labels must be a list such as A,B,C, got 'x,,y'"),
+    (f"{FIT} --group-labels x,x,y", "--group-labels must name each one once"),
+    (f"{FIT} --group-labels x,y,z", "--group-labels contains 'z', a group without records"),
     (f"{FIT} --group-labels x", r"\(groups\): 366 not one of the declared labels 'x'"),
     (f"{FIT} --groups race --groups sex", "group_labels must have a part for each of the columns"),
     (f"{FIT} --groups race --groups race", "groups must name each column once"),
@@ -117,12 +121,37 @@ OPTIONS = [
     (f"{FIT} --ledger people.csv", "the ledger's file .*people.csv' cannot be used"),
     (f"{PLAN} --n-features 3", "by --schema, or else by --n-features"),
     ("plan --group-sizes 5,5", "by --schema, or else by --n-features"),
-    ("plan --n-features 0 --group-sizes 5,5", "n_features must be a positive whole number, got 0"),
-    ("plan --n-features 3 --group-sizes a=x", "group_sizes must be whole numbers.*got 'a=x'"),
-    ("plan --n-features 3 --group-sizes a=5,6", "group_sizes must name each group once, or none"),
-    ("plan --n-features 3 --group-sizes a=0,b=6", "entry of group_sizes must be a positive whole"),
-    ("plan --schema schema.toml --group-sizes x=5", "group_sizes must be those of .* got those of"),
+    (
+        "plan --n-features 0 --group-sizes 5,5",
+        "--n-features must be a positive whole number, got 0",
+    ),
+    ("plan --n-features 3 --group-sizes a=x", "--group-sizes must be whole numbers.*got 'a=x'"),
+    ("plan --n-features 3 --group-sizes a=5,6", "--group-sizes must name each group once, or none"),
+    (
+        "plan --n-features 3 --group-sizes a=0,b=6",
+        "entry of --group-sizes must be a positive whole",
+    ),
+    (
+        "plan --schema schema.toml --group-sizes x=5",
+        "--group-sizes must be those of .* got those of",
+    ),
 ]
+
+NO_FLAG = SCHEMA.replace('labels = ["x", "y"]', 'labels = ["x", "x"]')
+
+
+@pytest.mark.usefixtures("here", "no_noise")
+def test_a_parameter_is_named_by_its_flag_where_that_was_said():
+    """What the schema says is named as there, and a label is what it is."""
+    Path("schema.toml").write_text(NO_FLAG)
+    answer_to(FIT, "^Error: group_labels must name each one once, got 'x', 'x'")
+    answer_to(f"{FIT} --group-labels=y,y", "^Error: --group-labels must .* got 'y', 'y'")
+    label = "group_labels"
+    told = answer_to(f"{FIT} --group-labels {label},{label}", "^Error: --group-labels must")
+    assert f"got '{label}', '{label}'" in told
+    of_file = answer_to(f"fit {label}.csv --schema schema.toml -o m.skops --group-labels x,y", "")
+    assert of_file == f"Error: {label}.csv must be a file that is there.\n"
+
 
 # --- columns and files -------------------------------------------------------------------------
 

@@ -151,7 +151,7 @@ def test_verdicts():
     found = result(COUNTS[:2])
     assert [one.answer for one in found.group_verdicts()] == ["passes", "fails"]
     assert found.verdict().answer == "fails"
-    said = r"b has a selection rate of 26\.\d %, a of 42\.\d %: a ratio of 0\.63 "
+    said = r"b has a selection rate of 26\.\d %, a of 42\.\d %: a ratio of these two of 0\.63 "
     assert re.match(said + r"\[0\.\d\d, 0\.\d\d\], below 0\.8\.$", found.verdict().sentence)
     equal = result((COUNTS[0], COUNTS[0]))
     assert equal.verdict().answer == "passes"

@@ -140,6 +140,28 @@ def test_planned_chances_with_a_reference_and_without_a_group_are_those_of_audit
         audit.plan_verdict(group_sizes=sizes, leave_out=["d"], reference="d")
 
 
+@pytest.mark.parametrize("sizes", ["hidden", "public"])
+def test_groups_that_an_audit_would_not_judge_are_left_out_of_its_plan(sizes):
+    audit = GroupAudit(1.0, group_labels=["a", "b", "c"], sizes=sizes)
+    rng, given = np.random.default_rng(0), {}
+    for n, is_judged in ((5, False), (400, True)):
+        groups = np.repeat(["a", "b", "c"], [2000, 1500, n])
+        decisions = (rng.uniform(size=len(groups)) < 0.5).astype(int)
+        verdict = audit.run(None, decisions, groups).verdict()
+        assert ("Not judged, as they have fewer than" in verdict.sentence) != is_judged
+        asked = {"rate": 0.5, "outcomes": False}
+        given[n] = audit.plan_verdict(group_sizes=[2000, 1500, n], **asked)
+        assert ("(c left out, as too few to judge)" in str(given[n])) != is_judged
+    without = audit.plan_verdict(group_sizes=[2000, 1500, 400], leave_out=["c"], **asked)
+    assert given[5].passes == without.passes > 0.99
+    # of whom only a part counts nobody says how large a group is, and somebody has to be compared
+    rare = audit.plan_verdict("true_positive_rate", group_sizes=[2000, 1500, 5], rate=0.5)
+    assert "left out" not in str(rare)
+    assert "left out" not in str(audit.plan_verdict(group_sizes=[2000, 5, 5], rate=0.5))
+    named = audit.plan_verdict(group_sizes=[2000, 1500, 5], rate=0.5, reference="c")
+    assert "left out" not in str(named)
+
+
 def test_groups_of_two_columns_are_left_out_of_a_plan_by_their_pair():
     labels = [(one, two) for one in "ab" for two in "xy"]
     found = []
@@ -170,7 +192,7 @@ def test_what_a_plan_says_is_enough_is_enough():
 
 def test_a_plan_says_what_is_guessed_and_of_decisions_alone_has_half_the_noise():
     audit = GroupAudit(epsilon=0.05, group_labels=["a", "b", "c"])
-    asked = {"group_sizes": [900, 900, 400], "ratio": 0.6}
+    asked = {"group_sizes": [1900, 1900, 900], "ratio": 0.6}
     planned = [audit.plan_verdict(**asked, outcomes=outcomes) for outcomes in (True, False)]
     assert planned[1].times_the_people < 0.9 * planned[0].times_the_people
     assert str(planned[0]).startswith(

@@ -43,7 +43,8 @@ def test_a_rare_group_that_is_selected_most_is_compared_with():
 def test_of_a_harm_the_larger_rate_is_bad():
     found = audit([3000, 3000], [0.02, 0.10])
     assert found.verdict("false_positive_rate").sentence.startswith(
-        "1 has a false positive rate (high is bad) of 10.0 %, 0 of 2.0 %: a ratio of 0.20 ["
+        "1 has a false positive rate (high is bad) of 10.0 %, 0 of 2.0 %: "
+        "a ratio of these two of 0.20 ["
     )
     assert "has an error rate (high" in found.verdict("error_rate").sentence
     by_group = [one.answer for one in found.group_verdicts("false_positive_rate")]
@@ -68,10 +69,11 @@ def test_a_ratio_of_which_nothing_is_known_is_said_to_be_unknown():
     assert found.verdict().would_tell.startswith("Of rates near 0 a ratio is hardly ever known; ")
     for unknown in ((0.5, 0.0, np.inf), (np.nan, 0.5, 2.0), (0.0, 0.0, 30.0)):
         assert Margin(0.8, 0.0).text(Interval(*unknown, 0.95)) == "a ratio that nobody knows"
-    assert Margin(0.01, 0.0).text(Interval(0.5, 0.02, np.inf, 0.95)) == "a ratio of 0.02 or more"
+    of_two = "a ratio of these two of"
+    assert Margin(0.01, 0.0).text(Interval(0.5, 0.02, np.inf, 0.95)) == f"{of_two} 0.02 or more"
     for known in ((0.5, 0.3, np.inf), (np.inf, 0.3, np.inf)):
-        assert Margin(0.8, 0.0).text(Interval(*known, 0.95)) == "a ratio of 0.30 or more"
-    assert Margin(0.8, 0.0).text(Interval(0.5, 0.0, 3.0, 0.95)) == "a ratio of 0.50 [0.00, 3.00]"
+        assert Margin(0.8, 0.0).text(Interval(*known, 0.95)) == f"{of_two} 0.30 or more"
+    assert Margin(0.8, 0.0).text(Interval(0.5, 0.0, 3.0, 0.95)) == f"{of_two} 0.50 [0.00, 3.00]"
     assert found.verdict(within=0.2).answer == "passes"
 
 
@@ -203,7 +205,7 @@ def test_two_groups_may_both_be_at_the_border():
 
 def test_differences_are_judged_as_ratios_are():
     found = audit([3000] * 3, [0.30, 0.40, 0.50])
-    said = "0 has a selection rate of 30.0 %, 2 of 50.0 %: a difference of 20.0 ["
+    said = "0 has a selection rate of 30.0 %, 2 of 50.0 %: a difference of these two of 20.0 ["
     failed, passed = found.verdict(within=0.05), found.verdict(within=0.3)
     assert failed.answer == "fails"
     assert failed.sentence.startswith(said)
@@ -241,7 +243,10 @@ def test_equalized_odds_passes_with_both_rates_and_names_the_one_that_decides():
     assert found.sentence.startswith("By true positive rate and false positive rate each. Every")
     found = odds([0.7, 0.7], [0.2, 0.4]).verdict("equalized_odds", within=0.1)
     assert found.answer == "fails"
-    assert "false positive rate of 20.0 %, 1 of 40.0 %: a difference of 20.0 [" in found.sentence
+    assert (
+        "false positive rate of 20.0 %, 1 of 40.0 %: a difference of these two of 20.0 ["
+        in found.sentence
+    )
     found = odds([0.7, 0.7], [0.2, 0.22]).verdict("equalized_odds")
     assert found.answer == "cannot tell"
     assert "false positive rate" in found.sentence
@@ -266,7 +271,8 @@ def test_groups_that_are_left_out_are_not_judged():
 
 SENTENCE = (
     r"(?:[EN][vo].*?: )?(?P<worse>\w[\w ]*?) (?:has|have) an? [a-z ]+?(?: \(high is bad\))? of "
-    r"(?P<p>[\d.]+) %, (?P<better>\w[\w ]*?) of (?P<q>[\d.]+) %: a (?:ratio|difference) of "
+    r"(?P<p>[\d.]+) %, (?P<better>\w[\w ]*?) of (?P<q>[\d.]+) %: "
+    r"a (?:ratio|difference) of these two of "
     r"(?P<value>-?[\d.]+) \[(?P<low>-?[\d.]+), (?P<high>-?[\d.]+)\]"
 )
 HARM = "false_positive_rate"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import math
+import re
 from types import SimpleNamespace
 
 import numpy as np
@@ -350,11 +351,26 @@ def test_ledger_counts_model_and_histogram(private, records):
     assert ledger.epsilon_spent == pytest.approx(model.privacy_.epsilon, rel=1e-6)
 
 
-def test_ledger_that_cannot_pay_for_both_pays_for_neither(private, records):
-    with PrivacyLedger(epsilon=0.9, delta=1e-6) as ledger:
+@pytest.mark.parametrize("before", [0.2, 0.98])
+def test_ledger_that_cannot_pay_for_both_pays_for_neither(private, records, before):
+    """It names what was asked for in all, whichever part it is that it cannot pay for."""
+    model = DPThresholdClassifier(private, epsilon=1.0, random_state=0)
+    with PrivacyLedger(epsilon=1.0, delta=1e-6) as ledger:
+        clone(private).set_params(epsilon=before).fit(*records)
+        says = (
+            rf"^this fit \(epsilon=1 at delta=1e-06, for a model of 0\.\d+ and counts of its "
+            rf"scores of 0\.\d+ together\) would bring .*; 1 fit\(s\) so far have epsilon={before}"
+        )
+        with pytest.raises(BudgetExceededError, match=says) as refused:
+            model.fit(*records)
+        assert ledger.epsilon_spent == pytest.approx(before, rel=1e-5)
+        left = float(
+            re.search(r"which leaves about ([\d.]+) for one like it", str(refused.value))[1]
+        )
         with pytest.raises(BudgetExceededError):
-            DPThresholdClassifier(private, epsilon=1.0, random_state=0).fit(*records)
-        assert ledger.epsilon_spent == 0.0
+            model.set_params(epsilon=1.02 * left).fit(*records)
+        model.set_params(epsilon=left).fit(*records)
+        assert ledger.epsilon_spent > 0.99
 
 
 def test_wrong_input_spends_nothing(private, frozen, records):

@@ -276,11 +276,19 @@ def test_behind_it_no_row_is_cut_and_nothing_is_paid():
         ({"age": (0, 1)}, {}, TypeError, r"columns must map 'age' to a kind .*, got \(0, 1\)"),
         ({"age": Number(0, 1, missing="no")}, {}, TypeError, "missing of column 'age' must be"),
         ({"age": Number(0, 1)}, {"sparse_output": "auto"}, TypeError, "sparse_output must be"),
-        (
-            {"age": Number(0, 1)},
-            {"file": {"sep": ";"}},
-            ValueError,
-            "file must hold delimiter, .*'se",
+        *(
+            ({"age": Number(0, 1)}, {"file": file}, ValueError, "file must hold a delimiter of.*")
+            for file in (
+                [1],
+                {"sep": ";"},
+                {"delimiter": ";;"},
+                {"delimiter": 1},
+                {"encoding": "klingon"},
+                {"encoding": "rot13"},
+                {"sheet": ["one"]},
+                {"missing_values": "NA"},
+                {"missing_values": ["NA", 9]},
+            )
         ),
         ({}, {}, ValueError, "columns must name at least one column"),
         (
@@ -389,6 +397,13 @@ decimal = "."
         ('[columns]\n[groups]\nlabels = "FILL IN"', r"to be filled in: labels of \[groups\]"),
         ("[columns]\n[groups]\ncolumns = [1]", r"columns of \[groups\] in .* must be names"),
         ('[columns]\n[groups]\nlabels = "ab"', r"labels of \[groups\] in .* must be a list"),
+        *(
+            (
+                f"[columns]\n[groups]\ncolumns = ['a', 'b']\nlabels = [['f', 'x'], {label}]",
+                r"labels of \[groups\] in .* must each be a list of 2 values, .* as \[\[.*got",
+            )
+            for label in ("'f/y'", "['f']", "['f', 'y', 'z']")
+        ),
         ("[columns]\n[target]\ncolumn = 1", r"column of \[target\] in .* must be a name"),
         ('[columns]\n[target]\nclasses = "ab"', r"classes of \[target\] in .* must be a list"),
         ("[columns]\n[target]\nlow = 1", r"or else both low and high, got \['low'\]"),
