@@ -243,15 +243,15 @@ def asked_shares(n_seeds: int) -> pd.DataFrame:
     for epsilon, n, seed in product([1.0, 4.0], [1_200, 6_000, 50_000], range(n_seeds)):
         multiplier = 1.0 / (math.sqrt(0.2) * Budget(epsilon, DELTA).mu)
         std = noise_on_integers(Release("histogram", "gaussian", multiplier, max_count=1)).std
-        for (kind, draw), n_bins in product(SCORES.items(), [12, 24, 48]):
+        for (kind, draw), n_bins in product(SCORES.items(), [12, 24, 48, 96]):
             rng, edges = np.random.default_rng(seed), checked_edges(None, n_bins)
             scores = draw(rng, n)
             codes, second = rng.integers(2, size=n), rng.uniform(size=n) < scores
             counts = count_scores(scores, second, codes, 2, edges)
             noisy = np.rint(counts + rng.normal(0.0, std, counts.shape))
-            counted = likely_counts(noisy, edges, std).sum(axis=1)
+            counted = likely_counts(noisy, edges, std).sum(axis=1), noisy.sum(axis=1)
             for share in (0.05, 0.1, 0.3):
-                least = thresholds_of_share(counted, edges, False, share)[0]
+                least = thresholds_of_share(*counted, edges, False, share)[0]
                 off = abs(float(np.mean(scores >= least)) - share)
                 found.append((epsilon, n, n_bins, kind, off))
     names = ["epsilon", "records", "bins", "scores", "off"]
