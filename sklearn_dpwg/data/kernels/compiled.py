@@ -169,7 +169,7 @@ def other_loss(loss: Any, score: Any, target: Any, limit: Any) -> tuple[Any, Any
 # largest slope and the margin below which it is a line, that of several nothing, all others a
 # branch above and two numbers.
 KERNELS: dict[str, Callable[[float], tuple[Any, ...]]] = {
-    "binary_log": lambda slope: (slope, float(slope_edges(np.array(slope)))),
+    "binary_log": lambda slope: (slope, _slope_edge(slope)),
     "multinomial_log": lambda _: (),
     "smoothed_hinge": lambda width: (0, width, 1.0),
     "squared_hinge": lambda _: (0, 0.5, np.inf),
@@ -185,6 +185,11 @@ def slope_edges(slopes: FloatArray) -> FloatArray:
     """Return the margins below which a log loss has these slopes; a slope of 1 is never reached."""
     with np.errstate(divide="ignore"):
         return np.where(slopes < 1.0, np.log((1.0 - slopes) / slopes), -np.inf)
+
+
+@lru_cache(maxsize=32)  # every pass asks for that of its loss
+def _slope_edge(slope: float) -> float:
+    return float(slope_edges(np.array(slope)))
 
 
 # Compiled loops.
