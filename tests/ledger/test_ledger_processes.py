@@ -15,7 +15,7 @@ from joblib.externals.loky import get_reusable_executor
 from sklearn import clone
 from sklearn.ensemble import BaggingRegressor
 from sklearn.linear_model import Ridge
-from sklearn.model_selection import GridSearchCV
+from sklearn.model_selection import GridSearchCV, cross_validate
 from sklearn.pipeline import make_pipeline
 
 from sklearn_dpwg.exceptions import BudgetExceededError, LedgerUnreachableError

@@ -49,8 +49,9 @@ def test_a_search_keeps_its_budget_and_says_what_it_protects():
     assert PrivacyGuarantee.from_json(guarantee.to_json()) == guarantee
     public = {name for name in vars(found) if name.endswith("_")}
     assert public == {"best_score_", "best_params_", "best_estimator_", "plan_", "privacy_"}
+    told = str(found.plan_)
     for words in ("Counts of the groups are released once", "noisy count times", "from places"):
-        assert words in str(found.plan_)
+        assert words in told
     again = search(model(), random_state=0).fit(X, Y, GROUPS)
     assert again.best_score_ == found.best_score_
 

@@ -53,7 +53,7 @@ def test_every_registered_solver_has_a_case_and_a_run():
 # --- neighbours on one transcript --------------------------------------------------------------
 
 
-@pytest.mark.parametrize("first, end", [(0, 1), pytest.param(1, 7, marks=pytest.mark.audit)])
+@pytest.mark.parametrize(("first", "end"), [(0, 1), pytest.param(1, 7, marks=pytest.mark.audit)])
 @EACH_CASE
 def test_no_neighbour_moves_a_release_by_more_than_is_paid(name, first, end):
     case = CASES[name]
