@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -179,17 +180,15 @@ def _log_delta_at(epsilon: float, mu: float) -> float:
     return min(float(log_delta), 0.0)
 
 
-def _mills_difference_at(start: np.float64, width: float) -> np.float64:
+def _mills_difference_at(start: Any, width: float) -> Any:
     if width < 0.5:
-        slopes = _mills_slope(start + 0.5 * width * (_NODES + 1.0))
-        return np.float64(0.5 * width * (slopes @ _WEIGHTS))
-    return np.float64(_mills_ratio(start) - _mills_ratio(start + width))
+        return 0.5 * width * (_mills_slope(start + 0.5 * width * (_NODES + 1.0)) @ _WEIGHTS)
+    return _mills_ratio(start) - _mills_ratio(start + width)
 
 
-def _mills_ratio(x: FloatArray) -> FloatArray:
+def _mills_ratio(x: Any) -> Any:
     """Return (1 - Φ(x)) / φ(x)."""
-    ratio: FloatArray = _ROOT_HALF_PI * erfcx(x / math.sqrt(2.0))
-    return ratio
+    return _ROOT_HALF_PI * erfcx(x / math.sqrt(2.0))
 
 
 def _mills_difference(start: FloatArray, width: FloatArray) -> FloatArray:
@@ -203,7 +202,7 @@ def _mills_difference(start: FloatArray, width: FloatArray) -> FloatArray:
 def _mills_slope(x: FloatArray) -> FloatArray:
     """Return -R'(x) = 1 - x R(x); by its asymptotic series where that cancels."""
     if np.all(x <= 50.0):
-        return 1.0 - x * _mills_ratio(x)
+        return np.asarray(1.0 - x * _mills_ratio(x))
     tail = 1.0 / np.maximum(x, 50.0) ** 2
     series = tail * (1.0 - tail * (3.0 - tail * (15.0 - tail * (105.0 - tail * 945.0))))
     inner = np.minimum(x, 50.0)

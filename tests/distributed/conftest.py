@@ -1,4 +1,4 @@
-"""Clusters on this machine: one of processes, which start slowly, and one of threads a module."""
+"""Clusters on this machine, one of a kind a module."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def client_of(n_workers, **options):
         yield client
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def processes():
     """A client of two worker processes, which start again when they are killed."""
     # dask takes a worker away for good that is not back after 15 seconds, a long time on busy cores

@@ -165,6 +165,11 @@ def other_loss(loss: Any, score: Any, target: Any, limit: Any) -> tuple[Any, Any
     return _kinked(score, target, first, second, limit)
 
 
+@lru_cache(maxsize=32)  # every pass asks for that of its loss
+def _slope_edge(slope: float) -> float:
+    return float(slope_edges(np.array(slope)))
+
+
 # What a kernel of a parameter is to the pass, beside a ceiling: the log loss of two classes has its
 # largest slope and the margin below which it is a line, that of several nothing, all others a
 # branch above and two numbers.
@@ -185,11 +190,6 @@ def slope_edges(slopes: FloatArray) -> FloatArray:
     """Return the margins below which a log loss has these slopes; a slope of 1 is never reached."""
     with np.errstate(divide="ignore"):
         return np.where(slopes < 1.0, np.log((1.0 - slopes) / slopes), -np.inf)
-
-
-@lru_cache(maxsize=32)  # every pass asks for that of its loss
-def _slope_edge(slope: float) -> float:
-    return float(slope_edges(np.array(slope)))
 
 
 # Compiled loops.
