@@ -25,6 +25,7 @@ FEWER = {
     "plot_models_that_bend.py": {"fier(4.0,": "fier(32.0,", "sor(4.0,": "sor(16.0,"},
     "plot_sample_oracles.py": {
         "N_SEEDS = 2": "N_SEEDS = 1",
+        "SIGNALS = 32_000": "SIGNALS = 8_000",
         "[1_000, 4_000, 16_000, 64_000]": "[1_000, 4_000]",
         "[4, 8, 16, 32, 64]": "[4, 16]",
     },
