@@ -50,9 +50,9 @@ def test_processes_of_the_default_backend():
     assert_spent(book, 7)
     # workers that are still warm charge a ledger of their own time, or none
     with ledger() as second:
-        get_reusable_executor(1).submit(fit_one, 0).result()
+        get_reusable_executor(1, reuse=True).submit(fit_one, 0).result()
     assert_spent(second, 1)
-    get_reusable_executor(1).submit(fit_one, 1).result()
+    get_reusable_executor(1, reuse=True).submit(fit_one, 1).result()
     assert_spent(book, 7)
     assert_spent(second, 1)
 
