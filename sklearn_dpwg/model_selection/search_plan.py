@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -124,6 +125,7 @@ class SearchPlan(Stored):
         )
 
 
+@lru_cache(maxsize=64)  # a search plans before its fit, in it, and on every fold of another
 def plan_search(
     budget: Budget,
     *,

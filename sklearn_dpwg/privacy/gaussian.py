@@ -8,6 +8,8 @@ a value of L2 sensitivity Δ is exactly (Δ/σ)-GDP, and releases compose as μ�
 from __future__ import annotations
 
 import math
+from functools import lru_cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -62,7 +64,11 @@ def gdp_epsilon(delta: float, mu: float) -> float:
     float
         ε at least 0, rounded up so that ``gdp_delta(epsilon, mu) <= delta`` in floating point.
     """
-    delta, mu = open_unit(delta, "delta"), non_negative(mu, "mu")
+    return _gdp_epsilon(open_unit(delta, "delta"), non_negative(mu, "mu"))
+
+
+@lru_cache(maxsize=256)  # calibration asks for that of its noise, and then a guarantee
+def _gdp_epsilon(delta: float, mu: float) -> float:
     if mu == math.inf:
         return math.inf
     if gdp_delta(0.0, mu) <= delta:
@@ -70,7 +76,7 @@ def gdp_epsilon(delta: float, mu: float) -> float:
     log_delta = math.log(delta)
 
     def excess(epsilon: float) -> float:
-        return float(_log_gdp_delta(epsilon, mu)) - log_delta
+        return _log_delta_at(epsilon, mu) - log_delta
 
     # δ(ε) < Φ(-x), and that is δ where x = ε/μ - μ/2 is the normal quantile of 1 - δ
     upper = mu * (mu / 2.0 - float(ndtri(delta))) * (1.0 + 1e-12)
@@ -78,7 +84,7 @@ def gdp_epsilon(delta: float, mu: float) -> float:
         upper *= 1.0 + 1e-9
     epsilon = float(brentq(excess, 0.0, upper, xtol=1e-300, rtol=1e-15, maxiter=500))
     step = 1e-16
-    while gdp_delta(epsilon, mu) > delta:
+    while np.exp(_log_delta_at(epsilon, mu)) > delta:
         epsilon *= 1.0 + step
         step *= 2.0
     return epsilon
@@ -100,13 +106,17 @@ def gdp_mu(epsilon: float, delta: float) -> float:
         μ, infinite for infinite ε, rounded down so that ``gdp_delta(epsilon, mu) <= delta`` in
         floating point.
     """
-    epsilon, delta = non_negative(epsilon, "epsilon"), open_unit(delta, "delta")
+    return _gdp_mu(non_negative(epsilon, "epsilon"), open_unit(delta, "delta"))
+
+
+@lru_cache(maxsize=256)  # every plan of a fit, and every guarantee, asks for that of its budget
+def _gdp_mu(epsilon: float, delta: float) -> float:
     if epsilon == math.inf:
         return math.inf
     log_delta = math.log(delta)
 
     def excess(mu: float) -> float:
-        return float(_log_gdp_delta(epsilon, mu)) - log_delta
+        return _log_delta_at(epsilon, mu) - log_delta
 
     # δ(ε) < Φ(μ/2 - ε/μ) bounds μ from below; the root is written without cancellation
     quantile = -float(ndtri(delta))
@@ -120,7 +130,7 @@ def gdp_mu(epsilon: float, delta: float) -> float:
         upper *= 2.0
     mu = float(brentq(excess, lower, upper, xtol=1e-300, rtol=1e-15, maxiter=500))
     step = 1e-16
-    while gdp_delta(epsilon, mu) > delta:
+    while np.exp(_log_delta_at(epsilon, mu)) > delta:
         mu *= 1.0 - step
         step *= 2.0
     return mu
@@ -154,10 +164,31 @@ def _log_gdp_delta(epsilon: ArrayLike, mu: ArrayLike) -> FloatArray:
     return result
 
 
-def _mills_ratio(x: FloatArray) -> FloatArray:
+def _log_delta_at(epsilon: float, mu: float) -> float:
+    """Return the same for two numbers that are positive and finite, to the bit, and sooner."""
+    if not (0.0 < epsilon < math.inf and 0.0 < mu < math.inf):
+        return float(_log_gdp_delta(epsilon, mu))
+    with np.errstate(over="ignore", divide="ignore", under="ignore"):
+        start = np.float64(epsilon) / mu - mu / 2.0
+        density = -0.5 * start**2 - _LOG_ROOT_2PI
+        if start < -1.0:
+            below = log_ndtr(-start)
+            share = np.exp(density + np.log(_mills_ratio(max(start + mu, 0.0))) - below)
+            log_delta = below + np.log1p(-share)
+        else:
+            log_delta = density + np.log(_mills_difference_at(start, mu))
+    return min(float(log_delta), 0.0)
+
+
+def _mills_difference_at(start: Any, width: float) -> Any:
+    if width < 0.5:
+        return 0.5 * width * (_mills_slope(start + 0.5 * width * (_NODES + 1.0)) @ _WEIGHTS)
+    return _mills_ratio(start) - _mills_ratio(start + width)
+
+
+def _mills_ratio(x: Any) -> Any:
     """Return (1 - Φ(x)) / φ(x)."""
-    ratio: FloatArray = _ROOT_HALF_PI * erfcx(x / math.sqrt(2.0))
-    return ratio
+    return _ROOT_HALF_PI * erfcx(x / math.sqrt(2.0))
 
 
 def _mills_difference(start: FloatArray, width: FloatArray) -> FloatArray:
@@ -170,6 +201,8 @@ def _mills_difference(start: FloatArray, width: FloatArray) -> FloatArray:
 
 def _mills_slope(x: FloatArray) -> FloatArray:
     """Return -R'(x) = 1 - x R(x); by its asymptotic series where that cancels."""
+    if np.all(x <= 50.0):
+        return np.asarray(1.0 - x * _mills_ratio(x))
     tail = 1.0 / np.maximum(x, 50.0) ** 2
     series = tail * (1.0 - tail * (3.0 - tail * (15.0 - tail * (105.0 - tail * 945.0))))
     inner = np.minimum(x, 50.0)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import gc
+import itertools
 import math
 import pickle
 import tracemalloc
+from functools import cache
 from unittest.mock import patch
 
 import numpy as np
@@ -46,11 +48,22 @@ def predictions(model, X):
     return getattr(model, "decision_function", model.predict)(X)
 
 
+@cache
+def expected_of(make_task, kind, **parameters):
+    """Return what is learned from an array, once for all forms."""
+    task = make_task(kind)
+    return task.make(**parameters).fit(with_zeros(task.data.X), task.data.y, task.data.groups)
+
+
+KINDS = pytest.mark.parametrize("kind", ["binary", "multiclass", "regressor"])
+
+
 @pytest.mark.parametrize("precision", ["float64", "float32"])
 @pytest.mark.parametrize("form", FORMS)
-def test_every_form_gives_the_same_model(task, form, precision):
+@KINDS
+def test_every_form_gives_the_same_model(make_task, kind, form, precision):
+    task, expected = make_task(kind), expected_of(make_task, kind)
     X = with_zeros(task.data.X)
-    expected = task.make().fit(X, task.data.y, task.data.groups)
     rows = FORMS[form](X.astype(precision))
     fitted = task.make().fit(rows, task.data.y, task.data.groups)
     np.testing.assert_allclose(fitted.coef_, expected.coef_, rtol=1e-9)
@@ -62,12 +75,18 @@ def test_every_form_gives_the_same_model(task, form, precision):
         assert fitted.feature_names_in_.tolist() == NAMES
 
 
-@pytest.mark.parametrize("form", ["C", "F", "csr_array"])
-@pytest.mark.parametrize("precision", ["float64", "float32"])
-def test_exact_solution_of_every_form(task, form, precision):
-    X = with_zeros(task.data.X)
+@pytest.mark.parametrize(
+    ("kind", "form", "precision"),
+    [
+        *itertools.product(["binary"], ["C", "F", "csr_array"], ["float64", "float32"]),
+        # each storage and precision is compiled for each kind, which takes seconds
+        *itertools.product(["multiclass", "regressor"], ["F", "csr_array"], ["float32"]),
+    ],
+)
+def test_exact_solution_of_every_form(make_task, kind, form, precision):
     parameters = {"epsilon": float("inf"), "random_state": None}
-    expected = task.make(**parameters).fit(X, task.data.y, task.data.groups)
+    task, expected = make_task(kind), expected_of(make_task, kind, **parameters)
+    X = with_zeros(task.data.X)
     rows = FORMS[form](X.astype(precision))
     fitted = task.make(**parameters).fit(rows, task.data.y, task.data.groups)
     # scores of several classes are free up to what all have in common

@@ -49,8 +49,9 @@ def test_a_search_keeps_its_budget_and_says_what_it_protects():
     assert PrivacyGuarantee.from_json(guarantee.to_json()) == guarantee
     public = {name for name in vars(found) if name.endswith("_")}
     assert public == {"best_score_", "best_params_", "best_estimator_", "plan_", "privacy_"}
+    told = str(found.plan_)
     for words in ("Counts of the groups are released once", "noisy count times", "from places"):
-        assert words in str(found.plan_)
+        assert words in told
     again = search(model(), random_state=0).fit(X, Y, GROUPS)
     assert again.best_score_ == found.best_score_
 
@@ -89,15 +90,15 @@ def test_every_draw_was_planned(monkeypatch):
 
 
 def test_the_better_candidate_is_found():
-    big, groups = (np.repeat(rows, 20, axis=0) for rows in (X, GROUPS))
+    big, groups = (np.repeat(rows, 10, axis=0) for rows in (X, GROUPS))
     y = np.where(big[:, 0] > 0.2, "yes", "no")  # no plane through 0 comes near
     estimator = model(solver="auto", loss="log_loss", radius=20.0)
     found = [
         search(estimator, {"fit_intercept": [False, True]}, epsilon=8.0, n_iter=8, random_state=i)
-        for i in range(4)
+        for i in range(3)
     ]
     chosen = [one.fit(big, y, groups) for one in found]
-    assert sum(one.best_params_["fit_intercept"] for one in chosen) >= 3
+    assert sum(one.best_params_["fit_intercept"] for one in chosen) == 3
     assert 0.85 < np.median([one.best_score_ for one in chosen]) < 1.1
 
 
@@ -311,8 +312,8 @@ def test_planted_faults_are_caught(monkeypatch):
     with monkeypatch.context() as patch:
         few_noise(patch)
         patch.setattr(dp_search_cv, "release_held_out_sizes", true_scale)
-        assert "scale of the noise" in replay(patch, range(100))[1]
+        assert "scale of the noise" in replay(patch, range(50))[1]
     with monkeypatch.context() as patch:
         by_group = lambda codes, _, *how: split(codes, np.arange(codes.max() + 1), *how)  # noqa: E731
         patch.setattr(dp_search_cv, "split", by_group)
-        assert "who is held out" in replay(patch, range(100))[1]
+        assert "who is held out" in replay(patch, range(50))[1]

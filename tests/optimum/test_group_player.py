@@ -26,6 +26,8 @@ GAMES = [
     for cap, ridge in ((1.0, 1e-3), (0.55, 0.0), (0.2, 0.1))
 ]
 
+LOSSES = (BinaryLogLoss(), SquaredError(1.0), MultinomialLogLoss(3), Hinge(), AbsoluteError(1.0))
+
 
 def risks_of(loss, sizes=SIZES):
     made_for = BinaryLogLoss() if isinstance(loss, Hinge) else loss
@@ -66,32 +68,29 @@ def test_the_best_response_is_feasible_and_no_other_is_better(seed):
 
 
 @pytest.mark.parametrize(("price", "cap", "ridge"), GAMES)
-@pytest.mark.parametrize(
-    "loss",
-    [BinaryLogLoss(), SquaredError(1.0), MultinomialLogLoss(3), Hinge(), AbsoluteError(1.0)],
-    ids=lambda loss: type(loss).__name__,
-)
+@pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: type(loss).__name__)
 def test_agrees_with_the_convex_program(loss, price, cap, ridge):
     risks, player = risks_of(loss), GroupPlayer(price, np.array(SIZES, dtype=float), cap)
-    for radius in (1.0, 15.0):
-        found = worst_group_optimum(risks, radius=radius, player=player, ridge=ridge)
-        expected = people(risks, player, radius=radius, ridge=ridge).value
-        assert value_of(risks, player, ridge, found.weights) == pytest.approx(expected, abs=1e-7)
-        assert found.gap <= 1e-7
-        assert found.group_weights.max() <= cap + 1e-9
+    # a wide ball for every other game of a loss, and for every other loss of a game
+    radius = (1.0, 15.0)[(LOSSES.index(loss) + GAMES.index((price, cap, ridge))) % 2]
+    found = worst_group_optimum(risks, radius=radius, player=player, ridge=ridge)
+    expected = people(risks, player, radius=radius, ridge=ridge).value
+    assert value_of(risks, player, ridge, found.weights) == pytest.approx(expected, abs=1e-7)
+    assert found.gap <= 1e-7
+    assert found.group_weights.max() <= cap + 1e-9
 
 
 @pytest.mark.parametrize("loss", [BinaryLogLoss(), Hinge()], ids=["smooth", "kinked"])
-@pytest.mark.parametrize("max_newton_steps", [0, 1, 3, 10])
 @pytest.mark.parametrize(("price", "cap", "ridge"), GAMES[::4])
-def test_the_gap_is_sound_however_early_it_stops(loss, max_newton_steps, price, cap, ridge):
+def test_the_gap_is_sound_however_early_it_stops(loss, price, cap, ridge):
     risks, player = risks_of(loss), GroupPlayer(price, np.array(SIZES, dtype=float), cap)
     optimum = people(risks, player, radius=3.0, ridge=ridge).value
-    found = worst_group_optimum(
-        risks, radius=3.0, player=player, ridge=ridge, max_newton_steps=max_newton_steps
-    )
-    excess = value_of(risks, player, ridge, found.weights) - optimum
-    assert -1e-7 <= excess <= found.gap + 1e-7
+    for max_newton_steps in (0, 1, 3, 10):
+        found = worst_group_optimum(
+            risks, radius=3.0, player=player, ridge=ridge, max_newton_steps=max_newton_steps
+        )
+        excess = value_of(risks, player, ridge, found.weights) - optimum
+        assert -1e-7 <= excess <= found.gap + 1e-7
 
 
 def test_without_price_and_cap_it_is_the_game_on_the_records_to_the_bit():

@@ -18,9 +18,8 @@ LOSSES = (BinaryLogLoss(), SquaredError(1.0), MultinomialLogLoss(3))
 SIZES = {1: (25,), 2: (18, 7), 7: (20, 14, 24, 12, 16, 13, 18)}
 
 
-def lower_bound(risks, found, radius):
+def lower_bound(found, radius, values, gradients):
     """What the mixture of groups proves about every vector of weights in the ball."""
-    values, gradients, _ = naive(risks, found.weights)
     slope = found.group_weights @ gradients
     return found.group_weights @ values - slope @ found.weights - radius * np.linalg.norm(slope)
 
@@ -32,14 +31,15 @@ def test_agrees_with_the_epigraph_form(loss, n_groups, radius, active):
     risks = make_risks(loss, SIZES[n_groups], 2, seed=2, label_noise=2.0, apart=0.1)
     found = worst_group_optimum(risks, radius=radius)
     expected = worst_group(risks, radius=radius)
-    reached = naive(risks, found.weights)[0].max()
+    values, gradients, _ = naive(risks, found.weights)
+    reached = values.max()
     assert reached == pytest.approx(expected.value, abs=1e-6)
     if active is not None:
         assert (np.linalg.norm(found.weights) > 0.999 * radius) == active
     assert np.linalg.norm(found.weights) <= radius * (1 + 1e-12)
     assert found.gap <= 1e-7
     assert risks.n_passes <= 26
-    assert reached - found.gap <= lower_bound(risks, found, radius) + 1e-12
+    assert reached - found.gap <= lower_bound(found, radius, values, gradients) + 1e-12
     assert found.group_weights.min() >= 0
     assert found.group_weights.sum() == pytest.approx(1.0)
 
@@ -64,7 +64,7 @@ def test_gap_is_sound_however_early_it_stops(loss, max_newton_steps):
 @given(
     loss=st.sampled_from(LOSSES),
     sizes=st.lists(st.integers(1, 10), min_size=1, max_size=6)
-    | st.lists(st.sampled_from([1, 7, 300, 2_500]), min_size=1, max_size=4),
+    | st.lists(st.sampled_from([1, 7, 300, 900]), min_size=1, max_size=4),
     log_radius=st.floats(-1.3, 2.0),
     noise=st.sampled_from([0.0, 1.0]),
     kind=st.sampled_from(["plain", "collinear", "zero", "one row"]),
@@ -79,8 +79,10 @@ def test_gap_on_any_data(loss, sizes, log_radius, noise, kind, seed):
     # the rounding of risks over a vanishing μ_λ keeps a few of them above the 1e-8 asked for
     assert found.gap <= 1e-8 + 2e-8 * radius
     assert np.linalg.norm(found.weights) <= radius * (1 + 1e-12)
-    reached = naive(risks, found.weights)[0].max()
-    assert reached - found.gap <= lower_bound(risks, found, radius) + 1e-11 * (1 + reached)
+    values, gradients, _ = naive(risks, found.weights)
+    reached = values.max()
+    least = lower_bound(found, radius, values, gradients)
+    assert reached - found.gap <= least + 1e-11 * (1 + reached)
     # nothing random does better
     others = rng.normal(size=(20, risks.n_weights))
     others *= radius * rng.uniform(size=(20, 1)) / np.linalg.norm(others, axis=1, keepdims=True)

@@ -53,11 +53,11 @@ def test_every_registered_solver_has_a_case_and_a_run():
 # --- neighbours on one transcript --------------------------------------------------------------
 
 
-@pytest.mark.parametrize("more", [0, pytest.param(3, marks=pytest.mark.audit)])
+@pytest.mark.parametrize(("first", "end"), [(0, 1), pytest.param(1, 7, marks=pytest.mark.audit)])
 @EACH_CASE
-def test_no_neighbour_moves_a_release_by_more_than_is_paid(name, more):
+def test_no_neighbour_moves_a_release_by_more_than_is_paid(name, first, end):
     case = CASES[name]
-    worst = case.worst(case.honest, range(more * case.n_pairs, (more + 1) * case.n_pairs))
+    worst = case.worst(case.honest, range(first * case.n_pairs, end * case.n_pairs))
     assert max(worst.values()) <= 1.0 + case.rounding, worst
     seen = {release.name for plan, _ in case.honest for release in plan.releases}
     if case.moves is moves_of_batches:

@@ -1,4 +1,4 @@
-"""The pass over dense rows in NumPy, with the bits of the compiled one where sums are exact.
+"""The pass over rows in NumPy, with the bits of the compiled one where sums are exact.
 
 What each record adds is computed by the same operations in the same order, and rounded to whole
 numbers of steps, which add up to the same in any order: so which of the two is taken, where and
@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
 from sklearn_dpwg._checks import FloatArray
 from sklearn_dpwg.data.kernels.compiled import binary_log, multinomial_log, other_loss
@@ -20,7 +21,7 @@ RUN_BYTES = 2**18
 
 
 def add_up(
-    rows: NDArray[Any],
+    rows: Any,
     of_records: tuple[FloatArray, ...],
     weights: tuple[FloatArray, ...],
     loss: tuple[Any, ...],
@@ -32,7 +33,8 @@ def add_up(
     """Return each group's sum of losses and the gradient of that sum, as `fused_pass` does.
 
     Group i holds the rows ``group_edges[i]:group_edges[i + 1]``; both steps are positive, but that
-    of gradients where none are wanted.
+    of gradients where none are wanted. Compressed rows are written out, a run at a time: zeros add
+    nothing.
     """
     matrix, constants = weights
     n_outputs, n_features = matrix.shape
@@ -48,7 +50,8 @@ def add_up(
             begin = np.searchsorted(starts, first, side="right") - 1
             at = slice(begin, np.searchsorted(starts, run.stop))
             cuts = np.maximum(starts[at] - first, 0)
-            columns = np.array(rows[run].T, dtype=np.float64, order="C")
+            part = rows[run].toarray() if isinstance(rows, csr_array) else rows[run]
+            columns = np.array(part.T, dtype=np.float64, order="C")
             scale, targets, *limits = (each[run] for each in of_records)
             scores = np.stack([_scores(columns, each) for each in matrix])
             scores = scores * scale + constants[:, None]

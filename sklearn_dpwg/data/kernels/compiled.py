@@ -165,11 +165,16 @@ def other_loss(loss: Any, score: Any, target: Any, limit: Any) -> tuple[Any, Any
     return _kinked(score, target, first, second, limit)
 
 
+@lru_cache(maxsize=32)  # every pass asks for that of its loss
+def _slope_edge(slope: float) -> float:
+    return float(slope_edges(np.array(slope)))
+
+
 # What a kernel of a parameter is to the pass, beside a ceiling: the log loss of two classes has its
 # largest slope and the margin below which it is a line, that of several nothing, all others a
 # branch above and two numbers.
 KERNELS: dict[str, Callable[[float], tuple[Any, ...]]] = {
-    "binary_log": lambda slope: (slope, float(slope_edges(np.array(slope)))),
+    "binary_log": lambda slope: (slope, _slope_edge(slope)),
     "multinomial_log": lambda _: (),
     "smoothed_hinge": lambda width: (0, width, 1.0),
     "squared_hinge": lambda _: (0, 0.5, np.inf),

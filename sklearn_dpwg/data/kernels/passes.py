@@ -358,6 +358,8 @@ COLUMNS_BYTES = 2**19
 ENTRIES_PER_TASK = 2**16
 # A record's loss takes as long as about this many entries.
 ENTRIES_PER_LOSS = 20
+# Compressed rows of more columns are left to compiled code.
+WIDEST_WRITTEN_OUT = 2**12
 
 
 def has_kernel(loss: Loss) -> bool:
@@ -414,7 +416,10 @@ def fused_pass(
         read_only(blocks.edges),
     )
     is_exact = loss_step > 0.0 and (gradient_step > 0.0 or not gradients)
-    if is_exact and len(stored) < 3 and not sum_up.is_worth_it(n_entries, *common):
+    # written out, which compressed rows may be where a few are not much memory
+    n_written = n_records * (n_features + ENTRIES_PER_LOSS * n_outputs)
+    is_narrow = len(stored) < 3 or n_features <= WIDEST_WRITTEN_OUT
+    if is_exact and is_narrow and not sum_up.is_worth_it(n_written, *common):
         return add_up(rows, *common[1:4], steps, blocks.group_edges, gradients=gradients)
     partition = blocks.partition(n_entries // ENTRIES_PER_TASK)
     n_segments = len(partition.groups)

@@ -149,14 +149,20 @@ def _selected_deltas(composition: Composition, epsilons: FloatArray) -> FloatArr
     below, that of randomised response, which dominates whatever is (ε', δ')-DP (Kairouz, Oh and
     Viswanath 2015).
     """
-    accountant = renyi_accountant(composition)
-    flat = [accountant.get_delta(float(epsilon)) for epsilon in epsilons.reshape(-1)]
+    flat = _accountant_deltas(composition, tuple(epsilons.reshape(-1).tolist()))
     deltas = np.array(flat).reshape(epsilons.shape)
+    accountant = renyi_accountant(composition)
     stated = np.array([accountant.get_epsilon(float(delta)) for delta in _STATED_DELTAS])
     # log (1 + e^ε)/(1 + e^ε'), which grows with ε up to 0 at ε'
     shares = np.logaddexp(0.0, np.minimum(epsilons[..., None], stated)) - np.logaddexp(0.0, stated)
     implied = -np.expm1(np.log1p(-_STATED_DELTAS) + shares)
     return np.clip(np.minimum(deltas, implied.min(axis=-1)), 0.0, 1.0)
+
+
+@lru_cache(maxsize=8)  # a second for a curve, which a plan shows and then the guarantee of its fit
+def _accountant_deltas(composition: Composition, epsilons: tuple[float, ...]) -> list[float]:
+    accountant = renyi_accountant(composition)
+    return [accountant.get_delta(epsilon) for epsilon in epsilons]
 
 
 def composition_epsilon(composition: Composition, delta: float) -> float:

@@ -7,10 +7,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.optimize import brentq, minimize_scalar
-from scipy.special import entr, expit, logsumexp
+from scipy.special import entr, expit
 
 from sklearn_dpwg._checks import FloatArray
 from sklearn_dpwg.data.problem import Problem
+from sklearn_dpwg.optimum.objective import log_sum_exp
 from sklearn_dpwg.solvers.descent.rule import PROBE_EVERY, USUAL_STEPS, MGRSchedule
 from sklearn_dpwg.solvers.steps import (
     CLEAR_DEVIATIONS,
@@ -134,7 +135,7 @@ def priced_weights(log_weights: FloatArray, noise: FloatArray, *, price: float) 
         return found
     last = int(np.argmax(is_enough))
     rest = log_weights[order][last + 1 :]
-    of_rest = float(logsumexp(rest))
+    of_rest = log_sum_exp(rest)
     odds = (price - gained[last]) / total[last] + of_rest - np.log(total[last])
     found[order[: last + 1]] = expit(-odds) * room[: last + 1] / total[last]
     found[order[last + 1 :]] = expit(odds) * np.exp(rest - of_rest)

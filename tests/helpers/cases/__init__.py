@@ -20,7 +20,7 @@ def auto_plans():
 
 CASES: dict[str, Case] = {
     # few of these plans are of phases, whose own cases are tight
-    "auto": Case(Auto, auto_plans, n_pairs=36, rounding=rounds.CERTIFIED, strength=0.7),
+    "auto": Case(Auto, auto_plans, n_pairs=12, rounding=rounds.CERTIFIED, strength=0.7),
     **descent.CASES,
     **rounds.CASES,
     **stream.CASES,

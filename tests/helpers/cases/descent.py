@@ -742,9 +742,9 @@ OVERLAP_OF_GDA = {name: OVERLAP_FAULTS[name] for name in list(OVERLAP_FAULTS)[:2
 CASES = {
     "mgr": Case(MGR, mgr_plans, MGR_FAULTS, {"a ceiling above the planned one": higher_ceilings}),
     "mgr on centred rows": Case(
-        MGR, centred_plans, CENTRING_FAULTS, {"a diameter of one clip": centred_plans}
+        MGR, centred_plans, CENTRING_FAULTS, {"a diameter of one clip": centred_plans}, n_pairs=120
     ),
-    "mgr on whitened rows": Case(MGR, whitened_plans, WHITENING_FAULTS, strength=0.85),
+    "mgr on whitened rows": Case(MGR, whitened_plans, WHITENING_FAULTS, n_pairs=120, strength=0.85),
     "mgr below a ceiling that follows risks": Case(
         MGR,
         low_ceilings,
@@ -754,7 +754,7 @@ CASES = {
         MGR,
         raised_plans,
         {"the usual noise": instead(releases, "from_pass", _usual_range)},
-        n_pairs=48,
+        n_pairs=24,
         strength=0.75,
         moves=moves_while_raised,
     ),
@@ -763,21 +763,25 @@ CASES = {
         batch_plans,
         BATCH_FAULTS,
         {"the diameter for twice the norm": diameters_for_norms},
-        n_pairs=192,
+        n_pairs=72,
         moves=moves_of_batches,
     ),
     "mgr for hidden groups": Case(
-        MGR, hidden_plans, HIDDEN_FAULTS, dict.fromkeys(HIDDEN_FAULTS, lambda: hidden_plans(21))
+        MGR,
+        hidden_plans,
+        HIDDEN_FAULTS,
+        dict.fromkeys(HIDDEN_FAULTS, lambda: hidden_plans(21)),
+        n_pairs=126,
     ),
     "mgr on batches for hidden groups": Case(
-        MGR, hidden_batch_plans, n_pairs=126, moves=moves_of_batches
+        MGR, hidden_batch_plans, n_pairs=42, moves=moves_of_batches
     ),
-    "ags": Case(AGS, ags_plans, AGS_FAULTS),
-    "gda": Case(GDA, gda_plans, GDA_FAULTS),
+    "ags": Case(AGS, ags_plans, AGS_FAULTS, n_pairs=120),
+    "gda": Case(GDA, gda_plans, GDA_FAULTS, n_pairs=120),
     "mgr for overlapping groups": Case(MGR, overlapping_plans, OVERLAP_FAULTS, n_pairs=120),
     "mgr on batches for overlapping groups": Case(
-        MGR, overlapping_batch_plans, OVERLAP_OF_BATCHES, n_pairs=144, moves=moves_of_batches
+        MGR, overlapping_batch_plans, OVERLAP_OF_BATCHES, n_pairs=72, moves=moves_of_batches
     ),
-    "ags for overlapping groups": Case(AGS, overlapping_ags_plans, SQRT_M_FORGOTTEN),
+    "ags for overlapping groups": Case(AGS, overlapping_ags_plans, SQRT_M_FORGOTTEN, n_pairs=120),
     "gda for overlapping groups": Case(GDA, overlapping_gda_plans, OVERLAP_OF_GDA, n_pairs=120),
 }

@@ -471,7 +471,7 @@ CASES = {
         FreshPhasedERM, fresh_plans, n_pairs=90, rounding=CERTIFIED, strength=0.9
     ),
     "phased-erm for hidden groups": Case(
-        PhasedERM, hidden_phases, HIDDEN_FAULTS, HIDDEN_PLANS, rounding=CERTIFIED
+        PhasedERM, hidden_phases, HIDDEN_FAULTS, HIDDEN_PLANS, n_pairs=140, rounding=CERTIFIED
     ),
     "phased-erm of planned strengths for hidden groups": Case(
         PhasedERM,
@@ -480,27 +480,27 @@ CASES = {
         rounding=CERTIFIED,
         strength=0.8,
     ),
-    "moments": Case(Moments, moments_plans, MOMENTS_FAULTS, n_pairs=80),
-    "moments for hidden groups": Case(Moments, lambda: moments_plans(hidden_problem), n_pairs=80),
+    "moments": Case(Moments, moments_plans, MOMENTS_FAULTS, n_pairs=40),
+    "moments for hidden groups": Case(Moments, lambda: moments_plans(hidden_problem), n_pairs=40),
     "moments for overlapping groups": Case(
         Moments,
         lambda: moments_plans(overlapping_problem),
         SQRT_M_FORGOTTEN,
         dict.fromkeys(SQRT_M_FORGOTTEN, lambda: moments_plans(overlapping_problem)),
-        n_pairs=80,
+        n_pairs=40,
     ),
     "best-response for overlapping groups": Case(
         BestResponse,
         partial(response_plans, 1, 40, ("mgr", "moments"), overlapping_problem),
         OF_OVERLAP,
-        n_pairs=160,
+        n_pairs=80,
     ),
     "best-response": Case(
         BestResponse,
         response_plans,
         RESPONSE_FAULTS,
         {"the first mixture's sensitivity": phases_that_move_a_mixture},
-        n_pairs=300,
+        n_pairs=150,
         rounding=CERTIFIED,
     ),
 }
