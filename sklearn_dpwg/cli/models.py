@@ -14,7 +14,6 @@ from sklearn_dpwg._checks import as_text
 from sklearn_dpwg.cli.cells import checked_features
 from sklearn_dpwg.cli.tables import PARQUET, TableFile, WrongInput, write
 from sklearn_dpwg.exceptions import DPWGError, StoredFormatError
-from sklearn_dpwg.privacy.statement import sections
 from sklearn_dpwg.serving import trusted_types
 
 if TYPE_CHECKING:
@@ -227,12 +226,14 @@ def statement_of(model: Any) -> str:
 
 def _with_unit(guarantee: PrivacyGuarantee, schema: Any) -> str:
     """Return a statement that says of whom the command itself chose the rows."""
+    from sklearn_dpwg.privacy.statement import sections
+
     parts = sections(guarantee)
     if schema.person is not None and guarantee.of_person:
         count = guarantee.records_per_person
         up_to = "one row" if count == 1 else f"at most {count} rows"
         kept = (
-            f"a person, as column {schema.person!r} tells them apart. The program that learned "
+            f"a person, as column {schema.person!r} tells people apart. The program that learned "
             f"from the table kept {up_to} of each."
         )
         parts = tuple(

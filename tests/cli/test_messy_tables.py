@@ -128,7 +128,7 @@ def test_one_row_a_person_is_said_of_a_person(messy):
     told = run(*fit, "-o", "m.skops").stdout
     assert "kept one row of each." in told
     assert "the word of" not in told  # nobody else chose the rows
-    assert "Unit of privacy: a person, as column 'patient' tells them apart." in told
+    assert "Unit of privacy: a person, as column 'patient' tells people apart." in told
     # how many cells were unusable is about the records
     assert "How many is not said: that number is about the records" in told
     audit = ["audit", "messy.csv", "--schema", "schema.toml", "--predictions", "ill"]
@@ -143,7 +143,7 @@ def test_one_row_a_person_is_said_of_a_person(messy):
     assert "for_records" not in told
     assert "Unit of privacy: a person" not in told
     told = run(*fit, "-o", "p.skops", "--person", "patient").stdout
-    assert "Unit of privacy: a person, as column 'patient' tells them apart." in told
+    assert "Unit of privacy: a person, as column 'patient' tells people apart." in told
 
 
 def test_a_fit_says_which_words_are_no_level_at_a_terminal_alone(messy, caplog, monkeypatch):
