@@ -141,6 +141,8 @@ def is_ledger(path: Path) -> bool:
 
 def entries_of(path: Path) -> str:
     """Say what a ledger has spent, and of each entry what, when and how much; it is only read."""
+    from sklearn_dpwg.privacy.statement import rounded_up
+
     book = ledger_around(path, {"ledger_epsilon": None, "ledger_delta": None})
     assert book is not None
     lines = [f"{_total_of(book)}."]
@@ -148,13 +150,13 @@ def entries_of(path: Path) -> str:
         cost = row.guarantee
         begun = "" if row.state == "spent" else " Running, or ended without a word: it counts."
         lines.append(
-            f"  {row.started}, {row.what}: epsilon = {cost.epsilon:.4g} at delta = "
-            f"{cost.delta:g}, {cost.relation}, for a {cost.unit}.{begun}"
+            f"  {row.started}, {row.kind} ({row.what}): epsilon = {rounded_up(cost.epsilon)} at "
+            f"delta = {cost.delta:g}, {cost.relation}; unit: {cost.unit}.{begun}"
         )
     if len(lines) > 2:
         lines.append(
-            f"The total is of their noise together, which is no sum of epsilons, and protects "
-            f"where all of them do: {book.guarantee.relation}."
+            f"The total is that of their noise together, which is no sum of epsilons. It covers "
+            f"what each of them covers: {book.guarantee.relation}."
         )
     return "\n".join(lines)
 

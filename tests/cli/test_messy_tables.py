@@ -333,12 +333,12 @@ def test_a_ledger_is_shown_and_stays_as_it_is(messy):
     total, fitted, audited, together = done.stdout.splitlines()
     assert total == f"{told}."
     assert re.fullmatch(
-        r"  20\d\d-\S+, DPWorstGroupClassifier: epsilon = 4 at delta = 1e-06, "
-        r"replace one record within its group, for a person, 2 rows\.",
+        r"  20\d\d-\S+, fit \(DPWorstGroupClassifier\): epsilon = 4 at delta = 1e-06, "
+        r"replace one record within its group; unit: person, 2 rows\.",
         fitted,
     )
-    assert ", GroupAudit: epsilon = 1 at delta = 1e-06, replace any record" in audited
-    assert together.endswith("where all of them do: replace one record within its group.")
+    assert ", audit (GroupAudit): epsilon = 1 at delta = 1e-06, replace any record" in audited
+    assert together.endswith("what each of them covers: replace one record within its group.")
     assert (messy / "l.db").read_bytes() == before
     assert not list(messy.glob("l.db?*"))
     (messy / "text.db").write_text("no ledger")
