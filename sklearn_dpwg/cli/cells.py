@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -171,19 +172,24 @@ def numbers(
     return found
 
 
-def features(columns: Mapping[str, Any], schema: PublicSchema) -> pd.DataFrame:
+def features(
+    columns: Mapping[str, Any], schema: PublicSchema, rules: Cells | None = None
+) -> pd.DataFrame:
     """Return the columns of a schema, levels that a file has in another type as the schema says."""
     import pandas as pd
 
     from sklearn_dpwg.preprocessing.cells import levels_of
 
-    frame = {}
-    for name, kind in schema.columns.items():
+    frame, rules = {}, schema.cells if rules is None else rules
+    kinds: Mapping[str, Any] = schema.columns
+    for name, kind in kinds.items():
+        if name not in columns:
+            continue
         # floats of NumPy, where a whole number is missing, would round the others
         values = columns[name].to_pandas(integer_object_nulls=True)
         levels = levels_of(kind)
-        if schema.cells is not None:
-            values = schema.cells.read(values, name, kind)
+        if rules is not None:
+            values = rules.read(values, name, kind)
         if levels is not None:
             values = _in_type_of(values, levels)
         frame[name] = values
@@ -191,16 +197,53 @@ def features(columns: Mapping[str, Any], schema: PublicSchema) -> pd.DataFrame:
 
 
 def checked_features(
-    columns: Mapping[str, Any], schema: PublicSchema, faults: Faults
+    columns: Mapping[str, Any], schema: PublicSchema, faults: Faults, *, may_lose: bool = False
 ) -> pd.DataFrame:
-    """Return the columns of a schema, and note the cells that it refuses."""
+    """Return the columns of a schema, and note the cells that it refuses.
+
+    Those of a column that `unusable` would lose as a whole are too, unless it may.
+    """
+    frame = features(columns, schema)
+    _note(frame, schema, faults)
+    lost = [] if may_lose else lost_columns([frame], schema)
+    note_lost({name: columns[name] for name in lost}, schema, faults)
+    return frame
+
+
+def lost_columns(parts: Iterable[pd.DataFrame], schema: PublicSchema) -> list[str]:
+    """Return columns of which `unusable` may have taken every cell for a missing one."""
+    if schema.cells is None or schema.cells.unusable != "missing":
+        return []
+    kinds: Mapping[str, Any] = schema.columns
+    empty = [name for name, kind in kinds.items() if kind.missing]
+    for frame in parts:
+        empty = [name for name in empty if frame[name].isna().all()]
+        if not empty:
+            break
+    return empty
+
+
+def note_lost(columns: Mapping[str, Any], schema: PublicSchema, faults: Faults) -> None:
+    """Note the cells that a schema would refuse without `unusable`; marks of gaps are none.
+
+    A form or a unit is wrong where no cell of a column can be used, and not one cell.
+    """
+    if columns:
+        assert schema.cells is not None
+        strict = replace(schema.cells, unusable="refuse")
+        _note(features(columns, schema, strict), schema, faults, is_lost=True)
+
+
+def _note(
+    frame: pd.DataFrame, schema: PublicSchema, faults: Faults, *, is_lost: bool = False
+) -> None:
     from sklearn_dpwg.exceptions import InputError
     from sklearn_dpwg.preprocessing.cells import faults_of
+    from sklearn_dpwg.preprocessing.numerals import LOSE
 
-    frame = features(columns, schema)
     kinds: Mapping[str, Any] = schema.columns
-    for name, kind in kinds.items():
-        values, missing = frame[name], frame[name].isna()
+    for name, values in frame.items():
+        kind, missing = kinds[str(name)], values.isna()
         wrong = faults_of(values, kind)
         absent = missing if not kind.missing else missing & False
         if not (wrong or absent.any()):
@@ -211,8 +254,9 @@ def checked_features(
             said = f"{name!r} (features)"
             faults.add(said, MISSING, values[absent], ("missing = true",))
             for one in wrong:
-                faults.add(said, one.what, values[one.where], one.write)
-    return frame
+                others = [each for each in one.write if not each.startswith(LOSE)]
+                write = [*others, "unusable is not for all cells"] if is_lost else one.write
+                faults.add(said, one.what, values[one.where], write)
 
 
 def at_a_terminal() -> bool:

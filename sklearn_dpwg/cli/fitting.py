@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import numpy as np
 
-from sklearn_dpwg.cli.cells import Faults, features
+from sklearn_dpwg.cli.cells import Faults, features, lost_columns, note_lost
 from sklearn_dpwg.cli.options import OF_FILES, OF_LEDGER, OF_TASK, OF_THRESHOLD
 from sklearn_dpwg.cli.tables import TableFile, WrongInput
 
@@ -142,11 +142,15 @@ class PartsOfFile:
         runs = runs_of(self._file, n_rows)
         return [Part(self._file, run, self._task, self.schema, self._table) for run in runs]
 
-    def check_labels(self) -> None:
-        """Refuse cells of targets and groups that are none, those of all parts at once."""
-        faults = self._table.faults()
-        for part in self.partitions():
+    def check_cells(self) -> None:
+        """Refuse targets and groups that are none, and columns that would be lost, of all parts."""
+        faults, parts = self._table.faults(), self.partitions()
+        for part in parts:
             part.labels(faults)
+        frames = (features(part.columns(list(self.schema.columns)), self.schema) for part in parts)
+        lost = lost_columns(frames, self.schema)
+        for part in parts if lost else ():
+            note_lost(part.columns(lost), self.schema, faults)
         faults.refuse()
 
 
@@ -175,23 +179,24 @@ class Part:
     def labels(self, faults: Faults) -> tuple[Any, Any]:
         """Return targets and groups, and note what is wrong with them."""
         names = list(dict.fromkeys([self._task.needed_target(), *self._task.group_columns]))
-        with self._file.open() as file:
-            columns = _by_name(file.read_row_groups(self._row_groups, columns=names))
+        columns = self.columns(names)
         return self._task.targets(columns, faults), self._task.groups(columns, faults)
+
+    def columns(self, names: list[str], of_rows: list[int] | None = None) -> dict[str, Any]:
+        """Return columns of all rows, or of some row groups."""
+        with self._file.open() as file:
+            of_rows = self._row_groups if of_rows is None else of_rows
+            table = file.read_row_groups(of_rows, columns=names)
+        return {name: table.column(name) for name in table.column_names}
 
     def _table(self, of_rows: list[int]) -> Table:
         from sklearn_dpwg.data.sources import Table
 
-        faults, kinds = self._whole.faults(), self._schema.columns
+        faults = self._whole.faults()
         targets, groups = self.labels(faults)
         faults.refuse()
-        with self._file.open() as file:
-            columns = _by_name(file.read_row_groups(of_rows, columns=list(kinds)))
+        columns = self.columns(list(self._schema.columns), of_rows)
         return Table(self._schema.transform(features(columns, self._schema)), targets, groups)
-
-
-def _by_name(table: Any) -> dict[str, Any]:
-    return {name: table.column(name) for name in table.column_names}
 
 
 class Bar:

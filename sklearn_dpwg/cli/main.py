@@ -153,7 +153,7 @@ def fit(
         fit_model = partial(model.fit, X, y, model__groups=of_groups)
     else:
         source = PartsOfFile(file, task, encoder, spool)
-        source.check_labels()  # before there is a ledger, as in memory
+        source.check_cells()  # before there is a ledger, as in memory
         model = Pipeline([("schema", source.schema), ("model", estimator)])
         fit_model = partial(estimator.fit, source)
     book = models.ledger_around(ledger, options)
@@ -379,14 +379,18 @@ def predict(
     tell(f"{output}: predictions{by}.")
 
 
-@click.command(short_help="Print again what a model promises.")
-@click.argument("model", type=FILE)
-def show(model: Path) -> None:
-    """Print what `fit` printed of a MODEL, which may be published with it.
+@click.command(short_help="Print again what a model promises, or what a ledger holds.")
+@click.argument("file", type=FILE)
+def show(file: Path) -> None:
+    """Print what `fit` printed of a model, or what a ledger holds: all that was spent, and on what.
 
-    No record is read and nothing is spent. `show MODEL > guarantee.txt` makes a file of it.
+    Both may be published. No record is read, nothing is spent, and FILE stays as it is.
+    `show FILE > guarantee.txt` makes a file of it.
     """
-    tell(models.statement_of(models.load_model(model)))
+    if models.is_ledger(file):
+        tell(models.entries_of(file))
+    else:
+        tell(models.statement_of(models.load_model(file)))
 
 
 @click.command(short_help="Write a schema file to fill in; no value is read.")

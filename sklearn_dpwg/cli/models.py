@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
     from sklearn_dpwg.inspection.shape_display import OwnThresholds
     from sklearn_dpwg.ledger import PrivacyLedger
+    from sklearn_dpwg.privacy import PrivacyGuarantee
 
 
 def save_model(model: Any, path: Path) -> None:
@@ -129,12 +131,46 @@ def ledger_around(path: Path | None, options: Mapping[str, Any]) -> PrivacyLedge
     return PrivacyLedger(epsilon, delta, path=path)
 
 
-def spent_of(book: PrivacyLedger) -> str:
-    """Say in a line what a ledger has spent, and why that is not the ε of a statement above."""
-    said = (
+def is_ledger(path: Path) -> bool:
+    """Return whether a file is one of SQLite, as a ledger is and a model is not."""
+    if not path.is_file():
+        return False
+    with path.open("rb") as file:
+        return file.read(15) == b"SQLite format 3"
+
+
+def entries_of(path: Path) -> str:
+    """Say what a ledger has spent, and of each entry what, when and how much; it is only read."""
+    from sklearn_dpwg.privacy.statement import rounded_up
+
+    book = ledger_around(path, {"ledger_epsilon": None, "ledger_delta": None})
+    assert book is not None
+    lines = [f"{_total_of(book)}."]
+    for row in book.rows:
+        cost = row.guarantee
+        begun = "" if row.state == "spent" else " Running, or ended without a word: it counts."
+        lines.append(
+            f"  {row.started}, {row.kind} ({row.what}): epsilon = {rounded_up(cost.epsilon)} at "
+            f"delta = {cost.delta:g}, {cost.relation}; unit: {cost.unit}.{begun}"
+        )
+    if len(lines) > 2:
+        lines.append(
+            f"The total is that of their noise together, which is no sum of epsilons. It covers "
+            f"what each of them covers: {book.guarantee.relation}."
+        )
+    return "\n".join(lines)
+
+
+def _total_of(book: PrivacyLedger) -> str:
+    return (
         f"Ledger: {book.path} has spent epsilon = {book.epsilon_spent:.4g} of {book.epsilon:g} "
         f"at delta = {book.delta:g}"
     )
+
+
+def spent_of(book: PrivacyLedger) -> str:
+    """Say in a line what a ledger has spent, and why that is not the ε of a statement above."""
+    said = _total_of(book)
     own = book.rows[-1].guarantee.delta if book.rows else book.delta
     if own == book.delta:
         return said
@@ -180,14 +216,32 @@ def statement_of(model: Any) -> str:
         n_rows = last._n_records if hasattr(last, "_n_records") else n_records_of(last)
         rows = (
             f"\nRows: {n_rows:,}, at most {schema.rows_per_person} of each person, chosen by coins."
-            f" Protected is whatever all rows of a person hold, those left out too; not protected "
-            f"is how many of them were chosen."
+            f" What all rows of a person hold is protected, those left out too. How many of them "
+            f"were chosen is not."
         )
     uncounted = schema.cells is not None and schema.cells.unusable == "missing"
     return of_command(
-        f"{privacy_of(model)}{said_of_gaps(schema.missing_label)}{rows}"
+        f"{_with_unit(privacy_of(model), schema)}{said_of_gaps(schema.missing_label)}{rows}"
         f"{UNCOUNTED if uncounted else ''}{said_of_threshold(model)}"
     )
+
+
+def _with_unit(guarantee: PrivacyGuarantee, schema: Any) -> str:
+    """Return a statement that says of whom the command itself chose the rows."""
+    from sklearn_dpwg.privacy.statement import sections
+
+    parts = sections(guarantee)
+    if schema.person is not None and guarantee.of_person:
+        count = guarantee.records_per_person
+        up_to = "one row" if count == 1 else f"at most {count} rows"
+        kept = (
+            f"a person, as column {schema.person!r} tells people apart. The program that learned "
+            f"from the table kept {up_to} of each."
+        )
+        parts = tuple(
+            replace(part, text=kept) if part.title == "Unit of privacy" else part for part in parts
+        )
+    return "\n".join(map(str, parts))
 
 
 def of_command(statement: str) -> str:
@@ -306,7 +360,7 @@ def predictions(
     kinds = schema.columns
     table.require({name: kinds, "--keep": keep})
     columns, faults = table.read([*kinds, *keep]), table.faults()
-    X = checked_features(columns, schema, faults)
+    X = checked_features(columns, schema, faults, may_lose=True)  # each row is read by itself
     faults.refuse()
     found: dict[str, Any] = {each: columns[each].to_pandas() for each in keep}
     made: dict[str, Any] = {"prediction": model.predict(X)}

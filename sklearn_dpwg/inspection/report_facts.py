@@ -29,7 +29,7 @@ from sklearn_dpwg.inspection.privacy_displays import (
 from sklearn_dpwg.inspection.shape_display import OwnThresholds
 from sklearn_dpwg.inspection.verdicts import RATES, GroupRate, unit_of
 from sklearn_dpwg.inspection.words import texts_of, visible
-from sklearn_dpwg.privacy import PrivacyGuarantee
+from sklearn_dpwg.privacy import PrivacyGuarantee, Relation
 from sklearn_dpwg.privacy.statement import rounded_up, sections
 
 # What a report says of privacy, in the words of the guarantees.
@@ -492,8 +492,14 @@ def _caveats(result: AuditResult, asked: Asked, own: OwnThresholds | None) -> li
     sizes = (
         "The sizes of the groups were stated as public; they are exact and unprotected."
         if result.sizes is not None
-        else "The sizes of the groups are hidden; the page shows estimates of them."
+        else "The audit hides the sizes of the groups; the page shows estimates of them."
     )
+    model = result.model_privacy_
+    if result.sizes is None and model is not None and model.relation != Relation.REPLACE_ANY:
+        sizes += (
+            " The model does not: its guarantee, and so that of both together, takes the sizes of "
+            "its own groups, and who is in which, as public."
+        )
     several = (
         "Intervals and the verdict take rows for people. If a person has k rows that are alike, "
         "intervals are about √k times too narrow, and the verdict is wrong more often."

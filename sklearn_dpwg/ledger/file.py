@@ -126,9 +126,11 @@ class LedgerFile:
 
     def budget(self) -> tuple[float, float]:
         """Return ε and δ."""
-        with self._connection() as connection:
-            epsilon, delta = _budget(connection)
-        return float(epsilon), float(delta)
+        with self._connection("ro") as connection:
+            found = _budget(connection)
+        if found is None:
+            raise self._unreachable("it holds no budget")
+        return float(found[0]), float(found[1])
 
     def rows(self) -> list[LedgerRow]:
         """Return every fit so far, but those that were taken back."""

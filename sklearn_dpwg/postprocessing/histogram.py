@@ -28,7 +28,8 @@ from sklearn_dpwg.solvers import Plan
 
 PUBLIC_FACTS = (
     "the number of records",
-    "the group labels, the classes and the edges of the bins of scores",
+    "the group labels and the classes",
+    "the edges of the bins of scores",
     "every parameter of the thresholds or the calibration",
 )
 GROUPS = "which group each record is in"

@@ -47,7 +47,9 @@ class Cells(Stored):
         What becomes of a cell that its kind cannot use, as "abc" for a number: "missing" takes it
         for a missing value, in columns that are declared with ``missing=True``. A category with
         the level "other" can use every cell. How many there were is never said: such a number is
-        about the records, so it is paid for like any release or not known at all.
+        about the records, so it is paid for like any release or not known at all. So first read a
+        table without it: a wrong form of dates, or unit, would take a whole column for missing,
+        which the command's `fit` and `audit` refuse.
 
     Examples
     --------

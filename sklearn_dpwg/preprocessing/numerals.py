@@ -36,6 +36,7 @@ _SWAPPED = str.maketrans(".,", ",.")
 
 
 GAP = 'missing = ["..."] under [cells] for a mark of a gap'
+LOSE = 'unusable = "missing" under [cells]'
 
 
 class Fault(NamedTuple):
@@ -286,7 +287,7 @@ def _of_number(value: Any, kind: Any) -> Reason:
         return "not a number but blanks", (GAP,)
     if re.match(r"[<>≤≥~]", text):
         return "not a number but a limit such as < 1", (
-            'unusable = "missing" under [cells]',
+            LOSE,
             "or write the number alone in the table",
         )
     for mark in MARKS:
@@ -310,7 +311,7 @@ def _of_number(value: Any, kind: Any) -> Reason:
     if re.fullmatch(r"[-+]?[\d.,' ]*\d[\d.,' ]*", text):
         write = f"write 1234{getattr(kind, 'decimal', '.')}5 for 1.234,5 in the table"
         return "with marks between its digits", (write,)
-    return "not a number but text", (GAP,)
+    return "not a number but text", (GAP, f"{LOSE} for what may be lost")
 
 
 def _of_date(value: Any, kind: Any) -> Reason:

@@ -18,20 +18,19 @@ _FALSE_ALARM = 0.05
 _MAX_EVENTS = 3
 # e to this power is about the largest floating-point number
 _NO_FACTOR = 700.0
-# What happens to one record, and to several, between neighbours.
+# What happens between neighbours, to which one record, and to several.
 _CHANGES = {
     Relation.REPLACE_IN_GROUP: (
-        "one record of one group is replaced by any other record of the same group",
-        "{} records are replaced, each by any other record of its group",
+        "replaced",
+        ("one record of one group", " by any other record of the same group"),
+        ("{} records", ", each by any other record of its group"),
     ),
     Relation.REPLACE_ANY: (
-        "one record is replaced by any other record, of whatever group",
-        "{} records are replaced, each by any other record of whatever group",
+        "replaced",
+        ("one record", " by any other record, of whatever group"),
+        ("{} records", ", each by any other record of whatever group"),
     ),
-    Relation.ADD_OR_REMOVE: (
-        "one record is added or removed",
-        "{} records are added or removed",
-    ),
+    Relation.ADD_OR_REMOVE: ("added or removed", ("one record", ""), ("{} records", "")),
 }
 # What is public where somebody has said how many rows a person has.
 ROWS_OF_A_PERSON = "which rows belong to one person, though not to whom"
@@ -40,6 +39,12 @@ SEVERAL_NUMBERS = (
     "that a person has no more rows among the records of each result than it says, {}; where two "
     "read the same table, the larger number is true of both and has to be said of both"
 )
+# Facts that others say too, which hold one of these words.
+_SAID_BY = {
+    "which group each record is in": ("which group each record is in, and ",),
+    "the number of records": ("number of records in each group", "number of records of all groups"),
+    "the group labels and the classes": (", the group labels and the classes",),
+}
 # What public facts say where groups overlap.
 _OVERLAP = "is in exactly the same ones"
 
@@ -84,7 +89,7 @@ def _private(guarantee: Stated) -> Iterator[Section]:
         yield Section("Groups", _groups(guarantee))
     yield Section(
         "Public, that is unprotected",
-        "; ".join(guarantee.public) + "."
+        "; ".join(_each_once(guarantee.public)) + "."
         if guarantee.public
         else "nothing was listed; whatever was not released with noise must be taken as public.",
     )
@@ -101,6 +106,11 @@ def _private(guarantee: Stated) -> Iterator[Section]:
     yield _check(guarantee)
 
 
+def _each_once(public: tuple[str, ...]) -> list[str]:
+    every = "; ".join(public)
+    return [one for one in public if not any(words in every for words in _SAID_BY.get(one, ()))]
+
+
 def _headline(guarantee: Stated) -> str:
     text = f"epsilon = {rounded_up(guarantee.epsilon)} at delta = {guarantee.delta:.6g}"
     if guarantee.requested_epsilon is not None:
@@ -110,8 +120,12 @@ def _headline(guarantee: Stated) -> str:
 
 def _promise(guarantee: Stated) -> str:
     count = guarantee.records_per_person
-    one, several = _CHANGES[guarantee.relation]
-    changed = one if count == 1 else several.format(count)
+    done, *of_each = _CHANGES[guarantee.relation]
+    what, by = of_each[count > 1]
+    what = what.format(count)
+    changed = f"{what} {'are' if count > 1 else 'is'} {done}{by}"
+    if guarantee.of_person:
+        changed = f"one person is {done} ({'up to ' if count > 1 else ''}{what}{by})"
     if any(_OVERLAP in fact for fact in guarantee.public):
         changed = changed.replace("the same group", "exactly the same groups")
         changed = changed.replace("of its group", "of exactly its groups")
@@ -151,17 +165,13 @@ def _attack(guarantee: Stated) -> str:
 
 
 def _unit(guarantee: Stated) -> str:
-    if guarantee.records_per_person > 1:
-        whose = f"a person with up to {guarantee.records_per_person} rows"
-        return (
-            f"{whose}, by the word of whoever released this."
-            if guarantee.of_person
-            else f"{whose}."
-        )
+    count = guarantee.records_per_person
+    whose = "a person" if count == 1 else f"a person with up to {count} rows"
     if guarantee.of_person:
-        return (
-            "a person, by the word of whoever released this that at most one row of each was used."
-        )
+        used = "one row of each was" if count == 1 else f"{count} rows of each were"
+        return f"{whose}. That at most {used} used is the word of whoever released this."
+    if count > 1:
+        return f"{whose}."
     text = "one row. It protects a person only if no person has more than one row"
     try:
         several = guarantee.for_records(2)

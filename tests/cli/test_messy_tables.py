@@ -126,7 +126,9 @@ def test_one_row_a_person_is_said_of_a_person(messy):
     (messy / "schema.toml").write_text(SCHEMA.replace("rows = 2", "rows = 1"))
     fit = ["fit", "messy.csv", "--schema", "schema.toml", "--epsilon", 8, "--solver", "mgr"]
     told = run(*fit, "-o", "m.skops").stdout
-    assert "Unit of privacy: a person, by the word" in told
+    assert "kept one row of each." in told
+    assert "the word of" not in told  # nobody else chose the rows
+    assert "Unit of privacy: a person, as column 'patient' tells people apart." in told
     # how many cells were unusable is about the records
     assert "How many is not said: that number is about the records" in told
     audit = ["audit", "messy.csv", "--schema", "schema.toml", "--predictions", "ill"]
@@ -139,9 +141,9 @@ def test_one_row_a_person_is_said_of_a_person(messy):
     told = run(*fit, "-o", "n.skops").stdout + run("plan", "--schema", "schema.toml", *sizes).stdout
     assert "Unit of privacy: one row." in told
     assert "for_records" not in told
-    assert "a person, by the word" not in told
+    assert "Unit of privacy: a person" not in told
     told = run(*fit, "-o", "p.skops", "--person", "patient").stdout
-    assert "Unit of privacy: a person, by the word" in told
+    assert "Unit of privacy: a person, as column 'patient' tells people apart." in told
 
 
 def test_a_fit_says_which_words_are_no_level_at_a_terminal_alone(messy, caplog, monkeypatch):
@@ -287,6 +289,65 @@ def test_a_table_without_the_person_is_refused_and_cells_without_a_rule_too(mess
     assert "unknown" not in told
 
 
+def test_a_column_of_which_no_cell_can_be_used_is_refused_before_anything_is_spent(messy):
+    fit = ["fit", "messy.csv", "--epsilon", 8, "--solver", "mgr", "-o", "m.skops", "--schema"]
+    assert run(*fit, "schema.toml").exit_code == 0
+    table = pd.read_csv("messy.csv", dtype=str)
+    table.loc[10:, "age"] += " y"
+    table["town"] = "?"  # what is marked as missing is not lost
+    table.to_csv("messy.csv", index=False)
+    fit += ["schema.toml", "--overwrite", "--ledger", "l.db"]
+    fit += ["--ledger-epsilon", 9, "--ledger-delta", 1e-6]
+    audit = ["audit", "messy.csv", "--schema", "schema.toml", "--model", "m.skops", "--held-out"]
+    for command in (fit, audit):
+        done = run(*command)
+        assert done.exit_code == 2
+        assert done.stderr.startswith(
+            "Error: messy.csv has cells that cannot be used:\n  column 'age' (features): "
+            "10 not a number but text; 890 with something behind it\n    in the schema: missing = "
+        )
+        assert done.stderr.count("column '") == 1
+        assert 'unusable = "' not in done.stderr  # which it says already
+    assert not (messy / "l.db").exists()
+    assert run("predict", "m.skops", "messy.csv", "-o", "p.csv").exit_code == 0
+    table.loc[899, "age"] = "40"
+    table.to_csv("messy.csv", index=False)
+    for command in (fit, audit):
+        assert run(*command).exit_code == 0
+
+
+def test_a_ledger_is_shown_and_stays_as_it_is(messy):
+    schema = ["--schema", "schema.toml"]
+    fit = ["fit", "messy.csv", *schema, "--epsilon", 4, "--solver", "mgr", "-o", "m.skops"]
+    book = ["--ledger", "l.db"]
+    run(*fit, *book, "--ledger-epsilon", 6, "--ledger-delta", 1e-6)
+    one = run("show", "l.db").stdout.splitlines()
+    assert re.fullmatch(r"Ledger: l.db has spent epsilon = 4 of 6 at delta = 1e-06\.", one[0])
+    assert len(one) == 2
+    audit = ["audit", "messy.csv", *schema, "--model", "m.skops", "--same-records", *book]
+    told = run(*audit).stdout.splitlines()[-1]
+    before = (messy / "l.db").read_bytes()
+    (messy / "l.db").chmod(0o444)
+    done = run("show", "l.db")
+    assert (done.exit_code, done.stderr) == (0, "")
+    total, fitted, audited, together = done.stdout.splitlines()
+    assert total == f"{told}."
+    assert re.fullmatch(
+        r"  20\d\d-\S+, fit \(DPWorstGroupClassifier\): epsilon = 4 at delta = 1e-06, "
+        r"replace one record within its group; unit: person, 2 rows\.",
+        fitted,
+    )
+    assert ", audit (GroupAudit): epsilon = 1 at delta = 1e-06, replace any record" in audited
+    assert together.endswith("what each of them covers: replace one record within its group.")
+    assert (messy / "l.db").read_bytes() == before
+    assert not list(messy.glob("l.db?*"))
+    (messy / "text.db").write_text("no ledger")
+    (messy / "other.db").write_bytes(before[:100])
+    for name in ("text.db", "other.db"):
+        done = run("show", name)
+        assert (done.exit_code, done.stdout) == (2, "")
+
+
 # --- groups, targets and decisions by the same rules ---------------------------------------------
 
 HOSPITAL = """
@@ -328,7 +389,7 @@ TOLD = """Error: visits.csv has cells that cannot be used:
     in the schema: synonyms = { "..." = "no" }; GAP; ignore_case = true under [cells]
   column 'weight' (features): 450 with a decimal comma and something behind it; 225 with a \
 decimal comma; 225 not a number but text
-    in the schema: decimal = ","; unit = "..."; GAP
+    in the schema: decimal = ","; unit = "..."; GAP; LOSE
   column 'admitted' (features): 900 not a date of the form 'ISO8601'
     in the schema: format = "%d.%m.%Y"
   column 'sex' (features): 600 not one of the levels 'F', 'M'
@@ -336,6 +397,7 @@ decimal comma; 225 not a number but text
 --show-examples shows a few of the values, which are not private.
 """
 GAP = 'missing = ["..."] under [cells] for a mark of a gap'
+LOSE = 'unusable = "missing" under [cells] for what may be lost'
 
 
 @pytest.fixture
@@ -375,7 +437,7 @@ def hospital(tmp_path, monkeypatch):
 def test_all_refusals_of_a_table_fit_in_a_screen_and_say_what_to_write(hospital):
     done = run("fit", "visits.csv", "--schema", "strict.toml", "-o", "m.skops")
     assert done.exit_code == 2
-    assert done.stderr == TOLD.replace("GAP", GAP)
+    assert done.stderr == TOLD.replace("GAP", GAP).replace("LOSE", LOSE)
     assert len(done.stderr.splitlines()) < 25
 
 

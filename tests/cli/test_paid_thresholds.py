@@ -37,7 +37,8 @@ def test_it_is_planned_and_paid_for_by_one_budget(fitted):
     assert planned.startswith("One histogram of 2 groups, 2 classes and 24 bins of scores")
     for text in (planned, printed):
         assert "epsilon = 2 at delta = 1e-06 (epsilon = 2 was asked for)" in " ".join(text.split())
-        assert "Unit of privacy: a person, by the word" in text
+        assert "Unit of privacy: a person" in text
+    assert "a person, as column 'id' tells people apart" in printed
     model = load_model(path / "m.skops")
     of_model = str(model[-1].plan_.model).partition("\n\nDifferential privacy")[0]
     assert "Plan of solver 'mgr'" in of_model

@@ -77,6 +77,25 @@ def test_parts_give_the_model_and_the_words_of_the_whole(here, monkeypatch, opti
     assert list((here / "scratch").iterdir()) == []
 
 
+def test_a_column_that_would_be_lost_is_refused_before_anything_is_spent(here):
+    table = make_table(1200).astype({"age": "str"})
+    table.loc[:1198, "age"] += " y"
+    lines = SCHEMA.replace('kind = "number"', 'kind = "number"\nmissing = true', 1)
+    (here / "schema.toml").write_text(lines + '\n[cells]\nunusable = "missing"\n')
+    for lost in (1199, 1200):
+        table["age"] = [one if " " in one or lost < 1200 else f"{one} y" for one in table["age"]]
+        table.to_parquet("people.parquet", index=False, row_group_size=250)
+        result = run(
+            *("fit", "people.parquet", "--schema", "schema.toml", "-o", f"{lost}.skops"),
+            *("--ledger", f"{lost}.db", "--ledger-epsilon", 2, "--ledger-delta", 1e-6),
+            *("--spool", "scratch"),
+        )
+        assert result.exit_code == (2 if lost == 1200 else 0), result.stderr
+    assert "column 'age' (features): 1,200 with something behind it" in result.stderr
+    assert result.stderr.count("column '") == 1
+    assert not (here / "1200.db").exists()
+
+
 def test_a_file_that_changes_is_refused_before_anything_is_spent(here, monkeypatch):
     known = partitions.survey_partition
 

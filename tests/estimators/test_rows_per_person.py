@@ -66,7 +66,9 @@ def test_the_statement_and_the_fit_are_about_the_person():
     assert fitted.privacy_.records_per_person == 3
     assert fitted.privacy_.epsilon <= 1.0
     assert "a person with up to 3 rows" in str(fitted.privacy_)
-    assert "3 records are replaced" in str(fitted.plan_)
+    words = " ".join(str(fitted.plan_).split())
+    assert "if one person is replaced (up to 3 records, each by any other record of its" in words
+    assert "That at most 3 rows of each were used is the word of whoever" in words
     assert "knows all records but these 3" in " ".join(str(fitted.privacy_).split())
     before = model(solver=MGR(n_steps=5)).plan(
         group_sizes=SIZES[::-1], n_features=4, rows_per_person=3
@@ -77,7 +79,9 @@ def test_the_statement_and_the_fit_are_about_the_person():
 def test_one_row_is_a_person_where_somebody_says_so_and_nowhere_else():
     said, open_ = plan(solver="mgr", rows_per_person=1), plan(solver="mgr")
     assert said.releases == open_.releases
-    assert "Unit of privacy: a person, by the word" in str(said.guarantee)
+    words = " ".join(str(said.guarantee).split())
+    assert "Promise: if one person is replaced (one record of one group by any other" in words
+    assert "a person. That at most one row of each was used is the word of whoever" in words
     assert "Unit of privacy: one row." in str(open_.guarantee)
     assert ROWS_OF_A_PERSON in said.guarantee.public
     assert not said.guarantee.for_records(2).of_person
@@ -250,7 +254,7 @@ def test_a_private_search_is_of_a_person(prefix, k):
     for one in (*stated, privacy_of(search)):
         assert (one.of_person, one.records_per_person, one.epsilon <= 2.0) == (True, k, True)
         assert ROWS_OF_A_PERSON in one.public
-    assert "by the word of whoever released this" in " ".join(str(search.privacy_).split())
+    assert "is the word of whoever released this" in " ".join(str(search.privacy_).split())
     assert ledger.report()["unit"].tolist() == [f"person, {k} row{'s' * (k > 1)}"]
     # a run learns for a person too, of whose rows the fit may hold any number
     last = search.best_estimator_[-1] if prefix else search.best_estimator_

@@ -20,7 +20,7 @@ import pytest
 from sklearn_dpwg.inspection import AuditReport, AuditResult, GroupAudit
 from sklearn_dpwg.inspection.asked import overall_rate
 from sklearn_dpwg.inspection.report import SECTIONS, escape_markdown
-from sklearn_dpwg.privacy import IntegerNoise
+from sklearn_dpwg.privacy import IntegerNoise, Relation
 from tests.helpers.audit_cases import (
     GUARANTEE,
     HOSTILE,
@@ -379,6 +379,17 @@ def test_people_who_trained_the_model_and_rows_that_are_no_people_are_spoken_of(
     titles = [[part["title"] for part in one.dict()["outside"]] for one in (report, trained)]
     assert ["People the model learned from" in each for each in titles] == [True, False]
     assert all("Several rows of a person" in each for each in titles)
+
+
+def test_whose_sizes_of_groups_are_hidden_is_said():
+    """The audit may hide what the guarantee of the model, and so the total, calls public."""
+    model = "The model does not: its guarantee, and so that of both together, takes the sizes"
+    for relation, is_said in ((Relation.REPLACE_IN_GROUP, True), (Relation.REPLACE_ANY, False)):
+        of_model = replace(MODEL_GUARANTEE, relation=relation)
+        page = Page(AuditReport(audit_result(2, model_privacy_=of_model)).html()).words
+        assert "The audit hides the sizes of the groups" in page
+        assert (model in page) == is_said
+    assert model not in Page(AuditReport(audit_result(2)).html()).words
 
 
 def test_what_is_below_the_limit_does_not_look_like_it(report, result):

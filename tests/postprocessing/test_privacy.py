@@ -319,6 +319,21 @@ def test_the_model_that_another_began_with_is_paid_for(kind, private, records):
     assert privacy_of(inside, warn=False).epsilon == pytest.approx(paid, rel=1e-4)
 
 
+@pytest.mark.parametrize("labels", [None, ["a", "b", "c", "z"]])
+def test_a_model_and_its_threshold_say_each_public_fact_once(private, records, labels):
+    inside = DPThresholdClassifier(clone(private), epsilon=1.0, random_state=0).fit(*records)
+    around = FrozenEstimator(clone(private).fit(*records))
+    around = DPThresholdClassifier(around, group_labels=labels, random_state=0).fit(*records)
+    for model in (inside, around):
+        said = " ".join(str(model.privacy_).split()).partition("unprotected: ")[2]
+        said = said.partition(". Outside")[0]
+        for fact in ("which group each record is in", "the number of records", "the group labels"):
+            assert said.count(fact) == 1, said
+        assert said.count("the edges of the bins of scores") == 1
+        assert said.startswith("which group each record is in, and every column that decides it")
+        assert "; the number of records in each group, the group labels and the classes" in said
+
+
 def test_what_a_public_model_learned_is_named(frozen, records):
     model = DPThresholdClassifier(frozen, random_state=0)
     assert model.fit(*records).privacy_.outside == ("ScoresInAColumn: all that it learned",)
