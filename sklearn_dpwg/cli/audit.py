@@ -51,6 +51,7 @@ from sklearn_dpwg.cli.tables import (
     tell,
     write_text,
 )
+from sklearn_dpwg.privacy.statement import rounded_up
 
 if TYPE_CHECKING:
     from sklearn_dpwg.inspection import AuditResult, GroupAudit, Verdict
@@ -470,7 +471,8 @@ def summary(result: AuditResult, verdict: Verdict, asked: Asked, metric: str) ->
     by = worst.metric.replace("_", " ")
     privacy = result.privacy_
     promise = (
-        f"epsilon = {privacy.epsilon:.4g} at delta = {privacy.delta:g}, {privacy.relation}"
+        f"epsilon = {rounded_up(privacy.epsilon)} at delta = {privacy.delta:g}, "
+        f"{privacy.relation}"
         f"{'; the unit is a person' if privacy.of_person else ''}"
         if privacy.is_private
         else "none: these statistics are unprotected"
