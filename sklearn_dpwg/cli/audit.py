@@ -160,7 +160,7 @@ def audit(
     shown = (
         None
         if output is None and markdown is None
-        else effects_of(models.without_threshold(sources.model))
+        else effects_of(models.without_threshold(sources.model), sources.classes[1])
     )
     own = models.own_thresholds(sources.model, options["threshold"])
     # one question for what is printed, the page and the exit code
@@ -188,7 +188,7 @@ def audit(
                 write_text(path, text())
     tell_each(results, found, asked, judged["metric"])
     if own is not None:
-        tell(own.covered)
+        tell(own.covered(sources.classes[1]))
     for one in filter(None, about):
         tell(one)
     for path in written:

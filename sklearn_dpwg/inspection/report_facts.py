@@ -334,7 +334,7 @@ def _selected(result: AuditResult, own: OwnThresholds | None) -> str:
     no, yes = _classes(result)
     how = "" if result.threshold is None else f": by a score of {result.threshold:g} or more"
     if own is not None:
-        how = f": {own.how}"
+        how = f": {own.how(result.classes[1])}"
     return f"Selected is whoever is decided, or predicted, to be {yes}, and not {no}{how}."
 
 
@@ -504,7 +504,7 @@ def _caveats(result: AuditResult, asked: Asked, own: OwnThresholds | None) -> li
         several = "Rates are of rows: a person with k rows counts k times."
     found = {"Names and sizes of groups": sizes, "Several rows of a person": several}
     if own is not None:
-        found["Threshold"] = own.covered
+        found["Threshold"] = own.covered(result.classes[1])
     elif result.threshold is not None:
         found["Threshold"] = (
             "It was given to the audit as a public number. Had it been chosen by looking at these "
@@ -543,7 +543,7 @@ def _record(
         )
     threshold = "none, as there were decisions"
     if own is not None:
-        threshold = own.recorded
+        threshold = f"the model's own: {own.numbers(result.classes[1])}"
     elif result.threshold is not None:
         threshold = f"{result.threshold:g}"
     facts = {

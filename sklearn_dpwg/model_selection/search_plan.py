@@ -109,7 +109,8 @@ class SearchPlan(Stored):
             f"Search of {self.mean_runs:g} runs in the mean, of which the best is released.\n"
             f"Each run fits with epsilon={rounded_up(self.run_epsilon)} at delta="
             f"{self.run_delta:g}, and scores held-out records with Laplace noise of scale "
-            f"{self.score_multiplier:.4g} over the smallest group's {number}.\n{self._of_hidden_groups()}\n{self.guarantee}"
+            f"{self.score_multiplier:.4g} over the smallest group's {number}.\n"
+            f"{self._of_hidden_groups()}\n{self.guarantee}"
         )
 
     def _of_hidden_groups(self) -> str:

@@ -428,8 +428,8 @@ class PaperNoise(NamedTuple):
         step_size = problem.diameter / math.sqrt(n_steps * square)
         fields = paper_fields(problem, sums, taken, averaged=n_steps, step_size=step_size)
         fields["remark"] = (
-            f"the paper's noise with constant 1 costs epsilon = {rounded_up(true_epsilon)}; factor on "
-            f"both noises: {factor:.4g}"
+            f"the paper's noise with constant 1 costs epsilon = {rounded_up(true_epsilon)}; factor "
+            f"on both noises: {factor:.4g}"
         )
         regret = problem.diameter * math.sqrt(square / n_steps)
         return cls(releases, tau * factor, fields, regret)
