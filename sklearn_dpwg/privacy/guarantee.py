@@ -33,7 +33,12 @@ from sklearn_dpwg.privacy.accounting.loss_distribution import (
     event_to_dict,
 )
 from sklearn_dpwg.privacy.release import Budget, Relation, Release
-from sklearn_dpwg.privacy.statement import ROWS_OF_A_PERSON, SEVERAL_NUMBERS, sections
+from sklearn_dpwg.privacy.statement import (
+    ROWS_OF_A_PERSON,
+    SEVERAL_NUMBERS,
+    rounded_up,
+    sections,
+)
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent
@@ -416,7 +421,11 @@ class PrivacyGuarantee(Stored):
             return cls(**described | read)
 
     def __repr__(self) -> str:
-        facts = [f"epsilon={self.epsilon:.6g}", f"delta={self.delta:.6g}", repr(self.relation)]
+        facts = [
+            f"epsilon={rounded_up(self.epsilon, 6)}",
+            f"delta={self.delta:.6g}",
+            repr(self.relation),
+        ]
         if self.records_per_person > 1:
             facts.append(f"records_per_person={self.records_per_person}")
         if self.seeded:
