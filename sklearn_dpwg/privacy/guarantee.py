@@ -489,7 +489,7 @@ def joint_guarantee(guarantees: Sequence[PrivacyGuarantee], delta: float) -> Pri
     >>> from sklearn_dpwg.privacy import PrivacyGuarantee, Release, joint_guarantee
     >>> one = PrivacyGuarantee.from_releases([Release("w", "gaussian", 4.3, max_count=1)], 1e-6)
     >>> joint_guarantee([one, one], 1e-6)  # μ grows by √2
-    PrivacyGuarantee(epsilon=1.42704, delta=1e-06, 'replace one record within its group')
+    PrivacyGuarantee(epsilon=1.42705, delta=1e-06, 'replace one record within its group')
     """
     units = sorted({one.records_per_person for one in guarantees})
     # each covers whatever rows a person has in its result, so together they cover the person
