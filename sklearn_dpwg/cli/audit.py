@@ -51,7 +51,6 @@ from sklearn_dpwg.cli.tables import (
     tell,
     write_text,
 )
-from sklearn_dpwg.privacy.statement import rounded_up
 
 if TYPE_CHECKING:
     from sklearn_dpwg.inspection import AuditResult, GroupAudit, Verdict
@@ -468,6 +467,7 @@ def worst_by(metric: str | None, asked: Asked, result: AuditResult) -> str:
 def summary(result: AuditResult, verdict: Verdict, asked: Asked, metric: str) -> str:
     """Return the verdict, who may be worst off, and the table of groups."""
     from sklearn_dpwg.inspection.asked import beside_chance
+    from sklearn_dpwg.privacy.statement import rounded_up
 
     worst = result.worst_groups(metric, **asked.which)
     by = worst.metric.replace("_", " ")

@@ -13,7 +13,6 @@ from sklearn_dpwg._checks import as_text
 from sklearn_dpwg.cli.cells import checked_features
 from sklearn_dpwg.cli.tables import PARQUET, TableFile, WrongInput, write
 from sklearn_dpwg.exceptions import DPWGError, StoredFormatError
-from sklearn_dpwg.privacy.statement import rounded_up
 from sklearn_dpwg.serving import trusted_types
 
 if TYPE_CHECKING:
@@ -132,6 +131,8 @@ def ledger_around(path: Path | None, options: Mapping[str, Any]) -> PrivacyLedge
 
 def spent_of(book: PrivacyLedger) -> str:
     """Say in a line what a ledger has spent, and why that is not the ε of a statement above."""
+    from sklearn_dpwg.privacy.statement import rounded_up
+
     said = (
         f"Ledger: {book.path} has spent epsilon = {rounded_up(book.epsilon_spent)} "
         f"of {book.epsilon:g} at delta = {book.delta:g}"
