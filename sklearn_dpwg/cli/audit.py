@@ -61,13 +61,13 @@ if TYPE_CHECKING:
 
 @click.command(short_help="Audit decisions by group: verdict, page, JSON.")
 @table_argument
-@click.option("--scores", metavar="COLUMN", help="Column of probabilities of the favourable class.")
+@click.option("--scores", metavar="COLUMN", help="Column of probabilities of the class looked for.")
 @click.option("--predictions", metavar="COLUMN", help="Column of decisions: one of the classes.")
 @click.option(
     "--model",
     type=FILE,
     help="Model that `fit` wrote, to make the scores: its probabilities p of its second class, or "
-    "1 - p where the favourable class is the other.",
+    "1 - p where the class looked for is the other.",
 )
 @click.option(
     "--same-records/--held-out",
@@ -82,7 +82,7 @@ if TYPE_CHECKING:
 @click.option(
     "--positive",
     metavar="CLASS",
-    help="The favourable class of the two, which counts as selected: the last one by default.",
+    help="The class looked for, which counts as selected: the last of the two by default.",
 )
 @budget_options
 @number_option("--threshold", "Public threshold from which on a score selects: 0.5 by default.")
@@ -159,7 +159,7 @@ def audit(
     shown = (
         None
         if output is None and markdown is None
-        else effects_of(models.without_threshold(sources.model))
+        else effects_of(models.without_threshold(sources.model), sources.classes[1])
     )
     own = models.own_thresholds(sources.model, options["threshold"])
     # one question for what is printed, the page and the exit code
@@ -187,7 +187,7 @@ def audit(
                 write_text(path, text())
     tell_each(results, found, asked, judged["metric"])
     if own is not None:
-        tell(own.covered)
+        tell(own.covered(sources.classes[1]))
     for one in filter(None, about):
         tell(one)
     for path in written:
@@ -466,11 +466,15 @@ def worst_by(metric: str | None, asked: Asked, result: AuditResult) -> str:
 
 def summary(result: AuditResult, verdict: Verdict, asked: Asked, metric: str) -> str:
     """Return the verdict, who may be worst off, and the table of groups."""
+    from sklearn_dpwg.inspection.asked import beside_chance
+    from sklearn_dpwg.privacy.statement import rounded_up
+
     worst = result.worst_groups(metric, **asked.which)
     by = worst.metric.replace("_", " ")
     privacy = result.privacy_
     promise = (
-        f"epsilon = {privacy.epsilon:.4g} at delta = {privacy.delta:g}, {privacy.relation}"
+        f"epsilon = {rounded_up(privacy.epsilon)} at delta = {privacy.delta:g}, "
+        f"{privacy.relation}"
         f"{'; the unit is a person' if privacy.of_person else ''}"
         if privacy.is_private
         else "none: these statistics are unprotected"
@@ -478,12 +482,13 @@ def summary(result: AuditResult, verdict: Verdict, asked: Asked, metric: str) ->
     names = ", ".join(map(_one_line, worst.groups))
     lines = [
         f"Verdict: {verdict.answer}. {_with_names(verdict.sentence, result)}",
-        *([_with_names(verdict.would_tell, result)] if verdict.would_tell else []),
+        *filter(None, [asked.named(result), _with_names(verdict.would_tell, result)]),
         f"Selected: whoever is decided {result.classes[1]!r}, not {result.classes[0]!r}.",
         *([] if result.has_outcomes else [NO_OUTCOMES]),
         f"Worst off by {by} may be: {names}; its {by} is from {worst.low:.3f} to {worst.high:.3f}."
         if names
         else f"Worst off by {by} may be nobody who is judged.",
+        *filter(None, [_one_line(beside_chance(result, asked.of).replace("\u00a0", " "))]),
         "",
         *_table(result, asked),
         "",

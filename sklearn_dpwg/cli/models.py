@@ -162,9 +162,12 @@ def entries_of(path: Path) -> str:
 
 
 def _total_of(book: PrivacyLedger) -> str:
+    """Say in a line what a ledger has spent."""
+    from sklearn_dpwg.privacy.statement import rounded_up
+
     return (
-        f"Ledger: {book.path} has spent epsilon = {book.epsilon_spent:.4g} of {book.epsilon:g} "
-        f"at delta = {book.delta:g}"
+        f"Ledger: {book.path} has spent epsilon = {rounded_up(book.epsilon_spent)} "
+        f"of {book.epsilon:g} at delta = {book.delta:g}"
     )
 
 
@@ -318,10 +321,11 @@ def scores_of(model: Any, X: Any, classes: Sequence[str], options: Mapping[str, 
 
 def least_of(model: Any, threshold: float | None = None) -> str:
     """Return from which probability of the class that is looked for a model says it."""
-    if threshold is not None or not _is_turned(model):
-        own = getattr(model[-1], "thresholds_", (0.5,))[0]
-        return f"from a probability of {own if threshold is None else threshold:.4g} on"
-    return f"above a probability of {1.0 - getattr(model[-1], 'thresholds_', (0.5,))[0]:.4g}"
+    from sklearn_dpwg.inspection.shape_display import decides
+
+    least = getattr(model[-1], "thresholds_", (0.5,))[0] if threshold is None else threshold
+    is_turned = threshold is None and _is_turned(model)
+    return decides(least, "a probability of ", is_turned=is_turned)
 
 
 def _has_two_classes(model: Any) -> bool:
@@ -366,7 +370,10 @@ def predictions(
     made: dict[str, Any] = {"prediction": model.predict(X)}
     if hasattr(model, "predict_proba"):
         shares = model.predict_proba(X)
-        made |= {f"probability of {one}": shares[:, i] for i, one in enumerate(model.classes_)}
+        # as declared, the class that is looked for last
+        places = {as_text(one): place for place, one in enumerate(model.classes_)}
+        order = [places[one] for one in classes_of(model)]
+        made |= {f"probability of {model.classes_[i]}": shares[:, i] for i in order}
         if threshold is not None:
             place = 0 if _is_turned(model) else 1
             is_it = shares[:, place] >= threshold

@@ -93,7 +93,7 @@ target_options = _together(
     click.option(
         "--classes",
         metavar="A,B",
-        help="All classes; of two, an audit takes the last as the favourable one.",
+        help="All classes; of two the last is looked for, and an audit counts it as selected.",
     ),
 )
 target_bounds_option = click.option(

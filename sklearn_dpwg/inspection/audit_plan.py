@@ -14,6 +14,7 @@ from sklearn_dpwg.inspection.audit_rows import SHARE_OF_SUMS
 from sklearn_dpwg.inspection.verdicts import OF_DECISIONS, CountedRates
 from sklearn_dpwg.privacy import Budget, IntegerNoise, PrivacyGuarantee, Release, calibrate
 from sklearn_dpwg.privacy.noise import noise_on_integers
+from sklearn_dpwg.privacy.statement import rounded_up
 
 
 @dataclass(frozen=True)
@@ -98,7 +99,7 @@ class AuditPlan(Stored):
             return "Audit without privacy: exact counts, which contain unprotected statistics."
         each = f", one of {self.n_audits} that keep the budget together" * (self.n_audits > 1)
         return (
-            f"Private audit{each}: epsilon = {self.guarantee.epsilon:.4g} at delta = "
+            f"Private audit{each}: epsilon = {rounded_up(self.guarantee.epsilon)} at delta = "
             f"{self.guarantee.delta:g}, neighbours: {self.guarantee.relation}."
         )
 

@@ -244,7 +244,8 @@ class AuditReport(Stored):
         if by_attribute:
             next(iter(results.values())).by_attribute()  # which refuses what it cannot tell
         is_made = model is None or isinstance(model, ModelEffects)
-        self.effects = model if is_made else ModelEffects.from_model(model)
+        wanted = next(iter(results.values())).classes[1]
+        self.effects = model if is_made else ModelEffects.from_model(model, wanted)
         self.own = None if decided_by is None else OwnThresholds.from_model(decided_by)
         if self.own is not None and next(iter(results.values())).threshold is not None:
             raise InputError(
@@ -446,7 +447,7 @@ def model_card(
         "Privacy guarantee": _guarantee(guarantee),
         "Plan": _plan(inner),
         "Parameters": _parameters(inner),
-        **_effects(model),
+        **_effects(model, None if audit is None else audit.classes[1]),
         "Groups": _groups(inner, audit, at_least),
         "Limits": "\n".join(f"- {escape_markdown(visible(text))}" for text in (*limits, *LIMITS)),
     }
@@ -511,8 +512,8 @@ def _shown(value: Any) -> str:
     return cut(_SEED.sub("random_state=(a seed, not shown)", whole), _REPR.maxother)
 
 
-def _effects(model: Any) -> dict[str, str]:
-    effects = effects_of(model)
+def _effects(model: Any, wanted: Any) -> dict[str, str]:
+    effects = effects_of(model, wanted)
     if effects is None:
         return {}
     facts = effects.facts()

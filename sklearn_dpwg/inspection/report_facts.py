@@ -10,7 +10,7 @@ from operator import or_
 from typing import Any
 
 from sklearn_dpwg.inspection import words
-from sklearn_dpwg.inspection.asked import Asked, overall_rate
+from sklearn_dpwg.inspection.asked import Asked, beside_chance, overall_rate
 from sklearn_dpwg.inspection.audit_result import AuditResult
 from sklearn_dpwg.inspection.drawing import INCHES, height_of, svg_of
 from sklearn_dpwg.inspection.group_displays import (
@@ -202,7 +202,7 @@ def report_facts(
         "notes": [visible(note) for note in notes],
         "verdict": next(iter(verdicts.values())),
         "privacy": banner(results),
-        "groups": group_facts(first, metric, asked),
+        "groups": group_facts(first, metric, asked) | {"chance": beside_chance(first, asked.of)},
         "attributes": _attributes(first, metric, asked, own) if by_attribute else [],
         "models": [
             _model_facts(names[name], result, metric, asked, verdicts[name])
@@ -334,7 +334,7 @@ def _selected(result: AuditResult, own: OwnThresholds | None) -> str:
     no, yes = _classes(result)
     how = "" if result.threshold is None else f": by a score of {result.threshold:g} or more"
     if own is not None:
-        how = f": {own.how}"
+        how = f": {own.how(result.classes[1])}"
     return f"Selected is whoever is decided, or predicted, to be {yes}, and not {no}{how}."
 
 
@@ -344,6 +344,7 @@ def _allows(result: AuditResult, asked: Asked, answer: str, sentence: str) -> st
         f"In brackets is the {100 * result.confidence:g} % interval of the {name} of these two, "
         f"its {'upper' if asked.margin.is_ratio else 'lower'} end wider the more is compared."
     )
+    brackets = f"{asked.named(result)} {brackets}".strip()
     if asked.which.get("reference") is None:
         limit = "impact ratio is at most 1" if asked.margin.is_ratio else "difference is at least 0"
         brackets += f" In the table the best-off group may be any, and so each {limit}."
@@ -510,7 +511,7 @@ def _caveats(result: AuditResult, asked: Asked, own: OwnThresholds | None) -> li
         several = "Rates are of rows: a person with k rows counts k times."
     found = {"Names and sizes of groups": sizes, "Several rows of a person": several}
     if own is not None:
-        found["Threshold"] = own.covered
+        found["Threshold"] = own.covered(result.classes[1])
     elif result.threshold is not None:
         found["Threshold"] = (
             "It was given to the audit as a public number. Had it been chosen by looking at these "
@@ -549,7 +550,7 @@ def _record(
         )
     threshold = "none, as there were decisions"
     if own is not None:
-        threshold = own.recorded
+        threshold = f"the model's own: {own.numbers(result.classes[1])}"
     elif result.threshold is not None:
         threshold = f"{result.threshold:g}"
     facts = {

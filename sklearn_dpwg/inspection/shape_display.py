@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 from scipy.stats import t as students_t
 
-from sklearn_dpwg._checks import FloatArray
+from sklearn_dpwg._checks import FloatArray, as_text
 from sklearn_dpwg._stored import Stored
 from sklearn_dpwg.data.records import RecordEncoder
 from sklearn_dpwg.data.risks import GroupRisks
@@ -77,11 +77,13 @@ def _weights(model: Any, of: Hashable) -> tuple[FloatArray, float]:
     """Return the weights of a score and its intercept, of several classes those of one."""
     coef = np.atleast_2d(model.coef_)
     intercepts = np.atleast_1d(model.intercept_)
-    if len(coef) == 1 and of is None:
-        return coef[0], float(intercepts[0])
     classes = list(getattr(model, "classes_", ()))
-    if len(coef) == 1 or of not in classes:
+    if len(coef) == 1 and (of is None or of in classes[1:]):
+        return coef[0], float(intercepts[0])
+    if of not in classes:
         raise InputError(f"of must be one of {classes!r} where there are several, got {of!r}.")
+    if len(coef) == 1:  # the log odds of the first are those of the second turned round
+        return 0.0 - coef[0], -float(intercepts[0])
     return coef[classes.index(of)], float(intercepts[classes.index(of)])
 
 
@@ -97,7 +99,7 @@ def shape_functions(
     schema : transformer, optional
         What stands in front of the model, where that is no pipeline.
     of : class, optional
-        Of more than two classes, the one whose score it is.
+        The class whose score it is: of two the second by default; of more it has to be said.
     band : bool, default=False
         Whether to compute what noise does to each effect: by fits with the plan's noise on made-up
         rows, spread evenly over the public values, whose targets follow the model.
@@ -105,7 +107,7 @@ def shape_functions(
     Returns
     -------
     tuple of Effect
-        One a column or interaction: log odds of the second class, or units of the target. Made of
+        One a column or interaction: log odds of the class, or units of the target. Made of
         released weights and public values, so it costs no privacy.
 
     Raises
@@ -116,7 +118,7 @@ def shape_functions(
         If there is no transformer, or no fitted model.
     """
     inner, schema = parts_of(model, schema)
-    weights, intercept = _weights(inner, of)
+    weights, _ = _weights(inner, of)
     columns = schema._seen()
     found = [
         Effect(one.name, one.values, one.effects(weights)[0], one.is_number, one.may_be_missing)
@@ -125,7 +127,7 @@ def shape_functions(
     by_name = {one.name: one for one in found}
     for place, column in enumerate(columns):
         found[place] = replace(found[place], axes=tuple(by_name[name] for name in column.of))
-    if band and of is None and (fits := _fits_on_made_rows(inner, columns, weights, intercept)):
+    if band and (fits := _fits_on_made_rows(inner, columns)):
         for place, column in enumerate(columns):
             effects = np.array([column.effects(of_fit)[0] for of_fit in fits])
             wide = students_t.ppf(0.975, len(fits) - 1) * effects.std(axis=0, ddof=1)
@@ -137,9 +139,7 @@ def shape_functions(
 _N_FITS, _MOST_ROWS = 8, 8_000
 
 
-def _fits_on_made_rows(
-    model: Any, columns: Sequence[Seen], weights: FloatArray, intercept: float
-) -> list[FloatArray]:
+def _fits_on_made_rows(model: Any, columns: Sequence[Seen]) -> list[FloatArray]:
     """Return weights of fits with the plan's noise on rows that nobody has; none without noise."""
     plan = getattr(model, "plan_", None)
     if plan is None or not plan.releases or plan.counts is not None:
@@ -149,6 +149,7 @@ def _fits_on_made_rows(
     solver = make_solver(chosen, epsilon=plan.budget.epsilon)
     if isinstance(solver, FreshSolver) or problem.loss.n_outputs > 1:
         return []
+    weights, intercept = _weights(model, None)
     rng = np.random.default_rng(0)
     share = min(1.0, _MOST_ROWS / problem.n_records)
     sizes = tuple(max(2, round(share * size)) for size in problem.cell_sizes)
@@ -194,13 +195,13 @@ def contributions(model: Any, X: Any, schema: Any = None, *, of: Hashable = None
     schema : transformer, optional
         What stands in front of the model, where that is no pipeline.
     of : class, optional
-        Of more than two classes, the one whose score it is.
+        The class whose score it is: of two the second by default; of more it has to be said.
 
     Returns
     -------
     DataFrame
         A row a record, a column a column of X or an interaction, and "base" first, the same for
-        all: they add up to the score. It tells what was in the rows: not private.
+        all: they add up to the score of the class. It tells what was in the rows: not private.
 
     Raises
     ------
@@ -286,7 +287,7 @@ class ShapeDisplay:
         schema : transformer, optional
             What stands in front of the model, where that is no pipeline.
         of : class, optional
-            Of more than two classes, the one whose score it is.
+            As in `shape_functions`.
         band : bool, default=True
             Whether to draw what noise does to each effect, as in `shape_functions`; of some
             solvers it is not known.
@@ -300,6 +301,7 @@ class ShapeDisplay:
         """
         inner, _ = parts_of(model, schema)
         unit = "log odds" if hasattr(inner, "classes_") else "units of the target"
+        unit += "" if of is None else f" of ‘{words.visible(str(of))}’"
         return cls(shape_functions(model, schema, of=of, band=band)[:most], unit).plot()
 
     def plot(self) -> Self:
@@ -361,7 +363,7 @@ class ShapeDisplay:
                 partial(self._draw, effect=effect),
                 prefix=f"{prefix}-{place}",
                 size=_SMALL,
-                title=words.text_of(effect.name),
+                title=f"{words.text_of(effect.name)}: effect ({self.unit})",
             )
             for place, effect in enumerate(self.effects)
         ]
@@ -388,16 +390,21 @@ class ModelEffects(Stored):
     privacy: PrivacyGuarantee
 
     @classmethod
-    def from_model(cls, model: Any) -> Self:
-        """Return what is said of a private pipeline."""
+    def from_model(cls, model: Any, wanted: Any = None) -> Self:
+        """Return what is said of a private pipeline, of the class that is looked for if it has it.
+
+        Else it is the second of its two.
+        """
         privacy = privacy_of(model, warn=False)
         if not privacy.is_private:
             raise InputError("model must be private, got one whose weights tell of its records.")
         classes: Any = getattr(parts_of(model, None)[0], "classes_", ())
         if len(classes) != 2:
             raise InputError(f"model must have two classes, as audits do, got {len(classes)}.")
-        of = words.visible(str(classes[1]))
-        return cls(shape_functions(model, band=True), of, privacy)
+        named = [one for one in classes if as_text(one) == as_text(wanted)]
+        of = named[0] if named else classes[1]
+        effects = shape_functions(model, of=of, band=True)
+        return cls(effects, words.visible(str(of)), privacy)
 
     def facts(self, *, is_counted: bool = False) -> dict[str, Any]:
         """Return title, sentence and table; the cost may be counted in that of the page."""
@@ -427,15 +434,27 @@ class ModelEffects(Stored):
 
     def pictures(self) -> str:
         """Return the pictures as svg elements."""
-        return "".join(ShapeDisplay(self.effects[:MOST], "log odds")._pictures("shapes"))
+        unit = f"log odds of ‘{self.of}’"
+        return "".join(ShapeDisplay(self.effects[:MOST], unit)._pictures("shapes"))
 
 
-def effects_of(model: Any) -> ModelEffects | None:
+def effects_of(model: Any, wanted: Any = None) -> ModelEffects | None:
     """Return what a page says of a model, None of one that has no such effects or no privacy."""
     try:
-        return ModelEffects.from_model(model)
+        return ModelEffects.from_model(model, wanted)
     except (InputError, InputTypeError):
         return None
+
+
+def decides(least: float, noun: str = "", *, is_turned: bool) -> str:
+    """Return from where on the class that is looked for is said.
+
+    The least score is that of the second of the sorted classes; where the first is looked for, it
+    is turned, and what is left to 1.
+    """
+    if math.isinf(least):
+        return "always" if is_turned else "never"
+    return f"above {noun}{1.0 - least:.4g}" if is_turned else f"from {noun}{least:.4g} on"
 
 
 @dataclass(frozen=True)
@@ -443,7 +462,7 @@ class OwnThresholds(Stored):
     """Thresholds that a fitted model decides by, which its guarantee pays for.
 
     ``labels`` are empty where all groups share one; ``of`` is the class that a score is of, and
-    ``other`` that of who is below.
+    ``other`` that of who is below. What is said is about the class that is looked for, ``wanted``.
     """
 
     least: tuple[float, ...]
@@ -451,6 +470,9 @@ class OwnThresholds(Stored):
     of: str
     other: str
     is_private: bool
+    unit: str = "score"
+
+    _added: ClassVar[Mapping[str, Any]] = {"unit": "score"}
 
     @classmethod
     def from_model(cls, model: Any) -> OwnThresholds:
@@ -464,46 +486,48 @@ class OwnThresholds(Stored):
         least, labels = [float(one) for one in last.thresholds_], words.texts_of(last.group_labels_)
         if not last.per_group:
             least, labels = least[:1], ()
-        other, of = (words.in_sentence(words.visible(str(each))) for each in last.classes_)
-        return cls(tuple(least), labels, of, other, last.privacy_.is_private)
+        other, of = map(_named, last.classes_)
+        unit = "probability" if hasattr(last, "predict_proba") else "score"
+        return cls(tuple(least), labels, of, other, last.privacy_.is_private, unit)
 
-    @property
-    def numbers(self) -> str:
-        """The thresholds in words."""
-        found = [f"{one:.4g}" if math.isfinite(one) else "none is reached" for one in self.least]
+    def _in_words(self, wanted: Any) -> tuple[str, list[str]]:
+        """Return the class that is looked for, and from where on each threshold says it."""
+        is_turned = as_text(_named(wanted)) == as_text(self.other)
+        noun = "" if self.labels else f"a {self.unit} of "
+        found = [decides(one, noun, is_turned=is_turned) for one in self.least]
+        return self.other if is_turned else self.of, found
+
+    def numbers(self, wanted: Any) -> str:
+        """Return the thresholds in words."""
+        of, found = self._in_words(wanted)
         if not self.labels:
-            return found[0]
-        return ", ".join(f"{one} in {at}" for one, at in zip(found, self.labels, strict=True))
+            return f"‘{of}’ {found[0]}"
+        each = ", ".join(f"{one} in {at}" for one, at in zip(found, self.labels, strict=True))
+        return f"‘{of}’ by its {self.unit}, {each}"
 
-    @property
-    def how(self) -> str:
-        """How it is decided who is selected."""
+    def how(self, wanted: Any) -> str:
+        """Return how it is decided who is selected."""
         if self.labels:
-            return f"by the model's own thresholds, one a group, on its score of ‘{self.of}’"
-        if math.isinf(self.least[0]):
-            return f"by the model's own threshold, which no score of ‘{self.of}’ reaches"
-        return (
-            f"by the model's own threshold: ‘{self.of}’ from a score of {self.numbers} of it on, "
-            f"‘{self.other}’ below"
-        )
+            of, _ = self._in_words(wanted)
+            return f"by the model's own thresholds, one a group, on its {self.unit} of ‘{of}’"
+        return f"by the model's own threshold, {self.numbers(wanted)}"
 
-    @property
-    def recorded(self) -> str:
-        """The thresholds, for the record."""
-        return f"the model's own: {self.numbers}"
-
-    @property
-    def covered(self) -> str:
-        """What covers how they were chosen."""
-        name = "Its own threshold" if not self.labels else "Its own thresholds"
-        decides = f"The audit is of the model's decisions. {name} made them: {self.numbers}."
+    def covered(self, wanted: Any) -> str:
+        """Return what covers how they were chosen."""
+        name, which = ("thresholds", "them") if self.labels else ("threshold", "it")
+        made = f"Its own {name} made them: {self.numbers(wanted)}."
         if not self.is_private:
-            return f"{decides} Nothing covers how they were chosen, as the model has no guarantee."
-        which = "them" if self.labels else "it"
-        return (
-            f"{decides} What was learned of records to choose {which} was paid for inside the "
-            "model's guarantee."
-        )
+            paid = "Nothing covers how they were chosen, as the model has no guarantee."
+        else:
+            paid = (
+                f"What was learned of records to choose {which} was paid for inside the model's "
+                f"guarantee."
+            )
+        return f"The audit is of the model's decisions. {made} {paid}"
+
+
+def _named(one: Any) -> str:
+    return words.in_sentence(words.visible(str(one)))
 
 
 def thresholds_of(model: Any) -> OwnThresholds | None:

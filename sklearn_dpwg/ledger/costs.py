@@ -32,6 +32,7 @@ from sklearn_dpwg.ledger.folds import (
 )
 from sklearn_dpwg.privacy import PrivacyGuarantee, joint_guarantee
 from sklearn_dpwg.privacy.accounting import is_gaussian
+from sklearn_dpwg.privacy.statement import rounded_up
 
 # Their fit looks at the number of columns alone.
 _SHAPE_ONLY = (PolynomialFeatures, GaussianRandomProjection, SparseRandomProjection)
@@ -130,8 +131,8 @@ def in_words(costs: tuple[StartCost, ...]) -> tuple[str, ...]:
     """Return what a guarantee says of the fits that it leaves out."""
     return tuple(
         f"the weights that the fit began with, which a private fit of epsilon = "
-        f"{cost.guarantee.epsilon:.4g} at delta = {cost.guarantee.delta:.4g} learned: a record "
-        "that was in both pays for both, and privacy_of states them together"
+        f"{rounded_up(cost.guarantee.epsilon)} at delta = {cost.guarantee.delta:.4g} learned: a "
+        "record that was in both pays for both, and privacy_of states them together"
         for cost in costs
     )
 

@@ -17,6 +17,7 @@ from sklearn_dpwg._version import __version__
 from sklearn_dpwg.exceptions import BudgetExceededError, InputError, LedgerUnreachableError
 from sklearn_dpwg.privacy import PrivacyGuarantee, Relation, joint_guarantee
 from sklearn_dpwg.privacy.accounting.loss_distribution import scaled_event
+from sklearn_dpwg.privacy.statement import rounded_up
 
 # What changes tables or their meaning raises the format. A file of before it had one has 0.
 _FORMAT = 1
@@ -322,16 +323,16 @@ def _refuse_overspending(
         spent = total_epsilon(before, delta, demand)
         raise InputError(
             f"{error} This {last.kind} spent nothing; the ledger holds {counted(charged)}, "
-            f"epsilon={spent:.4g} at delta={delta:g}, which stay charged."
+            f"epsilon={rounded_up(spent)} at delta={delta:g}, which stay charged."
         ) from None
     if total > epsilon:
         spent = total_epsilon(before, delta, demand)
         begun = f", with {len(new) - 1} private fit(s) that it began with," if new[1:] else ""
         raise BudgetExceededError(
-            f"this {last.kind} (epsilon={last.guarantee.epsilon:.4g} at "
+            f"this {last.kind} (epsilon={rounded_up(last.guarantee.epsilon)} at "
             f"delta={last.guarantee.delta:g}{parts}){begun} "
-            f"would bring the ledger to epsilon={total:.4g} at delta={delta:g}, above its "
-            f"epsilon={epsilon:g}; {counted(charged)} so far have epsilon={spent:.4g}"
+            f"would bring the ledger to epsilon={rounded_up(total)} at delta={delta:g}, above its "
+            f"epsilon={epsilon:g}; {counted(charged)} so far have epsilon={rounded_up(spent)}"
             f"{_left(before, last.guarantee, epsilon, delta, demand)}. Nothing was spent."
         )
 

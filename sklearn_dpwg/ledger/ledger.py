@@ -35,6 +35,7 @@ from sklearn_dpwg.ledger.file import LedgerFile, LedgerRow, counted, total_epsil
 from sklearn_dpwg.ledger.folds import SEVERAL_FITS
 from sklearn_dpwg.ledger.planned_search import PlannedSearch, plan_search
 from sklearn_dpwg.privacy import Budget, PrivacyGuarantee, Relation, joint_guarantee
+from sklearn_dpwg.privacy.statement import rounded_up
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -491,7 +492,7 @@ class PrivacyLedger(Stored):
     def __repr__(self) -> str:
         return (
             f"PrivacyLedger(epsilon={self.epsilon:g}, delta={self.delta:g}): "
-            f"{counted(self.rows)}, epsilon={self.epsilon_spent:.4g} spent"
+            f"{counted(self.rows)}, epsilon={rounded_up(self.epsilon_spent)} spent"
         )
 
 

@@ -27,6 +27,7 @@ from sklearn_dpwg.ledger.costs import (
 from sklearn_dpwg.ledger.file import LedgerRow, total_epsilon
 from sklearn_dpwg.ledger.folds import folds_outside
 from sklearn_dpwg.privacy import Budget, PrivacyGuarantee, joint_guarantee
+from sklearn_dpwg.privacy.statement import rounded_up
 
 
 @dataclass(frozen=True)
@@ -74,7 +75,7 @@ class PlannedSearch(Stored):
 
     def __str__(self) -> str:
         """Return a preview for people."""
-        each = sorted({f"{fit.epsilon:.4g}" for fit in self.fits}, key=float)
+        each = sorted({rounded_up(fit.epsilon) for fit in self.fits}, key=float)
         verdict = (
             f"leaves room up to the budget of {self.budget:g}"
             if self.is_affordable
@@ -84,10 +85,10 @@ class PlannedSearch(Stored):
         return (
             f"Search of {self.n_fits} fits, {self.refits} of them on all records.\n"
             f"Each costs epsilon={' or '.join(each)}; all together epsilon="
-            f"{self.guarantee.epsilon:.4g} at delta={self.delta:g}, and the choice is not covered "
-            f"unless it is private itself.\n"
-            f"The ledger has spent epsilon={self.epsilon_spent:.4g}, and {self.epsilon_after:.4g} "
-            f"after it, which {verdict}."
+            f"{rounded_up(self.guarantee.epsilon)} at delta={self.delta:g}, and the choice "
+            f"is not covered unless it is private itself.\n"
+            f"The ledger has spent epsilon={rounded_up(self.epsilon_spent)}, and "
+            f"{rounded_up(self.epsilon_after)} after it, which {verdict}."
             + "".join(f"\nNot covered: {said}." for said in self.outside)
         )
 

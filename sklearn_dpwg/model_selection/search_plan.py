@@ -37,6 +37,7 @@ from sklearn_dpwg.privacy import (
     gdp_epsilon,
 )
 from sklearn_dpwg.privacy.accounting import is_gaussian
+from sklearn_dpwg.privacy.statement import rounded_up
 from sklearn_dpwg.solvers.counts import COUNTS, count_groups, std_of_count
 
 if TYPE_CHECKING:
@@ -107,9 +108,10 @@ class SearchPlan(Stored):
             number = "noisy count times the share held out"
         return (
             f"Search of {self.mean_runs:g} runs in the mean, of which the best is released.\n"
-            f"Each run fits with epsilon={self.run_epsilon:.4g} at delta={self.run_delta:g}, and "
-            f"scores held-out records with Laplace noise of scale {self.score_multiplier:.4g} over "
-            f"the smallest group's {number}.\n{self._of_hidden_groups()}\n{self.guarantee}"
+            f"Each run fits with epsilon={rounded_up(self.run_epsilon)} at delta="
+            f"{self.run_delta:g}, and scores held-out records with Laplace noise of scale "
+            f"{self.score_multiplier:.4g} over the smallest group's {number}.\n"
+            f"{self._of_hidden_groups()}\n{self.guarantee}"
         )
 
     def _of_hidden_groups(self) -> str:

@@ -51,6 +51,7 @@ from sklearn_dpwg.postprocessing.histogram import (
 )
 from sklearn_dpwg.privacy import Budget, NoiseSource, PrivacyGuarantee, Relation, joint_guarantee
 from sklearn_dpwg.privacy.release import check_delta
+from sklearn_dpwg.privacy.statement import rounded_up
 from sklearn_dpwg.solvers import Plan
 
 # What a guarantee says of a model that the caller says saw none of these records.
@@ -308,8 +309,8 @@ class ScorePostprocessor(MetaEstimatorMixin, ClassifierMixin, CountedEstimator):
         parts = ""
         if known.plan.model is not None:
             parts = (
-                f", for a model of {known.plan.model.budget.epsilon:.4g} and counts of its scores "
-                f"of {alone.epsilon:.4g} together"
+                f", for a model of {rounded_up(known.plan.model.budget.epsilon)} and counts of its "
+                f"scores of {rounded_up(alone.epsilon)} together"
             )
         # reserved before the model is fitted, which is charged by itself: both fit in or neither
         with (

@@ -24,6 +24,7 @@ from sklearn_dpwg.privacy import (
     joint_guarantee,
 )
 from sklearn_dpwg.privacy.noise import noise_on_integers
+from sklearn_dpwg.privacy.statement import rounded_up
 from sklearn_dpwg.solvers import Plan
 
 PUBLIC_FACTS = (
@@ -290,7 +291,8 @@ class PostprocessingPlan(Stored):
                 f"of all."
             )
         if self.model is not None:
-            lines.append(f"The model is fitted with epsilon={self.model.budget.epsilon:.4g}.")
+            epsilon = rounded_up(self.model.budget.epsilon)
+            lines.append(f"The model is fitted with epsilon={epsilon}.")
         else:
             lines.append("This is the histogram alone; privacy_ adds what the frozen model cost.")
         of_model = "" if self.model is None else f"\n\n{self.model._without_guarantee()}"

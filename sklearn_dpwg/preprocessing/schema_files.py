@@ -91,7 +91,7 @@ TASK_HEADER = """
 # [groups]: the columns that say in which group a record is, and all labels; of several columns a
 #           label is a list of as many values. synonyms = { "W" = "white" } gives other words for a
 #           label, missing_label = "unknown" is the group of those who have none.
-# [target]: the column to predict, with its classes (of two the favourable one last, for audits) and
+# [target]: the column to predict, with its classes (of two the one looked for last) and
 #           synonyms, or with low and high where it is a number, and decimal and unit.
 """
 

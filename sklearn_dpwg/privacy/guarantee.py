@@ -33,7 +33,12 @@ from sklearn_dpwg.privacy.accounting.loss_distribution import (
     event_to_dict,
 )
 from sklearn_dpwg.privacy.release import Budget, Relation, Release
-from sklearn_dpwg.privacy.statement import ROWS_OF_A_PERSON, SEVERAL_NUMBERS, sections
+from sklearn_dpwg.privacy.statement import (
+    ROWS_OF_A_PERSON,
+    SEVERAL_NUMBERS,
+    rounded_up,
+    sections,
+)
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent
@@ -416,7 +421,11 @@ class PrivacyGuarantee(Stored):
             return cls(**described | read)
 
     def __repr__(self) -> str:
-        facts = [f"epsilon={self.epsilon:.6g}", f"delta={self.delta:.6g}", repr(self.relation)]
+        facts = [
+            f"epsilon={rounded_up(self.epsilon, 6)}",
+            f"delta={self.delta:.6g}",
+            repr(self.relation),
+        ]
         if self.records_per_person > 1:
             facts.append(f"records_per_person={self.records_per_person}")
         if self.seeded:
@@ -480,7 +489,7 @@ def joint_guarantee(guarantees: Sequence[PrivacyGuarantee], delta: float) -> Pri
     >>> from sklearn_dpwg.privacy import PrivacyGuarantee, Release, joint_guarantee
     >>> one = PrivacyGuarantee.from_releases([Release("w", "gaussian", 4.3, max_count=1)], 1e-6)
     >>> joint_guarantee([one, one], 1e-6)  # μ grows by √2
-    PrivacyGuarantee(epsilon=1.42704, delta=1e-06, 'replace one record within its group')
+    PrivacyGuarantee(epsilon=1.42705, delta=1e-06, 'replace one record within its group')
     """
     units = sorted({one.records_per_person for one in guarantees})
     # each covers whatever rows a person has in its result, so together they cover the person

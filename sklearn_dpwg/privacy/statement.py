@@ -255,12 +255,12 @@ def _check(guarantee: Stated) -> Section:
     return Section("To check it", intro, (*code, "max(epsilons)"))
 
 
-def rounded_up(number: float) -> str:
-    """Write a number with 4 significant digits, rounded up."""
+def rounded_up(number: float, digits: int = 4) -> str:
+    """Write a number with so many significant digits, rounded up, as every ε that is stated."""
     if number in (0.0, math.inf):
         return f"{number:g}"
-    unit = 10.0 ** (math.floor(math.log10(number)) - 3)
-    return f"{math.ceil(number / unit * (1.0 - 1e-12)) * unit:.4g}"
+    unit = 10.0 ** (math.floor(math.log10(number)) + 1 - digits)
+    return f"{math.ceil(number / unit * (1.0 - 1e-12)) * unit:.{digits}g}"
 
 
 def _percent(probability: float) -> str:

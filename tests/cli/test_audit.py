@@ -464,7 +464,7 @@ def test_page_and_exit_code_judge_the_metric_that_is_asked_for(decisions, tmp_pa
 @pytest.mark.parametrize("classes", ["no,yes", "yes,no"])
 @pytest.mark.parametrize("positive", [None, "no", "yes"])
 @pytest.mark.parametrize("column", ["decided", "score"])
-def test_the_favourable_word_is_the_one_that_is_said(decisions, classes, positive, column):
+def test_the_word_looked_for_is_the_one_that_is_said(decisions, classes, positive, column):
     """In whatever order words sort, the command says what Python says of the same counts."""
     chosen = positive or classes.split(",")[1]
     other = {"no": "yes", "yes": "no"}[chosen]
@@ -481,7 +481,7 @@ def test_the_favourable_word_is_the_one_that_is_said(decisions, classes, positiv
 
 
 def test_a_model_is_audited_for_the_class_that_is_said(folder):
-    """Where the favourable class is the model's first one, scores are of that class."""
+    """Where the class looked for is the model's first one, scores are of that class."""
     task = "--groups race --group-labels x,y --target hired --held-out --epsilon inf"
     rates = []
     for order in ("no,yes", "yes,no"):

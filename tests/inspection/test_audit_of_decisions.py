@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import pickle
+import re
 
 import numpy as np
 import pytest
@@ -14,6 +16,8 @@ from sklearn_dpwg.inspection import (
     PrivacyUtilityDisplay,
     model_card,
 )
+from sklearn_dpwg.inspection.asked import Asked, beside_chance
+from sklearn_dpwg.inspection.shape_display import OwnThresholds
 from sklearn_dpwg.inspection.words import texts_of
 from sklearn_dpwg.postprocessing import DPThresholdClassifier
 from tests.helpers.audit_cases import MODEL_GUARANTEE, audit_result
@@ -141,12 +145,14 @@ def test_thresholds_that_the_model_decides_by_are_told_with_what_covers_them(eps
     result = audit.run(Y, chosen, GROUPS)
     report = AuditReport(result, decided_by=model)
     numbers = ", ".join(
-        f"{one:.4g} in {at}" for one, at in zip(model.thresholds_, texts_of(labels), strict=True)
-    ).replace("inf in", "none is reached in")
+        f"from {one:.4g} on in {at}"
+        for one, at in zip(model.thresholds_, texts_of(labels), strict=True)
+    ).replace("from inf on in", "never in")
     facts = pickle.loads(pickle.dumps(report)).dict()
-    assert facts["record"]["facts"]["Threshold"] == f"the model's own: {numbers}"
+    told = f"the model's own: ‘yes’ by its probability, {numbers}"
+    assert facts["record"]["facts"]["Threshold"] == told
     assert facts["verdict"]["selected"].endswith(
-        ": by the model's own thresholds, one a group, on its score of ‘yes’."
+        ": by the model's own thresholds, one a group, on its probability of ‘yes’."
     )
     (told,) = [one["text"] for one in facts["outside"] if one["title"] == "Threshold"]
     assert numbers in told
@@ -170,3 +176,53 @@ def test_records_of_a_group_of_whom_surely_nobody_is_selected_have_a_ratio_of_0(
 def exactly_nobody():
     groups = np.repeat(["a", "b"], 40)
     return GroupAudit(np.inf, group_labels=["a", "b"]).run(None, groups == "a", groups)
+
+
+def test_a_turned_threshold_that_nobody_reaches_chooses_everybody():
+    own = OwnThresholds((math.inf, 0.25), ("a", "b"), "yes", "no", True)
+    assert own.numbers("no") == "‘no’ by its score, always in a, above 0.75 in b"
+    assert own.numbers("yes") == "‘yes’ by its score, never in a, from 0.25 on in b"
+    # without it, as pages of before did not know of what their scores are
+    state = {name: one for name, one in own.__getstate__().items() if name != "unit"}
+    stored = object.__new__(OwnThresholds)
+    stored.__setstate__(state)
+    assert stored == own
+
+
+# truly no or yes, and decided so
+BESIDE_CHANCE = [
+    (((700, 100), (50, 150)), "(… %) and choose 25.0 % of all: more than choosing by chance would"),
+    (((600, 200), (150, 50)), "find 25.0 % of those who are ‘yes’"),
+    (((600, 200), (150, 50)), "which these numbers do not tell from choosing by chance."),
+    (((500, 300), (195, 5)), "fewer than choosing by chance would find."),
+]
+
+
+@pytest.mark.parametrize(("counts", "says"), BESIDE_CHANCE)
+def test_decisions_are_told_beside_chance(counts, says):
+    result = audit_result(("a", "b"), counts=(counts, counts))
+    said = beside_chance(result)
+    shown = re.sub(r"\(.*\)", "(… %)", said).replace("\u00a0", " ")
+    assert says in shown
+    assert said in AuditReport(result).markdown()
+    learned = audit_result(("a", "b"), counts=(counts, counts), model_privacy_=MODEL_GUARANTEE)
+    assert beside_chance(learned).endswith("among those whom the model learned from.")
+    decided = audit_result(("a", "b"), counts=(counts[:1], counts[:1]))
+    assert beside_chance(decided) == ""
+
+
+def test_a_page_says_why_others_are_named_than_those_of_the_least_ratio():
+    """Of few people the limit is lowest, and not the ratio."""
+    groups = (((600, 400),), ((660, 330),), ((39, 22),))
+    result, asked = audit_result(("a", "b", "few"), counts=groups), Asked()
+    verdict = result.verdict()
+    assert verdict.answer == "cannot tell"
+    assert verdict.sentence.startswith("few has ")
+    least = min(result.impact_ratios(), key=lambda one: one.estimate)
+    assert least.group == "b"
+    assert asked.named(result).startswith("Named are those whose limit decides")
+    assert asked.named(result) in AuditReport(result).html()
+    for labels in (("a", "b"), ("a", "c", "b")):  # two of whom nobody else is beside; and a pass
+        same = audit_result(labels, counts=(((6000, 4000),),) * len(labels))
+        assert asked.named(same) == ""
+    assert asked.named(audit_result(("b", "few"), counts=groups[1:])) == ""

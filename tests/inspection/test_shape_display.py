@@ -99,6 +99,19 @@ def test_effects_are_what_values_contribute(model, table):
     assert effects["age"].size > 2.0 * effects["grade"].size
 
 
+def test_effects_on_the_first_class_are_turned(model, table):
+    X = table[0]
+    found, turned = (shape_functions(model, of=of, band=True) for of in (None, False))
+    for one, other in zip(found, turned, strict=True):
+        assert one.name == other.name
+        np.testing.assert_array_equal(one.effects, -other.effects)
+        np.testing.assert_array_equal(one.band, other.band)
+    assert shape_functions(model, of=True)[0].effects.tolist() == found[0].effects.tolist()
+    added = contributions(model, X, of=False).sum(axis=1)
+    assert added.to_numpy() == pytest.approx(-model.decision_function(X))
+    assert ShapeDisplay.from_estimator(model, of=False, band=False).unit == "log odds of ‘False’"
+
+
 def test_models_of_several_classes_and_of_numbers(table):
     X, score, _ = table
     several = make_pipeline(SCHEMA, LogisticRegression()).fit(X, np.digitize(score, [-1.0, 1.0]))

@@ -13,6 +13,7 @@ from scipy.optimize import brentq
 
 from sklearn_dpwg.model_selection.search_plan import SHAPES, count_runs, plan_search
 from sklearn_dpwg.privacy import Budget
+from sklearn_dpwg.privacy.statement import rounded_up
 
 pytestmark = [
     pytest.mark.filterwarnings(f"ignore::sklearn_dpwg.exceptions.{name}")
@@ -58,7 +59,7 @@ def test_a_plan_that_anyone_can_compute_again(distribution, epsilon, mean, share
     assert plan.guarantee.epsilon_at(1e-3) == pytest.approx(max(at_large_delta), rel=0.05)
     assert plan.guarantee.epsilon <= epsilon
     assert plan.run_epsilon < epsilon
-    assert f"{plan.run_epsilon:.4g}" in text
+    assert f"epsilon={rounded_up(plan.run_epsilon)} at" in text
     assert "RdpAccountant(neighboring_relation=" in text
 
 

@@ -2,12 +2,15 @@
 
 import math
 import re
+from pathlib import Path
 
 import pytest
 from scipy.special import ndtr
 
+import sklearn_dpwg
 from sklearn_dpwg.model_selection import DPSearchCV
 from sklearn_dpwg.privacy import Release
+from sklearn_dpwg.privacy.statement import rounded_up
 from tests.helpers.guarantees import guarantee_of, mu_of, words
 
 
@@ -86,3 +89,18 @@ def test_the_code_in_the_statement_runs(gaussian, mixed):
 def test_seeded_is_said(mixed):
     assert "The guarantee is void for anyone who knows or can guess the seed" in words(mixed)
     assert "seeded=True" in repr(mixed)
+
+
+def test_a_spent_epsilon_is_never_rounded_down():
+    """At 3.868453 a page would say 3.869 and a terminal 3.868 of one sum."""
+    spent = 3.868453647099273
+    assert rounded_up(spent) == "3.869"
+    assert rounded_up(3.868) == "3.868"
+    down = re.compile(r"\{[^{}]*(epsilon\w*|spent|total):\.\d[fg]\}")
+    wrong = {
+        f"{path.name}: {found[0]}"
+        for path in Path(sklearn_dpwg.__file__).parent.rglob("*.py")
+        for found in down.finditer(path.read_text(encoding="utf-8"))
+    }
+    # what is advised, and what was asked for
+    assert wrong == {"power.py: {epsilon:.3g}", "statement.py: {guarantee.requested_epsilon:.6g}"}

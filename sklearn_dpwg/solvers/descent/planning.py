@@ -18,6 +18,7 @@ from sklearn_dpwg.privacy import Budget, PrivacyGuarantee, Release, calibrate
 from sklearn_dpwg.privacy.accounting import predict_multiplier
 from sklearn_dpwg.privacy.noise import SECONDS_PER_SECURE_COORDINATE
 from sklearn_dpwg.privacy.sensitivity import weighting_slack
+from sklearn_dpwg.privacy.statement import rounded_up
 from sklearn_dpwg.solvers import centring
 from sklearn_dpwg.solvers.centring import CentredProblem, SlopeLimit
 from sklearn_dpwg.solvers.descent.releases import GRADIENT, GRADIENT_AND_RISKS, RISKS
@@ -427,8 +428,8 @@ class PaperNoise(NamedTuple):
         step_size = problem.diameter / math.sqrt(n_steps * square)
         fields = paper_fields(problem, sums, taken, averaged=n_steps, step_size=step_size)
         fields["remark"] = (
-            f"the paper's noise with constant 1 costs epsilon = {true_epsilon:.4g}; factor on both "
-            f"noises: {factor:.4g}"
+            f"the paper's noise with constant 1 costs epsilon = {rounded_up(true_epsilon)}; factor "
+            f"on both noises: {factor:.4g}"
         )
         regret = problem.diameter * math.sqrt(square / n_steps)
         return cls(releases, tau * factor, fields, regret)

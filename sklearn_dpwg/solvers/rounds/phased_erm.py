@@ -27,6 +27,7 @@ from sklearn_dpwg.privacy import (
     Release,
     calibrate,
 )
+from sklearn_dpwg.privacy.statement import rounded_up
 from sklearn_dpwg.solvers.centring import (
     CentredProblem,
     SlopeLimit,
@@ -440,8 +441,8 @@ def paper_plan(problem: Problem, budget: Budget, *, smoothing_width: float | Non
         mu_weights=tuple(mu_weights),
         smoothing_width=width,
         remark=(
-            f"the paper's noise costs epsilon = {true_epsilon:.4g}; largest factor on it to keep "
-            f"the budget: {max(np.divide(multipliers, papers)):.4g}"
+            f"the paper's noise costs epsilon = {rounded_up(true_epsilon)}; largest factor on it "
+            f"to keep the budget: {max(np.divide(multipliers, papers)):.4g}"
         ),
     )
     drawn = [z * phase.sensitivity for z, phase in zip(multipliers, phases, strict=True)]

@@ -9,6 +9,7 @@ from scipy import integrate, stats
 from sklearn_dpwg.losses import BinaryLogLoss, Hinge, MultinomialLogLoss, SquaredError
 from sklearn_dpwg.optimum import project_to_ball
 from sklearn_dpwg.privacy import Budget, PrivacyGuarantee, Release
+from sklearn_dpwg.privacy.statement import rounded_up
 from sklearn_dpwg.solvers import AGS, Solution
 from sklearn_dpwg.solvers.descent.ags import ChoiceRule, GroupChoice, of_choice
 from sklearn_dpwg.solvers.steps import step_and_momentum
@@ -236,7 +237,7 @@ def test_paper_schedule_is_the_papers():
         ]
         costs = PrivacyGuarantee.from_releases(as_printed, 1e-6).epsilon
         assert (costs > epsilon) == (factor > 1 + 1e-9)
-        assert f"constant 1 costs epsilon = {costs:.4g}" in schedule.remark
+        assert f"constant 1 costs epsilon = {rounded_up(costs)}" in schedule.remark
         step = diameter / math.sqrt(t * (lipschitz**2 + d * (factor * sigma) ** 2))
         assert schedule.step_size == pytest.approx(step)
         assert (schedule.memory, schedule.sharpness, schedule.averaged) == (1, math.inf, t)
