@@ -280,7 +280,8 @@ def said_of_threshold(model: Any) -> str:
     )
     return (
         f"\n\n`predict` says {second!r} {least_of(model)}, which was released. Of the rows that it "
-        f"learned from it chooses, with limits that hold with probability 0.95:{shares}"
+        f"learned from it chooses, with limits that hold with probability 0.95, and are wide where "
+        f"many rows have nearly one probability:{shares}"
     )
 
 
