@@ -389,7 +389,10 @@ def test_whose_sizes_of_groups_are_hidden_is_said():
         page = Page(AuditReport(audit_result(2, model_privacy_=of_model)).html()).words
         assert "The audit hides the sizes of the groups" in page
         assert (model in page) == is_said
-    assert model not in Page(AuditReport(audit_result(2)).html()).words
+    unprotected = replace(MODEL_GUARANTEE, epsilon=np.inf)
+    for of_model in (None, unprotected):
+        result = audit_result(2, model_privacy_=of_model)
+        assert model not in Page(AuditReport(result).html()).words
 
 
 def test_what_is_below_the_limit_does_not_look_like_it(report, result):
