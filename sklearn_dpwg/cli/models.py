@@ -266,9 +266,9 @@ def said_of_threshold(model: Any) -> str:
     second = classes_of(model)[1]
     if not hasattr(model[-1], "thresholds_"):
         return (
-            f"\n\n`predict` says {second!r} from a probability of one half on. Where few are, that "
-            f"is hardly anybody: `predict --threshold` takes another number. `fit --share 0.1` "
-            f"chooses a tenth, but a second fit spends again."
+            f"\n\n`predict` says {second!r} {least_of(model)}. Where few are, that is hardly "
+            f"anybody: `predict --threshold` takes another number. `fit --share 0.1` chooses a "
+            f"tenth, but a second fit spends again."
         )
     table = model[-1].selected()[["chosen", "low", "high"]]
     if _is_turned(model):
@@ -324,9 +324,12 @@ def least_of(model: Any, threshold: float | None = None) -> str:
     """Return from which probability of the class that is looked for a model says it."""
     from sklearn_dpwg.inspection.shape_display import decides
 
-    least = getattr(model[-1], "thresholds_", (0.5,))[0] if threshold is None else threshold
-    is_turned = threshold is None and _is_turned(model)
-    return decides(least, "a probability of ", is_turned=is_turned)
+    if threshold is not None:
+        return decides(threshold, "a probability of ", is_turned=False)
+    own, is_turned = getattr(model[-1], "thresholds_", None), _is_turned(model)
+    # without one scikit-learn gives a tie to the first of the sorted classes
+    least, is_above = (0.5, not is_turned) if own is None else (own[0], is_turned)
+    return decides(least, "a probability of ", is_turned=is_above)
 
 
 def _has_two_classes(model: Any) -> bool:

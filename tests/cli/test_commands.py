@@ -168,11 +168,13 @@ def test_a_threshold_chooses(folder, tmp_path):
         is_yes = found["prediction"] == "yes"
         assert (is_yes == (found["probability of yes"] >= (threshold or 0.5))).all()
         shares.append(is_yes.mean())
-        by = f"predictions, 'yes' from a probability of {threshold or 0.5:g} on."
-        assert (result.stdout, result.stderr) == (f"{output}: {by}\n", "")
+        by = "above a probability of 0.5"
+        if threshold is not None:
+            by = f"from a probability of {threshold:g} on"
+        assert (result.stdout, result.stderr) == (f"{output}: predictions, 'yes' {by}.\n", "")
     assert shares[1] > shares[0] > shares[2]
     printed = (folder / "fit.txt").read_text(encoding="utf-8")
-    assert "`predict` says 'yes' from a probability of one half on." in printed
+    assert "`predict` says 'yes' above a probability of 0.5." in printed
 
 
 def test_a_regressor_of_two_columns_of_groups_with_a_seed_and_a_ledger(folder, tmp_path):

@@ -175,7 +175,7 @@ def test_a_fit_says_which_words_are_no_level_at_a_terminal_alone(messy, caplog, 
         "latin-1"
     )
     predict = ["predict", "n.skops", "messy.csv", "--overwrite", "-o", "p.csv"]
-    said = "p.csv: predictions, 'yes' from a probability of 0.5 on.\n"
+    said = "p.csv: predictions, 'yes' above a probability of 0.5.\n"
     counted = run(*predict)
     chosen = (pd.read_csv("p.csv")["prediction"] == "yes").sum()
     told = (
