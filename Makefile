@@ -34,13 +34,13 @@ demo: $(DEMO)  ## run the quickstart example on real data
 test: $(INSTALLED)  ## run the tests
 	@$(ONE_THREAD) $(BIN)/python -m pytest -q -n 2 --dist worksteal tests
 
-check: $(INSTALLED)  ## lint, format, types, imports, budget, docstrings and every code example
+check: $(INSTALLED)  ## lint, format, types, imports, limits, docstrings and every code example
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/mypy tests/typed/user.py
 	$(BIN)/lint-imports --no-cache --no-logo
-	$(BIN)/python .ci/budget.py
+	$(BIN)/python .ci/limits.py
 	$(BIN)/python -m pytest -q --doctest-modules \
 	    sklearn_dpwg tests/test_docstrings.py $(wildcard README.md docs)
 
