@@ -321,7 +321,7 @@ def test_a_look_is_logged_by_a_row(utility, compared):
     assert row.startswith("| 2026-01-02 | ")
     assert "classification 0.79 [0.00, " in row
     assert "(2 of 6 wholly above 1.2)" in row
-    page = (utility.store.ROOT / "docs" / "utility.md").read_text(encoding="utf-8")
+    page = utility.report.PAGE.read_text(encoding="utf-8")
     (head,) = (line for line in page.splitlines() if line.startswith("| date | commit |"))
     assert row.count("|") == head.count("|")
     assert utility.report.look(compared[compared.half != "checking"]) == ""
@@ -467,11 +467,10 @@ def test_the_chart_has_a_line_for_the_own_data_sets(utility, compared, own):
 
 
 def test_the_page_is_refreshed_between_its_marks(utility, frame, compared, own, tmp_path):
-    report, page = utility.report, tmp_path / "docs" / "utility.md"
-    page.parent.mkdir()
+    report, page = utility.report, tmp_path / "results.md"
     page.write_text("before\n" + "\n\nold\n\n".join(report.MARKS) + "\nafter\n")
     for _ in range(2):
-        report.write_page(frame, own, tmp_path)
+        report.write_page(frame, own, page)
     text = page.read_text()
     start, end = report.MARKS
     assert text == f"before\n{start}\n\n{report.results_text(frame, own)}\n\n{end}\nafter\n"
@@ -479,7 +478,7 @@ def test_the_page_is_refreshed_between_its_marks(utility, frame, compared, own, 
     assert "On the package's own data sets:" in text
     for name in ("utility_by_epsilon.png", "utility_checking.png"):
         assert f"(figures/{name})" in text
-        assert (tmp_path / "docs" / "figures" / name).exists()
+        assert (tmp_path / "figures" / name).exists()
 
 
 @pytest.mark.parametrize("text", ["", "{0}", "{1}", "{0}{0}{1}", "{1} {0}"])
@@ -493,10 +492,17 @@ def test_a_page_without_its_marks_is_left_alone(utility, tmp_path, text):
 
 def test_the_real_page_has_its_marks(utility):
     start, end = utility.report.MARKS
-    page = utility.store.ROOT / "docs" / "utility.md"
+    page = utility.report.PAGE
     before, _, after = page.read_text(encoding="utf-8").partition(start)
     assert after.count(end) == 1
     assert end not in before
+
+
+def test_the_docs_say_what_the_results_say(utility):
+    page = (utility.store.ROOT / "docs" / "utility.md").read_text(encoding="utf-8")
+    rows = [line for line in page.splitlines() if line.startswith("| ")]
+    assert len(rows) > 5
+    assert not set(rows) - set(utility.report.PAGE.read_text(encoding="utf-8").splitlines())
 
 
 # --- the command ---------------------------------------------------------------------------------

@@ -24,7 +24,6 @@ from utility.store import (
     QUICK_EPSILONS,
     QUICK_N_SEEDS,
     QUICK_WITHOUT,
-    ROOT,
     Progress,
     Store,
     fingerprint,
@@ -72,7 +71,7 @@ def parse() -> tuple[argparse.Namespace, argparse.ArgumentParser]:
         "--seeds", type=int, help=f"of each cell, {N_SEEDS} if not said (or {QUICK_N_SEEDS})"
     )
     parser.add_argument("--report", action="store_true", help="measure nothing")
-    parser.add_argument("--docs", action="store_true", help="put the results into docs/utility.md")
+    parser.add_argument("--docs", action="store_true", help="put the results into results.md")
     asked = parser.parse_args()
     if asked.seeds is not None and asked.seeds < 1:
         parser.error(f"--seeds must be at least 1, got {asked.seeds}.")
@@ -93,14 +92,14 @@ def report(frame: pd.DataFrame, asked: argparse.Namespace, parser: argparse.Argu
     drawn = draw_population(compared, FOLDER / "figures") if of_population else []
     own = frame_of(collect(task_names(), EPSILONS, N_SEEDS)) if of_population else None
     if asked.docs:
-        write_page(frame, own, ROOT)
+        write_page(frame, own)
     for path in drawn:
         print(f"drawn: {path}")
     for half in compared.half.unique():
         print(f"\n{chart(compared, None if own is None else complete(own), half)}")
     if (compared.half == "checking").any():
         print(
-            "\nThis was a look at the checking half, which docs/utility.md logs, say by this row:\n"
+            "\nThis was a look at the checking half, which results.md logs, say by this row:\n"
             + look(compared),
             file=sys.stderr,
         )

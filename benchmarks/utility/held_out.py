@@ -51,7 +51,7 @@ from utility.ours import make_model, warm_up
 from utility.peers import aim, gradient_descent, in_advance
 from utility.pictures import draw_held_out
 from utility.population import DEFINITIONS, kind_of, load_by_name
-from utility.report import replace_between_marks, table
+from utility.report import PAGE, replace_between_marks, table
 from utility.store import FOLDER, ROOT, Progress, Store, fingerprint, read_cells, versions
 from utility.summary import clustered
 from utility.tasks import Part, Task, task_names
@@ -358,7 +358,7 @@ def main(words: Sequence[str] | None = None) -> None:
     parser.add_argument("--folder", type=Path, default=HELD_OUT)
     parser.add_argument("--patch", help="module:function to call first, with nothing")
     parser.add_argument("--report", action="store_true", help="measure nothing")
-    parser.add_argument("--docs", action="store_true", help="put the results into docs/utility.md")
+    parser.add_argument("--docs", action="store_true", help="put the results into results.md")
     asked = parser.parse_args(words)
     if asked.patch:
         module, _, function = asked.patch.partition(":")
@@ -376,12 +376,13 @@ def main(words: Sequence[str] | None = None) -> None:
     text = report(frame, asked.beside, asked.methods[0])
     print(text)
     if "checking" in set(frame.half):
-        print("This was a look at the checking half, which docs/utility.md logs.", file=sys.stderr)
+        print("This was a look at the checking half, which results.md logs.", file=sys.stderr)
     folder = ROOT / "docs" / "figures" if asked.docs else asked.folder
     drawn = draw_held_out(frame, REFERENCES, folder)
     if asked.docs:
-        shown = f"![Mean worst-group loss on held-out records, by ε](figures/{drawn.name})"
-        replace_between_marks(ROOT / "docs" / "utility.md", f"{shown}\n\n{text}", MARKS)
+        place = f"../../docs/figures/{drawn.name}"
+        shown = f"![Mean worst-group loss on held-out records, by ε]({place})"
+        replace_between_marks(PAGE, f"{shown}\n\n{text}", MARKS)
 
 
 if __name__ == "__main__":

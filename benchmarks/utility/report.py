@@ -23,6 +23,7 @@ from utility.summary import Ratio, interval, ratio
 
 N_WORST = 8
 
+PAGE = Path(__file__).with_name("results.md")
 MARKS = ("<!-- printed by make bench -->", "<!-- end of what is printed -->")
 
 # The half that the page draws: on the other, defaults were chosen.
@@ -432,7 +433,7 @@ def plain(value: Any) -> Any:
 
 
 def look(frame: pd.DataFrame, today: date | None = None) -> str:
-    """Return the row that a look at the checking half puts into docs/utility.md."""
+    """Return the row that a look at the checking half puts into results.md."""
     compared = frames.complete(frame)
     found = [
         f"{kind} {row.mean} ({row.n_above} of {row.n_cells} wholly above {frames.ALARM:g})"
@@ -448,12 +449,11 @@ def look(frame: pd.DataFrame, today: date | None = None) -> str:
     return "| " + " | ".join(map(str, cells)) + " |"
 
 
-def write_page(frame: pd.DataFrame, own: pd.DataFrame, root: Path) -> None:
+def write_page(frame: pd.DataFrame, own: pd.DataFrame, page: Path = PAGE) -> None:
     """Refresh the page of results and its figures."""
-    docs = root / "docs"
-    draw_by_epsilon(frames.complete(frame), docs / "figures")
-    draw_tasks(frames.complete(frame), HALF, docs / "figures")
-    replace_between_marks(docs / "utility.md", results_text(frame, own))
+    draw_by_epsilon(frames.complete(frame), page.parent / "figures")
+    draw_tasks(frames.complete(frame), HALF, page.parent / "figures")
+    replace_between_marks(page, results_text(frame, own))
 
 
 def results_text(frame: pd.DataFrame, own: pd.DataFrame) -> str:
