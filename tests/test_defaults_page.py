@@ -13,7 +13,7 @@ import sklearn_dpwg
 from sklearn_dpwg import losses, postprocessing, solvers
 
 ROOT = Path(__file__).parents[1]
-PAGE = ROOT / "docs" / "defaults.md"
+PAGE = ROOT / "benchmarks" / "defaults.md"
 
 ESTIMATORS = ("DPWorstGroupClassifier", "DPWorstGroupRegressor")
 TUNED_OF_ESTIMATORS = ("radius", "intercept_scaling", "prior", "solver")
