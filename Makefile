@@ -23,7 +23,7 @@ QUICK := $(addprefix tests/,preprocessing onnx metrics cli test_stored.py test_g
 # One environment of `make compat` for each list of constraints.
 COMPAT := $(patsubst .ci/compat/%.txt,%,$(sort $(wildcard .ci/compat/*.txt)))
 
-.PHONY: help demo test check docs pages bench bench-peers bench-solvers audit mutate compat minimum dist clean
+.PHONY: help demo test check docs pages bench bench-solvers audit mutate compat minimum dist clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-13s  %s\n", $$1, $$2}' Makefile
@@ -52,13 +52,9 @@ docs: $(DOCS_INSTALLED)  ## build the site into docs/_build/html; a warning is a
 pages: docs  ## open every page of the site in headless Chromium, on a desk by day and night, and a phone
 	@$(BIN)/python .ci/pages.py
 
-# BENCH=--quick looks for three minutes; what has been measured is not measured again.
-# BENCH="--population choosing" (or checking, all) is about the population, in both commands.
-bench: $(INSTALLED)  ## measure default fits beside the peers (BENCH=--quick: three minutes)
+# BENCH="--half checking --splits 4 --epsilon 1 4" asks for less; what was measured is kept.
+bench: $(INSTALLED)  ## measure default fits beside peers, among people that no model has seen
 	@cd benchmarks && $(ONE_THREAD) $(abspath $(BIN))/python -m utility $(BENCH)
-
-bench-peers: $(INSTALLED)  ## run the peers once, tuned in hindsight, for `make bench` to compare with
-	@cd benchmarks && $(ONE_THREAD) $(abspath $(BIN))/python -m utility.peers $(BENCH)
 
 bench-solvers: $(INSTALLED)  ## print the excess tables of the solvers that the docs quote
 	@$(BIN)/python benchmarks/mgr_excess.py

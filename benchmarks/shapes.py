@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from utility import held_out
+from utility.held_out import table
 from utility.ours import make_model
 from utility.population import DEFINITIONS
-from utility.report import table
 from utility.tasks import Part, Task
 
 from sklearn_dpwg.datasets import load_dataset

@@ -21,7 +21,7 @@ from sklearn_dpwg.datasets import load_dataset
 from sklearn_dpwg.preprocessing import Boolean, Category, Ordered
 from utility import references
 from utility.ours import DELTA
-from utility.peers.diffprivlib_peer import environment
+from utility.peers.environments import environment
 from utility.population import DEFINITIONS
 from utility.store import FOLDER
 from utility.tasks import Part, Task
