@@ -1,11 +1,9 @@
 """Private audits of what a model does to groups, their pictures and their page."""
 
-from sklearn_dpwg.inspection.audit_plan import AuditPlan, PlannedWidth
+from sklearn_dpwg.inspection.audit_plan import AuditPlan
 from sklearn_dpwg.inspection.audit_result import AuditResult
-from sklearn_dpwg.inspection.changes import Change
 from sklearn_dpwg.inspection.group_audit import GroupAudit
 from sklearn_dpwg.inspection.group_displays import GroupMetricDisplay, GroupWeightsDisplay
-from sklearn_dpwg.inspection.power import PlannedVerdict
 from sklearn_dpwg.inspection.privacy_displays import (
     PrivacyProfileDisplay,
     PrivacyUtilityDisplay,
@@ -24,15 +22,12 @@ __all__ = [
     "AuditPlan",
     "AuditReport",
     "AuditResult",
-    "Change",
     "Effect",
     "GroupAudit",
     "GroupMetricDisplay",
     "GroupRate",
     "GroupWeightsDisplay",
     "LossSums",
-    "PlannedVerdict",
-    "PlannedWidth",
     "PrivacyProfileDisplay",
     "PrivacyUtilityDisplay",
     "ShapeDisplay",

@@ -15,11 +15,10 @@ from numpy.typing import NDArray
 
 from sklearn_dpwg._checks import open_unit, whole_number
 from sklearn_dpwg._stored import Stored, reading, stamp
-from sklearn_dpwg.exceptions import InputError, InputTypeError
+from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.inspection import comparisons, verdicts
 from sklearn_dpwg.inspection.attributes import results_by_attribute
 from sklearn_dpwg.inspection.audit_rows import left_out_by_name
-from sklearn_dpwg.inspection.changes import Change, change_between
 from sklearn_dpwg.inspection.verdicts import (
     OF_DECISIONS,
     RATES,
@@ -421,66 +420,6 @@ class AuditResult(Stored):
         which: dict[str, Any] = {"leave_out": leave_out, "min_share": min_share, "of": of}
         which |= {"within": within, "reference": reference}
         return comparisons.together(self._comparisons(metric, at_least, **which))
-
-    def change_since(
-        self,
-        before: AuditResult,
-        metric: str | None = None,
-        *,
-        same_people: bool = False,
-        leave_out: Sequence[Hashable] = (),
-    ) -> Change:
-        """Return what has changed since an earlier audit of the same groups.
-
-        Parameters
-        ----------
-        before : AuditResult
-            The earlier audit, of the same groups and classes; its threshold may be another one.
-        metric : str, optional
-            One of `METRICS`, or the name of a loss of both audits; by default as in `rates`.
-        same_people : bool, default=False
-            Whether people may be in both audits. By default records and noise of the two are
-            independent; otherwise nothing is assumed of them, and intervals are wider.
-        leave_out : sequence of labels, default=()
-            Groups that are not looked at, declared without a look at the records. Neither are
-            groups that in one of the audits noise alone could have made.
-
-        Returns
-        -------
-        Change
-            The change of each group and of the worst-off one, whichever that is.
-
-        Raises
-        ------
-        ValueError
-            If the audits do not match, or a parameter is wrong.
-
-        Notes
-        -----
-        Two audits of the same records cost both: run them by ``GroupAudit(n_audits=2)``, or inside
-        a `PrivacyLedger`.
-        """
-        if not isinstance(before, AuditResult):
-            raise InputTypeError(f"before must be an AuditResult, got {type(before).__name__}.")
-        if before is self or (self.is_private and before == self):
-            raise InputError("before must be another audit than the later one, got the same.")
-        if set(before.group_labels) != set(self.group_labels) or before.classes != self.classes:
-            raise InputError(
-                f"before must be of the groups {self.group_labels!r} and the classes "
-                f"{self.classes!r}, got {before.group_labels!r} and {before.classes!r}."
-            )
-        both = (before, self)
-        metric = metric or default_metric(both)
-        named = left_out_by_name(self.group_labels, leave_out, 0.0, None, least=0)
-        out = {one.group_labels[i] for one in both for i in _places(one._left_out(named, 0.0))}
-        kept = [label for label in self.group_labels if label not in out]
-        if not kept:
-            raise InputError("leave_out must leave a group with enough people, got none.")
-        earlier, later = (
-            {label: partial(one._interval, metric, one.group_labels.index(label)) for label in kept}
-            for one in both
-        )
-        return change_between(earlier, later, metric, self.confidence, same_people=same_people)
 
     def calibration(self, group: Hashable) -> tuple[GroupRate, ...]:
         """Return how often records of a group are positive, by bin of scores.

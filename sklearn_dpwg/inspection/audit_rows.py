@@ -508,15 +508,13 @@ def left_out_by_name(
     leave_out: Any,
     min_share: Any,
     reference: Hashable,
-    least: int = 2,
 ) -> list[Hashable]:
     """Return the groups that are declared not to be judged; refuse what is no choice of groups."""
     if not np.iterable(leave_out):
         raise InputError(f"leave_out must be a sequence of labels of groups, got {leave_out!r}.")
     if not 0.0 <= real_number(min_share, "min_share") < 1.0:
         raise InputError(f"min_share must be at least 0 and below 1, got {min_share!r}.")
-    if least > 1:
-        check_several(len(group_labels))
+    check_several(len(group_labels))
     group_labels = list(group_labels)  # an array would compare each part of a tuple
     named: list[Hashable] = [leave_out] if isinstance(leave_out, str) else list(leave_out)
     for name, labels in (("leave_out", named), ("reference", [reference])):
@@ -525,9 +523,9 @@ def left_out_by_name(
                 raise InputError(f"{name} must be of the groups {group_labels!r}, got {label!r}.")
     if reference is not None and reference in named:
         raise InputError(f"reference must be a group that is not left out, got {reference!r}.")
-    if len(set(group_labels).difference(named)) < least:
+    if len(set(group_labels).difference(named)) < 2:
         raise InputError(
-            f"leave_out must leave {least} of the groups {group_labels!r} at least, got {named!r}."
+            f"leave_out must leave 2 of the groups {group_labels!r} at least, got {named!r}."
         )
     return named
 

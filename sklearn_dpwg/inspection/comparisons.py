@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sklearn_dpwg._checks import open_unit
 from sklearn_dpwg.exceptions import InputError
@@ -256,18 +255,6 @@ def are_both_ways(margin: Margin, reference: Hashable, metrics: Sequence[str]) -
     """Whether groups are compared upwards and downwards, so that none is behind."""
     are_odds = any(set(both) <= set(metrics) for both in JOINT.values())
     return are_odds or (reference is not None and not margin.is_ratio)
-
-
-def pairs_with(
-    reference: int | None, n_groups: int, *, is_harm: bool, both_ways: bool
-) -> NDArray[np.bool_]:
-    """Return which pairs are compared, the group whose rate may be too low first."""
-    every = ~np.eye(n_groups, dtype=bool)
-    if reference is None:
-        return every
-    is_it = np.arange(n_groups) == reference
-    low, high = is_it[:, None] & (is_harm or both_ways), is_it & (both_ways or not is_harm)
-    return np.asarray(every & (low | high))
 
 
 def together(comparisons: Sequence[Comparison], group: int | None = None) -> Verdict:

@@ -158,7 +158,7 @@ def metrics_of(metric: Any) -> tuple[str, ...]:
 
 def unit_of(metric: str) -> str | None:
     """Return what a hundred times a number is in: a rate, or a difference of two; else None."""
-    if metric.removesuffix(" difference").removesuffix(" change") in RATES:
+    if metric.removesuffix(" difference") in RATES:
         return "%" if metric in RATES else "points"
     return None
 

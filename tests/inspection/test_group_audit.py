@@ -58,8 +58,8 @@ def test_parameters_are_left_alone():
 def test_plan_needs_no_records_and_tells_widths():
     plan = audit().plan(group_sizes={"a": 300, "b": 1000, "c": 0})
     assert plan.count_std == pytest.approx(2.80, abs=0.005)
-    assert [one.size for one in plan.widths] == [300, 1000, 0]
-    for metric, width, sampling in plan.widths[0].widths:
+    assert [size for _, size, _ in plan.widths] == [300, 1000, 0]
+    for metric, (width, sampling) in plan.widths[0][2].items():
         assert sampling < width < 1.6 * sampling, metric
     text = str(plan)
     for said in ("epsilon = 1 at delta = 1e-06", "standard deviation 2.80", "Gaussian noise would"):
@@ -77,10 +77,10 @@ def test_a_plan_without_outcomes_is_of_selection_alone_and_narrower():
     sizes = {"a": 300, "b": 1000, "c": 0}
     alone, whole = (audit().plan(group_sizes=sizes, outcomes=one) for one in (False, True))
     assert (alone.releases, alone.noise) == (whole.releases, whole.noise)
-    for one, other in zip(alone.widths, whole.widths, strict=True):
-        ((name, width, sampling),) = one.widths
-        assert (name, sampling) == (other.widths[0][0], other.widths[0][2])
-        assert width < other.widths[0][1] or one.size == 0
+    for (_, size, one), (_, _, other) in zip(alone.widths, whole.widths, strict=True):
+        ((name, (width, sampling)),) = one.items()
+        assert sampling == other[name][1]
+        assert width < other[name][0] or size == 0
     assert "at a selection rate of 0.3" in str(alone)
     assert "error_rate" not in str(alone)
     for changes in ({"losses": ["log_loss"]}, {"score_edges": np.array([0.2, 0.5])}):
