@@ -235,13 +235,10 @@ def exit_as(ctx: click.Context, *verdicts: Verdict) -> None:
 
 
 def _stored(path: Path) -> AuditResult:
-    from sklearn_dpwg.exceptions import StoredFormatError
     from sklearn_dpwg.inspection import AuditResult
 
     try:
         return AuditResult.from_json(path.read_text(encoding="utf-8"))
-    except StoredFormatError:
-        raise
     except (OSError, ValueError):
         raise WrongInput(f"{path} must be a file that `audit --json` wrote.") from None
 

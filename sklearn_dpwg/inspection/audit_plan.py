@@ -8,7 +8,6 @@ from functools import lru_cache
 
 import numpy as np
 
-from sklearn_dpwg._stored import Stored
 from sklearn_dpwg.inspection import words
 from sklearn_dpwg.inspection.audit_rows import SHARE_OF_SUMS
 from sklearn_dpwg.inspection.verdicts import OF_DECISIONS, CountedRates
@@ -18,7 +17,7 @@ from sklearn_dpwg.privacy.statement import rounded_up
 
 
 @dataclass(frozen=True)
-class AuditPlan(Stored):
+class AuditPlan:
     """What an audit releases and costs, from public facts alone; ``print`` it.
 
     Parameters

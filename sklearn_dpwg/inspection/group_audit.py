@@ -7,7 +7,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from types import SimpleNamespace
-from typing import Any, ClassVar, Literal, overload
+from typing import Any, Literal, overload
 from uuid import uuid4
 
 import numpy as np
@@ -116,8 +116,6 @@ class GroupAudit(CountedEstimator):
     >>> result.verdict().answer
     'passes'
     """
-
-    _added: ClassVar[Mapping[str, Any]] = {"rows_per_person": None}
 
     def __init__(
         self,

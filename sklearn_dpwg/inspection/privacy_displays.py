@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 
-from sklearn_dpwg._stored import Stored
 from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.inspection import drawing, words
 from sklearn_dpwg.inspection.asked import Asked
@@ -214,7 +213,7 @@ def profile_points(guarantee: PrivacyGuarantee) -> tuple[Any, Any]:
 
 
 @dataclass(frozen=True)
-class UtilityPoint(Stored):
+class UtilityPoint:
     """A model: its ε, and how its worst group fares.
 
     Parameters

@@ -15,12 +15,10 @@ from functools import cache, cached_property
 from importlib.resources import files
 from pathlib import Path
 from reprlib import Repr
-from types import MappingProxyType
 from typing import Any
 
 from sklearn.base import BaseEstimator
 
-from sklearn_dpwg._stored import Stored
 from sklearn_dpwg.exceptions import InputError, InputTypeError
 from sklearn_dpwg.inspection import words
 from sklearn_dpwg.inspection.asked import Asked
@@ -144,7 +142,7 @@ def _hash(text: str) -> str:
 _IN_JSON = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"}
 
 
-class AuditReport(Stored):
+class AuditReport:
     """A page that says who may be worst off, how sure that is, and what it costs in privacy.
 
     It is made of released numbers alone: whatever could be said about the guarantee of the
@@ -252,13 +250,6 @@ class AuditReport(Stored):
                 "result must be an audit of decisions, in words or booleans, where decided_by made "
                 "them, got one of scores, by a threshold of the audit."
             )
-
-    # what a page of before there was a choice judged and showed
-    verdict_metric: str | Sequence[str] = "selection_rate"
-    which: Mapping[str, Any] = MappingProxyType({})
-    effects: ModelEffects | None = None
-    own: OwnThresholds | None = None
-    by_attribute: bool = False
 
     @property
     def _asked(self) -> Asked:
