@@ -429,7 +429,6 @@ def worst_by(metric: str | None, asked: Asked, result: AuditResult) -> str:
 
 def summary(result: AuditResult, verdict: Verdict, asked: Asked, metric: str) -> str:
     """Return the verdict, who may be worst off, and the table of groups."""
-    from sklearn_dpwg.inspection.asked import beside_chance
     from sklearn_dpwg.privacy.statement import rounded_up
 
     worst = result.worst_groups(metric, **asked.which)
@@ -445,13 +444,12 @@ def summary(result: AuditResult, verdict: Verdict, asked: Asked, metric: str) ->
     names = ", ".join(map(_one_line, worst.groups))
     lines = [
         f"Verdict: {verdict.answer}. {_with_names(verdict.sentence, result)}",
-        *filter(None, [asked.named(result), _with_names(verdict.would_tell, result)]),
+        *filter(None, [_with_names(verdict.would_tell, result)]),
         f"Selected: whoever is decided {result.classes[1]!r}, not {result.classes[0]!r}.",
         *([] if result.has_outcomes else [NO_OUTCOMES]),
         f"Worst off by {by} may be: {names}; its {by} is from {worst.low:.3f} to {worst.high:.3f}."
         if names
         else f"Worst off by {by} may be nobody who is judged.",
-        *filter(None, [_one_line(beside_chance(result, asked.of).replace("\u00a0", " "))]),
         "",
         *_table(result, asked),
         "",

@@ -16,12 +16,10 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn_dpwg._checks import open_unit, whole_number
 from sklearn_dpwg.data.groups import (
     GroupBy,
-    find_groups,
     grouping_names,
     labelled_sizes,
-    same_rows,
 )
-from sklearn_dpwg.exceptions import InputError, own_words
+from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.inspection import audit_plan, audit_rows
 from sklearn_dpwg.inspection.attributes import sizes_by_value
 from sklearn_dpwg.inspection.audit_plan import AuditPlan, PlannedReleases
@@ -228,7 +226,6 @@ class GroupAudit(CountedEstimator):
         *,
         same_records_as: Any = None,
         model: Any = None,
-        n_boot: None = None,
     ) -> dict[str, AuditResult]: ...
 
     @overload
@@ -240,10 +237,8 @@ class GroupAudit(CountedEstimator):
         *,
         same_records_as: Any = None,
         model: Any = None,
-        n_boot: None = None,
     ) -> AuditResult: ...
 
-    @own_words
     def run(
         self,
         y_true: ArrayLike | None,
@@ -252,7 +247,6 @@ class GroupAudit(CountedEstimator):
         *,
         same_records_as: Any = None,
         model: Any = None,
-        n_boot: None = None,
     ) -> AuditResult | dict[str, AuditResult]:
         """Release the counts of every group.
 
@@ -273,8 +267,6 @@ class GroupAudit(CountedEstimator):
         model : estimator, optional
             The model that gave the scores. One that was fitted to as many records as there are here
             needs ``same_records_as``.
-        n_boot : None
-            Refused: intervals are exact.
 
         Returns
         -------
@@ -296,8 +288,6 @@ class GroupAudit(CountedEstimator):
         SeededNoiseWarning
             If `random_state` is set.
         """
-        if n_boot is not None:
-            raise InputError(f"n_boot must be left out, as intervals are exact, got {n_boot!r}.")
         audit_rows.check_same_records(y_true, scores, groups)
         facts = self._facts(has_outcomes=y_true is not None)
         rows = self._rows(facts, y_true, scores, groups)
@@ -467,44 +457,3 @@ class _Facts:
 
 def _nested(counts: NDArray[np.int64]) -> tuple[tuple[tuple[int, ...], ...], ...]:
     return tuple(tuple(map(tuple, table)) for table in counts.tolist())
-
-
-# Audits that displays run themselves, without privacy unless they are asked for it.
-
-
-@own_words
-def audit_predictions(
-    y_true: Any, y_pred: Any, groups: Any, parameters: Mapping[str, Any]
-) -> AuditResult:
-    """Return an audit of predictions; ε is infinite if nothing else is said."""
-    same_rows(y_true=y_true, y_pred=y_pred, groups=groups)
-    truth = np.asarray(y_true)
-    if "classes" not in parameters:
-        if parameters.get("epsilon", math.inf) < math.inf:
-            raise InputError(
-                "classes must be declared where epsilon is finite, as classes that are found in "
-                "y_true would be released without noise, got none."
-            )
-        found = np.unique(truth).tolist()
-        if len(found) != 2:
-            raise InputError(f"y_true must hold two classes, or say classes=, got {len(found)}.")
-        parameters = {"classes": tuple(found), **parameters}
-    return GroupAudit(**{"epsilon": math.inf, **parameters}).run(truth, y_pred, groups)
-
-
-@own_words
-def audit_estimator(
-    estimator: Any, X: Any, y: Any, groups: Any, parameters: Mapping[str, Any]
-) -> AuditResult:
-    """Return an audit of a fitted classifier of two classes."""
-    classes = tuple(np.asarray(estimator.classes_).tolist())
-    if len(classes) != 2:
-        raise InputError(f"estimator must know two classes, got {len(classes)}.")
-    if groups is None:
-        groups = find_groups(X, None, getattr(estimator, "group_by", None))
-    same_rows(X=X, y=y, groups=groups)
-    if hasattr(estimator, "predict_proba"):
-        predicted = np.asarray(estimator.predict_proba(X))[:, 1]
-    else:
-        predicted = estimator.predict(X)
-    return audit_predictions(y, predicted, groups, {"classes": classes, **parameters})

@@ -8,8 +8,6 @@ import html
 import json
 import os
 import re
-import tempfile
-import webbrowser
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache, cached_property
 from importlib.resources import files
@@ -333,20 +331,6 @@ class AuditReport:
             The file; what is there is replaced.
         """
         Path(path).write_bytes(self.html().encode())
-
-    def open(self) -> Path:
-        """Show the page in a browser, from a file that nobody else can read; no server runs.
-
-        Returns
-        -------
-        Path
-            The file, which stays until somebody deletes it.
-        """
-        handle, name = tempfile.mkstemp(prefix="audit-", suffix=".html")  # of mode 0600
-        with os.fdopen(handle, "wb") as file:
-            file.write(self.html().encode())
-        webbrowser.open(Path(name).as_uri())
-        return Path(name)
 
     def _repr_html_(self) -> str:
         """Return what a notebook shows: the page in a frame, where its style stays."""

@@ -9,8 +9,9 @@ import re
 
 import pytest
 
-from sklearn_dpwg.inspection import AuditResult, GroupRate, WorstGroups
+from sklearn_dpwg.inspection import AuditResult
 from sklearn_dpwg.inspection.asked import overall_rate
+from sklearn_dpwg.inspection.verdicts import GroupRate, WorstGroups
 from sklearn_dpwg.metrics.intervals import Interval, rate_interval, ratio_interval
 from sklearn_dpwg.privacy import IntegerNoise, PrivacyGuarantee, Release
 from tests.helpers.audit_cases import audit_result

@@ -388,7 +388,6 @@ SEEN: dict[str, tuple[dict, dict, str]] = {
     "edges": ({"score_edges": (0.2, 0.8)}, {}, "score_edges must hold the threshold, 0.5"),
     "falling edges": ({"score_edges": (0.8, 0.5)}, {}, "score_edges must increase"),
     "odd edges": ({"score_edges": (0.0, 0.5)}, {}, "score_edges must be numbers above 0"),
-    "bootstrap": ({}, {"n_boot": 20}, "n_boot must be left out, as intervals are exact, got 20"),
     "sizes": ({"sizes": "secret"}, {}, "sizes must be 'hidden' or 'public', got 'secret'"),
     "mechanism": ({"mechanism": "cauchy"}, {}, "mechanism must be 'auto', 'laplace' or 'gauss"),
     "losses": ({"losses": ["hinge"]}, {}, "losses must be some of log_loss, squared_error, got"),
