@@ -412,6 +412,11 @@ SEEN: dict[str, tuple[dict, dict, str]] = {
         {"groups": pa.table({"a": ["secret"] * N})},
         "group_by needs rows in a frame of pandas or polars, or an array, got an Arrow table",
     ),
+    "unknown column": (
+        {"group_by": "plaec"},
+        {"groups": pd.DataFrame({"place": ["a"] * N})},
+        "group_by must name columns .* got 'plaec'",
+    ),
     "short scores": ({}, {"scores": np.zeros(5)}, r"got shape \(5,\) for 600 records"),
     "short groups": ({}, {"groups": ["a", "b"]}, "groups must have one entry a record: got 2"),
     "no records": ({}, {"y_true": [], "scores": [], "groups": []}, "at least one record, got none"),
@@ -434,11 +439,6 @@ SEEN: dict[str, tuple[dict, dict, str]] = {
         {"losses": ["log_loss"]},
         {"scores": {"a": np.zeros(N), "b": np.zeros(N)}},
         "several models must be audited without score_edges and losses",
-    ),
-    "unknown column": (
-        {"group_by": "plaec"},
-        {"groups": pd.DataFrame({"sex": ["f"] * N, "place": ["a"] * N})},
-        "got 'plaec'; the nearest is 'place'",
     ),
     "losses of no outcomes": (
         {"losses": ["log_loss"]},
