@@ -112,10 +112,6 @@ class LedgerUnreachableError(DPWGError, RuntimeError):
     """A worker cannot reach the ledger that should count its fits."""
 
 
-class StoredFormatError(DPWGError, ValueError):
-    """A stored model, plan, guarantee, audit or ledger is in a format of another version."""
-
-
 class DeadlineError(DPWGError, RuntimeError):
     """A pass over records on a cluster was not done in time."""
 

@@ -10,11 +10,11 @@ from __future__ import annotations
 import math
 import warnings
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any
 from uuid import uuid4
 
 import numpy as np
@@ -353,12 +353,6 @@ class Fitting(Progress, PrivateEstimator):
     count_share: float
     sampling_price: float | None
     max_group_weight: float
-    # what was stored before played the game on the records
-    _added: ClassVar[Mapping[str, Any]] = {
-        "sampling_price": 0.0,
-        "max_group_weight": 1.0,
-        "overlap": "cells",
-    }
 
     @abstractmethod
     def _targets(self, y: NDArray[Any] | None, classes: ArrayLike | None = None) -> Targets:

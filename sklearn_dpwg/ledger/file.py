@@ -12,7 +12,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from sklearn_dpwg._stored import writer_of
 from sklearn_dpwg._version import __version__
 from sklearn_dpwg.exceptions import BudgetExceededError, InputError, LedgerUnreachableError
 from sklearn_dpwg.privacy import PrivacyGuarantee, Relation, joint_guarantee
@@ -253,7 +252,7 @@ class LedgerFile:
         except (sqlite3.Error, TypeError):
             writer = None
         raise self._unreachable(
-            f"{writer_of(writer)} wrote it in format {found}, and sklearn-dpwg {__version__} knows "
+            f"sklearn-dpwg {writer} wrote it in format {found}, and {__version__} knows "
             f"format {_FORMAT}: go on with the version that wrote it"
         )
 

@@ -22,7 +22,7 @@ from uuid import uuid4
 from joblib.externals.loky import get_reusable_executor
 from sklearn.base import BaseEstimator
 
-from sklearn_dpwg._stored import Stored, reading, stamp
+from sklearn_dpwg._checks import read_json
 from sklearn_dpwg.data.groups import labelled_sizes
 from sklearn_dpwg.exceptions import (
     BudgetExceededError,
@@ -194,7 +194,7 @@ def _sealed(ledger: LedgerFile) -> tuple[str, str, str]:
     return ledger.path, ledger.block, hmac.new(_KEY.encode(), said, "sha256").hexdigest()
 
 
-class CountedEstimator(Stored, BaseEstimator):
+class CountedEstimator(BaseEstimator):
     """What spends budget, and whose pickles, inside ledgers, name these, so that workers count."""
 
     def __getstate__(self) -> dict[str, Any]:
@@ -231,7 +231,7 @@ class CountedEstimator(Stored, BaseEstimator):
         super().__setstate__(state)
 
 
-class PrivacyLedger(Stored):
+class PrivacyLedger:
     """Count every private fit in a ``with`` block, and refuse what would overspend.
 
     Fits of the estimators of this package are found wherever they happen: plain, cloned, in
@@ -456,7 +456,6 @@ class PrivacyLedger(Stored):
         """
         demand = self._demand
         described = {
-            **stamp(self),
             "epsilon": self.epsilon,
             "delta": self.delta,
             "neighbours": None if demand is None else demand.short_name,
@@ -480,10 +479,10 @@ class PrivacyLedger(Stored):
 
         Raises
         ------
-        StoredFormatError
-            If another version wrote it, in a format that this one does not read.
+        ValueError
+            If the text is something else.
         """
-        with reading(cls, text, ("epsilon", "delta", "neighbours", "fits")) as described:
+        with read_json(cls, text, ("epsilon", "delta", "neighbours", "fits")) as described:
             fits = described.pop("fits")
             ledger = cls(**described)
             ledger._rows = [LedgerRow.from_dict(row) for row in fits]

@@ -14,7 +14,6 @@ from sklearn.model_selection import (
 )
 
 from sklearn_dpwg import exceptions
-from sklearn_dpwg._stored import Stored
 from sklearn_dpwg.exceptions import InputError, InputTypeError, UnsupportedMechanismError
 from sklearn_dpwg.ledger.costs import (
     PublicFacts,
@@ -31,7 +30,7 @@ from sklearn_dpwg.privacy.statement import rounded_up
 
 
 @dataclass(frozen=True)
-class PlannedSearch(Stored):
+class PlannedSearch:
     """Cost of a search that was not made yet; print it.
 
     Parameters
