@@ -108,10 +108,6 @@ class BudgetExceededError(DPWGError, RuntimeError):
     """A fit would cost more than what is left in a `PrivacyLedger`."""
 
 
-class LedgerUnreachableError(DPWGError, RuntimeError):
-    """A worker cannot reach the ledger that should count its fits."""
-
-
 class StoredFormatError(DPWGError, ValueError):
     """A stored model, plan, guarantee, audit or ledger is in a format of another version."""
 

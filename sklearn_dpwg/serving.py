@@ -28,7 +28,6 @@ _PACKAGES = (
 _PARTS = (
     *(f"datetime.{name}" for name in ("date", "datetime", "timedelta", "timezone")),
     "sklearn_dpwg.ledger.costs.StartCost",
-    "sklearn_dpwg.ledger.planned_search.PlannedSearch",
 )
 
 

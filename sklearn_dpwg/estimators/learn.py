@@ -20,10 +20,11 @@ from uuid import uuid4
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import issparse
-from sklearn.base import ClassifierMixin, is_regressor
+from sklearn.base import BaseEstimator, ClassifierMixin, is_regressor
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sklearn_dpwg._checks import FloatArray
+from sklearn_dpwg._stored import Stored
 from sklearn_dpwg.data import groups as grouping
 from sklearn_dpwg.data.kernels import canonical_rows, linear_scores
 from sklearn_dpwg.data.problem import Cells, HiddenGroups, Problem, equal_sizes
@@ -44,7 +45,7 @@ from sklearn_dpwg.exceptions import (
     warn,
 )
 from sklearn_dpwg.ledger.costs import StartCost, costs_of_start, in_words
-from sklearn_dpwg.ledger.ledger import CountedEstimator, spending, take_payment
+from sklearn_dpwg.ledger.ledger import spending
 from sklearn_dpwg.privacy import Budget, Draw, NoiseSource, PrivacyGuarantee
 from sklearn_dpwg.privacy.release import check_delta
 from sklearn_dpwg.solvers import Plan, Solution, Solver, make_solver
@@ -105,7 +106,7 @@ class Stages:
         return self._sources[0].seeded
 
 
-class PrivateEstimator(CountedEstimator):
+class PrivateEstimator(Stored, BaseEstimator):
     """What every private estimator checks, warns of, spends and stores alike."""
 
     epsilon: float
@@ -191,7 +192,7 @@ class PrivateEstimator(CountedEstimator):
             public = (*public, PUBLIC_START)
         # of this fit alone: ledgers are charged for its starts beside it
         own = replace(planned, seeded=noise.seeded, groupings=self._groupings, public=public)
-        name, is_paid = type(self).__name__, take_payment(self)
+        name, is_paid = type(self).__name__, self.__dict__.pop("_is_paid", False)
         with (
             np.errstate(all="ignore"),  # over- and underflows depend on the records
             spending(own, noise, name, budget, key=key, is_paid=is_paid, before=costs),

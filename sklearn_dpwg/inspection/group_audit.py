@@ -12,8 +12,10 @@ from uuid import uuid4
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator
 
 from sklearn_dpwg._checks import open_unit, real_number, whole_number
+from sklearn_dpwg._stored import Stored
 from sklearn_dpwg.data.groups import (
     GroupBy,
     find_groups,
@@ -38,7 +40,7 @@ from sklearn_dpwg.inspection.verdicts import (
     greater_is_worse,
 )
 from sklearn_dpwg.ledger.costs import StartCost
-from sklearn_dpwg.ledger.ledger import CountedEstimator, spending
+from sklearn_dpwg.ledger.ledger import spending
 from sklearn_dpwg.privacy import Budget, NoiseSource, PrivacyGuarantee, Relation, joint_guarantee
 from sklearn_dpwg.privacy.release import check_delta
 
@@ -53,7 +55,7 @@ _SIZES = (100, 1_000, 10_000)
 Scores = ArrayLike | Mapping[str, ArrayLike]
 
 
-class GroupAudit(CountedEstimator):
+class GroupAudit(Stored, BaseEstimator):
     """Count what a model does to each group, with noise that protects every record.
 
     One release of the counts of truth and prediction in every group gives all rates, ratios and

@@ -11,12 +11,13 @@ from uuid import uuid4
 import numpy as np
 from numpy.typing import NDArray
 from sklearn import config_context
-from sklearn.base import MetaEstimatorMixin, clone, is_classifier
+from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone, is_classifier
 from sklearn.model_selection import ParameterSampler
 from sklearn.utils import get_tags, indexable
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
+from sklearn_dpwg._stored import Stored
 from sklearn_dpwg.data.groups import (
     GroupBy,
     encode_groups,
@@ -32,7 +33,7 @@ from sklearn_dpwg.estimators.encode import stated_rows
 from sklearn_dpwg.estimators.learn import warn_of_row_norm
 from sklearn_dpwg.exceptions import InputError, SeededNoiseWarning, own_words
 from sklearn_dpwg.ledger.costs import in_words
-from sklearn_dpwg.ledger.ledger import CountedEstimator, paid_for, spending
+from sklearn_dpwg.ledger.ledger import spending
 from sklearn_dpwg.model_selection.search_plan import (
     Indices,
     Runs,
@@ -65,7 +66,7 @@ def _has(name: str) -> Callable[[Any], bool]:
     return check
 
 
-class FittedSearch(MetaEstimatorMixin, CountedEstimator):
+class FittedSearch(MetaEstimatorMixin, Stored, BaseEstimator):
     """A search that predicts with its best model, and shows no other."""
 
     estimator: Any
@@ -386,8 +387,9 @@ class DPSearchCV(FittedSearch):
                 candidate = self._candidate(parameters, plan, facts)
                 runs.draws.append(parameters)
                 last_step(candidate).set_params(random_state=seed if source.seeded else None)
-                with paid_for(last_step(candidate)):  # and nothing else that is fitted on the way
-                    fit_in_groups(candidate, *fitted_on)
+                # the search pays for this fit, and for nothing else that is fitted on the way
+                last_step(candidate)._is_paid = True
+                fit_in_groups(candidate, *fitted_on)
                 check_releases(last_step(candidate).plan_.guarantee, parameters)
                 own = seed + 1 if source.seeded else None
                 score = noisy_score(scoring, candidate, plan, own, *scored_on, released)

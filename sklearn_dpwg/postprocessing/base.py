@@ -12,12 +12,13 @@ from uuid import uuid4
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
-from sklearn.base import ClassifierMixin, MetaEstimatorMixin, clone
+from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils import column_or_1d, get_tags
 from sklearn.utils.validation import check_is_fitted
 
 from sklearn_dpwg._checks import FloatArray, open_unit
+from sklearn_dpwg._stored import Stored
 from sklearn_dpwg.data.groups import (
     encode_groups,
     find_groups,
@@ -31,7 +32,7 @@ from sklearn_dpwg.estimators.encode import check_found_groups, stated_rows
 from sklearn_dpwg.estimators.learn import unchanged_on_failure
 from sklearn_dpwg.exceptions import InputError, InputTypeError, in_own_words, own_words
 from sklearn_dpwg.ledger.costs import StartCost, holdings_of, own_costs
-from sklearn_dpwg.ledger.ledger import CountedEstimator, refused_together, spending
+from sklearn_dpwg.ledger.ledger import spending
 from sklearn_dpwg.model_selection.search_plan import (
     final_step,
     fit_in_groups,
@@ -51,7 +52,6 @@ from sklearn_dpwg.postprocessing.histogram import (
 )
 from sklearn_dpwg.privacy import Budget, NoiseSource, PrivacyGuarantee, Relation, joint_guarantee
 from sklearn_dpwg.privacy.release import check_delta
-from sklearn_dpwg.privacy.statement import rounded_up
 from sklearn_dpwg.solvers import Plan
 
 # What a guarantee says of a model that the caller says saw none of these records.
@@ -201,7 +201,7 @@ class _Checked:
     is_positive: NDArray[np.bool_]
 
 
-class ScorePostprocessor(MetaEstimatorMixin, ClassifierMixin, CountedEstimator):
+class ScorePostprocessor(MetaEstimatorMixin, ClassifierMixin, Stored, BaseEstimator):
     """Base of what is made of a model and one noisy histogram of its scores; not for direct use."""
 
     __metadata_request__fit = {"groups": True}  # noqa: RUF012
@@ -305,18 +305,8 @@ class ScorePostprocessor(MetaEstimatorMixin, ClassifierMixin, CountedEstimator):
             alone = replace(alone, groupings=grouping_names(groups, self.group_by))
         spent: list[str] = []
         own = StartCost(uuid4().hex, type(self).__name__, alone)
-        whole = known.plan.guarantee  # of a frozen model there is one part alone
-        parts = ""
-        if known.plan.model is not None:
-            parts = (
-                f", for a model of {rounded_up(known.plan.model.budget.epsilon)} and counts of its "
-                f"scores of {rounded_up(alone.epsilon)} together"
-            )
         # reserved before the model is fitted, which is charged by itself: both fit in or neither
-        with (
-            refused_together(whole, own.what, parts),
-            spending(alone, noise, own.what, self, key=own.key, also=spent),
-        ):
+        with spending(alone, noise, own.what, self, key=own.key, also=spent):
             if frozen:
                 guarantee, costs = with_frozen(own, known.model, held_out=self.held_out)
             else:

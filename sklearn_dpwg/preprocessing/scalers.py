@@ -21,7 +21,7 @@ from sklearn_dpwg._checks import FloatArray, whole_number
 from sklearn_dpwg._stored import Stored
 from sklearn_dpwg.data.groups import refuse_lazy_rows
 from sklearn_dpwg.exceptions import InputError, InputTypeError, own_words
-from sklearn_dpwg.ledger.ledger import CountedEstimator, spending
+from sklearn_dpwg.ledger.ledger import spending
 from sklearn_dpwg.preprocessing.columns import (
     dates_as_seconds,
     is_date,
@@ -300,7 +300,7 @@ PUBLIC_FACTS = (
 )
 
 
-class DPStandardScaler(_Scaler, CountedEstimator):
+class DPStandardScaler(_Scaler):
     """Centre and scale columns by means and variances released with differential privacy.
 
     Parameters

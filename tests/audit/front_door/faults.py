@@ -12,6 +12,7 @@ from functools import cached_property
 from unittest.mock import patch
 
 import numpy as np
+from sklearn_dpwg.ledger.file import LedgerFile
 
 from sklearn_dpwg.data.oracles import DatabaseOracle
 from sklearn_dpwg.data.oracles.base import RecordOracle
@@ -19,7 +20,6 @@ from sklearn_dpwg.data.problem import Problem
 from sklearn_dpwg.data.records import RecordEncoder
 from sklearn_dpwg.data.risks import EveryRecord, GroupRisks
 from sklearn_dpwg.estimators.encode import BoundedTargets
-from sklearn_dpwg.ledger.file import LedgerFile
 from sklearn_dpwg.preprocessing import scalers as dp_standard_scaler
 from sklearn_dpwg.privacy import NoiseSource
 from sklearn_dpwg.privacy.noise import GaussianRows
