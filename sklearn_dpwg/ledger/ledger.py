@@ -26,9 +26,7 @@ from sklearn_dpwg._stored import Stored, reading, stamp
 from sklearn_dpwg.data.groups import labelled_sizes
 from sklearn_dpwg.exceptions import (
     BudgetExceededError,
-    ContractError,
     LedgerUnreachableError,
-    Note,
 )
 from sklearn_dpwg.ledger.costs import PublicFacts, StartCost
 from sklearn_dpwg.ledger.file import LedgerFile, LedgerRow, counted, total_epsilon
@@ -99,7 +97,7 @@ def spending(
                 f"Noisy {values} had been released before this error: count the budget of this "
                 f"{whose}, epsilon={budget.epsilon:g} and delta={budget.delta:g}, as spent."
             )
-            error.add_note(Note(sentence))
+            error.add_note(sentence)
         raise
     if not is_paid:  # how many fits a search makes is secret
         _LOG.info(
@@ -322,7 +320,7 @@ class PrivacyLedger(Stored):
     def __enter__(self) -> Self:
         """Open the ledger."""
         if self._file is not None:
-            raise ContractError("the ledger is open already.")
+            raise RuntimeError("the ledger is open already.")
         block = uuid4().hex
         path = Path(_folder(os.getpid()), block) if self.path is None else Path(self.path).resolve()
         # one without a path has a file of its own for each block

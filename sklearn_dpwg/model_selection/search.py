@@ -30,7 +30,7 @@ from sklearn_dpwg.data.groups import (
 from sklearn_dpwg.data.problem import equal_sizes
 from sklearn_dpwg.estimators.encode import stated_rows
 from sklearn_dpwg.estimators.learn import warn_of_row_norm
-from sklearn_dpwg.exceptions import InputError, SeededNoiseWarning, own_words
+from sklearn_dpwg.exceptions import InputError, SeededNoiseWarning
 from sklearn_dpwg.ledger.costs import in_words
 from sklearn_dpwg.ledger.ledger import CountedEstimator, paid_for, spending
 from sklearn_dpwg.model_selection.search_plan import (
@@ -96,7 +96,6 @@ class FittedSearch(MetaEstimatorMixin, CountedEstimator):
         return int(self.best_estimator_.n_features_in_)
 
     @available_if(_has("predict"))
-    @own_words
     def predict(self, X: Any) -> NDArray[Any]:
         """Predict with the best model.
 
@@ -113,7 +112,6 @@ class FittedSearch(MetaEstimatorMixin, CountedEstimator):
         return self._of_best("predict", X)
 
     @available_if(_has("predict_proba"))
-    @own_words
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
         """Return the best model's class probabilities.
 
@@ -130,7 +128,6 @@ class FittedSearch(MetaEstimatorMixin, CountedEstimator):
         return self._of_best("predict_proba", X)
 
     @available_if(_has("decision_function"))
-    @own_words
     def decision_function(self, X: Any) -> NDArray[np.float64]:
         """Return the best model's decision values.
 
@@ -146,7 +143,6 @@ class FittedSearch(MetaEstimatorMixin, CountedEstimator):
         """
         return self._of_best("decision_function", X)
 
-    @own_words
     def score(self, X: Any, y: Any) -> float:
         """Return the best model's own score, without noise.
 
@@ -307,7 +303,6 @@ class DPSearchCV(FittedSearch):
         """
         return self.plan().guarantee
 
-    @own_words
     def fit(self, X: Any, y: Any, groups: Any = None) -> Self:
         """Search, and keep the best run alone.
 
