@@ -34,7 +34,7 @@ from tests.helpers.partitioned import Partitioned
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore::sklearn_dpwg.exceptions.UngroupedWarning",
-    "ignore::sklearn_dpwg.exceptions.UnreachedScorerWarning",
+    "ignore::sklearn_dpwg.exceptions.UngroupedWarning",
 )
 
 

@@ -18,9 +18,8 @@ from sklearn_dpwg import DPWorstGroupClassifier, DPWorstGroupRegressor
 from sklearn_dpwg.data.oracles import GeneratorOracle
 from sklearn_dpwg.exceptions import (
     DataNormWarning,
+    GroupsWarning,
     NoProtectionWarning,
-    PublicTargetWarning,
-    UnusedRecordsWarning,
 )
 from sklearn_dpwg.losses import BinaryLogLoss
 from sklearn_dpwg.solvers import MGR, OCO
@@ -263,7 +262,7 @@ def test_a_target_among_the_groups_warns_before_the_first_release(
     draws, targets, groups, rows, group_by
 ):
     # as every warning here, it is raised
-    with pytest.raises(PublicTargetWarning, match=r"^groups hold the target y: the groups are pub"):
+    with pytest.raises(GroupsWarning, match=r"^groups hold the target y: the groups are pub"):
         classifier(group_by=group_by).fit(rows, targets, groups)
     assert not draws()
 
@@ -337,7 +336,7 @@ def test_a_loss_of_impossible_constants_or_of_an_unknown_task_is_refused(changes
 def test_records_that_were_not_used_are_not_counted():
     model = classifier(solver=OCO(batch_size=50, horizon=1))
     assert model.partial_fit(X, Y, GROUPS).group_sizes_.tolist() == [100, 100]
-    with pytest.warns(UnusedRecordsWarning, match="may be passed again"):
+    with pytest.warns(UserWarning, match="may be passed again"):
         model.partial_fit(X, Y, GROUPS)
     assert model.group_sizes_.tolist() == [100, 100]
 

@@ -128,7 +128,7 @@ def test_a_start_is_planned_for_too():
             assert again < needed + ledger.epsilon_spent
 
 
-@pytest.mark.filterwarnings("ignore::sklearn_dpwg.exceptions.UnreachedScorerWarning")
+@pytest.mark.filterwarnings("ignore::sklearn_dpwg.exceptions.UngroupedWarning")
 def test_a_scorer_takes_the_groups_of_the_model():
     y = np.where(X[:, 0] > 0, "yes", "no")
     classifier = model(DPWorstGroupClassifier, epsilon=50.0)

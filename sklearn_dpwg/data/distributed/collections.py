@@ -189,7 +189,7 @@ def map_rows(
 
 
 class Map(Unshown):
-    """A function of rows that takes none as well, and whose errors show none."""
+    """A function of rows that takes none as well."""
 
     def __init__(
         self, function: Callable[[Any], ArrayLike], dtype: np.dtype[Any], columns: list[Any] | None
@@ -214,8 +214,4 @@ class Map(Unshown):
         if len(rows) == 0:
             shape = (0,) if self._columns is None else (0, len(self._columns))
             return np.empty(shape, dtype=self.dtype)
-        try:
-            return np.asarray(self._function(rows), dtype=self.dtype)
-        except Exception as error:
-            shown = without_values(error)
-        raise shown
+        return np.asarray(self._function(rows), dtype=self.dtype)
