@@ -11,7 +11,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from sklearn_dpwg.exceptions import ForeignError
 from sklearn_dpwg.losses import Hinge, Huber, MultinomialLogLoss, Quantile
 from sklearn_dpwg.solvers import MGR
 
@@ -204,7 +203,7 @@ def test_a_fit_that_fails_before_its_first_release_has_spent_nothing(task, draws
     fitted = task.fit()
     before, n_draws = dict(vars(fitted)), len(draws())
     fitted.set_params(solver=Stillborn(n_steps=5))
-    with pytest.raises(ForeignError, match="fit failed with ZeroDivisionError in") as caught:
+    with pytest.raises(ZeroDivisionError) as caught:
         fitted.fit(*task.data)
     assert not hasattr(caught.value, "__notes__")
     assert len(draws()) == n_draws

@@ -13,7 +13,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler, TargetEncoder
 
 from sklearn_dpwg import DPWorstGroupClassifier
-from sklearn_dpwg.exceptions import DataNormWarning, ForeignError, UnsupportedMechanismError
+from sklearn_dpwg.exceptions import DataNormWarning, UnsupportedMechanismError
 from sklearn_dpwg.ledger import PrivacyLedger
 from sklearn_dpwg.ledger.costs import learning_steps
 from sklearn_dpwg.metrics import worst_group_scorer
@@ -93,7 +93,7 @@ def failing(fitted, X, y):
         ),
         ({"scoring": lambda fitted, X, y: 0.5}, ValueError, "^scoring must return one number"),
         ({"scoring": lambda fitted, X: np.ones(len(X))}, TypeError, "takes 2 positional arguments"),
-        ({"scoring": failing}, ForeignError, "^DPSearchCV.fit failed with ZeroDivisionError in "),
+        ({"scoring": failing}, ZeroDivisionError, "of a scoring"),
         ({"grid": {"radius": [1.0, -2.0]}}, ValueError, "^radius must be a positive finite number"),
         ({"grid": {"radius": uniform(-3.0, 1.0)}}, ValueError, "^radius must be a positive finite"),
     ],
@@ -133,7 +133,7 @@ def test_an_error_in_a_later_run_says_that_the_budget_is_spent():
         return fitted.predict(X) == y
 
     with PrivacyLedger(100.0, 1e-6) as ledger:
-        with pytest.raises(ForeignError) as caught:
+        with pytest.raises(ZeroDivisionError) as caught:
             search(scoring=scoring).fit(X, Y, GROUPS)
         assert [row.what for row in ledger.rows] == ["DPSearchCV"]
     assert calls == [False, True]  # the first model learned nothing
