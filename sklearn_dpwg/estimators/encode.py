@@ -422,8 +422,8 @@ class ClassTargets(Targets):
         if (index < 0).any():
             row = int(np.argmax(index < 0))
             raise InputError(
-                f"y must hold no class outside classes={self.stated!r}, got {y[row]!r} in row "
-                f"{row}."
+                f"y must hold no class outside classes={self.stated!r}, got "
+                f"{y[row : row + 1].tolist()[0]!r} in row {row}."
             )
         return np.asarray(2.0 * index - 1.0 if self.loss.n_outputs == 1 else index.astype(float))
 

@@ -70,6 +70,10 @@ def metric_function(
     if callable(metric):
         return metric
     is_greater_better(metric)  # refuses a name that there is not
+    for name, values in (("y_true", y_true), ("predictions", y_pred)):
+        is_missing = pd.isna(values).reshape(len(values), -1).any(axis=1)
+        if is_missing.any():
+            raise InputError(f"{name} contains NaN or None in row {np.argmax(is_missing)}.")
     if metric in _ABOUT_ONE_CLASS:
         _check_are_classes(metric, y_pred)
         known = _known_classes([y_true, y_pred], classes)

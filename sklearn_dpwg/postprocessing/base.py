@@ -124,7 +124,8 @@ def positives(y: Any, classes: NDArray[Any], n_records: int) -> NDArray[np.bool_
     if not np.all(is_known):
         row = int(np.argmin(is_known))
         raise InputError(
-            f"y must hold the classes {classes.tolist()!r} alone, got {values[row]!r} in row {row}."
+            f"y must hold the classes {classes.tolist()!r} alone, got "
+            f"{values[row : row + 1].tolist()[0]!r} in row {row}."
         )
     return np.asarray(is_positive, dtype=bool)
 

@@ -106,7 +106,7 @@ def test_a_group_that_is_missing(wrap):
 
 
 def test_small_counts():
-    with pytest.raises(ValueError, match=r"group that was found has 10 .* min_count=11"):
+    with pytest.raises(ValueError, match=r"group 'c' has 10 .* min_count=11"):
         worst_group_scorer(min_count=11)(MODEL, X, Y, groups=GROUPS)
     large = worst_group_scorer(min_count=11, missing="ignore")(MODEL, X, Y, groups=GROUPS)
     assert large == min(worst_group_scorer(per_group=True)(MODEL, X, Y, groups=GROUPS)[k]
