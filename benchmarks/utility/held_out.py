@@ -40,7 +40,6 @@ from scipy.special import log_expit
 
 import sklearn_dpwg
 from sklearn_dpwg.exceptions import (
-    DeltaWarning,
     NoProtectionWarning,
     SeededNoiseWarning,
     UngroupedWarning,
@@ -84,7 +83,7 @@ def estimator(*, grouped: bool = True, **parameters: Any) -> Method:
 
 
 METHODS: dict[str, Method] = {"ours": estimator(), "group-blind": estimator(grouped=False)}
-QUIET = DeltaWarning, NoProtectionWarning, SeededNoiseWarning, UngroupedWarning, WeakPlanWarning
+QUIET = NoProtectionWarning, SeededNoiseWarning, UngroupedWarning, WeakPlanWarning
 
 # Without privacy: once a split, kept as ε = ∞, and not measured again when our sources change.
 REFERENCES: dict[str, Method] = dict(references.REFERENCES)

@@ -41,7 +41,6 @@ from sklearn_dpwg.exceptions import (
     PlanExceededError,
     SeededNoiseWarning,
     UngroupedWarning,
-    own_words,
     warn,
 )
 from sklearn_dpwg.ledger.costs import StartCost, costs_of_start, in_words
@@ -144,7 +143,7 @@ class PrivateEstimator(Stored, BaseEstimator):
     def _validated(
         self, X: Any, y: Any, groups: Any = None, *, reset: bool = True
     ) -> tuple[Any, NDArray[Any]]:
-        """Return rows and targets as arrays, or refuse them in a sentence without a value."""
+        """Return rows and targets as arrays, or refuse them."""
         grouping.same_rows(X=X, y=y, groups=groups)
         encode.check_columns(X)
         encode.check_targets(y, is_classifier=not is_regressor(self))
@@ -225,7 +224,6 @@ class LinearClassifier(ClassifierMixin):
     intercept_: FloatArray
     _linear: Any
 
-    @own_words
     def decision_function(self, X: Any) -> FloatArray:
         """Return scores ``X @ coef_.T + intercept_``; no row is shortened.
 
@@ -244,7 +242,6 @@ class LinearClassifier(ClassifierMixin):
         scores = self._linear(X, self.coef_) + self.intercept_
         return np.asarray(scores[:, 0] if len(self.classes_) == 2 else scores)
 
-    @own_words
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the most probable class of each row.
 
@@ -277,7 +274,6 @@ class LinearClassifier(ClassifierMixin):
             Probabilities, in the order of ``classes_``.
         """
 
-    @own_words
     def predict_log_proba(self, X: Any) -> FloatArray:
         """Return the logarithm of the probability of each class.
 
@@ -470,7 +466,7 @@ class Fitting(Progress, PrivateEstimator):
     ) -> Plan:
         rows = encode.stated_rows(self.rows_per_person)
         plan = planning.plan_within(budget, solver, problem, rows)
-        return planning.told(plan, solver, first)
+        return planning.with_start(plan, solver, first)
 
     def _warn_about(self, plan: Plan, facts: Facts, budget: Budget, solver: Solver) -> None:
         """Warn of what a plan promises, and of what nobody chose."""

@@ -23,7 +23,7 @@ from sklearn_dpwg.data.groups import (
     labelled_sizes,
     same_rows,
 )
-from sklearn_dpwg.exceptions import InputError, own_words
+from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.inspection import audit_plan, audit_rows, words
 from sklearn_dpwg.inspection.attributes import sizes_by_value
 from sklearn_dpwg.inspection.audit_plan import AuditPlan, PlannedReleases, PlannedWidth
@@ -376,7 +376,6 @@ class GroupAudit(Stored, BaseEstimator):
         n_boot: None = None,
     ) -> AuditResult: ...
 
-    @own_words
     def run(
         self,
         y_true: ArrayLike | None,
@@ -424,7 +423,7 @@ class GroupAudit(Stored, BaseEstimator):
 
         Warns
         -----
-        DeltaWarning
+        NoProtectionWarning
             If δ is not below one over the number of records.
         SeededNoiseWarning
             If `random_state` is set.
@@ -605,7 +604,6 @@ def _nested(counts: NDArray[np.int64]) -> tuple[tuple[tuple[int, ...], ...], ...
 # Audits that displays run themselves, without privacy unless they are asked for it.
 
 
-@own_words
 def audit_predictions(
     y_true: Any, y_pred: Any, groups: Any, parameters: Mapping[str, Any]
 ) -> AuditResult:
@@ -625,7 +623,6 @@ def audit_predictions(
     return GroupAudit(**{"epsilon": math.inf, **parameters}).run(truth, y_pred, groups)
 
 
-@own_words
 def audit_estimator(
     estimator: Any, X: Any, y: Any, groups: Any, parameters: Mapping[str, Any]
 ) -> AuditResult:

@@ -31,7 +31,7 @@ from sklearn_dpwg.data.groups import (
 from sklearn_dpwg.data.problem import equal_sizes
 from sklearn_dpwg.estimators.encode import stated_rows
 from sklearn_dpwg.estimators.learn import warn_of_row_norm
-from sklearn_dpwg.exceptions import InputError, SeededNoiseWarning, own_words
+from sklearn_dpwg.exceptions import InputError, SeededNoiseWarning
 from sklearn_dpwg.ledger.costs import in_words
 from sklearn_dpwg.ledger.ledger import spending
 from sklearn_dpwg.model_selection.search_plan import (
@@ -97,7 +97,6 @@ class FittedSearch(MetaEstimatorMixin, Stored, BaseEstimator):
         return int(self.best_estimator_.n_features_in_)
 
     @available_if(_has("predict"))
-    @own_words
     def predict(self, X: Any) -> NDArray[Any]:
         """Predict with the best model.
 
@@ -114,7 +113,6 @@ class FittedSearch(MetaEstimatorMixin, Stored, BaseEstimator):
         return self._of_best("predict", X)
 
     @available_if(_has("predict_proba"))
-    @own_words
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
         """Return the best model's class probabilities.
 
@@ -131,7 +129,6 @@ class FittedSearch(MetaEstimatorMixin, Stored, BaseEstimator):
         return self._of_best("predict_proba", X)
 
     @available_if(_has("decision_function"))
-    @own_words
     def decision_function(self, X: Any) -> NDArray[np.float64]:
         """Return the best model's decision values.
 
@@ -147,7 +144,6 @@ class FittedSearch(MetaEstimatorMixin, Stored, BaseEstimator):
         """
         return self._of_best("decision_function", X)
 
-    @own_words
     def score(self, X: Any, y: Any) -> float:
         """Return the best model's own score, without noise.
 
@@ -308,7 +304,6 @@ class DPSearchCV(FittedSearch):
         """
         return self.plan().guarantee
 
-    @own_words
     def fit(self, X: Any, y: Any, groups: Any = None) -> Self:
         """Search, and keep the best run alone.
 

@@ -30,7 +30,7 @@ from sklearn_dpwg.data.groups import (
 from sklearn_dpwg.estimators import DPWorstGroupClassifier
 from sklearn_dpwg.estimators.encode import check_found_groups, stated_rows
 from sklearn_dpwg.estimators.learn import unchanged_on_failure
-from sklearn_dpwg.exceptions import InputError, InputTypeError, in_own_words, own_words
+from sklearn_dpwg.exceptions import InputError, InputTypeError
 from sklearn_dpwg.ledger.costs import StartCost, holdings_of, own_costs
 from sklearn_dpwg.ledger.ledger import spending
 from sklearn_dpwg.model_selection.search_plan import (
@@ -100,12 +100,8 @@ def positive_scores(model: Any, X: Any) -> FloatArray:
         raise InputTypeError(
             f"estimator must have predict_proba or decision_function, got {type(model).__name__}."
         )
-    inner = model.estimator if is_frozen(model) else model
-    with in_own_words(
-        f"{names[0]} of the estimator {type(inner).__name__}", "pass rows that it takes; "
-    ):
-        scores = np.asarray(getattr(model, names[0])(X), dtype=np.float64)
-        return scores[:, 1] if names[0] == "predict_proba" else np.asarray(expit(scores))
+    scores = np.asarray(getattr(model, names[0])(X), dtype=np.float64)
+    return scores[:, 1] if names[0] == "predict_proba" else np.asarray(expit(scores))
 
 
 def two_classes(model: Any) -> NDArray[Any]:
@@ -119,13 +115,18 @@ def two_classes(model: Any) -> NDArray[Any]:
 
 
 def positives(y: Any, classes: NDArray[Any], n_records: int) -> NDArray[np.bool_]:
-    """Return which targets are the second class; others than the two are refused, not shown."""
+    """Return which targets are the second class; others than the two are refused."""
     values = column_or_1d(y)
     if len(values) != n_records:
         raise InputError(f"y must hold one class a record, {n_records}, got {len(values)}.")
     is_positive = values == classes[1]
-    if not np.all(is_positive | (values == classes[0])):
-        raise InputError(f"y must hold the classes {classes.tolist()!r} alone, got another.")
+    is_known = is_positive | (values == classes[0])
+    if not np.all(is_known):
+        row = int(np.argmin(is_known))
+        raise InputError(
+            f"y must hold the classes {classes.tolist()!r} alone, got "
+            f"{values[row : row + 1].tolist()[0]!r} in row {row}."
+        )
     return np.asarray(is_positive, dtype=bool)
 
 
@@ -245,7 +246,6 @@ class ScorePostprocessor(MetaEstimatorMixin, ClassifierMixin, Stored, BaseEstima
     def _is_chosen(self, scores: FloatArray, codes: NDArray[np.intp]) -> NDArray[np.bool_]:
         """Return which rows are predicted to be of the second class."""
 
-    @own_words
     def fit(self, X: Any, y: Any, groups: Any = None) -> Self:
         """Fit the model, unless it is frozen, and learn from one noisy histogram of its scores.
 
@@ -512,7 +512,6 @@ class ScorePostprocessor(MetaEstimatorMixin, ClassifierMixin, Stored, BaseEstima
         codes, _ = encode_groups(groups, n_records, list(self.group_labels_), may_be_empty=True)
         return scores, codes
 
-    @own_words
     def predict(self, X: Any, groups: Any = None) -> NDArray[Any]:
         """Return the class of each row: by its group's threshold, or its larger probability.
 
@@ -531,7 +530,6 @@ class ScorePostprocessor(MetaEstimatorMixin, ClassifierMixin, Stored, BaseEstima
         chosen = self._is_chosen(*self._scored(X, groups))
         return np.asarray(self.classes_[chosen.astype(int)])
 
-    @own_words
     def score(self, X: Any, y: Any, groups: Any = None) -> float:
         """Return the accuracy on rows, exactly: on private records it is no release.
 

@@ -19,7 +19,7 @@ from sklearn.utils.validation import validate_data
 from sklearn_dpwg._checks import FloatArray, whole_number
 from sklearn_dpwg._stored import Stored
 from sklearn_dpwg.data.groups import refuse_lazy_rows
-from sklearn_dpwg.exceptions import InputError, InputTypeError, own_words
+from sklearn_dpwg.exceptions import InputError, InputTypeError
 from sklearn_dpwg.preprocessing.cells import Cells
 from sklearn_dpwg.preprocessing.columns import (
     Block,
@@ -342,7 +342,6 @@ class PublicSchema(TransformerMixin, Stored, BaseEstimator):
         with Path(path).open("x", encoding="utf-8") as file:
             file.write(text)
 
-    @own_words
     def fit(self, X: Any, y: Any = None) -> Self:
         """Check that X has the columns; nothing is learned or released.
 
@@ -373,7 +372,6 @@ class PublicSchema(TransformerMixin, Stored, BaseEstimator):
         self.row_norm_ = 1.0
         return self
 
-    @own_words
     def bound_rows(
         self, X: Any, y: Any, groups: Any = None, *, random_state: Any = None
     ) -> BoundedRows:
@@ -411,7 +409,6 @@ class PublicSchema(TransformerMixin, Stored, BaseEstimator):
         X = without_column(X, self.person)
         return bound_rows_per_person(X, y, groups, person=people, k=k, random_state=random_state)
 
-    @own_words
     def read(self, X: Any, name: Any) -> Any:
         """Return a column that the model does not see, as its groups or its target.
 
@@ -490,7 +487,6 @@ class PublicSchema(TransformerMixin, Stored, BaseEstimator):
                 f"{self.person!r}, and somebody has more: bound_rows of the schema keeps so many."
             )
 
-    @own_words
     def transform(self, X: Any) -> FloatArray | csr_array:
         """Encode a table.
 

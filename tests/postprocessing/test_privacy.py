@@ -43,7 +43,7 @@ LABELS = ["a", "b", "c", "d"]
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::sklearn_dpwg.exceptions.SeededNoiseWarning"),
-    pytest.mark.filterwarnings("ignore::sklearn_dpwg.exceptions.DeltaWarning"),
+    pytest.mark.filterwarnings("ignore::sklearn_dpwg.exceptions.NoProtectionWarning"),
     pytest.mark.filterwarnings("ignore::sklearn_dpwg.exceptions.WeakPlanWarning"),
 ]
 
