@@ -61,8 +61,7 @@ for ax, metric, title in (
     (axes[0], "selection_rate", "Is called, of everybody"),
     (axes[1], "true_positive_rate", "Is called, of those without insurance"),
 ):
-    display = GroupMetricDisplay.of(result, metric, ratio=False, at_least=0.8)
-    display.plot(ax, title=title)
+    GroupMetricDisplay.from_audit(result, metric, ax=ax, title=title)
     ax.set_xlabel("")
 plt.show()
 

@@ -79,8 +79,9 @@ with warnings.catch_warnings():
 
 figure, axes = plt.subplots(2, 1, figsize=(7, 5.6), layout="constrained", sharex=True)
 for ax, (name, result) in zip(axes, results.items(), strict=True):
-    display = GroupMetricDisplay.of(result, "true_positive_rate", ratio=False, at_least=0.8)
-    display.plot(ax, title=f"Offered help, of those who fail: {name}")
+    GroupMetricDisplay.from_audit(
+        result, "true_positive_rate", ax=ax, title=f"Offered help, of those who fail: {name}"
+    )
     ax.set_xlabel("")
     gap = result.worst_groups("true_positive_rate").gap
     print(f"{name}: gap {gap.estimate:.0%}, at least {gap.low:.0%} and at most {gap.high:.0%}")

@@ -66,8 +66,9 @@ for metric, whom in (("base_rate", "all people"), ("precision", "people with a d
 # Not half of the women: about four in ten, in every region, and six in ten of the men.
 
 figure, ax = plt.subplots(figsize=(7, 4.2), layout="constrained")
-display = GroupMetricDisplay.of(result, "base_rate", ratio=False, at_least=0.8)
-display.plot(ax, title="Earns at least what is usual for age and education")
+GroupMetricDisplay.from_audit(
+    result, "base_rate", ax=ax, title="Earns at least what is usual for age and education"
+)
 ax.set_xlabel("share of the group, 95 % intervals (noise and chance)")
 plt.show()
 

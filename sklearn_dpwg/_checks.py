@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import math
 import operator
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sklearn_dpwg.exceptions import InputError, InputTypeError
+from sklearn_dpwg.exceptions import DPWGError, InputError, InputTypeError
 
 FloatArray = NDArray[np.float64]
 
@@ -241,3 +243,17 @@ def _number(wanted: str, holds: Callable[[Any], bool], or_none: bool = False) ->
 
 def _is(value: object, kind: type) -> bool:
     return isinstance(value, kind) and not isinstance(value, bool)
+
+
+@contextmanager
+def read_json(kind: type, text: str, names: Collection[str]) -> Iterator[dict[str, Any]]:
+    """Hand over the entries, of these names, of a JSON object that ``to_json`` of a class wrote."""
+    try:
+        content = json.loads(text)
+        if set(content) != set(names):
+            raise KeyError
+        yield content
+    except DPWGError:
+        raise
+    except (LookupError, TypeError, AttributeError, json.JSONDecodeError):
+        raise InputError(f"text must be what {kind.__name__}.to_json wrote, and is not.") from None

@@ -32,10 +32,6 @@ class BudgetExceededError(DPWGError, RuntimeError):
     """A fit would cost more than what is left in a `PrivacyLedger`."""
 
 
-class StoredFormatError(DPWGError, ValueError):
-    """A stored model, plan, guarantee, audit or ledger is in a format of another version."""
-
-
 class OracleError(DPWGError, RuntimeError):
     """A sample oracle failed, ran dry, or gave something else than fresh records."""
 
@@ -93,13 +89,11 @@ __all__ = [
     "GroupsWarning",
     "InputError",
     "InputTypeError",
-    "LedgerUnreachableError",
     "NoProtectionWarning",
     "OracleError",
     "OutsideGuaranteeWarning",
     "PlanExceededError",
     "SeededNoiseWarning",
-    "StoredFormatError",
     "UngroupedWarning",
     "UnsupportedMechanismError",
     "WeakPlanWarning",

@@ -10,7 +10,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn_dpwg import DPAUCClassifier, DPWorstGroupClassifier
 from sklearn_dpwg.data.oracles import InMemoryOracle
 from sklearn_dpwg.exceptions import GroupsWarning, InputError
-from sklearn_dpwg.inspection import GroupAudit, GroupMetricDisplay
+from sklearn_dpwg.inspection import GroupAudit
 from sklearn_dpwg.ledger import PrivacyLedger
 from sklearn_dpwg.metrics import group_disparities, group_table, worst_group_score
 from sklearn_dpwg.metrics import worst_group_scorer as scorer
@@ -61,10 +61,6 @@ DOORS = {
     "audit of two": (
         lambda y, s, g: GroupAudit(n_audits=2, **AUDIT).run(y, {"m": s, "n": P.to_numpy()}, g),
         "y_true scores['m'] groups",
-    ),
-    "display": (
-        lambda X, y, g: GroupMetricDisplay.from_estimator(FITTED, X, y, groups=g),
-        "X y groups",
     ),
     "scorer": (lambda X, y, g: scorer("accuracy")(FITTED, X, y, groups=g), "X y groups"),
     "table": (lambda y, p, g: group_table(y, p, groups=g), "y_true predictions groups"),

@@ -1,4 +1,4 @@
-"""The command `audit`, and `verdict` and `change` for what it stored."""
+"""The command `audit`, and `verdict` for what it stored."""
 
 from __future__ import annotations
 
@@ -25,7 +25,6 @@ from sklearn_dpwg.cli.options import (
     checked_question,
     groups_options,
     label_of,
-    leave_out_option,
     ledger_options,
     make_task,
     missing_label_option,
@@ -235,47 +234,11 @@ def exit_as(ctx: click.Context, *verdicts: Verdict) -> None:
         ctx.exit({"passes": 0, "fails": FAILS, "cannot tell": CANNOT_TELL}[answer])
 
 
-@click.command(short_help="Say what has changed between two audits.")
-@click.argument("before", type=FILE)
-@click.argument("after", type=FILE)
-@click.option(
-    "--metric",
-    metavar="NAME",
-    help="Rate, or loss: error_rate where it is known; several with commas, or equalized_odds.",
-)
-@click.option("--same-people", is_flag=True, help="People may be in both, which widens intervals.")
-@leave_out_option
-def change(
-    before: Path, after: Path, metric: str | None, same_people: bool, leave_out: tuple[str, ...]
-) -> None:
-    """Say what has changed from the audit BEFORE to AFTER, which `audit --json` wrote.
-
-    Both hold released numbers alone, so that nothing is spent.
-    """
-    from sklearn_dpwg.inspection.verdicts import in_lines, metrics_of
-
-    earlier, later = map(_stored, (before, after))
-    out = [label_of(one, later.group_labels) for one in leave_out]
-    asked: dict[str, Any] = {"same_people": same_people, "leave_out": out}
-    metrics = [None] if metric is None else metrics_of(split_list(metric, "metric"))
-    found = [later.change_since(earlier, one, **asked) for one in metrics]
-    parts = ["\n".join([one.sentence, "", *in_lines({"change": one.groups})]) for one in found]
-    if len(found) > 1:
-        parts.append(
-            f"Each of these {len(found)} answers is right with probability "
-            f"{found[0].worst.confidence:g} by itself; that all are is less sure."
-        )
-    tell("\n\n".join(parts))
-
-
 def _stored(path: Path) -> AuditResult:
-    from sklearn_dpwg.exceptions import StoredFormatError
     from sklearn_dpwg.inspection import AuditResult
 
     try:
         return AuditResult.from_json(path.read_text(encoding="utf-8"))
-    except StoredFormatError:
-        raise
     except (OSError, ValueError):
         raise WrongInput(f"{path} must be a file that `audit --json` wrote.") from None
 
@@ -466,7 +429,6 @@ def worst_by(metric: str | None, asked: Asked, result: AuditResult) -> str:
 
 def summary(result: AuditResult, verdict: Verdict, asked: Asked, metric: str) -> str:
     """Return the verdict, who may be worst off, and the table of groups."""
-    from sklearn_dpwg.inspection.asked import beside_chance
     from sklearn_dpwg.privacy.statement import rounded_up
 
     worst = result.worst_groups(metric, **asked.which)
@@ -482,13 +444,12 @@ def summary(result: AuditResult, verdict: Verdict, asked: Asked, metric: str) ->
     names = ", ".join(map(_one_line, worst.groups))
     lines = [
         f"Verdict: {verdict.answer}. {_with_names(verdict.sentence, result)}",
-        *filter(None, [asked.named(result), _with_names(verdict.would_tell, result)]),
+        *filter(None, [_with_names(verdict.would_tell, result)]),
         f"Selected: whoever is decided {result.classes[1]!r}, not {result.classes[0]!r}.",
         *([] if result.has_outcomes else [NO_OUTCOMES]),
         f"Worst off by {by} may be: {names}; its {by} is from {worst.low:.3f} to {worst.high:.3f}."
         if names
         else f"Worst off by {by} may be nobody who is judged.",
-        *filter(None, [_one_line(beside_chance(result, asked.of).replace("\u00a0", " "))]),
         "",
         *_table(result, asked),
         "",

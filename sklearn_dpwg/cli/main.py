@@ -13,27 +13,22 @@ import click
 import numpy as np
 
 from sklearn_dpwg.cli import cells, models
-from sklearn_dpwg.cli.audit import audit, change, verdict
+from sklearn_dpwg.cli.audit import audit, verdict
 from sklearn_dpwg.cli.fitting import make_estimator
 from sklearn_dpwg.cli.options import (
     FILE,
     OF_TASK,
     budget_options,
-    checked_question,
     estimator_options,
     groups_options,
-    label_of,
-    leave_out_option,
     ledger_options,
     make_task,
     missing_label_option,
     no_outcomes_option,
     number_option,
     overwrite_option,
-    question_options,
     random_state_option,
     read_schema,
-    reference_option,
     schema_option,
     shapes_option,
     table_argument,
@@ -207,9 +202,8 @@ def _check_whose(whose: list[str], wanted: Mapping[str, Iterable[str]], *, in_pa
         raise WrongInput("person must be left out with --spool, which reads a file in parts.")
 
 
-# Options of a plan that are about an audit, and about its verdict.
-OF_AUDIT = ("base_rate", "no_outcomes", "rate", "by_attribute")
-OF_VERDICT = ("ratio", "metric", "fail_below", "fail_above", "leave_out", "reference")
+# Options of a plan that are about an audit.
+OF_AUDIT = ("base_rate", "no_outcomes", "by_attribute")
 
 
 @click.command(short_help="Preview a fit, or an audit, from public facts.")
@@ -229,13 +223,6 @@ OF_VERDICT = ("ratio", "metric", "fail_below", "fail_above", "leave_out", "refer
     default=None,
     help="Of an audit of cells of several columns: widths for each value of each column.",
 )
-@number_option("--rate", "Of an audit: a guess, to plan its verdict by too.")
-@number_option(
-    "--ratio", "The smallest group is guessed to have so many times that rate: 1 by default."
-)
-@question_options
-@leave_out_option
-@reference_option
 @no_outcomes_option
 @shapes_option
 @groups_options
@@ -254,21 +241,18 @@ def plan(
 ) -> None:
     """Preview a fit from public facts, without records: noise, steps, bound, guarantee.
 
-    With --audit, what an audit would cost, and how wide its intervals would be; with --rate too,
-    how likely each verdict is, and how many people or which ε the right one takes.
+    With --audit, what an audit would cost, and how wide its intervals would be.
     """
     from sklearn_dpwg.preprocessing import PublicSchema
 
     file = None if schema is None else read_schema(schema)
     task = make_task(file, options)
     sizes: Any = task.sizes(group_sizes)
-    asked = {name: options.pop(name) for name in (*OF_AUDIT, *OF_VERDICT)}
+    asked = {name: options.pop(name) for name in OF_AUDIT}
     asked = {name: value for name, value in asked.items() if value not in (None, ())}
     for name in asked:
         if not audit:
             raise WrongInput(f"{name} is for a plan of an audit: say --audit too.")
-        if name in OF_VERDICT and "rate" not in asked:
-            raise WrongInput(f"{name} is for a plan of a verdict: say --rate too.")
     if audit:
         tell(_audit_plan(task, sizes, asked, options))
         return
@@ -309,7 +293,7 @@ def _warn_as_fit(estimator: Any, plan: Plan, task: Task, sizes: Any) -> None:
 
 
 def _audit_plan(task: Task, sizes: Any, asked: dict[str, Any], options: dict[str, Any]) -> str:
-    """Return the preview of an audit, and of its verdict where a rate is guessed."""
+    """Return the preview of an audit."""
     from sklearn_dpwg.inspection import GroupAudit
 
     given = {name: value for name, value in options.items() if value is not None}
@@ -324,16 +308,7 @@ def _audit_plan(task: Task, sizes: Any, asked: dict[str, Any], options: dict[str
     base = {name: asked.pop(name) for name in ("base_rate", "by_attribute") if name in asked}
     if "by_attribute" in base and len(task.group_columns) > 1:
         given["group_by"] = list(task.group_columns)
-    question = [asked.pop(name, None) for name in ("metric", "fail_below", "fail_above")]
-    metrics, limit = checked_question(*question)
-    audit = GroupAudit(group_labels=labels, **given)
-    found = str(audit.plan(**known, **base))
-    if asked:
-        known["leave_out"] = [label_of(one, labels or [""]) for one in asked.pop("leave_out", ())]
-        if "reference" in asked:
-            asked["reference"] = label_of(asked["reference"], labels or [""])
-        found += f"\n{audit.plan_verdict(metrics, **limit, **known, **asked)}."
-    return found
+    return str(GroupAudit(group_labels=labels, **given).plan(**known, **base))
 
 
 @click.command(short_help="Predict for each row of a table.")
@@ -501,12 +476,12 @@ def _whole(file: TableFile) -> pd.DataFrame:
 def main(debug: bool) -> None:
     """Private worst-group learning and fairness audits of tables.
 
-    The way: `schema` and an editor, `plan`, `fit`, `show`, `predict`, `audit`, `verdict`, `change`.
+    The way: `schema` and an editor, `plan`, `fit`, `show`, `predict`, `audit`, `verdict`.
     Wrong input is answered in one sentence, before any budget is spent. Exit codes: 0 done, 2 wrong
     input, 3 budget refused; of `audit` and `verdict` with --fail-below or --fail-above, 4 fails and
     5 cannot tell.
     """
 
 
-for _command in (schema, plan, fit, show, predict, audit, verdict, change):
+for _command in (schema, plan, fit, show, predict, audit, verdict):
     main.add_command(_command)

@@ -15,7 +15,7 @@ import numpy as np
 from sklearn_dpwg._checks import as_text
 from sklearn_dpwg.cli.cells import checked_features
 from sklearn_dpwg.cli.tables import PARQUET, TableFile, WrongInput, write
-from sklearn_dpwg.exceptions import DPWGError, StoredFormatError
+from sklearn_dpwg.exceptions import DPWGError
 from sklearn_dpwg.serving import trusted_types
 
 if TYPE_CHECKING:
@@ -83,8 +83,6 @@ def load_model(path: Path) -> Any:
         )
     try:
         model = io.load(path, trusted=list(trusted_types()))
-    except StoredFormatError as error:
-        raise WrongInput(f"{path} cannot be loaded: {error}") from None
     except Exception:
         raise WrongInput(f"{path} must be a model that this version can load.") from None
     if not (hasattr(model, "steps") and hasattr(schema_of(model), "columns")) or not hasattr(

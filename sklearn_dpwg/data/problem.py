@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +16,6 @@ from scipy.sparse import csr_array
 
 from sklearn_dpwg._checks import FloatArray
 from sklearn_dpwg._repr import short_repr
-from sklearn_dpwg._stored import Stored
 from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.losses import Loss, LossConstants
 
@@ -63,7 +62,7 @@ MANY_RECORDS = 1_000.0
 
 
 @dataclass(frozen=True)
-class HiddenGroups(Stored):
+class HiddenGroups:
     """That the group of a record is protected, so that sizes are noisy counts."""
 
     n_records: int  # number of records K of all groups together, which is public
@@ -78,13 +77,17 @@ class HiddenGroups(Stored):
 
 
 @dataclass(frozen=True)
-class Cells(Stored):
+class Cells:
     """Disjoint cells that overlapping groups are made of, of which one may be in no group."""
 
     sizes: tuple[int, ...]  # number of records n_a in each cell; all positive
     groups: tuple[tuple[int, ...], ...]  # the cells of each group
 
     __repr__ = short_repr
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the fields: skops knows no sparse array, and what is cached can be made again."""
+        return {"sizes": self.sizes, "groups": self.groups}
 
     @cached_property
     def membership(self) -> csr_array:
@@ -156,7 +159,7 @@ class Cells(Stored):
 
 
 @dataclass(frozen=True)
-class Problem(Stored):
+class Problem:
     """Everything about a worst-group problem that is public, and nothing else.
 
     A plan is made from a `Problem` and a budget alone, so whatever this class cannot hold
@@ -212,12 +215,6 @@ class Problem(Stored):
     sampling_price: float | None = None
     max_group_weight: float = 1.0
     cells: Cells | None = None
-    # what was stored before plays the game on the records, and no groups overlapped
-    _added: ClassVar[Mapping[str, Any]] = {
-        "sampling_price": 0.0,
-        "max_group_weight": 1.0,
-        "cells": None,
-    }
 
     __repr__ = short_repr
 

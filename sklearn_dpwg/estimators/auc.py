@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import expit, log_expit
 
 from sklearn_dpwg._checks import FloatArray, Rules, at_least_zero
-from sklearn_dpwg._stored import Stored
 from sklearn_dpwg.data.records import RecordEncoder
 from sklearn_dpwg.estimators.encode import ClassTargets, find_classes, positive_whole, stated_rows
 from sklearn_dpwg.estimators.learn import LinearClassifier, PrivateEstimator, unchanged_on_failure
@@ -46,7 +45,7 @@ RULES = Rules("DPAUCClassifier", ridge=at_least_zero())
 
 
 @dataclass(frozen=True)
-class AUCPlan(Stored):
+class AUCPlan:
     """What a fit of `DPAUCClassifier` will release, from public facts alone; print it."""
 
     n_records: int  # numbers of records and of columns
@@ -55,7 +54,6 @@ class AUCPlan(Stored):
     releases: tuple[Release, ...]  # the moments of both classes, once; nothing where ε is infinite
     records_per_person: int  # rows of one person, whom the budget is for
     of_person: bool = False  # whether somebody says so, and a person is the unit
-    _added: ClassVar[Mapping[str, Any]] = {"of_person": False}
 
     @property
     def guarantee(self) -> PrivacyGuarantee:

@@ -10,11 +10,11 @@ from __future__ import annotations
 import math
 import warnings
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any
 from uuid import uuid4
 
 import numpy as np
@@ -24,7 +24,6 @@ from sklearn.base import BaseEstimator, ClassifierMixin, is_regressor
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sklearn_dpwg._checks import FloatArray
-from sklearn_dpwg._stored import Stored
 from sklearn_dpwg.data import groups as grouping
 from sklearn_dpwg.data.kernels import canonical_rows, linear_scores
 from sklearn_dpwg.data.problem import Cells, HiddenGroups, Problem, equal_sizes
@@ -105,7 +104,7 @@ class Stages:
         return self._sources[0].seeded
 
 
-class PrivateEstimator(Stored, BaseEstimator):
+class PrivateEstimator(BaseEstimator):
     """What every private estimator checks, warns of, spends and stores alike."""
 
     epsilon: float
@@ -350,12 +349,6 @@ class Fitting(Progress, PrivateEstimator):
     count_share: float
     sampling_price: float | None
     max_group_weight: float
-    # what was stored before played the game on the records
-    _added: ClassVar[Mapping[str, Any]] = {
-        "sampling_price": 0.0,
-        "max_group_weight": 1.0,
-        "overlap": "cells",
-    }
 
     @abstractmethod
     def _targets(self, y: NDArray[Any] | None, classes: ArrayLike | None = None) -> Targets:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import MappingProxyType
@@ -11,10 +11,9 @@ from typing import Any
 from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.inspection import words
 from sklearn_dpwg.inspection.audit_result import AuditResult, Of, default_metric
-from sklearn_dpwg.inspection.comparisons import are_both_ways, behind_no_more, margin_of
+from sklearn_dpwg.inspection.comparisons import are_both_ways, margin_of
 from sklearn_dpwg.inspection.contrasts import Margin
-from sklearn_dpwg.inspection.verdicts import RATES, GroupRate, Verdict, greater_is_worse, metrics_of
-from sklearn_dpwg.metrics.intervals.ratio import difference_interval
+from sklearn_dpwg.inspection.verdicts import RATES, GroupRate, Verdict, metrics_of
 
 _WHICH = ("leave_out", "min_share", "reference", "of", "within")
 
@@ -76,15 +75,6 @@ class Asked:
         """Return the answer about all groups."""
         return result.verdict(self.metric, self.at_least, **self.which)
 
-    def named(self, result: AuditResult) -> str:
-        """Return why a verdict names the groups it does, where others look farther apart."""
-        verdict = self.verdict(result)
-        is_told = verdict.answer == "passes" or "[" not in verdict.sentence
-        if is_told or len(self.judged(result)) < 3:
-            return ""
-        extreme = "smallest ratio" if self.margin.is_ratio else "largest difference"
-        return f"Named are those whose limit decides, who need not have the {extreme}."
-
     def answers(self, result: AuditResult) -> list[str]:
         """Return the answer about each group, or that it is not judged."""
         which = {**self.which, **({"joint": self.joint} if self.joint else {})}
@@ -107,28 +97,15 @@ class Asked:
     @property
     def rule(self) -> str:
         """What is passed or failed, in words."""
-        names = words.listed([words.of_metric(one) for one in self.metrics], "or")
+        names = words.listed([words.of_metric(one) for one in self.metrics])
         least, one = f"{self.margin.factor:g}", self.which.get("reference")
-        named = "" if one is None else words.in_sentence(words.text_of(one))
+        beside = "" if one is None else f" beside {words.in_sentence(words.text_of(one))}"
         if not self.margin.is_ratio:
             gap = f"{100 * self.margin.gap:g} percentage points"
-            if named:
-                return f"the test that no group is more than {gap} from {named} in {names}"
-            return f"the test that no two groups are more than {gap} apart in {names}"
+            return f"the test that every difference in {names}{beside} is at most {gap}"
         if (names, least) == ("selection rate", "0.8"):
-            return f"the four-fifths rule{' beside ' * bool(named)}{named}"
-        if not named:
-            return f"the test that no group's {names} is below {least} times another's"
-        if self.both_ways:
-            smaller = f"the smaller {names} of any group and {named}"
-            return f"the test that {smaller} is at least {least} times the larger one"
-        return f"the test that {' and '.join(self._behind_no_more(named))}"
-
-    def _behind_no_more(self, named: str) -> Iterator[str]:
-        for is_harm in (False, True):
-            of = [words.of_metric(one) for one in self.metrics if greater_is_worse(one) == is_harm]
-            if of:
-                yield behind_no_more(of, self.margin.factor, named, is_harm=is_harm)
+            return f"the four-fifths rule{beside}"
+        return f"the test that every ratio of {names}{beside} is at least {least}"
 
 
 def overall_rate(result: AuditResult, metric: str) -> float | None:
@@ -141,30 +118,3 @@ def overall_rate(result: AuditResult, metric: str) -> float | None:
     )
     total = hits + misses
     return min(1.0, max(0.0, hits / total)) if total > 0 else None
-
-
-def beside_chance(result: AuditResult, of: Of = "process") -> str:
-    """Return in words whether decisions find more of one class than chance; "" without outcomes.
-
-    Whoever chooses by chance selects as many of both classes, and as many of all.
-    """
-    metric, other, everyone = "true_positive_rate", "false_positive_rate", "selection_rate"
-    found, chosen = overall_rate(result, metric), overall_rate(result, everyone)
-    if found is None or chosen is None or overall_rate(result, other) is None:
-        return ""
-    groups, level = tuple(range(len(result.group_labels))), result.confidence
-    hits, alarms = (result._pooled(one, of, groups, level) for one in (metric, other))
-    more = difference_interval(hits, alarms)
-    answer = "which these numbers do not tell from choosing by chance"
-    if more.low > 0.0:
-        answer = "more than choosing by chance would find"
-    elif more.high < 0.0:
-        answer = "fewer than choosing by chance would find"
-    if result.model_privacy_ is not None:
-        answer += ", among those whom the model learned from"
-    yes = words.in_sentence(words.visible(str(result.classes[1])))
-    return (
-        f"All groups together, the decisions find {words.number(found, unit='%')} of those who are "
-        f"‘{yes}’ ({words.interval(hits.low, hits.high, unit='%')}) and choose "
-        f"{words.number(chosen, unit='%')} of all: {answer}."
-    )

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
 
-from sklearn_dpwg._stored import Stored
 from sklearn_dpwg.inspection import words
 from sklearn_dpwg.inspection.audit_rows import SHARE_OF_SUMS
 from sklearn_dpwg.inspection.verdicts import OF_DECISIONS, CountedRates
@@ -18,26 +17,7 @@ from sklearn_dpwg.privacy.statement import rounded_up
 
 
 @dataclass(frozen=True)
-class PlannedWidth(Stored):
-    """Widths of a group's intervals to expect.
-
-    Parameters
-    ----------
-    group : label or None
-        The group; None where only a size was named.
-    size : int
-        Number of its records, a guess.
-    widths : tuple of (metric, width, width without noise)
-        For each metric, at the base rate of the plan.
-    """
-
-    group: Hashable
-    size: int
-    widths: tuple[tuple[str, float, float], ...]
-
-
-@dataclass(frozen=True)
-class AuditPlan(Stored):
+class AuditPlan:
     """What an audit releases and costs, from public facts alone; ``print`` it.
 
     Parameters
@@ -54,8 +34,9 @@ class AuditPlan(Stored):
         Share of the positive class that the widths assume.
     confidence : float
         That of the intervals.
-    widths : tuple of PlannedWidth
-        Widths to expect.
+    widths : tuple of (group, size, mapping)
+        For each group, or None where only sizes are shown, a guess of its size, and by metric the
+        width of its interval to expect and that without noise.
     other_mechanism : str, default=""
         What the noise of the other mechanism would be, in words.
 
@@ -70,7 +51,7 @@ class AuditPlan(Stored):
     n_audits: int
     base_rate: float
     confidence: float
-    widths: tuple[PlannedWidth, ...]
+    widths: tuple[tuple[Hashable, int, Mapping[str, tuple[float, float]]], ...]
     other_mechanism: str = ""
 
     @property
@@ -80,12 +61,11 @@ class AuditPlan(Stored):
 
     def __str__(self) -> str:
         """Return the plan for people."""
-        metrics = [name for name, *_ in self.widths[0].widths]
+        metrics = list(self.widths[0][2])
         rows = [["group", "size", *metrics]]
-        for one in self.widths:
-            cells = [f"{width:.3f} ({sampling:.3f})" for _, width, sampling in one.widths]
-            label = "any" if one.group is None else str(one.group)
-            rows.append([label, f"{one.size:,}", *cells])
+        for group, size, widths in self.widths:
+            cells = [f"{width:.3f} ({sampling:.3f})" for width, sampling in widths.values()]
+            rows.append(["any" if group is None else str(group), f"{size:,}", *cells])
         rate = "base rate" if len(metrics) > 1 else "selection rate"  # decisions alone
         said = (
             f"Widths of {100 * self.confidence:g} % intervals to expect at a {rate} of "
@@ -191,8 +171,8 @@ def expected_widths(
     has_outcomes: bool = True,
     is_public: bool,
     confidence: float,
-) -> tuple[tuple[str, float, float], ...]:
-    """Return metric, width and width without noise.
+) -> dict[str, tuple[float, float]]:
+    """Return by metric the width, and that without noise.
 
     They are those at the counts of a model that selects as many as are positive and is wrong half
     as often as by chance.
@@ -205,11 +185,10 @@ def expected_widths(
     sizes = (int(cells.sum()),) if is_public else None
     noisy = CountedRates(cells, n_bins, noise, sizes)
     exact = noisy.with_noise(None)
-    return tuple(
-        (
-            metric,
+    return {
+        metric: (
             noisy.interval(metric, 0, confidence).width,
             exact.interval(metric, 0, confidence).width,
         )
         for metric in (METRICS if has_outcomes else OF_DECISIONS)
-    )
+    }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from functools import cached_property, partial
 from itertools import starmap
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
@@ -13,13 +13,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from sklearn_dpwg._checks import open_unit, whole_number
-from sklearn_dpwg._stored import Stored, reading, stamp
-from sklearn_dpwg.exceptions import InputError, InputTypeError
+from sklearn_dpwg._checks import open_unit, read_json, whole_number
+from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.inspection import comparisons, verdicts
 from sklearn_dpwg.inspection.attributes import results_by_attribute
-from sklearn_dpwg.inspection.audit_rows import left_out_by_name
-from sklearn_dpwg.inspection.changes import Change, change_between
+from sklearn_dpwg.inspection.audit_rows import left_out_by_name, threshold_and_edges, two_classes
 from sklearn_dpwg.inspection.verdicts import (
     OF_DECISIONS,
     RATES,
@@ -30,7 +28,7 @@ from sklearn_dpwg.inspection.verdicts import (
 )
 from sklearn_dpwg.ledger.costs import StartCost
 from sklearn_dpwg.metrics.intervals import Interval, ratio_interval, worst_group_set
-from sklearn_dpwg.privacy import IntegerNoise, PrivacyGuarantee
+from sklearn_dpwg.privacy import Budget, IntegerNoise, PrivacyGuarantee
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -58,7 +56,7 @@ class _Metrics:
 
 
 @dataclass(frozen=True)
-class AuditResult(Stored):
+class AuditResult:
     """Counts that an audit released, with the rates, ratios and verdicts that follow from them.
 
     It holds released numbers only, so whatever is made of it costs no privacy. Made by
@@ -101,7 +99,7 @@ class AuditResult(Stored):
     epsilon : float, default=inf
         ε that was asked for this audit alone.
     n_records : int or None, default=None
-        Public number of records; None if an earlier version did not keep it.
+        Public number of records, where it is known.
 
     See Also
     --------
@@ -142,7 +140,6 @@ class AuditResult(Stored):
     n_cells: int = 1
     epsilon: float = math.inf
     n_records: int | None = None
-    _added: ClassVar[Mapping[str, Any]] = {"n_records": None}
     # of what ``privacy_`` states; a result that was stored has them all in one
     _costs: ClassVar[tuple[StartCost, ...]] = ()
 
@@ -422,66 +419,6 @@ class AuditResult(Stored):
         which |= {"within": within, "reference": reference}
         return comparisons.together(self._comparisons(metric, at_least, **which))
 
-    def change_since(
-        self,
-        before: AuditResult,
-        metric: str | None = None,
-        *,
-        same_people: bool = False,
-        leave_out: Sequence[Hashable] = (),
-    ) -> Change:
-        """Return what has changed since an earlier audit of the same groups.
-
-        Parameters
-        ----------
-        before : AuditResult
-            The earlier audit, of the same groups and classes; its threshold may be another one.
-        metric : str, optional
-            One of `METRICS`, or the name of a loss of both audits; by default as in `rates`.
-        same_people : bool, default=False
-            Whether people may be in both audits. By default records and noise of the two are
-            independent; otherwise nothing is assumed of them, and intervals are wider.
-        leave_out : sequence of labels, default=()
-            Groups that are not looked at, declared without a look at the records. Neither are
-            groups that in one of the audits noise alone could have made.
-
-        Returns
-        -------
-        Change
-            The change of each group and of the worst-off one, whichever that is.
-
-        Raises
-        ------
-        ValueError
-            If the audits do not match, or a parameter is wrong.
-
-        Notes
-        -----
-        Two audits of the same records cost both: run them by ``GroupAudit(n_audits=2)``, or inside
-        a `PrivacyLedger`.
-        """
-        if not isinstance(before, AuditResult):
-            raise InputTypeError(f"before must be an AuditResult, got {type(before).__name__}.")
-        if before is self or (self.is_private and before == self):
-            raise InputError("before must be another audit than the later one, got the same.")
-        if set(before.group_labels) != set(self.group_labels) or before.classes != self.classes:
-            raise InputError(
-                f"before must be of the groups {self.group_labels!r} and the classes "
-                f"{self.classes!r}, got {before.group_labels!r} and {before.classes!r}."
-            )
-        both = (before, self)
-        metric = metric or default_metric(both)
-        named = left_out_by_name(self.group_labels, leave_out, 0.0, None, least=0)
-        out = {one.group_labels[i] for one in both for i in _places(one._left_out(named, 0.0))}
-        kept = [label for label in self.group_labels if label not in out]
-        if not kept:
-            raise InputError("leave_out must leave a group with enough people, got none.")
-        earlier, later = (
-            {label: partial(one._interval, metric, one.group_labels.index(label)) for label in kept}
-            for one in both
-        )
-        return change_between(earlier, later, metric, self.confidence, same_people=same_people)
-
     def calibration(self, group: Hashable) -> tuple[GroupRate, ...]:
         """Return how often records of a group are positive, by bin of scores.
 
@@ -558,7 +495,7 @@ class AuditResult(Stored):
         str
             Standard JSON with everything that was released.
         """
-        plain = stamp(self) | {name: getattr(self, name) for name in _IN_JSON}
+        plain = {name: getattr(self, name) for name in _IN_JSON}
         plain["epsilon"] = "inf" if math.isinf(self.epsilon) else self.epsilon
         for name in ("group_labels", "classes"):
             plain[name] = [_label_to_plain(label) for label in plain[name]]
@@ -580,11 +517,15 @@ class AuditResult(Stored):
 
         Raises
         ------
-        StoredFormatError
-            If another version wrote it, in a format that this one does not read.
+        ValueError
+            If the text is something else.
         """
-        with reading(cls, text, _IN_JSON) as described:
+        with read_json(cls, text, _IN_JSON) as described:
             return cls(**_from_plain(described))
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the fields for a pickle, without what was computed of them."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
 
     @cached_property
     def _known(self) -> dict[Any, Interval]:
@@ -765,18 +706,33 @@ def _to_plain(value: Any) -> Any:
 
 
 def _from_plain(plain: dict[str, Any]) -> dict[str, Any]:
-    """Return the arguments of a result."""
+    """Return the arguments of a result, each checked."""
     found = {name: _in_tuples(value) for name, value in plain.items()}
-    found["epsilon"] = float(plain["epsilon"])
-    for name in ("group_labels", "classes"):
-        found[name] = tuple(_label_from_plain(label) for label in plain[name])
+    found["group_labels"] = tuple(map(_label_from_plain, plain["group_labels"]))
+    found["classes"] = two_classes([_label_from_plain(label) for label in plain["classes"]])
     for name in ("privacy_", "model_privacy_"):
-        if plain[name] is not None:
+        if plain[name] is not None or name == "privacy_":
             found[name] = PrivacyGuarantee.from_json(json.dumps(plain[name]))
     if plain["noise"] is not None:
         found["noise"] = IntegerNoise(**plain["noise"])
     losses = ({name: _in_tuples(value) for name, value in one.items()} for one in plain["losses"])
-    return found | {"losses": tuple(LossSums(**one) for one in losses)}
+    found["losses"] = tuple(LossSums(**one) for one in losses)
+    found["epsilon"] = Budget(float(plain["epsilon"]), 0.5).epsilon
+    open_unit(plain["confidence"], "confidence")
+    whole_number(plain["n_cells"], "n_cells", least=1)
+    if plain["threshold"] is not None:
+        threshold_and_edges(plain["threshold"], plain["score_edges"])
+    n_groups, numbers = len(found["group_labels"]), np.array(plain["counts"])
+    n_classes = numbers.shape[1:2]
+    are_counts = numbers.dtype.kind == "i" and numbers.ndim == 3 and n_classes in ((1,), (2,))
+    if not are_counts or len(numbers) != n_groups or numbers.shape[2] < 2:
+        raise InputError(f"counts must be whole numbers of {n_groups} groups by class and bin.")
+    if plain["sizes"] is not None and len(plain["sizes"]) != n_groups:
+        raise InputError(f"sizes must be of {n_groups} groups, got {len(plain['sizes'])}.")
+    for name in ("created", "group_name"):
+        if not isinstance(plain[name], str):
+            raise InputError(f"{name} must be text, got {plain[name]!r}.")
+    return found
 
 
 def _in_tuples(value: Any) -> Any:

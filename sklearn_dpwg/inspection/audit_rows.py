@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
-from difflib import get_close_matches
 from importlib.metadata import version
 from numbers import Real
 from types import MappingProxyType
@@ -48,7 +47,11 @@ def group_codes(
             "groups must be passed: labels, columns of them, or rows in which group_by finds them."
         )
     if group_by is not None:
-        _check_columns(groups, group_by)
+        if hasattr(groups, "column_names"):  # `columns` of an Arrow table are its cells
+            raise InputError(
+                "group_by needs rows in a frame of pandas or polars, or an array, got an Arrow "
+                "table."
+            )
         groups = select_groups(groups, group_by)
     length = len(groups) if hasattr(groups, "__len__") else -1
     if group_labels is None or length != n_records:
@@ -82,26 +85,6 @@ def group_name(groups: Any, group_by: GroupBy | None) -> str:
     elif isinstance(getattr(groups, "name", None), str):
         columns = [groups.name]
     return " and ".join(map(str, columns)) or "group"
-
-
-def _check_columns(rows: Any, group_by: GroupBy) -> None:
-    """Refuse a column that a frame does not have, naming the nearest one."""
-    if callable(group_by) or not hasattr(rows, "columns"):
-        return
-    if hasattr(rows, "column_names"):  # `columns` of an Arrow table are its cells
-        raise InputError(
-            "group_by needs rows in a frame of pandas or polars, or an array, got an Arrow table."
-        )
-    known = [str(column) for column in rows.columns]
-    for column in group_by if isinstance(group_by, list | tuple) else [group_by]:
-        if column not in rows.columns:
-            near = get_close_matches(str(column), known, n=1, cutoff=0.0)
-            raise InputError(
-                f"group_by must name columns of the rows, got {column!r}; the nearest is "
-                f"{near[0]!r}."
-                if near
-                else f"group_by names {column!r} of rows without columns."
-            )
 
 
 def class_codes(values: Any, classes: tuple[Hashable, Hashable], name: str) -> NDArray[np.bool_]:
@@ -508,15 +491,13 @@ def left_out_by_name(
     leave_out: Any,
     min_share: Any,
     reference: Hashable,
-    least: int = 2,
 ) -> list[Hashable]:
     """Return the groups that are declared not to be judged; refuse what is no choice of groups."""
     if not np.iterable(leave_out):
         raise InputError(f"leave_out must be a sequence of labels of groups, got {leave_out!r}.")
     if not 0.0 <= real_number(min_share, "min_share") < 1.0:
         raise InputError(f"min_share must be at least 0 and below 1, got {min_share!r}.")
-    if least > 1:
-        check_several(len(group_labels))
+    check_several(len(group_labels))
     group_labels = list(group_labels)  # an array would compare each part of a tuple
     named: list[Hashable] = [leave_out] if isinstance(leave_out, str) else list(leave_out)
     for name, labels in (("leave_out", named), ("reference", [reference])):
@@ -525,9 +506,9 @@ def left_out_by_name(
                 raise InputError(f"{name} must be of the groups {group_labels!r}, got {label!r}.")
     if reference is not None and reference in named:
         raise InputError(f"reference must be a group that is not left out, got {reference!r}.")
-    if len(set(group_labels).difference(named)) < least:
+    if len(set(group_labels).difference(named)) < 2:
         raise InputError(
-            f"leave_out must leave {least} of the groups {group_labels!r} at least, got {named!r}."
+            f"leave_out must leave 2 of the groups {group_labels!r} at least, got {named!r}."
         )
     return named
 

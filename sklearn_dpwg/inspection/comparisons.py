@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sklearn_dpwg._checks import open_unit
 from sklearn_dpwg.exceptions import InputError
@@ -185,18 +184,13 @@ class Comparison:
 
     def _every(self) -> str:
         """Return what is so of all groups that pass, and which interval is shown."""
-        within, shown = self.margin.bounds[0], "The interval that reaches"
         name = None if self.reference is None else self.labels[self.reference]
+        kind, unit, end = ("ratio", "", "lowest")
         if not self.margin.is_ratio:
-            apart = "" if name is None else f" from {name}"
-            return f"Every difference{apart} is {within} percentage points. {shown} highest:"
-        every = f"Every ratio is {within}"
-        if name is not None and self.both_ways:
-            every = f"Every ratio to {name}, the smaller rate over the larger one, is {within}"
-        elif name is not None:
-            rates, is_harm = [of_metric(self.metric)], greater_is_worse(self.metric)
-            every = capital(behind_no_more(rates, self.margin.factor, name, is_harm=is_harm))
-        return f"{every}. {shown} lowest:"
+            kind, unit, end = "difference", " percentage points", "highest"
+        beside = "" if name is None else f" beside {name}"
+        bound = f"{self.margin.bounds[0]}{unit}"
+        return f"Every {kind}{beside} is {bound}. The interval that reaches {end}:"
 
     def _words(self, worse: tuple[int, ...], better: tuple[int, ...], ratio: Interval) -> str:
         """Return both rates, the contrast and its limits."""
@@ -258,18 +252,6 @@ def are_both_ways(margin: Margin, reference: Hashable, metrics: Sequence[str]) -
     return are_odds or (reference is not None and not margin.is_ratio)
 
 
-def pairs_with(
-    reference: int | None, n_groups: int, *, is_harm: bool, both_ways: bool
-) -> NDArray[np.bool_]:
-    """Return which pairs are compared, the group whose rate may be too low first."""
-    every = ~np.eye(n_groups, dtype=bool)
-    if reference is None:
-        return every
-    is_it = np.arange(n_groups) == reference
-    low, high = is_it[:, None] & (is_harm or both_ways), is_it & (both_ways or not is_harm)
-    return np.asarray(every & (low | high))
-
-
 def together(comparisons: Sequence[Comparison], group: int | None = None) -> Verdict:
     """Return one verdict about several metrics, of a group or all: that of the one that decides.
 
@@ -291,14 +273,6 @@ def together(comparisons: Sequence[Comparison], group: int | None = None) -> Ver
         return nearest
     names = listed([of_metric(one.metric) for one in comparisons])
     return replace(nearest, sentence=f"By {names} each. {nearest.sentence}")
-
-
-def behind_no_more(rates: Sequence[str], factor: float, name: str, *, is_harm: bool) -> str:
-    """Return in words that no group is too far below a reference, of a harm above it."""
-    said = f"no group's {listed(rates, 'or')}"
-    if is_harm:
-        return f"{said}, times {factor:g}, is above that of {name}"
-    return f"{said} is below {factor:g} times that of {name}"
 
 
 def _or_inf(value: float) -> float:

@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import io
-import math
 import re
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Self
 from xml.etree import ElementTree
-
-import numpy as np
-
-from sklearn_dpwg._checks import FloatArray
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -23,20 +18,14 @@ if TYPE_CHECKING:
 # Okabe and Ito's palette, without the yellow and black that one of two backgrounds would hide.
 # Its blue and vermilion keep a contrast of 3 on white and on near-black.
 BLUE, VERMILION = "#0072b2", "#d55e00"
-PALETTE = (BLUE, VERMILION, "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#808080")
 # How a line, a mark or a text is to look.
 Look = dict[str, Any]
-MARKERS = "osD^vPX"
 FAINT = "#808080"
 DASHED: Look = {"color": FAINT, "linestyle": "--", "linewidth": 1.2}
 DIAMONDS: Look = {"marker": "D", "color": VERMILION, "linestyle": "none"}
 # Inches: a picture as wide as a column of text, whose rows are as high as a line.
 WIDTH, ROW, MARGINS = 6.4, 0.24, 1.3
 MANY = 12  # rows from which on letters get smaller
-# Lines that have a name, as a palette has no more colours; the last is the grey of all others.
-MOST_NAMED = len(PALETTE) - 1
-# Names beside lines are this share of the axes' height apart.
-_NAME_GAP = 0.06
 
 
 def pyplot(owner: str) -> Any:
@@ -152,53 +141,6 @@ def bare(ax: Axes) -> None:
         ax.spines[side].set_visible(False)
     ax.grid(axis="both", color=FAINT, alpha=0.25, linewidth=0.6)
     ax.set_axisbelow(True)
-
-
-def spread(places: Sequence[float], gap: float, low: float, high: float) -> FloatArray:
-    """Return places a gap apart, between two ends, in the same order and near those given.
-
-    Neighbours that are too close become a cluster around their mean, and clusters that then touch
-    are united, as in isotonic regression.
-    """
-    order = np.argsort(np.asarray(places, dtype=np.float64), kind="stable")
-    shifted = np.asarray(places, dtype=np.float64)[order] - gap * np.arange(len(order))
-    clusters: list[tuple[float, int]] = []
-    for value in shifted.tolist():
-        mean, size = value, 1
-        while clusters and clusters[-1][0] > mean:
-            other, n_others = clusters.pop()
-            mean = (other * n_others + mean * size) / (n_others + size)
-            size += n_others
-        clusters.append((mean, size))
-    level = np.repeat([mean for mean, _ in clusters], [size for _, size in clusters])
-    found = np.empty(len(order))
-    found[order] = np.clip(level, low, high - gap * (len(order) - 1)) + gap * np.arange(len(order))
-    return found
-
-
-def name_lines(ax: Axes, names: Sequence[str], ends: Sequence[tuple[float, float]]) -> None:
-    """Write the name of each line to the right of the axes, none over another."""
-    low, high = ax.get_ylim()
-    heights = spread([y for _, y in ends], _NAME_GAP * (high - low), low, high)
-    for colour, name, end, height in zip(PALETTE, names, ends, heights.tolist(), strict=False):
-        line = {"arrowstyle": "-", "relpos": (0.0, 0.5), "linewidth": 0.8, "color": colour}
-        ax.annotate(
-            name,
-            end,
-            xytext=(1.03, height),
-            textcoords=ax.get_yaxis_transform(),
-            va="center",
-            parse_math=False,
-            fontsize="small",
-            arrowprops=line,
-        )
-    ax.set_ylim(low, high)
-
-
-def log_scale(values: Sequence[float]) -> bool:
-    """Whether values are positive and span more than a factor of ten."""
-    finite = [value for value in values if math.isfinite(value)]
-    return bool(finite) and min(finite) > 0.0 and max(finite) > 10.0 * min(finite)
 
 
 # Pictures as SVG that stands in a page: small, the same bytes every time, no style of its own.

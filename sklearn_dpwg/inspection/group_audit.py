@@ -7,38 +7,26 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from types import SimpleNamespace
-from typing import Any, ClassVar, Literal, overload
+from typing import Any, Literal, overload
 from uuid import uuid4
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 
-from sklearn_dpwg._checks import open_unit, real_number, whole_number
-from sklearn_dpwg._stored import Stored
+from sklearn_dpwg._checks import open_unit, whole_number
 from sklearn_dpwg.data.groups import (
     GroupBy,
-    find_groups,
     grouping_names,
     labelled_sizes,
-    same_rows,
 )
 from sklearn_dpwg.exceptions import InputError
-from sklearn_dpwg.inspection import audit_plan, audit_rows, words
+from sklearn_dpwg.inspection import audit_plan, audit_rows
 from sklearn_dpwg.inspection.attributes import sizes_by_value
-from sklearn_dpwg.inspection.audit_plan import AuditPlan, PlannedReleases, PlannedWidth
+from sklearn_dpwg.inspection.audit_plan import AuditPlan, PlannedReleases
 from sklearn_dpwg.inspection.audit_result import AuditResult
 from sklearn_dpwg.inspection.audit_rows import AuditedRows
-from sklearn_dpwg.inspection.comparisons import are_both_ways, margin_of, pairs_with
-from sklearn_dpwg.inspection.power import PlannedVerdict, World, least_enough
-from sklearn_dpwg.inspection.verdicts import (
-    JOINT,
-    OF_DECISIONS,
-    RATES,
-    CountedRates,
-    LossSums,
-    greater_is_worse,
-)
+from sklearn_dpwg.inspection.verdicts import LossSums
 from sklearn_dpwg.ledger.costs import StartCost
 from sklearn_dpwg.ledger.ledger import spending
 from sklearn_dpwg.privacy import Budget, NoiseSource, PrivacyGuarantee, Relation, joint_guarantee
@@ -55,7 +43,7 @@ _SIZES = (100, 1_000, 10_000)
 Scores = ArrayLike | Mapping[str, ArrayLike]
 
 
-class GroupAudit(Stored, BaseEstimator):
+class GroupAudit(BaseEstimator):
     """Count what a model does to each group, with noise that protects every record.
 
     One release of the counts of truth and prediction in every group gives all rates, ratios and
@@ -127,8 +115,6 @@ class GroupAudit(Stored, BaseEstimator):
     >>> result.verdict().answer
     'passes'
     """
-
-    _added: ClassVar[Mapping[str, Any]] = {"rows_per_person": None}
 
     def __init__(
         self,
@@ -228,128 +214,8 @@ class GroupAudit(Stored, BaseEstimator):
             n_audits=self.n_audits,
             base_rate=base_rate,
             confidence=self.confidence,
-            widths=tuple(PlannedWidth(label, size, known[size, n]) for label, size, n in groups),
+            widths=tuple((label, size, known[size, n]) for label, size, n in groups),
             other_mechanism=facts.other_mechanism,
-        )
-
-    def plan_verdict(
-        self,
-        metric: str = "selection_rate",
-        at_least: float | None = None,
-        *,
-        within: float | None = None,
-        leave_out: Sequence[Hashable] = (),
-        reference: Hashable = None,
-        group_sizes: Any,
-        rate: float = 0.3,
-        ratio: float = 1.0,
-        power: float = 0.8,
-        outcomes: bool = True,
-    ) -> PlannedVerdict:
-        """Return how likely each verdict is, and what the right one takes, without any record.
-
-        Parameters
-        ----------
-        metric : str
-            One of `AuditResult.METRICS`, or "equalized_odds", whose two rates are of other people,
-            here of as many, and guessed to be alike. Of other lists no guess says how rates go
-            together.
-        at_least, within : float, optional
-            What passes, as in `AuditResult.verdict`.
-        leave_out : sequence of labels, default=()
-            Groups that will not be judged.
-        reference : label, optional
-            Group that all others will be compared with, in place of every pair.
-        group_sizes : sequence of int, or mapping from label to int
-            Guesses of how many people the rate is of: of a true positive rate the positive ones.
-        rate : float
-            Guess of the rate, of all judged groups but the smallest.
-        ratio : float
-            The smallest one, of several the first, has so many times that rate, all others
-            have the same.
-        power : float
-            How often the answer that is right then is to come.
-        outcomes : bool, default=True
-            Whether outcomes will be passed; without them half as many counts are noisy.
-
-        Returns
-        -------
-        PlannedVerdict
-            Chances by a simulation of limits for normal estimates; print it. Groups that are
-            guessed to be too small for an audit to judge are left out, which it says.
-
-        Raises
-        ------
-        ValueError
-            If a parameter is wrong.
-
-        Examples
-        --------
-        >>> from sklearn_dpwg.inspection import GroupAudit
-        >>> audit = GroupAudit(epsilon=1.0, group_labels=["a", "b"])
-        >>> planned = audit.plan_verdict(group_sizes=[900, 900], rate=0.3)
-        >>> f"{planned.wanted} {planned.passes:.0%}, with {planned.times_the_people:.2g} times 80%"
-        'passes 66%, with 1.2 times 80%'
-        """
-        margin, facts = margin_of(at_least, within), self._facts(has_outcomes=outcomes)
-        known = [*RATES, *JOINT] if outcomes else OF_DECISIONS
-        if metric not in known:
-            raise InputError(f"metric must be one of {', '.join(known)}, got {metric!r}.")
-        metrics = JOINT.get(metric, (metric,))
-        labels, given = labelled_sizes(group_sizes, None, self.group_labels)
-        out = audit_rows.left_out_by_name(labels, leave_out, 0.0, reference)
-        every = [whole_number(size, "group_sizes", least=1) for size in given]
-        counted, noise = RATES[metrics[0]], None if facts.planned is None else facts.planned.noise
-        is_known = self.sizes == "public" and counted.is_of_all
-        few: list[Hashable] = []
-        if counted.is_of_all:  # of other rates nobody says how many people a group has
-            cells = np.zeros((1, 1 + outcomes, 2), dtype=np.int64)
-            empty = CountedRates(cells, facts.n_bins, noise, (0,) if is_known else None)
-            half, least = empty.fewest_judged(self.confidence)
-            of_each = zip(labels, every, strict=True)
-            few = [one for one, n in of_each if n + half < least and one not in (reference, *out)]
-        if len(labels) >= len(out) + len(few) + 2:  # else all are, as somebody has to be compared
-            out = [*out, *few]
-        sizes = np.array([n for n, one in zip(every, labels, strict=True) if one not in out], float)
-        labels = [one for one in labels if one not in out]
-        rates = np.full(len(sizes), open_unit(rate, "rate"))
-        fewest = int(sizes.argmin())
-        rates[fewest] = open_unit(rate * real_number(ratio, "ratio"), "rate × ratio")
-        n_noisy = [
-            sum(facts.n_bins[predicted] for true, predicted in cells if outcomes or not true)
-            for cells in (counted.hits, counted.misses)
-        ]
-        pairs = pairs_with(
-            None if reference is None else labels.index(reference),
-            len(labels),
-            is_harm=greater_is_worse(metrics[0]),
-            both_ways=are_both_ways(margin, reference, metrics),
-        )
-        has_noisy = (n_noisy[0], n_noisy[1])
-        world = World(
-            sizes, rates, noise, has_noisy, is_known, pairs, reference is not None, len(metrics)
-        )
-        is_within = bool((rates[:, None] >= margin.factor * rates - margin.gap)[pairs].all())
-        error, power = 0.5 * (1.0 - self.confidence), open_unit(power, "power")
-
-        def times(what: str) -> float | None:
-            place = 0 if is_within else 1
-            return least_enough(lambda n: world.chances(margin, error, **{what: n})[place], power)
-
-        more = None if noise is None else times("epsilon")
-        names = words.listed([words.of_metric(one) for one in metrics])
-        who = f"all groups but {words.text_of(labels[fewest])}, and {rates[fewest]:.3g} there"
-        guess = f"the {names} {'is' if len(metrics) == 1 else 'are'} {rate:.3g} in "
-        guess += "every group" if ratio == 1.0 else who
-        if few and few[0] in out:
-            guess += f" ({words.listed([*map(words.text_of, few)])} left out, as too few to judge)"
-        return PlannedVerdict(
-            *world.chances(margin, error),
-            wanted="passes" if is_within else "fails",
-            power=power,
-            times_the_people=times("people"),
-            epsilon=None if more is None else more * float(self.epsilon),
-            guess=guess,
         )
 
     @overload
@@ -361,7 +227,6 @@ class GroupAudit(Stored, BaseEstimator):
         *,
         same_records_as: Any = None,
         model: Any = None,
-        n_boot: None = None,
     ) -> dict[str, AuditResult]: ...
 
     @overload
@@ -373,7 +238,6 @@ class GroupAudit(Stored, BaseEstimator):
         *,
         same_records_as: Any = None,
         model: Any = None,
-        n_boot: None = None,
     ) -> AuditResult: ...
 
     def run(
@@ -384,7 +248,6 @@ class GroupAudit(Stored, BaseEstimator):
         *,
         same_records_as: Any = None,
         model: Any = None,
-        n_boot: None = None,
     ) -> AuditResult | dict[str, AuditResult]:
         """Release the counts of every group.
 
@@ -405,8 +268,6 @@ class GroupAudit(Stored, BaseEstimator):
         model : estimator, optional
             The model that gave the scores. One that was fitted to as many records as there are here
             needs ``same_records_as``.
-        n_boot : None
-            Refused: intervals are exact.
 
         Returns
         -------
@@ -428,8 +289,6 @@ class GroupAudit(Stored, BaseEstimator):
         SeededNoiseWarning
             If `random_state` is set.
         """
-        if n_boot is not None:
-            raise InputError(f"n_boot must be left out, as intervals are exact, got {n_boot!r}.")
         audit_rows.check_same_records(y_true, scores, groups)
         facts = self._facts(has_outcomes=y_true is not None)
         rows = self._rows(facts, y_true, scores, groups)
@@ -599,42 +458,3 @@ class _Facts:
 
 def _nested(counts: NDArray[np.int64]) -> tuple[tuple[tuple[int, ...], ...], ...]:
     return tuple(tuple(map(tuple, table)) for table in counts.tolist())
-
-
-# Audits that displays run themselves, without privacy unless they are asked for it.
-
-
-def audit_predictions(
-    y_true: Any, y_pred: Any, groups: Any, parameters: Mapping[str, Any]
-) -> AuditResult:
-    """Return an audit of predictions; ε is infinite if nothing else is said."""
-    same_rows(y_true=y_true, y_pred=y_pred, groups=groups)
-    truth = np.asarray(y_true)
-    if "classes" not in parameters:
-        if parameters.get("epsilon", math.inf) < math.inf:
-            raise InputError(
-                "classes must be declared where epsilon is finite, as classes that are found in "
-                "y_true would be released without noise, got none."
-            )
-        found = np.unique(truth).tolist()
-        if len(found) != 2:
-            raise InputError(f"y_true must hold two classes, or say classes=, got {len(found)}.")
-        parameters = {"classes": tuple(found), **parameters}
-    return GroupAudit(**{"epsilon": math.inf, **parameters}).run(truth, y_pred, groups)
-
-
-def audit_estimator(
-    estimator: Any, X: Any, y: Any, groups: Any, parameters: Mapping[str, Any]
-) -> AuditResult:
-    """Return an audit of a fitted classifier of two classes."""
-    classes = tuple(np.asarray(estimator.classes_).tolist())
-    if len(classes) != 2:
-        raise InputError(f"estimator must know two classes, got {len(classes)}.")
-    if groups is None:
-        groups = find_groups(X, None, getattr(estimator, "group_by", None))
-    same_rows(X=X, y=y, groups=groups)
-    if hasattr(estimator, "predict_proba"):
-        predicted = np.asarray(estimator.predict_proba(X))[:, 1]
-    else:
-        predicted = estimator.predict(X)
-    return audit_predictions(y, predicted, groups, {"classes": classes, **parameters})

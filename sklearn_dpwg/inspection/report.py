@@ -8,19 +8,15 @@ import html
 import json
 import os
 import re
-import tempfile
-import webbrowser
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache, cached_property
 from importlib.resources import files
 from pathlib import Path
 from reprlib import Repr
-from types import MappingProxyType
 from typing import Any
 
 from sklearn.base import BaseEstimator
 
-from sklearn_dpwg._stored import Stored
 from sklearn_dpwg.exceptions import InputError, InputTypeError
 from sklearn_dpwg.inspection import words
 from sklearn_dpwg.inspection.asked import Asked
@@ -144,7 +140,7 @@ def _hash(text: str) -> str:
 _IN_JSON = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"}
 
 
-class AuditReport(Stored):
+class AuditReport:
     """A page that says who may be worst off, how sure that is, and what it costs in privacy.
 
     It is made of released numbers alone: whatever could be said about the guarantee of the
@@ -253,13 +249,6 @@ class AuditReport(Stored):
                 "them, got one of scores, by a threshold of the audit."
             )
 
-    # what a page of before there was a choice judged and showed
-    verdict_metric: str | Sequence[str] = "selection_rate"
-    which: Mapping[str, Any] = MappingProxyType({})
-    effects: ModelEffects | None = None
-    own: OwnThresholds | None = None
-    by_attribute: bool = False
-
     @property
     def _asked(self) -> Asked:
         return Asked(self.verdict_metric, self.at_least, self.which)
@@ -342,20 +331,6 @@ class AuditReport(Stored):
             The file; what is there is replaced.
         """
         Path(path).write_bytes(self.html().encode())
-
-    def open(self) -> Path:
-        """Show the page in a browser, from a file that nobody else can read; no server runs.
-
-        Returns
-        -------
-        Path
-            The file, which stays until somebody deletes it.
-        """
-        handle, name = tempfile.mkstemp(prefix="audit-", suffix=".html")  # of mode 0600
-        with os.fdopen(handle, "wb") as file:
-            file.write(self.html().encode())
-        webbrowser.open(Path(name).as_uri())
-        return Path(name)
 
     def _repr_html_(self) -> str:
         """Return what a notebook shows: the page in a frame, where its style stays."""

@@ -5,29 +5,21 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import reduce
-from operator import or_
 from typing import Any
 
 from sklearn_dpwg.inspection import words
-from sklearn_dpwg.inspection.asked import Asked, beside_chance, overall_rate
+from sklearn_dpwg.inspection.asked import Asked, overall_rate
 from sklearn_dpwg.inspection.audit_result import AuditResult
-from sklearn_dpwg.inspection.drawing import INCHES, height_of, svg_of
-from sklearn_dpwg.inspection.group_displays import (
+from sklearn_dpwg.inspection.displays import (
     NOT_JUDGED,
-    REFERENCE,
     GroupMetricDisplay,
+    PrivacyProfileDisplay,
     contrasts_shown,
     rates_shown,
 )
-from sklearn_dpwg.inspection.privacy_displays import (
-    PrivacyProfileDisplay,
-    PrivacyUtilityDisplay,
-    points_of,
-    tradeoff_points,
-)
+from sklearn_dpwg.inspection.drawing import INCHES, height_of, svg_of
 from sklearn_dpwg.inspection.shape_display import OwnThresholds
-from sklearn_dpwg.inspection.verdicts import RATES, GroupRate, unit_of
+from sklearn_dpwg.inspection.verdicts import RATES, GroupRate, greater_is_worse, unit_of
 from sklearn_dpwg.inspection.words import texts_of, visible
 from sklearn_dpwg.privacy import PrivacyGuarantee, Relation
 from sklearn_dpwg.privacy.statement import rounded_up, sections
@@ -59,16 +51,10 @@ def banner(results: Mapping[str, AuditResult]) -> dict[str, Any]:
         sentences = ["The counts were released without noise and may reveal any record."]
     if state == "seeded":
         sentences.append(words.capital(said["Randomness"]))
-    covers = "the audit alone"
-    if results[name].model_privacy_ is not None:
-        covers = "the audit and the model together, as both read the same records"
-    if len(results) > 1:
-        covers += (
-            ". Models that were audited in one run share it; of several runs on the same records "
-            "the costs add up"
-        )
     if guarantee.is_private:
-        sentences.append(f"This covers {covers}.")
+        model = results[name].model_privacy_ is not None
+        covers = "the audit and the model, which read the same records" if model else "the audit"
+        sentences.append(f"This covers {covers}; costs of other runs on these records add up.")
     return {
         "state": state,
         "headline": HEADLINES[state],
@@ -131,15 +117,17 @@ ANSWERS = {
     "fails": "Fails {}.",
     "cannot tell": "Cannot tell whether this passes {}.",
 }
-_OF_PAIRS = (
-    "{{2}} {} As nobody knows for sure which group is best off, its {} limit is the {} against any "
-    "group; its {} limit is wider the more groups are compared, so that a “fails” is rarely wrong. "
-    "A sentence names two groups, and its limits are of these two."
-)
-_OF_RATIO = "1 is equal, and at 0.8 four are counted here for every five there."
 GLOSSARY = (
-    ("Impact ratio", _OF_PAIRS.format(_OF_RATIO, "lower", "lowest", "upper")),
-    ("Difference", _OF_PAIRS.format("0 is equal.", "upper", "highest", "lower")),
+    (
+        "Impact ratio",
+        "A group's rate over that of the best-off group, or of the one that all are compared with; "
+        "of a harm, such as an error rate, the other way round. 1 is equal.",
+    ),
+    (
+        "Difference",
+        "How far a group's rate is behind that of the best-off group, or from that of the one that "
+        "all are compared with. 0 is equal.",
+    ),
     (
         "Four-fifths rule",
         "A rule of thumb of US agencies: a ratio below 0.8 is taken as evidence of adverse impact, "
@@ -154,15 +142,8 @@ GLOSSARY = (
         "What the true value of the population may be, with the stated confidence. It covers that "
         "the people are a sample, and the noise that protects them.",
     ),
-    (
-        "May be worst",
-        "The data cannot exclude, with the stated confidence, that this group is the worst off. "
-        "The group with the worst estimate alone would often be the wrong one.",
-    ),
-    (
-        "Cannot tell",
-        "The interval reaches to both sides of the limit. It is neither a pass nor a fail.",
-    ),
+    ("May be worst", "With the stated confidence this group may be the worst off."),
+    ("Cannot tell", "The interval reaches to both sides of the limit: neither a pass nor a fail."),
     (
         "ε (epsilon)",
         "How much one person's record can change the probability of anything that is released, "
@@ -202,7 +183,7 @@ def report_facts(
         "notes": [visible(note) for note in notes],
         "verdict": next(iter(verdicts.values())),
         "privacy": banner(results),
-        "groups": group_facts(first, metric, asked) | {"chance": beside_chance(first, asked.of)},
+        "groups": group_facts(first, metric, asked),
         "attributes": _attributes(first, metric, asked, own) if by_attribute else [],
         "models": [
             _model_facts(names[name], result, metric, asked, verdicts[name])
@@ -260,34 +241,15 @@ def _classes(result: AuditResult) -> list[str]:
 
 def _glossary(result: AuditResult, asked: Asked) -> list[dict[str, str]]:
     """Return what explains the terms of the page: there are no errors without outcomes."""
-    classes, there = _classes(result), [words.of_metric(name) for name in result.METRICS]
-    said = dict(GLOSSARY) | (OF_RECORDS if asked.of == "records" else {})
-    del said["Difference" if asked.margin.is_ratio else "Impact ratio"]
+    there = [words.of_metric(name) for name in result.METRICS]
+    terms = dict(GLOSSARY) | (OF_RECORDS if asked.of == "records" else {})
+    del terms["Difference" if asked.margin.is_ratio else "Impact ratio"]
+    no, yes = _classes(result)
     return [
-        {"term": term, "text": reduce(_filled, enumerate([*classes, _contrast(asked)]), text)}
-        for term, text in said.items()
+        {"term": term, "text": text.replace("{0}", no).replace("{1}", yes)}
+        for term, text in terms.items()
         if term.lower().replace(" ", "_") not in RATES or term.lower() in there
     ]
-
-
-def _contrast(asked: Asked) -> str:
-    """Return what each group's ratio, or difference, is."""
-    is_ratio, both_ways = asked.margin.is_ratio, asked.both_ways
-    other = f"the {'farthest' if both_ways else 'best-off'} group, whichever that is"
-    if asked.which.get("reference") is not None:
-        other = "the group that all are compared with"
-    if both_ways and is_ratio:
-        return f"A group's rate and that of {other}, the smaller over the larger one."
-    if both_ways:
-        return f"How far a group's rate is from that of {other}, above it or below."
-    harm = " Of a harm, such as an error rate,"
-    if is_ratio:
-        return f"A group's rate over that of {other}.{harm} the other rate is over the group's own."
-    return f"How far a group's rate is below that of {other}.{harm} how far it is above."
-
-
-def _filled(text: str, known: tuple[int, str]) -> str:
-    return text.replace(f"{{{known[0]}}}", known[1])
 
 
 def verdict_facts(
@@ -340,14 +302,8 @@ def _selected(result: AuditResult, own: OwnThresholds | None) -> str:
 
 def _allows(result: AuditResult, asked: Asked, answer: str, sentence: str) -> str:
     name = "ratio" if asked.margin.is_ratio else "difference"
-    brackets = (
-        f"In brackets is the {100 * result.confidence:g} % interval of the {name} of these two, "
-        f"its {'upper' if asked.margin.is_ratio else 'lower'} end wider the more is compared."
-    )
-    brackets = f"{asked.named(result)} {brackets}".strip()
-    if asked.which.get("reference") is None:
-        limit = "impact ratio is at most 1" if asked.margin.is_ratio else "difference is at least 0"
-        brackets += f" In the table the best-off group may be any, and so each {limit}."
+    level = f"{100 * result.confidence:g} %"
+    brackets = f"In brackets is the {level} interval of the {name} of these two."
     if answer == "cannot tell":
         return brackets if "[" in sentence else ""
     rarely = f"{100 * (1 - result.confidence) / 2:.3g} %"
@@ -379,8 +335,7 @@ def _worst_facts(result: AuditResult, metric: str, asked: Asked) -> dict[str, An
     return {
         "metric": metric,
         "worst": f"By {shown}, {who}.",
-        "value": f"The {shown} of whichever group is worst lies between {low} and {high}, limits "
-        f"that hold for all groups at once and so are not those of one group in the table.",
+        "value": f"The {shown} of whichever group is worst lies between {low} and {high}.",
         "gap": f"It is {size}{unit} from the best-off group ({least} to {most}).",
         "may_be_worst": [names[label] for label in worst.groups],
     }
@@ -431,23 +386,17 @@ def _columns(result: AuditResult, metric: str, asked: Asked) -> dict[str, tuple[
     """Return the rates and contrasts of all groups by column; losses are never of records."""
     names = [name for name in COLUMNS if name in result.METRICS] + [metric, *asked.metrics]
     names += [loss.name for loss in result.losses if asked.of == "process"]
-    first, *others = ({name: result.rates(name, of=asked.of)} for name in dict.fromkeys(names))
-    return reduce(or_, others, first | asked.contrasts(result))
-
-
-_SMALL = ("none", "one", "two", "three")
+    first, *others = ((name, result.rates(name, of=asked.of)) for name in dict.fromkeys(names))
+    return dict([first, *asked.contrasts(result).items(), *others])
 
 
 def _limits(result: AuditResult, rows: Sequence[Mapping[str, Any]]) -> str:
     """Return how many of the intervals in the table may miss, as each holds by itself."""
-    found = [one for row in rows for one in (row["size"], *row["rates"].values())]
-    number = sum(one["low"] is not None and one["low"] != one["high"] for one in found)
-    missed = number * (1.0 - result.confidence)
-    few = math.floor(missed + 1e-9)
-    said = f"{_SMALL[few]} or {_SMALL[few + 1]}" if few < 3 else f"about {missed:.0f}"
+    rates = [one for row in rows for one in (row["size"], *row["rates"].values())]
+    number = sum(one["low"] is not None and one["low"] != one["high"] for one in rates)
     return (
         f"Each interval holds by itself, with {100 * result.confidence:g} % confidence: of the "
-        f"{number:,} in this table {said} may miss."
+        f"{number:,} in this table about {number * (1.0 - result.confidence):.0f} may miss."
     )
 
 
@@ -577,106 +526,79 @@ def _record(
     }
 
 
-# Pictures, each with its numbers as a table.
+# Pictures, whose numbers are in the tables of the page.
 
 _HEIGHT = 3.9  # inches of a picture with two axes of numbers
-_TABLED = 10  # points of a curve that its table lists
 
-# What is drawn, title, sentence, header and rows of its table.
-_Picture = tuple[Any, str, str, list[str], list[list[str]]]
+# What is drawn, title and sentence.
+_Picture = tuple[Any, str, str]
 
 
 def pictures_of(
     results: Mapping[str, AuditResult], *, metric: str, asked: Asked
 ) -> list[dict[str, Any]]:
-    """Return the pictures: a title, a sentence, the SVG, and a table."""
+    """Return the pictures: a title, a sentence and the SVG."""
     result = next(iter(results.values()))
-    found = [_of_contrasts(result, one) for one in asked.each]
+    pictures = [_of_contrasts(result, one) for one in asked.each]
     losses = [loss.name for loss in result.losses if asked.of == "process"]
-    found += [
-        _of_groups(
-            result,
-            rates_shown(result, name, asked),
+    pictures += [
+        (
+            GroupMetricDisplay(**rates_shown(result, name, asked)),
             f"{words.capital(words.of_metric(name))} of each group",
             "A diamond and the words stand by every judged group that may be worst. The dashed "
             "line is the rate of all records together.",
         )
         for name in dict.fromkeys(["selection_rate", *asked.metrics, metric, *losses])
     ]
-    if len(results) > 1 and all(one.model_privacy_ is not None for one in results.values()):
-        found.append(_of_models(results, metric, asked))
-    found.append(_of_attackers(result))
-    return [_drawn(f"p{place}", *each) for place, each in enumerate(found, start=1)]
+    if len(results) > 1:
+        pictures.append(_of_models(results, metric, asked))
+    pictures.append(
+        (
+            PrivacyProfileDisplay(result.privacy_),
+            "What an attacker can find out about one record",
+            "Who raises a false alarm so often detects a record at most so often; on the dashed "
+            "line an attacker only guesses.",
+        )
+    )
+    return [_drawn(f"p{place}", *each) for place, each in enumerate(pictures, start=1)]
 
 
-def _drawn(
-    prefix: str, display: Any, title: str, text: str, header: list[str], rows: list[list[str]]
-) -> dict[str, Any]:
-    height = height_of(len(rows)) if isinstance(display, GroupMetricDisplay) else _HEIGHT
-    size = INCHES, height
+def _drawn(prefix: str, display: Any, title: str, text: str) -> dict[str, Any]:
+    is_rows = isinstance(display, GroupMetricDisplay)
+    size = INCHES, height_of(len(display.rates)) if is_rows else _HEIGHT
     svg = svg_of(lambda ax: display.plot(ax, title=""), prefix=prefix, size=size, title=title)
-    told = {"title": title, "text": text, "header": header, "rows": rows}
-    return told | {"svg": svg, "is_wide": False}
+    return {"title": title, "text": text, "rows": [], "svg": svg, "is_wide": False}
 
 
 def _of_contrasts(result: AuditResult, asked: Asked) -> _Picture:
-    (rate,) = asked.metrics
-    of_rate = "" if rate == "selection_rate" else f" of the {words.of_metric(rate)}"
+    rate, shown = words.of_metric(asked.metrics[0]), contrasts_shown(result, asked)
+    kind, sides = "Difference", ("left", "right")
     if asked.margin.is_ratio:
-        title, sides = f"Impact ratio{of_rate} of each group", ("right", "left")
-    else:
-        who = "from another" if asked.which.get("reference") is None else "from the reference"
-        title = f"How far each group is {who if asked.both_ways else 'behind'}"
-        title, sides = f"{title} in {words.of_metric(rate)}", ("left", "right")
-    shown = contrasts_shown(result, asked)
+        kind, sides = "Impact ratio", ("right", "left")
     text = (
         f"A group passes where its whole interval is {sides[0]} of {shown['reference_name']}, and "
         f"fails where it is {sides[1]} of it."
     )
-    return _of_groups(result, shown, title, text)
-
-
-def _of_groups(result: AuditResult, shown: dict[str, Any], title: str, text: str) -> _Picture:
-    display = GroupMetricDisplay(**shown)
-    unit = unit_of(display.rates[0].metric)
-    limit = None if unit else display.reference
-    texts = words.texts_of(result.group_labels)
-    rows = []
-    for place in display.order:
-        rate = display.rates[place]
-        estimate = words.number(rate.estimate, unit=unit)
-        limits = words.interval(rate.low, rate.high, unit=unit, limit=limit)
-        if display.answers[place] == REFERENCE:
-            estimate = limits = "–"
-        rows.append([texts[place], estimate, limits, display.answers[place]])
-    header = ["group", "estimate", f"{100 * result.confidence:g} % interval", "answer"]
-    return display, title, text, header, rows
+    return GroupMetricDisplay(**shown), f"{kind} of each group in {rate}", text
 
 
 def _of_models(results: Mapping[str, AuditResult], metric: str, asked: Asked) -> _Picture:
-    display = PrivacyUtilityDisplay(**points_of(results, metric, asked=asked))
-    unit = unit_of(metric)
-    rows = []
-    for name, point in zip(words.texts_of(results), display.points, strict=True):
-        value = words.number(point.value, unit=unit)
-        limits = words.interval(point.low, point.high, unit=unit)
-        rows.append([name, rounded_up(point.epsilon), value, limits])
-    title = f"{words.of_metric(metric).capitalize()} of the worst group, by model"
-    text = "Further left is more private. The bar is where the worst group's value may lie."
-    return display, title, text, ["model", "ε of the model", "worst group", "interval"], rows
-
-
-def _of_attackers(result: AuditResult) -> _Picture:
-    alarms, caught = tradeoff_points(result.privacy_)
-    step = max(1, len(alarms) // _TABLED)
-    rows = [
-        [f"{100 * alarm:.1f} %", f"{math.ceil(1000 * found - 1e-9) / 10:.1f} %"]
-        for alarm, found in zip(alarms[::step].tolist(), caught[::step].tolist(), strict=True)
-    ]
-    title = "What an attacker can find out about one record"
-    text = (
-        "Who raises a false alarm so often detects a record at most so often; on the dashed line "
-        "an attacker only guesses."
+    """Return a row a model: where the metric of its worst group may lie."""
+    rates = []
+    for name, result in zip(texts_of(results), results.values(), strict=True):
+        worst = result.worst_groups(metric, **asked.which)
+        mine = [one for one in result.rates(metric, of=asked.of) if one.group in worst.groups]
+        known = [one.estimate for one in mine if math.isfinite(one.estimate)]
+        known = known or [(worst.low + worst.high) / 2.0]
+        value = max(known) if greater_is_worse(metric) else min(known)
+        value = min(max(value, worst.low), worst.high)
+        rates.append(GroupRate(name, metric, value, worst.low, worst.high))
+    display = GroupMetricDisplay(
+        rates,
+        answers=[""] * len(rates),
+        is_private=all(one.is_private for one in results.values()),
+        confidence=next(iter(results.values())).confidence,
+        greater_is_worse=greater_is_worse(metric),
     )
-    header = ["false alarms", "detections, at most"]
-    return PrivacyProfileDisplay(result.privacy_), title, text, header, rows
+    title = f"{words.capital(words.of_metric(metric))} of the worst group, by model"
+    return display, title, "The bar is where the worst group's value may lie."

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,6 @@ from scipy.special import expit
 from scipy.stats import t as students_t
 
 from sklearn_dpwg._checks import FloatArray, as_text
-from sklearn_dpwg._stored import Stored
 from sklearn_dpwg.data.records import RecordEncoder
 from sklearn_dpwg.data.risks import GroupRisks
 from sklearn_dpwg.exceptions import InputError, InputTypeError, SeededNoiseWarning
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Effect(Stored):
+class Effect:
     """What a column adds to a model's score, by its value.
 
     Parameters
@@ -382,7 +381,7 @@ class ShapeDisplay:
 
 
 @dataclass(frozen=True)
-class ModelEffects(Stored):
+class ModelEffects:
     """What a page says of a model's columns: effects on the log odds of a class, and their cost."""
 
     effects: tuple[Effect, ...]
@@ -458,7 +457,7 @@ def decides(least: float, noun: str = "", *, is_turned: bool) -> str:
 
 
 @dataclass(frozen=True)
-class OwnThresholds(Stored):
+class OwnThresholds:
     """Thresholds that a fitted model decides by, which its guarantee pays for.
 
     ``labels`` are empty where all groups share one; ``of`` is the class that a score is of, and
@@ -471,8 +470,6 @@ class OwnThresholds(Stored):
     other: str
     is_private: bool
     unit: str = "score"
-
-    _added: ClassVar[Mapping[str, Any]] = {"unit": "score"}
 
     @classmethod
     def from_model(cls, model: Any) -> OwnThresholds:

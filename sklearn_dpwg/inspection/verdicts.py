@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import betaincinv, ndtri
 
-from sklearn_dpwg._stored import Stored
 from sklearn_dpwg.exceptions import InputError, InputTypeError
 from sklearn_dpwg.inspection.contrasts import Answer, Counts
 from sklearn_dpwg.inspection.words import table, text_of
@@ -22,7 +21,7 @@ from sklearn_dpwg.privacy import IntegerNoise
 
 
 @dataclass(frozen=True)
-class Verdict(Stored):
+class Verdict:
     """Whether ratios, or differences, of groups are what is asked for.
 
     Parameters
@@ -45,7 +44,7 @@ class Verdict(Stored):
 
 
 @dataclass(frozen=True)
-class GroupRate(Stored):
+class GroupRate:
     """A number of one group, estimated from an audit.
 
     Parameters
@@ -158,7 +157,7 @@ def metrics_of(metric: Any) -> tuple[str, ...]:
 
 def unit_of(metric: str) -> str | None:
     """Return what a hundred times a number is in: a rate, or a difference of two; else None."""
-    if metric.removesuffix(" difference").removesuffix(" change") in RATES:
+    if metric.removesuffix(" difference") in RATES:
         return "%" if metric in RATES else "points"
     return None
 
@@ -259,7 +258,7 @@ class CountedRates:
 
 
 @dataclass(frozen=True)
-class LossSums(Stored):
+class LossSums:
     """What was released of a loss: its mean follows.
 
     Parameters
@@ -336,7 +335,7 @@ def _least_mean(mean: float, variance: float, size: float, level: float) -> floa
 
 
 @dataclass(frozen=True)
-class WorstGroups(Stored):
+class WorstGroups:
     """Which groups may be worst by a metric, and how bad the worst is.
 
     Parameters

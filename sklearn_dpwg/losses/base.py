@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sklearn_dpwg._checks import FloatArray, Rules
-from sklearn_dpwg._stored import Stored
 from sklearn_dpwg.exceptions import InputError, InputTypeError
 
 Task = Literal["binary", "multiclass", "regression"]
@@ -25,7 +24,7 @@ _ROUNDING_UNITS = 6
 
 
 @dataclass(frozen=True)
-class LossConstants(Stored):
+class LossConstants:
     """Bounds that hold for every record whose score has norm at most ``score_bound``.
 
     Everything is stated for rows of norm 1; rows of norm C multiply ``lipschitz`` and
@@ -92,7 +91,7 @@ class LossConstants(Stored):
         return highest - self.infimum + _ROUNDING_UNITS * math.ulp(highest)
 
 
-class Loss(Stored, ABC):
+class Loss(ABC):
     """A convex loss of a linear score.
 
     A loss sees scores and encoded targets, never rows. ``n_outputs`` is the number of scores a
@@ -369,7 +368,7 @@ def gradient_diameter(
 
 
 @dataclass(frozen=True)
-class CutLine(Stored):
+class CutLine:
     """The derivative ``f(t) = (t + shift)/width``, cut to [low, high], of a loss in the score.
 
     Equal ones are equal keys of the cache of `gradient_diameter`.

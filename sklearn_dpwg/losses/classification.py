@@ -10,7 +10,6 @@ import numpy as np
 from scipy.special import expit, logsumexp, softmax
 
 from sklearn_dpwg._checks import FloatArray, Rules, above, positive, whole
-from sklearn_dpwg._stored import Stored
 from sklearn_dpwg.losses.base import (
     CutLine,
     KinkedLoss,
@@ -86,7 +85,7 @@ class BinaryLogLoss(Loss):
 
 
 @dataclass(frozen=True)
-class _LogSlope(Stored):
+class _LogSlope:
     """The function f of the class notes, as a key of the cache."""
 
     largest_slope: float

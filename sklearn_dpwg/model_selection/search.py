@@ -17,7 +17,6 @@ from sklearn.utils import get_tags, indexable
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from sklearn_dpwg._stored import Stored
 from sklearn_dpwg.data.groups import (
     GroupBy,
     encode_groups,
@@ -66,7 +65,7 @@ def _has(name: str) -> Callable[[Any], bool]:
     return check
 
 
-class FittedSearch(MetaEstimatorMixin, Stored, BaseEstimator):
+class FittedSearch(MetaEstimatorMixin, BaseEstimator):
     """A search that predicts with its best model, and shows no other."""
 
     estimator: Any

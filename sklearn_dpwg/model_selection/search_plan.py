@@ -15,7 +15,6 @@ from sklearn import config_context
 from sklearn.model_selection import ParameterGrid
 
 from sklearn_dpwg._checks import FloatArray
-from sklearn_dpwg._stored import Stored
 from sklearn_dpwg.data.problem import PUBLIC_FACTS_OF_HIDDEN_GROUPS, HiddenGroups
 from sklearn_dpwg.estimators import DPWorstGroupClassifier, DPWorstGroupRegressor
 from sklearn_dpwg.estimators.encode import check_neighbours, stated_rows
@@ -57,7 +56,7 @@ _PUBLIC_FACTS_OF_HIDDEN_GROUPS = (*PUBLIC_FACTS_OF_HIDDEN_GROUPS[:2], PUBLIC_FAC
 
 
 @dataclass(frozen=True)
-class SearchPlan(Stored):
+class SearchPlan:
     """What every run of a search may spend.
 
     Parameters

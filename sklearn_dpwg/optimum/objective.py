@@ -9,7 +9,6 @@ import numpy as np
 from scipy.special import logsumexp, softmax
 
 from sklearn_dpwg._checks import FloatArray
-from sklearn_dpwg._stored import Stored
 from sklearn_dpwg.data.risks import RiskFunctions
 
 # Weights count as longer by this times d + 16, so that those next to the sphere are on it.
@@ -17,7 +16,7 @@ ON_SPHERE = 2.0**-51
 
 
 @dataclass(frozen=True, eq=False)
-class SaddlePoint(Stored):
+class SaddlePoint:
     """A certified approximate saddle point."""
 
     weights: FloatArray  # weights, inside the ball; (n_weights,)

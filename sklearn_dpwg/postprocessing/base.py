@@ -18,7 +18,6 @@ from sklearn.utils import column_or_1d, get_tags
 from sklearn.utils.validation import check_is_fitted
 
 from sklearn_dpwg._checks import FloatArray, open_unit
-from sklearn_dpwg._stored import Stored
 from sklearn_dpwg.data.groups import (
     encode_groups,
     find_groups,
@@ -202,7 +201,7 @@ class _Checked:
     is_positive: NDArray[np.bool_]
 
 
-class ScorePostprocessor(MetaEstimatorMixin, ClassifierMixin, Stored, BaseEstimator):
+class ScorePostprocessor(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     """Base of what is made of a model and one noisy histogram of its scores; not for direct use."""
 
     __metadata_request__fit = {"groups": True}  # noqa: RUF012

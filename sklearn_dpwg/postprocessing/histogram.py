@@ -12,7 +12,6 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit
 
 from sklearn_dpwg._checks import FloatArray, whole_number
-from sklearn_dpwg._stored import Stored
 from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.privacy import (
     Budget,
@@ -232,7 +231,7 @@ def lone_release(budget: Budget, rows_per_person: int | None) -> Release | None:
 
 
 @dataclass(frozen=True)
-class PostprocessingPlan(Stored):
+class PostprocessingPlan:
     """What fitting thresholds or a calibration will release, from public facts alone.
 
     Parameters

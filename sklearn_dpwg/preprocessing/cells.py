@@ -12,7 +12,6 @@ import numpy as np
 import pandas as pd
 
 from sklearn_dpwg._checks import as_text, shown
-from sklearn_dpwg._stored import Stored
 from sklearn_dpwg.exceptions import InputError, InputTypeError
 from sklearn_dpwg.preprocessing.numerals import (
     Fault,
@@ -27,7 +26,7 @@ UNUSABLE = ("refuse", "missing")
 
 
 @dataclass(frozen=True)
-class Cells(Stored):
+class Cells:
     """How the cells of a table as it comes are read, for a `PublicSchema`.
 
     Each cell is read by itself, by what is said here: nothing is learned from the others. Marks,

@@ -7,17 +7,16 @@ from __future__ import annotations
 
 import datetime
 import math
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, ClassVar, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
 from sklearn_dpwg._checks import FloatArray, real_number
-from sklearn_dpwg._stored import Stored
 from sklearn_dpwg.exceptions import InputError, InputTypeError
 from sklearn_dpwg.preprocessing.numerals import (
     MARKS,
@@ -133,7 +132,7 @@ DATE_UNITS = MappingProxyType(
 
 
 @dataclass(frozen=True)
-class Block(Stored):
+class Block:
     """What a column becomes: for each row some values at some places.
 
     Parameters
@@ -208,7 +207,7 @@ def line(u: FloatArray) -> FloatArray:
     return u[:, None]
 
 
-class _Scaled(Stored):
+class _Scaled:
     """A column with one number in [-1, 1], and an indicator where values may be missing."""
 
     missing: bool
@@ -274,7 +273,6 @@ class Number(_Scaled):
     shape: str | None = None
     decimal: str = "."
     unit: str | tuple[str, ...] = ()
-    _added: ClassVar[Mapping[str, Any]] = {"shape": None, "decimal": ".", "unit": ()}
 
     def __post_init__(self) -> None:
         if isinstance(self.unit, list):
@@ -385,7 +383,6 @@ class Date(_Scaled):
     format: str = "ISO8601"
     fill: str | datetime.date | None = None
     shape: str | None = None
-    _added: ClassVar[Mapping[str, Any]] = {"shape": None}
 
     def check(self, name: str) -> None:
         if self.unit not in DATE_UNITS:
@@ -498,7 +495,7 @@ class Boolean(_Scaled):
 
 
 @dataclass(frozen=True)
-class Category(Stored):
+class Category:
     """One of a public list of levels, as a row of zeros and one 1.
 
     Parameters

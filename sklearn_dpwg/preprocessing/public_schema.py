@@ -7,7 +7,7 @@ from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 import pandas as pd
@@ -17,7 +17,6 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import validate_data
 
 from sklearn_dpwg._checks import FloatArray, whole_number
-from sklearn_dpwg._stored import Stored
 from sklearn_dpwg.data.groups import refuse_lazy_rows
 from sklearn_dpwg.exceptions import InputError, InputTypeError
 from sklearn_dpwg.preprocessing.cells import Cells
@@ -148,7 +147,7 @@ class Schema:
         return csr_array((entries.ravel(), at.ravel(), starts), shape=(len(frame), first))
 
 
-class PublicSchema(TransformerMixin, Stored, BaseEstimator):
+class PublicSchema(TransformerMixin, BaseEstimator):
     """Encode a raw table by public facts about its columns: numbers, dates, categories, gaps.
 
     Nothing is learned from the records, so it costs no privacy, and each record is encoded by
@@ -237,17 +236,6 @@ class PublicSchema(TransformerMixin, Stored, BaseEstimator):
     """
 
     _learns_from_records = False
-    # schemas stored before drew lines
-    _added: ClassVar[Mapping[str, Any]] = {
-        "shapes": "linear",
-        "interactions": (),
-        "cells": None,
-        "person": None,
-        "rows_per_person": 1,
-        "unseen": None,
-        "missing_label": None,
-        "file": None,
-    }
 
     def __init__(
         self,

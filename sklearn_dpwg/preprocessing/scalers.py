@@ -18,7 +18,6 @@ from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sklearn_dpwg._checks import FloatArray, whole_number
-from sklearn_dpwg._stored import Stored
 from sklearn_dpwg.data.groups import refuse_lazy_rows
 from sklearn_dpwg.exceptions import InputError, InputTypeError
 from sklearn_dpwg.ledger.ledger import spending
@@ -135,7 +134,7 @@ def _name_of(scaler: Any, column: int) -> Any:
     return column if names is None else names[column]
 
 
-class ByBounds(TransformerMixin, Stored, BaseEstimator):
+class ByBounds(TransformerMixin, BaseEstimator):
     """A transformer of columns with stated bounds, to which values are clipped."""
 
     bounds: Bounds

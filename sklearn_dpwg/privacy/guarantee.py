@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from sklearn_dpwg import _repr as html
-from sklearn_dpwg._checks import FloatArray, non_negative, open_unit, real_number, whole_number
-from sklearn_dpwg._stored import Stored, reading, stamp
+from sklearn_dpwg._checks import (
+    FloatArray,
+    non_negative,
+    open_unit,
+    read_json,
+    real_number,
+    whole_number,
+)
 from sklearn_dpwg.exceptions import InputError, InputTypeError, PlanExceededError
 from sklearn_dpwg.privacy.accounting.calibration import (
     events_for_records,
@@ -45,7 +51,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, repr=False)
-class PrivacyGuarantee(Stored):
+class PrivacyGuarantee:
     """A differential-privacy guarantee that can be checked without this library.
 
     Parameters
@@ -100,8 +106,6 @@ class PrivacyGuarantee(Stored):
     outside: tuple[str, ...] = ()
     groupings: tuple[str, ...] = ()
     of_person: bool = False
-    # what was stored before spoke of rows
-    _added: ClassVar[Mapping[str, Any]] = {"of_person": False}
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", non_negative(self.epsilon, "epsilon"))
@@ -383,7 +387,6 @@ class PrivacyGuarantee(Stored):
             Standard JSON; an infinite ε is the string "inf".
         """
         described: dict[str, Any] = {
-            **stamp(self),
             **{field.name: getattr(self, field.name) for field in fields(self)},
             "epsilon": _to_plain(self.epsilon),
             "relation": str(self.relation),
@@ -408,10 +411,10 @@ class PrivacyGuarantee(Stored):
 
         Raises
         ------
-        StoredFormatError
-            If another version wrote it, in a format that this one does not read.
+        ValueError
+            If the text is something else.
         """
-        with reading(cls, text, [field.name for field in fields(cls)]) as described:
+        with read_json(cls, text, [field.name for field in fields(cls)]) as described:
             requested = described["requested_epsilon"]
             read = {
                 "epsilon": real_number(float(described["epsilon"]), "epsilon"),

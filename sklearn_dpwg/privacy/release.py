@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, total_ordering
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from sklearn_dpwg._checks import (
     non_empty_string,
@@ -14,7 +13,6 @@ from sklearn_dpwg._checks import (
     real_number,
     whole_number,
 )
-from sklearn_dpwg._stored import VERSION, Stored, require, stamp, unstamped
 from sklearn_dpwg.exceptions import InputError, NoProtectionWarning, UnsupportedMechanismError, warn
 from sklearn_dpwg.privacy.gaussian import gdp_mu
 
@@ -26,7 +24,7 @@ Mechanism = Literal["gaussian", "laplace", "discrete-laplace"]
 
 
 @dataclass(frozen=True)
-class Release(Stored):
+class Release:
     """A mechanism, its noise in units of sensitivity, and how often it may be used.
 
     Parameters
@@ -154,7 +152,7 @@ class Release(Stored):
 
 
 @dataclass(frozen=True)
-class Draw(Stored):
+class Draw:
     """One noisy value that was released.
 
     Parameters
@@ -170,7 +168,7 @@ class Draw(Stored):
 
 
 @dataclass(frozen=True)
-class Budget(Stored):
+class Budget:
     """An (ε, δ) budget: how much one record may show in everything that is released.
 
     Parameters
@@ -230,7 +228,7 @@ _SENTENCES = {
 
 
 @total_ordering
-class Relation(Stored):
+class Relation:
     """Which data sets are neighbours; ``str`` of it is the sentence that guarantees state.
 
     Relations are in order, the strongest first: what holds under one holds under every later one,
@@ -262,18 +260,6 @@ class Relation(Stored):
             known = ", ".join(map(repr, _SENTENCES))
             raise InputError(f"neighbours must be one of {known}, got {neighbours!r}.")
         self._rank = places[0]
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Return the name: a place in the order of one version is another one's in the next."""
-        return {"neighbours": self.short_name, **stamp(self)}
-
-    def __setstate__(self, state: Mapping[str, Any]) -> None:
-        """Restore a relation by its name, or by its place where no version was stated."""
-        content = unstamped(self, state)
-        if VERSION not in state and set(content) == {"_rank"}:
-            content = {"neighbours": list(_SENTENCES)[content["_rank"]]}
-        require(self, state, content, ["neighbours"])
-        self.__init__(**content)  # type: ignore[misc]
 
     @property
     def short_name(self) -> str:

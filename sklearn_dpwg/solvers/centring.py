@@ -12,7 +12,6 @@ import numpy as np
 
 from sklearn_dpwg._checks import FloatArray
 from sklearn_dpwg._repr import short_repr
-from sklearn_dpwg._stored import Stored
 from sklearn_dpwg.data.kernels import one_blas_thread
 from sklearn_dpwg.data.problem import Problem
 from sklearn_dpwg.data.risks import ROW_STEP, Risks
@@ -63,7 +62,7 @@ SHARES_BEFORE = (CENTRE_SHARE, MOMENTS_SHARE, SQUARES_SHARE, SPREAD_SHARE)
 
 
 @dataclass(frozen=True)
-class SlopeLimit(Stored):
+class SlopeLimit:
     """How long a record's gradient may be, planned for the noise that a limit saves."""
 
     share: float  # of the root mean square of centred rows, which is released
@@ -222,7 +221,7 @@ def row_sum_sensitivity(problem: Problem) -> float:
 
 
 @dataclass(frozen=True, eq=False)
-class Centring(Stored):
+class Centring:
     """A released centre, and what follows from it."""
 
     center: FloatArray  # the released centre, in the unit ball; (n_features,)

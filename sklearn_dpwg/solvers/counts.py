@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sklearn_dpwg._checks import FloatArray
-from sklearn_dpwg._stored import Stored
 from sklearn_dpwg.data.problem import HiddenGroups
 from sklearn_dpwg.privacy import Budget, NoiseSource, Release
 
@@ -21,7 +20,7 @@ SENSITIVITY = math.sqrt(2.0)
 
 
 @dataclass(frozen=True)
-class CountStage(Stored):
+class CountStage:
     """What is fixed before the sizes of hidden groups are released, whatever they are.
 
     For every value of the counts the second stage is at least as private as what is reserved, so

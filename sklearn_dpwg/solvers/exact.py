@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
 from sklearn_dpwg._checks import Rules, one_of, positive
-from sklearn_dpwg._stored import Stored
 from sklearn_dpwg.data.problem import Problem
 from sklearn_dpwg.data.risks import Risks
 from sklearn_dpwg.exceptions import InputError
@@ -22,7 +20,7 @@ from sklearn_dpwg.solvers.solver import Solution, Solver
 
 
 @dataclass(frozen=True)
-class ExactSchedule(Stored):
+class ExactSchedule:
     """Public numbers of the exact solver."""
 
     tolerance: float  # certified duality gap at which it stops, in units of the loss
@@ -31,7 +29,6 @@ class ExactSchedule(Stored):
     # what the root of Σ λ_i²/n_i costs the group player, in units of the loss
     price: float = 0.0
     ridge: float = 0.0  # and what ½‖w‖² costs with it
-    _added: ClassVar[Mapping[str, Any]] = {"price": 0.0, "ridge": 0.0}
 
     def __str__(self) -> str:
         """Return a line or two for people."""

@@ -10,7 +10,6 @@ from typing import ClassVar
 
 from sklearn_dpwg._checks import FloatArray
 from sklearn_dpwg._repr import short_repr
-from sklearn_dpwg._stored import Stored
 from sklearn_dpwg.data.problem import Problem
 from sklearn_dpwg.data.risks import Risks
 from sklearn_dpwg.exceptions import InputError
@@ -19,7 +18,7 @@ from sklearn_dpwg.solvers.solver import Solver
 
 
 @dataclass(frozen=True)
-class Calls(Stored):
+class Calls:
     """Calls that are planned together: each reads all records, so that costs add up.
 
     Parameters
@@ -55,7 +54,7 @@ class Calls(Stored):
 
 
 @dataclass(frozen=True)
-class MixturePlan(Stored):
+class MixturePlan:
     """What a solver will do in all calls, whatever the mixtures; made from public facts alone.
 
     Parameters

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
 
 import numpy as np
 
 from sklearn_dpwg._checks import FloatArray
-from sklearn_dpwg._stored import Stored
 from sklearn_dpwg.data.problem import Problem
 from sklearn_dpwg.privacy import Budget
 
@@ -36,7 +33,7 @@ _MOST_ROWS = 5
 
 
 @dataclass(frozen=True, eq=False)
-class NewPeople(Stored):
+class NewPeople:
     """Standard errors of the mean loss of each group's people, and what a fit gains for the worst.
 
     Typical numbers, measured on other tasks: no bound, and no release.
@@ -51,7 +48,6 @@ class NewPeople(Stored):
     # units of the loss; None for one group and other losses than were measured
     gain: tuple[float, float, float] | None
     records_per_person: int = 1  # most records of one person
-    _added: ClassVar[Mapping[str, Any]] = {"records_per_person": 1}
 
     @property
     def untold(self) -> tuple[int, ...]:

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any, ClassVar, Literal, NoReturn, Self, TypeVar, final
+from typing import Any, Literal, NoReturn, Self, TypeVar, final
 
 import numpy as np
 
 from sklearn_dpwg import _repr as html
 from sklearn_dpwg._checks import FloatArray
 from sklearn_dpwg._repr import short_repr
-from sklearn_dpwg._stored import Stored
 from sklearn_dpwg.data.problem import (
     PUBLIC_FACTS,
     PUBLIC_FACTS_OF_HIDDEN_GROUPS,
@@ -46,7 +45,7 @@ _T = TypeVar("_T")
 
 @final
 @dataclass(frozen=True)
-class Plan(Stored):
+class Plan:
     """Everything a run will do, made from public facts alone.
 
     What it costs is no field: `guarantee` follows from the releases and the budget, so that neither
@@ -111,7 +110,6 @@ class Plan(Stored):
     records_per_person: int = 1
     counts: CountStage | None = None
     of_person: bool = False
-    _added: ClassVar[Mapping[str, Any]] = {"of_person": False}
 
     __repr__ = short_repr
 

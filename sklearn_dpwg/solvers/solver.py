@@ -11,7 +11,6 @@ from typing import ClassVar, NoReturn, final
 from sklearn.base import BaseEstimator
 
 from sklearn_dpwg._checks import FloatArray
-from sklearn_dpwg._stored import Stored
 from sklearn_dpwg.data.oracles import SampleOracle
 from sklearn_dpwg.data.problem import Problem
 from sklearn_dpwg.data.risks import Risks
@@ -22,7 +21,7 @@ from sklearn_dpwg.solvers.plan import Plan
 
 
 @dataclass(frozen=True, eq=False)
-class Solution(Stored):
+class Solution:
     """What a run hands back; every field is public or a paid release.
 
     Parameters
@@ -40,7 +39,7 @@ class Solution(Stored):
     n_iter: int
 
 
-class Solver(Stored, BaseEstimator, ABC):
+class Solver(BaseEstimator, ABC):
     """A way to solve worst-group problems under a budget.
 
     `plan` and `run` are templates that check what they are given; a solver writes `_plan` and
@@ -349,7 +348,7 @@ class FreshSolver(Solver):
 
 
 @dataclass(frozen=True)
-class ByLoss(Stored):
+class ByLoss:
     """What a planned run takes from its loss, measured by ``benchmarks/population_defaults.py``."""
 
     # length of a step, as a share of `aim/(s √T)` for a coordinate's noise s

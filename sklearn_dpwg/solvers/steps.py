@@ -12,7 +12,6 @@ from scipy.optimize import linprog
 
 from sklearn_dpwg._checks import FloatArray
 from sklearn_dpwg._repr import short_repr
-from sklearn_dpwg._stored import Stored
 from sklearn_dpwg.data.problem import Problem
 from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.privacy import SumGrid
@@ -217,7 +216,7 @@ SHORTER = 0.9
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class StepLimits(Stored):
+class StepLimits:
     """Numbers of a step rule that a plan fixes."""
 
     n_steps: int  # number of steps T, for which step sizes are planned
@@ -365,7 +364,7 @@ def record_errors(problem: Problem, highest: float) -> tuple[float, float]:
 
 
 @dataclass(frozen=True)
-class SumSensitivity(Stored):
+class SumSensitivity:
     """How far one record moves the sums of `Risks.sums` and `Risks.sampled_sums`.
 
     Rounding is included: ``docs/theory/sums.md``.

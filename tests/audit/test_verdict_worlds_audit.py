@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy.special import ndtr
 
-from sklearn_dpwg.inspection import changes, comparisons
+from sklearn_dpwg.inspection import comparisons
 from sklearn_dpwg.inspection.audit_result import AuditResult
 from sklearn_dpwg.inspection.contrasts import Counts, Levels, Margin, excess
 from sklearn_dpwg.metrics.intervals import rate
@@ -76,7 +76,7 @@ def test_planted_faults_are_caught(fault, monkeypatch):
     assert not WORLDS[name].is_kept(counts)
 
 
-# Two metrics, and two audits: counts are drawn, without noise, and told as an audit tells them.
+# Two metrics: counts are drawn, without noise, and told as an audit tells them.
 
 
 def counted(cells):
@@ -122,45 +122,6 @@ def test_metrics_that_do_not_share_the_error_are_seen(monkeypatch):
     )
     found, slack = shares(odds_at_the_border, 1500)
     assert found["fails"] > 0.025 + slack
-
-
-# Rates before and after; the worst one is the same.
-UNCHANGED = {
-    "equal": ([0.2] * 5, [0.2] * 5),
-    "one is left": ([0.3] * 5, [0.3, 0.05, 0.05, 0.05, 0.05]),
-    "all have come": ([0.05, 0.05, 0.3, 0.05, 0.05], [0.3] * 5),
-    "swapped": ([0.3, 0.2, 0.1], [0.1, 0.2, 0.3]),
-}
-
-
-def changes_in(name, n_audits=400):
-    """Return how often "improved" and "got worse" are told, and what chance may add."""
-    rates = np.array(UNCHANGED[name])
-
-    def tell(rng):
-        misses = rng.binomial(300, rates)
-        tables = (np.array([[300 - n, n], [0 * n, 0 * n]]).transpose(2, 0, 1) for n in misses)
-        before, after = map(counted, tables)
-        return after.change_since(before, "false_positive_rate").answer
-
-    return shares(tell, n_audits)
-
-
-@pytest.mark.parametrize("name", UNCHANGED)
-def test_changes_are_told_wrongly_as_seldom_as_they_say(name):
-    found, slack = changes_in(name)
-    assert max(found["improved"], found["got worse"]) <= 0.025 + slack
-
-
-def test_groups_that_do_not_share_the_error_of_a_change_are_seen(monkeypatch):
-    plain = changes._of_worst
-
-    def unshared(before, after, metric, confidence, less):
-        return plain(before, after, metric, 1.0 - len(after) * (1.0 - confidence), less)
-
-    monkeypatch.setattr(changes, "_of_worst", unshared)
-    found, slack = changes_in("one is left")
-    assert found["improved"] > 0.025 + slack
 
 
 # Power beside the best of rules that know the world: levels of pairs and of groups against all

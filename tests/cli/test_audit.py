@@ -184,43 +184,6 @@ def test_a_stored_audit_answers_all_later_questions(tmp_path, options, asked):
     assert lines[0].count("reference") == ("reference" in asked) * 3
 
 
-def test_two_stored_audits_tell_what_has_changed(tmp_path):
-    files = []
-    for place, rates in enumerate([(0.6, 0.3), (0.6, 0.5)]):
-        path = write(tmp_path / f"{place}.csv", *rates)
-        files.append(tmp_path / f"{place}.json")
-        task = "--groups race --group-labels x,y --classes no,yes --predictions decided"
-        assert run("audit", path, *task.split(), "--json", files[-1]).exit_code == 0
-    before, after = (AuditResult.from_json(file.read_text()) for file in files)
-    for options, asked in (
-        ("", {}),
-        ("--same-people --metric selection_rate", {"same_people": True}),
-        ("--leave-out x", {"leave_out": ["x"]}),
-    ):
-        found = run("change", *files, *options.split())
-        known = after.change_since(before, "selection_rate", **asked)
-        assert found.stdout.startswith(known.sentence + "\n")
-        assert known.answer == "improved"
-        first = known.groups[0]
-        ends = [
-            f"{round(100 * end, 1) + 0.0:.1f}" for end in (first.estimate, first.low, first.high)
-        ]
-        assert f"{ends[0]} [{ends[1]}, {ends[2]}] points" in found.stdout
-        assert [line.split()[0] for line in found.stdout.splitlines()[3:]] == [
-            one.group for one in known.groups
-        ]
-    for arguments, says in (
-        ((files[0], files[0]), "before must be another audit"),
-        ((files[0], tmp_path / "0.csv"), "must be a file that `audit --json` wrote"),
-        ((tmp_path / "none.json", files[0]), "must be a file that `audit --json` wrote"),
-        ((*files, "--metric", "error_rate"), "metric must be selection_rate"),
-    ):
-        refused = run("change", *arguments)
-        assert refused.exit_code == 2
-        assert says in refused.stderr
-        assert len(refused.stderr.splitlines()) == 1
-
-
 def test_what_has_changed_is_said_of_each_rate_that_is_asked(decisions, tmp_path):
     files = [tmp_path / f"{place}.json" for place in range(2)]
     for file in files:
@@ -329,10 +292,6 @@ WRONG = [
     (f"{AUDIT} --metric selection_rate,odds", "metric must be one of .*equalized_odds, got 'odds'"),
     (f"{AUDIT} --of sample", "'sample' is not one of 'process', 'records'"),
     (f"{ALONE} --metric equalized_odds", "where no outcomes are named .*got 'equalized_odds'"),
-    (f"{PLAN} --n-features 3 --rate 0.3", "rate is for a plan of an audit: say --audit too"),
-    (f"{PLAN} --audit --ratio 0.3", "ratio is for a plan of a verdict: say --rate too"),
-    (f"{PLAN} --audit --rate 0.3 --fail-below 2", "--fail-below must be above 0 and at most 1"),
-    (f"{PLAN} --audit --rate 2", "rate must be"),
     (f"{PLAN} --audit --group-labels a,c", "--group-sizes must be those of --group-labels "),
     (f"{AUDIT} --leave-out z", "--leave-out must be of the groups .*, got 'z'"),
     (f"{AUDIT} --reference z", "reference must be of the groups .*, got 'z'"),
@@ -345,8 +304,6 @@ WRONG = [
     (f"{PLAN} --audit --solver mgr", "solver is for a plan of a fit, and --audit asks for another"),
     (f"{PLAN} --n-features 3 --base-rate 0.1", "--base-rate is for a plan of an audit: say"),
     (f"{PLAN} --audit --base-rate 2", "--base-rate"),
-    (f"{PLAN} --audit --leave-out x", "--leave-out is for a plan of a verdict: say --rate too"),
-    (f"{PLAN} --n-features 3 --reference x", "reference is for a plan of an audit: say --audit"),
 ]  # fmt: skip
 
 
@@ -369,30 +326,6 @@ def test_a_plan_of_an_audit_needs_no_records():
     planned = GroupAudit(0.5, group_labels=["a", "b"]).plan(group_sizes=sizes, outcomes=False)
     assert alone == f"{planned}\n"
     assert "error_rate" not in alone
-    audit, asked = GroupAudit(0.5, group_labels=["a", "b"]), {"group_sizes": sizes, "rate": 0.4}
-    for options, known in (
-        ("--rate 0.4", audit.plan_verdict(**asked)),
-        ("--rate 0.4 --ratio 0.5 --no-outcomes --fail-below 0.7",
-         audit.plan_verdict(**asked, ratio=0.5, outcomes=False, at_least=0.7)),
-        ("--rate 0.4 --metric equalized_odds --fail-above 0.2",
-         audit.plan_verdict("equalized_odds", within=0.2, **asked)),
-        ("--rate 0.4 --reference a --ratio 0.5",
-         audit.plan_verdict(reference="a", ratio=0.5, **asked)),
-    ):  # fmt: skip
-        assert run(*arguments, *options.split()).stdout.endswith(f"\n{known}.\n")
-    three = ("plan", "--audit", "--group-sizes", "a=500,b=90,c=20", "--epsilon", 0.5, "--rate", 0.4)
-    known = GroupAudit(0.5, group_labels=list("abc")).plan_verdict(
-        group_sizes=[500, 90, 20], leave_out=["c"], rate=0.4
-    )
-    assert run(*three, "--leave-out", "c").stdout.endswith(f"\n{known}.\n")
-    for wrong, says in (
-        (("--leave-out", "d"), "--leave-out must be of the groups"),
-        (
-            ("--leave-out", "c", "--reference", "c"),
-            "reference must be a group that is not left out",
-        ),
-    ):
-        assert says in run(*three, *wrong).stderr
 
 
 def test_decisions_alone_are_audited_by_column_and_by_model(folder, decisions, tmp_path):

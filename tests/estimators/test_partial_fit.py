@@ -176,8 +176,7 @@ def test_a_pickle_holds_no_secret(binary):
     public = {name for name in state if name.endswith("_") and not name.startswith("_")}
     own = set(estimator.get_params(deep=False))
     assert set(state) - public - own <= {
-        "_group_weights", "_groupings", "_why_closed", "sklearn_dpwg_version",
-        "sklearn_dpwg_format", "_fit_key", "_start_costs",
+        "_group_weights", "_groupings", "_why_closed", "_fit_key", "_start_costs",
     }  # fmt: skip
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from dataclasses import replace
 
 import numpy as np
@@ -67,18 +66,6 @@ def test_what_no_group_player_can_have_is_refused(value, says):
         with pytest.raises((ValueError, TypeError), match=f"^{says}"):
             model.plan(**SIZES)
     assert clone(model).get_params()[next(iter(value))] == next(iter(value.values()))
-
-
-def test_what_was_stored_before_plays_the_game_on_the_records():
-    problem = Problem(SquaredError(), (40, 9), 3, 4.0, (0.8, 0.2), sampling_price=1.0)
-    assert pickle.loads(pickle.dumps(problem)) == problem
-    for thing, made in ((problem, Problem), (DPWorstGroupRegressor(), DPWorstGroupRegressor)):
-        state = thing.__getstate__()
-        for name in ("sampling_price", "max_group_weight"):
-            state.pop(name)
-        old = made.__new__(made)
-        old.__setstate__(state)
-        assert (old.sampling_price, old.max_group_weight) == (0.0, 1.0)
 
 
 def test_the_planned_price_falls_with_the_budget_and_is_in_units_of_the_loss():

@@ -9,8 +9,6 @@ import importlib.resources
 import json
 import math
 import re
-import stat
-import webbrowser
 from dataclasses import replace
 from html.parser import HTMLParser
 
@@ -127,7 +125,7 @@ def test_the_three_answers(counts, answer, headline):
     assert bool(verdict["would_tell"]) == (answer == "cannot tell")
     assert ("wrong in at most 2.5 %" in verdict["allows"]) == (answer != "cannot tell")
     other = AuditReport(result, verdict_metric="error_rate", at_least=0.9).dict()["verdict"]
-    assert other["headline"].endswith("that no group's error rate is below 0.9 times another's.")
+    assert other["headline"].endswith("that every ratio of error rate is at least 0.9.")
 
 
 def test_who_is_not_judged_is_named_and_has_no_verdict():
@@ -204,39 +202,25 @@ def test_a_page_about_these_very_people_says_one_thing():
     assert "says nothing of anybody else" in said
     shown = result.rates("error_rate", of="records")[0]
     limits = f"{100 * shown.low:.1f} to {100 * shown.high:.1f}\u00a0%"
-    assert report.html().count(limits) >= 2  # the table, and that of a picture
+    assert limits in report.html()
     with pytest.raises(ValueError, match="metric must be"):
         AuditReport(result, metric="log_loss", which={"of": "records"}).html()
 
 
 WIDE = (((400, 600), (300, 700)), ((450, 550), (320, 680)), ((800, 200), (600, 400)))
 QUESTIONS = [
-    (
-        {"which": {"within": 0.1}},
-        "more than 10 percentage points apart in sel",
-    ),
+    ({"which": {"within": 0.1}}, "every difference in selection rate is at most 10 percentage"),
     (
         {"verdict_metric": "equalized_odds"},
-        "true positive rate or false positive rate is below 0.8",
+        "every ratio of true positive rate and false positive rate is at least 0.8",
     ),
-    ({"verdict_metric": ["selection_rate", "error_rate"], "at_least": 0.7}, "below 0.7 times"),
+    ({"verdict_metric": ["selection_rate", "error_rate"], "at_least": 0.7}, "is at least 0.7"),
     (
         {"verdict_metric": "equalized_odds", "which": {"within": 0.4, "reference": "Black"}},
-        "more than 40 percentage points from Black in true positive rate or false positive rate",
+        "every difference in true positive rate and false positive rate beside Black is at most 40",
     ),
-    (
-        {"verdict_metric": "equalized_odds", "which": {"reference": "Black"}},
-        "the smaller true positive rate or false positive rate of any group and Black is at least",
-    ),
-    (
-        {"verdict_metric": ["error_rate", "accuracy"], "which": {"reference": "Black"}},
-        "no group's accuracy is below 0.8 times that of Black and no group's error rate, times "
-        "0.8, is above that of Black.",
-    ),
-    (
-        {"at_least": 0.7, "which": {"reference": "Black"}},
-        "is below 0.7 times that of Black.",
-    ),
+    ({"verdict_metric": "equalized_odds", "which": {"reference": "Black"}}, "rate beside Black is"),
+    ({"at_least": 0.7, "which": {"reference": "Black"}}, "selection rate beside Black is at least"),
     ({"which": {"reference": "Black"}}, "the four-fifths rule beside Black."),
     ({"at_least": None}, "the four-fifths rule"),
 ]
@@ -247,14 +231,14 @@ def test_a_reference_is_called_so_and_differences_are_in_points():
     report = AuditReport(result, which={"within": 0.1, "reference": "Black"})
     (row,) = [row for row in report.dict()["groups"]["rows"] if row["answer"] == "reference"]
     assert row["group"] == "Black"
-    assert report.html().count(">reference</td>") == 2  # the difference, and a picture's answer
+    assert report.html().count(">reference</td>") == 1
     assert report.markdown().count(" reference |") == 2
     assert "0.0 to 0.0" not in report.html()
     gap = result.differences(reference="Black")[0]
     limits = f"{100 * gap.low:.1f} to {100 * gap.high:.1f}\u00a0points"
     assert limits in report.html()
     assert limits in report.markdown()
-    assert "How far each group is from the reference in selection rate" in report.html()
+    assert "Difference of each group in selection rate" in report.html()
 
 
 def test_worst_off_is_by_what_is_asked():
@@ -368,7 +352,7 @@ def test_public_numbers_of_people_are_exact(result):
 def test_how_many_intervals_may_miss_is_said(report, forty_groups):
     # 4 groups of 5 rates and a size, at 95 %; 40 of them
     said = report.dict()["groups"]["limits"]
-    assert said.endswith("with 95 % confidence: of the 24 in this table one or two may miss.")
+    assert said.endswith("with 95 % confidence: of the 24 in this table about 1 may miss.")
     assert "of the 240 in this table about 12 may miss" in forty_groups.dict()["groups"]["limits"]
 
 
@@ -399,8 +383,8 @@ def test_what_is_below_the_limit_does_not_look_like_it(report, result):
     assert 0.7985 < result.impact_ratios()[3].low < 0.7995
     assert result.verdict().answer == "cannot tell"
     assert "[0.799, 1.07], which may be below 0.8 or not" in report.dict()["verdict"]["sentence"]
-    for text, times in ((report.html(), 3), (report.markdown(), 2)):
-        assert text.count("0.799") == times  # headline, table, and that of a picture
+    for text in (report.html(), report.markdown()):
+        assert text.count("0.799") == 2  # headline and table
 
 
 def test_the_table_holds_the_rates_with_their_limits(report, result):
@@ -483,19 +467,15 @@ def test_the_words_of_the_guarantee_are_on_the_page(report):
     assert facts["record"]["facts"]["Command"] == "audit stops.csv"
 
 
-def test_each_picture_has_its_numbers_as_a_table(report, result):
-    page = report.html()
-    assert page.count("<svg") == page.count("The numbers of this picture") == 4
-    figures = re.findall(r"<figure>(.*?)</figure>", page, re.DOTALL)
-    shown = [Page(figure).words.replace("\u00a0", " ") for figure in figures]
-    for rate in result.rates("error_rate"):
-        assert f"{rate.group} {100 * rate.estimate:.1f} %" in shown[2]
-    # picture, table and verdict have the same limits and answers
-    groups = zip(result.impact_ratios(), result.group_verdicts(), strict=True)
-    for ratio, verdict in groups:
-        low = f"{ratio.low:.{2 + (ratio.group == 'Latino')}f}"  # 0.799, which is not 0.8
-        limits = f"{ratio.estimate:.2f} {low} to {ratio.high:.2f} {verdict.answer}"
-        assert f"{ratio.group} {limits}" in shown[0]
+def test_pictures_table_and_verdict_are_of_the_same_numbers(report, result):
+    assert report.html().count("<svg") == 4
+    rows = report.dict()["groups"]["rows"]
+    for row, ratio, verdict in zip(
+        rows, result.impact_ratios(), result.group_verdicts(), strict=True
+    ):
+        assert row["answer"] == verdict.answer
+        assert row["rates"]["impact_ratio"]["low"] == ratio.low
+        assert report.html().count(f"{verdict.answer}</text>") >= 1
 
 
 # --- released numbers and nothing else ---------------------------------------------------------
@@ -621,17 +601,9 @@ def test_markdown_shows_text_as_it_is(text, escaped):
 # --- ways to get it ----------------------------------------------------------------------------
 
 
-def test_the_file_is_the_page_and_only_its_owner_can_read_what_is_opened(
-    report, monkeypatch, tmp_path
-):
-    shown = []
-    monkeypatch.setattr(webbrowser, "open", shown.append)
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    path, written = report.open(), tmp_path / "audit.html"
-    assert shown == [path.as_uri()]
-    assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    report.write_html(written)
-    assert path.read_bytes() == written.read_bytes() == report.html().encode()
+def test_the_file_is_the_page(report, tmp_path):
+    report.write_html(tmp_path / "audit.html")
+    assert (tmp_path / "audit.html").read_bytes() == report.html().encode()
 
 
 def test_a_notebook_shows_the_page_in_a_frame_of_its_own(report):

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import math
 import pickle
 import re
 
 import pytest
 
-from sklearn_dpwg.inspection import AuditResult, GroupRate, WorstGroups
+from sklearn_dpwg.inspection import AuditResult
 from sklearn_dpwg.inspection.asked import overall_rate
+from sklearn_dpwg.inspection.verdicts import GroupRate, WorstGroups
 from sklearn_dpwg.metrics.intervals import Interval, rate_interval, ratio_interval
 from sklearn_dpwg.privacy import IntegerNoise, PrivacyGuarantee, Release
 from tests.helpers.audit_cases import audit_result
@@ -226,7 +228,33 @@ def test_a_ratio_that_nothing_can_be_held_against(at_least):
         result(COUNTS).verdict(at_least=at_least)
 
 
-@pytest.mark.parametrize("text", ["", "{}", "[]"])
+@pytest.mark.parametrize("text", ["", "{}", "[]", "3"])
 def test_other_text_is_no_result(text):
     with pytest.raises(ValueError, match=r"text must be what AuditResult\.to_json wrote"):
         AuditResult.from_json(text)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"unless": 1},
+        {"counts": [[[1, 2], [3, 4]]]},
+        {"counts": 7},
+        {"group_labels": ["a"]},
+        {"sizes": [1, 2]},
+        {"confidence": 1.5},
+        {"privacy_": None},
+        {"noise": {"mechanism": "none", "scale": 1.0}},
+        {"n_cells": 0},
+        {"epsilon": -1.0},
+        {"threshold": "high"},
+        {"created": 3},
+    ],
+)
+def test_a_forged_field_is_refused(change):
+    described = json.loads(result().to_json())
+    with pytest.raises((ValueError, TypeError)):
+        AuditResult.from_json(json.dumps(described | change))
+    name = next(iter(described))
+    with pytest.raises(ValueError, match="text must be what"):
+        AuditResult.from_json(json.dumps({k: v for k, v in described.items() if k != name}))

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import builtins
 import math
-from functools import partial
 from itertools import pairwise
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -16,11 +14,8 @@ from sklearn_dpwg.inspection import (
     GroupMetricDisplay,
     GroupWeightsDisplay,
     PrivacyProfileDisplay,
-    PrivacyUtilityDisplay,
-    UtilityPoint,
 )
-from sklearn_dpwg.inspection.drawing import spread
-from sklearn_dpwg.ledger import PrivacyLedger
+from sklearn_dpwg.ledger import privacy_of
 from sklearn_dpwg.privacy import PrivacyGuarantee
 from sklearn_dpwg.solvers import MGR
 from tests.helpers.audit_cases import (
@@ -100,7 +95,6 @@ def test_what_is_not_private_says_so_on_the_axes_that_are_given(noise):
     assert display.ax_ is axes
     assert len(pyplot.get_fignums()) == 1
     assert axes.get_title(loc="left").endswith("not private") == (not noise)
-    assert PrivacyProfileDisplay.from_audit(result).guarantee == result.privacy_
 
 
 @pytest.mark.filterwarnings("ignore:Glyph:UserWarning")
@@ -121,81 +115,6 @@ def test_forty_groups_do_not_write_over_each_other():
     edges = sorted((box.y0, box.y1) for box in boxes)
     assert all(low[1] <= high[0] for low, high in pairwise(edges))
     assert display.figure_.get_window_extent().x0 <= min(box.x0 for box in boxes)
-
-
-class Scores:
-    """A classifier whose score is its first column."""
-
-    classes_ = np.array(["no", "yes"])
-
-    def predict_proba(self, X):
-        return np.column_stack([1 - X[:, 0], X[:, 0]])
-
-
-def test_predictions_are_audited_without_privacy_unless_it_is_asked_for():
-    rng = np.random.default_rng(0)
-    scores, groups = rng.random(3000), np.repeat(["a", "b"], [2000, 1000])
-    y = np.where(rng.random(3000) < scores, "yes", "no")
-    from_predictions = partial(GroupMetricDisplay.from_predictions, y, scores, groups=groups)
-    shown = from_predictions()
-    wrong = (scores >= 0.5) != (y == "yes")
-    for rate in shown.rates:
-        assert rate.estimate == pytest.approx(wrong[groups == rate.group].mean())
-    assert shown.ax_.get_title(loc="left").endswith("not private")
-    fitted = GroupMetricDisplay.from_estimator(Scores(), scores[:, None], y, groups=groups)
-    assert list(fitted.rates) == list(shown.rates)
-    stated = {"group_labels": ["a", "b"], "epsilon": 1.0}
-    private = from_predictions(classes=("no", "yes"), **stated)
-    assert "not private" not in private.ax_.get_title(loc="left")
-    assert list(private.rates) != list(shown.rates)
-    with pytest.raises(ValueError, match="classes must be declared where epsilon is finite"):
-        from_predictions(**stated)
-    with pytest.raises(ValueError, match="y_true must hold two classes"):
-        GroupMetricDisplay.from_predictions(y[:1], scores[:1], groups=groups[:1])
-
-
-# --- worst group against ε ---------------------------------------------------------------------
-
-
-def points(n_series: int) -> list[UtilityPoint]:
-    return [
-        UtilityPoint(f"model {number}", epsilon, 0.4 + number / 100, 0.3, 0.5)
-        for number in range(n_series)
-        for epsilon in (0.1, 1.0, math.inf)
-    ]
-
-
-@pytest.mark.parametrize(("n_series", "n_named"), [(2, 2), (7, 7), (40, 6)])
-def test_the_best_models_have_names_and_none_is_left_out(n_series, n_named):
-    display = PrivacyUtilityDisplay(points(n_series)).plot()
-    named = [text for text in texts(display.ax_) if text.startswith("model ")]
-    assert sorted(named) == sorted(f"model {number}" for number in range(n_named))
-    curves = [line for line in display.ax_.lines if len(line.get_xdata()) == 3]
-    assert len(curves) == n_series
-    assert ("34 others" in display.ax_.get_xlabel()) == (n_series == 40)
-    assert "none (∞)" in texts(display.ax_)
-
-
-def test_audits_stand_at_the_epsilon_of_their_models():
-    private = audit_result(3, model_privacy_=MODEL_GUARANTEE)
-    other = audit_result(3, seed=1)
-    display = PrivacyUtilityDisplay.from_audit({"a": private, "b": other}, epsilons={"b": 2.0})
-    assert [round(point.epsilon, 3) for point in display.points] == [0.981, 2.0]
-    worst = private.worst_groups("error_rate")
-    assert (display.points[0].low, display.points[0].high) == (worst.low, worst.high)
-    assert worst.low <= display.points[0].value <= worst.high
-    with pytest.raises(ValueError, match="epsilons must state the ε of model 'b'"):
-        PrivacyUtilityDisplay.from_audit({"a": private, "b": other})
-
-
-def test_searches_stand_at_their_epsilon():
-    class Search:
-        best_score_ = 0.7
-        privacy_ = GUARANTEE
-
-    display = PrivacyUtilityDisplay.from_search({"search": Search()})
-    (point,) = display.points
-    assert (point.epsilon, point.value) == (GUARANTEE.epsilon, 0.7)
 
 
 # --- what an attacker gains --------------------------------------------------------------------
@@ -239,17 +158,6 @@ def test_bars_are_the_weights_from_the_largest_down(n_groups):
     assert len(set(texts(display.ax_)) & {"share of the records", "weight"}) == 2
 
 
-@pytest.mark.parametrize(("n_groups", "n_named"), [(2, 2), (7, 7), (40, 6)])
-def test_paths_name_the_groups_that_weigh_most(n_groups, n_named):
-    weights = np.random.default_rng(0).dirichlet(np.ones(n_groups), 4)
-    labels = [f"group {number}" for number in range(n_groups)]
-    display = GroupWeightsDisplay(weights, group_labels=labels, points=[0.1, 0.5, 1, 4]).plot()
-    named = {text for text in texts(display.ax_) if text.startswith("group ")}
-    most = np.argsort(-weights.max(axis=0))[:n_named]
-    assert named == {labels[place] for place in most}
-    assert len(display.ax_.lines) == n_groups
-
-
 def test_weights_come_from_fitted_models():
     rng = np.random.default_rng(0)
     X, groups = rng.uniform(-0.5, 0.5, (4000, 2)), np.repeat(["a", "b"], [3000, 1000])
@@ -258,38 +166,16 @@ def test_weights_come_from_fitted_models():
     display = GroupWeightsDisplay.from_estimator(model)
     np.testing.assert_allclose(display.weights, model.group_weights_)
     np.testing.assert_allclose(display.shares, [0.75, 0.25])
-    profile = PrivacyProfileDisplay.from_estimator(model)
+    profile = PrivacyProfileDisplay(privacy_of(model))
     assert profile.guarantee.epsilon == pytest.approx(4.0, rel=1e-3)
 
 
-def test_a_path_is_in_the_order_of_its_points():
-    models = {
-        epsilon: SimpleNamespace(group_labels_=["a", "b"], group_weights_=[weight, 1 - weight])
-        for epsilon, weight in ((4.0, 0.9), (1.0, 0.6))
-    }
-    path = GroupWeightsDisplay.from_estimator(models)
-    assert path.points == [1.0, 4.0]
-    np.testing.assert_allclose(path.weights, [[0.6, 0.4], [0.9, 0.1]])
-    models[2.0] = SimpleNamespace(group_labels_=["a", "c"], group_weights_=[0.5, 0.5])
-    with pytest.raises(ValueError, match=r"models of the same groups, got others at 2\.0"):
-        GroupWeightsDisplay.from_estimator(models)
+def test_weights_of_other_groups_are_refused():
     with pytest.raises(ValueError, match=r"weights must have one entry a group, 3, got shape \(2,"):
         GroupWeightsDisplay([0.5, 0.5], group_labels=["a", "b", "c"]).plot()
 
 
 # --- shared ------------------------------------------------------------------------------------
-
-
-def test_names_are_spread_apart_but_stay_in_order():
-    rng = np.random.default_rng(0)
-    for n_places in (1, 5, 16):
-        places = rng.uniform(0, 1, n_places)
-        found = spread(places, 0.06, 0.0, 1.0)
-        assert np.argsort(found).tolist() == np.argsort(places).tolist()
-        assert (np.diff(np.sort(found)) >= 0.06 - 1e-9).all()
-        assert found.min() >= -1e-9
-        assert found.max() <= 1.0 + 1e-9
-    np.testing.assert_allclose(spread([0.2, 0.8], 0.1, 0, 1), [0.2, 0.8])
 
 
 def test_without_matplotlib_one_sentence_says_what_to_install(monkeypatch):
@@ -304,17 +190,3 @@ def test_without_matplotlib_one_sentence_says_what_to_install(monkeypatch):
     said = r"^GroupWeightsDisplay\.plot needs matplotlib, .*pip install 'sklearn-dpwg\[plot\]'\.$"
     with pytest.raises(ImportError, match=said):
         GroupWeightsDisplay([1.0], group_labels=["a"]).plot()
-
-
-@pytest.mark.filterwarnings("ignore::sklearn_dpwg.exceptions.WeakPlanWarning")
-def test_audits_of_several_models_keep_their_epsilon_together():
-    rng = np.random.default_rng(0)
-    X, groups = rng.uniform(-0.5, 0.5, (2000, 2)), np.repeat(["a", "b"], 1000)
-    y = (X[:, 0] > 0).astype(int)
-    made = DPWorstGroupClassifier(4.0, data_norm=1.0, solver=MGR(n_steps=5)).fit(X, y, groups)
-    both = {"one": [made, made], "other": made}
-    with PrivacyLedger(1.0, 1e-6) as book:
-        PrivacyUtilityDisplay.from_estimator(
-            both, X, y, groups=groups, group_labels=["a", "b"], epsilon=1.0
-        )
-    assert len(book.rows) == 3

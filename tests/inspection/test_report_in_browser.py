@@ -191,7 +191,7 @@ def test_without_script_nothing_but_sorting_is_missing(browser, pages):
         assert tab.locator("table.groups tbody tr").count() == 5
         assert tab.locator("svg").count() == 5 + 3
         tab.locator("summary").first.click()
-        assert tab.locator("figure details table").first.is_visible()
+        assert tab.locator("details table").first.is_visible()
 
 
 def test_the_verdict_about_each_group_is_on_a_phone(browser, pages):

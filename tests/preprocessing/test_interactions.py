@@ -197,12 +197,3 @@ def test_effects_of_pairs_are_not_monotone(model):
 def test_wrong_interactions_are_refused(interactions, says):
     with pytest.raises(ValueError, match=says):
         schema_of(interactions).fit(table_of([]))
-
-
-def test_a_schema_of_before_has_no_pairs():
-    schema = PublicSchema({"a": Number(0, 1)})
-    state = schema.__getstate__()
-    del state["interactions"]
-    old = PublicSchema.__new__(PublicSchema)
-    old.__setstate__(state)
-    assert old.fit_transform(pd.DataFrame({"a": [0.5]})).shape == (1, 8)

@@ -170,6 +170,9 @@ def test_json_round_trip(gaussian, mixed):
 
 def test_json_holds_no_other_class(gaussian):
     described = json.loads(gaussian.to_json())
+    for wrong in ({**described, "mu": 9.0}, {"delta": 1e-6}, [], 3):
+        with pytest.raises(ValueError, match=r"text must be what PrivacyGuarantee\.to_json wrote"):
+            PrivacyGuarantee.from_json(json.dumps(wrong))
     described["events"][0]["type"] = "os.system"
     with pytest.raises(ValueError, match="The type of an event must be one of"):
         PrivacyGuarantee.from_json(json.dumps(described))

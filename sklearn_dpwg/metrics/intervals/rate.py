@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from scipy.special import betainc, gammaln, ndtri, xlog1py, xlogy
 
 from sklearn_dpwg._checks import FloatArray, open_unit, whole_number
-from sklearn_dpwg._stored import Stored
 from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.privacy import IntegerNoise
 
@@ -277,7 +276,7 @@ def _angle(rate: float) -> float:
 
 
 @dataclass(frozen=True)
-class Interval(Stored):
+class Interval:
     """An estimate between the limits of a confidence interval.
 
     Parameters

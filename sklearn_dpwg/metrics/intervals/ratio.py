@@ -11,7 +11,6 @@ from itertools import permutations
 import numpy as np
 
 from sklearn_dpwg._checks import FloatArray, open_unit, real_number
-from sklearn_dpwg._stored import Stored
 from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.metrics.intervals.rate import (
     Counts,
@@ -318,7 +317,7 @@ Levels = Callable[[float], tuple[Interval, ...]]
 
 
 @dataclass(frozen=True)
-class WorstGroupSet(Stored):
+class WorstGroupSet:
     """What may be said about the worst group: a set of groups and limits of its value.
 
     Parameters

@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from scipy.special import gammainccinv
 
 from sklearn_dpwg._checks import FloatArray, positive_finite, whole_number
-from sklearn_dpwg._stored import Stored
 from sklearn_dpwg.exceptions import InputError
 
 Law = tuple[NDArray[np.int64], FloatArray]
@@ -33,7 +32,7 @@ LARGEST_SCALE = 1e4
 
 
 @dataclass(frozen=True)
-class IntegerNoise(Stored):
+class IntegerNoise:
     """Discrete Laplace or discrete Gaussian noise on the whole numbers, as a law.
 
     It describes noise and draws none: `NoiseSource` adds it.

@@ -6,7 +6,6 @@ import math
 from dataclasses import dataclass
 
 from sklearn_dpwg._checks import non_negative, positive_finite, whole_number
-from sklearn_dpwg._stored import Stored
 from sklearn_dpwg.exceptions import InputError
 
 # Unit roundoff of double precision.
@@ -18,7 +17,7 @@ _ROUNDINGS_OF_A_RECORD = 16
 
 
 @dataclass(frozen=True)
-class SumGrid(Stored):
+class SumGrid:
     """Steps of sums of losses and gradients.
 
     Parameters

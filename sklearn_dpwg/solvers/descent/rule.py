@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass, fields
 from functools import cached_property
 from typing import Any, ClassVar, Literal, NamedTuple, Self
@@ -13,7 +13,6 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 
 from sklearn_dpwg._checks import FloatArray, Rules, any_number, flag, one_of, positive, share, whole
-from sklearn_dpwg._stored import Stored
 from sklearn_dpwg.data.problem import Cells, Problem
 from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.privacy import SumGrid
@@ -79,7 +78,7 @@ class DescentSchedule(StepLimits):
 
 
 @dataclass(frozen=True)
-class Batches(Stored):
+class Batches:
     """Who may join a step, and how large its noise is; an entry a group.
 
     A step releases the weighted gradient and all group risks of one batch together, with noise of
@@ -107,7 +106,6 @@ class Batches(Stored):
     # root of the mean squared norm of a record's gradient that step sizes are planned for
     gradient_spread: float
     cells: Cells | None = None  # where groups overlap, what they are made of
-    _added: ClassVar[Mapping[str, Any]] = {"cells": None}
 
     @property
     def expected_sizes(self) -> FloatArray:
@@ -195,12 +193,6 @@ class Batches(Stored):
 class MGRSchedule(DescentSchedule):
     """Everything that `MGR.run` needs besides the records and the noise."""
 
-    _added: ClassVar[Mapping[str, Any]] = {
-        "forgets": False,
-        "sampling_price": 0.0,
-        "max_group_weight": 1.0,
-        "quiet": 1.0,
-    }
     # gradient of the weighted sum of group risks, or of one group drawn from the weights
     step: Literal["weighted", "sampled"]
     # step size η_λ of the multiplicative weights; where they adapt, what planning takes it to be

@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from sklearn_dpwg._checks import FloatArray
 from sklearn_dpwg._repr import short_repr
-from sklearn_dpwg._stored import Stored
 from sklearn_dpwg.data.kernels import one_blas_thread
 from sklearn_dpwg.optimum import smooth_optimum
 
@@ -25,7 +24,7 @@ CAUTION = 2.0
 
 
 @dataclass(frozen=True)
-class MomentsSchedule(Stored):
+class MomentsSchedule:
     """Everything that `Moments.run` needs besides the records and the noise."""
 
     multipliers: tuple[float, ...]  # noise multiplier of each round

@@ -13,7 +13,6 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from sklearn_dpwg._checks import FloatArray, Rules, flag, one_of, positive, share, whole, within
-from sklearn_dpwg._stored import Stored
 from sklearn_dpwg.data.oracles import SampleOracle
 from sklearn_dpwg.data.problem import Problem
 from sklearn_dpwg.data.records import RecordEncoder
@@ -367,7 +366,7 @@ class PhasedERM(PhasedERMParameters, MixtureSolver):
         return project_to_ball(noisy, problem.radius)
 
 
-class RoundsOfPhases(Rounds, Stored):
+class RoundsOfPhases(Rounds):
     """Rounds in which phases of the same solver answer."""
 
     def __str__(self) -> str:

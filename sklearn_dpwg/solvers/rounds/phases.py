@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from sklearn_dpwg._checks import FloatArray
 from sklearn_dpwg._repr import short_repr
-from sklearn_dpwg._stored import Stored
 from sklearn_dpwg.data.problem import Problem
 from sklearn_dpwg.solvers.centring import CentredProblem
 from sklearn_dpwg.solvers.rounds.certificate import Phase, certified, sensitivities, solved_phase
@@ -26,7 +25,7 @@ _PRICES = np.concatenate([[0.0], np.geomspace(1e-9, 1.0, 73)])
 
 
 @dataclass(frozen=True)
-class DescentBound(Stored):
+class DescentBound:
     """Bound on the excess of one averaged run of noisy phases with fixed group weights.
 
     For a quadratic risk, with b(h) the share of the first distance that the average keeps in a
@@ -152,7 +151,7 @@ def _levels(sizes: tuple[float, ...]) -> tuple[FloatArray, NDArray[np.intp]]:
 
 
 @dataclass(frozen=True)
-class Phases(Stored):
+class Phases:
     """Everything that phases need besides the records, the prior of each and the noise."""
 
     # what each phase minimises, with the smooth loss, the groups that it reads and the first prior

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
 from sklearn_dpwg._checks import FloatArray
 from sklearn_dpwg._repr import short_repr
-from sklearn_dpwg._stored import Stored
 from sklearn_dpwg.data.problem import Problem
 from sklearn_dpwg.data.risks import Risks
 from sklearn_dpwg.optimum.objective import project_to_ball
@@ -38,7 +37,7 @@ SECONDS_TO_PLAN, SECONDS_TO_PLAN_A_GROUP = 0.1, 1e-4
 
 
 @dataclass(frozen=True)
-class Rounds(Stored):
+class Rounds:
     """Everything that a run in rounds needs besides the records and the noise."""
 
     base: MixturePlan  # what the base solver does in its calls, one a round
@@ -49,7 +48,6 @@ class Rounds(Stored):
     group_rate: float  # step size η of the group weights
     # how many times the `signal` is that from which on group weights are held back less; at least 1
     quiet: float = 1.0
-    _added: ClassVar[Mapping[str, Any]] = {"quiet": 1.0}
 
     __repr__ = short_repr
 

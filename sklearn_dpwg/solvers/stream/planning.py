@@ -10,7 +10,6 @@ from typing import Self
 import numpy as np
 
 from sklearn_dpwg._checks import FloatArray
-from sklearn_dpwg._stored import Stored
 from sklearn_dpwg.data.problem import Problem
 from sklearn_dpwg.privacy import Budget, Release
 from sklearn_dpwg.privacy.prefix_sums import PrefixSums
@@ -188,7 +187,7 @@ ADDED_UP = 0.6
 
 
 @dataclass(frozen=True, eq=False)
-class Rounds(Stored):
+class Rounds:
     """What is known in advance of the rounds 1, …, N that read records, and of N + 1."""
 
     weights: FloatArray  # β_1, …, β_{N+1}; (n_rounds + 1,)

@@ -22,7 +22,6 @@ from sklearn_dpwg._checks import (
     within,
 )
 from sklearn_dpwg._repr import short_repr
-from sklearn_dpwg._stored import Stored
 from sklearn_dpwg.data.problem import Problem
 from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.privacy.prefix_sums import PREFIX_SUMS, PrefixSums, make_prefix_sums
@@ -161,7 +160,7 @@ LONGEST_STEP = 2.0
 
 
 @dataclass(frozen=True)
-class StrengthRule(Stored):
+class StrengthRule:
     """Strength of the weights player's regularisation, given the noise of its sums.
 
     With a step size η = 1/strength the weights reach a bound of ``a²/(2 η T)``, and noise of
@@ -206,7 +205,7 @@ class StrengthRule(Stored):
 
 
 @dataclass(frozen=True)
-class OCOSchedule(Stored):
+class OCOSchedule:
     """Everything that a game needs besides the records and the noise."""
 
     # whether a round takes records of every group, or of one group drawn from the group weights
@@ -268,7 +267,7 @@ FEWEST_ROUNDS = 8
 
 
 @dataclass(frozen=True)
-class Design(Stored):
+class Design:
     """One way to deal the records to rounds and players."""
 
     play: Literal["weighted", "sampled"]  # a round takes records of every group, or of a drawn one
@@ -344,7 +343,7 @@ _MORE_THAN_THE_RATE = 4
 
 
 @dataclass(frozen=True)
-class RoundSensitivity(Stored):
+class RoundSensitivity:
     """Sensitivities of a round: docs/theory/sums.md, section 9."""
 
     # by how much a record moves the sum of gradients of a round and, by rounding, all later rows of
@@ -392,7 +391,7 @@ def round_weight(step: int, power: float) -> float:
 
 
 @dataclass(frozen=True)
-class DifferenceSensitivity(Stored):
+class DifferenceSensitivity:
     """Sensitivities of all rounds: docs/theory/online-to-batch.md, section 2."""
 
     gradient_diameter: float  # diameter Γ of the gradients that a record can have at one point
@@ -441,7 +440,7 @@ def round_weights(n_rounds: int, power: float) -> FloatArray:
 
 
 @dataclass(frozen=True)
-class Regulariser(Stored):
+class Regulariser:
     """What a parameter-free learner's losses have on top: ξ_t‖w - w_1‖ + ν_t‖w - w_1‖².
 
     With rounds worth b records of the mixture, ξ_t = L t^{k-1/2}/√b + √d s_t, s_t the noise
@@ -466,7 +465,7 @@ class Regulariser(Stored):
 
 
 @dataclass(frozen=True)
-class OnlineToBatchSchedule(Stored):
+class OnlineToBatchSchedule:
     """Everything that a game needs besides the records and the noise."""
 
     n_rounds: int  # rounds that read records; one more set of weights follows from the last

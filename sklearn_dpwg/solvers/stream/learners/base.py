@@ -11,7 +11,6 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 
 from sklearn_dpwg._checks import FloatArray, positive_finite, whole_number
-from sklearn_dpwg._stored import Stored
 from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.privacy.prefix_sums import IndependentNoise, PrefixSums, PrefixSumStream
 
@@ -19,7 +18,7 @@ from sklearn_dpwg.privacy.prefix_sums import IndependentNoise, PrefixSums, Prefi
 
 
 @dataclass(frozen=True, eq=False)
-class SumNoise(Stored):
+class SumNoise:
     """Norms of the noise on the sums of the losses' linear parts."""
 
     # root of the mean squared L2 norm of the noise of every released sum; (n_steps,)
@@ -40,7 +39,7 @@ class SumNoise(Stored):
 
 
 @dataclass(frozen=True)
-class LearnerPlan(Stored):
+class LearnerPlan:
     """How strongly a learner regularises, and what that promises.
 
     Parameters
@@ -94,7 +93,7 @@ class WeightPlayer(ABC):
         """
 
 
-class Learner(Stored, BaseEstimator, ABC):
+class Learner(BaseEstimator, ABC):
     """Parameters of an online learner; `start` begins a game.
 
     Parameters

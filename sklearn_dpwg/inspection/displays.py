@@ -1,11 +1,11 @@
-"""A metric of every group, with its interval."""
+"""Pictures of a metric by group, of group weights, and of what a guarantee leaves an attacker."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import KW_ONLY, dataclass
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -16,8 +16,9 @@ from sklearn_dpwg.inspection.asked import Asked, overall_rate
 from sklearn_dpwg.inspection.audit_result import AuditResult, default_metric
 from sklearn_dpwg.inspection.audit_rows import n_records_of
 from sklearn_dpwg.inspection.drawing import Display, Look
-from sklearn_dpwg.inspection.group_audit import audit_estimator, audit_predictions
 from sklearn_dpwg.inspection.verdicts import GroupRate, greater_is_worse, unit_of
+from sklearn_dpwg.privacy import PrivacyGuarantee
+from sklearn_dpwg.privacy.statement import rounded_up
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -40,7 +41,7 @@ _LOOKS = {
 class GroupMetricDisplay(Display):
     """A dot a group with the interval around it, and which groups may be the worst.
 
-    Make one by `from_audit`, `from_estimator` or `from_predictions`.
+    Make one by `from_audit`.
 
     Parameters
     ----------
@@ -93,6 +94,7 @@ class GroupMetricDisplay(Display):
         ratio: bool = False,
         at_least: float = 0.8,
         ax: Axes | None = None,
+        title: str | None = None,
     ) -> Self:
         """Draw what an audit released.
 
@@ -109,6 +111,8 @@ class GroupMetricDisplay(Display):
             What ratios are held against; 0.8 is the four-fifths rule.
         ax : matplotlib axes, optional
             Where to draw; a new figure by default.
+        title : str, optional
+            What to write above.
 
         Returns
         -------
@@ -116,111 +120,9 @@ class GroupMetricDisplay(Display):
             The display, drawn.
         """
         metric = metric or default_metric([result])
-        return cls.of(result, metric, ratio=ratio, at_least=at_least).plot(ax)
-
-    @classmethod
-    def of(cls, result: AuditResult, metric: str, *, ratio: bool, at_least: float) -> Self:
-        """Return the display of an audit without drawing it.
-
-        Parameters
-        ----------
-        result : AuditResult
-            The audit.
-        metric : str
-            A rate, or a loss of the audit.
-        ratio : bool
-            Whether of each group's rate over the largest one.
-        at_least : float
-            What ratios are held against.
-
-        Returns
-        -------
-        GroupMetricDisplay
-            The display, to be drawn by `plot`.
-        """
         asked = Asked(metric, at_least)
-        return cls(**(contrasts_shown(result, asked) if ratio else rates_shown(result, metric)))
-
-    @classmethod
-    def from_estimator(
-        cls,
-        estimator: Any,
-        X: Any,
-        y: Any,
-        *,
-        groups: Any = None,
-        metric: str = "error_rate",
-        ratio: bool = False,
-        ax: Axes | None = None,
-        **audit: Any,
-    ) -> Self:
-        """Draw how a model treats groups, without any privacy.
-
-        Parameters
-        ----------
-        estimator : estimator
-            A fitted classifier of two classes.
-        X : array-like of shape (n_records, n_features)
-            Rows.
-        y : array-like of shape (n_records,)
-            True classes.
-        groups : array-like of shape (n_records,) or (n_records, n_columns)
-            Group of each record.
-        metric : str, default="error_rate"
-            A rate of `AuditResult.METRICS`.
-        ratio : bool, default=False
-            Draw each group's rate over the largest one instead.
-        ax : matplotlib axes, optional
-            Where to draw; a new figure by default.
-        **audit : dict
-            Parameters of `GroupAudit`, such as ``epsilon``, which is infinite by default.
-
-        Returns
-        -------
-        GroupMetricDisplay
-            The display, drawn; it says "not private" unless ``epsilon`` is finite.
-        """
-        result = audit_estimator(estimator, X, y, groups, audit)
-        return cls.from_audit(result, metric, ratio=ratio, ax=ax)
-
-    @classmethod
-    def from_predictions(
-        cls,
-        y_true: Any,
-        y_pred: Any,
-        *,
-        groups: Any,
-        metric: str = "error_rate",
-        ratio: bool = False,
-        ax: Axes | None = None,
-        **audit: Any,
-    ) -> Self:
-        """Draw how predictions treat groups, without any privacy.
-
-        Parameters
-        ----------
-        y_true : array-like of shape (n_records,)
-            True classes.
-        y_pred : array-like of shape (n_records,)
-            Predicted classes, or probabilities of the second class.
-        groups : array-like of shape (n_records,) or (n_records, n_columns)
-            Group of each record.
-        metric : str, default="error_rate"
-            A rate of `AuditResult.METRICS`.
-        ratio : bool, default=False
-            Draw each group's rate over the largest one instead.
-        ax : matplotlib axes, optional
-            Where to draw; a new figure by default.
-        **audit : dict
-            Parameters of `GroupAudit`, such as ``epsilon``, which is infinite by default.
-
-        Returns
-        -------
-        GroupMetricDisplay
-            The display, drawn; it says "not private" unless ``epsilon`` is finite.
-        """
-        result = audit_predictions(y_true, y_pred, groups, audit)
-        return cls.from_audit(result, metric, ratio=ratio, ax=ax)
+        shown = contrasts_shown(result, asked) if ratio else rates_shown(result, metric)
+        return cls(**shown).plot(ax, title=title)
 
     @property
     def order(self) -> list[int]:
@@ -318,27 +220,18 @@ def _shown_of(result: AuditResult) -> dict[str, Any]:
     return {"is_private": result.is_private, "confidence": result.confidence}
 
 
-# Which groups a worst-group model learned from most.
-
-
 @dataclass(eq=False, repr=False)
 class GroupWeightsDisplay(Display):
-    """Group weights of a fitted model as bars, or of several models as lines.
-
-    Make one by `from_estimator`.
+    """Group weights of a fitted model as bars: which groups it learned from most.
 
     Parameters
     ----------
-    weights : array-like of shape (n_groups,) or (n_points, n_groups)
-        Weights of each group, or one row a point of a path.
+    weights : array-like of shape (n_groups,)
+        Weights of each group.
     group_labels : sequence of label
         The groups.
     shares : array-like of shape (n_groups,), optional
         Share of the records in each group, drawn beside bars.
-    points : sequence of float, optional
-        Where the rows of a path stand, such as the ε of each model.
-    point_name : str, default="ε"
-        What the points are.
 
     Examples
     --------
@@ -352,26 +245,15 @@ class GroupWeightsDisplay(Display):
     _: KW_ONLY
     group_labels: Sequence[Hashable]
     shares: ArrayLike | None = None
-    points: Sequence[float] | None = None
-    point_name: str = "ε"
 
     @classmethod
-    def from_estimator(
-        cls,
-        estimator: Any,
-        *,
-        point_name: str = "ε",
-        ax: Axes | None = None,
-    ) -> Self:
-        """Draw the group weights that a model released, or those of several models.
+    def from_estimator(cls, estimator: Any, *, ax: Axes | None = None) -> Self:
+        """Draw the group weights that a model released.
 
         Parameters
         ----------
-        estimator : estimator, or mapping from float to estimator
-            A fitted private model whose solver releases its group weights; or several, by what
-            they differ in, such as ε.
-        point_name : str, default="ε"
-            What several models differ in.
+        estimator : estimator
+            A fitted private model whose solver releases its group weights.
         ax : matplotlib axes, optional
             Where to draw; a new figure by default.
 
@@ -380,81 +262,160 @@ class GroupWeightsDisplay(Display):
         GroupWeightsDisplay
             The display, drawn.
         """
-        if not isinstance(estimator, Mapping):
-            sizes = np.asarray(estimator.group_sizes_, dtype=np.float64)
-            labels = list(estimator.group_labels_)
-            shares = sizes / n_records_of(estimator) if np.isfinite(sizes).all() else None
-            weights = np.asarray(estimator.group_weights_)
-            return cls(weights, group_labels=labels, shares=shares).plot(ax)
-        models = dict(sorted(estimator.items()))
-        labels = list(next(iter(models.values())).group_labels_)
-        for point, model in models.items():
-            if list(model.group_labels_) != labels:
-                raise InputError(
-                    f"estimator must hold models of the same groups, got others at {point!r}."
-                )
-        path = np.array([model.group_weights_ for model in models.values()])
-        points = [float(point) for point in models]
-        return cls(path, group_labels=labels, points=points, point_name=point_name).plot(ax)
-
-    @property
-    def _is_path(self) -> bool:
-        return np.ndim(self.weights) == 2
+        sizes = np.asarray(estimator.group_sizes_, dtype=np.float64)
+        shares = sizes / n_records_of(estimator) if np.isfinite(sizes).all() else None
+        weights, labels = np.asarray(estimator.group_weights_), list(estimator.group_labels_)
+        return cls(weights, group_labels=labels, shares=shares).plot(ax)
 
     @property
     def _is_over_line(self) -> bool:  # type: ignore[override]
-        return not self._is_path and self.shares is not None
+        return self.shares is not None
 
     def _height(self) -> float:
         shape = np.shape(self.weights)
-        if len(shape) not in (1, 2) or shape[-1] != len(self.group_labels):
+        if shape != (len(self.group_labels),):
             raise InputError(
                 f"weights must have one entry a group, {len(self.group_labels)}, got shape {shape}."
             )
-        return super()._height() if self._is_path else drawing.height_of(shape[0])
+        return drawing.height_of(shape[0])
 
     def _draw(self) -> tuple[str, str, str]:
         weights = np.asarray(self.weights, dtype=np.float64)
         names = words.shortened(self.group_labels)
-        if not self._is_path:
-            self._draw_bars(weights, names)
-            return "Weight of each group in the fit", "weight", ""
-        unnamed = self._draw_paths(weights, names)
-        said = f"Weight of each group by {self.point_name}"
-        return said, f"{self.point_name}{unnamed}", "weight"
-
-    def _draw_bars(self, weights: Any, names: tuple[str, ...]) -> None:
         order = np.argsort(-weights, kind="stable")
         rows = np.arange(len(order))
         self.ax_.barh(rows, weights[order], height=0.7, color=drawing.BLUE, label="weight")
         if self.shares is not None:
             shares = np.asarray(self.shares, dtype=np.float64)[order]
-            said = "share of the records"
-            self.ax_.plot(shares, rows, label=said, markersize=5, **drawing.DIAMONDS)
+            label = "share of the records"
+            self.ax_.plot(shares, rows, label=label, markersize=5, **drawing.DIAMONDS)
             drawing.legend(self.ax_)
         drawing.name_rows(self.ax_, [names[place] for place in order])
         self.ax_.grid(visible=False, axis="y")
         drawing.percents(self.ax_.xaxis)
+        return "Weight of each group in the fit", "weight", ""
 
-    def _draw_paths(self, weights: Any, names: tuple[str, ...]) -> str:
-        """Draw a line a group, and say what is not named."""
-        points = np.arange(len(weights)) if self.points is None else np.asarray(self.points)
-        order = np.argsort(-weights.max(axis=0), kind="stable").tolist()
-        named, others = order[: drawing.MOST_NAMED], order[drawing.MOST_NAMED :]
-        if len(others) == 1:  # its own name is as short as "1 other group"
-            named, others = order, []
-        for place in others:
-            self.ax_.plot(points, weights[:, place], color=drawing.FAINT, linewidth=0.7, alpha=0.6)
-        for number, place in enumerate(named):
-            look: Look = {"color": drawing.PALETTE[number], "marker": drawing.MARKERS[number]}
-            self.ax_.plot(points, weights[:, place], linewidth=1.8, markersize=5, **look)
-        if drawing.log_scale(points.tolist()):
-            self.ax_.set_xscale("log")
-            self.ax_.minorticks_off()
-        if len(points) <= 8:
-            self.ax_.set_xticks(points, [f"{point:.3g}" for point in points])
-        self.ax_.set_ylim(bottom=0.0)
+
+# The false alarms at which the words of a guarantee state a detection.
+FALSE_ALARM = 0.05
+# Points of a curve: enough to look smooth, few enough to be computed in a blink.
+# One of them is the stated ε.
+N_POINTS = 82
+# The largest ε of the picture, over the stated one.
+WIDEST = 3.0
+
+
+@dataclass(eq=False, repr=False)
+class PrivacyProfileDisplay(Display):
+    """The trade-off of an attacker, or the privacy profile δ(ε).
+
+    Whose guarantee is `privacy_of` a model, or ``privacy_`` of an audit. The trade-off: who looks
+    for one record in what was released, and is willing to raise a false alarm so often, detects it
+    at most so often. On the dashed line an attacker only guesses.
+
+    Parameters
+    ----------
+    guarantee : PrivacyGuarantee
+        The guarantee.
+
+    Attributes
+    ----------
+    ax_ : matplotlib axes
+        What it was drawn on.
+    figure_ : matplotlib figure
+        The figure of the axes.
+    false_alarms_, detections_ : ndarray
+        Points of the trade-off.
+    epsilons_, deltas_ : ndarray
+        Points of the profile.
+
+    Examples
+    --------
+    >>> from sklearn_dpwg.inspection import PrivacyProfileDisplay
+    >>> from sklearn_dpwg.privacy import PrivacyGuarantee, Release
+    >>> release = Release("weights", "gaussian", 4.3, max_count=1)
+    >>> guarantee = PrivacyGuarantee.from_releases([release], 1e-6)
+    >>> display = PrivacyProfileDisplay(guarantee).plot()
+    >>> bool((display.detections_ >= display.false_alarms_ - 1e-9).all())
+    True
+    """
+
+    guarantee: PrivacyGuarantee
+
+    def plot(
+        self,
+        ax: Axes | None = None,
+        *,
+        kind: Literal["tradeoff", "profile"] = "tradeoff",
+        title: str | None = None,
+    ) -> Self:
+        """Draw the trade-off of an attacker, or δ over ε where `kind` is "profile"."""
+        if kind not in ("tradeoff", "profile"):
+            raise InputError(f"kind must be 'tradeoff' or 'profile', got {kind!r}.")
+        self._is_over_line = kind == "profile"
+        self._draw_kind = {"tradeoff": self._draw_tradeoff, "profile": self._draw_profile}[kind]
+        return super().plot(ax, title=title)
+
+    def _draw(self) -> tuple[str, str, str]:
+        return self._draw_kind()
+
+    def _draw_tradeoff(self) -> tuple[str, str, str]:
+        self.false_alarms_, self.detections_ = tradeoff_points(self.guarantee)
+        self.ax_.plot([0, 1], [0, 1], label="only guesses", **drawing.DASHED)
+        curve: Look = {"color": drawing.BLUE, "linewidth": 2.2, "label": "the best attacker"}
+        self.ax_.plot(self.false_alarms_, self.detections_, **curve)
+        caught = detection(self.guarantee)
+        caught_at_most = math.ceil(1000.0 * caught - 1e-9) / 10.0
+        said = f"{100 * FALSE_ALARM:g} % false alarms: {caught_at_most:g} % detected"
+        self.ax_.plot([FALSE_ALARM], [caught], label=said, **drawing.DIAMONDS)
+        drawing.percents(self.ax_.xaxis)
         drawing.percents(self.ax_.yaxis)
-        ends = [(float(points[-1]), float(weights[-1, place])) for place in named]
-        drawing.name_lines(self.ax_, [names[place] for place in named], ends)
-        return f" (grey: {len(others)} other groups)" if others else ""
+        self.ax_.set(xlim=(0, 1), ylim=(0, 1.02))
+        # below the line of guesses there is never a curve
+        drawing.legend(self.ax_, loc="lower right", bbox_to_anchor=(1.0, 0.0), ncols=1)
+        title = "What an attacker can find out about one record"
+        if not self.guarantee.is_private:
+            title = "No privacy: an attacker may find every record"
+        return title, "false alarms", "detections, at most"
+
+    def _draw_profile(self) -> tuple[str, str, str]:
+        guarantee = self.guarantee
+        self.epsilons_, self.deltas_ = profile_points(guarantee)
+        bottom = guarantee.delta / 100.0
+        curve: Look = {"color": drawing.BLUE, "linewidth": 2.2, "label": "δ(ε)"}
+        # a pure guarantee falls to zero, which a logarithm cannot show
+        self.ax_.plot(self.epsilons_, np.maximum(self.deltas_, bottom / 100.0), **curve)
+        self.ax_.set_ylim(0.0, 1.02)
+        title = "No privacy: no ε is promised"
+        if guarantee.is_private:
+            said = f"stated: ε = {rounded_up(guarantee.epsilon)} at δ = {guarantee.delta:.3g}"
+            self.ax_.plot([guarantee.epsilon], [guarantee.delta], label=said, **drawing.DIAMONDS)
+            title = "Privacy profile: for each ε the δ that it holds at"
+            self.ax_.set_yscale("log")
+            self.ax_.yaxis.set_major_formatter(lambda value, _: f"{value:.0e}")
+            self.ax_.set_ylim(bottom, 1.0)
+        drawing.legend(self.ax_)
+        return title, "ε", "δ"
+
+
+def tradeoff_points(guarantee: PrivacyGuarantee) -> tuple[Any, Any]:
+    """Return false alarms, denser where they are few, and the most detections there."""
+    alarms = np.linspace(0.0, 1.0, N_POINTS) ** 2
+    if not guarantee.is_private:
+        return alarms, np.ones_like(alarms)
+    return alarms, 1.0 - guarantee.tradeoff(alarms)
+
+
+def detection(guarantee: PrivacyGuarantee) -> float:
+    """Return how often a record is detected at most, at 5 % false alarms."""
+    return 1.0 - float(guarantee.tradeoff(FALSE_ALARM)) if guarantee.is_private else 1.0
+
+
+def profile_points(guarantee: PrivacyGuarantee) -> tuple[Any, Any]:
+    """Return values of ε and the δ of each, until it is far below the stated one."""
+    if not guarantee.is_private:
+        return np.array([0.0, 1.0]), np.ones(2)
+    epsilons = np.linspace(0.0, WIDEST * max(guarantee.epsilon, 1e-3), N_POINTS)
+    deltas = guarantee.profile(epsilons)
+    first_below = int(np.argmax(deltas < guarantee.delta / 100.0)) or N_POINTS
+    return epsilons[: first_below + 1], deltas[: first_below + 1]
