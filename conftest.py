@@ -18,8 +18,6 @@ from hypothesis import settings
 from sybil import Example, Sybil
 from sybil.parsers.myst import CodeBlockParser, PythonCodeBlockParser, SkipParser
 
-from sklearn_dpwg import exceptions
-
 # Sphinx's configuration and figures, and what Sphinx and its gallery write
 collect_ignore_glob = ["docs/*.py", "docs/figures/*", "docs/auto_examples/*", "docs/_build/*"]
 
@@ -27,12 +25,6 @@ collect_ignore_glob = ["docs/*.py", "docs/figures/*", "docs/auto_examples/*", "d
 settings.register_profile("repeat", derandomize=True, print_blob=True)
 settings.register_profile("explore", max_examples=1000, print_blob=True)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeat"))
-
-# what a library is about to drop stays an error here, where the package silences warnings of others
-exceptions._FILTERS = (
-    *(("error", None, each, None, 0) for each in (DeprecationWarning, FutureWarning)),
-    *exceptions._FILTERS,
-)
 
 OPTIONS = ELLIPSIS | NORMALIZE_WHITESPACE
 COMMAND = "dpwg "

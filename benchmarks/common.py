@@ -21,7 +21,7 @@ from sklearn_dpwg.data.records import RecordEncoder
 from sklearn_dpwg.data.risks import GroupRisks
 from sklearn_dpwg.datasets import load_dataset
 from sklearn_dpwg.exceptions import (
-    DeltaWarning,
+    NoProtectionWarning,
     SeededNoiseWarning,
     UngroupedWarning,
     WeakPlanWarning,
@@ -36,7 +36,7 @@ compiled.WORK_OF_COMPILING = 0
 
 def ignore_warnings() -> None:
     """Silence what benchmarks do on purpose: seeds, one group, weak plans, large deltas."""
-    for category in (DeltaWarning, SeededNoiseWarning, UngroupedWarning, WeakPlanWarning):
+    for category in (NoProtectionWarning, SeededNoiseWarning, UngroupedWarning, WeakPlanWarning):
         warnings.simplefilter("ignore", category)
 
 

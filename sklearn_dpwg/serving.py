@@ -3,7 +3,7 @@
 skops loads a file without running code that it brings along, and asks which types it may make. A
 fitted model of this package, and what stands around it – its schema, plan and guarantee, thresholds
 and calibration, a search, an audit – is made of those that `trusted_types` names. ONNX graphs are
-made by `sklearn_dpwg.onnx`; guarantees, audits and ledgers have ``to_json``.
+made by `sklearn_dpwg.onnx`; guarantees and audits have ``to_json``.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from sklearn_dpwg.privacy import Relation
 
 __all__ = ["trusted_types"]
 
-# Where classes are that a person may keep. Not the ledger: a file is not to name one that is open.
+# Where classes are that a person may keep.
 _PACKAGES = (
     *("data.problem", "estimators.auc", "estimators.classifier", "estimators.regressor"),
     *("inspection.audit_plan", "inspection.audit_result", "inspection.report"),
@@ -38,7 +38,6 @@ _PARTS = (
     *(f"datetime.{name}" for name in ("date", "datetime", "timedelta", "timezone")),
     "sklearn_dpwg.inspection.group_audit.GroupAudit",
     "sklearn_dpwg.ledger.costs.StartCost",
-    "sklearn_dpwg.ledger.planned_search.PlannedSearch",
 )
 
 

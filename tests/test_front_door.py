@@ -12,7 +12,7 @@ from sklearn_dpwg.data.problem import Problem
 from sklearn_dpwg.data.records import RecordEncoder
 from sklearn_dpwg.data.risks import GroupRisks
 from sklearn_dpwg.estimators.encode import BoundedTargets
-from sklearn_dpwg.ledger.file import LedgerFile
+from sklearn_dpwg.ledger import PrivacyLedger
 from sklearn_dpwg.preprocessing import scalers as dp_standard_scaler
 from sklearn_dpwg.privacy import NoiseSource, PrivacyGuarantee, Release
 from sklearn_dpwg.privacy.noise import GaussianRows
@@ -32,8 +32,8 @@ PLACES = (
     DatabaseOracle,
     GaussianRows,
     GroupRisks,
-    LedgerFile,
     NoiseSource,
+    PrivacyLedger,
     Problem,
     RecordEncoder,
     RecordOracle,

@@ -97,7 +97,7 @@ def test_group_labels_set_the_order():
 @pytest.mark.parametrize("missing", [None, np.nan, pd.NA, pd.NaT])
 def test_missing_groups(missing):
     for groups in (["a", missing], pd.Series(["a", missing], dtype=object), [("a", missing)] * 2):
-        with pytest.raises(ValueError, match=r"^groups contains NaN or None; give records of"):
+        with pytest.raises(ValueError, match=r"^groups contains NaN or None in row [01]; give"):
             encode_groups(groups, 2, None)
 
 
@@ -139,7 +139,7 @@ NO_SEQUENCE = "group_labels must be a sequence of labels"
         (
             4,
             ["a", "b"],
-            r"groups must hold labels of .*\['a', 'b'\] alone, and some differ\.$",
+            r"groups must hold labels of .*\['a', 'b'\] alone, got 'c'\.$",
         ),
         (4, ["a", "b", "c", "d"], "group_labels contains 'd', a group without records"),
         (4, ["a", "b", "b", "c"], "group_labels must name each group once, got 'b' twice"),

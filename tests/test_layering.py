@@ -220,16 +220,6 @@ def breaks_releases(modules: dict[str, Module]) -> Iterator[str]:
                 yield f"{module.path}:{node.lineno}: {owner}.{node.attr} is in no listed file"
 
 
-def breaks_own_errors(modules: dict[str, Module]) -> Iterator[str]:
-    """Errors of the types that other libraries raise too are in nobody's words in particular."""
-    for module in modules.values():
-        for node in module.nodes:
-            if isinstance(node, ast.Call):  # where it is raised, or by what returns it
-                name = ast.unparse(node.func)
-                if name in ("Exception", "OSError", "RuntimeError", "TypeError", "ValueError"):
-                    yield f"{module.path}:{node.lineno}: {name} is no DPWGError"
-
-
 RULES = [
     breaks_own_package,
     breaks_shadowing,
@@ -239,7 +229,6 @@ RULES = [
     breaks_smallness,
     breaks_function_length,
     breaks_releases,
-    breaks_own_errors,
 ]
 
 
@@ -321,7 +310,6 @@ LONG_FUNCTION = 'def f():\n    """One."""\n' + "    x = 1\n" * MAX_FUNCTION_LINE
             {"solvers/stream/games.py": "draw = self._noise.laplace"},
             "_noise.laplace",
         ),
-        (breaks_own_errors, {"a.py": "raise ValueError('x')"}, ":1: ValueError is no DPWGError"),
         (breaks_function_length, {"a.py": LONG_FUNCTION + "    x = 1\n"}, ":1: f has 61 lines"),
         (
             breaks_function_length,

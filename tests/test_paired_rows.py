@@ -9,7 +9,7 @@ from sklearn.linear_model import LogisticRegression
 
 from sklearn_dpwg import DPAUCClassifier, DPWorstGroupClassifier
 from sklearn_dpwg.data.oracles import InMemoryOracle
-from sklearn_dpwg.exceptions import InputError, MembershipWarning
+from sklearn_dpwg.exceptions import GroupsWarning, InputError
 from sklearn_dpwg.inspection import GroupAudit
 from sklearn_dpwg.ledger import PrivacyLedger
 from sklearn_dpwg.metrics import group_disparities, group_table, worst_group_score
@@ -122,7 +122,7 @@ FLAGS = pd.DataFrame({"women": [1, 1, 0, 0], "black": [1, 0, 1, 0]})
 
 @pytest.mark.parametrize("flags", [FLAGS, FLAGS.astype(bool), FLAGS.to_numpy()])
 def test_memberships_that_overlap_are_no_combinations_in_silence(flags):
-    with pytest.warns(MembershipWarning, match=r"2 columns of 0 and 1.*say overlap='membership'"):
+    with pytest.warns(GroupsWarning, match=r"2 columns of 0 and 1.*say overlap='membership'"):
         group_table([0, 1, 0, 1], [0, 1, 0, 1], groups=flags)
 
 

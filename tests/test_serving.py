@@ -16,7 +16,6 @@ from skops import io
 from sklearn_dpwg import DPAUCClassifier, DPWorstGroupClassifier, DPWorstGroupRegressor
 from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.inspection import AuditResult, GroupAudit
-from sklearn_dpwg.ledger import PrivacyLedger
 from sklearn_dpwg.model_selection import DPSearchCV
 from sklearn_dpwg.onnx import register_converters
 from sklearn_dpwg.postprocessing import DPCalibratedClassifier, DPThresholdClassifier
@@ -213,7 +212,7 @@ def test_a_pickle_holds_no_record(name, made):
     assert not any(value.tobytes() in written for value in values)
 
 
-def test_an_audit_is_kept_and_a_ledger_is_not():
+def test_an_audit_is_kept():
     audit = GroupAudit(4.0, group_labels=["a", "b"], classes=["no", "yes"], random_state=0)
     result = audit.run(Y, Y, G)
     assert in_skops(result) == result == AuditResult.from_json(result.to_json())
@@ -222,8 +221,6 @@ def test_an_audit_is_kept_and_a_ledger_is_not():
     assert in_skops(result) == result
     assert vars(in_pickle(result)).keys() == {field.name for field in fields(result)}
     assert type(in_skops(audit)) is GroupAudit
-    with pytest.raises(io.exceptions.UntrustedTypesFoundException, match="PrivacyLedger"):
-        in_skops(PrivacyLedger(1.0, 1e-6))
 
 
 def test_what_a_search_found_has_a_graph(made):

@@ -42,7 +42,6 @@ from scipy.stats import t as student
 
 import sklearn_dpwg
 from sklearn_dpwg.exceptions import (
-    DeltaWarning,
     NoProtectionWarning,
     SeededNoiseWarning,
     UngroupedWarning,
@@ -85,7 +84,7 @@ def estimator(*, grouped: bool = True, **parameters: Any) -> Method:
 
 
 METHODS: dict[str, Method] = {"ours": estimator(), "group-blind": estimator(grouped=False)}
-QUIET = DeltaWarning, NoProtectionWarning, SeededNoiseWarning, UngroupedWarning, WeakPlanWarning
+QUIET = NoProtectionWarning, SeededNoiseWarning, UngroupedWarning, WeakPlanWarning
 
 # Without privacy: once a split, kept as ε = ∞, and not measured again when our sources change.
 REFERENCES: dict[str, Method] = dict(references.REFERENCES)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from sklearn_dpwg import DPWorstGroupClassifier, DPWorstGroupRegressor
-from sklearn_dpwg.exceptions import DeltaWarning, SeededNoiseWarning, WeakPlanWarning
+from sklearn_dpwg.exceptions import NoProtectionWarning, SeededNoiseWarning, WeakPlanWarning
 from sklearn_dpwg.solvers import AGS, GDA, MGR, OCO, BestResponse, OnlineToBatch, PhasedERM
 from utility.tasks import Task
 
@@ -74,7 +74,7 @@ def fit_once(
     model = make_model(task, solver, epsilon, seed, **parameters)
     with warnings.catch_warnings():
         # seeds make a benchmark repeatable, and weak plans are measured on purpose
-        for category in (DeltaWarning, SeededNoiseWarning, WeakPlanWarning):
+        for category in (NoProtectionWarning, SeededNoiseWarning, WeakPlanWarning):
             warnings.simplefilter("ignore", category)
         warm_up(task.kind)
         start = time.perf_counter()

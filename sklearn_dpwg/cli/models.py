@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+import sqlite3
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -113,10 +115,10 @@ def ledger_around(path: Path | None, options: Mapping[str, Any]) -> PrivacyLedge
             raise WrongInput("ledger must be named, as --ledger FILE, where it is given a budget.")
         return None
     from sklearn_dpwg.ledger import PrivacyLedger
-    from sklearn_dpwg.ledger.file import LedgerFile
 
     if path.exists():
-        stated = LedgerFile(str(path.resolve()), "").budget()
+        with closing(sqlite3.connect(path)) as connection:
+            stated = connection.execute("SELECT epsilon, delta FROM budget").fetchone()
         epsilon = stated[0] if epsilon is None else epsilon
         delta = stated[1] if delta is None else delta
     if epsilon is None or delta is None:
@@ -148,7 +150,7 @@ def entries_of(path: Path) -> str:
         cost = row.guarantee
         begun = "" if row.state == "spent" else " Running, or ended without a word: it counts."
         lines.append(
-            f"  {row.started}, {row.kind} ({row.what}): epsilon = {rounded_up(cost.epsilon)} at "
+            f"  {row.started}, {row.what}: epsilon = {rounded_up(cost.epsilon)} at "
             f"delta = {cost.delta:g}, {cost.relation}; unit: {cost.unit}.{begun}"
         )
     if len(lines) > 2:

@@ -42,7 +42,6 @@ CANNOT_TELL = 5
 
 # What the extra `cli` installs and a command imports when it needs it.
 _EXTRA = ("pyarrow", "skops", "rich", "jinja2", "matplotlib", "fairlearn", "openpyxl")
-_TO_SEE = "--debug before the command shows them"
 
 
 class WrongInput(click.ClickException):
@@ -112,18 +111,12 @@ class OneSentence(click.Group):
     def invoke(self, ctx: click.Context) -> Any:
         """Run a command, whose errors and warnings become sentences."""
         if ctx.params.get("debug"):
-            from sklearn_dpwg.exceptions import show_records
-
-            with show_records():
-                return super().invoke(ctx)
+            return super().invoke(ctx)
         with _sentences(lambda text: self._by_flags(ctx, text)):
             return super().invoke(ctx)
 
     def _by_flags(self, ctx: click.Context, text: str) -> str:
         """Return a sentence in words of the command: with the flags that were said."""
-        from sklearn_dpwg.exceptions import TO_PREVIEW, TO_TRUST_LESS
-
-        text = text.replace(TO_PREVIEW, "`plan` previews them").replace(TO_TRUST_LESS, "")
         command, said = self.commands.get(ctx.invoked_subcommand or ""), ctx.meta["arguments"]
         said = {one.partition("=")[0] for one in said}
         for option in () if command is None else command.params:
@@ -179,21 +172,16 @@ def _sentences(of_command: Callable[[str], str]) -> Iterator[None]:
 
 
 def _refuse(error: Exception, of_command: Callable[[str], str]) -> NoReturn:
-    """Show the message of this package's errors; that of others may hold values of records."""
+    """Show the message of an error."""
     from sklearn_dpwg import exceptions
 
-    notes = [note for note in getattr(error, "__notes__", ()) if type(note) is exceptions.Note]
-    if isinstance(error, exceptions.DPWGError) and exceptions.is_told(error):
+    if isinstance(error, exceptions.DPWGError):
         # a note says that the budget is spent
-        kind = Fault if notes or isinstance(error, exceptions.ForeignError) else WrongInput
-        raise kind(of_command(_words(error)).replace(exceptions.TO_SEE, _TO_SEE)) from None
+        kind = Fault if hasattr(error, "__notes__") else WrongInput
+        raise kind(of_command(_words(error))) from None
     if isinstance(error, OSError) and error.strerror:
         raise WrongInput(f"{error.filename or 'a file'}: {error.strerror}.") from None
-    place, _ = exceptions.place_of(error)
-    raise Fault(
-        f"an unexpected {type(error).__name__} came from {place}, whose message is not shown as it "
-        f"may hold values of records; {_TO_SEE}. {' '.join(notes)}"
-    ) from None
+    raise Fault(f"an unexpected {type(error).__name__}: {_words(error)}") from None
 
 
 def _words(error: Exception) -> str:

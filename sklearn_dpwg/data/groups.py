@@ -11,7 +11,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array, issparse
 
-from sklearn_dpwg.exceptions import InputError, InputTypeError, MembershipWarning, shown, warn
+from sklearn_dpwg.exceptions import GroupsWarning, InputError, InputTypeError, warn
 
 # Data that is not in memory, told by its form, without an import of what it is made with.
 
@@ -215,10 +215,9 @@ def encode_groups(
         labels = _index(_checked_labels(group_labels))
     of_value = labels.get_indexer(values)
     if (of_value < 0).any():
-        unknown = shown(values[of_value < 0][0], "")
         raise InputError(
-            f"groups must hold labels of group_labels={list(labels)!r} alone, and some differ"
-            f"{unknown and f', as {unknown}'}."
+            f"groups must hold labels of group_labels={list(labels)!r} alone, got "
+            f"{values[of_value < 0][0]!r}."
         )
     codes = of_value[found]
     empty = np.flatnonzero(np.bincount(codes, minlength=len(labels)) == 0)
@@ -239,7 +238,7 @@ def _warn_of_memberships(labels: pd.Index[Any]) -> None:
             f"each combination is taken for a group of its own. Where a column is a group that "
             f"overlaps with others, say overlap='membership'; where combinations are meant, state "
             f"group_labels, or write the values as words.",
-            MembershipWarning,
+            GroupsWarning,
         )
 
 
@@ -470,7 +469,7 @@ def overlapping_groups(
     if len(names) != width or any(not isinstance(each, tuple) for each in values):
         raise InputError(
             f"groups must be labelled by one value for each of their columns {names!r} where they "
-            f"overlap, got {shown(cell_labels[0], 'something else')}."
+            f"overlap, got {cell_labels[0]!r}."
         )
     found: dict[Hashable, list[int]] = {}
     for place, name in enumerate(names):
@@ -548,8 +547,7 @@ def _stated_groups(
     for label in found:
         if label not in stated:
             raise InputError(
-                f"groups must hold labels of group_labels={stated!r} alone, and some differ"
-                f"{(text := shown(label, '')) and f', as {text}'}."
+                f"groups must hold labels of group_labels={stated!r} alone, got {label!r}."
             )
     for label in stated:
         if label not in known:
@@ -622,10 +620,10 @@ def _table(groups: Any, *, may_be_missing: bool) -> pd.DataFrame:
         raise InputError(
             f"groups must have a name of its own for each column, got {twice!r} twice."
         )
-    if not may_be_missing and table.isna().to_numpy().any():
+    if not may_be_missing and (is_missing := table.isna().to_numpy().any(axis=1)).any():
         raise InputError(
-            "groups contains NaN or None; give records of unknown group a label of their own or "
-            "leave them out."
+            f"groups contains NaN or None in row {np.argmax(is_missing)}; give records of unknown "
+            f"group a label of their own or leave them out."
         )
     return table
 

@@ -15,7 +15,7 @@ from sklearn_dpwg._checks import FloatArray, Rules, at_least_zero
 from sklearn_dpwg.data.records import RecordEncoder
 from sklearn_dpwg.estimators.encode import ClassTargets, find_classes, positive_whole, stated_rows
 from sklearn_dpwg.estimators.learn import LinearClassifier, PrivateEstimator, unchanged_on_failure
-from sklearn_dpwg.exceptions import InputError, own_words
+from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.losses import BinaryLogLoss
 from sklearn_dpwg.optimum.minimax.auc import (
     ClassMoments,
@@ -212,7 +212,6 @@ class DPAUCClassifier(LinearClassifier, PrivateEstimator):
         self.random_state = random_state
         self.rows_per_person = rows_per_person
 
-    @own_words
     def fit(self, X: Any, y: ArrayLike, **refused: Any) -> Self:
         """Learn weights that rank the second class above the first, within the budget.
 
@@ -241,7 +240,7 @@ class DPAUCClassifier(LinearClassifier, PrivateEstimator):
         -----
         DataNormWarning
             If `data_norm` is left open.
-        DeltaWarning
+        NoProtectionWarning
             If δ is not below one over the number of records.
         NoProtectionWarning
             If ε is finite and so large that it protects nobody.
@@ -328,13 +327,11 @@ class DPAUCClassifier(LinearClassifier, PrivateEstimator):
         """
         return self._plan(self._check_parameters(), 1, 1).guarantee
 
-    @own_words
     def predict_proba(self, X: Any) -> FloatArray:
         """Return the probability of each class, by the model of normal scores."""
         scores = self.decision_function(X)
         return np.column_stack([expit(-scores), expit(scores)])
 
-    @own_words
     def predict_log_proba(self, X: Any) -> FloatArray:
         """Return the logarithm of the probability of each class."""
         scores = self.decision_function(X)

@@ -23,9 +23,9 @@ from sklearn_dpwg.data.kernels import canonical_rows, row_norms
 from sklearn_dpwg.estimators import encode
 from sklearn_dpwg.estimators.learn import Facts, unchanged_on_failure
 from sklearn_dpwg.estimators.partitions import Partitioned
-from sklearn_dpwg.estimators.planning import plan_within, told
+from sklearn_dpwg.estimators.planning import plan_within, with_start
 from sklearn_dpwg.estimators.stream import Streaming
-from sklearn_dpwg.exceptions import InputError, own_words
+from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.solvers import FreshSolver, Plan, make_solver
 
 
@@ -36,7 +36,6 @@ class DPWorstGroupEstimator(Partitioned, Streaming):
     __metadata_request__fit = {"groups": True}  # noqa: RUF012
     __metadata_request__partial_fit = {"groups": True}  # noqa: RUF012
 
-    @own_words
     def fit(self, X: Any, y: Any = None, groups: Any = None, **refused: Any) -> Self:
         """Learn a model whose worst-off group does as well as it can, within the budget.
 
@@ -74,15 +73,14 @@ class DPWorstGroupEstimator(Partitioned, Streaming):
         Warns
         -----
         NoProtectionWarning
-            If ε is finite and so large that it protects nobody.
-        PublicTargetWarning
+            If ε is finite and so large that it protects nobody, or δ not below one over the number
+            of records.
+        GroupsWarning
             If `groups` are, or hold a column with the name of, the targets.
         DataNormWarning
             If `data_norm` is left open.
         UngroupedWarning
             If there are neither `groups` nor `group_by`, or some records are in no group.
-        DeltaWarning
-            If δ is not below one over the number of records.
         WeakPlanWarning
             If the plan's bound promises no more than a model that predicts nothing.
         SeededNoiseWarning
@@ -91,11 +89,11 @@ class DPWorstGroupEstimator(Partitioned, Streaming):
         Notes
         -----
         A fit that fails leaves the estimator as it was. If noise had been released by then, the
-        error carries a note that the budget is spent. Whether an input is refused depends on the
-        records and is outside the guarantee: keep such errors from whom the records are kept. X
-        must not change while fit runs: rows that are sorted by group are not copied, others once.
-        Of records that are not in memory targets and groups are read once and rows once; what
-        `group_by` makes of rows takes a second reading of these.
+        error carries a note that the budget is spent. Errors and warnings are for who holds the
+        records, and are outside the guarantee. X must not change while fit runs: rows that are
+        sorted by group are not copied, others once. Of records that are not in memory targets and
+        groups are read once and rows once; what `group_by` makes of rows takes a second reading of
+        these.
         """
         self._refuse(
             refused,
@@ -178,9 +176,9 @@ class DPWorstGroupEstimator(Partitioned, Streaming):
         # a start for more classes than anybody named is none for the two that stand in
         stands_in = classes is None and hasattr(self, "classes") and self.classes is None
         first = None if stands_in else self._first_weights(facts)
-        return told(plan_within(budget, solver, problem, encode.stated_rows(rows)), solver, first)
+        plan = plan_within(budget, solver, problem, encode.stated_rows(rows))
+        return with_start(plan, solver, first)
 
-    @own_words
     def check_rows(self, X: Any) -> NDArray[np.bool_]:
         """Tell which rows are longer than `data_norm`, to which training shortens every row.
 

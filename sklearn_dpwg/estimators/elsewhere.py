@@ -1,7 +1,6 @@
 """Records that are not in memory: partitions that an engine holds, and what a model says of them.
 
-Rows stay where they are. What is wrong with a partition is returned and not raised: a worker's log
-is no place for it.
+Rows stay where they are.
 """
 
 from __future__ import annotations
@@ -10,11 +9,11 @@ import os
 import sys
 import warnings
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial, wraps
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -25,51 +24,15 @@ from sklearn.utils.validation import check_is_fitted, check_X_y, validate_data
 from sklearn_dpwg._checks import FloatArray
 from sklearn_dpwg.data.groups import is_dask, is_elsewhere, is_source, lazy_table, same_rows
 from sklearn_dpwg.data.risks.record_block import Engine, LocalEngine, Sums
-from sklearn_dpwg.estimators.encode import advice_on_missing_values, check_targets
-from sklearn_dpwg.exceptions import DPWGError, InputError, InputTypeError, own_words
+from sklearn_dpwg.estimators.encode import check_targets
+from sklearn_dpwg.exceptions import InputError, InputTypeError
 
-Arguments = ParamSpec("Arguments")
-Outcome = TypeVar("Outcome")
 Method = TypeVar("Method", bound=Callable[..., Any])
 
 NO_TARGETS = (
     "target must be the column of y in a source that is passed to fit or score, got None: of "
     "records without targets a fitted model makes predictions alone."
 )
-
-
-@dataclass(frozen=True)
-class Refusal:
-    """An error about the records of a partition: its class, and its one sentence."""
-
-    kind: type[DPWGError]
-    sentence: str
-
-    def __repr__(self) -> str:
-        return "Refusal()"
-
-
-def told(function: Callable[Arguments, Outcome]) -> Callable[Arguments, Outcome | Refusal]:
-    """Return a function that returns its errors about the records, in words without their values.
-
-    Words of others may quote a value: those are raised, for the engine to keep where they are.
-    """
-
-    @wraps(function)
-    def telling(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Outcome | Refusal:
-        try:
-            return function(*args, **kwargs)
-        except DPWGError as error:
-            return Refusal(type(error), str(error))
-
-    return telling
-
-
-def raise_first(outcomes: Iterable[Any]) -> None:
-    """Raise the error of the first partition that has one."""
-    for outcome in outcomes:
-        if isinstance(outcome, Refusal):
-            raise outcome.kind(outcome.sentence)
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,9 +53,7 @@ class Held:
 
     def of_each(self, function: Callable[[Any], Any]) -> list[Any]:
         """Return what a function makes of every partition, or raise what is wrong with one."""
-        outcomes = self.engine.collect(self.handles, function)
-        raise_first(outcomes)
-        return outcomes
+        return self.engine.collect(self.handles, function)
 
 
 @contextmanager
@@ -246,8 +207,7 @@ def checked_targets(y: Any, *, is_classifier: bool) -> NDArray[Any]:
         values = values[:, 0]
     if not len(values):
         return values.ravel()
-    with advice_on_missing_values(None):
-        _, checked = check_X_y(np.zeros((len(values), 1)), values, y_numeric=not is_classifier)
+    _, checked = check_X_y(np.zeros((len(values), 1)), values, y_numeric=not is_classifier)
     return np.asarray(checked)
 
 
@@ -278,13 +238,12 @@ def by_block(method: Method) -> Method:
             )
         return _of_source(estimator, method, X)
 
-    return own_words(of_any)  # type: ignore[return-value]
+    return of_any  # type: ignore[return-value]
 
 
 class ScoredByBlock:
     """Estimators that score what lies in partitions too; ahead of scikit-learn's mixins."""
 
-    @own_words
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """Return accuracy, or R² of a regressor, exactly: on private records it is no release.
 
@@ -375,7 +334,6 @@ def _of_rows(X: Any, *, kind: type[Any], state: dict[str, Any], name: str) -> ND
     return np.asarray(getattr(_model(kind, state), name)(X))
 
 
-@told
 def _sums(partition: Any, *, kind: type[Any], state: dict[str, Any]) -> tuple[float, ...]:
     """Return the number of records, and sums that accuracy or R² follow from."""
     model, table = _model(kind, state), partition.read()

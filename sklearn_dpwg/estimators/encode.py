@@ -1,15 +1,9 @@
-"""Wrong tables, targets and groups, told in one sentence each before anything is spent.
-
-What a check reads is public – names and types of columns, the number of records, labels of groups
-and classes – unless it says otherwise: then its error, like every error about the input, is outside
-the guarantee, and no value is in it.
-"""
+"""Wrong tables, targets and groups, refused in one sentence each before anything is spent."""
 
 from __future__ import annotations
 
 import datetime
 import math
-import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -26,18 +20,12 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn_dpwg._checks import FloatArray, real_number
 from sklearn_dpwg.data.groups import check_kind_of_overlap, refuse_lazy
 from sklearn_dpwg.data.records import ADVICE
-from sklearn_dpwg.exceptions import InputError, PublicTargetWarning, shown, warn
+from sklearn_dpwg.exceptions import GroupsWarning, InputError, warn
 from sklearn_dpwg.losses import Loss
 from sklearn_dpwg.solvers import Solution
 
 # Up to so many labels a column is never taken for one of identifiers or of measured numbers.
 _FEW = 20
-
-# Beginnings of scikit-learn's errors, which hold no value.
-_WITHOUT_VALUES = re.compile(
-    r"Input [Xy] contains (NaN|infinity or a value too large for dtype\('float\d+'\))\."
-    r"|y should be a 1d array, got an array of shape \([\d, ]*\) instead\."
-)
 
 _TEXT = (str, bytes)
 # A timestamp of pandas is a date, a period is not.
@@ -47,10 +35,7 @@ _TIMES = (
 
 
 def check_columns(X: Any) -> None:
-    """Refuse rows with columns that are no numbers, or that share a name.
-
-    In columns of Python objects the types of the entries are read, which are not public.
-    """
+    """Refuse rows with columns that are no numbers, or that share a name."""
     refuse_lazy(X=X)
     if issparse(X):
         return
@@ -116,51 +101,44 @@ def precisions(X: Any) -> list[Any]:
 
 @contextmanager
 def advice_on_missing_values(X: Any) -> Iterator[None]:
-    """Say in own words, with the column, what scikit-learn says of NaN, infinity and shapes.
-
-    It advises what no guarantee covers, and of its sentences these alone are known to quote no
-    value. X is None where y alone is looked at.
-    """
+    """Name the column and the row where scikit-learn finds NaN or infinity in X."""
     try:
         yield
     except (TypeError, ValueError) as error:
-        said = _WITHOUT_VALUES.match(str(error))
-        if "'NAType'" not in str(error) and said is None:
+        is_of_rows = str(error).startswith("Input X contains") or "'NAType'" in str(error)
+        place = _first_not_finite(X) if is_of_rows and not issparse(X) else None
+        if place is None:
             raise
-        sentence = said.group() if said else f"Input {'y' if X is None else 'X'} contains NaN."
-        if X is not None and not issparse(X) and sentence.startswith("Input X"):
-            sentence = _by_column(X, sentence)
-        raise InputError(sentence) from None
-
-
-def _by_column(X: Any, sentence: str) -> str:
-    """Return the sentence with the first wrong column in it, as far as there is one."""
-    of_infinity = "infinity" in sentence
-    if of_infinity:
-        values = np.asarray(X, dtype=np.float64)
-        wrong: Any = np.isinf(values)
-        if not wrong.any():  # single precision may not hold what is finite in double
-            wrong = np.abs(values) > np.finfo(np.float32).max
-    else:
-        wrong = pd.isna(np.asarray(X, dtype=object))
-    if wrong.ndim != 2 or not wrong.any():
-        return sentence if of_infinity else "Input y contains NaN."
-    column = int(np.argmax(wrong.any(axis=0)))
-    name = list(X.columns)[column] if hasattr(X, "columns") else column
-    if of_infinity:
-        kind = np.float32 if getattr(X, "dtype", None) == np.float32 else np.float64
-        return (
-            f"Input X contains infinity or a value too large for {np.dtype(kind)} in column "
-            f"{name!r}."
+        what, row, column = place
+        name = list(X.columns)[column] if hasattr(X, "columns") else column
+        advice = (
+            ": PublicSchema takes a fill that is said beforehand, while an imputer would learn "
+            "from the records what no guarantee covers"
         )
-    return (
-        f"Input X contains NaN in column {name!r}: PublicSchema takes a fill that is said "
-        f"beforehand, while an imputer would learn from the records what no guarantee covers."
-    )
+        raise InputError(
+            f"Input X contains {what} in column {name!r}, row {row}"
+            f"{advice if what == 'NaN' else ''}."
+        ) from None
+
+
+def _first_not_finite(X: Any) -> tuple[str, int, int] | None:
+    """Return what is first missing or infinite in rows, its row and its column."""
+    values = np.asarray(X, dtype=object)
+    is_missing = pd.isna(values)
+    if values.ndim != 2:
+        return None
+    if is_missing.any():
+        row, column = np.argwhere(is_missing)[0].tolist()
+        return "NaN", row, column
+    numbers = values.astype(np.float64)
+    if not np.isinf(numbers).any():
+        return None
+    row, column = np.argwhere(np.isinf(numbers))[0].tolist()
+    return "infinity", row, column
 
 
 def check_targets(y: Any, *, is_classifier: bool) -> None:
-    """Refuse targets of the wrong kind, whose types are read and not shown."""
+    """Refuse targets of the wrong kind."""
     refuse_lazy(y=y)
     values = np.asarray(y, dtype=object) if isinstance(y, list | tuple) else np.asarray(y)
     kind = _kind(values)
@@ -189,11 +167,11 @@ def check_found_classes(classes: NDArray[Any], n_records: int) -> None:
             f"y must hold classes, got {len(classes):,} different ones in {n_records:,} records, "
             f"as in a column of identifiers: pass the target, or state classes=[...]."
         )
-    if differ_by_blanks(classes.tolist()) is not None:
-        # which ones is not said, as in all errors about y
+    pair = differ_by_blanks(classes.tolist())
+    if pair is not None:
         raise InputError(
-            "y must hold classes that differ by more than blanks at their ends, got two that do "
-            "not: strip them, or state classes=[...]."
+            f"y must hold classes that differ by more than blanks at their ends, got {pair!r}: "
+            f"strip them, or state classes=[...]."
         )
 
 
@@ -218,7 +196,7 @@ def check_found_groups(labels: NDArray[np.object_], n_records: int) -> None:
     if pair is not None:
         raise InputError(
             f"groups must have labels that differ by more than blanks at their ends, got "
-            f"{shown(pair, 'two that do not')}: strip them, or state group_labels=[...]."
+            f"{pair!r}: strip them, or state group_labels=[...]."
         )
 
 
@@ -263,7 +241,7 @@ def warn_if_target_is_group(
         warn(
             "groups hold the target y: the groups are public, so the guarantee protects no "
             "record's target. Leave it out of groups, or rename it if it is something else.",
-            PublicTargetWarning,
+            GroupsWarning,
         )
 
 
@@ -442,9 +420,10 @@ class ClassTargets(Targets):
     def encode(self, y: NDArray[Any]) -> FloatArray:
         index = pd.Index(self.classes).get_indexer(y)
         if (index < 0).any():
-            # which one is not said, as y is private
+            row = int(np.argmax(index < 0))
             raise InputError(
-                f"y must hold no class outside classes={self.stated!r}, got at least one."
+                f"y must hold no class outside classes={self.stated!r}, got "
+                f"{y[row : row + 1].tolist()[0]!r} in row {row}."
             )
         return np.asarray(2.0 * index - 1.0 if self.loss.n_outputs == 1 else index.astype(float))
 
@@ -500,18 +479,18 @@ class BoundedTargets(Targets):
 def find_classes(y: NDArray[Any] | None, given: ArrayLike | None) -> NDArray[Any]:
     """Return the classes, sorted, that are given or else found in y; refuse what can be none."""
     if y is not None and pd.isna(y).any():
-        raise InputError("y must hold a class for every record, got NaN or None.")
+        row = int(np.argmax(pd.isna(y)))
+        raise InputError(f"y must hold a class for every record, got NaN or None in row {row}.")
     if given is None and y is None:
         raise InputError("classes must be given or set where y is not there to find them in.")
     is_found = given is None
     if is_found:
         given = _few_values(np.asarray(y))
         check_classification_targets(given)
-    # targets that were looked at to find the classes are not shown
-    got = "a mixture in y" if is_found else repr(given)
     try:
         known = np.unique(np.asarray(given))
     except TypeError:
+        got = "a mixture in y" if is_found else repr(given)
         raise InputError(f"classes must be all numbers or all strings, got {got}.") from None
     if is_found:
         check_found_classes(known, len(np.asarray(y)))
@@ -520,9 +499,8 @@ def find_classes(y: NDArray[Any] | None, given: ArrayLike | None) -> NDArray[Any
         twice = next(each for each in stated if stated.count(each) > 1)
         raise InputError(f"classes must name each class once, got {twice!r} twice.")
     if len(known) < 2:
-        shown = "" if is_found else f": {known.tolist()!r}"
         raise InputError(
-            f"classes must be at least two, found in y or given, got one class{shown}."
+            f"classes must be at least two, found in y or given, got one class: {known.tolist()!r}."
         )
     return known
 
@@ -539,15 +517,12 @@ def _few_values(y: NDArray[Any]) -> NDArray[Any]:
 
 
 def numeric_targets(y: NDArray[Any]) -> FloatArray:
-    """Return targets as numbers, or refuse them without showing one."""
-    try:
-        with np.errstate(over="ignore"):
-            numbers = np.asarray(y.astype(np.float64))
-    except (TypeError, ValueError):
-        # NumPy's own message shows the value
-        raise InputError("y must hold finite numbers, got something else.") from None
+    """Return targets as numbers."""
+    with np.errstate(over="ignore"):
+        numbers = np.asarray(y.astype(np.float64))
     if np.isnan(numbers).any():
-        raise InputError("y must hold finite numbers, got NaN.")
+        row = int(np.argmax(np.isnan(numbers)))
+        raise InputError(f"y must hold finite numbers, got NaN in row {row}.")
     return numbers
 
 

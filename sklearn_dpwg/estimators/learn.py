@@ -20,7 +20,7 @@ from uuid import uuid4
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import issparse
-from sklearn.base import ClassifierMixin, is_regressor
+from sklearn.base import BaseEstimator, ClassifierMixin, is_regressor
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sklearn_dpwg._checks import FloatArray
@@ -40,11 +40,10 @@ from sklearn_dpwg.exceptions import (
     PlanExceededError,
     SeededNoiseWarning,
     UngroupedWarning,
-    own_words,
     warn,
 )
 from sklearn_dpwg.ledger.costs import StartCost, costs_of_start, in_words
-from sklearn_dpwg.ledger.ledger import CountedEstimator, spending, take_payment
+from sklearn_dpwg.ledger.ledger import spending
 from sklearn_dpwg.privacy import Budget, Draw, NoiseSource, PrivacyGuarantee
 from sklearn_dpwg.privacy.release import check_delta
 from sklearn_dpwg.solvers import Plan, Solution, Solver, make_solver
@@ -105,7 +104,7 @@ class Stages:
         return self._sources[0].seeded
 
 
-class PrivateEstimator(CountedEstimator):
+class PrivateEstimator(BaseEstimator):
     """What every private estimator checks, warns of, spends and stores alike."""
 
     epsilon: float
@@ -143,7 +142,7 @@ class PrivateEstimator(CountedEstimator):
     def _validated(
         self, X: Any, y: Any, groups: Any = None, *, reset: bool = True
     ) -> tuple[Any, NDArray[Any]]:
-        """Return rows and targets as arrays, or refuse them in a sentence without a value."""
+        """Return rows and targets as arrays, or refuse them."""
         grouping.same_rows(X=X, y=y, groups=groups)
         encode.check_columns(X)
         encode.check_targets(y, is_classifier=not is_regressor(self))
@@ -191,7 +190,7 @@ class PrivateEstimator(CountedEstimator):
             public = (*public, PUBLIC_START)
         # of this fit alone: ledgers are charged for its starts beside it
         own = replace(planned, seeded=noise.seeded, groupings=self._groupings, public=public)
-        name, is_paid = type(self).__name__, take_payment(self)
+        name, is_paid = type(self).__name__, self.__dict__.pop("_is_paid", False)
         with (
             np.errstate(all="ignore"),  # over- and underflows depend on the records
             spending(own, noise, name, budget, key=key, is_paid=is_paid, before=costs),
@@ -224,7 +223,6 @@ class LinearClassifier(ClassifierMixin):
     intercept_: FloatArray
     _linear: Any
 
-    @own_words
     def decision_function(self, X: Any) -> FloatArray:
         """Return scores ``X @ coef_.T + intercept_``; no row is shortened.
 
@@ -243,7 +241,6 @@ class LinearClassifier(ClassifierMixin):
         scores = self._linear(X, self.coef_) + self.intercept_
         return np.asarray(scores[:, 0] if len(self.classes_) == 2 else scores)
 
-    @own_words
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the most probable class of each row.
 
@@ -276,7 +273,6 @@ class LinearClassifier(ClassifierMixin):
             Probabilities, in the order of ``classes_``.
         """
 
-    @own_words
     def predict_log_proba(self, X: Any) -> FloatArray:
         """Return the logarithm of the probability of each class.
 
@@ -463,7 +459,7 @@ class Fitting(Progress, PrivateEstimator):
     ) -> Plan:
         rows = encode.stated_rows(self.rows_per_person)
         plan = planning.plan_within(budget, solver, problem, rows)
-        return planning.told(plan, solver, first)
+        return planning.with_start(plan, solver, first)
 
     def _warn_about(self, plan: Plan, facts: Facts, budget: Budget, solver: Solver) -> None:
         """Warn of what a plan promises, and of what nobody chose."""

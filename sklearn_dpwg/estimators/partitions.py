@@ -31,12 +31,9 @@ from sklearn_dpwg.estimators import encode
 from sklearn_dpwg.estimators.elsewhere import (
     Held,
     Lease,
-    Refusal,
     checked_targets,
     hold,
-    raise_first,
     targets_of,
-    told,
 )
 from sklearn_dpwg.estimators.encode import Targets, numeric_targets
 from sklearn_dpwg.estimators.learn import Facts, Fitting
@@ -84,9 +81,8 @@ class Survey:
         return list(self.form.columns) if hasattr(self.form, "columns") else None
 
 
-@told
 def survey_partition(partition: Any, *, group_by: Any, is_classifier: bool) -> Survey:
-    """Return what is known of a partition, or what is wrong with its targets and groups."""
+    """Return what is known of a partition."""
     # groups that are made of the rows ask for all columns
     table = partition.read_labels() if group_by is None else partition.read()
     y, groups = targets_of(table), grouping.find_groups(table.X, table.groups, group_by)
@@ -235,7 +231,6 @@ class Encoder:
             )
 
 
-@told
 def encode_partition(
     partition: Any,
     expected: Expected,
@@ -245,7 +240,7 @@ def encode_partition(
     intercept_scaling: float,
     spool: Any = None,
 ) -> RecordBlock:
-    """Return the block of a partition, or what is wrong with its records."""
+    """Return the block of a partition."""
     records = encoder.records(partition, expected)
     if spool is not None:
         records = spool.write(records)
@@ -260,11 +255,9 @@ class Seal:
     kind: str
 
 
-def seal_of(outcome: RecordBlock | Refusal) -> Seal | Refusal:
-    """Return what a block is known again by, or what is wrong with its records."""
-    if isinstance(outcome, Refusal):
-        return outcome
-    records, digest = outcome.records, hashlib.sha256(usedforsecurity=False)
+def seal_of(block: RecordBlock) -> Seal:
+    """Return what a block is known again by."""
+    records, digest = block.records, hashlib.sha256(usedforsecurity=False)
     rows: Any = records.rows
     parts: list[Any] = [records.targets, records.starts]
     is_sparse = isinstance(rows, csr_array)
@@ -276,22 +269,14 @@ def seal_of(outcome: RecordBlock | Refusal) -> Seal | Refusal:
     return Seal(digest.digest(), rounding_kind())
 
 
-def same_block(outcome: RecordBlock | Refusal, place: int, seal: Seal) -> RecordBlock:
+def same_block(block: RecordBlock, place: int, seal: Seal) -> RecordBlock:
     """Return a block that is what it was when it was proved sound, however often it is made."""
-    if isinstance(outcome, Refusal):
-        raise ChangedDataError(_CHANGED.format(place=place))
-    found = seal_of(outcome)
-    assert isinstance(found, Seal)
+    found = seal_of(block)
     if found.digest != seal.digest:
         raise ChangedDataError(_CHANGED.format(place=place))
     if found.kind != seal.kind:
         raise ChangedDataError(_MIXED.format(kinds=f"{seal.kind} and {found.kind}"))
-    return outcome
-
-
-def refusal_of(outcome: RecordBlock | Refusal) -> Refusal | None:
-    """Return what is wrong with the records of a partition, if anything is."""
-    return outcome if isinstance(outcome, Refusal) else None
+    return block
 
 
 @dataclass(frozen=True, eq=False)
@@ -327,11 +312,9 @@ class InPartitions:
             filled = [each for each in self.expected if sum(each.sizes)]
             handles = [self.held.handles[each.place] for each in filled]
             blocks = engine.derive(handles, encode_one, [(each,) for each in filled])
-            if isinstance(self.held.engine, LocalEngine):
-                raise_first(engine.collect(blocks, refusal_of))
-            else:  # a worker that is lost takes its blocks along, and they are made once more
+            if not isinstance(self.held.engine, LocalEngine):
+                # a worker that is lost takes its blocks along, and they are made once more
                 seals = engine.collect(blocks, seal_of)
-                raise_first(seals)
                 kinds = sorted({seal.kind for seal in seals})
                 if len(kinds) > 1:  # docs/theory/sums.md, section 10
                     raise InputError(_MIXED.format(kinds=" and ".join(kinds)))

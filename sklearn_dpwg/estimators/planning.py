@@ -13,9 +13,6 @@ from numpy.typing import NDArray
 from sklearn_dpwg.data.groups import OTHER
 from sklearn_dpwg.data.problem import Problem, with_equal_groups
 from sklearn_dpwg.exceptions import (
-    TO_PREVIEW,
-    TO_TRUST_LESS,
-    ContractError,
     InputError,
     InputTypeError,
     PlanExceededError,
@@ -77,7 +74,7 @@ def _plan_for_rows(budget: Budget, solver: Solver, problem: Problem, rows_per_pe
     )
 
 
-def told(plan: Plan, solver: Solver, first: Solution | None) -> Plan:
+def with_start(plan: Plan, solver: Solver, first: Solution | None) -> Plan:
     """Return a plan that says where its run begins."""
     if first is None:
         return plan
@@ -96,24 +93,24 @@ def check_solution(plan: Plan, solution: Solution, solver: object) -> None:
     """Refuse what is no outcome of a plan; the budget is spent by then."""
     problem = plan.problem
     if not isinstance(solution, Solution):
-        raise ContractError(f"solver {solver!r} must return a Solution, got {type(solution)!r}.")
+        raise RuntimeError(f"solver {solver!r} must return a Solution, got {type(solution)!r}.")
     weights = np.asarray(solution.weights, dtype=float)
     if weights.shape != (problem.n_weights,) or not np.isfinite(weights).all():
-        raise ContractError(
+        raise RuntimeError(
             f"solver {solver!r} must return {problem.n_weights} weights, all finite, got "
             f"an array of shape {weights.shape}."
         )
     if plan.releases and np.linalg.norm(weights) > problem.radius * (1.0 + 1e-6):
-        raise ContractError(f"solver {solver!r} must return weights in the ball of its problem.")
+        raise RuntimeError(f"solver {solver!r} must return weights in the ball of its problem.")
     if solution.group_weights is not None:
         group_weights = np.asarray(solution.group_weights, dtype=float)
         if group_weights.shape != (problem.n_groups,) or not (group_weights >= 0.0).all():
-            raise ContractError(
+            raise RuntimeError(
                 f"solver {solver!r} must return {problem.n_groups} group weights of at least 0, "
                 f"got an array of shape {group_weights.shape}."
             )
     if plan.releases and not 0 <= solution.n_iter <= plan.n_steps:
-        raise ContractError(
+        raise RuntimeError(
             f"solver {solver!r} must take at most the {plan.n_steps} planned steps, got "
             f"n_iter={solution.n_iter!r}."
         )
@@ -296,7 +293,8 @@ def warn_of_chance(plan: Plan, labels: NDArray[np.object_]) -> None:
     warn(
         f"group(s) {who}: of fewer than {FEWEST_TO_TELL} {of_whom} what a group loses may be "
         f"chance, whatever epsilon is, and the model may then fit its records and not its people: "
-        f"merge such groups or leave them out{TO_TRUST_LESS}.",
+        f"merge such groups or leave them out, or learn with a larger sampling_price or "
+        f"max_group_weight below 1.",
         WeakPlanWarning,
     )
 
@@ -367,7 +365,7 @@ def _warn_of_weak_bound(
 
     cure = (
         "more records, a larger epsilon, fewer groups or features, or a smaller radius would help; "
-        f"{TO_PREVIEW}"
+        "print(estimator.plan(...)) previews them"
     )
     enough = ""
     if plan.problem.n_records == math.inf:  # what a round reads limits a source without an end

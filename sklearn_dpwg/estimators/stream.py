@@ -19,7 +19,7 @@ from sklearn_dpwg.data.risks import GroupRisks
 from sklearn_dpwg.estimators.encode import Targets, group_size, positive_whole
 from sklearn_dpwg.estimators.learn import Facts, Fitting, unchanged_on_failure
 from sklearn_dpwg.estimators.planning import check_solution
-from sklearn_dpwg.exceptions import ContractError, InputError, UnusedRecordsWarning, own_words, warn
+from sklearn_dpwg.exceptions import InputError, warn
 from sklearn_dpwg.privacy import Budget, NoiseSource
 from sklearn_dpwg.solvers import SOLVERS, FreshSolver, Game, Plan, Solution, make_solver
 
@@ -81,13 +81,13 @@ class OpenGame:
         """Let one call at a time go on, in the process that began."""
         # both halves of a fork would add noise of their own to the same sums
         if os.getpid() != self._process:
-            raise ContractError(
+            raise RuntimeError(
                 "partial_fit cannot go on in a forked process, as it would draw other noise for "
                 "the same sums as the process that began: go on there, or clone gives an "
                 "estimator that can begin anew."
             )
         if not self._lock.acquire(blocking=False):
-            raise ContractError(
+            raise RuntimeError(
                 "partial_fit of this estimator is running already: call it from one thread at a "
                 "time."
             )
@@ -104,7 +104,6 @@ class Streaming(Fitting):
     _why_closed: str  # said where no game can go on
 
     @FreshMethod
-    @own_words
     def fit_oracle(
         self,
         oracle: SampleOracle,
@@ -168,7 +167,6 @@ class Streaming(Fitting):
         return self
 
     @FreshMethod
-    @own_words
     def partial_fit(
         self, X: Any, y: Any = None, groups: Any = None, classes: Sequence[Any] | None = None
     ) -> Self:
@@ -208,7 +206,7 @@ class Streaming(Fitting):
 
         Warns
         -----
-        UnusedRecordsWarning
+        UserWarning
             If no round could be played with these records.
 
         Notes
@@ -221,7 +219,7 @@ class Streaming(Fitting):
             try:
                 with unchanged_on_failure(self):
                     if hasattr(self, "_why_closed"):
-                        raise ContractError(
+                        raise RuntimeError(
                             f"partial_fit cannot go on, as {self._why_closed}: predict still "
                             f"works, and clone gives an estimator that can begin anew."
                         )
@@ -308,7 +306,4 @@ def _warn_if_unused(n_played: int, was_over: bool) -> None:
         if was_over
         else "no round could be played with so few of them; pass more in a call, of every group"
     )
-    warn(
-        f"these records were not used and may be passed again: {reason}.",
-        UnusedRecordsWarning,
-    )
+    warn(f"these records were not used and may be passed again: {reason}.", UserWarning)

@@ -12,6 +12,7 @@ from uuid import uuid4
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator
 
 from sklearn_dpwg._checks import open_unit, whole_number
 from sklearn_dpwg.data.groups import (
@@ -27,7 +28,7 @@ from sklearn_dpwg.inspection.audit_result import AuditResult
 from sklearn_dpwg.inspection.audit_rows import AuditedRows
 from sklearn_dpwg.inspection.verdicts import LossSums
 from sklearn_dpwg.ledger.costs import StartCost
-from sklearn_dpwg.ledger.ledger import CountedEstimator, spending
+from sklearn_dpwg.ledger.ledger import spending
 from sklearn_dpwg.privacy import Budget, NoiseSource, PrivacyGuarantee, Relation, joint_guarantee
 from sklearn_dpwg.privacy.release import check_delta
 
@@ -42,7 +43,7 @@ _SIZES = (100, 1_000, 10_000)
 Scores = ArrayLike | Mapping[str, ArrayLike]
 
 
-class GroupAudit(CountedEstimator):
+class GroupAudit(BaseEstimator):
     """Count what a model does to each group, with noise that protects every record.
 
     One release of the counts of truth and prediction in every group gives all rates, ratios and
@@ -283,7 +284,7 @@ class GroupAudit(CountedEstimator):
 
         Warns
         -----
-        DeltaWarning
+        NoProtectionWarning
             If δ is not below one over the number of records.
         SeededNoiseWarning
             If `random_state` is set.

@@ -1,57 +1,49 @@
-"""Budget for several fits."""
+"""Book of what several fits spend, in one SQLite file or in memory."""
 
 from __future__ import annotations
 
-import atexit
-import hmac
-import json
 import logging
 import os
-import shutil
-import tempfile
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import replace
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from functools import cache
-from pathlib import Path
-from threading import Lock, local
+from threading import RLock
 from typing import TYPE_CHECKING, Any, Self
 from uuid import uuid4
 
-from joblib.externals.loky import get_reusable_executor
-from sklearn.base import BaseEstimator
-
-from sklearn_dpwg._checks import read_json
-from sklearn_dpwg.data.groups import labelled_sizes
-from sklearn_dpwg.exceptions import (
-    BudgetExceededError,
-    ContractError,
-    LedgerUnreachableError,
-    Note,
-)
-from sklearn_dpwg.ledger.costs import PublicFacts, StartCost
-from sklearn_dpwg.ledger.file import LedgerFile, LedgerRow, counted, total_epsilon
+from sklearn_dpwg.exceptions import BudgetExceededError, InputError
+from sklearn_dpwg.ledger.costs import StartCost
 from sklearn_dpwg.ledger.folds import SEVERAL_FITS
-from sklearn_dpwg.ledger.planned_search import PlannedSearch, plan_search
 from sklearn_dpwg.privacy import Budget, PrivacyGuarantee, Relation, joint_guarantee
 from sklearn_dpwg.privacy.statement import rounded_up
 
 if TYPE_CHECKING:
     import pandas as pd
 
-
 _LOG = logging.getLogger(__name__)
-# Tells the processes that are started inside a ledger of it, whoever starts them.
-_VARIABLE = "SKLEARN_DPWG_LEDGERS"
-# What only the processes know that this session starts, and with which they seal what pickles say.
-_KEY = os.environ.setdefault("SKLEARN_DPWG_LEDGER_KEY", uuid4().hex)
+_TABLES = (
+    "CREATE TABLE IF NOT EXISTS budget (epsilon REAL, delta REAL, neighbours TEXT)",
+    "CREATE TABLE IF NOT EXISTS entries "
+    "(key TEXT UNIQUE, state TEXT, what TEXT, started TEXT, guarantee TEXT)",
+)
+# A composition that is not plain Gaussian can take seconds, and others wait for it.
+_SECONDS_TO_WAIT = 600.0
 
-# The open blocks that count the fits of this process, innermost last. Global and not of one
-# thread or context, as the threads of a pool inherit neither.
-_active = [LedgerFile(*token) for token in json.loads(os.environ.get(_VARIABLE, "[]"))]
-_lock = Lock()
-_thread = local()
+# The open ledgers of this process: of all its threads, as those of a pool inherit no context.
+_open: list[PrivacyLedger] = []
+
+
+@dataclass(frozen=True)
+class LedgerRow:
+    """One entry: ``state`` is "spent", or "reserved" while it runs or if its process died."""
+
+    key: str
+    state: str
+    what: str
+    started: str
+    guarantee: PrivacyGuarantee
 
 
 @contextmanager
@@ -70,234 +62,89 @@ def spending(
 ) -> Iterator[None]:
     """Charge what happens inside to every open ledger; refuse it, charging none, before it starts.
 
-    At a failure nothing is charged if ``noise`` lists no ``draws``. Else, or if something ``also``
-    was released, the error says that ε and δ of a budget are spent; how much of them is not said,
-    as where a run fails may depend on the records. A ``key`` names a plan that runs in several
-    parts and is charged once; ``is_paid`` says, as `take_payment` does, that something charged
-    before holds the fit. Fits that happened ``before``, and that this one begins with, are spent
-    from now on, whatever comes of it, in ledgers that do not know them.
-
-    What is done and charged is logged in a line, of what the guarantee says before it begins. A
-    failure is not: whether there is one may depend on the records.
+    At a failure nothing is charged if ``noise`` lists no ``draws``; else, or if something ``also``
+    was released, the error says that the whole budget is spent, as where a run fails may depend on
+    the records. A ``key`` names a plan that runs in several parts and is charged once; ``is_paid``
+    says that something charged holds the fit. Fits ``before``, with which it begins, stay spent.
     """
     key = uuid4().hex if key is None else key
     now = datetime.now(UTC).isoformat(timespec="seconds")
-    rows = [LedgerRow("spent", cost.what, now, cost.guarantee, cost.key) for cost in before]
+    rows = [LedgerRow(cost.key, "spent", cost.what, now, cost.guarantee) for cost in before]
     if not is_paid:
-        rows.append(LedgerRow("reserved", what, now, guarantee, key))
+        rows.append(LedgerRow(key, "reserved", what, now, guarantee))
+    charged = _charge(rows, key) if rows else []
+    is_spent = False
     try:
-        reserved, spent = _reserve(rows, key) if rows else [], False
-        try:
-            yield
-            spent = True
-        finally:
-            for ledger in reserved:
-                ledger.settle(key, spent=spent or bool(noise.draws))
+        yield
+        is_spent = True
     except BaseException as error:
         if noise.draws or also:
-            sentence = (
+            error.add_note(
                 f"Noisy {values} had been released before this error: count the budget of this "
                 f"{whose}, epsilon={budget.epsilon:g} and delta={budget.delta:g}, as spent."
             )
-            error.add_note(Note(sentence))
         raise
-    if not is_paid:  # how many fits a search makes is secret
-        _LOG.info(
-            "%s: %s of epsilon=%g at delta=%g, %s%s",
-            *(what, whose, guarantee.epsilon, guarantee.delta, guarantee.relation),
-            ", void for whoever knows the seed" if guarantee.seeded else "",
-        )
-
-
-@contextmanager
-def refused_together(guarantee: PrivacyGuarantee, what: str, parts: str) -> Iterator[None]:
-    """Refuse what is charged in parts inside by what the whole would cost, in words of its parts.
-
-    By then the parts are taken back, so that the ledgers are as they were before.
-    """
-    try:
-        yield
-    except BudgetExceededError:
-        for ledger in active_ledgers():
-            ledger.refuse(LedgerRow("reserved", what, "", guarantee, ""), parts)
-        raise
-
-
-def _reserve(rows: Sequence[LedgerRow], key: str) -> list[LedgerFile]:
-    """Charge rows to every open ledger, or to none; return those in which a key is new."""
-    files: dict[str, list[LedgerFile]] = {}
-    for ledger in active_ledgers():
-        files.setdefault(ledger.path, []).append(ledger)
-    reserved = []
-    with ExitStack() as all_or_none:
-        for _, (first, *others) in sorted(files.items()):  # in one order: none waits in a circle
-            for ledger in others:
-                ledger.rows()  # they may have seen what the first did not
-            if key in all_or_none.enter_context(first.reserving(rows)):
-                reserved.append(first)
-    return reserved
-
-
-@contextmanager
-def paid_for(estimator: Any) -> Iterator[None]:
-    """Charge one fit of this very object, in this thread, to nobody; all else inside is charged."""
-    before = getattr(_thread, "paid_for", None)
-    _thread.paid_for = estimator
-    try:
-        yield
     finally:
-        _thread.paid_for = before
+        for ledger in charged:
+            ledger._settle(key, spent=is_spent or bool(noise.draws))
+    if not is_paid:  # how many fits a search makes is secret
+        stated = f"epsilon={guarantee.epsilon:g} at delta={guarantee.delta:g}, {guarantee.relation}"
+        seeded = ", void for whoever knows the seed" if guarantee.seeded else ""
+        _LOG.info("%s: %s of %s%s", what, whose, stated, seeded)
 
 
-def take_payment(estimator: Any) -> bool:
-    """Return whether a fit that begins now is paid for: once inside `paid_for` of that object."""
-    is_paid = getattr(_thread, "paid_for", None) is estimator
-    if is_paid:
-        _thread.paid_for = None
-    return is_paid
-
-
-def active_ledgers() -> list[LedgerFile]:
-    """Return the open ledgers; those whose block has ended, as in a worker, are forgotten."""
-    for ledger in list(_active):
-        if not ledger.is_open():
-            deactivate(ledger)
-    return list(_active)
-
-
-def activate(ledger: LedgerFile) -> None:
-    """Charge the fits of this process, and of those that it starts, to a ledger from now on."""
-    with _lock:
-        if ledger not in _active:
-            _active.append(ledger)
-        _publish()
-
-
-def deactivate(ledger: LedgerFile) -> None:
-    """Charge no more fits of this process to a ledger."""
-    with _lock:
-        if ledger in _active:
-            _active.remove(ledger)
-        _publish()
-
-
-def _publish() -> None:
-    if _active:
-        os.environ[_VARIABLE] = json.dumps([(one.path, one.block) for one in _active])
-    else:
-        os.environ.pop(_VARIABLE, None)
-
-
-def _sealed(ledger: LedgerFile) -> tuple[str, str, str]:
-    """Return what a pickle says of a ledger, with a seal that no file from elsewhere can bear."""
-    said = json.dumps([ledger.path, ledger.block]).encode()
-    return ledger.path, ledger.block, hmac.new(_KEY.encode(), said, "sha256").hexdigest()
-
-
-class CountedEstimator(BaseEstimator):
-    """What spends budget, and whose pickles, inside ledgers, name these, so that workers count."""
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Return the state for a pickle, with the ledgers that count what it spends."""
-        state: dict[str, Any] = super().__getstate__()
-        return {**state, "_ledgers": tuple(map(_sealed, list(_active)))} if _active else {**state}
-
-    def __setstate__(self, state: Mapping[str, Any]) -> None:
-        """Restore a state, and charge what this process spends to the ledgers that it names.
-
-        Where a ledger has ended or cannot be reached, what was not fitted, so that it came to spend
-        here, is refused; a fitted one may be a stored model. A path without the seal of this
-        session, which a file may hold that others wrote, is not touched.
-        """
-        state = dict(state)
-        for path, block, *seal in state.pop("_ledgers", ()):
-            ledger = LedgerFile(path, block)
-            if ledger in _active:
-                continue
-            is_open = False
-            if (path, block, *seal) == _sealed(ledger):
-                with suppress(LedgerUnreachableError):
-                    is_open = ledger.is_open()
-            if is_open:
-                activate(ledger)
-            elif "privacy_" not in state:
-                raise LedgerUnreachableError(
-                    f"this {type(self).__name__} was pickled inside a PrivacyLedger that cannot be "
-                    "reached from here, so what it spends would not be counted: in a ledger use "
-                    "joblib's backends loky, multiprocessing or threading, not one on other "
-                    "machines (dask, ray, spark), and pools started after sklearn_dpwg was "
-                    "imported; to store it, pickle it outside the ledger, or fitted."
-                )
-        super().__setstate__(state)
+def _charge(rows: Sequence[LedgerRow], key: str) -> list[PrivacyLedger]:
+    """Charge rows to every open ledger, or to none; return those in which a key is new."""
+    one_each = {ledger._place: ledger for ledger in list(_open)}
+    with ExitStack() as all_or_none:  # in one order: none waits in a circle
+        return [
+            ledger
+            for _, ledger in sorted(one_each.items())
+            if key in ledger._reserve(all_or_none.enter_context(ledger._transaction()), rows)
+        ]
 
 
 class PrivacyLedger:
-    """Count every private fit in a ``with`` block, and refuse what would overspend.
+    """Count what is spent in a ``with`` block, and refuse what would exceed one budget.
 
-    Fits of the estimators of this package are found wherever they happen: plain, cloned, in
-    pipelines, in ``cross_validate`` and searches, with ``n_jobs`` in threads or processes of this
-    machine. A fit is charged before its first release and refused, with nothing spent, if all
-    fits together would exceed the budget or the ledger's file cannot be used. One that fails
-    before its first release is taken back; one that fails later stays charged.
+    Every private fit, audit, threshold, calibration and search in any thread of this process is
+    charged before its first release, or refused with nothing spent. What fails before its first
+    release is taken back; what fails later stays charged.
 
     Parameters
     ----------
     epsilon, delta : float
-        ε and δ of all fits together.
+        ε and δ of all entries together.
     path : str or Path, optional
-        File to keep the ledger in, so that another session can go on with it, at the same time
-        too. By default it lives as long as this object.
+        SQLite file to keep the ledger in, made if it is not there; other processes and later
+        sessions open the same path. By default it lives as long as this object.
     neighbours : {None, "replace-in-group", "replace-any", "add-or-remove"}, default=None
-        Neighbours that everything must have a guarantee for, or be refused; a stronger guarantee
-        counts for them. The default None takes every guarantee, and states all of them together
-        under the weakest.
-
-    See Also
-    --------
-    sklearn_dpwg.privacy.PrivacyGuarantee : What one fit promises.
-    privacy_of : What a fitted search cost, without a ledger.
+        Neighbours that everything must have a guarantee for, or be refused. The default None takes
+        every guarantee, and states all of them under the weakest, or what its file demands.
 
     Notes
     -----
-    Costs are composed as events, not by adding ε, at the ledger's δ: a fit's own ε is at its own
-    δ, and the same noise has a smaller ε at a larger δ. All fits count as if they had read the same
-    records, and where one was made on disjoint parts, the worst overlap of parts counts.
+    Costs are composed as events, not by adding ε, at the ledger's δ: the same noise has a smaller ε
+    at a larger δ. All entries count as if they had read the same records. Those that say
+    `rows_per_person` are added up for a person, each by its own number, and not to those of rows.
 
-    Fits that say how many rows a person has (`rows_per_person`) are added up for a person, each by
-    its own number, as an audit takes one row of each where a model took four. Where two read the
-    same table both have to say its number, which no ledger can see. Fits that speak of a row are
-    not added to those of persons with several.
+    Fits may be chosen by the results of earlier ones: for Gaussian releases stopping at a budget is
+    as good as composition fixed in advance (Smith and Thakurta 2022, "Fully Adaptive Composition
+    for Gaussian Differential Privacy"), and else the total is proved for fits whose parameters were
+    fixed in advance. It holds where public facts chose the records, as `PublicKFold` does.
 
-    The total holds for fits whose records were chosen by public facts alone, as `PublicKFold` does.
-    Folds by label, scikit-learn's for classifiers, are outside: another label of one record moves
-    others between fits, which the ledger does not see and `plan_search` and `privacy_of` name.
-
-    Fits may be chosen by the results of earlier ones. For Gaussian releases stopping at a budget
-    is then as good as composition fixed in advance (Smith and Thakurta 2022, "Fully Adaptive
-    Composition for Gaussian Differential Privacy"). For Laplace noise and sampled records the
-    total is proved for fits whose parameters were fixed in advance, as those of a grid are.
-
-    Fits with ``epsilon=inf`` are refused. What is not a fit of this package – scores, plots,
-    ``predict`` on the training records, other libraries – is not counted.
-
-    Other threads that fit while the block is open are charged too, and so are processes that are
-    started in it and inherit its environment, which the children of a fork server that ran before
-    do not. joblib's idle processes are ended on entering and on leaving. Workers on other
-    machines are refused, as they cannot reach the file. A fit inside several blocks on one file is
-    charged to it once. Where ``partial_fit`` goes on with what began outside the ledger, its whole
-    plan is charged, once.
+    A fit in another process is not counted, unless that process opens the same path, nor is what
+    other libraries learn. Where ``partial_fit`` goes on, its whole plan is charged, once.
 
     Examples
     --------
     >>> import numpy as np
-    >>> from sklearn_dpwg import DPWorstGroupRegressor
+    >>> from sklearn_dpwg import DPAUCClassifier
     >>> from sklearn_dpwg.ledger import PrivacyLedger
-    >>> X, y = np.full((4000, 1), 0.5), np.full(4000, 0.2)
-    >>> groups = np.repeat(["a", "b"], 2000)
+    >>> X, y = np.full((4000, 1), 0.5), np.arange(4000) % 2
     >>> with PrivacyLedger(epsilon=2.0, delta=1e-6) as ledger:
     ...     for _ in range(3):
-    ...         model = DPWorstGroupRegressor(1.0, data_norm=1.0, target_bounds=(0, 1))
-    ...         _ = model.fit(X, y, groups)
+    ...         _ = DPAUCClassifier(1.0, data_norm=1.0).fit(X, y)
     >>> round(ledger.epsilon_spent, 2)  # three of epsilon 1, at the same delta
     1.81
     """
@@ -311,203 +158,137 @@ class PrivacyLedger:
         neighbours: Relation | str | None = None,
     ) -> None:
         budget = Budget(epsilon, delta)
-        self.epsilon = budget.epsilon
-        self.delta = budget.delta
-        self.path = path
-        self.neighbours = None if neighbours is None else Relation(neighbours)
-        self._rows: list[LedgerRow] = []
-        self._seen: set[tuple[Any, ...]] = set()  # in the file at its path, in this session
-        self._file: LedgerFile | None = None
+        self.epsilon, self.delta, self.path = budget.epsilon, budget.delta, path
+        self._place = f"memory {id(self)}" if path is None else os.path.realpath(path)
+        self._memory = _connection(":memory:") if path is None else None
+        self._lock = RLock()  # of the one in memory, which all threads share
+        demand = None if neighbours is None else Relation(neighbours).short_name
+        with self._transaction() as connection:
+            for table in _TABLES:
+                connection.execute(table)
+            kept = connection.execute("SELECT * FROM budget").fetchone()
+            if kept is None:
+                kept = (self.epsilon, self.delta, demand)
+                connection.execute("INSERT INTO budget VALUES (?, ?, ?)", kept)
+            if kept[:2] != (self.epsilon, self.delta) or demand not in (None, kept[2]):
+                raise InputError(
+                    f"path must hold a ledger of {self.epsilon, self.delta, demand}, the epsilon, "
+                    f"delta and neighbours that are asked for, got one of {kept}."
+                )
+        self.neighbours = None if kept[2] is None else Relation(kept[2])
 
     def __enter__(self) -> Self:
-        """Open the ledger."""
-        if self._file is not None:
-            raise ContractError("the ledger is open already.")
-        block = uuid4().hex
-        path = Path(_folder(os.getpid()), block) if self.path is None else Path(self.path).resolve()
-        # one without a path has a file of its own for each block
-        seen = set() if self.path is None else self._seen
-        file = LedgerFile(str(path), block, os.getpid(), seen)
-        file.open_block(self.epsilon, self.delta, self.neighbours)
-        if self.path is None:
-            for row in self._rows:
-                file.insert(row)
-        self._file = file
-        activate(file)
-        _end_workers()
+        """Count from now on."""
+        _open.append(self)
         return self
 
     def __exit__(self, *exception: object) -> None:
-        """Close the ledger; what was charged stays charged."""
-        assert self._file is not None
-        deactivate(self._file)
-        self._file.close_block()
-        self._rows = self._file.rows()
-        self._file = None
-        _end_workers()
+        """Count no more; what was charged stays charged."""
+        _open.remove(self)
 
     @property
     def rows(self) -> list[LedgerRow]:
-        """Every fit that is charged, in order."""
-        kept = self._kept
-        return list(self._rows) if kept is None else kept.rows()
+        """Every entry, in order."""
+        with self._transaction() as connection:
+            return _rows(connection)
 
     @property
     def epsilon_spent(self) -> float:
-        """What all fits cost together: ε at the ledger's δ."""
-        return total_epsilon([row.guarantee for row in self.rows], self.delta, self._demand)
+        """What all entries cost together: ε at the ledger's δ."""
+        return self._total(self.rows)
 
     @property
     def guarantee(self) -> PrivacyGuarantee:
-        """What all fits so far promise together, at the ledger's δ; print it for the words."""
-        guarantees = [row.guarantee for row in self.rows]
-        joint = joint_guarantee(guarantees, self.delta)
-        if len(guarantees) > 1:
-            joint = replace(joint, outside=(*joint.outside, SEVERAL_FITS))
-        demand = self._demand
-        return joint if demand is None else joint.under(demand)
-
-    @property
-    def _demand(self) -> Relation | None:
-        """What this ledger and all others on its file demand."""
-        kept = self._kept
-        demands = (self.neighbours, None if kept is None else kept.demand())
-        return min((one for one in demands if one is not None), default=None)
-
-    @property
-    def _kept(self) -> LedgerFile | None:
-        """The file, if there is one."""
-        if self._file is None and self.path is not None and Path(self.path).exists():
-            return LedgerFile(str(Path(self.path).resolve()), "", seen=self._seen)
-        return self._file
-
-    def plan_search(
-        self,
-        search: Any,
-        *,
-        group_sizes: Sequence[int] | Mapping[Any, int],
-        n_features: int,
-        classes: Sequence[Any] | None = None,
-    ) -> PlannedSearch:
-        """Preview what a search will cost, and what is left after it, from public facts.
-
-        Parameters
-        ----------
-        search : GridSearchCV, RandomizedSearchCV or DPSearchCV
-            Not fitted, over a private estimator or a pipeline that ends in one. Candidates of a
-            random search are drawn here, others than in its fit unless `random_state` is a number.
-        group_sizes : sequence of int, or mapping from label to int
-            Number of records in each group.
-        n_features : int
-            Number of columns that reach the model.
-        classes : sequence, optional
-            Classes of y, for a classifier.
-
-        Returns
-        -------
-        PlannedSearch
-            Number of fits, what each and all cost; print it.
-
-        Notes
-        -----
-        Inside the block a search that cannot pay for all its fits, the refit among them, is refused
-        before the first.
-        """
-        _, sizes = labelled_sizes(group_sizes, None, None, may_be_unnamed=True)
-        facts = PublicFacts([int(size) for size in sizes], n_features, classes)
-        return plan_search(search, facts, self.rows, Budget(self.epsilon, self.delta))
+        """What all entries promise together, at the ledger's δ; print it for the words."""
+        rows = self.rows
+        joint, several = self._joint(rows), (SEVERAL_FITS,) if len(rows) > 1 else ()
+        return replace(joint, outside=(*joint.outside, *several))
 
     def report(self) -> pd.DataFrame:
-        """List the fits and audits.
+        """List the entries.
 
         Returns
         -------
         DataFrame
-            A row a fit or audit: what it was, when, its ε and δ, the unit that they are for by
-            its own word, whether it is "spent" or still "reserved", whether its noise came from a
-            seed, and ε of all up to it, at the ledger's δ.
+            A row an entry: what it was, when it started, whether it is "spent" or still "reserved",
+            its ε and δ, the unit that they are for, whether its noise came from a seed, and ε of
+            all up to it, at the ledger's δ.
         """
         import pandas as pd
 
         rows = self.rows
-        guarantees, demand = [row.guarantee for row in rows], self._demand
-        return pd.DataFrame(
-            {
-                "what": [row.what for row in rows],
-                "started": [row.started for row in rows],
-                "state": [row.state for row in rows],
-                "epsilon": [guarantee.epsilon for guarantee in guarantees],
-                "delta": [guarantee.delta for guarantee in guarantees],
-                "unit": [guarantee.unit for guarantee in guarantees],
-                "seeded": [guarantee.seeded for guarantee in guarantees],
-                "total_epsilon": [
-                    total_epsilon(guarantees[: i + 1], self.delta, demand) for i in range(len(rows))
-                ],
-            }
-        )
-
-    def to_json(self) -> str:
-        """Return the ledger as a JSON object.
-
-        Returns
-        -------
-        str
-            Budget and fits, each with its events.
-        """
-        demand = self._demand
-        described = {
-            "epsilon": self.epsilon,
-            "delta": self.delta,
-            "neighbours": None if demand is None else demand.short_name,
-            "fits": [row.to_dict() for row in self.rows],
-        }
-        return json.dumps(described, allow_nan=False, indent=2)
-
-    @classmethod
-    def from_json(cls, text: str) -> PrivacyLedger:
-        """Return a ledger with what `to_json` wrote; it can be opened and goes on from there.
-
-        Parameters
-        ----------
-        text : str
-            The JSON object.
-
-        Returns
-        -------
-        PrivacyLedger
-            Not open.
-
-        Raises
-        ------
-        ValueError
-            If the text is something else.
-        """
-        with read_json(cls, text, ("epsilon", "delta", "neighbours", "fits")) as described:
-            fits = described.pop("fits")
-            ledger = cls(**described)
-            ledger._rows = [LedgerRow.from_dict(row) for row in fits]
-        return ledger
+        table = pd.DataFrame([vars(row) for row in rows], columns=["what", "started", "state"])
+        for name in ("epsilon", "delta", "unit", "seeded"):
+            table[name] = [getattr(row.guarantee, name) for row in rows]
+        table["total_epsilon"] = [self._total(rows[: i + 1]) for i in range(len(rows))]
+        return table
 
     def __repr__(self) -> str:
         return (
             f"PrivacyLedger(epsilon={self.epsilon:g}, delta={self.delta:g}): "
-            f"{counted(self.rows)}, epsilon={rounded_up(self.epsilon_spent)} spent"
+            f"{len(self.rows)} entries, epsilon={rounded_up(self.epsilon_spent)} spent"
         )
 
+    @contextmanager
+    def _transaction(self) -> Iterator[sqlite3.Connection]:
+        """Read and write while all others wait; an error undoes what was written."""
+        with ExitStack() as stack:
+            connection = self._memory
+            if connection is None:
+                connection = stack.enter_context(closing(_connection(self._place)))
+            else:
+                stack.enter_context(self._lock)
+            stack.enter_context(connection)
+            connection.execute("BEGIN IMMEDIATE")
+            yield connection
 
-@cache
-def _folder(process: int) -> str:
-    """Make the folder of a process's ledgers without a path; workers may outlive their blocks."""
-    folder = tempfile.mkdtemp(prefix="dpwg-ledgers-")
+    def _reserve(self, connection: sqlite3.Connection, rows: Sequence[LedgerRow]) -> list[str]:
+        """Charge rows of new keys together, or refuse them; return these keys."""
+        charged = {row.key: row for row in _rows(connection)}
+        new: dict[str, LedgerRow] = {}
+        for row in rows:
+            if row.key in charged:  # nobody takes back what another fit relies on
+                connection.execute("UPDATE entries SET state = 'spent' WHERE key = ?", (row.key,))
+            else:
+                new.setdefault(row.key, row)
+        before, added = list(charged.values()), list(new.values())
+        total = self._total([*before, *added]) if added else 0.0
+        if total > self.epsilon:
+            starts = f" with {len(added) - 1} start(s)" if added[1:] else ""
+            cost = added[-1].guarantee
+            raise BudgetExceededError(
+                f"{added[-1].what} of epsilon={rounded_up(cost.epsilon)} at delta={cost.delta:g}"
+                f"{starts} would bring the ledger from epsilon={rounded_up(self._total(before))} "
+                f"to {rounded_up(total)} at delta={self.delta:g}, above its "
+                f"epsilon={self.epsilon:g}. Nothing was spent."
+            )
+        for row in new.values():
+            values = (row.key, row.state, row.what, row.started, row.guarantee.to_json())
+            connection.execute("INSERT INTO entries VALUES (?, ?, ?, ?, ?)", values)
+        return list(new)
 
-    def remove() -> None:
-        if os.getpid() == process:  # and not in a fork of it
-            shutil.rmtree(folder, ignore_errors=True)
+    def _settle(self, key: str, *, spent: bool) -> None:
+        """Commit a reservation, or take it back where nothing was released or relies on it."""
+        change = "UPDATE entries SET state = 'spent'" if spent else "DELETE FROM entries"
+        with self._transaction() as connection:
+            connection.execute(f"{change} WHERE key = ? AND state = 'reserved'", (key,))
 
-    atexit.register(remove)
-    return folder
+    def _total(self, rows: Sequence[LedgerRow]) -> float:
+        return self._joint(rows).epsilon if rows else 0.0
+
+    def _joint(self, rows: Sequence[LedgerRow]) -> PrivacyGuarantee:
+        """Return what all promise together, to the neighbours that are asked for."""
+        each = [row.guarantee for row in rows]
+        if self.neighbours is not None:
+            each = [guarantee.under(self.neighbours) for guarantee in each]
+        return joint_guarantee(each, self.delta)
 
 
-def _end_workers() -> None:
-    """End joblib's processes, which live on idle: those started later know what is open now."""
-    get_reusable_executor(reuse=True).shutdown(wait=True)
+def _connection(place: str) -> sqlite3.Connection:
+    settings: Any = {"isolation_level": None, "check_same_thread": False}
+    return sqlite3.connect(place, _SECONDS_TO_WAIT, **settings)
+
+
+def _rows(connection: sqlite3.Connection) -> list[LedgerRow]:
+    stored = connection.execute("SELECT * FROM entries ORDER BY rowid")
+    return [LedgerRow(*row[:-1], PrivacyGuarantee.from_json(row[-1])) for row in stored]

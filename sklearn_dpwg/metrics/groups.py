@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn import metrics
 
 from sklearn_dpwg.data.groups import members_of_groups, same_rows
-from sklearn_dpwg.exceptions import InputError, own_words, shown
+from sklearn_dpwg.exceptions import InputError
 
 # Metrics by name, with the direction in which each is better.
 
@@ -70,6 +70,10 @@ def metric_function(
     if callable(metric):
         return metric
     is_greater_better(metric)  # refuses a name that there is not
+    for name, values in (("y_true", y_true), ("predictions", y_pred)):
+        is_missing = pd.isna(values).reshape(len(values), -1).any(axis=1)
+        if is_missing.any():
+            raise InputError(f"{name} contains NaN or None in row {np.argmax(is_missing)}.")
     if metric in _ABOUT_ONE_CLASS:
         _check_are_classes(metric, y_pred)
         known = _known_classes([y_true, y_pred], classes)
@@ -93,8 +97,8 @@ class OneClass:
     of_scores: bool = False
 
     def __call__(self, y_true: NDArray[Any], y_pred: NDArray[Any]) -> float:
-        told = y_pred if self.of_scores else (y_pred == self.positive).astype(int)
-        return float(self.function((y_true == self.positive).astype(int), told))
+        predicted = y_pred if self.of_scores else (y_pred == self.positive).astype(int)
+        return float(self.function((y_true == self.positive).astype(int), predicted))
 
 
 def _rate(name: str) -> Metric:
@@ -119,7 +123,7 @@ def _check_are_classes(metric: str, y_pred: NDArray[Any]) -> None:
     if y_pred.ndim != 1 or (y_pred.dtype.kind == "f" and (y_pred % 1.0 != 0.0).any()):
         raise InputError(
             f"predictions must hold one class a record for {metric!r}, got shape {y_pred.shape} "
-            f"with {shown(y_pred.ravel()[0].item(), 'fractions')}."
+            f"with {y_pred.ravel()[0].item()!r}."
         )
 
 
@@ -131,7 +135,7 @@ def _known_classes(found_in: list[NDArray[Any]], classes: Sequence[Any] | None) 
     if unknown:
         raise InputError(
             f"classes must hold every class of y_true and predictions, got {list(known)!r} and "
-            f"{shown(unknown.pop(), 'another')} besides."
+            f"{unknown.pop()!r} besides."
         )
     if classes is None and len(known) == 1 and known < {-1, 0, 1}:
         return [-1, 1] if -1 in known else [0, 1]  # the other one does not occur
@@ -144,23 +148,17 @@ def _known_classes(found_in: list[NDArray[Any]], classes: Sequence[Any] | None) 
         ) from None
 
 
-def _found(classes: list[Any]) -> str:
-    """Return classes for an error, which may be found in the records."""
-    text = shown(classes, "")
-    return text and f" {text}"
-
-
 def _positive(metric: str, known: list[Any], pos_label: Any) -> Any:
     if pos_label is not None:
         if pos_label not in known:
             raise InputError(
-                f"pos_label must be one of the classes{_found(known)}, got {pos_label!r}: state "
+                f"pos_label must be one of the classes {known!r}, got {pos_label!r}: state "
                 f"classes=[...] where one does not occur."
             )
         return pos_label
     if len(known) != 2:
         raise InputError(
-            f"the metric {metric!r} needs two classes, got {len(known)}{_found(known[:5])}: state "
+            f"the metric {metric!r} needs two classes, got {len(known)}, {known[:5]!r}: state "
             f"pos_label, or classes=[...] where one does not occur."
         )
     return known[1]
@@ -174,7 +172,7 @@ def _classes_of_columns(
     if len(known) != n_columns:
         raise InputError(
             f"the metric 'log_loss' needs the probability of each class, got those of {n_columns} "
-            f"for the {len(known)} classes{_found(known[:5])}: state classes=[...], as in "
+            f"for the {len(known)} classes {known[:5]!r}: state classes=[...], as in "
             f"classes_ of the model, where one does not occur."
         )
     return known
@@ -239,7 +237,6 @@ def _of_records(
     return float(function(y_true[positions], predicted[positions]))
 
 
-@own_words
 def group_table(
     y_true: ArrayLike,
     predictions: ArrayLike | Mapping[str, ArrayLike],
@@ -354,7 +351,6 @@ def _index(labels: NDArray[np.object_], columns: Iterable[Any]) -> pd.Index[Any]
 # How far a metric of the groups is apart.
 
 
-@own_words
 def group_disparities(
     y_true: ArrayLike,
     predictions: ArrayLike | Mapping[str, ArrayLike],

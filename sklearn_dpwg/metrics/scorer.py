@@ -21,11 +21,9 @@ from sklearn_dpwg.data.groups import (
     take_rows,
 )
 from sklearn_dpwg.exceptions import (
+    GroupsWarning,
     InputError,
-    MissingGroupsWarning,
-    UnreachedScorerWarning,
-    own_words,
-    shown,
+    UngroupedWarning,
     warn,
 )
 from sklearn_dpwg.metrics.groups import Metric, group_table, is_greater_better
@@ -33,7 +31,6 @@ from sklearn_dpwg.metrics.groups import Metric, group_table, is_greater_better
 # Score of the worst-off group.
 
 
-@own_words
 def worst_group_score(
     y_true: ArrayLike,
     y_pred: ArrayLike,
@@ -225,10 +222,10 @@ def worst_group_scorer(
 
     Warns
     -----
-    UnreachedScorerWarning
+    UngroupedWarning
         If nothing hands it groups inside a search: there is no `group_by`, and metadata routing is
         off. Then a model with a ``group_by`` finds them, or ``groups=`` where it is called by hand.
-    MissingGroupsWarning
+    GroupsWarning
         By the scorer, if no record to score is in a group that the model was fitted with.
 
     See Also
@@ -258,7 +255,7 @@ def worst_group_scorer(
             "nothing hands groups to this scorer inside a search, which would pay for fits before "
             "it fails, unless the model has a group_by: set group_by here, or make it with "
             "enable_metadata_routing=True. Called by hand it takes groups=....",
-            UnreachedScorerWarning,
+            UngroupedWarning,
         )
     if overlap is not None:
         check_kind_of_overlap(overlap)
@@ -294,7 +291,6 @@ class _WorstGroupScorer:
             request.score.add_request(param="groups", alias=True)
         return request
 
-    @own_words
     def __call__(
         self, estimator: Any, X: Any, y: Any, *, groups: Any = None
     ) -> float | dict[str, float]:
@@ -320,9 +316,8 @@ class _WorstGroupScorer:
                     scorer(estimator, take_rows(X, members), take_rows(y, members))
                 )
             elif self.missing == "raise":
-                group = repr(label) if label in expected else shown(label, "that was found")
                 raise InputError(
-                    f"group {group} has {len(members)} of the records to score, fewer than "
+                    f"group {label!r} has {len(members)} of the records to score, fewer than "
                     f"min_count={self.min_count}: use folds that hold every group "
                     f'(PublicKFold), or missing="nan" or "ignore".'
                 )
@@ -373,10 +368,9 @@ class _WorstGroupScorer:
         if self.missing != "ignore":
             warn(
                 f"no record to score is in a group that the model was fitted with, such as "
-                f"{fitted[0]!r}: the score is that of the worst of "
-                f"{shown(list(present)[:5], 'others')} alone. "
+                f"{fitted[0]!r}: the score is that of the worst of {list(present)[:5]!r} alone. "
                 f"Say group_labels=[...] if these are all groups to score.",
-                MissingGroupsWarning,
+                GroupsWarning,
             )
         return []
 

@@ -11,7 +11,7 @@ from uuid import uuid4
 import numpy as np
 from numpy.typing import NDArray
 from sklearn import config_context
-from sklearn.base import MetaEstimatorMixin, clone, is_classifier
+from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone, is_classifier
 from sklearn.model_selection import ParameterSampler
 from sklearn.utils import get_tags, indexable
 from sklearn.utils.metaestimators import available_if
@@ -30,9 +30,9 @@ from sklearn_dpwg.data.groups import (
 from sklearn_dpwg.data.problem import equal_sizes
 from sklearn_dpwg.estimators.encode import stated_rows
 from sklearn_dpwg.estimators.learn import warn_of_row_norm
-from sklearn_dpwg.exceptions import InputError, SeededNoiseWarning, own_words
+from sklearn_dpwg.exceptions import InputError, SeededNoiseWarning
 from sklearn_dpwg.ledger.costs import in_words
-from sklearn_dpwg.ledger.ledger import CountedEstimator, paid_for, spending
+from sklearn_dpwg.ledger.ledger import spending
 from sklearn_dpwg.model_selection.search_plan import (
     Indices,
     Runs,
@@ -65,7 +65,7 @@ def _has(name: str) -> Callable[[Any], bool]:
     return check
 
 
-class FittedSearch(MetaEstimatorMixin, CountedEstimator):
+class FittedSearch(MetaEstimatorMixin, BaseEstimator):
     """A search that predicts with its best model, and shows no other."""
 
     estimator: Any
@@ -96,7 +96,6 @@ class FittedSearch(MetaEstimatorMixin, CountedEstimator):
         return int(self.best_estimator_.n_features_in_)
 
     @available_if(_has("predict"))
-    @own_words
     def predict(self, X: Any) -> NDArray[Any]:
         """Predict with the best model.
 
@@ -113,7 +112,6 @@ class FittedSearch(MetaEstimatorMixin, CountedEstimator):
         return self._of_best("predict", X)
 
     @available_if(_has("predict_proba"))
-    @own_words
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
         """Return the best model's class probabilities.
 
@@ -130,7 +128,6 @@ class FittedSearch(MetaEstimatorMixin, CountedEstimator):
         return self._of_best("predict_proba", X)
 
     @available_if(_has("decision_function"))
-    @own_words
     def decision_function(self, X: Any) -> NDArray[np.float64]:
         """Return the best model's decision values.
 
@@ -146,7 +143,6 @@ class FittedSearch(MetaEstimatorMixin, CountedEstimator):
         """
         return self._of_best("decision_function", X)
 
-    @own_words
     def score(self, X: Any, y: Any) -> float:
         """Return the best model's own score, without noise.
 
@@ -307,7 +303,6 @@ class DPSearchCV(FittedSearch):
         """
         return self.plan().guarantee
 
-    @own_words
     def fit(self, X: Any, y: Any, groups: Any = None) -> Self:
         """Search, and keep the best run alone.
 
@@ -386,8 +381,9 @@ class DPSearchCV(FittedSearch):
                 candidate = self._candidate(parameters, plan, facts)
                 runs.draws.append(parameters)
                 last_step(candidate).set_params(random_state=seed if source.seeded else None)
-                with paid_for(last_step(candidate)):  # and nothing else that is fitted on the way
-                    fit_in_groups(candidate, *fitted_on)
+                # the search pays for this fit, and for nothing else that is fitted on the way
+                last_step(candidate)._is_paid = True
+                fit_in_groups(candidate, *fitted_on)
                 check_releases(last_step(candidate).plan_.guarantee, parameters)
                 own = seed + 1 if source.seeded else None
                 score = noisy_score(scoring, candidate, plan, own, *scored_on, released)

@@ -22,8 +22,6 @@ from sklearn_dpwg.exceptions import (
     InputError,
     InputTypeError,
     UnsupportedMechanismError,
-    in_own_words,
-    shown,
 )
 from sklearn_dpwg.ledger.costs import StartCost, costs_in, learning_steps
 from sklearn_dpwg.privacy import (
@@ -365,15 +363,10 @@ def record_scores(scoring: Scoring, estimator: Any, X: Any, y: NDArray[Any]) -> 
 
 
 def learn_nothing(model: Any, X: Any, y: Any, groups: Any) -> Any:
-    """Give a model its form, so that what is wrong shows for free, and return its last step.
-
-    Nothing is released but an error, which like every one about the input is outside the guarantee.
-    """
+    """Give a model its form, so that what is wrong shows for free, and return its last step."""
     final = last_step(model)
     if final is not model and len(model.steps) > 1:
-        names = " and ".join(type(step).__name__ for _, step in model.steps[:-1])
-        with in_own_words(f"fit_transform of the steps {names}", "mend them first; "):
-            X = model[:-1].fit_transform(X, y)
+        X = model[:-1].fit_transform(X, y)
     final._learn_nothing(X, y, groups)
     return final
 
@@ -461,10 +454,7 @@ def split(
         parts = {"X": np.arange(len(codes))}
     else:
         found = enumerate(labels)
-        parts = {
-            f"group {shown(label, str(code))}": np.flatnonzero(codes == code)
-            for code, label in found
-        }
+        parts = {f"group {label!r}": np.flatnonzero(codes == code) for code, label in found}
     train, held_out = [], []
     for name, members in parts.items():
         places, n_held_out = rng.permutation(members), math.ceil(test_size * len(members))

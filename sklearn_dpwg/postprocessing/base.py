@@ -12,7 +12,7 @@ from uuid import uuid4
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
-from sklearn.base import ClassifierMixin, MetaEstimatorMixin, clone
+from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils import column_or_1d, get_tags
 from sklearn.utils.validation import check_is_fitted
@@ -29,9 +29,9 @@ from sklearn_dpwg.data.groups import (
 from sklearn_dpwg.estimators import DPWorstGroupClassifier
 from sklearn_dpwg.estimators.encode import check_found_groups, stated_rows
 from sklearn_dpwg.estimators.learn import unchanged_on_failure
-from sklearn_dpwg.exceptions import InputError, InputTypeError, in_own_words, own_words
+from sklearn_dpwg.exceptions import InputError, InputTypeError
 from sklearn_dpwg.ledger.costs import StartCost, holdings_of, own_costs
-from sklearn_dpwg.ledger.ledger import CountedEstimator, refused_together, spending
+from sklearn_dpwg.ledger.ledger import spending
 from sklearn_dpwg.model_selection.search_plan import (
     final_step,
     fit_in_groups,
@@ -51,7 +51,6 @@ from sklearn_dpwg.postprocessing.histogram import (
 )
 from sklearn_dpwg.privacy import Budget, NoiseSource, PrivacyGuarantee, Relation, joint_guarantee
 from sklearn_dpwg.privacy.release import check_delta
-from sklearn_dpwg.privacy.statement import rounded_up
 from sklearn_dpwg.solvers import Plan
 
 # What a guarantee says of a model that the caller says saw none of these records.
@@ -100,12 +99,8 @@ def positive_scores(model: Any, X: Any) -> FloatArray:
         raise InputTypeError(
             f"estimator must have predict_proba or decision_function, got {type(model).__name__}."
         )
-    inner = model.estimator if is_frozen(model) else model
-    with in_own_words(
-        f"{names[0]} of the estimator {type(inner).__name__}", "pass rows that it takes; "
-    ):
-        scores = np.asarray(getattr(model, names[0])(X), dtype=np.float64)
-        return scores[:, 1] if names[0] == "predict_proba" else np.asarray(expit(scores))
+    scores = np.asarray(getattr(model, names[0])(X), dtype=np.float64)
+    return scores[:, 1] if names[0] == "predict_proba" else np.asarray(expit(scores))
 
 
 def two_classes(model: Any) -> NDArray[Any]:
@@ -119,13 +114,18 @@ def two_classes(model: Any) -> NDArray[Any]:
 
 
 def positives(y: Any, classes: NDArray[Any], n_records: int) -> NDArray[np.bool_]:
-    """Return which targets are the second class; others than the two are refused, not shown."""
+    """Return which targets are the second class; others than the two are refused."""
     values = column_or_1d(y)
     if len(values) != n_records:
         raise InputError(f"y must hold one class a record, {n_records}, got {len(values)}.")
     is_positive = values == classes[1]
-    if not np.all(is_positive | (values == classes[0])):
-        raise InputError(f"y must hold the classes {classes.tolist()!r} alone, got another.")
+    is_known = is_positive | (values == classes[0])
+    if not np.all(is_known):
+        row = int(np.argmin(is_known))
+        raise InputError(
+            f"y must hold the classes {classes.tolist()!r} alone, got "
+            f"{values[row : row + 1].tolist()[0]!r} in row {row}."
+        )
     return np.asarray(is_positive, dtype=bool)
 
 
@@ -201,7 +201,7 @@ class _Checked:
     is_positive: NDArray[np.bool_]
 
 
-class ScorePostprocessor(MetaEstimatorMixin, ClassifierMixin, CountedEstimator):
+class ScorePostprocessor(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     """Base of what is made of a model and one noisy histogram of its scores; not for direct use."""
 
     __metadata_request__fit = {"groups": True}  # noqa: RUF012
@@ -245,7 +245,6 @@ class ScorePostprocessor(MetaEstimatorMixin, ClassifierMixin, CountedEstimator):
     def _is_chosen(self, scores: FloatArray, codes: NDArray[np.intp]) -> NDArray[np.bool_]:
         """Return which rows are predicted to be of the second class."""
 
-    @own_words
     def fit(self, X: Any, y: Any, groups: Any = None) -> Self:
         """Fit the model, unless it is frozen, and learn from one noisy histogram of its scores.
 
@@ -305,18 +304,8 @@ class ScorePostprocessor(MetaEstimatorMixin, ClassifierMixin, CountedEstimator):
             alone = replace(alone, groupings=grouping_names(groups, self.group_by))
         spent: list[str] = []
         own = StartCost(uuid4().hex, type(self).__name__, alone)
-        whole = known.plan.guarantee  # of a frozen model there is one part alone
-        parts = ""
-        if known.plan.model is not None:
-            parts = (
-                f", for a model of {rounded_up(known.plan.model.budget.epsilon)} and counts of its "
-                f"scores of {rounded_up(alone.epsilon)} together"
-            )
         # reserved before the model is fitted, which is charged by itself: both fit in or neither
-        with (
-            refused_together(whole, own.what, parts),
-            spending(alone, noise, own.what, self, key=own.key, also=spent),
-        ):
+        with spending(alone, noise, own.what, self, key=own.key, also=spent):
             if frozen:
                 guarantee, costs = with_frozen(own, known.model, held_out=self.held_out)
             else:
@@ -522,7 +511,6 @@ class ScorePostprocessor(MetaEstimatorMixin, ClassifierMixin, CountedEstimator):
         codes, _ = encode_groups(groups, n_records, list(self.group_labels_), may_be_empty=True)
         return scores, codes
 
-    @own_words
     def predict(self, X: Any, groups: Any = None) -> NDArray[Any]:
         """Return the class of each row: by its group's threshold, or its larger probability.
 
@@ -541,7 +529,6 @@ class ScorePostprocessor(MetaEstimatorMixin, ClassifierMixin, CountedEstimator):
         chosen = self._is_chosen(*self._scored(X, groups))
         return np.asarray(self.classes_[chosen.astype(int)])
 
-    @own_words
     def score(self, X: Any, y: Any, groups: Any = None) -> float:
         """Return the accuracy on rows, exactly: on private records it is no release.
 

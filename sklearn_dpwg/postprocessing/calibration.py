@@ -9,7 +9,6 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.isotonic import isotonic_regression
 
 from sklearn_dpwg._checks import FloatArray
-from sklearn_dpwg.exceptions import own_words
 from sklearn_dpwg.postprocessing.base import ScorePostprocessor
 from sklearn_dpwg.postprocessing.histogram import likely_counts
 
@@ -137,7 +136,6 @@ class DPCalibratedClassifier(ScorePostprocessor):
     def _learn(self, noisy: NDArray[np.int64], edges: FloatArray, noise_std: float) -> None:
         self.probabilities_ = calibrated_shares(noisy, edges, noise_std, bool(self.per_group))
 
-    @own_words
     def predict_proba(self, X: Any, groups: Any = None) -> FloatArray:
         """Return calibrated probabilities.
 

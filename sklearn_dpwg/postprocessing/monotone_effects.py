@@ -10,11 +10,10 @@ import numpy as np
 from scipy.optimize import nnls
 
 from sklearn_dpwg._checks import FloatArray
-from sklearn_dpwg.exceptions import InputError, own_words
+from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.preprocessing.shapes import parts_of
 
 
-@own_words
 def monotone(model: Any, effects: Mapping[str, int], schema: Any = None) -> Any:
     """Return a copy of a model in which some effects only rise or only fall.
 

@@ -14,7 +14,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from sklearn_dpwg._checks import FloatArray, open_unit, positive_finite, real_number
-from sklearn_dpwg.exceptions import InputError, own_words
+from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.postprocessing.base import ScorePostprocessor
 from sklearn_dpwg.postprocessing.histogram import (
     N_BINS,
@@ -324,7 +324,6 @@ class DPThresholdClassifier(ScorePostprocessor):
     def _is_chosen(self, scores: FloatArray, codes: NDArray[np.intp]) -> NDArray[np.bool_]:
         return np.asarray(scores >= self.thresholds_[codes])
 
-    @own_words
     def selected(self) -> pd.DataFrame:
         """Return which share of the records is chosen, by half and by the thresholds.
 
@@ -372,7 +371,6 @@ class DPThresholdClassifier(ScorePostprocessor):
         return pd.DataFrame(table, labels, names).astype({"records": int})
 
     @available_if(_has_probabilities)
-    @own_words
     def predict_proba(self, X: Any) -> FloatArray:
         """Return the model's own probabilities, which no threshold changes.
 

@@ -15,7 +15,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from sklearn_dpwg._checks import FloatArray
-from sklearn_dpwg.exceptions import InputError, shown
+from sklearn_dpwg.exceptions import InputError
 
 MARKS = (".", ",")
 
@@ -336,12 +336,11 @@ def not_a_number(values: pd.Series, kind: Any, name: str) -> InputError:
     if not faults:
         return InputError(f"column {name!r} must hold numbers, got {values.dtype}.")
     first = min(faults, key=lambda fault: int(np.argmax(fault.where.to_numpy())))
-    told = shown(values[first.where].iloc[0], "")
     what = first.what.removeprefix("not a number but ")
     what = f"a number {what}" if what.startswith("with ") else what
     return InputError(
         f"column {name!r} must hold numbers, and the first value that is none is "
-        f"{what}{told and f', {told}'}: "
+        f"{what}, {values[first.where].iloc[0]!r}: "
         f"{_in_python(first.write)}."
     )
 

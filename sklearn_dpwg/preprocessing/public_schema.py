@@ -18,7 +18,7 @@ from sklearn.utils.validation import validate_data
 
 from sklearn_dpwg._checks import FloatArray, whole_number
 from sklearn_dpwg.data.groups import refuse_lazy_rows
-from sklearn_dpwg.exceptions import InputError, InputTypeError, own_words
+from sklearn_dpwg.exceptions import InputError, InputTypeError
 from sklearn_dpwg.preprocessing.cells import Cells
 from sklearn_dpwg.preprocessing.columns import (
     Block,
@@ -330,7 +330,6 @@ class PublicSchema(TransformerMixin, BaseEstimator):
         with Path(path).open("x", encoding="utf-8") as file:
             file.write(text)
 
-    @own_words
     def fit(self, X: Any, y: Any = None) -> Self:
         """Check that X has the columns; nothing is learned or released.
 
@@ -361,7 +360,6 @@ class PublicSchema(TransformerMixin, BaseEstimator):
         self.row_norm_ = 1.0
         return self
 
-    @own_words
     def bound_rows(
         self, X: Any, y: Any, groups: Any = None, *, random_state: Any = None
     ) -> BoundedRows:
@@ -399,7 +397,6 @@ class PublicSchema(TransformerMixin, BaseEstimator):
         X = without_column(X, self.person)
         return bound_rows_per_person(X, y, groups, person=people, k=k, random_state=random_state)
 
-    @own_words
     def read(self, X: Any, name: Any) -> Any:
         """Return a column that the model does not see, as its groups or its target.
 
@@ -478,7 +475,6 @@ class PublicSchema(TransformerMixin, BaseEstimator):
                 f"{self.person!r}, and somebody has more: bound_rows of the schema keeps so many."
             )
 
-    @own_words
     def transform(self, X: Any) -> FloatArray | csr_array:
         """Encode a table.
 

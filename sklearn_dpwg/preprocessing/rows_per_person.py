@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from sklearn_dpwg._checks import whole_number
 from sklearn_dpwg.data.groups import same_rows
-from sklearn_dpwg.exceptions import InputError, own_words
+from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.privacy import NoiseSource
 
 
@@ -51,7 +51,6 @@ class BoundedRows(NamedTuple):
         )
 
 
-@own_words
 def bound_rows_per_person(
     X: Any,
     y: Any,

@@ -19,8 +19,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sklearn_dpwg._checks import FloatArray, whole_number
 from sklearn_dpwg.data.groups import refuse_lazy_rows
-from sklearn_dpwg.exceptions import InputError, InputTypeError, own_words
-from sklearn_dpwg.ledger.ledger import CountedEstimator, spending
+from sklearn_dpwg.exceptions import InputError, InputTypeError
+from sklearn_dpwg.ledger.ledger import spending
 from sklearn_dpwg.preprocessing.columns import (
     dates_as_seconds,
     is_date,
@@ -149,7 +149,6 @@ class ByBounds(TransformerMixin, BaseEstimator):
         _check_dates(self, dated, self._dated)
         return X, low, high
 
-    @own_words
     def transform(self, X: Any) -> FloatArray:
         """Clip to the bounds and map what lies between.
 
@@ -178,7 +177,6 @@ class ByBounds(TransformerMixin, BaseEstimator):
 class _Scaler(OneToOneFeatureMixin, ByBounds):
     """A scaler of columns by their bounds, which can be undone."""
 
-    @own_words
     def inverse_transform(self, X: Any) -> FloatArray:
         """Return scaled rows to the caller's units; what was clipped stays clipped.
 
@@ -251,7 +249,6 @@ class BoundedScaler(_Scaler):
         self.bounds = bounds
         self.unit_norm = unit_norm
 
-    @own_words
     def fit(self, X: Any, y: Any = None) -> Self:
         """Check the bounds against the columns of X.
 
@@ -299,7 +296,7 @@ PUBLIC_FACTS = (
 )
 
 
-class DPStandardScaler(_Scaler, CountedEstimator):
+class DPStandardScaler(_Scaler):
     """Centre and scale columns by means and variances released with differential privacy.
 
     Parameters
@@ -378,7 +375,6 @@ class DPStandardScaler(_Scaler, CountedEstimator):
         self.random_state = random_state
         self.rows_per_person = rows_per_person
 
-    @own_words
     def fit(self, X: Any, y: Any = None) -> Self:
         """Release the moments of the columns.
 
@@ -401,7 +397,7 @@ class DPStandardScaler(_Scaler, CountedEstimator):
 
         Warns
         -----
-        DeltaWarning
+        NoProtectionWarning
             If δ is not below one over the number of records.
         SeededNoiseWarning
             If `random_state` is set.

@@ -21,7 +21,7 @@ from sklearn.base import OneToOneFeatureMixin
 from sklearn.utils.validation import check_is_fitted
 
 from sklearn_dpwg._checks import FloatArray, positive_finite, whole_number
-from sklearn_dpwg.exceptions import InputError, InputTypeError, own_words
+from sklearn_dpwg.exceptions import InputError, InputTypeError
 from sklearn_dpwg.preprocessing.columns import (
     Block,
     Column,
@@ -255,7 +255,6 @@ class PublicShapes(ByBounds):
         self.resolution = resolution
         self.rest_norm = rest_norm
 
-    @own_words
     def fit(self, X: Any, y: Any = None) -> Self:
         """Check the bounds against the columns of X; nothing is learned or released.
 

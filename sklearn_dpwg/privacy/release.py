@@ -13,7 +13,7 @@ from sklearn_dpwg._checks import (
     real_number,
     whole_number,
 )
-from sklearn_dpwg.exceptions import DeltaWarning, InputError, UnsupportedMechanismError, warn
+from sklearn_dpwg.exceptions import InputError, NoProtectionWarning, UnsupportedMechanismError, warn
 from sklearn_dpwg.privacy.gaussian import gdp_mu
 
 if TYPE_CHECKING:
@@ -215,7 +215,7 @@ def check_delta(delta: float, n_records: int) -> None:
         warn(
             f"delta = {delta:g} is not below 1/{n_records}, one over the number of records: "
             "publishing a whole record at random would be allowed; choose a far smaller delta.",
-            DeltaWarning,
+            NoProtectionWarning,
         )
 
 

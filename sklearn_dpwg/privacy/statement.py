@@ -95,10 +95,10 @@ def _private(guarantee: Stated) -> Iterator[Section]:
     )
     yield Section(
         "Outside the guarantee",
-        "errors about the input (missing values, unknown labels), the time that the computation "
-        "took, anything learned from the data before or around it (preprocessing, choice of "
-        "settings), and other results computed from the same records: each of them spends a budget "
-        "of its own.",
+        "errors, warnings, logs, progress and scores on records, which are for whoever holds the "
+        "records; the time that the computation took; anything learned from the data before or "
+        "around it (preprocessing, choice of settings); and other results computed from the same "
+        "records: each of them spends a budget of its own.",
     )
     if guarantee.outside:
         yield Section("Not covered here", "; ".join(guarantee.outside) + ".")

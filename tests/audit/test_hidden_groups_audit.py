@@ -18,7 +18,7 @@ pytestmark = [
     pytest.mark.filterwarnings(
         "ignore::sklearn_dpwg.exceptions.SeededNoiseWarning",
         "ignore::sklearn_dpwg.exceptions.WeakPlanWarning",
-        "ignore::sklearn_dpwg.exceptions.DeltaWarning",
+        "ignore::sklearn_dpwg.exceptions.NoProtectionWarning",
     ),
 ]
 

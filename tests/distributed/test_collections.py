@@ -13,7 +13,6 @@ from scipy.sparse import csr_matrix
 
 from sklearn_dpwg.data.distributed.collections import hold_collections, map_rows
 from sklearn_dpwg.data.distributed.dask_engine import DaskEngine
-from sklearn_dpwg.exceptions import WorkerError
 from tests.helpers import toy_blocks as toy
 
 ROWS = np.arange(40.0).reshape(10, 4)
@@ -157,13 +156,6 @@ def test_what_cannot_be_mapped_is_refused(arrays, frame):
             map_rows(rows, row_sums)
 
 
-def test_errors_of_mapped_rows_show_none(arrays):
-    with pytest.raises(WorkerError, match="ValueError") as caught:
-        map_rows(arrays[0], fail).compute(scheduler="synchronous")
-    assert "9.25" not in str(caught.value)
-    assert caught.value.__context__ is None
-
-
 def row_sums(rows):
     return np.asarray(rows).sum(axis=1)
 
@@ -174,7 +166,3 @@ def first_two(rows):
 
 def row_words(rows):
     return [f"{number:.1f}" for number in row_sums(rows)]
-
-
-def fail(rows):
-    return [float("row 9.25") for _ in rows]

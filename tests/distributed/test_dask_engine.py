@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from sklearn_dpwg.data.distributed.dask_engine import DaskEngine
-from sklearn_dpwg.exceptions import DeadlineError, WorkerError, WorkerLostError
+from sklearn_dpwg.exceptions import ClusterError
 from tests.helpers import toy_blocks as toy
 
 SIZES = (5, 1, 7, 0, 3, 11, 2, 4)
@@ -120,7 +120,7 @@ def test_a_deadline_ends_a_pass_and_its_tasks(client):
     handles = hold_blocks(patient)
     before = patient.reduce(handles, toy.sums)
     began = time.monotonic()
-    with pytest.raises(DeadlineError, match=r"pass_timeout=0.6 seconds.*the cluster has 2 workers"):
+    with pytest.raises(ClusterError, match=r"pass_timeout=0.6 seconds.*the cluster has 2 workers"):
         engine.reduce(handles, partial(toy.slow_sums, seconds=0.4))
     assert time.monotonic() - began < 8.0
     assert_same_bits(patient.reduce(handles, toy.sums), before)
@@ -174,16 +174,14 @@ def test_blocks_on_two_workers_count_once(engine, client):
     assert_same_bits(engine.reduce([*handles, handles[0]], toy.sums), tuple(map(sum, twice)))
 
 
-def test_errors_come_to_the_client_without_values(engine, client):
+def test_errors_of_a_task_come_to_the_client_as_they_are(engine, client):
     handles = hold_blocks(engine)
-    said = r"ValueError in tests\.helpers\.toy_blocks, line \d+"
-    with pytest.raises(WorkerError, match=said) as e:
+    with pytest.raises(ValueError, match=r"row 52\.25"):
         engine.reduce(handles, partial(toy.fail, message="row 52.25"))
-    assert "52.25" not in "".join(map(str, (e.value, e.value.__cause__, e.value.__context__)))
     broken = engine.derive(handles, toy.fail, [("row 52.25",)] * len(handles))
-    with pytest.raises(WorkerError):
+    with pytest.raises(ValueError, match=r"row 52\.25"):
         engine.collect(broken, toy.size)
-    with pytest.raises(WorkerError):
+    with pytest.raises(ValueError, match=r"row 52\.25"):
         DaskEngine(client, fan_in=2).reduce(broken, toy.sums)
 
 
@@ -277,7 +275,7 @@ def test_a_machine_that_vanishes_changes_no_bit(client, tmp_path, is_noticed):
     if not is_noticed:
         began = time.monotonic()
         try:
-            with pytest.raises(DeadlineError, match="was not done after pass_timeout=2 seconds"):
+            with pytest.raises(ClusterError, match="was not done after pass_timeout=2 seconds"):
                 DaskEngine(client, pass_timeout=2.0).reduce(handles, stopped)
             assert time.monotonic() - began < 10.0
         finally:
@@ -305,5 +303,5 @@ def test_a_machine_that_vanishes_changes_no_bit(client, tmp_path, is_noticed):
 def test_a_pass_that_kills_every_worker_is_given_up(client):
     engine = DaskEngine(client, pass_timeout=6.0)
     handles = hold_blocks(engine, (3, 3))
-    with pytest.raises((DeadlineError, WorkerLostError), match="given up and nothing of it is rel"):
+    with pytest.raises(ClusterError, match="given up and nothing of it is rel"):
         engine.reduce(handles, toy.kill_always)

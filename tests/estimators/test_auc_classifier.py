@@ -18,7 +18,6 @@ from sklearn_dpwg import DPAUCClassifier
 from sklearn_dpwg.exceptions import (
     BudgetExceededError,
     DataNormWarning,
-    DeltaWarning,
     NoProtectionWarning,
     OutsideGuaranteeWarning,
     SeededNoiseWarning,
@@ -195,7 +194,7 @@ def test_warnings(data):
     X, y = data
     for model, category in (
         (DPAUCClassifier(), DataNormWarning),
-        (make(delta=0.01), DeltaWarning),
+        (make(delta=0.01), NoProtectionWarning),
         (make(1000.0), NoProtectionWarning),
         (make(random_state=0), SeededNoiseWarning),
     ):

@@ -16,8 +16,8 @@ from sklearn_dpwg.data.risks import RecordBlock
 from sklearn_dpwg.estimators import partitions as encoding
 from sklearn_dpwg.exceptions import (
     DataNormWarning,
-    DeltaWarning,
-    PublicTargetWarning,
+    GroupsWarning,
+    NoProtectionWarning,
     SeededNoiseWarning,
     UngroupedWarning,
 )
@@ -205,14 +205,14 @@ def test_any_partition_gives_the_fit_in_memory(cuts, kinds, seed, is_sorted):
 def test_the_same_warnings_in_the_same_order(binary, regressor):
     X, y, groups = binary.data
     kinds = same_words(binary, X, y, data_norm=None, delta=0.5)
-    assert {UngroupedWarning, DataNormWarning, DeltaWarning, SeededNoiseWarning} <= kinds
+    assert {UngroupedWarning, DataNormWarning, NoProtectionWarning, SeededNoiseWarning} <= kinds
     same_words(binary, X, np.arange(90) % 25, groups, solver=MGR(n_steps=2))  # no identifiers
     same_words(regressor, X, regressor.data.y[:, None], groups)
     frame, table = pd.DataFrame(X, columns=NAMES), pd.DataFrame({"y": y, "letter": groups})
     source = Partitioned(frame, y, table, cuts=[30])
     source.target, source.groups = "y", ["y", "letter"]
     kinds = same_words(binary, frame, pd.Series(y, name="y"), table, source=source)
-    assert PublicTargetWarning in kinds
+    assert GroupsWarning in kinds
 
 
 def test_scores_are_those_of_memory(task, regressor):

@@ -1,6 +1,7 @@
 """Wrong records in partitions: the sentences of memory, before any draw; nothing is left."""
 
 import pathlib
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -34,7 +35,7 @@ from tests.helpers.partitioned import Partitioned
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore::sklearn_dpwg.exceptions.UngroupedWarning",
-    "ignore::sklearn_dpwg.exceptions.UnreachedScorerWarning",
+    "ignore::sklearn_dpwg.exceptions.UngroupedWarning",
 )
 
 
@@ -80,13 +81,14 @@ def cut(data):
 
 
 def refused_alike(task, draws, data, **parameters):
-    """Expect one error, of the same words, from records in memory and in partitions."""
-    told = []
+    """Expect one error from records in memory and in partitions, which count their own rows."""
+    errors = []
     for given in (data, [cut(data)]):
         with pytest.raises(Exception) as error:  # noqa: PT011 - whichever it is in memory
             task.make(**parameters).fit(*given)
-        told.append((type(error.value), str(error.value), getattr(error.value, "__notes__", [])))
-    assert told[0] == told[1]
+        text = re.sub(r"row \d+", "row", str(error.value))
+        errors.append((type(error.value), text, getattr(error.value, "__notes__", [])))
+    assert errors[0] == errors[1]
     assert draws() == []
 
 
@@ -161,7 +163,7 @@ def test_a_failing_fit_leaves_the_estimator_and_no_spool(binary, tmp_path):
     model = binary.fit()
     before = dict(vars(model))
     wrong = Partitioned(named(spoiled(X, np.inf)), y, groups, cuts=[20, 80], spool=tmp_path)
-    with pytest.raises(ValueError, match=r"contains infinity .* in column 'u'"):
+    with pytest.raises(ValueError, match=r"contains infinity in column 'u'"):
         model.fit(wrong)
     assert vars(model) == before
     assert list(tmp_path.iterdir()) == []

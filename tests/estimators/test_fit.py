@@ -16,7 +16,7 @@ from sklearn.base import clone
 
 from sklearn_dpwg import DPWorstGroupClassifier
 from sklearn_dpwg.exceptions import (
-    DeltaWarning,
+    NoProtectionWarning,
     SeededNoiseWarning,
     UngroupedWarning,
     WeakPlanWarning,
@@ -188,7 +188,7 @@ def test_one_group(task):
         (UngroupedWarning, {}, False),
         (SeededNoiseWarning, {"random_state": 1}, True),
         (WeakPlanWarning, {"epsilon": 0.1}, True),
-        (DeltaWarning, {"delta": 0.05}, True),
+        (NoProtectionWarning, {"delta": 0.05}, True),
     ],
 )
 @pytest.mark.filterwarnings("default")

@@ -11,8 +11,8 @@ from sklearn.base import clone
 from sklearn_dpwg import DPWorstGroupClassifier, DPWorstGroupRegressor
 from sklearn_dpwg.estimators import learn as module
 from sklearn_dpwg.exceptions import (
+    GroupsWarning,
     PlanExceededError,
-    PublicTargetWarning,
     SeededNoiseWarning,
     UnsupportedMechanismError,
 )
@@ -289,7 +289,7 @@ def test_a_solver_that_spends_more_for_some_counts_is_refused(monkeypatch):
 
 def test_groups_that_are_targets_are_protected_as_well():
     with warnings.catch_warnings():
-        warnings.simplefilter("error", PublicTargetWarning)
+        warnings.simplefilter("error", GroupsWarning)
         classifier(group_labels=[0, 1]).fit(X, Y, groups=Y)
 
 

@@ -153,7 +153,7 @@ def test_verbose_prints_planned_steps_and_no_data(capsys):
     assert capsys.readouterr().out == printed
 
 
-@pytest.mark.filterwarnings("ignore::sklearn_dpwg.exceptions.UnusedRecordsWarning")
+@pytest.mark.filterwarnings("ignore::UserWarning")
 def test_calls_of_partial_fit_go_on_where_the_one_before_ended(capsys):
     X, y, _ = records(600)
     listener = Listener()

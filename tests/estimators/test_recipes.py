@@ -34,7 +34,7 @@ from sklearn_dpwg.model_selection import GroupLabelStratifiedKFold
 from sklearn_dpwg.preprocessing import BoundedScaler
 from sklearn_dpwg.solvers import MGR
 
-pytestmark = pytest.mark.filterwarnings("ignore::sklearn_dpwg.exceptions.DeltaWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn_dpwg.exceptions.NoProtectionWarning")
 
 PAGE = Path(__file__).parents[2] / "docs" / "guide" / "pipelines.md"
 

@@ -12,7 +12,7 @@ from sklearn_dpwg.estimators.planning import hopeless_groups
 from sklearn_dpwg.exceptions import WeakPlanWarning
 from sklearn_dpwg.solvers import MGR, OCO, Moments, OnlineToBatch, PhasedERM
 
-pytestmark = pytest.mark.filterwarnings("ignore::sklearn_dpwg.exceptions.DeltaWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn_dpwg.exceptions.NoProtectionWarning")
 
 
 def make(epsilon=1.0, solver="auto", kind=DPWorstGroupClassifier, delta=1e-6):

@@ -120,10 +120,6 @@ def keyed_sums(block, key):
     return sums(block, scale=float(len(key)))
 
 
-def keyed_fail(block, key):
-    raise ValueError(f"{key.hex()} {key!r}")
-
-
 def wait_until_held(client, n_blocks, prefix=""):
     """Wait until workers hold so many results and no more: dask forgets a little later."""
 

@@ -1,50 +1,71 @@
-"""Fits counted, refused and reported by a ledger."""
+"""Entries counted, refused and listed by a ledger, in memory and in a file."""
 
 from __future__ import annotations
 
-import json
 import math
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
 
+import joblib
 import numpy as np
 import pandas as pd
 import pytest
 from dp_accounting import NeighboringRelation
 from dp_accounting.pld import PLDAccountant
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from sklearn import clone
 from sklearn.model_selection import GridSearchCV, cross_validate
 from sklearn.pipeline import make_pipeline
 
-from sklearn_dpwg import DPWorstGroupRegressor
+from sklearn_dpwg import DPAUCClassifier, DPWorstGroupClassifier
+from sklearn_dpwg.data.records import RecordEncoder
 from sklearn_dpwg.exceptions import BudgetExceededError
-from sklearn_dpwg.ledger import PrivacyLedger
-from sklearn_dpwg.ledger.file import total_epsilon
-from sklearn_dpwg.ledger.ledger import active_ledgers, spending
-from sklearn_dpwg.preprocessing import BoundedScaler, DPStandardScaler
-from sklearn_dpwg.privacy import Budget, NoiseSource, PrivacyGuarantee, Release, calibrate
+from sklearn_dpwg.inspection import GroupAudit
+from sklearn_dpwg.ledger import privacy_of
+from sklearn_dpwg.ledger.costs import StartCost
+from sklearn_dpwg.ledger.ledger import spending
+from sklearn_dpwg.model_selection import DPSearchCV
+from sklearn_dpwg.postprocessing import DPCalibratedClassifier, DPThresholdClassifier
+from sklearn_dpwg.preprocessing import DPStandardScaler
+from sklearn_dpwg.privacy import (
+    Budget,
+    NoiseSource,
+    PrivacyGuarantee,
+    Relation,
+    Release,
+    calibrate,
+    gdp_epsilon,
+    gdp_mu,
+)
 from sklearn_dpwg.solvers import OCO
 from tests.helpers.ledger_cases import DELTA, X, Y, assert_spent, ledger, model, ones
 
+BUDGET = Budget(1.0, DELTA)
+RELEASES = calibrate([Release("value", "gaussian", 1.0, max_count=1)], BUDGET)
+COST = PrivacyGuarantee.from_releases(RELEASES, BUDGET)
+LABELS, GROUPS = Y > 0, np.arange(len(X)) % 2
 
-def test_plain_and_cloned_fits_are_counted_inside_alone():
+
+def test_fits_inside_are_counted_and_no_others():
     with ledger() as book:
         pass
     fitted = model().fit(X, Y)
     assert_spent(book, 0)
-    assert active_ledgers() == []
-    with ledger() as book:
+    with book:
         fitted.fit(X, Y)
         clone(fitted).fit(X, Y)
-        make_pipeline(BoundedScaler(), model()).fit(X, Y)
-    assert_spent(book, 3)
-    fitted.fit(X, Y)
-    assert_spent(book, 3)
-    with ledger() as book:
         make_pipeline(DPStandardScaler(delta=DELTA), model()).fit(X, Y)
-    assert_spent(book, 2)
-    assert [row.what for row in book.rows] == ["DPStandardScaler", "DPWorstGroupRegressor"]
+    assert_spent(book, 4)
+    assert [row.what for row in book.rows][2:] == ["DPStandardScaler", "DPWorstGroupRegressor"]
+    fitted.fit(X, Y)
+    assert_spent(book, 4)
 
 
-def test_a_fit_that_would_overspend_is_refused_before_it_spends(monkeypatch):
+def test_a_fit_that_would_overspend_is_refused_before_it_draws(monkeypatch):
     drawn = []
     gaussian = NoiseSource.gaussian
 
@@ -55,127 +76,151 @@ def test_a_fit_that_would_overspend_is_refused_before_it_spends(monkeypatch):
     monkeypatch.setattr(NoiseSource, "gaussian", watched)
     with ledger(epsilon=1.3) as book:
         model().fit(X, Y)
-        before = len(drawn)
-        last = model()
-        with pytest.raises(BudgetExceededError, match=r"^this fit \(epsilon=1 at .*1 fit\(s\) so"):
+        before, last = len(drawn), model()
+        with pytest.raises(BudgetExceededError, match=r"epsilon=1 at .*above its epsilon=1\.3"):
             last.fit(X, Y)
         assert len(drawn) == before
         assert not hasattr(last, "coef_")
-        model(epsilon=0.3).fit(X, Y)  # a smaller one still finds room
+        model(epsilon=0.3).fit(X, Y)  # a smaller one still has room
     assert [round(row.guarantee.epsilon, 2) for row in book.rows] == [1.0, 0.3]
     assert book.epsilon_spent <= 1.3
 
 
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.FitFailedWarning", "ignore:One or more")
-def test_searches_that_overspend_stop():
-    search = GridSearchCV(model(), {"epsilon": [1.0]}, cv=3)
-    with ledger(epsilon=1.3) as book, pytest.raises(BudgetExceededError):
-        search.fit(X, Y)
-    assert book.epsilon_spent <= 1.3
-
-
 @pytest.mark.parametrize("n_draws", [0, 1])
-def test_a_fit_that_fails(n_draws):
-    releases = calibrate([Release("value", "gaussian", 1.0, max_count=1)], Budget(1.0, DELTA))
-    guarantee = PrivacyGuarantee.from_releases(releases, Budget(1.0, DELTA))
-    noise = NoiseSource(releases=releases)
+def test_what_fails_is_charged_if_it_drew(n_draws):
+    noise = NoiseSource(releases=RELEASES)
+
+    def fail(book):
+        with spending(COST, noise, "fit", COST):
+            assert [row.state for row in book.rows] == ["reserved"]
+            for _ in range(n_draws):
+                noise.gaussian(0.0, sensitivity=1.0, release=RELEASES[0])
+            raise KeyboardInterrupt
+
+    with ledger() as book, pytest.raises(KeyboardInterrupt):
+        fail(book)
+    assert_spent(book, n_draws)
+
+
+def test_wrong_input_costs_nothing():
     with ledger() as book:
-
-        def fail():
-            with spending(guarantee, noise, "fit", guarantee):
-                assert [row.state for row in book.rows] == ["reserved"]
-                for _ in range(n_draws):
-                    noise.gaussian(0.0, sensitivity=1.0, release=releases[0])
-                raise KeyboardInterrupt
-
-        with pytest.raises(KeyboardInterrupt):
-            fail()
-        assert_spent(book, n_draws)
+        for parameters, targets in (({}, Y * np.nan), ({"epsilon": -1.0}, Y)):
+            with pytest.raises(ValueError, match=r"NaN|epsilon"):
+                model(**parameters).fit(X, targets)
+    assert_spent(book, 0)
 
 
-@pytest.mark.parametrize(
-    ("parameters", "targets", "error", "said"),
-    [
-        ({}, Y * np.nan, ValueError, "NaN"),
-        ({"epsilon": -1.0}, Y, ValueError, "epsilon must be positive"),
-        ({"epsilon": math.inf}, Y, BudgetExceededError, "epsilon=inf"),
-    ],
-)
-def test_wrong_input_and_fits_without_privacy_cost_nothing(parameters, targets, error, said):
-    with ledger() as book, pytest.raises(error, match=said):
-        model(**parameters).fit(X, targets)
+INNER = DPWorstGroupClassifier(data_norm=1.0, epsilon=math.inf)
+WITHOUT_PRIVACY = [
+    lambda: INNER.fit(X, LABELS, GROUPS),
+    lambda: model(epsilon=math.inf).fit(X, Y),
+    lambda: DPAUCClassifier(math.inf, data_norm=1.0).fit(X, LABELS),
+    lambda: DPStandardScaler(math.inf).fit(X),
+    lambda: DPThresholdClassifier(INNER, epsilon=math.inf).fit(X, LABELS),
+    lambda: DPCalibratedClassifier(INNER, epsilon=math.inf).fit(X, LABELS),
+    lambda: DPSearchCV(INNER, {"radius": [1.0]}, epsilon=math.inf).fit(X, LABELS, GROUPS),
+    lambda: GroupAudit(math.inf, group_labels=[0, 1]).run(LABELS, LABELS, GROUPS),
+]
+
+
+@pytest.mark.filterwarnings("ignore::sklearn_dpwg.exceptions.UngroupedWarning")
+@pytest.mark.parametrize("spend", WITHOUT_PRIVACY)
+def test_what_has_no_privacy_is_refused(spend):
+    with ledger() as book, pytest.raises((BudgetExceededError, ValueError), match="epsilon"):
+        spend()
     assert_spent(book, 0)
 
 
 def test_nested_ledgers_all_count_and_those_of_one_file_once(tmp_path):
+    first = model().fit(X, Y)
     with ledger() as outer, ledger(epsilon=1.2) as inner:
         model().fit(X, Y)
         with pytest.raises(BudgetExceededError):
             model().fit(X, Y)
+        with pytest.raises(BudgetExceededError, match=r"with 1 start\(s\)"):
+            model(start=first).fit(X, Y)
     assert_spent(outer, 1)
     assert_spent(inner, 1)
-    with ledger(path=tmp_path / "book") as outer:
-        with ledger(path=tmp_path / "book") as inner:
-            model().fit(X, Y)
-        assert_spent(inner, 1)
+    with ledger(path=tmp_path / "book") as outer, ledger(path=tmp_path / "book") as inner:
         model().fit(X, Y)
-        assert_spent(outer, 2)
-    assert active_ledgers() == []
+    assert_spent(inner, 1)
+    assert_spent(outer, 1)
 
 
-def fit_and_fail(book):
-    with book:
-        model().fit(X, Y)
-        raise ZeroDivisionError
-
-
-def test_opened_again_after_an_exception_it_goes_on():
-    outer = ledger()
-    for _ in range(2):
-        with pytest.raises(ZeroDivisionError):
-            fit_and_fail(outer)
-    assert_spent(outer, 2)
-    with outer, pytest.raises(RuntimeError, match="open already"):
-        outer.__enter__()
-    assert active_ledgers() == []
-
-
-def test_path_outlives_the_session(tmp_path):
+def test_a_file_goes_on_and_keeps_its_budget(tmp_path):
     path = tmp_path / "book.sqlite"
     for n_fits in (1, 2):
         with ledger(path=path):
             model().fit(X, Y)
         assert_spent(ledger(path=path), n_fits)
-    with pytest.raises(ValueError, match=r"^path holds a ledger of epsilon=10 and"):
-        ledger(epsilon=11.0, path=path).__enter__()
-    assert active_ledgers() == []
+    with pytest.raises(ValueError, match=r"^path must hold a ledger of \(11\.0, 1e-06, None\)"):
+        ledger(epsilon=11.0, path=path)
 
 
-def test_report_and_json():
+def test_threads_count_and_never_overspend():
+    with ledger() as book, joblib.parallel_config(backend="threading"):
+        GridSearchCV(model(), {"epsilon": [1.0, 1.0]}, cv=3, n_jobs=2).fit(X, Y)
+    assert_spent(book, 7)
+    with ledger(epsilon=2.0) as book, ThreadPoolExecutor(8) as pool:
+        futures = [pool.submit(lambda: model().fit(X, Y)) for _ in range(12)]
+        errors = [future.exception() for future in futures]
+    refused = [error for error in errors if error is not None]
+    assert {type(error) for error in refused} == {BudgetExceededError}
+    assert_spent(book, 12 - len(refused))
+    one_more = gdp_epsilon(DELTA, gdp_mu(1.0, DELTA) * math.sqrt(13 - len(refused)))
+    assert book.epsilon_spent <= 2.0 < one_more
+
+
+PROCESS = """
+import sys
+from tests.helpers.ledger_cases import *
+from sklearn_dpwg.exceptions import BudgetExceededError
+with ledger(epsilon=2.0, path=sys.argv[1]):
+    for _ in range(4):
+        try:
+            model().fit(X, Y)
+        except BudgetExceededError:
+            print("refused")
+"""
+
+
+@pytest.mark.filterwarnings("ignore::sklearn_dpwg.exceptions.WeakPlanWarning")
+def test_processes_on_one_file_never_overspend(tmp_path):
+    path = tmp_path / "book.sqlite"
+    code = [sys.executable, "-W", "ignore", "-c", PROCESS, str(path)]
+    running = [subprocess.Popen(code, stdout=subprocess.PIPE, text=True) for _ in range(2)]
+    n_refused = sum(each.communicate()[0].split().count("refused") for each in running)
+    assert [each.returncode for each in running] == [0, 0]
+    book = ledger(epsilon=2.0, path=path)
+    assert_spent(book, 8 - n_refused)
+    one_more = gdp_epsilon(DELTA, gdp_mu(1.0, DELTA) * math.sqrt(9 - n_refused))
+    assert book.epsilon_spent <= 2.0 < one_more
+
+
+def test_a_process_that_died_stays_charged(tmp_path):
+    dying = """
+import os
+from sklearn_dpwg.privacy import NoiseSource
+NoiseSource.gaussian = lambda *_, **__: os._exit(1)
+"""
+    code = [sys.executable, "-W", "ignore", "-c", dying + PROCESS, str(tmp_path / "book")]
+    assert subprocess.run(code, check=False).returncode == 1
+    book = ledger(epsilon=2.0, path=tmp_path / "book")
+    assert [row.state for row in book.rows] == ["reserved"]
+    assert book.epsilon_spent == pytest.approx(1.0, rel=1e-4)
+
+
+def test_report_and_words():
     with ledger() as book:
         model().fit(X, Y)
         DPStandardScaler(delta=DELTA, epsilon=0.5).fit(X)
-        report = book.report()
+    report = book.report()
     assert report["what"].tolist() == ["DPWorstGroupRegressor", "DPStandardScaler"]
+    assert report["state"].tolist() == ["spent", "spent"]
     assert report["total_epsilon"].iloc[-1] == book.epsilon_spent
     assert report["epsilon"].tolist() == pytest.approx([1.0, 0.5], rel=1e-4)
-    again = PrivacyLedger.from_json(book.to_json())
-    assert again.rows == book.rows
-    assert (again.epsilon, again.delta) == (10.0, DELTA)
-    with again:
-        model().fit(X, Y)
-    assert len(again.rows) == 3
-    assert json.loads(again.to_json())["fits"][2]["guarantee"]["delta"] == DELTA
-    assert repr(book).startswith("PrivacyLedger(epsilon=10, delta=1e-06): 2 fit(s), epsilon=1.1")
-
-
-def test_guarantees_for_unlike_numbers_of_records_are_not_counted_together():
-    guarantee = model().fit(X, Y).privacy_
-    assert total_epsilon([guarantee] * 2, DELTA) > guarantee.epsilon
-    several = guarantee.for_records(2)
-    assert total_epsilon([several] * 2, DELTA) > several.epsilon
-    with pytest.raises(ValueError, match=r"for equally many records of a person, got \[1, 2\]"):
-        total_epsilon([guarantee, several], DELTA)
+    assert repr(book).startswith("PrivacyLedger(epsilon=10, delta=1e-06): 2 entries, epsilon=1.1")
+    assert ledger().report().empty
 
 
 def test_a_total_that_anyone_can_compute_again():
@@ -189,45 +234,155 @@ def test_a_total_that_anyone_can_compute_again():
 
 
 def test_partial_fit_that_began_outside_is_charged_in_full_once():
-    solver = OCO(horizon=4)
-    learner = DPWorstGroupRegressor(
-        solver=solver, delta=DELTA, group_by=ones, data_norm=1.0, target_bounds=(-1, 1)
-    ).partial_fit(X, Y)
-    before = vars(learner)["_open"].game, learner.n_iter_
+    learner = model(solver=OCO(horizon=4)).partial_fit(X, Y)
+    before = learner.n_iter_
     with ledger(epsilon=0.5), pytest.raises(BudgetExceededError):
         learner.partial_fit(X, Y)
-    assert (vars(learner)["_open"].game, learner.n_iter_) == before
+    assert learner.n_iter_ == before
     book = ledger()
     for _ in range(2):
         with book:
             learner.partial_fit(X, Y)
         assert_spent(book, 1)
-    with book:  # one that began inside is charged once too, in whatever block it goes on
-        learner = clone(learner).partial_fit(X, Y).partial_fit(X, Y)
-    with book:
-        learner.partial_fit(X, Y)
+    with book:  # one that began inside is charged once too
+        clone(learner).partial_fit(X, Y).partial_fit(X, Y)
     assert_spent(book, 2)
 
 
 @pytest.mark.filterwarnings("ignore::sklearn_dpwg.exceptions.WeakPlanWarning")
 def test_a_total_names_every_grouping(tmp_path):
-    """What each fit grouped by is in its guarantee, in the file and in the words of the total."""
-    frame = pd.DataFrame({"x": X[:, 0], "sex": half(X), "age": np.arange(len(X)) % 3})
+    frame = pd.DataFrame({"x": X[:, 0], "sex": GROUPS, "age": np.arange(len(X)) % 3})
     with ledger(path=tmp_path / "ledger") as book:
-        for group_by in ("sex", ["sex", "age"], half):
+        for group_by in ("sex", ["sex", "age"], ones):
             model(group_by=group_by).fit(frame, Y)
-        model(group_by=None).fit(frame, Y, groups=frame["sex"])
-        model(group_by=None).fit(X, Y, groups=half(X))
-    names = ["column 'sex'", "columns 'sex', 'age' together", "function half", "column 'sex'",
-             "groups passed to fit"]  # fmt: skip
-    assert [row.guarantee.groupings for row in book.rows] == [(name,) for name in names]
-    total = book.guarantee
-    assert total.groupings == tuple(dict.fromkeys(names))
-    assert total.epsilon == book.epsilon_spent
-    said = " ".join(str(total).split())
-    assert all(name in said for name in names)
-    assert "replaced by one of the same group, by each of these groupings; a replacement" in said
+        model(group_by=None).fit(X, Y, groups=GROUPS)
+    names = ("column 'sex'", "columns 'sex', 'age' together", "function ones")
+    assert book.guarantee.groupings == (*names, "groups passed to fit")
+    assert book.guarantee.epsilon == book.epsilon_spent
 
 
-def half(rows):
-    return np.arange(len(rows)) % 2
+# --- relations ------------------------------------------------------------------------------------
+
+NAMES = ("add-or-remove", "replace-any", "replace-in-group")
+
+
+def spend(neighbours):
+    release = Release("w", "gaussian", 5.0, max_count=1)
+    guarantee = PrivacyGuarantee.from_releases([release], DELTA, relation=neighbours)
+    with spending(guarantee, SimpleNamespace(draws=[1]), "audit", guarantee):
+        pass
+
+
+@pytest.mark.parametrize("demand", NAMES)
+@pytest.mark.parametrize("neighbours", NAMES)
+def test_a_demand_refuses_what_does_not_meet_it(neighbours, demand):
+    with ledger(neighbours=demand) as book:
+        if Relation(neighbours).implies(Relation(demand)):
+            spend(neighbours)
+            mu = 0.4 if neighbours == "add-or-remove" != demand else 0.2
+            assert book.guarantee.relation == Relation(demand)
+            assert book.epsilon_spent == pytest.approx(gdp_epsilon(DELTA, mu), rel=1e-9)
+            assert book.report()["total_epsilon"].tolist() == [book.epsilon_spent]
+        else:
+            with pytest.raises(ValueError, match=f"says nothing of the neighbours '{demand}'"):
+                spend(neighbours)
+            assert book.rows == []
+
+
+def test_a_file_keeps_its_demand(tmp_path):
+    path = tmp_path / "ledger.db"
+    with ledger(path=path, neighbours="replace-any"):
+        spend("add-or-remove")
+    book = ledger(path=path)
+    assert book.guarantee.relation == book.neighbours == Relation("replace-any")
+    with book, pytest.raises(ValueError, match="says nothing of the neighbours 'replace-any'"):
+        model().fit(X, Y)
+    with pytest.raises(ValueError, match=r"^path must hold a ledger"):
+        ledger(path=path, neighbours="add-or-remove")
+
+
+def test_privacy_of_joins_relations():
+    scaler, fitted = DPStandardScaler(delta=DELTA).fit(X), model().fit(X, Y)
+    assert privacy_of(scaler).relation == Relation.REPLACE_ANY
+    assert privacy_of([scaler, fitted]).relation == Relation.REPLACE_IN_GROUP
+
+
+# --- entries that others rely on ------------------------------------------------------------------
+
+
+def in_a_thread(fit):
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(fit).result()
+
+
+@pytest.mark.parametrize("elsewhere", [lambda fit: fit(), in_a_thread])
+def test_a_fit_that_fails_takes_back_no_start(elsewhere, monkeypatch):
+    """Whoever began with the same weights meanwhile relies on the entry of their fit."""
+    first = model().fit(X, Y)
+    other = model(start=first)
+    encode = RecordEncoder.encode
+
+    def fail(*args):
+        monkeypatch.setattr(RecordEncoder, "encode", encode)
+        elsewhere(lambda: other.fit(X, Y))
+        raise MemoryError
+
+    monkeypatch.setattr(RecordEncoder, "encode", fail)
+    with ledger() as outer, ledger() as inner, pytest.raises(MemoryError):
+        model(start=first).fit(X, Y)
+    for book in (outer, inner):
+        assert_spent(book, 2)
+        assert book.rows[0].what == "start: DPWorstGroupRegressor"
+
+
+KEYS = st.sampled_from("abc")
+
+
+class Interleaved(RuleBasedStateMachine):
+    """Fits that begin and end in any order, in nested ledgers of which one can refuse."""
+
+    def __init__(self):
+        super().__init__()
+        room = gdp_epsilon(DELTA, gdp_mu(1.0, DELTA) * math.sqrt(3)) + 1e-6
+        self.books = [ledger().__enter__(), ledger(epsilon=room).__enter__()]
+        self.running, self.needed = [], set()
+
+    @rule(key=KEYS, starts=st.sets(KEYS, max_size=2))
+    def begin(self, key, starts):
+        noise = SimpleNamespace(draws=[])
+        begun = [StartCost(start, "start", COST) for start in sorted(starts)]
+        fit, before = spending(COST, noise, "fit", BUDGET, key=key, before=begun), self.keys()
+        try:
+            fit.__enter__()
+        except BudgetExceededError:
+            assert self.keys() == before
+        else:
+            self.running.append((fit, noise, {key}))
+            self.needed |= starts
+
+    @rule(which=st.integers(0, 9), draws=st.booleans(), fails=st.booleans())
+    def end(self, which, draws, fails):
+        if not self.running:
+            return
+        fit, noise, keys = self.running.pop(which % len(self.running))
+        noise.draws += [1] * draws
+        error = ZeroDivisionError() if fails else None
+        assert not fit.__exit__(type(error) if fails else None, error, None)
+        self.needed |= keys if draws or not fails else set()
+
+    def keys(self):
+        return [{row.key for row in book.rows} for book in self.books]
+
+    @invariant()
+    def nothing_is_missing(self):
+        begun = set().union(*(keys for _, _, keys in self.running))
+        for keys in self.keys():
+            assert keys >= self.needed | begun
+
+    def teardown(self):
+        for book in reversed(self.books):
+            book.__exit__()
+
+
+TestInterleaved = Interleaved.TestCase
+TestInterleaved.settings = settings(max_examples=15, stateful_step_count=15, deadline=None)

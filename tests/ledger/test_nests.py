@@ -20,7 +20,6 @@ from sklearn_dpwg import DPAUCClassifier, DPWorstGroupClassifier
 from sklearn_dpwg.estimators import learn
 from sklearn_dpwg.inspection import GroupAudit
 from sklearn_dpwg.ledger import PrivacyLedger, privacy_of
-from sklearn_dpwg.ledger import ledger as ledger_module
 from sklearn_dpwg.postprocessing import DPCalibratedClassifier, DPThresholdClassifier
 from sklearn_dpwg.preprocessing import BoundedScaler, DPStandardScaler
 from sklearn_dpwg.privacy import NoiseSource
@@ -188,8 +187,7 @@ def sources(monkeypatch):
         made.append(self)
 
     monkeypatch.setattr(NoiseSource, "__init__", noted)
-    # there are no workers, and how much data would do is half of the time of a fit
-    monkeypatch.setattr(ledger_module, "_end_workers", lambda: None)
+    # how much data would do is half of the time of a fit
     monkeypatch.setattr(learn, "warn_of_plan", lambda *_, **__: None)
     return made
 

@@ -60,7 +60,7 @@ def test_rates_by_name_are_those_of_a_metric_frame(fitted, method):
     assert np.all(found["difference"] > 0.0)
 
 
-@pytest.mark.filterwarnings("ignore::sklearn_dpwg.exceptions.UnreachedScorerWarning")
+@pytest.mark.filterwarnings("ignore::sklearn_dpwg.exceptions.UngroupedWarning")
 def test_the_worst_group_is_the_same(fitted):
     model, X, y, groups = fitted
     predicted, chances = model.predict(X), model.predict_proba(X)[:, 1]

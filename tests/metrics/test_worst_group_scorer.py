@@ -20,13 +20,13 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, MaxAbsScaler
 
 from sklearn_dpwg import DPWorstGroupClassifier
-from sklearn_dpwg.exceptions import MissingGroupsWarning, UnreachedScorerWarning
+from sklearn_dpwg.exceptions import GroupsWarning, UngroupedWarning
 from sklearn_dpwg.ledger import PrivacyLedger
 from sklearn_dpwg.metrics import worst_group_scorer
 from sklearn_dpwg.model_selection import DPSearchCV
 from sklearn_dpwg.solvers import MGR
 
-pytestmark = pytest.mark.filterwarnings("ignore::sklearn_dpwg.exceptions.UnreachedScorerWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn_dpwg.exceptions.UngroupedWarning")
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(60, 3))
@@ -106,7 +106,7 @@ def test_a_group_that_is_missing(wrap):
 
 
 def test_small_counts():
-    with pytest.raises(ValueError, match=r"group that was found has 10 .* min_count=11"):
+    with pytest.raises(ValueError, match=r"group 'c' has 10 .* min_count=11"):
         worst_group_scorer(min_count=11)(MODEL, X, Y, groups=GROUPS)
     large = worst_group_scorer(min_count=11, missing="ignore")(MODEL, X, Y, groups=GROUPS)
     assert large == min(worst_group_scorer(per_group=True)(MODEL, X, Y, groups=GROUPS)[k]
@@ -203,7 +203,7 @@ def test_groups_are_found_as_the_fitted_model_does(wrap):
 
 
 def test_it_warns_when_it_is_made_that_no_search_hands_it_groups():
-    with pytest.warns(UnreachedScorerWarning, match=r"^nothing hands groups to this scorer"):
+    with pytest.warns(UngroupedWarning, match=r"^nothing hands groups to this scorer"):
         scorer = worst_group_scorer()
     assert np.isfinite(scorer(MODEL, X, Y, groups=GROUPS))
     with warnings.catch_warnings():
@@ -275,13 +275,13 @@ def test_a_fold_of_a_regressor_inside_a_transformer_of_targets():
 def test_other_groups_than_those_of_the_model_are_scored_with_a_warning():
     model = Labelled().fit(X, Y)
     other = np.where(SOUTH, "south", "north")
-    with pytest.warns(MissingGroupsWarning, match=r"^no record to score is .* such as 'a'"):
+    with pytest.warns(GroupsWarning, match=r"^no record to score is .* such as 'a'"):
         found = worst_group_scorer()(model, X, Y, groups=other)
     stated = worst_group_scorer(group_labels=["north", "south"])(model, X, Y, groups=other)
     assert found == stated
     assert worst_group_scorer(missing="ignore")(model, X, Y, groups=other) == stated
     # passed groups may be others than those that the model finds
-    with pytest.warns(MissingGroupsWarning):
+    with pytest.warns(GroupsWarning):
         worst_group_scorer()(Placed().fit(X, Y), X, Y, groups=GROUPS)
 
 

@@ -14,7 +14,6 @@ from sklearn.preprocessing import FunctionTransformer
 from sklearn_dpwg import DPWorstGroupRegressor
 from sklearn_dpwg.exceptions import BudgetExceededError
 from sklearn_dpwg.ledger import PrivacyLedger, privacy_of
-from sklearn_dpwg.ledger.ledger import paid_for
 from sklearn_dpwg.preprocessing import BoundedScaler
 from sklearn_dpwg.privacy import PrivacyGuarantee
 from sklearn_dpwg.solvers import MGR
@@ -22,7 +21,7 @@ from tests.helpers.search_cases import GROUPS, X, Y, model, search
 
 pytestmark = [
     pytest.mark.filterwarnings(f"ignore::sklearn_dpwg.exceptions.{name}")
-    for name in ("SeededNoiseWarning", "WeakPlanWarning", "DeltaWarning")
+    for name in ("SeededNoiseWarning", "WeakPlanWarning", "NoProtectionWarning")
 ]
 
 
@@ -116,7 +115,8 @@ def test_what_a_step_of_a_candidate_fits_is_charged():
         assert {row.what for row in ledger.rows} <= {"DPSearchCV"}
 
     twice = model()
-    with PrivacyLedger(50.0, 1e-6) as ledger, paid_for(twice):
+    twice._is_paid = True
+    with PrivacyLedger(50.0, 1e-6) as ledger:
         twice.fit(X, Y, groups=GROUPS)
         assert len(ledger.rows) == 0
         twice.fit(X, Y, groups=GROUPS)

@@ -22,7 +22,7 @@ from tests.helpers.search_cases import GROUPS, X, Y, search
 
 pytestmark = [
     pytest.mark.filterwarnings(f"ignore::sklearn_dpwg.exceptions.{name}")
-    for name in ("SeededNoiseWarning", "WeakPlanWarning", "DeltaWarning")
+    for name in ("SeededNoiseWarning", "WeakPlanWarning", "NoProtectionWarning")
 ]
 LABELS = ["a", "b", "other"]
 

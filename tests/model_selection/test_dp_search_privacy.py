@@ -38,7 +38,7 @@ from tests.helpers.search_cases import GROUPS, X, Y, model, search
 
 pytestmark = [
     pytest.mark.filterwarnings(f"ignore::sklearn_dpwg.exceptions.{name}")
-    for name in ("SeededNoiseWarning", "WeakPlanWarning", "DeltaWarning")
+    for name in ("SeededNoiseWarning", "WeakPlanWarning", "NoProtectionWarning")
 ]
 
 

@@ -17,7 +17,7 @@ from sklearn_dpwg.privacy.statement import rounded_up
 
 pytestmark = [
     pytest.mark.filterwarnings(f"ignore::sklearn_dpwg.exceptions.{name}")
-    for name in ("SeededNoiseWarning", "WeakPlanWarning", "DeltaWarning")
+    for name in ("SeededNoiseWarning", "WeakPlanWarning", "NoProtectionWarning")
 ]
 
 

@@ -258,15 +258,6 @@ class Words(Honest):
         return [["x"] * X.shape[1]] * len(X), y
 
 
-@breaks("the text of an error must not depend on values")
-class Talks(Honest):
-    def draw(self, group, size):
-        try:
-            return super().draw(group, size)
-        except OracleError:
-            raise OracleError(f"no record left after {self.X.max()}") from None
-
-
 @pytest.mark.parametrize(("broken", "sentence"), BROKEN, ids=[each.__name__ for each, _ in BROKEN])
 def test_each_broken_promise_is_named(broken, sentence):
     with pytest.raises(AssertionError, match=f"^{sentence}") as caught:

@@ -276,11 +276,8 @@ def test_an_oracle_that_raises():
         def draw(self, group, size):
             raise ConnectionError("the server is away")
 
-    said = r"^the oracle raised ConnectionError when asked for 2"
-    with pytest.raises(OracleError, match=said) as e:
+    with pytest.raises(OracleError, match=r"when asked for 2 .*: the server is away$"):
         EncodingOracle(Broken(), ["a"], 2, 1.0, encode).draw(0, 2)
-    assert "the server" not in str(e.value)
-    assert e.value.__suppress_context__
 
 
 def test_what_is_no_oracle():

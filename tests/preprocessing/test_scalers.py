@@ -16,7 +16,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from sklearn_dpwg import DPWorstGroupRegressor
-from sklearn_dpwg.exceptions import DeltaWarning, SeededNoiseWarning
+from sklearn_dpwg.exceptions import NoProtectionWarning, SeededNoiseWarning
 from sklearn_dpwg.ledger import PrivacyLedger
 from sklearn_dpwg.preprocessing import BoundedScaler, DPStandardScaler
 from sklearn_dpwg.preprocessing import scalers as dp_standard_scaler
@@ -30,7 +30,7 @@ BOUNDS = [(0.0, 120.0), (-10.0, 10.0)]
 seeded = pytest.mark.filterwarnings("ignore::sklearn_dpwg.exceptions.SeededNoiseWarning")
 
 
-@pytest.mark.filterwarnings("ignore::sklearn_dpwg.exceptions.DeltaWarning")
+@pytest.mark.filterwarnings("ignore::sklearn_dpwg.exceptions.NoProtectionWarning")
 @seeded
 @parametrize_with_checks(
     [
@@ -352,7 +352,7 @@ def test_secure_noise_by_default_and_warnings():
     assert "the bounds of every column" in scaler.privacy_.public
     with pytest.warns(SeededNoiseWarning):
         DPStandardScaler(bounds=BOUNDS, random_state=0).fit(ROWS)
-    with pytest.warns(DeltaWarning):
+    with pytest.warns(NoProtectionWarning):
         DPStandardScaler(delta=0.1, bounds=BOUNDS).fit(ROWS)
     with pytest.raises(ValueError, match=r"^epsilon must be positive"):
         DPStandardScaler(0.0, bounds=BOUNDS).fit(ROWS)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from dp_accounting import dp_event
 
-from sklearn_dpwg.exceptions import DeltaWarning, UnsupportedMechanismError
+from sklearn_dpwg.exceptions import NoProtectionWarning, UnsupportedMechanismError
 from sklearn_dpwg.privacy import Budget, Draw, Release
 from sklearn_dpwg.privacy.accounting import part_events
 from sklearn_dpwg.privacy.release import check_delta
@@ -82,7 +82,7 @@ def test_budget_refuses(epsilon, delta, said):
 
 
 def test_large_delta_is_warned_of():
-    with pytest.warns(DeltaWarning, match="delta = 0.01 is not below 1/100") as caught:
+    with pytest.warns(NoProtectionWarning, match="delta = 0.01 is not below 1/100") as caught:
         check_delta(0.01, 100)
     assert caught[0].filename == __file__
     check_delta(0.0099, 100)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -13,17 +12,7 @@ from uuid import uuid4
 import numpy as np
 
 from sklearn_dpwg.data.kernels import allow_threads
-from sklearn_dpwg.exceptions import (
-    DeadlineError,
-    DPWGError,
-    InputError,
-    InputTypeError,
-    WorkerError,
-    WorkerLostError,
-    is_told,
-    place_of,
-    silenced,
-)
+from sklearn_dpwg.exceptions import ClusterError, InputError, InputTypeError
 
 # Seconds after which a wait looks whether workers went away.
 LOOK_EVERY = 0.5
@@ -149,7 +138,7 @@ class Cluster:
         left = deadline - time.monotonic()
         if left > 0.0:
             return left
-        raise DeadlineError(
+        raise ClusterError(
             f"A pass over the records was not done after pass_timeout={self._pass_timeout:g} "
             "seconds, so it is given up and nothing of it is released; the cluster has "
             f"{self._n_workers()} workers: see whether they are there and busy, or allow more time "
@@ -181,8 +170,8 @@ def lazy_task(task: Callable[..., Any], *arguments: Any) -> Any:
     return wrapped(*arguments, dask_key_name=random_name(repr(task)))
 
 
-def _scheduler_lost() -> WorkerLostError:
-    return WorkerLostError(
+def _scheduler_lost() -> ClusterError:
+    return ClusterError(
         "The scheduler of the dask cluster went away, or cancelled a pass over the records, so the "
         "pass is given up and nothing of it is released."
     )
@@ -245,15 +234,6 @@ class Held(Unshown):
         return self.n_bytes
 
 
-class Failure(Unshown):
-    """An error as a result: dask writes errors, with what they say, into its logs."""
-
-    __slots__ = ("error",)
-
-    def __init__(self, error: Exception) -> None:
-        self.error = error
-
-
 class Hold(Unshown):
     """Task that makes an object known to the cluster: it travels with its task."""
 
@@ -271,14 +251,9 @@ class Derive(Unshown):
         self._function = function
         self._arguments = arguments
 
-    def __call__(self, held: Held | Failure) -> Held | Failure:
-        if isinstance(held, Failure):
-            return held
-        try:
-            with silenced():
-                return Held(self._function(held.content, *self._arguments))
-        except Exception as error:
-            return Failure(without_values(error))
+    def __call__(self, held: Held) -> Held:
+        with np.errstate(all="ignore"):
+            return Held(self._function(held.content, *self._arguments))
 
 
 class Pass(Unshown):
@@ -288,21 +263,13 @@ class Pass(Unshown):
         self._function = function
         self.adds = adds
 
-    def __call__(self, *held: Held | Failure) -> Any:
+    def __call__(self, *held: Held) -> Result:
         worker = _worker()
         results: list[Any] = []
-        for one in held:
-            if isinstance(one, Failure):
-                return one
-            try:
-                with silenced(), allow_threads(worker.state.nthreads):
-                    result = self._function(one.content)
-                if self.adds:
-                    results = [add(*results, result)]
-                else:
-                    results.append(result)
-            except Exception as error:
-                return Failure(without_values(error))
+        with np.errstate(all="ignore"), allow_threads(worker.state.nthreads):
+            for one in held:
+                result = self._function(one.content)
+                results = [add(*results, result)] if self.adds else [*results, result]
         return Result(results[0] if self.adds else results, worker.address)
 
 
@@ -319,13 +286,8 @@ class Result(Unshown):
 class Add(Unshown):
     """Task that adds sums: a knot of the tree."""
 
-    def __call__(self, *results: Result | Failure) -> Result | Failure:
-        sums = []
-        for one in results:
-            if isinstance(one, Failure):
-                return one
-            sums.append(one.content)
-        return Result(add(*sums), _worker().address)
+    def __call__(self, *results: Result) -> Result:
+        return Result(add(*(one.content for one in results)), _worker().address)
 
 
 def add(*sums: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -334,28 +296,6 @@ def add(*sums: tuple[Any, ...]) -> tuple[Any, ...]:
     for other in sums[1:]:
         total = tuple(np.add(one, two) for one, two in zip(total, other, strict=True))
     return total
-
-
-def without_values(error: Exception) -> Exception:
-    """Return an error that may leave the worker: with its words if they are this package's own."""
-    if is_told(error) and isinstance(error, DPWGError):
-        return _bare(error)
-    module, line = place_of(error)
-    return WorkerError(
-        f"A task failed on a worker with {type(error).__name__} in {module}, line {line}; its "
-        "words may show values of records, so they stay there: the same call with some of the rows "
-        "in memory, inside sklearn_dpwg.exceptions.show_records(), shows them."
-    )
-
-
-def _bare(error: Exception) -> Exception:
-    """Return an error without the frames and errors behind it, which hold records."""
-    error.__traceback__ = error.__cause__ = error.__context__ = None
-    try:
-        pickle.loads(pickle.dumps(error))
-    except Exception:
-        return WorkerError(f"{type(error).__name__}: {error}")
-    return error
 
 
 def _worker() -> Any:

@@ -11,7 +11,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 from scipy.sparse import issparse
 
-from sklearn_dpwg.data.distributed.cluster import Failure, Held, Unshown, lazy_task, without_values
+from sklearn_dpwg.data.distributed.cluster import Held, Unshown, lazy_task
 from sklearn_dpwg.data.groups import is_dask, named
 from sklearn_dpwg.exceptions import InputError, InputTypeError
 
@@ -45,13 +45,7 @@ class MakeTable(Unshown):
     def __init__(self, place: int) -> None:
         self._place = place
 
-    def __call__(self, X: Any, y: Any, groups: Any) -> Held | Failure:
-        try:
-            return Held(self._table(X, y, groups))
-        except Exception as error:
-            return Failure(without_values(error))
-
-    def _table(self, X: Any, y: Any, groups: Any) -> TablePartition:
+    def __call__(self, X: Any, y: Any, groups: Any) -> Held:
         if issparse(X):
             raise InputError(NO_SPARSE)
         y = np.asarray(y)
@@ -61,7 +55,7 @@ class MakeTable(Unshown):
                     f"Partition {self._place} of X has {len(X)} rows, and that of {name} has "
                     f"{len(part)}: X, y and groups must be cut at the same rows."
                 )
-        return TablePartition(X, y, groups)
+        return Held(TablePartition(X, y, groups))
 
 
 def hold_collections(X: Any, y: Any, groups: Any = None) -> list[Any]:
@@ -195,7 +189,7 @@ def map_rows(
 
 
 class Map(Unshown):
-    """A function of rows that takes none as well, and whose errors show none."""
+    """A function of rows that takes none as well."""
 
     def __init__(
         self, function: Callable[[Any], ArrayLike], dtype: np.dtype[Any], columns: list[Any] | None
@@ -220,8 +214,4 @@ class Map(Unshown):
         if len(rows) == 0:
             shape = (0,) if self._columns is None else (0, len(self._columns))
             return np.empty(shape, dtype=self.dtype)
-        try:
-            return np.asarray(self._function(rows), dtype=self.dtype)
-        except Exception as error:
-            shown = without_values(error)
-        raise shown
+        return np.asarray(self._function(rows), dtype=self.dtype)

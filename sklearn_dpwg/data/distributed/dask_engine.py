@@ -10,7 +10,7 @@ from typing import Any
 
 from sklearn_dpwg._checks import FloatArray, positive_finite, whole_number
 from sklearn_dpwg.data.distributed import cluster
-from sklearn_dpwg.exceptions import InputError, InputTypeError, WorkerLostError
+from sklearn_dpwg.exceptions import ClusterError, InputError, InputTypeError
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ def options(
         Client of the cluster; without one dask's current client.
     pass_timeout : float, default=600.0
         Seconds that one pass over the records may take, the first ones, which read the records,
-        included. What takes longer is an error, `sklearn_dpwg.exceptions.DeadlineError`.
+        included. What takes longer is an error, `sklearn_dpwg.exceptions.ClusterError`.
     insecure : bool, default=False
         Whether to accept connections without encryption beyond this machine: records and exact sums
         travel through them, and whoever reaches the scheduler can read both and run code.
@@ -294,9 +294,6 @@ class DaskEngine:
         results = self._cluster.gather(level, deadline)
         if results is None:
             return None
-        for result in results:
-            if isinstance(result, cluster.Failure):
-                raise result.error
         if below:
             return [([], result.content) for result in results]
         if any(
@@ -324,8 +321,8 @@ def _is_lost(handle: Any) -> bool:
     return _is_future(handle) and handle.status != "finished"
 
 
-def _given_up() -> WorkerLostError:
-    return WorkerLostError(
+def _given_up() -> ClusterError:
+    return ClusterError(
         "Workers of the dask cluster died again and again under a pass over the records, so the "
         "pass is given up and nothing of it is released: a block may be too large for a worker."
     )

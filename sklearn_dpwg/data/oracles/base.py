@@ -15,9 +15,7 @@ from sklearn.utils.validation import check_consistent_length
 from sklearn_dpwg._checks import FloatArray, whole_number
 from sklearn_dpwg.data.groups import same_rows
 from sklearn_dpwg.data.records import GroupedRecords, RecordEncoder
-from sklearn_dpwg.exceptions import InputError, InputTypeError, OracleError, is_told, shown
-
-_PACKAGE = __name__.partition(".")[0] + "."
+from sklearn_dpwg.exceptions import InputError, InputTypeError, OracleError
 
 
 class SampleOracle(ABC):
@@ -33,7 +31,7 @@ class SampleOracle(ABC):
       decide it; what a record holds may not, not even for its own place.
     - Neither the sizes of draws nor draws of other groups change that order.
     - A record is given as it is: nothing in it is computed from other records.
-    - What is not there is an error, never fewer records, and its text tells no value.
+    - What is not there is an error, never fewer records.
 
     Records that are made on demand, as by a simulator, have no order: there it is enough that each
     is made once and independently.
@@ -64,12 +62,6 @@ class SampleOracle(ABC):
         """
 
 
-def _said(error: Exception, of_package: bool = True) -> str:
-    """Return what an error says after a colon, if its words show no record."""
-    text = str(error) if of_package and is_told(error) else shown(error, "")
-    return f": {text}" if text else ", in words that may show a record."
-
-
 class EncodingOracle(SampleOracle):
     """Asks an oracle by label, checks what it gives, and encodes it like a fit on fixed data."""
 
@@ -97,10 +89,9 @@ class EncodingOracle(SampleOracle):
         try:
             given = self._oracle.draw(self._labels[group], size)
         except Exception as error:
-            of_package = type(self._oracle).__module__.startswith(_PACKAGE)
             raise OracleError(
-                f"the oracle raised {type(error).__name__} when {asked}{_said(error, of_package)}"
-            ) from None
+                f"the oracle raised {type(error).__name__} when {asked}: {error}"
+            ) from error
         rows, targets = self._as_arrays(given, asked)
         if rows.shape != (size, self._n_features) or targets.shape != (size,):
             raise OracleError(
@@ -113,7 +104,7 @@ class EncodingOracle(SampleOracle):
         try:
             encoded = self._encode_targets(targets)
         except (TypeError, ValueError) as error:
-            raise OracleError(f"the oracle gave wrong targets when {asked}{_said(error)}") from None
+            raise OracleError(f"the oracle gave wrong targets when {asked}: {error}") from error
         records = self._encoder.encode(rows, encoded, np.zeros(size, dtype=np.intp))
         return records.rows * records.row_scale[:, None], records.targets
 
@@ -121,12 +112,11 @@ class EncodingOracle(SampleOracle):
         try:
             rows, targets = given
             return np.asarray(rows, dtype=np.float64), np.asarray(targets)
-        except (TypeError, ValueError):
-            # NumPy's own message may show a value
+        except (TypeError, ValueError) as error:
             raise OracleError(
                 f"the oracle must give a pair of X, numbers, and y when {asked}, got something "
                 f"else of type {type(given).__name__}."
-            ) from None
+            ) from error
 
 
 class GeneratorOracle(SampleOracle):

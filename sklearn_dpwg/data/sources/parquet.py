@@ -12,7 +12,7 @@ import pandas as pd
 
 from sklearn_dpwg.data.groups import NoArray, lazy_table
 from sklearn_dpwg.data.sources import parquet_files as files
-from sklearn_dpwg.data.sources.spool import check_spool, is_full, new_file, writing
+from sklearn_dpwg.data.sources.spool import check_spool, new_file, writing
 from sklearn_dpwg.data.sources.table import rows_per_part
 from sklearn_dpwg.exceptions import InputError, InputTypeError
 
@@ -168,24 +168,16 @@ class ParquetSource(NoArray):
         assert self.spool is not None
         out = new_file(self.spool)
         with writing(out, self.spool):
-            told = write(out)
+            written = write(out)
             out.flush()
-            return files.SpooledFile(out), told
+            return files.SpooledFile(out), written
 
     def _run(self, out: BinaryIO, n_rows: int) -> None:
-        """Run the query; an error of polars is told by its kind, as its words may quote values."""
+        """Run the query."""
         assert self._query is not None
-        try:
-            self._query.select(self._columns.names).sink_parquet(
-                out, compression="lz4", row_group_size=n_rows, statistics=False
-            )
-        except Exception as error:
-            if type(error).__module__.partition(".")[0] != "polars" or is_full(error):
-                raise
-            raise InputError(
-                f"data must be a LazyFrame that polars can run, got {type(error).__name__}: "
-                f"collect() of it shows what is wrong, values included."
-            ) from None
+        self._query.select(self._columns.names).sink_parquet(
+            out, compression="lz4", row_group_size=n_rows, statistics=False
+        )
 
     def _kinds(self, schemas: list[Any]) -> files.Columns:
         """Return what is read, or refuse a column that is missing or of a wrong type."""

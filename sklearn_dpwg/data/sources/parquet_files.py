@@ -19,7 +19,7 @@ from sklearn_dpwg.data.groups import label_column
 from sklearn_dpwg.data.records import ADVICE
 from sklearn_dpwg.data.sources.spool import FILE_CHANGED
 from sklearn_dpwg.data.sources.table import Table
-from sklearn_dpwg.exceptions import ChangedDataError, FileError, InputError, InputTypeError
+from sklearn_dpwg.exceptions import ChangedDataError, InputError, InputTypeError
 
 # Columns of Arrow: what they may be, and their values as arrays.
 
@@ -393,7 +393,7 @@ def _dataset_at(path: str) -> Any:
     if info.type == fs.FileType.NotFound:
         is_pattern = any(sign in path for sign in "*?[")
         advice = ": patterns are not expanded, pass their directory or sorted(glob.glob(...))"
-        raise FileError(
+        raise OSError(
             f"data must be Parquet files that exist, got {path!r}{advice if is_pattern else ''}."
         )
     is_folder = info.type == fs.FileType.Directory

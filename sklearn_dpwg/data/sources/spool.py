@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from sklearn_dpwg.data.records import GroupedRecords
-from sklearn_dpwg.exceptions import ChangedDataError, FileError, InputError, InputTypeError
+from sklearn_dpwg.exceptions import ChangedDataError, InputError, InputTypeError
 
 FILE_CHANGED = (
     "the file {!r} must stay as it was when its source was made, and it has changed or is gone."
@@ -128,7 +128,7 @@ class Spool:
         """Refuse to begin what the disk has no room for; nothing is set aside."""
         free = shutil.disk_usage(self._directory).free
         if free < n_bytes:
-            raise FileError(
+            raise OSError(
                 errno.ENOSPC,
                 f"spool must have {_size(n_bytes)} free for encoded rows, got {_size(free)} in "
                 f"{os.fspath(self._directory)!r}.",
@@ -158,7 +158,7 @@ class Spool:
 def new_file(directory: str | os.PathLike[str]) -> BinaryIO:
     """Return a file without a name, which only this process can read."""
     if os.name != "posix":
-        raise FileError(
+        raise OSError(
             "spool needs files that live on without a name, as POSIX has them and this system has "
             "not: leave spool=None, and encoded rows are held in memory."
         )
@@ -167,7 +167,7 @@ def new_file(directory: str | os.PathLike[str]) -> BinaryIO:
     except OSError as error:
         if is_full(error) or error.errno in (errno.EMFILE, errno.ENFILE):
             raise
-        raise FileError(
+        raise OSError(
             errno.EACCES,
             f"spool must be a directory in which files can be made, got {os.fspath(directory)!r}.",
         ) from None  # /proc and its like say of the new name that it is gone
@@ -184,7 +184,7 @@ def writing(file: BinaryIO, directory: str | os.PathLike[str]) -> Iterator[None]
         with suppress(OSError):
             file.close()
         if is_full(error):
-            raise FileError(
+            raise OSError(
                 errno.ENOSPC,
                 f"spool must have room for the encoded rows, and the disk of "
                 f"{os.fspath(directory)!r} is full: what was written is removed.",

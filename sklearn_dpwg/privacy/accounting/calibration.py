@@ -11,7 +11,7 @@ import numpy as np
 from scipy.optimize import brentq
 
 from sklearn_dpwg._checks import FloatArray, non_negative, open_unit
-from sklearn_dpwg.exceptions import CalibrationError, InputError, UnsupportedMechanismError
+from sklearn_dpwg.exceptions import InputError, UnsupportedMechanismError
 from sklearn_dpwg.privacy.accounting.composition import (
     Composition,
     composition_of_event,
@@ -288,7 +288,7 @@ def calibrate(releases: Sequence[Release], budget: Budget) -> tuple[Release, ...
 
     Raises
     ------
-    CalibrationError
+    ValueError
         If accounting afresh exceeds the budget, or δ alone would pay for samples so rare.
     UnsupportedMechanismError
         If δ is too small for the accountant to resolve so many releases.
@@ -326,7 +326,7 @@ def calibrate(releases: Sequence[Release], budget: Budget) -> tuple[Release, ...
         if epsilon <= budget.epsilon:
             return calibrated
         rounding *= 2.0  # an accountant at the limit of its resolution is not quite monotone
-    raise CalibrationError(
+    raise InputError(
         f"Calibrated noise gives epsilon = {epsilon!r}, above the budget of {budget.epsilon!r} at "
         f"delta = {budget.delta!r}."
     )
@@ -366,7 +366,7 @@ def _root(
     end, end_excess = start, start_excess
     while end_excess != 0.0 and (end_excess > 0.0) == (start_excess > 0.0):
         if end == least and end_excess < 0.0:
-            raise CalibrationError(
+            raise InputError(
                 f"Samples this rare would keep delta = {budget.delta!r} with next to no noise, and "
                 "show every record that joins: choose a larger sampling_rate, more draws or a "
                 "smaller delta."

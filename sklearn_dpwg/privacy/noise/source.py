@@ -14,7 +14,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from sklearn_dpwg._checks import FloatArray, whole_number
 from sklearn_dpwg.exceptions import (
-    ContractError,
     InputError,
     InputTypeError,
     PlanExceededError,
@@ -194,7 +193,7 @@ class NoiseSource:
 
     def __init__(self, random_state: Seed | None = None, releases: Sequence[Release] = ()) -> None:
         if hasattr(self, "_paid"):
-            raise ContractError("a NoiseSource is made once: what it may draw was fixed then.")
+            raise RuntimeError("a NoiseSource is made once: what it may draw was fixed then.")
         self._paid = PaidDraws(releases)
         self._sampler: Sampler
         if random_state is None:

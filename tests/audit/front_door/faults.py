@@ -19,7 +19,7 @@ from sklearn_dpwg.data.problem import Problem
 from sklearn_dpwg.data.records import RecordEncoder
 from sklearn_dpwg.data.risks import EveryRecord, GroupRisks
 from sklearn_dpwg.estimators.encode import BoundedTargets
-from sklearn_dpwg.ledger.file import LedgerFile
+from sklearn_dpwg.ledger import PrivacyLedger
 from sklearn_dpwg.preprocessing import scalers as dp_standard_scaler
 from sklearn_dpwg.privacy import NoiseSource
 from sklearn_dpwg.privacy.noise import GaussianRows
@@ -193,10 +193,10 @@ def narrow(name: str, by: float) -> Patch:
     return lambda: patch.object(Problem, name, property(planted))
 
 
-def charged_once(true, self, rows):
+def charged_once(true, self, connection, rows):
     """Charge the first fit of its kind, and let those after it have it for nothing."""
-    charged = {row.what for row in self.rows()}
-    return true(self, [row for row in rows if row.what not in charged])
+    charged = {what for (what,) in connection.execute("SELECT what FROM entries")}
+    return true(self, connection, [row for row in rows if row.what not in charged])
 
 
 FAULTS: dict[str, Fault] = {
@@ -258,7 +258,7 @@ FAULTS: dict[str, Fault] = {
     "a clone draws the same noise": Fault(shared_noise, "ledger: clones"),
     "forks draw the same noise": Fault(noise_of_the_parent, "ledger: forked processes"),
     "a refit that is not charged": Fault(
-        wrapped(LedgerFile, "reserving", charged_once), "ledger: a scaler fitted six times"
+        wrapped(PrivacyLedger, "_reserve", charged_once), "ledger: a scaler fitted six times"
     ),
     "folds by label, which privacy_of names outside": Fault(
         lambda: patch.object(together, "folds", together.folds_by_label),

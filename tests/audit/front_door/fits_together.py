@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pickle
 from collections.abc import Callable
+from tempfile import TemporaryDirectory
 
 import numpy as np
 from sklearn.base import clone
@@ -20,9 +21,10 @@ from tests.audit.front_door.fits import FAR, STEP, classifier, fit_scaler
 
 def in_ledger(fits: Callable[[bool], list[np.ndarray]], canary: bool):
     """Return what several fits show, and what the ledger says that they promise together."""
-    with PrivacyLedger(1e3, DELTA) as ledger:
-        seen = fits(canary)
-    return np.concatenate(seen), ledger.guarantee
+    with TemporaryDirectory() as folder:  # forks open the same file
+        with PrivacyLedger(1e3, DELTA, path=f"{folder}/ledger") as ledger:
+            seen = fits(canary)
+        return np.concatenate(seen), ledger.guarantee
 
 
 def scaler_and_model(canary):

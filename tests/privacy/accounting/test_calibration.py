@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from sklearn_dpwg.exceptions import CalibrationError
+from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.privacy import Budget, Release, calibrate, epsilon_of
 from sklearn_dpwg.privacy.accounting import calibration, part_events
 
@@ -90,5 +90,5 @@ def test_refuses():
 
 def test_an_accountant_that_disagrees_is_noticed(monkeypatch):
     monkeypatch.setattr(calibration, "worst_epsilon", lambda *_: 1.1)
-    with pytest.raises(CalibrationError, match="above the budget"):
+    with pytest.raises(InputError, match="above the budget"):
         calibrate(GAUSSIANS, Budget(1.0, 1e-6))
