@@ -276,7 +276,7 @@ def test_an_oracle_that_raises():
         def draw(self, group, size):
             raise ConnectionError("the server is away")
 
-    with pytest.raises(OracleError, match="when asked for 2 .*: the server is away$"):
+    with pytest.raises(OracleError, match=r"when asked for 2 .*: the server is away$"):
         EncodingOracle(Broken(), ["a"], 2, 1.0, encode).draw(0, 2)
 
 
