@@ -19,7 +19,7 @@ from sklearn_dpwg.privacy.noise import GaussianRows
 from sklearn_dpwg.solvers.rounds import phased_erm
 from tests.audit.front_door import __main__ as command
 from tests.audit.front_door import fits_together as together
-from tests.audit.front_door.attack import Verdict, audit, best_threshold, discriminant, judge
+from tests.audit.front_door.attack import Verdict, audit, judge
 from tests.audit.front_door.faults import FAULTS
 from tests.audit.front_door.scenarios import SCENARIOS
 from tests.helpers.lower_bounds import upper_bound
@@ -80,21 +80,9 @@ def test_a_true_claim_holds_and_half_the_noise_breaks_it(seed):
     assert faulty.audited_epsilon > claim.epsilon
 
 
-def test_runs_that_never_differ_show_nothing():
-    nothing = np.ones((100, 2))
-    verdict = judge(claim_of(1.0), nothing, nothing, 1e-3)
-    assert not verdict.is_broken
-    assert verdict.audited_epsilon == 0.0
-
-
 def test_runs_without_noise_break_every_claim():
     apart = np.repeat([[0.0], [1.0]], 2000, axis=0)
     assert judge(claim_of(0.2), apart[:2000], apart[2000:], 1e-3).is_broken
-
-
-def test_the_threshold_is_in_the_middle_of_what_it_parts():
-    null, other = np.linspace(0.0, 1.0, 12), np.linspace(9.0, 10.0, 12)
-    assert best_threshold(claim_of(1.0), null, other, 1e-3) == pytest.approx(5.0, abs=0.5)
 
 
 def test_the_audited_epsilon_of_other_noise_is_by_definition():
@@ -102,19 +90,6 @@ def test_the_audited_epsilon_of_other_noise_is_by_definition():
     assert verdict.audited_epsilon == pytest.approx(np.log((0.8 - DELTA) / 0.1))
     gaussian = Verdict(claim_of(1.0), alarms=norm.cdf(-0.5), misses=norm.cdf(-0.5))
     assert gaussian.audited_epsilon == pytest.approx(claim_of(1.0).epsilon)
-
-
-def test_the_direction_is_fishers():
-    rng = np.random.default_rng(1)
-    mix = np.array([[1.0, 0.0], [0.9, 0.2]])  # what is common to both columns tells nothing
-    null, other = rng.normal(size=(2, 4000, 2)) @ mix.T
-    apart = np.array([0.0, 0.1])
-    columns = [np.column_stack([each, np.full(4000, 7.0)]) for each in (null, other + apart)]
-    direction = discriminant(*columns)
-    best = np.linalg.solve(mix @ mix.T, apart)
-    assert direction[2] == 0.0
-    assert direction[:2] @ best / np.linalg.norm(direction) / np.linalg.norm(best) > 0.99
-    assert direction @ (columns[1] - columns[0]).mean(axis=0) > 0.0
 
 
 # --- faults -------------------------------------------------------------------------------------

@@ -306,7 +306,8 @@ def encode_hidden_groups(
     elif (codes < 0).any():
         raise InputError(
             f"groups must hold labels of group_labels={list(labels)!r}, got "
-            f"{values[codes < 0][0]!r}: state the label {OTHER!r} too, which takes in whatever is not stated."
+            f"{values[codes < 0][0]!r}: state the label {OTHER!r} too, which takes in whatever is "
+            f"not stated."
         )
     return codes.astype(np.intp), labels.to_numpy(dtype=object)
 
