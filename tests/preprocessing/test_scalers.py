@@ -163,18 +163,6 @@ def test_later_tables_have_the_dates_of_the_first():
 
 
 @both_scalers
-def test_no_cell_that_is_no_number_is_quoted(scaler):
-    for cell in ("SECRET", 4711.25 + 1j):
-        with pytest.raises(ValueError, match=r"X must hold|Complex data") as told:
-            scaler((0, 1)).fit(
-                np.array([[1.0], [cell]], dtype=object if cell == "SECRET" else complex)
-            )
-        assert told.value.__context__ is None
-        assert "SECRET" not in str(told.value)
-        assert "4711" not in str(told.value)
-
-
-@both_scalers
 def test_missing_and_infinite_values_are_refused_without_bad_advice(scaler):
     for column, value, found in [("age", np.nan, "NaN"), ("score", -np.inf, "infinity")]:
         table = pd.DataFrame(ROWS[:3].copy(), columns=["age", "score"])

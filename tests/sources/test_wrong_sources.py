@@ -66,10 +66,9 @@ def test_a_query_that_fills_the_disk_names_the_disk(tmp_path, rows, monkeypatch)
         ({"features": [77.25]}, "^features must be names of columns, got list with float in it"),
     ],
 )
-def test_values_where_names_belong_are_told_by_their_type(rows, parameters, words):
-    with pytest.raises(TypeError, match=words) as error:
+def test_values_where_names_belong_are_refused(rows, parameters, words):
+    with pytest.raises(TypeError, match=words):
         source_of(rows, **parameters)
-    assert not any(value in str(error.value) for value in ("secret", "77", "north"))
 
 
 def test_names_may_be_an_index_or_an_array_of_features(rows):
