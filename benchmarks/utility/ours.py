@@ -12,7 +12,7 @@ import numpy as np
 
 from sklearn_dpwg import DPWorstGroupClassifier, DPWorstGroupRegressor
 from sklearn_dpwg.exceptions import DeltaWarning, SeededNoiseWarning, WeakPlanWarning
-from sklearn_dpwg.solvers import AGS, GDA, MGR, OCO, BestResponse, OnlineToBatch, PhasedERM
+from sklearn_dpwg.solvers import AGS, GDA, MGR, OCO, OnlineToBatch, PhasedERM
 from utility.tasks import Task, task_names
 
 DELTA = 1e-5
@@ -27,12 +27,10 @@ OURS: dict[str, Any] = {
     "moments": "moments",
     "gda": "gda",
     "ags": "ags",
-    # with its default base it is phased-erm
-    "best-response (mgr)": BestResponse(MGR()),
 }
 
 # Not run on the population: systems for comparison.
-OF_THE_PAGE = {"oco", "online-to-batch", "gda", "ags", "best-response (mgr)"}
+OF_THE_PAGE = {"oco", "online-to-batch", "gda", "ags"}
 
 PAPERS: dict[str, Any] = {
     # its T grows with K² ε² (2,097 on adult at ε = 1): nearly everywhere the cap decides
