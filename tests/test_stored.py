@@ -44,7 +44,7 @@ CHANGED = {"generation_0": {"plan of search": "it lacks 'outside'"}}
 # drawn by matplotlib, says how to split, or comes with the package.
 NOT_KEPT = (
     *("data.kernels", "data.oracles", "data.risks", "data.sources", "datasets"),
-    *("optimum.minimax", "privacy.prefix_sums", "privacy.noise.poisson"),
+    *("privacy.prefix_sums", "privacy.noise.poisson"),
     *("solvers.stream.learners.groups", "solvers.stream.learners.base.PrivatePlayer"),
     "preprocessing.rows_per_person",
     *("inspection.group_displays.Group", "inspection.privacy_displays.PrivacyProfileDisplay"),

@@ -18,7 +18,6 @@ from sklearn_dpwg.data.problem import Problem
 from sklearn_dpwg.data.risks import ByGroup, EveryRecord, Risks, Selection
 from sklearn_dpwg.optimum import project_to_ball
 from sklearn_dpwg.optimum.group_player import on_capped_simplex
-from sklearn_dpwg.optimum.minimax import Released
 from sklearn_dpwg.privacy import NoiseSource, Release
 from sklearn_dpwg.solvers.centring import Centring, after_centring, release_centre
 from sklearn_dpwg.solvers.descent.group_weights import Limits
@@ -253,6 +252,14 @@ def from_one_group(
 
 
 # Of descent–ascent: both players' gradients at one point.
+
+
+class Released(NamedTuple):
+    """What a step of both players releases."""
+
+    weights: FloatArray  # noisy gradient in the weights, which descend; (n_weights,)
+    dual: FloatArray  # noisy group risks, which group weights ascend; (n_groups,)
+    noise_std: float  # standard deviation of the noise on a coordinate of the gradient
 
 
 class GroupGame:
