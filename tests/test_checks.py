@@ -73,7 +73,7 @@ TABLE = [
     ("OCO", "loss_ceiling", "a number", [None, 0, -1, 0.0, math.inf, *POSITIVE]),
     ("OCO", "play", "one of ('weighted', 'sampled')", []),
     ("OCO", "schedule", ONE_OF_SCHEDULES, []),
-    ("OCO", "noise", "one of ('honaker', 'independent', 'toeplitz', 'tree')", [None]),
+    ("OCO", "noise", "one of ('independent', 'toeplitz', 'tree')", [None]),
     ("Moments", "n_rounds", "a whole number from 1 to 20", [1]),
     ("Moments", "growth", "positive and finite", POSITIVE),
     ("Moments", "clip", "positive and finite", POSITIVE),
@@ -111,9 +111,7 @@ RULES = {
     ("one of ('weighted', 'sampled')", False): one_of("weighted", "sampled"),
     ("one of ('smoothed', 'latest')", False): one_of("smoothed", "latest"),
     (ONE_OF_SCHEDULES, False): one_of("planned", "paper"),
-    ("one of ('honaker', 'independent', 'toeplitz', 'tree')", True): key_of(
-        PREFIX_SUMS, or_none=True
-    ),
+    ("one of ('independent', 'toeplitz', 'tree')", True): key_of(PREFIX_SUMS, or_none=True),
 }
 
 

@@ -80,7 +80,7 @@ VARIANTS: dict[str, Any] = {
         for learner in ("ftrl", "gradient-descent", "parameter-free")
     },
     "online-to-batch tree": OnlineToBatch(noise="tree"),
-    **{f"oco {noise}": OCO(noise=noise) for noise in ("honaker", "tree", "independent")},
+    **{f"oco {noise}": OCO(noise=noise) for noise in ("tree", "independent")},
 }
 # Solvers that learn where groups are protected, and the one without privacy.
 HIDING = ("auto", "exact", "mgr", "moments", "phased-erm")

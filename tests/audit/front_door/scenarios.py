@@ -156,7 +156,6 @@ SCENARIOS: dict[str, Scenario] = {
     ),
     "OCO, two calls, Toeplitz noise": Scenario(in_two_calls),
     "OCO, two calls, tree noise": Scenario(partial(in_two_calls, noise="tree")),
-    "OCO, two calls, Honaker noise": Scenario(partial(in_two_calls, noise="honaker")),
     "OCO, two calls, independent noise": Scenario(partial(in_two_calls, noise="independent")),
     "OCO, InMemoryOracle": Scenario(oracles.from_memory),
     "OCO, GeneratorOracle": Scenario(oracles.from_generator),
