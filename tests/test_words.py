@@ -17,7 +17,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import make_pipeline
 
 from sklearn_dpwg import DPAUCClassifier, DPWorstGroupClassifier, DPWorstGroupRegressor, exceptions
-from sklearn_dpwg.data.oracles import GeneratorOracle, InMemoryOracle
+from sklearn_dpwg.data.oracles import InMemoryOracle
 from sklearn_dpwg.data.sources import ArraySource
 from sklearn_dpwg.exceptions import ForeignError, InputError, show_records
 from sklearn_dpwg.inspection import GroupAudit
@@ -220,10 +220,6 @@ def refuses(*_):
     told(ZeroDivisionError(NAME))
 
 
-def generate(group, size, rng):
-    told(exceptions.OracleError(NAME))
-
-
 # Code of others that sees records inside of ours, with what an error names.
 FOREIGN = {
     "a frozen model": (
@@ -246,12 +242,6 @@ FOREIGN = {
     "a scorer": (
         lambda: worst_group_scorer(refuses, group_by=refuses)(FITTED, ROWS, Y),
         "ZeroDivisionError",
-    ),
-    "an oracle": (
-        lambda: classifier(solver=OCO()).fit_oracle(
-            GeneratorOracle(generate), group_sizes={"a": N, "b": N}, n_features=2
-        ),
-        "raised OracleError when asked for .* in words that may show a record",
     ),
 }
 

@@ -127,23 +127,9 @@ def class_moment_sensitivity(n_records: int, n_features: int, constant: float) -
 def auc_weights(moments: ClassMoments, *, ridge: float = 0.0) -> FloatArray:
     """Return the direction that ranks best by the square surrogate, ``(Σ₊ + Σ₋ + ρI)⁻¹ δ``.
 
-    Parameters
-    ----------
-    moments : ClassMoments
-        Of both classes, exact or released; the second is to rank above the first.
-    ridge : float, default=0.0
-        The number ρ.
-
-    Returns
-    -------
-    ndarray of shape (n_features,)
-        Its length has no meaning. With covariances Σ, of which noise may leave only the positive
-        part, and the difference δ of the mean rows.
-
-    Notes
-    -----
-    The minimiser of ``E (1 - w'(x₊ - x₋))²`` is ``(Σ₊ + Σ₋ + δδ')⁻¹ δ``, which by Sherman and
-    Morrison's formula has the same direction.
+    Σ are covariances, ρ is `ridge` and δ the difference of the mean rows. The minimiser of
+    ``E (1 - w'(x₊ - x₋))²`` is ``(Σ₊ + Σ₋ + δδ')⁻¹ δ``, which by Sherman and Morrison's formula has
+    the same direction.
     """
     covariance = covariances(moments).sum(axis=0)
     delta = moments.means[1] - moments.means[0]

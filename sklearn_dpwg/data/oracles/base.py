@@ -15,9 +15,7 @@ from sklearn.utils.validation import check_consistent_length
 from sklearn_dpwg._checks import FloatArray, whole_number
 from sklearn_dpwg.data.groups import same_rows
 from sklearn_dpwg.data.records import GroupedRecords, RecordEncoder
-from sklearn_dpwg.exceptions import InputError, InputTypeError, OracleError, is_told, shown
-
-_PACKAGE = __name__.partition(".")[0] + "."
+from sklearn_dpwg.exceptions import InputError, InputTypeError, OracleError
 
 
 class SampleOracle(ABC):
@@ -26,14 +24,14 @@ class SampleOracle(ABC):
     Notes
     -----
     The guarantee of whoever learns from an oracle is about records that are drawn *once*, in an
-    order that no record decides. Both are up to the oracle; `check_sample_oracle` attacks them:
+    order that no record decides. Both are up to the oracle:
 
     - No record is given twice, in one draw or in two. One that was given k times pays k times.
     - The records of a group come in one order. Positions, public keys and independent coins may
       decide it; what a record holds may not, not even for its own place.
     - Neither the sizes of draws nor draws of other groups change that order.
     - A record is given as it is: nothing in it is computed from other records.
-    - What is not there is an error, never fewer records, and its text tells no value.
+    - What is not there is an error, never fewer records.
 
     Records that are made on demand, as by a simulator, have no order: there it is enough that each
     is made once and independently.
@@ -64,12 +62,6 @@ class SampleOracle(ABC):
         """
 
 
-def _said(error: Exception, of_package: bool = True) -> str:
-    """Return what an error says after a colon, if its words show no record."""
-    text = str(error) if of_package and is_told(error) else shown(error, "")
-    return f": {text}" if text else ", in words that may show a record."
-
-
 class EncodingOracle(SampleOracle):
     """Asks an oracle by label, checks what it gives, and encodes it like a fit on fixed data."""
 
@@ -94,14 +86,7 @@ class EncodingOracle(SampleOracle):
     def draw(self, group: Hashable, size: int) -> tuple[FloatArray, FloatArray]:
         assert isinstance(group, int)
         asked = f"asked for {size} record(s) of group {self._labels[group]!r}"
-        try:
-            given = self._oracle.draw(self._labels[group], size)
-        except Exception as error:
-            of_package = type(self._oracle).__module__.startswith(_PACKAGE)
-            raise OracleError(
-                f"the oracle raised {type(error).__name__} when {asked}{_said(error, of_package)}"
-            ) from None
-        rows, targets = self._as_arrays(given, asked)
+        rows, targets = self._as_arrays(self._oracle.draw(self._labels[group], size), asked)
         if rows.shape != (size, self._n_features) or targets.shape != (size,):
             raise OracleError(
                 f"the oracle must give X of shape {(size, self._n_features)} and y of shape "
@@ -110,10 +95,7 @@ class EncodingOracle(SampleOracle):
             )
         if not np.isfinite(rows).all():
             raise OracleError(f"the oracle gave NaN or infinity in X when {asked}.")
-        try:
-            encoded = self._encode_targets(targets)
-        except (TypeError, ValueError) as error:
-            raise OracleError(f"the oracle gave wrong targets when {asked}{_said(error)}") from None
+        encoded = self._encode_targets(targets)
         records = self._encoder.encode(rows, encoded, np.zeros(size, dtype=np.intp))
         return records.rows * records.row_scale[:, None], records.targets
 
@@ -121,21 +103,21 @@ class EncodingOracle(SampleOracle):
         try:
             rows, targets = given
             return np.asarray(rows, dtype=np.float64), np.asarray(targets)
-        except (TypeError, ValueError):
-            # NumPy's own message may show a value
+        except (TypeError, ValueError) as error:
             raise OracleError(
                 f"the oracle must give a pair of X, numbers, and y when {asked}, got something "
                 f"else of type {type(given).__name__}."
-            ) from None
+            ) from error
 
 
 class GeneratorOracle(SampleOracle):
-    """Draws from a function that makes records, such as a simulator; it never runs dry.
+    """Draws from a function that makes or fetches records, such as a simulator or a query.
 
     Parameters
     ----------
     generate : callable
-        ``generate(group, size, rng)`` returns X and y of `size` new records of a group.
+        ``generate(group, size, rng)`` returns X and y of `size` new records of a group. Records
+        that it fetches come once each, in an order that no value decides: by a public key.
     random_state : int, Generator or None, default=None
         The generator that is handed to the function.
 

@@ -159,7 +159,6 @@ SCENARIOS: dict[str, Scenario] = {
     "OCO, two calls, independent noise": Scenario(partial(in_two_calls, noise="independent")),
     "OCO, InMemoryOracle": Scenario(oracles.from_memory),
     "OCO, GeneratorOracle": Scenario(oracles.from_generator),
-    "OCO, DatabaseOracle": Scenario(oracles.from_database),
     "DPStandardScaler": Scenario(scaled),
     "DPStandardScaler, values outside": Scenario(partial(scaled, ends=(1.0, 9.0))),
     "DPThresholdClassifier, a frozen model": Scenario(scores_counted),
