@@ -201,7 +201,7 @@ def defaults() -> None:
         *({"aim": value} for value in (0.2, 0.3, 0.6)),
         *({"averaging": value} for value in (0.0, 1.0, 4.0)),
         *({"max_rounds": value} for value in (64, 128, 1024)),
-        *({"noise": value} for value in ("honaker", "tree", "independent")),
+        *({"noise": value} for value in ("tree", "independent")),
         {"learner": "gradient-descent"},
     ]
     variants = {str(each): {"solver": OCO(**each)} for each in trials}

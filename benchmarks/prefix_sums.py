@@ -17,7 +17,7 @@ from sklearn_dpwg.privacy import NoiseSource
 from sklearn_dpwg.privacy.prefix_sums import PREFIX_SUMS, PrefixSumStream, make_prefix_sums
 from sklearn_dpwg.solvers.stream.learners import EXP3, FTRL, PrivatePlayer
 
-NAMES = ("toeplitz", "honaker", "tree", "independent")
+NAMES = ("toeplitz", "tree", "independent")
 N_STEPS, N_DIMENSIONS, N_GROUPS = 200_000, 50, 10
 SECURE_ROWS = 400
 

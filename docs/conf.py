@@ -109,7 +109,6 @@ def public_names():
         "data.records",
         "data.risks",
         "data.sources",
-        "optimum.minimax",
         "privacy.prefix_sums",
         "solvers.stream.learners",
     }

@@ -17,9 +17,7 @@ PAGE = ROOT / "benchmarks" / "defaults.md"
 
 ESTIMATORS = ("DPWorstGroupClassifier", "DPWorstGroupRegressor")
 TUNED_OF_ESTIMATORS = ("radius", "intercept_scaling", "prior", "solver")
-SOLVERS = (
-    "AGS", "MGR", "PhasedERM", "Moments", "OCO", "GDA", "OnlineToBatch", "BestResponse"
-)  # fmt: skip
+SOLVERS = ("AGS", "MGR", "PhasedERM", "Moments", "OCO", "GDA", "OnlineToBatch")
 LOSSES = {"Huber": "threshold", "SmoothedHinge": "width", "Quantile": "level"}
 
 

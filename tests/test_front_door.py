@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from sklearn_dpwg.data.oracles import DatabaseOracle
 from sklearn_dpwg.data.oracles.base import RecordOracle
 from sklearn_dpwg.data.problem import Problem
 from sklearn_dpwg.data.records import RecordEncoder
@@ -28,7 +27,6 @@ DELTA = 1e-6
 # Everything that a fault may be planted in.
 PLACES = (
     BoundedTargets,
-    DatabaseOracle,
     GaussianRows,
     GroupRisks,
     NoiseSource,

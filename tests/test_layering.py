@@ -42,7 +42,7 @@ MEETS_NOISE = {
     for name in (
         "inspection.group_audit",
         "model_selection.search_plan",
-        "optimum.minimax.auc",
+        "estimators.class_moments",
         "postprocessing.histogram",
         "preprocessing.scalers",
         "privacy.noise.source",

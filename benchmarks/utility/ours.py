@@ -11,7 +11,7 @@ import numpy as np
 
 from sklearn_dpwg import DPWorstGroupClassifier, DPWorstGroupRegressor
 from sklearn_dpwg.exceptions import NoProtectionWarning, SeededNoiseWarning, WeakPlanWarning
-from sklearn_dpwg.solvers import AGS, GDA, MGR, OCO, BestResponse, OnlineToBatch, PhasedERM
+from sklearn_dpwg.solvers import AGS, GDA, MGR, OCO, OnlineToBatch, PhasedERM
 from utility.tasks import Task
 
 DELTA = 1e-5
@@ -26,8 +26,6 @@ OURS: dict[str, Any] = {
     "moments": "moments",
     "gda": "gda",
     "ags": "ags",
-    # with its default base it is phased-erm
-    "best-response (mgr)": BestResponse(MGR()),
 }
 
 PAPERS: dict[str, Any] = {

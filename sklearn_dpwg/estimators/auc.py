@@ -13,16 +13,16 @@ from scipy.special import expit, log_expit
 
 from sklearn_dpwg._checks import FloatArray, Rules, at_least_zero
 from sklearn_dpwg.data.records import RecordEncoder
-from sklearn_dpwg.estimators.encode import ClassTargets, find_classes, positive_whole, stated_rows
-from sklearn_dpwg.estimators.learn import LinearClassifier, PrivateEstimator, unchanged_on_failure
-from sklearn_dpwg.exceptions import InputError
-from sklearn_dpwg.losses import BinaryLogLoss
-from sklearn_dpwg.optimum.minimax.auc import (
+from sklearn_dpwg.estimators.class_moments import (
     ClassMoments,
     auc_weights,
     class_moment_sensitivity,
     covariances,
 )
+from sklearn_dpwg.estimators.encode import ClassTargets, find_classes, positive_whole, stated_rows
+from sklearn_dpwg.estimators.learn import LinearClassifier, PrivateEstimator, unchanged_on_failure
+from sklearn_dpwg.exceptions import InputError
+from sklearn_dpwg.losses import BinaryLogLoss
 from sklearn_dpwg.privacy import Budget, NoiseSource, PrivacyGuarantee, Release, calibrate
 from sklearn_dpwg.privacy.noise import SECONDS_PER_SECURE_COORDINATE
 
@@ -177,8 +177,7 @@ class DPAUCClassifier(LinearClassifier, PrivateEstimator):
     References
     ----------
     Gao, Jin, Zhu and Zhou (2013), One-Pass AUC Optimization: the area under the curve from moments.
-    Kang, Liu, Li and Wang (2022) name it as an instance of private descent–ascent, which
-    `minimax.AUCGame` is for comparison.
+    Kang, Liu, Li and Wang (2022) name it as an instance of private descent–ascent.
 
     Examples
     --------

@@ -15,7 +15,6 @@ from sklearn_dpwg.solvers.descent.gda import GDA
 from sklearn_dpwg.solvers.descent.mgr import MGR
 from sklearn_dpwg.solvers.exact import Exact
 from sklearn_dpwg.solvers.plan import Plan
-from sklearn_dpwg.solvers.rounds.best_response import BestResponse
 from sklearn_dpwg.solvers.rounds.moments import MOST_WEIGHTS_OF_MOMENTS, Moments
 from sklearn_dpwg.solvers.rounds.phased_erm import PhasedERM
 from sklearn_dpwg.solvers.solver import SLOPES_BIND, Solution, Solver, signal
@@ -111,7 +110,7 @@ def _measured(problem: Problem, budget: Budget) -> tuple[Solver, str]:
     return MGR(), "it did best on such tasks"
 
 
-_ALL = (AGS, Auto, BestResponse, Exact, GDA, MGR, Moments, OCO, OnlineToBatch, PhasedERM)
+_ALL = (AGS, Auto, Exact, GDA, MGR, Moments, OCO, OnlineToBatch, PhasedERM)
 SOLVERS: dict[str, type[Solver]] = {solver.name: solver for solver in _ALL}
 
 

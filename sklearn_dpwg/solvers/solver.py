@@ -188,8 +188,8 @@ class Solver(BaseEstimator, ABC):
         if problem.cells is not None and not self.knows_overlap:
             raise InputError(
                 f"solver {self.name!r} needs disjoint groups, as with overlap='cells': groups that "
-                "overlap are for 'auto', 'ags', 'best-response', 'exact', 'gda', 'mgr', 'moments' "
-                "and 'phased-erm'."
+                "overlap are for 'auto', 'ags', 'exact', 'gda', 'mgr', 'moments' and "
+                "'phased-erm'."
             )
         if problem.sampling_price and not self.prices_sampling:
             raise InputError(

@@ -32,7 +32,6 @@ from sklearn_dpwg.solvers import (
     MGR,
     OCO,
     SOLVERS,
-    BestResponse,
     FreshPhasedERM,
     Moments,
     OnlineToBatch,
@@ -58,9 +57,6 @@ KINDS = {"log_loss": "two", "hinge": "two", "smoothed_hinge": "two", "multinomia
 VARIANTS: dict[str, Any] = {
     "ags latest": AGS(selection="latest"),
     "ags paper": AGS(schedule="paper", n_steps=20),
-    "best-response on mgr": BestResponse(base=MGR(n_steps=20)),
-    "best-response on moments": BestResponse(base="moments"),
-    "best-response 3 rounds": BestResponse(n_rounds=3),
     "gda paper": GDA(schedule="paper", n_steps=20),
     "gda centred": GDA(centring=True),
     "mgr 12 steps": MGR(n_steps=12, risk_share=0.2, step_size=0.5),
@@ -84,7 +80,7 @@ VARIANTS: dict[str, Any] = {
         for learner in ("ftrl", "gradient-descent", "parameter-free")
     },
     "online-to-batch tree": OnlineToBatch(noise="tree"),
-    **{f"oco {noise}": OCO(noise=noise) for noise in ("honaker", "tree", "independent")},
+    **{f"oco {noise}": OCO(noise=noise) for noise in ("tree", "independent")},
 }
 # Solvers that learn where groups are protected, and the one without privacy.
 HIDING = ("auto", "exact", "mgr", "moments", "phased-erm")
@@ -249,8 +245,6 @@ OTHERS: dict[str, Fit] = {
         for solver, loss in {
             "ags": "log_loss",
             "auto": "log_loss",
-            "best-response on mgr": "log_loss",
-            "best-response on moments": "squared_error",
             "exact": "log_loss",
             "gda": "squared_error",
             "mgr": "multinomial",

@@ -17,7 +17,6 @@ from sklearn_dpwg.solvers import (
     MGR,
     OCO,
     Auto,
-    BestResponse,
     Exact,
     Moments,
     OnlineToBatch,
@@ -179,12 +178,6 @@ def test_a_start_of_all_weight_on_one_attribute_has_its_noise():
     assert "in exactly the same ones" in " ".join(str(plan.guarantee).split())
 
 
-class Blind(MGR):
-    """A solver for mixtures that knows no overlaps."""
-
-    knows_overlap = False
-
-
 @pytest.mark.parametrize(
     "solver",
     [OCO(), OnlineToBatch()],
@@ -205,7 +198,6 @@ def test_solvers_without_a_proof_refuse_in_one_sentence(solver):
         (AGS(schedule="paper"), "schedule and visits of AGS must be 'planned' and None"),
         (AGS(visits=3), "schedule and visits of AGS must be 'planned' and None"),
         (PhasedERM(schedule="paper"), "schedule of PhasedERM must be 'planned' for groups that ov"),
-        (BestResponse(Blind()), "base of BestResponse must be one that knows overlapping groups"),
         (GDA(schedule="paper"), "schedule of GDA must be 'planned' for overlapping groups"),
     ],
 )
@@ -296,13 +288,8 @@ def test_moments_pay_for_every_group_of_a_record():
     plain = make_problem((100,), loss=SquaredError(1.0), n_features=3, scaling=1.0)
     cells = Cells((60, 40), ((0, 1), (0,), (1,)))
     problem = problem_of(SquaredError(1.0), cells)
-    for solver, ratio in ((Moments(), math.sqrt(2.0)), (BestResponse("moments"), 1.0)):
-        schedules = [solver.plan(each, Budget(1.0, 1e-6)).schedule for each in (plain, problem)]
-        one, other = (
-            (each.base.schedule if hasattr(each, "base") else each).sensitivity
-            for each in schedules
-        )
-        assert other / one == pytest.approx(ratio, rel=1e-9)
+    one, other = (Moments().plan(each, Budget(1.0, 1e-6)).schedule for each in (plain, problem))
+    assert other.sensitivity / one.sensitivity == pytest.approx(math.sqrt(2.0), rel=1e-9)
 
 
 def test_a_phase_pays_for_every_group_of_a_record_whose_weights_move():

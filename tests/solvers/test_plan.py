@@ -17,7 +17,6 @@ from sklearn_dpwg.solvers import (
     MGR,
     OCO,
     SOLVERS,
-    BestResponse,
     Moments,
     PhasedERM,
     Plan,
@@ -123,7 +122,6 @@ def test_a_solver_that_plans_for_more_than_it_was_given_is_refused(name):
 # --- parameters --------------------------------------------------------------------------------
 
 SET = {
-    BestResponse: {"base": "mgr", "n_rounds": 2},
     AGS: {"n_steps": 7, "visits": 4, "aim": 0.5},
     MGR: {"n_steps": 7, "aim": 0.5, "sampling_rate": (0.5, 1.0)},
     Moments: {"n_rounds": 2, "ridge": 1.0},

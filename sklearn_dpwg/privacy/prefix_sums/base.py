@@ -133,11 +133,6 @@ class PrefixSums(ABC):
         return f"{type(self).__name__}(n_steps={self.n_steps}, n_dimensions={self.n_dimensions})"
 
     @property
-    def n_rows(self) -> int:
-        """Rows of C, each a vector of noise; one a step, unless a mechanism says otherwise."""
-        return self.n_steps
-
-    @property
     @abstractmethod
     def column_norm(self) -> float:
         """Largest column norm of C: how far C G moves if one vector moves by 1 in the L2 norm."""
@@ -169,9 +164,9 @@ class PrefixSums(ABC):
 
         Returns
         -------
-        decoder : ndarray of shape (n_steps, n_rows)
+        decoder : ndarray of shape (n_steps, n_steps)
             The matrix B.
-        encoder : ndarray of shape (n_rows, n_steps)
+        encoder : ndarray of shape (n_steps, n_steps)
             The matrix C; the product B C is the all-ones lower triangle.
         """
 
@@ -192,7 +187,7 @@ class PrefixSums(ABC):
     @property
     def secure_seconds(self) -> float:
         """Expected time of drawing all noise from the secure sampler, for planning."""
-        return self.n_rows * (
+        return self.n_steps * (
             SECONDS_PER_SECURE_CALL + self.n_dimensions * SECONDS_PER_SECURE_COORDINATE
         )
 
@@ -250,8 +245,5 @@ class PrefixSums(ABC):
         """
         if sensitivity is not None:
             sensitivity = positive_finite(sensitivity, "sensitivity")
-        rows = noise.gaussian_rows((self.n_rows, self.n_dimensions), release=release)
-        return self._make_stream(rows, sensitivity)
-
-    def _make_stream(self, rows: GaussianRows, sensitivity: float | None) -> PrefixSumStream:
+        rows = noise.gaussian_rows((self.n_steps, self.n_dimensions), release=release)
         return self._stream(self, rows, sensitivity)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from copy import copy
 from typing import ClassVar
 
@@ -24,25 +23,13 @@ from sklearn_dpwg.solvers.descent.group_weights import (
     RaisedCeiling,
     Shrinkage,
 )
-from sklearn_dpwg.solvers.descent.releases import GRADIENT, gradient_of_mixture
-from sklearn_dpwg.solvers.descent.rule import (
-    LONGEST_MEMORY,
-    HedgeRule,
-    MGRParameters,
-    MGRSchedule,
-    MixtureSteps,
-)
-from sklearn_dpwg.solvers.mixture import Calls, MixturePlan, MixtureSolver
-from sklearn_dpwg.solvers.plan import Plan, predict_seconds
-from sklearn_dpwg.solvers.solver import Solution
+from sklearn_dpwg.solvers.descent.rule import MGRParameters, MGRSchedule
+from sklearn_dpwg.solvers.plan import Plan
+from sklearn_dpwg.solvers.solver import Solution, Solver
 from sklearn_dpwg.solvers.steps import Momentum
 
-# Numbers of calls that a plan may choose from: momentum does not outlast a call, and with 16 of
-# them steps do not get far enough where there is little noise (benchmarks/best_response.py rounds).
-CALLS = (1, 2, 4, 8)
 
-
-class MGR(MGRParameters, MixtureSolver):
+class MGR(MGRParameters, Solver):
     """Noisy gradient descent with multiplicative group reweighting, on all records or batches.
 
     Every step takes a noisy gradient of the group-weighted risk, moves the weights within their
@@ -123,15 +110,6 @@ class MGR(MGRParameters, MixtureSolver):
     prices_sampling: ClassVar[bool] = True
     caps_group_weights: ClassVar[bool] = True
     knows_overlap: ClassVar[bool] = True
-    # what who asks for mixtures decides, and how it is left to them
-    set_by_caller: ClassVar[Mapping[str, tuple[object, ...]]] = {
-        "schedule": ("planned",),
-        "risk_share": (None,),
-        "group_rate": (None,),
-        "loss_ceiling": (None,),
-        "max_seconds": (None,),
-        "sampling_rate": (None, 1),
-    }
 
     def _check_hidden_groups(self) -> None:
         """Refuse what is not proved, or not fixed before counts are released."""
@@ -214,77 +192,6 @@ class MGR(MGRParameters, MixtureSolver):
         if schedule.shrinks and start is None:
             learned = learned * shrinkage.kept
         return Solution(first.weights_of_rows(learned), mixture, schedule.n_steps)
-
-    def mixture_problem(self, problem: Problem, budget: Budget) -> Problem:
-        return planning.learned_problem(problem, self, budget)
-
-    def numbers_of_calls(self, problem: Problem) -> tuple[int, ...]:
-        most = self.n_steps or self.max_passes or CALLS[-1]
-        return tuple(n_calls for n_calls in CALLS if n_calls <= most)
-
-    def plan_calls(self, problem: Problem, calls: Calls) -> MixturePlan:
-        """Plan as many steps as the passes allow, shared among the calls."""
-        found = math.sqrt(calls.n_calls) / calls.multiplier * problem.typical_size
-        most = self.n_steps or planning.most_passes(problem, self, found)
-        steps_a_call = most // calls.n_calls
-        if steps_a_call < 1:
-            raise InputError(
-                f"n_steps and max_passes of MGR must allow a step in each of {calls.n_calls} "
-                f"rounds, got {self.n_steps!r} and {self.max_passes!r}."
-            )
-        n_steps = steps_a_call * calls.n_calls
-        rule = HedgeRule.of(problem, self, n_steps, signal=found)
-        # momentum does not outlast a call
-        memory = max(1.0, LONGEST_MEMORY * steps_a_call)
-        max_momentum = min(rule.max_momentum, 1.0 - 1.0 / memory)
-        # the variance of the mean gradient of all steps, if all weight is on a group
-        sizes = np.asarray(problem.group_sizes, dtype=float)
-        of_coordinate = problem.gradient_diameter * calls.multiplier / sizes
-        variances = np.asarray(problem.n_weights * of_coordinate**2 / calls.n_calls)
-        bounds = rule.of_weights(variances, max_momentum=max_momentum)
-        schedule = MixtureSteps(
-            **(rule.limits() | {"max_momentum": max_momentum}),
-            steps_a_call=steps_a_call,
-            # the next call goes on from an answer, and answers are averaged
-            averaged=1 if calls.n_calls > 1 else max(1, round(self.averaging * steps_a_call)),
-            gradient_diameter=rule.sums.gradient_diameter,
-            ceiling=rule.ceiling,
-            grid=rule.sums.grid,
-        )
-        return MixturePlan(
-            solver="mgr",
-            problem=problem,
-            calls=calls,
-            release=calls.release(GRADIENT, steps_a_call),
-            schedule=schedule,
-            bounds=tuple(float(bound) for bound in bounds),
-            averaged=max(1, round(self.averaging * calls.n_calls)),
-            seconds=predict_seconds(
-                problem, n_steps, n_draws=n_steps, n_coordinates=n_steps * problem.n_weights
-            ),
-        )
-
-    def answer(
-        self,
-        plan: MixturePlan,
-        group_weights: FloatArray,
-        center: FloatArray,
-        data: Risks,
-        noise: NoiseSource,
-        *,
-        call: int,
-        risks: FloatArray | None = None,
-    ) -> FloatArray:
-        schedule, problem = plan.schedule, plan.problem
-        assert isinstance(schedule, MixtureSteps)
-        weights, ball = center, Momentum(schedule, len(center))
-        total = np.zeros_like(center)
-        for t in range(schedule.steps_a_call):
-            gradient, noise_std = gradient_of_mixture(plan, data, weights, group_weights, noise)
-            weights = project_to_ball(weights + ball.push(gradient, noise_std), problem.radius)
-            if t >= schedule.steps_a_call - schedule.averaged:
-                total += weights
-        return total / schedule.averaged
 
 
 def _limits_of_run(schedule: MGRSchedule, problem: Problem, unit: float) -> PlannedLimits:

@@ -18,9 +18,8 @@ from sklearn_dpwg.data.problem import Problem
 from sklearn_dpwg.data.risks import ByGroup, EveryRecord, Risks, Selection
 from sklearn_dpwg.optimum import project_to_ball
 from sklearn_dpwg.optimum.group_player import on_capped_simplex
-from sklearn_dpwg.optimum.minimax import Released
 from sklearn_dpwg.privacy import NoiseSource, Release
-from sklearn_dpwg.solvers.centring import CentredProblem, Centring, after_centring, release_centre
+from sklearn_dpwg.solvers.centring import Centring, after_centring, release_centre
 from sklearn_dpwg.solvers.descent.group_weights import Limits
 from sklearn_dpwg.solvers.descent.rule import (
     AGSSchedule,
@@ -28,9 +27,7 @@ from sklearn_dpwg.solvers.descent.rule import (
     DescentSchedule,
     GDASchedule,
     MGRSchedule,
-    MixtureSteps,
 )
-from sklearn_dpwg.solvers.mixture import MixturePlan
 from sklearn_dpwg.solvers.plan import Plan
 from sklearn_dpwg.solvers.solver import Solution
 from sklearn_dpwg.solvers.steps import heard, influence, sums_of_groups
@@ -205,31 +202,6 @@ def _draw(
     return ByGroup(tuple(samples[part] for part in batches.parts))
 
 
-def gradient_of_mixture(
-    plan: MixturePlan,
-    data: Risks,
-    weights: FloatArray,
-    group_weights: FloatArray,
-    noise: NoiseSource,
-) -> tuple[FloatArray, float]:
-    """Read all records; release the gradient of a mixture alone, and say how loud its noise is.
-
-    A record of group i moves it by at most the diameter times its group's weight over its size, or
-    the sum of these over its groups.
-    """
-    schedule, problem = plan.schedule, plan.problem
-    assert isinstance(schedule, MixtureSteps)
-    unit = 1.0
-    if isinstance(problem, CentredProblem):
-        unit = problem.clip / problem.limit.longest
-    sizes = np.asarray(data.group_sizes, dtype=float)
-    _, gradients = data.sums(weights, ceiling=schedule.ceiling, grid=schedule.grid)
-    gradient = group_weights @ (gradients / (unit * sizes[:, None]))
-    sensitivity = float(schedule.gradient_diameter * influence(problem, group_weights))
-    noisy = noise.gaussian(gradient, sensitivity=sensitivity, release=plan.release)
-    return unit * noisy, unit * plan.release.noise_multiplier * sensitivity
-
-
 # Of active group selection: the gradient of one group.
 
 
@@ -280,6 +252,14 @@ def from_one_group(
 
 
 # Of descent–ascent: both players' gradients at one point.
+
+
+class Released(NamedTuple):
+    """What a step of both players releases."""
+
+    weights: FloatArray  # noisy gradient in the weights, which descend; (n_weights,)
+    dual: FloatArray  # noisy group risks, which group weights ascend; (n_groups,)
+    noise_std: float  # standard deviation of the noise on a coordinate of the gradient
 
 
 class GroupGame:

@@ -380,26 +380,6 @@ class GDASchedule(DescentSchedule):
         )
 
 
-@dataclass(frozen=True, kw_only=True, repr=False)
-class MixtureSteps(StepLimits):
-    """What steps that answer for a fixed mixture need; `n_steps` are those of all calls."""
-
-    steps_a_call: int
-    averaged: int  # how many of a call's last iterates are averaged
-    gradient_diameter: float  # Γ, rounding included
-    ceiling: float
-    grid: SumGrid
-
-    def __str__(self) -> str:
-        """Return a line for people."""
-        answer = f"the average of the last {self.averaged:,}" if self.averaged > 1 else "the last"
-        return (
-            f"{self.steps_a_call:,} weighted step(s) a call, one pass each, at most "
-            f"{self.longest_step:.3g} long, momentum at most {self.max_momentum:.2g}; the answer "
-            f"is {answer}"
-        )
-
-
 # Momentum may remember at most a fifth of the run.
 LONGEST_MEMORY = 0.2
 
@@ -573,13 +553,10 @@ class StepRule(StepLimits, ABC):
         bound = self.of_weights(noise.gradient)
         return bound + self.of_groups(noise) if self.problem.n_groups > 1 else bound
 
-    def of_weights(
-        self, gradient_variances: FloatArray, *, max_momentum: float | None = None
-    ) -> FloatArray:
+    def of_weights(self, gradient_variances: FloatArray) -> FloatArray:
         """Return what the weights owe if all weight is on a group: ``aim²/(2τ) + τ d s_i²/2``."""
         problem, n_steps = self.problem, self.n_steps
-        momentum = self.max_momentum if max_momentum is None else max_momentum
-        reach = n_steps * self.longest_step / (1.0 - momentum)
+        reach = n_steps * self.longest_step / (1.0 - self.max_momentum)
         if math.isinf(problem.smoothness):
             reach = n_steps * self.step_size
         of_coordinate = np.sqrt(gradient_variances / problem.n_weights)

@@ -108,7 +108,7 @@ class OCO(OCOParameters, FreshSolver):
     learner : str or Learner, default="ftrl"
         Who plays the weights: "ftrl" (then it is DP-FTRL), "gradient-descent", or an instance
         such as ``FTRL(strength=50.0)``.
-    noise : {"toeplitz", "honaker", "tree", "independent"}, optional
+    noise : {"toeplitz", "tree", "independent"}, optional
         Mechanism of the prefix sums. Toeplitz, the planned one, has the least noise and remembers a
         number a weight and round, the trees a number a weight and doubling. The paper's is the
         tree.
@@ -160,8 +160,8 @@ class OCO(OCOParameters, FreshSolver):
     Examples
     --------
     >>> from sklearn_dpwg.solvers import OCO
-    >>> OCO(noise="honaker", n_rounds=100)
-    OCO(n_rounds=100, noise='honaker')
+    >>> OCO(noise="tree", n_rounds=100)
+    OCO(n_rounds=100, noise='tree')
     """
 
     name: ClassVar[str] = "oco"

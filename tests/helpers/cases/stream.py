@@ -40,7 +40,7 @@ LOSSES = (
     Huber(0.5),
     SquaredHinge(),
 )
-NOISES = ("toeplitz", "honaker", "tree", "independent")
+NOISES = ("toeplitz", "tree", "independent")
 BUDGET = Budget(1.0, 1e-6)
 SIZES = range(2, 12)
 

@@ -201,7 +201,7 @@ def test_a_learner_keeps_its_strength():
         ({"loss_ceiling": -1.0}, "loss_ceiling of OCO must be above the smallest possible loss"),
         ({"play": "all"}, "play of OCO must be one of ('weighted', 'sampled'), got 'all'"),
         ({"schedule": "best"}, "schedule of OCO must be one of ('planned', 'paper'), got 'best'"),
-        ({"noise": "none"}, "noise of OCO must be one of ('honaker', 'independent', 'toeplitz'"),
+        ({"noise": "none"}, "noise of OCO must be one of ('independent', 'toeplitz', 'tree'"),
         ({"learner": "sgd"}, "learner of OCO must be one of ['ftrl', 'gradient-descent', 'optim"),
     ],
 )

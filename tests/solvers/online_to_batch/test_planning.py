@@ -235,7 +235,7 @@ def test_a_learner_keeps_its_strength():
         ({"power": -1}, "power of OnlineToBatch must be from 0 to 10, got -1"),
         ({"convexity": -0.1}, "convexity of OnlineToBatch must be from 0 to 1e+100, got -0.1"),
         ({"schedule": "best"}, "schedule of OnlineToBatch must be one of ('planned', 'paper')"),
-        ({"noise": "none"}, "noise of OnlineToBatch must be one of ('honaker', 'independent'"),
+        ({"noise": "none"}, "noise of OnlineToBatch must be one of ('independent', 'toeplitz'"),
         ({"learner": "sgd"}, "learner of OnlineToBatch must be one of ['ftrl', 'gradient-desc"),
     ],
 )

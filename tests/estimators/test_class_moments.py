@@ -1,4 +1,4 @@
-"""The area under the curve as a game and from moments: solutions, sensitivities, neighbours.
+"""Moments of two classes: solutions, sensitivities, neighbours.
 
 docs/theory/auc.md.
 """
@@ -11,17 +11,15 @@ from scipy.optimize import minimize
 from scipy.sparse import csr_array
 
 from sklearn_dpwg.data.records import RecordEncoder
-from sklearn_dpwg.optimum.minimax import (
-    AUCGame,
+from sklearn_dpwg.estimators import class_moments as module
+from sklearn_dpwg.estimators.class_moments import (
     ClassMoments,
-    Regulariser,
     auc_weights,
-    descent_ascent,
+    class_moment_sensitivity,
+    covariances,
 )
-from sklearn_dpwg.optimum.minimax import auc as module
-from sklearn_dpwg.optimum.minimax.auc import class_moment_sensitivity, covariances
 from sklearn_dpwg.privacy import Budget, NoiseSource, Release, calibrate
-from tests.helpers.replay import distances, fixed_transcript, silent
+from tests.helpers.replay import distances, fixed_transcript
 
 RELEASE = Release("class moments", "gaussian", 1.0, max_count=1)
 
@@ -33,12 +31,6 @@ def encode(rows, *, data_norm=1.0):
 
 def moments_of(rows, is_second, constant=0.5):
     return ClassMoments.of(encode(rows), is_second, constant=constant)
-
-
-def game_of(rows, is_second, radius, noise=None):
-    return AUCGame(
-        moments_of(rows, is_second), radius=radius, noise=noise or silent(), gradients=RELEASE
-    )
 
 
 def some_rows(n_records=60, n_features=3, seed=0, shift=0.4):
@@ -181,113 +173,3 @@ def test_weights_minimise_the_square_surrogate():
     found = auc_weights(moments_of(rows, is_second))
     cosine = found @ best / np.linalg.norm(found) / np.linalg.norm(best)
     assert cosine == pytest.approx(1.0, abs=1e-6)
-
-
-class Constant:
-    def push(self, step, slope, rise, noise_std):
-        return -0.5 * slope, 0.5 * rise
-
-
-def test_the_game_has_the_same_solution():
-    rows, is_second = some_rows(80, shift=0.2)
-    moments = moments_of(rows, is_second)
-    game = game_of(rows, is_second, 50.0)
-    nothing = Regulariser(0.0, 0.0, np.zeros(5), np.zeros(1))
-    found, dual = descent_ascent(
-        game, Constant(), np.zeros(5), np.zeros(1),
-        regulariser=nothing, n_steps=6000, averaged=range(6001, 6002),
-    )  # fmt: skip
-    w, (a, b) = found[:-2], found[-2:]
-    best, means = auc_weights(moments), moments.means
-    assert w @ best / np.linalg.norm(w) / np.linalg.norm(best) == pytest.approx(1.0, abs=1e-5)
-    assert [a, b] == pytest.approx([means[1] @ w, means[0] @ w], abs=1e-4)
-    assert dual[0] == pytest.approx((means[0] - means[1]) @ w, abs=1e-4)
-
-
-def saddle_value(rows, is_second, weights, dual):
-    """The mean of f over the records, from its definition."""
-    w, a, b = weights[:-2], weights[-2], weights[-1]
-    scores, share, (alpha,) = rows @ w, is_second.mean(), dual
-    of_second = (1 - share) * (scores - a) ** 2 - 2 * (1 + alpha) * (1 - share) * scores
-    of_first = share * (scores - b) ** 2 + 2 * (1 + alpha) * share * scores
-    return np.where(is_second, of_second, of_first).mean() - share * (1 - share) * alpha**2
-
-
-@pytest.mark.parametrize("seed", range(4))
-def test_gradients_are_those_of_the_saddle_form(seed):
-    rows, is_second = some_rows(seed=seed)
-    rows /= np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1.0)
-    game = game_of(rows, is_second, 3.0)
-    rng = np.random.default_rng(seed)
-    weights, dual = rng.normal(size=5), rng.normal(size=1)
-    released = game.release(weights, dual)
-    both, step = np.concatenate([weights, dual]), 1e-5
-    numeric = [
-        (
-            saddle_value(rows, is_second, (both + e)[:-1], (both + e)[-1:])
-            - saddle_value(rows, is_second, (both - e)[:-1], (both - e)[-1:])
-        )
-        / (2 * step)
-        for e in step * np.eye(6)
-    ]
-    found = np.concatenate([released.weights, released.dual])
-    np.testing.assert_allclose(found, numeric, atol=2e-6)
-
-
-def worst_of_game(n_trials, *, diameter=None):
-    worst, rng = 0.0, np.random.default_rng(1)
-    for trial in range(n_trials):
-        rows, is_second = some_rows(int(rng.choice([2, 3, 30])), 3, seed=trial)
-        radius = float(rng.choice([0.1, 1.0, 10.0]))
-        weights = np.append(radius * rng.normal(size=3), radius * rng.normal(size=2))
-        first, second, _ = vectors_apart(3, 1.0, rng)
-        if trial % 2:  # along the weights, where slopes are steepest
-            first = weights[:3] / np.linalg.norm(weights[:3])
-            second = -first
-        asked = []
-        for record in (first, second):
-            rows[trial % 2] = record  # one record of each class is there
-            source = fixed_transcript(trial, {})
-            game = game_of(rows, is_second, radius, source)
-            if diameter is not None:
-                game.diameter = lambda w, v, game=game: diameter(game, w, v)
-            game.release(game.project_weights(weights), game.project_dual(weights[3:4]))
-            asked.append(source.asked)
-        worst = max(worst, distances(*asked)[0][1])
-    return worst
-
-
-def test_no_neighbour_of_the_same_class_moves_the_four_parts_by_more():
-    assert 0.5 < worst_of_game(1000) <= 1.0
-
-
-def test_parts_that_are_counted_apart_are_caught():
-    """The largest of the four in place of the root of the sum of their squares overspends."""
-
-    def largest_alone(game, weights, dual):
-        norm = np.linalg.norm(weights[:-2])
-        slopes = norm + np.abs([1 + dual[0] - weights[-1], weights[-2] + 1 + dual[0]])
-        return float((4.0 * game.factor * np.maximum(slopes, norm) / game._counts).max()) / 1.5
-
-    assert worst_of_game(300, diameter=largest_alone) > 1.0
-
-
-def test_a_class_that_changes_moves_the_game_by_more():
-    """Why the comparison needs public classes: its numbers scale everybody's gradients."""
-    rows, is_second = some_rows(200, 3)
-    asked = []
-    for of_class in (False, True):
-        is_second[-1] = of_class
-        source = fixed_transcript(0, {})
-        game = game_of(rows, is_second, 3.0, source)
-        game.release(game.project_weights(np.ones(5)), np.ones(1))
-        asked.append(source.asked)
-    assert distances(*asked)[0][1] == math.inf  # not even the noise is the same
-
-
-def test_projections_of_the_game():
-    rows, is_second = some_rows()
-    game = game_of(rows, is_second, 2.0)
-    found = game.project_weights(np.array([3.0, 4.0, 0.0, -9.0, 1.0]))
-    np.testing.assert_allclose(found, [1.2, 1.6, 0.0, -2.0, 1.0])
-    assert game.project_dual(np.array([9.0])).tolist() == [4.0]
