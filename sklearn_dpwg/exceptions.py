@@ -89,7 +89,7 @@ class MembershipWarning(UserWarning):
 
 
 class WeakPlanWarning(UserWarning):
-    """A plan promises no more than predicting nothing, or a group may be too small."""
+    """The noise may drown what a group says: its bound is no less than predicting nothing costs."""
 
 
 class ChangedDataError(DPWGError, RuntimeError):
@@ -184,9 +184,6 @@ _ANEW = {
     "makes one column of it, reshape(1, -1) one record.",
     "could not convert string": "X must hold numbers, and some values cannot be read as such.",
 }
-# What sentences say of how it is done in Python; the command line says otherwise, or nothing.
-TO_PREVIEW = "print(estimator.plan(...)) previews them"
-TO_TRUST_LESS = ", or learn with a larger sampling_price or max_group_weight below 1"
 # How to see what was not repeated.
 TO_SEE = "run it inside `with sklearn_dpwg.exceptions.show_records():` to see them"
 

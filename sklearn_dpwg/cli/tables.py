@@ -121,9 +121,6 @@ class OneSentence(click.Group):
 
     def _by_flags(self, ctx: click.Context, text: str) -> str:
         """Return a sentence in words of the command: with the flags that were said."""
-        from sklearn_dpwg.exceptions import TO_PREVIEW, TO_TRUST_LESS
-
-        text = text.replace(TO_PREVIEW, "`plan` previews them").replace(TO_TRUST_LESS, "")
         command, said = self.commands.get(ctx.invoked_subcommand or ""), ctx.meta["arguments"]
         said = {one.partition("=")[0] for one in said}
         for option in () if command is None else command.params:

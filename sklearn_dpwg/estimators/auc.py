@@ -108,7 +108,6 @@ class AUCPlan(Stored):
             "Predicted:",
             f"  noise of norm {self.mean_noise:.3g} on the mean row of a class that has half of "
             f"the records, where rows have norm at most 1",
-            f"  about {self.predicted_seconds:.2g} seconds",
             "",
             str(self.guarantee),
         ]

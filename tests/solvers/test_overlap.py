@@ -62,9 +62,6 @@ def test_cells_say_what_groups_are_made_of():
     weights = np.array([0.4, 0.1, 0.2, 0.3, 0.0])
     by_hand = max(0.4 / 95 + 0.2 / 48, 0.4 / 95 + 0.3 / 90, 0.4 / 95, 0.1 / 68 + 0.2 / 48)
     assert by_hand <= influence(problem, weights) <= by_hand * (1.0 + 1e-9)
-    grown = CELLS.grown([200, 68, 48, 90, 25])
-    assert all(new >= old for new, old in zip(grown.sizes, SIZES, strict=True))
-    assert grown.group_sizes[0] >= 200
 
 
 def test_sums_of_cells_are_released_where_they_tell_more():
