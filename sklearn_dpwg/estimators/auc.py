@@ -25,7 +25,6 @@ from sklearn_dpwg.optimum.minimax.auc import (
     covariances,
 )
 from sklearn_dpwg.privacy import Budget, NoiseSource, PrivacyGuarantee, Release, calibrate
-from sklearn_dpwg.privacy.noise import SECONDS_PER_SECURE_COORDINATE
 
 PUBLIC_FACTS = (
     "the number of records, all of which are one group, and the two classes, not who is in which",
@@ -37,8 +36,6 @@ PUBLIC_FACTS = (
 # below that counts are loud (benchmarks/auc.py constant).
 CONSTANT = 0.75
 
-# For predicting time: adding up an outer product takes so long an entry.
-SECONDS_PER_ENTRY = 1e-9
 # Of scores along a unit vector of weights: where all rows of a class are one and the same.
 LEAST_VARIANCE = 1e-9
 
@@ -83,13 +80,6 @@ class AUCPlan(Stored):
         """Norm of the noise on the mean row of a class that has half of the records."""
         of_entry = self.noise_std / (math.sqrt(2.0) * CONSTANT * max(self.n_records / 2.0, 1.0))
         return of_entry * math.sqrt(self.n_features)
-
-    @property
-    def predicted_seconds(self) -> float:
-        """Expected time of a fit on two cores with noise from the secure sampler."""
-        entries = float(self.n_features + 1) ** 2
-        of_noise = SECONDS_PER_SECURE_COORDINATE * entries if self.releases else 0.0
-        return 0.01 + of_noise + SECONDS_PER_ENTRY * self.n_records * entries
 
     def __str__(self) -> str:
         """Return a preview for people: release, noise, guarantee."""

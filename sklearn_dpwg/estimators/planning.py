@@ -128,7 +128,6 @@ def _plan_for_persons(
     over the number of rows where all noise is Gaussian, and otherwise found by planning again.
     """
     epsilon, delta = budget.epsilon, budget.delta
-    solver = solver.for_persons()
     of_row = _budget_of_row(budget, rows_per_person).epsilon
     best: Plan | None = None
     for _ in range(_MOST_PLANS):
@@ -184,7 +183,7 @@ def _plan_in_stages(budget: Budget, solver: Solver, problem: Problem, rows_per_p
     """
     of_row = budget
     if rows_per_person > 1:
-        solver, of_row = solver.for_persons(), _budget_of_row(budget, rows_per_person)
+        of_row = _budget_of_row(budget, rows_per_person)
     stage = _fixed_before_counts(of_row, solver, with_equal_groups(problem))
     if rows_per_person > 1 and stage.reserved[0].name != RESERVED:
         raise _no_batches(rows_per_person)

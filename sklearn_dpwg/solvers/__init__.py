@@ -10,7 +10,7 @@ from sklearn_dpwg.solvers.descent.gda import GDA
 from sklearn_dpwg.solvers.descent.mgr import MGR
 from sklearn_dpwg.solvers.exact import Exact
 from sklearn_dpwg.solvers.mixture import Calls, MixturePlan, MixtureSolver
-from sklearn_dpwg.solvers.plan import Plan, predict_seconds
+from sklearn_dpwg.solvers.plan import Plan
 from sklearn_dpwg.solvers.rounds.best_response import BestResponse
 from sklearn_dpwg.solvers.rounds.moments import Moments
 from sklearn_dpwg.solvers.rounds.phased_erm import FreshPhasedERM, PhasedERM
@@ -42,5 +42,4 @@ __all__ = [
     "Solver",
     "SumSensitivity",
     "make_solver",
-    "predict_seconds",
 ]

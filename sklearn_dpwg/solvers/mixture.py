@@ -76,8 +76,6 @@ class MixturePlan(Stored):
         one mixture, of the average of the last answers.
     averaged : int
         How many of the last answers that average is of.
-    seconds : float
-        Expected time of all calls.
     mu_groups : float, default=inf
         Regularisation that ties group weights to the mixture within a call; infinite where they
         stand still.
@@ -90,7 +88,6 @@ class MixturePlan(Stored):
     schedule: object
     bounds: tuple[float, ...]
     averaged: int
-    seconds: float
     mu_groups: float = math.inf
 
     __repr__ = short_repr

@@ -22,18 +22,8 @@ from sklearn_dpwg.data.problem import (
 )
 from sklearn_dpwg.exceptions import InputTypeError, PlanExceededError
 from sklearn_dpwg.privacy import Budget, PrivacyGuarantee, Relation, Release
-from sklearn_dpwg.privacy.noise import SECONDS_PER_SECURE_CALL, SECONDS_PER_SECURE_COORDINATE
 from sklearn_dpwg.privacy.statement import rounded_up
 from sklearn_dpwg.solvers.counts import CountStage
-
-# Cost of one pass for risks and gradients, fitted to 10^3..10^6 rows of 5..100 columns on two
-# cores (benchmarks/pass_cost.py); good to a factor of two, which is all that a preview needs.
-SECONDS_PER_ENTRY = 1.4e-9
-SECONDS_PER_RECORD = 3.4e-8
-SECONDS_PER_STEP = 2.0e-4
-# What a record of a Poisson batch costs on top: rows from all over memory, and the coins.
-SECONDS_PER_GATHERED_ENTRY = 3.5e-9
-SECONDS_PER_GATHERED_RECORD = 7.0e-8
 
 # Bounds that differ by less, relatively, differ by how they were rounded.
 ALIKE = 1e-9
@@ -70,8 +60,6 @@ class Plan(Stored):
         exceed it; see `predicted_excess_if_worst`.
     predicted_excess_if_worst : tuple of float
         The same bound if one group, known to nobody, is the worst-off one; an entry a group.
-    predicted_seconds : float
-        Expected time of the run on two cores with noise from the secure sampler.
     children : tuple of Plan
         Plans of parts of the run.
     composition : {"sequential", "parallel"}
@@ -99,7 +87,6 @@ class Plan(Stored):
     schedule: object
     predicted_excess: float
     predicted_excess_if_worst: tuple[float, ...]
-    predicted_seconds: float
     children: tuple[Plan, ...] = ()
     composition: Literal["sequential", "parallel"] = "sequential"
     early_stop: bool = False
@@ -123,8 +110,6 @@ class Plan(Stored):
         schedule: object,
         bounds: Sequence[float] | FloatArray,
         n_steps: int,
-        seconds: float,
-        seconds_to_plan: float = 0.0,
         **others: Any,
     ) -> Self:
         """Return a plan whose predictions follow from one bound a group.
@@ -145,10 +130,6 @@ class Plan(Stored):
             For each group a bound on the excess risk if that group is the worst-off one.
         n_steps : int
             Steps of the solver.
-        seconds : float
-            Expected time of the run.
-        seconds_to_plan : float, default=0.0
-            Expected time of planning.
         **others : dict
             ``children``, ``composition``, ``early_stop``, ``n_drawn`` and ``remark`` of a plan.
 
@@ -166,7 +147,6 @@ class Plan(Stored):
             schedule=schedule,
             predicted_excess=float(np.asarray(problem.prior) @ np.asarray(bounds)),
             predicted_excess_if_worst=tuple(float(bound) for bound in bounds),
-            predicted_seconds=seconds + seconds_to_plan,
             **others,
         )
 
@@ -365,44 +345,3 @@ def first_of_least(candidates: Iterable[_T], bound: Callable[[_T], float]) -> _T
         if value < least and not math.isclose(value, least, rel_tol=ALIKE):
             best, least = candidate, value
     return best
-
-
-def predict_seconds(
-    problem: Problem,
-    n_passes: int,
-    *,
-    n_draws: int = 0,
-    n_coordinates: int = 0,
-    batch_size: float | None = None,
-) -> float:
-    """Return the expected time of a run.
-
-    Parameters
-    ----------
-    problem : Problem
-        Public facts of the problem.
-    n_passes : int
-        Passes over the rows, or steps on batches.
-    n_draws : int, default=0
-        Calls of the secure sampler in the whole run.
-    n_coordinates : int, default=0
-        Numbers that these calls draw.
-    batch_size : float, optional
-        Expected number of records in a batch; by default every pass reads all records.
-
-    Returns
-    -------
-    float
-        Seconds on two cores.
-    """
-    n_columns, n_outputs = problem.n_columns, problem.loss.n_outputs
-    n_records: float = problem.n_records
-    per_record = SECONDS_PER_ENTRY * n_columns + SECONDS_PER_RECORD * n_outputs
-    if batch_size is not None:
-        n_records = batch_size
-        per_record += SECONDS_PER_GATHERED_ENTRY * n_columns + SECONDS_PER_GATHERED_RECORD
-    return (
-        n_passes * (SECONDS_PER_STEP + n_records * per_record)
-        + n_draws * SECONDS_PER_SECURE_CALL
-        + n_coordinates * SECONDS_PER_SECURE_COORDINATE
-    )

@@ -152,7 +152,7 @@ def visible(model, caught):
     plan = model.plan_
     shown = (
         plan.releases, plan.schedule, plan.problem, plan.counts, plan.predicted_excess_if_worst,
-        plan.remark, plan.n_steps, plan.predicted_seconds, str(plan), plan.children,
+        plan.remark, plan.n_steps, str(plan), plan.children,
     )  # fmt: skip
     attributes = sorted(name for name in vars(model) if name.endswith("_"))
     told = sorted(str(each.message) for each in caught)

@@ -112,7 +112,7 @@ def test_a_solver_that_plans_for_more_than_it_was_given_is_refused(name):
 SET = {
     BestResponse: {"base": "mgr", "n_rounds": 2},
     AGS: {"n_steps": 7, "visits": 4, "aim": 0.5},
-    MGR: {"n_steps": 7, "aim": 0.5, "sampling_rate": (0.5, 1.0)},
+    MGR: {"n_steps": 7, "aim": 0.5, "sampling_rate": 0.5},
     Moments: {"n_rounds": 2, "ridge": 1.0},
     OCO: {"n_rounds": 7, "aim": 0.5},
     PhasedERM: {"n_phases": 2, "aim": 0.5},

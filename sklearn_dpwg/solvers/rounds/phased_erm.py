@@ -36,13 +36,11 @@ from sklearn_dpwg.solvers.centring import (
     is_worth_centring,
 )
 from sklearn_dpwg.solvers.mixture import Calls, MixturePlan, MixtureSolver
-from sklearn_dpwg.solvers.plan import Plan, first_of_least, predict_seconds
+from sklearn_dpwg.solvers.plan import Plan, first_of_least
 from sklearn_dpwg.solvers.rounds.certificate import Phase, solved_phase
 from sklearn_dpwg.solvers.rounds.phases import DescentBound, Phases, weights_bounds
 from sklearn_dpwg.solvers.rounds.releases import WEIGHTS, release_weights
 from sklearn_dpwg.solvers.rounds.rounds import (
-    SECONDS_TO_PLAN,
-    SECONDS_TO_PLAN_A_GROUP,
     Rounds,
     first_weights,
     plan_of_rounds,
@@ -123,9 +121,6 @@ SHARPENINGS = (1.25, 1.6, 2.5)
 WIDTHS = (1.0, 0.25, 0.1, 0.025)
 # B/μ_λ of a single phase.
 LOG_ODDS = (0.1, 1.0, 10.0, 100.0, 1000.0)
-
-# What Newton's method takes on top of its passes, in a phase and for each entry of the Hessian.
-SECONDS_PER_ENTRY_OF_HESSIAN = 1e-5
 
 
 class PhasedERM(PhasedERMParameters, MixtureSolver):
@@ -277,15 +272,9 @@ class PhasedERM(PhasedERMParameters, MixtureSolver):
                 f"n_rounds must be at most {MOST_PHASES} where phases of PhasedERM answer, got "
                 f"{n_calls}."
             )
-        prior, n_weights = np.asarray(problem.prior), problem.n_weights
+        prior = np.asarray(problem.prior)
         bounds, phases = first_of_least(
             self._ways(problem, calls), lambda way: float(prior @ way[0])
-        )
-        seconds = predict_seconds(
-            problem,
-            n_calls * passes_of_a_phase(problem),
-            n_draws=n_calls,
-            n_coordinates=n_calls * n_weights,
         )
         return MixturePlan(
             solver=self.name,
@@ -295,7 +284,6 @@ class PhasedERM(PhasedERMParameters, MixtureSolver):
             schedule=phases,
             bounds=tuple(bounds.tolist()),
             averaged=phases.averaged,
-            seconds=seconds + n_calls * SECONDS_PER_ENTRY_OF_HESSIAN * n_weights**2,
             mu_groups=phases.mu_groups,
         )
 
@@ -462,13 +450,6 @@ def _plan_of_parts(
     children: Sequence[Plan] = (),
 ) -> Plan:
     """Return the plan of phases that read records of their own, or that of one of them."""
-    n_phases, n_weights = len(releases), problem.n_weights
-    seconds = predict_seconds(
-        problem,
-        passes_of_a_phase(problem),
-        n_draws=n_phases,
-        n_coordinates=n_phases * n_weights,
-    )
     return Plan.of(
         "phased-erm",
         problem,
@@ -476,9 +457,7 @@ def _plan_of_parts(
         releases=releases,
         schedule=schedule,
         bounds=bounds,
-        n_steps=n_phases,
-        seconds=seconds + n_phases * SECONDS_PER_ENTRY_OF_HESSIAN * n_weights**2,
-        seconds_to_plan=SECONDS_TO_PLAN + problem.n_groups * SECONDS_TO_PLAN_A_GROUP,
+        n_steps=len(releases),
         children=tuple(children),
         composition="parallel",
     )

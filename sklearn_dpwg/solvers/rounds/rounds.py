@@ -20,7 +20,7 @@ from sklearn_dpwg.privacy import Budget, NoiseSource, Release, calibrate
 from sklearn_dpwg.solvers import centring, steps
 from sklearn_dpwg.solvers.centring import CentredProblem
 from sklearn_dpwg.solvers.mixture import Calls, MixturePlan, MixtureSolver
-from sklearn_dpwg.solvers.plan import Plan, first_of_least, predict_seconds
+from sklearn_dpwg.solvers.plan import Plan, first_of_least
 from sklearn_dpwg.solvers.rounds.releases import RISKS, release_risks
 from sklearn_dpwg.solvers.solver import Solution, by_loss
 from sklearn_dpwg.solvers.steps import SumSensitivity
@@ -31,10 +31,6 @@ RISK_SHARES, QUIET_SHARE = (0.05, 0.1, 0.2), 0.4
 
 # A rate that follows released risks is at most so many times the planned one.
 FASTEST = 30.0
-
-# For predicting time: what a fit plans before and between its rounds, whatever the records
-# (benchmarks/plan_cost.py).
-SECONDS_TO_PLAN, SECONDS_TO_PLAN_A_GROUP = 0.1, 1e-4
 
 
 @dataclass(frozen=True)
@@ -161,7 +157,6 @@ def plan_of_rounds(
     factor = releases[0].noise_multiplier / wanted[0].noise_multiplier
     answers = replace(schedule.base, release=releases[len(before)])
     scaled = {"base": answers, "risks_multiplier": factor * schedule.risks_multiplier}
-    n_risks = schedule.n_risks * (schedule.risks_multiplier > 0.0)
     return Plan.of(
         name,
         problem,
@@ -170,10 +165,6 @@ def plan_of_rounds(
         schedule=kind(**(vars(schedule) | scaled)),
         bounds=bounds,
         n_steps=schedule.n_rounds,
-        # a pass for the risks alone is little beside those of an answer
-        seconds=answers.seconds
-        + predict_seconds(problem, 0, n_draws=n_risks, n_coordinates=n_risks * problem.n_groups),
-        seconds_to_plan=SECONDS_TO_PLAN + problem.n_groups * SECONDS_TO_PLAN_A_GROUP,
     )
 
 
