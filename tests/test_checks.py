@@ -47,7 +47,6 @@ TABLE = [
     ("MGR", "group_rate", "positive and finite", [None, *POSITIVE]),
     ("MGR", "aim", "positive and finite", POSITIVE),
     ("MGR", "step_size", "positive and finite", [None, *POSITIVE]),
-    ("MGR", "max_seconds", "positive and finite", [None, *POSITIVE]),
     ("MGR", "risk_share", "between 0 and 1", [None, 0.5, 1e-40]),
     ("MGR", "averaging", "above 0, at most 1", [1, 1.0, 0.5, 1e-40]),
     ("MGR", "loss_ceiling", "a number", [None, 0, -1, 0.0, math.inf, *POSITIVE]),

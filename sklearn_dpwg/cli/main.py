@@ -271,16 +271,15 @@ def plan(
     if overlaps:
         sizes = task.cell_sizes(sizes)
     planned = estimator.plan(group_sizes=sizes, n_features=n_features)
-    learner, of_model = estimator, planned
+    of_model = planned
     if hasattr(estimator, "miss_cost"):  # a threshold on a model that has its part of the budget
-        learner, of_model = estimator.estimator, planned.model
-        learner.set_params(epsilon=of_model.budget.epsilon, delta=of_model.budget.delta)
+        of_model = planned.model
     tell(models.of_command(f"{planned}{models.said_of_gaps(task.missing_label)}"))
     if not overlaps:
-        _warn_as_fit(learner, of_model, task, sizes)
+        _warn_as_fit(of_model, task, sizes)
 
 
-def _warn_as_fit(estimator: Any, plan: Plan, task: Task, sizes: Any) -> None:
+def _warn_as_fit(plan: Plan, task: Task, sizes: Any) -> None:
     """Say what a fit would say of a plan that promises too little."""
     from sklearn_dpwg.data.groups import labelled_sizes
     from sklearn_dpwg.estimators.planning import warn_of_plan
@@ -288,8 +287,7 @@ def _warn_as_fit(estimator: Any, plan: Plan, task: Task, sizes: Any) -> None:
     labels, given = labelled_sizes(sizes, None, task.group_labels, may_be_unnamed=True)
     if labels is None:  # each is called by its place
         labels = np.arange(1, len(given) + 1).astype(object)
-    known = {"n_features": plan.problem.n_features, "group_labels": list(labels)}
-    warn_of_plan(plan, labels, lambda others: estimator.plan(group_sizes=list(others), **known))
+    warn_of_plan(plan, labels)
 
 
 def _audit_plan(task: Task, sizes: Any, asked: dict[str, Any], options: dict[str, Any]) -> str:

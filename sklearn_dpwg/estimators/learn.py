@@ -385,7 +385,7 @@ class Fitting(Progress, PrivateEstimator):
         plan = self._plan_within(budget, solver, problem, first)
         self._begin_fit()
         if plan.counts is None:
-            self._warn_about(plan, facts, budget, solver)
+            self._warn_about(plan, facts, budget)
         else:
             self._warn_about_budget(budget, plan.problem.n_records)
         stage, planned = plan.counts, plan.guarantee
@@ -403,7 +403,7 @@ class Fitting(Progress, PrivateEstimator):
                     raise PlanExceededError(
                         "what was fixed before the counts must not follow from them."
                     )
-                self._warn_about(plan, facts, budget, solver)
+                self._warn_about(plan, facts, budget)
                 noise = stages.follow(self.random_state, plan.second_stage)
             # a copy: what a solver does to it does not reach `plan_`
             of_solver = plan.second_stage
@@ -461,21 +461,12 @@ class Fitting(Progress, PrivateEstimator):
         plan = planning.plan_within(budget, solver, problem, rows)
         return planning.with_start(plan, solver, first)
 
-    def _warn_about(self, plan: Plan, facts: Facts, budget: Budget, solver: Solver) -> None:
+    def _warn_about(self, plan: Plan, facts: Facts, budget: Budget) -> None:
         """Warn of what a plan promises, and of what nobody chose."""
-
-        def replan(sizes: Sequence[int]) -> Plan:
-            n_records = facts.n_records + sum(sizes) - sum(facts.sizes)  # noisy ones need not agree
-            other = replace(facts, sizes=sizes, n_records=n_records)
-            if facts.cells is not None:
-                cells = facts.cells.grown(sizes)
-                other = replace(facts, sizes=cells.group_sizes, cells=cells)
-            return self._plan_within(budget, solver, self._problem(other))
-
         if plan.releases and plan.counts is None:  # else said before the counts
             n_drawn = plan.n_drawn
             self._warn_about_budget(budget, plan.problem.n_records if n_drawn is None else n_drawn)
-        warn_of_plan(plan, facts.labels, replan)
+        warn_of_plan(plan, facts.labels)
 
     def _encode(
         self,

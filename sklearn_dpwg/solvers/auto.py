@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from copy import copy
 from dataclasses import replace
 from typing import ClassVar
 
@@ -61,16 +60,9 @@ class Auto(Solver):
     """
 
     name: ClassVar[str] = "auto"
-    _is_for_persons = False
-
-    def for_persons(self) -> Auto:
-        """Return one whose solvers all have a guarantee for several rows of a person."""
-        found = copy(self)
-        found._is_for_persons = True
-        return found
 
     def _check_hidden_groups(self) -> None:
-        """Accept: solvers that plan no batches are chosen among."""
+        """Accept: all that is chosen from protects groups too."""
 
     def _check_game(self, problem: Problem) -> None:
         """Accept what `MGR` plays, which is all that `Moments` does."""
@@ -81,9 +73,7 @@ class Auto(Solver):
         if signal(problem, budget) < SLOPES_BIND:
             problem = replace(problem, loss=stated.with_bounded_slope())
         solver, why = _measured(problem, budget)
-        # which solver it is may follow from released counts, so all are Gaussian, of one cost
-        if self._is_for_persons or problem.hidden is not None:
-            solver = solver.for_persons()
+        # which solver it is may follow from released counts: both are Gaussian, of one cost
         plan = solver.plan(problem, budget)
         learned = "" if problem.loss == stated else f"; 'auto' learns with {problem.loss!r}"
         return replace(plan, remark=f"chosen by 'auto': {why}{learned}")

@@ -124,16 +124,6 @@ class Solver(BaseEstimator, ABC):
             return False
         return True
 
-    def for_persons(self) -> Solver:
-        """Return a solver whose plans tell what a person with several rows is promised.
-
-        Returns
-        -------
-        Solver
-            This one, or one that leaves out what no such guarantee is known of.
-        """
-        return self
-
     def run(
         self, plan: Plan, data: Risks, noise: NoiseSource, *, start: Solution | None = None
     ) -> Solution:

@@ -61,7 +61,6 @@ VARIANTS: dict[str, Any] = {
     "gda centred": GDA(centring=True),
     "mgr 12 steps": MGR(n_steps=12, risk_share=0.2, step_size=0.5),
     "mgr batches": MGR(n_steps=30, sampling_rate=0.3),
-    "mgr batches by group": MGR(n_steps=30, sampling_rate=(0.1, 0.3, 0.5)),
     "mgr centred": MGR(centring=True),
     "mgr not centred": MGR(centring=False),
     "mgr paper": MGR(schedule="paper", n_steps=20),

@@ -12,11 +12,7 @@ from numpy.typing import ArrayLike
 from sklearn_dpwg._checks import FloatArray, positive_finite, whole_number
 from sklearn_dpwg.exceptions import InputError, InputTypeError, PlanExceededError
 from sklearn_dpwg.privacy.noise.rows import GaussianRows
-from sklearn_dpwg.privacy.noise.source import (
-    SECONDS_PER_SECURE_CALL,
-    SECONDS_PER_SECURE_COORDINATE,
-    NoiseSource,
-)
+from sklearn_dpwg.privacy.noise.source import NoiseSource
 from sklearn_dpwg.privacy.release import Release
 
 
@@ -183,13 +179,6 @@ class PrefixSums(ABC):
         """
         n_roundings = _ROUNDINGS * (math.log2(self.n_steps) + 8.0)
         return 2.0 * n_roundings * 2.0**-53 * self.n_steps / self.column_norm
-
-    @property
-    def secure_seconds(self) -> float:
-        """Expected time of drawing all noise from the secure sampler, for planning."""
-        return self.n_steps * (
-            SECONDS_PER_SECURE_CALL + self.n_dimensions * SECONDS_PER_SECURE_COORDINATE
-        )
 
     def standard_deviations(self) -> FloatArray:
         """Return the noise of every sum per unit of the steps' sensitivity.

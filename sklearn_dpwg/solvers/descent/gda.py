@@ -28,8 +28,6 @@ from sklearn_dpwg.solvers.plan import Plan
 from sklearn_dpwg.solvers.solver import Solution, Solver, signal
 from sklearn_dpwg.solvers.steps import Momentum, risk_spread
 
-COST = planning.Cost(4e-4)
-
 
 def _paper_is_as_written(parameters: GDA) -> None:
     """Refuse what the paper's schedule fixes."""
@@ -244,7 +242,7 @@ def least_bound_plan(problem: Problem, budget: Budget, parameters: GDA) -> Plan:
         group_step=rule.group_step(noise),
     )
     bounds = rule.bound(noise)
-    return planning.plan_of("gda", problem, budget, releases, schedule, bounds, COST)
+    return planning.plan_of("gda", problem, budget, releases, schedule, bounds)
 
 
 def paper_plan(problem: Problem, budget: Budget, parameters: GDA) -> Plan:
@@ -286,7 +284,7 @@ def paper_plan(problem: Problem, budget: Budget, parameters: GDA) -> Plan:
         ),
     )
     bounds = np.full(problem.n_groups, strong_gap_bound(problem, n_steps, sigma, ridge))
-    return planning.plan_of("gda", problem, budget, releases, schedule, bounds, COST)
+    return planning.plan_of("gda", problem, budget, releases, schedule, bounds)
 
 
 def strong_gap_bound(problem: Problem, n_steps: int, sigma: float, ridge: float) -> float:

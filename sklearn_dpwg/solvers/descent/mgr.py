@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from copy import copy
 from typing import ClassVar
 
 import numpy as np
@@ -39,7 +38,7 @@ class MGR(MGRParameters, Solver):
     Parameters
     ----------
     n_steps : int, optional
-        Number of steps T; planned: as many as `max_passes` and `max_seconds` allow.
+        Number of steps T; planned: as many as `max_passes` allow.
     schedule : {"planned", "paper"}, default="planned"
         "paper" takes steps, rates and noise from Zhou and Bassily's Theorems 9 and 10 with
         their constants set to 1 (the noise's larger where 1 would break the budget): the gradient
@@ -58,24 +57,17 @@ class MGR(MGRParameters, Solver):
     averaging : float, default=2/3
         Share of the iterates, the last ones, that is averaged; above 0, at most 1.
     max_passes : int, optional
-        Largest number of passes over the rows that a planned `n_steps` may use; batches may take no
-        longer than so many passes either. Planned: 150, and up to 1,000 where there is so little
-        noise that steps would be the limit, as far as that takes a few seconds; 150 in the paper's
-        schedule.
+        Largest number of passes over the rows that a planned `n_steps` may use. Planned: 150, and
+        up to 1,000 where there is so little noise that steps would be the limit, as far as that
+        takes a few seconds; 150 in the paper's schedule.
     group_rate : float, optional
         Step size η_λ of the group weights, positive: Hedge at this rate. Planned: by the spread of
         the released risks, and weight on a group has to make up for the noise that it brings.
     step_size : float, optional
         A fixed plain step size without momentum, instead of the planned rule.
-    max_seconds : float, optional
-        Largest predicted time of a fit's steps and calibration, in seconds on two cores with secure
-        noise. What is predicted follows from public facts, and is no clock.
-    sampling_rate : float or sequence of float, optional
-        Probability with which a record joins a step, the same for all groups or one for each in
-        the order of the group labels: Poisson batches. 1 reads every record in every step. Groups
-        that overlap have one rate, as a record is in several.
-        Planned: 1, unless the bound of batches is clearly less within the same time, as it is
-        for some hundred thousand records or a small `max_seconds`.
+    sampling_rate : float, default=1.0
+        Probability with which a record joins a step, above 0: Poisson batches. 1 reads every
+        record in every step.
     centring : bool, optional
         Whether rows are taken relative to a released mean row, with a limit on each record's
         gradient. Planned: for a log loss or the squared error with an intercept, where steps
@@ -89,8 +81,8 @@ class MGR(MGRParameters, Solver):
     A record of group i moves the weighted gradient by at most λ_i Γ/n_i and the clipped risk of
     its own group by at most b/n_i, so each step releases a gradient with noise
     ``z_w Γ max_i λ_i/n_i`` and risks with noise ``z_λ b/n_i``, for multipliers z fixed in
-    advance; on batches both together, and every group pays at its own rate. Step sizes follow
-    earlier releases. `docs/theory/mgr.md` proves each.
+    advance; on batches both together. Step sizes follow earlier releases. `docs/theory/mgr.md`
+    proves each.
 
     ``benchmarks/mgr_defaults.py`` prints how flat the minimum is that the defaults of `aim`,
     `averaging` and `max_passes` are the middle of.
@@ -113,18 +105,10 @@ class MGR(MGRParameters, Solver):
 
     def _check_hidden_groups(self) -> None:
         """Refuse what is not proved, or not fixed before counts are released."""
-        reason = ""
         if self.schedule == "paper":
-            reason = "schedule='planned', got 'paper'"
-        elif self._rates_differ:
-            reason = f"one sampling_rate for all groups, got {self.sampling_rate!r}"
-        if reason:
-            raise InputError(f"solver 'mgr' with neighbours='replace-any' needs {reason}.")
-
-    @property
-    def _rates_differ(self) -> bool:
-        """Whether records of some groups are to join more often than those of others."""
-        return len(set(np.ravel(np.asarray(self.sampling_rate, dtype=object)))) > 1
+            raise InputError(
+                "schedule of MGR must be 'planned' with neighbours='replace-any', got 'paper'."
+            )
 
     def _check_game(self, problem: Problem) -> None:
         """Refuse what plain Hedge and the paper's schedule do not know."""
@@ -136,19 +120,8 @@ class MGR(MGRParameters, Solver):
                 "sampling_price and max_group_weight of MGR must be left open with "
                 f"schedule='paper', and sampling_price with a group_rate, got {problem.game}."
             )
-        if problem.cells is not None and (is_paper or self._rates_differ):
-            raise InputError(
-                "groups that overlap need schedule='planned' and one sampling_rate for all of MGR, "
-                f"as a record is in several, got {self.schedule!r} and {self.sampling_rate!r}."
-            )
-
-    def for_persons(self) -> MGR:
-        """Return one that plans full passes, where `sampling_rate` is open."""
-        if self.schedule == "paper" or self.sampling_rate is not None:
-            return self
-        found = copy(self)
-        found.sampling_rate = 1.0
-        return found
+        if problem.cells is not None and is_paper:
+            raise InputError("schedule of MGR must be 'planned' with groups that overlap.")
 
     def _plan(self, problem: Problem, budget: Budget) -> Plan:
         if self.schedule == "paper":
@@ -233,8 +206,8 @@ def paper_plan(problem: Problem, budget: Budget, *, max_passes: int) -> Plan:
     )
     # the regret bounds in the proof of Theorem 10
     excess = noise.regret + 2.0 * feedback_bound * math.sqrt(math.log(p) / n_steps)
-    bounds, cost = np.full(p, excess), planning.COST_OF_PASSES
-    return planning.plan_of("mgr", problem, budget, noise.releases, schedule, bounds, cost)
+    bounds = np.full(p, excess)
+    return planning.plan_of("mgr", problem, budget, noise.releases, schedule, bounds)
 
 
 def _steps_and_noise(problem: Problem, budget: Budget, max_passes: int) -> tuple[int, float, float]:

@@ -16,7 +16,7 @@ from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.losses import SquaredError
 from sklearn_dpwg.privacy import Budget, NoiseSource, Release, calibrate
 from sklearn_dpwg.privacy.sensitivity import moment_sensitivity, moment_steps
-from sklearn_dpwg.solvers.plan import Plan, predict_seconds
+from sklearn_dpwg.solvers.plan import Plan
 from sklearn_dpwg.solvers.rounds.noisy_moments import MomentsSchedule, robust_optimum, shrunk
 from sklearn_dpwg.solvers.rounds.releases import (
     BLOCK_SIZE,
@@ -65,13 +65,6 @@ LARGEST_GROUP = 2**38
 # What planning assumes that residuals, and weights from those of the round before, are in the last
 # of several rounds, over the target bound and the aim.
 LEFT_BY_ROUNDS = 0.5
-
-
-def _seconds(problem: Problem, n_rounds: int, n_entries: int) -> float:
-    """Return the expected time of rounds that release so many numbers each."""
-    # a product of rows with rows takes a pass for every eight columns
-    n_passes = n_rounds * (2 + problem.n_columns // 8)
-    return predict_seconds(problem, n_passes, n_draws=n_rounds, n_coordinates=n_rounds * n_entries)
 
 
 def _schedule(
@@ -244,7 +237,6 @@ class Moments(MomentsParameters, Solver):
             schedule=schedule,
             bounds=excess_bound_by_group(problem, schedule, aim=self.aim * problem.reach),
             n_steps=self.n_rounds,
-            seconds=_seconds(problem, self.n_rounds, problem.n_groups * n_released(problem)),
         )
 
     def _refuse_other_losses(self, problem: Problem) -> None:

@@ -29,13 +29,10 @@ from sklearn_dpwg.solvers.rounds.certificate import Phase, solved_phase
 from sklearn_dpwg.solvers.rounds.phases import RULES, PhasedERMParameters, Phases
 from sklearn_dpwg.solvers.rounds.releases import WEIGHTS, release_weights
 from sklearn_dpwg.solvers.rounds.rounds import (
-    SECONDS_TO_PLAN,
-    SECONDS_TO_PLAN_A_GROUP,
     Rounds,
     first_weights,
     plan_of_rounds,
     run_rounds,
-    seconds_of_phases,
 )
 from sklearn_dpwg.solvers.solver import FreshSolver, Game, Solution, Solver, signal
 
@@ -226,8 +223,6 @@ def _plan_of_parts(
         schedule=schedule,
         bounds=bounds,
         n_steps=n_phases,
-        seconds=seconds_of_phases(problem, n_phases, 1),
-        seconds_to_plan=SECONDS_TO_PLAN + problem.n_groups * SECONDS_TO_PLAN_A_GROUP,
         children=tuple(children),
         composition="parallel",
     )

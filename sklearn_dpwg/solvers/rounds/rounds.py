@@ -17,7 +17,7 @@ from sklearn_dpwg.optimum.objective import project_to_ball
 from sklearn_dpwg.privacy import Budget, NoiseSource, Release, calibrate
 from sklearn_dpwg.solvers import centring, steps
 from sklearn_dpwg.solvers.centring import CentredProblem
-from sklearn_dpwg.solvers.plan import Plan, first_of_least, predict_seconds
+from sklearn_dpwg.solvers.plan import Plan, first_of_least
 from sklearn_dpwg.solvers.rounds.phases import PhasedERMParameters, Phases, possible_phases
 from sklearn_dpwg.solvers.rounds.releases import RISKS, WEIGHTS, release_risks, release_weights
 from sklearn_dpwg.solvers.solver import Solution, by_loss
@@ -33,31 +33,12 @@ LOG_ODDS = (0.1, 1.0, 10.0, 100.0, 1000.0)
 # A rate that follows released risks is at most so many times the planned one.
 FASTEST = 30.0
 
-# For predicting time: what a fit plans before and between its rounds, whatever the records
-# (benchmarks/plan_cost.py), and what Newton's method takes on top of its passes, in a phase and for
-# each entry of the Hessian.
-SECONDS_TO_PLAN, SECONDS_TO_PLAN_A_GROUP = 0.1, 1e-4
-SECONDS_PER_ENTRY_OF_HESSIAN = 1e-5
-
-
 def passes_of_a_phase(problem: Problem) -> int:
     """Return the passes over a phase's records that its solver typically takes.
 
     A dozen for gradients, and a Hessian, which costs a pass for every eight weights.
     """
     return 12 + problem.n_weights // 8
-
-
-def seconds_of_phases(problem: Problem, n_phases: int, n_readings: int) -> float:
-    """Return the expected time of phases, all of which read the records so often."""
-    n_weights = problem.n_weights
-    seconds = predict_seconds(
-        problem,
-        n_readings * passes_of_a_phase(problem),
-        n_draws=n_phases,
-        n_coordinates=n_phases * n_weights,
-    )
-    return seconds + n_phases * SECONDS_PER_ENTRY_OF_HESSIAN * n_weights**2
 
 
 @dataclass(frozen=True)
@@ -160,8 +141,6 @@ def plan_of_rounds(
     releases = calibrate(asked, budget)
     # noise is scaled by one factor
     factor = releases[0].noise_multiplier / asked[0].noise_multiplier
-    n_risks = schedule.n_risks * (schedule.risks_multiplier > 0.0)
-    seconds = seconds_of_phases(learned, schedule.n_rounds, schedule.n_rounds)
     return Plan.of(
         name,
         problem,
@@ -170,10 +149,6 @@ def plan_of_rounds(
         schedule=replace(schedule, risks_multiplier=factor * schedule.risks_multiplier),
         bounds=bounds,
         n_steps=schedule.n_rounds,
-        # a pass for the risks alone is little beside those of a phase
-        seconds=seconds
-        + predict_seconds(problem, 0, n_draws=n_risks, n_coordinates=n_risks * problem.n_groups),
-        seconds_to_plan=SECONDS_TO_PLAN + problem.n_groups * SECONDS_TO_PLAN_A_GROUP,
     )
 
 

@@ -219,8 +219,8 @@ def test_batches_pay_for_rounding_before_a_change_of_variables(factor, monkeypat
     limit = SlopeLimit.of(BinaryLogLoss(), 1e3, MOMENTS)
     learned = centred_problem(problem_of(), limit, unit=limit.least_unit)
     rule = HedgeRule.of(learned, MGR(), 20)
-    usual = make_batches(rule, (0.1, 0.1), {0.1: 1.0}, 0.2).rounding
+    usual = make_batches(rule, 0.1, 1.0, 0.2).rounding
     larger = factor * learned.rounding_factor
     monkeypatch.setattr(CentredProblem, "rounding_factor", larger)
-    found = make_batches(rule, (0.1, 0.1), {0.1: 1.0}, 0.2).rounding
+    found = make_batches(rule, 0.1, 1.0, 0.2).rounding
     assert found == pytest.approx(factor * np.asarray(usual))

@@ -252,8 +252,3 @@ def test_what_cannot_be_planned():
         OnlineToBatch().plan(make_problem((3_000,), loss=Hinge()), BUDGET)
     with pytest.raises(ValueError, match="needs a finite epsilon, got inf"):
         OnlineToBatch().plan(make_problem((3_000,)), Budget(math.inf, 1e-6))
-
-
-def test_predicted_seconds_count_the_secure_noise():
-    plan = OnlineToBatch().plan(make_problem((45_000,), n_features=99), BUDGET)
-    assert 0.03 < plan.predicted_seconds < 30.0
