@@ -1,8 +1,6 @@
 """Pairs of columns in a schema: blocks of norm at most 1, names, files, pictures, refusals."""
 
-import pickle
 from fractions import Fraction
-from itertools import product
 
 import matplotlib as mpl
 import numpy as np
@@ -53,16 +51,11 @@ row = st.tuples(
 @settings(max_examples=40, deadline=None)
 @given(st.lists(row, min_size=1, max_size=5), st.integers(1, 4))
 def test_no_row_is_longer_than_one_in_exact_arithmetic(rows, n_pairs):
-    found = schema_of(PAIRS[:n_pairs]).fit_transform(table_of(rows))
+    schema, table = schema_of(PAIRS[:n_pairs]), table_of(rows)
+    found = schema.fit_transform(table)
+    assert np.array_equal(schema.set_params(sparse_output=True).transform(table).toarray(), found)
     for one in found:
         assert sum(Fraction(value) ** 2 for value in one) <= 1
-
-
-def test_a_row_of_ends_is_as_long_as_one():
-    ends = table_of([(90, 60, "A", 3, True, "2020-12-31")])
-    for interactions in ([], PAIRS[:3]):
-        (one,) = schema_of(interactions).fit_transform(ends)
-        assert 1 - 1e-11 < sum(Fraction(value) ** 2 for value in one) <= 1
 
 
 def test_a_block_has_the_products_of_parts():
@@ -86,36 +79,6 @@ def test_a_block_has_the_products_of_parts():
     assert other == {"age=missing×hours=0": 1.0, "town=missing×grade=missing": 1.0}
     alone = schema_of([]).fit_transform(rows) * np.sqrt(0.7)
     assert found.to_numpy()[:, : alone.shape[1]] == pytest.approx(alone * np.sqrt(2.0 / 0.3))
-
-
-def test_sparse_rows_are_the_same():
-    rows = table_of(
-        [(45, 50, "H", 2, True, "2020-01-01"), (None, 0, None, None, True, "2020-01-01")]
-    )
-    dense = schema_of().fit_transform(rows)
-    sparse = schema_of().set_params(sparse_output=True).fit_transform(rows)
-    assert np.array_equal(sparse.toarray(), dense)
-
-
-def test_a_file_may_name_pairs(tmp_path):
-    path = tmp_path / "schema.toml"
-    text = 'interactions = [["a", "b"], ["b", "c"]]\n'
-    path.write_text(text + "".join(f'[columns.{c}]\nkind="number"\nlow=0\nhigh=1\n' for c in "abc"))
-    schema = PublicSchema.from_toml(path)
-    tops = ("0", "0.333333", "0.666667", "1")
-    assert list(schema.get_feature_names_out()[-16:]) == [
-        f"b={i}×c={j}" for i, j in product(tops, tops)
-    ]
-    assert schema.interactions == [("a", "b"), ("b", "c")]
-    path.write_text(path.read_text().replace('"c"]', '"z"]'))
-    with pytest.raises(ValueError, match=r"interactions must be of columns .* got 'z'"):
-        PublicSchema.from_toml(path)
-
-
-def test_pairs_are_kept_with_a_model(model):
-    fitted, table = model
-    kept = pickle.loads(pickle.dumps(fitted))
-    assert np.array_equal(kept.decision_function(table), fitted.decision_function(table))
 
 
 @pytest.fixture(scope="module")

