@@ -21,7 +21,6 @@ from utility.tasks import Part, Task
 
 from sklearn_dpwg.datasets import load_dataset
 from sklearn_dpwg.preprocessing import Category, Date, Number, PublicSchema, shapes
-from sklearn_dpwg.preprocessing.columns import of_missing
 
 FOLDER = held_out.FOLDER / "shapes"
 OF_TASK = {each.name: each for each in DEFINITIONS}
@@ -88,12 +87,7 @@ def bent_rows(task: Task, shape: Any, part: Part) -> np.ndarray:
         block = part.X[:, first : first + column.width] * scale
         first += column.width
         if isinstance(column, shapes.Shaped):
-            pieces, said = shape(block[:, 0]), block[:, 1:]
-            absent = said.any(axis=1)
-            if absent.any():
-                stands = of_missing(column.fill, shape)
-                pieces[absent], said[absent] = stands[:-1], stands[-1]
-            block = np.concatenate([pieces, said], axis=1)
+            block = shape(block[:, 0])
         found.append(block)
     return np.concatenate(found, axis=1) / schema.row_norm
 

@@ -14,15 +14,12 @@ from sklearn.linear_model import LogisticRegression
 from skops import io
 
 from sklearn_dpwg import DPAUCClassifier, DPWorstGroupClassifier, DPWorstGroupRegressor
-from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.inspection import AuditResult, GroupAudit
 from sklearn_dpwg.model_selection import DPSearchCV
 from sklearn_dpwg.onnx import register_converters
 from sklearn_dpwg.postprocessing import DPCalibratedClassifier, DPThresholdClassifier
 from sklearn_dpwg.preprocessing import (
     BoundedScaler,
-    Category,
-    Cells,
     DPStandardScaler,
     Number,
     PublicSchema,
@@ -99,20 +96,6 @@ MADE: dict[str, tuple[Any, str, dict[str, tuple[type[Exception], str]]]] = {
     "public scaler": (lambda: BoundedScaler((-1.0, 1.0)).fit(X), "transform", {"JSON": WITHOUT}),
     "shapes": (lambda: PublicShapes((-1.0, 1.0)).fit(X), "transform", {"JSON": WITHOUT}),
     "schema": (lambda: PublicSchema(COLUMNS).fit(X), "transform", {"JSON": WITHOUT}),
-    "schema of commas and units": (
-        lambda: PublicSchema(
-            {0: Number(-1, 1, decimal=",", unit=("kg", "KG"), missing=True), 1: Number(-1, 1)},
-            person="who",
-            unseen={"town": Category(("A", "B"), other=False)},
-        ).fit(X),
-        "transform",
-        {"JSON": WITHOUT},
-    ),
-    "schema of cells": (
-        lambda: PublicSchema(COLUMNS, cells=Cells((-9,))).fit(X),
-        "transform",
-        {"JSON": WITHOUT, "ONNX": (InputError, "cells of a PublicSchema must be None in a graph")},
-    ),
 }
 
 

@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 from scipy.sparse import issparse
 
-from sklearn_dpwg.preprocessing import PublicSchema
+from sklearn_dpwg.preprocessing import Date, PublicSchema
 from utility.population.definition import Amount, Definition, read_definitions
 from utility.tasks import REGRESSIONS, Part, Task, load_task, make_part, split, task_names
 from utility.worlds import WORLDS
@@ -69,6 +69,9 @@ def prepared(definition: Definition) -> pd.DataFrame:
         frame = frame.query(definition.rows, engine="python")
     for name, make in definition.made.items():
         frame = frame.assign(**{name: make(frame)})
+    for name, column in definition.columns.items():
+        if isinstance(column, Date):
+            frame = frame.assign(**{name: pd.to_datetime(frame[name])})
     return frame
 
 
