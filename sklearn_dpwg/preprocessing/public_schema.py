@@ -40,12 +40,7 @@ from sklearn_dpwg.preprocessing.rows_per_person import (
     refuse_nobody,
     without_column,
 )
-from sklearn_dpwg.preprocessing.schema_files import (
-    check_file,
-    declared_kinds,
-    read_schema_file,
-    template,
-)
+from sklearn_dpwg.preprocessing.schema_entries import read_entries
 from sklearn_dpwg.preprocessing.shapes import Seen, Shaped, seen, shaped
 
 # A `Schema` maps column names to kinds, each with public bounds or a public list of levels.
@@ -275,23 +270,18 @@ class PublicSchema(TransformerMixin, Stored, BaseEstimator):
         self.file = file
 
     @classmethod
-    def from_toml(
-        cls, path: str | Path, *, sparse_output: bool | None = None, shapes: str = "auto"
-    ) -> Self:
-        r"""Read a schema file.
+    def from_toml(cls, path: str | Path) -> Self:
+        r"""Read a schema from a TOML file.
 
         Parameters
         ----------
         path : str or Path
-            A TOML file with a line a column under ``[columns]``, or a table ``[columns.NAME]``, as
-            `write_template` writes it: the parameters of a kind, which is that of its entries where
-            no ``kind`` is said. ``[defaults]`` are those of every column that has the parameter.
-            It may have ``interactions = [["age", "hours"]]`` before its first table, a table
-            ``[cells]``, with the parameters of `Cells` (``synonyms`` stand with their columns),
-            ``[person]`` with ``column`` and ``rows``, and ``[groups]`` and ``[target]``, whose
-            columns are `unseen`.
-        sparse_output, shapes : optional
-            As in the constructor.
+            A file with a line a column under ``[columns]``: the parameters of a kind, which is that
+            of its entries (``low`` and ``high`` of a number, ``first`` and ``last`` of a date,
+            ``levels`` of a category, ``true`` and ``false`` of a boolean) or named by ``kind``. It
+            may have ``interactions = [["age", "hours"]]`` before its first table, and a table
+            ``[person]`` with ``column`` and ``rows``. The command also reads ``[groups]``,
+            ``[target]`` and ``[read_csv]``.
 
         Returns
         -------
@@ -301,7 +291,7 @@ class PublicSchema(TransformerMixin, Stored, BaseEstimator):
         Raises
         ------
         ValueError
-            If an entry is still to be filled in, unknown, or wrong.
+            If the file holds anything else, or something wrong.
 
         Examples
         --------
@@ -309,38 +299,15 @@ class PublicSchema(TransformerMixin, Stored, BaseEstimator):
         >>> from tempfile import TemporaryDirectory
         >>> from sklearn_dpwg.preprocessing import Number, PublicSchema
         >>> with TemporaryDirectory() as folder:
-        ...     path = Path(folder) / "people.toml"
-        ...     text = "[columns]\nage = { low = 0, high = 120 }"
-        ...     _ = path.write_text(text)
+        ...     path = Path(folder) / "schema.toml"
+        ...     _ = path.write_text("[columns]\nage = {low = 0, high = 120}")
         ...     PublicSchema.from_toml(path).columns["age"] == Number(0, 120)
         True
         """
-        said = read_schema_file(path)
-        schema = cls(said.columns, sparse_output=sparse_output, shapes=shapes, **said.of_schema)
+        parameters, _ = read_entries(path)
+        schema = cls(**parameters)
         schema._schema()
         return schema
-
-    @staticmethod
-    def write_template(X: Any, path: str | Path) -> None:
-        """Write a schema file that a person has to fill in, without reading a value.
-
-        Parameters
-        ----------
-        X : DataFrame
-            A frame of pandas or polars; the names and types of its columns are used, no value.
-        path : str or Path
-            File to write. One that exists is left as it is.
-
-        Raises
-        ------
-        FileExistsError
-            If the file exists.
-        TypeError
-            If X is no frame or a name no string.
-        """
-        text = template(dict(declared_kinds(X)))
-        with Path(path).open("x", encoding="utf-8") as file:
-            file.write(text)
 
     @own_words
     def fit(self, X: Any, y: Any = None) -> Self:
@@ -579,7 +546,6 @@ class PublicSchema(TransformerMixin, Stored, BaseEstimator):
             )
         if self.cells is not None and not isinstance(self.cells, Cells):
             raise InputTypeError(f"cells must be a Cells, got {self.cells!r}.")
-        check_file({} if self.file is None else self.file)
         if self.person is not None and self.person in self.columns:
             raise InputError(
                 f"person must be no column that the model sees, got {self.person!r} of columns."
