@@ -17,7 +17,7 @@ from skops import io
 
 from sklearn_dpwg._checks import as_text
 from sklearn_dpwg.exceptions import InputError
-from sklearn_dpwg.preprocessing import Number, PublicSchema
+from sklearn_dpwg.preprocessing import PublicSchema
 from sklearn_dpwg.preprocessing.schema_files import TableSchema, read_schema
 from sklearn_dpwg.serving import trusted_types
 
@@ -44,23 +44,38 @@ def read_facts(path: Path) -> TableSchema:
 def read_table(
     path: Path,
     names: Collection[str],
-    kinds: Mapping[str, Any],
     read_csv: Mapping[str, Any],
     numbers: Collection[str] = (),
 ) -> pd.DataFrame:
-    """Read columns of a table; a text file's cells are text but in columns declared as numbers."""
+    """Read columns of a table, those of a text file as text but for declared numbers.
+
+    Empty cells and those that ``na_values`` names are missing, and no others: "None" is a word.
+    """
     wanted = list(dict.fromkeys(names))
     suffix = path.suffix.lower()
     if suffix == PARQUET:
         return pd.read_parquet(path, columns=wanted)
-    if suffix not in SEPARATORS:
-        allowed = ", ".join((*SEPARATORS, PARQUET))
-        raise InputError(f"{path} must have a name that ends in one of {allowed}.")
-    numbers = {*numbers, *(name for name, kind in kinds.items() if isinstance(kind, Number))}
+    marks = read_csv.get("na_values", [])
+    options = {"sep": separator_of(path), **read_csv, "keep_default_na": False}
+    options["na_values"] = {
+        name: _with_empty(marks.get(name, []) if isinstance(marks, dict) else marks)
+        for name in wanted
+    }
     dtype: dict[str, Any] = {name: float if name in numbers else str for name in wanted}
-    options = {"sep": SEPARATORS[suffix], **read_csv}
     table: pd.DataFrame = pd.read_csv(path, usecols=wanted, dtype=dtype, **options)
     return table[wanted]
+
+
+def _with_empty(marks: Any) -> list[Any]:
+    return ["", *(marks if isinstance(marks, list) else [marks])]
+
+
+def separator_of(path: Path) -> str:
+    """Return what stands between the cells of a text file, by its name."""
+    if path.suffix.lower() not in SEPARATORS:
+        allowed = ", ".join((*SEPARATORS, PARQUET))
+        raise InputError(f"{path} must have a name that ends in one of {allowed}.")
+    return SEPARATORS[path.suffix.lower()]
 
 
 def as_words(column: pd.Series) -> pd.Series:
@@ -110,4 +125,4 @@ def write_table(table: pd.DataFrame, path: Path) -> None:
     if path.suffix.lower() == PARQUET:
         table.to_parquet(path, index=False)
     else:
-        table.to_csv(path, index=False, sep=SEPARATORS[path.suffix.lower()])
+        table.to_csv(path, index=False, sep=separator_of(path))

@@ -14,10 +14,10 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from skops import io
 
-from sklearn_dpwg.cli.models import trusted_types
 from sklearn_dpwg.inspection import ShapeDisplay, contributions, shape_functions
 from sklearn_dpwg.postprocessing import monotone
 from sklearn_dpwg.preprocessing import Boolean, Category, Date, Number, Ordered, PublicSchema
+from sklearn_dpwg.serving import trusted_types
 
 mpl.use("Agg")
 
