@@ -7,29 +7,22 @@ what is said of each column: a `Number` between bounds, a `Date`, an `Ordered` o
 means and variances with noise and states what that costs.
 """
 
-from sklearn_dpwg.preprocessing.cells import Cells
 from sklearn_dpwg.preprocessing.columns import (
-    Block,
     Boolean,
     Category,
-    Column,
     Date,
     Number,
     Ordered,
 )
 from sklearn_dpwg.preprocessing.public_schema import PublicSchema
-from sklearn_dpwg.preprocessing.rows_per_person import BoundedRows, bound_rows_per_person
+from sklearn_dpwg.preprocessing.rows_per_person import bound_rows_per_person
 from sklearn_dpwg.preprocessing.scalers import BoundedScaler, DPStandardScaler
 from sklearn_dpwg.preprocessing.shapes import PublicShapes
 
 __all__ = [
-    "Block",
     "Boolean",
-    "BoundedRows",
     "BoundedScaler",
     "Category",
-    "Cells",
-    "Column",
     "DPStandardScaler",
     "Date",
     "Number",

@@ -7,116 +7,28 @@ from __future__ import annotations
 
 import datetime
 import math
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, ClassVar, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
 from sklearn_dpwg._checks import FloatArray, real_number
-from sklearn_dpwg._stored import Stored
 from sklearn_dpwg.exceptions import InputError, InputTypeError
-from sklearn_dpwg.preprocessing.numerals import (
-    MARKS,
+from sklearn_dpwg.preprocessing.reading import (
     MISSING,
     UNKNOWN,
-    not_a_date,
-    not_a_number,
-    numbers,
+    is_level,
+    known_places,
+    level_key,
     places,
-    times,
+    to_numbers,
+    to_time,
+    to_times,
 )
-
-_DATES = (datetime.date, np.datetime64)  # timestamps are dates
-_OTHER_TIMES = (datetime.timedelta, np.timedelta64, datetime.time, pd.Period)
-
-
-def seconds(date: datetime.date | np.datetime64) -> float:
-    """Return the seconds from 1970 to a date; one without zone is UTC."""
-    return float(_seconds(pd.Series([date], dtype=object))[0])
-
-
-def is_date(value: object) -> bool:
-    """Return whether a value is a date or a timestamp."""
-    return isinstance(value, _DATES)
-
-
-def dates_as_seconds(X: Any) -> tuple[Any, NDArray[np.bool_] | None]:
-    """Return a table with seconds for dates, and which columns have them; as it is without any.
-
-    Durations, times of a day and periods are refused by the name of their column.
-    """
-    if isinstance(X, pd.DataFrame):
-        columns = [X.iloc[:, place] for place in range(X.shape[1])]
-    elif hasattr(X, "get_column"):
-        columns = [of_polars(X.get_column(name)) for name in X.columns]
-    else:
-        array = _array(X)
-        if array is None:
-            return X, None
-        columns = [pd.Series(column) for column in array.T]
-    names = getattr(X, "columns", range(len(columns)))
-    dated = np.array(
-        [_has_dates(column, name) for column, name in zip(columns, names, strict=True)], dtype=bool
-    )
-    if not dated.any():
-        return X, dated
-    counted = [
-        pd.Series(_seconds(column, name)) if has_dates else column.reset_index(drop=True)
-        for column, name, has_dates in zip(columns, names, dated, strict=True)
-    ]
-    table = pd.concat(counted, axis=1)
-    if not hasattr(X, "columns"):
-        return table.to_numpy(), dated
-    table.columns = pd.Index(X.columns)
-    return table, dated
-
-
-def _array(X: Any) -> NDArray[Any] | None:
-    """Return rows that may hold dates, or None where they cannot."""
-    try:
-        array = np.asarray(X)
-    except ValueError:  # rows of different lengths, which scikit-learn refuses
-        return None
-    return array if array.ndim == 2 and array.dtype.kind in "OMm" else None
-
-
-def of_polars(column: Any) -> pd.Series:
-    """Return a column of polars as one of pandas, without pyarrow."""
-    dtype = column.dtype
-    is_time = dtype.is_temporal() and str(dtype) == "Time"
-    is_plain = dtype.is_numeric() or (dtype.is_temporal() and not is_time)
-    if dtype.is_integer() and column.null_count():  # floats of NumPy would round the others
-        is_plain = False
-    # pandas would guess a type from all cells of a list
-    return pd.Series(column.to_numpy()) if is_plain else pd.Series(column.to_list(), dtype=object)
-
-
-def _has_dates(column: pd.Series, name: object) -> bool:
-    dtype = column.dtype
-    if pd.api.types.is_datetime64_any_dtype(dtype):
-        return True
-    values = column.dropna() if pd.api.types.is_object_dtype(dtype) else ()
-    if (
-        pd.api.types.is_timedelta64_dtype(dtype)
-        or isinstance(dtype, pd.PeriodDtype)
-        or any(isinstance(value, _OTHER_TIMES) for value in values)
-    ):
-        raise InputError(
-            f"column {name!r} of X must hold numbers or dates, got durations, times or periods."
-        )
-    return any(isinstance(value, _DATES) for value in values)
-
-
-def _seconds(column: pd.Series, name: object = None) -> FloatArray:
-    found, is_wrong = times(column, "ISO8601")
-    if is_wrong.any():
-        raise InputError(f"column {name!r} of X must hold dates alone, as some are.")
-    return np.asarray((found - np.datetime64(0, "s")) / np.timedelta64(1, "s"))
-
 
 # Rounding of the entries and of a sum of their squares stays far below this share of a norm.
 ROUNDING = 2.0**-40
@@ -133,7 +45,7 @@ DATE_UNITS = MappingProxyType(
 
 
 @dataclass(frozen=True)
-class Block(Stored):
+class Block:
     """What a column becomes: for each row some values at some places.
 
     Parameters
@@ -149,7 +61,7 @@ class Block(Stored):
 
 
 class Column(Protocol):
-    """A kind of column, with what is public of it; a class of one's own may be another kind."""
+    """A kind of column, with what is public of it."""
 
     @property
     def width(self) -> int:
@@ -160,43 +72,13 @@ class Column(Protocol):
         """Most encoded columns of a row that can differ from 0."""
 
     def check(self, name: str) -> None:
-        """Refuse wrong public facts.
-
-        Parameters
-        ----------
-        name : str
-            Name of the column.
-        """
+        """Refuse wrong public facts about the column of a name."""
 
     def names(self, name: str) -> tuple[str, ...]:
-        """Return the names of the encoded columns.
-
-        Parameters
-        ----------
-        name : str
-            Name of the column.
-
-        Returns
-        -------
-        tuple of str
-            As many names as `width` says.
-        """
+        """Return the names of the encoded columns, as many as `width` says."""
 
     def encode(self, values: pd.Series, name: str) -> Block:
-        """Encode the values of the column, each by itself.
-
-        Parameters
-        ----------
-        values : Series
-            One value a record.
-        name : str
-            Name of the column.
-
-        Returns
-        -------
-        Block
-            For each record `n_stored` values at as many places, of norm at most 1.
-        """
+        """Return a block of norm at most 1 for each value, by itself."""
 
 
 # A map of numbers in [-1, 1] to blocks of norm at most 1, in rows; NaN may become anything.
@@ -208,7 +90,7 @@ def line(u: FloatArray) -> FloatArray:
     return u[:, None]
 
 
-class _Scaled(Stored):
+class _Scaled:
     """A column with one number in [-1, 1], and an indicator where values may be missing."""
 
     missing: bool
@@ -231,7 +113,7 @@ class _Scaled(Stored):
             block = np.column_stack([block, np.zeros(len(block))])
             block[absent] = of_missing(fill, shape)
         elif absent.any():
-            raise missing_error(name)
+            raise missing_error(name, absent)
         return Block(np.tile(np.arange(block.shape[1], dtype=np.intp), (len(block), 1)), block)
 
 
@@ -258,12 +140,6 @@ class Number(_Scaled):
         scale.
     shape : {"auto", "ramps", "linear"}, default=None
         How a model may bend in it, as in `PublicShapes`; None for what the schema says.
-    decimal : {".", ","}, default="."
-        What stands before the decimals where numbers are text. Marks between thousands are not
-        read.
-    unit : str or sequence of str, default=()
-        What may stand behind a number that is text, as "kg", or each of ("kg", "KG"). A number
-        with another unit is none.
     """
 
     low: float
@@ -272,36 +148,8 @@ class Number(_Scaled):
     missing: bool = False
     fill: float | None = None
     shape: str | None = None
-    decimal: str = "."
-    unit: str | tuple[str, ...] = ()
-    _added: ClassVar[Mapping[str, Any]] = {"shape": None, "decimal": ".", "unit": ()}
-
-    def __post_init__(self) -> None:
-        if isinstance(self.unit, list):
-            object.__setattr__(self, "unit", tuple(self.unit))
-
-    @property
-    def units(self) -> tuple[str, ...]:
-        """All units that may stand behind a number."""
-        return (self.unit,) if isinstance(self.unit, str) else self.unit
 
     def check(self, name: str) -> None:
-        if self.decimal not in MARKS:
-            raise InputError(
-                f"decimal of column {name!r} must be one of {MARKS!r}, got {self.decimal!r}."
-            )
-        units: Any = self.units  # of whatever type it is
-        if not isinstance(units, tuple) or not all(
-            isinstance(one, str) and one.strip() == one != "" for one in units
-        ):
-            raise InputError(
-                f"unit of column {name!r} must be a text such as 'kg', or several, without blanks "
-                f"at the ends, got {self.unit!r}."
-            )
-        if any(one[0].isdigit() or one[0] in ".,+-" for one in units):
-            raise InputError(
-                f"unit of column {name!r} must not begin like a number, got {self.unit!r}."
-            )
         low = real_number(self.low, f"low of column {name!r}")
         high = real_number(self.high, f"high of column {name!r}")
         if not (low < high and math.isfinite(high - low)):
@@ -324,15 +172,7 @@ class Number(_Scaled):
 
     def _scaled(self, values: pd.Series, name: str) -> FloatArray:
         """Return numbers in [-1, 1], NaN where one is missing."""
-        if values.dtype.kind in "mMc":
-            raise InputError(
-                f"column {name!r} must hold numbers, got {values.dtype}: make numbers of them, or "
-                f"take the kind Date for dates."
-            )
-        found, is_wrong = numbers(values, self)
-        if is_wrong.any():
-            raise not_a_number(values, self, name)
-        return self._to_scale(found)
+        return self._to_scale(to_numbers(values, name))
 
     def _at(self, u: float) -> str:
         """Write the number that is mapped to u."""
@@ -369,8 +209,6 @@ class Date(_Scaled):
         What dates are rounded down to.
     missing : bool, default=False
         Whether dates may be missing: an indicator column says so, and the fill stands for them.
-    format : str, default="ISO8601"
-        How dates are written where they are strings, as in ``pandas.to_datetime``.
     fill : str or date, default=None
         What stands for a missing date, strictly between the first and the last; None for the
         middle.
@@ -382,10 +220,8 @@ class Date(_Scaled):
     last: str | datetime.date
     unit: str = "day"
     missing: bool = False
-    format: str = "ISO8601"
     fill: str | datetime.date | None = None
     shape: str | None = None
-    _added: ClassVar[Mapping[str, Any]] = {"shape": None}
 
     def check(self, name: str) -> None:
         if self.unit not in DATE_UNITS:
@@ -411,12 +247,7 @@ class Date(_Scaled):
 
     def _scaled(self, values: pd.Series, name: str) -> FloatArray:
         """Return numbers in [-1, 1], NaN where a date is missing."""
-        if pd.api.types.is_numeric_dtype(values) and not values.isna().all():
-            raise InputError(f"column {name!r} must hold dates, got numbers.")
-        found, is_wrong = times(values, self.format)
-        if is_wrong.any():
-            raise not_a_date(values, self, name)
-        return to_unit_interval(self._counts(found), *self._bounds())
+        return to_unit_interval(self._counts(to_times(values, name)), *self._bounds())
 
     def _at(self, u: float) -> str:
         """Write the date that is mapped to u."""
@@ -436,13 +267,16 @@ class Date(_Scaled):
         )
 
     def _public_count(self, date: str | datetime.date) -> float:
-        text = date.isoformat() if isinstance(date, datetime.date) else date
-        return float(self._counts(times(pd.Series([text], dtype=object), "ISO8601")[0])[0])
+        try:
+            time = to_time(datetime.datetime.fromisoformat(date) if isinstance(date, str) else date)
+        except ValueError:  # no date
+            return math.nan
+        return float(self._counts(np.array([time]))[0])
 
-    def _counts(self, found: NDArray[np.datetime64]) -> FloatArray:
+    def _counts(self, times: NDArray[np.datetime64]) -> FloatArray:
         """Return units since 1970, NaN for what is missing."""
-        counts = found.astype(f"datetime64[{DATE_UNITS[self.unit]}]").astype(np.float64)
-        counts[np.isnat(found)] = np.nan
+        counts = times.astype(f"datetime64[{DATE_UNITS[self.unit]}]").astype(np.float64)
+        counts[np.isnat(times)] = np.nan
         return counts
 
 
@@ -468,8 +302,7 @@ class Ordered(_Scaled):
         _check_levels(self.levels, name, least=2)
 
     def encode(self, values: pd.Series, name: str) -> Block:
-        codes = places(values, self.levels)
-        _refuse_unknown(codes, name)
+        codes = known_places(values, self.levels, name)
         scaled = 2.0 * codes / (len(self.levels) - 1.0) - 1.0
         return self._filled(np.where(codes < 0, np.nan, scaled), name, 0.0)
 
@@ -480,8 +313,8 @@ class Boolean(_Scaled):
 
     Parameters
     ----------
-    true, false : hashable, default=True, False
-        What stands for yes and no; 1 and 0 are the same as True and False.
+    true, false : str, bool or number, default=True, False
+        What stands for yes and no, compared as text.
     missing : bool, default=False
         Whether values may be missing: an indicator column says so, and 0 stands for them.
     """
@@ -498,7 +331,7 @@ class Boolean(_Scaled):
 
 
 @dataclass(frozen=True)
-class Category(Stored):
+class Category:
     """One of a public list of levels, as a row of zeros and one 1.
 
     Parameters
@@ -541,18 +374,19 @@ class Category(Stored):
 
     def encode(self, values: pd.Series, name: str) -> Block:
         levels = self._all_levels()
-        codes = places(values, levels)
         if self.other:
-            codes[codes == UNKNOWN] = levels.index("other")
-        _refuse_unknown(codes, name)
+            codes = places(values, levels, name)
+            codes[codes == UNKNOWN] = [*map(level_key, levels)].index("other")
+        else:
+            codes = known_places(values, levels, name)
         absent = codes == MISSING
         if absent.any() and not self.missing:
-            raise missing_error(name)
+            raise missing_error(name, absent)
         codes[absent] = len(levels)
         return Block(codes[:, None], np.ones((len(codes), 1)))
 
     def _all_levels(self) -> tuple[Hashable, ...]:
-        added = self.other and "other" not in self.levels
+        added = self.other and "other" not in map(level_key, self.levels)
         return (*self.levels, "other") if added else self.levels
 
 
@@ -580,18 +414,11 @@ def _keep_as_tuple(column: Ordered | Category) -> None:
         object.__setattr__(column, "levels", tuple(column.levels))
 
 
-def _refuse_unknown(codes: NDArray[np.intp], name: str) -> None:
-    if (codes == UNKNOWN).any():
-        raise InputError(
-            f"column {name!r} must hold none but its levels, and some values differ: synonyms and "
-            f"ignore_case of Cells read other words."
-        )
-
-
-def missing_error(name: str) -> InputError:
-    """Say that values are missing where none may be."""
+def missing_error(name: str, absent: NDArray[np.bool_]) -> InputError:
+    """Say where a value is missing that may not be."""
     return InputError(
-        f"column {name!r} must have no missing values unless it is declared with missing=True."
+        f"column {name!r} must have no missing values unless it is declared with missing=True, got "
+        f"one in row {int(np.argmax(absent))}."
     )
 
 
@@ -614,5 +441,9 @@ def _check_levels(levels: object, name: str, *, least: int) -> None:
         raise InputError(
             f"levels of column {name!r} must be a tuple of at least {least}, got {levels!r}."
         )
-    if pd.isna(np.array(levels, dtype=object)).any() or len(set(levels)) != len(levels):
-        raise InputError(f"levels of column {name!r} must be different values, got {levels!r}.")
+    if not all(map(is_level, levels)) or any(map(pd.isna, levels)):
+        raise InputError(
+            f"levels of column {name!r} must be texts, numbers or booleans, got {levels!r}."
+        )
+    if len(set(map(level_key, levels))) != len(levels):
+        raise InputError(f"levels of column {name!r} must differ as text, got {levels!r}.")

@@ -10,7 +10,6 @@ import numpy as np
 import pandas as pd
 
 from sklearn_dpwg._checks import FloatArray
-from sklearn_dpwg._stored import Stored
 from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.preprocessing.columns import (
     Block,
@@ -29,7 +28,7 @@ OWN_SHARE = 0.7
 
 
 @dataclass(frozen=True)
-class Hats(Stored):
+class Hats:
     """A map of u in [-1, 1]: numbers in [0, 1] that add up to 1, two at most above 0."""
 
     width: int = 4

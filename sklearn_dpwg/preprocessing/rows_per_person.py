@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
 from sklearn_dpwg._checks import whole_number
 from sklearn_dpwg.data.groups import same_rows
-from sklearn_dpwg.exceptions import InputError, own_words
+from sklearn_dpwg.exceptions import InputError
+from sklearn_dpwg.preprocessing.reading import person_codes
 from sklearn_dpwg.privacy import NoiseSource
 
 
@@ -51,7 +51,6 @@ class BoundedRows(NamedTuple):
         )
 
 
-@own_words
 def bound_rows_per_person(
     X: Any,
     y: Any,
@@ -72,8 +71,8 @@ def bound_rows_per_person(
     groups : array-like of shape (n_records,) or (n_records, n_columns), optional
         Public groups.
     person : array-like of shape (n_records,) or str
-        Whose row it is: equal entries are one person. A string names a column of a frame X, which
-        is left out of the rows that are returned.
+        Whose row it is: entries that are the same as text are one person, as 7, 7.0 and " 7". A
+        string names a column of a frame X, which is left out of the rows that are returned.
     k : int
         Largest number of rows of one person. Choose it without a look at the records.
     random_state : int, RandomState, Generator or SeedSequence, optional
@@ -116,8 +115,7 @@ def bound_rows_per_person(
     same_rows("all rows of a person must be seen together", X=X, y=y, groups=groups, person=person)
     if isinstance(person, str):
         X, person = without_column(X, person), X[person]
-    codes, _ = pd.factorize(np.asarray(person, dtype=object).ravel())
-    refuse_nobody(codes)
+    codes = person_codes(person)
     for name, values in (("X", X), ("y", y), ("groups", groups)):
         if values is not None and _length(values) != len(codes):
             raise InputError(
@@ -135,12 +133,6 @@ def _keep(codes: NDArray[np.intp], k: int, rng: np.random.Generator) -> NDArray[
     of_person = codes[ordered]
     first = np.searchsorted(of_person, of_person)  # where the rows of each one's person begin
     return np.sort(ordered[np.arange(len(codes)) - first < k])
-
-
-def refuse_nobody(codes: NDArray[np.intp]) -> None:
-    """Refuse rows of which it is missing whose they are."""
-    if (codes < 0).any():
-        raise InputError("person must say whose row each row is, got missing values.")
 
 
 def without_column(X: Any, name: str) -> Any:

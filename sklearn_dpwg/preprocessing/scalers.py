@@ -18,17 +18,11 @@ from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sklearn_dpwg._checks import FloatArray, whole_number
-from sklearn_dpwg._stored import Stored
 from sklearn_dpwg.data.groups import refuse_lazy_rows
-from sklearn_dpwg.exceptions import InputError, InputTypeError, own_words
+from sklearn_dpwg.exceptions import InputError, InputTypeError
 from sklearn_dpwg.ledger.ledger import CountedEstimator, spending
-from sklearn_dpwg.preprocessing.columns import (
-    dates_as_seconds,
-    is_date,
-    norm_bound,
-    seconds,
-    to_unit_interval,
-)
+from sklearn_dpwg.preprocessing.columns import norm_bound, to_unit_interval
+from sklearn_dpwg.preprocessing.reading import dates_as_seconds, is_date, seconds
 from sklearn_dpwg.privacy import Budget, NoiseSource, PrivacyGuarantee, Relation, Release, calibrate
 from sklearn_dpwg.privacy.release import check_delta
 from sklearn_dpwg.privacy.sensitivity import grid_step
@@ -135,7 +129,7 @@ def _name_of(scaler: Any, column: int) -> Any:
     return column if names is None else names[column]
 
 
-class ByBounds(TransformerMixin, Stored, BaseEstimator):
+class ByBounds(TransformerMixin, BaseEstimator):
     """A transformer of columns with stated bounds, to which values are clipped."""
 
     bounds: Bounds
@@ -150,7 +144,6 @@ class ByBounds(TransformerMixin, Stored, BaseEstimator):
         _check_dates(self, dated, self._dated)
         return X, low, high
 
-    @own_words
     def transform(self, X: Any) -> FloatArray:
         """Clip to the bounds and map what lies between.
 
@@ -179,7 +172,6 @@ class ByBounds(TransformerMixin, Stored, BaseEstimator):
 class _Scaler(OneToOneFeatureMixin, ByBounds):
     """A scaler of columns by their bounds, which can be undone."""
 
-    @own_words
     def inverse_transform(self, X: Any) -> FloatArray:
         """Return scaled rows to the caller's units; what was clipped stays clipped.
 
@@ -252,7 +244,6 @@ class BoundedScaler(_Scaler):
         self.bounds = bounds
         self.unit_norm = unit_norm
 
-    @own_words
     def fit(self, X: Any, y: Any = None) -> Self:
         """Check the bounds against the columns of X.
 
@@ -379,7 +370,6 @@ class DPStandardScaler(_Scaler, CountedEstimator):
         self.random_state = random_state
         self.rows_per_person = rows_per_person
 
-    @own_words
     def fit(self, X: Any, y: Any = None) -> Self:
         """Release the moments of the columns.
 

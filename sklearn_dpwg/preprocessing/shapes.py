@@ -21,8 +21,7 @@ from sklearn.base import OneToOneFeatureMixin
 from sklearn.utils.validation import check_is_fitted
 
 from sklearn_dpwg._checks import FloatArray, positive_finite, whole_number
-from sklearn_dpwg._stored import Stored
-from sklearn_dpwg.exceptions import InputError, InputTypeError, own_words
+from sklearn_dpwg.exceptions import InputError, InputTypeError
 from sklearn_dpwg.preprocessing.columns import (
     Block,
     Column,
@@ -40,7 +39,7 @@ PIECES = 8
 
 
 @dataclass(frozen=True)
-class Ramps(Stored):
+class Ramps:
     """A map of u in [-1, 1] to ramps on equal pieces, of norm at most 1 together.
 
     Each of K ramps rises by 2/√K on its piece, and does not change elsewhere. So a line in u has
@@ -75,7 +74,7 @@ LINE = Ramps(1)
 
 
 @dataclass(frozen=True)
-class Seen(Stored):
+class Seen:
     """What a picture of a column shows: encoded columns, and rows of them at public values."""
 
     name: str
@@ -150,7 +149,7 @@ def shape_of(kind: Any, pieces: Any = PIECES, parameter: str = "kind") -> Ramps:
 
 
 @dataclass(frozen=True)
-class Shaped(Stored):
+class Shaped:
     """A number or a date with a shape: its block in place of the one number."""
 
     column: Number | Date
@@ -256,7 +255,6 @@ class PublicShapes(ByBounds):
         self.resolution = resolution
         self.rest_norm = rest_norm
 
-    @own_words
     def fit(self, X: Any, y: Any = None) -> Self:
         """Check the bounds against the columns of X; nothing is learned or released.
 
