@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import datetime
 import math
+from abc import abstractmethod
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -46,39 +47,10 @@ DATE_UNITS = MappingProxyType(
 
 @dataclass(frozen=True)
 class Block:
-    """What a column becomes: for each row some values at some places.
-
-    Parameters
-    ----------
-    places : ndarray of shape (n_records, k)
-        Places in the block, from 0, different ones in each row.
-    values : ndarray of shape (n_records, k)
-        Values there; the squares of a row add up to at most 1.
-    """
+    """What a column becomes: for each row some values, at different places from 0."""
 
     places: NDArray[np.intp]
-    values: FloatArray
-
-
-class Column(Protocol):
-    """A kind of column, with what is public of it."""
-
-    @property
-    def width(self) -> int:
-        """Number of encoded columns."""
-
-    @property
-    def n_stored(self) -> int:
-        """Most encoded columns of a row that can differ from 0."""
-
-    def check(self, name: str) -> None:
-        """Refuse wrong public facts about the column of a name."""
-
-    def names(self, name: str) -> tuple[str, ...]:
-        """Return the names of the encoded columns, as many as `width` says."""
-
-    def encode(self, values: pd.Series, name: str) -> Block:
-        """Return a block of norm at most 1 for each value, by itself."""
+    values: FloatArray  # of shape (n_records, k); the squares of a row add up to at most 1
 
 
 # A map of numbers in [-1, 1] to blocks of norm at most 1, in rows; NaN may become anything.
@@ -105,6 +77,16 @@ class _Scaled:
 
     def names(self, name: str) -> tuple[str, ...]:
         return (name, f"{name}=missing") if self.missing else (name,)
+
+    def encode(self, values: pd.Series, name: str) -> Block:
+        return self._filled(self._scaled(values, name), name, self._scaled_fill())
+
+    @abstractmethod
+    def _scaled(self, values: pd.Series, name: str) -> FloatArray:
+        """Return numbers in [-1, 1], NaN where one is missing."""
+
+    def _scaled_fill(self) -> float:
+        return 0.0
 
     def _filled(self, scaled: FloatArray, name: str, fill: float, shape: Shape = line) -> Block:
         """Return the blocks of numbers, and what stands for a missing one where one is NaN."""
@@ -158,20 +140,11 @@ class Number(_Scaled):
             )
         if self.log and low < 0:
             raise InputError(f"column {name!r} must have low >= 0 for log=True, got {low!r}.")
-        _check_fill(self, name)
         if self.fill is not None:
-            fill = real_number(self.fill, f"fill of column {name!r}")
-            if not (low < fill < high and abs(self._scaled_fill()) < 1.0):
-                raise InputError(
-                    f"fill of column {name!r} must lie strictly between its bounds {(low, high)!r},"
-                    f" got {fill!r}."
-                )
-
-    def encode(self, values: pd.Series, name: str) -> Block:
-        return self._filled(self._scaled(values, name), name, self._scaled_fill())
+            real_number(self.fill, f"fill of column {name!r}")
+        _check_fill(self, name)
 
     def _scaled(self, values: pd.Series, name: str) -> FloatArray:
-        """Return numbers in [-1, 1], NaN where one is missing."""
         return self._to_scale(to_numbers(values, name))
 
     def _at(self, u: float) -> str:
@@ -236,17 +209,8 @@ class Date(_Scaled):
                 f"{(self.first, self.last)!r}."
             )
         _check_fill(self, name)
-        if self.fill is not None and not abs(self._scaled_fill()) < 1.0:
-            raise InputError(
-                f"fill of column {name!r} must be a date strictly between "
-                f"{(self.first, self.last)!r} in its unit {self.unit!r}, got {self.fill!r}."
-            )
-
-    def encode(self, values: pd.Series, name: str) -> Block:
-        return self._filled(self._scaled(values, name), name, self._scaled_fill())
 
     def _scaled(self, values: pd.Series, name: str) -> FloatArray:
-        """Return numbers in [-1, 1], NaN where a date is missing."""
         return to_unit_interval(self._counts(to_times(values, name)), *self._bounds())
 
     def _at(self, u: float) -> str:
@@ -262,9 +226,8 @@ class Date(_Scaled):
     def _scaled_fill(self) -> float:
         if self.fill is None:
             return 0.0
-        return float(
-            to_unit_interval(np.array([self._public_count(self.fill)]), *self._bounds())[0]
-        )
+        count = np.array([self._public_count(self.fill)])
+        return float(to_unit_interval(count, *self._bounds())[0])
 
     def _public_count(self, date: str | datetime.date) -> float:
         try:
@@ -301,10 +264,9 @@ class Ordered(_Scaled):
     def check(self, name: str) -> None:
         _check_levels(self.levels, name, least=2)
 
-    def encode(self, values: pd.Series, name: str) -> Block:
+    def _scaled(self, values: pd.Series, name: str) -> FloatArray:
         codes = known_places(values, self.levels, name)
-        scaled = 2.0 * codes / (len(self.levels) - 1.0) - 1.0
-        return self._filled(np.where(codes < 0, np.nan, scaled), name, 0.0)
+        return np.where(codes < 0, np.nan, 2.0 * codes / (len(self.levels) - 1.0) - 1.0)
 
 
 @dataclass(frozen=True)
@@ -326,8 +288,8 @@ class Boolean(_Scaled):
     def check(self, name: str) -> None:
         _check_levels((self.false, self.true), name, least=2)
 
-    def encode(self, values: pd.Series, name: str) -> Block:
-        return Ordered((self.false, self.true), self.missing).encode(values, name)
+    def _scaled(self, values: pd.Series, name: str) -> FloatArray:
+        return Ordered((self.false, self.true))._scaled(values, name)
 
 
 @dataclass(frozen=True)
@@ -390,6 +352,10 @@ class Category:
         return (*self.levels, "other") if added else self.levels
 
 
+# A kind of column: `width` encoded columns, of which `n_stored` of a row can differ from 0.
+Column = Number | Date | Ordered | Boolean | Category
+
+
 def feature_name(name: Hashable) -> str:
     """Return the name of a column as text; that of the column at a position is "x" before it."""
     return f"x{name}" if isinstance(name, int) else str(name)
@@ -433,6 +399,10 @@ def check_flags(column: Column, name: str) -> None:
 def _check_fill(column: Number | Date, name: str) -> None:
     if column.fill is not None and not column.missing:
         raise InputError(f"fill of column {name!r} is for missing=True, got {column.fill!r}.")
+    if column.fill is not None and not abs(column._scaled_fill()) < 1.0:
+        raise InputError(
+            f"fill of column {name!r} must lie strictly between its bounds, got {column.fill!r}."
+        )
 
 
 def _check_levels(levels: object, name: str, *, least: int) -> None:

@@ -28,21 +28,19 @@ from sklearn_dpwg.preprocessing.columns import (
 )
 from sklearn_dpwg.preprocessing.interactions import OWN_SHARE, products
 from sklearn_dpwg.preprocessing.reading import is_frame, of_polars, person_codes
-from sklearn_dpwg.preprocessing.rows_per_person import BoundedRows, bound_rows_per_person
 from sklearn_dpwg.preprocessing.schema_entries import read_entries
 from sklearn_dpwg.preprocessing.shapes import Seen, Shaped, seen, shaped
-
-# A `Schema` maps column names to kinds, each with public bounds or a public list of levels.
-# Encoding learns nothing: a row is encoded the same way whatever the other rows are. Each column
-# becomes a *block* of numbers of norm at most 1, so that a row of m blocks, divided by √m, has norm
-# at most 1.
 
 # Rows are sparse where at most this share of their numbers can differ from 0.
 SPARSE_SHARE = 0.1
 
 
 class Schema:
-    """Public facts about the columns of a table, and the encoding that follows from them."""
+    """Public facts about the columns of a table, and the encoding that follows from them.
+
+    Each column becomes a block of numbers of norm at most 1, so that a row of m blocks, divided by
+    √m, has norm at most 1. A row is encoded the same way whatever the other rows are.
+    """
 
     def __init__(
         self,
@@ -65,9 +63,7 @@ class Schema:
             names += product.names
         twice = sorted(name for name, times in Counter(names).items() if times > 1)
         if twice:
-            raise InputError(
-                f"columns must give each encoded column a name, {twice[0]!r} is twice."
-            )
+            raise InputError(f"columns must give encoded columns names, {twice[0]!r} is twice.")
         # a copy, so that nobody changes it afterwards; columns that are not named are left out
         self.columns = MappingProxyType(dict(columns))
         self.feature_names = tuple(names)  # of the encoded columns
@@ -81,25 +77,23 @@ class Schema:
 
     def check_names(self, names: Iterable[Hashable]) -> None:
         """Refuse a table without one of the columns, or with two of its name."""
-        found = Counter(names)
+        counts = Counter(names)
         for name in self.columns:
-            if found[name] != 1:
-                raise InputError(f"X must have one column {name!r}, got {found[name] or 'none'}.")
+            if counts[name] != 1:
+                raise InputError(f"X must have one column {name!r}, got {counts[name] or 'none'}.")
 
     def encode(self, frame: pd.DataFrame, *, sparse: bool | None = None) -> FloatArray | csr_array:
         """Encode a table."""
         self.check_names(frame.columns)
+        own = [
+            (c, c.encode(frame[k], feature_name(k)), self.row_norm) for k, c in self.blocks.items()
+        ]
+        pairs = [(pair, pair.encode(frame), self.pair_norm) for pair in self.products]
         places, values, first = [], [], 0
-        for name, column in self.blocks.items():
-            block = column.encode(frame[name], feature_name(name))
+        for part, block, norm in (*own, *pairs):
             places.append(block.places + first)
-            values.append(block.values / self.row_norm)
-            first += column.width
-        for product in self.products:
-            block = product.encode(frame)
-            places.append(block.places + first)
-            values.append(block.values / self.pair_norm)
-            first += product.width
+            values.append(block.values / norm)
+            first += part.width
         at, entries = np.column_stack(places), np.column_stack(values)
         if not (self.is_sparse if sparse is None else sparse):
             rows = np.zeros((len(frame), first))
@@ -206,7 +200,7 @@ class PublicSchema(TransformerMixin, BaseEstimator):
 
     @classmethod
     def from_toml(cls, path: str | Path) -> Self:
-        r"""Read a schema from a TOML file.
+        """Read a schema from a TOML file.
 
         Parameters
         ----------
@@ -227,17 +221,6 @@ class PublicSchema(TransformerMixin, BaseEstimator):
         ------
         ValueError
             If the file holds anything else, or something wrong.
-
-        Examples
-        --------
-        >>> from pathlib import Path
-        >>> from tempfile import TemporaryDirectory
-        >>> from sklearn_dpwg.preprocessing import Number, PublicSchema
-        >>> with TemporaryDirectory() as folder:
-        ...     path = Path(folder) / "schema.toml"
-        ...     _ = path.write_text("[columns]\nage = {low = 0, high = 120}")
-        ...     PublicSchema.from_toml(path).columns["age"] == Number(0, 120)
-        True
         """
         parameters, _ = read_entries(path)
         schema = cls(**parameters)
@@ -272,45 +255,11 @@ class PublicSchema(TransformerMixin, BaseEstimator):
             if rows.max(initial=0) > self.rows_per_person:
                 raise InputError(
                     f"X must have at most rows_per_person={self.rows_per_person} rows of one "
-                    f"{self.person!r}, and somebody has more: bound_rows keeps so many."
+                    f"{self.person!r}, and somebody has more: bound_rows_per_person keeps so many."
                 )
         self.divisor_ = schema.row_norm
         self.row_norm_ = 1.0
         return self
-
-    def bound_rows(
-        self, X: Any, y: Any, groups: Any = None, *, random_state: Any = None
-    ) -> BoundedRows:
-        """Keep at most `rows_per_person` rows of each `person`, as `bound_rows_per_person` does.
-
-        Parameters
-        ----------
-        X : DataFrame of shape (n_records, n_features)
-            The table, with the column `person`.
-        y : array-like of shape (n_records,)
-            Targets.
-        groups : array-like of shape (n_records,) or (n_records, n_columns), optional
-            Public groups.
-        random_state : int, RandomState, Generator or SeedSequence, optional
-            None takes coins from the operating system's entropy.
-
-        Returns
-        -------
-        BoundedRows
-            Rows without the column `person`, targets and groups.
-
-        Raises
-        ------
-        ValueError
-            If there is no `person`, or what `bound_rows_per_person` refuses.
-        """
-        self._schema()
-        if self.person is None:
-            raise InputError("person must be a column to keep so many rows of each, got None.")
-        k = self.rows_per_person
-        return bound_rows_per_person(
-            X, y, groups, person=self.person, k=k, random_state=random_state
-        )
 
     def transform(self, X: Any) -> FloatArray | csr_array:
         """Encode a table.
@@ -364,19 +313,19 @@ class PublicSchema(TransformerMixin, BaseEstimator):
 
     def _seen(self) -> list[Seen]:
         """Return what is shown of each column: its levels, or points of its range."""
-        schema, first, found = self._schema(), 0, []
+        schema, first, columns = self._schema(), 0, []
         for key, column in schema.blocks.items():
-            name, columns = feature_name(key), slice(first, first + column.width)
+            where = slice(first, first + column.width)
+            columns.append(_seen_of(feature_name(key), where, column, schema.row_norm))
             first += column.width
-            found.append(_seen_of(name, columns, column, schema.row_norm))
-        for product in schema.products:
-            one, other = (_seen_of("", slice(0), part, 1.0) for part in product.parts)
-            columns, rows = slice(first, first + product.width), one.rows / schema.pair_norm
-            first += product.width
+        for pair in schema.products:
+            one, other = (_seen_of("", slice(0), part, 1.0) for part in pair.parts)
+            where, rows = slice(first, first + pair.width), one.rows / schema.pair_norm
             values = tuple(f"{a}, {b}" for a in one.values for b in other.values)
-            how = (False, False, False, product.of, other.rows)
-            found.append(Seen(product.name, columns, values, rows, *how))
-        return found
+            how = (False, False, False, pair.of, other.rows)
+            columns.append(Seen(pair.name, where, values, rows, *how))
+            first += pair.width
+        return columns
 
     def _schema(self) -> Schema:
         """Return the core, which checks what is said of the columns."""
@@ -386,7 +335,7 @@ class PublicSchema(TransformerMixin, BaseEstimator):
                 f"got {self.columns!r}."
             )
         for name, column in self.columns.items():
-            if not all(hasattr(column, part) for part in ("check", "names", "encode")):
+            if not isinstance(column, Column):
                 raise InputTypeError(
                     f"columns must map {name!r} to a kind such as Number(0, 100), got {column!r}."
                 )
@@ -427,7 +376,7 @@ class PublicSchema(TransformerMixin, BaseEstimator):
         return tags
 
 
-def _seen_of(name: str, columns: slice, column: Column, divisor: float) -> Seen:
+def _seen_of(name: str, columns: slice, column: Any, divisor: float) -> Seen:
     kind: Any = column.column if isinstance(column, Shaped) else column
     missing = bool(getattr(kind, "missing", False))
     values: tuple[str, ...] = ()

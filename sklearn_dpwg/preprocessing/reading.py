@@ -25,7 +25,7 @@ MISSING, UNKNOWN = -1, -2
 
 _NUMBERS = (int, float, Decimal, np.integer, np.floating, np.bool_)
 _DATES = (datetime.date, np.datetime64)  # timestamps are dates
-_OTHER_TIMES = (datetime.timedelta, np.timedelta64, datetime.time, pd.Period)
+_OTHER_TIMES = ("timedelta", "timedelta64", "time", "period")
 _READ_NUMBERS = "decimal=, thousands= and na_values= of pandas.read_csv read numbers from text"
 _READ_DATES = "pandas.to_datetime(..., format=) and parse_dates= of pandas.read_csv read dates"
 _READ_CODES = "floats do not tell its levels apart, so read them with dtype=str or dtype='Int64'"
@@ -177,10 +177,7 @@ def of_polars(column: Any) -> pd.Series:
 
 
 def dates_as_seconds(X: Any) -> tuple[Any, NDArray[np.bool_] | None]:
-    """Return a table with seconds for dates, and which columns have them; as it is without any.
-
-    Durations, times of a day and periods are refused by the name of their column.
-    """
+    """Return a table with seconds for dates, and which columns have them; as it is without any."""
     if isinstance(X, pd.DataFrame):
         columns = [X.iloc[:, place] for place in range(X.shape[1])]
     elif is_frame(X):
@@ -193,39 +190,24 @@ def dates_as_seconds(X: Any) -> tuple[Any, NDArray[np.bool_] | None]:
         if array.ndim != 2 or array.dtype.kind not in "OMm":
             return X, None
         columns = [pd.Series(column) for column in array.T]
-    names = getattr(X, "columns", range(len(columns)))
-    dated = np.array([*map(_has_dates, columns, names)], dtype=bool)
+    names = list(getattr(X, "columns", range(len(columns))))
+    held = [pd.api.types.infer_dtype(column, skipna=True) for column in columns]
+    for name, kind in zip(names, held, strict=True):
+        if kind in _OTHER_TIMES:
+            raise InputError(f"column {name!r} of X must hold numbers or dates, got {kind}.")
+    dated = np.isin(held, ("datetime64", "datetime", "date"))
     if not dated.any():
         return X, dated
-    table = pd.concat(
-        [
-            pd.Series(_seconds(column, name)) if has_dates else column.reset_index(drop=True)
-            for column, name, has_dates in zip(columns, names, dated, strict=True)
-        ],
-        axis=1,
+    table = pd.DataFrame(
+        {
+            place: _seconds(column, names[place]) if dated[place] else column.array
+            for place, column in enumerate(columns)
+        }
     )
-    if not hasattr(X, "columns"):
-        return table.to_numpy(), dated
-    table.columns = pd.Index(X.columns)
-    return table, dated
+    table.columns = pd.Index(names)
+    return (table if hasattr(X, "columns") else table.to_numpy()), dated
 
 
 def _seconds(column: pd.Series, name: object) -> FloatArray:
     since = to_times(column, name) - np.datetime64(0, "s")
     return np.asarray(since / np.timedelta64(1, "s"))
-
-
-def _has_dates(column: pd.Series, name: object) -> bool:
-    dtype = column.dtype
-    if pd.api.types.is_datetime64_any_dtype(dtype):
-        return True
-    cells = column.dropna() if pd.api.types.is_object_dtype(dtype) else ()
-    if (
-        pd.api.types.is_timedelta64_dtype(dtype)
-        or isinstance(dtype, pd.PeriodDtype)
-        or any(isinstance(cell, _OTHER_TIMES) for cell in cells)
-    ):
-        raise InputError(
-            f"column {name!r} of X must hold numbers or dates, got durations, times or periods."
-        )
-    return any(map(is_date, cells))

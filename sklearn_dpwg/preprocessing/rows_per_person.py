@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.utils import check_consistent_length
 
 from sklearn_dpwg._checks import whole_number
 from sklearn_dpwg.data.groups import same_rows
@@ -15,26 +16,12 @@ from sklearn_dpwg.privacy import NoiseSource
 
 
 class BoundedRows(NamedTuple):
-    """Rows of which no person has more than a stated number.
-
-    Parameters
-    ----------
-    X : array, sparse array or frame
-        Rows that were kept.
-    y : array-like
-        Their targets.
-    groups : array-like or None
-        Their groups.
-    kept : ndarray of int
-        Their positions in what was passed, increasing.
-    rows_per_person : int
-        The stated number k.
-    """
+    """Rows of which no person has more than a stated number."""
 
     X: Any
     y: Any
     groups: Any
-    kept: NDArray[np.intp]
+    kept: NDArray[np.intp]  # positions in what was passed, increasing
     rows_per_person: int
 
     @property
@@ -116,12 +103,7 @@ def bound_rows_per_person(
     if isinstance(person, str):
         X, person = without_column(X, person), X[person]
     codes = person_codes(person)
-    for name, values in (("X", X), ("y", y), ("groups", groups)):
-        if values is not None and _length(values) != len(codes):
-            raise InputError(
-                f"{name} must have a row for each entry of person, {len(codes):,}, got "
-                f"{_length(values):,}."
-            )
+    check_consistent_length(X, y, groups, codes)
     kept = _keep(codes, k, NoiseSource(random_state).secret_rng("rows of a person"))
     return BoundedRows(_take(X, kept), _take(y, kept), _take(groups, kept), kept, k)
 
@@ -140,10 +122,6 @@ def without_column(X: Any, name: str) -> Any:
     if name not in list(getattr(X, "columns", ())):
         raise InputError(f"person must be a column of the frame X or an array, got {name!r}.")
     return X.drop(columns=name) if hasattr(X, "iloc") else X.drop(name)
-
-
-def _length(values: Any) -> int:
-    return int(values.shape[0]) if hasattr(values, "shape") else len(values)
 
 
 def _take(values: Any, kept: NDArray[np.intp]) -> Any:
