@@ -10,23 +10,34 @@ from __future__ import annotations
 
 import inspect
 import pkgutil
+from dataclasses import is_dataclass
 from functools import cache
 from importlib import import_module
 from types import ModuleType
 from typing import Any
 
-from sklearn_dpwg._stored import Stored
+from sklearn.base import BaseEstimator
+
+from sklearn_dpwg.inspection import AuditReport
+from sklearn_dpwg.losses import Loss
+from sklearn_dpwg.privacy import Relation
 
 __all__ = ["trusted_types"]
 
 # Where classes are that a person may keep. Not the ledger: a file is not to name one that is open.
 _PACKAGES = (
-    *("data.problem", "estimators", "inspection", "losses", "metrics.intervals"),
-    *("model_selection", "postprocessing", "preprocessing", "privacy", "solvers"),
+    *("data.problem", "estimators.auc", "estimators.classifier", "estimators.regressor"),
+    *("inspection.audit_plan", "inspection.audit_result", "inspection.report"),
+    *("inspection.shape_display", "inspection.verdicts", "losses", "metrics.intervals"),
+    *("model_selection.search", "model_selection.search_plan", "postprocessing.calibration"),
+    *("postprocessing.histogram", "postprocessing.thresholds", "preprocessing"),
+    *("privacy.guarantee", "privacy.noise.integer_noise", "privacy.release"),
+    *("privacy.sensitivity.sums", "solvers"),
 )
 # What they are made of beside each other: values alone.
 _PARTS = (
     *(f"datetime.{name}" for name in ("date", "datetime", "timedelta", "timezone")),
+    "sklearn_dpwg.inspection.group_audit.GroupAudit",
     "sklearn_dpwg.ledger.costs.StartCost",
     "sklearn_dpwg.ledger.planned_search.PlannedSearch",
 )
@@ -45,9 +56,8 @@ def trusted_types() -> tuple[str, ...]:
 
     Notes
     -----
-    Making one runs no code of the file. Frozen ones are made of their fields and checked as when
-    they were new; of an estimator no value may stand where its class has a method. A
-    `PrivacyLedger` is not among them, nor is a source of noise.
+    Making one runs no code of the file, and a file is as true as who wrote it. A `PrivacyLedger` is
+    not among them, nor is a source of noise.
 
     Examples
     --------
@@ -74,5 +84,8 @@ def _defined_in(module: ModuleType, thing: Any) -> bool:
 
 
 def _may_be_kept(module: ModuleType, thing: Any) -> bool:
-    is_stored = _defined_in(module, thing) and issubclass(thing, Stored)
-    return is_stored and not inspect.isabstract(thing)
+    """Return whether a class is an estimator, a loss, or a frozen record of values."""
+    if not _defined_in(module, thing) or inspect.isabstract(thing):
+        return False
+    is_frozen = is_dataclass(thing) and thing.__dataclass_params__.frozen  # type: ignore[attr-defined]
+    return is_frozen or issubclass(thing, BaseEstimator | Loss | Relation | AuditReport)
