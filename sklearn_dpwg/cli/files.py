@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -17,7 +17,7 @@ from skops import io
 
 from sklearn_dpwg._checks import as_text
 from sklearn_dpwg.exceptions import InputError
-from sklearn_dpwg.preprocessing import PublicSchema
+from sklearn_dpwg.preprocessing import Date, Number, PublicSchema
 from sklearn_dpwg.preprocessing.schema_files import TableSchema, read_schema
 from sklearn_dpwg.serving import trusted_types
 
@@ -42,12 +42,9 @@ def read_facts(path: Path) -> TableSchema:
 
 
 def read_table(
-    path: Path,
-    names: Collection[str],
-    read_csv: Mapping[str, Any],
-    numbers: Collection[str] = (),
+    path: Path, names: Iterable[str], kinds: Mapping[str, Any], read_csv: Mapping[str, Any]
 ) -> pd.DataFrame:
-    """Read columns of a table, those of a text file as text but for declared numbers.
+    """Read columns of a table, those of a text file as text but for declared numbers and dates.
 
     Empty cells and those that ``na_values`` names are missing, and no others: "None" is a word.
     """
@@ -61,9 +58,14 @@ def read_table(
         name: _with_empty(marks.get(name, []) if isinstance(marks, dict) else marks)
         for name in wanted
     }
-    dtype: dict[str, Any] = {name: float if name in numbers else str for name in wanted}
-    table: pd.DataFrame = pd.read_csv(path, usecols=wanted, dtype=dtype, **options)
-    return table[wanted]
+    dtype: dict[str, Any] = {
+        name: float if isinstance(kinds.get(name), Number) else str for name in wanted
+    }
+    table: pd.DataFrame = pd.read_csv(path, usecols=wanted, dtype=dtype, **options)[wanted]
+    for name in wanted:
+        if isinstance(kinds.get(name), Date):
+            table[name] = pd.to_datetime(table[name], format="ISO8601", utc=True)
+    return table
 
 
 def _with_empty(marks: Any) -> list[Any]:

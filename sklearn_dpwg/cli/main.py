@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Collection, Hashable
+from collections.abc import Callable, Hashable, Mapping
 from contextlib import ExitStack, nullcontext
 from functools import reduce
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +33,7 @@ from sklearn_dpwg.exceptions import BudgetExceededError, DPWGError, InputError
 from sklearn_dpwg.inspection import AuditReport, AuditResult, GroupAudit
 from sklearn_dpwg.inspection.shape_display import effects_of
 from sklearn_dpwg.ledger import PrivacyLedger
-from sklearn_dpwg.preprocessing import Number, PublicSchema, bound_rows_per_person
+from sklearn_dpwg.preprocessing import Number, bound_rows_per_person
 from sklearn_dpwg.preprocessing.schema_files import TableSchema, read_schema
 from sklearn_dpwg.privacy.statement import rounded_up
 
@@ -162,9 +163,8 @@ def plan(
     facts = read_facts(schema)
     sizes = sizes_of(group_sizes, facts)
     if audit:
-        has_outcomes = facts.target is not None
-        audited = GroupAudit(epsilon, delta, group_labels=facts.group_labels)
-        click.echo(audited.plan(group_sizes=sizes, outcomes=has_outcomes))
+        audited = make_audit(facts, epsilon, delta)
+        click.echo(audited.plan(group_sizes=sizes, outcomes=facts.target is not None))
         return
     model = make_model(facts, epsilon=epsilon, delta=delta, **options)
     n_features = len(model[0].get_feature_names_out())
@@ -194,11 +194,11 @@ def fit(
     model = make_model(facts, **options)
     book = make_ledger(ledger, ledger_epsilon, ledger_delta)
     with written(output, overwrite=overwrite) as part:
-        columns, k = list(model[0].columns), model[0].rows_per_person
-        rows = read_rows(table, facts, columns, numbers_of(model[0]), k=k)
+        columns = model[0].columns
+        rows = read_rows(table, facts, columns, k=model[0].rows_per_person)
         groups, targets = groups_of(rows, facts.group_columns), targets_of(rows, facts)
         with book or nullcontext():
-            model.fit(rows[columns], targets, model__groups=groups)
+            model.fit(rows[list(columns)], targets, model__groups=groups)
         io.dump(model, part)
     click.echo(f"{model[-1].privacy_}\nModel: {output}")
     say_what_is_spent(book)
@@ -235,8 +235,9 @@ def predict(
     fitted = load_model(model)
     options = {} if schema is None else read_schema(schema).read_csv
     with written(output, overwrite=overwrite) as part:
-        X = read_table(table, fitted[0].columns, options, numbers_of(fitted[0]))
-        found = read_table(table, keep, options) if keep else pd.DataFrame(index=X.index)
+        columns = fitted[0].columns
+        X = read_table(table, columns, columns, options)
+        found = read_table(table, keep, {}, options) if keep else pd.DataFrame(index=X.index)
         found.insert(len(found.columns), "prediction", predictions_of(fitted, X, threshold))
         for name, column in probabilities(fitted, X).items():
             found.insert(len(found.columns), f"probability of {name}", column)
@@ -305,33 +306,23 @@ def audit(
         raise click.UsageError("--threshold is for probabilities, not for --predictions.")
     facts = read_facts(schema)
     fitted = None if model is None else load_model(model)
-    classes = two_classes(facts, fitted)
+    audited = make_audit(facts, epsilon, delta, threshold)
     has_outcomes = facts.target not in (None, predictions)
     if not has_outcomes and metric != "selection_rate":
         raise InputError(f"metric must be selection_rate without outcomes, got {metric!r}.")
     compared = None if reference is None else label_of(reference, facts)
-    audited = GroupAudit(
-        epsilon,
-        delta,
-        group_labels=facts.group_labels,
-        classes=classes,
-        threshold=0.5 if threshold is None else threshold,
-        rows_per_person=None if facts.schema.person is None else 1,
-    )
-    shown = None if fitted is None else effects_of(fitted, classes[1])
+    for name in ("jinja2", "matplotlib") if output is not None else ():
+        import_module(name)  # missing now, and not once the budget is spent
+    shown = None if fitted is None else effects_of(fitted, audited.classes[1])
     book, outputs = make_ledger(**ledger), [one for one in (json_file, output) if one is not None]
     with ExitStack() as files:
         parts = {one: files.enter_context(written(one, overwrite=overwrite)) for one in outputs}
+        columns = {str(predictions): None} if scores is None else {scores: Number(0, 1)}
+        rows = read_rows(table, facts, columns if fitted is None else fitted[0].columns, k=1)
         if fitted is not None:
-            columns = list(fitted[0].columns)
-            rows = read_rows(table, facts, columns, numbers_of(fitted[0]), k=1)
-            decided = predictions_of(fitted, rows[columns], threshold)
-        elif scores is not None:
-            rows = read_rows(table, facts, [scores], [scores], k=1)
-            decided = rows[scores]
+            decided = predictions_of(fitted, rows[list(fitted[0].columns)], threshold)
         else:
-            rows = read_rows(table, facts, [str(predictions)], [], k=1)
-            decided = as_words(rows[predictions])
+            decided = as_words(rows[predictions]) if scores is None else rows[scores]
         targets = targets_of(rows, facts) if has_outcomes else None
         groups = groups_of(rows, facts.group_columns)
         with book or nullcontext():
@@ -374,25 +365,37 @@ def make_model(facts: TableSchema, shapes: str, **given: Any) -> Pipeline:
     return Pipeline([("schema", schema), ("model", model)])
 
 
+def make_audit(
+    facts: TableSchema, epsilon: float, delta: float, threshold: float | None = None
+) -> GroupAudit:
+    """Return the audit of a schema, of whose two classes the last is looked for."""
+    if facts.classes is None or len(facts.classes) != 2:
+        raise InputError(f"classes under [target] must be two for an audit, got {facts.classes!r}.")
+    return GroupAudit(
+        epsilon,
+        delta,
+        group_labels=facts.group_labels,
+        classes=facts.classes,
+        threshold=0.5 if threshold is None else threshold,
+        rows_per_person=None if facts.schema.person is None else 1,
+    )
+
+
 def read_rows(
-    path: Path, facts: TableSchema, columns: list[str], numbers: Collection[str], *, k: int
+    path: Path, facts: TableSchema, columns: Mapping[str, Any], *, k: int
 ) -> pd.DataFrame:
     """Read columns, groups and target, of each person at most k rows, chosen by coins."""
     target = [] if facts.target is None else [facts.target]
     person = [] if facts.schema.person is None else [facts.schema.person]
+    kinds = dict(columns)
     if facts.target_bounds is not None:
-        numbers = [*numbers, *target]
+        kinds |= dict.fromkeys(target, Number(*facts.target_bounds))
     names = [*columns, *facts.group_columns, *target, *person]
-    rows = read_table(path, names, facts.read_csv, numbers)
+    rows = read_table(path, names, kinds, facts.read_csv)
     if not person:
         return rows
     kept = bound_rows_per_person(rows, np.zeros(len(rows)), person=person[0], k=k)
     return kept.X
-
-
-def numbers_of(schema: PublicSchema) -> list[str]:
-    """Return the columns that are declared as numbers."""
-    return [name for name, kind in schema.columns.items() if isinstance(kind, Number)]
 
 
 def targets_of(rows: pd.DataFrame, facts: TableSchema) -> pd.Series:
@@ -406,28 +409,20 @@ def probabilities(model: Pipeline, X: pd.DataFrame) -> dict[str, np.ndarray]:
     if not hasattr(model, "predict_proba"):
         return {}
     of_each = dict(zip(map(as_text, model.classes_), model.predict_proba(X).T, strict=True))
-    return {one: of_each[one] for one in map(as_text, model[-1].classes or model.classes_)}
+    declared = getattr(model[-1], "classes", None)
+    return {one: of_each[one] for one in map(as_text, of_each if declared is None else declared)}
 
 
-def predictions_of(model: Pipeline, X: pd.DataFrame, threshold: float | None) -> Any:
-    """Return what a model predicts, or what its probabilities of the last class do."""
+def predictions_of(model: Pipeline, X: pd.DataFrame, threshold: float | None) -> pd.Series:
+    """Return what a model predicts, or what its probabilities of the last class do, as text."""
     if threshold is None:
-        return model.predict(X)
+        predicted = pd.Series(model.predict(X), index=X.index)
+        return as_words(predicted) if hasattr(model, "classes_") else predicted
     of_each = probabilities(model, X)
     if len(of_each) != 2:
         raise InputError("threshold is for a model of two classes that has probabilities.")
     no, yes = of_each
-    return np.where(of_each[yes] >= threshold, yes, no)
-
-
-def two_classes(facts: TableSchema, model: Pipeline | None) -> tuple[str, str]:
-    """Return the two classes of an audit, the one that is looked for last."""
-    classes = facts.classes or ()
-    if len(classes) != 2:
-        raise InputError(f"classes under [target] must be two for an audit, got {classes!r}.")
-    if model is not None and {*map(as_text, getattr(model, "classes_", ()))} != {*classes}:
-        raise InputError(f"classes under [target] must be those of the model, got {classes!r}.")
-    return classes
+    return pd.Series(np.where(of_each[yes] >= threshold, yes, no), index=X.index)
 
 
 def sizes_of(text: str, facts: TableSchema) -> dict[Any, int]:
@@ -476,7 +471,7 @@ def in_lines(result: AuditResult, metric: str, reference: Hashable) -> str:
     """Return a line a group, with sizes, rates and ratios, and what that costs."""
     metrics = dict.fromkeys(["selection_rate", metric, "error_rate"])
     rates = {one.replace("_", " "): result.rates(one) for one in metrics if one in result.METRICS}
-    rates["impact ratio"] = result.impact_ratios(metric, reference=reference)
+    rates["ratio"] = result.impact_ratios(metric, reference=reference)
     columns = {
         name: [f"{one.estimate:.3f} [{one.low:.3f}, {one.high:.3f}]" for one in each]
         for name, each in rates.items()
