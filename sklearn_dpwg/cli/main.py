@@ -320,7 +320,8 @@ def audit(
         columns = {str(predictions): None} if scores is None else {scores: Number(0, 1)}
         rows = read_rows(table, facts, columns if fitted is None else fitted[0].columns, k=1)
         if fitted is not None:
-            decided = predictions_of(fitted, rows[list(fitted[0].columns)], threshold)
+            X = rows[list(fitted[0].columns)]
+            decided = as_words(predictions_of(fitted, X, threshold))
         else:
             decided = as_words(rows[predictions]) if scores is None else rows[scores]
         targets = targets_of(rows, facts) if has_outcomes else None
@@ -414,10 +415,9 @@ def probabilities(model: Pipeline, X: pd.DataFrame) -> dict[str, np.ndarray]:
 
 
 def predictions_of(model: Pipeline, X: pd.DataFrame, threshold: float | None) -> pd.Series:
-    """Return what a model predicts, or what its probabilities of the last class do, as text."""
+    """Return what a model predicts, or what its probabilities of the last class do."""
     if threshold is None:
-        predicted = pd.Series(model.predict(X), index=X.index)
-        return as_words(predicted) if hasattr(model, "classes_") else predicted
+        return pd.Series(model.predict(X), index=X.index)
     of_each = probabilities(model, X)
     if len(of_each) != 2:
         raise InputError("threshold is for a model of two classes that has probabilities.")

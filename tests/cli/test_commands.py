@@ -1,0 +1,255 @@
+"""The way from a table to a model, its predictions and its audit, and what each step writes."""
+
+from __future__ import annotations
+
+import json
+import math
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+from skops import io
+
+from sklearn_dpwg import DPWorstGroupRegressor
+from sklearn_dpwg.inspection import AuditResult
+from sklearn_dpwg.serving import trusted_types
+from tests.cli.conftest import SCHEMA, done, make_table, run, schema_of
+
+TARGET = 'column = "hired"\nclasses = ["rejected", "hired"]'
+WAGE = 'column = "wage"\nlow = 0\nhigh = 10_000'
+
+
+def load(path):
+    return io.load(path, trusted=list(trusted_types()))
+
+
+def stored(path):
+    return AuditResult.from_json(path.read_text(encoding="utf-8"))
+
+
+# --- plan -----------------------------------------------------------------------------------------
+
+
+def test_a_plan_reads_no_record_and_is_that_of_the_fit(folder):
+    sizes = ",".join(f"{label}={n}" for label, n in make_table()["race"].value_counts().items())
+    schema = ("--schema", folder / "schema.toml")
+    printed = done("plan", *schema, "--group-sizes", sizes, "--epsilon", 8).stdout
+    plan = load(folder / "model.skops")[-1].plan_
+    assert printed.splitlines()[0] == str(plan).splitlines()[0]
+
+
+def test_a_plan_of_an_audit_has_a_line_a_group(folder):
+    schema = ("--schema", folder / "schema.toml")
+    printed = done("plan", "--audit", *schema, "--group-sizes", "x=800,y=400").stdout
+    assert {"x", "y"} <= {line.split()[0] for line in printed.splitlines() if line}
+    assert "epsilon = 1 at delta = 1e-06" in printed
+
+
+# --- fit ------------------------------------------------------------------------------------------
+
+
+def test_a_fit_prints_the_whole_statement_and_where_the_model_is(folder):
+    model = load(folder / "model.skops")
+    printed = (folder / "fit.txt").read_text(encoding="utf-8")
+    assert printed == f"{model[-1].privacy_}\nModel: {folder / 'model.skops'}\n"
+    assert model[-1].privacy_.epsilon == pytest.approx(8.0, rel=1e-3)
+
+
+def test_groups_may_be_protected_and_a_model_may_be_of_lines(folder, tmp_path):
+    names = (folder / "people.parquet", "--schema", folder / "schema.toml")
+    options = ("--neighbours", "replace-any", "--solver", "mgr", "--shapes", "linear")
+    result = done("fit", *names, "-o", tmp_path / "m.skops", *options, "--epsilon", 20)
+    assert "replace any record" in result.stdout
+    model = load(tmp_path / "m.skops")
+    assert (model[0].shapes, model[-1].plan_.solver) == ("linear", "mgr")
+
+
+def test_a_number_is_learned_in_the_cells_of_two_columns(folder, tmp_path):
+    cells = '["race", "sex"]\nlabels = [["x", 0], ["x", 1], ["y", 0], ["y", 1]]'
+    schema = schema_of(tmp_path, ('"race"\nlabels = ["x", "y"]', cells), (TARGET, WAGE))
+    done("plan", "--schema", schema, "--group-sizes", "x/0=420,x/1=420,y/0=180,y/1=180")
+    model, table = tmp_path / "m.skops", tmp_path / "wages.csv"
+    done("fit", folder / "people.csv", "--schema", schema, "-o", model)
+    assert isinstance(load(model)[-1], DPWorstGroupRegressor)
+    assert [*load(model)[-1].group_labels_] == [("x", "0"), ("x", "1"), ("y", "0"), ("y", "1")]
+    done("predict", model, folder / "people.csv", "-o", table)
+    assert [*pd.read_csv(table).columns] == ["prediction"]
+
+
+@pytest.mark.parametrize("k", [1, 3])
+def test_so_many_rows_of_a_person_are_learned_from_and_one_is_audited(tmp_path, k):
+    table = make_table(4000)
+    table["patient"] = "p" + (table["id"] % 1000).astype(str)
+    table["race"] = np.where(table["id"] % 1000 < 600, "x", "y")
+    table.to_csv(tmp_path / "visits.csv", index=False)
+    schema = tmp_path / "schema.toml"
+    schema.write_text(f'{SCHEMA}\n[person]\ncolumn = "patient"\nrows = {k}\n', encoding="utf-8")
+    names, model = (tmp_path / "visits.csv", "--schema", schema), tmp_path / "m.skops"
+    done("fit", *names, "-o", model)
+    assert load(model)[-1].group_sizes_.sum() == 1000 * k
+    assert load(model)[-1].privacy_.of_person
+    json_file = tmp_path / "audit.json"
+    result = done("audit", *names, "--model", model, "--same-records", "--json", json_file)
+    assert "the unit is a person" in result.stdout
+    assert stored(json_file).n_records == 1000
+    assert stored(json_file).privacy_.of_person
+
+
+# --- predict --------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def predicted(folder):
+    path = folder / "predicted.csv"
+    done("predict", folder / "model.skops", folder / "people.csv", "-o", path, "--keep", "id")
+    return pd.read_csv(path)
+
+
+def test_predictions_are_those_of_python(folder, predicted):
+    model, X = load(folder / "model.skops"), make_table()
+    assert (predicted["prediction"] == model.predict(X)).all()
+    shares = dict(zip(model.classes_, model.predict_proba(X).T, strict=True))
+    assert [*predicted.columns] == [
+        *("id", "prediction", "probability of rejected", "probability of hired")
+    ]
+    for name, column in shares.items():
+        np.testing.assert_allclose(predicted[f"probability of {name}"], column)
+    assert (predicted["id"] == X["id"]).all()
+
+
+def test_csv_and_parquet_give_the_same_predictions(folder, predicted, tmp_path):
+    path = tmp_path / "p.parquet"
+    done("predict", folder / "model.skops", folder / "people.parquet", "-o", path)
+    table = pd.read_parquet(path)
+    assert (table["prediction"] == predicted["prediction"]).all()
+    np.testing.assert_allclose(table["probability of hired"], predicted["probability of hired"])
+
+
+def test_a_public_threshold_is_about_the_last_class(folder, predicted, tmp_path):
+    names = (folder / "model.skops", folder / "people.csv", "-o", tmp_path / "p.csv")
+    done("predict", *names, "--threshold", 0.8)
+    chosen = np.where(predicted["probability of hired"] >= 0.8, "hired", "rejected")
+    assert (pd.read_csv(tmp_path / "p.csv")["prediction"] == chosen).all()
+
+
+# --- audit ----------------------------------------------------------------------------------------
+
+
+def test_a_column_of_decisions_is_audited_alone(folder, tmp_path):
+    schema = schema_of(tmp_path, (TARGET, "classes = [0, 1]"))
+    names = (folder / "people.csv", "--schema", schema, "--predictions", "decided")
+    files = ("--json", tmp_path / "audit.json", "-o", tmp_path / "audit.html")
+    printed = done("audit", *names, *files, "--epsilon", 2).stdout
+    assert "Privacy: epsilon = 2 at delta = 1e-06, replace any record" in printed
+    assert "error rate" not in printed
+    assert "Verdict" not in printed
+    result = stored(tmp_path / "audit.json")
+    assert (result.has_outcomes, result.classes) == (False, ("0", "1"))
+    estimates = [rate.estimate for rate in result.rates("selection_rate")]
+    assert estimates == pytest.approx([0.7, 0.2], abs=0.08)
+    assert "<html" in (tmp_path / "audit.html").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "answer"),
+    [
+        ([], 0, None),
+        (["--fail-below", 0.8], 4, "fails"),
+        (["--fail-below", 0.8, "--reference", "x"], 4, "fails"),
+        (["--fail-below", 0.8, "--metric", "true_positive_rate"], 4, "fails"),
+        (["--fail-below", 0.8, "--threshold", 0.05], 0, "passes"),
+        (["--fail-below", 0.8, "--epsilon", 0.001], 0, "cannot tell"),
+    ],
+)
+def test_a_verdict_is_given_where_it_is_asked_for(folder, options, code, answer):
+    names = (folder / "people.csv", "--schema", folder / "schema.toml", "--scores", "score")
+    result = run("audit", *names, *options)
+    assert result.exit_code == code, result.output
+    assert ("Verdict" in result.stdout) == (answer is not None)
+    assert answer is None or f"Verdict: {answer}." in result.stdout
+
+
+def test_both_costs_add_up_where_a_model_saw_these_records(folder, tmp_path):
+    names = (folder / "people.csv", "--schema", folder / "schema.toml")
+    files = ("--json", tmp_path / "audit.json", "-o", tmp_path / "audit.html", "--overwrite")
+    costs = {}
+    for which in ("--same-records", "--held-out"):
+        options = ("--model", folder / "model.skops", which, "--epsilon", 4)
+        assert "error rate" in done("audit", *names, *options, *files).stdout
+        costs[which] = stored(tmp_path / "audit.json").privacy_.epsilon
+    assert costs["--same-records"] > 8.0
+    assert costs["--held-out"] == pytest.approx(4.0)
+
+
+@pytest.mark.parametrize("options", [[], ["--threshold", 0.8]])
+def test_an_audit_of_a_model_counts_what_predict_writes(folder, tmp_path, options):
+    table, json_file = tmp_path / "p.csv", tmp_path / "audit.json"
+    names = (folder / "model.skops", folder / "people.csv", "-o", table, "--keep", "race")
+    done("predict", *names, *options)
+    chosen = pd.read_csv(table).set_index("race")["prediction"].eq("hired")
+    names = (folder / "people.csv", "--schema", folder / "schema.toml", "--json", json_file)
+    model = ("--model", folder / "model.skops", "--held-out")
+    done("audit", *names, *model, "--epsilon", math.inf, *options)
+    counts = np.array(json.loads(json_file.read_text(encoding="utf-8"))["counts"])
+    assert counts[:, :, 1].sum(axis=1).tolist() == chosen.groupby("race").sum().tolist()
+
+
+# --- ledger ---------------------------------------------------------------------------------------
+
+
+def test_a_ledger_counts_fits_and_audits_and_refuses_with_three(folder, tmp_path):
+    ledger = ("--ledger", tmp_path / "spent.db", "--ledger-epsilon", 3)
+    names = (folder / "people.csv", "--schema", folder / "schema.toml")
+    model = tmp_path / "m.skops"
+    printed = done("fit", *names, "-o", model, "--epsilon", 2, *ledger).stdout
+    assert printed.splitlines()[-1].endswith("has spent epsilon = 2 of 3 at delta = 1e-06")
+    scored = ("--scores", "score", *ledger)
+    state = done("audit", *names, *scored, "--epsilon", 0.5).stdout.splitlines()[-1]
+    result = run("fit", *names, "-o", tmp_path / "again.skops", "--epsilon", 2, *ledger)
+    assert (result.exit_code, "Nothing was spent" in result.stderr) == (3, True)
+    assert not (tmp_path / "again.skops").exists()
+    assert run("audit", *names, *scored, "--epsilon", 2).exit_code == 3
+    assert run("audit", *names, *scored[:-1], 9).exit_code == 2  # another budget than the file's
+    after = done("audit", *names, *scored, "--epsilon", 0.001).stdout.splitlines()[-1]
+    assert float(after.split()[6]) - float(state.split()[6]) < 0.01
+
+
+# --- what is published ----------------------------------------------------------------------------
+
+
+def test_what_is_published_holds_no_word_of_a_record(tmp_path):
+    secret, model = "s3cret", tmp_path / "m.skops"
+    table = make_table().assign(name=secret, town="x")
+    table.loc[7, "town"] = secret
+    table.to_csv(tmp_path / "people.csv", index=False)
+    schema = schema_of(tmp_path, ("[groups]", 'town = { levels = ["x", "y"] }\n\n[groups]'))
+    names = (tmp_path / "people.csv", "--schema", schema)
+    files = ("-o", tmp_path / "audit.html", "--json", tmp_path / "audit.json")
+    printed = done("fit", *names, "-o", model).output
+    printed += done("audit", *names, "--model", model, "--same-records", *files).output
+    assert secret not in printed + repr(vars(load(model)[-1]))
+    for name in ("m.skops", "audit.html", "audit.json"):
+        assert secret.encode() not in (tmp_path / name).read_bytes()
+
+
+# --- the module is the command --------------------------------------------------------------------
+
+
+def called(*words, code=""):
+    start = ["-c", code] if code else ["-m", "sklearn_dpwg"]
+    return subprocess.run(
+        [sys.executable, *start, *words], capture_output=True, text=True, check=False
+    )
+
+
+def test_help_lists_the_commands_in_the_order_of_their_use():
+    commands = called("--help").stdout.partition("Commands:\n")[2].splitlines()
+    assert [line.split()[0] for line in commands] == ["plan", "fit", "predict", "audit"]
+
+
+def test_without_click_a_sentence_says_what_to_install():
+    without = "import runpy, sys; sys.modules['click'] = None; runpy.run_module('sklearn_dpwg')"
+    result = called(code=without)
+    assert (result.returncode, "sklearn-dpwg[cli]" in result.stderr) == (1, True)
