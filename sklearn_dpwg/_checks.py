@@ -37,8 +37,6 @@ def as_text(value: Any) -> str:
         number = float(text)
     except ValueError:
         return text
-    if not abs(number) < 2.0**53:  # floats do not hold all of these
-        return text
     return str(int(number)) if number.is_integer() else str(number)
 
 

@@ -122,9 +122,10 @@ class ByBounds(TransformerMixin, BaseEstimator):
         finite = np.isfinite(rows)
         if not finite.all():
             row, column = np.argwhere(~finite)[0]
+            held = "NaN" if np.isnan(rows[row, column]) else "infinity"
             raise InputError(
-                f"X must be finite, got {rows[row, column]} in row {row} of column "
-                f"{self._names()[column]!r}: PublicSchema has a public fill for missing values."
+                f"X must be finite, got {held} in column {self._names()[column]!r}, row {row}: "
+                f"PublicSchema has a public fill for missing values."
             )
         return rows, np.zeros(rows.shape[1], dtype=bool) if has_dates is None else has_dates
 

@@ -32,7 +32,10 @@ _TABLES = {
 
 def read_entries(path: str | Path) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the parameters of a `PublicSchema`, and the other fields of a `TableSchema`."""
-    content = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+    try:
+        content = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise InputError(f"{path} must be a TOML file: {error}") from None
     _check_names(content, ("interactions", "columns", *_TABLES), str(path))
     content.setdefault("interactions", [])
     for name in ("columns", *_TABLES):

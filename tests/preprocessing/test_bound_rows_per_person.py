@@ -90,10 +90,10 @@ def test_the_promise_names_the_number_that_a_model_is_fitted_with():
     [
         ({"k": 0}, ValueError, "k must be at least 1"),
         ({"k": 1.5}, TypeError, "k must be a whole number"),
-        ({"person": PERSON[:9]}, ValueError, "X must have a row for each entry of person, 9"),
+        ({"person": PERSON[:9]}, ValueError, "Found input variables with inconsistent numbers"),
         ({"person": "who"}, ValueError, "person must be a column of the frame X or an array"),
-        ({"person": np.where(PERSON == 3, np.nan, PERSON)}, ValueError, "got missing values"),
-        ({"y": Y[:9]}, ValueError, "y must have a row for each entry of person, 300, got 9"),
+        ({"person": np.where(PERSON == 3, np.nan, PERSON)}, ValueError, "got a missing one in row"),
+        ({"y": Y[:9]}, ValueError, "Found input variables with inconsistent numbers"),
     ],
 )
 def test_wrong_inputs_are_refused(changed, error, message):
