@@ -14,7 +14,6 @@ from sklearn.pipeline import make_pipeline
 from sklearn_dpwg.inspection import ShapeDisplay, contributions, shape_functions
 from sklearn_dpwg.postprocessing import monotone
 from sklearn_dpwg.preprocessing import Boolean, Category, Date, Number, Ordered, PublicSchema
-from sklearn_dpwg.serving import trusted_types
 
 mpl.use("Agg")
 
