@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import inspect
 import pkgutil
-from dataclasses import is_dataclass
 from functools import cache
 from importlib import import_module
 from types import ModuleType
@@ -87,5 +86,6 @@ def _may_be_kept(module: ModuleType, thing: Any) -> bool:
     """Return whether a class is an estimator, a loss, or a frozen record of values."""
     if not _defined_in(module, thing) or inspect.isabstract(thing):
         return False
-    is_frozen = is_dataclass(thing) and thing.__dataclass_params__.frozen  # type: ignore[attr-defined]
+    settings = getattr(thing, "__dataclass_params__", None)
+    is_frozen = settings is not None and settings.frozen
     return is_frozen or issubclass(thing, BaseEstimator | Loss | Relation | AuditReport)
