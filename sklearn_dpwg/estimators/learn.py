@@ -491,7 +491,7 @@ class Fitting(Progress, PrivateEstimator):
             codes, labels = self._encode_later_groups(found, n_records)
         else:
             codes, labels = self._encode_groups(found, n_records)
-            self._name_groups(y, groups, labels, targets)
+            self._name_groups(y, groups)
         sizes = np.bincount(codes, minlength=len(labels)).tolist()
         if self._hides_groups:
             sizes = equal_sizes(n_records, len(labels))
@@ -521,16 +521,13 @@ class Fitting(Progress, PrivateEstimator):
         sizes = list(cells.group_sizes)
         return replace(facts, labels=labels, sizes=sizes, cells=None if cells.are_groups else cells)
 
-    def _name_groups(
-        self, y: Any, groups: Any, labels: NDArray[np.object_], targets: Targets
-    ) -> None:
+    def _name_groups(self, y: Any, groups: Any) -> None:
         """Note what groups are made of, and warn if that is y."""
         # where it is protected, a record may change its group by whatever they are made of
         self._groupings = ()
         if not self._hides_groups:
             self._groupings = grouping.grouping_names(groups, self.group_by)
-            found = targets.attributes.get("classes_", ())
-            encode.warn_if_target_is_group(y, groups, self.group_by, labels, found)
+            encode.warn_if_target_is_group(y, groups, self.group_by)
 
     def _encode_groups(
         self, groups: Any, n_records: int
