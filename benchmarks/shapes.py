@@ -68,7 +68,7 @@ def columns_of(name: str) -> dict[Any, Any]:
     if name in OF_TASK:
         return dict(OF_TASK[name].columns)
     entry = load_dataset(name).entry
-    levels = {key: Category(of, other=False) for key, of in entry.categories.items()}
+    levels = {key: Category(tuple(of), other=False) for key, of in entry.categories.items()}
     return {key: Number(-1, 1) for key in entry.numeric} | levels
 
 

@@ -2,8 +2,8 @@
 
 skops loads a file without running code that it brings along, and asks which types it may make. A
 fitted model of this package, and what stands around it – its schema, plan and guarantee, thresholds
-and calibration, a search, an audit – is made of those that `trusted_types` names. ONNX graphs are
-made by `sklearn_dpwg.onnx`; guarantees and audits have ``to_json``.
+and calibration, a search, an audit – is made of those that `trusted_types` names. Guarantees and
+audits have ``to_json``, and `to_sklearn` of a fitted model gives what converters to ONNX take.
 """
 
 from __future__ import annotations

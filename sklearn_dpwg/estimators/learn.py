@@ -21,6 +21,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, ClassifierMixin, is_regressor
+from sklearn.linear_model import LinearRegression, LogisticRegression
+from sklearn.svm import LinearSVC
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sklearn_dpwg._checks import FloatArray
@@ -208,6 +210,34 @@ class PrivateEstimator(BaseEstimator):
         # an overflow is told by the scores alone
         with np.errstate(all="ignore"):
             return linear_scores(X, weights)
+
+    def to_sklearn(self) -> LogisticRegression | LinearSVC | LinearRegression:
+        """Return a linear model of scikit-learn itself that predicts the same.
+
+        Converters (ONNX, PMML), explainers and servers take it. It holds the released weights, so
+        it costs no privacy; the guarantee stays in ``privacy_`` of this estimator.
+
+        Returns
+        -------
+        LogisticRegression, LinearSVC or LinearRegression
+            Fitted: a `LogisticRegression` where the model has probabilities, a `LinearSVC` for a
+            classifier without, a `LinearRegression` for a regressor.
+
+        Notes
+        -----
+        Only what is fitted is copied. A clone has scikit-learn's own parameters, and a fit of it is
+        not private.
+        """
+        check_is_fitted(self, "plan_")
+        kind = LinearRegression
+        if hasattr(self, "classes_"):
+            kind = LogisticRegression if hasattr(self, "predict_proba") else LinearSVC
+        linear = kind()
+        linear.n_features_in_ = self.n_features_in_
+        for name in ("coef_", "intercept_", "classes_", "feature_names_in_"):
+            if hasattr(self, name):  # a number of NumPy, as scikit-learn has it, stays one
+                setattr(linear, name, np.array(getattr(self, name))[()])
+        return linear
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
