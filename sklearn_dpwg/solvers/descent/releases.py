@@ -184,8 +184,6 @@ def from_batch(
     return StepRelease(gradient, noisy_risks, unit * noise_std, variances)
 
 
-
-
 # Of active group selection: the gradient of one group.
 
 

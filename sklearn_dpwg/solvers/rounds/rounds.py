@@ -33,6 +33,7 @@ LOG_ODDS = (0.1, 1.0, 10.0, 100.0, 1000.0)
 # A rate that follows released risks is at most so many times the planned one.
 FASTEST = 30.0
 
+
 def passes_of_a_phase(problem: Problem) -> int:
     """Return the passes over a phase's records that its solver typically takes.
 
