@@ -184,21 +184,6 @@ def test_a_stored_audit_answers_all_later_questions(tmp_path, options, asked):
     assert lines[0].count("reference") == ("reference" in asked) * 3
 
 
-def test_what_has_changed_is_said_of_each_rate_that_is_asked(decisions, tmp_path):
-    files = [tmp_path / f"{place}.json" for place in range(2)]
-    for file in files:
-        task = f"--predictions decided {TASK} --json {file}"
-        assert run("audit", decisions, *task.split()).exit_code == 0
-    found = run("change", *files, "--metric", "equalized_odds")
-    said = [line for line in found.stdout.splitlines() if line.startswith("The worst-off group's")]
-    assert [line.partition("rate")[0] for line in said] == [
-        "The worst-off group's true positive ", "The worst-off group's false positive "
-    ]  # fmt: skip
-    alone = "Each of these 2 answers is right with probability 0.95 by itself; that all are is less"
-    assert found.stdout.splitlines()[-1] == f"{alone} sure."
-    assert alone not in run("change", *files, "--metric", "error_rate").stdout
-
-
 def test_records_without_group_may_be_left_out(decisions):
     table = pd.read_csv(decisions)
     table.loc[table.index % 10 == 0, "race"] = None
