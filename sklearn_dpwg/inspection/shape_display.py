@@ -32,34 +32,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Effect:
-    """What a column adds to a model's score, by its value.
-
-    Parameters
-    ----------
-    name : str
-        The column.
-    values : tuple of str
-        Public values: levels, or points of a range; "missing" is the last where values may be.
-    effects : ndarray of shape (n_values,)
-        What is added there, less the mean over the values that are not missing.
-    is_number : bool
-        Whether values follow each other.
-    may_be_missing : bool
-        Whether the last value is a missing one.
-    band : ndarray of shape (n_values,), optional
-        How far off noise alone leaves an effect in 5 of 100 fits.
-    axes : tuple of Effect, default=()
-        Of an interaction what its two columns add by themselves; its own effects are at all pairs
-        of their values.
-    """
+    """What a column adds to a model's score, by its value."""
 
     name: str
-    values: tuple[str, ...]
-    effects: FloatArray
-    is_number: bool
-    may_be_missing: bool
-    band: FloatArray | None = None
-    axes: tuple[Effect, ...] = ()
+    values: tuple[str, ...]  # levels, or points of a range; "missing" is the last where it may be
+    effects: FloatArray  # what is added there, less the mean over values that are not missing
+    is_number: bool  # whether values follow each other
+    may_be_missing: bool  # whether the last value is a missing one
+    band: FloatArray | None = None  # how far off noise alone leaves an effect in 5 of 100 fits
+    axes: tuple[Effect, ...] = ()  # of an interaction what its two columns add by themselves
 
     @property
     def n_known(self) -> int:
