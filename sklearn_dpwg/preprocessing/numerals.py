@@ -340,7 +340,7 @@ def not_a_number(values: pd.Series, kind: Any, name: str) -> InputError:
     what = f"a number {what}" if what.startswith("with ") else what
     return InputError(
         f"column {name!r} must hold numbers, and the first value that is none is "
-        f"{what}, {values[first.where].iloc[0]!r}: "
+        f"{what}: "
         f"{_in_python(first.write)}."
     )
 
