@@ -53,11 +53,11 @@ class Schema:
         names: list[str] = []
         for name, column in columns.items():
             check_flags(column, feature_name(name))
-            column.check(feature_name(name))
+            column._check(feature_name(name))
         # what columns become, by their names
         self.blocks = shaped(columns, shapes)
         for name, column in self.blocks.items():
-            names += column.names(feature_name(name))
+            names += column._names(feature_name(name))
         self.products = products(columns, interactions)
         for product in self.products:
             names += product.names
@@ -71,7 +71,7 @@ class Schema:
         n_pairs, own = len(self.products), OWN_SHARE if self.products else 1.0
         self.row_norm = norm_bound(len(columns) / own)
         self.pair_norm = norm_bound(n_pairs / (1.0 - OWN_SHARE))
-        stored = sum(column.n_stored for column in self.blocks.values())
+        stored = sum(column._n_stored for column in self.blocks.values())
         stored += sum(product.n_stored for product in self.products)
         self.is_sparse = stored <= SPARSE_SHARE * len(names)  # never decided by the data
 
@@ -85,15 +85,16 @@ class Schema:
     def encode(self, frame: pd.DataFrame, *, sparse: bool | None = None) -> FloatArray | csr_array:
         """Encode a table."""
         self.check_names(frame.columns)
-        own = [
-            (c, c.encode(frame[k], feature_name(k)), self.row_norm) for k, c in self.blocks.items()
+        blocks = [
+            (column._encode(frame[name], feature_name(name)), column._width, self.row_norm)
+            for name, column in self.blocks.items()
         ]
-        pairs = [(pair, pair.encode(frame), self.pair_norm) for pair in self.products]
+        blocks += [(pair.encode(frame), pair.width, self.pair_norm) for pair in self.products]
         places, values, first = [], [], 0
-        for part, block, norm in (*own, *pairs):
+        for block, width, norm in blocks:
             places.append(block.places + first)
             values.append(block.values / norm)
-            first += part.width
+            first += width
         at, entries = np.column_stack(places), np.column_stack(values)
         if not (self.is_sparse if sparse is None else sparse):
             rows = np.zeros((len(frame), first))
@@ -315,9 +316,9 @@ class PublicSchema(TransformerMixin, BaseEstimator):
         """Return what is shown of each column: its levels, or points of its range."""
         schema, first, columns = self._schema(), 0, []
         for key, column in schema.blocks.items():
-            where = slice(first, first + column.width)
+            where = slice(first, first + column._width)
             columns.append(_seen_of(feature_name(key), where, column, schema.row_norm))
-            first += column.width
+            first += column._width
         for pair in schema.products:
             one, other = (_seen_of("", slice(0), part, 1.0) for part in pair.parts)
             where, rows = slice(first, first + pair.width), one.rows / schema.pair_norm
@@ -380,15 +381,15 @@ def _seen_of(name: str, columns: slice, column: Any, divisor: float) -> Seen:
     kind: Any = column.column if isinstance(column, Shaped) else column
     missing = bool(getattr(kind, "missing", False))
     values: tuple[str, ...] = ()
-    rows, levels = np.zeros((0, column.width)), _levels_of(kind)
+    rows, levels = np.zeros((0, column._width)), _levels_of(kind)
     if isinstance(column, Shaped):
         of_number = seen(name, columns, column.shape, kind._at, divisor)
         values, rows = of_number.values, of_number.rows
         rows = np.concatenate([rows, np.zeros((len(rows), int(missing)))], axis=1)
     cells = [*levels, *([None] if missing else [])]
     if cells:
-        block = column.encode(pd.Series(cells, dtype=object), name)
-        encoded = np.zeros((len(cells), column.width))
+        block = column._encode(pd.Series(cells, dtype=object), name)
+        encoded = np.zeros((len(cells), column._width))
         np.put_along_axis(encoded, block.places, block.values / divisor, axis=1)
         rows = np.concatenate([rows, encoded])
         values = (*values, *map(str, levels), *(["missing"] if missing else []))
