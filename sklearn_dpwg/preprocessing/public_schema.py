@@ -43,10 +43,7 @@ class Schema:
     """
 
     def __init__(
-        self,
-        columns: Mapping[Any, Column],
-        shapes: str = "linear",
-        interactions: Any = (),
+        self, columns: Mapping[Any, Column], shapes: str = "linear", interactions: Any = ()
     ) -> None:
         if not columns:
             raise InputError("columns must name at least one column, got none.")
@@ -331,23 +328,18 @@ class PublicSchema(TransformerMixin, BaseEstimator):
     def _schema(self) -> Schema:
         """Return the core, which checks what is said of the columns."""
         if not isinstance(self.columns, Mapping):
-            raise InputTypeError(
-                "columns must be a mapping from names to kinds such as Number(0, 100), "
-                f"got {self.columns!r}."
-            )
+            raise InputTypeError(f"columns must be a mapping to kinds, got {self.columns!r}.")
         for name, column in self.columns.items():
             if not isinstance(column, Column):
                 raise InputTypeError(
                     f"columns must map {name!r} to a kind such as Number(0, 100), got {column!r}."
                 )
-        if self.sparse_output is not None and not isinstance(self.sparse_output, bool):
+        if not isinstance(self.sparse_output, bool | None):
             raise InputTypeError(
-                f"sparse_output must be True, False or None, got {self.sparse_output!r}."
+                f"sparse_output must be a bool or None, got {self.sparse_output!r}."
             )
         if self.person is not None and self.person in self.columns:
-            raise InputError(
-                f"person must be no column that the model sees, got {self.person!r} of columns."
-            )
+            raise InputError(f"person must be none of columns, got {self.person!r}.")
         whole_number(self.rows_per_person, "rows_per_person", least=1)
         return Schema(self.columns, self.shapes, self.interactions)
 
@@ -363,9 +355,8 @@ class PublicSchema(TransformerMixin, BaseEstimator):
             return pd.DataFrame({name: of_polars(X.get_column(name)) for name in names})
         # a list of numbers and strings stays one: NumPy would make strings of all
         dtype = None if hasattr(X, "dtype") else object
-        return pd.DataFrame(
-            validate_data(self, X, dtype=dtype, ensure_all_finite=False, reset=reset)
-        )
+        array = validate_data(self, X, dtype=dtype, ensure_all_finite=False, reset=reset)
+        return pd.DataFrame(array)
 
     def __sklearn_tags__(self) -> Any:
         """Say that there is nothing to fit, and what may be in a table."""
