@@ -157,8 +157,6 @@ class PublicSchema(TransformerMixin, BaseEstimator):
     So the norm of a row of blocks divided by √m is at most 1, with pairs of columns and by rounding
     too (``docs/theory/encoded_rows.md``).
 
-    *What is public* is what a person says. ``fit`` looks at the names of columns alone.
-
     Examples
     --------
     >>> import pandas as pd
@@ -243,7 +241,7 @@ class PublicSchema(TransformerMixin, BaseEstimator):
         Raises
         ------
         ValueError
-            If a column is not there, or what is said of one is wrong; if X has the column
+            If a column is not there, or what is declared of one is wrong; if X has the column
             `person` and somebody has more rows than `rows_per_person`.
         """
         schema = self._schema()
@@ -326,7 +324,7 @@ class PublicSchema(TransformerMixin, BaseEstimator):
         return columns
 
     def _schema(self) -> Schema:
-        """Return the core, which checks what is said of the columns."""
+        """Return the core, which checks what is declared of the columns."""
         if not isinstance(self.columns, Mapping):
             raise InputTypeError(f"columns must be a mapping to kinds, got {self.columns!r}.")
         for name, column in self.columns.items():

@@ -429,10 +429,10 @@ class DPStandardScaler(_Scaler, CountedEstimator):
         rows = self.rows_per_person
         if rows is not None:
             rows = whole_number(rows, "rows_per_person", least=1)
-        said: dict[str, Any] = {"public": PUBLIC_FACTS, "relation": Relation.REPLACE_ANY}
+        facts: dict[str, Any] = {"public": PUBLIC_FACTS, "relation": Relation.REPLACE_ANY}
         if budget.epsilon == math.inf:
-            return PrivacyGuarantee.non_private(budget.delta, **said).for_person(rows)
-        of_row = PrivacyGuarantee.from_releases([_release(budget, rows)], budget.delta, **said)
+            return PrivacyGuarantee.non_private(budget.delta, **facts).for_person(rows)
+        of_row = PrivacyGuarantee.from_releases([_release(budget, rows)], budget.delta, **facts)
         return replace(of_row.for_person(rows), requested_epsilon=budget.epsilon)
 
     def _scaled(self, X: FloatArray) -> FloatArray:
