@@ -31,7 +31,7 @@ from sklearn_dpwg.preprocessing.columns import (
     norm_bound,
     to_unit_interval,
 )
-from sklearn_dpwg.preprocessing.scalers import Bounds, ByBounds
+from sklearn_dpwg.preprocessing.scalers import Bounds, FreeByBounds
 
 KINDS = ("auto", "ramps", "linear")
 # How many pieces "auto" and "ramps" have: `benchmarks/shapes.py` prints what other maps do.
@@ -156,18 +156,18 @@ class Shaped:
     shape: Any  # Ramps or Hats
 
     @property
-    def width(self) -> int:
+    def _width(self) -> int:
         return self.shape.width + self.column.missing
 
     @property
-    def n_stored(self) -> int:
-        return self.width
+    def _n_stored(self) -> int:
+        return self._width
 
-    def names(self, name: str) -> tuple[str, ...]:
+    def _names(self, name: str) -> tuple[str, ...]:
         last = (f"{name}=missing",) if self.column.missing else ()
         return (*self.shape.names(name, self.column._at), *last)
 
-    def encode(self, values: pd.Series, name: str) -> Block:
+    def _encode(self, values: pd.Series, name: str) -> Block:
         scaled = self.column._scaled(values, name)
         fill = math.nan if self.column.fill is None else self.column._scaled_fill()  # NaN: zeros
         return self.column._filled(scaled, name, fill, self.shape)
@@ -184,7 +184,7 @@ def shaped(columns: Mapping[Any, Column], kind: str) -> dict[Any, Any]:
     return bent
 
 
-class PublicShapes(ByBounds):
+class PublicShapes(FreeByBounds):
     """Let a linear model bend in each number, by pieces between public bounds.
 
     Each column with bounds becomes ramps on eighths of its range, scaled so that they are together

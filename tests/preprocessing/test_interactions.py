@@ -87,7 +87,7 @@ def model():
     n = 600
     table = pd.DataFrame(
         {
-            "age": np.where(rng.random(n) < 0.1, np.nan, rng.uniform(0, 90, n)),
+            "age": rng.uniform(0, 90, n),
             "hours": rng.uniform(0, 60, n),
             "town": rng.choice([*"ABCDEFGHIZ", None], n),
             "grade": rng.choice([1, 2, 3, np.nan], n),
@@ -95,6 +95,7 @@ def model():
             "day": pd.Timestamp("2020-03-01"),
         }
     )
+    table.loc[::10, "age"] = np.nan
     y = (table["age"].fillna(0) > 45) ^ (table["hours"] > 30)
     return make_pipeline(schema_of(), LogisticRegression(C=100.0)).fit(table, y), table
 
@@ -119,23 +120,8 @@ def test_contributions_of_pairs_add_up_and_are_drawn(model):
     mpl.pyplot.close(display.figure_)
 
 
-def test_made_up_rows_are_those_of_public_values():
-    schema, rng = schema_of(), np.random.default_rng(0)
-    columns = schema._seen()
-    drawn = {one.name: rng.integers(len(one.values), size=50) for one in columns}
-    rows = np.concatenate([one.rows_at(drawn) for one in columns], axis=1)
-    values = {one.name: np.array([*one.values], dtype=object)[drawn[one.name]] for one in columns}
-    table = pd.DataFrame({name: values[name] for name in COLUMNS})
-    table = table.replace("missing", None)
-    table[["age", "hours"]] = table[["age", "hours"]].apply(pd.to_numeric)
-    table["day"] = pd.to_datetime(table["day"])
-    assert rows == pytest.approx(schema.fit_transform(table), abs=5e-3)  # dates are whole days
-
-
 def test_effects_of_pairs_are_not_monotone(model):
-    with pytest.raises(
-        ValueError, match="effects must be of columns without interactions, got 'ag"
-    ):
+    with pytest.raises(ValueError, match="columns without interactions, got 'age'"):
         monotone(model[0], {"age": 1})
 
 
