@@ -90,8 +90,8 @@ def privacy_of(fitted: Any, *, warn: bool = True, cv: Any = None) -> PrivacyGuar
     >>> from sklearn_dpwg.ledger import privacy_of
     >>> X, y = np.full((4000, 1), 0.5), np.arange(4000) % 2
     >>> models = [DPAUCClassifier(1.0, data_norm=1.0).fit(X, y) for _ in range(2)]
-    >>> round(privacy_of(models, cv="prefit").epsilon, 2)  # two of epsilon 1, at the same delta
-    1.43
+    >>> round(privacy_of(models, cv="prefit").epsilon, 2)  # two fits of epsilon 1
+    1.45
     """
     inside = holdings_of(fitted, cv)
     if inside.guarantee is None:
