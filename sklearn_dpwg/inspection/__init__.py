@@ -12,12 +12,7 @@ from sklearn_dpwg.inspection.privacy_displays import (
     UtilityPoint,
 )
 from sklearn_dpwg.inspection.report import AuditReport, model_card
-from sklearn_dpwg.inspection.shape_display import (
-    Effect,
-    ShapeDisplay,
-    contributions,
-    shape_functions,
-)
+from sklearn_dpwg.inspection.shape_display import Effect, ShapeDisplay, shape_functions
 from sklearn_dpwg.inspection.verdicts import GroupRate, LossSums, Verdict, WorstGroups
 
 __all__ = [
@@ -39,7 +34,6 @@ __all__ = [
     "UtilityPoint",
     "Verdict",
     "WorstGroups",
-    "contributions",
     "model_card",
     "shape_functions",
 ]

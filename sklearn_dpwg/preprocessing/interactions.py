@@ -84,12 +84,6 @@ def _parts(columns: Mapping[Any, Column], name: Any) -> Column:
 
 def products(columns: Mapping[Any, Column], interactions: Any) -> tuple[Product, ...]:
     """Return the blocks of named pairs of columns."""
-    if isinstance(interactions, str) and interactions == "auto":
-        raise InputError(
-            "interactions must be pairs of names of columns, got 'auto': to choose pairs by the "
-            "records would cost ε, and did not pay where it was tried; name those that are known "
-            "to matter, such as interactions=[('age', 'hours')]."
-        )
     found: dict[frozenset[Any], Product] = {}
     for pair in interactions if isinstance(interactions, list | tuple) else [interactions]:
         if not isinstance(pair, list | tuple) or len(pair) != 2:

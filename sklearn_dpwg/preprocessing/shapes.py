@@ -22,7 +22,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from sklearn_dpwg._checks import FloatArray, positive_finite, whole_number
 from sklearn_dpwg._stored import Stored
-from sklearn_dpwg.exceptions import InputError, InputTypeError, own_words
+from sklearn_dpwg.exceptions import InputError, InputTypeError
 from sklearn_dpwg.preprocessing.columns import (
     Block,
     Column,
@@ -95,22 +95,14 @@ class Seen(Stored):
         """How many values are not the missing one."""
         return len(self.values) - self.may_be_missing
 
-    def effects(self, weights: FloatArray) -> tuple[FloatArray, float]:
-        """Return what a model adds at each value less the mean over known ones, and this mean."""
+    def effects(self, weights: FloatArray) -> FloatArray:
+        """Return what a model adds at each value, less the mean over known ones."""
         own = weights[self.columns]
         if self.others is None:
             found = self.rows @ own
         else:
             found = (self.rows @ own.reshape(self.rows.shape[1], -1) @ self.others.T).ravel()
-        mean = float(found[: self.n_known].mean())
-        return found - mean, mean
-
-    def rows_at(self, drawn: Mapping[str, NDArray[np.intp]]) -> FloatArray:
-        """Return encoded columns where values are drawn of each column."""
-        if self.others is None:
-            return self.rows[drawn[self.name]]
-        one, other = self.rows[drawn[self.of[0]]], self.others[drawn[self.of[1]]]
-        return np.asarray((one[:, :, None] * other[:, None, :]).reshape(len(one), -1))
+        return np.asarray(found - found[: self.n_known].mean())
 
 
 def parts_of(model: Any, schema: Any) -> tuple[Any, Any]:
@@ -141,12 +133,11 @@ def seen(
     return Seen(name, columns, tuple(map(at, u.tolist())), shape(u) / divisor, True, False)
 
 
-def shape_of(kind: Any, pieces: Any = PIECES, parameter: str = "kind") -> Ramps:
+def shape_of(kind: Any, parameter: str = "shapes") -> Ramps:
     """Return the map of a name."""
     if kind not in KINDS:
         raise InputError(f"{parameter} must be one of {', '.join(KINDS)}, got {kind!r}.")
-    n_pieces = whole_number(pieces, "resolution", least=1)
-    return LINE if kind == "linear" else Ramps(n_pieces)
+    return LINE if kind == "linear" else Ramps(PIECES)
 
 
 @dataclass(frozen=True)
@@ -186,8 +177,8 @@ def shaped(columns: Mapping[Any, Column], kind: str) -> dict[Any, Column]:
     found = dict(columns)
     for name, column in columns.items():
         if isinstance(column, Number | Date):
-            said, parameter = (kind, "shapes") if column.shape is None else (column.shape, "shape")
-            found[name] = Shaped(column, shape_of(said, parameter=parameter))
+            own = shape_of(kind) if column.shape is None else shape_of(column.shape, "shape")
+            found[name] = Shaped(column, own)
     return found
 
 
@@ -203,10 +194,8 @@ class PublicShapes(ByBounds):
     bounds : (low, high), sequence of such pairs, or mapping from column name to pair
         What is known of each column without looking at the records, as of `BoundedScaler`. A
         mapping may leave columns out, which pass through.
-    kind : {"auto", "ramps", "linear"}, default="auto"
-        "ramps" is described above, "linear" is a line. "auto" is "ramps".
     resolution : int, default=8
-        Number of pieces.
+        Number of pieces; 1 is a line.
     rest_norm : float, optional
         Bound on the norm of what passes through of a row, which is shortened to it: of one-hot
         columns the root of the number of categories' columns before they were encoded. By default
@@ -247,16 +236,13 @@ class PublicShapes(ByBounds):
         self,
         bounds: Bounds = (-1.0, 1.0),
         *,
-        kind: str = "auto",
         resolution: int = PIECES,
         rest_norm: float | None = None,
     ) -> None:
         self.bounds = bounds
-        self.kind = kind
         self.resolution = resolution
         self.rest_norm = rest_norm
 
-    @own_words
     def fit(self, X: Any, y: Any = None) -> Self:
         """Check the bounds against the columns of X; nothing is learned or released.
 
@@ -277,7 +263,7 @@ class PublicShapes(ByBounds):
         ValueError
             If a bound or a parameter is wrong, or a value is missing.
         """
-        self._shape = shape_of(self.kind, self.resolution)
+        self._shape = Ramps(whole_number(self.resolution, "resolution", least=1))
         rows, self._low, self._high = self._bounded(X, of_all=False)
         self._bent = np.ones(rows.shape[1], dtype=bool)
         if isinstance(self.bounds, Mapping):
