@@ -350,8 +350,9 @@ def _visit_known(part: Any, kind: _Kind, inside: _Inside) -> None:
 
 def _several(cost: StartCost, times: int) -> StartCost:
     own, several = cost.guarantee, cost.guarantee.for_records(times)
-    unit = {"records_per_person": own.records_per_person, "of_person": own.of_person}
-    return cost._replace(guarantee=replace(several, **unit))
+    rows, of_person = own.records_per_person, own.of_person
+    several = replace(several, records_per_person=rows, of_person=of_person)
+    return cost._replace(guarantee=several)
 
 
 def _visit_unknown(part: Any, inside: _Inside) -> None:
