@@ -45,7 +45,6 @@ CHANGED = {"generation_0": {"plan of search": "it lacks 'outside'"}}
 NOT_KEPT = (
     *("data.kernels", "data.oracles", "data.risks", "data.sources", "datasets"),
     *("privacy.prefix_sums", "privacy.noise.poisson"),
-    *("solvers.stream.learners.groups", "solvers.stream.learners.base.PrivatePlayer"),
     "preprocessing.rows_per_person",
     *("inspection.group_displays.Group", "inspection.privacy_displays.PrivacyProfileDisplay"),
     *("inspection.privacy_displays.PrivacyUtilityDisplay", "model_selection.splitters"),
