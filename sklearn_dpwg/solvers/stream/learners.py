@@ -17,7 +17,6 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 
 from sklearn_dpwg._checks import FloatArray, positive_finite
-from sklearn_dpwg._stored import Stored
 from sklearn_dpwg.exceptions import InputError, InputTypeError
 from sklearn_dpwg.privacy.prefix_sums import PrefixSums
 
@@ -41,7 +40,7 @@ class WeightPlayer(ABC):
         """Take the loss of the round."""
 
 
-class Learner(Stored, BaseEstimator, ABC):
+class Learner(BaseEstimator, ABC):
     """Parameters of an online learner; `start` begins a game.
 
     The strength γ is that of a regulariser γ/2 ‖w - w_1‖², whose step size is 1/γ; ``None`` means
