@@ -25,7 +25,7 @@ from sklearn_dpwg.data.records import RecordEncoder
 from sklearn_dpwg.data.risks import RecordBlock
 from sklearn_dpwg.losses import BinaryLogLoss
 from sklearn_dpwg.privacy import SumGrid
-from sklearn_dpwg.privacy.sensitivity import grid_step
+from sklearn_dpwg.privacy.sensitivity.sums import grid_step
 
 
 def make_block(seed, n_records, n_columns, n_groups):

@@ -39,7 +39,7 @@ from sklearn_dpwg.postprocessing.calibration import calibrated_shares
 from sklearn_dpwg.postprocessing.histogram import checked_edges, count_scores, likely_counts
 from sklearn_dpwg.postprocessing.thresholds import RULES, thresholds_of_share
 from sklearn_dpwg.privacy import Budget, Release
-from sklearn_dpwg.privacy.noise import noise_on_integers
+from sklearn_dpwg.privacy.noise.samplers import noise_on_integers
 
 CHOSEN_ON = ("adult", "law-school", "compas", "german-credit")
 CHECKED_ON = ("health-insurance", "minneapolis-stops")

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sklearn_dpwg.data.kernels import Blocks, fused_pass
+from sklearn_dpwg.data.kernels.passes import Blocks, fused_pass
 from sklearn_dpwg.data.records import RecordEncoder
 from sklearn_dpwg.data.risks import (
     BLOCK_ROWS,
@@ -24,8 +24,8 @@ from sklearn_dpwg.data.risks import (
 from sklearn_dpwg.data.risks.record_block import LocalEngine
 from sklearn_dpwg.losses import BinaryLogLoss, Hinge, MultinomialLogLoss, Quantile, SquaredError
 from sklearn_dpwg.privacy import Budget, SumGrid
-from sklearn_dpwg.privacy.noise import PoissonSample
-from sklearn_dpwg.privacy.sensitivity import grid_step, summation_slack
+from sklearn_dpwg.privacy.noise.poisson import PoissonSample
+from sklearn_dpwg.privacy.sensitivity.sums import grid_step, summation_slack
 from sklearn_dpwg.solvers import MGR, Exact, Moments, PhasedERM
 from tests.helpers.group_data import make_data, make_problem, make_risks
 from tests.helpers.neighbours import random_data

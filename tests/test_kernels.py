@@ -22,12 +22,12 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_array, csr_matrix
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from sklearn_dpwg.data.kernels import (
+from sklearn_dpwg.data.kernels import compiled
+from sklearn_dpwg.data.kernels.passes import (
     Blocks,
     Partition,
     allow_threads,
     canonical_rows,
-    compiled,
     fused_pass,
     has_kernel,
     linear_scores,

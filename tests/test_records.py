@@ -10,8 +10,7 @@ from hypothesis.extra.numpy import arrays
 from scipy.sparse import csr_array
 
 from sklearn_dpwg.data.kernels import passes as _run_on_threads
-from sklearn_dpwg.data.kernels import row_norms
-from sklearn_dpwg.data.kernels.passes import ENTRIES_PER_GATHER
+from sklearn_dpwg.data.kernels.passes import ENTRIES_PER_GATHER, row_norms
 from sklearn_dpwg.data.records import RecordEncoder
 from sklearn_dpwg.data.risks import GroupRisks
 from sklearn_dpwg.losses import BinaryLogLoss, SquaredError

@@ -15,7 +15,8 @@ from scipy import stats
 from sklearn_dpwg.data.risks import ByGroup, EveryRecord, keyed_parts
 from sklearn_dpwg.data.risks import selection as _permutation
 from sklearn_dpwg.data.risks.selection import KeyedPermutation
-from sklearn_dpwg.privacy.noise import PoissonSample, poisson
+from sklearn_dpwg.privacy.noise import poisson
+from sklearn_dpwg.privacy.noise.poisson import PoissonSample
 from tests.helpers.selections import chosen
 
 RATES = (1e-4, 0.01, 0.24, 0.26, 0.9, 1.0)

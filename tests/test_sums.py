@@ -14,8 +14,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sklearn_dpwg.data.kernels import Blocks
 from sklearn_dpwg.data.kernels import passes as partition
+from sklearn_dpwg.data.kernels.passes import Blocks
 from sklearn_dpwg.data.risks import EveryRecord, GroupRisks, record_block
 from sklearn_dpwg.losses import (
     AbsoluteError,
@@ -29,7 +29,7 @@ from sklearn_dpwg.losses import (
     SquaredHinge,
 )
 from sklearn_dpwg.privacy import SumGrid
-from sklearn_dpwg.privacy.sensitivity import summation_slack
+from sklearn_dpwg.privacy.sensitivity.sums import summation_slack
 from sklearn_dpwg.solvers.steps import SumSensitivity
 from tests.helpers.selections import Listed, everybody
 from tests.helpers.storage import RestlessEngine, in_blocks

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array, issparse
 
 from sklearn_dpwg._checks import FloatArray
-from sklearn_dpwg.data.kernels import canonical_rows, row_norms, rows_at, sorted_by_group
+from sklearn_dpwg.data.kernels.passes import canonical_rows, row_norms, rows_at, sorted_by_group
 
 # What to do with columns that hold no numbers, by what they hold.
 ADVICE = {

@@ -19,7 +19,7 @@ from sklearn_dpwg.data.groups import (
     is_elsewhere,
     labelled_sizes,
 )
-from sklearn_dpwg.data.kernels import canonical_rows, row_norms
+from sklearn_dpwg.data.kernels.passes import canonical_rows, row_norms
 from sklearn_dpwg.estimators import encode
 from sklearn_dpwg.estimators.learn import Facts, unchanged_on_failure
 from sklearn_dpwg.estimators.partitions import Partitioned

@@ -13,7 +13,7 @@ from sklearn_dpwg._checks import FloatArray
 from sklearn_dpwg.data.records import GroupedRecords
 from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.privacy import NoiseSource, Release
-from sklearn_dpwg.privacy.sensitivity import moment_sensitivity
+from sklearn_dpwg.privacy.sensitivity.sums import moment_sensitivity
 
 # A row of norm 1 comes out longer by the rounding of its factor.
 LONGEST_ROW = 1.0 + 2.0**-40

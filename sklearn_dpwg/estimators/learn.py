@@ -27,7 +27,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sklearn_dpwg._checks import FloatArray
 from sklearn_dpwg.data import groups as grouping
-from sklearn_dpwg.data.kernels import canonical_rows, linear_scores
+from sklearn_dpwg.data.kernels.passes import canonical_rows, linear_scores
 from sklearn_dpwg.data.problem import Cells, HiddenGroups, Problem, equal_sizes
 from sklearn_dpwg.data.records import RecordEncoder
 from sklearn_dpwg.data.risks import GroupRisks

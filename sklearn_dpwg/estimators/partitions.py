@@ -22,7 +22,7 @@ from sklearn.utils.validation import check_array, column_or_1d, validate_data
 
 from sklearn_dpwg.data import groups as grouping
 from sklearn_dpwg.data.groups import is_source
-from sklearn_dpwg.data.kernels import rounding_kind
+from sklearn_dpwg.data.kernels.compiled import rounding_kind
 from sklearn_dpwg.data.problem import Problem
 from sklearn_dpwg.data.records import GroupedRecords, RecordEncoder
 from sklearn_dpwg.data.risks import RecordBlock, Risks

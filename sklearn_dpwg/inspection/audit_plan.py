@@ -12,7 +12,7 @@ from sklearn_dpwg.inspection import words
 from sklearn_dpwg.inspection.audit_rows import SHARE_OF_SUMS
 from sklearn_dpwg.inspection.verdicts import OF_DECISIONS, CountedRates
 from sklearn_dpwg.privacy import Budget, IntegerNoise, PrivacyGuarantee, Release, calibrate
-from sklearn_dpwg.privacy.noise import noise_on_integers
+from sklearn_dpwg.privacy.noise.samplers import noise_on_integers
 from sklearn_dpwg.privacy.statement import rounded_up
 
 

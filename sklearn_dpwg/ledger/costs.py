@@ -19,7 +19,7 @@ from sklearn_dpwg.data.groups import grouping_names
 from sklearn_dpwg.exceptions import InputError, UnsupportedMechanismError
 from sklearn_dpwg.ledger import folds
 from sklearn_dpwg.privacy import PrivacyGuarantee, joint_guarantee
-from sklearn_dpwg.privacy.accounting import is_gaussian
+from sklearn_dpwg.privacy.accounting.calibration import is_gaussian
 from sklearn_dpwg.privacy.statement import rounded_up
 
 # They learn the number of columns alone.

@@ -33,7 +33,7 @@ from sklearn_dpwg.privacy import (
     epsilon_of,
     gdp_epsilon,
 )
-from sklearn_dpwg.privacy.accounting import is_gaussian
+from sklearn_dpwg.privacy.accounting.calibration import is_gaussian
 from sklearn_dpwg.privacy.statement import rounded_up
 from sklearn_dpwg.solvers.counts import COUNTS, count_groups, std_of_count
 

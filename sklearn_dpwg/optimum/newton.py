@@ -12,7 +12,7 @@ from scipy.linalg.lapack import dpotrf, dpotrs
 from scipy.optimize import brentq
 
 from sklearn_dpwg._checks import FloatArray
-from sklearn_dpwg.data.kernels import one_blas_thread
+from sklearn_dpwg.data.kernels.passes import one_blas_thread
 from sklearn_dpwg.data.risks import RiskFunctions, Risks, keyed_parts
 from sklearn_dpwg.optimum.objective import SaddlePoint, ball_gap, project_to_ball
 

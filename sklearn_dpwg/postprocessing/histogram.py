@@ -22,7 +22,7 @@ from sklearn_dpwg.privacy import (
     gdp_epsilon,
     joint_guarantee,
 )
-from sklearn_dpwg.privacy.noise import noise_on_integers
+from sklearn_dpwg.privacy.noise.samplers import noise_on_integers
 from sklearn_dpwg.privacy.statement import rounded_up
 from sklearn_dpwg.solvers import Plan
 

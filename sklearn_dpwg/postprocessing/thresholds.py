@@ -23,7 +23,7 @@ from sklearn_dpwg.postprocessing.histogram import (
     log_falling,
 )
 from sklearn_dpwg.postprocessing.selection import Selection
-from sklearn_dpwg.privacy.noise import noise_on_integers
+from sklearn_dpwg.privacy.noise.samplers import noise_on_integers
 
 # Rates that thresholds are sought for; finer ones differ by less than the noise.
 _RATES = np.linspace(0.0, 1.0, 401)

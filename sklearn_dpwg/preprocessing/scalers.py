@@ -24,7 +24,7 @@ from sklearn_dpwg.preprocessing.columns import norm_bound, to_unit_interval
 from sklearn_dpwg.preprocessing.reading import dates_as_seconds, is_date, seconds
 from sklearn_dpwg.privacy import Budget, NoiseSource, PrivacyGuarantee, Relation, Release, calibrate
 from sklearn_dpwg.privacy.release import check_delta
-from sklearn_dpwg.privacy.sensitivity import grid_step
+from sklearn_dpwg.privacy.sensitivity.sums import grid_step
 
 Bound = float | datetime.date | np.datetime64
 Bounds = tuple[Bound, Bound] | Sequence[tuple[Bound, Bound]] | Mapping[Hashable, Any]

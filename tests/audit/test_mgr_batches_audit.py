@@ -17,7 +17,7 @@ from scipy import stats
 
 from sklearn_dpwg.losses import SquaredError
 from sklearn_dpwg.privacy import Budget, NoiseSource
-from sklearn_dpwg.privacy.noise import PoissonSample
+from sklearn_dpwg.privacy.noise.poisson import PoissonSample
 from sklearn_dpwg.solvers import MGR, Solution
 from tests.helpers.cases.descent import BATCH_FAULTS, with_batches
 from tests.helpers.group_data import make_data, make_problem

@@ -186,7 +186,7 @@ def test_errors_of_a_task_come_to_the_client_as_they_are(engine, client):
 
 
 def test_workers_use_the_threads_they_were_given(engine):
-    from sklearn_dpwg.data.kernels import n_threads
+    from sklearn_dpwg.data.kernels.passes import n_threads
 
     def threads_of(_):
         return n_threads()

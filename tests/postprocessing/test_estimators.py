@@ -23,7 +23,7 @@ from sklearn_dpwg.ledger import PrivacyLedger, privacy_of
 from sklearn_dpwg.model_selection import PublicKFold
 from sklearn_dpwg.postprocessing import DPCalibratedClassifier, DPThresholdClassifier
 from sklearn_dpwg.postprocessing.calibration import calibrated_shares
-from sklearn_dpwg.privacy.noise import noise_on_integers
+from sklearn_dpwg.privacy.noise.samplers import noise_on_integers
 from sklearn_dpwg.solvers import MGR
 
 BOTH = [DPThresholdClassifier, DPCalibratedClassifier]

@@ -35,7 +35,7 @@ from sklearn_dpwg.privacy import (
     epsilon_of,
     joint_guarantee,
 )
-from sklearn_dpwg.privacy.noise import noise_on_integers
+from sklearn_dpwg.privacy.noise.samplers import noise_on_integers
 from sklearn_dpwg.solvers import MGR
 
 LABELS = ["a", "b", "c", "d"]

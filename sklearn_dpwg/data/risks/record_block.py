@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from sklearn_dpwg._checks import FloatArray
-from sklearn_dpwg.data.kernels import (
+from sklearn_dpwg.data.kernels.passes import (
     Blocks,
     Partition,
     fused_pass,
@@ -30,7 +30,7 @@ from sklearn_dpwg.data.records import GroupedRecords
 from sklearn_dpwg.data.risks.selection import Selection
 from sklearn_dpwg.exceptions import InputTypeError
 from sklearn_dpwg.losses import Loss
-from sklearn_dpwg.privacy.sensitivity import SumGrid
+from sklearn_dpwg.privacy.sensitivity.sums import SumGrid
 
 # Where blocks of records live, and how their sums get together.
 

@@ -26,7 +26,7 @@ from sklearn_dpwg.data.risks.record_block import (
 from sklearn_dpwg.data.risks.selection import Selection
 from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.losses import Loss
-from sklearn_dpwg.privacy.sensitivity import SumGrid
+from sklearn_dpwg.privacy.sensitivity.sums import SumGrid
 
 # docs/theory/sums.md proves what adding up so many off the grid costs.
 MAX_BLOCKS = 2**20

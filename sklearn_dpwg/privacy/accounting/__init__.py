@@ -5,21 +5,3 @@ mechanisms merged. Gaussian noise alone has a closed form (`sklearn_dpwg.privacy
 rest is accounted for by dp_accounting's privacy-loss distributions, a selection among runs by Rényi
 divergences, and what those do not state tightly is refused.
 """
-
-from sklearn_dpwg.privacy.accounting.calibration import (
-    calibrate,
-    delta_of,
-    epsilon_of,
-    is_gaussian,
-    part_events,
-    predict_multiplier,
-)
-
-__all__ = [
-    "calibrate",
-    "delta_of",
-    "epsilon_of",
-    "is_gaussian",
-    "part_events",
-    "predict_multiplier",
-]

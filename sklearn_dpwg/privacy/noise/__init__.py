@@ -5,19 +5,3 @@ floating-point attack applies; with one it is NumPy's, for tests. Every value th
 passes one of `NoiseSource`'s methods. ``docs/theory/noise.md`` proves that rounding to the grid is
 paid for.
 """
-
-from sklearn_dpwg.privacy.noise.integer_noise import IntegerNoise
-from sklearn_dpwg.privacy.noise.poisson import PoissonSample, poisson_sample
-from sklearn_dpwg.privacy.noise.rows import GaussianRows
-from sklearn_dpwg.privacy.noise.samplers import LARGEST_QUOTIENT, noise_on_integers
-from sklearn_dpwg.privacy.noise.source import NoiseSource
-
-__all__ = [
-    "LARGEST_QUOTIENT",
-    "GaussianRows",
-    "IntegerNoise",
-    "NoiseSource",
-    "PoissonSample",
-    "noise_on_integers",
-    "poisson_sample",
-]

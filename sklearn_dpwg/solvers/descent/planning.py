@@ -12,8 +12,8 @@ from sklearn_dpwg._checks import FloatArray
 from sklearn_dpwg.data.problem import Problem, with_equal_groups
 from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.privacy import Budget, PrivacyGuarantee, Release, calibrate
-from sklearn_dpwg.privacy.accounting import predict_multiplier
-from sklearn_dpwg.privacy.sensitivity import weighting_slack
+from sklearn_dpwg.privacy.accounting.calibration import predict_multiplier
+from sklearn_dpwg.privacy.sensitivity.sums import weighting_slack
 from sklearn_dpwg.privacy.statement import rounded_up
 from sklearn_dpwg.solvers import centring
 from sklearn_dpwg.solvers.centring import SlopeLimit

@@ -11,7 +11,10 @@ from sklearn_dpwg._checks import FloatArray
 from sklearn_dpwg.data.problem import Problem
 from sklearn_dpwg.data.risks import BLOCK_ROWS
 from sklearn_dpwg.optimum.saddle_point import attainable_gap
-from sklearn_dpwg.privacy.sensitivity import hidden_group_sensitivities, saddle_point_sensitivities
+from sklearn_dpwg.privacy.sensitivity.saddle_point import (
+    hidden_group_sensitivities,
+    saddle_point_sensitivities,
+)
 from sklearn_dpwg.solvers.steps import influence, record_errors
 
 _UNIT = 2.0**-53

@@ -15,7 +15,7 @@ from sklearn_dpwg.data.risks import Risks
 from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.losses import SquaredError
 from sklearn_dpwg.privacy import Budget, NoiseSource, Release, calibrate
-from sklearn_dpwg.privacy.sensitivity import moment_sensitivity, moment_steps
+from sklearn_dpwg.privacy.sensitivity.sums import moment_sensitivity, moment_steps
 from sklearn_dpwg.solvers.plan import Plan
 from sklearn_dpwg.solvers.rounds.noisy_moments import MomentsSchedule, robust_optimum, shrunk
 from sklearn_dpwg.solvers.rounds.releases import (

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from sklearn_dpwg._checks import FloatArray
 from sklearn_dpwg._repr import short_repr
-from sklearn_dpwg.data.kernels import one_blas_thread
+from sklearn_dpwg.data.kernels.passes import one_blas_thread
 from sklearn_dpwg.optimum import smooth_optimum
 
 # A slack is at most this share of the radius in the units that the ball sees.

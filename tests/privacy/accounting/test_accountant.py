@@ -14,8 +14,7 @@ from scipy.stats import norm
 
 from sklearn_dpwg.exceptions import UnsupportedMechanismError
 from sklearn_dpwg.privacy import Release, delta_of, epsilon_of, gdp_epsilon
-from sklearn_dpwg.privacy.accounting import part_events
-from sklearn_dpwg.privacy.accounting.calibration import composition_deltas
+from sklearn_dpwg.privacy.accounting.calibration import composition_deltas, part_events
 from sklearn_dpwg.privacy.accounting.composition import composition_of_event
 from sklearn_dpwg.privacy.accounting.loss_distribution import privacy_loss
 

@@ -26,7 +26,7 @@ from sklearn_dpwg.privacy.accounting.composition import (
     dominating,
 )
 from sklearn_dpwg.privacy.accounting.loss_distribution import event_of_composition, renyi_accountant
-from sklearn_dpwg.privacy.noise import noise_on_integers
+from sklearn_dpwg.privacy.noise.samplers import noise_on_integers
 
 RELATION = NeighboringRelation.ADD_OR_REMOVE_ONE
 

@@ -10,7 +10,8 @@ from scipy.stats import chisquare
 
 from sklearn_dpwg.exceptions import PlanExceededError, UnsupportedMechanismError
 from sklearn_dpwg.privacy import NoiseSource, Release
-from sklearn_dpwg.privacy.noise import noise_on_integers, samplers
+from sklearn_dpwg.privacy.noise import samplers
+from sklearn_dpwg.privacy.noise.samplers import noise_on_integers
 
 MECHANISMS = ("discrete-laplace", "laplace", "gaussian")
 

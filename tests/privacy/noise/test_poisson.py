@@ -10,7 +10,7 @@ from scipy import stats
 
 from sklearn_dpwg.exceptions import PlanExceededError
 from sklearn_dpwg.privacy import NoiseSource, Release
-from sklearn_dpwg.privacy.noise import poisson_sample
+from sklearn_dpwg.privacy.noise.poisson import poisson_sample
 from tests.helpers.noise_checks import scale_faults
 from tests.helpers.sources import seeded
 

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from sklearn_dpwg.privacy import saddle_point_sensitivity
-from sklearn_dpwg.privacy.sensitivity import hidden_group_sensitivities
-from sklearn_dpwg.privacy.sensitivity.saddle_point import _largest_move
+from sklearn_dpwg.privacy.sensitivity.saddle_point import _largest_move, hidden_group_sensitivities
 
 FACTS = {
     "normalisers": [40, 100],

@@ -12,7 +12,7 @@ from sklearn_dpwg import DPWorstGroupClassifier
 from sklearn_dpwg.exceptions import SeededNoiseWarning, UnsupportedMechanismError
 from sklearn_dpwg.losses import BinaryLogLoss, MultinomialLogLoss, SquaredError
 from sklearn_dpwg.privacy import Budget, PrivacyGuarantee, Release, calibrate, delta_of
-from sklearn_dpwg.privacy.accounting import predict_multiplier
+from sklearn_dpwg.privacy.accounting.calibration import predict_multiplier
 from sklearn_dpwg.solvers import MGR
 from sklearn_dpwg.solvers.descent.planning import GRADIENT_SPREAD, make_batches
 from sklearn_dpwg.solvers.descent.rule import HedgeRule
