@@ -24,7 +24,6 @@ from sklearn_dpwg.solvers.rounds.releases import (
     MOMENTS,
     release_moments,
     release_moments_of_mixture,
-    triangle,
 )
 from sklearn_dpwg.solvers.solver import Solution
 from sklearn_dpwg.solvers.steps import influence
@@ -96,12 +95,6 @@ def _schedule(
         ridge=float(parameters.ridge),
         smoothing=float(parameters.smoothing),
     )
-
-
-def n_released(problem: Problem) -> int:
-    """Return how many numbers of a symmetric matrix are released."""
-    rows, _ = triangle(problem.n_columns + 1, has_constant=problem.intercept_scaling > 0.0)
-    return len(rows)
 
 
 def _rounding_steps(problem: Problem, norm: float) -> tuple[float, float]:
