@@ -89,13 +89,13 @@ def gaps_of(
     """Return the largest group risk of both over the certified optimum."""
     X, y, groups = records
     codes = np.unique(groups, return_inverse=True)[1]
-    told = {"data_norm": data_norm, "scaling": model.intercept_scaling}
+    told = {"data_norm": data_norm, "scaling": model.plan_.problem.intercept_scaling}
     risks = risks_of(X, 2.0 * y - 1.0, codes, BinaryLogLoss(), **told)
     # the certificate is linear in the gradient and the gap quadratic: a certified 1e-11 is exact
     optimum = worst_group_optimum(risks, radius=RADIUS, tolerance=1e-11)
     best = float(risks.risks(optimum.weights).max())
     weights = [
-        np.append(each.coef_ * data_norm, each.intercept_ / model.intercept_scaling)
+        np.append(each.coef_ * data_norm, each.intercept_ / told["scaling"])
         for each in (model, average)
     ]
     if (norm := np.linalg.norm(weights[1])) > RADIUS:

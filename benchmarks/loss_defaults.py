@@ -79,7 +79,7 @@ def table(
         shown = " ".join([type(loss).__name__, *(f"{value:g}" for value in public.values())])
         row(shown + star, [each for d in data for each in measured(d, loss, yardstick)], 17, 26)
     if without_privacy is not None:
-        told = {"loss": without_privacy, "radius": 20.0, "intercept_scaling": 1.0}
+        told = {"loss": without_privacy, "radius": 20.0}
         best = [
             make_estimator(one, float("inf"), **told).fit(one.data, one.target, groups=one.groups)
             for one in data

@@ -30,7 +30,6 @@ ON_DEMAND = {CLASSIFICATION: {"census-income-kdd"}, REGRESSION: set()}
 INFINITY = float("inf")
 
 OF_ESTIMATOR = {
-    "intercept_scaling": (0.2, 0.35, 0.5, 1.0, 2.0),
     "prior": ("proportional", 0.1, 0.3, "uniform"),
 }
 OF_SOLVER = {
@@ -46,6 +45,7 @@ BY_TASK = {
     ),
     REGRESSION: ({"radius": (1.0, 2.0, 4.0)}, {"loss_ceiling": (0.1, 0.3, None, INFINITY)}),
 }
+INTERCEPTS = (0.2, 0.35, 0.5, 1.0, 2.0)
 # The assumed spread of the group risks sets the planned group rate.
 CONSTANTS = {
     "SPREAD_OVER_ZERO_SCORE": (steps, (0.5, 0.15, 0.075)),
@@ -65,6 +65,23 @@ def cell(data: Any, epsilon: float, *, starred: bool, **parameters: Any) -> str:
     """Return the mean excess, with a star for the default."""
     values = excess_of_fits(data, N_SEEDS, epsilon=epsilon, **parameters)
     return mean_and_error(values) + ("*" if starred else " ")
+
+
+def intercept(names: tuple[str, ...], epsilon: float) -> None:
+    """Print the table of values of the constant column."""
+    data = [load_dataset(name) for name in names]
+    kinds = [type(make_estimator(one)) for one in data]
+    usual = {kind: kind._intercept_scaling for kind in kinds}
+    print()
+    row("intercept", names)
+    for value in INTERCEPTS:
+        for kind in usual:
+            kind._intercept_scaling = value
+        stars = [usual[kind] == value for kind in kinds]
+        cells = [cell(one, epsilon, starred=star) for one, star in zip(data, stars, strict=True)]
+        row(shown(value), cells)
+    for kind, value in usual.items():
+        kind._intercept_scaling = value
 
 
 def table(names: tuple[str, ...], parameter: str, values: tuple, of: str, epsilon: float) -> None:
@@ -104,7 +121,10 @@ if __name__ == "__main__":
             "solver": {**of_solver, **OF_SOLVER},
             "constants": {name: values for name, (_, values) in CONSTANTS.items()},
         }
+        epsilon = facts_asked().get("epsilon", EPSILON)
+        if names and (asked <= only or "intercept" in asked):
+            intercept(names, epsilon)
         for of, grid in grids.items():
             for parameter, values in grid.items():
                 if names and (asked <= only or parameter in asked):
-                    table(names, parameter, values, of, facts_asked().get("epsilon", EPSILON))
+                    table(names, parameter, values, of, epsilon)

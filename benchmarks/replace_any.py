@@ -12,9 +12,10 @@ interval 95 % of a bootstrap over the pairs. Solvers, data sets, epsilon=1, seed
 from __future__ import annotations
 
 import numpy as np
-from common import asked, excess_of_fits, facts_asked, public_facts, row
+from common import asked, constants, excess_of_fits, facts_asked, public_facts, row
 
 from sklearn_dpwg.datasets import load_dataset
+from sklearn_dpwg.estimators import planning
 from sklearn_dpwg.solvers import MGR
 
 CLASSIFICATION = ("adult", "law-school", "compas")
@@ -30,7 +31,8 @@ def compare(name: str, solver: object, epsilon: float, n_seeds: int, share: floa
     hidden = {"neighbours": "replace-any", "group_labels": list(data.group_labels)}
     told = {"epsilon": epsilon, "solver": solver}
     public = excess_of_fits(data, n_seeds, **told)
-    private = excess_of_fits(data, n_seeds, **told, **hidden, count_share=share)
+    with constants(planning, COUNT_SHARE=share):
+        private = excess_of_fits(data, n_seeds, **told, **hidden)
     drawn = np.random.default_rng(0).integers(n_seeds, size=(N_BOOTSTRAP, n_seeds))
     ratios = private[drawn].mean(axis=1) / public[drawn].mean(axis=1)
     low, high = np.quantile(ratios, [0.025, 0.975])

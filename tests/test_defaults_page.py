@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "benchmarks" / "defaults.md"
 
 ESTIMATORS = ("DPWorstGroupClassifier", "DPWorstGroupRegressor")
-TUNED_OF_ESTIMATORS = ("radius", "intercept_scaling", "prior", "solver")
+TUNED_OF_ESTIMATORS = ("radius", "prior", "solver")
 SOLVERS = ("AGS", "MGR", "PhasedERM", "Moments", "OCO", "GDA", "OnlineToBatch")
 LOSSES = {"Huber": "threshold", "SmoothedHinge": "width", "Quantile": "level"}
 

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from sklearn_dpwg.data.risks import ByGroup, EveryRecord, keyed_parts
+from sklearn_dpwg.data.risks import keyed_parts
 from sklearn_dpwg.data.risks import selection as _permutation
 from sklearn_dpwg.data.risks.selection import KeyedPermutation
 from sklearn_dpwg.privacy.noise import poisson
@@ -70,18 +70,10 @@ def test_parts_know_no_cuts_and_are_disjoint_and_of_exact_size(sizes, data, seed
         assert not set(first) & set(second)
 
 
-def test_a_selection_for_each_group():
-    sample = PoissonSample(0.3, bytes(32))
-    of_both = ByGroup((EveryRecord(), sample))
-    assert of_both.positions(0, 3, 6).tolist() == [3, 4, 5]
-    np.testing.assert_array_equal(of_both.positions(1, 5, 90), sample.positions(1, 5, 90))
-    assert not of_both.by_place
-
-
 def test_keys_travel_and_are_never_shown():
     key = bytes(range(100, 132))
     (part,) = keyed_parts([9], [(4,)], np.random.default_rng(0))
-    for selection in (PoissonSample(0.5, key), part, ByGroup((PoissonSample(0.5, key), part))):
+    for selection in (PoissonSample(0.5, key), part):
         again = pickle.loads(pickle.dumps(selection))
         np.testing.assert_array_equal(again.positions(0, 0, 9), selection.positions(0, 0, 9))
         for secret in (key, part.key):

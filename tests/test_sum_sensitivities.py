@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from scipy.optimize import brentq
 
 from sklearn_dpwg.data.problem import Problem
-from sklearn_dpwg.data.risks import EveryRecord
 from sklearn_dpwg.losses import BinaryLogLoss, SquaredError
 from sklearn_dpwg.optimum import project_to_ball
 from sklearn_dpwg.privacy import Budget
@@ -21,6 +20,7 @@ from sklearn_dpwg.solvers import MGR, Auto, Moments, PhasedERM
 from sklearn_dpwg.solvers.rounds.certificate import rounding_of_minimiser
 from sklearn_dpwg.solvers.steps import SumSensitivity
 from tests.helpers.replay import Recorder, Shared
+from tests.helpers.selections import EveryRecord
 from tests.helpers.sum_cases import (
     adversary,
     exact_difference,

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from sklearn_dpwg.data.kernels import passes as partition
 from sklearn_dpwg.data.kernels.passes import Blocks
-from sklearn_dpwg.data.risks import EveryRecord, GroupRisks, record_block
+from sklearn_dpwg.data.risks import GroupRisks, record_block
 from sklearn_dpwg.losses import (
     AbsoluteError,
     BinaryLogLoss,
@@ -31,7 +31,7 @@ from sklearn_dpwg.losses import (
 from sklearn_dpwg.privacy import SumGrid
 from sklearn_dpwg.privacy.sensitivity.sums import summation_slack
 from sklearn_dpwg.solvers.steps import SumSensitivity
-from tests.helpers.selections import Listed, everybody
+from tests.helpers.selections import EveryRecord, Listed, everybody
 from tests.helpers.storage import RestlessEngine, in_blocks
 from tests.helpers.sum_cases import (
     PlainAbsoluteError,

@@ -65,7 +65,6 @@ class HiddenGroups:
     """That the group of a record is protected, so that sizes are noisy counts."""
 
     n_records: int  # number of records K of all groups together, which is public
-    count_share: float  # share of μ² that the counts are released with, between 0 and 1
     # standard deviation of the noise on each of them; 0 where there is one group
     count_std: float = 0.0
 
@@ -178,8 +177,6 @@ class Problem:
         ``Σ λ_i L_i - c √(Σ λ_i²/n_i)``, as the risk among new people of a mixture of groups is
         known to within such a number. 0 is the game on the records themselves; None leaves it to
         the solver, and n_i are `sizes_of_sampling`.
-    max_group_weight : float, default=1.0
-        Largest weight λ_i that a group may have, at least one over the number of groups.
     cells : Cells, optional
         Where groups overlap, the disjoint cells that they are made of: neighbours differ in one
         record of one cell. By default groups are disjoint.
@@ -187,7 +184,7 @@ class Problem:
     Raises
     ------
     ValueError
-        If no weights of groups obey `max_group_weight`, or `cells` are those of other groups.
+        If `cells` are those of other groups.
 
     Notes
     -----
@@ -203,7 +200,6 @@ class Problem:
     intercept_scaling: float = 1.0
     hidden: HiddenGroups | None = None
     sampling_price: float | None = None
-    max_group_weight: float = 1.0
     cells: Cells | None = None
 
     __repr__ = short_repr
@@ -211,11 +207,6 @@ class Problem:
     def __post_init__(self) -> None:
         """Keep the loss as it is now: its parameters may be set in place later."""
         object.__setattr__(self, "loss", copy(self.loss))
-        if self.max_group_weight * self.n_groups < 1.0 - 1e-9:
-            raise InputError(
-                f"max_group_weight must be at least one over the number of groups, "
-                f"{self.n_groups}, got {self.max_group_weight!r}."
-            )
         if self.cells is not None and (
             self.hidden is not None or self.cells.group_sizes != self.group_sizes
         ):
@@ -259,14 +250,11 @@ class Problem:
 
     @property
     def game(self) -> str:
-        """Say in a sentence what was stated about the group player; nothing of the defaults."""
-        said = []
-        if self.sampling_price is not None:
-            price = f"a price of {self.sampling_price:g}" if self.sampling_price else "no price"
-            said.append(f"sampling has {price}")
-        if self.max_group_weight < 1.0:
-            said.append(f"no group weighs more than {self.max_group_weight:g}")
-        return " and ".join(said)
+        """Say in a sentence what was stated about the group player; nothing of the default."""
+        if self.sampling_price is None:
+            return ""
+        price = f"a price of {self.sampling_price:g}" if self.sampling_price else "no price"
+        return f"sampling has {price}"
 
     @property
     def n_groups(self) -> int:

@@ -17,6 +17,10 @@ from sklearn_dpwg.estimators.learn import LinearClassifier
 from sklearn_dpwg.losses import LOSSES, Loss, make_loss
 from sklearn_dpwg.solvers import Solver
 
+# Value of the constant column behind rows of norm 1. Smaller means less noise on all weights and a
+# slower intercept (benchmarks/mgr_defaults.py intercept).
+INTERCEPT_SCALING = 0.35
+
 
 def _known(loss: Any) -> list[Any]:
     """Return the losses, or classes of losses, that a parameter may stand for."""
@@ -71,9 +75,6 @@ class DPWorstGroupClassifier(ScoredByBlock, LinearClassifier, DPWorstGroupEstima
         ``data_norm=1.0``.
     fit_intercept : bool, default=True
         Whether to learn an intercept.
-    intercept_scaling : float, default=0.35
-        Value of the constant column behind rows of norm 1. Smaller means less noise on all
-        weights and a slower intercept.
     prior : {"proportional", "uniform"}, float or array-like, default="proportional"
         Public weights of the groups before any record is read: group proportions, equal weights,
         a mixture with a share of equal weights, or weights in the order of `group_labels_`.
@@ -116,18 +117,12 @@ class DPWorstGroupClassifier(ScoredByBlock, LinearClassifier, DPWorstGroupEstima
         must be stated, all that is learned of the groups' sizes are noisy counts, and only
         "auto", "mgr", "moments" and "phased-erm" can learn. A label of no group counts to the group
         "other" where that is stated.
-    count_share : float, default=0.03
-        Share of the budget (of μ²) that the counts are released with, for "replace-any".
     sampling_price : float, optional
         How much the learner mistrusts small groups, whose records may differ from the people whom
         a model will meet: group weights λ pay so many nats times ``√(Σ λ_i²/n_i)``, in proportion
         for other losses. 0 is the game on the records themselves. Left open, it is planned: at
         most 1, and falling as 1/n from a thousand records of a group on. Not every solver knows it;
         one that does not refuses other numbers than 0.
-    max_group_weight : float, default=1.0
-        Largest weight that a group may have in the learner's objective, which limits how far one
-        group may pull the model of all; at least one over the number of groups. With groups of one
-        size, 1/k means the k worst-off ones on average. A solver that knows no cap refuses it.
 
     Attributes
     ----------
@@ -170,8 +165,7 @@ class DPWorstGroupClassifier(ScoredByBlock, LinearClassifier, DPWorstGroupEstima
     share, and says which share is chosen before and after. There is no ``class_weight``: a record
     that counts twenty times needs twenty times the noise, and moving the threshold needs none.
 
-    Defaults of `intercept_scaling` and `prior` are those that
-    ``benchmarks/mgr_defaults.py`` found best, or within its spread of the best, on six data sets.
+    `prior` is the one that ``benchmarks/mgr_defaults.py`` found best on six data sets.
 
     References
     ----------
@@ -191,6 +185,8 @@ class DPWorstGroupClassifier(ScoredByBlock, LinearClassifier, DPWorstGroupEstima
     True
     """
 
+    _intercept_scaling = INTERCEPT_SCALING
+
     def __init__(
         self,
         epsilon: float = 1.0,
@@ -201,7 +197,6 @@ class DPWorstGroupClassifier(ScoredByBlock, LinearClassifier, DPWorstGroupEstima
         radius: float = 60.0,
         data_norm: float | None = None,
         fit_intercept: bool = True,
-        intercept_scaling: float = 0.35,
         prior: Any = "proportional",
         classes: Sequence[Any] | None = None,
         group_labels: Sequence[Any] | None = None,
@@ -212,9 +207,7 @@ class DPWorstGroupClassifier(ScoredByBlock, LinearClassifier, DPWorstGroupEstima
         rows_per_person: int | None = None,
         start: Any = None,
         neighbours: Literal["replace-in-group", "replace-any"] = "replace-in-group",
-        count_share: float = 0.03,
         sampling_price: float | None = None,
-        max_group_weight: float = 1.0,
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
@@ -223,7 +216,6 @@ class DPWorstGroupClassifier(ScoredByBlock, LinearClassifier, DPWorstGroupEstima
         self.radius = radius
         self.data_norm = data_norm
         self.fit_intercept = fit_intercept
-        self.intercept_scaling = intercept_scaling
         self.prior = prior
         self.classes = classes
         self.group_labels = group_labels
@@ -234,9 +226,7 @@ class DPWorstGroupClassifier(ScoredByBlock, LinearClassifier, DPWorstGroupEstima
         self.rows_per_person = rows_per_person
         self.start = start
         self.neighbours = neighbours
-        self.count_share = count_share
         self.sampling_price = sampling_price
-        self.max_group_weight = max_group_weight
 
     decision_function = by_block(LinearClassifier.decision_function)
     predict = by_block(LinearClassifier.predict)

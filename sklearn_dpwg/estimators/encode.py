@@ -289,18 +289,11 @@ def columns_of_sizes(group_sizes: Any, group_by: Any) -> list[Any] | None:
     return list(group_by) if isinstance(group_by, list | tuple) else None
 
 
-def check_neighbours(neighbours: Any, count_share: Any, group_labels: Any) -> None:
+def check_neighbours(neighbours: Any, group_labels: Any) -> None:
     """Refuse what neighbours a fit cannot be private for."""
     if not isinstance(neighbours, str) or neighbours not in NEIGHBOURS:
         raise InputError(
             f"neighbours must be one of {', '.join(map(repr, NEIGHBOURS))}, got {neighbours!r}."
-        )
-    is_number = isinstance(count_share, int | float | np.number) and not isinstance(
-        count_share, bool
-    )
-    if not is_number or not 0.0 < float(count_share) < 1.0:
-        raise InputError(
-            f"count_share must be a share of the budget above 0 and below 1, got {count_share!r}."
         )
     if neighbours == "replace-any" and group_labels is None:
         raise InputError(
@@ -309,15 +302,13 @@ def check_neighbours(neighbours: Any, count_share: Any, group_labels: Any) -> No
         )
 
 
-def check_game(sampling_price: Any, max_group_weight: Any) -> None:
-    """Refuse a price of sampling, or a cap on group weights, that no group player can have."""
+def check_price(sampling_price: Any) -> None:
+    """Refuse a price of sampling that no group player can have."""
     price = 0.0 if sampling_price is None else real_number(sampling_price, "sampling_price")
     if not 0.0 <= price < math.inf:
         raise InputError(
             f"sampling_price must be None, or at least 0 and finite, got {sampling_price!r}."
         )
-    if not 0.0 < real_number(max_group_weight, "max_group_weight") <= 1.0:
-        raise InputError(f"max_group_weight must be above 0, at most 1, got {max_group_weight!r}.")
 
 
 def check_overlap(overlap: Any, neighbours: str) -> None:

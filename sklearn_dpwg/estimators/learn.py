@@ -369,16 +369,15 @@ class Fitting(Progress, PrivateEstimator):
     loss: Any
     radius: float
     fit_intercept: bool
-    intercept_scaling: float
     prior: Any
     group_labels: Any
     group_by: Any
     overlap: str
     start: Any
     neighbours: str
-    count_share: float
+    # value of the constant column behind rows of norm 1
+    _intercept_scaling: ClassVar[float]
     sampling_price: float | None
-    max_group_weight: float
 
     @abstractmethod
     def _targets(self, y: NDArray[Any] | None, classes: ArrayLike | None = None) -> Targets:
@@ -391,15 +390,15 @@ class Fitting(Progress, PrivateEstimator):
 
     def _check_parameters(self) -> Budget:
         """Check what needs no records, before any budget is spent."""
-        self._check_sizes("radius", "data_norm", "intercept_scaling")
+        self._check_sizes("radius", "data_norm")
         for name in ("fit_intercept", "verbose"):
             value = getattr(self, name)
             if not isinstance(value, bool | np.bool_ | int | np.integer):
                 raise InputError(f"{name} must be a bool or a whole number, got {value!r}.")
         encode.stated_rows(self.rows_per_person)
         encode.check_overlap(self.overlap, self.neighbours)
-        encode.check_neighbours(self.neighbours, self.count_share, self.group_labels)
-        encode.check_game(self.sampling_price, self.max_group_weight)
+        encode.check_neighbours(self.neighbours, self.group_labels)
+        encode.check_price(self.sampling_price)
         return Budget(self.epsilon, self.delta)
 
     def _learn(
@@ -457,17 +456,16 @@ class Fitting(Progress, PrivateEstimator):
     def _problem(self, facts: Facts) -> Problem:
         """Return the public facts of a problem."""
         n_records: Any = facts.n_records
-        hidden = HiddenGroups(n_records, float(self.count_share)) if self._hides_groups else None
+        hidden = HiddenGroups(n_records) if self._hides_groups else None
         return Problem(
             loss=facts.targets.loss,
             group_sizes=tuple(facts.sizes),
             n_features=facts.n_features,
             radius=float(self.radius),
             prior=encode.resolve_prior(self.prior, facts.sizes),
-            intercept_scaling=float(self.intercept_scaling) if self.fit_intercept else 0.0,
+            intercept_scaling=self._intercept_scaling if self.fit_intercept else 0.0,
             hidden=hidden,
             sampling_price=None if self.sampling_price is None else float(self.sampling_price),
-            max_group_weight=float(self.max_group_weight),
             cells=facts.cells,
         )
 
@@ -480,7 +478,7 @@ class Fitting(Progress, PrivateEstimator):
             facts.targets,
             facts.n_features,
             row_norm=float(self._row_norm),
-            intercept_scaling=float(self.intercept_scaling) if self.fit_intercept else 0.0,
+            intercept_scaling=self._intercept_scaling if self.fit_intercept else 0.0,
             names=getattr(self, "feature_names_in_", None),
         )
 

@@ -29,7 +29,7 @@ from sklearn_dpwg.privacy import (
     gdp_epsilon,
 )
 from sklearn_dpwg.solvers import SOLVERS, Plan, Solution, Solver
-from sklearn_dpwg.solvers.counts import COUNTS, RESERVED, CountStage
+from sklearn_dpwg.solvers.counts import COUNT_SHARE, COUNTS, RESERVED, CountStage
 
 # By how much two computations of the same epsilon may differ.
 _ROUNDING = 1e-9
@@ -202,7 +202,7 @@ def _plan_in_stages(budget: Budget, solver: Solver, problem: Problem, rows_per_p
 def _fixed_before_counts(budget: Budget, solver: Solver, problem: Problem) -> CountStage:
     """Return what is fixed before the counts, given groups of equal size in place of the real."""
     assert problem.hidden is not None
-    share = problem.hidden.count_share if problem.n_groups > 1 else 0.0
+    share = COUNT_SHARE if problem.n_groups > 1 else 0.0
     wanted = [Release(RESERVED, "gaussian", 1.0 / math.sqrt(1.0 - share), 1)]
     if share > 0.0:
         wanted.insert(0, Release(COUNTS, "gaussian", 1.0 / math.sqrt(share), 1))
@@ -222,8 +222,8 @@ def _fixed_before_counts(budget: Budget, solver: Solver, problem: Problem) -> Co
             return replace(stage, reserved=plan.releases)
         epsilon *= _SHADE * budget.epsilon / cost
     raise InputError(
-        f"count_share must leave a budget for what comes after the counts, got {share!r} of "
-        f"epsilon={budget.epsilon!r} at delta={budget.delta!r}."
+        f"epsilon must leave a budget for what comes after the counts of hidden groups, got "
+        f"{budget.epsilon!r} at delta={budget.delta!r}."
     )
 
 

@@ -19,6 +19,9 @@ from sklearn_dpwg.losses import Loss, make_loss
 from sklearn_dpwg.privacy import Budget
 from sklearn_dpwg.solvers import Solver
 
+# Value of the constant column behind rows of norm 1, as for classes.
+INTERCEPT_SCALING = 0.5
+
 
 class DPWorstGroupRegressor(ScoredByBlock, RegressorMixin, DPWorstGroupEstimator):
     """Linear regression for the worst-off group, with differential privacy.
@@ -57,9 +60,6 @@ class DPWorstGroupRegressor(ScoredByBlock, RegressorMixin, DPWorstGroupEstimator
         ``data_norm=1.0``.
     fit_intercept : bool, default=True
         Whether to learn an intercept.
-    intercept_scaling : float, default=0.5
-        Value of the constant column behind rows of norm 1. Smaller means less noise on all
-        weights and a slower intercept.
     prior : {"proportional", "uniform"}, float or array-like, default="proportional"
         Public weights of the groups before any record is read: group proportions, equal weights,
         a mixture with a share of equal weights, or weights in the order of `group_labels_`.
@@ -100,18 +100,12 @@ class DPWorstGroupRegressor(ScoredByBlock, RegressorMixin, DPWorstGroupEstimator
         must be stated, all that is learned of the groups' sizes are noisy counts, and only
         "auto", "mgr", "moments" and "phased-erm" can learn. A label of no group counts to the group
         "other" where that is stated.
-    count_share : float, default=0.03
-        Share of the budget (of μ²) that the counts are released with, for "replace-any".
     sampling_price : float, optional
         How much the learner mistrusts small groups, whose records may differ from the people whom
         a model will meet: group weights λ pay so many nats times ``√(Σ λ_i²/n_i)``, in proportion
         for other losses. 0 is the game on the records themselves. Left open, it is planned: at
         most 1, and falling as 1/n from a thousand records of a group on. Not every solver knows it;
         one that does not refuses other numbers than 0.
-    max_group_weight : float, default=1.0
-        Largest weight that a group may have in the learner's objective, which limits how far one
-        group may pull the model of all; at least one over the number of groups. With groups of one
-        size, 1/k means the k worst-off ones on average. A solver that knows no cap refuses it.
 
     Attributes
     ----------
@@ -161,6 +155,8 @@ class DPWorstGroupRegressor(ScoredByBlock, RegressorMixin, DPWorstGroupEstimator
     True
     """
 
+    _intercept_scaling = INTERCEPT_SCALING
+
     def __init__(
         self,
         epsilon: float = 1.0,
@@ -172,7 +168,6 @@ class DPWorstGroupRegressor(ScoredByBlock, RegressorMixin, DPWorstGroupEstimator
         radius: float = 12.0,
         data_norm: float | None = None,
         fit_intercept: bool = True,
-        intercept_scaling: float = 0.5,
         prior: Any = "proportional",
         group_labels: Sequence[Any] | None = None,
         group_by: Any = None,
@@ -182,9 +177,7 @@ class DPWorstGroupRegressor(ScoredByBlock, RegressorMixin, DPWorstGroupEstimator
         rows_per_person: int | None = None,
         start: Any = None,
         neighbours: Literal["replace-in-group", "replace-any"] = "replace-in-group",
-        count_share: float = 0.03,
         sampling_price: float | None = None,
-        max_group_weight: float = 1.0,
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
@@ -194,7 +187,6 @@ class DPWorstGroupRegressor(ScoredByBlock, RegressorMixin, DPWorstGroupEstimator
         self.radius = radius
         self.data_norm = data_norm
         self.fit_intercept = fit_intercept
-        self.intercept_scaling = intercept_scaling
         self.prior = prior
         self.group_labels = group_labels
         self.group_by = group_by
@@ -204,9 +196,7 @@ class DPWorstGroupRegressor(ScoredByBlock, RegressorMixin, DPWorstGroupEstimator
         self.rows_per_person = rows_per_person
         self.start = start
         self.neighbours = neighbours
-        self.count_share = count_share
         self.sampling_price = sampling_price
-        self.max_group_weight = max_group_weight
 
     @by_block
     def predict(self, X: Any) -> FloatArray:

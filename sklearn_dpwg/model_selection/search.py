@@ -224,7 +224,7 @@ class DPSearchCV(FittedSearch):
 
     With ``neighbours="replace-any"`` of the estimator the search protects groups too: it holds out
     places among all records, and divides scores by counts that it releases once, for the
-    estimator's ``count_share`` of its budget. A group that may be empty by its count is not scored.
+    estimator's share of its budget, 3 %. A group that may be empty by its count is not scored.
 
     With ``rows_per_person`` of the estimator the whole search is stated for a person, and more rows
     of each take more noise in fits and scores alike. A person's rows may be in both parts, so that

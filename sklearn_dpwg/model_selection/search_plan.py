@@ -35,7 +35,7 @@ from sklearn_dpwg.privacy import (
 )
 from sklearn_dpwg.privacy.accounting.calibration import is_gaussian
 from sklearn_dpwg.privacy.statement import rounded_up
-from sklearn_dpwg.solvers.counts import COUNTS, count_groups, std_of_count
+from sklearn_dpwg.solvers.counts import COUNT_SHARE, COUNTS, count_groups, std_of_count
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent
@@ -96,7 +96,7 @@ class SearchPlan:
     @property
     def count_floor(self) -> int:
         """Count up to which a hidden group may be empty, and is not scored."""
-        return HiddenGroups(1, 0.0, self.count_std).floor
+        return HiddenGroups(1, self.count_std).floor
 
     def __str__(self) -> str:
         """Return a preview for people."""
@@ -202,8 +202,7 @@ def _largest(event: Callable[[float], DpEvent], budget: Budget, *, start: float)
         low -= 1.0
         if low < high - 30.0:
             raise InputError(
-                f"epsilon={budget.epsilon:g} is too small for so many runs: lower n_iter, or "
-                f"count_share where groups are hidden."
+                f"epsilon={budget.epsilon:g} is too small for so many runs: lower n_iter."
             )
     root = brentq(excess, low, high, xtol=1e-7)
     size = math.exp(root - 1e-6)
@@ -246,8 +245,8 @@ def share_of_counts(estimator: Any) -> float | None:
     final = last_step(estimator)
     if getattr(final, "neighbours", None) != "replace-any":
         return None
-    check_neighbours(final.neighbours, final.count_share, final.group_labels)
-    return float(final.count_share) if len(final.group_labels) > 1 else 0.0
+    check_neighbours(final.neighbours, final.group_labels)
+    return COUNT_SHARE if len(final.group_labels) > 1 else 0.0
 
 
 def check_relation(final: Any, plan: SearchPlan, parameters: Mapping[str, Any]) -> None:

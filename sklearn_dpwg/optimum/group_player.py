@@ -1,4 +1,4 @@
-"""The group player who pays for sampling and whose weights are capped."""
+"""The group player who pays for sampling."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import math
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import brentq
 
 from sklearn_dpwg._checks import FloatArray
@@ -15,20 +14,14 @@ from sklearn_dpwg.optimum.objective import Evaluation, RegularisedObjective
 
 @dataclass(frozen=True, eq=False)
 class GroupPlayer:
-    """Chooses group weights λ for the largest ``Σ λ_i L_i - c √(Σ λ_i²/n_i)``, none above a cap.
+    """Chooses group weights λ for the largest ``Σ λ_i L_i - c √(Σ λ_i²/n_i)``.
 
     What is maximised is concave, so a pair of weights and group weights has a certificate:
     docs/theory/people.md.
     """
 
-    price: float  # c, in units of the loss
+    price: float  # c, positive, in units of the loss
     sizes: FloatArray  # numbers of records n_i; (n_groups,)
-    cap: float = 1.0  # largest weight, at least one over the number of groups
-
-    @property
-    def is_plain(self) -> bool:
-        """Whether this is the game on the records themselves."""
-        return self.price == 0.0 and self.cap >= 1.0
 
     def cost(self, group_weights: FloatArray) -> float:
         """Return what group weights pay."""
@@ -40,12 +33,11 @@ class GroupPlayer:
         With s the root in the price they are those of a quadratic price ``c/(2s) Σ λ_i²/n_i``, and
         s is found where both agree: s over the root for s grows with s, so there is one.
         """
-        if self.price == 0.0 or len(risks) == 1:
-            return on_capped_simplex(risks, np.full(len(risks), strength), self.cap)
+        if len(risks) == 1:
+            return np.ones(1)
 
         def response(root: float) -> FloatArray:
-            curvature = self.price / (root * self.sizes) + strength
-            return on_capped_simplex(risks, curvature, self.cap)
+            return on_simplex(risks, self.price / (root * self.sizes) + strength)
 
         def miss(root: float) -> float:
             return self.cost(response(root)) / self.price - root
@@ -63,40 +55,26 @@ class GroupPlayer:
 
     def missed(self, risks: FloatArray, mixture: FloatArray) -> float:
         """Bound what better group weights would add, as a concave function is below its tangent."""
-        slopes = risks
-        if self.price > 0.0:
-            slopes = risks - self.price**2 * mixture / (self.sizes * self.cost(mixture))
-        best = on_capped_simplex(slopes, np.zeros(len(risks)), self.cap)
+        slopes = risks - self.price**2 * mixture / (self.sizes * self.cost(mixture))
+        best = np.eye(len(risks))[int(np.argmax(slopes))]
         return max(float((best - mixture) @ slopes), 0.0)
 
 
-def on_capped_simplex(values: FloatArray, curvature: FloatArray, cap: float) -> FloatArray:
-    """Maximise ``Σ v_i λ_i - k_i λ_i²/2`` over distributions with no entry above a cap.
+def on_simplex(values: FloatArray, curvature: FloatArray) -> FloatArray:
+    """Maximise ``Σ v_i λ_i - k_i λ_i²/2`` over distributions, for positive k_i.
 
-    With all k_i zero the largest values have the cap. Else ``λ_i = (v_i - τ)/k_i``, cut to
-    [0, cap], where the sum, which falls in τ along a line between two breakpoints, is 1.
+    They are ``λ_i = (v_i - τ)/k_i``, cut at 0, where the sum, which falls in τ along a line between
+    two values, is 1.
     """
-    n_groups = len(values)
-    if cap * n_groups <= 1.0 + 1e-12:
-        return np.full(n_groups, 1.0 / n_groups)
-    if not curvature.any():
-        best = np.empty(n_groups)
-        best[np.argsort(-values, kind="stable")] = np.clip(1.0 - cap * np.arange(n_groups), 0, cap)
-        return best / best.sum()
-    full = values - cap * curvature
-    points = np.sort(np.concatenate([values, full]))
-    low, high = 0, len(points) - 1
+    points = np.sort(values)
+    low, high = -1, len(points) - 1
     while high - low > 1:
         middle = (low + high) // 2
-        is_enough = np.clip((values - points[middle]) / curvature, 0.0, cap).sum() >= 1.0
+        is_enough = np.maximum((values - points[middle]) / curvature, 0.0).sum() >= 1.0
         low, high = (middle, high) if is_enough else (low, middle)
-    is_capped = full >= points[high]
-    is_free = (values >= points[high]) & ~is_capped
-    if not is_free.any():  # but for rounding, those with the cap are all
-        return np.asarray(is_capped / is_capped.sum())
-    shares = is_free / curvature
-    level = (shares @ values + cap * is_capped.sum() - 1.0) / shares.sum()
-    best = np.clip((values - level) / curvature, 0.0, cap)
+    shares = (values >= points[high]) / curvature
+    level = (shares @ values - 1.0) / shares.sum()
+    best = np.clip((values - level) / curvature, 0.0, 1.0)
     return np.asarray(best / best.sum())
 
 
@@ -104,7 +82,7 @@ def on_capped_simplex(values: FloatArray, curvature: FloatArray, cap: float) -> 
 class PricedObjective(RegularisedObjective):
     """Primal side of the game of a `GroupPlayer`, whose weights pay ``μ_λ/2 Σ λ_i²`` besides.
 
-    μ_λ may be 0 where sampling has a price, which alone makes the best response unique.
+    μ_λ may be 0: the price alone makes the best response unique.
     """
 
     player: GroupPlayer = field(kw_only=True)
@@ -118,35 +96,26 @@ class PricedObjective(RegularisedObjective):
     def answer(self, at: Evaluation, rise: FloatArray) -> FloatArray:
         """Return the group weights that go with a rise of the group risks, to first order.
 
-        The price is taken for a quadratic, as it is where it has none.
+        The price is taken for a quadratic.
         """
-        is_free = self._is_free(at)
-        shares = is_free / self._curvature(at)
+        shares = (at.group_weights > 0.0) / self._curvature(at)
         moved = shares * (rise - (shares @ rise) / max(shares.sum(), 1e-300))
-        return on_capped_simplex(at.group_weights + moved, np.ones(len(rise)), self.player.cap)
-
-    def _is_free(self, at: Evaluation) -> NDArray[np.bool_]:
-        weights = at.group_weights
-        return (weights > 0.0) & (weights < self.player.cap * (1.0 - 1e-12))
+        return on_simplex(at.group_weights + moved, np.ones(len(rise)))
 
     def _curvature(self, at: Evaluation) -> FloatArray:
         """Return the second derivatives of what a group weight pays, the root held."""
         player = self.player
-        if player.price == 0.0:
-            return np.full(len(at.group_weights), self.mu_groups)
         return player.price**2 / (player.cost(at.group_weights) * player.sizes) + self.mu_groups
 
     def coupling(self, at: Evaluation) -> FloatArray:
         """Return ``G'JG`` for the derivative J of the best response by the group risks."""
-        player, is_free = self.player, self._is_free(at)
+        player, is_free = self.player, at.group_weights > 0.0
         if is_free.sum() < 2:
             return np.zeros((len(at.weights), len(at.weights)))
         shares = 1.0 / self._curvature(at)[is_free]
         gradients = at.group_gradients[is_free]
         spread = gradients - (shares @ gradients) / shares.sum()
         matrix = (spread.T * shares) @ spread
-        if player.price == 0.0:
-            return np.asarray(matrix)
         # the root of the sum of squares is flat along the weights themselves
         pull = at.group_weights[is_free] / player.sizes[is_free]
         along = (shares * pull) @ spread

@@ -347,8 +347,8 @@ def worst_group_optimum(
     max_newton_steps : int, default=500
         Newton steps in all stages together.
     player : GroupPlayer, optional
-        What chooses group weights, where they pay for sampling or have a cap: what it reaches is
-        then minimised, and certified, in place of the largest group risk.
+        What chooses group weights, where they pay for sampling: what it reaches is then minimised,
+        and certified, in place of the largest group risk.
     ridge : float, default=0.0
         What ``½‖w‖²`` costs, where there is a `player`.
 
@@ -370,8 +370,6 @@ def worst_group_optimum(
     """
     limits: dict[str, Any] = {"radius": radius, "tolerance": tolerance}
     limits["max_newton_steps"] = max_newton_steps
-    if player is not None and player.is_plain and ridge == 0.0:
-        player = None
     if not risks.loss.smooth:
         return kinked_optimum(risks, player=player, ridge=ridge, **limits)
     samples = nested_samples(risks)
@@ -446,13 +444,12 @@ def _followed_game(
 ) -> SaddlePoint:
     """Follow a game of people whose group weights pay a quadratic that vanishes.
 
-    Where sampling has a price none may be needed, which is tried first, and is last where the price
-    alone is as strong.
+    None may be needed, which is tried first, and is last where the price alone is as strong.
     """
     player, center = game.player, np.zeros(risks.n_weights)
     # least curvature of the price in the group weights
     natural = player.price * float(np.sqrt(player.sizes.sum())) / float(player.sizes.max())
-    strength, n_steps = FIRST_STRENGTH if player.price == 0.0 else 0.0, 0
+    strength, n_steps = 0.0, 0
     best = SaddlePoint(weights, player.respond(risks.risks(weights)), np.inf, 0)
 
     def certified(weights: FloatArray, mixture: FloatArray) -> SaddlePoint:
@@ -472,15 +469,15 @@ def _followed_game(
             at, taken = newton(objective, weights, limit, most)
             n_steps += taken
             pairs = [certified(at.weights, at.group_weights)]
-            if strength * player.cap <= tolerance < pairs[0].gap:
+            if strength <= tolerance < pairs[0].gap:
                 pairs.append(certified(*_joint_step(objective, at)))
             best = min(best, *pairs, key=lambda pair: pair.gap)
             is_over = best.gap <= tolerance or n_steps >= max_steps
-            if is_over or strength * player.cap <= 1e-2 * tolerance:
+            if is_over or strength <= 1e-2 * tolerance:
                 break
             weights = at.weights
             strength = strength / 5.0 if strength > 5.0 * natural else 0.0
-        if is_over or player.price == 0.0:
+        if is_over:
             break
         strength = FIRST_STRENGTH
     return replace(best, n_newton_steps=n_steps)
@@ -499,7 +496,7 @@ def priced_optimum(
     """Minimise over a ball what a group player reaches on smooth risks, to a certified gap.
 
     As `smooth_optimum`, whose steps are those of the player's own model: the gap bounds what both
-    players can gain together, in the game with price, cap and ridge: docs/theory/people.md.
+    players can gain together, in the game with price and ridge: docs/theory/people.md.
     """
     game = _GameOfPeople(player, ridge)
     found = sampled_newton(

@@ -15,6 +15,10 @@ from sklearn_dpwg.privacy import Budget, NoiseSource, Release
 
 COUNTS, RESERVED = "group counts", "everything after the counts"
 
+# Share of the budget (of μ²) that the counts are released with: with 0.1 the learner has less, with
+# 0.01 no more, and counts are louder (benchmarks/replace_any.py share).
+COUNT_SHARE = 0.03
+
 # By how much replacing a record by any other moves the counts: one falls and one rises.
 SENSITIVITY = math.sqrt(2.0)
 
@@ -56,7 +60,7 @@ class CountStage:
         if self.release is not None:
             lines.append(
                 f"A count has noise of standard deviation {self.count_std:.3g}; a group not above "
-                f"{HiddenGroups(1, 0.0, self.count_std).floor:,} may be empty, and counts as doing "
+                f"{HiddenGroups(1, self.count_std).floor:,} may be empty, and counts as doing "
                 "like all records: it is not learned for."
             )
         lines.append("What both stages cost was fixed before the counts.")
@@ -121,5 +125,5 @@ def count_groups(
         return (len(codes),)
     counts = np.bincount(codes, minlength=n_groups).astype(float)
     noisy = noise.gaussian(counts, sensitivity=SENSITIVITY, release=release)
-    hidden = HiddenGroups(len(codes), 0.0, std_of_count(release))
+    hidden = HiddenGroups(len(codes), std_of_count(release))
     return whole_sizes(noisy, n_records=len(codes), floor=hidden.floor)

@@ -56,9 +56,8 @@ RULES = Rules("Exact", tolerance=positive(), schedule=one_of("planned", "paper")
 class Exact(Solver):
     """Non-private minimax optimum by Newton's method with a certificate.
 
-    Where a problem prices sampling or caps group weights, it is the optimum of that game; a price
-    that nobody states is ½. The estimators use it for ``epsilon=float("inf")``, whatever solver
-    they are given.
+    Where a problem prices sampling, it is the optimum of that game; a price that nobody states is
+    ½. The estimators use it for ``epsilon=float("inf")``, whatever solver they are given.
 
     Parameters
     ----------
@@ -84,7 +83,6 @@ class Exact(Solver):
     name: ClassVar[str] = "exact"
     uses_start: ClassVar[bool] = False
     prices_sampling: ClassVar[bool] = True
-    caps_group_weights: ClassVar[bool] = True
     knows_overlap: ClassVar[bool] = True
 
     def __init__(
@@ -108,10 +106,10 @@ class Exact(Solver):
         # one group's weight is 1 at any price
         price = problem.price_of_sampling(budget.mu) if problem.n_groups > 1 else 0.0
         if self.schedule == "paper":
-            if problem.sampling_price or problem.max_group_weight < 1.0:
+            if problem.sampling_price:
                 raise InputError(
-                    "sampling_price must be None or 0, and max_group_weight 1, with "
-                    "schedule='paper' of Exact, which has a regularisation of its own."
+                    "sampling_price must be None or 0 with schedule='paper' of Exact, which has a "
+                    "regularisation of its own."
                 )
             price = 0.0
             if not problem.loss.smooth:
@@ -129,10 +127,6 @@ class Exact(Solver):
         paid = price / np.sqrt(problem.sizes_of_sampling)
         bounds = bound + ridge * problem.radius**2 / 2.0 + paid
         bounds -= price / math.sqrt(problem.sizes_of_sampling.sum())
-        if problem.max_group_weight < 1.0:
-            cap, nothing = problem.max_group_weight, problem.constants
-            spared = (1.0 / cap - 1.0) * (nothing.zero_score - nothing.infimum)
-            bounds = np.full(problem.n_groups, bounds.max() / cap + spared)
         return Plan.of(
             self.name,
             problem,
@@ -159,8 +153,9 @@ class Exact(Solver):
                 smoothness=problem.smoothness,
             )
             return Solution(saddle.weights, saddle.group_weights, saddle.n_newton_steps)
-        sizes = problem.sizes_of_sampling
-        player = GroupPlayer(schedule.price, sizes, problem.max_group_weight)
+        player = None
+        if schedule.price > 0.0:
+            player = GroupPlayer(schedule.price, problem.sizes_of_sampling)
         found = worst_group_optimum(
             data,
             radius=problem.radius,

@@ -49,9 +49,8 @@ class Solver(BaseEstimator, ABC):
     name: ClassVar[str]
     # whether a run depends on where it begins
     uses_start: ClassVar[bool] = True
-    # whether its group player pays the price of sampling, and obeys a cap on weights
+    # whether its group player pays the price of sampling
     prices_sampling: ClassVar[bool] = False
-    caps_group_weights: ClassVar[bool] = False
     # whether it knows groups that overlap, whose sensitivities take proofs of their own
     knows_overlap: ClassVar[bool] = False
 
@@ -97,7 +96,7 @@ class Solver(BaseEstimator, ABC):
         return plan
 
     def plays(self, problem: Problem) -> bool:
-        """Whether the solver plays the game as stated: price of sampling, cap, overlapping groups.
+        """Whether the solver plays the game as stated: price of sampling, overlapping groups.
 
         Parameters
         ----------
@@ -174,7 +173,7 @@ class Solver(BaseEstimator, ABC):
         )
 
     def _check_game(self, problem: Problem) -> None:
-        """Refuse a price of sampling, a cap on weights or overlapping groups it would ignore."""
+        """Refuse a price of sampling or overlapping groups it would ignore."""
         if problem.cells is not None and not self.knows_overlap:
             raise InputError(
                 f"solver {self.name!r} needs disjoint groups, as with overlap='cells': groups that "
@@ -185,11 +184,6 @@ class Solver(BaseEstimator, ABC):
             raise InputError(
                 f"sampling_price must be None or 0 with solver {self.name!r}, which plays the game "
                 f"on the records themselves, got {problem.sampling_price!r}."
-            )
-        if problem.max_group_weight < 1.0 and not self.caps_group_weights:
-            raise InputError(
-                f"max_group_weight must be 1 with solver {self.name!r}, which knows no cap on "
-                f"group weights, got {problem.max_group_weight!r}."
             )
 
     @abstractmethod

@@ -7,6 +7,7 @@ import pytest
 
 from sklearn_dpwg import DPWorstGroupClassifier
 from sklearn_dpwg.estimators import learn as module
+from sklearn_dpwg.estimators import planning
 from sklearn_dpwg.privacy import gdp_mu
 from sklearn_dpwg.solvers import MGR
 from sklearn_dpwg.solvers.descent import releases as mgr_releases
@@ -65,9 +66,10 @@ def audited(n_fits=N_FITS, **parameters):
 
 
 @pytest.mark.parametrize("count_share", [0.03, 0.9])
-def test_membership_through_the_public_api(count_share):
-    mu, claimed = audited(count_share=count_share)
-    assert not verdict(f"membership, count_share = {count_share:g}", mu, claimed)
+def test_membership_through_the_public_api(count_share, monkeypatch):
+    monkeypatch.setattr(planning, "COUNT_SHARE", count_share)
+    mu, claimed = audited()
+    assert not verdict(f"membership, counts have {count_share:g} of the budget", mu, claimed)
 
 
 def true_sizes(patch):
@@ -102,5 +104,5 @@ def a_true_size_in_one_normaliser(patch):
 @pytest.mark.parametrize("fault", [true_sizes, quiet_counts, a_true_size_in_one_normaliser])
 def test_planted_faults(fault, monkeypatch):
     fault(monkeypatch)
-    mu, claimed = audited(N_FITS // 2, count_share=0.03)
+    mu, claimed = audited(N_FITS // 2)
     assert verdict(f"planted: {fault.__name__}", mu, claimed)

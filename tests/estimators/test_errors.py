@@ -23,7 +23,7 @@ BOTH = [
     ({"delta": None}, "delta must be a number, got None"),
     *(
         ({name: value}, f"{name} must be a positive finite number, got {value!r}")
-        for name in ("radius", "data_norm", "intercept_scaling")
+        for name in ("radius", "data_norm")
         for value in (0, -1.0, math.inf, math.nan, "1", None, True)
         if not (name == "data_norm" and value is None)
     ),
@@ -125,7 +125,7 @@ def test_parameters(make_task, draws, kind, parameters, message):
     assert_refused(make_task(kind), draws, message, **parameters)
 
 
-@pytest.mark.parametrize(("parameters", "message"), [*BOTH[:34], CLASSIFIER[0], CLASSIFIER[1]])
+@pytest.mark.parametrize(("parameters", "message"), [*BOTH[:27], CLASSIFIER[0], CLASSIFIER[1]])
 def test_a_plan_refuses_the_same_parameters(binary, parameters, message):
     with pytest.raises((ValueError, TypeError), match=r"\.$") as caught:
         binary.make(**parameters).plan(group_sizes=[30, 20, 10], n_features=3)

@@ -70,7 +70,7 @@ def test_the_preview_for_people(task):
         "Plan of solver 'mgr': 90 records in 3 group(s)",
         "gradient: 5 x gaussian, noise multiplier",
         "group risks: 5 x gaussian, noise multiplier",
-        "planning bound, a model and no promise: the worst-off group's mean loss is at most",
+        "the worst-off group's mean loss at most",
         "Differential privacy: epsilon = 1 at delta = 1e-06",
         "replace one record within its group",
     ):

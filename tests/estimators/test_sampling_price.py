@@ -1,4 +1,4 @@
-"""A price for sampling and a cap on group weights: checked, said, and ignored by no solver."""
+"""A price for sampling: checked, said, and ignored by no solver."""
 
 from __future__ import annotations
 
@@ -21,33 +21,17 @@ def regressor(**parameters):
 
 
 @pytest.mark.parametrize("name", [name for name in SOLVERS if name != "exact"])
-def test_no_solver_ignores_a_price_or_a_cap(name):
-    kind = SOLVERS[name]
-    plain = str(regressor(solver=name).plan(**SIZES))
-    stated = str(regressor(solver=name, sampling_price=0, max_group_weight=1).plan(**SIZES))
+def test_no_solver_ignores_a_price(name):
+    assert "price" not in str(regressor(solver=name).plan(**SIZES))
+    stated = str(regressor(solver=name, sampling_price=0).plan(**SIZES))
     assert "sampling has no price" in stated
-    for value, knows in (
-        ({"sampling_price": 1.5}, kind.prices_sampling),
-        ({"max_group_weight": 0.7}, kind.caps_group_weights),
-    ):
-        model = regressor(solver=name, **value)
-        if knows or name == "auto":
-            continue
-        ((parameter, number),) = value.items()
-        with pytest.raises(ValueError, match=rf"^{parameter} must be .* solver .* got {number}\.$"):
-            model.plan(**SIZES)
-    assert "price" not in plain
+    if not SOLVERS[name].prices_sampling and name != "auto":
+        with pytest.raises(ValueError, match=r"^sampling_price must be .* solver .* got 1\.5\.$"):
+            regressor(solver=name, sampling_price=1.5).plan(**SIZES)
 
 
 def test_auto_takes_a_solver_that_plays_the_game_as_stated():
-    for value in ({"sampling_price": 1.5}, {"max_group_weight": 0.7}):
-        problem = Problem(SquaredError(), (40_000, 9_000), 3, 4.0, (0.8, 0.2), **value)
-        able = [name for name in ("mgr", "phased-erm", "moments") if SOLVERS[name]().plays(problem)]
-        if able:
-            assert regressor(**value).plan(**SIZES).solver in able
-        else:
-            with pytest.raises(ValueError, match=f"^{next(iter(value))} must be"):
-                regressor(**value).plan(**SIZES)
+    assert regressor(sampling_price=1.5).plan(**SIZES).solver == "mgr"
 
 
 @pytest.mark.parametrize(
@@ -56,9 +40,6 @@ def test_auto_takes_a_solver_that_plays_the_game_as_stated():
         ({"sampling_price": -1}, "sampling_price must be None, or at least 0 and finite, got -1"),
         ({"sampling_price": np.inf}, "sampling_price must be None, or at least 0 and finite"),
         ({"sampling_price": "2"}, "sampling_price must be a number"),
-        ({"max_group_weight": 0}, "max_group_weight must be above 0, at most 1, got 0"),
-        ({"max_group_weight": 1.01}, "max_group_weight must be above 0, at most 1"),
-        ({"max_group_weight": 0.49}, "max_group_weight must be at least one over the number of gr"),
     ],
 )
 def test_what_no_group_player_can_have_is_refused(value, says):
@@ -99,7 +80,7 @@ def fitted(**parameters):
     return model.fit(ROWS, LABELS, groups=CODES)
 
 
-def test_a_price_takes_weight_off_small_groups_and_a_cap_off_any():
+def test_a_price_takes_weight_off_small_groups():
     weights = [fitted(sampling_price=price).group_weights_ for price in (0, 0.5, 5, 500)]
     assert all(np.diff([each**2 @ (1.0 / np.bincount(CODES)) for each in weights]) < 0.0)
     assert weights[0][2] > 0.45 > weights[2][2]
@@ -107,10 +88,6 @@ def test_a_price_takes_weight_off_small_groups_and_a_cap_off_any():
     # that of 60 records is planned as if stated, that of the large ones is less
     assert weights[1][2] - 0.05 < fitted().group_weights_[2] < weights[0][2]
     assert not np.allclose(fitted().group_weights_, weights[1])
-    capped = fitted(sampling_price=0, max_group_weight=0.4)
-    assert np.allclose(np.sort(capped.group_weights_), [0.2, 0.4, 0.4], atol=1e-6)
-    assert "no group weighs more than 0.4" in str(capped.plan_)
-    assert np.allclose(fitted(max_group_weight=1 / 3).group_weights_, 1 / 3)
 
 
 def test_one_group_has_no_price():

@@ -85,7 +85,7 @@ def people(risks: GroupRisks, player: GroupPlayer, *, radius: float, ridge: floa
     """Minimise what a group player reaches: the dual of its own problem, in τ and u."""
     weights, levels = _variables(risks)
     spared, level = cp.Variable(risks.n_groups), cp.Variable()
-    reached = level + player.cap * cp.sum(cp.pos(levels - spared - level))
+    reached = level + cp.sum(cp.pos(levels - spared - level))
     price = cp.norm(cp.multiply(np.sqrt(player.sizes), spared)) <= player.price
     quadratic = 0.5 * ridge * cp.sum_squares(weights)
     return _solve(risks, weights, levels, reached + quadratic, radius, [price])

@@ -180,7 +180,7 @@ def hidden_problem(
         float(rng.choice([0.2, 1.0, 3.0, 20.0])),
         tuple(float(weight) for weight in prior),
         float(rng.choice([0.0, 0.5, 1.0])) if scaling is None else scaling,
-        HiddenGroups(n_records, 0.03, float(rng.choice([0.0, 0.3, 2.0]))),
+        HiddenGroups(n_records, float(rng.choice([0.0, 0.3, 2.0]))),
     )
 
 

@@ -12,6 +12,16 @@ from sklearn_dpwg.data.risks import GroupRisks, Selection
 
 
 @dataclass(frozen=True)
+class EveryRecord:
+    """The selection of all."""
+
+    by_place: bool = False
+
+    def positions(self, group: int, first: int, stop: int) -> np.ndarray:
+        return np.arange(first, stop, dtype=np.intp)
+
+
+@dataclass(frozen=True)
 class Listed:
     """The ranks of each group that take part; a group that is not listed has none."""
 

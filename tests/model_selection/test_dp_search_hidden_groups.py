@@ -138,11 +138,9 @@ def test_any_sizes_go_through(alike):
     ("changes", "message"),
     [
         ({"estimator": model(group_labels=None)}, "^group_labels must be stated"),
-        ({"estimator": model(count_share=0)}, "^count_share must be a share"),
         ({"estimator": model(group_labels=["a"])}, "state the label 'other' too"),
         ({"estimator": model(solver="oco")}, "needs public groups"),
         ({"estimator": model(group_by=0)}, "^group_by of the estimator must be None"),
-        ({"estimator": model(count_share=0.9999)}, "lower n_iter, or count_share"),
         ({"grid": {"neighbours": ["replace-in-group"]}}, "must leave neighbours to the estimator"),
         ({"grid": {"group_labels": [["a", "b"]]}}, "must leave group_labels to the estimator"),
         ({"test_size": 1.0}, "^test_size must be a share"),

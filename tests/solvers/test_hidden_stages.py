@@ -64,7 +64,7 @@ def test_a_second_stage_may_not_cost_more_than_was_fixed():
 
 
 def test_what_is_sampled_follows_from_no_size():
-    hidden = HiddenGroups(3_000_000, 0.03, 30.0)
+    hidden = HiddenGroups(3_000_000, 30.0)
     found = set()
     for sizes in ((2_990_000, 10_000), (1_500_000, 1_500_000), (120, 2_999_880)):
         prior = tuple(size / 3_000_000 for size in sizes)
@@ -115,7 +115,7 @@ def test_groups_that_may_be_empty_are_not_learned_for():
         3.0,
         (0.9, 0.09, 0.01),
         0.5,
-        HiddenGroups(1000, 0.03, 3.5),
+        HiddenGroups(1000, 3.5),
     )
     rng = np.random.default_rng(0)
     rows, codes = rng.standard_normal((1000, 2)), (np.arange(1000) < 100).astype(int)

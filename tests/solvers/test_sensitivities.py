@@ -256,9 +256,7 @@ def test_a_mixture_of_the_start_is_paid_for():
 def sums_of_neighbours(read):
     """Return how far a record that changes its group moves sums on a coarse grid."""
     rng = np.random.default_rng(0)
-    problem = Problem(
-        BinaryLogLoss(), (500, 500), 2, 3.0, (0.5, 0.5), 0.5, HiddenGroups(1000, 0.03)
-    )
+    problem = Problem(BinaryLogLoss(), (500, 500), 2, 3.0, (0.5, 0.5), 0.5, HiddenGroups(1000))
     rows, targets = rng.standard_normal((1000, 2)), rng.choice([-1.0, 1.0], size=1000)
     codes = rng.integers(2, size=1000)
     others = codes.copy()
@@ -300,7 +298,7 @@ def test_a_record_that_changes_its_group_takes_along_what_it_adds(read):
 def test_rows_lie_alike_whatever_the_groups():
     """Sorted columns in Fortran order are not copied where groups are public."""
     rows = np.asfortranarray(np.random.default_rng(0).standard_normal((6, 2)))
-    problem = Problem(BinaryLogLoss(), (3, 3), 2, 3.0, (0.5, 0.5), 0.5, HiddenGroups(6, 0.03))
+    problem = Problem(BinaryLogLoss(), (3, 3), 2, 3.0, (0.5, 0.5), 0.5, HiddenGroups(6))
     for codes in ([0, 0, 0, 1, 1, 1], [0, 0, 1, 0, 1, 1]):
         records = make_data(problem, rows, np.ones(6), codes).records
         assert records.rows.flags.c_contiguous
@@ -310,7 +308,7 @@ def test_rows_lie_alike_whatever_the_groups():
 @pytest.mark.parametrize("loss", [BinaryLogLoss(), MultinomialLogLoss(3), AbsoluteError()])
 def test_risks_are_sums_over_what_stands_for_sizes(loss):
     rng = np.random.default_rng(0)
-    hidden = HiddenGroups(90, 0.03)
+    hidden = HiddenGroups(90)
     problem = Problem(loss, (50, 20, 5), 2, 3.0, (0.6, 0.3, 0.1), 0.5, hidden)
     codes = np.repeat([0, 1, 2], [60, 29, 1])
     targets = rng.integers(2, size=90).astype(float)

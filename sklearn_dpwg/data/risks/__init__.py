@@ -9,8 +9,6 @@ meet as well.
 from sklearn_dpwg.data.risks.record_block import BLOCK_ROWS, ROW_STEP, RecordBlock
 from sklearn_dpwg.data.risks.risks import MAX_BLOCKS, GroupRisks, RiskFunctions, Risks
 from sklearn_dpwg.data.risks.selection import (
-    ByGroup,
-    EveryRecord,
     KeyedPart,
     Selection,
     keyed_parts,
@@ -20,8 +18,6 @@ __all__ = [
     "BLOCK_ROWS",
     "MAX_BLOCKS",
     "ROW_STEP",
-    "ByGroup",
-    "EveryRecord",
     "GroupRisks",
     "KeyedPart",
     "RecordBlock",

@@ -127,27 +127,6 @@ class Selection(Protocol):
 
 
 @dataclass(frozen=True)
-class EveryRecord:
-    """The selection of all."""
-
-    by_place: bool = False  # whether ranks are places among all records
-
-    def positions(self, group: int, first: int, stop: int) -> IndexArray:
-        return np.arange(first, stop, dtype=np.intp)
-
-
-@dataclass(frozen=True)
-class ByGroup:
-    """A selection for each group."""
-
-    selections: tuple[Selection, ...]  # one a group
-    by_place: ClassVar[bool] = False
-
-    def positions(self, group: int, first: int, stop: int) -> IndexArray:
-        return self.selections[group].positions(group, first, stop)
-
-
-@dataclass(frozen=True)
 class KeyedPart:
     """So many records of each group, at random: a piece of a permutation that a key decides."""
 

@@ -13,7 +13,7 @@ from sklearn_dpwg._checks import FloatArray, Rules, at_least_zero, flag, positiv
 from sklearn_dpwg.data.problem import Problem
 from sklearn_dpwg.data.risks import Risks
 from sklearn_dpwg.exceptions import InputError
-from sklearn_dpwg.optimum.group_player import on_capped_simplex
+from sklearn_dpwg.optimum.group_player import on_simplex
 from sklearn_dpwg.privacy import Budget, NoiseSource, Release, calibrate
 from sklearn_dpwg.solvers.descent import planning
 from sklearn_dpwg.solvers.descent.releases import GRADIENT, RISKS, Beginning, GroupGame
@@ -116,7 +116,6 @@ class GDA(DescentParameters, Solver):
     centring: bool | None = None
 
     name: ClassVar[str] = "gda"
-    caps_group_weights: ClassVar[bool] = True
     knows_overlap: ClassVar[bool] = True
     rules = Rules(
         "GDA",
@@ -146,7 +145,7 @@ class GDA(DescentParameters, Solver):
         dual = prior = np.asarray(schedule.prior)
         if start is not None and start.group_weights is not None:
             dual = start.group_weights
-        dual = on_capped_simplex(dual, np.ones_like(dual), plan.problem.max_group_weight)
+        dual = on_simplex(dual, np.ones_like(dual))
         first = Beginning.of(plan, data, noise, start)
         game = GroupGame(plan, first.data, noise, unit=first.unit)
         weights, points = first.weights, schedule.points

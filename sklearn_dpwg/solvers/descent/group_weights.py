@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from scipy.optimize import brentq, minimize_scalar
-from scipy.special import entr, expit
+from scipy.special import expit
 
 from sklearn_dpwg._checks import FloatArray
 from sklearn_dpwg.data.problem import Problem
@@ -45,7 +44,7 @@ class GroupWeights:
     where η_t is the rate that would have been planned had the spread of the risks been known that
     was released shortly before, c_t is the noise correction, and u_i is what the uncertainty of
     group i costs if all weight is on it: of its gradient by noise, and of its risk by sampling
-    (`MGRSchedule.uncertainty`). No weight is above the problem's cap.
+    (`MGRSchedule.uncertainty`).
     Where it forgets, each sum, and the log of π, is less by 1/T of itself a step (by 1/150 in
     shorter runs): what is long gone by holds no weight on a group for good. That and the correction
     keep risks apart that should be equal, so both are less where there is little noise
@@ -88,12 +87,9 @@ class GroupWeights:
 
     def _weights(self, price: float) -> FloatArray:
         """Return the weights of the exponents, which pay so many times the uncertainty."""
-        cap, paid = self.schedule.max_group_weight, self._uncertainty
-        if cap < 1.0:
-            return capped_weights(self._log_weights, paid, price=price, cap=cap)
         if price == 0.0:
             return normalised(self._log_weights)
-        return priced_weights(self._log_weights, paid, price=price)
+        return priced_weights(self._log_weights, self._uncertainty, price=price)
 
     def _rate(self, variances: FloatArray) -> float:
         """Return θ/T with θ² = H(π) / (q²/T + mean_i v_i/2) for the spread q of late."""
@@ -140,52 +136,6 @@ def priced_weights(log_weights: FloatArray, noise: FloatArray, *, price: float) 
     found[order[: last + 1]] = expit(-odds) * room[: last + 1] / total[last]
     found[order[last + 1 :]] = expit(odds) * np.exp(rest - of_rest)
     return found
-
-
-def capped_weights(
-    log_weights: FloatArray, noise: FloatArray, *, price: float, cap: float
-) -> FloatArray:
-    """Return the same maximiser over weights of at most a cap.
-
-    Given the maximum m they are those of `bounded_weights` for the bounds ``min(m/s_i, cap)``; what
-    they reach is concave in m.
-    """
-
-    def weights_at(most: float) -> FloatArray:
-        return bounded_weights(log_weights, np.minimum(most / noise, cap))
-
-    def lost(most: float) -> float:
-        found = weights_at(most)
-        return price * most - float(found @ log_weights + entr(found).sum())
-
-    most = float(noise.max()) * cap
-    if price == 0.0 or cap * len(noise) <= 1.0 + 1e-9:
-        return weights_at(most)
-    # the least maximum with which weights can add up to 1
-    least = brentq(lambda at: np.minimum(at / noise, cap).sum() - 1.0 + 1e-12, 0.0, 2.0 * most)
-    bounds: Any = (least, max(least, most))
-    options: Any = {"xatol": 1e-12 * most}
-    found = minimize_scalar(lost, bounds=bounds, method="bounded", options=options)
-    return weights_at(float(found.x))
-
-
-def bounded_weights(log_weights: FloatArray, most: FloatArray) -> FloatArray:
-    """Return the distribution nearest to a softmax in KL none of whose entries is above its bound.
-
-    Entries in falling order of how far they are above it have their bounds, until what is left is
-    enough for the others in proportion.
-    """
-    order = np.argsort(np.log(most) - log_weights, kind="stable")
-    bounds, masses = most[order], np.exp(log_weights - log_weights.max())[order]
-    left = 1.0 - np.append(0.0, np.cumsum(bounds)[:-1])
-    scale = left / np.maximum(np.cumsum(masses[::-1])[::-1], np.finfo(float).tiny)
-    is_free = np.maximum.accumulate(masses * scale <= bounds)
-    first = int(np.argmax(is_free)) if is_free.any() else len(order)
-    found = np.empty(len(order))
-    found[order] = np.where(
-        np.arange(len(order)) < first, bounds, masses * scale[min(first, len(order) - 1)]
-    )
-    return np.asarray(found / found.sum())
 
 
 # Limits on what a record counts for in a step, as planned or as earlier releases ask for.

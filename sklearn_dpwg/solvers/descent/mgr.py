@@ -100,7 +100,6 @@ class MGR(MGRParameters, Solver):
 
     name: ClassVar[str] = "mgr"
     prices_sampling: ClassVar[bool] = True
-    caps_group_weights: ClassVar[bool] = True
     knows_overlap: ClassVar[bool] = True
 
     def _check_hidden_groups(self) -> None:
@@ -114,11 +113,10 @@ class MGR(MGRParameters, Solver):
         """Refuse what plain Hedge and the paper's schedule do not know."""
         super()._check_game(problem)
         is_paper = self.schedule == "paper"
-        is_plain = problem.max_group_weight == 1.0 or not is_paper
-        if (problem.sampling_price and (is_paper or self.group_rate is not None)) or not is_plain:
+        if problem.sampling_price and (is_paper or self.group_rate is not None):
             raise InputError(
-                "sampling_price and max_group_weight of MGR must be left open with "
-                f"schedule='paper', and sampling_price with a group_rate, got {problem.game}."
+                "sampling_price must be left open where MGR has schedule='paper' or a group_rate, "
+                f"got {problem.sampling_price!r}."
             )
         if problem.cells is not None and is_paper:
             raise InputError("schedule of MGR must be 'planned' with groups that overlap.")

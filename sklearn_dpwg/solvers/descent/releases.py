@@ -17,7 +17,7 @@ from sklearn_dpwg._checks import FloatArray
 from sklearn_dpwg.data.problem import Problem
 from sklearn_dpwg.data.risks import Risks
 from sklearn_dpwg.optimum import project_to_ball
-from sklearn_dpwg.optimum.group_player import on_capped_simplex
+from sklearn_dpwg.optimum.group_player import on_simplex
 from sklearn_dpwg.privacy import NoiseSource, Release
 from sklearn_dpwg.solvers.centring import Centring, after_centring, release_centre
 from sklearn_dpwg.solvers.descent.group_weights import Limits
@@ -250,7 +250,7 @@ class GroupGame:
     def __init__(self, plan: Plan, data: Risks, noise: NoiseSource, *, unit: float = 1.0) -> None:
         assert isinstance(plan.schedule, GDASchedule)
         self.schedule, self.data, self.noise, self.unit = plan.schedule, data, noise, unit
-        self.radius, self.cap = plan.problem.radius, plan.problem.max_group_weight
+        self.radius = plan.problem.radius
         self.problem = plan.problem
         self.sizes = np.asarray(plan.problem.group_sizes, dtype=float)
         self.of_gradient, *self.of_risks = after_centring(plan.releases)
@@ -284,4 +284,4 @@ class GroupGame:
 
     def project_dual(self, dual: FloatArray) -> FloatArray:
         """Return the nearest group weights."""
-        return on_capped_simplex(dual, np.ones_like(dual), self.cap)
+        return on_simplex(dual, np.ones_like(dual))

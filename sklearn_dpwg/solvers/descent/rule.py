@@ -197,10 +197,9 @@ class MGRSchedule(DescentSchedule):
     forgets: bool = False
     assumed_spread: float = 0.0  # standard deviation of the group risks that planning assumes
     # what a group player that adapts pays for a unit of noise on the mean gradient, and for the
-    # standard error of the mean of a unit by sampling; the largest weight of a group
+    # standard error of the mean of a unit by sampling
     noise_price: float = 0.0
     sampling_price: float = 0.0
-    max_group_weight: float = 1.0
     # how many times the `signal` is that from which on there is so little noise that what group
     # weights are held back by vanishes; at least 1
     quiet: float = 1.0

@@ -22,7 +22,6 @@ from sklearn_dpwg.solvers.rounds.releases import (
     BLOCK_SIZE,
     MOMENTS,
     release_moments,
-    triangle,
 )
 from sklearn_dpwg.solvers.solver import Solution, Solver
 
@@ -88,12 +87,6 @@ def _schedule(
         ridge=float(parameters.ridge),
         smoothing=float(parameters.smoothing),
     )
-
-
-def n_released(problem: Problem) -> int:
-    """Return how many numbers of a symmetric matrix are released."""
-    rows, _ = triangle(problem.n_columns + 1, has_constant=problem.intercept_scaling > 0.0)
-    return len(rows)
 
 
 def _rounding_steps(problem: Problem, norm: float) -> tuple[float, float]:

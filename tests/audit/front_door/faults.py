@@ -16,13 +16,14 @@ import numpy as np
 from sklearn_dpwg.data.oracles.base import RecordOracle
 from sklearn_dpwg.data.problem import Problem
 from sklearn_dpwg.data.records import RecordEncoder
-from sklearn_dpwg.data.risks import EveryRecord, GroupRisks
+from sklearn_dpwg.data.risks import GroupRisks
 from sklearn_dpwg.estimators.encode import BoundedTargets
 from sklearn_dpwg.ledger import PrivacyLedger
 from sklearn_dpwg.preprocessing import scalers as dp_standard_scaler
 from sklearn_dpwg.privacy import NoiseSource
 from sklearn_dpwg.privacy.noise.rows import GaussianRows
 from tests.audit.front_door import fits_together as together
+from tests.helpers.selections import EveryRecord
 
 Patch = Callable[[], contextlib.AbstractContextManager[object]]
 

@@ -89,6 +89,13 @@ def ledger(fits, n_runs=250):
     return Scenario(partial(together.in_ledger, fits), n_runs)
 
 
+def with_large_constant():
+    """Return a classifier whose constant column is five times as long as a row."""
+    model = classifier(fit_intercept=True)
+    model._intercept_scaling = 5.0
+    return model
+
+
 SCENARIOS: dict[str, Scenario] = {
     "MGR, a pass": Scenario(fitted(classifier())),
     "MGR, many passes": Scenario(fitted(mgr(n_steps=8))),
@@ -101,7 +108,7 @@ SCENARIOS: dict[str, Scenario] = {
     "MGR, three classes": Scenario(fitted(classifier(classes=[0, 1, 2]), n_classes=3)),
     "MGR, regression": Scenario(fitted(regressor(), **ENDS)),
     "MGR, targets outside": Scenario(fitted(regressor(), values=(1.0, 50.0))),
-    "MGR, large intercept": Scenario(fitted(classifier(fit_intercept=True, intercept_scaling=5.0))),
+    "MGR, large intercept": Scenario(fitted(with_large_constant())),
     "MGR, centred rows": Scenario(fitted(centred())),
     "MGR, long rows, dense": Scenario(fitted(classifier(), **LONG)),
     "MGR, long rows, CSR": Scenario(fitted(classifier(), form=csr_array, **LONG)),
