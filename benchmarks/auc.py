@@ -1,9 +1,8 @@
-"""The area under the curve: class moments against descent–ascent and the log loss.
+"""The area under the curve: class moments against the log loss.
 
-Area under the ROC curve on the records, delta = 1e-5. `choice` compares `DPAUCClassifier`, the
-paper's instance (descent–ascent on the saddle form, which does **not** protect the classes of
-records; the best of nine pairs of radius and step length, in hindsight) and the scores of
-`DPWorstGroupClassifier` of one group; `ridge` and `constant` vary what the first has by default.
+Area under the ROC curve on the records, delta = 1e-5. `choice` compares `DPAUCClassifier` and the
+scores of `DPWorstGroupClassifier` of one group; `ridge` and `constant` vary what the first has by
+default.
 
     python benchmarks/auc.py [choice] [ridge] [constant] [law-school] [adult] ...
 """
@@ -21,26 +20,13 @@ from sklearn_dpwg import DPAUCClassifier, DPWorstGroupClassifier
 from sklearn_dpwg.data.records import RecordEncoder
 from sklearn_dpwg.datasets import load_dataset
 from sklearn_dpwg.estimators import auc as auc_classifier
-from sklearn_dpwg.optimum.minimax import AUCGame, ClassMoments, Regulariser, descent_ascent
-from sklearn_dpwg.privacy import Budget, NoiseSource, Release, calibrate
 
 ignore_warnings()
 
 # of moments there are more seeds, as a fit takes no time
-N_SEEDS, N_FITS, N_STEPS = 6, 30, 100
+N_SEEDS, N_FITS = 6, 30
 DATA = ("law-school", "adult", "compas", "german-credit")
 CHOSEN_CONSTANT = auc_classifier.CONSTANT
-
-
-class PlainSteps:
-    """Steps of one length for both players."""
-
-    def __init__(self, length: float) -> None:
-        self.length = length
-
-    def push(self, step, slope, rise, noise_std):
-        """Return the moves of both players."""
-        return -self.length * slope, self.length * rise
 
 
 class Task:
@@ -67,44 +53,19 @@ class Task:
             found.append(self.area(model.coef_[0]))
         return found
 
-    def of_descent_ascent(self, epsilon: float, radius: float, length: float) -> list[float]:
-        """Return the area of each seeded run of the paper's instance."""
-        moments = ClassMoments.of(self.records, self.records.targets > 0.5, constant=0.5)
-        (release,) = calibrate(
-            [Release("gradients", "gaussian", 1.0, N_STEPS)], Budget(epsilon, DELTA)
-        )
-        start = np.zeros(self.X.shape[1] + 2)
-        nothing = Regulariser(0.0, 0.0, start, np.zeros(1))
-        found = []
-        for seed in range(N_SEEDS):
-            game = AUCGame(
-                moments, radius=radius, noise=NoiseSource(seed, [release]), gradients=release
-            )
-            weights, _ = descent_ascent(
-                game, PlainSteps(length / game.factor), start, np.zeros(1), regulariser=nothing,
-                n_steps=N_STEPS, averaged=range(N_STEPS // 3, N_STEPS + 2),
-            )  # fmt: skip
-            found.append(self.area(weights[:-2]))
-        return found
-
 
 def choice() -> None:
-    """Print the three beside the exact solution."""
+    """Print both beside the exact solution."""
     for name in asked(DATA):
         task = Task(name)
         exact = DPAUCClassifier(math.inf, data_norm=task.data_norm).fit(task.X, task.y)
         print(f"\n{name}: exact {task.area(exact.coef_[0]):.4f}", flush=True)
         for epsilon in (1.0, 4.0):
             moments = task.of_model(DPAUCClassifier(epsilon, DELTA, data_norm=task.data_norm))
-            played = [
-                task.of_descent_ascent(epsilon, radius, length)
-                for radius in (1.0, 3.0, 10.0)
-                for length in (0.1, 0.3, 1.0)
-            ]
             other = DPWorstGroupClassifier(epsilon, DELTA, solver="mgr", data_norm=task.data_norm)
             print(
-                f"  ε = {epsilon:g}: class moments {cell(moments)}, descent–ascent with public "
-                f"classes {cell(max(played, key=np.mean))}, log loss {cell(task.of_model(other))}",
+                f"  ε = {epsilon:g}: class moments {cell(moments)}, "
+                f"log loss {cell(task.of_model(other))}",
                 flush=True,
             )
 

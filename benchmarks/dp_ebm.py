@@ -10,9 +10,9 @@ import numpy as np
 import pandas as pd
 from shapes import FOLDER, SHAPES, asked_of, names_asked, on_pieces
 from utility import held_out
+from utility.held_out import table
 from utility.peers import ebm
 from utility.population import load_by_name
-from utility.report import table
 
 LINES, BENDS, EBM = "ours", "ramps", "DP-EBM"
 BLIND = {LINES: "group-blind", BENDS: "ramps, group-blind"}

@@ -45,7 +45,7 @@ def defaults() -> None:
         *({"aim": value} for value in (0.2, 0.3, 0.6)),
         *({"power": value} for value in (0.5, 2.0, 3.0)),
         *({"max_rounds": value} for value in (30, 1024)),
-        *({"noise": value} for value in ("honaker", "tree", "independent")),
+        *({"noise": value} for value in ("tree", "independent")),
     ]
     table({str(each): OnlineToBatch(**each) for each in trials})
 

@@ -1,8 +1,8 @@
-"""What planning costs, whether a plan tells how long its fit takes, and what many cells cost.
+"""What planning costs, and what many cells cost.
 
-Run with ``python benchmarks/plan_cost.py`` for all tables, or with ``plans``, ``fits`` or ``cells``
-for one, on a quiet machine; R is for regression. Processor time is shown: a run on two cores takes
-between half of it and all. Memory is the most that a process of its own has held (Linux).
+Run with ``python benchmarks/plan_cost.py`` for both tables, or with ``plans`` or ``cells`` for one,
+on a quiet machine; R is for regression. Processor time is shown. Memory is the most that a process
+of its own has held (Linux).
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from common import row, run_tables
-from scipy.sparse import random_array
 
 from sklearn_dpwg import DPWorstGroupClassifier, DPWorstGroupRegressor
 
@@ -29,25 +28,6 @@ LIMITS = {1_000: 1.0, 10_000: 5.0}
 SOLVERS = ("auto", "mgr", "phased-erm", "oco")
 # of ten attributes: processor seconds of `plan`, and memory of a fit over that for one attribute
 PLAN_OF_CELLS, MEMORY_OF_CELLS = 2.0, 1.5
-
-# records, groups, features, entries a row of a sparse table (or 0), solver
-FITS = (
-    (1_000, 2, 10, 0, "auto"),
-    (1_000, 1, 10, 0, "mgr"),
-    (20_000, 5, 20, 0, "auto"),
-    (20_000, 5, 20, 0, "mgr"),
-    (20_000, 5, 20, 0, "oco"),
-    (20_000, 100, 10, 0, "auto"),
-    (20_000, 1_000, 10, 0, "auto"),
-    (20_000, 1_000, 10, 0, "mgr"),
-    (20_000, 4, 200, 0, "auto"),
-    (20_000, 4, 200, 0, "mgr"),
-    (20_000, 4, 50_000, 30, "mgr"),
-    (200_000, 4, 20, 0, "auto"),
-    (200_000, 4, 20, 0, "mgr"),
-    (1_000_000, 4, 10, 0, "auto"),
-    (10_000_000, 4, 5, 0, "mgr"),
-)
 
 
 def sizes_of(n_groups: int, largest: int) -> list[int]:
@@ -68,7 +48,6 @@ def plans() -> None:
     print(f"{'groups':>7} {'sizes':<7} {'solver':<11} {'seconds':>8}")
     for n_groups in (100, 1_000, 10_000):
         equal, unlike = [20] * n_groups, sizes_of(n_groups, 100_000)
-        # so many records that batches of several rates are planned
         large = sizes_of(n_groups, 1_000_000)
         regressor = partial(DPWorstGroupRegressor, target_bounds=(-1.0, 1.0))
         cases: list[tuple[str, list[int], str, Any, int]] = [
@@ -83,26 +62,6 @@ def plans() -> None:
             taken = processor_seconds(plan)
             late = taken > LIMITS[max(n_groups, min(LIMITS))]
             print(f"{n_groups:7,} {kind:<7} {solver:<11} {taken:8.2f}{' too long' * late}")
-
-
-def fits() -> None:
-    """Print what is fitted, the predicted seconds, and the processor seconds of the fit."""
-    row("records", ("groups", "columns", "solver", "predicted", "measured", "ratio"), 11, 12)
-    for n_records, n_groups, n_features, n_entries, solver in FITS:
-        rng = np.random.default_rng(0)
-        if n_entries:
-            shape = (n_records, n_features)
-            X = random_array(shape, density=n_entries / n_features, format="csr", rng=rng)
-        else:
-            X = rng.uniform(-1.0, 1.0, (n_records, n_features))
-        y = rng.integers(0, 2, n_records)
-        groups = np.arange(n_records) % n_groups
-        model = DPWorstGroupClassifier(solver=solver, data_norm=float(np.sqrt(n_features)))
-        plan = model.plan(group_sizes=np.bincount(groups).tolist(), n_features=n_features)
-        taken = processor_seconds(partial(model.fit, X, y, groups=groups))
-        predicted = plan.predicted_seconds
-        times = (f"{predicted:.3g}", f"{taken:.3g}", f"{taken / predicted:.2f}")
-        row(f"{n_records:,}", (f"{n_groups:,}", f"{n_features:,}", solver, *times), 11, 12)
 
 
 def fit_of_cells(n_records: int, skew: float, overlap: str) -> tuple[int, float, float, float]:
@@ -142,4 +101,4 @@ def cells() -> None:
 if __name__ == "__main__":
     warnings.simplefilter("ignore")
     DPWorstGroupClassifier().plan(group_sizes=[500, 500], n_features=5)  # imports, compiled code
-    run_tables({"plans": plans, "fits": fits, "cells": cells})
+    run_tables({"plans": plans, "cells": cells})

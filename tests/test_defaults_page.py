@@ -13,13 +13,11 @@ import sklearn_dpwg
 from sklearn_dpwg import losses, postprocessing, solvers
 
 ROOT = Path(__file__).parents[1]
-PAGE = ROOT / "docs" / "defaults.md"
+PAGE = ROOT / "benchmarks" / "defaults.md"
 
 ESTIMATORS = ("DPWorstGroupClassifier", "DPWorstGroupRegressor")
 TUNED_OF_ESTIMATORS = ("radius", "intercept_scaling", "prior", "solver")
-SOLVERS = (
-    "AGS", "MGR", "PhasedERM", "Moments", "OCO", "GDA", "OnlineToBatch", "BestResponse"
-)  # fmt: skip
+SOLVERS = ("AGS", "MGR", "PhasedERM", "Moments", "OCO", "GDA", "OnlineToBatch")
 LOSSES = {"Huber": "threshold", "SmoothedHinge": "width", "Quantile": "level"}
 
 

@@ -62,9 +62,9 @@ def test_the_readme_says_how_much_there_is_to_read():
 
 def test_a_raw_table_takes_three_thousand_words_from_the_readme_on():
     row = next(line for line in README.splitlines() if line.startswith("| model, guarantee and"))
-    assert reading(row)[0] == [GUIDE / "messy_csv.md"]
+    assert reading(row)[0] == [GUIDE / "raw_table.md"]
     assert len(README.split()) + reading(row)[1] <= 2700
-    assert "{doc}`A raw table, from a shell <guide/messy_csv>`" in LANDING
+    assert "{doc}`From a raw table <guide/raw_table>`" in LANDING
 
 
 def test_the_landing_page_starts_with_a_picture_then_code_then_pip():

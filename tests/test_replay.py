@@ -82,8 +82,7 @@ class Watch:
     @contextmanager
     def watching(self) -> Iterator[Watch]:
         with ExitStack() as stack:
-            for name in ("add", "draw_all"):
-                self._wrap(stack, GaussianRows, name)
+            self._wrap(stack, GaussianRows, "add")
             for name, method in vars(NoiseSource).items():
                 known = set(inspect.signature(method).parameters) if callable(method) else set()
                 if not name.startswith("_") and known & {"release", "releases"}:

@@ -308,7 +308,7 @@ def test_planned_noise_is_that_of_a_run(mu_groups, size):
 )
 def test_billions_of_records_cost_what_exact_solutions_do(solver, size, allowed):
     problem = Problem(BinaryLogLoss(), (size, size // 2), 20, 3.0, (0.6, 0.4), 0.5)
-    schedule = solver.plan(problem, BUDGET).schedule.base.schedule
+    schedule = solver.plan(problem, BUDGET).schedule.phases
     for index in range(schedule.n_phases):
         phase = schedule.phase(index, np.array(problem.prior))
         (least,) = sensitivities(

@@ -104,7 +104,7 @@ def two_groups(first, layout):
 
 
 @pytest.mark.parametrize("layout", ["rows", "csr"])
-@pytest.mark.parametrize("sampling_rate", [1.0, (0.5, 0.5)])
+@pytest.mark.parametrize("sampling_rate", [1.0, 0.5])
 def test_the_adversary_moves_what_a_run_hands_over_by_no_more_than_is_stated(layout, sampling_rate):
     """A first step of MGR, all of whose coins fall the same way; without rounding on our side."""
     pair = [two_groups(x, layout) for x in (1.0, -1.0)]

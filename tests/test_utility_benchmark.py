@@ -1,7 +1,6 @@
 """What ``benchmarks/utility`` measures with: relations, peers, splits, ratios, resuming."""
 
 import math
-import sys
 
 import numpy as np
 import pytest
@@ -14,7 +13,7 @@ from tests.helpers.benchmarks import utility_with
 @pytest.fixture(scope="module")
 def utility():
     """The package and all of its modules that need no further environment."""
-    with utility_with("__main__", "peers.__main__") as package:
+    with utility_with("held_out", "peers.in_advance") as package:
         yield package
 
 
@@ -147,40 +146,6 @@ def test_columns_are_runs_of_their_own(utility):
     alone = descent.descend(task, task.train, runs[1:], np.array([0.2]), np.array([4]))
     for kind in ("last", "mean"):
         np.testing.assert_allclose(both[kind][:, 1:], alone[kind], rtol=1e-10)
-    dro = utility.peers.group_dro
-    runs = [dro.Run(20, 0.2, 0.4, 0.5, 0.1, "half"), dro.Run(20, 0.2, 0.1, 1.0, 1.0, "average")]
-    both = dro.sgd(task, task.train, runs, np.array([0.0, 1.0]), 5)
-    alone = dro.sgd(task, task.train, runs[1:], np.array([1.0]), 5)
-    for kind in ("last", "mean"):
-        np.testing.assert_allclose(both[kind][:, 1:], alone[kind], rtol=1e-10)
-
-
-def test_hedge_on_losses_serves_the_worst_group_better(utility):
-    task = small_task(utility)
-    dro = utility.peers.group_dro
-    runs = [dro.Run(400, 0.2, 0.4, 1.0, rate, "average") for rate in (0.0, 0.1)]
-    means = dro.sgd(task, task.train, runs, np.zeros(2), 0)["mean"]
-    plain, robust = task.train_excess(means)
-    assert robust < plain - 0.01
-
-
-def test_the_grid_is_judged_in_hindsight_by_the_reported_excess(utility):
-    task = small_task(utility)
-    peers, tuning = utility.peers.numpy_peers, utility.peers.tuning
-    descent = utility.peers.gradient_descent
-    runs = [descent.Run(10, rate, 0.5, "average") for rate in (0.01, 0.1, 0.4)]
-
-    def train(part, chosen, budgets, seeds, *, is_final):
-        noise = np.zeros(len(chosen))
-        return descent.descend(task, part, list(chosen), noise, seeds)
-
-    stages = (tuning.Stage(300, 2, 2), tuning.Stage(400, 2, 1))
-    peer = peers.Peer(runs, ("n_steps", "weighting"), train, stages=stages)
-    cells = peers.best_of_grid(task, peer, (1.0,), 2)
-    every = train(task.train, runs, None, np.zeros(3, dtype=int), is_final=True)
-    best = min(task.train_excess(weights).min() for weights in every.values())
-    assert cells["1"]["train_excess"] == pytest.approx([best, best], abs=1e-5)
-    assert cells["1"]["fresh_excess"] == pytest.approx([best, best], abs=1e-5)
 
 
 def test_records_are_thinned_from_the_largest_groups_and_groups_keep_their_weight(utility):
@@ -214,146 +179,7 @@ def test_weightings_count_records_by_powers_of_their_groups_sizes(utility):
     assert weightings.largest_factor(sizes, "half") == pytest.approx(1 / 300)
 
 
-# --- objective perturbation and Newton's method ------------------------------------------------
-
-
-def amp_plan(utility, task, run, epsilon=1.0, delta=1e-5):
-    return utility.peers.objective_perturbation.make_plan(
-        task.group_sizes,
-        run,
-        epsilon,
-        delta,
-        utility.peers.weightings.row_bound(task),
-        is_classification=task.is_classification,
-    )
-
-
-@pytest.mark.parametrize("kind", ["classification", "regression"])
-@pytest.mark.parametrize("clip", [0.1, 1.0])
-def test_a_replaced_record_moves_a_perturbed_objective_as_its_plan_says(utility, kind, clip):
-    task = small_task(utility, kind)
-    amp, weightings = utility.peers.objective_perturbation, utility.peers.weightings
-    run = amp.Run(0.3, clip, "half")
-    plan = amp_plan(utility, task, run)
-    factor = weightings.largest_factor(task.group_sizes, "half")
-    weights = np.random.default_rng(1).normal(size=(4, 50)) * 3.0
-    moved = max(
-        np.linalg.norm(first - second, axis=0).max()
-        for first, second in neighbouring_gradients(utility, task, "half", clip, weights)
-    )
-    assert 0.7 * 2.0 * factor * clip < moved <= 2.0 * factor * clip * (1 + 1e-12)
-    # one record's curvature, by differences, is at most what the regularisation is made for
-    longest = np.array([0.6, 0.8, 0.0, 1.0])
-    curvature = amp.largest_curvature(clip, np.sqrt(2.0), is_classification=kind[0] == "c")
-    one = task.train.take(np.array([0]))
-    one.rows[0] = longest
-    found = []
-    for target in (-1.0, 1.0):
-        one.targets[0] = target
-        sums = utility.peers.clipped.ClippedGradients(
-            one, np.ones(1), np.full(4001, clip), is_classification=kind[0] == "c"
-        )
-        lengths = np.linspace(-6.0, 6.0, 4001)
-        slopes = longest @ sums(longest[:, None] * lengths / 2.0)
-        found.append(np.diff(slopes) / np.diff(lengths))
-    assert max(map(np.max, found)) <= curvature * (1 + 1e-6)
-    assert max(map(np.max, found)) > 0.99 * curvature
-    assert np.log1p(factor * curvature / plan.strength) == pytest.approx(0.3)
-
-
-def test_a_shorter_row_has_no_more_curvature(utility):
-    amp = utility.peers.objective_perturbation
-    for clip in (0.1, 0.5, 0.7, 1.0):
-        most = amp.largest_curvature(clip, 1.5, is_classification=True)
-        shorter = [
-            amp.largest_curvature(clip, length, is_classification=True)
-            for length in np.linspace(0.01, 1.5, 50)
-        ]
-        assert max(shorter) <= most * (1 + 1e-12)
-
-
-@pytest.mark.parametrize("epsilon", [0.5, 1.0, 8.0])
-def test_objective_perturbation_spends_its_budget_by_the_closed_form(utility, epsilon):
-    from sklearn_dpwg.privacy import gdp_delta
-
-    task, weightings = small_task(utility), utility.peers.weightings
-    amp = utility.peers.objective_perturbation
-    for run in amp.grid():
-        plan = amp_plan(utility, task, run, epsilon)
-        factor = weightings.largest_factor(task.group_sizes, run.weighting)
-        first = 2.0 * factor * run.clip / plan.linear_std
-        second = 2.0 * plan.tolerance / plan.strength / plan.output_std
-        left = epsilon - run.curvature_share * epsilon
-        assert 2.0 * gdp_delta(left, np.hypot(first, second)) == pytest.approx(1e-5, rel=1e-6)
-    with pytest.raises(ValueError, match="must be larger"):
-        amp_plan(utility, task, amp.Run(0.8, 1.0, "average"), 0.1, 0.4)
-
-
-@pytest.mark.parametrize("angle", [0.0, 0.3, np.pi / 2, 2.5])
-@pytest.mark.parametrize("labels", [(1.0, -1.0), (1.0, 1.0)])
-def test_exact_minimisers_of_neighbours_are_as_close_as_is_proved(utility, angle, labels):
-    """The δ of the densities of the minimisers in the plane, by quadrature."""
-    from sklearn_dpwg.privacy import gdp_delta
-
-    amp = utility.peers.objective_perturbation
-    clip, factor, std, strength = 0.1, 0.5, 0.12, 0.4
-    rows = np.array([[1.0, 0.0], [np.cos(angle), np.sin(angle)]])
-    other = np.array([0.3, 0.5])
-    # minimisers are far within this window
-    axis = np.linspace(-3.0, 3.0, 901)
-    grid = np.stack(np.meshgrid(axis, axis, indexing="ij"), axis=-1)
-
-    def density(row, label):
-        linear, hessian = -strength * grid, strength * np.eye(2) + np.zeros((*grid.shape[:2], 2, 2))
-        for x, y in ((row, label), (other, 1.0)):
-            slopes = 1.0 / (1.0 + np.exp(y * (grid @ x)))
-            limit = clip / np.linalg.norm(x)
-            curvature = factor * slopes * (1.0 - slopes) * (slopes < limit)
-            linear += factor * y * np.minimum(slopes, limit)[..., None] * x
-            hessian += curvature[..., None, None] * np.outer(x, x)
-        normal = np.exp(-0.5 * np.sum(linear**2, axis=-1) / std**2) / (2.0 * np.pi * std**2)
-        return normal * np.linalg.det(hessian) * (axis[1] - axis[0]) ** 2
-
-    first, second = (density(row, label) for row, label in zip(rows, labels, strict=True))
-    assert first.sum() == pytest.approx(1.0, abs=2e-3)
-    kappa = np.log1p(factor * amp.largest_curvature(clip, 1.0, is_classification=True) / strength)
-    mu = 2.0 * factor * clip / std
-    attained = []
-    for epsilon in (kappa + np.sqrt(mu**2 + mu**4 / 4.0)) * np.array([1.0, 1.3, 1.7]):
-        found = max(
-            np.maximum(a - np.exp(epsilon) * b, 0.0).sum()
-            for a, b in ((first, second), (second, first))
-        )
-        stated = 2.0 * gdp_delta(epsilon - kappa, mu)
-        assert found <= stated
-        attained.append(found / stated)
-    # the bound is not idle where one row has both labels: there the linear term moves by 2fC
-    if angle == 0.0 and labels[0] != labels[1]:
-        assert max(attained) > 0.2
-
-
-def test_minimisers_are_as_near_as_plans_promise(utility):
-    task = small_task(utility)
-    amp, peers = utility.peers.objective_perturbation, utility.peers.clipped
-    runs = [amp.Run(share, clip, "half") for clip in (0.1, 1.0) for share in (0.03, 0.6)]
-    plans = [amp_plan(utility, task, run, 8.0) for run in runs]
-    silent = [plan._replace(output_std=0.0) for plan in plans]
-    seeds = np.arange(4)
-    released = amp.perturb(task, task.train, runs, silent, seeds, is_final=True)["last"]
-    lengths = np.linalg.norm(released, axis=0)
-    gradient = clipped_gradients(utility, task, task.train, "half", [run.clip for run in runs])(
-        released
-    )
-    gradient += np.array([plan.strength for plan in plans]) * released
-    gradient += np.array([plan.linear_std for plan in plans]) * peers.seeded_normals(seeds, 1, 4)
-    inside = lengths < 0.999 * task.radius  # what is projected is a minimiser no longer
-    assert inside.sum() >= 2
-    tolerances = np.array([plan.tolerance for plan in plans])
-    assert (np.linalg.norm(gradient, axis=0) <= 1.01 * tolerances)[inside].all()
-    # noise on the minimiser is drawn, with the plan's deviation
-    noisy = amp.perturb(task, task.train, runs, plans, seeds, is_final=True)["last"]
-    drawn = amp.OUTPUT_STD * peers.seeded_normals(seeds, 2, 4)
-    np.testing.assert_allclose((noisy - released)[:, inside], drawn[:, inside], atol=1e-6)
+# --- Newton's method ------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", ["classification", "regression"])
@@ -429,52 +255,6 @@ def test_newton_without_noise_finds_the_average_optimum(utility, kind):
         np.testing.assert_allclose(found[:, 0], best, atol=0.01)
 
 
-# --- the population ----------------------------------------------------------------------------
-
-
-def test_peers_run_on_a_half_of_the_population(utility, tmp_path, monkeypatch, capsys):
-    import types
-
-    task, population = small_task(utility), utility.population
-    task.name = "small"
-    definitions = tuple(
-        types.SimpleNamespace(name=name, half=half)
-        for name, half in (("small", "checking"), ("other", "choosing"))
-    )
-    monkeypatch.setattr(population, "DEFINITIONS", definitions)
-    monkeypatch.setattr(population, "load_definition", lambda definition, cache=None: task)
-    main, run = sys.modules["utility.peers.__main__"], utility.peers.run
-    assert population.names_of("all") == ("small", "other")
-    assert population.names_of("choosing") == ("other",)
-    assert population.names_of(None) == utility.tasks.task_names()
-    # the papers' schedules are for the page's tasks
-    assert not run.applies("paper: mgr, at most 150 passes", task.name, task.kind)
-    assert run.applies("paper: mgr, at most 150 passes", "adult", "classification")
-    assert run.applies("diffprivlib", task.name, task.kind)
-    assert not run.applies("diffprivlib", task.name, "regression")
-    monkeypatch.setattr(main, "peer_path", lambda name, method: tmp_path / name / method)
-    monkeypatch.setattr(main, "FOLDER", tmp_path)
-    command = ["peers", "--population", "checking", "--method", run.NOTHING]
-    monkeypatch.setattr(sys, "argv", command)
-    main.main()
-    assert set(utility.store.read_cells(tmp_path / "small" / run.NOTHING)[1]) == set("1248")
-    monkeypatch.setattr(sys, "argv", [*command, "--task", "adult"])
-    with pytest.raises(SystemExit):
-        main.main()
-    assert "--task must be one of small, got adult." in capsys.readouterr().err
-
-
-def test_predicting_nothing_and_the_optima(utility):
-    task = small_task(utility)
-    run = utility.peers.run
-    nothing = run.run_method(run.NOTHING, task, (1.0,), 5)["1"]
-    assert nothing["test_loss"] == pytest.approx([math.log(2.0)])
-    worst = run.run_method(run.WORST_GROUP, task, (1.0,), 5)["1"]["train_excess"]
-    average = run.run_method(run.AVERAGE, task, (1.0,), 5)["1"]["train_excess"]
-    assert worst == pytest.approx([0.0], abs=1e-7)
-    assert 0.01 < average[0] < nothing["train_excess"][0]
-
-
 # --- tasks -------------------------------------------------------------------------------------
 
 
@@ -535,53 +315,57 @@ def test_the_fingerprint_is_that_of_the_sources(utility, tmp_path):
     assert utility.store.fingerprint(tmp_path) != first
 
 
-def test_moments_are_measured_on_regression_alone(utility):
-    ours, tasks = utility.ours, utility.tasks
-    for name in tasks.task_names():
-        is_regression = name.endswith("regression") or name.startswith("cps-")
-        methods = ours.methods_of(name, utility.population.kind_of(name))
-        assert ("moments" in methods) == is_regression
-        assert set(ours.OURS) - set(methods) <= {"moments"}
+# --- one setting, and the page --------------------------------------------------------------------
 
 
-def test_the_online_solver_is_measured_on_the_pages_tasks_alone(utility):
-    assert utility.population.kind_of("swings") == "classification"
-    assert utility.population.kind_of("gsoep-income") == "regression"
-    methods = utility.ours.methods_of
-    assert methods("swings", "classification") == ["ours (auto)", "mgr", "phased-erm"]
-    assert methods("gsoep-income", "regression")[1:] == ["mgr", "phased-erm", "moments"]
+def test_a_run_is_taken_by_its_geometric_mean_over_floored_excesses(utility):
+    choose = utility.peers.in_advance.choose
+    tried = [
+        # by the plain mean "steady" would be taken, without a floor "lucky"
+        {'["lucky", "last"]': 1e-9, '["steady", "last"]': 0.03, '["good", "last"]': 0.01},
+        {'["lucky", "last"]': 0.2, '["steady", "last"]': 0.03, '["good", "last"]': 0.06},
+    ]
+    taken = choose(tried, 1e-3)
+    assert taken.run == ("lucky", "last")
+    assert taken.excess == pytest.approx(np.sqrt(1e-3 * 0.2))
+    assert choose(tried, 1e-2).run == ("good", "last")
+    assert choose(tried, 1e-2).n_tasks == 2
 
 
-def test_what_auto_fitted_by_the_same_plan_is_not_fitted_again(utility, tmp_path, monkeypatch):
-    main, task, asked = utility.__main__, small_task(utility), []
-    assert utility.ours.planned(task, "mgr", 1.0) == utility.ours.planned(task, "mgr", 1.0)
-    assert utility.ours.planned(task, "mgr", 1.0) != utility.ours.planned(task, "mgr", 2.0)
-    assert utility.ours.planned(task, "mgr", 1.0) != utility.ours.planned(task, "oco", 1.0)
-
-    def fit_once(task, solver, epsilon, seed):
-        asked.append(solver)
-        return {"train_excess": 0.1 * seed}
-
-    monkeypatch.setattr(main, "fit_once", fit_once)
-    monkeypatch.setattr(main, "load_by_name", lambda name, cache: task)
-    solvers = {"ours (auto)": "mgr", "mgr": "mgr", "oco": "oco"}
-    monkeypatch.setattr(main, "OURS", solvers)
-    monkeypatch.setattr(main, "methods_of", lambda name, kind: list(solvers))
-    monkeypatch.setattr(main, "ours_path", lambda name: tmp_path / f"{name}.json")
-    main.measure(["compas"], (1.0,), 2)
-    assert asked == ["mgr", "mgr", "oco", "oco"]
-    _, cells = utility.store.read_cells(tmp_path / "compas.json")
-    assert cells["mgr|1|1"] == cells["ours (auto)|1|1"] == {"train_excess": 0.1}
+def test_a_mean_of_clusters_is_that_of_its_values(utility):
+    clustered = utility.held_out.clustered
+    # residuals -2, -1 and 3 add up to -3 and 3: variance 2/1 * 18 / 9
+    assert clustered(np.array([1.0, 2.0, 6.0]), ["a", "a", "b"]) == pytest.approx((3.0, 25.4124094))
+    # repeating a cell of a source does not narrow the interval, and one source tells nothing
+    values = np.array([0.3, 1.0, 2.0, 2.5])
+    alone = clustered(values, list("abcd"))
+    assert clustered(np.tile(values, 3), list("abcd") * 3) == pytest.approx(alone)
+    assert clustered(values, ["a"] * 4) == (values.mean(), math.inf)
 
 
-def test_a_fit_keeps_the_bound_of_its_plan(utility, tmp_path):
-    task = small_task(utility)
-    fit = utility.ours.fit_once(task, "mgr", 8.0, 0)
-    plan = utility.ours.make_model(task, "mgr", 8.0).plan(
-        group_sizes=task.group_sizes.tolist(), n_features=3
-    )
-    assert fit["predicted_excess"] == plan.predicted_excess
-    path = utility.store.ours_path("compas", tmp_path)
-    utility.store.Store(path, {}).put({"ours (auto)|8|0": fit})
-    cells = utility.frame.collect(["compas"], (8.0,), 1, tmp_path)
-    assert cells["compas", 8.0]["ours (auto)"]["predicted_excess"] == plan.predicted_excess
+def test_intervals_over_sources_cover_as_often_as_they_say(utility):
+    rng, sources = np.random.default_rng(0), np.repeat(np.arange(12), [1, 2, 3] * 4)
+    hits = 0
+    for _ in range(1000):
+        values = rng.normal(size=12)[sources] + 0.5 * rng.normal(size=len(sources))
+        mean, half = utility.held_out.clustered(values, list(map(str, sources)))
+        hits += abs(mean) <= half
+    assert 0.91 < hits / 1000 < 0.97
+
+
+@pytest.mark.parametrize("text", ["", "{0}", "{1}", "{0}{0}{1}", "{1} {0}"])
+def test_a_page_without_its_marks_is_left_alone(utility, tmp_path, text):
+    page = tmp_path / "page.md"
+    page.write_text(text.format(*utility.held_out.MARKS))
+    with pytest.raises(ValueError, match="marks"):
+        utility.held_out.replace_between_marks(page, "new")
+    assert page.read_text() == text.format(*utility.held_out.MARKS)
+
+
+def test_the_docs_say_what_the_results_say(utility):
+    results = utility.held_out.PAGE.read_text(encoding="utf-8")
+    assert all(results.count(mark) == 1 for mark in utility.held_out.MARKS)
+    page = (utility.store.ROOT / "docs" / "utility.md").read_text(encoding="utf-8")
+    rows = [line for line in page.splitlines() if line.startswith("| ")]
+    assert len(rows) > 5
+    assert not set(rows) - set(results.splitlines())

@@ -25,6 +25,7 @@ from __future__ import annotations
 import argparse
 import hashlib
 import importlib
+import math
 import sys
 import time
 import warnings
@@ -37,6 +38,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 from scipy.special import log_expit
+from scipy.stats import t as student
 
 import sklearn_dpwg
 from sklearn_dpwg.exceptions import (
@@ -50,9 +52,7 @@ from utility.ours import make_model, warm_up
 from utility.peers import aim, gradient_descent, in_advance
 from utility.pictures import draw_held_out
 from utility.population import DEFINITIONS, kind_of, load_by_name
-from utility.report import replace_between_marks, table
 from utility.store import FOLDER, ROOT, Progress, Store, fingerprint, read_cells, versions
-from utility.summary import clustered
 from utility.tasks import Part, Task, task_names
 from utility.worlds import WORLDS
 
@@ -63,7 +63,8 @@ LEAST = {"classification": 2e-3, "regression": 2e-4}
 HELD_OUT = FOLDER / "held_out"
 # A larger budget may not make a model worse.
 STEPS = ((1.0, 8.0), (8.0, 1e4), (8.0, np.inf))
-MARKS = ("<!-- printed by make bench BENCH=--held-out -->", "<!-- end of held-out losses -->")
+PAGE = Path(__file__).with_name("results.md")
+MARKS = ("<!-- printed by make bench -->", "<!-- end of what is printed -->")
 
 # Weights on unit rows, or what makes scores of a part.
 Model = np.ndarray | Callable[[Part], np.ndarray]
@@ -288,10 +289,10 @@ def _section(cells: pd.DataFrame, beside: str, first: str) -> Iterator[str]:
     yield _table(methods, at, partial(_mean, cells, "loss"))
     yield f"Less that of *{beside}*: mean, 95 % interval by source, tasks clearly better / worse:"
     others = [method for method in methods if method != beside]
-    yield _table(others, at, lambda *which: said(pair(*which)))
+    yield _table(others, at, lambda *which: described(pair(*which)))
     if steps:
         yield "From a budget to a larger one:"
-        yield _table(own, steps, lambda *which: said(step(*which)))
+        yield _table(own, steps, lambda *which: described(step(*which)))
     exact = cells[cells.method == "exact minimax"].set_index("name").record_loss
     if len(exact):
         yield "Mean excess on the training records over the exact minimax, a diagnosis:"
@@ -335,14 +336,47 @@ def listed(found: pd.DataFrame) -> str:
     return ", ".join(f"{each.name} {each.value:+.4f}" for each in worse.itertuples()) or "none"
 
 
-def said(found: pd.DataFrame) -> str:
+def described(found: pd.DataFrame) -> str:
     """Return a mean difference with its interval, and how many tasks are better and worse."""
     if found.empty:
         return "–"
-    mean = clustered(found.value.tolist(), found.source.tolist())
+    mean, half = clustered(found.value.to_numpy(), found.source.tolist())
     better, worse = ((found.verdict == sign).sum() for sign in (-1, 1))
-    within = f" ± {mean.half:.4f}" if np.isfinite(mean.half) else ""
-    return f"{mean.mean:+.4f}{within}; {better} / {worse}"
+    within = f" ± {half:.4f}" if np.isfinite(half) else ""
+    return f"{mean:+.4f}{within}; {better} / {worse}"
+
+
+def clustered(values: np.ndarray, clusters: Sequence[str]) -> tuple[float, float]:
+    """Return a mean and half its 95 % interval, where values of one cluster share records.
+
+    The variance is that of the clusters' sums of residuals (the delta method), and Student's t has
+    one degree of freedom less than there are clusters; of one cluster nobody knows it.
+    """
+    names, codes = np.unique(np.asarray(clusters), return_inverse=True)
+    mean, freedom = float(values.mean()), len(names) - 1
+    if not freedom:
+        return mean, math.inf
+    sums = np.bincount(codes, values - mean)
+    error = math.sqrt(len(names) / freedom * float(sums @ sums)) / len(values)
+    return mean, float(student.ppf(0.975, freedom)) * error
+
+
+def table(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Return a Markdown table of rows with the same titles, nothing of none."""
+    if not rows:
+        return ""
+    lines = [rows[0], ["---"] * len(rows[0]), *(row.values() for row in rows)]
+    return "\n".join("| " + " | ".join(map(str, line)) + " |" for line in lines)
+
+
+def replace_between_marks(page: Path, text: str, marks: tuple[str, str] = MARKS) -> None:
+    """Replace what stands between two marks of a page."""
+    content = page.read_text(encoding="utf-8")
+    before, start, rest = content.partition(marks[0])
+    _, end, after = rest.partition(marks[1])
+    if not (start and end) or any(content.count(mark) > 1 for mark in marks):
+        raise ValueError(f"{page.name} must have the marks {marks} once, in this order.")
+    page.write_text(f"{before}{marks[0]}\n\n{text}\n\n{marks[1]}{after}", encoding="utf-8")
 
 
 def main(words: Sequence[str] | None = None) -> None:
@@ -357,7 +391,7 @@ def main(words: Sequence[str] | None = None) -> None:
     parser.add_argument("--folder", type=Path, default=HELD_OUT)
     parser.add_argument("--patch", help="module:function to call first, with nothing")
     parser.add_argument("--report", action="store_true", help="measure nothing")
-    parser.add_argument("--docs", action="store_true", help="put the results into docs/utility.md")
+    parser.add_argument("--docs", action="store_true", help="put the results into results.md")
     asked = parser.parse_args(words)
     if asked.patch:
         module, _, function = asked.patch.partition(":")
@@ -375,12 +409,13 @@ def main(words: Sequence[str] | None = None) -> None:
     text = report(frame, asked.beside, asked.methods[0])
     print(text)
     if "checking" in set(frame.half):
-        print("This was a look at the checking half, which docs/utility.md logs.", file=sys.stderr)
+        print("This was a look at the checking half, which results.md logs.", file=sys.stderr)
     folder = ROOT / "docs" / "figures" if asked.docs else asked.folder
     drawn = draw_held_out(frame, REFERENCES, folder)
     if asked.docs:
-        shown = f"![Mean worst-group loss on held-out records, by ε](figures/{drawn.name})"
-        replace_between_marks(ROOT / "docs" / "utility.md", f"{shown}\n\n{text}", MARKS)
+        place = f"../../docs/figures/{drawn.name}"
+        shown = f"![Mean worst-group loss on held-out records, by ε]({place})"
+        replace_between_marks(PAGE, f"{shown}\n\n{text}")
 
 
 if __name__ == "__main__":

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 import warnings
-from dataclasses import astuple
 from functools import cache
 from typing import Any
 
@@ -12,8 +11,8 @@ import numpy as np
 
 from sklearn_dpwg import DPWorstGroupClassifier, DPWorstGroupRegressor
 from sklearn_dpwg.exceptions import NoProtectionWarning, SeededNoiseWarning, WeakPlanWarning
-from sklearn_dpwg.solvers import AGS, GDA, MGR, OCO, BestResponse, OnlineToBatch, PhasedERM
-from utility.tasks import Task, task_names
+from sklearn_dpwg.solvers import AGS, GDA, MGR, OCO, OnlineToBatch, PhasedERM
+from utility.tasks import Task
 
 DELTA = 1e-5
 
@@ -27,12 +26,7 @@ OURS: dict[str, Any] = {
     "moments": "moments",
     "gda": "gda",
     "ags": "ags",
-    # with its default base it is phased-erm
-    "best-response (mgr)": BestResponse(MGR()),
 }
-
-# Not run on the population: systems for comparison.
-OF_THE_PAGE = {"oco", "online-to-batch", "gda", "ags", "best-response (mgr)"}
 
 PAPERS: dict[str, Any] = {
     # its T grows with K² ε² (2,097 on adult at ε = 1): nearly everywhere the cap decides
@@ -43,13 +37,6 @@ PAPERS: dict[str, Any] = {
     "paper: gda": GDA(schedule="paper"),
     "paper: ags": AGS(schedule="paper"),
 }
-
-
-def methods_of(name: str, kind: str) -> list[str]:
-    """Return what fits a task: `moments` is for regression, `OF_THE_PAGE` for the page alone."""
-    left_out = {"moments"} if kind == "classification" else set()
-    left_out |= set() if name in task_names() else OF_THE_PAGE
-    return [method for method in OURS if method not in left_out]
 
 
 def number(value: float) -> float | None:
@@ -76,15 +63,6 @@ def warm_up(kind: str) -> None:
         make, public = DPWorstGroupRegressor, public | {"target_bounds": (0.0, 1.0)}
     for solver in ("mgr", "phased-erm"):
         make(1.0, DELTA, solver=solver, random_state=0, **public).fit(rows, y, groups=groups)
-
-
-def planned(task: Task, solver: Any, epsilon: float) -> tuple[Any, ...]:
-    """Return what decides a fit beside records and seed, to tell whether two fits are the same."""
-    more = {"classes": [0, 1]} if task.is_classification else {}
-    plan = make_model(task, solver, epsilon).plan(
-        group_sizes=task.group_sizes.tolist(), n_features=task.train.X.shape[1], **more
-    )
-    return plan.solver, plan.releases, repr(astuple(plan.schedule))  # whose own text is cut short
 
 
 def fit_once(

@@ -1,487 +1,489 @@
-"""The command line: schema, plan, fit, show, predict; what audits has a file of its own."""
+"""The four commands: plan, fit, predict and audit."""
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterable, Mapping
-from contextlib import nullcontext
-from functools import partial
+import warnings
+from collections.abc import Callable, Hashable, Mapping
+from contextlib import ExitStack, nullcontext
+from functools import reduce
+from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 import numpy as np
+import pandas as pd
+from sklearn.pipeline import Pipeline
+from skops import io
 
-from sklearn_dpwg.cli import cells, models
-from sklearn_dpwg.cli.audit import audit, verdict
-from sklearn_dpwg.cli.fitting import make_estimator
-from sklearn_dpwg.cli.options import (
-    FILE,
-    OF_TASK,
-    budget_options,
-    estimator_options,
-    groups_options,
-    ledger_options,
-    make_task,
-    missing_label_option,
-    no_outcomes_option,
-    number_option,
-    overwrite_option,
-    random_state_option,
-    read_schema,
-    schema_option,
-    shapes_option,
-    table_argument,
-    table_options,
-    target_bounds_option,
-    target_options,
-    threshold_options,
+from sklearn_dpwg import DPWorstGroupClassifier, DPWorstGroupRegressor
+from sklearn_dpwg._checks import as_text
+from sklearn_dpwg.cli.files import (
+    PARQUET,
+    as_words,
+    groups_of,
+    load_model,
+    read_facts,
+    read_table,
+    separator_of,
+    write_table,
+    written,
 )
-from sklearn_dpwg.cli.tables import (
-    OneSentence,
-    TableFile,
-    WrongInput,
-    check_outputs,
-    paid_for,
-    tell,
-    unknown_name,
-    write_text,
-)
+from sklearn_dpwg.exceptions import BudgetExceededError, DPWGError, InputError
+from sklearn_dpwg.inspection import AuditReport, AuditResult, GroupAudit
+from sklearn_dpwg.inspection.shape_display import effects_of
+from sklearn_dpwg.ledger import PrivacyLedger
+from sklearn_dpwg.preprocessing import Number, bound_rows_per_person
+from sklearn_dpwg.preprocessing.schema_files import TableSchema, read_schema
+from sklearn_dpwg.privacy.statement import rounded_up
 
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from sklearn_dpwg.cli.options import Task
-    from sklearn_dpwg.preprocessing import PublicSchema
-    from sklearn_dpwg.preprocessing.schema_files import SchemaFile
-    from sklearn_dpwg.solvers import Plan
+FAILS_BELOW = 4
 
 
-@click.command(short_help="Learn a private model and print what it promises.")
-@table_argument
-@schema_option
-@click.option("--output", "-o", type=FILE, required=True, help="Model file (skops) to write.")
-@groups_options
-@missing_label_option
-@target_options
-@target_bounds_option
-@budget_options
-@estimator_options
-@threshold_options
-@ledger_options
-@table_options
-@click.option(
-    "--spool",
-    type=click.Path(),  # a string, of which an empty one can be told
-    metavar="FOLDER",
-    help="Read a Parquet file in parts, and keep encoded rows in this folder while it is fitted.",
-)
-@click.option(
-    "--person",
-    metavar="COLUMN",
-    help="Column that says whose row each is: of one person coins keep at most --rows-per-person.",
-)
-@click.option(
-    "--onnx",
-    type=FILE,
-    help="Graph (.onnx) to write beside the model, for where Python does not run; it takes cells "
-    "that are clean, dates as seconds since 1970.",
-)
-@shapes_option
-@random_state_option
-@overwrite_option
-def fit(
-    table: Path,
-    schema: Path | None,
-    output: Path,
-    ledger: Path | None,
-    spool: str | None,
-    person: str | None,
-    onnx: Path | None,
-    shapes: str,
-    overwrite: bool,
-    **options: Any,
-) -> None:
-    """Learn a private model from TABLE, and print what it promises.
+class WrongInput(click.ClickException):
+    """The message of an error and of its notes; the number is for the script that called."""
 
-    The schema says what is public of the columns that the model sees; other columns are not read,
-    but for the target and the groups. Whatever is wrong is refused before any budget is spent.
+    exit_code = 2
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__("\n".join([str(error), *getattr(error, "__notes__", ())]))
+
+
+class LedgerRefused(WrongInput):
+    """The message of a ledger."""
+
+    exit_code = 3
+
+
+class Commands(click.Group):
+    """Commands that answer wrong input by the message of whoever saw it, without a traceback."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the commands in the order in which they are used."""
+        return list(self.commands)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run a command; warnings for users go to stderr, a line each."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("always", UserWarning)
+            warnings.showwarning = lambda one, *_, **__: click.echo(f"Warning: {one}", err=True)
+            try:
+                return super().invoke(ctx)
+            except BrokenPipeError:
+                raise  # click knows what to do where nobody reads on
+            except BudgetExceededError as error:
+                raise LedgerRefused(error) from error
+            except (DPWGError, ValueError, OSError, ImportError) as error:
+                raise WrongInput(error) from error
+
+
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="sklearn-dpwg", prog_name="sklearn_dpwg")
+def main() -> None:
+    """Private worst-group learning and fairness audits of tables.
+
+    A schema file (TOML) says what is public of a table: columns, groups and target. Exit codes: 0
+    done, 2 wrong input, 3 refused by the ledger, 4 `audit --fail-below` fails.
     """
-    from sklearn.pipeline import Pipeline
-
-    from sklearn_dpwg.cli.fitting import PartsOfFile, shown_progress
-    from sklearn_dpwg.preprocessing import PublicSchema
-
-    if schema is None:
-        raise WrongInput(
-            "schema must be named, as --schema FILE: `schema TABLE -o FILE` writes one to fill in."
-        )
-    inputs = [table, schema, *([ledger] if ledger is not None else [])]
-    outputs = [output, *([onnx] if onnx is not None else [])]
-    check_outputs(outputs, inputs, overwrite=overwrite)
-    said = read_schema(schema)
-    task = make_task(said, options)
-    file = TableFile.of(table, options, said.file)
-    whose = _whose(person, said, options)
-    wanted = {**task.wanted(list(said.columns)), str(schema): said.columns}
-    file.require({**wanted, "--person": whose})
-    _check_whose(whose, wanted, in_parts=spool is not None)
-    estimator = make_estimator(task, options)
-    has_threshold = hasattr(estimator, "miss_cost")
-    if has_threshold and spool is not None:
-        raise WrongInput(
-            "a threshold must not be asked for with --spool, as a fit of records in parts pays for "
-            "none: leave --share and --miss-cost out, and say a public `predict --threshold`."
-        )
-    known = {**said.of_schema, "file": file.written, "unseen": task.kinds(said.unseen)}
-    known["missing_label"] = task.missing_label
-    if whose:  # less than one row is refused by the fit
-        known |= {"person": whose[0], "rows_per_person": max(options["rows_per_person"], 1)}
-    encoder = PublicSchema(said.columns, shapes=shapes, **known)
-    if onnx is not None:
-        models.check_graph_of(encoder, estimator)
-    if spool is None:
-        X, y, of_groups = _rows_of(file, task, encoder, options["random_state"])
-        if getattr(estimator, "neighbours", None) != "replace-any":
-            task.check_gaps(of_groups)
-        model = Pipeline([("schema", encoder), ("model", estimator)])
-        fit_model = partial(model.fit, X, y, model__groups=of_groups)
-    else:
-        source = PartsOfFile(file, task, encoder, spool)
-        source.check_cells()  # before there is a ledger, as in memory
-        model = Pipeline([("schema", source.schema), ("model", estimator)])
-        fit_model = partial(estimator.fit, source)
-    book = models.ledger_around(ledger, options)
-    with book or nullcontext(), shown_progress(estimator, sys.stderr):
-        fit_model()
-    with paid_for("fit"):
-        models.save_model(model, output)  # outside of the ledger, whose place would be kept with it
-        if onnx is not None:
-            models.save_graph(model, onnx)
-    tell(f"{models.statement_of(model)}\nModel: {output}")
-    if onnx is not None:
-        tell(f"Graph: {onnx}{models.CLEAN_CELLS if encoder.cells is not None else ''}")
-    if book is not None:
-        tell(models.spent_of(book))
 
 
-def _rows_of(file: TableFile, task: Task, encoder: PublicSchema, seed: Any) -> Any:
-    """Return features, targets and groups, as many of a person as may be."""
-    from sklearn_dpwg.preprocessing import bound_rows_per_person
-
-    whose = [] if encoder.person is None else [encoder.person]
-    columns = file.read([*encoder.columns, *task.group_columns, task.needed_target(), *whose])
-    faults = file.faults()
-    groups, y = task.groups(columns, faults), task.targets(columns, faults)
-    X = cells.checked_features(columns, encoder, faults)
-    persons = [cells.people(columns[one], one, encoder.cells, faults) for one in whose]
-    faults.refuse()
-    cells.say_what_is_other(X, encoder)
-    if not persons:
-        return X, y, groups
-    k = encoder.rows_per_person
-    kept = bound_rows_per_person(X, y, groups, person=persons[0], k=k, random_state=seed)
-    # of all rows, those left out too, the number is about people: it is neither public nor needed
-    cells.say_to_those_who_see(f"{len(kept.kept):,} of {len(X):,} rows are learned from.")
-    return kept.X, kept.y, kept.groups
+# Options that several commands share.
 
 
-def _whose(person: str | None, said: SchemaFile, options: dict[str, Any]) -> list[str]:
-    """Return the column that says whose row each is, and take its rows where none are said."""
-    if person is None:
-        person = said.person
-    if person is not None and options["rows_per_person"] is None:
-        options["rows_per_person"] = said.rows_per_person if person == said.person else 1
-    return [] if person is None else [person]
+def together(*options: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Return one decorator of several options, in the order in which help lists them."""
+    return lambda command: reduce(lambda done, option: option(done), reversed(options), command)
 
 
-def _check_whose(whose: list[str], wanted: Mapping[str, Iterable[str]], *, in_parts: bool) -> None:
-    if any({*whose} & {*names} for names in wanted.values()):
-        raise WrongInput(f"person must be a column of its own, got {whose[0]!r}.")
-    if whose and in_parts:
-        raise WrongInput("person must be left out with --spool, which reads a file in parts.")
+def number(name: str, text: str, **known: Any) -> Callable[[Any], Any]:
+    """Return an option that takes a number."""
+    return click.option(name, **{"type": float, "metavar": "NUMBER", "help": text, **known})
 
 
-# Options of a plan that are about an audit.
-OF_AUDIT = ("base_rate", "no_outcomes", "by_attribute")
+INPUT = click.Path(exists=True, dir_okay=False, path_type=Path)
+OUTPUT = click.Path(dir_okay=False, path_type=Path)
+
+table_argument = click.argument("table", type=INPUT)
+schema_option = click.option(
+    "--schema", type=INPUT, required=True, help="Schema file: what is public of the table."
+)
+budget_options = together(
+    number("--epsilon", "Privacy budget ε.", default=1.0, show_default=True),
+    number("--delta", "Privacy budget δ.", default=1e-6, show_default=True),
+)
+estimator_options = together(
+    click.option("--solver", metavar="NAME", default="auto", show_default=True, help="Solver."),
+    click.option(
+        "--neighbours",
+        metavar="replace-in-group|replace-any",
+        default="replace-in-group",
+        show_default=True,
+        help="Whether who is in which group is public, or is protected too.",
+    ),
+    click.option(
+        "--shapes",
+        metavar="auto|ramps|linear",
+        default="auto",
+        show_default=True,
+        help="How the model may bend in numbers and dates.",
+    ),
+)
+ledger_options = together(
+    click.option(
+        "--ledger", type=OUTPUT, help="File that counts what is spent on these records in all."
+    ),
+    number("--ledger-epsilon", "ε of the ledger, which it refuses to exceed."),
+    number("--ledger-delta", "δ of the ledger.", default=1e-6, show_default=True),
+)
+threshold_option = number(
+    "--threshold",
+    "Public probability of the last class from which on it is decided; by default the model's.",
+    type=click.FloatRange(0.0, 1.0, min_open=True, max_open=True),
+)
+overwrite_option = click.option(
+    "--overwrite", is_flag=True, help="Replace output files that are there already."
+)
 
 
-@click.command(short_help="Preview a fit, or an audit, from public facts.")
+@main.command()
 @schema_option
 @click.option(
     "--group-sizes",
     required=True,
     metavar="A=100,B=50",
-    help="Number of records in each group; without names in the order of the labels.",
+    help="Number of records in each group; of two columns of groups a/x=100,b/x=50.",
 )
-@number_option("--n-features", "Columns of X, where there is no schema.", int)
 @click.option("--audit", is_flag=True, help="Preview an audit: the widths of its intervals.")
-@number_option("--base-rate", "Of an audit: a guess of the share of yes.")
-@click.option(
-    "--by-attribute",
-    is_flag=True,
-    default=None,
-    help="Of an audit of cells of several columns: widths for each value of each column.",
-)
-@no_outcomes_option
-@shapes_option
-@groups_options
-@target_options
-@target_bounds_option
 @budget_options
 @estimator_options
-@threshold_options
 def plan(
-    schema: Path | None,
-    group_sizes: str,
-    n_features: int | None,
-    audit: bool,
-    shapes: str,
+    schema: Path, group_sizes: str, audit: bool, epsilon: float, delta: float, **options: Any
+) -> None:
+    """Preview a fit, or an audit, from public facts: no record is read."""
+    facts = read_facts(schema)
+    sizes = sizes_of(group_sizes, facts)
+    if audit:
+        audited = make_audit(facts, epsilon, delta)
+        click.echo(audited.plan(group_sizes=sizes, outcomes=facts.target is not None))
+        return
+    model = make_model(facts, epsilon=epsilon, delta=delta, **options)
+    n_features = len(model[0].get_feature_names_out())
+    click.echo(model[1].plan(group_sizes=sizes, n_features=n_features))
+
+
+@main.command()
+@table_argument
+@schema_option
+@click.option("--output", "-o", type=OUTPUT, required=True, help="Model file (skops) to write.")
+@budget_options
+@estimator_options
+@ledger_options
+@overwrite_option
+def fit(
+    table: Path,
+    schema: Path,
+    output: Path,
+    overwrite: bool,
+    ledger: Path | None,
+    ledger_epsilon: float | None,
+    ledger_delta: float,
     **options: Any,
 ) -> None:
-    """Preview a fit from public facts, without records: noise, steps, bound, guarantee.
-
-    With --audit, what an audit would cost, and how wide its intervals would be.
-    """
-    from sklearn_dpwg.preprocessing import PublicSchema
-
-    file = None if schema is None else read_schema(schema)
-    task = make_task(file, options)
-    sizes: Any = task.sizes(group_sizes)
-    asked = {name: options.pop(name) for name in OF_AUDIT}
-    asked = {name: value for name, value in asked.items() if value not in (None, ())}
-    for name in asked:
-        if not audit:
-            raise WrongInput(f"{name} is for a plan of an audit: say --audit too.")
-    if audit:
-        tell(_audit_plan(task, sizes, asked, options))
-        return
-    if (file is None) == (n_features is None):
-        raise WrongInput(
-            "plan must be told how many columns a row has: by --schema, or else by --n-features."
-        )
-    if file is not None:
-        if options["rows_per_person"] is None and file.person is not None:
-            options["rows_per_person"] = file.rows_per_person
-        n_features = len(
-            PublicSchema(file.columns, shapes=shapes, **file.of_schema).get_feature_names_out()
-        )
-    estimator = make_estimator(task, options)
-    overlaps = getattr(estimator, "overlap", "cells") != "cells"
-    if overlaps:
-        sizes = task.cell_sizes(sizes)
-    planned = estimator.plan(group_sizes=sizes, n_features=n_features)
-    learner, of_model = estimator, planned
-    if hasattr(estimator, "miss_cost"):  # a threshold on a model that has its part of the budget
-        learner, of_model = estimator.estimator, planned.model
-        learner.set_params(epsilon=of_model.budget.epsilon, delta=of_model.budget.delta)
-    tell(models.of_command(f"{planned}{models.said_of_gaps(task.missing_label)}"))
-    if not overlaps:
-        _warn_as_fit(learner, of_model, task, sizes)
+    """Learn a private model from TABLE, and print what it promises."""
+    facts = read_facts(schema)
+    model = make_model(facts, **options)
+    book = make_ledger(ledger, ledger_epsilon, ledger_delta)
+    with written(output, overwrite=overwrite) as part:
+        columns = model[0].columns
+        rows = read_rows(table, facts, columns, k=model[0].rows_per_person)
+        groups, targets = groups_of(rows, facts.group_columns), targets_of(rows, facts)
+        with book or nullcontext():
+            model.fit(rows[list(columns)], targets, model__groups=groups)
+        io.dump(model, part)
+    click.echo(f"{model[-1].privacy_}\nModel: {output}")
+    say_what_is_spent(book)
 
 
-def _warn_as_fit(estimator: Any, plan: Plan, task: Task, sizes: Any) -> None:
-    """Say what a fit would say of a plan that promises too little."""
-    from sklearn_dpwg.data.groups import labelled_sizes
-    from sklearn_dpwg.estimators.planning import warn_of_plan
-
-    labels, given = labelled_sizes(sizes, None, task.group_labels, may_be_unnamed=True)
-    if labels is None:  # each is called by its place
-        labels = np.arange(1, len(given) + 1).astype(object)
-    known = {"n_features": plan.problem.n_features, "group_labels": list(labels)}
-    warn_of_plan(plan, labels, lambda others: estimator.plan(group_sizes=list(others), **known))
-
-
-def _audit_plan(task: Task, sizes: Any, asked: dict[str, Any], options: dict[str, Any]) -> str:
-    """Return the preview of an audit."""
-    from sklearn_dpwg.inspection import GroupAudit
-
-    given = {name: value for name, value in options.items() if value is not None}
-    given = {name: value for name, value in given.items() if name not in OF_TASK}
-    others = [name for name in given if name not in ("epsilon", "delta")]
-    if others:
-        raise WrongInput(f"{others[0]} is for a plan of a fit, and --audit asks for another one.")
-    labels = task.group_labels
-    if labels is None:
-        labels = tuple(sizes) if isinstance(sizes, dict) else None
-    known = {"group_sizes": sizes, "outcomes": not asked.pop("no_outcomes", False)}
-    base = {name: asked.pop(name) for name in ("base_rate", "by_attribute") if name in asked}
-    if "by_attribute" in base and len(task.group_columns) > 1:
-        given["group_by"] = list(task.group_columns)
-    return str(GroupAudit(group_labels=labels, **given).plan(**known, **base))
-
-
-@click.command(short_help="Predict for each row of a table.")
-@click.argument("model", type=FILE)
+@main.command()
+@click.argument("model", type=INPUT)
 @table_argument
-@click.option("--output", "-o", type=FILE, required=True, help="CSV or Parquet file to write.")
+@click.option("--output", "-o", type=OUTPUT, required=True, help="CSV or Parquet file to write.")
+@click.option(
+    "--schema", type=INPUT, help="Schema file whose [read_csv] says how TABLE is written."
+)
+@threshold_option
 @click.option(
     "--keep", multiple=True, metavar="COLUMN", help="Column of TABLE to copy, as an id. Repeatable."
 )
-@number_option(
-    "--threshold",
-    "Least probability to predict the last of two classes: that of `fit --share`, or else a "
-    "half, if nothing is said.",
-)
-@table_options
 @overwrite_option
 def predict(
     model: Path,
     table: Path,
     output: Path,
-    keep: tuple[str, ...],
+    schema: Path | None,
     threshold: float | None,
+    keep: tuple[str, ...],
     overwrite: bool,
-    **options: Any,
 ) -> None:
     """Predict for each row of TABLE by a MODEL that `fit` wrote.
 
-    The output has a column "prediction" and, of a classifier that has them, one of probabilities a
-    class. Predictions for a person are about that person's row: they belong to whoever may see it.
-
-    Where few are positive, hardly anybody has a probability of one half: say to `fit` which --share
-    to choose, or choose a public --threshold beforehand, which takes the place of one that was
-    paid for. How many rows are chosen is said at a terminal alone.
+    The output has a column "prediction" and one of probabilities a class, the class that is looked
+    for last. Predictions for a person belong to whoever may see that person's row.
     """
-    models.check_suffix(output)
-    check_outputs([output], [model, table], overwrite=overwrite)
-    fitted = models.load_model(model)
-    file = TableFile.of(table, options, fitted[0].file)
-    found = models.predictions(fitted, file, str(model), keep, threshold)
-    models.write_table(found, output)
-    counted, by = models.chosen(fitted, found, threshold)
-    cells.say_to_those_who_see(counted)
-    tell(f"{output}: predictions{by}.")
+    if output.suffix.lower() != PARQUET:
+        separator_of(output)  # another name is refused
+    fitted = load_model(model)
+    options = {} if schema is None else read_schema(schema).read_csv
+    with written(output, overwrite=overwrite) as part:
+        columns = fitted[0].columns
+        X = read_table(table, columns, columns, options)
+        found = read_table(table, keep, {}, options) if keep else pd.DataFrame(index=X.index)
+        found.insert(len(found.columns), "prediction", predictions_of(fitted, X, threshold))
+        for name, column in probabilities(fitted, X).items():
+            found.insert(len(found.columns), f"probability of {name}", column)
+        write_table(found, part)
+    click.echo(f"Predictions: {output}")
 
 
-@click.command(short_help="Print again what a model promises, or what a ledger holds.")
-@click.argument("file", type=FILE)
-def show(file: Path) -> None:
-    """Print what `fit` printed of a model, or what a ledger holds: all that was spent, and on what.
-
-    Both may be published. No record is read, nothing is spent, and FILE stays as it is.
-    `show FILE > guarantee.txt` makes a file of it.
-    """
-    if models.is_ledger(file):
-        tell(models.entries_of(file))
-    else:
-        tell(models.statement_of(models.load_model(file)))
-
-
-@click.command(short_help="Write a schema file to fill in; no value is read.")
+@main.command()
 @table_argument
-@click.option("--output", "-o", type=FILE, required=True, help="Schema file (TOML) to write.")
-@groups_options
-@click.option("--target", metavar="COLUMN", help="Column to predict.")
-@click.option("--person", metavar="COLUMN", help="Column that says whose row each is.")
+@schema_option
+@click.option("--model", type=INPUT, help="Model that `fit` wrote, which decides.")
+@click.option("--predictions", metavar="COLUMN", help="Column of decisions: one of the classes.")
+@click.option("--scores", metavar="COLUMN", help="Column of probabilities of the last class.")
 @click.option(
-    "--dictionary",
-    is_flag=True,
-    help="TABLE is a data dictionary: a row a column with its name and type, and low, high or "
-    "levels (A|B) where it says them.",
+    "--same-records/--held-out",
+    default=None,
+    help="Whether a --model was fitted to these very records, so that both costs add up.",
 )
+@threshold_option
+@budget_options
 @click.option(
-    "--draft",
-    is_flag=True,
-    help="Read kinds, ranges, levels, units and marks from the records. They are NOT PUBLIC then, "
-    "and no command takes the file before a person has replaced them.",
+    "--metric",
+    type=click.Choice(AuditResult.METRICS),
+    default="selection_rate",
+    show_default=True,
+    help="Rate that is compared.",
 )
-@table_options
+@click.option("--reference", metavar="GROUP", help="Group that all others are compared with.")
+@number(
+    "--fail-below",
+    "Exit with 4 where a group's rate is surely below so many times another's, as 0.8.",
+    type=click.FloatRange(0.0, 1.0, min_open=True),
+)
+@click.option("--output", "-o", type=OUTPUT, help="Page (HTML) to write.")
+@click.option("--json", "json_file", type=OUTPUT, help="File to write the released numbers to.")
+@ledger_options
 @overwrite_option
-def schema(
+def audit(
     table: Path,
-    output: Path,
-    dictionary: bool,
-    draft: bool,
+    schema: Path,
+    model: Path | None,
+    predictions: str | None,
+    scores: str | None,
+    same_records: bool | None,
+    threshold: float | None,
+    epsilon: float,
+    delta: float,
+    metric: str,
+    reference: str | None,
+    fail_below: float | None,
+    output: Path | None,
+    json_file: Path | None,
     overwrite: bool,
-    **options: Any,
+    **ledger: Any,
 ) -> None:
-    """Write a schema file to fill in, from the header and the types of TABLE.
+    """Audit decisions about the people in TABLE by group, privately.
 
-    No value is read: what a person fills in is what they know without the records, from a code
-    book, a form or a law. A CSV file has no types, so that its columns start as categories; a
-    Parquet file has some. Columns that --groups, --target and --person name get tables of their
-    own.
+    Decisions are those of a --model, or a column. Without a target, or where that is the column of
+    decisions, there are no outcomes: selection rates alone are released.
     """
-    from sklearn_dpwg.preprocessing import schema_draft
-    from sklearn_dpwg.preprocessing.schema_files import (
-        UNREAD,
-        declared_kinds,
-        read_dictionary,
-        template,
+    if [model, predictions, scores].count(None) != 2:
+        raise click.UsageError("Say one of --model FILE, --predictions COLUMN, --scores COLUMN.")
+    if (model is None) != (same_records is None):
+        raise click.UsageError("Say --same-records or --held-out of a --model, and only of one.")
+    if predictions is not None and threshold is not None:
+        raise click.UsageError("--threshold is for probabilities, not for --predictions.")
+    facts = read_facts(schema)
+    fitted = None if model is None else load_model(model)
+    audited = make_audit(facts, epsilon, delta, threshold)
+    has_outcomes = facts.target not in (None, predictions)
+    if not has_outcomes and metric != "selection_rate":
+        raise InputError(f"metric must be selection_rate without outcomes, got {metric!r}.")
+    compared = None if reference is None else label_of(reference, facts)
+    for name in ("jinja2", "matplotlib") if output is not None else ():
+        import_module(name)  # missing now, and not once the budget is spent
+    shown = None if fitted is None else effects_of(fitted, audited.classes[1])
+    book, outputs = make_ledger(**ledger), [one for one in (json_file, output) if one is not None]
+    with ExitStack() as files:
+        parts = {one: files.enter_context(written(one, overwrite=overwrite)) for one in outputs}
+        columns = {str(predictions): None} if scores is None else {scores: Number(0, 1)}
+        rows = read_rows(table, facts, columns if fitted is None else fitted[0].columns, k=1)
+        if fitted is not None:
+            X = rows[list(fitted[0].columns)]
+            decided = as_words(predictions_of(fitted, X, threshold))
+        else:
+            decided = as_words(rows[predictions]) if scores is None else rows[scores]
+        targets = targets_of(rows, facts) if has_outcomes else None
+        groups = groups_of(rows, facts.group_columns)
+        with book or nullcontext():
+            same = fitted if same_records else None
+            result = audited.run(targets, decided, groups, same_records_as=same)
+        if json_file is not None:
+            parts[json_file].write_text(result.to_json(), encoding="utf-8")
+        if output is not None:
+            which = {"reference": compared}
+            page = AuditReport(
+                result, verdict_metric=metric, at_least=fail_below, which=which, model=shown
+            )
+            parts[output].write_text(page.html(), encoding="utf-8")
+    click.echo(in_lines(result, metric, compared))
+    for path in outputs:
+        click.echo(f"Written: {path}")
+    say_what_is_spent(book)
+    if fail_below is not None:
+        verdict = result.verdict(metric, fail_below, reference=compared)
+        click.echo(f"Verdict: {verdict.answer}. {verdict}")
+        if verdict.answer == "fails":
+            raise click.exceptions.Exit(FAILS_BELOW)
+
+
+# What the commands share.
+
+
+def make_model(facts: TableSchema, shapes: str, **given: Any) -> Pipeline:
+    """Return the schema and its estimator: a regressor where the target has bounds."""
+    schema = facts.schema.set_params(shapes=shapes)
+    given |= {"data_norm": 1.0, "group_labels": facts.group_labels}
+    if schema.person is not None:
+        given["rows_per_person"] = schema.rows_per_person
+    if facts.target is None or (facts.classes is None and facts.target_bounds is None):
+        raise InputError("[target] must have a column, and classes or low and high, for a fit.")
+    if facts.classes is None:
+        model: Any = DPWorstGroupRegressor(target_bounds=facts.target_bounds, **given)
+    else:
+        model = DPWorstGroupClassifier(classes=facts.classes, **given)
+    return Pipeline([("schema", schema), ("model", model)])
+
+
+def make_audit(
+    facts: TableSchema, epsilon: float, delta: float, threshold: float | None = None
+) -> GroupAudit:
+    """Return the audit of a schema, of whose two classes the last is looked for."""
+    if facts.classes is None or len(facts.classes) != 2:
+        raise InputError(f"classes under [target] must be two for an audit, got {facts.classes!r}.")
+    return GroupAudit(
+        epsilon,
+        delta,
+        group_labels=facts.group_labels,
+        classes=facts.classes,
+        threshold=0.5 if threshold is None else threshold,
+        rows_per_person=None if facts.schema.person is None else 1,
     )
 
-    file = TableFile.of(table, options)
-    check_outputs([output], [table], overwrite=overwrite)
-    groups, target, person = options["groups"], options["target"], options["person"]
-    task = [*groups, *(name for name in (target, person) if name is not None)]
-    if not dictionary:
-        of_each = {"--groups": groups, "--target": (target,), "--person": (person,)}
-        file.require({who: [one for one in names if one] for who, names in of_each.items()})
-    marks: dict[str, Any] = {}
-    labels: Any = make_task(None, options).group_labels
-    if draft:
-        if dictionary:
-            raise WrongInput("draft must be left out with --dictionary, or the other way round.")
-        drafted = schema_draft.draft(_whole(file))
-        kinds, facts, marks = drafted
-        labels = schema_draft.levels_of_cells(drafted, groups) if labels is None else labels
-    elif dictionary:
-        try:
-            described = _whole(file)
-        except WrongInput as error:
-            raise WrongInput(f"{error.message} {DICTIONARY}") from None
-        kinds, facts = read_dictionary(described)
-        for name in task:
-            if name not in kinds:
-                raise WrongInput(f"{table} has no row of {unknown_name(name, list(kinds))}")
-    else:
-        kinds, facts = dict(declared_kinds(file.empty_frame())), {}
-    written = {name: options[name] for name in ("delimiter", "encoding", "sheet")}
-    written = {name: value for name, value in written.items() if value is not None}
-    named = {"groups": groups, "target": target, "person": person, "file": written}
-    opening = schema_draft.HEADER if draft else UNREAD
-    text = template(kinds, facts, **named, group_labels=labels, cells=marks, opening=opening)
-    write_text(output, text)
-    n_columns = len(set(kinds) - {*task})
-    if draft:
-        tell(f"{output}: {n_columns} column(s) to review.")
+
+def read_rows(
+    path: Path, facts: TableSchema, columns: Mapping[str, Any], *, k: int
+) -> pd.DataFrame:
+    """Read columns, groups and target, of each person at most k rows, chosen by coins."""
+    target = [] if facts.target is None else [facts.target]
+    person = [] if facts.schema.person is None else [facts.schema.person]
+    kinds = dict(columns)
+    if facts.target_bounds is not None:
+        kinds |= dict.fromkeys(target, Number(*facts.target_bounds))
+    names = [*columns, *facts.group_columns, *target, *person]
+    rows = read_table(path, names, kinds, facts.read_csv)
+    if not person:
+        return rows
+    kept = bound_rows_per_person(rows, np.zeros(len(rows)), person=person[0], k=k)
+    return kept.X
+
+
+def targets_of(rows: pd.DataFrame, facts: TableSchema) -> pd.Series:
+    """Return the targets: numbers, or classes as text."""
+    targets = rows[facts.target]
+    return targets if facts.target_bounds is not None else as_words(targets)
+
+
+def probabilities(model: Pipeline, X: pd.DataFrame) -> dict[str, np.ndarray]:
+    """Return the probabilities of each class, as declared, so that the one looked for is last."""
+    if not hasattr(model, "predict_proba"):
+        return {}
+    of_each = dict(zip(map(as_text, model.classes_), model.predict_proba(X).T, strict=True))
+    declared = getattr(model[-1], "classes", None)
+    return {one: of_each[one] for one in map(as_text, of_each if declared is None else declared)}
+
+
+def predictions_of(model: Pipeline, X: pd.DataFrame, threshold: float | None) -> pd.Series:
+    """Return what a model predicts, or what its probabilities of the last class do."""
+    if threshold is None:
+        return pd.Series(model.predict(X), index=X.index)
+    of_each = probabilities(model, X)
+    if len(of_each) != 2:
+        raise InputError("threshold is for a model of two classes that has probabilities.")
+    no, yes = of_each
+    return pd.Series(np.where(of_each[yes] >= threshold, yes, no), index=X.index)
+
+
+def sizes_of(text: str, facts: TableSchema) -> dict[Any, int]:
+    """Return sizes by label, as they are written on the command line."""
+    parts = [part.rpartition("=") for part in text.split(",")]
+    if not all(size.strip().isdigit() for _, _, size in parts):
+        raise InputError(f"group_sizes must be written as A=100,B=50, got {text!r}.")
+    return {label_of(name.strip(), facts): int(size) for name, _, size in parts}
+
+
+def label_of(text: str, facts: TableSchema) -> Hashable:
+    """Return the label that is written so, of several columns with / between the values."""
+    known = {one_line(label): label for label in facts.group_labels or ()}
+    if text not in known:
+        raise InputError(f"{text!r} must be one of the group labels {', '.join(known)}.")
+    return known[text]
+
+
+def one_line(label: Any) -> str:
+    """Return a label as a line of a terminal shows it."""
+    return "/".join(map(str, label)) if isinstance(label, tuple) else str(label)
+
+
+def make_ledger(
+    ledger: Path | None, ledger_epsilon: float | None, ledger_delta: float
+) -> PrivacyLedger | None:
+    """Return a ledger, not open yet, if one is asked for."""
+    if (ledger is None) != (ledger_epsilon is None):
+        raise InputError("ledger and ledger_epsilon must be said together, or neither.")
+    if ledger is None or ledger_epsilon is None:
+        return None
+    return PrivacyLedger(ledger_epsilon, ledger_delta, path=ledger)
+
+
+def say_what_is_spent(book: PrivacyLedger | None) -> None:
+    """Print the state of a ledger."""
+    if book is not None:
+        spent = rounded_up(book.epsilon_spent)
         click.echo(
-            "NOT PUBLIC: ranges, levels and marks were read from the records, and what they tell "
-            "of a person is covered by no guarantee. Replace each by what is known without them; "
-            "no command takes the file before its line draft = true is deleted.",
-            err=True,
+            f"Ledger: {book.path} has spent epsilon = {spent} of {book.epsilon:g} "
+            f"at delta = {book.delta:g}"
         )
-        return
-    tell(f"{output}: {n_columns} column(s) to describe; no value was read into it.")
 
 
-DICTIONARY = (
-    "A data dictionary is a table, not text in sentences: a header with name and type, and low, "
-    "high and levels where they are known, and a row for each column that it describes."
-)
-
-
-def _whole(file: TableFile) -> pd.DataFrame:
-    """Return all columns of a file."""
-    import pandas as pd
-
-    columns = file.read(file.names)
-    return pd.DataFrame({name: each.to_pandas() for name, each in columns.items()})
-
-
-@click.group(cls=OneSentence, context_settings={"help_option_names": ["-h", "--help"]})
-@click.option("--debug", is_flag=True, help="Show tracebacks, which may hold values of records.")
-@click.version_option(package_name="sklearn-dpwg", prog_name="sklearn_dpwg")
-def main(debug: bool) -> None:
-    """Private worst-group learning and fairness audits of tables.
-
-    The way: `schema` and an editor, `plan`, `fit`, `show`, `predict`, `audit`, `verdict`.
-    Wrong input is answered in one sentence, before any budget is spent. Exit codes: 0 done, 2 wrong
-    input, 3 budget refused; of `audit` and `verdict` with --fail-below or --fail-above, 4 fails and
-    5 cannot tell.
-    """
-
-
-for _command in (schema, plan, fit, show, predict, audit, verdict):
-    main.add_command(_command)
+def in_lines(result: AuditResult, metric: str, reference: Hashable) -> str:
+    """Return a line a group, with sizes, rates and ratios, and what that costs."""
+    metrics = dict.fromkeys(["selection_rate", metric, "error_rate"])
+    rates = {one.replace("_", " "): result.rates(one) for one in metrics if one in result.METRICS}
+    rates["ratio"] = result.impact_ratios(metric, reference=reference)
+    columns = {
+        name: [f"{one.estimate:.3f} [{one.low:.3f}, {one.high:.3f}]" for one in each]
+        for name, each in rates.items()
+    }
+    sizes = [f"{one.low:,.0f} to {one.high:,.0f}" for one in result.group_sizes()]
+    table = pd.DataFrame(
+        {"people": sizes, **columns}, index=[one_line(label) for label in result.group_labels]
+    )
+    privacy = result.privacy_
+    unit = "; the unit is a person" if privacy.of_person else ""
+    return (
+        f"Selected: whoever is decided {result.classes[1]!r}, not {result.classes[0]!r}.\n"
+        f"{table.to_string()}\nPrivacy: epsilon = {rounded_up(privacy.epsilon)} at delta = "
+        f"{privacy.delta:g}, {privacy.relation}{unit}"
+    )

@@ -292,8 +292,7 @@ def encode_hidden_groups(
 ) -> tuple[NDArray[np.intp], NDArray[np.object_]]:
     """Return each record's index into stated labels, where its group is protected.
 
-    A label that is missing or not stated is `OTHER`, if that is stated. Groups may be empty, and no
-    error tells a label or how many records there are of it.
+    A label that is missing or not stated is `OTHER`, if that is stated. Groups may be empty.
     """
     values = _labels_one_by_one(groups)
     if len(values) != n_records:
@@ -306,8 +305,9 @@ def encode_hidden_groups(
         codes = np.where(codes < 0, labels.tolist().index(OTHER), codes)
     elif (codes < 0).any():
         raise InputError(
-            f"groups must hold labels of group_labels={list(labels)!r}, got something else: state "
-            f"the label {OTHER!r} too, which takes in whatever is not stated."
+            f"groups must hold labels of group_labels={list(labels)!r}, got "
+            f"{values[codes < 0][0]!r}: state the label {OTHER!r} too, which takes in whatever is "
+            f"not stated."
         )
     return codes.astype(np.intp), labels.to_numpy(dtype=object)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -147,15 +146,6 @@ class Cells:
     def are_groups(self) -> bool:
         """Whether each cell is a group, in the same order, so that nothing overlaps."""
         return self.groups == tuple((cell,) for cell in range(len(self.sizes)))
-
-    def grown(self, group_sizes: Sequence[float]) -> Cells:
-        """Return cells so much larger that no group is smaller than these sizes."""
-        ratios = np.asarray(group_sizes, dtype=float) / np.asarray(self.group_sizes)
-        factors = np.ones(len(self.sizes))
-        for ratio, cells in zip(ratios, self.groups, strict=True):
-            factors[list(cells)] = np.maximum(factors[list(cells)], ratio)
-        sizes = np.ceil(np.asarray(self.sizes) * factors * (1.0 - 1e-12))
-        return replace(self, sizes=tuple(int(size) for size in sizes))
 
 
 @dataclass(frozen=True)

@@ -1,17 +1,14 @@
 """Data to learn from and to measure on, with everything public about them said in advance.
 
-Each real data set is a `DatasetEntry`, a record of constants written before anybody looks, and
-:func:`load_dataset` encodes its rows with these alone: every row comes out the same whatever the
-others are, with a norm of at most ``data_norm``, so that an estimator given this bound never clips.
-The files are read from installed packages; no data are shipped or downloaded.
+Each real data set is a file of constants, written before anybody looks, and :func:`load_dataset`
+encodes its rows with these alone: every row comes out the same whatever the others are, with a
+norm of at most ``data_norm``. Files are read from installed packages; no data are shipped.
 
 What real data cannot give is the true optimum. The generators choose the best coefficients first
 and build groups around them, so the excess *population* risk of a fit is a number and no estimate.
 """
 
-from sklearn_dpwg.datasets.entry import DatasetEntry
 from sklearn_dpwg.datasets.generators import (
-    Population,
     make_worst_group_classification,
     make_worst_group_regression,
 )
@@ -19,8 +16,6 @@ from sklearn_dpwg.datasets.load import dataset_names, load_dataset
 from sklearn_dpwg.datasets.lower_bound import make_lower_bound
 
 __all__ = [
-    "DatasetEntry",
-    "Population",
     "dataset_names",
     "load_dataset",
     "make_lower_bound",

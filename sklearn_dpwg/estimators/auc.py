@@ -13,18 +13,17 @@ from scipy.special import expit, log_expit
 
 from sklearn_dpwg._checks import FloatArray, Rules, at_least_zero
 from sklearn_dpwg.data.records import RecordEncoder
-from sklearn_dpwg.estimators.encode import ClassTargets, find_classes, positive_whole, stated_rows
-from sklearn_dpwg.estimators.learn import LinearClassifier, PrivateEstimator, unchanged_on_failure
-from sklearn_dpwg.exceptions import InputError
-from sklearn_dpwg.losses import BinaryLogLoss
-from sklearn_dpwg.optimum.minimax.auc import (
+from sklearn_dpwg.estimators.class_moments import (
     ClassMoments,
     auc_weights,
     class_moment_sensitivity,
     covariances,
 )
+from sklearn_dpwg.estimators.encode import ClassTargets, find_classes, positive_whole, stated_rows
+from sklearn_dpwg.estimators.learn import LinearClassifier, PrivateEstimator, unchanged_on_failure
+from sklearn_dpwg.exceptions import InputError
+from sklearn_dpwg.losses import BinaryLogLoss
 from sklearn_dpwg.privacy import Budget, NoiseSource, PrivacyGuarantee, Release, calibrate
-from sklearn_dpwg.privacy.noise import SECONDS_PER_SECURE_COORDINATE
 
 PUBLIC_FACTS = (
     "the number of records, all of which are one group, and the two classes, not who is in which",
@@ -36,8 +35,6 @@ PUBLIC_FACTS = (
 # below that counts are loud (benchmarks/auc.py constant).
 CONSTANT = 0.75
 
-# For predicting time: adding up an outer product takes so long an entry.
-SECONDS_PER_ENTRY = 1e-9
 # Of scores along a unit vector of weights: where all rows of a class are one and the same.
 LEAST_VARIANCE = 1e-9
 
@@ -82,13 +79,6 @@ class AUCPlan:
         of_entry = self.noise_std / (math.sqrt(2.0) * CONSTANT * max(self.n_records / 2.0, 1.0))
         return of_entry * math.sqrt(self.n_features)
 
-    @property
-    def predicted_seconds(self) -> float:
-        """Expected time of a fit on two cores with noise from the secure sampler."""
-        entries = float(self.n_features + 1) ** 2
-        of_noise = SECONDS_PER_SECURE_COORDINATE * entries if self.releases else 0.0
-        return 0.01 + of_noise + SECONDS_PER_ENTRY * self.n_records * entries
-
     def __str__(self) -> str:
         """Return a preview for people: release, noise, guarantee."""
         lines = [
@@ -106,7 +96,6 @@ class AUCPlan:
             "Predicted:",
             f"  noise of norm {self.mean_noise:.3g} on the mean row of a class that has half of "
             f"the records, where rows have norm at most 1",
-            f"  about {self.predicted_seconds:.2g} seconds",
             "",
             str(self.guarantee),
         ]
@@ -177,8 +166,7 @@ class DPAUCClassifier(LinearClassifier, PrivateEstimator):
     References
     ----------
     Gao, Jin, Zhu and Zhou (2013), One-Pass AUC Optimization: the area under the curve from moments.
-    Kang, Liu, Li and Wang (2022) name it as an instance of private descent–ascent, which
-    `minimax.AUCGame` is for comparison.
+    Kang, Liu, Li and Wang (2022) name it as an instance of private descent–ascent.
 
     Examples
     --------

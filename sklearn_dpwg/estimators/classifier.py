@@ -55,7 +55,7 @@ class DPWorstGroupClassifier(ScoredByBlock, LinearClassifier, DPWorstGroupEstima
         Privacy budget δ, between 0 and 1; should be far below one over the number of records.
     solver : str or Solver, default="auto"
         "auto", which chooses "mgr"; "mgr", "phased-erm", "oco", "exact", or, for comparison, "ags",
-        "best-response", "gda", "online-to-batch"; or an instance such as ``MGR(n_steps=100)``,
+        "gda", "online-to-batch"; or an instance such as ``MGR(n_steps=100)``,
         whose parameters nest as ``solver__n_steps``.
     loss : str or Loss, default="log_loss"
         Loss of one record: "log_loss" for two or more classes; "hinge", "smoothed_hinge" or

@@ -216,14 +216,11 @@ def _trimmed(label: Any) -> Any:
     return label.strip() if isinstance(label, _TEXT) else label
 
 
-def warn_if_target_is_group(
-    y: Any, groups: Any, group_by: Any, labels: Iterable[Any], classes: Iterable[Any]
-) -> None:
+def warn_if_target_is_group(y: Any, groups: Any, group_by: Any) -> None:
     """Warn if the target is among the groups, which are public.
 
-    Told from what was passed, an object or a name, and from words that are labels of the groups
-    and of the classes, never from values: that targets agree with groups in every record is a fact
-    about each of them.
+    Told from what was passed, an object or a name, never from values: that targets agree with
+    groups in every record is a fact about each of them, and labels may be the same words by chance.
     """
     name = getattr(y, "name", None)
     named: list[Any] = []
@@ -235,9 +232,7 @@ def warn_if_target_is_group(
         named = [getattr(groups, "name", None)]
     is_named = isinstance(name, str) and name != ""  # as series of polars without a name have
     same_name = is_named and any(isinstance(one, str) and one == name for one in named)
-    words = {label for label in labels if isinstance(label, str)}
-    same_words = len(words) > 1 and words == set(classes)  # numbers may agree by chance
-    if same_name or same_words or (groups is not None and _same_object(y, groups)):
+    if same_name or (groups is not None and _same_object(y, groups)):
         warn(
             "groups hold the target y: the groups are public, so the guarantee protects no "
             "record's target. Leave it out of groups, or rename it if it is something else.",

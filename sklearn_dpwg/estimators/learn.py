@@ -21,6 +21,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, ClassifierMixin, is_regressor
+from sklearn.linear_model import LinearRegression, LogisticRegression
+from sklearn.svm import LinearSVC
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sklearn_dpwg._checks import FloatArray
@@ -209,6 +211,34 @@ class PrivateEstimator(BaseEstimator):
         with np.errstate(all="ignore"):
             return linear_scores(X, weights)
 
+    def to_sklearn(self) -> LogisticRegression | LinearSVC | LinearRegression:
+        """Return a linear model of scikit-learn itself that predicts the same.
+
+        Converters (ONNX, PMML), explainers and servers take it. It holds the released weights, so
+        it costs no privacy; the guarantee stays in ``privacy_`` of this estimator.
+
+        Returns
+        -------
+        LogisticRegression, LinearSVC or LinearRegression
+            Fitted: a `LogisticRegression` where the model has probabilities, a `LinearSVC` for a
+            classifier without, a `LinearRegression` for a regressor.
+
+        Notes
+        -----
+        Only what is fitted is copied. A clone has scikit-learn's own parameters, and a fit of it is
+        not private.
+        """
+        check_is_fitted(self, "plan_")
+        kind = LinearRegression
+        if hasattr(self, "classes_"):
+            kind = LogisticRegression if hasattr(self, "predict_proba") else LinearSVC
+        linear = kind()
+        linear.n_features_in_ = self.n_features_in_
+        for name in ("coef_", "intercept_", "classes_", "feature_names_in_"):
+            if hasattr(self, name):  # a number of NumPy, as scikit-learn has it, stays one
+                setattr(linear, name, np.array(getattr(self, name))[()])
+        return linear
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
@@ -385,7 +415,7 @@ class Fitting(Progress, PrivateEstimator):
         plan = self._plan_within(budget, solver, problem, first)
         self._begin_fit()
         if plan.counts is None:
-            self._warn_about(plan, facts, budget, solver)
+            self._warn_about(plan, facts, budget)
         else:
             self._warn_about_budget(budget, plan.problem.n_records)
         stage, planned = plan.counts, plan.guarantee
@@ -403,7 +433,7 @@ class Fitting(Progress, PrivateEstimator):
                     raise PlanExceededError(
                         "what was fixed before the counts must not follow from them."
                     )
-                self._warn_about(plan, facts, budget, solver)
+                self._warn_about(plan, facts, budget)
                 noise = stages.follow(self.random_state, plan.second_stage)
             # a copy: what a solver does to it does not reach `plan_`
             of_solver = plan.second_stage
@@ -461,21 +491,12 @@ class Fitting(Progress, PrivateEstimator):
         plan = planning.plan_within(budget, solver, problem, rows)
         return planning.with_start(plan, solver, first)
 
-    def _warn_about(self, plan: Plan, facts: Facts, budget: Budget, solver: Solver) -> None:
+    def _warn_about(self, plan: Plan, facts: Facts, budget: Budget) -> None:
         """Warn of what a plan promises, and of what nobody chose."""
-
-        def replan(sizes: Sequence[int]) -> Plan:
-            n_records = facts.n_records + sum(sizes) - sum(facts.sizes)  # noisy ones need not agree
-            other = replace(facts, sizes=sizes, n_records=n_records)
-            if facts.cells is not None:
-                cells = facts.cells.grown(sizes)
-                other = replace(facts, sizes=cells.group_sizes, cells=cells)
-            return self._plan_within(budget, solver, self._problem(other))
-
         if plan.releases and plan.counts is None:  # else said before the counts
             n_drawn = plan.n_drawn
             self._warn_about_budget(budget, plan.problem.n_records if n_drawn is None else n_drawn)
-        warn_of_plan(plan, facts.labels, replan)
+        warn_of_plan(plan, facts.labels)
 
     def _encode(
         self,
@@ -500,7 +521,7 @@ class Fitting(Progress, PrivateEstimator):
             codes, labels = self._encode_later_groups(found, n_records)
         else:
             codes, labels = self._encode_groups(found, n_records)
-            self._name_groups(y, groups, labels, targets)
+            self._name_groups(y, groups)
         sizes = np.bincount(codes, minlength=len(labels)).tolist()
         if self._hides_groups:
             sizes = equal_sizes(n_records, len(labels))
@@ -530,16 +551,13 @@ class Fitting(Progress, PrivateEstimator):
         sizes = list(cells.group_sizes)
         return replace(facts, labels=labels, sizes=sizes, cells=None if cells.are_groups else cells)
 
-    def _name_groups(
-        self, y: Any, groups: Any, labels: NDArray[np.object_], targets: Targets
-    ) -> None:
+    def _name_groups(self, y: Any, groups: Any) -> None:
         """Note what groups are made of, and warn if that is y."""
         # where it is protected, a record may change its group by whatever they are made of
         self._groupings = ()
         if not self._hides_groups:
             self._groupings = grouping.grouping_names(groups, self.group_by)
-            found = targets.attributes.get("classes_", ())
-            encode.warn_if_target_is_group(y, groups, self.group_by, labels, found)
+            encode.warn_if_target_is_group(y, groups, self.group_by)
 
     def _encode_groups(
         self, groups: Any, n_records: int

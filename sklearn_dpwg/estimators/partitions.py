@@ -376,7 +376,7 @@ class Partitioned(Fitting):
         targets = self._targets(y)
         targets.encode(y)
         by_partition, labels = self._sizes_by_partition(surveys, n_records)
-        self._name_groups(held.y, held.groups, labels, targets)
+        self._name_groups(held.y, held.groups)
         encoder = Encoder(
             dtype=common_precision(surveys),
             group_by=self.group_by,

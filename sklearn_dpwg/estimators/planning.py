@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -30,7 +30,6 @@ from sklearn_dpwg.privacy import (
 )
 from sklearn_dpwg.solvers import SOLVERS, Plan, Solution, Solver
 from sklearn_dpwg.solvers.counts import COUNTS, RESERVED, CountStage
-from sklearn_dpwg.solvers.new_people import FEWEST_TO_TELL
 
 # By how much two computations of the same epsilon may differ.
 _ROUNDING = 1e-9
@@ -128,7 +127,6 @@ def _plan_for_persons(
     over the number of rows where all noise is Gaussian, and otherwise found by planning again.
     """
     epsilon, delta = budget.epsilon, budget.delta
-    solver = solver.for_persons()
     of_row = _budget_of_row(budget, rows_per_person).epsilon
     best: Plan | None = None
     for _ in range(_MOST_PLANS):
@@ -184,7 +182,7 @@ def _plan_in_stages(budget: Budget, solver: Solver, problem: Problem, rows_per_p
     """
     of_row = budget
     if rows_per_person > 1:
-        solver, of_row = solver.for_persons(), _budget_of_row(budget, rows_per_person)
+        of_row = _budget_of_row(budget, rows_per_person)
     stage = _fixed_before_counts(of_row, solver, with_equal_groups(problem))
     if rows_per_person > 1 and stage.reserved[0].name != RESERVED:
         raise _no_batches(rows_per_person)
@@ -250,237 +248,23 @@ def _bounds(plan: Plan) -> np.ndarray:
     return np.where(problem.is_heard, bounds, np.maximum(bounds, nothing))
 
 
-# Warnings of plans that promise too little, with a number of records that would do.
-
-# Numbers are tried upwards by the first factor, and then between, until what is said is at most the
-# second factor too large.
-_UP, _CLOSE_ENOUGH = 4.0, 1.5
-_MOST_TRIALS = 14
-_MOST_RECORDS = 10**12
-# Where steps grow with the records, as the papers' do, numbers beyond these take long to plan for.
-_MOST_STEPS = 100_000
-_MOST_NAMED = 20
-# So many are named of groups with the same size and bound.
-_MOST_ALIKE = 3
-
-Replan = Callable[[Sequence[int]], Plan]
-
-
-def warn_of_plan(plan: Plan, labels: NDArray[np.object_], replan: Replan) -> None:
-    """Say what promises no more than predicting nothing, and with how many records it would."""
-    _warn_of_unheard_groups(plan, labels)
-    warn_of_chance(plan, labels)
+def warn_of_plan(plan: Plan, labels: NDArray[np.object_]) -> None:
+    """Warn of the smallest group whose bound promises no more than predicting nothing."""
+    problem = plan.problem
     if not plan.releases:
         return
-    hopeless = hopeless_groups(plan)
-    if plan.is_weak:
-        _warn_of_weak_bound(plan, labels, hopeless, replan)
-    elif hopeless:
-        _warn_of_small_groups(plan, labels, hopeless, replan)
-
-
-def warn_of_chance(plan: Plan, labels: NDArray[np.object_]) -> None:
-    """Name the groups that may be too small to be told from chance, whatever ε is."""
-    tiny = set(plan.for_new_people.untold).difference(hopeless_groups(plan))
-    untold = [i for i in sorted(tiny) if plan.problem.is_heard[i]]
-    if plan.is_weak or not untold:
-        return
-    sizes = plan.problem.group_sizes
-    who = ", ".join(f"{labels[i]!r} ({sizes[i]:,} record(s))" for i in untold[:_MOST_NAMED])
-    who += f" and {len(untold) - _MOST_NAMED:,} more" if len(untold) > _MOST_NAMED else ""
-    rows = plan.records_per_person
-    of_whom = "records" if rows == 1 else f"people, of up to {rows} records each,"
-    warn(
-        f"group(s) {who}: of fewer than {FEWEST_TO_TELL} {of_whom} what a group loses may be "
-        f"chance, whatever epsilon is, and the model may then fit its records and not its people: "
-        f"merge such groups or leave them out, or learn with a larger sampling_price or "
-        f"max_group_weight below 1.",
-        WeakPlanWarning,
-    )
-
-
-def _warn_of_small_groups(
-    plan: Plan, labels: NDArray[np.object_], hopeless: list[int], replan: Replan
-) -> None:
-    """Name every group whose own bound promises no more than predicting nothing."""
-    sizes, bounds = plan.problem.group_sizes, plan.predicted_excess_if_worst
-    cost = plan.problem.constants.zero_score
-
-    def at(n_records: float) -> list[int]:
-        return [max(size, int(n_records)) if i in chosen else size for i, size in enumerate(sizes)]
-
-    chosen = set(hopeless)
-    start = max(sizes[i] * bounds[i] / cost for i in hopeless)
-    found = _least_that_does(start, 1 + min(sizes[i] for i in hopeless), at, replan)
-    cure = "merge it or leave it out" if len(hopeless) == 1 else "merge them or leave them out"
-    if found is not None:
-        n_records, better = found
-        bound = max(better.predicted_excess_if_worst[i] for i in hopeless)
-        each = "" if len(hopeless) == 1 else " in each that has fewer"
-        cure = cure.replace(" or", ",") + (
-            f", or bring about {n_records:,.0f} records{each}, with which the bound is {bound:.3g}"
-        )
-    if len(hopeless) == 1:
-        (worst,) = hopeless
-        about = "" if plan.counts is None else "about "  # of hidden groups a noisy count is known
-        who = (
-            f"group {labels[worst]!r} has {about}{sizes[worst]:,} record(s), which may be too few "
-            f"to learn from if it is the worst off (the plan's bound, no forecast, is then "
-            f"{bounds[worst]:.3g}, predicting nothing costs at most {cost:.3g})"
-        )
-    else:
-        who = (
-            f"{len(hopeless):,} groups may have too few records to learn from if they are the "
-            f"worst off: {_named(hopeless, labels, plan)}; predicting nothing costs at most "
-            f"{cost:.3g}"
-        )
-    warn(f"{who}: {cure}; is a label misspelt?", WeakPlanWarning)
-
-
-def _warn_of_unheard_groups(plan: Plan, labels: NDArray[np.object_]) -> None:
-    """Name hidden groups that may be empty as far as their counts tell; that `OTHER` may be."""
-    unheard = [
-        repr(labels[i]) for i in np.flatnonzero(~plan.problem.is_heard) if labels[i] != OTHER
+    drowned = [
+        group
+        for group, bound in enumerate(plan.predicted_excess_if_worst)
+        if bound >= problem.constants.zero_score
+        # that nobody is in no group is no news
+        and (problem.is_heard[group] or labels[group] != OTHER)
     ]
-    if not unheard:
-        return
-    assert plan.problem.hidden is not None
-    more = f" and {len(unheard) - _MOST_NAMED:,} more" if len(unheard) > _MOST_NAMED else ""
-    warn(
-        f"group(s) {', '.join(unheard[:_MOST_NAMED])}{more} may be empty, as a noisy count of up "
-        f"to {plan.problem.hidden.floor:,} tells no more, and so are not learned for: more "
-        "records, a larger epsilon or count_share would help, or merge them.",
-        WeakPlanWarning,
-    )
-
-
-def _warn_of_weak_bound(
-    plan: Plan, labels: NDArray[np.object_], hopeless: list[int], replan: Replan
-) -> None:
-    """Say that the bound of all groups together promises no more than predicting nothing."""
-    sizes, cost = plan.problem.group_sizes, plan.problem.constants.zero_score
-
-    def at(n_records: float) -> list[int]:
-        return [max(size, int(n_records)) for size in sizes]
-
-    cure = (
-        "more records, a larger epsilon, fewer groups or features, or a smaller radius would help; "
-        "print(estimator.plan(...)) previews them"
-    )
-    enough = ""
-    if plan.problem.n_records == math.inf:  # what a round reads limits a source without an end
-        cure = cure.replace("more records,", "more records in a round,")
-    else:
-        start = min(sizes) * plan.predicted_excess / cost
-        found = _least_that_does(start, 1 + min(sizes), at, replan)
-        if found is not None:
-            n_records, better = found
-            fewer = [i for i, size in enumerate(sizes) if size < n_records]
-            enough = (
-                f" {n_records:,.0f} records in each group would do (fewer are in "
-                f"{_named(fewer, labels, plan)}): no group's bound is then above "
-                f"{max(better.predicted_excess_if_worst):.3g}."
-            )
-            if len(fewer) < len(sizes):  # the others have enough as they are
-                cure = _cure_of_tiny(fewer, labels, sizes)
-    whose = ""
-    if hopeless and plan.problem.n_groups > 1:
-        every = len(hopeless) == plan.problem.n_groups
-        whose = ", for every group" if every else f", for {_named(hopeless, labels, plan)}"
-    warn(
-        f"the plan's bound on the excess worst-group loss is {plan.predicted_excess:.3g}, while "
-        f"predicting nothing costs at most {cost:.3g}{whose}: {cure}.{enough}",
-        WeakPlanWarning,
-    )
-
-
-def _cure_of_tiny(tiny: list[int], labels: NDArray[np.object_], sizes: Sequence[float]) -> str:
-    """Return what to do about groups that alone make a plan weak."""
-    if len(tiny) == 1:
-        return (
-            f"group {labels[tiny[0]]!r} alone makes it weak, with {sizes[tiny[0]]:,} record(s): "
-            f"merge it into another, leave it out, or check for a misspelt label"
-        )
-    first = f"{labels[tiny[0]]!r} ({sizes[tiny[0]]:,} record(s))"
-    return (
-        f"{len(tiny):,} groups alone make it weak, {first} among them: merge them into others, "
-        f"leave them out, or check for misspelt labels"
-    )
-
-
-def hopeless_groups(plan: Plan) -> list[int]:
-    """Return the groups whose own bound promises no more than predicting nothing."""
-    if not plan.releases:
-        return []
-    cost, is_heard = plan.problem.constants.zero_score, plan.problem.is_heard
-    return [
-        i
-        for i, (size, bound) in enumerate(
-            zip(plan.problem.group_sizes, plan.predicted_excess_if_worst, strict=True)
-        )
-        if bound >= cost and size < math.inf and is_heard[i]
-    ]
-
-
-def _least_that_does(
-    start: float, least: float, sizes_at: Callable[[float], list[int]], replan: Replan
-) -> tuple[float, Plan] | None:
-    """Return about the least number with whose sizes no group is hopeless, and its plan, if any."""
-    number, below = _rounded_up(max(start, least)), least
-    best: tuple[float, Plan] | None = None
-    for _ in range(_MOST_TRIALS):
-        plan = _plan_of(sizes_at(number), replan)
-        if plan is None:
-            return best
-        if hopeless_groups(plan):
-            below = number
-            if plan.n_steps > _MOST_STEPS:
-                return best
-        else:
-            best = number, plan
-        if best is None:
-            number = _rounded_up(number * _UP)
-            continue
-        number = _rounded_up(math.sqrt(below * best[0]))
-        if best[0] <= _CLOSE_ENOUGH * below or not below < number < best[0]:
-            return best
-    return best
-
-
-def _plan_of(sizes: list[int], replan: Replan) -> Plan | None:
-    if sum(sizes) > _MOST_RECORDS:
-        return None
-    try:
-        return replan(sizes)
-    except ValueError:
-        return None
-
-
-def _rounded_up(number: float) -> float:
-    """Return a number with two digits, as it is told."""
-    unit = 10.0 ** (math.floor(math.log10(number)) - 1)
-    return float(f"{math.ceil(number / unit * (1.0 - 1e-9)) * unit:.6g}")
-
-
-def _named(groups: list[int], labels: NDArray[np.object_], plan: Plan) -> str:
-    """Return labels, sizes and bounds of groups, for people; few of those that are alike."""
-    sizes, bounds = plan.problem.group_sizes, plan.predicted_excess_if_worst
-    alike: dict[tuple[float, str], list[str]] = {}
-    for i in groups:
-        bound = f"{bounds[i]:.3g}"
-        shown = f"{labels[i]!r} ({sizes[i]:,} record(s), bound {bound})"
-        alike.setdefault((sizes[i], bound), []).append(shown)
-    named: list[str] = []
-    n_left = len(groups)
-    for (size, bound), several in alike.items():
-        if len(named) >= _MOST_NAMED:
-            return ", ".join([*named, f"and {n_left:,} more"])
-        named += several[:_MOST_ALIKE]
-        n_left -= len(several)
-        if len(several) > _MOST_ALIKE:
-            more = len(several) - _MOST_ALIKE
-            named.append(f"and {more:,} more of {size:,} record(s), bound {bound}")
-    return ", ".join(named)
+    if drowned:
+        smallest = min(drowned, key=problem.group_sizes.__getitem__)
+        size = problem.group_sizes[smallest]
+        records = f" of {size:,} record(s)" if size < math.inf else ""
+        warn(f"the noise may drown what group {labels[smallest]!r}{records} says.", WeakPlanWarning)
 
 
 # Progress of a fit: scikit-learn's callbacks, and ``verbose``.

@@ -35,7 +35,7 @@ class DPWorstGroupRegressor(ScoredByBlock, RegressorMixin, DPWorstGroupEstimator
         Privacy budget δ, between 0 and 1; should be far below one over the number of records.
     solver : str or Solver, default="auto"
         "auto", which chooses "mgr" or, for the squared error, "moments" by public facts; one of
-        these, "phased-erm", "oco", "exact", or, for comparison, "ags", "best-response", "gda",
+        these, "phased-erm", "oco", "exact", or, for comparison, "ags", "gda",
         "online-to-batch"; or an instance such as ``MGR(n_steps=100)``, whose parameters nest as
         ``solver__n_steps``.
     loss : str or Loss, default="squared_error"

@@ -142,8 +142,8 @@ class Streaming(Fitting):
         ValueError
             If a parameter is wrong; no budget is spent then.
         OracleError
-            If the oracle fails, runs dry, or gives anything but finite records with known
-            targets. The estimator is left as it was, and a note says whether the budget is spent.
+            If the oracle runs dry or gives anything but finite records; its own errors pass. The
+            estimator is left as it was, and a note says whether the budget is spent.
 
         Notes
         -----

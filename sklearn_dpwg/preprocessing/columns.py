@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import datetime
 import math
+from abc import abstractmethod
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -18,104 +19,17 @@ from numpy.typing import NDArray
 
 from sklearn_dpwg._checks import FloatArray, real_number
 from sklearn_dpwg.exceptions import InputError, InputTypeError
-from sklearn_dpwg.preprocessing.numerals import (
-    MARKS,
+from sklearn_dpwg.preprocessing.reading import (
     MISSING,
     UNKNOWN,
-    not_a_date,
-    not_a_number,
-    numbers,
+    is_level,
+    known_places,
+    level_key,
     places,
-    times,
+    to_numbers,
+    to_time,
+    to_times,
 )
-
-_DATES = (datetime.date, np.datetime64)  # timestamps are dates
-_OTHER_TIMES = (datetime.timedelta, np.timedelta64, datetime.time, pd.Period)
-
-
-def seconds(date: datetime.date | np.datetime64) -> float:
-    """Return the seconds from 1970 to a date; one without zone is UTC."""
-    return float(_seconds(pd.Series([date], dtype=object))[0])
-
-
-def is_date(value: object) -> bool:
-    """Return whether a value is a date or a timestamp."""
-    return isinstance(value, _DATES)
-
-
-def dates_as_seconds(X: Any) -> tuple[Any, NDArray[np.bool_] | None]:
-    """Return a table with seconds for dates, and which columns have them; as it is without any.
-
-    Durations, times of a day and periods are refused by the name of their column.
-    """
-    if isinstance(X, pd.DataFrame):
-        columns = [X.iloc[:, place] for place in range(X.shape[1])]
-    elif hasattr(X, "get_column"):
-        columns = [of_polars(X.get_column(name)) for name in X.columns]
-    else:
-        array = _array(X)
-        if array is None:
-            return X, None
-        columns = [pd.Series(column) for column in array.T]
-    names = getattr(X, "columns", range(len(columns)))
-    dated = np.array(
-        [_has_dates(column, name) for column, name in zip(columns, names, strict=True)], dtype=bool
-    )
-    if not dated.any():
-        return X, dated
-    counted = [
-        pd.Series(_seconds(column, name)) if has_dates else column.reset_index(drop=True)
-        for column, name, has_dates in zip(columns, names, dated, strict=True)
-    ]
-    table = pd.concat(counted, axis=1)
-    if not hasattr(X, "columns"):
-        return table.to_numpy(), dated
-    table.columns = pd.Index(X.columns)
-    return table, dated
-
-
-def _array(X: Any) -> NDArray[Any] | None:
-    """Return rows that may hold dates, or None where they cannot."""
-    try:
-        array = np.asarray(X)
-    except ValueError:  # rows of different lengths, which scikit-learn refuses
-        return None
-    return array if array.ndim == 2 and array.dtype.kind in "OMm" else None
-
-
-def of_polars(column: Any) -> pd.Series:
-    """Return a column of polars as one of pandas, without pyarrow."""
-    dtype = column.dtype
-    is_time = dtype.is_temporal() and str(dtype) == "Time"
-    is_plain = dtype.is_numeric() or (dtype.is_temporal() and not is_time)
-    if dtype.is_integer() and column.null_count():  # floats of NumPy would round the others
-        is_plain = False
-    # pandas would guess a type from all cells of a list
-    return pd.Series(column.to_numpy()) if is_plain else pd.Series(column.to_list(), dtype=object)
-
-
-def _has_dates(column: pd.Series, name: object) -> bool:
-    dtype = column.dtype
-    if pd.api.types.is_datetime64_any_dtype(dtype):
-        return True
-    values = column.dropna() if pd.api.types.is_object_dtype(dtype) else ()
-    if (
-        pd.api.types.is_timedelta64_dtype(dtype)
-        or isinstance(dtype, pd.PeriodDtype)
-        or any(isinstance(value, _OTHER_TIMES) for value in values)
-    ):
-        raise InputError(
-            f"column {name!r} of X must hold numbers or dates, got durations, times or periods."
-        )
-    return any(isinstance(value, _DATES) for value in values)
-
-
-def _seconds(column: pd.Series, name: object = None) -> FloatArray:
-    found, is_wrong = times(column, "ISO8601")
-    if is_wrong.any():
-        raise InputError(f"column {name!r} of X must hold dates alone, as some are.")
-    return np.asarray((found - np.datetime64(0, "s")) / np.timedelta64(1, "s"))
-
 
 # Rounding of the entries and of a sum of their squares stays far below this share of a norm.
 ROUNDING = 2.0**-40
@@ -133,69 +47,10 @@ DATE_UNITS = MappingProxyType(
 
 @dataclass(frozen=True)
 class Block:
-    """What a column becomes: for each row some values at some places.
-
-    Parameters
-    ----------
-    places : ndarray of shape (n_records, k)
-        Places in the block, from 0, different ones in each row.
-    values : ndarray of shape (n_records, k)
-        Values there; the squares of a row add up to at most 1.
-    """
+    """What a column becomes: for each row some values, at different places from 0."""
 
     places: NDArray[np.intp]
-    values: FloatArray
-
-
-class Column(Protocol):
-    """A kind of column, with what is public of it; a class of one's own may be another kind."""
-
-    @property
-    def width(self) -> int:
-        """Number of encoded columns."""
-
-    @property
-    def n_stored(self) -> int:
-        """Most encoded columns of a row that can differ from 0."""
-
-    def check(self, name: str) -> None:
-        """Refuse wrong public facts.
-
-        Parameters
-        ----------
-        name : str
-            Name of the column.
-        """
-
-    def names(self, name: str) -> tuple[str, ...]:
-        """Return the names of the encoded columns.
-
-        Parameters
-        ----------
-        name : str
-            Name of the column.
-
-        Returns
-        -------
-        tuple of str
-            As many names as `width` says.
-        """
-
-    def encode(self, values: pd.Series, name: str) -> Block:
-        """Encode the values of the column, each by itself.
-
-        Parameters
-        ----------
-        values : Series
-            One value a record.
-        name : str
-            Name of the column.
-
-        Returns
-        -------
-        Block
-            For each record `n_stored` values at as many places, of norm at most 1.
-        """
+    values: FloatArray  # of shape (n_records, k); the squares of a row add up to at most 1
 
 
 # A map of numbers in [-1, 1] to blocks of norm at most 1, in rows; NaN may become anything.
@@ -213,15 +68,25 @@ class _Scaled:
     missing: bool
 
     @property
-    def width(self) -> int:
+    def _width(self) -> int:
         return 1 + self.missing
 
     @property
-    def n_stored(self) -> int:
-        return self.width
+    def _n_stored(self) -> int:
+        return self._width
 
-    def names(self, name: str) -> tuple[str, ...]:
+    def _names(self, name: str) -> tuple[str, ...]:
         return (name, f"{name}=missing") if self.missing else (name,)
+
+    def _encode(self, values: pd.Series, name: str) -> Block:
+        return self._filled(self._scaled(values, name), name, self._scaled_fill())
+
+    @abstractmethod
+    def _scaled(self, values: pd.Series, name: str) -> FloatArray:
+        """Return numbers in [-1, 1], NaN where one is missing."""
+
+    def _scaled_fill(self) -> float:
+        return 0.0
 
     def _filled(self, scaled: FloatArray, name: str, fill: float, shape: Shape = line) -> Block:
         """Return the blocks of numbers, and what stands for a missing one where one is NaN."""
@@ -230,7 +95,7 @@ class _Scaled:
             block = np.column_stack([block, np.zeros(len(block))])
             block[absent] = of_missing(fill, shape)
         elif absent.any():
-            raise missing_error(name)
+            raise missing_error(name, absent)
         return Block(np.tile(np.arange(block.shape[1], dtype=np.intp), (len(block), 1)), block)
 
 
@@ -257,12 +122,6 @@ class Number(_Scaled):
         scale.
     shape : {"auto", "ramps", "linear"}, default=None
         How a model may bend in it, as in `PublicShapes`; None for what the schema says.
-    decimal : {".", ","}, default="."
-        What stands before the decimals where numbers are text. Marks between thousands are not
-        read.
-    unit : str or sequence of str, default=()
-        What may stand behind a number that is text, as "kg", or each of ("kg", "KG"). A number
-        with another unit is none.
     """
 
     low: float
@@ -271,35 +130,8 @@ class Number(_Scaled):
     missing: bool = False
     fill: float | None = None
     shape: str | None = None
-    decimal: str = "."
-    unit: str | tuple[str, ...] = ()
 
-    def __post_init__(self) -> None:
-        if isinstance(self.unit, list):
-            object.__setattr__(self, "unit", tuple(self.unit))
-
-    @property
-    def units(self) -> tuple[str, ...]:
-        """All units that may stand behind a number."""
-        return (self.unit,) if isinstance(self.unit, str) else self.unit
-
-    def check(self, name: str) -> None:
-        if self.decimal not in MARKS:
-            raise InputError(
-                f"decimal of column {name!r} must be one of {MARKS!r}, got {self.decimal!r}."
-            )
-        units: Any = self.units  # of whatever type it is
-        if not isinstance(units, tuple) or not all(
-            isinstance(one, str) and one.strip() == one != "" for one in units
-        ):
-            raise InputError(
-                f"unit of column {name!r} must be a text such as 'kg', or several, without blanks "
-                f"at the ends, got {self.unit!r}."
-            )
-        if any(one[0].isdigit() or one[0] in ".,+-" for one in units):
-            raise InputError(
-                f"unit of column {name!r} must not begin like a number, got {self.unit!r}."
-            )
+    def _check(self, name: str) -> None:
         low = real_number(self.low, f"low of column {name!r}")
         high = real_number(self.high, f"high of column {name!r}")
         if not (low < high and math.isfinite(high - low)):
@@ -308,29 +140,12 @@ class Number(_Scaled):
             )
         if self.log and low < 0:
             raise InputError(f"column {name!r} must have low >= 0 for log=True, got {low!r}.")
-        _check_fill(self, name)
         if self.fill is not None:
-            fill = real_number(self.fill, f"fill of column {name!r}")
-            if not (low < fill < high and abs(self._scaled_fill()) < 1.0):
-                raise InputError(
-                    f"fill of column {name!r} must lie strictly between its bounds {(low, high)!r},"
-                    f" got {fill!r}."
-                )
-
-    def encode(self, values: pd.Series, name: str) -> Block:
-        return self._filled(self._scaled(values, name), name, self._scaled_fill())
+            real_number(self.fill, f"fill of column {name!r}")
+        _check_fill(self, name)
 
     def _scaled(self, values: pd.Series, name: str) -> FloatArray:
-        """Return numbers in [-1, 1], NaN where one is missing."""
-        if values.dtype.kind in "mMc":
-            raise InputError(
-                f"column {name!r} must hold numbers, got {values.dtype}: make numbers of them, or "
-                f"take the kind Date for dates."
-            )
-        found, is_wrong = numbers(values, self)
-        if is_wrong.any():
-            raise not_a_number(values, self, name)
-        return self._to_scale(found)
+        return self._to_scale(to_numbers(values, name))
 
     def _at(self, u: float) -> str:
         """Write the number that is mapped to u."""
@@ -367,8 +182,6 @@ class Date(_Scaled):
         What dates are rounded down to.
     missing : bool, default=False
         Whether dates may be missing: an indicator column says so, and the fill stands for them.
-    format : str, default="ISO8601"
-        How dates are written where they are strings, as in ``pandas.to_datetime``.
     fill : str or date, default=None
         What stands for a missing date, strictly between the first and the last; None for the
         middle.
@@ -380,11 +193,10 @@ class Date(_Scaled):
     last: str | datetime.date
     unit: str = "day"
     missing: bool = False
-    format: str = "ISO8601"
     fill: str | datetime.date | None = None
     shape: str | None = None
 
-    def check(self, name: str) -> None:
+    def _check(self, name: str) -> None:
         if self.unit not in DATE_UNITS:
             raise InputError(
                 f"unit of column {name!r} must be one of {', '.join(DATE_UNITS)}, "
@@ -397,23 +209,9 @@ class Date(_Scaled):
                 f"{(self.first, self.last)!r}."
             )
         _check_fill(self, name)
-        if self.fill is not None and not abs(self._scaled_fill()) < 1.0:
-            raise InputError(
-                f"fill of column {name!r} must be a date strictly between "
-                f"{(self.first, self.last)!r} in its unit {self.unit!r}, got {self.fill!r}."
-            )
-
-    def encode(self, values: pd.Series, name: str) -> Block:
-        return self._filled(self._scaled(values, name), name, self._scaled_fill())
 
     def _scaled(self, values: pd.Series, name: str) -> FloatArray:
-        """Return numbers in [-1, 1], NaN where a date is missing."""
-        if pd.api.types.is_numeric_dtype(values) and not values.isna().all():
-            raise InputError(f"column {name!r} must hold dates, got numbers.")
-        found, is_wrong = times(values, self.format)
-        if is_wrong.any():
-            raise not_a_date(values, self, name)
-        return to_unit_interval(self._counts(found), *self._bounds())
+        return to_unit_interval(self._counts(to_times(values, name)), *self._bounds())
 
     def _at(self, u: float) -> str:
         """Write the date that is mapped to u."""
@@ -428,18 +226,20 @@ class Date(_Scaled):
     def _scaled_fill(self) -> float:
         if self.fill is None:
             return 0.0
-        return float(
-            to_unit_interval(np.array([self._public_count(self.fill)]), *self._bounds())[0]
-        )
+        count = np.array([self._public_count(self.fill)])
+        return float(to_unit_interval(count, *self._bounds())[0])
 
     def _public_count(self, date: str | datetime.date) -> float:
-        text = date.isoformat() if isinstance(date, datetime.date) else date
-        return float(self._counts(times(pd.Series([text], dtype=object), "ISO8601")[0])[0])
+        try:
+            time = to_time(datetime.datetime.fromisoformat(date) if isinstance(date, str) else date)
+        except ValueError:  # no date
+            return math.nan
+        return float(self._counts(np.array([time]))[0])
 
-    def _counts(self, found: NDArray[np.datetime64]) -> FloatArray:
+    def _counts(self, times: NDArray[np.datetime64]) -> FloatArray:
         """Return units since 1970, NaN for what is missing."""
-        counts = found.astype(f"datetime64[{DATE_UNITS[self.unit]}]").astype(np.float64)
-        counts[np.isnat(found)] = np.nan
+        counts = times.astype(f"datetime64[{DATE_UNITS[self.unit]}]").astype(np.float64)
+        counts[np.isnat(times)] = np.nan
         return counts
 
 
@@ -461,14 +261,12 @@ class Ordered(_Scaled):
     def __post_init__(self) -> None:
         _keep_as_tuple(self)
 
-    def check(self, name: str) -> None:
+    def _check(self, name: str) -> None:
         _check_levels(self.levels, name, least=2)
 
-    def encode(self, values: pd.Series, name: str) -> Block:
-        codes = places(values, self.levels)
-        _refuse_unknown(codes, name)
-        scaled = 2.0 * codes / (len(self.levels) - 1.0) - 1.0
-        return self._filled(np.where(codes < 0, np.nan, scaled), name, 0.0)
+    def _scaled(self, values: pd.Series, name: str) -> FloatArray:
+        codes = known_places(values, self.levels, name)
+        return np.where(codes < 0, np.nan, 2.0 * codes / (len(self.levels) - 1.0) - 1.0)
 
 
 @dataclass(frozen=True)
@@ -477,8 +275,8 @@ class Boolean(_Scaled):
 
     Parameters
     ----------
-    true, false : hashable, default=True, False
-        What stands for yes and no; 1 and 0 are the same as True and False.
+    true, false : str, bool or number, default=True, False
+        What stands for yes and no, compared as text.
     missing : bool, default=False
         Whether values may be missing: an indicator column says so, and 0 stands for them.
     """
@@ -487,11 +285,11 @@ class Boolean(_Scaled):
     false: Hashable = False
     missing: bool = False
 
-    def check(self, name: str) -> None:
+    def _check(self, name: str) -> None:
         _check_levels((self.false, self.true), name, least=2)
 
-    def encode(self, values: pd.Series, name: str) -> Block:
-        return Ordered((self.false, self.true), self.missing).encode(values, name)
+    def _scaled(self, values: pd.Series, name: str) -> FloatArray:
+        return Ordered((self.false, self.true))._scaled(values, name)
 
 
 @dataclass(frozen=True)
@@ -517,40 +315,45 @@ class Category:
         _keep_as_tuple(self)
 
     @property
-    def width(self) -> int:
+    def _width(self) -> int:
         return len(self._all_levels()) + self.missing
 
     @property
-    def n_stored(self) -> int:
+    def _n_stored(self) -> int:
         return 1
 
-    def check(self, name: str) -> None:
+    def _check(self, name: str) -> None:
         _check_levels(self.levels, name, least=1)
-        if len(set(self.names(name))) != self.width:
+        if len(set(self._names(name))) != self._width:
             raise InputError(
                 f"levels of column {name!r} must have names of their own, got {self.levels!r}"
                 + (" beside the level of missing values." if self.missing else ".")
             )
 
-    def names(self, name: str) -> tuple[str, ...]:
+    def _names(self, name: str) -> tuple[str, ...]:
         last = ("missing",) if self.missing else ()
         return tuple(f"{name}={level}" for level in (*self._all_levels(), *last))
 
-    def encode(self, values: pd.Series, name: str) -> Block:
+    def _encode(self, values: pd.Series, name: str) -> Block:
         levels = self._all_levels()
-        codes = places(values, levels)
         if self.other:
-            codes[codes == UNKNOWN] = levels.index("other")
-        _refuse_unknown(codes, name)
+            codes = places(values, levels, name)
+            codes[codes == UNKNOWN] = [*map(level_key, levels)].index("other")
+        else:
+            codes = known_places(values, levels, name)
         absent = codes == MISSING
         if absent.any() and not self.missing:
-            raise missing_error(name)
+            raise missing_error(name, absent)
         codes[absent] = len(levels)
         return Block(codes[:, None], np.ones((len(codes), 1)))
 
     def _all_levels(self) -> tuple[Hashable, ...]:
-        added = self.other and "other" not in self.levels
+        added = self.other and "other" not in map(level_key, self.levels)
         return (*self.levels, "other") if added else self.levels
+
+
+# A kind of column: `_width` encoded columns, of which `_n_stored` of a row can differ from 0.
+Column = Number | Date | Ordered | Boolean | Category
 
 
 def feature_name(name: Hashable) -> str:
@@ -577,18 +380,11 @@ def _keep_as_tuple(column: Ordered | Category) -> None:
         object.__setattr__(column, "levels", tuple(column.levels))
 
 
-def _refuse_unknown(codes: NDArray[np.intp], name: str) -> None:
-    if (codes == UNKNOWN).any():
-        raise InputError(
-            f"column {name!r} must hold none but its levels, and some values differ: synonyms and "
-            f"ignore_case of Cells read other words."
-        )
-
-
-def missing_error(name: str) -> InputError:
-    """Say that values are missing where none may be."""
+def missing_error(name: str, absent: NDArray[np.bool_]) -> InputError:
+    """Say where a value is missing that may not be."""
     return InputError(
-        f"column {name!r} must have no missing values unless it is declared with missing=True."
+        f"column {name!r} must have no missing values unless it is declared with missing=True, got "
+        f"one in row {int(np.argmax(absent))}."
     )
 
 
@@ -603,6 +399,10 @@ def check_flags(column: Column, name: str) -> None:
 def _check_fill(column: Number | Date, name: str) -> None:
     if column.fill is not None and not column.missing:
         raise InputError(f"fill of column {name!r} is for missing=True, got {column.fill!r}.")
+    if column.fill is not None and not abs(column._scaled_fill()) < 1.0:
+        raise InputError(
+            f"fill of column {name!r} must lie strictly between its bounds, got {column.fill!r}."
+        )
 
 
 def _check_levels(levels: object, name: str, *, least: int) -> None:
@@ -611,5 +411,9 @@ def _check_levels(levels: object, name: str, *, least: int) -> None:
         raise InputError(
             f"levels of column {name!r} must be a tuple of at least {least}, got {levels!r}."
         )
-    if pd.isna(np.array(levels, dtype=object)).any() or len(set(levels)) != len(levels):
-        raise InputError(f"levels of column {name!r} must be different values, got {levels!r}.")
+    if not all(map(is_level, levels)) or any(map(pd.isna, levels)):
+        raise InputError(
+            f"levels of column {name!r} must be texts, numbers or booleans, got {levels!r}."
+        )
+    if len(set(map(level_key, levels))) != len(levels):
+        raise InputError(f"levels of column {name!r} must differ as text, got {levels!r}.")

@@ -49,24 +49,24 @@ class Product:
     Squares of parts add up to at most 1, so those of all products of two columns' parts do.
     """
 
-    def __init__(self, keys: Sequence[Any], parts: tuple[Column, Column]) -> None:
+    def __init__(self, keys: Sequence[Any], parts: tuple[Any, Any]) -> None:
         self.keys, self.parts = tuple(keys), parts
         self.of = feature_name(keys[0]), feature_name(keys[1])
-        one, other = (part.names(name) for part, name in zip(parts, self.of, strict=True))
+        one, other = (part._names(name) for part, name in zip(parts, self.of, strict=True))
         self.name, self.names = "×".join(self.of), [f"{a}×{b}" for a in one for b in other]
         self.width = len(self.names)
-        self.n_stored = parts[0].n_stored * parts[1].n_stored
+        self.n_stored = parts[0]._n_stored * parts[1]._n_stored
 
-    def encode(self, frame: Mapping[Any, pd.Series]) -> Block:
+    def encode(self, frame: pd.DataFrame) -> Block:
         """Return the products of parts."""
         whose = zip(self.parts, self.keys, self.of, strict=True)
-        a, b = (part.encode(frame[key], name) for part, key, name in whose)
-        places = a.places[:, :, None] * self.parts[1].width + b.places[:, None, :]
+        a, b = (part._encode(frame[key], name) for part, key, name in whose)
+        places = a.places[:, :, None] * self.parts[1]._width + b.places[:, None, :]
         values = a.values[:, :, None] * b.values[:, None, :]
         return Block(places.reshape(len(places), -1), values.reshape(len(values), -1))
 
 
-def _parts(columns: Mapping[Any, Column], name: Any) -> Column:
+def _parts(columns: Mapping[Any, Column], name: Any) -> Any:
     column = columns.get(name) if isinstance(name, Hashable) else None
     if isinstance(column, Number | Date):
         return Shaped(replace(column, fill=None), Hats())
@@ -75,26 +75,18 @@ def _parts(columns: Mapping[Any, Column], name: Any) -> Column:
     if isinstance(column, Ordered):
         return Category(column.levels, other=False, missing=column.missing)
     if not isinstance(column, Category):
-        raise InputError(
-            f"interactions must be of columns of the schema, of this package's kinds, got {name!r}."
-        )
+        raise InputError(f"interactions must be of columns of the schema, got {name!r}.")
     return column
 
 
 def products(columns: Mapping[Any, Column], interactions: Any) -> tuple[Product, ...]:
     """Return the blocks of named pairs of columns."""
-    if isinstance(interactions, str) and interactions == "auto":
-        raise InputError(
-            "interactions must be pairs of names of columns, got 'auto': to choose pairs by the "
-            "records would cost ε, and did not pay where it was tried; name those that are known "
-            "to matter, such as interactions=[('age', 'hours')]."
-        )
-    found: dict[frozenset[Any], Product] = {}
+    by_pair: dict[frozenset[Any], Product] = {}
     for pair in interactions if isinstance(interactions, list | tuple) else [interactions]:
         if not isinstance(pair, list | tuple) or len(pair) != 2:
             raise InputError(f"interactions must be pairs of names of columns, got {pair!r}.")
         one, other = (_parts(columns, name) for name in pair)
-        if frozenset(pair) in found or pair[0] == pair[1]:
+        if frozenset(pair) in by_pair or pair[0] == pair[1]:
             raise InputError(f"interactions must be of two columns, each pair once, got {pair!r}.")
-        found[frozenset(pair)] = Product(pair, (one, other))
-    return tuple(found.values())
+        by_pair[frozenset(pair)] = Product(pair, (one, other))
+    return tuple(by_pair.values())

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping
-from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Self
@@ -19,125 +18,80 @@ from sklearn.utils.validation import validate_data
 from sklearn_dpwg._checks import FloatArray, whole_number
 from sklearn_dpwg.data.groups import refuse_lazy_rows
 from sklearn_dpwg.exceptions import InputError, InputTypeError
-from sklearn_dpwg.preprocessing.cells import Cells
 from sklearn_dpwg.preprocessing.columns import (
-    Block,
     Boolean,
     Category,
     Column,
-    Number,
     check_flags,
     feature_name,
     norm_bound,
-    of_polars,
 )
 from sklearn_dpwg.preprocessing.interactions import OWN_SHARE, products
-from sklearn_dpwg.preprocessing.numerals import UNKNOWN, each, numbers, places, renumbered
-from sklearn_dpwg.preprocessing.rows_per_person import (
-    BoundedRows,
-    bound_rows_per_person,
-    refuse_nobody,
-    without_column,
-)
-from sklearn_dpwg.preprocessing.schema_files import (
-    check_file,
-    declared_kinds,
-    read_schema_file,
-    template,
-)
+from sklearn_dpwg.preprocessing.reading import is_frame, of_polars, person_codes
+from sklearn_dpwg.preprocessing.schema_entries import read_entries
 from sklearn_dpwg.preprocessing.shapes import Seen, Shaped, seen, shaped
-
-# A `Schema` maps column names to kinds, each with public bounds or a public list of levels.
-# Encoding learns nothing: a row is encoded the same way whatever the other rows are. Each column
-# becomes a *block* of numbers of norm at most 1, so that a row of m blocks, divided by √m, has norm
-# at most 1.
 
 # Rows are sparse where at most this share of their numbers can differ from 0.
 SPARSE_SHARE = 0.1
 
 
 class Schema:
-    """Public facts about the columns of a table, and the encoding that follows from them."""
+    """Public facts about the columns of a table, and the encoding that follows from them.
+
+    Each column becomes a block of numbers of norm at most 1, so that a row of m blocks, divided by
+    √m, has norm at most 1. A row is encoded the same way whatever the other rows are.
+    """
 
     def __init__(
-        self,
-        columns: Mapping[Any, Column],
-        shapes: str = "linear",
-        interactions: Any = (),
-        cells: Cells | None = None,
-        unseen: Mapping[Any, Column] = MappingProxyType({}),
-        missing_label: Any = None,
+        self, columns: Mapping[Any, Column], shapes: str = "linear", interactions: Any = ()
     ) -> None:
         if not columns:
             raise InputError("columns must name at least one column, got none.")
         names: list[str] = []
         for name, column in columns.items():
             check_flags(column, feature_name(name))
-            column.check(feature_name(name))
+            column._check(feature_name(name))
         # what columns become, by their names
         self.blocks = shaped(columns, shapes)
         for name, column in self.blocks.items():
-            names += column.names(feature_name(name))
+            names += column._names(feature_name(name))
         self.products = products(columns, interactions)
         for product in self.products:
             names += product.names
         twice = sorted(name for name, times in Counter(names).items() if times > 1)
         if twice:
-            raise InputError(
-                f"columns must give each encoded column a name, {twice[0]!r} is twice."
-            )
+            raise InputError(f"columns must give encoded columns names, {twice[0]!r} is twice.")
         # a copy, so that nobody changes it afterwards; columns that are not named are left out
-        self.columns, self.cells = MappingProxyType(dict(columns)), cells
-        if cells is not None:
-            cells.check(self.columns, unseen, missing_label)
+        self.columns = MappingProxyType(dict(columns))
         self.feature_names = tuple(names)  # of the encoded columns
         # bounds on the norms of a row of blocks, which it is divided by: of columns, and of pairs
         n_pairs, own = len(self.products), OWN_SHARE if self.products else 1.0
         self.row_norm = norm_bound(len(columns) / own)
         self.pair_norm = norm_bound(n_pairs / (1.0 - OWN_SHARE))
-        stored = sum(column.n_stored for column in self.blocks.values())
+        stored = sum(column._n_stored for column in self.blocks.values())
         stored += sum(product.n_stored for product in self.products)
         self.is_sparse = stored <= SPARSE_SHARE * len(names)  # never decided by the data
 
     def check_names(self, names: Iterable[Hashable]) -> None:
         """Refuse a table without one of the columns, or with two of its name."""
-        found = Counter(names)
+        counts = Counter(names)
         for name in self.columns:
-            if found[name] != 1:
-                raise InputError(f"X must have one column {name!r}, got {found[name] or 'none'}.")
-
-    def _blocks(self, frame: Mapping[Any, pd.Series]) -> list[Block]:
-        """Return what columns become; all that cannot be used are refused at once."""
-        found, refused = [], []
-        for name, column in self.blocks.items():
-            try:
-                found.append(column.encode(frame[name], feature_name(name)))
-            except InputError as error:
-                refused.append(error)
-        if len(refused) == 1:
-            raise refused[0]
-        if refused:
-            raise InputError(
-                "\n  ".join(["X has columns that cannot be used:", *map(str, refused)])
-            )
-        return found
+            if counts[name] != 1:
+                raise InputError(f"X must have one column {name!r}, got {counts[name] or 'none'}.")
 
     def encode(self, frame: pd.DataFrame, *, sparse: bool | None = None) -> FloatArray | csr_array:
         """Encode a table."""
         self.check_names(frame.columns)
-        read = {name: renumbered(frame[name]) for name in self.columns}
-        if self.cells is not None:
-            read = {name: self.cells.read(read[name], name, self.columns[name]) for name in read}
+        blocks = [
+            (column._encode(frame[name], feature_name(name)), column._width, self.row_norm)
+            for name, column in self.blocks.items()
+        ]
+        blocks += [(pair.encode(frame), pair.width, self.pair_norm) for pair in self.products]
         places, values, first = [], [], 0
-        for column, block in zip(self.blocks.values(), self._blocks(read), strict=True):
+        for block, width, norm in blocks:
             places.append(block.places + first)
-            values.append(block.values / self.row_norm)
-            first += column.width
-        for product in self.products:
-            block = product.encode(read)
-            places.append(block.places + first)
-            values.append(block.values / self.pair_norm)
-            first += product.width
+            values.append(block.values / norm)
+            first += width
         at, entries = np.column_stack(places), np.column_stack(values)
         if not (self.is_sparse if sparse is None else sparse):
             rows = np.zeros((len(frame), first))
@@ -167,23 +121,11 @@ class PublicSchema(TransformerMixin, BaseEstimator):
     interactions : sequence of pairs of names, default=()
         Columns that a model treats together, each pair by products of levels, and of hats at four
         even steps of numbers and dates. All pairs have 0.3 of a row's squared norm.
-    cells : Cells, default=None
-        How the cells of a table as it comes are read: marks of missing values, other words for a
-        level, case, and cells that cannot be used. None takes values as they are.
     person : str, default=None
         Name of the column that says whose row each is, which the model does not see.
     rows_per_person : int, default=1
         Largest number of rows of one person that a fit is to learn from. Say the number to the
         estimator too.
-    unseen : mapping from name to Number, Date, Ordered, Boolean or Category, default=None
-        Columns that the model does not see, as groups and a target, which `read` reads.
-    missing_label : str, default=None
-        Label that `read` gives to a missing cell of a category, where one may be missing, as
-        ``missing_label`` under ``[groups]`` in a file.
-    file : mapping, default=None
-        How the command line is to read a file of such a table, where nobody says otherwise, as
-        ``{"delimiter": ";", "encoding": "cp1252"}``, or by ``sheet`` and ``missing_values``. What
-        the schema does with a table in memory does not depend on it.
 
     Attributes
     ----------
@@ -215,8 +157,6 @@ class PublicSchema(TransformerMixin, BaseEstimator):
     So the norm of a row of blocks divided by √m is at most 1, with pairs of columns and by rounding
     too (``docs/theory/encoded_rows.md``).
 
-    *What is public* is what a person says. ``fit`` looks at the names of columns alone.
-
     Examples
     --------
     >>> import pandas as pd
@@ -244,42 +184,29 @@ class PublicSchema(TransformerMixin, BaseEstimator):
         sparse_output: bool | None = None,
         shapes: str = "auto",
         interactions: Any = (),
-        cells: Cells | None = None,
         person: str | None = None,
         rows_per_person: int = 1,
-        unseen: Mapping[Any, Column] | None = None,
-        missing_label: Any = None,
-        file: Mapping[str, Any] | None = None,
     ) -> None:
         self.columns = columns
         self.sparse_output = sparse_output
         self.shapes = shapes
         self.interactions = interactions
-        self.cells = cells
         self.person = person
         self.rows_per_person = rows_per_person
-        self.unseen = unseen
-        self.missing_label = missing_label
-        self.file = file
 
     @classmethod
-    def from_toml(
-        cls, path: str | Path, *, sparse_output: bool | None = None, shapes: str = "auto"
-    ) -> Self:
-        r"""Read a schema file.
+    def from_toml(cls, path: str | Path) -> Self:
+        """Read a schema from a TOML file.
 
         Parameters
         ----------
         path : str or Path
-            A TOML file with a line a column under ``[columns]``, or a table ``[columns.NAME]``, as
-            `write_template` writes it: the parameters of a kind, which is that of its entries where
-            no ``kind`` is said. ``[defaults]`` are those of every column that has the parameter.
-            It may have ``interactions = [["age", "hours"]]`` before its first table, a table
-            ``[cells]``, with the parameters of `Cells` (``synonyms`` stand with their columns),
-            ``[person]`` with ``column`` and ``rows``, and ``[groups]`` and ``[target]``, whose
-            columns are `unseen`.
-        sparse_output, shapes : optional
-            As in the constructor.
+            A file with a line a column under ``[columns]``: the parameters of a kind, which is that
+            of its entries (``low`` and ``high`` of a number, ``first`` and ``last`` of a date,
+            ``levels`` of a category, ``true`` and ``false`` of a boolean) or named by ``kind``. It
+            may have ``interactions = [["age", "hours"]]`` before its first table, and a table
+            ``[person]`` with ``column`` and ``rows``. The command also reads ``[groups]``,
+            ``[target]`` and ``[read_csv]``.
 
         Returns
         -------
@@ -289,46 +216,12 @@ class PublicSchema(TransformerMixin, BaseEstimator):
         Raises
         ------
         ValueError
-            If an entry is still to be filled in, unknown, or wrong.
-
-        Examples
-        --------
-        >>> from pathlib import Path
-        >>> from tempfile import TemporaryDirectory
-        >>> from sklearn_dpwg.preprocessing import Number, PublicSchema
-        >>> with TemporaryDirectory() as folder:
-        ...     path = Path(folder) / "people.toml"
-        ...     text = "[columns]\nage = { low = 0, high = 120 }"
-        ...     _ = path.write_text(text)
-        ...     PublicSchema.from_toml(path).columns["age"] == Number(0, 120)
-        True
+            If the file holds anything else, or something wrong.
         """
-        said = read_schema_file(path)
-        schema = cls(said.columns, sparse_output=sparse_output, shapes=shapes, **said.of_schema)
+        parameters, _ = read_entries(path)
+        schema = cls(**parameters)
         schema._schema()
         return schema
-
-    @staticmethod
-    def write_template(X: Any, path: str | Path) -> None:
-        """Write a schema file that a person has to fill in, without reading a value.
-
-        Parameters
-        ----------
-        X : DataFrame
-            A frame of pandas or polars; the names and types of its columns are used, no value.
-        path : str or Path
-            File to write. One that exists is left as it is.
-
-        Raises
-        ------
-        FileExistsError
-            If the file exists.
-        TypeError
-            If X is no frame or a name no string.
-        """
-        text = template(dict(declared_kinds(X)))
-        with Path(path).open("x", encoding="utf-8") as file:
-            file.write(text)
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Check that X has the columns; nothing is learned or released.
@@ -348,132 +241,21 @@ class PublicSchema(TransformerMixin, BaseEstimator):
         Raises
         ------
         ValueError
-            If a column is not there, or what is said of one is wrong; if X has the column
+            If a column is not there, or what is declared of one is wrong; if X has the column
             `person` and somebody has more rows than `rows_per_person`.
         """
         schema = self._schema()
-        names = self._names(X, reset=True)
-        schema.check_names(names)
-        if self.person is not None and self.person in names:
-            self._check_rows_of_people(X)
+        schema.check_names(self._frame(X, reset=True).columns)
+        if self.person is not None and self.person in list(getattr(X, "columns", ())):
+            rows = np.bincount(person_codes(X[self.person]))
+            if rows.max(initial=0) > self.rows_per_person:
+                raise InputError(
+                    f"X must have at most rows_per_person={self.rows_per_person} rows of one "
+                    f"{self.person!r}, and somebody has more: bound_rows_per_person keeps so many."
+                )
         self.divisor_ = schema.row_norm
         self.row_norm_ = 1.0
         return self
-
-    def bound_rows(
-        self, X: Any, y: Any, groups: Any = None, *, random_state: Any = None
-    ) -> BoundedRows:
-        """Keep at most `rows_per_person` rows of each `person`, as `bound_rows_per_person` does.
-
-        Whose row each is is read by the rules of `cells`, as text without blanks at its ends:
-        " P1" and "P1" are one person, "p1" too with `ignore_case`, and a mark of a missing value
-        is nobody, which is refused.
-
-        Parameters
-        ----------
-        X : DataFrame of shape (n_records, n_features)
-            The table, with the column `person`.
-        y : array-like of shape (n_records,)
-            Targets.
-        groups : array-like of shape (n_records,) or (n_records, n_columns), optional
-            Public groups.
-        random_state : int, RandomState, Generator or SeedSequence, optional
-            None takes coins from the operating system's entropy.
-
-        Returns
-        -------
-        BoundedRows
-            Rows without the column `person`, targets and groups.
-
-        Raises
-        ------
-        ValueError
-            If `person` is not said, or what `bound_rows_per_person` refuses.
-        """
-        self._schema()
-        if self.person is None:
-            raise InputError("person must be said to keep so many rows of each, got None.")
-        people, k = self._people(X), self.rows_per_person
-        X = without_column(X, self.person)
-        return bound_rows_per_person(X, y, groups, person=people, k=k, random_state=random_state)
-
-    def read(self, X: Any, name: Any) -> Any:
-        """Return a column that the model does not see, as its groups or its target.
-
-        Parameters
-        ----------
-        X : DataFrame
-            The table.
-        name : str or list of str
-            A name of `unseen`, or several.
-
-        Returns
-        -------
-        Series or DataFrame
-            Levels as they are declared, or numbers, each cell read by the rules of `cells`. Where
-            one may be missing and is, or is `missing_label` itself, that label; None if there is
-            none, and NaN of numbers, which ``fillna`` fills both.
-
-        Raises
-        ------
-        ValueError
-            If a column is not there, or holds what its kind does not allow.
-
-        Examples
-        --------
-        >>> import pandas as pd
-        >>> from sklearn_dpwg.preprocessing import Category, Cells, Number, PublicSchema
-        >>> schema = PublicSchema(
-        ...     {"age": Number(0, 100)},
-        ...     unseen={"town": Category(("Aachen", "Bonn"), other=False)},
-        ...     cells=Cells(synonyms={"town": {"Aix": "Aachen"}}, ignore_case=True),
-        ... )
-        >>> schema.read(pd.DataFrame({"town": ["AIX", "bonn"]}), "town").tolist()
-        ['Aachen', 'Bonn']
-        """
-        self._schema()
-        if isinstance(name, list):
-            return pd.DataFrame({one: self.read(X, one) for one in name})
-        kind = (self.unseen or {}).get(name)
-        if kind is None:
-            raise InputError(
-                f"name must be one of unseen, {list(self.unseen or ())!r}, got {name!r}."
-            )
-        if not is_frame(X) or name not in list(X.columns):
-            raise InputError(f"X must be a frame with the column {name!r}, and has none.")
-        values = X[name] if isinstance(X, pd.DataFrame) else of_polars(X.get_column(name))
-        values = (self.cells or Cells()).read(values, name, kind)
-        label = None
-        if isinstance(kind, Category):
-            label = self.missing_label
-            if label is not None and kind.missing and label not in kind.levels:
-                values = values.astype(object).where(values != label, None)  # it says so itself
-        kind.encode(renumbered(values), feature_name(name))  # which alone decides
-        if isinstance(kind, Number):
-            return pd.Series(numbers(values, kind)[0], index=values.index, name=values.name)
-        if isinstance(kind, Category) and kind.other:
-            values = values.where(places(values, kind.levels) != UNKNOWN, "other")
-        if label is not None:
-            values = values.astype(object).where(values.notna(), label)
-        return values
-
-    def _people(self, X: Any) -> NDArray[np.object_]:
-        """Return whose row each is, by the rules of `cells`; None where that is missing."""
-        if not is_frame(X) or list(X.columns).count(self.person) != 1:
-            raise InputError(f"person must be a column of the frame X, got {self.person!r}.")
-        values = X[self.person] if isinstance(X, pd.DataFrame) else of_polars(X[self.person])
-        read = (self.cells or Cells()).person(self.person)
-        return each(values, read).to_numpy(dtype=object)
-
-    def _check_rows_of_people(self, X: Any) -> None:
-        """Refuse rows of people who have more than they may; whose row each is is public."""
-        codes, _ = pd.factorize(self._people(X))
-        refuse_nobody(codes)
-        if np.bincount(codes).max(initial=0) > self.rows_per_person:
-            raise InputError(
-                f"X must have at most rows_per_person={self.rows_per_person} rows of one "
-                f"{self.person!r}, and somebody has more: bound_rows of the schema keeps so many."
-            )
 
     def transform(self, X: Any) -> FloatArray | csr_array:
         """Encode a table.
@@ -493,9 +275,7 @@ class PublicSchema(TransformerMixin, BaseEstimator):
         ValueError
             If a column is not there, or holds what its kind does not allow.
         """
-        schema = self._schema()
-        schema.check_names(self._names(X, reset=False))
-        return schema.encode(self._frame(X, schema), sparse=self.sparse_output)
+        return self._schema().encode(self._frame(X, reset=False), sparse=self.sparse_output)
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
         """Return the names of the encoded columns.
@@ -515,92 +295,66 @@ class PublicSchema(TransformerMixin, BaseEstimator):
         ValueError
             If `input_features` are not the columns of X.
         """
-        names = None if input_features is None else list(input_features)
-        known = getattr(self, "feature_names_in_", None)
-        if names is not None and known is not None and list(known) != names:
-            raise InputError("input_features is not equal to feature_names_in_.")
-        if names is not None and len(names) != getattr(self, "n_features_in_", len(names)):
-            raise InputError(
-                f"input_features should have length equal to number of features "
-                f"({self.n_features_in_}), got {len(names)}."
-            )
+        names = getattr(self, "feature_names_in_", None)
+        n_features = getattr(self, "n_features_in_", None)
+        if input_features is not None and n_features is not None:
+            if names is not None and list(names) != list(input_features):
+                raise InputError("input_features is not equal to feature_names_in_.")
+            if n_features != len(input_features):
+                raise InputError(
+                    f"input_features should have length equal to number of features "
+                    f"({n_features}), got {len(input_features)}."
+                )
         return np.array(self._schema().feature_names, dtype=object)
 
     def _seen(self) -> list[Seen]:
         """Return what is shown of each column: its levels, or points of its range."""
-        schema, first, found = self._schema(), 0, []
+        schema, first, columns = self._schema(), 0, []
         for key, column in schema.blocks.items():
-            name, columns = feature_name(key), slice(first, first + column.width)
-            first += column.width
-            found.append(_seen_of(name, columns, column, schema.row_norm))
-        for product in schema.products:
-            one, other = (_seen_of("", slice(0), part, 1.0) for part in product.parts)
-            columns, rows = slice(first, first + product.width), one.rows / schema.pair_norm
-            first += product.width
+            where = slice(first, first + column._width)
+            columns.append(_seen_of(feature_name(key), where, column, schema.row_norm))
+            first += column._width
+        for pair in schema.products:
+            one, other = (_seen_of("", slice(0), part, 1.0) for part in pair.parts)
+            where, rows = slice(first, first + pair.width), one.rows / schema.pair_norm
             values = tuple(f"{a}, {b}" for a in one.values for b in other.values)
-            how = (False, False, False, product.of, other.rows)
-            found.append(Seen(product.name, columns, values, rows, *how))
-        return found
+            how = (False, False, False, pair.of, other.rows)
+            columns.append(Seen(pair.name, where, values, rows, *how))
+            first += pair.width
+        return columns
 
     def _schema(self) -> Schema:
-        """Return the core, which checks what is said of the columns."""
+        """Return the core, which checks what is declared of the columns."""
         if not isinstance(self.columns, Mapping):
-            raise InputTypeError(
-                "columns must be a mapping from names to kinds such as Number(0, 100), "
-                f"got {self.columns!r}."
-            )
-        unseen = {} if self.unseen is None else self.unseen
-        if not isinstance(unseen, Mapping):
-            raise InputTypeError(f"unseen must be a mapping from names to kinds, got {unseen!r}.")
-        for name, column in (*self.columns.items(), *unseen.items()):
-            if not all(hasattr(column, part) for part in ("check", "names", "encode")):
+            raise InputTypeError(f"columns must be a mapping to kinds, got {self.columns!r}.")
+        for name, column in self.columns.items():
+            if not isinstance(column, Column):
                 raise InputTypeError(
                     f"columns must map {name!r} to a kind such as Number(0, 100), got {column!r}."
                 )
-        if self.sparse_output is not None and not isinstance(self.sparse_output, bool):
+        if not isinstance(self.sparse_output, bool | None):
             raise InputTypeError(
-                f"sparse_output must be True, False or None, got {self.sparse_output!r}."
+                f"sparse_output must be a bool or None, got {self.sparse_output!r}."
             )
-        if self.cells is not None and not isinstance(self.cells, Cells):
-            raise InputTypeError(f"cells must be a Cells, got {self.cells!r}.")
-        check_file({} if self.file is None else self.file)
         if self.person is not None and self.person in self.columns:
-            raise InputError(
-                f"person must be no column that the model sees, got {self.person!r} of columns."
-            )
+            raise InputError(f"person must be none of columns, got {self.person!r}.")
         whole_number(self.rows_per_person, "rows_per_person", least=1)
-        for name, column in unseen.items():
-            check_flags(column, feature_name(name))
-            # it is not encoded, so that no level can have the name of a missing value's column
-            kind = replace(column, missing=False) if isinstance(column, Category) else column
-            kind.check(feature_name(name))
-        more = (self.interactions, self.cells, unseen, self.missing_label)
-        return Schema(self.columns, self.shapes, *more)
+        return Schema(self.columns, self.shapes, self.interactions)
 
-    def _names(self, X: Any, *, reset: bool) -> list[Hashable]:
-        """Return the names of the columns, or the positions in what has none."""
+    def _frame(self, X: Any, *, reset: bool) -> pd.DataFrame:
+        """Return a table as pandas has it, of an array with positions as names."""
         refuse_lazy_rows(X)
         if is_frame(X):
             if reset:
                 validate_data(self, X, skip_check_array=True)
-            return list(X.columns)
-        return list(range(self._array(X, reset=reset).shape[1]))
-
-    def _array(self, X: Any, *, reset: bool) -> NDArray[Any]:
+            if isinstance(X, pd.DataFrame):
+                return X
+            names = [name for name in X.columns if name in self.columns]
+            return pd.DataFrame({name: of_polars(X.get_column(name)) for name in names})
         # a list of numbers and strings stays one: NumPy would make strings of all
         dtype = None if hasattr(X, "dtype") else object
-        array: NDArray[Any] = validate_data(
-            self, X, dtype=dtype, ensure_all_finite=False, reset=reset
-        )
-        return array
-
-    def _frame(self, X: Any, schema: Schema) -> pd.DataFrame:
-        """Return the columns of the schema as pandas has them."""
-        if isinstance(X, pd.DataFrame):
-            return X
-        if is_frame(X):
-            return pd.DataFrame({name: of_polars(X.get_column(name)) for name in schema.columns})
-        return pd.DataFrame(self._array(X, reset=False))
+        array = validate_data(self, X, dtype=dtype, ensure_all_finite=False, reset=reset)
+        return pd.DataFrame(array)
 
     def __sklearn_tags__(self) -> Any:
         """Say that there is nothing to fit, and what may be in a table."""
@@ -612,30 +366,27 @@ class PublicSchema(TransformerMixin, BaseEstimator):
         return tags
 
 
-def _seen_of(name: str, columns: slice, column: Column, divisor: float) -> Seen:
-    number: Any = column.column if isinstance(column, Shaped) else column
-    missing = bool(getattr(number, "missing", False))
-    levels: tuple[Any, ...] = ()
+def _seen_of(name: str, columns: slice, column: Any, divisor: float) -> Seen:
+    kind: Any = column.column if isinstance(column, Shaped) else column
+    missing = bool(getattr(kind, "missing", False))
+    values: tuple[str, ...] = ()
+    rows, levels = np.zeros((0, column._width)), _levels_of(kind)
     if isinstance(column, Shaped):
-        of_number = seen(name, columns, column.shape, number._at, divisor)
+        of_number = seen(name, columns, column.shape, kind._at, divisor)
         values, rows = of_number.values, of_number.rows
         rows = np.concatenate([rows, np.zeros((len(rows), int(missing)))], axis=1)
-    else:
-        levels = (number.false, number.true) if isinstance(number, Boolean) else number.levels
-        if isinstance(number, Category):
-            levels = number._all_levels()
-        values = tuple(map(str, levels))
-    if levels or missing:
-        block = column.encode(
-            pd.Series([*levels, *([None] if missing else [])], dtype=object), name
-        )
-        told = np.zeros((len(block.places), column.width))
-        np.put_along_axis(told, block.places, block.values / divisor, axis=1)
-        rows = np.concatenate([rows, told]) if not levels else told
-        values = (*values, *(["missing"] if missing else []))
+    cells = [*levels, *([None] if missing else [])]
+    if cells:
+        block = column._encode(pd.Series(cells, dtype=object), name)
+        encoded = np.zeros((len(cells), column._width))
+        np.put_along_axis(encoded, block.places, block.values / divisor, axis=1)
+        rows = np.concatenate([rows, encoded])
+        values = (*values, *map(str, levels), *(["missing"] if missing else []))
     return Seen(name, columns, values, rows, not levels, missing, not isinstance(column, Category))
 
 
-def is_frame(X: Any) -> bool:
-    """Return whether a table is a frame of pandas or polars."""
-    return isinstance(X, pd.DataFrame) or hasattr(X, "get_column")
+def _levels_of(kind: Any) -> tuple[Hashable, ...]:
+    """Return the levels of a kind, in their order."""
+    if isinstance(kind, Boolean):
+        return kind.false, kind.true
+    return kind._all_levels() if isinstance(kind, Category) else getattr(kind, "levels", ())

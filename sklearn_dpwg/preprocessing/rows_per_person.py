@@ -5,36 +5,23 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
+from sklearn.utils import check_consistent_length
 
 from sklearn_dpwg._checks import whole_number
 from sklearn_dpwg.data.groups import same_rows
 from sklearn_dpwg.exceptions import InputError
+from sklearn_dpwg.preprocessing.reading import person_codes
 from sklearn_dpwg.privacy import NoiseSource
 
 
 class BoundedRows(NamedTuple):
-    """Rows of which no person has more than a stated number.
-
-    Parameters
-    ----------
-    X : array, sparse array or frame
-        Rows that were kept.
-    y : array-like
-        Their targets.
-    groups : array-like or None
-        Their groups.
-    kept : ndarray of int
-        Their positions in what was passed, increasing.
-    rows_per_person : int
-        The stated number k.
-    """
+    """Rows of which no person has more than a stated number."""
 
     X: Any
     y: Any
     groups: Any
-    kept: NDArray[np.intp]
+    kept: NDArray[np.intp]  # positions in what was passed, increasing
     rows_per_person: int
 
     @property
@@ -52,13 +39,7 @@ class BoundedRows(NamedTuple):
 
 
 def bound_rows_per_person(
-    X: Any,
-    y: Any,
-    groups: Any = None,
-    *,
-    person: Any,
-    k: int,
-    random_state: Any = None,
+    X: Any, y: Any, groups: Any = None, *, person: Any, k: int, random_state: Any = None
 ) -> BoundedRows:
     """Keep at most k rows of each person, by coins that look at nothing else.
 
@@ -71,8 +52,8 @@ def bound_rows_per_person(
     groups : array-like of shape (n_records,) or (n_records, n_columns), optional
         Public groups.
     person : array-like of shape (n_records,) or str
-        Whose row it is: equal entries are one person. A string names a column of a frame X, which
-        is left out of the rows that are returned.
+        Whose row it is: entries that are the same as text are one person, as 7, 7.0 and " 7". A
+        string names a column of a frame X, which is left out of the rows that are returned.
     k : int
         Largest number of rows of one person. Choose it without a look at the records.
     random_state : int, RandomState, Generator or SeedSequence, optional
@@ -115,14 +96,8 @@ def bound_rows_per_person(
     same_rows("all rows of a person must be seen together", X=X, y=y, groups=groups, person=person)
     if isinstance(person, str):
         X, person = without_column(X, person), X[person]
-    codes, _ = pd.factorize(np.asarray(person, dtype=object).ravel())
-    refuse_nobody(codes)
-    for name, values in (("X", X), ("y", y), ("groups", groups)):
-        if values is not None and _length(values) != len(codes):
-            raise InputError(
-                f"{name} must have a row for each entry of person, {len(codes):,}, got "
-                f"{_length(values):,}."
-            )
+    codes = person_codes(person)
+    check_consistent_length(X, y, groups, codes)
     kept = _keep(codes, k, NoiseSource(random_state).secret_rng("rows of a person"))
     return BoundedRows(_take(X, kept), _take(y, kept), _take(groups, kept), kept, k)
 
@@ -136,21 +111,11 @@ def _keep(codes: NDArray[np.intp], k: int, rng: np.random.Generator) -> NDArray[
     return np.sort(ordered[np.arange(len(codes)) - first < k])
 
 
-def refuse_nobody(codes: NDArray[np.intp]) -> None:
-    """Refuse rows of which it is missing whose they are."""
-    if (codes < 0).any():
-        raise InputError("person must say whose row each row is, got missing values.")
-
-
 def without_column(X: Any, name: str) -> Any:
     """Return a frame without a column that it must have."""
     if name not in list(getattr(X, "columns", ())):
         raise InputError(f"person must be a column of the frame X or an array, got {name!r}.")
     return X.drop(columns=name) if hasattr(X, "iloc") else X.drop(name)
-
-
-def _length(values: Any) -> int:
-    return int(values.shape[0]) if hasattr(values, "shape") else len(values)
 
 
 def _take(values: Any, kept: NDArray[np.intp]) -> Any:

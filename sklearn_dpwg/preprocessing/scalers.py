@@ -6,7 +6,6 @@ import datetime
 import math
 from abc import abstractmethod
 from collections.abc import Hashable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, Self
@@ -21,13 +20,8 @@ from sklearn_dpwg._checks import FloatArray, whole_number
 from sklearn_dpwg.data.groups import refuse_lazy_rows
 from sklearn_dpwg.exceptions import InputError, InputTypeError
 from sklearn_dpwg.ledger.ledger import spending
-from sklearn_dpwg.preprocessing.columns import (
-    dates_as_seconds,
-    is_date,
-    norm_bound,
-    seconds,
-    to_unit_interval,
-)
+from sklearn_dpwg.preprocessing.columns import norm_bound, to_unit_interval
+from sklearn_dpwg.preprocessing.reading import dates_as_seconds, is_date, seconds
 from sklearn_dpwg.privacy import Budget, NoiseSource, PrivacyGuarantee, Relation, Release, calibrate
 from sklearn_dpwg.privacy.release import check_delta
 from sklearn_dpwg.privacy.sensitivity import grid_step
@@ -37,101 +31,42 @@ Bounds = tuple[Bound, Bound] | Sequence[tuple[Bound, Bound]] | Mapping[Hashable,
 
 
 def _column_bounds(
-    bounds: Bounds, n_columns: int, names: Sequence[Hashable] | None, *, of_all: bool
+    bounds: Bounds, names: Sequence[Hashable], *, of_all: bool
 ) -> tuple[FloatArray, FloatArray, NDArray[np.bool_]]:
     """Return the lower and the upper bound of each column, and which of them are dates.
 
     Dates are counted in seconds since 1970. Bounds of another form are refused.
     """
     if isinstance(bounds, Mapping):
-        bounds = _in_order(bounds, names, of_all=of_all)
-    pairs: NDArray[Any] = np.zeros(0)
-    dated: NDArray[Any] = np.zeros(0, dtype=bool)
-    with suppress(TypeError, ValueError):
-        stated: NDArray[Any] = np.array(bounds, dtype=object)
-        numbers = [seconds(bound) if is_date(bound) else float(bound) for bound in stated.flat]
-        pairs = np.reshape(np.array(numbers, dtype=np.float64), stated.shape)
-        dated = np.reshape(np.array([is_date(bound) for bound in stated.flat]), stated.shape)
-    if pairs.shape == (2,):
-        pairs, dated = np.tile(pairs, (n_columns, 1)), np.tile(dated, (n_columns, 1))
-    if pairs.shape != (n_columns, 2):
+        wrong = [name for name in names if of_all and name not in bounds]
+        wrong += [name for name in bounds if name not in names]
+        if wrong:
+            raise InputError(f"bounds must name the columns of X, {names!r}, and not {wrong[0]!r}.")
+        bounds = [bounds.get(name, (-1.0, 1.0)) for name in names]
+    stated = np.array(bounds, dtype=object)
+    if stated.shape == (2,):
+        stated = np.tile(stated, (len(names), 1))
+    try:
+        pairs = [[seconds(end) if is_date(end) else float(end) for end in ends] for ends in stated]
+    except (TypeError, ValueError):
+        pairs = []
+    if np.shape(pairs) != (len(names), 2):
         raise InputError(
-            f"bounds must be a pair (low, high) or one pair for each of the {n_columns} columns, "
+            f"bounds must be a pair (low, high) or one pair for each of the {len(names)} columns, "
             f"got {bounds!r}."
         )
-    low, high = pairs[:, 0], pairs[:, 1]
+    dated = np.array([[is_date(end) for end in ends] for ends in stated])
+    low, high = np.array(pairs, dtype=np.float64).T
     with np.errstate(over="ignore", invalid="ignore"):
         width = high - low
-    wrong = np.flatnonzero(~((width > 0) & np.isfinite(width)) | (dated[:, 0] != dated[:, 1]))
-    if wrong.size:
-        column = int(wrong[0])
+    wrong = ~((width > 0) & np.isfinite(width)) | (dated[:, 0] != dated[:, 1])
+    if wrong.any():
+        column = int(np.argmax(wrong))
         raise InputError(
-            f"bounds must be finite with low < high, got {tuple(map(float, pairs[column]))!r} for "
-            f"column {names[column] if names is not None else column!r}."
+            f"bounds must be finite with low < high, got {tuple(pairs[column])!r} for column "
+            f"{names[column]!r}."
         )
     return low, high, dated[:, 0]
-
-
-def _in_order(
-    bounds: Mapping[Hashable, Any], names: Sequence[Hashable] | None, *, of_all: bool
-) -> Sequence[tuple[Bound, Bound]]:
-    """Return the pairs of a mapping in the order of the columns, of those without any pair."""
-    if names is None:
-        raise InputError(
-            "bounds must be a pair or a sequence of pairs, as X has no column names, got a mapping."
-        )
-    without = [name for name in names if of_all and name not in bounds]
-    unknown = [name for name in bounds if name not in names]
-    if without or unknown:
-        raise InputError(
-            f"bounds must name the columns of X, {list(names)!r}: "
-            + (f"{without[0]!r} has none." if without else f"it has no {unknown[0]!r}.")
-        )
-    return [bounds.get(name, (-1.0, 1.0)) for name in names]
-
-
-def _finite_rows(
-    scaler: Any, X: Any, *, dated: NDArray[np.bool_] | None = None
-) -> tuple[FloatArray, NDArray[np.bool_]]:
-    """Return rows that have to be finite, dates in seconds, and which columns have dates.
-
-    After a fit, `dated` says which columns had them.
-    """
-    refuse_lazy_rows(X)
-    X, found = dates_as_seconds(X)
-    rows: FloatArray = validate_data(
-        scaler, X, dtype=np.float64, ensure_all_finite=False, reset=dated is None
-    )
-    with np.errstate(over="ignore", invalid="ignore"):
-        suspects = np.flatnonzero(~np.isfinite(rows.sum(axis=0)))
-    for column in map(int, suspects):
-        for kind, has in (("NaN", np.isnan), ("infinity", np.isinf)):
-            if has(rows[:, column]).any():
-                raise InputError(
-                    f"X must be finite, got {kind} in column {_name_of(scaler, column)!r}: "
-                    "PublicSchema takes a fill that is said beforehand, while an imputer would "
-                    "learn from the records what no guarantee covers."
-                )
-    has_dates = np.zeros(rows.shape[1], dtype=bool) if found is None else found
-    if dated is not None:
-        _check_dates(scaler, has_dates, dated)
-    return rows, has_dates
-
-
-def _check_dates(scaler: Any, found: NDArray[np.bool_], stated: NDArray[np.bool_]) -> None:
-    """Refuse dates between numbers, and numbers between dates."""
-    for column in map(int, np.flatnonzero(found != stated)):
-        kinds = ("dates", "numbers") if found[column] else ("numbers", "timestamps")
-        raise InputError(
-            f"bounds of column {_name_of(scaler, column)!r} must be timestamps if it holds dates, "
-            f"and numbers otherwise, got {kinds[0]} between bounds that are {kinds[1]}."
-        )
-
-
-def _name_of(scaler: Any, column: int) -> Any:
-    """Return the name of a column, or its position where X has no names."""
-    names = getattr(scaler, "feature_names_in_", None)
-    return column if names is None else names[column]
 
 
 class ByBounds(TransformerMixin, BaseEstimator):
@@ -141,13 +76,40 @@ class ByBounds(TransformerMixin, BaseEstimator):
 
     def _bounded(self, X: Any, *, of_all: bool = True) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Return finite rows and the bounds of their columns, of the same kinds as these."""
-        X, dated = _finite_rows(self, X)
-        names = getattr(self, "feature_names_in_", None)
-        low, high, self._dated = _column_bounds(
-            self.bounds, X.shape[1], None if names is None else list(names), of_all=of_all
+        rows, has_dates = self._finite(X, reset=True)
+        low, high, self._dated = _column_bounds(self.bounds, self._names(), of_all=of_all)
+        self._check_dates(has_dates)
+        return rows, low, high
+
+    def _names(self) -> list[Any]:
+        """Return the names of the columns, or their positions where X has no names."""
+        return list(getattr(self, "feature_names_in_", range(self.n_features_in_)))
+
+    def _finite(self, X: Any, *, reset: bool) -> tuple[FloatArray, NDArray[np.bool_]]:
+        """Return rows that have to be finite, dates in seconds, and which columns have dates."""
+        refuse_lazy_rows(X)
+        X, has_dates = dates_as_seconds(X)
+        rows: FloatArray = validate_data(
+            self, X, dtype=np.float64, ensure_all_finite=False, reset=reset
         )
-        _check_dates(self, dated, self._dated)
-        return X, low, high
+        finite = np.isfinite(rows)
+        if not finite.all():
+            row, column = np.argwhere(~finite)[0]
+            held = "NaN" if np.isnan(rows[row, column]) else "infinity"
+            raise InputError(
+                f"X must be finite, got {held} in column {self._names()[column]!r}, row {row}: "
+                f"PublicSchema has a public fill for missing values."
+            )
+        return rows, np.zeros(rows.shape[1], dtype=bool) if has_dates is None else has_dates
+
+    def _check_dates(self, has_dates: NDArray[np.bool_]) -> None:
+        """Refuse dates between numbers, and numbers between dates."""
+        wrong = has_dates != self._dated
+        if wrong.any():
+            raise InputError(
+                f"bounds of column {self._names()[int(np.argmax(wrong))]!r} must be timestamps if "
+                f"it holds dates, and numbers otherwise."
+            )
 
     def transform(self, X: Any) -> FloatArray:
         """Clip to the bounds and map what lies between.
@@ -168,10 +130,43 @@ class ByBounds(TransformerMixin, BaseEstimator):
             If a value is missing, or the columns are not those of the fit.
         """
         check_is_fitted(self)
-        return self._scaled(_finite_rows(self, X, dated=self._dated)[0])
+        rows, has_dates = self._finite(X, reset=False)
+        self._check_dates(has_dates)
+        return self._scaled(rows)
 
     @abstractmethod
     def _scaled(self, X: FloatArray) -> FloatArray: ...
+
+
+class FreeByBounds(ByBounds):
+    """One that follows from its bounds alone."""
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Check the bounds against the columns of X; nothing is learned or released.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_records, n_features)
+            Rows; only their number of columns and names are used.
+        y : object, optional
+            Not used.
+
+        Returns
+        -------
+        self : object
+            The transformer.
+
+        Raises
+        ------
+        ValueError
+            If a bound or a parameter is wrong, or a value is missing.
+        """
+        self._check(X)
+        return self
+
+    @abstractmethod
+    def _check(self, X: Any) -> None:
+        """Set what follows from the bounds and the number of columns."""
 
 
 class _Scaler(OneToOneFeatureMixin, ByBounds):
@@ -197,7 +192,7 @@ class _Scaler(OneToOneFeatureMixin, ByBounds):
     def _unscaled(self, X: FloatArray) -> FloatArray: ...
 
 
-class BoundedScaler(_Scaler):
+class BoundedScaler(_Scaler, FreeByBounds):
     """Scale numeric columns to [-1, 1] by public bounds, and clip what lies beyond.
 
     Nothing is learned from the records, so it costs no privacy and needs no mention in a
@@ -249,32 +244,12 @@ class BoundedScaler(_Scaler):
         self.bounds = bounds
         self.unit_norm = unit_norm
 
-    def fit(self, X: Any, y: Any = None) -> Self:
-        """Check the bounds against the columns of X.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_records, n_features)
-            Rows; only their number of columns and names are used.
-        y : object, optional
-            Not used.
-
-        Returns
-        -------
-        self : object
-            The scaler.
-
-        Raises
-        ------
-        ValueError
-            If a bound is missing or wrong, or a value is missing.
-        """
+    def _check(self, X: Any) -> None:
         if not isinstance(self.unit_norm, bool):
             raise InputTypeError(f"unit_norm must be True or False, got {self.unit_norm!r}.")
         X, self.low_, self.high_ = self._bounded(X)
         self._divisor = norm_bound(X.shape[1]) if self.unit_norm else 1.0
         self.row_norm_ = 1.0 if self.unit_norm else float(np.sqrt(X.shape[1]))
-        return self
 
     def _scaled(self, X: FloatArray) -> FloatArray:
         scaled = to_unit_interval(X, self.low_, self.high_)
@@ -454,10 +429,10 @@ class DPStandardScaler(_Scaler):
         rows = self.rows_per_person
         if rows is not None:
             rows = whole_number(rows, "rows_per_person", least=1)
-        said: dict[str, Any] = {"public": PUBLIC_FACTS, "relation": Relation.REPLACE_ANY}
+        facts: dict[str, Any] = {"public": PUBLIC_FACTS, "relation": Relation.REPLACE_ANY}
         if budget.epsilon == math.inf:
-            return PrivacyGuarantee.non_private(budget.delta, **said).for_person(rows)
-        of_row = PrivacyGuarantee.from_releases([_release(budget, rows)], budget.delta, **said)
+            return PrivacyGuarantee.non_private(budget.delta, **facts).for_person(rows)
+        of_row = PrivacyGuarantee.from_releases([_release(budget, rows)], budget.delta, **facts)
         return replace(of_row.for_person(rows), requested_epsilon=budget.epsilon)
 
     def _scaled(self, X: FloatArray) -> FloatArray:

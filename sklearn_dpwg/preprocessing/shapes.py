@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -31,7 +31,7 @@ from sklearn_dpwg.preprocessing.columns import (
     norm_bound,
     to_unit_interval,
 )
-from sklearn_dpwg.preprocessing.scalers import Bounds, ByBounds
+from sklearn_dpwg.preprocessing.scalers import Bounds, FreeByBounds
 
 KINDS = ("auto", "ramps", "linear")
 # How many pieces "auto" and "ramps" have: `benchmarks/shapes.py` prints what other maps do.
@@ -59,8 +59,8 @@ class Ramps:
     def names(self, name: str, at: Callable[[float], str]) -> tuple[str, ...]:
         """Return a name a ramp: the ends of its piece as `at` writes them, or else its place."""
         ends = [at(u) for u in np.linspace(-1.0, 1.0, self.width + 1).tolist()]
-        found = [f"{first}..{last}" for first, last in pairwise(ends)]
-        return (name,) if self.width == 1 else named(name, found)
+        pieces = [f"{first}..{last}" for first, last in pairwise(ends)]
+        return (name,) if self.width == 1 else named(name, pieces)
 
 
 def named(name: str, ends: Sequence[str]) -> tuple[str, ...]:
@@ -94,22 +94,14 @@ class Seen:
         """How many values are not the missing one."""
         return len(self.values) - self.may_be_missing
 
-    def effects(self, weights: FloatArray) -> tuple[FloatArray, float]:
-        """Return what a model adds at each value less the mean over known ones, and this mean."""
+    def effects(self, weights: FloatArray) -> FloatArray:
+        """Return what a model adds at each value, less the mean over known ones."""
         own = weights[self.columns]
         if self.others is None:
-            found = self.rows @ own
+            effects = self.rows @ own
         else:
-            found = (self.rows @ own.reshape(self.rows.shape[1], -1) @ self.others.T).ravel()
-        mean = float(found[: self.n_known].mean())
-        return found - mean, mean
-
-    def rows_at(self, drawn: Mapping[str, NDArray[np.intp]]) -> FloatArray:
-        """Return encoded columns where values are drawn of each column."""
-        if self.others is None:
-            return self.rows[drawn[self.name]]
-        one, other = self.rows[drawn[self.of[0]]], self.others[drawn[self.of[1]]]
-        return np.asarray((one[:, :, None] * other[:, None, :]).reshape(len(one), -1))
+            effects = (self.rows @ own.reshape(self.rows.shape[1], -1) @ self.others.T).ravel()
+        return np.asarray(effects - effects[: self.n_known].mean())
 
 
 def parts_of(model: Any, schema: Any) -> tuple[Any, Any]:
@@ -140,12 +132,11 @@ def seen(
     return Seen(name, columns, tuple(map(at, u.tolist())), shape(u) / divisor, True, False)
 
 
-def shape_of(kind: Any, pieces: Any = PIECES, parameter: str = "kind") -> Ramps:
+def shape_of(kind: Any, parameter: str = "shapes") -> Ramps:
     """Return the map of a name."""
     if kind not in KINDS:
         raise InputError(f"{parameter} must be one of {', '.join(KINDS)}, got {kind!r}.")
-    n_pieces = whole_number(pieces, "resolution", least=1)
-    return LINE if kind == "linear" else Ramps(n_pieces)
+    return LINE if kind == "linear" else Ramps(PIECES)
 
 
 @dataclass(frozen=True)
@@ -156,41 +147,34 @@ class Shaped:
     shape: Any  # Ramps or Hats
 
     @property
-    def width(self) -> int:
+    def _width(self) -> int:
         return self.shape.width + self.column.missing
 
     @property
-    def n_stored(self) -> int:
-        return self.width
+    def _n_stored(self) -> int:
+        return self._width
 
-    def check(self, name: str) -> None:
-        self.column.check(name)
-
-    def names(self, name: str) -> tuple[str, ...]:
+    def _names(self, name: str) -> tuple[str, ...]:
         last = (f"{name}=missing",) if self.column.missing else ()
         return (*self.shape.names(name, self.column._at), *last)
 
-    @property
-    def fill(self) -> float:
-        """What stands for a missing value, NaN for zeros."""
-        return math.nan if self.column.fill is None else self.column._scaled_fill()
-
-    def encode(self, values: pd.Series, name: str) -> Block:
+    def _encode(self, values: pd.Series, name: str) -> Block:
         scaled = self.column._scaled(values, name)
-        return self.column._filled(scaled, name, self.fill, self.shape)
+        fill = math.nan if self.column.fill is None else self.column._scaled_fill()  # NaN: zeros
+        return self.column._filled(scaled, name, fill, self.shape)
 
 
-def shaped(columns: Mapping[Any, Column], kind: str) -> dict[Any, Column]:
+def shaped(columns: Mapping[Any, Column], kind: str) -> dict[Any, Any]:
     """Return columns in which numbers and dates bend, but for those that say otherwise."""
-    found = dict(columns)
+    bent: dict[Any, Any] = dict(columns)
     for name, column in columns.items():
         if isinstance(column, Number | Date):
-            said, parameter = (kind, "shapes") if column.shape is None else (column.shape, "shape")
-            found[name] = Shaped(column, shape_of(said, parameter=parameter))
-    return found
+            own = shape_of(kind) if column.shape is None else shape_of(column.shape, "shape")
+            bent[name] = Shaped(column, own)
+    return bent
 
 
-class PublicShapes(ByBounds):
+class PublicShapes(FreeByBounds):
     """Let a linear model bend in each number, by pieces between public bounds.
 
     Each column with bounds becomes ramps on eighths of its range, scaled so that they are together
@@ -202,10 +186,8 @@ class PublicShapes(ByBounds):
     bounds : (low, high), sequence of such pairs, or mapping from column name to pair
         What is known of each column without looking at the records, as of `BoundedScaler`. A
         mapping may leave columns out, which pass through.
-    kind : {"auto", "ramps", "linear"}, default="auto"
-        "ramps" is described above, "linear" is a line. "auto" is "ramps".
     resolution : int, default=8
-        Number of pieces.
+        Number of pieces; 1 is a line.
     rest_norm : float, optional
         Bound on the norm of what passes through of a row, which is shortened to it: of one-hot
         columns the root of the number of categories' columns before they were encoded. By default
@@ -246,36 +228,15 @@ class PublicShapes(ByBounds):
         self,
         bounds: Bounds = (-1.0, 1.0),
         *,
-        kind: str = "auto",
         resolution: int = PIECES,
         rest_norm: float | None = None,
     ) -> None:
         self.bounds = bounds
-        self.kind = kind
         self.resolution = resolution
         self.rest_norm = rest_norm
 
-    def fit(self, X: Any, y: Any = None) -> Self:
-        """Check the bounds against the columns of X; nothing is learned or released.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_records, n_features)
-            Rows; only their number of columns and names are used.
-        y : object, optional
-            Not used.
-
-        Returns
-        -------
-        self : object
-            The transformer.
-
-        Raises
-        ------
-        ValueError
-            If a bound or a parameter is wrong, or a value is missing.
-        """
-        self._shape = shape_of(self.kind, self.resolution)
+    def _check(self, X: Any) -> None:
+        self._shape = Ramps(whole_number(self.resolution, "resolution", least=1))
         rows, self._low, self._high = self._bounded(X, of_all=False)
         self._bent = np.ones(rows.shape[1], dtype=bool)
         if isinstance(self.bounds, Mapping):
@@ -286,7 +247,6 @@ class PublicShapes(ByBounds):
             self._rest_norm = positive_finite(self.rest_norm, "rest_norm")
         self._divisor = norm_bound(rows.shape[1] - n_rest + self._rest_norm**2)
         self.data_norm_ = 1.0
-        return self
 
     def _scaled(self, X: FloatArray) -> FloatArray:
         low, high = self._low[self._bent], self._high[self._bent]
@@ -295,23 +255,24 @@ class PublicShapes(ByBounds):
             largest = np.abs(rest).max(axis=1, initial=self._rest_norm, keepdims=True)
             norms = largest * np.linalg.norm(rest / largest, axis=1, keepdims=True)
             rest = rest / np.maximum(norms / self._rest_norm, 1.0)
-        found = np.concatenate([*map(self._shape, unit.T), rest], axis=1)
-        return np.asarray(np.divide(found, self._divisor, out=found))
+        rows = np.concatenate([*map(self._shape, unit.T), rest], axis=1)
+        return np.asarray(np.divide(rows, self._divisor, out=rows))
+
+    def _ends(self) -> list[Callable[[float], str]]:
+        """Return what writes where a number lies between the bounds of each column."""
+        return [partial(_end, *of) for of in zip(self._low, self._high, self._dated, strict=True)]
 
     def _seen(self) -> list[Seen]:
         """Return what is shown of each column, of those that pass through a line."""
         check_is_fitted(self)
-        names, width = OneToOneFeatureMixin.get_feature_names_out(self), self._shape.width
-        found = []
-        for place, column in enumerate(np.flatnonzero(self._bent).tolist()):
-            at = partial(_end, self._low[column], self._high[column], self._dated[column])
-            columns = slice(place * width, (place + 1) * width)
-            found.append(seen(str(names[column]), columns, self._shape, at, self._divisor))
-        first = int(self._bent.sum()) * width
-        for place, name in enumerate(names[~self._bent]):
-            columns = slice(first + place, first + place + 1)
-            found.append(seen(str(name), columns, LINE, "{:.6g}".format, self._divisor))
-        return found
+        names, ends = OneToOneFeatureMixin.get_feature_names_out(self), self._ends()
+        columns, first = [], 0
+        for place in (*np.flatnonzero(self._bent), *np.flatnonzero(~self._bent)):
+            shape, at = (self._shape, ends[place]) if self._bent[place] else (LINE, "{:.6g}".format)
+            where = slice(first, first + shape.width)
+            columns.append(seen(str(names[place]), where, shape, at, self._divisor))
+            first += shape.width
+        return columns
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
         """Return the names of the pieces.
@@ -333,11 +294,9 @@ class PublicShapes(ByBounds):
         """
         check_is_fitted(self)
         names = OneToOneFeatureMixin.get_feature_names_out(self, input_features)
-        ends = zip(self._low, self._high, self._dated, strict=True)
-        found: list[str] = []
-        for name, end, bends in zip(names, ends, self._bent, strict=True):
-            found += self._shape.names(str(name), partial(_end, *end)) if bends else ()
-        return np.array([*found, *map(str, names[~self._bent])], dtype=object)
+        bent = zip(names[self._bent], np.array(self._ends())[self._bent], strict=True)
+        pieces = [piece for name, at in bent for piece in self._shape.names(str(name), at)]
+        return np.array([*pieces, *map(str, names[~self._bent])], dtype=object)
 
 
 def _end(low: float, high: float, is_date: bool, u: float) -> str:

@@ -9,9 +9,7 @@ from sklearn_dpwg.solvers.descent.ags import AGS
 from sklearn_dpwg.solvers.descent.gda import GDA
 from sklearn_dpwg.solvers.descent.mgr import MGR
 from sklearn_dpwg.solvers.exact import Exact
-from sklearn_dpwg.solvers.mixture import Calls, MixturePlan, MixtureSolver
-from sklearn_dpwg.solvers.plan import Plan, predict_seconds
-from sklearn_dpwg.solvers.rounds.best_response import BestResponse
+from sklearn_dpwg.solvers.plan import Plan
 from sklearn_dpwg.solvers.rounds.moments import Moments
 from sklearn_dpwg.solvers.rounds.phased_erm import FreshPhasedERM, PhasedERM
 from sklearn_dpwg.solvers.solver import FreshSolver, Game, Solution, Solver
@@ -26,14 +24,10 @@ __all__ = [
     "OCO",
     "SOLVERS",
     "Auto",
-    "BestResponse",
-    "Calls",
     "Exact",
     "FreshPhasedERM",
     "FreshSolver",
     "Game",
-    "MixturePlan",
-    "MixtureSolver",
     "Moments",
     "OnlineToBatch",
     "PhasedERM",
@@ -42,5 +36,4 @@ __all__ = [
     "Solver",
     "SumSensitivity",
     "make_solver",
-    "predict_seconds",
 ]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from copy import copy
 from dataclasses import replace
 from typing import ClassVar
 
@@ -15,7 +14,6 @@ from sklearn_dpwg.solvers.descent.gda import GDA
 from sklearn_dpwg.solvers.descent.mgr import MGR
 from sklearn_dpwg.solvers.exact import Exact
 from sklearn_dpwg.solvers.plan import Plan
-from sklearn_dpwg.solvers.rounds.best_response import BestResponse
 from sklearn_dpwg.solvers.rounds.moments import MOST_WEIGHTS_OF_MOMENTS, Moments
 from sklearn_dpwg.solvers.rounds.phased_erm import PhasedERM
 from sklearn_dpwg.solvers.solver import SLOPES_BIND, Solution, Solver, signal
@@ -62,16 +60,9 @@ class Auto(Solver):
     """
 
     name: ClassVar[str] = "auto"
-    _is_for_persons = False
-
-    def for_persons(self) -> Auto:
-        """Return one whose solvers all have a guarantee for several rows of a person."""
-        found = copy(self)
-        found._is_for_persons = True
-        return found
 
     def _check_hidden_groups(self) -> None:
-        """Accept: solvers that plan no batches are chosen among."""
+        """Accept: all that is chosen from protects groups too."""
 
     def _check_game(self, problem: Problem) -> None:
         """Accept what `MGR` plays, which is all that `Moments` does."""
@@ -82,9 +73,7 @@ class Auto(Solver):
         if signal(problem, budget) < SLOPES_BIND:
             problem = replace(problem, loss=stated.with_bounded_slope())
         solver, why = _measured(problem, budget)
-        # which solver it is may follow from released counts, so all are Gaussian, of one cost
-        if self._is_for_persons or problem.hidden is not None:
-            solver = solver.for_persons()
+        # which solver it is may follow from released counts: both are Gaussian, of one cost
         plan = solver.plan(problem, budget)
         learned = "" if problem.loss == stated else f"; 'auto' learns with {problem.loss!r}"
         return replace(plan, remark=f"chosen by 'auto': {why}{learned}")
@@ -111,7 +100,7 @@ def _measured(problem: Problem, budget: Budget) -> tuple[Solver, str]:
     return MGR(), "it did best on such tasks"
 
 
-_ALL = (AGS, Auto, BestResponse, Exact, GDA, MGR, Moments, OCO, OnlineToBatch, PhasedERM)
+_ALL = (AGS, Auto, Exact, GDA, MGR, Moments, OCO, OnlineToBatch, PhasedERM)
 SOLVERS: dict[str, type[Solver]] = {solver.name: solver for solver in _ALL}
 
 

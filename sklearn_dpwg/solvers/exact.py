@@ -15,7 +15,7 @@ from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.optimum.group_player import GroupPlayer
 from sklearn_dpwg.optimum.saddle_point import solve_saddle_point, worst_group_optimum
 from sklearn_dpwg.privacy import Budget, NoiseSource
-from sklearn_dpwg.solvers.plan import Plan, predict_seconds
+from sklearn_dpwg.solvers.plan import Plan
 from sklearn_dpwg.solvers.solver import Solution, Solver
 
 
@@ -141,8 +141,6 @@ class Exact(Solver):
             schedule=ExactSchedule(self.tolerance, *strengths, price, ridge),
             bounds=bounds,
             n_steps=0,
-            # ten passes, samples and all, and a few Hessians of a sample
-            seconds=predict_seconds(problem, 12 + problem.n_weights // 16),
         )
 
     def _run(self, plan: Plan, data: Risks, noise: NoiseSource, start: Solution | None) -> Solution:

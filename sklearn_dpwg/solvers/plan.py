@@ -21,21 +21,8 @@ from sklearn_dpwg.data.problem import (
 )
 from sklearn_dpwg.exceptions import InputTypeError, PlanExceededError
 from sklearn_dpwg.privacy import Budget, PrivacyGuarantee, Relation, Release
-from sklearn_dpwg.privacy.noise import SECONDS_PER_SECURE_CALL, SECONDS_PER_SECURE_COORDINATE
 from sklearn_dpwg.privacy.statement import rounded_up
 from sklearn_dpwg.solvers.counts import CountStage
-from sklearn_dpwg.solvers.new_people import NewPeople, new_people
-
-# Cost of one pass for risks and gradients, fitted to 10^3..10^6 rows of 5..100 columns on two
-# cores (benchmarks/pass_cost.py); good to a factor of two, which is all that a preview needs.
-SECONDS_PER_ENTRY = 1.4e-9
-SECONDS_PER_RECORD = 3.4e-8
-SECONDS_PER_STEP = 2.0e-4
-# How often a fit plans where a group is hopeless: to tell how many records would do.
-PLANS_OF_A_WARNING = 6
-# What a record of a Poisson batch costs on top: rows from all over memory, and the coins.
-SECONDS_PER_GATHERED_ENTRY = 3.5e-9
-SECONDS_PER_GATHERED_RECORD = 7.0e-8
 
 # Bounds that differ by less, relatively, differ by how they were rounded.
 ALIKE = 1e-9
@@ -72,8 +59,6 @@ class Plan:
         exceed it; see `predicted_excess_if_worst`.
     predicted_excess_if_worst : tuple of float
         The same bound if one group, known to nobody, is the worst-off one; an entry a group.
-    predicted_seconds : float
-        Expected time of the run on two cores with noise from the secure sampler.
     children : tuple of Plan
         Plans of parts of the run.
     composition : {"sequential", "parallel"}
@@ -101,7 +86,6 @@ class Plan:
     schedule: object
     predicted_excess: float
     predicted_excess_if_worst: tuple[float, ...]
-    predicted_seconds: float
     children: tuple[Plan, ...] = ()
     composition: Literal["sequential", "parallel"] = "sequential"
     early_stop: bool = False
@@ -124,8 +108,6 @@ class Plan:
         schedule: object,
         bounds: Sequence[float] | FloatArray,
         n_steps: int,
-        seconds: float,
-        seconds_to_plan: float = 0.0,
         **others: Any,
     ) -> Self:
         """Return a plan whose predictions follow from one bound a group.
@@ -146,10 +128,6 @@ class Plan:
             For each group a bound on the excess risk if that group is the worst-off one.
         n_steps : int
             Steps of the solver.
-        seconds : float
-            Expected time of the run.
-        seconds_to_plan : float, default=0.0
-            Expected time of planning, which a fit does again, and more often where it warns.
         **others : dict
             ``children``, ``composition``, ``early_stop``, ``n_drawn`` and ``remark`` of a plan.
 
@@ -158,8 +136,6 @@ class Plan:
         Plan
             Its `predicted_excess` is the mean of the bounds under the prior.
         """
-        of_nothing = problem.constants.zero_score
-        n_plans = 1 + PLANS_OF_A_WARNING * any(bound >= of_nothing for bound in bounds)
         return cls(
             solver=solver,
             problem=problem,
@@ -169,7 +145,6 @@ class Plan:
             schedule=schedule,
             predicted_excess=float(np.asarray(problem.prior) @ np.asarray(bounds)),
             predicted_excess_if_worst=tuple(float(bound) for bound in bounds),
-            predicted_seconds=seconds + n_plans * seconds_to_plan,
             **others,
         )
 
@@ -203,11 +178,6 @@ class Plan:
             paid = (*self.counts.releases, *self.counts.reserved)
             found = _guarantee(paid, self.budget, self.records_per_person, hides_groups=True)
         return found.for_person(1) if self.of_person else found
-
-    @property
-    def for_new_people(self) -> NewPeople:
-        """What people whom the model has not seen can expect; ``print(plan.for_new_people)``."""
-        return new_people(self.problem, self.budget, self.records_per_person)
 
     @property
     def second_stage(self) -> Plan:
@@ -245,9 +215,8 @@ class Plan:
         ] or ["  none: the exact solution, without any privacy"]
         lines += ["", "Schedule:"]
         lines += [f"  {line}" for line in str(self.schedule).splitlines()]
-        lines += ["", "Predicted:", *(f"  {line}" for line in _predictions(self))]
-        people = str(self.for_new_people).splitlines()
-        lines += ["", "Among people whom it has not seen:", *(f"  {line}" for line in people)]
+        for line in _prediction(self):
+            lines += ["", "Predicted:", f"  {line}"]
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
@@ -265,9 +234,6 @@ class Plan:
         ]
         header = ("release", "times", "mechanism", "noise multiplier", "who pays")
         schedule = html.described("Schedule", "", str(self.schedule).splitlines())
-        people = html.described(
-            "People whom it has not seen", "", str(self.for_new_people).splitlines()
-        )
         of_releases = html.table(header, rows) if rows else html.described("Releases", "none")
         cost = f"Cost: epsilon = {rounded_up(guarantee.epsilon)} at delta = {guarantee.delta:.4g}"
         return html.box(
@@ -276,11 +242,10 @@ class Plan:
                 *([self.remark] if self.remark else []),
                 *([self.problem.game] if self.problem.game else []),
                 *(str(self.counts).splitlines() if self.counts is not None else []),
-                *_predictions(self),
+                *_prediction(self),
                 cost,
             ],
             html.fold("Releases and schedule", of_releases + schedule),
-            html.fold("For new people", people),
             html.fold("Guarantee", guarantee._repr_html_()),
             protected=guarantee.is_private,
         )
@@ -311,25 +276,15 @@ def _alike(releases: Sequence[Release]) -> list[tuple[Release, str]]:
     return [(release, _who_pays(release, numbers)) for release, numbers in parts.items()]
 
 
-def _predictions(plan: Plan) -> list[str]:
-    """Say what a run can be expected to reach, and how long it takes."""
-    problem, lines = plan.problem, []
-    if plan.releases:
-        lines.append(
-            f"planning bound, a model and no promise: the worst-off group's mean loss is at most "
-            f"{plan.predicted_excess:.3g} above the least possible, averaged over which group that "
-            f"is; predicting nothing costs at most {problem.constants.zero_score:.3g}"
-        )
-        if plan.is_weak:
-            lines.append("weak: the bound promises no more than predicting nothing")
-        if problem.n_groups > 1:
-            smallest = int(np.argmin(problem.group_sizes))
-            about = "" if plan.counts is None else "about "
-            lines.append(
-                f"if the smallest group ({about}{problem.group_sizes[smallest]:,} records) is the "
-                f"worst off: {plan.predicted_excess_if_worst[smallest]:.3g}"
-            )
-    return [*lines, f"about {plan.predicted_seconds:.2g} seconds"]
+def _prediction(plan: Plan) -> list[str]:
+    """Say what a run can be expected to reach; nothing of the exact solution."""
+    if not plan.releases:
+        return []
+    return [
+        f"the worst-off group's mean loss at most {plan.predicted_excess:.3g} above the least "
+        f"possible (a bound); predicting nothing costs at most "
+        f"{plan.problem.constants.zero_score:.3g}"
+    ]
 
 
 @lru_cache(maxsize=256)
@@ -388,44 +343,3 @@ def first_of_least(candidates: Iterable[_T], bound: Callable[[_T], float]) -> _T
         if value < least and not math.isclose(value, least, rel_tol=ALIKE):
             best, least = candidate, value
     return best
-
-
-def predict_seconds(
-    problem: Problem,
-    n_passes: int,
-    *,
-    n_draws: int = 0,
-    n_coordinates: int = 0,
-    batch_size: float | None = None,
-) -> float:
-    """Return the expected time of a run.
-
-    Parameters
-    ----------
-    problem : Problem
-        Public facts of the problem.
-    n_passes : int
-        Passes over the rows, or steps on batches.
-    n_draws : int, default=0
-        Calls of the secure sampler in the whole run.
-    n_coordinates : int, default=0
-        Numbers that these calls draw.
-    batch_size : float, optional
-        Expected number of records in a batch; by default every pass reads all records.
-
-    Returns
-    -------
-    float
-        Seconds on two cores.
-    """
-    n_columns, n_outputs = problem.n_columns, problem.loss.n_outputs
-    n_records: float = problem.n_records
-    per_record = SECONDS_PER_ENTRY * n_columns + SECONDS_PER_RECORD * n_outputs
-    if batch_size is not None:
-        n_records = batch_size
-        per_record += SECONDS_PER_GATHERED_ENTRY * n_columns + SECONDS_PER_GATHERED_RECORD
-    return (
-        n_passes * (SECONDS_PER_STEP + n_records * per_record)
-        + n_draws * SECONDS_PER_SECURE_CALL
-        + n_coordinates * SECONDS_PER_SECURE_COORDINATE
-    )

@@ -124,16 +124,6 @@ class Solver(BaseEstimator, ABC):
             return False
         return True
 
-    def for_persons(self) -> Solver:
-        """Return a solver whose plans tell what a person with several rows is promised.
-
-        Returns
-        -------
-        Solver
-            This one, or one that leaves out what no such guarantee is known of.
-        """
-        return self
-
     def run(
         self, plan: Plan, data: Risks, noise: NoiseSource, *, start: Solution | None = None
     ) -> Solution:
@@ -188,8 +178,8 @@ class Solver(BaseEstimator, ABC):
         if problem.cells is not None and not self.knows_overlap:
             raise InputError(
                 f"solver {self.name!r} needs disjoint groups, as with overlap='cells': groups that "
-                "overlap are for 'auto', 'ags', 'best-response', 'exact', 'gda', 'mgr', 'moments' "
-                "and 'phased-erm'."
+                "overlap are for 'auto', 'ags', 'exact', 'gda', 'mgr', 'moments' and "
+                "'phased-erm'."
             )
         if problem.sampling_price and not self.prices_sampling:
             raise InputError(

@@ -38,7 +38,7 @@ def planned(loss=None, radius=1e-3, **parameters):
         (1, 2), loss=loss or SquaredError(), n_features=1, radius=radius, scaling=0.0
     )
     options = {
-        "sampling_rate": (RATE, 0.9), "risk_share": 0.3, "group_rate": 1e-12, "step_size": 1e-12,
+        "sampling_rate": RATE, "risk_share": 0.3, "group_rate": 1e-12, "step_size": 1e-12,
         "loss_ceiling": math.inf, **parameters,
     }  # fmt: skip
     solver = MGR(n_steps=N_STEPS, **options)
@@ -146,13 +146,13 @@ def test_a_sampler_at_another_rate_is_caught():
 
 def test_noise_for_whole_groups_is_caught(monkeypatch):
     solver, plan = planned(risk_share=0.01)
-    BATCH_FAULTS["noise for n_i, not for q_i n_i"](monkeypatch)
+    BATCH_FAULTS["noise for n_i, not for q n_i"](monkeypatch)
     runs = [scores(solver, plan, targets, seed) for seed, targets in enumerate(PAIR)]
     assert verdict("planted: noise for whole groups", *runs, plan)[0]
 
 
 def test_half_the_norm_is_caught():
     solver, plan = planned(risk_share=0.01)
-    half = with_batches(plan, gradient_bounds=(plan.problem.lipschitz,) * 2)
+    half = with_batches(plan, gradient_bound=plan.problem.lipschitz)
     runs = [scores(solver, half, targets, seed) for seed, targets in enumerate(PAIR)]
     assert verdict("planted: L in place of 2L", *runs, plan)[0]

@@ -177,7 +177,7 @@ def audited(play, role, noise="toeplitz", shrink=1.0, n_runs=N_RUNS):
 
 
 @pytest.mark.parametrize("play", ["weighted", "sampled"])
-@pytest.mark.parametrize("noise", ["toeplitz", "honaker", "tree", "independent"])
+@pytest.mark.parametrize("noise", ["toeplitz", "tree", "independent"])
 def test_a_record_of_the_weights(play, noise):
     scores, _ = audited(play, "weights", noise)
     claimed = gdp_mu(EPSILON, DELTA)

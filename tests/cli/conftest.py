@@ -1,4 +1,4 @@
-"""Small tables, a schema, and a way to run a command in this process."""
+"""A table of people, its schema, a fitted model, and a way to run a command in this process."""
 
 from __future__ import annotations
 
@@ -13,28 +13,12 @@ from click.testing import CliRunner, Result
 from sklearn_dpwg.cli.main import main
 
 SCHEMA = """
-[columns.age]
-kind = "number"
-low = 0
-high = 100
-
-[columns.town]
-kind = "category"
-levels = ["A", "B"]
-missing = true
-
-[columns.grade]
-kind = "ordered"
-levels = [1, 2, 3]
-
-[columns.member]
-kind = "boolean"
-
-[columns.since]
-kind = "date"
-first = 2000-01-01
-last = 2020-12-31
-unit = "year"
+[columns]
+age = { low = 0, high = 100 }
+zip = { levels = ["A1067", "1e5"] }
+pain = { kind = "ordered", levels = ["None", "Mild", "NA"] }
+member = { true = "yes", false = "no", missing = true }
+since = { first = "2000-01-01", last = "2020-12-31", unit = "year" }
 
 [groups]
 columns = "race"
@@ -42,27 +26,29 @@ labels = ["x", "y"]
 
 [target]
 column = "hired"
-classes = ["no", "yes"]
+classes = ["rejected", "hired"]
 """
-# A marker that stands in cells alone: no sentence and no file that is shared may hold it.
-SECRET = "s3cret"
 
 
 def make_table(n_records: int = 1200) -> pd.DataFrame:
+    """Return records, some of whose words a reader that guesses takes for numbers or gaps."""
     rng = np.random.default_rng(0)
     age = rng.uniform(20, 80, n_records).round(1)
+    race = np.where(rng.random(n_records) < 0.7, "x", "y")
+    days = pd.to_timedelta(rng.integers(0, 7000, n_records), unit="D")
     return pd.DataFrame(
         {
             "id": np.arange(n_records),
             "age": age,
-            "town": rng.choice(["A", "B", None], n_records),
-            "grade": rng.integers(1, 4, n_records),
-            "member": rng.choice([True, False], n_records),
-            "since": pd.Timestamp("2000-01-01")
-            + pd.to_timedelta(rng.integers(0, 7000, n_records), unit="D"),
-            "race": rng.choice(["x", "y"], n_records, p=[0.7, 0.3]),
-            "sex": rng.choice(["F", "M"], n_records),
-            "hired": np.where(age + 10 * rng.normal(size=n_records) > 50, "yes", "no"),
+            "zip": rng.choice(["A1067", "1e5"], n_records),
+            "pain": rng.choice(["None", "Mild", "NA"], n_records),
+            "member": rng.choice(["yes", "no", None], n_records),
+            "since": pd.Timestamp("2000-01-01") + days,
+            "race": race,
+            "sex": rng.choice(["0", "1"], n_records),
+            "hired": np.where(age + 10 * rng.normal(size=n_records) > 50, "hired", "rejected"),
+            "decided": (rng.random(n_records) < np.where(race == "x", 0.7, 0.2)).astype(int),
+            "score": np.where(race == "x", 0.9, 0.1),
             "wage": (100 * age).round(),
         }
     )
@@ -76,17 +62,33 @@ def run(*arguments: Any) -> Result:
     return result
 
 
+def done(*arguments: Any) -> Result:
+    """Run a command that has to exit with 0."""
+    result = run(*arguments)
+    assert result.exit_code == 0, result.output
+    return result
+
+
 @pytest.fixture(scope="session")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a folder with people.csv, people.parquet, schema.toml and model.skops."""
+    """Return a folder with people.csv, people.parquet, schema.toml, model.skops and fit.txt."""
     path = tmp_path_factory.mktemp("cli")
     table = make_table()
     table.to_csv(path / "people.csv", index=False)
     table.to_parquet(path / "people.parquet", index=False)
     (path / "schema.toml").write_text(SCHEMA, encoding="utf-8")
-    result = run(
-        "fit", path / "people.csv", "--schema", path / "schema.toml", "-o", path / "model.skops"
-    )
-    assert result.exit_code == 0, result.stderr
-    (path / "fit.txt").write_text(result.stdout, encoding="utf-8")
+    names = (path / "people.csv", "--schema", path / "schema.toml", "-o", path / "model.skops")
+    printed = done("fit", *names, "--epsilon", 8).stdout
+    (path / "fit.txt").write_text(printed, encoding="utf-8")
+    return path
+
+
+def schema_of(folder: Path, *changes: tuple[str, str]) -> Path:
+    """Write the schema with changes, and return its path."""
+    text = SCHEMA
+    for old, new in changes:
+        assert old in text
+        text = text.replace(old, new)
+    path = folder / "changed.toml"
+    path.write_text(text, encoding="utf-8")
     return path

@@ -156,7 +156,7 @@ def test_description_tells_a_person_what_matters(entry, bunch):
     assert f"{len(bunch.target):,}" in flat
     for text in (entry.title, entry.unit_of_privacy, entry.source, entry.licence, entry.target):
         assert text in flat
-    for text in (*entry.dropped, *entry.dropped.values(), *entry.group_labels):
+    for text in (*entry.dropped, *sum(entry.dropped.values(), ()), *entry.group_labels):
         assert text in flat
     assert bunch.entry is ENTRIES[entry.name]
 
@@ -194,11 +194,9 @@ def test_a_missing_package_or_file_names_the_command(name, monkeypatch, tmp_path
     monkeypatch.setattr(load, "distribution", nothing)
     with pytest.raises(ImportError) as caught:
         load_dataset(name)
-    assert str(caught.value) == (
-        f"The data set {name!r} is read from the package {entry.package}, which is not "
-        f"installed; install it with: {entry.install}"
-    )
-    elsewhere = SimpleNamespace(version="9.9", locate_file=lambda path: tmp_path / path)
+    for part in (repr(name), entry.package, entry.version, entry.install):
+        assert part in str(caught.value)
+    elsewhere = SimpleNamespace(locate_file=lambda path: tmp_path / path)
     monkeypatch.setattr(load, "distribution", lambda name: elsewhere)
-    with pytest.raises(ImportError, match=f"{entry.package} 9.9 does not hold; .*{entry.install}"):
+    with pytest.raises(ImportError, match=entry.install):
         load_dataset(name)

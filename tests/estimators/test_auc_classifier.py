@@ -15,6 +15,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 
 from sklearn_dpwg import DPAUCClassifier
+from sklearn_dpwg.estimators.class_moments import ClassMoments, class_moment_sensitivity
 from sklearn_dpwg.exceptions import (
     BudgetExceededError,
     DataNormWarning,
@@ -23,7 +24,6 @@ from sklearn_dpwg.exceptions import (
     SeededNoiseWarning,
 )
 from sklearn_dpwg.ledger import PrivacyLedger, privacy_of
-from sklearn_dpwg.optimum.minimax.auc import ClassMoments, class_moment_sensitivity
 from sklearn_dpwg.preprocessing import DPStandardScaler
 from sklearn_dpwg.privacy import Budget
 

@@ -36,7 +36,6 @@ SOLVERS = {
     # its root, in whatever order sums are added
     "exact": {"epsilon": np.inf, "radius": 2.0},
     "gda": {"solver": "gda"},
-    "best-response": {"solver": "best-response"},
 }
 
 

@@ -12,7 +12,6 @@ from sklearn.utils.fixes import parse_version
 
 from sklearn_dpwg import DPWorstGroupClassifier, DPWorstGroupRegressor
 from sklearn_dpwg.data.oracles import GeneratorOracle
-from sklearn_dpwg.exceptions import OracleError
 from sklearn_dpwg.solvers import MGR, OCO, PhasedERM
 
 has_callbacks = pytest.mark.skipif(
@@ -100,7 +99,7 @@ def test_a_fit_that_fails_tears_down_and_leaves_the_estimator_as_it_was():
 
     model = DPWorstGroupClassifier(solver=solver, data_norm=1.0).set_callbacks(listener)
     facts = {"group_sizes": {"a": np.inf, "b": np.inf}, "n_features": 3, "classes": [0, 1]}
-    with pytest.raises(OracleError, match="the oracle raised RuntimeError") as caught:
+    with pytest.raises(RuntimeError, match=r"RuntimeError|the database is gone") as caught:
         model.fit_oracle(GeneratorOracle(broken), **facts)
     assert "epsilon=1" in caught.value.__notes__[0]
     assert listener.events[-1] == "teardown"

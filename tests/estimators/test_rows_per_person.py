@@ -141,15 +141,6 @@ def test_plans_that_cost_a_person_more_and_batches_are_refused():
         plan(solver=MGR(n_steps=20, sampling_rate=0.1), rows_per_person=2)
 
 
-def test_no_batches_are_planned_for_persons_where_nobody_asked_for_them():
-    sizes, solver = [3_000_000, 100_000], MGR(max_seconds=5.0)
-    of_row = model(solver=solver).plan(group_sizes=sizes, n_features=10)
-    assert any(release.sampling_rate < 1.0 for release in of_row.releases)
-    found = model(solver=solver, rows_per_person=3).plan(group_sizes=sizes, n_features=10)
-    assert all(release.sampling_rate == 1.0 for release in found.releases)
-    assert 0.995 <= found.guarantee.epsilon <= 1.0
-
-
 @pytest.mark.parametrize("wrong", [0, -1, 2.5, "2"])
 def test_wrong_numbers_are_refused(wrong):
     with pytest.raises(ValueError, match=r"^rows_per_person must be a positive whole number"):

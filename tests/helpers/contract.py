@@ -18,7 +18,6 @@ import pytest
 
 from sklearn_dpwg.data.risks import GroupRisks
 from sklearn_dpwg.solvers import Plan, Solution, Solver
-from sklearn_dpwg.solvers.centring import after_centring
 from tests.helpers.neighbours import Neighbours, neighbours
 from tests.helpers.replay import Recorder, distance, fixed_transcript, tampered, wrap
 from tests.helpers.selections import Listed
@@ -145,27 +144,22 @@ def moves_of_batches(plan: Plan, solver: Solver, pair: Neighbours, seed: int) ->
     compares neighbours that both join; "joined" compares with absence, over half of what is stated,
     a record that is sampled. Without it neighbours are one and the same.
     """
-    batches = plan.schedule.batches
-    has_one_rate = plan.problem.hidden or plan.problem.cells
-    part = 0 if has_one_rate else batches.parts[pair.group]
     found = {"replaced": 0.0, "joined": 0.0}
     runs = {
         (data is pair.data, joins): _run_with_coins(plan, solver, pair, data, seed, joins=joins)
         for data in (pair.data, pair.other)
         for joins in (True, False)
     }
-    is_sampled = batches.rates[0 if has_one_rate else pair.group] < 1.0
     compared = [("replaced", 1.0, (True, True), (False, True))]
-    if is_sampled:
-        compared += [("joined", 0.5, (own, True), (own, False)) for own in (True, False)]
-        compared += [("absent", 0.0, (True, False), (False, False))]
+    compared += [("joined", 0.5, (own, True), (own, False)) for own in (True, False)]
+    compared += [("absent", 0.0, (True, False), (False, False))]
     for name, allowed, *which in compared:
         (source, one), (other_source, other) = (runs[each] for each in which)
         # outputs follow from the transcript
         worst = 0.0 if _is_same(one, other) else math.inf
         for asked, other_asked in zip(source.asked, other_source.asked, strict=True):
             if hasattr(asked, "units"):
-                move = _batch_distance(asked, other_asked, part)
+                move = _batch_distance(asked, other_asked)
                 worst = max(worst, move / allowed if allowed else math.inf if move else 0.0)
             elif allowed == 1.0:
                 worst = max(worst, distance(asked, other_asked))
@@ -173,26 +167,20 @@ def moves_of_batches(plan: Plan, solver: Solver, pair: Neighbours, seed: int) ->
     return found
 
 
-def _batch_distance(one: Any, other: Any, part: int) -> float:
-    """Return a distance over the sensitivity that the noise is enough for, of a part."""
+def _batch_distance(one: Any, other: Any) -> float:
+    """Return a distance over the sensitivity that the noise is enough for."""
     if one.releases != other.releases or not (
         np.array_equal(one.units, other.units)
         and np.array_equal(one.sensitivities, other.sensitivities)
     ):
         return math.inf
-    multipliers = np.array([release.noise_multiplier for release in one.releases])
-    # in noise that is drawn, which is that of the part that needs most
-    least = max(multipliers * one.sensitivities) / multipliers[part]
+    (least,) = one.sensitivities
     return float(np.linalg.norm((one.value - other.value) / one.units) / least)
 
 
 def _run_with_coins(plan, solver, pair, data, seed, *, joins) -> tuple[Recorder, Solution]:
     values, coins = np.random.default_rng([seed, 1]), np.random.default_rng([seed, 5])
     scale = 10.0 ** np.random.default_rng([seed, 4]).uniform(-2, 3)
-    batches, sampled = (
-        plan.schedule.batches,
-        [r for r in plan.releases if r in after_centring(plan.releases)],
-    )
 
     def sample(release):
         rate = max(release.sampling_rate, 0.3)
@@ -201,14 +189,12 @@ def _run_with_coins(plan, solver, pair, data, seed, *, joins) -> tuple[Recorder,
             heads[pair.place] = joins
             return Listed([np.flatnonzero(heads)], by_place=True)
         sizes = plan.problem.cell_sizes
-        parts = batches.parts if plan.problem.cells is None else (0,) * len(sizes)
-        joined = [np.zeros(0, dtype=int)] * len(sizes)
+        joined = []
         for group, size in enumerate(sizes):
-            if sampled[parts[group]] == release:
-                heads = coins.random(size) < rate
-                if group == pair.group:
-                    heads[pair.rank] = joins
-                joined[group] = np.flatnonzero(heads)
+            heads = coins.random(size) < rate
+            if group == pair.group:
+                heads[pair.rank] = joins
+            joined.append(np.flatnonzero(heads))
         return Listed(joined)
 
     def answer(releases, value, units):

@@ -6,7 +6,6 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from scipy.optimize import brentq
 
 from sklearn_dpwg.data.risks import GroupRisks
 from sklearn_dpwg.privacy import SumGrid
@@ -40,67 +39,6 @@ class Ball(NamedTuple):
         velocity = momentum * velocity - step * gradient
         # to where it carries the weights next
         return Ball(velocity, longest, gradient, momentum * velocity - step * gradient)
-
-
-def gaussian_log_mean_exp(rate, variances):
-    return rate**2 * variances / 2.0
-
-
-def adapted_group_weights(
-    schedule, first, heard, noise, log_mean_exp=gaussian_log_mean_exp
-) -> np.ndarray:
-    """Weights after so many steps, from the conditions for the maximum that their page states.
-
-    What was heard are the weights, the released risks and their variances of each step; noise is
-    what all weight on a group pays.
-    """
-    n_steps = schedule.n_steps
-    spread, count, total = 10.0 * schedule.assumed_spread**2, 10.0, 0.0
-    forgotten = schedule.forgets / max(n_steps, 150) / min(schedule.quiet, 3.0)
-    exponents, kept = np.log(first), 1.0 - forgotten
-    entropy = -sum(first * np.log(first))
-    for weights, risks, variances in heard:
-        least = min(0.1, max(1.0, n_steps / 150) ** 2 / 30) * schedule.assumed_spread
-        found = max(spread / count, least**2)
-        rate = math.sqrt(entropy / (found * n_steps + variances.mean() * n_steps / 2))
-        mean = weights @ risks
-        spread = 0.9 * spread + weights @ (risks - mean) ** 2
-        spread -= weights @ (variances * (1.0 - weights))
-        count = 0.9 * count + 1.0
-        for_noise = 0.5 / schedule.quiet * log_mean_exp(rate, variances)
-        exponents = kept * exponents + rate * risks - for_noise
-        total = kept * total + rate
-    price = total
-
-    def at(most):
-        """Weights with no ``λ_i s_i`` above a number, and what the last of it is worth."""
-        capped = np.zeros(len(first), dtype=bool)
-        for _ in first:
-            left = 1.0 - (most / noise)[capped].sum()
-            free = np.exp(exponents - exponents[~capped].max()) * ~capped
-            found = np.where(capped, most / noise, left * free / free.sum())
-            above = ~capped & (found * noise > most * (1.0 + 1e-15))
-            if not above.any() or (capped | above).all():
-                break
-            capped |= above
-        slack = exponents - np.log(found)
-        return found, ((slack - slack[~capped][0]) / noise)[capped].sum()
-
-    least, largest = 1.0 / (1.0 / noise).sum(), noise.max()
-    if at(least * (1.0 + 1e-12))[1] <= price:
-        return (1.0 / noise) / (1.0 / noise).sum()
-    most = brentq(
-        lambda most: at(most)[1] - price, least * (1.0 + 1e-12), largest, xtol=1e-300, rtol=1e-15
-    )
-    return at(most)[0]
-
-
-def kept_share(of_nothing, counted):
-    """Section 4b: half, and half of the worst-off group's drop over the mean one."""
-    drop = np.mean([of_nothing - weights @ risks for weights, risks, _ in counted])
-    risks, variances = (np.mean([each[part] for each in counted], axis=0) for part in (1, 2))
-    worst = max(0.0, min(of_nothing - risks + 0.5 * np.sqrt(variances / len(counted))))
-    return 0.5 if drop <= 0.0 else 0.5 + 0.5 * min(1.0, worst / drop)
 
 
 def estimates(risks, weights, batch, *, expected_sizes, ceiling, center):

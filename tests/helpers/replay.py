@@ -103,8 +103,6 @@ class Recorder:
 class RecordedRows:
     """Rows of a matrix, each kept as one that was asked; a real source answers if there is one."""
 
-    seeded = False  # so that every row is asked for, none drawn ahead
-
     def __init__(
         self, recorder: Recorder, release: Release, shape: tuple[int, int], real: Any = None
     ) -> None:

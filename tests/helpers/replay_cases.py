@@ -32,7 +32,6 @@ from sklearn_dpwg.solvers import (
     MGR,
     OCO,
     SOLVERS,
-    BestResponse,
     FreshPhasedERM,
     Moments,
     OnlineToBatch,
@@ -58,14 +57,10 @@ KINDS = {"log_loss": "two", "hinge": "two", "smoothed_hinge": "two", "multinomia
 VARIANTS: dict[str, Any] = {
     "ags latest": AGS(selection="latest"),
     "ags paper": AGS(schedule="paper", n_steps=20),
-    "best-response on mgr": BestResponse(base=MGR(n_steps=20)),
-    "best-response on moments": BestResponse(base="moments"),
-    "best-response 3 rounds": BestResponse(n_rounds=3),
     "gda paper": GDA(schedule="paper", n_steps=20),
     "gda centred": GDA(centring=True),
     "mgr 12 steps": MGR(n_steps=12, risk_share=0.2, step_size=0.5),
     "mgr batches": MGR(n_steps=30, sampling_rate=0.3),
-    "mgr batches by group": MGR(n_steps=30, sampling_rate=(0.1, 0.3, 0.5)),
     "mgr centred": MGR(centring=True),
     "mgr not centred": MGR(centring=False),
     "mgr paper": MGR(schedule="paper", n_steps=20),
@@ -78,13 +73,13 @@ VARIANTS: dict[str, Any] = {
     "phased-erm 4 phases": PhasedERM(n_phases=4, sharpening=3.0),
     "phased-erm centred": PhasedERM(centring=True),
     "fresh phased-erm": FreshPhasedERM(),
-    **{f"oco {learner}": OCO(learner=learner) for learner in ("gradient-descent", "optimistic")},
+    "oco optimistic": OCO(learner="optimistic"),
     **{
         f"online-to-batch {learner}": OnlineToBatch(learner=learner)
-        for learner in ("ftrl", "gradient-descent", "parameter-free")
+        for learner in ("ftrl", "parameter-free")
     },
     "online-to-batch tree": OnlineToBatch(noise="tree"),
-    **{f"oco {noise}": OCO(noise=noise) for noise in ("honaker", "tree", "independent")},
+    **{f"oco {noise}": OCO(noise=noise) for noise in ("tree", "independent")},
 }
 # Solvers that learn where groups are protected, and the one without privacy.
 HIDING = ("auto", "exact", "mgr", "moments", "phased-erm")
@@ -249,8 +244,6 @@ OTHERS: dict[str, Fit] = {
         for solver, loss in {
             "ags": "log_loss",
             "auto": "log_loss",
-            "best-response on mgr": "log_loss",
-            "best-response on moments": "squared_error",
             "exact": "log_loss",
             "gda": "squared_error",
             "mgr": "multinomial",

@@ -26,10 +26,6 @@ def size(block):
     return len(block)
 
 
-def shift(block, by):
-    return block + by
-
-
 def shape(partition):
     table = partition.read_labels()
     return len(table.y), table.X.shape, None if table.groups is None else list(table.groups)
@@ -114,10 +110,6 @@ def note(block, path):
     with open(path, "ab") as file:
         file.write(b".")
     return block
-
-
-def keyed_sums(block, key):
-    return sums(block, scale=float(len(key)))
 
 
 def wait_until_held(client, n_blocks, prefix=""):

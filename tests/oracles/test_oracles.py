@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-import sqlite3
-import tracemalloc
-
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from sklearn_dpwg.data.oracles import DatabaseOracle, GeneratorOracle, InMemoryOracle, SampleOracle
+from sklearn_dpwg.data.oracles import GeneratorOracle, InMemoryOracle, SampleOracle
 from sklearn_dpwg.data.oracles.base import EncodingOracle, RecordOracle
 from sklearn_dpwg.data.records import RecordEncoder
 from sklearn_dpwg.data.risks import GroupRisks
@@ -25,39 +20,10 @@ def numbered(n=60, seed=0):
     return np.column_stack([np.arange(n), np.arange(n) / 7.0]), np.arange(n) % 2, groups
 
 
-@pytest.fixture
-def connection():
-    X, y, groups = numbered()
-    made = sqlite3.connect(":memory:")
-    made.execute(
-        'create table "odd ""table" ("x 1" real, x2 real, y integer, "group" text, part int)'
-    )
-    made.executemany(
-        'insert into "odd ""table" values (?, ?, ?, ?, ?)',
-        [
-            (*row, int(t), str(g), int(row[0]) % 2)
-            for row, t, g in zip(X.tolist(), y, groups, strict=True)
-        ],
-    )
-    made.commit()
-    yield made
-    made.close()
-
-
-def database(connection, **parameters):
-    settings_ = {"features": ["x 1", "x2"], "target": "y", "groups": "group"}
-    return DatabaseOracle(connection, 'odd "table', **(settings_ | parameters))
-
-
-@pytest.mark.parametrize("kind", ["memory", "database"])
 @pytest.mark.parametrize("seed", [None, 0])
-def test_every_record_once_and_of_the_right_group(kind, seed, connection):
+def test_every_record_once_and_of_the_right_group(seed):
     X, y, groups = numbered()
-    oracle = (
-        InMemoryOracle(X, y, groups, random_state=seed)
-        if kind == "memory"
-        else database(connection, random_state=seed)
-    )
+    oracle = InMemoryOracle(X, y, groups, random_state=seed)
     labels, counts = np.unique(groups, return_counts=True)
     assert oracle.group_sizes == dict(zip(labels.tolist(), counts.tolist(), strict=True))
     seen, orders = [], []
@@ -78,12 +44,6 @@ def test_every_record_once_and_of_the_right_group(kind, seed, connection):
     assert any(order != sorted(order) for order in orders)  # not in the order of the table
 
 
-def test_a_seed_fixes_the_order(connection):
-    first, second, other = (database(connection, random_state=seed) for seed in (1, 1, 2))
-    draws = [oracle.draw("a", 8)[0].tolist() for oracle in (first, second, other)]
-    assert draws[0] == draws[1] != draws[2]
-
-
 def test_every_order_is_as_likely():
     counts = np.zeros((3, 3))
     for seed in range(3000):
@@ -92,106 +52,53 @@ def test_every_order_is_as_likely():
     assert abs(counts - 1000).max() < 150
 
 
-def test_several_columns_of_groups(connection):
-    oracle = database(connection, groups=["group", "part"])
-    assert sum(oracle.group_sizes.values()) == 60
-    rows, _ = oracle.draw(("a", 1), 3)
-    assert (rows[:, 0] % 2 == 1).all()
-    rows, _ = oracle.draw((np.str_("a"), np.int64(0)), 3)
-    assert (rows[:, 0] % 2 == 0).all()
+def from_memory(X, y, groups):
+    return InMemoryOracle(X, y, groups, 5)
 
 
-def test_a_file_is_read_and_never_written(tmp_path, connection):
-    path = tmp_path / "visits and more.sqlite"
-    file = sqlite3.connect(path)
-    connection.backup(file)
-    file.close()
-    before = path.read_bytes()
-    with database(path) as oracle:
-        oracle.draw("a", 5)
-        with pytest.raises(sqlite3.OperationalError, match="readonly"):
-            oracle._connection.execute('delete from "odd ""table"')
-    assert path.read_bytes() == before
-    with pytest.raises(OracleError, match=r"^the oracle is closed"):
-        oracle.draw("a", 1)
-    with pytest.raises(ValueError, match=r"^database must be an existing file, got '.*none\.db'"):
-        database(tmp_path / "none.db")
+def of_a_fit(X, y, groups):
+    records = RecordEncoder(3, 9.0).encode(X, y.astype(float), groups)
+    return GroupRisks(records, BinaryLogLoss()).as_oracle(np.random.default_rng(5))
 
 
-def test_a_transaction_of_the_caller_stays_open(connection):
-    connection.execute('insert into "odd ""table" values (99, 1, 1, \'a\', 1)')
-    oracle = database(connection)
-    oracle.draw("a", 2)
-    oracle.close()
-    connection.rollback()
-    assert connection.execute('select count(*) from "odd ""table"').fetchone() == (60,)
-    assert connection.execute("select count(*) from temp.sqlite_master").fetchone() == (0,)
+@pytest.mark.parametrize("make", [from_memory, of_a_fit])
+def test_the_order_is_of_positions_and_coins_alone(make):
+    """Not of what a record holds, of the sizes of draws, or of draws of other groups."""
+    rng = np.random.default_rng(0)
+    X, y, groups = rng.normal(size=(900, 2)), np.arange(900), np.arange(900) % 3
+    places = make(X, y, groups).draw(1, 300)[1].tolist()
+    assert places != sorted(places)
+    for trial in range(10):
+        at, pages = rng.integers(900), rng.multinomial(300 - 9, np.full(9, 1 / 9)) + 1
+        other = X.copy()
+        other[at] = rng.choice([-1e3, 0.0, 1e3])
+        oracle, found = make(other, y, groups), []
+        for page in pages:
+            found += oracle.draw(1, int(page))[1].tolist()
+            oracle.draw(2 * (trial % 2), 3)
+        assert found == places
 
 
-def test_a_table_that_changes_is_seen(connection):
-    oracle = database(connection)
-    oracle.draw("a", 2)
-    connection.execute('delete from "odd ""table"')
-    with pytest.raises(OracleError, match=r"^group 'a' gave 0 row\(s\) where 2 were asked for"):
-        oracle.draw("a", 2)
+@pytest.mark.parametrize("size", [0, -1])
+def test_sizes_that_are_no_sizes(size):
+    X, y, groups = np.zeros((6, 3)), np.arange(6), np.array(["a"] * 6)
+    oracle = InMemoryOracle(X, y, groups)
+    with pytest.raises(ValueError, match=rf"^size must be at least 1, got {size}"):
+        oracle.draw("a", size)
+    assert sorted(oracle.draw("a", 6)[1].tolist()) == list(range(6))
+    records = RecordEncoder(1, 1.0).encode(X, y.astype(float), np.zeros(6, dtype=int))
+    of_fit = GroupRisks(records, BinaryLogLoss()).as_oracle(np.random.default_rng(0))
+    of_fit.draw(0, 2)
+    with pytest.raises(OracleError):
+        of_fit.draw(0, size)
 
 
-@pytest.mark.parametrize(
-    ("parameters", "message"),
-    [
-        ({"target": "z"}, "must have the column 'z'"),
-        ({"features": ["x 1", "nothing"]}, "must have the column 'nothing'"),
-        ({"groups": "x9"}, "must have the column 'x9'"),
-        ({"key": "id"}, "must have the column 'id'"),
-        ({"key": "part"}, "key must be a column that the schema makes unique"),
-        ({"features": "x2"}, "features must be a sequence of column names, got 'x2'"),
-        ({"features": []}, "features must be a sequence of column names"),
-        ({"target": ""}, "names of tables and columns must be non-empty strings, got ''"),
-    ],
-)
-def test_columns_that_are_not_there(connection, parameters, message):
-    with pytest.raises(ValueError, match=message.replace("(", r"\(")):
-        database(connection, **parameters)
-
-
-@settings(max_examples=60, deadline=None)
-@given(
-    name=st.text(st.characters(blacklist_categories=("Cs",), blacklist_characters="\0"), min_size=1)
-)
-def test_names_and_labels_cannot_break_out(name):
-    """Whatever a name or a label holds, it stays a name or a label."""
-    made = sqlite3.connect(":memory:")
-    quoted = '"' + name.replace('"', '""') + '"'
-    try:
-        made.execute(f'create table {quoted} ({quoted} real, "y y" integer, "g g" text)')
-    except sqlite3.OperationalError:  # SQLite reserves some names
-        return
-    made.execute(f"insert into {quoted} values (0.5, 1, ?)", (name,))
-    made.execute(f"insert into {quoted} values (0.7, 0, 'other')")
-    oracle = DatabaseOracle(made, name, features=[name], target="y y", groups="g g")
-    rows, targets = oracle.draw(name, 1)
-    if name != "other":
-        assert (rows.tolist(), targets.tolist()) == ([[0.5]], [1])
-    made.close()
-
-
-def test_nothing_is_loaded_at_once(tmp_path):
-    """A draw takes memory for its rows, not for the table's."""
-    path = tmp_path / "many.sqlite"
-    file = sqlite3.connect(path)
-    file.execute("create table t (a real, b real, y integer, g text)")
-    file.executemany(
-        "insert into t values (?, ?, ?, 'all')", ((i / 1e5, 0.5, i % 2) for i in range(60_000))
-    )
-    file.commit()
-    file.close()
-    with DatabaseOracle(path, "t", features=["a", "b"], target="y", groups="g") as oracle:
-        tracemalloc.start()
-        for _ in range(20):
-            oracle.draw("all", 100)
-        peak = tracemalloc.get_traced_memory()[1]
-        tracemalloc.stop()
-    assert peak < 300_000  # keys and rows of the table would take megabytes
+def test_records_without_a_group():
+    for unknown in (None, np.nan):
+        with pytest.raises(ValueError, match=r"^groups must be known for every record"):
+            InMemoryOracle(np.zeros((2, 1)), [0, 1], np.array(["a", unknown], dtype=object))
+    with pytest.raises(ValueError, match=r"^groups must have one dimension, got the shape"):
+        InMemoryOracle([[0.0]], [0], [("a", 1)])
 
 
 # --- encoded records -----------------------------------------------------------------------------
@@ -255,8 +162,6 @@ GOOD = [[0.0, 1.0], [1.0, 0.0], [0.5, 0.5]]
         ((GOOD[0], "no"), "must give X of shape (3, 2)"),
         (([[np.nan, 0.0]] * 3, ["no"] * 3), "the oracle gave NaN or infinity in X"),
         (([[np.inf, 0.0]] * 3, ["no"] * 3), "the oracle gave NaN or infinity in X"),
-        ((GOOD, ["no", "yes", "maybe"]), "gave wrong targets when asked for 3 record(s) of g"),
-        ((GOOD, [1, 0, 1]), "gave wrong targets"),
         (None, "must give a pair of X, numbers, and y"),
         ((GOOD,), "must give a pair of X, numbers, and y"),
         (([["x", "y"]] * 3, ["no"] * 3), "must give a pair of X, numbers, and y"),
@@ -271,13 +176,15 @@ def test_what_an_oracle_must_not_give(given, message):
     assert "\n" not in text
 
 
-def test_an_oracle_that_raises():
+def test_errors_of_an_oracle_and_of_targets_pass_as_they_are():
     class Broken(SampleOracle):
         def draw(self, group, size):
             raise ConnectionError("the server is away")
 
-    with pytest.raises(OracleError, match=r"when asked for 2 .*: the server is away$"):
+    with pytest.raises(ConnectionError, match="the server is away"):
         EncodingOracle(Broken(), ["a"], 2, 1.0, encode).draw(0, 2)
+    with pytest.raises(ValueError, match="y must hold no class outside"):
+        answering((GOOD, ["no", "yes", "maybe"])).draw(1, 3)
 
 
 def test_what_is_no_oracle():

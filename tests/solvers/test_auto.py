@@ -180,8 +180,8 @@ def test_the_exact_solver_keeps_its_parameters():
 @pytest.mark.parametrize("epsilon", [1.0, math.inf])
 def test_unknown_solvers(epsilon):
     message = (
-        r"^solver must be one of \['ags', 'auto', 'best-response', 'exact', 'gda', 'mgr', "
-        r"'moments', 'oco', 'online-to-batch', 'phased-erm'\] or a solver instance, got 'sgd'"
+        r"^solver must be one of \['ags', 'auto', 'exact', 'gda', 'mgr', 'moments', "
+        r"'oco', 'online-to-batch', 'phased-erm'\] or a solver instance, got 'sgd'"
     )
     with pytest.raises(ValueError, match=message):
         make_solver("sgd", epsilon=epsilon)

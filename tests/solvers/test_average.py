@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from sklearn_dpwg.losses import BinaryLogLoss
 from sklearn_dpwg.privacy import Budget
-from sklearn_dpwg.solvers import AGS, MGR, BestResponse, PhasedERM, steps
+from sklearn_dpwg.solvers import AGS, MGR, PhasedERM, steps
 from sklearn_dpwg.solvers.descent import group_weights
 from sklearn_dpwg.solvers.descent.group_weights import N_BLOCKS, BestAverage
 from sklearn_dpwg.solvers.steps import least_worst_shares
@@ -87,7 +87,6 @@ SOLVERS = (
     MGR(n_steps=150, centring=False, risk_share=0.3),
     AGS(n_steps=150, risk_share=0.3),
     PhasedERM(2, centring=False),
-    BestResponse(MGR(max_passes=6, centring=False), n_rounds=2),
 )
 
 

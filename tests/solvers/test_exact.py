@@ -35,7 +35,6 @@ def test_plan_has_no_releases_and_no_privacy():
     assert plan.predicted_excess == 1e-7
     assert plan.predicted_excess_if_worst == (1e-7, 1e-7)
     assert not plan.is_weak
-    assert 0 < plan.predicted_seconds < 60
     preview = str(plan)
     assert "none: the exact solution, without any privacy" in preview
     assert "duality gap of 1e-07" in preview

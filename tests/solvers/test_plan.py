@@ -17,13 +17,12 @@ from sklearn_dpwg.solvers import (
     MGR,
     OCO,
     SOLVERS,
-    BestResponse,
     Moments,
     PhasedERM,
     Plan,
     Solver,
 )
-from sklearn_dpwg.solvers.plan import PLANS_OF_A_WARNING, first_of_least
+from sklearn_dpwg.solvers.plan import first_of_least
 from tests.helpers.group_data import make_problem
 
 BUDGET = Budget(5.0, 1e-6)
@@ -77,19 +76,6 @@ def test_a_smaller_budget_beside_the_same_releases_is_refused(name):
         again.guarantee.epsilon  # noqa: B018
 
 
-def test_a_fit_that_will_warn_plans_more_often():
-    plan = plan_of(MGR())
-    cost = plan.problem.constants.zero_score
-    seconds = [
-        Plan.of(
-            "mgr", plan.problem, BUDGET, releases=plan.releases, schedule=None, bounds=bounds,
-            n_steps=1, seconds=1.0, seconds_to_plan=0.5,
-        ).predicted_seconds
-        for bounds in ((0.5 * cost, 0.9 * cost), (0.5 * cost, 1.1 * cost))
-    ]  # fmt: skip
-    assert seconds == [1.5, 1.5 + 0.5 * PLANS_OF_A_WARNING]
-
-
 def test_a_plan_has_no_subclasses():
     with pytest.raises(TypeError, match="its guarantee is that of its releases"):
         type("Lenient", (Plan,), {})
@@ -123,9 +109,8 @@ def test_a_solver_that_plans_for_more_than_it_was_given_is_refused(name):
 # --- parameters --------------------------------------------------------------------------------
 
 SET = {
-    BestResponse: {"base": "mgr", "n_rounds": 2},
     AGS: {"n_steps": 7, "visits": 4, "aim": 0.5},
-    MGR: {"n_steps": 7, "aim": 0.5, "sampling_rate": (0.5, 1.0)},
+    MGR: {"n_steps": 7, "aim": 0.5, "sampling_rate": 0.5},
     Moments: {"n_rounds": 2, "ridge": 1.0},
     OCO: {"n_rounds": 7, "aim": 0.5},
     PhasedERM: {"n_phases": 2, "aim": 0.5},

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from sklearn_dpwg.exceptions import PlanExceededError
-from sklearn_dpwg.losses import SquaredError
 from sklearn_dpwg.privacy import Budget, PrivacyGuarantee, Release, gdp_mu
 from sklearn_dpwg.privacy.noise.source import Payers
 from sklearn_dpwg.solvers import (
@@ -16,14 +15,10 @@ from sklearn_dpwg.solvers import (
     GDA,
     MGR,
     OCO,
-    BestResponse,
-    Calls,
-    Moments,
     OnlineToBatch,
-    PhasedERM,
     Solution,
 )
-from sklearn_dpwg.solvers.rounds import phased_erm as phased_module
+from sklearn_dpwg.solvers.rounds import rounds as rounds_module
 from sklearn_dpwg.solvers.stream.releases import release_losses
 from tests.helpers.cases import descent, rounds
 from tests.helpers.group_data import make_data, make_problem
@@ -166,35 +161,12 @@ def test_both_players_of_the_paper_are_paid_for():
     assert sigma == pytest.approx(math.sqrt(30) * moved / BUDGET.mu, rel=1e-5)
 
 
-BASES = {"phased-erm": PhasedERM, "mgr": MGR, "moments": Moments}
-
-
-@pytest.mark.parametrize("base", BASES)
-def test_a_call_costs_what_it_may(base):
-    """The second half of (C), whatever the caller does with the rest of the budget."""
-    problem = make_problem((400, 90), loss=SquaredError())
-    release = BASES[base]().plan_calls(problem, Calls(3, 5.0)).release
-    spent = release.max_count / release.noise_multiplier**2
-    assert math.sqrt(spent / 3) == pytest.approx(0.2, rel=1e-12)
-
-
-@pytest.mark.parametrize("base", BASES)
-@pytest.mark.parametrize("n_rounds", [1, 4])
-def test_rounds_on_all_records_add_up_to_the_budget(base, n_rounds):
-    problem = make_problem((400, 90), loss=SquaredError())
-    plan = BestResponse(base, n_rounds=n_rounds).plan(problem, BUDGET)
-    spent = math.fsum(release.max_count / release.noise_multiplier**2 for release in plan.releases)
-    assert 0.99999 < math.sqrt(spent) / gdp_mu(1.0, 1e-6) <= 1.0
-    assert {release.part for release in plan.releases} == {None}
-    assert plan.children == ()
-
-
 def test_a_phase_that_is_not_solved_is_an_error(monkeypatch):
     """Not an answer: a run that returned one all the same would break what was planned."""
-    plan, solver = next(rounds.response_plans(3, 1, ("phased-erm",)))
+    plan, solver = next(rounds.phased_plans(3, 1))
     wrap(
         monkeypatch,
-        phased_module,
+        rounds_module,
         "release_weights",
         lambda real, *args: real(*args[:3], args[3]._replace(tolerance=-1.0), *args[4:]),
     )

@@ -176,9 +176,8 @@ def test_types_that_differ_between_files_are_read_as_one(tmp_path):
     with pytest.raises(ValueError, match=r"column 'y', got int64 and string\.$"):
         source_of([first, third])
     exact = write(tmp_path / "4.parquet", y=[2**53 + 1, 7])
-    with pytest.raises(ValueError, match=r"double can hold in column 'y'") as error:
+    with pytest.raises(ValueError, match=r"double can hold in column 'y'"):
         together(source_of([exact, second]))
-    assert str(2**53 + 1) not in str(error.value)
 
 
 def test_groups_that_are_missing_are_left_to_who_encodes_them(tmp_path):

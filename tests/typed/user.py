@@ -9,7 +9,7 @@ from sklearn_dpwg import DPAUCClassifier, DPWorstGroupClassifier, DPWorstGroupRe
 from sklearn_dpwg.inspection import AuditReport, AuditResult, GroupAudit
 from sklearn_dpwg.ledger import PrivacyLedger, privacy_of
 from sklearn_dpwg.metrics import worst_group_score
-from sklearn_dpwg.preprocessing import BoundedRows, Cells, Number, PublicSchema
+from sklearn_dpwg.preprocessing import Number, PublicSchema, bound_rows_per_person
 from sklearn_dpwg.privacy import PrivacyGuarantee
 from sklearn_dpwg.solvers import MGR, Plan
 
@@ -41,7 +41,7 @@ assert_type(AuditReport(result).html(), str)
 assert_type(AuditResult.from_json(result.to_json()), AuditResult)
 assert_type(worst_group_score(y, y, groups=groups), float)
 
-schema = PublicSchema({"age": Number(0, 100)}, cells=Cells(("?",)), person="id")
-assert_type(schema.bound_rows(X, y), BoundedRows)
+schema = PublicSchema({"age": Number(0, 100)}, person="id")
+assert_type(bound_rows_per_person(X, y, person="id", k=1).kept, NDArray[np.intp])
 with PrivacyLedger(epsilon=2.0, delta=1e-6) as ledger:
     assert_type(ledger.epsilon_spent, float)

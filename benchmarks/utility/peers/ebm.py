@@ -17,7 +17,7 @@ import numpy as np
 
 from utility.ours import DELTA
 from utility.peers.aim import Block, blocks_of
-from utility.peers.diffprivlib_peer import environment
+from utility.peers.environments import environment
 from utility.tasks import Part, Task
 
 HERE = Path(__file__).resolve().parent

@@ -1,28 +1,11 @@
-"""What the NumPy peers share: rows to tune on, and the choice in hindsight."""
+"""What the NumPy peers share: the records that they are tuned on."""
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
-
 import numpy as np
 
-from utility.ours import number
 from utility.peers.clipped import BLOCK_ELEMENTS
 from utility.tasks import Part, Task
-
-
-class Stage(NamedTuple):
-    """A part of the race of a grid: records and seeds of each run, and how many runs stay."""
-
-    max_rows: int
-    n_seeds: int
-    n_kept: int
-
-
-# Records are thinned for the race only, with the noise and the group weights of all records; the
-# last runs of every budget are then judged on all of them, by the excess that is reported.
-STAGES = (Stage(8_000, 2, 12), Stage(30_000, 4, 3))
-SLOW_STAGES = (Stage(8_000, 1, 6), Stage(30_000, 4, 2))
 
 
 def thin(part: Part, n_groups: int, max_rows: int) -> Part:
@@ -71,17 +54,3 @@ def thinned_excess(task: Task, part: Part, weights: np.ndarray) -> np.ndarray:
                 total += 0.5 * np.einsum("ij,ij->j", scores, scores)
         worst = np.maximum(worst, total / (end - first))
     return worst - task.optima["worst-group"]["value"]
-
-
-def cell(
-    task: Task, weights: np.ndarray, parameters: dict[str, Any], seconds: float
-) -> dict[str, Any]:
-    """Return the cell of a peer from one column of weights a seed."""
-    scores = task.scores(weights)
-    return {
-        "train_excess": scores.train_excess.tolist(),
-        "test_loss": scores.test_loss.tolist(),
-        "test_accuracy": [number(value) for value in scores.test_accuracy],
-        "seconds": seconds,
-        "parameters": parameters,
-    }

@@ -8,7 +8,6 @@ change is final. `python -m utility.population` prints what the references say o
 
 from __future__ import annotations
 
-import argparse
 import hashlib
 from functools import lru_cache
 from importlib.metadata import distribution
@@ -19,7 +18,7 @@ import numpy as np
 import pandas as pd
 from scipy.sparse import issparse
 
-from sklearn_dpwg.preprocessing import PublicSchema
+from sklearn_dpwg.preprocessing import Date, PublicSchema
 from utility.population.definition import Amount, Definition, read_definitions
 from utility.tasks import REGRESSIONS, Part, Task, load_task, make_part, split, task_names
 from utility.worlds import WORLDS
@@ -35,8 +34,6 @@ DEFINITIONS: tuple[Definition, ...] = tuple(
 # and nobody tried the one of today; headache-days, mothers-in-work and too-little-for-the-poor, as
 # predicting nothing is within 5e-3 of it.
 
-POPULATIONS = ("choosing", "checking", "all")
-
 
 def kind_of(name: str) -> str:
     """Return the kind of a task of the page or of the population, or of a world."""
@@ -45,32 +42,6 @@ def kind_of(name: str) -> str:
     if name in task_names():
         return "regression" if name in REGRESSIONS else "classification"
     return {each.name: each for each in DEFINITIONS}[name].kind
-
-
-def names_of(which: str | None) -> tuple[str, ...]:
-    """Return the names of the page's tasks, or those of one of `POPULATIONS`."""
-    if which is None:
-        return task_names()
-    return tuple(each.name for each in DEFINITIONS if which in ("all", each.half))
-
-
-def add_task_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options that say which tasks."""
-    parser.add_argument(
-        "--population",
-        choices=POPULATIONS,
-        help="a half of the population of tasks, or all of it, instead of the page's tasks",
-    )
-    parser.add_argument("--task", action="append", help="by name; may be repeated")
-
-
-def names_asked(asked: argparse.Namespace, parser: argparse.ArgumentParser) -> list[str]:
-    """Return the names of the tasks that are asked for, or complain."""
-    every = names_of(asked.population)
-    unknown = sorted(set(asked.task or ()) - set(every))
-    if unknown:
-        parser.error(f"--task must be one of {', '.join(every)}, got {', '.join(unknown)}.")
-    return [name for name in every if not asked.task or name in asked.task]
 
 
 def load_by_name(name: str, cache: Path | None = None) -> Task:
@@ -98,6 +69,9 @@ def prepared(definition: Definition) -> pd.DataFrame:
         frame = frame.query(definition.rows, engine="python")
     for name, make in definition.made.items():
         frame = frame.assign(**{name: make(frame)})
+    for name, column in definition.columns.items():
+        if isinstance(column, Date):
+            frame = frame.assign(**{name: pd.to_datetime(frame[name])})
     return frame
 
 

@@ -24,7 +24,7 @@ class SampleOracle(ABC):
     Notes
     -----
     The guarantee of whoever learns from an oracle is about records that are drawn *once*, in an
-    order that no record decides. Both are up to the oracle; `check_sample_oracle` attacks them:
+    order that no record decides. Both are up to the oracle:
 
     - No record is given twice, in one draw or in two. One that was given k times pays k times.
     - The records of a group come in one order. Positions, public keys and independent coins may
@@ -86,13 +86,7 @@ class EncodingOracle(SampleOracle):
     def draw(self, group: Hashable, size: int) -> tuple[FloatArray, FloatArray]:
         assert isinstance(group, int)
         asked = f"asked for {size} record(s) of group {self._labels[group]!r}"
-        try:
-            given = self._oracle.draw(self._labels[group], size)
-        except Exception as error:
-            raise OracleError(
-                f"the oracle raised {type(error).__name__} when {asked}: {error}"
-            ) from error
-        rows, targets = self._as_arrays(given, asked)
+        rows, targets = self._as_arrays(self._oracle.draw(self._labels[group], size), asked)
         if rows.shape != (size, self._n_features) or targets.shape != (size,):
             raise OracleError(
                 f"the oracle must give X of shape {(size, self._n_features)} and y of shape "
@@ -101,10 +95,7 @@ class EncodingOracle(SampleOracle):
             )
         if not np.isfinite(rows).all():
             raise OracleError(f"the oracle gave NaN or infinity in X when {asked}.")
-        try:
-            encoded = self._encode_targets(targets)
-        except (TypeError, ValueError) as error:
-            raise OracleError(f"the oracle gave wrong targets when {asked}: {error}") from error
+        encoded = self._encode_targets(targets)
         records = self._encoder.encode(rows, encoded, np.zeros(size, dtype=np.intp))
         return records.rows * records.row_scale[:, None], records.targets
 
@@ -120,12 +111,13 @@ class EncodingOracle(SampleOracle):
 
 
 class GeneratorOracle(SampleOracle):
-    """Draws from a function that makes records, such as a simulator; it never runs dry.
+    """Draws from a function that makes or fetches records, such as a simulator or a query.
 
     Parameters
     ----------
     generate : callable
-        ``generate(group, size, rng)`` returns X and y of `size` new records of a group.
+        ``generate(group, size, rng)`` returns X and y of `size` new records of a group. Records
+        that it fetches come once each, in an order that no value decides: by a public key.
     random_state : int, Generator or None, default=None
         The generator that is handed to the function.
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate, chain
-from typing import TYPE_CHECKING, Any, TypeVar
+from itertools import chain
+from typing import TYPE_CHECKING, Any
 
 from sklearn_dpwg.exceptions import InputError, UnsupportedMechanismError
 from sklearn_dpwg.privacy.release import Release
@@ -18,8 +17,6 @@ if TYPE_CHECKING:
 
 # A total without closed form takes a tenth of a second to a second.
 _MOST_COMBINATIONS = 256
-
-_T = TypeVar("_T")
 
 
 @dataclass(frozen=True)
@@ -218,83 +215,29 @@ def joint_compositions(results: Iterable[Sequence[DpEvent]]) -> tuple[Compositio
 
 
 def dominating(compositions: Iterable[Composition]) -> Composition:
-    """Return the composition that dominates each: rank by rank the worse, the worst releases first.
+    """Return the composition that has all releases of each, as often as whoever has most of them.
 
-    Where one has fewer releases, no release is the better. The best of several runs is compared
-    with the best of as many, run by run.
+    All Gaussian noise is one release, so the largest μ counts. It dominates each, as a release more
+    does no harm.
     """
     compositions = tuple(compositions)
-    mu = max((one.mu for one in compositions), default=0.0)
-    found = [Composition(mu, _rank_by_rank([one.laplace for one in compositions], min))]
-    # the largest rate and then the least noise first
-    sampled = [
-        [((q, z), n) for q, z, n in sorted(one.sampled, key=lambda each: (-each[0], each[1]))]
-        for one in compositions
-    ]
-    for rate_and_noise, n in _rank_by_rank(sampled, _worst_sampled):
-        found.append(Composition(sampled=((*rate_and_noise, n),)))
-    # the largest privacy loss first
-    discrete = [
-        [
-            ((b, m), n)
-            for b, m, n in sorted(one.discrete, key=lambda each: (-each[1] / each[0], each[0]))
-        ]
-        for one in compositions
-    ]
-    for scale_and_shift, n in _rank_by_rank(discrete, _worst_discrete):
-        found.append(Composition(discrete=((*scale_and_shift, n),)))
-    runs: dict[tuple[float, float], list[list[tuple[Composition, int]]]] = {}
-    for one in compositions:
-        for distribution, alike in _by_distribution(one).items():
-            runs.setdefault(distribution, []).append(alike)
-    for distribution, every in runs.items():
-        for run, n in _rank_by_rank(every, dominating):
-            found.append(Composition(selected=((*distribution, run, n),)))
-    return joint(found)
+    return Composition(
+        max((one.mu for one in compositions), default=0.0),
+        _most(one.laplace for one in compositions),
+        _most(one.sampled for one in compositions),
+        _most((one.selected for one in compositions), key=repr),
+        _most(one.discrete for one in compositions),
+    )
 
 
-def _by_distribution(
-    one: Composition,
-) -> dict[tuple[float, float], list[tuple[Composition, int]]]:
-    """Return the selected runs, those of one distribution of their number together, sorted."""
-    found: dict[tuple[float, float], list[tuple[Composition, int]]] = {}
-    for mean, shape, run, count in one.selected:
-        found.setdefault((mean, shape), []).append((run, count))
-    for alike in found.values():
-        alike.sort(key=lambda pair: (pair[0].mu, *map(repr, pair)), reverse=True)
-    return found
-
-
-def _worst_sampled(releases: Iterable[tuple[float, float]]) -> tuple[float, float]:
-    rates, multipliers = zip(*releases, strict=True)
-    return max(rates), min(multipliers)
-
-
-def _worst_discrete(noises: Iterable[tuple[float, int]]) -> tuple[float, int]:
-    scales, shifts = zip(*noises, strict=True)
-    return min(scales), max(shifts)
-
-
-def _rank_by_rank(
-    sequences: Sequence[Sequence[tuple[_T, int]]], worst: Callable[[Iterable[_T]], _T]
-) -> tuple[tuple[_T, int], ...]:
-    """Return the worst at every rank of sequences that are written as (what, how often)."""
-    ends = [list(accumulate(count for _, count in sequence)) for sequence in sequences]
-    found: list[tuple[_T, int]] = []
-    begin = 0
-    for end in sorted({end for each in ends for end in each}):
-        at_rank = [
-            sequence[bisect_right(each, begin)][0]
-            for sequence, each in zip(sequences, ends, strict=True)
-            if each and begin < each[-1]
-        ]
-        worse = worst(at_rank)
-        if found and found[-1][0] == worse:
-            found[-1] = (worse, found[-1][1] + end - begin)
-        else:
-            found.append((worse, end - begin))
-        begin = end
-    return tuple(found)
+def _most(
+    releases: Iterable[Iterable[tuple[Any, ...]]], key: Callable[[Any], Any] | None = None
+) -> tuple[Any, ...]:
+    """Return all releases, each once, with how often it is there at most."""
+    found: Counter[tuple[Any, ...]] = Counter()
+    for of_one in releases:
+        found |= Counter({tuple(what): count for *what, count in of_one})
+    return tuple(sorted(((*what, count) for what, count in found.items()), key=key))
 
 
 def _largest_mus(compositions: Iterable[Composition]) -> tuple[Composition, ...]:

@@ -281,7 +281,7 @@ def renyi_accountant(composition: Composition) -> RdpAccountant:
 
     In these units the worst pairs of Gaussian and Laplace noise are those of sensitivity 1, which
     the relation ADD_OR_REMOVE_ONE stands for. Of discrete Laplace noise, which it does not know,
-    the continuous noise counts that dominates it (docs/theory/noise.md, Theorem 6).
+    the continuous noise counts that dominates it (docs/theory/noise.md, Theorem 5).
     """
     from dp_accounting import NeighboringRelation
     from dp_accounting.rdp import RdpAccountant

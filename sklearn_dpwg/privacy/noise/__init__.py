@@ -10,16 +10,10 @@ from sklearn_dpwg.privacy.noise.integer_noise import IntegerNoise
 from sklearn_dpwg.privacy.noise.poisson import PoissonSample, poisson_sample
 from sklearn_dpwg.privacy.noise.rows import GaussianRows
 from sklearn_dpwg.privacy.noise.samplers import LARGEST_QUOTIENT, noise_on_integers
-from sklearn_dpwg.privacy.noise.source import (
-    SECONDS_PER_SECURE_CALL,
-    SECONDS_PER_SECURE_COORDINATE,
-    NoiseSource,
-)
+from sklearn_dpwg.privacy.noise.source import NoiseSource
 
 __all__ = [
     "LARGEST_QUOTIENT",
-    "SECONDS_PER_SECURE_CALL",
-    "SECONDS_PER_SECURE_COORDINATE",
     "GaussianRows",
     "IntegerNoise",
     "NoiseSource",

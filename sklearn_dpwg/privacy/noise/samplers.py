@@ -92,10 +92,6 @@ class SeededSampler:
             self._streams[name] = np.random.default_rng(child)
         return self._streams[name]
 
-    def unit_normals(self, release: Release, shape: tuple[int, int]) -> FloatArray:
-        """Return normal noise of scale 1 from the stream of a release."""
-        return self.stream(f"noise of {release.name}").standard_normal(shape)
-
     def add_noise(
         self, values: FloatArray, sensitivity: float, release: Release, n_rows: int = 1
     ) -> FloatArray:

@@ -142,11 +142,6 @@ class PaidDraws:
             )
 
 
-# For planning: OpenDP 0.16 on one core, a call and a coordinate. NumPy's noise is free.
-SECONDS_PER_SECURE_CALL = 200e-6
-SECONDS_PER_SECURE_COORDINATE = 20e-6
-
-
 class NoiseSource:
     """Adds noise to values, and refuses what the plan has not paid for.
 

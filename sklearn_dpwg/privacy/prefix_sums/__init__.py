@@ -12,7 +12,6 @@ from sklearn_dpwg.privacy.prefix_sums.base import PrefixSums, PrefixSumStream
 from sklearn_dpwg.privacy.prefix_sums.mechanisms import (
     PREFIX_SUMS,
     BinaryTree,
-    HonakerTree,
     IndependentNoise,
     SquareRootToeplitz,
     make_prefix_sums,
@@ -21,7 +20,6 @@ from sklearn_dpwg.privacy.prefix_sums.mechanisms import (
 __all__ = [
     "PREFIX_SUMS",
     "BinaryTree",
-    "HonakerTree",
     "IndependentNoise",
     "PrefixSumStream",
     "PrefixSums",

@@ -12,11 +12,7 @@ from numpy.typing import ArrayLike
 from sklearn_dpwg._checks import FloatArray, positive_finite, whole_number
 from sklearn_dpwg.exceptions import InputError, InputTypeError, PlanExceededError
 from sklearn_dpwg.privacy.noise.rows import GaussianRows
-from sklearn_dpwg.privacy.noise.source import (
-    SECONDS_PER_SECURE_CALL,
-    SECONDS_PER_SECURE_COORDINATE,
-    NoiseSource,
-)
+from sklearn_dpwg.privacy.noise.source import NoiseSource
 from sklearn_dpwg.privacy.release import Release
 
 
@@ -133,11 +129,6 @@ class PrefixSums(ABC):
         return f"{type(self).__name__}(n_steps={self.n_steps}, n_dimensions={self.n_dimensions})"
 
     @property
-    def n_rows(self) -> int:
-        """Rows of C, each a vector of noise; one a step, unless a mechanism says otherwise."""
-        return self.n_steps
-
-    @property
     @abstractmethod
     def column_norm(self) -> float:
         """Largest column norm of C: how far C G moves if one vector moves by 1 in the L2 norm."""
@@ -169,9 +160,9 @@ class PrefixSums(ABC):
 
         Returns
         -------
-        decoder : ndarray of shape (n_steps, n_rows)
+        decoder : ndarray of shape (n_steps, n_steps)
             The matrix B.
-        encoder : ndarray of shape (n_rows, n_steps)
+        encoder : ndarray of shape (n_steps, n_steps)
             The matrix C; the product B C is the all-ones lower triangle.
         """
 
@@ -188,13 +179,6 @@ class PrefixSums(ABC):
         """
         n_roundings = _ROUNDINGS * (math.log2(self.n_steps) + 8.0)
         return 2.0 * n_roundings * 2.0**-53 * self.n_steps / self.column_norm
-
-    @property
-    def secure_seconds(self) -> float:
-        """Expected time of drawing all noise from the secure sampler, for planning."""
-        return self.n_rows * (
-            SECONDS_PER_SECURE_CALL + self.n_dimensions * SECONDS_PER_SECURE_COORDINATE
-        )
 
     def standard_deviations(self) -> FloatArray:
         """Return the noise of every sum per unit of the steps' sensitivity.
@@ -250,8 +234,5 @@ class PrefixSums(ABC):
         """
         if sensitivity is not None:
             sensitivity = positive_finite(sensitivity, "sensitivity")
-        rows = noise.gaussian_rows((self.n_rows, self.n_dimensions), release=release)
-        return self._make_stream(rows, sensitivity)
-
-    def _make_stream(self, rows: GaussianRows, sensitivity: float | None) -> PrefixSumStream:
+        rows = noise.gaussian_rows((self.n_steps, self.n_dimensions), release=release)
         return self._stream(self, rows, sensitivity)

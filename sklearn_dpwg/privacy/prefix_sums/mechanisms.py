@@ -1,12 +1,10 @@
-"""Four ways to correlate the noise of prefix sums: fresh, convolved, and on two binary trees."""
+"""Three ways to correlate the noise of prefix sums: fresh, convolved, and on a binary tree."""
 
 from __future__ import annotations
 
 import math
-from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import fft
 
 from sklearn_dpwg._checks import FloatArray
@@ -110,22 +108,7 @@ class _OnlineConvolution:
         return result
 
 
-class _DrawnAhead(PrefixSumStream):
-    """All correlated noise B Z is there from the start."""
-
-    def __init__(
-        self, mechanism: SquareRootToeplitz, rows: GaussianRows, sensitivity: float | None
-    ) -> None:
-        super().__init__(mechanism, rows, sensitivity)
-        self._noise = _convolve(rows.draw_all(self._scale), mechanism.coefficients())
-        self._sum = np.zeros(mechanism.n_dimensions)
-
-    def _add(self, vector: FloatArray) -> FloatArray:
-        self._sum += vector
-        return self._sum + self._noise[self.n_added - 1]
-
-
-class _RowByRow(PrefixSumStream):
+class _ConvolvedStream(PrefixSumStream):
     """Rows of C G get their noise one by one, and B turns them into sums."""
 
     def __init__(
@@ -143,14 +126,14 @@ class _RowByRow(PrefixSumStream):
 class SquareRootToeplitz(PrefixSums):
     """Noise on the convolution with the square root of the all-ones triangle: B = C.
 
-    Its worst noise is the least of all mechanisms here, and it remembers O(d T) numbers. Seeded
-    noise of a fixed sensitivity is convolved by FFT when the stream is opened. Otherwise every row
+    Its worst noise is the least of all mechanisms here, and it remembers O(d T) numbers. Every row
     is convolved as it comes: a noise scale may follow from the sums before it, and secure noise
     hides a value that is rounded to its grid, so it must be added to a row of C G itself.
     (Fichtenberger, Henzinger and Upadhyay 2023; ``docs/theory/prefix-sums.md``)
     """
 
     name = "toeplitz"
+    _stream = _ConvolvedStream
 
     @property
     def column_norm(self) -> float:
@@ -175,26 +158,6 @@ class SquareRootToeplitz(PrefixSums):
         root = np.where(lags >= 0, self.coefficients()[np.maximum(lags, 0)], 0.0)
         return root, root
 
-    def _make_stream(self, rows: GaussianRows, sensitivity: float | None) -> PrefixSumStream:
-        if sensitivity is not None and rows.seeded:
-            return _DrawnAhead(self, rows, sensitivity)
-        return _RowByRow(self, rows, sensitivity)
-
-
-def _sums_over_bits(n_steps: int, values: FloatArray) -> FloatArray:
-    """Return, for every step from 1 on, the sum of the values at its binary ones."""
-    sums = np.zeros(2 ** n_steps.bit_length())
-    for digit, value in enumerate(values):
-        sums[2**digit : 2 ** (digit + 1)] = sums[: 2**digit] + value
-    return sums[1 : n_steps + 1]
-
-
-def _trailing_zeros(n_steps: int) -> NDArray[np.int64]:
-    """Return, for every step from 1 on, how often two divides it."""
-    steps = np.arange(1, n_steps + 1, dtype=np.int64)
-    # frexp is exact where a logarithm may round
-    return np.frexp((steps & -steps).astype(np.float64))[1].astype(np.int64) - 1
-
 
 class _TreeStream(PrefixSumStream):
     def __init__(
@@ -211,15 +174,12 @@ class _TreeStream(PrefixSumStream):
         for left in self._nodes[:height]:
             node += left
         self._nodes[height] = node
-        return self._sum_with(self._rows.add(node, self._scale), height)
-
-    def _sum_with(self, noisy_node: FloatArray, height: int) -> FloatArray:
-        """Return the sum that ends with a node of a height, a new array."""
+        noisy_sum = self._rows.add(node, self._scale)
         start = self.n_added & (self.n_added - 1)
         if start:
-            noisy_node = noisy_node + self._noisy_sums[(start & -start).bit_length() - 1]
-        self._noisy_sums[height] = noisy_node
-        return noisy_node.copy()
+            noisy_sum = noisy_sum + self._noisy_sums[(start & -start).bit_length() - 1]
+        self._noisy_sums[height] = noisy_sum
+        return noisy_sum.copy()
 
 
 class BinaryTree(PrefixSums):
@@ -231,7 +191,7 @@ class BinaryTree(PrefixSums):
     """
 
     name = "tree"
-    _stream: ClassVar[type[PrefixSumStream]] = _TreeStream
+    _stream = _TreeStream
 
     @property
     def column_norm(self) -> float:
@@ -239,11 +199,12 @@ class BinaryTree(PrefixSums):
         return math.sqrt(self.n_steps.bit_length())
 
     def row_norms(self) -> FloatArray:
-        return np.sqrt(_sums_over_bits(self.n_steps, self._variances()))
+        return np.sqrt([float(step.bit_count()) for step in range(1, self.n_steps + 1)])
 
     def increment_norms(self) -> FloatArray:
-        # one node comes, and as many go as are below it
-        return np.sqrt(_trailing_zeros(self.n_steps) + 1.0)
+        # one node comes, and as many go as are below it: as often as two divides the step
+        steps = range(1, self.n_steps + 1)
+        return np.sqrt([float((step & -step).bit_length()) for step in steps])
 
     def factors(self) -> tuple[FloatArray, FloatArray]:
         decoder, encoder = np.zeros((2, self.n_steps, self.n_steps))
@@ -255,107 +216,9 @@ class BinaryTree(PrefixSums):
             decoder[step - 1, step - 1] = 1.0
         return decoder, encoder
 
-    def _variances(self) -> FloatArray:
-        """Return the variance of a node's estimate at every height."""
-        return np.ones(self.n_steps.bit_length())
-
-
-class _HonakerStream(_TreeStream):
-    def __init__(
-        self, mechanism: PrefixSums, rows: GaussianRows, sensitivity: float | None
-    ) -> None:
-        super().__init__(mechanism, rows, sensitivity)
-        # of the last node of each height
-        self._estimates = list(self._nodes)
-        self._variances = [0.0] * len(self._nodes)
-
-    def _add(self, vector: FloatArray) -> FloatArray:
-        own_variance = self._scale**2
-        node = vector.copy()
-        estimate = self._rows.add(node, self._scale)
-        variance = own_variance
-        height = 0
-        while not self.n_added >> height & 1:
-            # the parent of this node and of the last one of its height
-            self._nodes[height], node = node, node + self._nodes[height]
-            estimate += self._estimates[height]
-            below = variance + self._variances[height]
-            share = below / (own_variance + below)
-            estimate *= 1.0 - share
-            estimate += share * self._rows.add(node, self._scale)
-            variance = own_variance * share
-            height += 1
-        self._nodes[height], self._estimates[height] = node, estimate
-        self._variances[height] = variance
-        return self._sum_with(estimate, height)
-
-
-class HonakerTree(BinaryTree):
-    """Noise on all nodes of a binary tree, each estimated from itself and all nodes below it.
-
-    A node's own noisy sum and the sum of its children's estimates are averaged in inverse
-    proportion to their variances; only nodes that are complete are used. The same sensitivity as
-    `BinaryTree`, about 0.76 of its noise at many steps, up to twice its draws, the same memory.
-    (Honaker 2015; ``docs/theory/prefix-sums.md``)
-    """
-
-    name = "honaker"
-    _stream = _HonakerStream
-
-    @property
-    def n_rows(self) -> int:
-        """Rows of C: the nodes that T steps complete, 2T less the binary ones of T."""
-        return 2 * self.n_steps - self.n_steps.bit_count()
-
-    def increment_norms(self) -> FloatArray:
-        # The difference at a step is the new node's estimate, less the estimates of its left
-        # child, of its right child's left child, and so on: walk down the right children, the
-        # estimate of each with the share that is left of it.
-        variances = self._variances()
-        increments = np.ones(len(variances))
-        for height in range(1, len(variances)):
-            share, total = 1.0, 0.0
-            for level in range(height, 0, -1):
-                own = variances[level]  # weight of the node itself, as its own variance is 1
-                total += (share * own) ** 2
-                share *= 1.0 - own
-                total += (share - 1.0) ** 2 * variances[level - 1]
-            increments[height] = total + share**2
-        return np.sqrt(increments[_trailing_zeros(self.n_steps)])
-
-    def factors(self) -> tuple[FloatArray, FloatArray]:
-        variances = self._variances()
-        decoder = np.zeros((self.n_steps, self.n_rows))
-        encoder = np.zeros((self.n_rows, self.n_steps))
-        estimates: dict[tuple[int, int], FloatArray] = {}
-        row = 0
-        for end in range(1, self.n_steps + 1):
-            for height in range((end & -end).bit_length()):
-                start = end - 2**height
-                encoder[row, start:end] = 1.0
-                estimate = np.zeros(self.n_rows)
-                if height:
-                    middle = end - 2 ** (height - 1)
-                    estimate += estimates[start, middle] + estimates[middle, end]
-                    estimate *= 1.0 - variances[height]
-                estimate[row] = variances[height]
-                estimates[start, end] = estimate
-                row += 1
-            end_of_rest = end & (end - 1)
-            decoder[end - 1] = estimates[end_of_rest, end]
-            if end_of_rest:
-                decoder[end - 1] += decoder[end_of_rest - 1]
-        return decoder, encoder
-
-    def _variances(self) -> FloatArray:
-        """Return 1/(2 - 2^-h)."""
-        halves: FloatArray = 0.5 ** np.arange(self.n_steps.bit_length(), dtype=np.float64)
-        return 1.0 / (2.0 - halves)
-
 
 # one line a mechanism
 PREFIX_SUMS: dict[str, type[PrefixSums]] = {
-    "honaker": HonakerTree,
     "independent": IndependentNoise,
     "toeplitz": SquareRootToeplitz,
     "tree": BinaryTree,
@@ -367,7 +230,7 @@ def make_prefix_sums(noise: str, *, n_steps: int, n_dimensions: int) -> PrefixSu
 
     Parameters
     ----------
-    noise : {"honaker", "independent", "toeplitz", "tree"}
+    noise : {"independent", "toeplitz", "tree"}
         Name of the mechanism.
     n_steps : int
         Largest number of vectors T, known in advance.

@@ -29,8 +29,6 @@ from sklearn_dpwg.solvers.plan import Plan, first_of_least
 from sklearn_dpwg.solvers.solver import Solution, Solver, signal
 from sklearn_dpwg.solvers.steps import Momentum, risk_spread
 
-COST = planning.Cost(2e-4, 0.02, 1e-5)
-
 # A planned θ is at most the first where risks are smoothed, as a running mean lags behind what it
 # is the mean of, which no bound here knows (benchmarks/ags.py sharpness); and else at most the
 # second, beyond which no group is handicapped by anything that matters.
@@ -278,7 +276,7 @@ def least_bound_plan(problem: Problem, budget: Budget, parameters: AGS) -> Plan:
         sharpness=math.inf if parameters.sharpness == math.inf else rule.sharpness(noise),
     )
     bounds = rule.bound(noise)
-    return planning.plan_of("ags", problem, budget, paid, schedule, bounds, COST)
+    return planning.plan_of("ags", problem, budget, paid, schedule, bounds)
 
 
 def paper_plan(problem: Problem, budget: Budget, parameters: AGS) -> Plan:
@@ -306,4 +304,4 @@ def paper_plan(problem: Problem, budget: Budget, parameters: AGS) -> Plan:
     if p > 1:
         excess += 16.0 * noise.tau * math.log(p * n * n_steps / 2.0)
     bounds = np.full(p, excess)
-    return planning.plan_of("ags", problem, budget, noise.releases, schedule, bounds, COST)
+    return planning.plan_of("ags", problem, budget, noise.releases, schedule, bounds)

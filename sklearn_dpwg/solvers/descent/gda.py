@@ -14,11 +14,6 @@ from sklearn_dpwg.data.problem import Problem
 from sklearn_dpwg.data.risks import Risks
 from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.optimum.group_player import on_capped_simplex
-from sklearn_dpwg.optimum.minimax import (
-    Regulariser,
-    StronglyConvexSteps,
-    descent_ascent,
-)
 from sklearn_dpwg.privacy import Budget, NoiseSource, Release, calibrate
 from sklearn_dpwg.solvers.descent import planning
 from sklearn_dpwg.solvers.descent.releases import GRADIENT, RISKS, Beginning, GroupGame
@@ -32,8 +27,6 @@ from sklearn_dpwg.solvers.descent.rule import (
 from sklearn_dpwg.solvers.plan import Plan
 from sklearn_dpwg.solvers.solver import Solution, Solver, signal
 from sklearn_dpwg.solvers.steps import Momentum, risk_spread
-
-COST = planning.Cost(4e-4)
 
 
 def _paper_is_as_written(parameters: GDA) -> None:
@@ -155,22 +148,41 @@ class GDA(DescentParameters, Solver):
             dual = start.group_weights
         dual = on_capped_simplex(dual, np.ones_like(dual), plan.problem.max_group_weight)
         first = Beginning.of(plan, data, noise, start)
-        ridges = schedule.weight_ridge, schedule.group_ridge
-        learned, group_weights = descent_ascent(
-            GroupGame(plan, first.data, noise, unit=first.unit),
-            StronglyConvexSteps(*ridges)
-            if schedule.is_paper
-            else _PlannedSteps(schedule, plan.problem.n_weights),
-            first.weights,
-            dual,
-            regulariser=Regulariser(*ridges, center=first.weights, prior=prior),
-            n_steps=schedule.n_steps,
-            averaged=schedule.points,
-        )
-        return Solution(first.weights_of_rows(learned), group_weights, schedule.n_steps)
+        game = GroupGame(plan, first.data, noise, unit=first.unit)
+        weights, points = first.weights, schedule.points
+        weights_sum, dual_sum = np.zeros_like(weights), np.zeros_like(dual)
+        steps = (PaperSteps if schedule.is_paper else PlannedSteps)(schedule, len(weights))
+        for step in range(1, schedule.n_steps + 2):
+            if step in points:
+                weights_sum += weights
+                dual_sum += dual
+            if step > schedule.n_steps:
+                break
+            released = game.release(weights, dual)
+            # regularisers know no record, so their gradients need no noise
+            slope = released.weights + schedule.weight_ridge * (weights - first.weights)
+            rise = released.dual + schedule.group_ridge * (prior - dual)
+            move, dual_move = steps.push(step, slope, rise, released.noise_std)
+            weights = game.project_weights(weights + move)
+            dual = game.project_dual(dual + dual_move)
+        learned = first.weights_of_rows(weights_sum / len(points))
+        return Solution(learned, dual_sum / len(points), schedule.n_steps)
 
 
-class _PlannedSteps:
+class PaperSteps:
+    """Steps of length ``1/(ρ t)``, those of strongly convex-concave games."""
+
+    def __init__(self, schedule: GDASchedule, n_weights: int) -> None:
+        self.of_weights, self.of_dual = schedule.weight_ridge, schedule.group_ridge
+
+    def push(
+        self, step: int, slope: FloatArray, rise: FloatArray, noise_std: float
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return the moves of both players in a step, counted from 1, before projection."""
+        return -slope / (self.of_weights * step), rise / (self.of_dual * step)
+
+
+class PlannedSteps:
     """Steps of the weights with momentum, steps of one length of the group weights."""
 
     def __init__(self, schedule: GDASchedule, n_weights: int) -> None:
@@ -179,7 +191,7 @@ class _PlannedSteps:
     def push(
         self, step: int, slope: FloatArray, rise: FloatArray, noise_std: float
     ) -> tuple[FloatArray, FloatArray]:
-        """Return the moves of both players."""
+        """Return the moves of both players, before projection."""
         return self.ball.push(slope, noise_std), self.group_step * rise
 
 
@@ -230,7 +242,7 @@ def least_bound_plan(problem: Problem, budget: Budget, parameters: GDA) -> Plan:
         group_step=rule.group_step(noise),
     )
     bounds = rule.bound(noise)
-    return planning.plan_of("gda", problem, budget, releases, schedule, bounds, COST)
+    return planning.plan_of("gda", problem, budget, releases, schedule, bounds)
 
 
 def paper_plan(problem: Problem, budget: Budget, parameters: GDA) -> Plan:
@@ -272,7 +284,7 @@ def paper_plan(problem: Problem, budget: Budget, parameters: GDA) -> Plan:
         ),
     )
     bounds = np.full(problem.n_groups, strong_gap_bound(problem, n_steps, sigma, ridge))
-    return planning.plan_of("gda", problem, budget, releases, schedule, bounds, COST)
+    return planning.plan_of("gda", problem, budget, releases, schedule, bounds)
 
 
 def strong_gap_bound(problem: Problem, n_steps: int, sigma: float, ridge: float) -> float:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from copy import copy
 from typing import ClassVar
 
 import numpy as np
@@ -24,25 +22,13 @@ from sklearn_dpwg.solvers.descent.group_weights import (
     RaisedCeiling,
     Shrinkage,
 )
-from sklearn_dpwg.solvers.descent.releases import GRADIENT, gradient_of_mixture
-from sklearn_dpwg.solvers.descent.rule import (
-    LONGEST_MEMORY,
-    HedgeRule,
-    MGRParameters,
-    MGRSchedule,
-    MixtureSteps,
-)
-from sklearn_dpwg.solvers.mixture import Calls, MixturePlan, MixtureSolver
-from sklearn_dpwg.solvers.plan import Plan, predict_seconds
-from sklearn_dpwg.solvers.solver import Solution
+from sklearn_dpwg.solvers.descent.rule import MGRParameters, MGRSchedule
+from sklearn_dpwg.solvers.plan import Plan
+from sklearn_dpwg.solvers.solver import Solution, Solver
 from sklearn_dpwg.solvers.steps import Momentum
 
-# Numbers of calls that a plan may choose from: momentum does not outlast a call, and with 16 of
-# them steps do not get far enough where there is little noise (benchmarks/best_response.py rounds).
-CALLS = (1, 2, 4, 8)
 
-
-class MGR(MGRParameters, MixtureSolver):
+class MGR(MGRParameters, Solver):
     """Noisy gradient descent with multiplicative group reweighting, on all records or batches.
 
     Every step takes a noisy gradient of the group-weighted risk, moves the weights within their
@@ -52,7 +38,7 @@ class MGR(MGRParameters, MixtureSolver):
     Parameters
     ----------
     n_steps : int, optional
-        Number of steps T; planned: as many as `max_passes` and `max_seconds` allow.
+        Number of steps T; planned: as many as `max_passes` allow.
     schedule : {"planned", "paper"}, default="planned"
         "paper" takes steps, rates and noise from Zhou and Bassily's Theorems 9 and 10 with
         their constants set to 1 (the noise's larger where 1 would break the budget): the gradient
@@ -71,24 +57,17 @@ class MGR(MGRParameters, MixtureSolver):
     averaging : float, default=2/3
         Share of the iterates, the last ones, that is averaged; above 0, at most 1.
     max_passes : int, optional
-        Largest number of passes over the rows that a planned `n_steps` may use; batches may take no
-        longer than so many passes either. Planned: 150, and up to 1,000 where there is so little
-        noise that steps would be the limit, as far as that takes a few seconds; 150 in the paper's
-        schedule.
+        Largest number of passes over the rows that a planned `n_steps` may use. Planned: 150, and
+        up to 1,000 where there is so little noise that steps would be the limit, as far as that
+        takes a few seconds; 150 in the paper's schedule.
     group_rate : float, optional
         Step size η_λ of the group weights, positive: Hedge at this rate. Planned: by the spread of
         the released risks, and weight on a group has to make up for the noise that it brings.
     step_size : float, optional
         A fixed plain step size without momentum, instead of the planned rule.
-    max_seconds : float, optional
-        Largest predicted time of a fit's steps and calibration, in seconds on two cores with secure
-        noise. What is predicted follows from public facts, and is no clock.
-    sampling_rate : float or sequence of float, optional
-        Probability with which a record joins a step, the same for all groups or one for each in
-        the order of the group labels: Poisson batches. 1 reads every record in every step. Groups
-        that overlap have one rate, as a record is in several.
-        Planned: 1, unless the bound of batches is clearly less within the same time, as it is
-        for some hundred thousand records or a small `max_seconds`.
+    sampling_rate : float, default=1.0
+        Probability with which a record joins a step, above 0: Poisson batches. 1 reads every
+        record in every step.
     centring : bool, optional
         Whether rows are taken relative to a released mean row, with a limit on each record's
         gradient. Planned: for a log loss or the squared error with an intercept, where steps
@@ -102,8 +81,8 @@ class MGR(MGRParameters, MixtureSolver):
     A record of group i moves the weighted gradient by at most λ_i Γ/n_i and the clipped risk of
     its own group by at most b/n_i, so each step releases a gradient with noise
     ``z_w Γ max_i λ_i/n_i`` and risks with noise ``z_λ b/n_i``, for multipliers z fixed in
-    advance; on batches both together, and every group pays at its own rate. Step sizes follow
-    earlier releases. `docs/theory/mgr.md` proves each.
+    advance; on batches both together. Step sizes follow earlier releases. `docs/theory/mgr.md`
+    proves each.
 
     ``benchmarks/mgr_defaults.py`` prints how flat the minimum is that the defaults of `aim`,
     `averaging` and `max_passes` are the middle of.
@@ -123,30 +102,13 @@ class MGR(MGRParameters, MixtureSolver):
     prices_sampling: ClassVar[bool] = True
     caps_group_weights: ClassVar[bool] = True
     knows_overlap: ClassVar[bool] = True
-    # what who asks for mixtures decides, and how it is left to them
-    set_by_caller: ClassVar[Mapping[str, tuple[object, ...]]] = {
-        "schedule": ("planned",),
-        "risk_share": (None,),
-        "group_rate": (None,),
-        "loss_ceiling": (None,),
-        "max_seconds": (None,),
-        "sampling_rate": (None, 1),
-    }
 
     def _check_hidden_groups(self) -> None:
         """Refuse what is not proved, or not fixed before counts are released."""
-        reason = ""
         if self.schedule == "paper":
-            reason = "schedule='planned', got 'paper'"
-        elif self._rates_differ:
-            reason = f"one sampling_rate for all groups, got {self.sampling_rate!r}"
-        if reason:
-            raise InputError(f"solver 'mgr' with neighbours='replace-any' needs {reason}.")
-
-    @property
-    def _rates_differ(self) -> bool:
-        """Whether records of some groups are to join more often than those of others."""
-        return len(set(np.ravel(np.asarray(self.sampling_rate, dtype=object)))) > 1
+            raise InputError(
+                "schedule of MGR must be 'planned' with neighbours='replace-any', got 'paper'."
+            )
 
     def _check_game(self, problem: Problem) -> None:
         """Refuse what plain Hedge and the paper's schedule do not know."""
@@ -158,19 +120,8 @@ class MGR(MGRParameters, MixtureSolver):
                 "sampling_price and max_group_weight of MGR must be left open with "
                 f"schedule='paper', and sampling_price with a group_rate, got {problem.game}."
             )
-        if problem.cells is not None and (is_paper or self._rates_differ):
-            raise InputError(
-                "groups that overlap need schedule='planned' and one sampling_rate for all of MGR, "
-                f"as a record is in several, got {self.schedule!r} and {self.sampling_rate!r}."
-            )
-
-    def for_persons(self) -> MGR:
-        """Return one that plans full passes, where `sampling_rate` is open."""
-        if self.schedule == "paper" or self.sampling_rate is not None:
-            return self
-        found = copy(self)
-        found.sampling_rate = 1.0
-        return found
+        if problem.cells is not None and is_paper:
+            raise InputError("schedule of MGR must be 'planned' with groups that overlap.")
 
     def _plan(self, problem: Problem, budget: Budget) -> Plan:
         if self.schedule == "paper":
@@ -215,77 +166,6 @@ class MGR(MGRParameters, MixtureSolver):
             learned = learned * shrinkage.kept
         return Solution(first.weights_of_rows(learned), mixture, schedule.n_steps)
 
-    def mixture_problem(self, problem: Problem, budget: Budget) -> Problem:
-        return planning.learned_problem(problem, self, budget)
-
-    def numbers_of_calls(self, problem: Problem) -> tuple[int, ...]:
-        most = self.n_steps or self.max_passes or CALLS[-1]
-        return tuple(n_calls for n_calls in CALLS if n_calls <= most)
-
-    def plan_calls(self, problem: Problem, calls: Calls) -> MixturePlan:
-        """Plan as many steps as the passes allow, shared among the calls."""
-        found = math.sqrt(calls.n_calls) / calls.multiplier * problem.typical_size
-        most = self.n_steps or planning.most_passes(problem, self, found)
-        steps_a_call = most // calls.n_calls
-        if steps_a_call < 1:
-            raise InputError(
-                f"n_steps and max_passes of MGR must allow a step in each of {calls.n_calls} "
-                f"rounds, got {self.n_steps!r} and {self.max_passes!r}."
-            )
-        n_steps = steps_a_call * calls.n_calls
-        rule = HedgeRule.of(problem, self, n_steps, signal=found)
-        # momentum does not outlast a call
-        memory = max(1.0, LONGEST_MEMORY * steps_a_call)
-        max_momentum = min(rule.max_momentum, 1.0 - 1.0 / memory)
-        # the variance of the mean gradient of all steps, if all weight is on a group
-        sizes = np.asarray(problem.group_sizes, dtype=float)
-        of_coordinate = problem.gradient_diameter * calls.multiplier / sizes
-        variances = np.asarray(problem.n_weights * of_coordinate**2 / calls.n_calls)
-        bounds = rule.of_weights(variances, max_momentum=max_momentum)
-        schedule = MixtureSteps(
-            **(rule.limits() | {"max_momentum": max_momentum}),
-            steps_a_call=steps_a_call,
-            # the next call goes on from an answer, and answers are averaged
-            averaged=1 if calls.n_calls > 1 else max(1, round(self.averaging * steps_a_call)),
-            gradient_diameter=rule.sums.gradient_diameter,
-            ceiling=rule.ceiling,
-            grid=rule.sums.grid,
-        )
-        return MixturePlan(
-            solver="mgr",
-            problem=problem,
-            calls=calls,
-            release=calls.release(GRADIENT, steps_a_call),
-            schedule=schedule,
-            bounds=tuple(float(bound) for bound in bounds),
-            averaged=max(1, round(self.averaging * calls.n_calls)),
-            seconds=predict_seconds(
-                problem, n_steps, n_draws=n_steps, n_coordinates=n_steps * problem.n_weights
-            ),
-        )
-
-    def answer(
-        self,
-        plan: MixturePlan,
-        group_weights: FloatArray,
-        center: FloatArray,
-        data: Risks,
-        noise: NoiseSource,
-        *,
-        call: int,
-        risks: FloatArray | None = None,
-    ) -> FloatArray:
-        schedule, problem = plan.schedule, plan.problem
-        assert isinstance(schedule, MixtureSteps)
-        weights, ball = center, Momentum(schedule, len(center))
-        total = np.zeros_like(center)
-        for t in range(schedule.steps_a_call):
-            gradient, noise_std = gradient_of_mixture(plan, data, weights, group_weights, noise)
-            weights = project_to_ball(weights + ball.push(gradient, noise_std), problem.radius)
-            if t >= schedule.steps_a_call - schedule.averaged:
-                total += weights
-        return total / schedule.averaged
-
 
 def _limits_of_run(schedule: MGRSchedule, problem: Problem, unit: float) -> PlannedLimits:
     """Return what sets the limits of each step."""
@@ -326,8 +206,8 @@ def paper_plan(problem: Problem, budget: Budget, *, max_passes: int) -> Plan:
     )
     # the regret bounds in the proof of Theorem 10
     excess = noise.regret + 2.0 * feedback_bound * math.sqrt(math.log(p) / n_steps)
-    bounds, cost = np.full(p, excess), planning.COST_OF_PASSES
-    return planning.plan_of("mgr", problem, budget, noise.releases, schedule, bounds, cost)
+    bounds = np.full(p, excess)
+    return planning.plan_of("mgr", problem, budget, noise.releases, schedule, bounds)
 
 
 def _steps_and_noise(problem: Problem, budget: Budget, max_passes: int) -> tuple[int, float, float]:

@@ -8,29 +8,25 @@ record for its diameter times it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from sklearn_dpwg._checks import FloatArray
 from sklearn_dpwg.data.problem import Problem
-from sklearn_dpwg.data.risks import ByGroup, EveryRecord, Risks, Selection
+from sklearn_dpwg.data.risks import Risks
 from sklearn_dpwg.optimum import project_to_ball
 from sklearn_dpwg.optimum.group_player import on_capped_simplex
-from sklearn_dpwg.optimum.minimax import Released
 from sklearn_dpwg.privacy import NoiseSource, Release
-from sklearn_dpwg.solvers.centring import CentredProblem, Centring, after_centring, release_centre
+from sklearn_dpwg.solvers.centring import Centring, after_centring, release_centre
 from sklearn_dpwg.solvers.descent.group_weights import Limits
 from sklearn_dpwg.solvers.descent.rule import (
     AGSSchedule,
-    Batches,
     DescentSchedule,
     GDASchedule,
     MGRSchedule,
-    MixtureSteps,
 )
-from sklearn_dpwg.solvers.mixture import MixturePlan
 from sklearn_dpwg.solvers.plan import Plan
 from sklearn_dpwg.solvers.solver import Solution
 from sklearn_dpwg.solvers.steps import heard, influence, sums_of_groups
@@ -157,13 +153,15 @@ def from_batch(
     limits: Limits,
 ) -> StepRelease:
     """Draw a Poisson batch; release its gradient and its group risks together."""
-    schedule, releases = plan.schedule, after_centring(plan.releases)
+    schedule = plan.schedule
+    (release,) = after_centring(plan.releases)
     assert isinstance(schedule, MGRSchedule)
     assert schedule.batches is not None
     batches, unit = schedule.batches, limits.unit
     losses, gradients = data.sampled_sums(
         weights,
-        _draw(plan.problem, batches, releases, noise),
+        # where groups are hidden a coin a place, whatever the group
+        noise.poisson_sample(release, by_place=plan.problem.hidden is not None),
         ceiling=schedule.ceiling,
         center=batches.center,
         grid=schedule.grid,
@@ -176,58 +174,14 @@ def from_batch(
         units=np.concatenate(
             [np.full(len(weights), batches.gradient_std(group_weights)), risk_stds]
         ),
-        sensitivities=[1.0 / release.noise_multiplier + batches.rounding for release in releases],
-        releases=releases,
+        sensitivities=[1.0 / release.noise_multiplier + batches.rounding],
+        releases=[release],
     )
     noise_std = batches.step_std(group_weights, n_weights=len(weights))
     noisy_risks = batches.center + released[len(weights) :]
     noisy_risks, variances = heard(noisy_risks, batches.risk_variances, plan.problem)
     gradient = unit * released[: len(weights)]
     return StepRelease(gradient, noisy_risks, unit * noise_std, variances)
-
-
-def _draw(
-    problem: Problem, batches: Batches, releases: Sequence[Release], noise: NoiseSource
-) -> Selection:
-    """Return who joins; one sample for each release that is sampled."""
-    if problem.cells is not None:
-        # all have one rate; a coin for each record of each cell
-        (release,) = releases
-        return noise.poisson_sample(release)
-    if problem.hidden is not None:
-        # one coin a place, whatever the group: all have one rate
-        (release,) = releases
-        return noise.poisson_sample(release, by_place=True)
-    samples = [
-        noise.poisson_sample(release) if release.sampling_rate < 1.0 else EveryRecord()
-        for release in releases
-    ]
-    return ByGroup(tuple(samples[part] for part in batches.parts))
-
-
-def gradient_of_mixture(
-    plan: MixturePlan,
-    data: Risks,
-    weights: FloatArray,
-    group_weights: FloatArray,
-    noise: NoiseSource,
-) -> tuple[FloatArray, float]:
-    """Read all records; release the gradient of a mixture alone, and say how loud its noise is.
-
-    A record of group i moves it by at most the diameter times its group's weight over its size, or
-    the sum of these over its groups.
-    """
-    schedule, problem = plan.schedule, plan.problem
-    assert isinstance(schedule, MixtureSteps)
-    unit = 1.0
-    if isinstance(problem, CentredProblem):
-        unit = problem.clip / problem.limit.longest
-    sizes = np.asarray(data.group_sizes, dtype=float)
-    _, gradients = data.sums(weights, ceiling=schedule.ceiling, grid=schedule.grid)
-    gradient = group_weights @ (gradients / (unit * sizes[:, None]))
-    sensitivity = float(schedule.gradient_diameter * influence(problem, group_weights))
-    noisy = noise.gaussian(gradient, sensitivity=sensitivity, release=plan.release)
-    return unit * noisy, unit * plan.release.noise_multiplier * sensitivity
 
 
 # Of active group selection: the gradient of one group.
@@ -280,6 +234,14 @@ def from_one_group(
 
 
 # Of descent–ascent: both players' gradients at one point.
+
+
+class Released(NamedTuple):
+    """What a step of both players releases."""
+
+    weights: FloatArray  # noisy gradient in the weights, which descend; (n_weights,)
+    dual: FloatArray  # noisy group risks, which group weights ascend; (n_groups,)
+    noise_std: float  # standard deviation of the noise on a coordinate of the gradient
 
 
 class GroupGame:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, fields
 from functools import cached_property
 from typing import Any, ClassVar, Literal, NamedTuple, Self
@@ -79,23 +79,19 @@ class DescentSchedule(StepLimits):
 
 @dataclass(frozen=True)
 class Batches:
-    """Who may join a step, and how large its noise is; an entry a group.
+    """Who may join a step, and how large its noise is.
 
     A step releases the weighted gradient and all group risks of one batch together, with noise of
-    standard deviation ``max_i z_i Δ_i λ_i/(q_i n_i) / √(1-ρ)`` and ``z_i b/(q_i n_i) / √ρ``. In
-    units of these a record of group i counts for at most 1/z_i: docs/theory/mgr.md, section 8.
-    Where groups overlap all have one rate, ``max_a Σ_{k∋a} λ_k/n_k`` is in place of
-    ``max_i λ_i/n_i`` and ``b √m`` in place of b: docs/theory/overlapping-groups.md, Lemma 5.
+    standard deviation ``z Δ max_i λ_i/(q n_i) / √(1-ρ)`` and ``z b/(q n_i) / √ρ``. In units of
+    these a record counts for at most 1/z: docs/theory/mgr.md, section 8. Where groups overlap
+    ``max_a Σ_{k∋a} λ_k/n_k`` is in place of ``max_i λ_i/n_i`` and ``b √m`` in place of b:
+    docs/theory/overlapping-groups.md, Lemma 5.
     """
 
-    group_sizes: tuple[int, ...]  # number of records n_i
-    # probability q_i with which each record joins a step; 1 for a group read in full
-    rates: tuple[float, ...]
-    parts: tuple[int, ...]  # which of the plan's releases the records of the group pay for
-    multipliers: tuple[float, ...]  # noise multiplier z_i of that release
-    # Δ_i, what the noise on gradients counts a record for: 2L where records are sampled, Γ where
-    # all are read; with what rounding adds
-    gradient_bounds: tuple[float, ...]
+    group_sizes: tuple[int, ...]  # number of records n_i of each group
+    rate: float  # probability q with which each record joins a step
+    multiplier: float  # noise multiplier z of the release
+    gradient_bound: float  # Δ = 2L, with what rounding adds
     # range b of the losses that the group risks count, with what rounding adds
     feedback_range: float
     center: float  # the middle of that range: what the risk of a group is where no record joins
@@ -110,13 +106,13 @@ class Batches:
     @property
     def expected_sizes(self) -> FloatArray:
         """Expected number of records that join from each group; public, and what divides sums."""
-        return np.asarray(self.rates) * np.asarray(self.group_sizes)
+        return self.rate * np.asarray(self.group_sizes)
 
     @property
     def gradient_stds(self) -> FloatArray:
         """Noise on the gradient that each group needs if all weight is on it."""
-        bounds = np.asarray(self.multipliers) * np.asarray(self.gradient_bounds)
-        return np.asarray(bounds / self.expected_sizes / np.sqrt(1.0 - self.risk_share))
+        bound = self.multiplier * self.gradient_bound
+        return np.asarray(bound / self.expected_sizes / np.sqrt(1.0 - self.risk_share))
 
     @property
     def risk_stds(self) -> FloatArray:
@@ -124,37 +120,35 @@ class Batches:
         if self.risk_share == 0.0:
             return np.zeros(0)
         moved = self.feedback_range * (1.0 if self.cells is None else self.cells.group_moves)
-        bounds = np.asarray(self.multipliers) * moved
-        return np.asarray(bounds / self.expected_sizes / np.sqrt(self.risk_share))
+        bound = self.multiplier * moved
+        return np.asarray(bound / self.expected_sizes / np.sqrt(self.risk_share))
 
     @property
     def risk_variances(self) -> FloatArray:
         """Variance of a group's risk from noise and coins, which is at most (b/2)² (1-q)/(q n)."""
         if self.risk_share == 0.0:
             return np.zeros(0)
-        coins = (1.0 - np.asarray(self.rates)) / self.expected_sizes
+        coins = (1.0 - self.rate) / self.expected_sizes
         return np.asarray(self.risk_stds**2 + (self.feedback_range / 2.0) ** 2 * coins)
 
     @property
     def sampling_variances(self) -> FloatArray:
         """Variance of each group's gradient from the coins, summed over coordinates, as planned."""
-        return self.gradient_spread**2 * (1.0 - np.asarray(self.rates)) / self.expected_sizes
+        return np.asarray(self.gradient_spread**2 * (1.0 - self.rate) / self.expected_sizes)
 
     def log_mean_exp_of_coins(self, group_rate: float) -> FloatArray:
         """Return a bound on log E exp(η_λ S) of what the coins add to each group's risk.
 
-        It is ``q_i n_i (exp(x_i) - 1 - x_i)`` with ``x_i = η_λ b / (2 q_i n_i)``; 0 where all join.
+        It is ``q n_i (exp(x_i) - 1 - x_i)`` with ``x_i = η_λ b / (2 q n_i)``.
         """
         expected = self.expected_sizes
         most = group_rate * self.feedback_range / (2.0 * expected)
-        bounds = expected * (np.expm1(np.minimum(most, 700.0)) - most)
-        return np.where(np.asarray(self.rates) < 1.0, bounds, 0.0)
+        return np.asarray(expected * (np.expm1(np.minimum(most, 700.0)) - most))
 
     def gradient_std(self, coefficients: FloatArray) -> float:
         """Return the noise on a sum of the groups' gradients: that of the group needing most."""
         if self.cells is None:
-            return (coefficients * self.gradient_stds).max()
-        # all records have one rate, so noise is in proportion to what one counts for
+            return float((coefficients * self.gradient_stds).max())
         first, sizes = self.gradient_stds[0], np.asarray(self.group_sizes, dtype=float)
         return float(first * sizes[0] * self.cells.influence(coefficients / sizes))
 
@@ -175,17 +169,10 @@ class Batches:
 
     def __str__(self) -> str:
         """Return a line for people."""
-        expected, of = self.expected_sizes.sum(), sum(self.group_sizes)
-        if self.cells is not None:  # whose records are in several groups
-            of = sum(self.cells.sizes)
-            expected = self.rates[0] * of
-        sampled = sorted({rate for rate in self.rates if rate < 1.0}, reverse=True)
-        shown = ", ".join(f"{rate:.3g}" for rate in sampled[:6]) + (", ..." if sampled[6:] else "")
-        n_full = sum(rate == 1.0 for rate in self.rates)
-        full = f", {n_full} group(s) read in full" if n_full else ""
+        of = sum(self.group_sizes if self.cells is None else self.cells.sizes)
         return (
-            f"Poisson batches of about {expected:,.0f} of {of:,} records, each joining with "
-            f"probability {shown}{full}"
+            f"Poisson batches of about {self.rate * of:,.0f} of {of:,} records, each joining with "
+            f"probability {self.rate:.3g}"
         )
 
 
@@ -380,26 +367,6 @@ class GDASchedule(DescentSchedule):
         )
 
 
-@dataclass(frozen=True, kw_only=True, repr=False)
-class MixtureSteps(StepLimits):
-    """What steps that answer for a fixed mixture need; `n_steps` are those of all calls."""
-
-    steps_a_call: int
-    averaged: int  # how many of a call's last iterates are averaged
-    gradient_diameter: float  # Γ, rounding included
-    ceiling: float
-    grid: SumGrid
-
-    def __str__(self) -> str:
-        """Return a line for people."""
-        answer = f"the average of the last {self.averaged:,}" if self.averaged > 1 else "the last"
-        return (
-            f"{self.steps_a_call:,} weighted step(s) a call, one pass each, at most "
-            f"{self.longest_step:.3g} long, momentum at most {self.max_momentum:.2g}; the answer "
-            f"is {answer}"
-        )
-
-
 # Momentum may remember at most a fifth of the run.
 LONGEST_MEMORY = 0.2
 
@@ -573,13 +540,10 @@ class StepRule(StepLimits, ABC):
         bound = self.of_weights(noise.gradient)
         return bound + self.of_groups(noise) if self.problem.n_groups > 1 else bound
 
-    def of_weights(
-        self, gradient_variances: FloatArray, *, max_momentum: float | None = None
-    ) -> FloatArray:
+    def of_weights(self, gradient_variances: FloatArray) -> FloatArray:
         """Return what the weights owe if all weight is on a group: ``aim²/(2τ) + τ d s_i²/2``."""
         problem, n_steps = self.problem, self.n_steps
-        momentum = self.max_momentum if max_momentum is None else max_momentum
-        reach = n_steps * self.longest_step / (1.0 - momentum)
+        reach = n_steps * self.longest_step / (1.0 - self.max_momentum)
         if math.isinf(problem.smoothness):
             reach = n_steps * self.step_size
         of_coordinate = np.sqrt(gradient_variances / problem.n_weights)
@@ -640,18 +604,16 @@ class MGRParameters(DescentParameters):
 
     group_rate: float | None = None
     step_size: float | None = None
-    max_seconds: float | None = None
-    sampling_rate: float | Sequence[float] | None = None
+    sampling_rate: float = 1.0
     centring: bool | None = None
     whitening: bool | None = None
 
     def _paper_reads_all(self) -> None:
-        """Refuse batches and limits on time for the paper's schedule."""
-        rate, limit = self.sampling_rate, self.max_seconds
-        if self.schedule == "paper" and (rate is not None or limit is not None):
+        """Refuse batches for the paper's schedule."""
+        if self.schedule == "paper" and self.sampling_rate != 1.0:
             raise InputError(
-                "sampling_rate and max_seconds of MGR must be None with schedule='paper', whose "
-                f"steps read all records, got {rate!r} and {limit!r}."
+                "sampling_rate of MGR must be 1 with schedule='paper', whose steps read all "
+                f"records, got {self.sampling_rate!r}."
             )
 
     rules = Rules(
@@ -660,7 +622,7 @@ class MGRParameters(DescentParameters):
         **RULES,
         group_rate=positive(or_none=True),
         step_size=positive(or_none=True),
-        max_seconds=positive(or_none=True),
+        sampling_rate=share(or_all=True),
         centring=flag(or_none=True),
         whitening=flag(or_none=True),
     )

@@ -1,1 +1,1 @@
-"""A few rounds of exact problems, each released once: phased ERM, moments, best response."""
+"""A few rounds of exact problems, each released once: phased ERM, moments."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import ClassVar
 
@@ -16,18 +16,15 @@ from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.losses import SquaredError
 from sklearn_dpwg.privacy import Budget, NoiseSource, Release, calibrate
 from sklearn_dpwg.privacy.sensitivity import moment_sensitivity, moment_steps
-from sklearn_dpwg.solvers.mixture import Calls, MixturePlan, MixtureSolver
-from sklearn_dpwg.solvers.plan import Plan, predict_seconds
+from sklearn_dpwg.solvers.plan import Plan
 from sklearn_dpwg.solvers.rounds.noisy_moments import MomentsSchedule, robust_optimum, shrunk
 from sklearn_dpwg.solvers.rounds.releases import (
     BLOCK_SIZE,
     MOMENTS,
     release_moments,
-    release_moments_of_mixture,
     triangle,
 )
-from sklearn_dpwg.solvers.solver import Solution
-from sklearn_dpwg.solvers.steps import influence
+from sklearn_dpwg.solvers.solver import Solution, Solver
 
 
 @dataclass(eq=False, repr=False)
@@ -70,18 +67,8 @@ LARGEST_GROUP = 2**38
 LEFT_BY_ROUNDS = 0.5
 
 
-def _seconds(problem: Problem, n_rounds: int, n_entries: int) -> float:
-    """Return the expected time of rounds that release so many numbers each."""
-    # a product of rows with rows takes a pass for every eight columns
-    n_passes = n_rounds * (2 + problem.n_columns // 8)
-    return predict_seconds(problem, n_passes, n_draws=n_rounds, n_coordinates=n_rounds * n_entries)
-
-
 def _schedule(
-    problem: Problem,
-    parameters: MomentsParameters,
-    multipliers: Sequence[float],
-    kind: type[MomentsSchedule] = MomentsSchedule,
+    problem: Problem, parameters: MomentsParameters, multipliers: Sequence[float]
 ) -> MomentsSchedule:
     """Return a schedule with the noise multiplier of each round."""
     assert isinstance(problem.loss, SquaredError)
@@ -89,11 +76,9 @@ def _schedule(
     constant, length = (CONSTANT, LENGTH) if has_constant else (0.0, 1.0)
     norm = math.sqrt(1.0 + constant**2 + length**2)
     step, sum_step = _rounding_steps(problem, norm)
-    # of a mixture one matrix is released, of which `influence` knows
-    moved = 1.0 if kind is MixtureMoments else problem.group_moves
-    return kind(
+    return MomentsSchedule(
         multipliers=tuple(multipliers),
-        sensitivity=(1.0 + ROUNDING) * moment_sensitivity(norm) * moved,
+        sensitivity=(1.0 + ROUNDING) * moment_sensitivity(norm) * problem.group_moves,
         constant=constant,
         length=length,
         step=step,
@@ -136,20 +121,6 @@ def _rounding_steps(problem: Problem, norm: float) -> tuple[float, float]:
     return step, sum_step
 
 
-def excess_of_weights(
-    problem: Problem, schedule: MomentsSchedule, stds: FloatArray, *, aim: float
-) -> tuple[FloatArray, float]:
-    """Return the part ``a √g_i`` of the bound, and the squared norm of v that it is for."""
-    ratio = 1.0
-    if schedule.constant > 0.0:
-        ratio = max(1.0, problem.intercept_scaling / schedule.constant)
-    target = schedule.target_bound / schedule.length
-    square = (aim * ratio) ** 2 + target**2
-    if schedule.n_rounds > 1:
-        square *= LEFT_BY_ROUNDS**2
-    return aim * ratio * stds * math.sqrt(square * (problem.n_columns + 1) / 2.0), square
-
-
 def excess_bound_by_group(problem: Problem, schedule: MomentsSchedule, *, aim: float) -> FloatArray:
     """Return the planning bound on the excess risk for each group as the worst-off one.
 
@@ -162,7 +133,14 @@ def excess_bound_by_group(problem: Problem, schedule: MomentsSchedule, *, aim: f
     """
     sizes = problem.sizes_to_plan_for
     stds = schedule.sensitivity * schedule.multipliers[-1] / sizes
-    bound, square = excess_of_weights(problem, schedule, stds, aim=aim)
+    ratio = 1.0
+    if schedule.constant > 0.0:
+        ratio = max(1.0, problem.intercept_scaling / schedule.constant)
+    target = schedule.target_bound / schedule.length
+    square = (aim * ratio) ** 2 + target**2
+    if schedule.n_rounds > 1:
+        square *= LEFT_BY_ROUNDS**2
+    bound = aim * ratio * stds * math.sqrt(square * (problem.n_columns + 1) / 2.0)
     if problem.n_groups > 1:
         levels = stds * square / 2.0
         spread = levels + float(np.asarray(problem.prior) @ levels)
@@ -174,20 +152,7 @@ def excess_bound_by_group(problem: Problem, schedule: MomentsSchedule, *, aim: f
 LEAST_CLIP = 0.05
 
 
-@dataclass(frozen=True)
-class MixtureMoments(MomentsSchedule):
-    """Everything that calls need besides the records and the noise: one matrix each."""
-
-    def __str__(self) -> str:
-        """Return a line for people."""
-        return (
-            "one pass over the rows a call: the second moments of rows and residuals of the "
-            f"mixture, residuals clipped to at least {self.clip:.3g} times what the released risks "
-            "say their root mean square is"
-        )
-
-
-def clip_reach(schedule: MomentsSchedule, std: float, mean_square: float) -> float:
+def _reach(schedule: MomentsSchedule, std: float, mean_square: float) -> float:
     """Return how large residuals of a mean square may count, beside noise so loud."""
     # noise is about this large beside what is clipped, in groups of average loudness
     quiet = max(1.0, -math.log(min(1.0, std)))
@@ -198,7 +163,7 @@ def clip_reach(schedule: MomentsSchedule, std: float, mean_square: float) -> flo
 MOST_WEIGHTS_OF_MOMENTS = 200
 
 
-class Moments(MomentsParameters, MixtureSolver):
+class Moments(MomentsParameters, Solver):
     """Noisy second moments of every group, and the exact minimax optimum of what they show.
 
     For the squared error a group's risk is a quadratic function of the weights, whose coefficients
@@ -250,12 +215,6 @@ class Moments(MomentsParameters, MixtureSolver):
     name: ClassVar[str] = "moments"
     uses_start: ClassVar[bool] = False
     knows_overlap: ClassVar[bool] = True
-    # each call has one matrix
-    set_by_caller: ClassVar[Mapping[str, tuple[object, ...]]] = {
-        "n_rounds": (MomentsParameters.n_rounds,),
-        "growth": (MomentsParameters.growth,),
-        "smoothing": (MomentsParameters.smoothing,),
-    }
 
     def _check_parameters(self) -> None:
         RULES.check(self)
@@ -278,7 +237,6 @@ class Moments(MomentsParameters, MixtureSolver):
             schedule=schedule,
             bounds=excess_bound_by_group(problem, schedule, aim=self.aim * problem.reach),
             n_steps=self.n_rounds,
-            seconds=_seconds(problem, self.n_rounds, problem.n_groups * n_released(problem)),
         )
 
     def _refuse_other_losses(self, problem: Problem) -> None:
@@ -316,8 +274,7 @@ class Moments(MomentsParameters, MixtureSolver):
                 center=center,
                 clip=clip,
             )
-            # noise is about this large beside what is clipped, in groups of average loudness
-            reach = clip_reach(schedule, float(stds.mean()), mean_square)
+            reach = _reach(schedule, float(stds.mean()), mean_square)
             if reach < schedule.target_bound:
                 center, clip = weights, max(reach, LEAST_CLIP * schedule.target_bound)
                 precision[-1, :] = precision[:, -1] = 0.0
@@ -326,62 +283,6 @@ class Moments(MomentsParameters, MixtureSolver):
                 center, clip = np.zeros_like(weights), schedule.target_bound
                 precision[-1, :] = precision[:, -1] = 0.0
         return Solution(weights, group_weights, schedule.n_rounds)
-
-    def plan_calls(self, problem: Problem, calls: Calls) -> MixturePlan:
-        self._refuse_other_losses(problem)
-        n_calls, averaged = calls.n_calls, max(1, calls.n_calls // 2)
-        schedule = _schedule(problem, self, [calls.multiplier] * n_calls, MixtureMoments)
-        sizes = np.asarray(problem.group_sizes, dtype=float)
-        stds = schedule.sensitivity * calls.multiplier / sizes / math.sqrt(averaged)
-        bounds, _ = excess_of_weights(problem, schedule, stds, aim=self.aim * problem.reach)
-        return MixturePlan(
-            solver=self.name,
-            problem=problem,
-            calls=calls,
-            release=calls.release(MOMENTS),
-            schedule=schedule,
-            bounds=tuple(np.minimum(bounds, problem.constants.zero_score).tolist()),
-            averaged=averaged,
-            seconds=_seconds(problem, n_calls, n_released(problem)),
-        )
-
-    def answer(
-        self,
-        plan: MixturePlan,
-        group_weights: FloatArray,
-        center: FloatArray,
-        data: Risks,
-        noise: NoiseSource,
-        *,
-        call: int,
-        risks: FloatArray | None = None,
-    ) -> FloatArray:
-        schedule, problem, release = plan.schedule, plan.problem, plan.release
-        assert isinstance(schedule, MixtureMoments)
-        ratio = influence(problem, group_weights)
-        clip, around = schedule.target_bound, np.zeros_like(center)
-        # residuals of the centre are clipped to a few times their root mean square, which the
-        # released risks tell, where that is less than the targets' bound
-        if risks is not None:
-            std = ratio * schedule.sensitivity * release.noise_multiplier
-            wanted = clip_reach(schedule, std, 2.0 * float(group_weights @ risks))
-            if wanted < schedule.target_bound:
-                clip, around = max(wanted, LEAST_CLIP * schedule.target_bound), center
-        moments, std = release_moments_of_mixture(
-            release, problem, schedule, group_weights, data, around, clip, noise
-        )
-        weights, _ = robust_optimum(
-            moments[None],
-            _units(problem, schedule, clip),
-            center=around,
-            mean_noise=std**2,
-            pooled_noise=std,
-            ridge=schedule.ridge,
-            smoothing=0.0,
-            shares=np.ones(1),
-            radius=problem.radius,
-        )
-        return weights
 
 
 def _units(problem: Problem, schedule: MomentsSchedule, clip: float) -> FloatArray:

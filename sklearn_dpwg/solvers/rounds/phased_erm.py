@@ -2,132 +2,42 @@
 
 from __future__ import annotations
 
-import itertools
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from copy import copy
-from dataclasses import KW_ONLY, dataclass, replace
-from functools import lru_cache
-from typing import ClassVar, Literal
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import ClassVar
 
 import numpy as np
 
-from sklearn_dpwg._checks import FloatArray, Rules, flag, one_of, positive, share, whole, within
+from sklearn_dpwg._checks import FloatArray, Rules, positive, whole
 from sklearn_dpwg.data.oracles import SampleOracle
 from sklearn_dpwg.data.problem import Problem
 from sklearn_dpwg.data.records import RecordEncoder
 from sklearn_dpwg.data.risks import GroupRisks, Risks, keyed_parts
 from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.optimum.objective import project_to_ball
-from sklearn_dpwg.privacy import (
-    Budget,
-    NoiseSource,
-    PrivacyGuarantee,
-    Release,
-    calibrate,
-)
+from sklearn_dpwg.privacy import Budget, NoiseSource, PrivacyGuarantee, Release, calibrate
 from sklearn_dpwg.privacy.statement import rounded_up
 from sklearn_dpwg.solvers.centring import (
-    CentredProblem,
     SlopeLimit,
     centred_problem,
     check_centring,
     is_worth_centring,
 )
-from sklearn_dpwg.solvers.mixture import Calls, MixturePlan, MixtureSolver
-from sklearn_dpwg.solvers.plan import Plan, first_of_least, predict_seconds
+from sklearn_dpwg.solvers.plan import Plan
 from sklearn_dpwg.solvers.rounds.certificate import Phase, solved_phase
-from sklearn_dpwg.solvers.rounds.phases import DescentBound, Phases, weights_bounds
+from sklearn_dpwg.solvers.rounds.phases import RULES, PhasedERMParameters, Phases
 from sklearn_dpwg.solvers.rounds.releases import WEIGHTS, release_weights
 from sklearn_dpwg.solvers.rounds.rounds import (
-    SECONDS_TO_PLAN,
-    SECONDS_TO_PLAN_A_GROUP,
     Rounds,
     first_weights,
     plan_of_rounds,
     run_rounds,
 )
-from sklearn_dpwg.solvers.solver import FreshSolver, Game, Solution, signal
-
-# Below it the noise overflows, whatever the records are.
-_WEAKEST = 1e-30
-
-# Strengths that grow tenfold stay squarable so long; planning takes the square of the phases.
-MOST_PHASES = 128
+from sklearn_dpwg.solvers.solver import FreshSolver, Game, Solution, Solver, signal
 
 
-@dataclass(eq=False, repr=False)
-class PhasedERMParameters:
-    """Parameters of `PhasedERM`, which documents them; ``None`` means planned."""
-
-    n_phases: int | None = None
-    _: KW_ONLY
-    schedule: Literal["planned", "paper"] = "planned"
-    mu_weights: float | None = None
-    sharpening: float | None = None
-    mu_groups: float | None = None
-    risk_share: float | None = None
-    averaging: float | None = None
-    aim: float = 0.3
-    smoothing_width: float | None = None
-    max_passes: int = 300
-    centring: bool | None = None
-
-
-def _not_too_many(parameters: PhasedERMParameters) -> None:
-    """Refuse more phases than can be planned."""
-    if (parameters.n_phases or 1) > MOST_PHASES:
-        raise InputError(
-            f"n_phases of PhasedERM must be at most {MOST_PHASES}, got {parameters.n_phases}."
-        )
-
-
-def _paper_sets_the_rest(parameters: PhasedERMParameters) -> None:
-    """Refuse what the paper's schedule sets itself."""
-    if parameters.schedule != "paper":
-        return
-    for name in ("n_phases", "mu_weights", "sharpening", "mu_groups", "risk_share", "averaging"):
-        value = getattr(parameters, name)
-        if value is not None:
-            raise InputError(
-                f"{name} of PhasedERM must be None with schedule='paper', which sets it, got "
-                f"{value!r}."
-            )
-
-
-RULES = Rules(
-    "PhasedERM",
-    _paper_sets_the_rest,
-    _not_too_many,
-    schedule=one_of("planned", "paper"),
-    centring=flag(or_none=True),
-    n_phases=whole(or_none=True),
-    max_passes=whole(),
-    mu_weights=positive(least=_WEAKEST, or_none=True),
-    aim=positive(),
-    smoothing_width=positive(or_none=True),
-    mu_groups=positive(least=_WEAKEST, or_infinite=True, or_none=True),
-    risk_share=share(or_none=True),
-    averaging=share(or_all=True, or_none=True),
-    sharpening=within(1.0, 10.0, or_none=True),
-)
-
-
-# What a plan may choose: grids, so that better facts never choose worse.
-PHASES = (1, 2, 4, 8, 11, 16)
-AVERAGED = (0.0, 0.5)
-# Equal strengths and an average of the last phases do about as well where losses curve
-# (benchmarks/phased_erm_trials.py) and leave far more noise on the output where they do not.
-SHARPENINGS = (1.25, 1.6, 2.5)
-WIDTHS = (1.0, 0.25, 0.1, 0.025)
-# B/μ_λ of a single phase.
-LOG_ODDS = (0.1, 1.0, 10.0, 100.0, 1000.0)
-
-# What Newton's method takes on top of its passes, in a phase and for each entry of the Hessian.
-SECONDS_PER_ENTRY_OF_HESSIAN = 1e-5
-
-
-class PhasedERM(PhasedERMParameters, MixtureSolver):
+class PhasedERM(PhasedERMParameters, Solver):
     """Minimax phased ERM: exact regularised minimax solutions, released with Gaussian noise.
 
     Each phase finds the saddle point of the worst-group risk, regularised towards the weights that
@@ -188,12 +98,6 @@ class PhasedERM(PhasedERMParameters, MixtureSolver):
 
     name: ClassVar[str] = "phased-erm"
     knows_overlap: ClassVar[bool] = True
-    set_by_caller: ClassVar[Mapping[str, tuple[object, ...]]] = {
-        "n_phases": (None,),
-        "schedule": ("planned",),
-        "mu_groups": (None, math.inf),
-        "risk_share": (None,),
-    }
 
     def _check_parameters(self) -> None:
         RULES.check(self)
@@ -216,40 +120,19 @@ class PhasedERM(PhasedERMParameters, MixtureSolver):
     def _plan(self, problem: Problem, budget: Budget) -> Plan:
         if self.schedule == "paper":
             return paper_plan(problem, budget, smoothing_width=self.smoothing_width)
-        return plan_of_rounds(
-            self.name,
-            problem,
-            budget,
-            self,
-            n_rounds=self.n_phases,
-            risk_share=self.risk_share,
-            kind=RoundsOfPhases,
-            instead_of_one=self._with_moving_groups,
-        )
-
-    def _with_moving_groups(self, plan: MixturePlan) -> Iterator[PhasedERM]:
-        """Yield solvers of one phase within which group weights move, where that is open."""
-        problem = plan.problem
-        if self.mu_groups is not None or problem.hidden is not None:
-            return
-        assert isinstance(plan.schedule, Phases)
-        # the bound of a strength is a theorem, that of fixed group weights rests on an assumption:
-        # so it competes with these only where there is nothing else to move the group weights
-        for odds in LOG_ODDS:
-            other = copy(self)
-            other.mu_groups = plan.schedule.solved.loss_range / odds
-            yield other
+        return plan_of_rounds(self.name, problem, budget, self, self._learned(problem, budget))
 
     def _run(self, plan: Plan, data: Risks, noise: NoiseSource, start: Solution | None) -> Solution:
         if isinstance(plan.schedule, Rounds):
-            return replace(run_rounds(plan, self, data, noise, start), group_weights=None)
+            return run_rounds(plan, data, noise, start)
         game = PhaseGame(plan, noise, start)
         sizes = (game.sizes,) * plan.n_steps
         for part in keyed_parts(plan.problem.group_sizes, sizes, noise.rng):
             game.play(data.part(part))
         return game.finish()
 
-    def mixture_problem(self, problem: Problem, budget: Budget) -> Problem:
+    def _learned(self, problem: Problem, budget: Budget) -> Problem:
+        """Return what the weights are learned for: the problem, or that of centred rows."""
         # several derivatives that are shortened together are no gradient of a convex function
         # and the smooth stand-in for a loss with kinks has no compiled kernel, which limits slopes
         is_convex = problem.loss.n_outputs == 1 and problem.loss.smooth
@@ -264,136 +147,6 @@ class PhasedERM(PhasedERMParameters, MixtureSolver):
         is_centred = wanted if self.centring is None else self.centring
         limit = SlopeLimit.of(problem.loss, signal(problem, budget))
         return centred_problem(problem, limit) if is_centred else problem
-
-    def numbers_of_calls(self, problem: Problem) -> tuple[int, ...]:
-        most = self.max_passes // passes_of_a_phase(problem)
-        return tuple(n_phases for n_phases in PHASES if n_phases <= max(1, most))
-
-    def plan_calls(self, problem: Problem, calls: Calls) -> MixturePlan:
-        n_calls = calls.n_calls
-        if n_calls > MOST_PHASES:
-            raise InputError(
-                f"n_rounds must be at most {MOST_PHASES} where phases of PhasedERM answer, got "
-                f"{n_calls}."
-            )
-        prior, n_weights = np.asarray(problem.prior), problem.n_weights
-        bounds, phases = first_of_least(
-            self._ways(problem, calls), lambda way: float(prior @ way[0])
-        )
-        seconds = predict_seconds(
-            problem,
-            n_calls * passes_of_a_phase(problem),
-            n_draws=n_calls,
-            n_coordinates=n_calls * n_weights,
-        )
-        return MixturePlan(
-            solver=self.name,
-            problem=problem,
-            calls=calls,
-            release=calls.release(WEIGHTS),
-            schedule=phases,
-            bounds=tuple(bounds.tolist()),
-            averaged=phases.averaged,
-            seconds=seconds + n_calls * SECONDS_PER_ENTRY_OF_HESSIAN * n_weights**2,
-            mu_groups=phases.mu_groups,
-        )
-
-    def _ways(self, problem: Problem, calls: Calls) -> Iterator[tuple[FloatArray, Phases]]:
-        """Yield all phases that the parameters leave open, with the bounds of their weights."""
-        n_phases = calls.n_calls
-        mu_groups = math.inf if self.mu_groups is None else float(self.mu_groups)
-        shares = AVERAGED if self.averaging is None else (self.averaging,)
-        numbers_averaged = sorted({max(1, round(share * n_phases)) for share in shares})
-        sharpenings: tuple[float, ...] = (1.0,)
-        if n_phases > 1:
-            asked = self.sharpening
-            sharpenings = SHARPENINGS if asked is None else (float(asked),)
-        for width, solved in _solved_problems(problem, self.smoothing_width):
-            for averaged, sharpening in itertools.product(numbers_averaged, sharpenings):
-                bound = _bound(
-                    aim=self.aim * problem.reach,
-                    lipschitz=solved.lipschitz,
-                    trace=problem.loss.n_outputs * solved.smoothness,
-                    n_weights=problem.n_weights,
-                    # each phase is so many times as strong as the one before
-                    strength_ratios=tuple(
-                        sharpening ** (t + 1 - n_phases) for t in range(n_phases)
-                    ),
-                    averaged=averaged,
-                )
-                bounds = weights_bounds(
-                    solved,
-                    self.mu_weights,
-                    bound,
-                    multiplier=calls.multiplier,
-                    mu_groups=mu_groups,
-                    feedback=problem.n_groups > 1 and n_phases > 1,
-                )
-                fixed = None
-                if self.mu_weights is not None:
-                    fixed = tuple(float(self.mu_weights * each) for each in bound.strength_ratios)
-                phases = Phases(
-                    solved=solved,
-                    n_phases=n_phases,
-                    averaged=averaged,
-                    multiplier=calls.multiplier,
-                    mu_groups=mu_groups,
-                    mu_weights=fixed,
-                    bound=bound,
-                    smoothing_width=width,
-                )
-                yield bounds + problem.constants.lipschitz * width / 2.0, phases
-
-    def answer(
-        self,
-        plan: MixturePlan,
-        group_weights: FloatArray,
-        center: FloatArray,
-        data: Risks,
-        noise: NoiseSource,
-        *,
-        call: int,
-        risks: FloatArray | None = None,
-    ) -> FloatArray:
-        phases, problem = plan.schedule, plan.problem
-        assert isinstance(phases, Phases)
-        if isinstance(problem, CentredProblem):  # with the limit on gradients that was released
-            phases = replace(phases, solved=problem)
-        phase = phases.phase(call, group_weights)
-        noisy = release_weights(
-            data, center, group_weights, phase, phases.solved, noise, plan.release
-        )
-        return project_to_ball(noisy, problem.radius)
-
-
-class RoundsOfPhases(Rounds):
-    """Rounds in which phases of the same solver answer."""
-
-    def __str__(self) -> str:
-        """Return a few lines for people."""
-        assert isinstance(self.base.schedule, Phases)
-        return self.base.schedule.in_words(*self.between("phases"))
-
-
-def passes_of_a_phase(problem: Problem) -> int:
-    """Return the passes over a phase's records that its solver typically takes.
-
-    A dozen for gradients, and a Hessian, which costs a pass for every eight weights.
-    """
-    return 12 + problem.n_weights // 8
-
-
-def _solved_problems(problem: Problem, width: float | None) -> Iterator[tuple[float, Problem]]:
-    """Yield the widths of the kinks' parabolas and the problems with them."""
-    if problem.loss.smooth:
-        yield 0.0, problem
-        return
-    for chosen in WIDTHS if width is None else (width,):
-        yield chosen, replace(problem, loss=problem.loss.smoothed(chosen))
-
-
-# a bound with the tables that an equal one may have made already
-_bound = lru_cache(maxsize=4096)(DescentBound)
 
 
 # The schedule of Zhou and Bassily: phases on disjoint parts, or on fresh records.
@@ -461,13 +214,7 @@ def _plan_of_parts(
     children: Sequence[Plan] = (),
 ) -> Plan:
     """Return the plan of phases that read records of their own, or that of one of them."""
-    n_phases, n_weights = len(releases), problem.n_weights
-    seconds = predict_seconds(
-        problem,
-        passes_of_a_phase(problem),
-        n_draws=n_phases,
-        n_coordinates=n_phases * n_weights,
-    )
+    n_phases = len(releases)
     return Plan.of(
         "phased-erm",
         problem,
@@ -476,8 +223,6 @@ def _plan_of_parts(
         schedule=schedule,
         bounds=bounds,
         n_steps=n_phases,
-        seconds=seconds + n_phases * SECONDS_PER_ENTRY_OF_HESSIAN * n_weights**2,
-        seconds_to_plan=SECONDS_TO_PLAN + problem.n_groups * SECONDS_TO_PLAN_A_GROUP,
         children=tuple(children),
         composition="parallel",
     )

@@ -1,24 +1,98 @@
-"""Phases: the bound that their strengths make least, and what a plan fixes of them."""
+"""Phases of `PhasedERM`: its parameters, the bound that strengths make least, what a plan fixes."""
 
 from __future__ import annotations
 
+import itertools
 import math
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import cached_property, lru_cache
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sklearn_dpwg._checks import FloatArray
+from sklearn_dpwg._checks import FloatArray, Rules, flag, one_of, positive, share, whole, within
 from sklearn_dpwg._repr import short_repr
 from sklearn_dpwg.data.problem import Problem
+from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.solvers.centring import CentredProblem
 from sklearn_dpwg.solvers.rounds.certificate import Phase, certified, sensitivities, solved_phase
 from sklearn_dpwg.solvers.steps import shown
 
-# Strengths that a plan may choose: a fixed grid, so that better facts never choose worse.
+# Below it the noise overflows, whatever the records are.
+_WEAKEST = 1e-30
+
+# Strengths that grow tenfold stay squarable so long; planning takes the square of the phases.
+MOST_PHASES = 128
+
+
+@dataclass(eq=False, repr=False)
+class PhasedERMParameters:
+    """Parameters of `PhasedERM`, which documents them; ``None`` means planned."""
+
+    n_phases: int | None = None
+    _: KW_ONLY
+    schedule: Literal["planned", "paper"] = "planned"
+    mu_weights: float | None = None
+    sharpening: float | None = None
+    mu_groups: float | None = None
+    risk_share: float | None = None
+    averaging: float | None = None
+    aim: float = 0.3
+    smoothing_width: float | None = None
+    max_passes: int = 300
+    centring: bool | None = None
+
+
+def _not_too_many(parameters: PhasedERMParameters) -> None:
+    """Refuse more phases than can be planned."""
+    if (parameters.n_phases or 1) > MOST_PHASES:
+        raise InputError(
+            f"n_phases of PhasedERM must be at most {MOST_PHASES}, got {parameters.n_phases}."
+        )
+
+
+def _paper_sets_the_rest(parameters: PhasedERMParameters) -> None:
+    """Refuse what the paper's schedule sets itself."""
+    if parameters.schedule != "paper":
+        return
+    for name in ("n_phases", "mu_weights", "sharpening", "mu_groups", "risk_share", "averaging"):
+        value = getattr(parameters, name)
+        if value is not None:
+            raise InputError(
+                f"{name} of PhasedERM must be None with schedule='paper', which sets it, got "
+                f"{value!r}."
+            )
+
+
+RULES = Rules(
+    "PhasedERM",
+    _paper_sets_the_rest,
+    _not_too_many,
+    schedule=one_of("planned", "paper"),
+    centring=flag(or_none=True),
+    n_phases=whole(or_none=True),
+    max_passes=whole(),
+    mu_weights=positive(least=_WEAKEST, or_none=True),
+    aim=positive(),
+    smoothing_width=positive(or_none=True),
+    mu_groups=positive(least=_WEAKEST, or_infinite=True, or_none=True),
+    risk_share=share(or_none=True),
+    averaging=share(or_all=True, or_none=True),
+    sharpening=within(1.0, 10.0, or_none=True),
+)
+
+
+# What a plan may choose: grids, so that better facts never choose worse.
 STRENGTHS = np.geomspace(1e-8, 1e4, 145)
+AVERAGED = (0.0, 0.5)
+# Equal strengths and an average of the last phases do about as well where losses curve
+# (benchmarks/phased_erm_trials.py) and leave far more noise on the output where they do not.
+SHARPENINGS = (1.25, 1.6, 2.5)
+WIDTHS = (1.0, 0.25, 0.1, 0.025)
+# B/μ_λ of a single phase.
+LOG_ODDS = (0.1, 1.0, 10.0, 100.0, 1000.0)
 # Ratios of curvature to strength at which the bound is evaluated, and prices of curvature.
 _RATIOS = np.concatenate([[0.0], np.geomspace(1e-7, 1e16, 921)])
 _PRICES = np.concatenate([[0.0], np.geomspace(1e-9, 1.0, 73)])
@@ -215,3 +289,67 @@ class Phases:
         if self.smoothing_width > 0.0:
             lines.append(f"kinks of the loss rounded off within {self.smoothing_width:.3g}")
         return "\n".join([*lines, self.remark] if self.remark else lines)
+
+
+def _solved_problems(problem: Problem, width: float | None) -> Iterator[tuple[float, Problem]]:
+    """Yield the widths of the kinks' parabolas and the problems with them."""
+    if problem.loss.smooth:
+        yield 0.0, problem
+        return
+    for chosen in WIDTHS if width is None else (width,):
+        yield chosen, replace(problem, loss=problem.loss.smoothed(chosen))
+
+
+# a bound with the tables that an equal one may have made already
+_bound = lru_cache(maxsize=4096)(DescentBound)
+
+
+def possible_phases(
+    problem: Problem,
+    parameters: PhasedERMParameters,
+    n_phases: int,
+    *,
+    multiplier: float,
+    mu_groups: float | None,
+) -> Iterator[tuple[FloatArray, Phases]]:
+    """Yield all phases that the parameters leave open, with the bounds of their weights."""
+    mu_groups = math.inf if mu_groups is None else float(mu_groups)
+    shares = AVERAGED if parameters.averaging is None else (parameters.averaging,)
+    numbers_averaged = sorted({max(1, round(share * n_phases)) for share in shares})
+    sharpenings: tuple[float, ...] = (1.0,)
+    if n_phases > 1:
+        asked = parameters.sharpening
+        sharpenings = SHARPENINGS if asked is None else (float(asked),)
+    for width, solved in _solved_problems(problem, parameters.smoothing_width):
+        for averaged, sharpening in itertools.product(numbers_averaged, sharpenings):
+            bound = _bound(
+                aim=parameters.aim * problem.reach,
+                lipschitz=solved.lipschitz,
+                trace=problem.loss.n_outputs * solved.smoothness,
+                n_weights=problem.n_weights,
+                # each phase is so many times as strong as the one before
+                strength_ratios=tuple(sharpening ** (t + 1 - n_phases) for t in range(n_phases)),
+                averaged=averaged,
+            )
+            bounds = weights_bounds(
+                solved,
+                parameters.mu_weights,
+                bound,
+                multiplier=multiplier,
+                mu_groups=mu_groups,
+                feedback=problem.n_groups > 1 and n_phases > 1,
+            )
+            fixed = None
+            if parameters.mu_weights is not None:
+                fixed = tuple(float(parameters.mu_weights * each) for each in bound.strength_ratios)
+            phases = Phases(
+                solved=solved,
+                n_phases=n_phases,
+                averaged=averaged,
+                multiplier=multiplier,
+                mu_groups=mu_groups,
+                mu_weights=fixed,
+                bound=bound,
+                smoothing_width=width,
+            )
+            yield bounds + problem.constants.lipschitz * width / 2.0, phases

@@ -12,11 +12,10 @@ from sklearn_dpwg.data.problem import Problem
 from sklearn_dpwg.data.risks import Risks
 from sklearn_dpwg.optimum.saddle_point import solve_saddle_point
 from sklearn_dpwg.privacy import NoiseSource, Release
-from sklearn_dpwg.privacy.sensitivity import weighting_slack
 from sklearn_dpwg.solvers.plan import Plan
 from sklearn_dpwg.solvers.rounds.certificate import Phase
 from sklearn_dpwg.solvers.rounds.noisy_moments import MomentsSchedule
-from sklearn_dpwg.solvers.steps import SumSensitivity, influence, sums_of_groups
+from sklearn_dpwg.solvers.steps import SumSensitivity, sums_of_groups
 
 WEIGHTS, RISKS, MOMENTS = "phase weights", "group risks", "second moments"
 
@@ -103,35 +102,6 @@ def release_moments(
     noisy = noise.gaussian(sums * times, sensitivity=schedule.sensitivity, release=release)
     sizes = np.asarray(plan.problem.group_sizes, dtype=float)
     return _matrices(noisy / times / sizes[:, None], at, schedule)
-
-
-def release_moments_of_mixture(
-    release: Release,
-    problem: Problem,
-    schedule: MomentsSchedule,
-    group_weights: FloatArray,
-    data: Risks,
-    center: FloatArray,
-    clip: float,
-    noise: NoiseSource,
-) -> tuple[FloatArray, float]:
-    """Release the second moments of a mixture alone, and say how loud their noise is.
-
-    A record of group i moves them by its group's weight over its size, or the sum of these over its
-    groups, times what it moves a sum.
-    """
-    sizes = np.asarray(data.group_sizes, dtype=float)
-    sums, at, times = _moments_read(schedule, data, center, clip)
-    shares = group_weights / sizes
-    slack = weighting_slack(
-        1.0 + schedule.constant**2 + schedule.length**2,
-        n_records=int(sizes.sum()),
-        n_groups=len(sizes),
-    )
-    sensitivity = influence(problem, group_weights) * (schedule.sensitivity + slack)
-    mixed = np.tensordot(shares, sums, 1)
-    noisy = noise.gaussian(mixed * times, sensitivity=sensitivity, release=release)
-    return _matrices(noisy / times, at, schedule), release.noise_multiplier * sensitivity
 
 
 def _moments_read(

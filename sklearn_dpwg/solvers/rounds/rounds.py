@@ -1,10 +1,9 @@
-"""Rounds of released group risks against a solver for fixed mixtures of groups: plan and run."""
+"""Rounds of `PhasedERM`: phases with fixed group weights, group risks released between them."""
 
 from __future__ import annotations
 
-import itertools
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
@@ -18,43 +17,50 @@ from sklearn_dpwg.optimum.objective import project_to_ball
 from sklearn_dpwg.privacy import Budget, NoiseSource, Release, calibrate
 from sklearn_dpwg.solvers import centring, steps
 from sklearn_dpwg.solvers.centring import CentredProblem
-from sklearn_dpwg.solvers.mixture import Calls, MixturePlan, MixtureSolver
-from sklearn_dpwg.solvers.plan import Plan, first_of_least, predict_seconds
-from sklearn_dpwg.solvers.rounds.releases import RISKS, release_risks
+from sklearn_dpwg.solvers.plan import Plan, first_of_least
+from sklearn_dpwg.solvers.rounds.phases import PhasedERMParameters, Phases, possible_phases
+from sklearn_dpwg.solvers.rounds.releases import RISKS, WEIGHTS, release_risks, release_weights
 from sklearn_dpwg.solvers.solver import Solution, by_loss
 from sklearn_dpwg.solvers.steps import SumSensitivity
 
 # What a plan may choose: a grid, so that better facts never choose worse; and what risks have
 # where noise is quiet, as the noise on them costs in proportion.
+PHASES = (1, 2, 4, 8, 11, 16)
 RISK_SHARES, QUIET_SHARE = (0.05, 0.1, 0.2), 0.4
+# B/μ_λ of a single phase.
+LOG_ODDS = (0.1, 1.0, 10.0, 100.0, 1000.0)
 
 # A rate that follows released risks is at most so many times the planned one.
 FASTEST = 30.0
 
-# For predicting time: what a fit plans before and between its rounds, whatever the records
-# (benchmarks/plan_cost.py).
-SECONDS_TO_PLAN, SECONDS_TO_PLAN_A_GROUP = 0.1, 1e-4
+
+def passes_of_a_phase(problem: Problem) -> int:
+    """Return the passes over a phase's records that its solver typically takes.
+
+    A dozen for gradients, and a Hessian, which costs a pass for every eight weights.
+    """
+    return 12 + problem.n_weights // 8
 
 
 @dataclass(frozen=True)
 class Rounds:
     """Everything that a run in rounds needs besides the records and the noise."""
 
-    base: MixturePlan  # what the base solver does in its calls, one a round
+    phases: Phases  # one a round
     prior: tuple[float, ...]  # group weights π of the first round
     ceiling: float  # a record's loss counts for at most this much in the group risks
     sums: SumSensitivity  # by how much a record moves the sums of these losses
     risks_multiplier: float  # noise per unit of sensitivity on them; 0 where none are released
     group_rate: float  # step size η of the group weights
     # how many times the `signal` is that from which on group weights are held back less; at least 1
-    quiet: float = 1.0
+    quiet: float
 
     __repr__ = short_repr
 
     @property
     def n_rounds(self) -> int:
         """Number of rounds R."""
-        return self.base.calls.n_calls
+        return self.phases.n_phases
 
     @property
     def n_risks(self) -> int:
@@ -64,7 +70,7 @@ class Rounds:
     @property
     def risk_stds(self) -> FloatArray:
         """Standard deviation of the noise on the risk of each group."""
-        problem = self.base.problem
+        problem = self.phases.solved
         of_sum = self.sums.loss_range * problem.loss_noise
         stds = self.risks_multiplier * of_sum / np.asarray(problem.group_sizes)
         if problem.hidden is not None:
@@ -93,32 +99,14 @@ class Rounds:
         rate = steps.best_rate(entropy, spread / self.n_rounds + noise / 2.0) / self.n_rounds
         return min(max(rate, self.group_rate), FASTEST * self.group_rate)
 
-    def between(self, what: str) -> list[str]:
-        """Return what happens between rounds, for people: a line or none."""
-        if len(self.prior) == 1 or self.risks_multiplier == 0.0:
-            return []
-        return [
-            f"between {what} their rate is {self.group_rate:.3g}, losses counted up to "
-            f"{self.ceiling:.3g}"
-        ]
-
     def __str__(self) -> str:
         """Return a few lines for people."""
-        base, averaged = self.base, self.base.averaged
-        lines = [
-            f"{self.n_rounds} round(s), each reads all records; in each {base.solver!r} "
-            "answers for the group weights of the round",
-            "output is the answer of the last round"
-            if averaged == 1
-            else f"output is the average of the last {averaged} answers",
-        ]
-        if isinstance(base.problem, CentredProblem):
-            lines.append(str(base.problem.limit))
-        if len(self.prior) > 1:
-            first = steps.shown(self.prior)
-            lines.append(f"group weights start at {first}, fixed within a round")
-        lines += self.between("rounds")
-        return "\n".join([*lines, *(f"base: {line}" for line in str(base.schedule).splitlines())])
+        if len(self.prior) == 1 or self.risks_multiplier == 0.0:
+            return str(self.phases)
+        return self.phases.in_words(
+            f"between phases their rate is {self.group_rate:.3g}, losses counted up to "
+            f"{self.ceiling:.3g}"
+        )
 
 
 # A way to run, and its bound for each group as the worst-off one.
@@ -126,81 +114,80 @@ Candidate: TypeAlias = tuple[Rounds, FloatArray]
 
 
 def plan_of_rounds(
-    name: str,
-    problem: Problem,
-    budget: Budget,
-    base: MixtureSolver,
-    *,
-    n_rounds: int | None,
-    risk_share: float | None,
-    kind: type[Rounds] = Rounds,
-    instead_of_one: Callable[[MixturePlan], Iterable[MixtureSolver]] = lambda plan: (),
+    name: str, problem: Problem, budget: Budget, parameters: PhasedERMParameters, learned: Problem
 ) -> Plan:
     """Return the plan whose bound is least over whatever the parameters leave open.
 
-    Where one round would be best, other bases for a single round are tried too.
+    Weights are learned for the problem or for that of centred rows. Where one phase would be best,
+    some within which group weights move are tried too.
     """
-    learned, mu = base.mixture_problem(problem, budget), budget.mu
-    before = centring.releases_before(learned, mu)
+    before, mu = centring.releases_before(learned, budget.mu), budget.mu
     mu *= math.sqrt(centring.share_left(learned))
     prior = np.asarray(problem.prior)
 
     def least(candidates: Iterable[Candidate]) -> Candidate:
         return first_of_least(candidates, lambda candidate: float(prior @ candidate[1]))
 
-    best = least(_candidates(learned, mu, base, n_rounds, risk_share))
-    if best[0].n_rounds == 1 and problem.n_groups > 1:
-        others = (_candidate(learned, mu, each, 1, 0.0) for each in instead_of_one(best[0].base))
-        best = least(itertools.chain([best], others))
+    best = least(_candidates(learned, mu, parameters))
+    is_open = parameters.mu_groups is None and problem.hidden is None
+    if best[0].n_rounds == 1 and problem.n_groups > 1 and is_open:
+        # the bound of a strength is a theorem, that of fixed group weights rests on an assumption:
+        # so it competes with these only where there is nothing else to move the group weights
+        strengths = [best[0].phases.solved.loss_range / odds for odds in LOG_ODDS]
+        others = [_candidate(learned, mu, parameters, 1, 0.0, mu_groups=each) for each in strengths]
+        best = least([best, *others])
     schedule, bounds = best
-    wanted = (*before, schedule.base.release, *_risk_releases(schedule))
-    releases = calibrate(wanted, budget)
+    z = schedule.phases.multiplier
+    asked = (*before, Release(WEIGHTS, "gaussian", z, schedule.n_rounds), *_risk_releases(schedule))
+    releases = calibrate(asked, budget)
     # noise is scaled by one factor
-    factor = releases[0].noise_multiplier / wanted[0].noise_multiplier
-    answers = replace(schedule.base, release=releases[len(before)])
-    scaled = {"base": answers, "risks_multiplier": factor * schedule.risks_multiplier}
-    n_risks = schedule.n_risks * (schedule.risks_multiplier > 0.0)
+    factor = releases[0].noise_multiplier / asked[0].noise_multiplier
     return Plan.of(
         name,
         problem,
         budget,
         releases=releases,
-        schedule=kind(**(vars(schedule) | scaled)),
+        schedule=replace(schedule, risks_multiplier=factor * schedule.risks_multiplier),
         bounds=bounds,
         n_steps=schedule.n_rounds,
-        # a pass for the risks alone is little beside those of an answer
-        seconds=answers.seconds
-        + predict_seconds(problem, 0, n_draws=n_risks, n_coordinates=n_risks * problem.n_groups),
-        seconds_to_plan=SECONDS_TO_PLAN + problem.n_groups * SECONDS_TO_PLAN_A_GROUP,
     )
 
 
 def _candidates(
-    problem: Problem,
-    mu: float,
-    base: MixtureSolver,
-    n_rounds: int | None,
-    risk_share: float | None,
+    problem: Problem, mu: float, parameters: PhasedERMParameters
 ) -> Iterator[Candidate]:
     """Yield every way to run that the parameters leave open."""
-    for number in base.numbers_of_calls(problem) if n_rounds is None else (n_rounds,):
+    numbers: tuple[int, ...] = (parameters.n_phases or 1,)
+    if parameters.n_phases is None:
+        most = max(1, parameters.max_passes // passes_of_a_phase(problem))
+        numbers = tuple(number for number in PHASES if number <= most)
+    for number in numbers:
         shares: tuple[float, ...] = (0.0,)
         if problem.n_groups > 1 and number > 1:
             is_quiet = _quietness(problem, mu) > 1.0
             shares = (QUIET_SHARE,) if is_quiet else RISK_SHARES
-            if risk_share is not None:
-                shares = (float(risk_share),)
+            if parameters.risk_share is not None:
+                shares = (float(parameters.risk_share),)
         for share in shares:
-            yield _candidate(problem, mu, base, number, share)
+            yield _candidate(problem, mu, parameters, number, share, mu_groups=parameters.mu_groups)
 
 
 def _candidate(
-    problem: Problem, mu: float, base: MixtureSolver, n_rounds: int, risk_share: float
+    problem: Problem,
+    mu: float,
+    parameters: PhasedERMParameters,
+    n_rounds: int,
+    risk_share: float,
+    *,
+    mu_groups: float | None,
 ) -> Candidate:
     """Return one way to run with its bounds, which add what both players owe."""
     # all releases read the same records and share the budget
-    answers = base.plan_calls(
-        problem, Calls(n_rounds, math.sqrt(n_rounds / (1.0 - risk_share)) / mu)
+    multiplier = math.sqrt(n_rounds / (1.0 - risk_share)) / mu
+    prior = np.asarray(problem.prior)
+    bounds, phases = first_of_least(
+        possible_phases(problem, parameters, n_rounds, multiplier=multiplier, mu_groups=mu_groups),
+        lambda way: float(prior @ way[0]),
     )
     constants = problem.constants
     signal = mu * problem.typical_size
@@ -218,10 +205,10 @@ def _candidate(
         )
         if multiplier > 0.0:
             rate = sharpness / n_rounds
-        elif answers.mu_groups < math.inf:
-            regret = np.minimum(regret, -answers.mu_groups * np.log(np.asarray(problem.prior)))
-    schedule = Rounds(answers, problem.prior, ceiling, sums, multiplier, rate, quiet)
-    return schedule, np.asarray(answers.bounds) + regret
+        elif phases.mu_groups < math.inf:
+            regret = np.minimum(regret, -phases.mu_groups * np.log(prior))
+    schedule = Rounds(phases, problem.prior, ceiling, sums, multiplier, rate, quiet)
+    return schedule, bounds + regret
 
 
 def _quietness(problem: Problem, mu: float) -> float:
@@ -236,54 +223,53 @@ def _risk_releases(schedule: Rounds) -> tuple[Release, ...]:
     return (Release(RISKS, "gaussian", schedule.risks_multiplier, schedule.n_risks),)
 
 
-def run_rounds(
-    plan: Plan, base: MixtureSolver, data: Risks, noise: NoiseSource, start: Solution | None
-) -> Solution:
-    """Ask the base for weights round by round, the mixture of each from the risks released."""
+def run_rounds(plan: Plan, data: Risks, noise: NoiseSource, start: Solution | None) -> Solution:
+    """Release weights phase by phase, the group weights of each from the risks released."""
     schedule, problem = plan.schedule, plan.problem
     assert isinstance(schedule, Rounds)
-    answers, weights = schedule.base, first_weights(problem, start)
+    phases, weights = schedule.phases, first_weights(problem, start)
+    of_weights, *of_risks = centring.after_centring(plan.releases)
     centre = None
-    if isinstance(answers.problem, CentredProblem):
-        limit = answers.problem.limit
+    if isinstance(phases.solved, CentredProblem):
         before = plan.releases[: -len(centring.after_centring(plan.releases))]
-        centre = centring.release_centre(problem, limit, data, noise, before)
+        centre = centring.release_centre(problem, phases.solved.limit, data, noise, before)
         data, weights = centre.view(data), centre.to_centred(weights, problem)
-        answers = replace(answers, problem=replace(answers.problem, clip=centre.clip))
-    log_mixture, risks = np.log(np.asarray(schedule.prior)), None
-    mixture = np.asarray(schedule.prior)
-    heard: list[FloatArray] = []
+        # with the limit on gradients that was released
+        phases = replace(phases, solved=replace(phases.solved, clip=centre.clip))
+    log_mixture, mixture = np.log(np.asarray(schedule.prior)), np.asarray(schedule.prior)
+    released: list[FloatArray] = []
     answered: list[FloatArray] = []
     played: list[FloatArray] = []
 
-    def release(weights: FloatArray) -> FloatArray:
-        facts = (answers.problem, schedule.sums, schedule.ceiling, noise, plan.releases[-1])
-        found = release_risks(data, weights, *facts)
-        return steps.heard(found, np.zeros_like(found), problem)[0]
+    def risks_at(weights: FloatArray) -> FloatArray:
+        facts = (phases.solved, schedule.sums, schedule.ceiling, noise, of_risks[0])
+        risks = release_risks(data, weights, *facts)
+        return steps.heard(risks, np.zeros_like(risks), problem)[0]
 
     for index in range(schedule.n_rounds):
-        if index > 0 and schedule.risks_multiplier > 0.0:
-            risks = release(weights)
-            heard.append(risks)
-            rate = schedule.rate_at(risks, mixture)
-            log_mixture = log_mixture + rate * risks - schedule.correction_at(rate)
+        if index > 0 and of_risks:
+            released.append(risks_at(weights))
+            rate = schedule.rate_at(released[-1], mixture)
+            log_mixture = log_mixture + rate * released[-1] - schedule.correction_at(rate)
         mixture = steps.normalised(log_mixture, least=steps.LEAST_PRIOR)
-        weights = base.answer(answers, mixture, weights, data, noise, call=index, risks=risks)
+        phase = phases.phase(index, mixture)
+        noisy = release_weights(data, weights, mixture, phase, phases.solved, noise, of_weights)
+        weights = project_to_ball(noisy, problem.radius)
         answered.append(weights)
         played.append(mixture)
-    learned = np.asarray(sum(answered[-answers.averaged :]) / answers.averaged)
-    mixtures = np.asarray(sum(played[-answers.averaged :]) / answers.averaged)
-    if schedule.risks_multiplier > 0.0 and schedule.n_risks == schedule.n_rounds:
-        heard.append(release(weights))
+    learned = np.asarray(sum(answered[-phases.averaged :]) / phases.averaged)
+    if of_risks and schedule.n_risks == schedule.n_rounds:
+        released.append(risks_at(weights))
         loudness = float(np.sqrt((np.array(played) @ schedule.risk_stds**2).mean()))
         usual = np.zeros(schedule.n_rounds)
-        usual[-answers.averaged :] = 1.0 / answers.averaged
-        shares = steps.least_worst_shares(np.array(heard), steps.CLEAR_DEVIATIONS * loudness, usual)
+        usual[-phases.averaged :] = 1.0 / phases.averaged
+        deviations = steps.CLEAR_DEVIATIONS * loudness
+        shares = steps.least_worst_shares(np.array(released), deviations, usual)
         if shares is not None:
-            learned, mixtures = shares @ np.array(answered), shares @ np.array(played)
+            learned = shares @ np.array(answered)
     if centre is not None:
         learned = centre.from_centred(learned, problem)
-    return Solution(learned, mixtures, schedule.n_rounds)
+    return Solution(learned, None, schedule.n_rounds)
 
 
 def first_weights(problem: Problem, start: Solution | None) -> FloatArray:

@@ -178,10 +178,10 @@ class OnlineToBatch(OnlineToBatchParameters, FreshSolver):
     ----------
     learner : str or Learner, default="optimistic"
         Who plays the weights: "optimistic" (its regret follows how much gradients differ between
-        records), "ftrl", "gradient-descent", "parameter-free" (its regret follows the distance from
+        records), "ftrl", "parameter-free" (its regret follows the distance from
         the start, but it needs tens of thousands of rounds), or an instance such as
         ``FTRL(strength=50.0)``.
-    noise : {"toeplitz", "honaker", "tree", "independent"}, optional
+    noise : {"toeplitz", "tree", "independent"}, optional
         Mechanism of the prefix sums. Planned: Toeplitz, which has the least noise. The paper's
         is the tree.
     n_rounds : int, optional

@@ -15,20 +15,14 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn_dpwg._checks import FloatArray
 from sklearn_dpwg.data.problem import Problem
 from sklearn_dpwg.privacy import Budget, NoiseSource, Release, calibrate
-from sklearn_dpwg.privacy.noise import SECONDS_PER_SECURE_CALL, SECONDS_PER_SECURE_COORDINATE
 from sklearn_dpwg.privacy.prefix_sums import PrefixSumStream, make_prefix_sums
-from sklearn_dpwg.solvers.plan import SECONDS_PER_ENTRY, Plan
+from sklearn_dpwg.solvers.plan import Plan
 from sklearn_dpwg.solvers.steps import batch_losses, gradient_sum, refuse_rounding
-from sklearn_dpwg.solvers.stream.learners import PrivatePlayer, WeightPlayer
+from sklearn_dpwg.solvers.stream.learners import WeightPlayer
 from sklearn_dpwg.solvers.stream.schedule import OCOSchedule, OnlineToBatchSchedule
 
 SUMS = "gradient sums"
 LOSSES = "group losses"
-
-# For planning: what a round costs beside its records and its noise, and each group in it.
-SECONDS_PER_ROUND = 4e-5
-SECONDS_PER_GROUP = 2e-5
-SECONDS_TO_PLAN, SECONDS_TO_PLAN_A_GROUP = 0.1, 1e-4
 
 
 @dataclass(frozen=True)
@@ -83,7 +77,8 @@ class GradientSums:
     ) -> None:
         self._player, self._schedule, self._noise = player, schedule, noise
         self._release, self._sensitivity = release, sensitivity
-        self._private: PrivatePlayer | None = None
+        self._stream: PrefixSumStream | None = None
+        self._noisy_sum: FloatArray | float = 0.0
 
     def release(
         self,
@@ -93,16 +88,20 @@ class GradientSums:
         *,
         sensitivity: float | None = None,
     ) -> None:
-        """Update the player with a gradient, of which it sees the noisy sums only."""
-        if self._private is None:
+        """Hand the player the difference of noisy sums in place of a gradient.
+
+        Everything that it sees is a function of the released sums, so its weights are as private.
+        """
+        if self._stream is None:
             mechanism = make_prefix_sums(
                 self._schedule.noise,
                 n_steps=self._schedule.n_rounds,
                 n_dimensions=len(gradient),
             )
-            stream = mechanism.open(self._noise, self._release, sensitivity=self._sensitivity)
-            self._private = PrivatePlayer(self._player, stream)
-        self._private.update(gradient, curvature, center, sensitivity=sensitivity)
+            self._stream = mechanism.open(self._noise, self._release, sensitivity=self._sensitivity)
+        noisy_sum = self._stream.add(gradient, sensitivity)
+        self._player.update(noisy_sum - self._noisy_sum, curvature, center)
+        self._noisy_sum = noisy_sum
 
 
 def release_mean_loss(
@@ -148,16 +147,6 @@ def oco_plan(
             "take more rounds",
         )
     n_drawn = n_rounds * float(rates.sum() if weighted else rates[0])
-    mechanism = make_prefix_sums(schedule.noise, n_steps=n_rounds, n_dimensions=problem.n_weights)
-    groups_a_round = problem.n_groups if weighted else 1
-    seconds = (
-        n_rounds * (SECONDS_PER_ROUND + groups_a_round * SECONDS_PER_GROUP)
-        + 2.0 * n_drawn * problem.n_columns * problem.loss.n_outputs * SECONDS_PER_ENTRY
-        + mechanism.secure_seconds
-    )
-    if several:
-        per_round = SECONDS_PER_SECURE_CALL + groups_a_round * SECONDS_PER_SECURE_COORDINATE
-        seconds += n_rounds * per_round
     return Plan.of(
         "oco",
         problem,
@@ -166,9 +155,6 @@ def oco_plan(
         schedule=schedule,
         bounds=bounds,
         n_steps=n_rounds,
-        seconds=seconds,
-        seconds_to_plan=(SECONDS_TO_PLAN if several else 0.02)
-        + problem.n_groups * SECONDS_TO_PLAN_A_GROUP,
         early_stop=not weighted,
         n_drawn=round(min(n_drawn, problem.n_records)),
     )
@@ -179,11 +165,6 @@ def oco_plan(
 # `difference_sum` is all that reads records, and `DifferenceSums.release` alone adds the noise.
 
 BATCH_SUMS = "sums of gradient differences"
-
-# For planning: what a round costs beside its records and its noise, and each group in it.
-BATCH_SECONDS_PER_ROUND = 5e-5
-BATCH_SECONDS_PER_GROUP = 3e-5
-BATCH_SECONDS_TO_PLAN = 0.05
 
 
 def planned_release(budget: Budget) -> Release:
@@ -245,12 +226,6 @@ def batch_plan(
     """
     n_rounds = schedule.n_rounds
     n_drawn = n_rounds * float(sum(schedule.rates))
-    mechanism = make_prefix_sums(schedule.noise, n_steps=n_rounds, n_dimensions=problem.n_weights)
-    seconds = (
-        n_rounds * (BATCH_SECONDS_PER_ROUND + problem.n_groups * BATCH_SECONDS_PER_GROUP)
-        + 3.0 * n_drawn * problem.n_columns * problem.loss.n_outputs * SECONDS_PER_ENTRY
-        + mechanism.secure_seconds
-    )
     return Plan.of(
         "online-to-batch",
         problem,
@@ -259,7 +234,5 @@ def batch_plan(
         schedule=schedule,
         bounds=bound / np.asarray(schedule.mixture),
         n_steps=n_rounds,
-        seconds=seconds,
-        seconds_to_plan=BATCH_SECONDS_TO_PLAN,
         n_drawn=round(min(n_drawn, problem.n_records)),
     )

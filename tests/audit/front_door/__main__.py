@@ -8,18 +8,15 @@ import sys
 import time
 import warnings
 from collections.abc import Sequence
-from pathlib import Path
 
 from joblib import Parallel, delayed
 
 from tests.audit.front_door.attack import Verdict, audit
 from tests.audit.front_door.faults import FAULTS
-from tests.audit.front_door.pages import line, write_page
 from tests.audit.front_door.scenarios import SCENARIOS
 
 # How often a run of all audits may have a bound on an error rate that is wrong, at most.
 WRONG = 1e-3
-PAGE = Path(__file__).parents[3] / "docs" / "checks.md"
 
 
 def audit_by_name(name: str, wrong: float) -> tuple[Verdict, float]:
@@ -40,16 +37,24 @@ def cpu_seconds() -> float:
     return sum(each.ru_utime + each.ru_stime for each in used)
 
 
+def line(name: str, verdict: Verdict, seconds: float) -> str:
+    """Return what became of a claim or a planted fault."""
+    if name in FAULTS:
+        title, word = f"planted: {name}", "caught" if verdict.is_broken else "MISSED"
+    else:
+        title, word = name, "BROKEN" if verdict.is_broken else "holds"
+    return (
+        f"{title}: claimed epsilon {verdict.claim.epsilon:.3g}, audited >= "
+        f"{verdict.audited_epsilon:.3g}: {word} ({seconds:.0f} s)"
+    )
+
+
 def parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.audit.front_door", description=__doc__)
     parser.add_argument(
         "--only", action="append", metavar="TEXT", help="audit what has this in its name"
     )
-    parser.add_argument("--docs", action="store_true", help="put the table into docs/checks.md")
-    options = parser.parse_args(arguments)
-    if options.docs and options.only:
-        parser.error("--docs needs all audits: leave --only out.")
-    return options
+    return parser.parse_args(arguments)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -64,17 +69,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     wrong = WRONG / len(everything)
     jobs = [delayed(audit_by_name)(name, wrong) for name in names]
     results = Parallel(n_jobs=2, return_as="generator", batch_size=1)(jobs)
-    verdicts, total, bad = {}, 0.0, []
+    total, bad = 0.0, []
     for name, (verdict, seconds) in zip(names, results, strict=True):
-        verdicts[name], total = verdict, total + seconds
+        total += seconds
         bad += [name] if verdict.is_broken != (name in FAULTS) else []
         print(line(name, verdict, seconds), flush=True)
     print(
         f"{len(names)} audits in {time.monotonic() - started:,.0f} s, {total:,.0f} s of two "
         f"processors together; {len(bad)} not as they should be: {', '.join(bad) or 'none'}"
     )
-    if options.docs and not bad:
-        write_page(PAGE, verdicts, seconds=total / 2.0)
     return bool(bad)
 
 

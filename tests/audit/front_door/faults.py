@@ -13,7 +13,6 @@ from unittest.mock import patch
 
 import numpy as np
 
-from sklearn_dpwg.data.oracles import DatabaseOracle
 from sklearn_dpwg.data.oracles.base import RecordOracle
 from sklearn_dpwg.data.problem import Problem
 from sklearn_dpwg.data.records import RecordEncoder
@@ -80,19 +79,6 @@ def quiet_row(true, self, row, sensitivity):
     return true(self, row, THIRD * sensitivity)
 
 
-def quiet_matrix(true, self, sensitivity):
-    return true(self, THIRD * sensitivity)
-
-
-@contextlib.contextmanager
-def quiet_sums() -> Iterator[None]:
-    with (
-        wrapped(GaussianRows, "add", quiet_row)(),
-        wrapped(GaussianRows, "draw_all", quiet_matrix)(),
-    ):
-        yield
-
-
 def unclipped_values(X, low, high):
     return (X - low) / (0.5 * high - 0.5 * low) - 1.0
 
@@ -127,17 +113,6 @@ def first_again(true, self, group, size):
 def unclipped_targets(true, self, y):
     """Map targets to the unit interval, wherever they are."""
     return (np.asarray(y, dtype=float) - self._center) / self._half_width
-
-
-def scan_order(true, self, group, size):
-    """Shuffle rows as a scan finds them, which is the order of an index over private values."""
-    true(self, group, size)
-    if not hasattr(self, "_scanned"):
-        query = "select age, dose, cured from visits indexed by by_age where clinic = ?"
-        rows = np.array(self._connection.execute(query, (group,)).fetchall())
-        self._scanned = rows[np.random.default_rng(218).permutation(len(rows))]
-    taken, self._scanned = self._scanned[:size], self._scanned[size:]
-    return taken[:, :2], taken[:, 2]
 
 
 @contextlib.contextmanager
@@ -214,7 +189,9 @@ FAULTS: dict[str, Fault] = {
     "a third of the noise of descent-ascent": Fault(quiet("gaussian", THIRD), "GDA, a pass"),
     "a third of the noise on moments": Fault(quiet("gaussian", THIRD), "moments"),
     "a third of the noise on class moments": Fault(quiet("gaussian", THIRD), "class moments"),
-    "a third of the noise on prefix sums": Fault(quiet_sums, "OCO, two calls, independent noise"),
+    "a third of the noise on prefix sums": Fault(
+        wrapped(GaussianRows, "add", quiet_row), "OCO, two calls, independent noise"
+    ),
     "half the noise of a scaler": Fault(quiet("gaussian"), "DPStandardScaler", MANY),
     "a quarter of the noise on counts of scores": Fault(
         wrapped(NoiseSource, "integers", quiet_counts),
@@ -252,9 +229,6 @@ FAULTS: dict[str, Fault] = {
         "DPStandardScaler, values outside",
     ),
     "a record in every round": Fault(wrapped(RecordOracle, "draw", first_again), "OCO, weighted"),
-    "a database's order by private values": Fault(
-        wrapped(DatabaseOracle, "draw", scan_order), "OCO, DatabaseOracle"
-    ),
     "a clone draws the same noise": Fault(shared_noise, "ledger: clones"),
     "forks draw the same noise": Fault(noise_of_the_parent, "ledger: forked processes"),
     "a refit that is not charged": Fault(

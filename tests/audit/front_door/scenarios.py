@@ -11,7 +11,7 @@ import polars as pl
 from scipy.sparse import csr_array
 
 from sklearn_dpwg.postprocessing import DPCalibratedClassifier
-from sklearn_dpwg.solvers import AGS, GDA, MGR, OCO, BestResponse, Moments, PhasedERM
+from sklearn_dpwg.solvers import AGS, GDA, MGR, OCO, Moments, PhasedERM
 from tests.audit.front_door import fits_of_oracles as oracles
 from tests.audit.front_door import fits_together as together
 from tests.audit.front_door.attack import Run
@@ -85,11 +85,6 @@ def phased(**parameters):
     return classifier(solver=PhasedERM(**PHASES, **parameters))
 
 
-def response(base, n_rounds):
-    """Return a classifier whose noise follows the canary's group, whatever the risks say."""
-    return classifier(solver=BestResponse(base, n_rounds=n_rounds), prior=CANARYS)
-
-
 def ledger(fits, n_runs=250):
     return Scenario(partial(together.in_ledger, fits), n_runs)
 
@@ -133,7 +128,6 @@ SCENARIOS: dict[str, Scenario] = {
     "phased ERM, the paper's schedule": Scenario(
         fitted(classifier(solver=PhasedERM(schedule="paper"), prior="uniform"), pairs), 150
     ),
-    "best response, a round of steps": Scenario(fitted(response(MGR(**LAST, n_steps=8), 1))),
     "moments": Scenario(
         fitted(regressor(solver=Moments(1, **MOMENTS), radius=3.0), one_group, **ENDS)
     ),
@@ -162,11 +156,9 @@ SCENARIOS: dict[str, Scenario] = {
     ),
     "OCO, two calls, Toeplitz noise": Scenario(in_two_calls),
     "OCO, two calls, tree noise": Scenario(partial(in_two_calls, noise="tree")),
-    "OCO, two calls, Honaker noise": Scenario(partial(in_two_calls, noise="honaker")),
     "OCO, two calls, independent noise": Scenario(partial(in_two_calls, noise="independent")),
     "OCO, InMemoryOracle": Scenario(oracles.from_memory),
     "OCO, GeneratorOracle": Scenario(oracles.from_generator),
-    "OCO, DatabaseOracle": Scenario(oracles.from_database),
     "DPStandardScaler": Scenario(scaled),
     "DPStandardScaler, values outside": Scenario(partial(scaled, ends=(1.0, 9.0))),
     "DPThresholdClassifier, a frozen model": Scenario(scores_counted),

@@ -374,12 +374,10 @@ def batch_plans(n_plans=24):
             radius=float(rng.choice([0.1, 1.0, 3.0, 20.0])),
             **facts,
         )
-        rates = rng.choice([0.1, 0.3, 0.9, 1.0], size=problem.n_groups)
-        rates[rng.integers(problem.n_groups)] = rng.choice([0.1, 0.3, 0.9])
         ceiling: Any = rng.choice([None, np.inf, _low(problem, 0.1)])
         solver = MGR(
             n_steps=3,
-            sampling_rate=tuple(float(rate) for rate in rates),
+            sampling_rate=float(rng.choice([0.1, 0.3, 0.9])),
             loss_ceiling=None if is_centred else ceiling,
             risk_share=float(rng.choice([0.05, 0.5, 0.95])),
             centring=is_centred,
@@ -397,10 +395,9 @@ def with_batches(plan, **changes: Any):
 def diameters_for_norms():
     """Yield plans with Γ < 2L, which bounds a replacement; to join or not is another matter."""
     for plan, solver in batch_plans():
-        problem, rates = plan.problem, plan.schedule.batches.rates
+        problem = plan.problem
         if problem.gradient_diameter < 1.9 * problem.lipschitz and not plan.schedule.centring:
-            bounds = (problem.gradient_diameter,) * len(rates)
-            yield with_batches(plan, gradient_bounds=bounds), solver
+            yield with_batches(plan, gradient_bound=problem.gradient_diameter), solver
 
 
 def _stds(name, wrong):
@@ -451,7 +448,7 @@ def _batch_beside_the_noise(real, plan, data, *others):
 
 
 BATCH_FAULTS = {
-    "noise for n_i, not for q_i n_i": _stds("gradient_stds", lambda b, right: right * b.rates),
+    "noise for n_i, not for q n_i": _stds("gradient_stds", lambda b, right: right * b.rate),
     "the mean group": _gradient_std(lambda coefficients, needed: needed.mean()),
     "the weighted mean group": _gradient_std(lambda coefficients, needed: coefficients @ needed),
     "gradient spends the whole": _stds(
@@ -735,7 +732,7 @@ OVERLAP_OF_BATCHES = {
     "groups as if they were disjoint": weighs(disjoint),
     "a cell counted once": weighs(of_first_group),
     "the root of m forgotten": _stds("risk_stds", lambda b, right: right / b.cells.group_moves),
-    "noise for n_k, not for q n_k": BATCH_FAULTS["noise for n_i, not for q_i n_i"],
+    "noise for n_k, not for q n_k": BATCH_FAULTS["noise for n_i, not for q n_i"],
 }
 OVERLAP_OF_GDA = {name: OVERLAP_FAULTS[name] for name in list(OVERLAP_FAULTS)[:2]}
 

@@ -1,10 +1,9 @@
-"""Cases of the solvers that work in rounds: PhasedERM, Moments, BestResponse."""
+"""Cases of the solvers that work in rounds: PhasedERM, Moments."""
 
 from __future__ import annotations
 
 import dataclasses
 import math
-from functools import partial
 
 import numpy as np
 import pytest
@@ -12,15 +11,11 @@ import pytest
 from sklearn_dpwg.data.risks import GroupRisks
 from sklearn_dpwg.losses import (
     AbsoluteError,
-    BinaryLogLoss,
     Hinge,
-    MultinomialLogLoss,
     Quantile,
     SquaredError,
 )
-from sklearn_dpwg.solvers import MGR, BestResponse, FreshPhasedERM, Moments, PhasedERM, steps
-from sklearn_dpwg.solvers.descent import mgr as mgr_module
-from sklearn_dpwg.solvers.descent import releases as descent_releases
+from sklearn_dpwg.solvers import FreshPhasedERM, Moments, PhasedERM, steps
 from sklearn_dpwg.solvers.rounds import certificate, releases, rounds
 from sklearn_dpwg.solvers.rounds import moments as moments_module
 from sklearn_dpwg.solvers.rounds import phased_erm as phased_module
@@ -41,10 +36,9 @@ from tests.helpers.neighbours import (
     random_budget,
     random_problem,
 )
-from tests.helpers.replay import Instead, wrap
+from tests.helpers.replay import wrap
 
 OF_PHASES = (*LOSSES[:3], SquaredError(), Hinge(), AbsoluteError(), Quantile(0.2))
-OF_STEPS = (BinaryLogLoss(), BinaryLogLoss(0.85), MultinomialLogLoss(3), SquaredError(0.3))
 # of solutions at points where their gap is certified
 CERTIFIED = 1e-6
 # what the paper's schedule sets itself
@@ -246,7 +240,7 @@ PHASED_FAULTS = {
     "parts by value": _parts_by_value,
     "early stop on an exact risk": stops(
         PhasedERM,
-        phased_module,
+        rounds,
         "release_weights",
         lambda read, weights, *others: read.risks(weights).max() > 2.0,
     ),
@@ -333,106 +327,6 @@ MOMENTS_FAULTS = {
 }
 
 
-# --- BestResponse ------------------------------------------------------------------------------
-
-
-def _random_base(rng, name, problem):
-    """Return a base with whatever makes its sensitivity hard to keep."""
-    if name == "phased-erm":
-        return PhasedERM(
-            mu_weights=float(rng.choice([1e-2, 1.0, 300.0])) * _smooth(problem),
-            sharpening=float(rng.choice([1.0, 2.0])),
-            averaging=float(rng.choice([0.1, 1.0])),
-            smoothing_width=float(rng.choice([0.05, 1.0])),
-        )
-    if name == "mgr":
-        steps = {"step_size": 1.0} if rng.random() < 0.3 else {}
-        return MGR(n_steps=4, averaging=float(rng.choice([0.1, 1.0])), **steps)
-    return Moments(clip=float(rng.choice([0.1, 2.0])), ridge=float(rng.choice([0.0, 0.25])))
-
-
-def response_plans(
-    seed=0,
-    n_plans=150,
-    names=("phased-erm", "mgr", "moments", "mgr", "moments"),
-    make=None,
-):
-    make = partial(random_problem, most=3) if make is None else make
-    rng = np.random.default_rng(seed)
-    for index in range(n_plans):
-        name = names[index % len(names)]
-        losses = {"phased-erm": OF_PHASES, "mgr": OF_STEPS}.get(name, (SquaredError(0.3),))
-        problem = make(rng, losses[int(rng.integers(len(losses)))])
-        solver = BestResponse(
-            _random_base(rng, name, problem), n_rounds=int(rng.integers(1, 4)), risk_share=0.3
-        )
-        yield solver.plan(problem, random_budget(rng)), solver
-
-
-def phases_that_move_a_mixture():
-    for plan, solver in response_plans(3, 40, ("phased-erm",)):
-        if any(release.name == "group risks" for release in plan.releases):
-            yield plan, solver
-
-
-def _exact_answers(patch):
-    """Plant bases whose answers to a mixture have no noise."""
-    for owner in (PhasedERM, MGR, Moments):
-        wrap(patch, owner, "answer", _answer_without_noise)
-
-
-def _answer_without_noise(real, solver, *arguments, **named):
-    *others, noise = arguments
-
-    def gaussian(value, **facts):
-        noise.gaussian(value, **facts)
-        return value
-
-    return real(solver, *others, Instead(noise, gaussian=gaussian), **named)
-
-
-def _half_the_diameter(real, plan, *others):
-    half = plan.schedule.gradient_diameter / 2
-    schedule = dataclasses.replace(plan.schedule, gradient_diameter=half)
-    return real(dataclasses.replace(plan, schedule=schedule), *others)
-
-
-def _pooled(real, release, problem, schedule, group_weights, data, *others):
-    """State the sensitivity of a pooled mean, whatever the mixture is."""
-    sizes = np.asarray(data.group_sizes, dtype=float)
-    ratio = (group_weights / sizes).max() * sizes.sum()
-    change = dataclasses.replace(schedule, sensitivity=schedule.sensitivity / ratio)
-    return real(release, problem, change, group_weights, data, *others)
-
-
-def _exact_risks_tell(real, solver, plan, mixture, center, data, noise, *, call, risks):
-    seen = None if risks is None else data.risks(center)
-    return real(solver, plan, mixture, center, data, noise, call=call, risks=seen)
-
-
-RESPONSE_FAULTS = {
-    "exact answers are the next centre": _exact_answers,
-    "exact risks move the mixture": exact(BestResponse, "group risks"),
-    "the first mixture's sensitivity": instead(Phases, "phase", _first_prior),
-    "half the diameter of gradients": instead(
-        mgr_module, "gradient_of_mixture", _half_the_diameter
-    ),
-    "moments pay for all records alike": instead(
-        moments_module, "release_moments_of_mixture", _pooled
-    ),
-    "the largest group in all risks": instead(rounds, "release_risks", _largest_group),
-    "no ceiling": instead(rounds, "release_risks", _high_ceiling),
-    "exact risks tell the clip": instead(Moments, "answer", _exact_risks_tell),
-    "an exact mixture leaves": output(
-        BestResponse, lambda found, data, plan: {"group_weights": data.risks(found.weights)}
-    ),
-}
-
-OF_OVERLAP = SQRT_M_FORGOTTEN | {
-    "gradients as if groups were disjoint": influence_in(descent_releases, disjoint),
-    "moments as if groups were disjoint": influence_in(releases, disjoint),
-}
-
 OVERLAPPING_PHASES = SQRT_M_FORGOTTEN | {
     "phases as if groups were disjoint": influence_in(certificate, disjoint),
     "a cell of phases counted once": influence_in(certificate, of_first_group),
@@ -488,19 +382,5 @@ CASES = {
         SQRT_M_FORGOTTEN,
         dict.fromkeys(SQRT_M_FORGOTTEN, lambda: moments_plans(overlapping_problem)),
         n_pairs=40,
-    ),
-    "best-response for overlapping groups": Case(
-        BestResponse,
-        partial(response_plans, 1, 40, ("mgr", "moments"), overlapping_problem),
-        OF_OVERLAP,
-        n_pairs=80,
-    ),
-    "best-response": Case(
-        BestResponse,
-        response_plans,
-        RESPONSE_FAULTS,
-        {"the first mixture's sensitivity": phases_that_move_a_mixture},
-        n_pairs=150,
-        rounding=CERTIFIED,
     ),
 }

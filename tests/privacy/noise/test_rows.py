@@ -30,7 +30,6 @@ def noise_of(n_rows, n_columns, seed, sensitivity=3.0):
 
 @pytest.mark.parametrize(("seed", "n_columns"), [(0, 50), (1, 50_000), (None, 50)])
 def test_law(seed, n_columns):
-    # seeded noise is drawn many rows ahead: across such a border, and wider than it
     noise = noise_of(1000 if seed == 0 else 3 if seed else 200, n_columns, seed)
     assert scale_faults(noise.ravel(), SUMS, 3.0) == []
     assert scale_faults(noise.T.ravel(), SUMS, 3.0) == []
@@ -46,14 +45,6 @@ def test_rows_get_noise_on_top_of_their_value_and_of_their_scale(seed):
         noise = rows.add(value, sensitivity) - value
         assert scale_faults(noise, SUMS, sensitivity) == []
     np.testing.assert_array_equal(value, kept)
-
-
-def test_noise_drawn_ahead_is_that_of_the_rows():
-    for shape in ((1000, 50), (3, 40_000), (1, 1)):
-        rows = source().gaussian_rows(shape, release=SUMS)
-        np.testing.assert_array_equal(rows.draw_all(3.0), noise_of(*shape, 0))
-        with pytest.raises(PlanExceededError, match="all were released"):
-            rows.add(np.zeros(shape[1]), 3.0)
 
 
 def test_secure_noise_is_on_the_grid_that_pays_for_all_rows():
@@ -149,15 +140,6 @@ def test_wrong_releases_are_refused():
     for shape in ((0, 2), (2, 0)):
         with pytest.raises(ValueError, match=r"the number of \w+ must be at least 1"):
             source().gaussian_rows(shape, release=SUMS)
-
-
-def test_drawing_ahead_is_for_seeds_and_for_all_rows():
-    with pytest.raises(TypeError, match="cannot be drawn ahead"):
-        source(None).gaussian_rows((2, 2), release=SUMS).draw_all(1.0)
-    rows = source().gaussian_rows((2, 2), release=SUMS)
-    rows.add(np.zeros(2), 1.0)
-    with pytest.raises(PlanExceededError):
-        rows.draw_all(1.0)
 
 
 def test_copies_are_refused():

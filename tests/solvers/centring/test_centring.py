@@ -48,14 +48,13 @@ def test_both_releases_take_their_shares_of_the_budget(solver):
     assert "released mean row" in str(plan)
 
 
-@pytest.mark.parametrize("rates", [0.25, (0.5, 0.125)])
-def test_batches_pay_for_both_releases(rates):
-    plan = MGR(n_steps=20, sampling_rate=rates).plan(problem_of(), BUDGET)
+def test_batches_pay_for_both_releases():
+    plan = MGR(n_steps=20, sampling_rate=0.25).plan(problem_of(), BUDGET)
     assert [release.name for release in plan.releases[:2]] == [CENTRE, SPREAD]
     assert 0.97 < plan.guarantee.epsilon <= 1.0
     data = make_risks(BinaryLogLoss(), (400, 90), 4, intercept=0.5)
     source = seeded(0, plan.releases)
-    solution = MGR(n_steps=20, sampling_rate=rates).run(plan, data, source)
+    solution = MGR(n_steps=20, sampling_rate=0.25).run(plan, data, source)
     assert np.isfinite(solution.weights).all()
 
 

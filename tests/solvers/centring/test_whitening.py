@@ -10,7 +10,7 @@ from sklearn_dpwg.data.records import RecordEncoder
 from sklearn_dpwg.data.risks import ROW_STEP, GroupRisks
 from sklearn_dpwg.losses import BinaryLogLoss, Loss, MultinomialLogLoss, SquaredError
 from sklearn_dpwg.privacy import Budget
-from sklearn_dpwg.solvers import MGR, BestResponse, Solution
+from sklearn_dpwg.solvers import MGR, Solution
 from sklearn_dpwg.solvers import centring as module
 from sklearn_dpwg.solvers.centring import (
     BLOCK_SIZE,
@@ -200,9 +200,7 @@ def test_weights_score_alike_in_both_variables(loss: Loss, of_columns):
     np.testing.assert_allclose(some @ (second - first), expected, rtol=1e-4, atol=1e-11)
 
 
-@pytest.mark.parametrize(
-    "solver", [MGR(n_steps=20), MGR(n_steps=20, sampling_rate=0.5), BestResponse("mgr", n_rounds=2)]
-)
+@pytest.mark.parametrize("solver", [MGR(n_steps=20), MGR(n_steps=20, sampling_rate=0.5)])
 def test_runs_with_a_start_and_on_batches_release_what_is_planned(solver):
     problem = problem_of()
     plan = solver.plan(problem, BUDGET)
@@ -221,8 +219,8 @@ def test_batches_pay_for_rounding_before_a_change_of_variables(factor, monkeypat
     limit = SlopeLimit.of(BinaryLogLoss(), 1e3, MOMENTS)
     learned = centred_problem(problem_of(), limit, unit=limit.least_unit)
     rule = HedgeRule.of(learned, MGR(), 20)
-    usual = make_batches(rule, (0.1, 0.1), {0.1: 1.0}, 0.2).rounding
+    usual = make_batches(rule, 0.1, 1.0, 0.2).rounding
     larger = factor * learned.rounding_factor
     monkeypatch.setattr(CentredProblem, "rounding_factor", larger)
-    found = make_batches(rule, (0.1, 0.1), {0.1: 1.0}, 0.2).rounding
+    found = make_batches(rule, 0.1, 1.0, 0.2).rounding
     assert found == pytest.approx(factor * np.asarray(usual))

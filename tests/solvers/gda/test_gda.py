@@ -7,14 +7,7 @@ import pytest
 
 from sklearn_dpwg import DPWorstGroupClassifier, DPWorstGroupRegressor
 from sklearn_dpwg.losses import BinaryLogLoss, Hinge, MultinomialLogLoss, SquaredError
-from sklearn_dpwg.optimum import worst_group_optimum
-from sklearn_dpwg.optimum.minimax import (
-    Regulariser,
-    Released,
-    descent_ascent,
-    primal_risk,
-    strong_gap,
-)
+from sklearn_dpwg.optimum import solve_saddle_point, worst_group_optimum
 from sklearn_dpwg.privacy import Budget
 from sklearn_dpwg.solvers import GDA, MGR, Solution
 from sklearn_dpwg.solvers.descent import gda as gda_module
@@ -22,8 +15,8 @@ from sklearn_dpwg.solvers.descent.gda import best_ridge, strong_gap_bound
 from sklearn_dpwg.solvers.descent.releases import GroupGame
 from tests.helpers.group_data import make_data, make_problem, make_risks
 from tests.helpers.neighbours import random_data
-from tests.helpers.reference import paper_points
-from tests.helpers.replay import Instead, silent
+from tests.helpers.reference import nearest_distribution, paper_points
+from tests.helpers.replay import Instead, silent, wrap
 
 BUDGET = Budget(1.0, 1e-6)
 
@@ -125,34 +118,20 @@ def test_planned_group_weights_move_by_the_planned_step():
     np.testing.assert_allclose(found.group_weights, wanted, atol=1e-9)
 
 
-def test_averages_are_of_the_points_that_are_named():
-    class Walk:
-        def release(self, weights, dual):
-            return Released(np.array([-1.0]), np.array([2.0]), 1.0)
+@pytest.mark.parametrize("averaging", [0.2, 0.5, 1.0])
+def test_averages_are_of_the_points_that_are_named(averaging, small, monkeypatch):
+    problem, data = small
+    solver, points = GDA(6, averaging=averaging, centring=False), [np.zeros(problem.n_weights)]
 
-        def project_weights(self, weights):
-            return weights
+    def project(real, game, weights):
+        points.append(real(game, weights))
+        return points[-1]
 
-        def project_dual(self, dual):
-            return dual
-
-    class One:
-        def push(self, step, slope, rise, noise_std):
-            return -slope, rise
-
-    nothing = Regulariser(0.0, 0.0, np.zeros(1), np.zeros(1))
-    for averaged in (range(1, 5), range(3, 6), range(5, 6)):
-        weights, dual = descent_ascent(
-            Walk(),
-            One(),
-            np.zeros(1),
-            np.zeros(1),
-            regulariser=nothing,
-            n_steps=4,
-            averaged=averaged,
-        )
-        assert weights[0] == np.mean([t - 1 for t in averaged])
-        assert dual[0] == 2.0 * weights[0]
+    wrap(monkeypatch, GroupGame, "project_weights", project)
+    plan = solver.plan(problem, BUDGET)
+    found = solver.run(plan, data, silent())
+    expected = np.mean([points[t - 1] for t in plan.schedule.points], axis=0)
+    np.testing.assert_allclose(found.weights, expected, rtol=1e-12)
 
 
 # --- plans -------------------------------------------------------------------------------------
@@ -286,10 +265,18 @@ def test_the_paper_converges_to_its_regularised_saddle_point():
     problem = make_problem(sizes, n_features=3, radius=3.0)
     solver = GDA(4000, schedule="paper", weight_ridge=ridge)
     found = solver.run(solver.plan(problem, BUDGET), data, silent())
-    regulariser = Regulariser(ridge, ridge, np.zeros(4), np.full(2, 0.5))
-    gap = strong_gap(data, found.weights, found.group_weights, radius=3.0, regulariser=regulariser)
-    assert 0.0 <= gap <= 0.02
-    assert primal_risk(data, found.weights) < primal_risk(data, np.zeros(4))
+    w, mixture, prior = found.weights, found.group_weights, np.full(2, 0.5)
+    answer = nearest_distribution(prior + data.risks(w) / ridge)
+    lowest = solve_saddle_point(
+        data, radius=3.0, prior=mixture, mu_weights=ridge, mu_groups=math.inf, center=np.zeros(4)
+    )
+
+    def game(w, mixture):
+        costs = w @ w - (mixture - prior) @ (mixture - prior)
+        return mixture @ data.risks(w) + ridge / 2.0 * costs
+
+    assert 0.0 <= game(w, answer) - game(lowest.weights, mixture) <= 0.02
+    assert data.risks(w).max() < data.risks(np.zeros(4)).max()
 
 
 def test_estimators_take_it_by_name_with_nested_parameters():

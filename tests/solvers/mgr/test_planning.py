@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from scipy import integrate, stats
 
-from sklearn_dpwg.data.problem import Problem
 from sklearn_dpwg.losses import (
     AbsoluteError,
     BinaryLogLoss,
@@ -460,7 +459,7 @@ def test_what_is_left_open_is_planned_from_it():
 
 
 @pytest.mark.parametrize("size", [10**9, 10**10])
-@pytest.mark.parametrize("sampling_rate", [None, 1.0, (2.0**-6, 2.0**-6)])
+@pytest.mark.parametrize("sampling_rate", [1.0, 2.0**-6])
 def test_plans_of_billions_of_records(size, sampling_rate):
     """What rounding adds to a sensitivity is small, whatever the size of a group."""
     problem = make_problem((size, size // 3))
@@ -470,8 +469,7 @@ def test_plans_of_billions_of_records(size, sampling_rate):
     exact = problem.constants.range_up_to(schedule.ceiling)
     assert 1.0 < schedule.feedback_range / exact < 1.0001
     if schedule.batches is not None:
-        multipliers = np.array([release.noise_multiplier for release in plan.releases])
-        assert (schedule.batches.rounding < 1e-3 / multipliers).all()
+        assert schedule.batches.rounding < 1e-3 / schedule.batches.multiplier
 
 
 def test_tiny_losses_pay_for_their_rounding():
@@ -479,20 +477,6 @@ def test_tiny_losses_pay_for_their_rounding():
     problem = make_problem((100_000, 100_000), radius=1e-12)
     plan = MGR(n_steps=2).plan(problem, BUDGET)
     assert plan.schedule.feedback_range > 50 * problem.loss_range
-
-
-def test_a_plan_with_much_secure_noise_says_what_fewer_steps_would_cost():
-    problem = Problem(BinaryLogLoss(), (20_000, 20_000), 50_000, 5.0, (0.5, 0.5), 1.0)
-    plan = MGR().plan(problem, Budget(1.0, 1e-6))
-    assert f"MGR(n_steps={plan.n_steps // 4}) takes about " in str(plan)
-    fewer = MGR(n_steps=plan.n_steps // 4).plan(problem, Budget(1.0, 1e-6))
-    assert f"{fewer.predicted_seconds:.2g} and has a bound of {fewer.predicted_excess:.3g}" in str(
-        plan
-    )
-    assert fewer.predicted_seconds < 0.3 * plan.predicted_seconds
-    assert "MGR(n_steps=" not in str(fewer)
-    small = Problem(BinaryLogLoss(), (20_000, 20_000), 5, 5.0, (0.5, 0.5), 1.0)
-    assert "MGR(n_steps=" not in str(MGR().plan(small, Budget(1.0, 1e-6)))
 
 
 @pytest.mark.parametrize(

@@ -2,31 +2,18 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 import pytest
 
-from sklearn_dpwg.data.oracles import DatabaseOracle, GeneratorOracle, InMemoryOracle
+from sklearn_dpwg.data.oracles import GeneratorOracle, InMemoryOracle
 from sklearn_dpwg.data.oracles.base import EncodingOracle
 from sklearn_dpwg.solvers import OCO
 from tests.helpers.cases.stream import BUDGET
 from tests.helpers.contract import compared
 from tests.helpers.group_data import make_problem
-from tests.helpers.oracle_cases import LAYOUTS, database_oracle
 from tests.helpers.replay import fixed_transcript
 
 ROUNDING = 1e-9
-
-
-def stored(X, y, groups, seed):
-    layout = LAYOUTS["by group and value"]
-    return database_oracle(layout, X, y, groups, seed, features=["x0", "x1"])
-
-
-def numbered_by_insertion(X, y, groups, seed):
-    layout = LAYOUTS["row number that is not"]
-    return database_oracle(layout, X, y, groups, seed, features=["x0", "x1"])
 
 
 def in_memory(X, y, groups, seed):
@@ -47,10 +34,10 @@ def dealt(X, y, groups, seed):
 def neighbours(sizes, rng):
     """Return records whose order by the first feature is that of the first record's extremes."""
     n = sum(sizes)
-    X = np.column_stack([rng.uniform(-0.2, 0.2, n), rng.choice([-0.95, 0.95], n), np.zeros(n)])
+    X = np.column_stack([rng.uniform(-0.2, 0.2, n), rng.choice([-0.95, 0.95], n)])
     groups = np.repeat([f"g{i}" for i in range(len(sizes))], sizes).tolist()
     other = X.copy()
-    X[0], other[0] = (-1.0, 0.0, 0.0), (1.0, 0.0, 0.0)
+    X[0], other[0] = (-1.0, 0.0), (1.0, 0.0)
     y = np.ones(n, dtype=int)
     return (X, y, groups), (other, y, groups)
 
@@ -59,7 +46,6 @@ def game_moves(make, plan, solver, pair, seed):
     """Return by how much at most a game on each of a pair moves, on one transcript."""
     runs = []
     for X, y, groups in pair:
-        X = X[:, :2] if make in (in_memory, dealt) else X
         labels = sorted(set(groups))
         oracle = EncodingOracle(make(X, y, groups, seed), labels, 2, 1.0, lambda y: y.astype(float))
         source = fixed_transcript(seed, {})
@@ -68,7 +54,7 @@ def game_moves(make, plan, solver, pair, seed):
 
 
 @pytest.mark.parametrize("noise", ["toeplitz", "tree"])
-@pytest.mark.parametrize("make", [stored, numbered_by_insertion, in_memory, dealt])
+@pytest.mark.parametrize("make", [in_memory, dealt])
 def test_records_one_by_one(make, noise):
     """The game of issue 13: 400 rounds of single records, planned for an epsilon of 1."""
     problem = make_problem((400,), scaling=0.0)
@@ -79,7 +65,7 @@ def test_records_one_by_one(make, noise):
 
 
 @pytest.mark.parametrize("play", ["weighted", "sampled"])
-@pytest.mark.parametrize("make", [stored, numbered_by_insertion, in_memory, dealt])
+@pytest.mark.parametrize("make", [in_memory, dealt])
 def test_several_groups(make, play):
     problem = make_problem((60, 30), scaling=0.0)
     solver = OCO(play=play, n_rounds=10)
@@ -91,20 +77,3 @@ def test_several_groups(make, play):
         assert found <= 1.0 + ROUNDING
         moved.add(found > 0)
     assert True in moved
-
-
-def test_an_order_by_scan_moves_many_times_what_is_stated(monkeypatch):
-    coins = np.random.default_rng()
-    monkeypatch.setattr(DatabaseOracle, "_place", lambda self, key: int(coins.integers(2**62)))
-    problem = make_problem((400,), scaling=0.0)
-    solver = OCO(n_rounds=400, batch_size=1)
-    plan = solver.plan(problem, BUDGET)
-    pair = neighbours((400,), np.random.default_rng(0))
-
-    def seeded(X, y, groups, seed):
-        nonlocal coins
-        coins = np.random.default_rng(seed)
-        return stored(X, y, groups, seed)
-
-    found = game_moves(seeded, plan, solver, pair, 0)
-    assert 8.0 < found < math.inf

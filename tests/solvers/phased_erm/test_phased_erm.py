@@ -65,7 +65,7 @@ def test_a_run_is_the_stated_algorithm(mu_groups, loss):
             log_prior += rate * risks.answer / sizes - CORRECTION * rate**2 * variance / 2
         prior = np.exp(log_prior) / np.exp(log_prior).sum()
         weights = asked.pop(0)
-        phase = schedule.base.schedule.phase(t, prior)
+        phase = schedule.phases.phase(t, prior)
         assert phase.mu_groups == mu_groups
         assert phase.mu_weights == pytest.approx(0.2)
         common = {"radius": 2.0, "mu_weights": phase.mu_weights, "center": center}
@@ -79,7 +79,7 @@ def test_a_run_is_the_stated_algorithm(mu_groups, loss):
         center = weights.answer * min(1.0, 2.0 / np.linalg.norm(weights.answer))
         centers.append(center)
     assert asked == []
-    assert plan.schedule.base.averaged == 2
+    assert plan.schedule.phases.averaged == 2
     assert solution.weights == pytest.approx((centers[1] + centers[2]) / 2)
 
 

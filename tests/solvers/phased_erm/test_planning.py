@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from sklearn_dpwg.losses import AbsoluteError, BinaryLogLoss, Hinge, Quantile, SquaredError
 from sklearn_dpwg.privacy import Budget, lemma3_sensitivity
 from sklearn_dpwg.solvers import PhasedERM
-from sklearn_dpwg.solvers.rounds.phased_erm import PHASES, WIDTHS, passes_of_a_phase
-from sklearn_dpwg.solvers.rounds.phases import STRENGTHS, DescentBound
+from sklearn_dpwg.solvers.rounds.phases import STRENGTHS, WIDTHS, DescentBound
+from sklearn_dpwg.solvers.rounds.rounds import PHASES, passes_of_a_phase
 from sklearn_dpwg.solvers.solver import by_loss
 from sklearn_dpwg.solvers.steps import CORRECTION, risk_spread
 from tests.helpers.group_data import make_problem
@@ -143,7 +143,7 @@ def test_the_whole_bound_is_the_one_written_down():
         # a hundredth for the solver, and no weights are farther apart than the ball is wide
         alone = 1.01 * problem.gradient_diameter / (size * STRENGTHS)
         stds = z * np.minimum(alone, 10.0)
-        weights_part = schedule.base.schedule.bound.at_strengths(stds).min()
+        weights_part = schedule.phases.bound.at_strengths(stds).min()
         assert plan.predicted_excess_if_worst[group] == pytest.approx(
             weights_part + expected[group], rel=1e-6
         )
@@ -202,7 +202,7 @@ def test_phases_become_stronger_as_planned():
     problem = make_problem((4000, 900))
     prior = np.array(problem.prior)
     for parameters in ({}, {"sharpening": 1.0}, {"mu_weights": 0.3, "sharpening": 2.0}):
-        schedule = PhasedERM(4, **parameters).plan(problem, BUDGET).schedule.base.schedule
+        schedule = PhasedERM(4, **parameters).plan(problem, BUDGET).schedule.phases
         found = [schedule.phase(t, prior).mu_weights for t in range(4)]
         rises = np.array(found[1:]) / found[:-1]
         if "sharpening" not in parameters:
@@ -235,17 +235,17 @@ def test_tiny_groups_have_plans(sizes, schedule):
 def test_kinks_are_rounded_off_by_a_public_width(loss):
     problem = make_problem((3000, 500), loss=loss)
     plan = PhasedERM().plan(problem, BUDGET)
-    width = plan.schedule.base.schedule.smoothing_width
+    width = plan.schedule.phases.smoothing_width
     assert width in WIDTHS
-    assert plan.schedule.base.schedule.solved.loss == loss.smoothed(width)
+    assert plan.schedule.phases.solved.loss == loss.smoothed(width)
     # narrower where there is more to learn from
     small = PhasedERM().plan(make_problem((9, 5), loss=loss), BUDGET)
-    assert small.schedule.base.schedule.smoothing_width >= width
+    assert small.schedule.phases.smoothing_width >= width
     fixed = PhasedERM(smoothing_width=0.3).plan(problem, BUDGET)
-    assert fixed.schedule.base.schedule.smoothing_width == 0.3
+    assert fixed.schedule.phases.smoothing_width == 0.3
     assert fixed.predicted_excess >= plan.predicted_excess - 1e-12
     smooth = PhasedERM().plan(make_problem((9,)), BUDGET)
-    assert smooth.schedule.base.schedule.smoothing_width == 0.0
+    assert smooth.schedule.phases.smoothing_width == 0.0
 
 
 # --- the paper ---------------------------------------------------------------------------------

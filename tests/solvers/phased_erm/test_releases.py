@@ -79,7 +79,7 @@ def test_a_phase_that_is_not_solved_is_an_error(monkeypatch):
 def test_tolerances_are_public_and_their_slack_is_paid_for(size):
     """The slack of the solver is a hundredth, or as little as floating point can show."""
     problem = make_problem((size, 2 * size), loss=BinaryLogLoss(), radius=20.0)
-    schedule = PhasedERM().plan(problem, BUDGET).schedule.base.schedule
+    schedule = PhasedERM().plan(problem, BUDGET).schedule.phases
     phase = schedule.phase(0, np.asarray(problem.prior))
     (exact,) = sensitivities(
         problem, problem.prior, mu_weights=[phase.mu_weights], mu_groups=phase.mu_groups

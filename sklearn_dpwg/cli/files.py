@@ -1,0 +1,136 @@
+"""What the command reads from files, by a schema alone, and how it writes a file as a whole."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from tempfile import NamedTemporaryFile
+from typing import Any
+from zipfile import BadZipFile
+
+import pandas as pd
+from sklearn.pipeline import Pipeline
+from skops import io
+
+from sklearn_dpwg._checks import as_text
+from sklearn_dpwg.exceptions import InputError
+from sklearn_dpwg.preprocessing import Date, Number, PublicSchema
+from sklearn_dpwg.preprocessing.schema_files import TableSchema, read_schema
+from sklearn_dpwg.serving import trusted_types
+
+SEPARATORS = {".csv": ",", ".tsv": "\t", ".txt": "\t"}
+PARQUET = ".parquet"
+
+
+def read_facts(path: Path) -> TableSchema:
+    """Read a schema file that declares its groups, labels and classes as text."""
+    facts = read_schema(path)
+    if not facts.group_columns or facts.group_labels is None:
+        raise InputError(
+            f"{path} must declare columns and labels under [groups]: labels that are found in a "
+            "table tell who is in it."
+        )
+    labels = [
+        tuple(map(as_text, one)) if isinstance(one, tuple) else as_text(one)
+        for one in facts.group_labels
+    ]
+    classes = None if facts.classes is None else tuple(map(as_text, facts.classes))
+    return replace(facts, group_labels=tuple(labels), classes=classes)
+
+
+def read_table(
+    path: Path, names: Iterable[str], kinds: Mapping[str, Any], read_csv: Mapping[str, Any]
+) -> pd.DataFrame:
+    """Read columns of a table, those of a text file as text but for declared numbers and dates.
+
+    Empty cells and those that ``na_values`` names are missing, and no others: "None" is a word.
+    """
+    wanted = list(dict.fromkeys(names))
+    suffix = path.suffix.lower()
+    if suffix == PARQUET:
+        return pd.read_parquet(path, columns=wanted)
+    marks = read_csv.get("na_values", [])
+    options = {"sep": separator_of(path), **read_csv, "keep_default_na": False}
+    options["na_values"] = {
+        name: _with_empty(marks.get(name, []) if isinstance(marks, dict) else marks)
+        for name in wanted
+    }
+    dtype: dict[str, Any] = {
+        name: float if isinstance(kinds.get(name), Number) else str for name in wanted
+    }
+    table: pd.DataFrame = pd.read_csv(path, usecols=wanted, dtype=dtype, **options)[wanted]
+    for name in wanted:
+        if isinstance(kinds.get(name), Date):
+            table[name] = pd.to_datetime(table[name], format="ISO8601", utc=True)
+    return table
+
+
+def _with_empty(marks: Any) -> list[Any]:
+    return ["", *(marks if isinstance(marks, list) else [marks])]
+
+
+def separator_of(path: Path) -> str:
+    """Return what stands between the cells of a text file, by its name."""
+    if path.suffix.lower() not in SEPARATORS:
+        allowed = ", ".join((*SEPARATORS, PARQUET))
+        raise InputError(f"{path} must have a name that ends in one of {allowed}.")
+    return SEPARATORS[path.suffix.lower()]
+
+
+def as_words(column: pd.Series) -> pd.Series:
+    """Return a column of labels or classes as text, of which none may be missing."""
+    missing = column.isna().to_numpy()
+    if missing.any():
+        row = int(missing.argmax())
+        raise InputError(
+            f"column {column.name!r} must have no missing cells, got one in row {row}."
+        )
+    return column.astype(object).map(as_text)
+
+
+def groups_of(table: pd.DataFrame, columns: Sequence[str]) -> pd.Series | pd.DataFrame:
+    """Return the group of each record, as text; of several columns, these."""
+    words = pd.DataFrame({name: as_words(table[name]) for name in columns})
+    return words if len(columns) > 1 else words.iloc[:, 0]
+
+
+def load_model(path: Path) -> Pipeline:
+    """Read a model that `fit` wrote; no code of the file is run."""
+    try:
+        model = io.load(path, trusted=list(trusted_types()))
+    except (BadZipFile, KeyError, TypeError) as error:
+        raise InputError(f"{path} must be a model that `fit` wrote: {error}") from error
+    if not (isinstance(model, Pipeline) and isinstance(model[0], PublicSchema)):
+        raise InputError(
+            f"{path} must hold a pipeline that begins with a PublicSchema, got "
+            f"{type(model).__name__}."
+        )
+    return model
+
+
+@contextmanager
+def written(path: Path, *, overwrite: bool) -> Iterator[Path]:
+    """Yield a temporary file beside a path, which takes its place if nothing fails."""
+    if path.exists() and not overwrite:
+        raise InputError(f"{path} is there already: name another file, or say --overwrite.")
+    with NamedTemporaryFile(dir=path.parent, suffix=path.suffix, delete=False) as file:
+        part = Path(file.name)
+    try:
+        yield part
+        mask = os.umask(0)
+        os.umask(mask)
+        part.chmod(0o666 & ~mask)  # temporary files are for their owner alone
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def write_table(table: pd.DataFrame, path: Path) -> None:
+    """Write a table as the end of its name says."""
+    if path.suffix.lower() == PARQUET:
+        table.to_parquet(path, index=False)
+    else:
+        table.to_csv(path, index=False, sep=separator_of(path))

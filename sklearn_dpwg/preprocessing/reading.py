@@ -1,0 +1,213 @@
+"""Columns of pandas and polars as numbers, dates and levels, whatever type of container holds them.
+
+One record can change the type of its whole column: a gap makes floats of whole numbers, a word
+makes text of them. So what a cell means follows from that cell alone, and a column that would mean
+something else in another container is refused by its type.
+"""
+
+from __future__ import annotations
+
+import datetime
+import math
+from collections.abc import Hashable, Sequence
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from sklearn_dpwg._checks import FloatArray, as_text, shown
+from sklearn_dpwg.exceptions import InputError
+
+# Places of what is not among levels.
+MISSING, UNKNOWN = -1, -2
+
+_NUMBERS = (int, float, Decimal, np.integer, np.floating, np.bool_)
+_DATES = (datetime.date, np.datetime64)  # timestamps are dates
+_OTHER_TIMES = ("timedelta", "timedelta64", "time", "period")
+_READ_NUMBERS = "decimal=, thousands= and na_values= of pandas.read_csv read numbers from text"
+_READ_DATES = "pandas.to_datetime(..., format=) and parse_dates= of pandas.read_csv read dates"
+_READ_CODES = "floats do not tell its levels apart, so read them with dtype=str or dtype='Int64'"
+# From here on floats have no room for every whole number.
+_EXACT = 2.0**53
+
+
+def _distinct(values: pd.Series) -> tuple[NDArray[np.intp], NDArray[np.object_]]:
+    """Return which distinct cell each row holds, -1 for a missing one, and these cells."""
+    codes, cells = pd.factorize(values.to_numpy(dtype=object))
+    return codes.astype(np.intp), cells
+
+
+def _is_number(cell: object) -> bool:
+    return isinstance(cell, _NUMBERS) and not isinstance(cell, np.timedelta64)
+
+
+def is_date(cell: object) -> bool:
+    """Return whether a cell is a date or a timestamp."""
+    return isinstance(cell, _DATES)
+
+
+def _check_types(
+    values: pd.Series, name: object, kind: str, is_right: Sequence[bool], advice: str
+) -> None:
+    """Refuse a column of which a distinct cell is of a wrong type, by the first one's row."""
+    if all(is_right):
+        return
+    codes, cells = _distinct(values)
+    place = is_right.index(False)
+    held = "text" if isinstance(cells[place], str) else type(cells[place]).__name__
+    if not isinstance(cells[place], str | float):
+        advice = "declare the column as of another kind"
+    row = int(np.argmax(codes == place))
+    raise InputError(f"column {name!r} must hold {kind}, got {held} in row {row}: {advice}.")
+
+
+def to_numbers(values: pd.Series, name: object) -> FloatArray:
+    """Return a column as numbers, NaN for a missing one; other types are refused."""
+    if pd.api.types.is_numeric_dtype(values.dtype) and values.dtype.kind != "c":
+        return values.to_numpy(dtype=np.float64, na_value=np.nan)
+    codes, cells = _distinct(values)
+    _check_types(values, name, "numbers", [*map(_is_number, cells)], _READ_NUMBERS)
+    return np.array([*map(_as_float, cells), np.nan])[codes]
+
+
+def _as_float(number: Any) -> float:
+    try:
+        return float(number)
+    except OverflowError:
+        return math.inf if number > 0 else -math.inf
+
+
+def to_times(values: pd.Series, name: object) -> NDArray[np.datetime64]:
+    """Return a column of dates as times in UTC, NaT for a missing one; other types are refused."""
+    if pd.api.types.is_datetime64_any_dtype(values.dtype):
+        times: NDArray[np.datetime64] = (
+            pd.to_datetime(values, utc=True).dt.tz_localize(None).to_numpy()
+        )
+        return times
+    codes, cells = _distinct(values)
+    _check_types(values, name, "dates", [*map(is_date, cells)], _READ_DATES)
+    return np.array([*map(to_time, cells), np.datetime64("NaT", "us")])[codes]
+
+
+def to_time(date: datetime.date | np.datetime64) -> np.datetime64:
+    """Return a date or timestamp in microseconds of UTC; one without zone is UTC."""
+    if isinstance(date, pd.Timestamp):  # it may lie where datetime has no years
+        date = (date if date.tzinfo is None else date.tz_convert(None)).to_datetime64()
+    if isinstance(date, datetime.datetime) and date.tzinfo is not None:
+        local = np.datetime64(date.replace(tzinfo=None), "us")
+        return local - np.timedelta64(date.utcoffset(), "us")
+    return np.datetime64(date).astype("datetime64[us]")
+
+
+def seconds(date: datetime.date | np.datetime64) -> float:
+    """Return the seconds from 1970 to a date; one without zone is UTC."""
+    return float((to_time(date) - np.datetime64(0, "s")) / np.timedelta64(1, "s"))
+
+
+def level_key(level: object) -> str:
+    """Return what levels are compared by: their text, and 1 and 0 for true and false."""
+    text = as_text(level)
+    return {"true": "1", "false": "0"}.get(text, text)
+
+
+def is_level(cell: object) -> bool:
+    """Return whether a cell may be a level: a text, a number or a boolean."""
+    return isinstance(cell, str) or _is_number(cell)
+
+
+def places(values: pd.Series, levels: Sequence[Hashable], name: object) -> NDArray[np.intp]:
+    """Return the place of each cell among levels, or `MISSING`, or `UNKNOWN`."""
+    known = {level_key(level): place for place, level in enumerate(levels)}
+    codes, cells = _distinct(values)
+    is_right = [*map(is_level, cells)]
+    _check_types(values, name, "texts, numbers or booleans", is_right, "")
+    if any(map(_is_beyond_floats, known)):  # a gap would round all whole numbers of its column
+        is_right = [not isinstance(cell, float | np.floating) for cell in cells]
+        _check_types(values, name, "text or whole numbers", is_right, _READ_CODES)
+    at = [known.get(level_key(cell), UNKNOWN) for cell in cells]
+    return np.array([*at, MISSING], dtype=np.intp)[codes]
+
+
+def _is_beyond_floats(key: str) -> bool:
+    try:
+        return abs(float(key)) >= _EXACT
+    except ValueError:
+        return False
+
+
+def known_places(values: pd.Series, levels: Sequence[Hashable], name: object) -> NDArray[np.intp]:
+    """Return the place of each cell among levels, or `MISSING`; any other one is refused."""
+    at = places(values, levels, name)
+    if (at == UNKNOWN).any():
+        row = int(np.argmax(at == UNKNOWN))
+        raise InputError(
+            f"column {name!r} must hold its levels {shown(levels)}, got "
+            f"{as_text(values.iloc[row])!r} in row {row}."
+        )
+    return at
+
+
+def person_codes(person: Any) -> NDArray[np.intp]:
+    """Return whose row each is as a whole number, the same for what is the same as text."""
+    codes, cells = pd.factorize(np.asarray(person, dtype=object).ravel())
+    texts = np.array([*(as_text(cell) or None for cell in cells), None], dtype=object)[codes]
+    people, _ = pd.factorize(texts)
+    if (people < 0).any():
+        row = int(np.argmax(people < 0))
+        raise InputError(f"person must say whose row each row is, got a missing one in row {row}.")
+    return people.astype(np.intp)
+
+
+def is_frame(X: Any) -> bool:
+    """Return whether a table is a frame of pandas or polars."""
+    return isinstance(X, pd.DataFrame) or hasattr(X, "get_column")
+
+
+def of_polars(column: Any) -> pd.Series:
+    """Return a column of polars as one of pandas, without pyarrow."""
+    dtype = column.dtype
+    is_time = dtype.is_temporal() and str(dtype) == "Time"
+    is_plain = dtype.is_numeric() or (dtype.is_temporal() and not is_time)
+    if dtype.is_integer() and column.null_count():  # floats of NumPy would round the others
+        is_plain = False
+    # pandas would guess a type from all cells of a list
+    return pd.Series(column.to_numpy()) if is_plain else pd.Series(column.to_list(), dtype=object)
+
+
+def dates_as_seconds(X: Any) -> tuple[Any, NDArray[np.bool_] | None]:
+    """Return a table with seconds for dates, and which columns have them; as it is without any."""
+    if isinstance(X, pd.DataFrame):
+        columns = [X.iloc[:, place] for place in range(X.shape[1])]
+    elif is_frame(X):
+        columns = [of_polars(X.get_column(name)) for name in X.columns]
+    else:
+        try:
+            array = np.asarray(X)
+        except ValueError:  # rows of different lengths, which scikit-learn refuses
+            return X, None
+        if array.ndim != 2 or array.dtype.kind not in "OMm":
+            return X, None
+        columns = [pd.Series(column) for column in array.T]
+    names = list(getattr(X, "columns", range(len(columns))))
+    held = [pd.api.types.infer_dtype(column, skipna=True) for column in columns]
+    for name, kind in zip(names, held, strict=True):
+        if kind in _OTHER_TIMES:
+            raise InputError(f"column {name!r} of X must hold numbers or dates, got {kind}.")
+    dated = np.isin(held, ("datetime64", "datetime", "date"))
+    if not dated.any():
+        return X, dated
+    table = pd.DataFrame(
+        {
+            place: _seconds(column, names[place]) if dated[place] else column.array
+            for place, column in enumerate(columns)
+        }
+    )
+    table.columns = pd.Index(names)
+    return (table if hasattr(X, "columns") else table.to_numpy()), dated
+
+
+def _seconds(column: pd.Series, name: object) -> FloatArray:
+    since = to_times(column, name) - np.datetime64(0, "s")
+    return np.asarray(since / np.timedelta64(1, "s"))

@@ -1,0 +1,119 @@
+"""What a TOML file says of a table: the parameters of a schema, and what is not a feature."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import MISSING, fields
+from pathlib import Path
+from typing import Any
+
+from sklearn_dpwg._checks import real_number
+from sklearn_dpwg.exceptions import InputError
+from sklearn_dpwg.preprocessing.columns import Boolean, Category, Column, Date, Number, Ordered
+
+_KINDS: dict[str, type[Any]] = {
+    each.__name__.lower(): each for each in (Number, Date, Ordered, Boolean, Category)
+}
+# The kind of a column by its entries, where none is stated.
+_KIND_OF_ENTRY = dict.fromkeys(("low", "high"), "number") | {"levels": "category"}
+_KIND_OF_ENTRY |= dict.fromkeys(("first", "last"), "date")
+_KIND_OF_ENTRY |= dict.fromkeys(("true", "false"), "boolean")
+_TABLES = {
+    "groups": ("columns", "labels"),
+    "target": ("column", "classes", "low", "high"),
+    "person": ("column", "rows"),
+    "read_csv": ("sep", "decimal", "thousands", "na_values", "encoding"),
+}
+
+
+def read_entries(path: str | Path) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the parameters of a `PublicSchema`, and the other fields of a `TableSchema`."""
+    try:
+        content = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise InputError(f"{path} must be a TOML file: {error}") from None
+    _check_names(content, ("interactions", "columns", *_TABLES), str(path))
+    for name in ("columns", *_TABLES):
+        table = content.setdefault(name, {})
+        if not isinstance(table, dict):
+            raise InputError(f"{name} in {path} must be a table [{name}], got {table!r}.")
+        _check_names(table, _TABLES.get(name, table), f"[{name}] in {path}")
+    columns, person = content["columns"], content["person"]
+    if "rows" in person and "column" not in person:
+        raise InputError(f"[person] in {path} must have a column where it has rows.")
+    parameters = {
+        "columns": {name: _column(name, entries, path) for name, entries in columns.items()},
+        "interactions": content.get("interactions", []),
+        "person": person.get("column"),
+        "rows_per_person": person.get("rows", 1),
+    }
+    task = {
+        **_groups(content["groups"], f"[groups] in {path}"),
+        **_target(content["target"], columns, f"[target] in {path}"),
+        "read_csv": content["read_csv"],
+    }
+    return parameters, task
+
+
+def _check_names(table: Mapping[str, Any], allowed: Iterable[str], where: str) -> None:
+    for name in table:
+        if name not in allowed:
+            raise InputError(f"{where} must hold none but {', '.join(allowed)}, got {name!r}.")
+
+
+def _as_tuple(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
+
+
+def _column(name: str, entries: Any, path: str | Path) -> Column:
+    """Return a column by its entries."""
+    where, entries = (
+        f"column {name!r} in {path}",
+        dict(entries) if isinstance(entries, dict) else {},
+    )
+    kind = entries.pop("kind", next(filter(None, map(_KIND_OF_ENTRY.get, entries)), None))
+    if kind not in list(_KINDS):
+        raise InputError(
+            f"{where} must have low and high, first and last, or levels, or else a kind of "
+            f"{', '.join(_KINDS)}, got {kind!r}."
+        )
+    parameters = fields(_KINDS[kind])
+    _check_names(entries, [each.name for each in parameters], where)
+    for each in parameters:
+        if each.default is MISSING and each.name not in entries:
+            raise InputError(f"{where} must have an entry {each.name!r}.")
+    column: Column = _KINDS[kind](**entries)
+    return column
+
+
+def _groups(table: Mapping[str, Any], where: str) -> dict[str, Any]:
+    """Return the columns of groups and the labels, which are tuples where columns are several."""
+    columns, labels = table.get("columns", []), table.get("labels")
+    columns = [columns] if isinstance(columns, str) else columns
+    if not isinstance(columns, list) or not all(isinstance(name, str) for name in columns):
+        raise InputError(f"columns of {where} must be names, got {columns!r}.")
+    if labels is not None and (not isinstance(labels, list) or not labels):
+        raise InputError(f"labels of {where} must be a list, got {labels!r}.")
+    for label in labels or ():
+        n_values = len(label) if isinstance(label, list) else 1
+        if n_values != max(len(columns), 1) or isinstance(label, list) != (len(columns) > 1):
+            raise InputError(
+                f"a label of {where} must have a value for each of {columns!r}, got {label!r}."
+            )
+    labels = None if labels is None else tuple(map(_as_tuple, labels))
+    return {"group_columns": tuple(columns), "group_labels": labels}
+
+
+def _target(table: Mapping[str, Any], features: Iterable[str], where: str) -> dict[str, Any]:
+    """Return the name of the target, and its classes or its bounds."""
+    name, classes = table.get("column"), table.get("classes")
+    if name is not None and (not isinstance(name, str) or name in features):
+        raise InputError(f"column of {where} must be a name outside of [columns], got {name!r}.")
+    if classes is not None and (not isinstance(classes, list) or not classes):
+        raise InputError(f"classes of {where} must be a list, got {classes!r}.")
+    bounds = tuple(real_number(table[e], f"{e} of {where}") for e in ("low", "high") if e in table)
+    if bounds and (classes is not None or len(bounds) == 1 or not bounds[0] < bounds[1]):
+        raise InputError(f"{where} must have classes, or else low < high, got {dict(table)!r}.")
+    classes = None if classes is None else tuple(classes)
+    return {"target": name, "classes": classes, "target_bounds": bounds or None}

@@ -1,0 +1,252 @@
+"""What the command reads as it was declared, and what it refuses, by whose words, at what cost."""
+
+from __future__ import annotations
+
+import pickle
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from skops import io
+
+from sklearn_dpwg.cli.files import read_facts, read_table
+from sklearn_dpwg.ledger import PrivacyLedger
+from tests.cli.conftest import SCHEMA, done, make_table, run, schema_of
+
+TARGET = 'column = "hired"\nclasses = ["rejected", "hired"]'
+
+
+def read(path: Path, schema: Path) -> pd.DataFrame:
+    facts = read_facts(schema)
+    return read_table(path, facts.schema.columns, facts.schema.columns, facts.read_csv)
+
+
+# --- types are declared ---------------------------------------------------------------------------
+
+
+def test_no_type_is_guessed_from_a_cell(folder):
+    table, expected = read(folder / "people.csv", folder / "schema.toml"), make_table()
+    assert [*table.columns] == ["age", "zip", "pain", "member", "since"]
+    for name in ("age", "zip", "pain"):  # in which "1e5" is no number, "None" and "NA" no gaps
+        assert (table[name] == expected[name]).all()
+    assert (table["member"].isna() == expected["member"].isna()).all()
+    assert (table["since"].dt.tz_localize(None) == expected["since"]).all()
+
+
+def test_a_text_file_is_read_as_its_schema_says(folder, tmp_path):
+    table = make_table().rename(columns={"zip": "Straße"})
+    numbers = 1000 + table["age"]
+    table["age"] = [f"1.{number % 1000:05.1f}".replace(".", " ", 1) for number in numbers]
+    table["age"] = table["age"].str.replace(".", ",").str.replace(" ", ".")  # as 1.045,3
+    table.loc[:2, "age"] = ["?", "-9", ""]
+    path, model = tmp_path / "people.txt", tmp_path / "m.skops"
+    table.to_csv(path, index=False, sep=";", encoding="latin-1")
+    written = '[read_csv]\nsep = ";"\ndecimal = ","\nthousands = "."\nencoding = "latin-1"\n'
+    schema = schema_of(
+        tmp_path,
+        ("age = { low = 0, high = 100 }", "age = { low = 1000, high = 1100, missing = true }"),
+        ("zip", '"Straße"'),
+        ("[groups]", f'{written}na_values = ["?", -9]\n\n[groups]'),
+    )
+    cells = read(path, schema)["age"]
+    assert cells[:3].isna().all()
+    np.testing.assert_allclose(cells[3:], numbers[3:])
+    done("fit", path, "--schema", schema, "-o", model)
+    names = ("predict", model, path, "-o", tmp_path / "p.csv")
+    assert run(*names).exit_code == 2
+    done(*names, "--schema", schema)
+    assert len(pd.read_csv(tmp_path / "p.csv")) == len(table)
+
+
+def test_marks_of_gaps_may_be_of_one_column(folder, tmp_path):
+    marks = '[read_csv.na_values]\nmember = "no"\n\n[groups]'
+    table = read(folder / "people.csv", schema_of(tmp_path, ("[groups]", marks)))
+    assert (table["member"].isna() == (make_table()["member"] != "yes")).all()
+    assert not table["pain"].isna().any()
+
+
+@pytest.mark.parametrize("end", ["csv", "parquet"])
+def test_labels_and_classes_are_text_whatever_holds_them(folder, tmp_path, end):
+    schema = schema_of(
+        tmp_path,
+        ('"race"\nlabels = ["x", "y"]', '"sex"\nlabels = [0, "1.0"]'),
+        (TARGET, 'column = "decided"\nclasses = ["0", 1]'),
+    )
+    names = (folder / f"people.{end}", "--schema", schema, "-o", tmp_path / "m.skops")
+    assert "hold the target" not in done("fit", *names).output
+
+
+# --- what is refused, before anything is spent ----------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("column", "cell", "words"),
+    [
+        ("age", "2b", "could not convert string to float: '2b'"),  # pandas' words
+        ("since", "31.12.2001", "31.12.2001"),  # pandas' words
+        ("age", "", "'age'"),
+        ("pain", "severe", "'pain'"),
+        ("race", "z", "group"),
+        ("race", "", "'race'"),
+        ("hired", "maybe", "y "),
+        ("hired", "", "'hired'"),
+    ],
+)
+def test_a_wrong_cell_is_refused_and_nothing_is_spent(tmp_path, column, cell, words):
+    table = make_table(60).astype(object)
+    table.loc[7, column] = cell
+    table.to_csv(tmp_path / "people.csv", index=False)
+    (tmp_path / "schema.toml").write_text(SCHEMA, encoding="utf-8")
+    ledger = PrivacyLedger(1.0, 1e-6, path=tmp_path / "spent.db")
+    names = (tmp_path / "people.csv", "--schema", tmp_path / "schema.toml")
+    options = ("--ledger", ledger.path, "--ledger-epsilon", 1)
+    result = run("fit", *names, "-o", tmp_path / "m.skops", *options)
+    assert result.exit_code == 2, result.output
+    assert words in result.stderr
+    assert not (tmp_path / "m.skops").exists()
+    with ledger:
+        assert ledger.epsilon_spent == 0.0
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ('labels = ["x", "y"]', "", "labels"),
+        ('columns = "race"\nlabels = ["x", "y"]', "", "groups"),
+        ('classes = ["rejected", "hired"]', "", "target"),
+        ("high = 100", "high = -1", "age"),
+        ("age =", "age ==", "line 3"),
+        ('"race"', '"rase"', "rase"),
+    ],
+)
+def test_a_wrong_schema_is_refused(folder, tmp_path, old, new, words):
+    names = ("--schema", schema_of(tmp_path, (old, new)), "-o", tmp_path / "m.skops")
+    result = run("fit", folder / "people.csv", *names)
+    assert (result.exit_code, words in result.stderr) == (2, True), result.output
+    assert not (tmp_path / "m.skops").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "command"),
+    [
+        ("solver", "fit TABLE SCHEMA -o NEW --solver none"),
+        ("epsilon", "fit TABLE SCHEMA -o NEW --epsilon -1"),
+        ("neighbours", "fit TABLE SCHEMA -o NEW --neighbours none"),
+        ("shapes", "fit TABLE SCHEMA -o NEW --shapes none"),
+        ("ledger_epsilon", "fit TABLE SCHEMA -o NEW --ledger NEW.db"),
+        ("--schema", "fit TABLE -o NEW"),
+        ("absent", "fit absent.csv SCHEMA -o NEW"),
+        ("'z'", "plan SCHEMA --group-sizes x=1,z=2"),
+        ("A=100,B=50", "plan SCHEMA --group-sizes x:1,y:2"),
+        (".parquet", "predict MODEL TABLE -o NEW.xls"),
+        ("id2", "predict MODEL TABLE -o NEW.csv --keep id2"),
+        ("--threshold", "predict MODEL TABLE -o NEW.csv --threshold 2"),
+        ("--scores", "audit TABLE SCHEMA"),
+        ("--held-out", "audit TABLE SCHEMA --model MODEL"),
+        ("--threshold", "audit TABLE SCHEMA --predictions hired --threshold 0.3"),
+        ("metric", "audit TABLE SCHEMA --predictions hired --metric error_rate"),
+        ("'q'", "audit TABLE SCHEMA --scores score --reference q"),
+        ("scores", "audit TABLE SCHEMA --scores wage"),
+        ("decisions", "audit TABLE SCHEMA --predictions decided"),
+    ],
+)
+def test_a_wrong_option_is_refused(folder, tmp_path, words, command):
+    paths = {
+        "TABLE": str(folder / "people.csv"),
+        "SCHEMA": f"--schema {folder / 'schema.toml'}",
+        "MODEL": str(folder / "model.skops"),
+        "NEW": str(tmp_path / "new"),
+    }
+    for name, path in paths.items():
+        command = command.replace(name, path)
+    result = run(*command.split())
+    assert (result.exit_code, words in result.stderr) == (2, True), result.output
+    assert not [*tmp_path.iterdir()]
+
+
+def test_a_model_of_numbers_decides_about_nobody(folder, tmp_path):
+    wage = 'column = "wage"\nlow = 0\nhigh = 10_000'
+    schema, model = schema_of(tmp_path, (TARGET, wage)), tmp_path / "m.skops"
+    done("fit", folder / "people.csv", "--schema", schema, "-o", model)
+    for facts in (schema, folder / "schema.toml"):
+        names = (folder / "people.csv", "--schema", facts, "--model", model)
+        assert run("audit", *names, "--held-out").exit_code == 2
+    names = (model, folder / "people.csv", "-o", tmp_path / "p.csv")
+    result = run("predict", *names, "--threshold", 0.4)
+    assert (result.exit_code, "threshold" in result.stderr) == (2, True)
+
+
+# --- files ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("end", ["csv", "parquet"])
+@pytest.mark.parametrize("content", [b"", b"age\n", b"age,race\n1,2\n3,4,5\n", b"\xff\xfe\x00a"])
+def test_a_broken_table_is_refused(folder, tmp_path, content, end):
+    path = tmp_path / f"broken.{end}"
+    path.write_bytes(content)
+    names = (path, "--schema", folder / "schema.toml", "-o", tmp_path / "m.skops")
+    result = run("fit", *names)
+    assert (result.exit_code, "Traceback" in result.stderr) == (2, False), result.output
+
+
+def write_other_model(path: Path, kind: str) -> None:
+    model = make_pipeline(StandardScaler(), LogisticRegression()).fit([[0.0], [1.0]], [0, 1])
+    if kind == "pickle":
+        path.write_bytes(pickle.dumps(model))
+    elif kind == "archive":
+        with zipfile.ZipFile(path, "w") as archive:
+            archive.writestr("a.txt", "b")
+    else:
+        io.dump(model if kind == "pipeline" else make_pipeline(zipfile.Path), path)
+
+
+@pytest.mark.parametrize("kind", ["pickle", "archive", "pipeline", "other types"])
+def test_what_is_no_model_of_this_command_is_not_loaded(folder, tmp_path, kind):
+    path = tmp_path / "m.skops"
+    write_other_model(path, kind)
+    result = run("predict", path, folder / "people.csv", "-o", tmp_path / "p.csv")
+    assert (result.exit_code, "m.skops" in result.stderr) == (2, True), result.output
+    assert not (tmp_path / "p.csv").exists()
+
+
+def test_files_are_written_over_where_that_is_asked_for(folder, tmp_path):
+    path = tmp_path / "p.csv"
+    path.write_text("mine", encoding="utf-8")
+    mode = path.stat().st_mode
+    names = ("predict", folder / "model.skops", folder / "people.csv", "-o", path)
+    result = run(*names)
+    assert (result.exit_code, "--overwrite" in result.stderr) == (2, True)
+    assert path.read_text(encoding="utf-8") == "mine"
+    done(*names, "--overwrite")
+    assert len(pd.read_csv(path)) == 1200
+    assert [*tmp_path.iterdir()] == [path]  # nothing is left beside it
+    assert path.stat().st_mode == mode
+
+
+def test_a_place_that_cannot_be_written_to_is_refused_before_a_record_is_read(folder, tmp_path):
+    table = tmp_path / "broken.csv"
+    table.write_text("never,read\n", encoding="utf-8")
+    names = ("--schema", folder / "schema.toml", "-o", tmp_path / "absent" / "m.skops")
+    result = run("fit", table, *names)
+    assert (result.exit_code, "absent" in result.stderr) == (2, True)
+
+
+def test_an_unexpected_error_keeps_its_traceback(folder, tmp_path, monkeypatch):
+    def fails(*arguments, **parameters):
+        raise RuntimeError("broken")
+
+    monkeypatch.setattr(pd, "read_csv", fails)
+    with pytest.raises(RuntimeError, match="broken"):
+        run("predict", folder / "model.skops", folder / "people.csv", "-o", tmp_path / "p.csv")
+    assert not [*tmp_path.iterdir()]
+
+
+def test_warnings_are_lines_for_whoever_runs_the_command(folder, tmp_path):
+    names = (folder / "people.csv", "--schema", folder / "schema.toml", "-o", tmp_path / "m.skops")
+    lines = done("fit", *names, "--delta", 0.1).stderr.splitlines()
+    assert any(line.startswith("Warning: delta") for line in lines)

@@ -1,0 +1,205 @@
+"""A change of one record's cell moves that record's row alone, or its column is refused by type.
+
+One cell can change the type of its whole column, by whoever reads the table: a gap makes floats of
+whole numbers, a word makes text of numbers and of yes and no.
+"""
+
+from __future__ import annotations
+
+import datetime
+import io
+from decimal import Decimal
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from sklearn_dpwg.exceptions import InputError
+from sklearn_dpwg.preprocessing import Boolean, Category, Date, Number, Ordered, PublicSchema
+
+BIG = 2**53
+COLUMNS = [
+    ["1", "2", "3"], ["01", "02", "10"], ["0", "1"], ["1.0", "2.0"], ["0.5", "2.5"], ["a", "b"],
+    ["True", "False"], ["TRUE", "false"], ["yes", "no"], ["1e3", "20"], [str(BIG), str(BIG + 1)],
+]  # fmt: skip
+CELLS = [
+    "", "NA", "unk", "2b", "0.5", "1", " 1", "1.0", "01", "+1", "-0", "1.", ".5", "1e3", "1e400",
+    "inf", "-Infinity", "True", "true", "FALSE", "1_0", "0x10", "1,5", "2020-01-01", "\uff11",
+    str(BIG + 1), str(10**30),
+]  # fmt: skip
+READERS = {
+    "pandas": lambda file: pd.read_csv(file),
+    "nullable": lambda file: pd.read_csv(file, dtype_backend="numpy_nullable"),
+    "pyarrow": lambda file: pd.read_csv(file, dtype_backend="pyarrow"),
+    "categories": lambda file: pd.read_csv(file, dtype={"c": "category"}),
+    "objects": lambda file: pd.read_csv(file).astype(object),
+    "polars": lambda file: pl.read_csv(file),
+}
+
+
+def encoded(kind, table):
+    """Return the rows of a column, or None where it is refused."""
+    schema = PublicSchema({"c": kind}, sparse_output=False)
+    try:
+        return schema.fit_transform(table)
+    except InputError:
+        return None
+
+
+def read(reader, cells):
+    text = "c,n\n" + "".join(f'"{cell}",1\n' for cell in cells)
+    return READERS[reader](io.BytesIO(text.encode()))
+
+
+@settings(deadline=None)
+@given(st.data(), st.sampled_from(COLUMNS), st.sampled_from(CELLS), st.sampled_from([*READERS]))
+def test_one_cell_of_a_file_moves_its_row_alone(data, words, cell, reader):
+    cells = data.draw(st.lists(st.sampled_from(words), min_size=2, max_size=5))
+    place = data.draw(st.integers(0, len(cells) - 1))
+    changed = [*cells[:place], cell, *cells[place + 1 :]]
+    others = np.arange(len(cells)) != place
+    of_levels = (Category(tuple(words), missing=True), Boolean(*words[:2], missing=True))
+    for kind in (*of_levels, Ordered(tuple(words), missing=True), Number(0, 3, missing=True)):
+        rows = [encoded(kind, read(reader, each)) for each in (cells, changed)]
+        if rows[0] is not None and rows[1] is not None:
+            assert np.array_equal(rows[0][others], rows[1][others])
+        elif isinstance(kind, Category):
+            assert str(BIG) in words  # floats cannot tell these apart
+        if kind is of_levels[0] and rows[0] is not None:
+            assert not rows[0][:, len(words) :].any()  # each found its level
+
+
+DATES = [
+    datetime.date(2020, 1, 2), datetime.datetime(2020, 1, 2, 12), pd.Timestamp("2020-01-03"),
+    pd.Timestamp("2020-01-02T00:30+02:00"), np.datetime64("2020-01-04"),
+]  # fmt: skip
+ODD = [
+    *(None, np.nan, pd.NaT, pd.NA, Decimal("NaN")),
+    *("x", "", 1, 0.5, True, Decimal("1.50"), 10**400, 2**64, np.float32(0.5), 1j, b"1", (1,)),
+    *(datetime.date(9999, 12, 31), datetime.date(1, 1, 1), np.datetime64("9999-12-31", "s")),
+    *(datetime.timedelta(1), datetime.time(1), pd.Period("2020"), np.timedelta64(1, "s")),
+    pd.Timestamp("2020-01-01 00:00:00.000000001"),
+]
+MAKERS = {
+    "guessed": lambda cells: pd.DataFrame({"c": cells}),
+    "objects": lambda cells: pd.DataFrame({"c": pd.Series(cells, dtype=object)}),
+    "categories": lambda cells: pd.DataFrame({"c": pd.Series(cells, dtype="category")}),
+    "polars": lambda cells: pl.DataFrame({"c": pl.Series("c", cells, strict=False)}),
+}
+
+
+@settings(deadline=None)
+@given(
+    st.one_of(
+        *(
+            st.lists(st.sampled_from(of), min_size=1, max_size=4)
+            for of in (DATES, DATES[:1], [True, False], [0, 1, 2], [0.0, 1.0, 2.5], ["0", "x"])
+        )
+    ),
+    st.sampled_from(ODD),
+    st.sampled_from(["0", *DATES, *ODD]),
+    st.sampled_from([*MAKERS]),
+)
+@example([True, False], None, 2, "guessed")
+@example([0.5, 1.0], None, "unk", "objects")
+def test_one_cell_of_a_frame_moves_its_row_alone(cells, cell, other, maker):
+    kinds = (
+        Category((0, 1), missing=True),
+        Number(0, 2**65, log=True, missing=True),
+        Date("2020-01-01", "2020-01-05", unit="hour", missing=True),
+    )
+    for kind in kinds:
+        rows = []
+        for last in (cell, other):
+            try:
+                table = MAKERS[maker]([*cells, last])
+            except (TypeError, ValueError, OverflowError, pl.exceptions.PolarsError):
+                return  # no such table
+            rows.append(encoded(kind, table))
+        if rows[0] is not None and rows[1] is not None:
+            assert np.array_equal(rows[0][:-1], rows[1][:-1])
+
+
+def arrow(cells, kind):
+    return pd.Series(cells, dtype=pd.ArrowDtype(kind))
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        pd.Series([1, 2, 3, None], dtype="Int64"),
+        pd.Series([1.0, 2.0, 3.0, np.nan], dtype="float32"),
+        pd.Series([1, "2", " 3.0", pd.NA], dtype=object),
+        pd.Series([np.float64(1), Decimal("2.00"), 3, pd.NaT], dtype=object),
+        pd.Series(["01", "2", "+3", None], dtype="string"),
+        pd.Series([1, 2, 3, None], dtype="category"),
+        pd.Series(pd.arrays.SparseArray([1.0, 2.0, 3.0, np.nan])),
+        arrow([1, 2, 3, None], pa.int8()),
+        arrow(["1", "2", "3", None], pa.string()),
+        arrow([Decimal(1), Decimal(2), Decimal(3), None], pa.decimal128(5, 2)),
+        pl.Series([1, 2, 3, None]),
+        pl.Series(["1", "2", "3", None], dtype=pl.Categorical),
+        pl.Series(["1.0", "2", "3", None]).cast(pl.Decimal(10, 2)),
+    ],
+)
+def test_levels_are_compared_as_text_whatever_the_container(column):
+    table = (pl if isinstance(column, pl.Series) else pd).DataFrame({"c": column})
+    for levels in (("1", "2", "03"), (1, 2, 3), (1.0, "2.0", Decimal(3)), (True, 2, 3)):
+        rows = encoded(Category(levels, missing=True), table)
+        assert (rows > 0).tolist() == np.eye(5, dtype=bool)[[0, 1, 2, 4]].tolist()
+    rows = encoded(Number(1, 3, missing=True, shape="linear"), table)
+    if any(isinstance(cell, str) for cell in column):
+        assert rows is None
+    else:
+        assert rows == pytest.approx(np.array([[-1, 0], [0, 0], [1, 0], [0, 1]]))
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        pd.Series([True, False, None], dtype="boolean"),
+        pd.Series([1, 0, None]),
+        pd.Series(["TRUE", "False", None]),
+        pd.Series(["1.0", "00", None]),
+        arrow([True, False, None], pa.bool_()),
+        pl.Series([True, False, None]),
+    ],
+)
+def test_yes_and_no_are_one_and_nought(column):
+    table = (pl if isinstance(column, pl.Series) else pd).DataFrame({"c": column})
+    for kind in (Boolean(missing=True), Boolean("1", "0", True), Boolean("true", "false", True)):
+        rows = encoded(kind, table)
+        assert rows == pytest.approx(np.array([[1, 0], [-1, 0], [0, 1]]))
+
+
+def test_the_schema_of_a_code_book_reads_numbers_and_text_alike():
+    codes = np.random.default_rng(0).integers(1, 4, 600)
+    schema = PublicSchema({"code": Category(("1", "2", "3"))}).set_output(transform="pandas")
+    text, numbers = (
+        schema.fit_transform(pd.DataFrame({"code": codes}).astype(dtype)) for dtype in (str, int)
+    )
+    assert not text["code=other"].any()
+    pd.testing.assert_frame_equal(text, numbers)
+
+
+@pytest.mark.parametrize(
+    ("kind", "cells", "says"),
+    [
+        (Number(0, 1), ["0,5", "1"], r"column 'c' must hold numbers, got text in row 0: decimal="),
+        (Number(0, 1), [0.5, "x"], "numbers, got text in row 1: .* na_values= of pandas.read_csv"),
+        (Number(0, 1), pd.to_datetime(["2020-01-01"]), "numbers, got Timestamp in row 0"),
+        (Date("2020", "2021"), ["2020-01-01"], r"dates, got text in row 0: pandas.to_datetime\("),
+        (Date("2020", "2021"), [2020], "dates, got int in row 0"),
+        (Category(("a",)), [datetime.date(2020, 1, 1)], "texts, numbers or booleans, got date"),
+        (Category((str(BIG),)), [1, float(BIG)], "text or whole numbers, got float in row 0: floa"),
+    ],
+)
+def test_a_column_of_another_type_is_refused_by_it(kind, cells, says):
+    if isinstance(kind, Date):
+        kind = Date("2020-01-01", "2021-01-01")
+    with pytest.raises(InputError, match=says):
+        PublicSchema({"c": kind}).fit_transform(pd.DataFrame({"c": cells}))

@@ -1,0 +1,110 @@
+"""One TOML file says what is public of a table, what its groups and target are, how it is read."""
+
+from __future__ import annotations
+
+import datetime
+
+import pandas as pd
+import pytest
+
+from sklearn_dpwg.preprocessing import Boolean, Category, Date, Number, Ordered, PublicSchema
+from sklearn_dpwg.preprocessing.schema_files import TableSchema, read_schema
+
+FILE = """
+interactions = [["age", "town"]]
+[columns]
+age = { low = 0, high = 100, missing = true, fill = 30, shape = "linear" }
+day = { first = 2020-01-01, last = 2021-01-01, unit = "week" }
+town = { levels = ["A", "B"], other = false }
+grade = { kind = "ordered", levels = [1, 2] }
+flag = { true = "j", false = "n" }
+[columns.member]
+kind = "boolean"
+[groups]
+columns = ["sex", "race"]
+labels = [["f", 1], ["m", 1]]
+[target]
+column = "wage"
+low = 0
+high = 9
+[person]
+column = "id"
+rows = 2
+[read_csv]
+sep = ";"
+na_values = ["?"]
+"""
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "schema.toml"
+
+
+def test_a_file_says_all_of_it(path):
+    path.write_text(FILE, encoding="utf-8")
+    table = read_schema(path)
+    assert table.schema.columns == {
+        "age": Number(0, 100, missing=True, fill=30, shape="linear"),
+        "day": Date(datetime.date(2020, 1, 1), datetime.date(2021, 1, 1), unit="week"),
+        "town": Category(("A", "B"), other=False),
+        "grade": Ordered((1, 2)),
+        "flag": Boolean("j", "n"),
+        "member": Boolean(),
+    }
+    assert table.schema.interactions == [["age", "town"]]
+    assert (table.schema.person, table.schema.rows_per_person) == ("id", 2)
+    assert table.group_columns == ("sex", "race")
+    assert table.group_labels == (("f", 1), ("m", 1))
+    assert (table.target, table.classes, table.target_bounds) == ("wage", None, (0.0, 9.0))
+    assert table.read_csv == {"sep": ";", "na_values": ["?"]}
+    schema = PublicSchema.from_toml(path)
+    assert schema.get_params() == table.schema.get_params()
+    raw = pd.DataFrame({"age": [None], "day": [datetime.date(2020, 5, 1)], "town": "A"})
+    assert schema.transform(raw.assign(grade=1.0, flag="j", member=True)).shape == (1, 25)
+
+
+def test_what_is_not_said_is_none(path):
+    path.write_text('[columns]\nage = {low = 0, high = 1}\n[groups]\ncolumns = "sex"')
+    table = read_schema(path)
+    assert table == TableSchema(table.schema, ("sex",), None, None, None, None, {})
+    assert (table.schema.person, table.schema.rows_per_person) == (None, 1)
+
+
+AGE = "[columns]\nage = {low = 0, high = 1}\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("[columns.age", "schema.toml must be a TOML file"),
+        ("", "columns must name at least one column"),
+        ("[columns]\n[cells]", "must hold none but interactions, columns, .* got 'cells'"),
+        ("[columns.age]\nfill = 0", "column 'age' in .* a kind of number, date.* got None"),
+        ("columns.age = 1", "column 'age' in .* must have low and high"),
+        ("[columns.age]\nlow = 0", "column 'age' in .* must have an entry 'high'"),
+        ("columns.age = {low = 0, levels = [1]}", "none but low, high, .*, got 'levels'"),
+        ("columns.age = {low = 0, high = 1, decimal = ','}", "got 'decimal'"),
+        (f'interactions = [["age", "z"]]\n{AGE}', "interactions must be of columns .* got 'z'"),
+        ("columns = {}\ngroups = 1", r"groups in .* must be a table \[groups\], got 1"),
+        (f"{AGE}[groups]\nlabel = 1", r"\[groups\] in .* none but columns, labels, got 'label'"),
+        (f"{AGE}[groups]\ncolumns = [1]", r"columns of \[groups\] in .* must be names"),
+        (f'{AGE}[groups]\nlabels = "ab"', r"labels of \[groups\] in .* must be a list"),
+        *(
+            (f"{AGE}[groups]\ncolumns = {of}\nlabels = [{label}]", r"a label of \[groups\] in")
+            for of, label in (("['a', 'b']", "'f/y'"), ("['a', 'b']", "['f']"), ("'a'", "['f']"))
+        ),
+        (f"{AGE}[target]\ncolumn = 1", r"column of \[target\] in .* must be a name"),
+        (f"{AGE}[target]\ncolumn = 'age'", r"column of \[target\] in .* got 'age'"),
+        (f'{AGE}[target]\nclasses = "ab"', r"classes of \[target\] in .* must be a list"),
+        (f"{AGE}[target]\nlow = 1", r"\[target\] in .* must have classes, or else low < high"),
+        (f"{AGE}[target]\nlow = 0\nhigh = 1\nclasses = [0]", "must have classes, or else"),
+        (f"{AGE}[person]\nrows = 2", r"\[person\] in .* must have a column"),
+        (f"{AGE}[read_csv]\ndtype = 'str'", r"\[read_csv\] in .* got 'dtype'"),
+    ],
+)
+def test_what_a_file_may_not_say_is_refused_by_name(path, text, says):
+    path.write_text(text, encoding="utf-8")
+    for read in (read_schema, PublicSchema.from_toml):
+        with pytest.raises((TypeError, ValueError), match=says):
+            read(path)
