@@ -66,8 +66,8 @@ def privacy_of(fitted: Any, *, warn: bool = True, cv: Any = None) -> PrivacyGuar
     Returns
     -------
     PrivacyGuarantee
-        All fits together at the δ of the model; ``outside`` names what is not covered, with
-        "not counted" where something else made fits of which only some can be seen.
+        All fits together at the δ of the model; ``outside`` names what is not covered, folds that
+        labels decide too, with "not counted" where only some fits can be seen.
 
     Raises
     ------
@@ -80,8 +80,7 @@ def privacy_of(fitted: Any, *, warn: bool = True, cv: Any = None) -> PrivacyGuar
     -----
     A search counts every candidate on every fold, and the refit, by its parameters: ask before they
     are changed. Fits count as if each had read all records, and a record that bagging draws several
-    times as several. A private model that a fit began with (`start`) counts once. Folds that labels
-    decide are named in ``outside``; those of `PublicKFold` are none.
+    times as several. A private model that a fit began with (`start`) counts once.
 
     Examples
     --------
@@ -349,10 +348,9 @@ def _visit_known(part: Any, kind: _Kind, inside: _Inside) -> None:
 
 
 def _several(cost: StartCost, times: int) -> StartCost:
-    own, several = cost.guarantee, cost.guarantee.for_records(times)
-    rows, of_person = own.records_per_person, own.of_person
-    several = replace(several, records_per_person=rows, of_person=of_person)
-    return cost._replace(guarantee=several)
+    own = cost.guarantee
+    several = replace(own.for_records(times), records_per_person=own.records_per_person)
+    return cost._replace(guarantee=replace(several, of_person=own.of_person))
 
 
 def _visit_unknown(part: Any, inside: _Inside) -> None:

@@ -26,7 +26,7 @@ _LOG = logging.getLogger(__name__)
 _TABLES = (
     "CREATE TABLE IF NOT EXISTS budget (epsilon REAL, delta REAL, neighbours TEXT)",
     "CREATE TABLE IF NOT EXISTS entries "
-    "(key TEXT UNIQUE, state TEXT, what TEXT, started TEXT, guarantee TEXT)",
+    "(guarantee TEXT, key TEXT UNIQUE, state TEXT, what TEXT, started TEXT)",
 )
 # A composition that is not plain Gaussian can take seconds, and others wait for it.
 _SECONDS_TO_WAIT = 600.0
@@ -39,11 +39,11 @@ _open: list[PrivacyLedger] = []
 class LedgerRow:
     """One entry: ``state`` is "spent", or "reserved" while it runs or if its process died."""
 
+    guarantee: PrivacyGuarantee
     key: str
     state: str
     what: str
     started: str
-    guarantee: PrivacyGuarantee
 
 
 @contextmanager
@@ -69,9 +69,9 @@ def spending(
     """
     key = uuid4().hex if key is None else key
     now = datetime.now(UTC).isoformat(timespec="seconds")
-    rows = [LedgerRow(cost.key, "spent", cost.what, now, cost.guarantee) for cost in before]
+    rows = [LedgerRow(cost.guarantee, cost.key, "spent", cost.what, now) for cost in before]
     if not is_paid:
-        rows.append(LedgerRow(key, "reserved", what, now, guarantee))
+        rows.append(LedgerRow(guarantee, key, "reserved", what, now))
     charged = _charge(rows, key) if rows else []
     is_spent = False
     try:
@@ -263,7 +263,7 @@ class PrivacyLedger:
                 f"epsilon={self.epsilon:g}. Nothing was spent."
             )
         for row in new.values():
-            values = (row.key, row.state, row.what, row.started, row.guarantee.to_json())
+            values = (row.guarantee.to_json(), row.key, row.state, row.what, row.started)
             connection.execute("INSERT INTO entries VALUES (?, ?, ?, ?, ?)", values)
         return list(new)
 
@@ -291,7 +291,4 @@ def _connection(place: str) -> sqlite3.Connection:
 
 def _rows(connection: sqlite3.Connection) -> list[LedgerRow]:
     stored = connection.execute("SELECT * FROM entries ORDER BY rowid")
-    return [
-        LedgerRow(key, state, what, started, PrivacyGuarantee.from_json(guarantee))
-        for key, state, what, started, guarantee in stored
-    ]
+    return [LedgerRow(PrivacyGuarantee.from_json(text), *row) for text, *row in stored]

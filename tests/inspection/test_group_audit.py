@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import re
 
 import numpy as np
 import pandas as pd
@@ -325,14 +324,10 @@ def test_an_audit_of_the_records_of_a_fit_costs_both(table):
 def test_a_ledger_counts_audits(table):
     with PrivacyLedger(epsilon=1.5, delta=1e-6) as book:
         audit().run(*table)
-        with pytest.raises(BudgetExceededError, match="Nothing was spent") as refused:
+        with pytest.raises(BudgetExceededError, match="Nothing was spent"):
             audit().run(*table)
         with pytest.raises(ValueError, match="y_true must hold the classes"):
             audit(epsilon=0.1).run(np.full(N, 7), *table[1:])
-        (left,) = re.findall(r"leaves about (0\.\d+) for one like it", str(refused.value))
-        with pytest.raises(BudgetExceededError):
-            audit(epsilon=1.03 * float(left)).run(*table)
-        assert 0.45 < float(left) < 0.8  # by the law of its noise, not of a Gaussian one
     assert [row.what for row in book.rows] == ["GroupAudit"]
     assert book.epsilon_spent == pytest.approx(1.0, rel=1e-3)
     with (

@@ -16,7 +16,7 @@ from sklearn.model_selection import GridSearchCV, KFold, TunedThresholdClassifie
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from sklearn_dpwg import DPAUCClassifier, DPWorstGroupClassifier
+from sklearn_dpwg import DPWorstGroupClassifier
 from sklearn_dpwg.estimators import learn
 from sklearn_dpwg.inspection import GroupAudit
 from sklearn_dpwg.ledger import PrivacyLedger, privacy_of
@@ -64,9 +64,9 @@ class Nest:
 
     def grow(self, depth):
         """Return something fitted with a private model in it."""
-        kinds = ["leaf", "started", "rank", "pipeline", "private"]
+        kinds = ["leaf", "started", "pipeline", "private"]
         if depth:
-            kinds += ["frozen", "frozen", "search", "calibration", "threshold", "bag", "vote"]
+            kinds += ["frozen", "frozen", *["wrapped"] * 4, "vote"]
         made = getattr(self, f"_{self.rng.choice(kinds)}")(depth)
         self.models.append(made)
         return made
@@ -96,9 +96,6 @@ class Nest:
         start = known[self.rng.integers(len(known))] if known else self._leaf(0)
         return self.fitted(self.model().set_params(start=start))
 
-    def _rank(self, _):
-        return self.fitted(DPAUCClassifier(1.0, DELTA, data_norm=1.0, random_state=1))
-
     def _pipeline(self, _):
         scaler = DPStandardScaler(0.5, DELTA, bounds=(-1, 1), random_state=1)
         steps = [BoundedScaler(bounds=(-1, 1)), scaler, self.learner()]
@@ -119,23 +116,18 @@ class Nest:
             return self.fitted(CalibratedClassifierCV(inner, cv=FOLDS))
         return self.fitted(kind(inner, epsilon=0.5, delta=DELTA, group_by=ones, random_state=1))
 
-    def _search(self, _):
-        self.outside.add("GridSearchCV: the choice by scores of held-out records")
+    def _wrapped(self, _):
         learner = self.learner()
         name = "epsilon" if hasattr(learner, "epsilon") else "dpworstgroupclassifier__epsilon"
-        return self.fitted(GridSearchCV(learner, {name: [0.5, 1.0]}, cv=FOLDS))
-
-    def _calibration(self, _):
-        self.outside.add("CalibratedClassifierCV: the calibration")
         whole = bool(self.rng.integers(2))
-        return self.fitted(CalibratedClassifierCV(self.learner(), cv=FOLDS, ensemble=whole))
-
-    def _threshold(self, _):
-        self.outside.add("TunedThresholdClassifierCV: the choice of the threshold")
-        return self.fitted(TunedThresholdClassifierCV(self.learner(), cv=FOLDS))
-
-    def _bag(self, _):
-        return self.fitted(BaggingClassifier(self.learner(), n_estimators=2, bootstrap=False))
+        made, learned = [
+            (GridSearchCV(learner, {name: [0.5, 1.0]}, cv=FOLDS), "the choice by scores of held"),
+            (CalibratedClassifierCV(learner, cv=FOLDS, ensemble=whole), "the calibration"),
+            (TunedThresholdClassifierCV(learner, cv=FOLDS), "the choice of the threshold"),
+            (BaggingClassifier(learner, n_estimators=2, bootstrap=False), ""),
+        ][self.rng.integers(4)]
+        self.outside |= {f"{type(made).__name__}: {learned}"} if learned else set()
+        return self.fitted(made)
 
     def _vote(self, depth):
         self.outside.add("VotingClassifier")
