@@ -214,14 +214,13 @@ def asked(known: Iterable[str], *, extra: Sequence[str] = ()) -> list[str]:
 def run_tables(
     tables: Mapping[str, Callable[[], object]],
     *,
-    extra: Sequence[str] = (),
     also: Sequence[str] = (),
 ) -> None:
-    """Print the tables that are asked for, or all but the extra ones; `also` may be said too."""
+    """Print the tables that are asked for, or all; `also` may be said too."""
     unknown = {word for word in sys.argv[1:] if "=" not in word} - {*tables, *also}
     if unknown:
         sys.exit(f"unknown: {', '.join(sorted(unknown))}; known: {', '.join([*tables, *also])}")
-    for name in asked(tables, extra=extra):
+    for name in asked(tables):
         tables[name]()
 
 
