@@ -229,16 +229,6 @@ def row(label: str, cells: Iterable[object], width: int = 22, first: int = 22) -
     print(f"{label:<{first}}" + "".join(f"{each!s:>{width}}" for each in cells), flush=True)
 
 
-def pyplot() -> Any:
-    """Return matplotlib's interface, for files alone."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot as plt
-
-    return plt
-
-
 def excess_table(
     title: str,
     variants: Mapping[str, Mapping[str, Any]],
