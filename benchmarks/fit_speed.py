@@ -148,12 +148,12 @@ def measure_bends() -> None:
     fits = [
         partial(
             make_pipeline(
-                PublicShapes((0.0, 1.0), kind=kind), DPWorstGroupClassifier(data_norm=1.0)
+                PublicShapes((0.0, 1.0), resolution=pieces), DPWorstGroupClassifier(data_norm=1.0)
             ).fit,
             *(X, y),
             dpworstgroupclassifier__groups=groups,
         )
-        for kind in ("auto", "linear")
+        for pieces in (8, 1)
     ]
     bent, lines = turn_by_turn(fits, 5)
     took, spread = quartiles(bent)

@@ -200,7 +200,6 @@ def defaults() -> None:
         *({"averaging": value} for value in (0.0, 1.0, 4.0)),
         *({"max_rounds": value} for value in (64, 128, 1024)),
         *({"noise": value} for value in ("tree", "independent")),
-        {"learner": "gradient-descent"},
     ]
     variants = {str(each): {"solver": OCO(**each)} for each in trials}
     excess_table("excess worst-group risk", variants, DATA_SETS, N_SEEDS)

@@ -15,7 +15,7 @@ from common import row, run_tables, seconds
 
 from sklearn_dpwg.privacy import NoiseSource
 from sklearn_dpwg.privacy.prefix_sums import PREFIX_SUMS, PrefixSumStream, make_prefix_sums
-from sklearn_dpwg.solvers.stream.learners import EXP3, FTRL, PrivatePlayer
+from sklearn_dpwg.solvers.stream.learners import EXP3, FTRL
 
 NAMES = ("toeplitz", "tree", "independent")
 N_STEPS, N_DIMENSIONS, N_GROUPS = 200_000, 50, 10
@@ -78,12 +78,14 @@ def rounds() -> None:
 
     def play(name: str) -> None:
         stream = open_stream(name, seed=0, sensitivity=1.0)
-        weights = PrivatePlayer(FTRL().start(N_DIMENSIONS, 1.0, 1000.0), stream)
+        weights, before = FTRL().start(np.zeros(N_DIMENSIONS), 1.0, 1000.0), 0.0
         groups = EXP3(np.ones(N_GROUPS), rate, ceiling=2.0)
         for _ in range(N_STEPS):
             group = groups.sample(rng)
             weights.predict()
-            weights.update(gradient)
+            noisy = stream.add(gradient)
+            weights.update(noisy - before)
+            before = noisy
             groups.update(group, 0.5)
 
     print(f"\nseconds for {N_STEPS:,} seeded rounds of FTRL behind the sums and EXP3 on 10 groups")

@@ -84,8 +84,8 @@ def bent_rows(task: Task, shape: Any, part: Part) -> np.ndarray:
     scale = schema.row_norm / task.public["data_norm"]
     first, found = 0, []
     for column in schema.blocks.values():
-        block = part.X[:, first : first + column.width] * scale
-        first += column.width
+        block = part.X[:, first : first + column._width] * scale
+        first += column._width
         if isinstance(column, shapes.Shaped):
             block = shape(block[:, 0])
         found.append(block)

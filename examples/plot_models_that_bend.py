@@ -75,8 +75,8 @@ print(losses.sort_values("line", ascending=False).round(3))
 print("worst group:", losses[list(models)].max().round(3).to_dict())
 
 # %%
-# What the last model does with each column, the largest effects first; shades are what noise
-# alone does to an effect. The weights are released, so the picture costs nothing.
+# What the last model does with each column, the largest effects first. The weights are released,
+# so the picture costs nothing.
 
 ShapeDisplay.from_estimator(model, most=8)
 plt.show()

@@ -171,8 +171,7 @@ def test_a_solver_refuses_in_the_words_recorded(owner, name, wanted, allowed):
         (
             "a",
             ValueError,
-            "one of ['ftrl', 'gradient-descent', 'optimistic', 'parameter-free'] or a Learner "
-            "instance, got 'a'.",
+            "one of ['ftrl', 'optimistic', 'parameter-free'] or a Learner instance, got 'a'.",
         ),
     ],
 )

@@ -81,8 +81,14 @@ def separator_of(path: Path) -> str:
 
 
 def as_words(column: pd.Series) -> pd.Series:
-    """Return a column of labels or classes as text; missing ones stay missing."""
-    return column.astype(object).map(as_text, na_action="ignore")
+    """Return a column of labels or classes as text, of which none may be missing."""
+    missing = column.isna().to_numpy()
+    if missing.any():
+        row = int(missing.argmax())
+        raise InputError(
+            f"column {column.name!r} must have no missing cells, got one in row {row}."
+        )
+    return column.astype(object).map(as_text)
 
 
 def groups_of(table: pd.DataFrame, columns: Sequence[str]) -> pd.Series | pd.DataFrame:

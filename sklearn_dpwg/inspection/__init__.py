@@ -9,7 +9,7 @@ from sklearn_dpwg.inspection.displays import (
 )
 from sklearn_dpwg.inspection.group_audit import GroupAudit
 from sklearn_dpwg.inspection.report import AuditReport, model_card
-from sklearn_dpwg.inspection.shape_display import ShapeDisplay, contributions, shape_functions
+from sklearn_dpwg.inspection.shape_display import ShapeDisplay, shape_functions
 from sklearn_dpwg.inspection.verdicts import Verdict
 
 __all__ = [
@@ -22,7 +22,6 @@ __all__ = [
     "PrivacyProfileDisplay",
     "ShapeDisplay",
     "Verdict",
-    "contributions",
     "model_card",
     "shape_functions",
 ]

@@ -1,33 +1,23 @@
-"""What a model does with each column, in pictures and contributions, and what it decides by."""
+"""What a model adds to the score by each column, in one picture, and what it decides by."""
 
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit
-from scipy.stats import t as students_t
 
 from sklearn_dpwg._checks import FloatArray, as_text
-from sklearn_dpwg.data.records import RecordEncoder
-from sklearn_dpwg.data.risks import GroupRisks
-from sklearn_dpwg.exceptions import InputError, InputTypeError, SeededNoiseWarning
+from sklearn_dpwg.exceptions import InputError, InputTypeError
 from sklearn_dpwg.inspection import drawing, words
 from sklearn_dpwg.ledger import privacy_of
-from sklearn_dpwg.preprocessing.shapes import Seen, parts_of
-from sklearn_dpwg.privacy import Budget, NoiseSource, PrivacyGuarantee, gdp_epsilon
+from sklearn_dpwg.preprocessing.shapes import parts_of
+from sklearn_dpwg.privacy import PrivacyGuarantee
 from sklearn_dpwg.privacy.statement import rounded_up
-from sklearn_dpwg.solvers import make_solver
-from sklearn_dpwg.solvers.solver import FreshSolver
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 
 @dataclass(frozen=True)
@@ -46,11 +36,9 @@ class Effect:
         Whether values follow each other.
     may_be_missing : bool
         Whether the last value is a missing one.
-    band : ndarray of shape (n_values,), optional
-        How far off noise alone leaves an effect in 5 of 100 fits.
     axes : tuple of Effect, default=()
-        Of an interaction what its two columns add by themselves; its own effects are at all pairs
-        of their values.
+        Of a pair what its two columns add by themselves; its own effects are at all pairs of their
+        values.
     """
 
     name: str
@@ -58,7 +46,6 @@ class Effect:
     effects: FloatArray
     is_number: bool
     may_be_missing: bool
-    band: FloatArray | None = None
     axes: tuple[Effect, ...] = ()
 
     @property
@@ -72,23 +59,7 @@ class Effect:
         return float(np.ptp(self.effects))
 
 
-def _weights(model: Any, of: Hashable) -> tuple[FloatArray, float]:
-    """Return the weights of a score and its intercept, of several classes those of one."""
-    coef = np.atleast_2d(model.coef_)
-    intercepts = np.atleast_1d(model.intercept_)
-    classes = list(getattr(model, "classes_", ()))
-    if len(coef) == 1 and (of is None or of in classes[1:]):
-        return coef[0], float(intercepts[0])
-    if of not in classes:
-        raise InputError(f"of must be one of {classes!r} where there are several, got {of!r}.")
-    if len(coef) == 1:  # the log odds of the first are those of the second turned round
-        return 0.0 - coef[0], -float(intercepts[0])
-    return coef[classes.index(of)], float(intercepts[classes.index(of)])
-
-
-def shape_functions(
-    model: Any, schema: Any = None, *, of: Hashable = None, band: bool = False
-) -> tuple[Effect, ...]:
+def shape_functions(model: Any, schema: Any = None, *, of: Hashable = None) -> tuple[Effect, ...]:
     """Return what each column or pair of them adds to a model's score, the largest effect first.
 
     Parameters
@@ -99,15 +70,12 @@ def shape_functions(
         What stands in front of the model, where that is no pipeline.
     of : class, optional
         The class whose score it is: of two the second by default; of more it has to be said.
-    band : bool, default=False
-        Whether to compute what noise does to each effect: by fits with the plan's noise on made-up
-        rows, spread evenly over the public values, whose targets follow the model.
 
     Returns
     -------
     tuple of Effect
-        One a column or interaction: log odds of the class, or units of the target. Made of
-        released weights and public values, so it costs no privacy.
+        One a column or pair: log odds of the class, or units of the target. Made of released
+        weights and public values, so it costs no privacy.
 
     Raises
     ------
@@ -117,125 +85,29 @@ def shape_functions(
         If there is no transformer, or no fitted model.
     """
     inner, schema = parts_of(model, schema)
-    weights, _ = _weights(inner, of)
-    columns = schema._seen()
-    found = [
-        Effect(one.name, one.values, one.effects(weights)[0], one.is_number, one.may_be_missing)
+    weights, columns = _weights_of(inner, of), schema._seen()
+    effects = {
+        one.name: Effect(
+            one.name, one.values, one.effects(weights), one.is_number, one.may_be_missing
+        )
         for one in columns
-    ]
-    by_name = {one.name: one for one in found}
-    for place, column in enumerate(columns):
-        found[place] = replace(found[place], axes=tuple(by_name[name] for name in column.of))
-    if band and (fits := _fits_on_made_rows(inner, columns)):
-        for place, column in enumerate(columns):
-            effects = np.array([column.effects(of_fit)[0] for of_fit in fits])
-            wide = students_t.ppf(0.975, len(fits) - 1) * effects.std(axis=0, ddof=1)
-            found[place] = replace(found[place], band=wide)
-    return tuple(sorted(found, key=lambda one: -one.size))
+    }
+    for one in columns:
+        axes = tuple(effects[name] for name in one.of)
+        effects[one.name] = replace(effects[one.name], axes=axes)
+    return tuple(sorted(effects.values(), key=lambda one: -one.size))
 
 
-# Fits on made-up rows, and at most so many of these: with noise scaled along, fewer do alike.
-_N_FITS, _MOST_ROWS = 8, 8_000
-
-
-def _fits_on_made_rows(model: Any, columns: Sequence[Seen]) -> list[FloatArray]:
-    """Return weights of fits with the plan's noise on rows that nobody has; none without noise."""
-    plan = getattr(model, "plan_", None)
-    if plan is None or not plan.releases or plan.counts is not None:
-        return []
-    problem = plan.problem
-    chosen = plan.solver if model.solver == "auto" else model.solver
-    solver = make_solver(chosen, epsilon=plan.budget.epsilon)
-    if isinstance(solver, FreshSolver) or problem.loss.n_outputs > 1:
-        return []
-    weights, intercept = _weights(model, None)
-    rng = np.random.default_rng(0)
-    share = min(1.0, _MOST_ROWS / problem.n_records)
-    sizes = tuple(max(2, round(share * size)) for size in problem.cell_sizes)
-    codes = np.repeat(np.arange(len(sizes)), sizes)
-    alone = (one for one in columns if one.others is None)
-    drawn = {one.name: rng.integers(len(one.rows), size=len(codes)) for one in alone}
-    rows = np.concatenate([one.rows_at(drawn) for one in columns], axis=1)
-    scores = rows @ weights + intercept
-    if hasattr(model, "classes_"):
-        targets = np.where(rng.random(len(scores)) < expit(scores), 1.0, -1.0)
-    else:
-        low, high = model.target_bounds
-        targets = np.clip((2.0 * scores - low - high) / (high - low), -1.0, 1.0)
-    budget = Budget(gdp_epsilon(plan.budget.delta, plan.budget.mu / share), plan.budget.delta)
-    cells = None if problem.cells is None else replace(problem.cells, sizes=sizes)
-    problem = replace(
-        problem, group_sizes=sizes if cells is None else cells.group_sizes, cells=cells
-    )
-    plan = solver.plan(problem, budget)
-    norm = 1.0 if model.data_norm is None else float(model.data_norm)
-    records = RecordEncoder(len(sizes), norm).encode(rows, targets, codes)
-    risks = GroupRisks(records, problem.loss, problem.intercept_scaling)
-    if cells is not None:
-        risks = risks.overlapping(cells)
-    unit = norm if hasattr(model, "classes_") else 2.0 * norm / (high - low)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", SeededNoiseWarning)  # of rows that nobody has
-        found = [
-            solver.run(plan, risks, NoiseSource(seed, plan.releases)) for seed in range(_N_FITS)
-        ]
-    return [np.asarray(one.weights)[: rows.shape[1]] / unit for one in found]
-
-
-def contributions(model: Any, X: Any, schema: Any = None, *, of: Hashable = None) -> pd.DataFrame:
-    """Return what each column of each row adds to the score.
-
-    Parameters
-    ----------
-    model : pipeline or estimator
-        As in `shape_functions`.
-    X : DataFrame or array-like of shape (n_records, n_features)
-        Rows as the pipeline takes them.
-    schema : transformer, optional
-        What stands in front of the model, where that is no pipeline.
-    of : class, optional
-        The class whose score it is: of two the second by default; of more it has to be said.
-
-    Returns
-    -------
-    DataFrame
-        A row a record, a column a column of X or an interaction, and "base" first, the same for
-        all: they add up to the score of the class. It tells what was in the rows: not private.
-
-    Raises
-    ------
-    ValueError
-        If `of` is no class.
-    TypeError
-        If there is no transformer, or no fitted model.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from sklearn.pipeline import make_pipeline
-    >>> from sklearn_dpwg import DPWorstGroupClassifier
-    >>> from sklearn_dpwg.inspection import contributions
-    >>> from sklearn_dpwg.preprocessing import PublicShapes
-    >>> rng = np.random.default_rng(0)
-    >>> X, groups = rng.uniform(0, 10, (5000, 2)), rng.choice(["a", "b"], 5000)
-    >>> y = abs(X[:, 0] - 5.0) < 2.0
-    >>> model = make_pipeline(PublicShapes((0, 10)), DPWorstGroupClassifier(4.0, data_norm=1.0))
-    >>> _ = model.fit(X, y, dpworstgroupclassifier__groups=groups)
-    >>> found = contributions(model, X[:3])
-    >>> bool(np.allclose(found.sum(axis=1), model.decision_function(X[:3])))
-    True
-    """
-    import pandas as pd
-
-    inner, schema = parts_of(model, schema)
-    weights, base = _weights(inner, of)
-    rows, columns = schema.transform(X), {}
-    for seen in schema._seen():
-        _, mean = seen.effects(weights)
-        columns[seen.name] = np.asarray(rows[:, seen.columns] @ weights[seen.columns]) - mean
-        base += mean
-    index = X.index if isinstance(X, pd.DataFrame) else None
-    return pd.DataFrame({"base": np.full(rows.shape[0], base), **columns}, index=index)
+def _weights_of(model: Any, of: Hashable) -> FloatArray:
+    """Return the weights of a score, of several classes those of one."""
+    coef = np.atleast_2d(model.coef_)
+    classes = list(getattr(model, "classes_", ()))
+    if len(coef) == 1 and (of is None or of in classes[1:]):
+        return coef[0]
+    if of not in classes:
+        raise InputError(f"of must be one of {classes!r} where there are several, got {of!r}.")
+    # the log odds of the first of two are those of the second turned round
+    return 0.0 - coef[0] if len(coef) == 1 else coef[classes.index(of)]
 
 
 # Inches of a small picture, and how many stand beside each other.
@@ -260,7 +132,6 @@ class ShapeDisplay:
     See Also
     --------
     shape_functions : The numbers.
-    contributions : The same for given rows.
     """
 
     def __init__(self, effects: Sequence[Effect], unit: str) -> None:
@@ -269,13 +140,7 @@ class ShapeDisplay:
 
     @classmethod
     def from_estimator(
-        cls,
-        model: Any,
-        schema: Any = None,
-        *,
-        of: Hashable = None,
-        band: bool = True,
-        most: int = MOST,
+        cls, model: Any, schema: Any = None, *, of: Hashable = None, most: int = MOST
     ) -> Self:
         """Draw what a model does with each column.
 
@@ -287,9 +152,6 @@ class ShapeDisplay:
             What stands in front of the model, where that is no pipeline.
         of : class, optional
             As in `shape_functions`.
-        band : bool, default=True
-            Whether to draw what noise does to each effect, as in `shape_functions`; of some
-            solvers it is not known.
         most : int, default=24
             How many columns are drawn, those of the largest effects.
 
@@ -301,7 +163,7 @@ class ShapeDisplay:
         inner, _ = parts_of(model, schema)
         unit = "log odds" if hasattr(inner, "classes_") else "units of the target"
         unit += "" if of is None else f" of ‘{words.visible(str(of))}’"
-        return cls(shape_functions(model, schema, of=of, band=band)[:most], unit).plot()
+        return cls(shape_functions(model, schema, of=of)[:most], unit).plot()
 
     def plot(self) -> Self:
         """Draw the display in a figure of its own.
@@ -335,7 +197,7 @@ class ShapeDisplay:
             _draw_map(ax, effect)
         else:
             ax.axhline(0.0, zorder=1, **drawing.DASHED)
-            (_draw_line if effect.is_number else _draw_bars)(ax, effect, effect.band)
+            (_draw_line if effect.is_number else _draw_bars)(ax, effect)
             ax.set_ylim(*self._limits)
         name = words.cut(words.text_of(effect.name), 22 if effect.axes else 28)
         ax.set_title(name, parse_math=False, loc="left", fontsize="small")
@@ -344,40 +206,86 @@ class ShapeDisplay:
     @cached_property
     def _limits(self) -> tuple[float, float]:
         """Ends of the axis that all columns share."""
-        curves = [one for one in self.effects if not one.axes]
-        bands = [0.0 if one.band is None else one.band for one in curves]
-        ends = [
-            one.effects + sign * of
-            for one, of in zip(curves, bands, strict=True)
-            for sign in (-1.0, 1.0)
-        ]
-        low, high = (float(f(np.concatenate([[0.0], *ends]))) for f in (np.min, np.max))
-        room = 0.06 * max(high - low, 1e-9)
-        return low - room, high + room
+        ends = np.concatenate([[0.0], *(one.effects for one in self.effects if not one.axes)])
+        room = 0.06 * max(float(np.ptp(ends)), 1e-9)
+        return float(ends.min()) - room, float(ends.max()) + room
 
-    def _pictures(self, prefix: str) -> list[str]:
-        """Return a picture a column as svg elements, whose ids start with a prefix."""
-        return [
+    def _pictures(self) -> str:
+        """Return a picture a column as svg elements, for a page."""
+        return "".join(
             drawing.svg_of(
                 partial(self._draw, effect=effect),
-                prefix=f"{prefix}-{place}",
+                prefix=f"shapes-{place}",
                 size=_SMALL,
                 title=f"{words.text_of(effect.name)}: effect ({self.unit})",
             )
             for place, effect in enumerate(self.effects)
-        ]
-
-    def _repr_html_(self) -> str:
-        """Return what a notebook shows: the pictures beside each other, in its own colours."""
-        plt = drawing.pyplot("ShapeDisplay.plot")
-        if hasattr(self, "figure_"):
-            plt.close(self.figure_)  # else a notebook would show both
-        shown = "".join(self._pictures(f"shapes-{id(self)}"))
-        return (
-            f'<div style="font-family:system-ui,sans-serif;color:inherit">effect ({self.unit})'
-            '<div style="display:grid;grid-template-columns:repeat(auto-fill,minmax(14em,1fr));'
-            f'gap:0.5em;max-width:72em">{shown}</div></div>'
         )
+
+
+def _draw_line(ax: Any, effect: Effect) -> None:
+    known = effect.n_known
+    ax.plot(np.linspace(0.0, 1.0, known), effect.effects[:known], color=drawing.BLUE, lw=1.8)
+    if effect.may_be_missing:
+        ax.plot([1.15], effect.effects[known:], **drawing.DIAMONDS, markersize=4)
+    _name_numbers(ax.xaxis, effect, [0.0, 0.5, 1.0], 1.15)
+
+
+def _draw_bars(ax: Any, effect: Effect) -> None:
+    order = _largest(effect.effects)
+    ax.bar(np.arange(len(order)), effect.effects[order], color=drawing.BLUE, width=0.7)
+    _name_levels(ax.xaxis, effect, order)
+
+
+def _draw_map(ax: Any, effect: Effect) -> None:
+    """Draw a pair: red adds to the score, blue takes away."""
+    cells = effect.effects.reshape([len(one.values) for one in effect.axes])
+    most = max(float(np.abs(cells).max()), 1e-9)
+    for axis, one in zip((ax.xaxis, ax.yaxis), effect.axes, strict=True):
+        if one.is_number:
+            known = one.n_known
+            order = np.append(np.arange(0, known, _EVERY), np.arange(known, len(one.values)))
+            ticks = [0, known // 2 // _EVERY, (known - 1) // _EVERY]
+            _name_numbers(axis, one, ticks, len(order) - 1)
+        else:
+            order = _largest(np.abs(cells).max(axis=1))
+            _name_levels(axis, one, order)
+        cells = cells[order].T  # the other column comes first next
+    ax.grid(visible=False)
+    from matplotlib import colormaps
+
+    # so few colours that an SVG has no picture in pixels, and edges that leave no gaps
+    how = {"cmap": colormaps["RdBu_r"].resampled(15), "vmin": -most, "vmax": most}
+    how |= {"edgecolors": "face", "linewidth": 0.3}
+    ends = (np.arange(size + 1) - 0.5 for size in cells.shape)
+    bar = ax.figure.colorbar(ax.pcolormesh(*ends, cells.T, **how), ax=ax)
+    bar.ax.tick_params(labelsize="x-small")
+
+
+def _name_numbers(axis: Any, effect: Effect, ticks: Sequence[float], missing: float) -> None:
+    """Write the ends and the middle of a range, where there is room, and where none is known."""
+    known = effect.n_known
+    labels = [words.cut(effect.values[place], 10) for place in (0, known // 2, known - 1)]
+    if max(map(len, labels)) > 8:
+        labels[1] = ""
+    if effect.may_be_missing:
+        ticks, labels = [*ticks, missing], [*labels[:2], "", "missing"]
+    axis.set_ticks(ticks, labels, parse_math=False)
+
+
+def _largest(sizes: FloatArray) -> NDArray[np.intp]:
+    """Return the places of the levels that a small picture names, in their order."""
+    return np.sort(np.argsort(-np.abs(sizes), kind="stable")[:_LEVELS])
+
+
+def _name_levels(axis: Any, effect: Effect, order: NDArray[np.intp]) -> None:
+    names = [words.cut(words.text_of(effect.values[place]), _LETTERS) for place in order]
+    is_wide = axis.axis_name == "x" and (len(names) > 3 or max(map(len, names)) > 6)
+    turned = {"rotation": 60, "ha": "right", "rotation_mode": "anchor"} if is_wide else {}
+    axis.set_ticks(np.arange(len(order)), names, parse_math=False, **turned)
+    left_out = len(effect.values) - len(order)
+    if left_out:
+        axis.set_label_text(f"and {left_out} with less", fontsize="x-small")
 
 
 @dataclass(frozen=True)
@@ -390,10 +298,7 @@ class ModelEffects:
 
     @classmethod
     def from_model(cls, model: Any, wanted: Any = None) -> Self:
-        """Return what is said of a private pipeline, of the class that is looked for if it has it.
-
-        Else it is the second of its two.
-        """
+        """Return what is said of a private pipeline: of a class, or else the second of its two."""
         privacy = privacy_of(model, warn=False)
         if not privacy.is_private:
             raise InputError("model must be private, got one whose weights tell of its records.")
@@ -402,14 +307,13 @@ class ModelEffects:
             raise InputError(f"model must have two classes, as audits do, got {len(classes)}.")
         named = [one for one in classes if as_text(one) == as_text(wanted)]
         of = named[0] if named else classes[1]
-        effects = shape_functions(model, of=of, band=True)
-        return cls(effects, words.visible(str(of)), privacy)
+        return cls(shape_functions(model, of=of), words.visible(str(of)), privacy)
 
     def facts(self, *, is_counted: bool = False) -> dict[str, Any]:
         """Return title, sentence and table; the cost may be counted in that of the page."""
         cost = f"ε = {rounded_up(self.privacy.epsilon)} at δ = {self.privacy.delta:.4g}"
-        told = "counted above" if is_counted else "a cost of its own"
-        told += ", for those who do not know the seed" if self.privacy.seeded else ""
+        cost += ", counted above" if is_counted else ", a cost of its own"
+        cost += ", for those who do not know the seed" if self.privacy.seeded else ""
         rows = []
         for one in self.effects:
             ends = int(one.effects.argmin()), int(one.effects.argmax())
@@ -418,9 +322,7 @@ class ModelEffects:
         text = (
             f"What the model adds to the log odds of ‘{self.of}’ at each value, less the mean over "
             f"values, the largest effect first. It follows from public values and the model's "
-            f"weights, which were released at {cost}, {told}. Shades and grey bars are what noise "
-            f"alone does in 95 of 100 fits to people spread evenly over the values; where few are, "
-            f"it does more."
+            f"weights, which were released at {cost}. Small bends may be noise."
         )
         if len(self.effects) > MOST:
             text += f" The numbers also have {len(self.effects) - MOST} columns with less."
@@ -433,8 +335,7 @@ class ModelEffects:
 
     def pictures(self) -> str:
         """Return the pictures as svg elements."""
-        unit = f"log odds of ‘{self.of}’"
-        return "".join(ShapeDisplay(self.effects[:MOST], unit)._pictures("shapes"))
+        return ShapeDisplay(self.effects[:MOST], f"log odds of ‘{self.of}’")._pictures()
 
 
 def effects_of(model: Any, wanted: Any = None) -> ModelEffects | None:
@@ -531,81 +432,3 @@ def thresholds_of(model: Any) -> OwnThresholds | None:
     """Return thresholds that a model decides by, or None where it has none."""
     last = model[-1] if getattr(model, "steps", None) else model
     return OwnThresholds.from_model(model) if hasattr(last, "thresholds_") else None
-
-
-def _draw_line(ax: Any, effect: Effect, band: FloatArray | None) -> None:
-    known = effect.n_known
-    places = np.linspace(0.0, 1.0, known)
-    if band is not None:
-        low, high = effect.effects - band, effect.effects + band
-        ax.fill_between(places, low[:known], high[:known], color=drawing.BLUE, alpha=0.25, lw=0.0)
-    ax.plot(places, effect.effects[:known], color=drawing.BLUE, linewidth=1.8)
-    if effect.may_be_missing:
-        ax.plot([1.15], effect.effects[known:], **drawing.DIAMONDS, markersize=4)
-    _name_numbers(ax.xaxis, effect, [0.0, 0.5, 1.0], 1.15)
-
-
-def _name_numbers(axis: Any, effect: Effect, ticks: Sequence[float], missing: float) -> None:
-    """Write the ends and the middle of a range, where there is room, and where none is known."""
-    known = effect.n_known
-    labels = [words.cut(effect.values[place], 10) for place in (0, known // 2, known - 1)]
-    if max(map(len, labels)) > 8:
-        labels[1] = ""
-    if effect.may_be_missing:
-        ticks, labels = [*ticks, missing], [*labels[:2], "", "missing"]
-    axis.set_ticks(ticks, labels, parse_math=False)
-
-
-def _draw_bars(ax: Any, effect: Effect, band: FloatArray | None) -> None:
-    order = _largest(effect.effects)
-    places = np.arange(len(order))
-    wide = None if band is None else band[order]
-    ax.bar(
-        places,
-        effect.effects[order],
-        yerr=wide,
-        color=drawing.BLUE,
-        ecolor=drawing.FAINT,
-        width=0.7,
-    )
-    _name_levels(ax.xaxis, effect, order, places)
-
-
-def _draw_map(ax: Any, effect: Effect) -> None:
-    """Draw an interaction: red adds to the score, blue takes away."""
-    cells = effect.effects.reshape([len(one.values) for one in effect.axes])
-    most = max(float(np.abs(cells).max()), 1e-9)
-    for axis, one in zip((ax.xaxis, ax.yaxis), effect.axes, strict=True):
-        if one.is_number:
-            known = one.n_known
-            order = np.append(np.arange(0, known, _EVERY), np.arange(known, len(one.values)))
-            ticks = [0, known // 2 // _EVERY, (known - 1) // _EVERY]
-            _name_numbers(axis, one, ticks, len(order) - 1)
-        else:
-            order = _largest(np.abs(cells).max(axis=1))
-            _name_levels(axis, one, order, np.arange(len(order)))
-        cells = cells[order].T  # the other column comes first next
-    ax.grid(visible=False)
-    from matplotlib import colormaps
-
-    # so few colours that an SVG has no picture in pixels, and edges that leave no gaps
-    how = {"cmap": colormaps["RdBu_r"].resampled(15), "vmin": -most, "vmax": most}
-    how |= {"edgecolors": "face", "linewidth": 0.3}
-    ends = (np.arange(size + 1) - 0.5 for size in cells.shape)
-    bar = ax.figure.colorbar(ax.pcolormesh(*ends, cells.T, **how), ax=ax)
-    bar.ax.tick_params(labelsize="x-small")
-
-
-def _largest(sizes: FloatArray) -> NDArray[np.intp]:
-    """Return the places of the levels that a small picture names, in their order."""
-    return np.sort(np.argsort(-np.abs(sizes), kind="stable")[:_LEVELS])
-
-
-def _name_levels(axis: Any, effect: Effect, order: NDArray[np.intp], places: Any) -> None:
-    names = [words.cut(words.text_of(effect.values[place]), _LETTERS) for place in order]
-    is_wide = axis.axis_name == "x" and (len(names) > 3 or max(map(len, names)) > 6)
-    turned = {"rotation": 60, "ha": "right", "rotation_mode": "anchor"} if is_wide else {}
-    axis.set_ticks(places, names, parse_math=False, **turned)
-    left_out = len(effect.values) - len(order)
-    if left_out:
-        axis.set_label_text(f"and {left_out} with less", fontsize="x-small")

@@ -45,28 +45,14 @@ class Verdict:
 
 @dataclass(frozen=True)
 class GroupRate:
-    """A number of one group, estimated from an audit.
-
-    Parameters
-    ----------
-    group : label
-        The group.
-    metric : str
-        What it is a number of.
-    estimate : float
-        Best guess, within the interval.
-    low, high : float
-        Ends of the interval, which covers noise and sampling.
-    note : str, default=""
-        What to know of it, in words; empty where there is nothing.
-    """
+    """A number of one group, estimated from an audit."""
 
     group: Hashable
     metric: str
-    estimate: float
-    low: float
+    estimate: float  # best guess, within the interval
+    low: float  # ends of the interval, which covers noise and sampling
     high: float
-    note: str = ""
+    note: str = ""  # what to know of it
 
     @property
     def width(self) -> float:
@@ -259,27 +245,12 @@ class CountedRates:
 
 @dataclass(frozen=True)
 class LossSums:
-    """What was released of a loss: its mean follows.
-
-    Parameters
-    ----------
-    name : str
-        The loss.
-    bound : float
-        The losses are clipped to the interval from 0 to this.
-    sums : tuple of float
-        For each group the sum of what the clipped losses are above half the bound.
-    squares : tuple of float
-        For each group the sum of what the squares of these are above an eighth of the squared
-        bound.
-    sum_noise_std, square_noise_std : float
-        Standard deviations of the noise in each; 0 without privacy.
-    """
+    """What was released of a loss, clipped to the interval from 0 to a bound: its mean follows."""
 
     name: str
     bound: float
-    sums: tuple[float, ...]
-    squares: tuple[float, ...]
+    sums: tuple[float, ...]  # for each group, of losses less half the bound
+    squares: tuple[float, ...]  # of the squares of these, less an eighth of the squared bound
     sum_noise_std: float = 0.0
     square_noise_std: float = 0.0
 
@@ -336,26 +307,17 @@ def _least_mean(mean: float, variance: float, size: float, level: float) -> floa
 
 @dataclass(frozen=True)
 class WorstGroups:
-    """Which groups may be worst by a metric, and how bad the worst is.
+    """Every judged group that may be worst by a metric, and how bad the worst is.
 
-    Parameters
-    ----------
-    metric : str
-        The metric.
-    groups : tuple of labels
-        Every judged group that may be the worst; the worst of these is among them with the audit's
-        confidence. Of mean losses that is no theorem but was measured (docs/theory/group-audit.md).
-    low, high : float
-        Bounds of the metric in the worst group.
-    gap : Interval
-        How far the worst group is from the best.
+    The worst one is among them with the audit's confidence; of mean losses that is no theorem but
+    was measured (docs/theory/group-audit.md).
     """
 
     metric: str
     groups: tuple[Hashable, ...]
-    low: float
+    low: float  # bounds of the metric in the worst group
     high: float
-    gap: Interval
+    gap: Interval  # how far the worst group is from the best
 
     def __str__(self) -> str:
         """Return a line for people."""

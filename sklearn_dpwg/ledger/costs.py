@@ -90,8 +90,8 @@ def privacy_of(fitted: Any, *, warn: bool = True, cv: Any = None) -> PrivacyGuar
     >>> from sklearn_dpwg.ledger import privacy_of
     >>> X, y = np.full((4000, 1), 0.5), np.arange(4000) % 2
     >>> models = [DPAUCClassifier(1.0, data_norm=1.0).fit(X, y) for _ in range(2)]
-    >>> round(privacy_of(models, cv="prefit").epsilon, 2)  # two of epsilon 1, at the same delta
-    1.43
+    >>> round(privacy_of(models, cv="prefit").epsilon, 2)  # two fits of epsilon 1
+    1.45
     """
     inside = holdings_of(fitted, cv)
     if inside.guarantee is None:
@@ -350,8 +350,9 @@ def _visit_known(part: Any, kind: _Kind, inside: _Inside) -> None:
 
 def _several(cost: StartCost, times: int) -> StartCost:
     own, several = cost.guarantee, cost.guarantee.for_records(times)
-    unit = {"records_per_person": own.records_per_person, "of_person": own.of_person}
-    return cost._replace(guarantee=replace(several, **unit))
+    rows, of_person = own.records_per_person, own.of_person
+    several = replace(several, records_per_person=rows, of_person=of_person)
+    return cost._replace(guarantee=several)
 
 
 def _visit_unknown(part: Any, inside: _Inside) -> None:

@@ -291,4 +291,7 @@ def _connection(place: str) -> sqlite3.Connection:
 
 def _rows(connection: sqlite3.Connection) -> list[LedgerRow]:
     stored = connection.execute("SELECT * FROM entries ORDER BY rowid")
-    return [LedgerRow(*row[:-1], PrivacyGuarantee.from_json(row[-1])) for row in stored]
+    return [
+        LedgerRow(key, state, what, started, PrivacyGuarantee.from_json(guarantee))
+        for key, state, what, started, guarantee in stored
+    ]

@@ -44,7 +44,7 @@ def monotone(model: Any, effects: Mapping[str, int], schema: Any = None) -> Any:
 
     Notes
     -----
-    The weights of a column move to the nearest ones, in norm, with the wanted sign on every piece:
+    The weights of a column move to the nearest ones, in norm, with that sign on every piece:
     the projection onto a cone, by non-negative least squares. It is made of released weights, so
     it is post-processing. Where the truth is monotone the projection brings every column's weights
     no farther from those of the truth.

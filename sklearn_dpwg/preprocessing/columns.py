@@ -68,17 +68,17 @@ class _Scaled:
     missing: bool
 
     @property
-    def width(self) -> int:
+    def _width(self) -> int:
         return 1 + self.missing
 
     @property
-    def n_stored(self) -> int:
-        return self.width
+    def _n_stored(self) -> int:
+        return self._width
 
-    def names(self, name: str) -> tuple[str, ...]:
+    def _names(self, name: str) -> tuple[str, ...]:
         return (name, f"{name}=missing") if self.missing else (name,)
 
-    def encode(self, values: pd.Series, name: str) -> Block:
+    def _encode(self, values: pd.Series, name: str) -> Block:
         return self._filled(self._scaled(values, name), name, self._scaled_fill())
 
     @abstractmethod
@@ -131,7 +131,7 @@ class Number(_Scaled):
     fill: float | None = None
     shape: str | None = None
 
-    def check(self, name: str) -> None:
+    def _check(self, name: str) -> None:
         low = real_number(self.low, f"low of column {name!r}")
         high = real_number(self.high, f"high of column {name!r}")
         if not (low < high and math.isfinite(high - low)):
@@ -196,7 +196,7 @@ class Date(_Scaled):
     fill: str | datetime.date | None = None
     shape: str | None = None
 
-    def check(self, name: str) -> None:
+    def _check(self, name: str) -> None:
         if self.unit not in DATE_UNITS:
             raise InputError(
                 f"unit of column {name!r} must be one of {', '.join(DATE_UNITS)}, "
@@ -261,7 +261,7 @@ class Ordered(_Scaled):
     def __post_init__(self) -> None:
         _keep_as_tuple(self)
 
-    def check(self, name: str) -> None:
+    def _check(self, name: str) -> None:
         _check_levels(self.levels, name, least=2)
 
     def _scaled(self, values: pd.Series, name: str) -> FloatArray:
@@ -285,7 +285,7 @@ class Boolean(_Scaled):
     false: Hashable = False
     missing: bool = False
 
-    def check(self, name: str) -> None:
+    def _check(self, name: str) -> None:
         _check_levels((self.false, self.true), name, least=2)
 
     def _scaled(self, values: pd.Series, name: str) -> FloatArray:
@@ -315,26 +315,26 @@ class Category:
         _keep_as_tuple(self)
 
     @property
-    def width(self) -> int:
+    def _width(self) -> int:
         return len(self._all_levels()) + self.missing
 
     @property
-    def n_stored(self) -> int:
+    def _n_stored(self) -> int:
         return 1
 
-    def check(self, name: str) -> None:
+    def _check(self, name: str) -> None:
         _check_levels(self.levels, name, least=1)
-        if len(set(self.names(name))) != self.width:
+        if len(set(self._names(name))) != self._width:
             raise InputError(
                 f"levels of column {name!r} must have names of their own, got {self.levels!r}"
                 + (" beside the level of missing values." if self.missing else ".")
             )
 
-    def names(self, name: str) -> tuple[str, ...]:
+    def _names(self, name: str) -> tuple[str, ...]:
         last = ("missing",) if self.missing else ()
         return tuple(f"{name}={level}" for level in (*self._all_levels(), *last))
 
-    def encode(self, values: pd.Series, name: str) -> Block:
+    def _encode(self, values: pd.Series, name: str) -> Block:
         levels = self._all_levels()
         if self.other:
             codes = places(values, levels, name)
@@ -352,7 +352,7 @@ class Category:
         return (*self.levels, "other") if added else self.levels
 
 
-# A kind of column: `width` encoded columns, of which `n_stored` of a row can differ from 0.
+# A kind of column: `_width` encoded columns, of which `_n_stored` of a row can differ from 0.
 Column = Number | Date | Ordered | Boolean | Category
 
 

@@ -52,16 +52,16 @@ class Product:
     def __init__(self, keys: Sequence[Any], parts: tuple[Any, Any]) -> None:
         self.keys, self.parts = tuple(keys), parts
         self.of = feature_name(keys[0]), feature_name(keys[1])
-        one, other = (part.names(name) for part, name in zip(parts, self.of, strict=True))
+        one, other = (part._names(name) for part, name in zip(parts, self.of, strict=True))
         self.name, self.names = "×".join(self.of), [f"{a}×{b}" for a in one for b in other]
         self.width = len(self.names)
-        self.n_stored = parts[0].n_stored * parts[1].n_stored
+        self.n_stored = parts[0]._n_stored * parts[1]._n_stored
 
     def encode(self, frame: pd.DataFrame) -> Block:
         """Return the products of parts."""
         whose = zip(self.parts, self.keys, self.of, strict=True)
-        a, b = (part.encode(frame[key], name) for part, key, name in whose)
-        places = a.places[:, :, None] * self.parts[1].width + b.places[:, None, :]
+        a, b = (part._encode(frame[key], name) for part, key, name in whose)
+        places = a.places[:, :, None] * self.parts[1]._width + b.places[:, None, :]
         values = a.values[:, :, None] * b.values[:, None, :]
         return Block(places.reshape(len(places), -1), values.reshape(len(values), -1))
 

@@ -43,21 +43,18 @@ class Schema:
     """
 
     def __init__(
-        self,
-        columns: Mapping[Any, Column],
-        shapes: str = "linear",
-        interactions: Any = (),
+        self, columns: Mapping[Any, Column], shapes: str = "linear", interactions: Any = ()
     ) -> None:
         if not columns:
             raise InputError("columns must name at least one column, got none.")
         names: list[str] = []
         for name, column in columns.items():
             check_flags(column, feature_name(name))
-            column.check(feature_name(name))
+            column._check(feature_name(name))
         # what columns become, by their names
         self.blocks = shaped(columns, shapes)
         for name, column in self.blocks.items():
-            names += column.names(feature_name(name))
+            names += column._names(feature_name(name))
         self.products = products(columns, interactions)
         for product in self.products:
             names += product.names
@@ -71,7 +68,7 @@ class Schema:
         n_pairs, own = len(self.products), OWN_SHARE if self.products else 1.0
         self.row_norm = norm_bound(len(columns) / own)
         self.pair_norm = norm_bound(n_pairs / (1.0 - OWN_SHARE))
-        stored = sum(column.n_stored for column in self.blocks.values())
+        stored = sum(column._n_stored for column in self.blocks.values())
         stored += sum(product.n_stored for product in self.products)
         self.is_sparse = stored <= SPARSE_SHARE * len(names)  # never decided by the data
 
@@ -85,15 +82,16 @@ class Schema:
     def encode(self, frame: pd.DataFrame, *, sparse: bool | None = None) -> FloatArray | csr_array:
         """Encode a table."""
         self.check_names(frame.columns)
-        own = [
-            (c, c.encode(frame[k], feature_name(k)), self.row_norm) for k, c in self.blocks.items()
+        blocks = [
+            (column._encode(frame[name], feature_name(name)), column._width, self.row_norm)
+            for name, column in self.blocks.items()
         ]
-        pairs = [(pair, pair.encode(frame), self.pair_norm) for pair in self.products]
+        blocks += [(pair.encode(frame), pair.width, self.pair_norm) for pair in self.products]
         places, values, first = [], [], 0
-        for part, block, norm in (*own, *pairs):
+        for block, width, norm in blocks:
             places.append(block.places + first)
             values.append(block.values / norm)
-            first += part.width
+            first += width
         at, entries = np.column_stack(places), np.column_stack(values)
         if not (self.is_sparse if sparse is None else sparse):
             rows = np.zeros((len(frame), first))
@@ -158,8 +156,6 @@ class PublicSchema(TransformerMixin, BaseEstimator):
 
     So the norm of a row of blocks divided by √m is at most 1, with pairs of columns and by rounding
     too (``docs/theory/encoded_rows.md``).
-
-    *What is public* is what a person says. ``fit`` looks at the names of columns alone.
 
     Examples
     --------
@@ -245,7 +241,7 @@ class PublicSchema(TransformerMixin, BaseEstimator):
         Raises
         ------
         ValueError
-            If a column is not there, or what is said of one is wrong; if X has the column
+            If a column is not there, or what is declared of one is wrong; if X has the column
             `person` and somebody has more rows than `rows_per_person`.
         """
         schema = self._schema()
@@ -315,9 +311,9 @@ class PublicSchema(TransformerMixin, BaseEstimator):
         """Return what is shown of each column: its levels, or points of its range."""
         schema, first, columns = self._schema(), 0, []
         for key, column in schema.blocks.items():
-            where = slice(first, first + column.width)
+            where = slice(first, first + column._width)
             columns.append(_seen_of(feature_name(key), where, column, schema.row_norm))
-            first += column.width
+            first += column._width
         for pair in schema.products:
             one, other = (_seen_of("", slice(0), part, 1.0) for part in pair.parts)
             where, rows = slice(first, first + pair.width), one.rows / schema.pair_norm
@@ -328,25 +324,20 @@ class PublicSchema(TransformerMixin, BaseEstimator):
         return columns
 
     def _schema(self) -> Schema:
-        """Return the core, which checks what is said of the columns."""
+        """Return the core, which checks what is declared of the columns."""
         if not isinstance(self.columns, Mapping):
-            raise InputTypeError(
-                "columns must be a mapping from names to kinds such as Number(0, 100), "
-                f"got {self.columns!r}."
-            )
+            raise InputTypeError(f"columns must be a mapping to kinds, got {self.columns!r}.")
         for name, column in self.columns.items():
             if not isinstance(column, Column):
                 raise InputTypeError(
                     f"columns must map {name!r} to a kind such as Number(0, 100), got {column!r}."
                 )
-        if self.sparse_output is not None and not isinstance(self.sparse_output, bool):
+        if not isinstance(self.sparse_output, bool | None):
             raise InputTypeError(
-                f"sparse_output must be True, False or None, got {self.sparse_output!r}."
+                f"sparse_output must be a bool or None, got {self.sparse_output!r}."
             )
         if self.person is not None and self.person in self.columns:
-            raise InputError(
-                f"person must be no column that the model sees, got {self.person!r} of columns."
-            )
+            raise InputError(f"person must be none of columns, got {self.person!r}.")
         whole_number(self.rows_per_person, "rows_per_person", least=1)
         return Schema(self.columns, self.shapes, self.interactions)
 
@@ -362,9 +353,8 @@ class PublicSchema(TransformerMixin, BaseEstimator):
             return pd.DataFrame({name: of_polars(X.get_column(name)) for name in names})
         # a list of numbers and strings stays one: NumPy would make strings of all
         dtype = None if hasattr(X, "dtype") else object
-        return pd.DataFrame(
-            validate_data(self, X, dtype=dtype, ensure_all_finite=False, reset=reset)
-        )
+        array = validate_data(self, X, dtype=dtype, ensure_all_finite=False, reset=reset)
+        return pd.DataFrame(array)
 
     def __sklearn_tags__(self) -> Any:
         """Say that there is nothing to fit, and what may be in a table."""
@@ -380,15 +370,15 @@ def _seen_of(name: str, columns: slice, column: Any, divisor: float) -> Seen:
     kind: Any = column.column if isinstance(column, Shaped) else column
     missing = bool(getattr(kind, "missing", False))
     values: tuple[str, ...] = ()
-    rows, levels = np.zeros((0, column.width)), _levels_of(kind)
+    rows, levels = np.zeros((0, column._width)), _levels_of(kind)
     if isinstance(column, Shaped):
         of_number = seen(name, columns, column.shape, kind._at, divisor)
         values, rows = of_number.values, of_number.rows
         rows = np.concatenate([rows, np.zeros((len(rows), int(missing)))], axis=1)
     cells = [*levels, *([None] if missing else [])]
     if cells:
-        block = column.encode(pd.Series(cells, dtype=object), name)
-        encoded = np.zeros((len(cells), column.width))
+        block = column._encode(pd.Series(cells, dtype=object), name)
+        encoded = np.zeros((len(cells), column._width))
         np.put_along_axis(encoded, block.places, block.values / divisor, axis=1)
         rows = np.concatenate([rows, encoded])
         values = (*values, *map(str, levels), *(["missing"] if missing else []))

@@ -39,13 +39,7 @@ class BoundedRows(NamedTuple):
 
 
 def bound_rows_per_person(
-    X: Any,
-    y: Any,
-    groups: Any = None,
-    *,
-    person: Any,
-    k: int,
-    random_state: Any = None,
+    X: Any, y: Any, groups: Any = None, *, person: Any, k: int, random_state: Any = None
 ) -> BoundedRows:
     """Keep at most k rows of each person, by coins that look at nothing else.
 

@@ -74,33 +74,6 @@ class ByBounds(TransformerMixin, BaseEstimator):
 
     bounds: Bounds
 
-    def fit(self, X: Any, y: Any = None) -> Self:
-        """Check the bounds against the columns of X; nothing is learned or released.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_records, n_features)
-            Rows; only their number of columns and names are used.
-        y : object, optional
-            Not used.
-
-        Returns
-        -------
-        self : object
-            The transformer.
-
-        Raises
-        ------
-        ValueError
-            If a bound or a parameter is wrong, or a value is missing.
-        """
-        self._check(X)
-        return self
-
-    @abstractmethod
-    def _check(self, X: Any) -> None:
-        """Set what follows from the bounds and the number of columns."""
-
     def _bounded(self, X: Any, *, of_all: bool = True) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Return finite rows and the bounds of their columns, of the same kinds as these."""
         rows, has_dates = self._finite(X, reset=True)
@@ -165,6 +138,37 @@ class ByBounds(TransformerMixin, BaseEstimator):
     def _scaled(self, X: FloatArray) -> FloatArray: ...
 
 
+class FreeByBounds(ByBounds):
+    """One that follows from its bounds alone."""
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Check the bounds against the columns of X; nothing is learned or released.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_records, n_features)
+            Rows; only their number of columns and names are used.
+        y : object, optional
+            Not used.
+
+        Returns
+        -------
+        self : object
+            The transformer.
+
+        Raises
+        ------
+        ValueError
+            If a bound or a parameter is wrong, or a value is missing.
+        """
+        self._check(X)
+        return self
+
+    @abstractmethod
+    def _check(self, X: Any) -> None:
+        """Set what follows from the bounds and the number of columns."""
+
+
 class _Scaler(OneToOneFeatureMixin, ByBounds):
     """A scaler of columns by their bounds, which can be undone."""
 
@@ -188,7 +192,7 @@ class _Scaler(OneToOneFeatureMixin, ByBounds):
     def _unscaled(self, X: FloatArray) -> FloatArray: ...
 
 
-class BoundedScaler(_Scaler):
+class BoundedScaler(_Scaler, FreeByBounds):
     """Scale numeric columns to [-1, 1] by public bounds, and clip what lies beyond.
 
     Nothing is learned from the records, so it costs no privacy and needs no mention in a
@@ -425,10 +429,10 @@ class DPStandardScaler(_Scaler):
         rows = self.rows_per_person
         if rows is not None:
             rows = whole_number(rows, "rows_per_person", least=1)
-        said: dict[str, Any] = {"public": PUBLIC_FACTS, "relation": Relation.REPLACE_ANY}
+        facts: dict[str, Any] = {"public": PUBLIC_FACTS, "relation": Relation.REPLACE_ANY}
         if budget.epsilon == math.inf:
-            return PrivacyGuarantee.non_private(budget.delta, **said).for_person(rows)
-        of_row = PrivacyGuarantee.from_releases([_release(budget, rows)], budget.delta, **said)
+            return PrivacyGuarantee.non_private(budget.delta, **facts).for_person(rows)
+        of_row = PrivacyGuarantee.from_releases([_release(budget, rows)], budget.delta, **facts)
         return replace(of_row.for_person(rows), requested_epsilon=budget.epsilon)
 
     def _scaled(self, X: FloatArray) -> FloatArray:

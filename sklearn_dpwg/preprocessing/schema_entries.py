@@ -16,12 +16,9 @@ _KINDS: dict[str, type[Any]] = {
     each.__name__.lower(): each for each in (Number, Date, Ordered, Boolean, Category)
 }
 # The kind of a column by its entries, where none is stated.
-_KIND_OF_ENTRY = {
-    **dict.fromkeys(("low", "high"), "number"),
-    **dict.fromkeys(("first", "last"), "date"),
-    **dict.fromkeys(("true", "false"), "boolean"),
-    "levels": "category",
-}
+_KIND_OF_ENTRY = dict.fromkeys(("low", "high"), "number") | {"levels": "category"}
+_KIND_OF_ENTRY |= dict.fromkeys(("first", "last"), "date")
+_KIND_OF_ENTRY |= dict.fromkeys(("true", "false"), "boolean")
 _TABLES = {
     "groups": ("columns", "labels"),
     "target": ("column", "classes", "low", "high"),
@@ -37,18 +34,17 @@ def read_entries(path: str | Path) -> tuple[dict[str, Any], dict[str, Any]]:
     except ValueError as error:
         raise InputError(f"{path} must be a TOML file: {error}") from None
     _check_names(content, ("interactions", "columns", *_TABLES), str(path))
-    content.setdefault("interactions", [])
     for name in ("columns", *_TABLES):
         table = content.setdefault(name, {})
         if not isinstance(table, dict):
             raise InputError(f"{name} in {path} must be a table [{name}], got {table!r}.")
         _check_names(table, _TABLES.get(name, table), f"[{name}] in {path}")
-    columns, person, pairs = (content[name] for name in ("columns", "person", "interactions"))
+    columns, person = content["columns"], content["person"]
     if "rows" in person and "column" not in person:
         raise InputError(f"[person] in {path} must have a column where it has rows.")
     parameters = {
         "columns": {name: _column(name, entries, path) for name, entries in columns.items()},
-        "interactions": [*map(_as_tuple, pairs)] if isinstance(pairs, list) else pairs,
+        "interactions": content.get("interactions", []),
         "person": person.get("column"),
         "rows_per_person": person.get("rows", 1),
     }

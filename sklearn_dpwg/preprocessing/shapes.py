@@ -31,7 +31,7 @@ from sklearn_dpwg.preprocessing.columns import (
     norm_bound,
     to_unit_interval,
 )
-from sklearn_dpwg.preprocessing.scalers import Bounds, ByBounds
+from sklearn_dpwg.preprocessing.scalers import Bounds, FreeByBounds
 
 KINDS = ("auto", "ramps", "linear")
 # How many pieces "auto" and "ramps" have: `benchmarks/shapes.py` prints what other maps do.
@@ -94,22 +94,14 @@ class Seen:
         """How many values are not the missing one."""
         return len(self.values) - self.may_be_missing
 
-    def effects(self, weights: FloatArray) -> tuple[FloatArray, float]:
-        """Return what a model adds at each value less the mean over known ones, and this mean."""
+    def effects(self, weights: FloatArray) -> FloatArray:
+        """Return what a model adds at each value, less the mean over known ones."""
         own = weights[self.columns]
         if self.others is None:
             effects = self.rows @ own
         else:
             effects = (self.rows @ own.reshape(self.rows.shape[1], -1) @ self.others.T).ravel()
-        mean = float(effects[: self.n_known].mean())
-        return effects - mean, mean
-
-    def rows_at(self, drawn: Mapping[str, NDArray[np.intp]]) -> FloatArray:
-        """Return encoded columns where values are drawn of each column."""
-        if self.others is None:
-            return self.rows[drawn[self.name]]
-        one, other = self.rows[drawn[self.of[0]]], self.others[drawn[self.of[1]]]
-        return np.asarray((one[:, :, None] * other[:, None, :]).reshape(len(one), -1))
+        return np.asarray(effects - effects[: self.n_known].mean())
 
 
 def parts_of(model: Any, schema: Any) -> tuple[Any, Any]:
@@ -140,12 +132,11 @@ def seen(
     return Seen(name, columns, tuple(map(at, u.tolist())), shape(u) / divisor, True, False)
 
 
-def shape_of(kind: Any, pieces: Any = PIECES, parameter: str = "kind") -> Ramps:
+def shape_of(kind: Any, parameter: str = "shapes") -> Ramps:
     """Return the map of a name."""
     if kind not in KINDS:
         raise InputError(f"{parameter} must be one of {', '.join(KINDS)}, got {kind!r}.")
-    n_pieces = whole_number(pieces, "resolution", least=1)
-    return LINE if kind == "linear" else Ramps(n_pieces)
+    return LINE if kind == "linear" else Ramps(PIECES)
 
 
 @dataclass(frozen=True)
@@ -156,18 +147,18 @@ class Shaped:
     shape: Any  # Ramps or Hats
 
     @property
-    def width(self) -> int:
+    def _width(self) -> int:
         return self.shape.width + self.column.missing
 
     @property
-    def n_stored(self) -> int:
-        return self.width
+    def _n_stored(self) -> int:
+        return self._width
 
-    def names(self, name: str) -> tuple[str, ...]:
+    def _names(self, name: str) -> tuple[str, ...]:
         last = (f"{name}=missing",) if self.column.missing else ()
         return (*self.shape.names(name, self.column._at), *last)
 
-    def encode(self, values: pd.Series, name: str) -> Block:
+    def _encode(self, values: pd.Series, name: str) -> Block:
         scaled = self.column._scaled(values, name)
         fill = math.nan if self.column.fill is None else self.column._scaled_fill()  # NaN: zeros
         return self.column._filled(scaled, name, fill, self.shape)
@@ -178,13 +169,12 @@ def shaped(columns: Mapping[Any, Column], kind: str) -> dict[Any, Any]:
     bent: dict[Any, Any] = dict(columns)
     for name, column in columns.items():
         if isinstance(column, Number | Date):
-            own = column.shape is not None
-            shape = shape_of(column.shape if own else kind, parameter="shape" if own else "shapes")
-            bent[name] = Shaped(column, shape)
+            own = shape_of(kind) if column.shape is None else shape_of(column.shape, "shape")
+            bent[name] = Shaped(column, own)
     return bent
 
 
-class PublicShapes(ByBounds):
+class PublicShapes(FreeByBounds):
     """Let a linear model bend in each number, by pieces between public bounds.
 
     Each column with bounds becomes ramps on eighths of its range, scaled so that they are together
@@ -196,10 +186,8 @@ class PublicShapes(ByBounds):
     bounds : (low, high), sequence of such pairs, or mapping from column name to pair
         What is known of each column without looking at the records, as of `BoundedScaler`. A
         mapping may leave columns out, which pass through.
-    kind : {"auto", "ramps", "linear"}, default="auto"
-        "ramps" is described above, "linear" is a line. "auto" is "ramps".
     resolution : int, default=8
-        Number of pieces.
+        Number of pieces; 1 is a line.
     rest_norm : float, optional
         Bound on the norm of what passes through of a row, which is shortened to it: of one-hot
         columns the root of the number of categories' columns before they were encoded. By default
@@ -240,17 +228,15 @@ class PublicShapes(ByBounds):
         self,
         bounds: Bounds = (-1.0, 1.0),
         *,
-        kind: str = "auto",
         resolution: int = PIECES,
         rest_norm: float | None = None,
     ) -> None:
         self.bounds = bounds
-        self.kind = kind
         self.resolution = resolution
         self.rest_norm = rest_norm
 
     def _check(self, X: Any) -> None:
-        self._shape = shape_of(self.kind, self.resolution)
+        self._shape = Ramps(whole_number(self.resolution, "resolution", least=1))
         rows, self._low, self._high = self._bounded(X, of_all=False)
         self._bent = np.ones(rows.shape[1], dtype=bool)
         if isinstance(self.bounds, Mapping):

@@ -92,9 +92,9 @@ def test_labels_and_classes_are_text_whatever_holds_them(folder, tmp_path, end):
         ("age", "", "'age'"),
         ("pain", "severe", "'pain'"),
         ("race", "z", "group"),
-        ("race", "", "group"),
+        ("race", "", "'race'"),
         ("hired", "maybe", "y "),
-        ("hired", "", "y "),
+        ("hired", "", "'hired'"),
     ],
 )
 def test_a_wrong_cell_is_refused_and_nothing_is_spent(tmp_path, column, cell, words):

@@ -233,7 +233,7 @@ def test_wrong_files_and_a_spool_where_no_file_can_be_made(files):
         ),
         (lambda: of_files([]), ValueError, "got an empty one"),
         (lambda: of_files(str(files / "*.parquet")), OSError, "patterns are not expande"),
-        (lambda: Spool("/proc"), OSError, "in which files can be made, got '/proc'"),
+        (lambda: Spool("/proc"), OSError, "/proc"),
     ):
         with pytest.raises(error, match=said):
             make()

@@ -27,7 +27,7 @@ def classifier(solver="online-to-batch", **parameters):
 @pytest.mark.parametrize(
     ("solver", "n_classes"),
     [
-        *((OnlineToBatch(learner), 2) for learner in ("optimistic", "ftrl", "gradient-descent")),
+        *((OnlineToBatch(learner), 2) for learner in ("optimistic", "ftrl")),
         ("online-to-batch", 3),
         ("phased-erm", 2),
         ("phased-erm", 3),

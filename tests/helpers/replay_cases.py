@@ -73,10 +73,10 @@ VARIANTS: dict[str, Any] = {
     "phased-erm 4 phases": PhasedERM(n_phases=4, sharpening=3.0),
     "phased-erm centred": PhasedERM(centring=True),
     "fresh phased-erm": FreshPhasedERM(),
-    **{f"oco {learner}": OCO(learner=learner) for learner in ("gradient-descent", "optimistic")},
+    "oco optimistic": OCO(learner="optimistic"),
     **{
         f"online-to-batch {learner}": OnlineToBatch(learner=learner)
-        for learner in ("ftrl", "gradient-descent", "parameter-free")
+        for learner in ("ftrl", "parameter-free")
     },
     "online-to-batch tree": OnlineToBatch(noise="tree"),
     **{f"oco {noise}": OCO(noise=noise) for noise in ("tree", "independent")},

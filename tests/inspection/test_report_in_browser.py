@@ -145,13 +145,6 @@ def test_it_does_not_scroll_sideways_whatever_the_groups_are(browser, pages, nam
         assert faults == []
 
 
-def test_forty_groups_are_usable(browser, pages):
-    with shown(browser, pages["40 groups"]) as (tab, faults):
-        assert serious(tab, "table.groups") == []
-        assert len(tab.evaluate(NAMES)) == 40
-        assert faults == []
-
-
 def test_hostile_labels_show_as_text(browser, pages):
     with shown(browser, pages["hostile"]) as (tab, faults):
         names = tab.evaluate(NAMES)
@@ -194,16 +187,6 @@ def test_without_script_nothing_but_sorting_is_missing(browser, pages):
         assert tab.locator("details table").first.is_visible()
 
 
-def test_the_verdict_about_each_group_is_on_a_phone(browser, pages):
-    with shown(browser, pages["40 groups"], viewport=PHONE) as (tab, _):
-        ends = (
-            "[...document.querySelectorAll('td .answer')].map(x => x.getBoundingClientRect().right)"
-        )
-        found = tab.evaluate(ends)
-        assert len(found) == 40
-        assert max(found) < PHONE["width"]
-
-
 @pytest.mark.parametrize("script", [True, False])
 def test_a_table_that_scrolls_says_so_where_it_does(browser, pages, script):
     said = "getComputedStyle(document.querySelector('table.groups caption'), '::after').content"
@@ -215,21 +198,6 @@ def test_a_table_that_scrolls_says_so_where_it_does(browser, pages, script):
         tab.set_viewport_size(PHONE)
         tab.emulate_media(media="print")
         assert tab.evaluate(said) == "none"
-
-
-def test_paper_has_the_total_last_and_cuts_nothing(browser, pages):
-    with shown(browser, pages["two models"], media="print", viewport=PAPER) as (tab, _):
-        style = "getComputedStyle(document.querySelector('tfoot')).display"
-        assert tab.evaluate(style) == "table-row-group"  # a foot stands on every sheet
-        code = "document.querySelector('pre')"
-        tab.evaluate(f"{code}.textContent += 'x = ' + 'y, '.repeat(99)")
-        assert tab.evaluate(f"{code}.scrollWidth - {code}.clientWidth") == 0
-
-
-def test_paper_has_no_buttons_to_press_and_shows_what_is_folded(browser, pages):
-    with shown(browser, pages["two models"], media="print") as (tab, _):
-        assert not tab.locator("nav").is_visible()
-        assert tab.locator("#record ~ details table").is_visible()
 
 
 def test_planted_faults_are_found(browser, pages, tmp_path):

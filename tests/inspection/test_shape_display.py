@@ -1,5 +1,6 @@
-"""Effects of columns: they add up to scores, are drawn with noise, and can be made monotone."""
+"""Effects of columns: they are what scores change by, are drawn, and can be made monotone."""
 
+import io
 import pickle
 from functools import partial
 
@@ -16,11 +17,10 @@ from sklearn_dpwg.inspection import (
     AuditReport,
     GroupAudit,
     ShapeDisplay,
-    contributions,
     model_card,
     shape_functions,
 )
-from sklearn_dpwg.ledger import PrivacyLedger, privacy_of
+from sklearn_dpwg.ledger import privacy_of
 from sklearn_dpwg.postprocessing import monotone
 from sklearn_dpwg.preprocessing import (
     Boolean,
@@ -31,7 +31,6 @@ from sklearn_dpwg.preprocessing import (
     PublicSchema,
     PublicShapes,
 )
-from tests.test_html_repr import Balanced
 
 mpl.use("Agg")
 
@@ -73,89 +72,45 @@ def model(table):
         return found.fit(X, score > 0, dpworstgroupclassifier__groups=groups)
 
 
-def test_contributions_add_up_to_the_score(model, table):
-    X = table[0]
-    found = contributions(model, X)
-    assert list(found.columns) == ["base", *SCHEMA.columns]
-    assert found.index.equals(X.index)
-    assert found.sum(axis=1).to_numpy() == pytest.approx(model.decision_function(X))
-
-
-def test_effects_are_what_values_contribute(model, table):
-    X = table[0].iloc[[0]]
+def test_scores_change_by_the_effects(model, table):
+    row = table[0].iloc[[0]]
     effects = {one.name: one for one in shape_functions(model)}
-    for name, value, shown in [
-        ("age", 25.0, "25"),
-        ("age", np.nan, "missing"),
-        ("town", "B", "B"),
-        ("town", "Z", "other"),
-        ("grade", "high", "high"),
-        ("member", True, "True"),
+    for name, values, shown in [
+        ("age", (25.0, np.nan), ("25", "missing")),
+        ("town", ("B", "Z"), ("B", "other")),
+        ("grade", ("high", "low"), ("high", "low")),
+        ("member", (True, False), ("True", "False")),
     ]:
-        changed = X.assign(**{name: [value]})
-        effect = effects[name].effects[effects[name].values.index(shown)]
-        assert contributions(model, changed)[name].iloc[0] == pytest.approx(effect)
+        one, other = (model.decision_function(row.assign(**{name: [value]})) for value in values)
+        effect = dict(zip(effects[name].values, effects[name].effects, strict=True))
+        assert one - other == pytest.approx(effect[shown[0]] - effect[shown[1]])
     assert next(iter(effects)) == "age"
     assert effects["age"].size > 2.0 * effects["grade"].size
 
 
-def test_effects_on_the_first_class_are_turned(model, table):
-    X = table[0]
-    found, turned = (shape_functions(model, of=of, band=True) for of in (None, False))
+def test_effects_on_the_first_class_are_turned(model):
+    found, turned = shape_functions(model), shape_functions(model, of=False)
     for one, other in zip(found, turned, strict=True):
         assert one.name == other.name
         np.testing.assert_array_equal(one.effects, -other.effects)
-        np.testing.assert_array_equal(one.band, other.band)
     assert shape_functions(model, of=True)[0].effects.tolist() == found[0].effects.tolist()
-    added = contributions(model, X, of=False).sum(axis=1)
-    assert added.to_numpy() == pytest.approx(-model.decision_function(X))
-    assert ShapeDisplay.from_estimator(model, of=False, band=False).unit == "log odds of ‘False’"
+    display = ShapeDisplay.from_estimator(model, of=False)
+    assert display.unit == "log odds of ‘False’"
+    mpl.pyplot.close(display.figure_)
 
 
 def test_models_of_several_classes_and_of_numbers(table):
     X, score, _ = table
     several = make_pipeline(SCHEMA, LogisticRegression()).fit(X, np.digitize(score, [-1.0, 1.0]))
-    with pytest.raises(ValueError, match=r"of must be one of \[.*\] where there are several"):
+    with pytest.raises(ValueError, match="of must be one of"):
         shape_functions(several)
-    found = contributions(several, X, of=2).sum(axis=1)
-    assert found.to_numpy() == pytest.approx(several.decision_function(X)[:, 2])
+    age = next(one for one in shape_functions(several, of=2) if one.name == "age")
+    ends = several.decision_function(X.iloc[[0, 0]].assign(age=[0.0, 100.0]))[:, 2]
+    assert np.diff(ends)[0] == pytest.approx(age.effects[age.n_known - 1] - age.effects[0])
     line = LinearRegression().fit(SCHEMA.fit_transform(X), score)
-    assert contributions(line, X, SCHEMA).sum(axis=1).to_numpy() == pytest.approx(
-        line.predict(SCHEMA.transform(X))
-    )
+    assert len(shape_functions(line, SCHEMA)) == len(SCHEMA.columns)
     with pytest.raises(TypeError, match="schema must be the PublicSchema or PublicShapes"):
         shape_functions(line)
-
-
-def test_the_band_is_what_noise_does(table):
-    X, score, groups = table
-    X = X[["age", "member"]].fillna(50.0)
-    y = (score > 0).astype(int)
-    shapes = PublicShapes({"age": (0, 100), "member": (0, 1)})
-    rows = shapes.fit_transform(X)
-    effects = {}
-    for epsilon in (0.5, 4.0):
-        for seed in range(6):
-            fit = DPWorstGroupClassifier(epsilon, data_norm=1.0, random_state=seed)
-            with pytest.warns(UserWarning, match="random_state"):
-                fit.fit(rows, y, groups)
-            found = {one.name: one for one in shape_functions(fit, shapes, band=seed == 0)}
-            effects.setdefault(epsilon, []).append(found["age"])
-    wide = {epsilon: found[0].band for epsilon, found in effects.items()}
-    # weights are longer where noise is less, so it is less beside the effect
-    beside = {epsilon: wide[epsilon].mean() / found[0].size for epsilon, found in effects.items()}
-    assert beside[0.5] > 1.5 * beside[4.0]
-    for epsilon, found in effects.items():
-        curves = np.array([one.effects for one in found])
-        inside = abs(curves - curves.mean(axis=0)) <= wide[epsilon]
-        assert inside.mean() > 0.8
-
-
-def test_bands_cost_nothing_and_charge_nobody(model):
-    with PrivacyLedger(epsilon=1.0, delta=1e-6) as ledger:
-        assert shape_functions(model, band=True)[0].band is not None
-    assert not ledger.rows
-    assert shape_functions(model)[0].band is None
 
 
 @pytest.mark.parametrize("n_columns", [1, 3, 60])
@@ -170,16 +125,6 @@ def test_pictures_have_a_column_each(n_columns):
     mpl.pyplot.close(display.figure_)
 
 
-def test_a_notebook_shows_the_pictures_once_and_in_its_own_colours(model):
-    display = ShapeDisplay.from_estimator(model)
-    shown = display._repr_html_()
-    assert Balanced(shown).seen >= {"svg", "path", "text"}
-    assert shown.count("<svg") == len(SCHEMA.columns)
-    assert "currentColor" in shown
-    assert "<image" not in shown
-    assert not mpl.pyplot.fignum_exists(display.figure_.number)
-
-
 def test_the_page_about_an_audit_shows_them_and_names_their_cost(model, table):
     X, score, groups = table
     audit = GroupAudit(8.0, group_labels=["a", "b"])
@@ -190,12 +135,9 @@ def test_the_page_about_an_audit_shows_them_and_names_their_cost(model, table):
     assert [row[0] for row in facts["rows"]] == [one.name for one in effects]
     assert facts["rows"][0][1] == f"{effects[0].effects.min():+.2f}"
     assert "log odds of ‘True’" in facts["text"]
-    assert (
-        "released at ε = 4 at δ = 1e-06, counted above, for those who do not know the seed."
-        in facts["text"]
-    )
+    assert "ε = 4 at δ = 1e-06, counted above, for those who do not know" in facts["text"]
     held_out = AuditReport(run(), model=report.effects)
-    assert "released at ε = 4 at δ = 1e-06, a cost of its own" in held_out.markdown()
+    assert "a cost of its own" in held_out.markdown()
     assert report.html().count("<svg") == 4 + len(effects)
     assert "effects" in pickle.loads(pickle.dumps(report)).dict()
     card = model_card(model)
@@ -206,7 +148,7 @@ def test_the_page_about_an_audit_shows_them_and_names_their_cost(model, table):
         AuditReport(run(), model=plain)
 
 
-def test_names_of_columns_that_mean_harm_are_text(model):
+def test_names_of_columns_that_mean_harm_are_text():
     harm = "<script>alert(1)</script> $\\frac{$ | a"
     named = PublicSchema(
         {harm: Number(0, 1), "b": Category((harm, "B"))}, interactions=[(harm, "b")]
@@ -215,9 +157,10 @@ def test_names_of_columns_that_mean_harm_are_text(model):
     fit = DPWorstGroupClassifier(8.0, data_norm=1.0, random_state=0)
     with pytest.warns(UserWarning, match="random_state"):
         fit.fit(np.eye(width)[np.arange(999) % width], np.arange(999) % 2, np.repeat("a", 999))
-    shown = ShapeDisplay(shape_functions(fit, named), "log odds")._repr_html_()
-    assert "<script" not in shown
-    Balanced(shown)
+    display = ShapeDisplay.from_estimator(fit, named)
+    display.figure_.savefig(io.BytesIO())  # draws no formula
+    assert display.axes_.flat[0].get_title(loc="left").startswith("<script>")
+    mpl.pyplot.close(display.figure_)
 
 
 def test_a_monotone_model_is_the_nearest_one(model):
@@ -245,17 +188,6 @@ def test_a_monotone_model_is_the_nearest_one(model):
     assert again[-1].coef_ == pytest.approx(found[-1].coef_, abs=1e-9)
 
 
-def test_bands_of_overlapping_groups_are_of_cells(table):
-    X, score, groups = table
-    several = pd.DataFrame({"place": groups, "half": np.arange(len(X)) % 2})
-    fit = DPWorstGroupClassifier(4.0, data_norm=1.0, overlap="attributes", random_state=0)
-    shapes = PublicShapes({"age": (0, 100)})
-    with pytest.warns(UserWarning, match="random_state"):
-        fit.fit(shapes.fit_transform(X[["age"]].fillna(50.0)), score > 0, several)
-    (found,) = shape_functions(fit, shapes, band=True)
-    assert (found.band > 0.0).all()
-
-
 @pytest.mark.parametrize(
     ("effects", "says"),
     [
@@ -275,7 +207,6 @@ def test_regressions_are_drawn_in_units_of_the_target(table):
     fit = make_pipeline(SCHEMA, regressor)
     with pytest.warns(UserWarning, match="random_state"):
         fit.fit(X, score, dpworstgroupregressor__groups=groups)
-    found = shape_functions(fit, band=True)[0]
+    found = shape_functions(fit)[0]
     assert found.name == "age"
     assert 1.0 < found.size < 6.0
-    assert found.band is None or 0.0 < found.band.max() < 2.0

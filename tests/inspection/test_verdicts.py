@@ -321,23 +321,6 @@ def test_rates_contrast_and_limits_of_a_sentence_are_of_one_pair(
         assert told == one.answer
 
 
-def test_the_pair_of_a_pass_is_that_of_the_farthest_limit_and_said_to_be():
-    found = audit([3000, 3000, 60], [0.46, 0.5, 0.48]).verdict(at_least=0.5)
-    assert found.sentence.startswith(
-        "Every ratio is at least 0.5. The interval that reaches lowest: 2 has a selection rate of "
-    )
-    by_difference = audit([3000, 3000, 60], [0.46, 0.5, 0.48]).verdict(within=0.3).sentence
-    assert "points. The interval that reaches highest: 0 has a" in by_difference
-    held = audit([2000] * 3, [0.4, 0.6, 0.7]).verdict(reference=0).sentence
-    assert held.startswith(
-        "Every ratio beside 0 is at least 0.8. The interval that reaches lowest: "
-        "1 has a selection rate of 60.0 %, 0 of 40.0 %"
-    )
-    near = audit([3000] * 3, [0.02] * 3)
-    gap = near.verdict(within=0.1, reference=0).sentence
-    assert gap.startswith("Every difference beside 0 is at most 10 percentage points. The interval")
-
-
 def test_a_sentence_says_what_all_are_compared_with():
     found = audit([2000, 2000, 2000], [0.4, 0.4, 0.7])
     for asked in ({}, {"within": 0.1}, {"of": "records"}):

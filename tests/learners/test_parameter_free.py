@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sklearn_dpwg.privacy.prefix_sums import make_prefix_sums
-from sklearn_dpwg.solvers.stream.learners import ParameterFree, SumNoise
+from sklearn_dpwg.solvers.stream.learners import ParameterFree, betting_regret
 from tests.learners.test_weight_players import ADVERSARIES, one_way
 
 RADIUS = 2.0
@@ -19,7 +18,7 @@ def play(adversary, *, n_steps, strength, wealth, radius=RADIUS, seed=0, curved=
     rng = np.random.default_rng(seed)
     learner = ParameterFree(wealth=wealth)
     start = rng.uniform(-0.15, 0.15, 3) * radius
-    player = learner.start(3, radius, strength, initial=start)
+    player = learner.start(start, radius, strength)
     played, heard = [], []
     for step in range(n_steps):
         played.append(player.predict())
@@ -40,7 +39,7 @@ def play(adversary, *, n_steps, strength, wealth, radius=RADIUS, seed=0, curved=
             other = start + distance * direction
             if np.linalg.norm(other) > radius:
                 continue
-            bound = learner.regret_bound(n_steps, radius, strength, distance)
+            bound = betting_regret(learner, n_steps, radius, strength, distance)
             worst = max(worst, (lost - total @ other) / bound)
     return max(worst, (lost - total @ start) / (strength * wealth * radius))
 
@@ -72,7 +71,7 @@ def test_regret_property(adversary, strength, wealth, n_steps, radius, seed):
 def test_the_regret_against_the_start_is_the_wealth_at_most():
     """And a good part of it is lost, so that the wealth is in the units it says."""
     for wealth in (0.1, 0.5):
-        player = ParameterFree(wealth=wealth).start(1, 100.0, 1.0)
+        player = ParameterFree(wealth=wealth).start(np.zeros(1), 100.0, 1.0)
         lost = 0.0
         for _ in range(400):
             played = player.predict()
@@ -86,7 +85,7 @@ def test_the_regret_against_the_start_is_the_wealth_at_most():
 def test_it_goes_as_far_as_it_must_without_being_told():
     """The distance to the best weights is in no parameter, and spans four decades."""
     for distance in (0.01, 1.0, 90.0):
-        player = ParameterFree(wealth=1e-4).start(1, 100.0, 1.0)
+        player = ParameterFree(wealth=1e-4).start(np.zeros(1), 100.0, 1.0)
         played = []
         for _ in range(4000):
             played.append(float(player.predict()[0]))
@@ -96,7 +95,7 @@ def test_it_goes_as_far_as_it_must_without_being_told():
 
 def test_magnitude_is_krichevsky_trofimov():
     """In one dimension, with one sign, by hand: the bet is the mean outcome times the wealth."""
-    player = ParameterFree(wealth=0.5).start(1, 1e6, 1.0)
+    player = ParameterFree(wealth=0.5).start(np.zeros(1), 1e6, 1.0)
     wealth, outcomes, direction = 0.5e6, 0.0, 0.0
     for step in range(1, 12):
         bet = outcomes / step * wealth
@@ -109,26 +108,11 @@ def test_magnitude_is_krichevsky_trofimov():
 
 
 def test_long_parts_are_shortened():
-    short, long = (ParameterFree().start(2, 1.0, 1.0) for _ in range(2))
+    short, long = (ParameterFree().start(np.zeros(2), 1.0, 1.0) for _ in range(2))
     for sign in (1.0, 1.0, -1.0, 1.0):
         short.update(sign * np.array([0.6, 0.8]))
         long.update(sign * 1e6 * np.array([0.6, 0.8]))
         np.testing.assert_allclose(short.predict(), long.predict(), rtol=1e-9, atol=1e-15)
-
-
-def test_plan_counts_the_noise():
-    facts = {"n_steps": 100, "radius": 2.0, "gradient_norm": 1.5}
-    quiet = ParameterFree().plan(**facts)
-    assert quiet.strength == 1.5
-    assert quiet.regret_bound == ParameterFree().regret_bound(100, 2.0, 1.5, 2.0)
-    assert ParameterFree().plan(**facts, distance=0.1).regret_bound < 0.2 * quiet.regret_bound
-    noise = SumNoise.of(make_prefix_sums("tree", n_steps=100, n_dimensions=4), 2.0, 0.5)
-    noisy = ParameterFree().plan(**facts, noise=noise)
-    assert noisy.strength == 1.5 + noise.increments.max()
-    least = ParameterFree().regret_bound(100, 2.0, noisy.strength, 2.0)
-    assert noisy.regret_bound == pytest.approx(least + 4.0 * noise.increments.sum())
-    assert ParameterFree(strength=7.0).plan(**facts, noise=noise).strength == 7.0
-    assert ParameterFree().regret_terms(100, 2.0, 1.5) == (0.0, quiet.regret_bound)
 
 
 def test_shortened_noise_is_within_the_bound():
@@ -137,7 +121,7 @@ def test_shortened_noise_is_within_the_bound():
     for seed in range(20):
         noise = np.random.default_rng(seed).normal(size=(150, 3)) * rng.choice([0.1, 1.0, 5.0])
         learner = ParameterFree(strength=2.0)
-        player = learner.start(3, 1.0, 2.0)
+        player = learner.start(np.zeros(3), 1.0, 2.0)
         lost, total = 0.0, np.zeros(3)
         for step in range(150):
             played = player.predict()
@@ -145,14 +129,13 @@ def test_shortened_noise_is_within_the_bound():
             player.update(linear + noise[step])
             lost += linear @ played
             total += linear
-        drawn = SumNoise(np.zeros(150), np.linalg.norm(noise, axis=1), is_independent=False)
-        plan = learner.plan(n_steps=150, radius=1.0, gradient_norm=1.0, noise=drawn)
-        assert lost + np.linalg.norm(total) <= plan.regret_bound
+        bound = betting_regret(learner, 150, 1.0, 2.0, 1.0)
+        assert lost + np.linalg.norm(total) <= bound + 2.0 * np.linalg.norm(noise, axis=1).sum()
 
 
-def test_wrong_wealth():
-    for wrong in (0.0, -1.0, math.inf):
-        with pytest.raises(ValueError, match="wealth must be positive and finite"):
-            ParameterFree(wealth=wrong).start(1, 1.0, 1.0)
-        with pytest.raises(ValueError, match="wealth must be positive and finite"):
-            ParameterFree(wealth=wrong).plan(n_steps=1, radius=1.0, gradient_norm=1.0)
+@pytest.mark.parametrize("wrong", [0.0, -1.0, math.inf])
+def test_wrong_wealth(wrong):
+    with pytest.raises(ValueError, match="wealth must be positive and finite"):
+        ParameterFree(wealth=wrong).start(np.zeros(1), 1.0, 1.0)
+    with pytest.raises(ValueError, match="wealth must be positive and finite"):
+        betting_regret(ParameterFree(wealth=wrong), 1, 1.0, 1.0, 1.0)

@@ -1,6 +1,7 @@
-"""FTRL, optimistic or not, and gradient descent: explicit minimisers and regret bounds."""
+"""FTRL, optimistic or not: explicit minimisers and regret bounds, without noise and with it."""
 
 import copy
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -15,21 +16,15 @@ from sklearn_dpwg.privacy.prefix_sums import PREFIX_SUMS, make_prefix_sums
 from sklearn_dpwg.solvers.stream.learners import (
     FTRL,
     LEARNERS,
-    OnlineGradientDescent,
     OptimisticFTRL,
-    PrivatePlayer,
     SumNoise,
     make_learner,
+    strength_of_least_regret,
 )
+from sklearn_dpwg.solvers.stream.releases import GradientSums
 from tests.helpers.replay import silent
 
-BOTH = pytest.mark.parametrize("learner", [FTRL(), OnlineGradientDescent()], ids=["ftrl", "ogd"])
-# those whose plan has a strength that regularises
-REGULARISED = pytest.mark.parametrize(
-    "learner",
-    [FTRL(), OnlineGradientDescent(), OptimisticFTRL()],
-    ids=["ftrl", "ogd", "optimistic"],
-)
+BOTH = pytest.mark.parametrize("learner", [FTRL(), OptimisticFTRL()], ids=["ftrl", "optimistic"])
 EVERY = pytest.mark.parametrize("learner", [made() for made in LEARNERS.values()], ids=LEARNERS)
 NO_CURVES = (0.0, None)
 
@@ -81,14 +76,12 @@ def test_ftrl_plays_the_explicit_minimiser(seed):
     rng = np.random.default_rng(seed)
     radius, strength = 2.0, rng.uniform(0.5, 10.0)
     initial = rng.uniform(-1.0, 1.0, 3)
-    player = FTRL().start(3, radius, strength, initial=initial)
+    player = FTRL().start(initial, radius, strength)
     losses = Quadratic(3)
     losses.add(np.zeros(3), strength, initial)
-    for step in range(8):
-        hint = rng.normal(size=3) if step % 2 else None
+    for _ in range(8):
         expected = copy.copy(losses)
-        expected.add(np.zeros(3) if hint is None else hint)
-        played = player.predict(hint)
+        played = player.predict()
         assert np.linalg.norm(played) <= radius * (1 + 1e-12)
         np.testing.assert_allclose(played, expected.least_in_ball(radius), atol=2e-6)
         loss = (
@@ -100,51 +93,30 @@ def test_ftrl_plays_the_explicit_minimiser(seed):
         losses.add(*loss)
 
 
-@pytest.mark.parametrize("seed", range(5))
-def test_gradient_descent_steps_and_projects(seed):
-    rng = np.random.default_rng(seed)
-    radius, strength = 1.5, rng.uniform(0.5, 5.0)
-    weights = rng.uniform(-0.8, 0.8, 3)
-    player = OnlineGradientDescent().start(3, radius, strength, initial=weights)
-
-    def step_back(point):
-        return point * min(1.0, radius / np.linalg.norm(point))
-
-    for step in range(20):
-        hint = rng.normal(size=3) if step % 3 == 2 else None
-        played = weights if hint is None else step_back(weights - hint / strength)
-        np.testing.assert_allclose(player.predict(hint), played, atol=1e-14)
-        linear, curvature = rng.normal(size=3), rng.choice([0.0, rng.exponential()])
-        center = rng.normal(size=3)
-        player.update(linear, curvature, center)
-        strength += curvature
-        gradient = linear + curvature * (played - center)
-        weights = step_back(weights - gradient / strength)
-
-
-@BOTH
-def test_players_agree_inside_the_ball(learner):
+def test_inside_the_ball_it_plays_what_gradient_descent_plays():
     gradients = np.random.default_rng(0).normal(size=(30, 4))
-    player = learner.start(4, 1e6, 3.0)
+    player = FTRL().start(np.zeros(4), 1e6, 3.0)
     for step, gradient in enumerate(gradients):
         np.testing.assert_allclose(player.predict(), -gradients[:step].sum(axis=0) / 3.0)
         player.update(gradient)
 
 
-@BOTH
+@EVERY
 def test_what_is_played_belongs_to_the_caller(learner):
-    initial, gradient, hint = np.array([0.1, 0.2]), np.array([1.0, -2.0]), np.array([0.5, 0.5])
-    player = learner.start(2, 1.0, 3.0, initial=initial)
+    initial, gradient = np.array([0.1, 0.2]), np.array([1.0, -2.0])
+    players = [learner.start(initial, 1.0, 3.0) for _ in range(2)]
     initial[:] = np.nan
-    player.predict()[:] = np.nan
-    player.predict(hint)[:] = np.nan
-    player.update(np.zeros(2), 1e-300)  # reads where the last round was played
-    np.testing.assert_array_equal(player.predict(), [0.1, 0.2])
-    player.update(gradient)
-    gradient[:] = np.nan
-    player.predict()[:] = np.nan
-    np.testing.assert_allclose(player.predict(), [0.1 - 1 / 3, 0.2 + 2 / 3])
-    np.testing.assert_array_equal(hint, [0.5, 0.5])
+    played = []
+    for player, spoils in zip(players, (True, False), strict=True):
+        given = gradient.copy()
+        if spoils:
+            player.predict()[:] = np.nan
+        player.update(given)
+        given[:] = np.nan
+        if spoils:
+            player.predict()[:] = np.nan
+        played.append(player.predict())
+    np.testing.assert_array_equal(*played)
 
 
 # --- regret ------------------------------------------------------------------------------------
@@ -175,19 +147,18 @@ def turning(rng, played, step):
 ADVERSARIES = [signs, onwards, to_and_fro, one_way, turning]
 
 
-def play(learner, adversary, *, n_steps=100, strength=3.0, curved=False, hinted=False, seed=0):
+def play(learner, adversary, *, n_steps=100, strength=3.0, curved=False, seed=0):
     """Return the regret against the worst comparator, and its bound.
 
     The worst comparator for a bound with γ/2 ‖u - w_1‖² is the least point of all losses and that.
     """
     rng = np.random.default_rng(seed)
     radius = 1.0
-    player = learner.start(3, radius, strength, initial=(initial := rng.uniform(-0.3, 0.3, 3)))
+    player = learner.start(initial := rng.uniform(-0.3, 0.3, 3), radius, strength)
     losses, last = Quadratic(3), np.zeros(3)
     total, lost, variation = strength, 0.0, 0.0
     for step in range(n_steps):
-        hint = rng.normal(size=3) / 3.0 if hinted else None
-        played = player.predict(hint)
+        played = player.predict()
         linear = adversary(rng, played, step)
         curves = (rng.exponential() * 0.1, rng.uniform(-0.5, 0.5, 3)) if curved else NO_CURVES
         player.update(linear, *curves)
@@ -196,9 +167,9 @@ def play(learner, adversary, *, n_steps=100, strength=3.0, curved=False, hinted=
         losses.add(linear, *curves)
         total += curves[0]
         lost += one(played)
-        # without a hint the optimistic learner takes the last linear part for one
+        # the optimistic learner takes the last linear part for a guess
         expected = last if isinstance(learner, OptimisticFTRL) else np.zeros(3)
-        surprise = one.gradient(played) - (expected if hint is None else hint)
+        surprise = one.gradient(played) - expected
         variation += surprise @ surprise / (2.0 * total)
         last = linear
     regularised = copy.copy(losses)
@@ -208,31 +179,18 @@ def play(learner, adversary, *, n_steps=100, strength=3.0, curved=False, hinted=
     return lost - losses(least), 0.5 * strength * np.sum((least - initial) ** 2) + variation
 
 
-@pytest.mark.parametrize(
-    ("learner", "curved", "hinted"),
-    [
-        (FTRL(), False, False),
-        (FTRL(), False, True),
-        (FTRL(), True, False),
-        (FTRL(), True, True),
-        # no bound is claimed for its hints with curvature
-        (OnlineGradientDescent(), False, False),
-        (OnlineGradientDescent(), False, True),
-        (OnlineGradientDescent(), True, False),
-        (OptimisticFTRL(), False, False),
-        (OptimisticFTRL(), True, False),
-    ],
-)
+@BOTH
+@pytest.mark.parametrize("curved", [False, True])
 @pytest.mark.parametrize("adversary", ADVERSARIES)
 @pytest.mark.parametrize("strength", [0.5, 3.0, 30.0])
-def test_regret_is_within_its_bound(learner, adversary, strength, curved, hinted):
-    regret, bound = play(learner, adversary, strength=strength, curved=curved, hinted=hinted)
+def test_regret_is_within_its_bound(learner, adversary, strength, curved):
+    regret, bound = play(learner, adversary, strength=strength, curved=curved)
     assert regret <= bound + 1e-9
 
 
 @settings(max_examples=40, deadline=None)
 @given(
-    learner=st.sampled_from([FTRL(), OnlineGradientDescent()]),
+    learner=st.sampled_from([FTRL(), OptimisticFTRL()]),
     adversary=st.sampled_from(ADVERSARIES),
     strength=st.floats(0.05, 100.0),
     n_steps=st.integers(1, 60),
@@ -246,8 +204,8 @@ def test_regret_property(learner, adversary, strength, n_steps, curved, seed):
     assert regret <= bound + 1e-9
 
 
-@BOTH
-def test_the_bound_is_nearly_attained(learner):
+def test_the_bound_is_nearly_attained():
+    learner = FTRL()
     ratios = [
         regret / bound
         for adversary in ADVERSARIES
@@ -257,29 +215,17 @@ def test_the_bound_is_nearly_attained(learner):
     assert 0.9 < max(ratios) <= 1.0 + 1e-9
 
 
-@BOTH
-def test_good_hints_leave_little_regret(learner):
-    blind, bound = play(learner, to_and_fro, strength=1.0)
-    player = learner.start(3, 1.0, 1.0)
-    lost = 0.0
-    for step in range(100):
-        linear = to_and_fro(None, np.zeros(3), step)
-        lost += linear @ player.predict(linear)
-        player.update(linear)
-    assert lost < 0.0 < 0.5 * blind < bound
-
-
 # --- the optimistic learner --------------------------------------------------------------------
 
 
-def test_it_is_ftrl_with_the_last_linear_part_as_hint():
+def test_it_is_ftrl_with_the_last_linear_part_as_a_guess():
     rng = np.random.default_rng(0)
-    mine, plain = (kind().start(3, 1.0, 4.0) for kind in (OptimisticFTRL, FTRL))
-    last = None
+    mine, plain = (kind().start(np.zeros(3), 1.0, 4.0) for kind in (OptimisticFTRL, FTRL))
+    last = np.zeros(3)
     for step in range(40):
-        np.testing.assert_array_equal(mine.predict(), plain.predict(last))
-        own = rng.normal(size=3)
-        np.testing.assert_array_equal(mine.predict(own), plain.predict(own))
+        guessing = copy.deepcopy(plain)
+        guessing.update(last)
+        np.testing.assert_array_equal(mine.predict(), guessing.predict())
         linear, center = rng.normal(size=(2, 3))
         curvature = rng.exponential() * (step % 2)
         mine.update(linear, curvature, center)
@@ -292,7 +238,7 @@ def test_what_does_not_change_costs_nothing_after_the_first_round():
     """The regret of a constant loss does not grow; that of FTRL is larger."""
     regrets = {}
     for kind in (FTRL, OptimisticFTRL):
-        player = kind().start(2, 1.0, 2.0)
+        player = kind().start(np.zeros(2), 1.0, 2.0)
         lost = []
         for _ in range(50):
             lost.append(player.predict()[0] + 1.0)  # the best weights are (-1, 0)
@@ -304,23 +250,28 @@ def test_what_does_not_change_costs_nothing_after_the_first_round():
 
 # --- planning ----------------------------------------------------------------------------------
 
+FACTS = (200, 2.0, 1.3)  # rounds, radius, norm of gradients
+SILENT = SumNoise(np.zeros(200), np.zeros(200))
 
-@REGULARISED
+
+def planned(learner, noise, strength=None, facts=FACTS):
+    return strength_of_least_regret(clone(learner).set_params(strength=strength), *facts, noise)
+
+
+@BOTH
 @pytest.mark.parametrize("name", [None, *sorted(PREFIX_SUMS)])
 def test_planned_strength_is_the_best(learner, name):
-    noise = None
+    noise = SILENT
     if name:
         noise = SumNoise.of(make_prefix_sums(name, n_steps=200, n_dimensions=10), 5.0, 0.2)
-    facts = {"n_steps": 200, "radius": 4.0, "gradient_norm": 1.3, "distance": 2.0, "noise": noise}
-    best = learner.plan(**facts)
+    best, bound = planned(learner, noise)
     for factor in (0.9, 1.1):
-        other = clone(learner).set_params(strength=best.strength * factor).plan(**facts)
-        assert other.regret_bound > best.regret_bound
-        assert other.strength == best.strength * factor
+        other, larger = planned(learner, noise, best * factor)
+        assert larger > bound
+        assert other == best * factor
     if not name:
         variation = 0.5 * 200 if not isinstance(learner, OptimisticFTRL) else 0.5 + 2.0 * 199
-        assert best.regret_bound == pytest.approx(2.0 * 1.3 * np.sqrt(2.0 * variation))
-    assert learner.plan(**{**facts, "distance": None}).regret_bound > best.regret_bound
+        assert bound == pytest.approx(2.0 * 1.3 * np.sqrt(2.0 * variation))
 
 
 @pytest.mark.parametrize("name", sorted(PREFIX_SUMS))
@@ -332,75 +283,75 @@ def test_noise_of_a_mechanism(name):
     np.testing.assert_allclose(np.linalg.norm(sums, axis=1), noise.sums, rtol=0.03)
     increments = np.diff(sums, axis=0, prepend=0.0)
     np.testing.assert_allclose(np.linalg.norm(increments, axis=1), noise.increments, rtol=0.03)
-    cosine = increments[0] @ increments[1] / np.linalg.norm(increments[:2], axis=1).prod()
-    assert noise.is_independent == (abs(cosine) < 0.03)
 
 
-@REGULARISED
+def behind(learner, name, *, strength, multiplier=1.0, seed=0, sensitivity=1.0, n_steps=200):
+    """Return a player and the noisy sums that it sees."""
+    player = learner.start(np.zeros(3), 1.0, strength)
+    release = make_prefix_sums(name, n_steps=n_steps, n_dimensions=3).release("sums", multiplier)
+    with pytest.warns(SeededNoiseWarning):
+        noise = NoiseSource(seed, [release])
+    schedule = SimpleNamespace(noise=name, n_rounds=n_steps)
+    return player, GradientSums(player, schedule, noise, release, sensitivity=sensitivity)
+
+
+@BOTH
 @pytest.mark.parametrize("name", sorted(PREFIX_SUMS))
 def test_private_regret_is_within_its_bound_whatever_the_noise(learner, name):
     """The bounds of docs/theory/online-learners.md with the noise that was drawn."""
-    n_steps, radius, strength = 150, 1.0, 20.0
-    mechanism = make_prefix_sums(name, n_steps=n_steps, n_dimensions=3)
+    n_steps, strength = 150, 20.0
     for seed, adversary in enumerate(ADVERSARIES * 3):
         rng = np.random.default_rng(seed)
-        stream = opened(mechanism, 1.5, seed=seed, sensitivity=0.5)
-        player = PrivatePlayer(learner.start(3, radius, strength), stream)
+        player, sums = behind(
+            learner, name, strength=strength, multiplier=1.5, seed=seed, sensitivity=0.5
+        )
         total, lost, noises = np.zeros(3), 0.0, [np.zeros(3)]
         for step in range(n_steps):
             played = player.predict()
             linear = adversary(rng, played, step)
-            player.update(linear)
+            sums.release(linear)
             lost += linear @ played
             total += linear
-            noises.append(player._noisy_sum - total)
+            noises.append(sums._noisy_sum - total)
         drawn = SumNoise(
-            np.linalg.norm(noises[1:], axis=1),
-            np.linalg.norm(np.diff(noises, axis=0), axis=1),
-            is_independent=False,  # what was drawn is what it is
+            np.linalg.norm(noises[1:], axis=1), np.linalg.norm(np.diff(noises, axis=0), axis=1)
         )
-        variation, rest = learner.regret_terms(n_steps, radius, 1.0, drawn)
-        bound = 0.5 * strength * radius**2 + variation / strength + rest
-        assert lost + radius * np.linalg.norm(total) <= bound
+        _, bound = planned(learner, drawn, strength, (n_steps, 1.0, 1.0))
+        assert lost + np.linalg.norm(total) <= bound
 
 
 def test_terms_of_the_regret():
-    """By hand: L = 3, R = 5, two rounds; a longer mechanism's later noise does not count."""
-    sums, increments = np.array([1.0, 2.0, 100.0]), np.array([1.0, 4.0, 100.0])
-    correlated, independent = (SumNoise(sums, increments, which) for which in (False, True))
-    assert FTRL().regret_terms(2, 5.0, 3.0, correlated) == (9.0 + 3.0 * 1.0, 0.0)
-    assert FTRL().regret_terms(2, 5.0, 3.0, independent) == (9.0 + 3.0 * 1.0, 0.0)
-    descent = OnlineGradientDescent()
-    assert descent.regret_terms(2, 5.0, 3.0, independent) == (9.0 + 0.5 * (1.0 + 16.0), 0.0)
-    by_parts = 0.5 * (4.0**2 + 7.0**2) + 1.0 * 4.0 + 2.0 * 7.0
-    assert descent.regret_terms(2, 5.0, 3.0, correlated) == (by_parts, 2.0 * 5.0 * 2.0)
-    # three rounds: the first has no hint, the last sum is never played
-    assert OptimisticFTRL().regret_terms(3, 5.0, 3.0) == (0.5 * 9.0 + 2 * 0.5 * 36.0, 0.0)
+    """By hand: L = 3, R = 5, a strength of 2; a longer mechanism's later noise does not count."""
+    noise = SumNoise(np.array([1.0, 2.0, 100.0]), np.array([1.0, 4.0, 100.0]))
+    assert planned(FTRL(), noise, 2.0, (2, 5.0, 3.0)) == (2.0, 25.0 + (9.0 + 3.0 * 1.0) / 2.0)
+    # three rounds: the first has no guess, the last sum is never played
+    variation = 0.5 * 9.0 + 2 * 0.5 * 36.0 + 3.0 * (1.0 + 2.0 + 1.0 + 4.0)
+    assert planned(OptimisticFTRL(), noise, 2.0, (3, 5.0, 3.0)) == (2.0, 25.0 + variation / 2.0)
+    with pytest.raises(ValueError, match="strength must be positive and finite, got -1"):
+        planned(FTRL(), noise, -1.0, (2, 5.0, 3.0))
 
 
-@REGULARISED
+@BOTH
 @pytest.mark.parametrize("name", ["independent", "toeplitz"])
 def test_expected_private_regret_is_within_the_plan(learner, name):
-    n_steps, regrets = 100, []
+    n_steps, regrets, facts = 100, [], (100, 1.0, 1.0)
     mechanism = make_prefix_sums(name, n_steps=n_steps, n_dimensions=3)
-    plan = learner.plan(
-        n_steps=n_steps, radius=1.0, gradient_norm=1.0, noise=SumNoise.of(mechanism, 3.0, 1.0)
-    )
+    strength, bound = planned(learner, SumNoise.of(mechanism, 3.0, 1.0), None, facts)
     for seed in range(40):
-        stream = opened(mechanism, 3.0, seed=seed)
-        player = PrivatePlayer(learner.start(3, 1.0, plan.strength), stream)
+        player, sums = behind(
+            learner, name, strength=strength, multiplier=3.0, seed=seed, n_steps=n_steps
+        )
         total, lost = np.zeros(3), 0.0
         for step in range(n_steps):
             played = player.predict()
             linear = turning(None, played, step)
-            player.update(linear)
+            sums.release(linear)
             lost += linear @ played
             total += linear
         regrets.append(lost + np.linalg.norm(total))
     error = np.std(regrets) / np.sqrt(len(regrets))
-    assert np.mean(regrets) <= plan.regret_bound + 5.0 * error
-    noiseless = learner.plan(n_steps=n_steps, radius=1.0, gradient_norm=1.0)
-    assert plan.regret_bound > noiseless.regret_bound
+    assert np.mean(regrets) <= bound + 5.0 * error
+    assert bound > planned(learner, SILENT, None, facts)[1]
 
 
 # --- behind a mechanism ------------------------------------------------------------------------
@@ -408,28 +359,27 @@ def test_expected_private_regret_is_within_the_plan(learner, name):
 
 @EVERY
 @pytest.mark.parametrize("name", sorted(PREFIX_SUMS))
-def test_without_noise_the_private_player_is_the_player(learner, name):
-    mechanism = make_prefix_sums(name, n_steps=70, n_dimensions=3)
-    stream = mechanism.open(silent(), mechanism.release("sums"), sensitivity=None)
-    bare = learner.start(3, 1.0, 5.0)
-    private = PrivatePlayer(learner.start(3, 1.0, 5.0), stream)
+def test_without_noise_the_player_behind_sums_is_the_player(learner, name):
+    release = make_prefix_sums(name, n_steps=70, n_dimensions=3).release("sums")
+    bare, player = (learner.start(np.zeros(3), 1.0, 5.0) for _ in range(2))
+    schedule = SimpleNamespace(noise=name, n_rounds=70)
+    sums = GradientSums(player, schedule, silent(), release, sensitivity=None)
     rng = np.random.default_rng(0)
     for _ in range(70):
-        hint, linear, center = rng.normal(size=(3, 3))
+        linear, center = rng.normal(size=(2, 3))
         curvature = rng.exponential()
-        np.testing.assert_allclose(private.predict(hint), bare.predict(hint), atol=1e-12)
+        np.testing.assert_allclose(player.predict(), bare.predict(), atol=1e-12)
         bare.update(linear, curvature, center)
-        private.update(linear, curvature, center, sensitivity=1.0)
+        sums.release(linear, curvature, center, sensitivity=1.0)
 
 
 @pytest.mark.parametrize("name", sorted(PREFIX_SUMS))
 def test_private_ftrl_plays_the_released_sum(name):
-    mechanism = make_prefix_sums(name, n_steps=200, n_dimensions=3)
-    streams = [opened(mechanism, 2.0) for _ in range(2)]
-    player = PrivatePlayer(FTRL().start(3, 1.0, 50.0), streams[0])
+    stream = opened(make_prefix_sums(name, n_steps=200, n_dimensions=3), 2.0)
+    player, sums = behind(FTRL(), name, strength=50.0, multiplier=2.0)
     for vector in np.random.default_rng(0).normal(size=(200, 3)):
-        player.update(vector)
-        target = -streams[1].add(vector) / 50.0
+        sums.release(vector)
+        target = -stream.add(vector) / 50.0
         target *= min(1.0, 1.0 / np.linalg.norm(target))
         np.testing.assert_allclose(player.predict(), target, atol=1e-12)
 
@@ -440,14 +390,16 @@ def test_private_ftrl_plays_the_released_sum(name):
 @EVERY
 def test_a_learner_keeps_no_state(learner):
     before = learner.get_params()
-    player = learner.start(2, 1.0, 1.0)
-    player.update(np.ones(2))
+    learner.start(np.zeros(2), 1.0, 1.0).update(np.ones(2))
     assert learner.get_params() == before
     assert before["strength"] is None
-    np.testing.assert_array_equal(learner.start(2, 1.0, 1.0).predict(), np.zeros(2))
+    np.testing.assert_array_equal(learner.start(np.zeros(2), 1.0, 1.0).predict(), np.zeros(2))
     assert (
         repr(clone(learner).set_params(strength=2.0)) == f"{type(learner).__name__}(strength=2.0)"
     )
+    for wrong in (0.0, -1.0, np.inf):
+        with pytest.raises(ValueError, match="strength must be positive and finite"):
+            learner.start(np.zeros(2), 1.0, wrong)
 
 
 def test_names_and_instances():
@@ -459,27 +411,3 @@ def test_names_and_instances():
         make_learner("adam")
     with pytest.raises(TypeError, match="a name or a Learner instance"):
         make_learner(FTRL)
-
-
-@EVERY
-def test_wrong_parameters(learner):
-    facts = {"n_steps": 10, "radius": 1.0, "gradient_norm": 1.0}
-    for wrong in ({"n_steps": 0}, {"radius": 0.0}, {"gradient_norm": np.nan}, {"distance": -1}):
-        with pytest.raises(ValueError, match=f"{next(iter(wrong))} must be"):
-            learner.plan(**facts | wrong)
-    with pytest.raises(ValueError, match="strength must be positive and finite, got -1"):
-        clone(learner).set_params(strength=-1.0).plan(**facts)
-    short = SumNoise.of(make_prefix_sums("tree", n_steps=9, n_dimensions=1), 1.0, 1.0)
-    with pytest.raises(ValueError, match="for all 10 steps, got 9"):
-        learner.plan(**facts, noise=short)
-    for args in [(0, 1.0, 1.0), (1, np.inf, 1.0), (1, 1.0, 0.0)]:
-        with pytest.raises(ValueError, match="must be"):
-            learner.start(*args)
-    for n_weights, initial, words in (
-        (1, [1.1], "initial must lie in the ball"),
-        (2, [1.0], "initial"),
-    ):
-        with pytest.raises(ValueError, match=words):
-            learner.start(n_weights, 1.0, 1.0, initial=initial)
-    with pytest.raises(ValueError, match="curvature must be at least 0"):
-        learner.start(1, 1.0, 1.0).update(np.ones(1), -1.0)

@@ -2,12 +2,12 @@
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 from scipy.sparse import csr_array
 from scipy.stats import chisquare
 
 from sklearn_dpwg import DPWorstGroupClassifier
-from sklearn_dpwg.exceptions import SeededNoiseWarning
 from sklearn_dpwg.preprocessing import bound_rows_per_person
 
 rng = np.random.default_rng(0)
@@ -49,30 +49,16 @@ def test_every_choice_is_as_likely():
     assert chisquare(counts[[0, 1, 2, 3, 5]]).pvalue > 1e-4
 
 
-def test_coins_are_new_each_time_unless_seeded():
-    drawn = {tuple(bound_rows_per_person(X, Y, person=PERSON, k=1).kept) for _ in range(5)}
-    assert len(drawn) == 5
-    with pytest.warns(SeededNoiseWarning):
-        bound_rows_per_person(X, Y, person=PERSON, k=1, random_state=0)
-
-
 def test_frames_sparse_rows_and_lists():
     frame = pd.DataFrame(X, columns=["u", "v"]).assign(who=PERSON)
     rows = bound_rows_per_person(frame, pd.Series(Y), pd.Series(GROUPS), person="who", k=2)
     assert list(rows.X.columns) == ["u", "v"]
     assert rows.X.index.tolist() == rows.kept.tolist() == rows.y.index.tolist()
+    rows = bound_rows_per_person(pl.from_pandas(frame), pl.Series(Y), person="who", k=2)
+    np.testing.assert_array_equal(rows.X.to_numpy(), X[rows.kept])
     sparse = bound_rows_per_person(csr_array(X), Y.tolist(), person=PERSON.tolist(), k=2)
     np.testing.assert_array_equal(sparse.X.toarray(), X[sparse.kept])
     assert sparse.groups is None
-
-
-def test_polars():
-    polars = pytest.importorskip("polars")
-    frame = polars.DataFrame({"u": X[:, 0], "who": PERSON})
-    rows = bound_rows_per_person(frame, polars.Series(Y), person="who", k=2)
-    assert rows.X.columns == ["u"]
-    np.testing.assert_array_equal(rows.X["u"].to_numpy(), X[rows.kept, 0])
-    np.testing.assert_array_equal(rows.y.to_numpy(), Y[rows.kept])
 
 
 def test_the_promise_names_the_number_that_a_model_is_fitted_with():

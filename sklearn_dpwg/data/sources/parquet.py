@@ -167,7 +167,7 @@ class ParquetSource(NoArray):
         """Return a file of the spool that was just written, and what its writer returned."""
         assert self.spool is not None
         out = new_file(self.spool)
-        with writing(out, self.spool):
+        with writing(out):
             written = write(out)
             out.flush()
             return files.SpooledFile(out), written

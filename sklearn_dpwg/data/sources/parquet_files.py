@@ -356,12 +356,11 @@ def _cast(column: Any, kind: Any, name: str) -> Any:
         if not pa.types.is_dictionary(column.type):
             column = column.dictionary_encode()
         return column if column.type == kind else column.cast(kind)
-    except pa.ArrowInvalid:
-        # Arrow's own message shows the value
+    except pa.ArrowInvalid as error:
         raise InputError(
             f"data must hold values that {kind} can hold in column {name!r}, whose type differs "
-            f"between files, got others."
-        ) from None
+            f"between files: {error}"
+        ) from error
 
 
 # --- which files -------------------------------------------------------------------------------

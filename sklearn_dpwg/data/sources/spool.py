@@ -144,7 +144,7 @@ class Spool:
         offsets = np.cumsum([0, *padded]).tolist()
         self.reserve(offsets[-1])
         file = self._file
-        with writing(file, self._directory):
+        with writing(file):
             start = file.seek(0, os.SEEK_END)
             for offset, array in zip(offsets, arrays.values(), strict=False):
                 file.seek(start + offset)
@@ -162,33 +162,19 @@ def new_file(directory: str | os.PathLike[str]) -> BinaryIO:
             "spool needs files that live on without a name, as POSIX has them and this system has "
             "not: leave spool=None, and encoded rows are held in memory."
         )
-    try:
-        return tempfile.TemporaryFile(dir=directory)
-    except OSError as error:
-        if is_full(error) or error.errno in (errno.EMFILE, errno.ENFILE):
-            raise
-        raise OSError(
-            errno.EACCES,
-            f"spool must be a directory in which files can be made, got {os.fspath(directory)!r}.",
-        ) from None  # /proc and its like say of the new name that it is gone
+    return tempfile.TemporaryFile(dir=directory)
 
 
 @contextmanager
-def writing(file: BinaryIO, directory: str | os.PathLike[str]) -> Iterator[None]:
-    """Remove a file if anything goes wrong inside, and say in one sentence if disks do."""
+def writing(file: BinaryIO) -> Iterator[None]:
+    """Remove a file if anything goes wrong inside, as where a disk is full."""
     try:
         yield
-    except BaseException as error:
+    except BaseException:
         with suppress(OSError):
             _give_back(file)
         with suppress(OSError):
             file.close()
-        if is_full(error):
-            raise OSError(
-                errno.ENOSPC,
-                f"spool must have room for the encoded rows, and the disk of "
-                f"{os.fspath(directory)!r} is full: what was written is removed.",
-            ) from None
         raise
 
 
@@ -197,19 +183,6 @@ def _give_back(file: BinaryIO) -> None:
     n_bytes = os.fstat(file.fileno()).st_size
     os.ftruncate(file.fileno(), 0)
     os.ftruncate(file.fileno(), n_bytes)
-
-
-def is_full(error: BaseException) -> bool:
-    """Whether an error says that a disk, or what a user may have of it, is full."""
-    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return True
-    # polars has errors of its own, without a number
-    if not (isinstance(error, OSError) or type(error).__module__.startswith("polars")):
-        return False
-    said = str(error)
-    return any(f"(os error {number})" in said for number in (errno.ENOSPC, errno.EDQUOT)) or (
-        "No space left" in said
-    )
 
 
 def check_spool(directory: str | os.PathLike[str]) -> Path:

@@ -85,9 +85,7 @@ class OCOGame(Game):
         self._groups = self._make_groups(prior)
         self._largest = self._influence(prior / prior.sum())
         self._strength = self._strength_for(self._largest)
-        self._player = learner.start(
-            problem.n_weights, problem.radius, self._strength, initial=self._first
-        )
+        self._player = learner.start(self._first, problem.radius, self._strength)
         self._sums = GradientSums(
             self._player, schedule, noise, gradient_release, sensitivity=self._fixed_sensitivity()
         )
@@ -308,9 +306,7 @@ class OnlineToBatchGame(Game):
             schedule.noise, n_steps=schedule.n_rounds, n_dimensions=problem.n_weights
         )
         self._row_norms = mechanism.standard_deviations()
-        self._player = learner.start(
-            problem.n_weights, problem.radius, schedule.strength, initial=self._first
-        )
+        self._player = learner.start(self._first, problem.radius, schedule.strength)
         self._step, self._total = 0, 0.0  # t and β_{1:t}
         self._here = self._before = self._first  # x_t and x_{t-1}
         self._weights = self._first  # w_t

@@ -12,7 +12,12 @@ from sklearn_dpwg.privacy import Budget, NoiseSource
 from sklearn_dpwg.solvers.plan import Plan
 from sklearn_dpwg.solvers.solver import FreshSolver, Solution
 from sklearn_dpwg.solvers.stream.games import OCOGame, SampledGame, WeightedGame
-from sklearn_dpwg.solvers.stream.learners import SumNoise, make_learner
+from sklearn_dpwg.solvers.stream.learners import (
+    FTRL,
+    SumNoise,
+    make_learner,
+    strength_of_least_regret,
+)
 from sklearn_dpwg.solvers.stream.planning import least_oco_plan
 from sklearn_dpwg.solvers.stream.releases import PlannedReleases, oco_plan
 from sklearn_dpwg.solvers.stream.schedule import (
@@ -48,11 +53,14 @@ def paper_plan(problem: Problem, budget: Budget, parameters: OCOParameters) -> P
         bound += 2.0 * unit * math.log(max(n_rounds, 2))
     mechanism = opened(parameters, problem, n_rounds)
     multiplier = releases.gradient.noise_multiplier
-    learned = make_learner(parameters.learner).plan(
-        n_steps=n_rounds,
-        radius=problem.radius,
-        gradient_norm=problem.lipschitz,
-        noise=SumNoise.of(mechanism, multiplier, problem.gradient_diameter / own),
+    learner = make_learner(parameters.learner)
+    assert isinstance(learner, FTRL)
+    strength, regret = strength_of_least_regret(
+        learner,
+        n_rounds,
+        problem.radius,
+        problem.lipschitz,
+        SumNoise.of(mechanism, multiplier, problem.gradient_diameter / own),
     )
     moved = RoundSensitivity.of(
         problem, mechanism, constants.supremum, "sampled", np.full(p, own), np.full(p, other)
@@ -79,14 +87,14 @@ def paper_plan(problem: Problem, budget: Budget, parameters: OCOParameters) -> P
             aim=problem.radius,
             smoothness=problem.smoothness * problem.loss.n_outputs,
             lipschitz=problem.lipschitz,
-            fixed=learned.strength,
+            fixed=strength,
         ),
         averaging=0.0,
         worst_std=mechanism.worst_standard_deviation,
         remark="the paper's parameters, with noise accounted for exactly",
     )
     # the two regrets in the proof of Theorem 7, the second as Auer et al. (2002) bound it
-    excess = learned.regret_bound / n_rounds
+    excess = regret / n_rounds
     if several:
         excess += math.log(p) / (rate * n_rounds) + 2.0 * rate * p * bound**2
     return oco_plan(problem, budget, releases, schedule, np.full(p, excess))
@@ -106,7 +114,7 @@ class OCO(OCOParameters, FreshSolver):
     Parameters
     ----------
     learner : str or Learner, default="ftrl"
-        Who plays the weights: "ftrl" (then it is DP-FTRL), "gradient-descent", or an instance
+        Who plays the weights: "ftrl" (then it is DP-FTRL), "optimistic", or an instance
         such as ``FTRL(strength=50.0)``.
     noise : {"toeplitz", "tree", "independent"}, optional
         Mechanism of the prefix sums. Toeplitz, the planned one, has the least noise and remembers a

@@ -178,7 +178,7 @@ class OnlineToBatch(OnlineToBatchParameters, FreshSolver):
     ----------
     learner : str or Learner, default="optimistic"
         Who plays the weights: "optimistic" (its regret follows how much gradients differ between
-        records), "ftrl", "gradient-descent", "parameter-free" (its regret follows the distance from
+        records), "ftrl", "parameter-free" (its regret follows the distance from
         the start, but it needs tens of thousands of rounds), or an instance such as
         ``FTRL(strength=50.0)``.
     noise : {"toeplitz", "tree", "independent"}, optional

@@ -16,7 +16,12 @@ from sklearn_dpwg.privacy.prefix_sums import PrefixSums
 from sklearn_dpwg.solvers.plan import Plan, first_of_least
 from sklearn_dpwg.solvers.steps import best_rate, log_mean_exp_laplace, loss_ceiling
 from sklearn_dpwg.solvers.stream.games import CLIPPED_DEVIATIONS
-from sklearn_dpwg.solvers.stream.learners import Learner, ParameterFree, make_learner
+from sklearn_dpwg.solvers.stream.learners import (
+    Learner,
+    ParameterFree,
+    betting_regret,
+    make_learner,
+)
 from sklearn_dpwg.solvers.stream.releases import (
     PlannedReleases,
     batch_plan,
@@ -365,6 +370,6 @@ def betting_bound(
     norms += CLIPPED_DEVIATIONS * noise_norms + slopes + 2.0 * curves * diameter
     longest = float(norms.max())
     strength = longest if learner.strength is None else float(learner.strength)
-    regret = learner.regret_bound(len(noise_norms), problem.radius, strength, aim)
+    regret = betting_regret(learner, len(noise_norms), problem.radius, strength, aim)
     bound = (regret + costs) / float(rounds.totals[-1]) + 0.5 * parameters.convexity * aim**2
     return bound, strength

@@ -18,7 +18,7 @@ from sklearn_dpwg.privacy import Budget, NoiseSource, Release, calibrate
 from sklearn_dpwg.privacy.prefix_sums import PrefixSumStream, make_prefix_sums
 from sklearn_dpwg.solvers.plan import Plan
 from sklearn_dpwg.solvers.steps import batch_losses, gradient_sum, refuse_rounding
-from sklearn_dpwg.solvers.stream.learners import PrivatePlayer, WeightPlayer
+from sklearn_dpwg.solvers.stream.learners import WeightPlayer
 from sklearn_dpwg.solvers.stream.schedule import OCOSchedule, OnlineToBatchSchedule
 
 SUMS = "gradient sums"
@@ -77,7 +77,8 @@ class GradientSums:
     ) -> None:
         self._player, self._schedule, self._noise = player, schedule, noise
         self._release, self._sensitivity = release, sensitivity
-        self._private: PrivatePlayer | None = None
+        self._stream: PrefixSumStream | None = None
+        self._noisy_sum: FloatArray | float = 0.0
 
     def release(
         self,
@@ -87,16 +88,20 @@ class GradientSums:
         *,
         sensitivity: float | None = None,
     ) -> None:
-        """Update the player with a gradient, of which it sees the noisy sums only."""
-        if self._private is None:
+        """Hand the player the difference of noisy sums in place of a gradient.
+
+        Everything that it sees is a function of the released sums, so its weights are as private.
+        """
+        if self._stream is None:
             mechanism = make_prefix_sums(
                 self._schedule.noise,
                 n_steps=self._schedule.n_rounds,
                 n_dimensions=len(gradient),
             )
-            stream = mechanism.open(self._noise, self._release, sensitivity=self._sensitivity)
-            self._private = PrivatePlayer(self._player, stream)
-        self._private.update(gradient, curvature, center, sensitivity=sensitivity)
+            self._stream = mechanism.open(self._noise, self._release, sensitivity=self._sensitivity)
+        noisy_sum = self._stream.add(gradient, sensitivity)
+        self._player.update(noisy_sum - self._noisy_sum, curvature, center)
+        self._noisy_sum = noisy_sum
 
 
 def release_mean_loss(

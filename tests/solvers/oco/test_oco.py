@@ -247,7 +247,7 @@ def test_a_game_is_not_copied():
 
 
 @pytest.mark.parametrize("play", ["weighted", "sampled"])
-@pytest.mark.parametrize("learner", ["ftrl", "gradient-descent", FTRL(strength=2.0)])
+@pytest.mark.parametrize("learner", ["ftrl", "optimistic", FTRL(strength=2.0)])
 def test_without_noise_the_worst_group_is_found(play, learner):
     """A huge budget: close to the exact optimum of the records."""
     rng = np.random.default_rng(0)

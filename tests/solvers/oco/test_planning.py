@@ -192,7 +192,7 @@ def test_a_learner_keeps_its_strength():
         ({"play": "all"}, "play of OCO must be one of ('weighted', 'sampled'), got 'all'"),
         ({"schedule": "best"}, "schedule of OCO must be one of ('planned', 'paper'), got 'best'"),
         ({"noise": "none"}, "noise of OCO must be one of ('independent', 'toeplitz', 'tree'"),
-        ({"learner": "sgd"}, "learner of OCO must be one of ['ftrl', 'gradient-descent', 'optim"),
+        ({"learner": "sgd"}, "learner of OCO must be one of ['ftrl', 'optimistic', 'param"),
     ],
 )
 def test_parameters_out_of_range(parameters, message):

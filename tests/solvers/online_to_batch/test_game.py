@@ -111,7 +111,7 @@ def test_every_mechanism_gives_the_same_sums(noise):
 
 
 def differences_of_noisy_sums(patch):
-    """What a `PrivatePlayer` would hand the learner."""
+    """What `OCO` would hand the learner."""
 
     def differences(real, self, difference, sensitivity):
         noisy = real(self, difference, sensitivity)

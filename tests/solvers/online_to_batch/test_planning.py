@@ -236,7 +236,7 @@ def test_a_learner_keeps_its_strength():
         ({"convexity": -0.1}, "convexity of OnlineToBatch must be from 0 to 1e+100, got -0.1"),
         ({"schedule": "best"}, "schedule of OnlineToBatch must be one of ('planned', 'paper')"),
         ({"noise": "none"}, "noise of OnlineToBatch must be one of ('independent', 'toeplitz'"),
-        ({"learner": "sgd"}, "learner of OnlineToBatch must be one of ['ftrl', 'gradient-desc"),
+        ({"learner": "sgd"}, "learner of OnlineToBatch must be one of ['ftrl', 'optimistic',"),
     ],
 )
 def test_parameters_out_of_range(parameters, message):

@@ -1,0 +1,364 @@
+"""Online learners of weights and players of groups, the two sides of the game on fresh samples.
+
+A `Learner` is a set of parameters; `Learner.start` begins a game and returns a `WeightPlayer`,
+which is handed one loss at a time. No learner knows about privacy: behind noisy prefix sums it is
+private whatever it does, and DP-FTRL is `FTRL` there. Group players choose which group is drawn
+from: `EXP3` observes the loss of the group that it drew, `Hedge` those of all.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator
+
+from sklearn_dpwg._checks import FloatArray, positive_finite
+from sklearn_dpwg.exceptions import InputError, InputTypeError
+from sklearn_dpwg.privacy.prefix_sums import PrefixSums
+
+__all__ = ["FTRL", "OptimisticFTRL", "ParameterFree"]
+
+
+class WeightPlayer(ABC):
+    """Plays weights in a ball, one round after another, and takes a loss after each.
+
+    The loss of a round is ⟨linear, w⟩ + curvature/2 ‖w - center‖², the center 0 by default.
+    """
+
+    @abstractmethod
+    def predict(self) -> FloatArray:
+        """Return the weights to play now, a new array in the ball."""
+
+    @abstractmethod
+    def update(
+        self, linear: FloatArray, curvature: float = 0.0, center: FloatArray | None = None
+    ) -> None:
+        """Take the loss of the round."""
+
+
+class Learner(BaseEstimator, ABC):
+    """Parameters of an online learner; `start` begins a game.
+
+    The strength γ is that of a regulariser γ/2 ‖w - w_1‖², whose step size is 1/γ; ``None`` means
+    planned.
+    """
+
+    def __init__(self, strength: float | None = None) -> None:
+        self.strength = strength
+
+    @abstractmethod
+    def start(self, initial: FloatArray, radius: float, strength: float) -> WeightPlayer:
+        """Begin a game at public or released weights w_1 in the ball; return who plays this one."""
+
+
+# Leaders.
+
+
+class FTRL(Learner):
+    """Follow the regularised leader: play what was best so far, regularised.
+
+    The weights are the minimiser over the ball of the sum of all losses and γ/2 ‖w - w_1‖²:
+    a point that depends on the *sum* of the linear parts alone, so noise on the sums enters once
+    and does not accumulate.
+
+    With s_t = γ + curvatures of the rounds up to t and gradients ∇_t of the losses where they were
+    played, the regret against u is at most γ/2 ‖u - w_1‖² + Σ ‖∇_t‖²/(2 s_t). Noise N_t on the sum
+    of the first t linear parts moves the weights of round t + 1 by at most ‖N_t‖/γ, so it adds at
+    most L Σ ‖N_t‖/γ (`docs/theory/online-learners.md`). (McMahan 2017, *A survey of algorithms and
+    analysis for adaptive online learning*; Kairouz et al. 2021)
+    """
+
+    def start(self, initial: FloatArray, radius: float, strength: float) -> WeightPlayer:
+        return _FTRLPlayer(initial, radius, positive_finite(strength, "strength"))
+
+
+class OptimisticFTRL(FTRL):
+    """Follow the regularised leader, as if the next loss had the last one's linear part.
+
+    So only what changes between rounds counts: the regret against u is at most
+    γ/2 ‖u - w_1‖² + Σ ‖∇_t - ℓ_{t-1}‖²/(2 s_t). For losses of which nothing is known but their norm
+    L that is four times the variation of `FTRL`. (Chiang et al. 2012; Rakhlin and Sridharan 2013)
+    """
+
+    def start(self, initial: FloatArray, radius: float, strength: float) -> WeightPlayer:
+        return _OptimisticPlayer(initial, radius, positive_finite(strength, "strength"))
+
+
+class _FTRLPlayer(WeightPlayer):
+    def __init__(self, initial: FloatArray, radius: float, strength: float) -> None:
+        self._radius = radius
+        # all losses and the regulariser together are ⟨total, w⟩ + strength/2 ‖w‖² and a constant
+        self._total = -strength * initial
+        self._strength = strength
+
+    def predict(self) -> FloatArray:
+        return self._least(self._total)
+
+    def _least(self, total: FloatArray) -> FloatArray:
+        weights: FloatArray = total * (-1.0 / self._strength)
+        squared_norm = weights.dot(weights)
+        if squared_norm > self._radius**2:
+            weights *= self._radius / math.sqrt(squared_norm)
+        return weights
+
+    def update(
+        self, linear: FloatArray, curvature: float = 0.0, center: FloatArray | None = None
+    ) -> None:
+        self._total += linear
+        if curvature:
+            self._strength += curvature
+            if center is not None:
+                self._total -= curvature * center
+
+
+class _OptimisticPlayer(_FTRLPlayer):
+    def __init__(self, initial: FloatArray, radius: float, strength: float) -> None:
+        super().__init__(initial, radius, strength)
+        self._last: FloatArray | None = None
+
+    def predict(self) -> FloatArray:
+        return self._least(self._total if self._last is None else self._total + self._last)
+
+    def update(
+        self, linear: FloatArray, curvature: float = 0.0, center: FloatArray | None = None
+    ) -> None:
+        super().update(linear, curvature, center)
+        self._last = linear.copy()
+
+
+class SumNoise(NamedTuple):
+    """Root mean squared norms of the noise on the sums of linear parts, and on their differences.
+
+    Each of shape (n_steps,).
+    """
+
+    sums: FloatArray
+    increments: FloatArray
+
+    @classmethod
+    def of(cls, mechanism: PrefixSums, noise_multiplier: float, sensitivity: float) -> SumNoise:
+        """Return the noise of a mechanism, of which a record moves one vector by so much."""
+        scale = noise_multiplier * sensitivity * mechanism.column_norm
+        scale *= float(np.sqrt(mechanism.n_dimensions))
+        return cls(scale * mechanism.row_norms(), scale * mechanism.increment_norms())
+
+
+def strength_of_least_regret(
+    learner: FTRL, n_steps: int, radius: float, gradient_norm: float, noise: SumNoise
+) -> tuple[float, float]:
+    """Return γ, planned to make the bound on the expected regret least, and that bound.
+
+    It is γR²/2 + V/γ against weights at the distance R of the radius, for gradients of norm at most
+    L, with V = TL²/2 + L Σ ‖N_t‖; the optimistic one may guess the opposite of what comes.
+    """
+    played = noise.sums[: n_steps - 1]  # the last sum is never played
+    variation = 0.5 * n_steps * gradient_norm**2
+    if isinstance(learner, OptimisticFTRL):
+        # the first round has no guess
+        variation = (0.5 + 2.0 * (n_steps - 1)) * gradient_norm**2
+        played = played + noise.increments[: n_steps - 1]
+    variation += gradient_norm * float(np.sum(played))
+    strength = learner.strength
+    if strength is None:
+        strength = math.sqrt(2.0 * variation) / radius
+    strength = positive_finite(strength, "strength")
+    return strength, 0.5 * strength * radius**2 + variation / strength
+
+
+# Betting.
+
+
+class ParameterFree(Learner):
+    """Bets on directions: the regret against u is small where u is near the start, unasked.
+
+    The weights are w_1 + v y, put back into the ball: a direction y in the unit ball by gradient
+    descent with steps that adapt, and a magnitude v by Krichevsky–Trofimov coin betting. There is
+    no regulariser: `strength` is the largest norm C with which a linear part counts, longer ones
+    are shortened to it. Betting begins with `wealth`, a share of the radius. A curved loss counts
+    by its gradient where it was played.
+
+    With e the initial wealth in units of the weights and D = ‖u - w_1‖ the regret over T rounds of
+    linear parts of norm at most C is at most
+    C (e + D √(T log(1 + 24 T² D²/e²)) + 2 √2 D √T), for all u in the ball at once
+    (`docs/theory/online-learners.md`). (Orabona and Pál 2016, *Coin betting and parameter-free
+    online learning*; Cutkosky and Orabona 2018, *Black-box reductions for parameter-free online
+    learning in Banach spaces*; Cutkosky 2020, *Parameter-free, dynamic, and strongly-adaptive
+    online learning*, for the ball)
+    """
+
+    def __init__(self, strength: float | None = None, wealth: float = 0.1) -> None:
+        super().__init__(strength)
+        self.wealth = wealth
+
+    def start(self, initial: FloatArray, radius: float, strength: float) -> WeightPlayer:
+        largest = positive_finite(strength, "strength")
+        wealth = positive_finite(self.wealth, "wealth") * radius
+        return _ParameterFreePlayer(initial, radius, largest, wealth)
+
+
+def betting_regret(
+    learner: ParameterFree, n_steps: int, radius: float, largest_norm: float, distance: float
+) -> float:
+    """Return the bound on the regret against weights at a distance D from the start."""
+    wealth = positive_finite(learner.wealth, "wealth") * radius
+    betting = math.log1p(24.0 * (n_steps * distance / wealth) ** 2)
+    root = math.sqrt(n_steps)
+    return largest_norm * (wealth + distance * root * (math.sqrt(betting) + 8.0**0.5))
+
+
+class _ParameterFreePlayer(WeightPlayer):
+    def __init__(self, start: FloatArray, radius: float, largest: float, wealth: float) -> None:
+        self._start, self._radius, self._largest = start.copy(), radius, largest
+        self._n_rounds = 1  # counting the one to come
+        self._wealth, self._outcomes = wealth, 0.0  # in units of the weights, and of `largest`
+        self._direction = np.zeros_like(start)
+        self._squares = 0.0
+        self._place()
+
+    def _place(self) -> None:
+        """Work out what is played, and the outward normal where it was put back into the ball."""
+        self._bet = self._outcomes / self._n_rounds * self._wealth
+        free = self._start + self._bet * self._direction
+        norm = float(np.linalg.norm(free))
+        self._outward: FloatArray | None = None
+        self._played = free
+        if norm > self._radius:
+            self._outward = free / norm
+            self._played = free * (self._radius / norm)
+
+    def predict(self) -> FloatArray:
+        return self._played.copy()
+
+    def update(
+        self, linear: FloatArray, curvature: float = 0.0, center: FloatArray | None = None
+    ) -> None:
+        gradient = linear
+        if curvature:
+            gradient = linear + curvature * (
+                self._played if center is None else self._played - center
+            )
+        norm = float(np.linalg.norm(gradient))
+        if norm > self._largest:
+            gradient = gradient * (self._largest / norm)
+        if self._outward is not None:
+            # what would push further out of the ball is left out: betting need not know of it
+            gradient = gradient - min(float(gradient.dot(self._outward)), 0.0) * self._outward
+        outcome = -float(gradient.dot(self._direction)) / self._largest
+        self._wealth += outcome * self._bet
+        self._outcomes += outcome
+        self._n_rounds += 1
+        self._squares += float(gradient.dot(gradient))
+        if self._squares > 0.0:
+            self._direction = self._direction - math.sqrt(2.0 / self._squares) * gradient
+            length = float(np.linalg.norm(self._direction))
+            if length > 1.0:
+                self._direction = self._direction / length
+        self._place()
+
+
+# one line a learner
+LEARNERS: dict[str, type[Learner]] = {
+    "ftrl": FTRL,
+    "optimistic": OptimisticFTRL,
+    "parameter-free": ParameterFree,
+}
+
+
+def make_learner(learner: str | Learner) -> Learner:
+    """Return the learner that a name or an instance asks for."""
+    if isinstance(learner, str):
+        if learner not in LEARNERS:
+            raise InputError(
+                f"learner must be one of {sorted(LEARNERS)} or a Learner instance, got {learner!r}."
+            )
+        return LEARNERS[learner]()
+    if not isinstance(learner, Learner):
+        raise InputTypeError(f"learner must be a name or a Learner instance, got {learner!r}.")
+    return learner
+
+
+# Players of groups: exponential weights, kept as logarithms.
+
+# No logarithm falls below: infinities would meet in a NaN. No such weight can ever come back.
+_LEAST_LOG = -1e300
+
+
+class GroupPlayer:
+    """Plays a distribution over groups with exponential weights of step size η, from a prior.
+
+    Weights are lists of floats, which take less time than arrays where groups are few.
+    """
+
+    def __init__(self, prior: ArrayLike, rate: float) -> None:
+        given = np.array(prior, dtype=np.float64)
+        self.prior: FloatArray = given / given.sum()
+        self.rate = float(rate)
+        self._logs: list[float] = np.log(self.prior).tolist()
+        self._weights: list[float] = self.prior.tolist()
+
+    @property
+    def group_weights(self) -> FloatArray:
+        """Weights λ of the groups now, of shape (n_groups,), a new array."""
+        return np.array(self._weights)
+
+    def sample(self, rng: np.random.Generator) -> int:
+        """Return a group drawn from the weights: where they pass a number in [0, 1) in sum."""
+        left = rng.random()
+        for group, weight in enumerate(self._weights):
+            left -= weight
+            if left < 0.0:
+                return group
+        return max(group for group, weight in enumerate(self._weights) if weight)
+
+    def _normalise(self) -> None:
+        top = max(self._logs)
+        powers = [math.exp(log - top) for log in self._logs]
+        total = sum(powers)
+        shift = top + math.log(total)
+        self._logs = [log - shift for log in self._logs]
+        self._weights = [power / total for power in powers]
+
+
+class Hedge(GroupPlayer):
+    """Exponential weights with full feedback: every λ_i falls by exp(-η ℓ_i).
+
+    Against group i the regret over T rounds is at most log(1/π_i)/η + η T c²/8 for losses in an
+    interval of length c, whatever the losses (Freund and Schapire 1997; Hoeffding's lemma);
+    with a uniform prior η = √(8 log p/T)/c makes that least.
+    """
+
+    def update(self, losses: FloatArray) -> None:
+        """Take the losses of all groups, of either sign: who raises risks takes minus them."""
+        amounts = self.rate * losses
+        logs = np.maximum(self._logs - (amounts - amounts.min()), _LEAST_LOG)
+        self._logs = logs.tolist()
+        self._normalise()
+
+
+class EXP3(GroupPlayer):
+    """Exponential weights with bandit feedback: λ_i falls by exp(-η ℓ/λ_i) for the group drawn.
+
+    ℓ/λ_i for the group drawn and 0 elsewhere is an unbiased estimate of all losses. Against group
+    i, the expected regret over T rounds is at most log(1/π_i)/η + (η/2) Σ_t Σ_j ℓ_{t,j}², so at
+    most log(1/π_i)/η + η p T c²/2 for losses in [0, c] (Auer et al. 2002). Zhou and Bassily's
+    Algorithm 2 has the ceiling c = 2U. With a uniform prior η = √(2 log p/(p T c²)) makes that
+    least.
+    """
+
+    def __init__(self, prior: ArrayLike, rate: float, ceiling: float) -> None:
+        super().__init__(prior, rate)
+        self.ceiling = ceiling
+
+    def update(self, group: int, loss: float) -> None:
+        """Take the loss of the group that was drawn, clipped to [0, ceiling]."""
+        if loss <= 0.0:
+            return
+        weight = self._weights[group]
+        amount = self.rate * min(loss, self.ceiling)
+        amount = amount / weight if weight else math.inf
+        self._logs[group] = max(self._logs[group] - amount, _LEAST_LOG)
+        self._normalise()
