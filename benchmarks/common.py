@@ -214,30 +214,19 @@ def asked(known: Iterable[str], *, extra: Sequence[str] = ()) -> list[str]:
 def run_tables(
     tables: Mapping[str, Callable[[], object]],
     *,
-    extra: Sequence[str] = (),
     also: Sequence[str] = (),
 ) -> None:
-    """Print the tables that are asked for, or all but the extra ones; `also` may be said too."""
+    """Print the tables that are asked for, or all; `also` may be said too."""
     unknown = {word for word in sys.argv[1:] if "=" not in word} - {*tables, *also}
     if unknown:
         sys.exit(f"unknown: {', '.join(sorted(unknown))}; known: {', '.join([*tables, *also])}")
-    for name in asked(tables, extra=extra):
+    for name in asked(tables):
         tables[name]()
 
 
 def row(label: str, cells: Iterable[object], width: int = 22, first: int = 22) -> None:
     """Print a label to the left and cells to the right of their columns."""
     print(f"{label:<{first}}" + "".join(f"{each!s:>{width}}" for each in cells), flush=True)
-
-
-def pyplot() -> Any:
-    """Return matplotlib's interface, for files alone."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot as plt
-
-    return plt
 
 
 def excess_table(

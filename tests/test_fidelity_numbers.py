@@ -4,12 +4,9 @@ import math
 import re
 from collections.abc import Iterator
 from functools import cache
-from itertools import pairwise
 
 import numpy as np
 import pytest
-from dp_accounting import GaussianDpEvent, SampledWithReplacementDpEvent
-from dp_accounting.pld import PLDAccountant
 from scipy.optimize import brentq
 
 from sklearn_dpwg import losses
@@ -32,7 +29,6 @@ from tests.helpers.replay import silent
 from tests.test_fidelity_page import NUMBERED, PAGE, VERDICTS
 
 TEXT = PAGE.read_text(encoding="utf-8")
-THEORY = PAGE.parent
 DELTA = 1e-6
 
 
@@ -120,12 +116,6 @@ def largest_difference_over_the_papers(power):
     return max(shares)
 
 
-def exp3_rate_over_the_minimiser():
-    schedule = plan_of(OCO, 500, 500, 500).schedule
-    p, n_rounds, ceiling = 3, schedule.n_rounds, 2.0 * schedule.feedback_bound
-    return schedule.group_rate / math.sqrt(2.0 * math.log(p) / (p * n_rounds * ceiling**2))
-
-
 def quieter_than_the_tree():
     stds = [
         make_prefix_sums(name, n_steps=256, n_dimensions=1).worst_standard_deviation
@@ -201,31 +191,6 @@ def power_of_level_noise():
     return -slope
 
 
-def table_of(page, heading):
-    """Return the rows of the first table under a heading, as lists of cells."""
-    part = (THEORY / f"{page}.md").read_text(encoding="utf-8").split(heading)[1]
-    table = re.search(r"(?:^\|.*\n)+", part, re.MULTILINE)[0]
-    return [[cell.strip() for cell in row.strip("| ").split("|")] for row in table.splitlines()]
-
-
-def sizes_of_paper_plans():
-    return len({row[0] for row in table_of("rates", "## The papers' own schedules")[2:]})
-
-
-def groups_where_the_sampled_game_is_ahead():
-    """The least number on the page of online play; the game is ahead from there on."""
-    text = (THEORY / "oco.md").read_text(encoding="utf-8").split("**Groups, fixed records**")[1]
-    line = text.splitlines()[0]
-    counts = re.search(r"in ([\d, and]+) equal groups", line)[1].replace(" and", ",").split(",")
-    weighted, sampled = (
-        [float(each) for each in re.search(rf"{who} ([\d., ]+\d)", line)[1].split(",")]
-        for who in (r"`OCO\(\)`", "sampled")
-    )
-    ahead = [one > other for one, other in zip(weighted, sampled, strict=True)]
-    assert all(not one or other for one, other in pairwise(ahead))
-    return int(counts[ahead.index(True)])
-
-
 # What stands in the text, {} for numbers; what they are; how far from it they may be.
 COMPUTED = [
     ("one of {} verdicts", lambda: len(VERDICTS), 0),
@@ -236,11 +201,8 @@ COMPUTED = [
     ("at most {} of Lemma 3's", share_of_lemma_3, 0.005),
     ("from ε = {} on at", lambda: least_failing_epsilon(1e-3), 0.05),
     ("from {} on at", lambda: least_failing_epsilon(1e-12), 0.05),
-    ("paper plans at {} sizes", sizes_of_paper_plans, 0),
     ("proves {} of it for exact saddle points", share_of_lemma_3_for_exact_solutions, 1e-6),
     ("{} fresh records", lambda: sum(plan_of(OCO, 99, 99).schedule.weight_rates), 0),
-    ("on made data from {} groups on", groups_where_the_sampled_game_is_ahead, 0),
-    ("{} times the minimiser of EXP3's bound", exp3_rate_over_the_minimiser, 1e-9),
     ("{} of the noise at {} rounds", quieter_than_the_tree, 0.005),
     ("here it is {}, and one factor", factor_at_a_small_epsilon, 0),
     ("as written, with constants {} and", steps_of_theorem_10, 0),
@@ -508,20 +470,6 @@ def test_a_number_that_is_added_would_be_seen():
 # --- what is said without a number -------------------------------------------------------------
 
 
-def test_what_other_pages_measured_is_what_is_said_of_it():
-    without_privacy = [
-        [float(cell) for cell in row[1:]] for row in table_of("rates", "## Without privacy")[2:-1]
-    ]
-    assert all(row[0] > row[1] and row[2] > row[3] for row in without_privacy)
-    online = {row[0]: row[1:] for row in table_of("oco", "**Real data**")}
-    weighted, sampled = online["`OCO()`"], online['`OCO(play="sampled")`']
-    assert all(w < s for w, s in zip(map(mean, weighted), map(mean, sampled), strict=True))
-
-
-def mean(cell: str) -> float:
-    return float(cell.split(" ±")[0])
-
-
 def test_phases_are_solved_far_better_than_the_paper_asks():
     for plan in (plan_of(PhasedERM, 100, 100), plan_of(PhasedERM, 10**6, 10**6, radius=20.0)):
         solved, n = plan.schedule.solved, plan.schedule.solved.group_sizes[0]
@@ -529,11 +477,6 @@ def test_phases_are_solved_far_better_than_the_paper_asks():
             of_the_paper = solved.lipschitz**2 / phase.mu_weights
             of_the_paper += solved.loss_range**2 / phase.mu_groups
             assert phase.tolerance < 0.01 * of_the_paper / (8 * n**2)
-
-
-def test_batches_with_replacement_have_no_accountant():
-    assert PLDAccountant().supports(GaussianDpEvent(1.0))
-    assert not PLDAccountant().supports(SampledWithReplacementDpEvent(100, 10, GaussianDpEvent(1)))
 
 
 @pytest.mark.parametrize("power", [0.0, 0.5, 1.0, 2.0, 3.0])
