@@ -87,7 +87,6 @@ COMMANDS = (
     "predict model.skops table.csv -o predictions.csv",
     "audit table.csv --schema schema.toml --model model.skops --same-records -o audit.html",
 )
-VERDICTS = (0, 4, 5)  # an audit passes, fails, or cannot tell
 
 
 def seconds_to_import(names: str, python: Path, cwd: str) -> float:
@@ -160,8 +159,7 @@ def main(wheel: str) -> None:
         run(python, "-W", "error", "-c", WRITE_PAGE)
         Path(folder, "schema.toml").write_text(SCHEMA, encoding="utf-8")
         for line in COMMANDS:
-            codes = VERDICTS if line.startswith("audit") else (0,)
-            print(f"$ dpwg {line}", run(command, *line.split(), codes=codes), sep="\n", end="")
+            print(f"$ dpwg {line}", run(command, *line.split()), sep="\n", end="")
     if package > MAX_IMPORT_SECONDS:
         sys.exit("import is too slow: python -X importtime shows where the time goes")
     if first > MAX_FIRST_SECONDS:

@@ -24,8 +24,7 @@ from sklearn_dpwg.data.distributed.dask_engine import DaskEngine
 from sklearn_dpwg.data.records import RecordEncoder
 from sklearn_dpwg.data.risks import RecordBlock
 from sklearn_dpwg.losses import BinaryLogLoss
-from sklearn_dpwg.privacy import SumGrid
-from sklearn_dpwg.privacy.sensitivity.sums import grid_step
+from sklearn_dpwg.privacy.sensitivity.sums import SumGrid, grid_step
 
 
 def make_block(seed, n_records, n_columns, n_groups):

@@ -28,7 +28,7 @@ from sklearn_dpwg.data.risks import GroupRisks
 from sklearn_dpwg.datasets import load_dataset
 from sklearn_dpwg.optimum import solve_saddle_point
 from sklearn_dpwg.optimum.objective import project_to_ball
-from sklearn_dpwg.privacy import gdp_mu
+from sklearn_dpwg.privacy.gaussian import gdp_mu
 from sklearn_dpwg.solvers import PhasedERM
 
 NAMES = ("adult", "law-school", "compas", "german-credit")

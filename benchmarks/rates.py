@@ -35,7 +35,9 @@ from sklearn_dpwg.optimum.objective import (
     primal_dual_subgradient,
     project_to_ball,
 )
-from sklearn_dpwg.privacy import Budget, gdp_mu, saddle_point_sensitivity
+from sklearn_dpwg.privacy import Budget
+from sklearn_dpwg.privacy.gaussian import gdp_mu
+from sklearn_dpwg.privacy.sensitivity.saddle_point import saddle_point_sensitivity
 from sklearn_dpwg.solvers import MGR, PhasedERM
 from sklearn_dpwg.solvers.exact import remark_strengths
 from sklearn_dpwg.solvers.solver import Solver

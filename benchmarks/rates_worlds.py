@@ -14,7 +14,7 @@ from sklearn_dpwg.data.records import GroupedRecords
 from sklearn_dpwg.data.risks import GroupRisks, Selection
 from sklearn_dpwg.datasets import make_worst_group_classification
 from sklearn_dpwg.losses import BinaryLogLoss, Huber, Loss
-from sklearn_dpwg.privacy import SumGrid
+from sklearn_dpwg.privacy.sensitivity.sums import SumGrid
 
 FloatArray = NDArray[np.float64]
 

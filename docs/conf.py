@@ -153,9 +153,6 @@ CONSTANTS = {
     "sklearn_dpwg.privacy.prefix_sums.PREFIX_SUMS": (
         "Map the names of the prefix-sum mechanisms to their classes."
     ),
-    "sklearn_dpwg.data.risks.BLOCK_ROWS": "Rows that are added up before a sum is rounded.",
-    "sklearn_dpwg.data.risks.ROW_STEP": "Grid of the entries of rows that meet a matrix.",
-    "sklearn_dpwg.data.risks.MAX_BLOCKS": "Most blocks that records may lie in.",
     "sklearn_dpwg.solvers.SOLVERS": "Map the names of the solvers to their classes.",
 }
 

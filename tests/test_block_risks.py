@@ -13,19 +13,13 @@ from hypothesis import strategies as st
 
 from sklearn_dpwg.data.kernels.passes import Blocks, fused_pass
 from sklearn_dpwg.data.records import RecordEncoder
-from sklearn_dpwg.data.risks import (
-    BLOCK_ROWS,
-    ROW_STEP,
-    RecordBlock,
-    Risks,
-    keyed_parts,
-    record_block,
-)
-from sklearn_dpwg.data.risks.record_block import LocalEngine
+from sklearn_dpwg.data.risks import RecordBlock, Risks, record_block
+from sklearn_dpwg.data.risks.record_block import BLOCK_ROWS, ROW_STEP, LocalEngine
+from sklearn_dpwg.data.risks.selection import keyed_parts
 from sklearn_dpwg.losses import BinaryLogLoss, Hinge, MultinomialLogLoss, Quantile, SquaredError
-from sklearn_dpwg.privacy import Budget, SumGrid
+from sklearn_dpwg.privacy import Budget
 from sklearn_dpwg.privacy.noise.poisson import PoissonSample
-from sklearn_dpwg.privacy.sensitivity.sums import grid_step, summation_slack
+from sklearn_dpwg.privacy.sensitivity.sums import SumGrid, grid_step, summation_slack
 from sklearn_dpwg.solvers import MGR, Exact, Moments, PhasedERM
 from tests.helpers.group_data import make_data, make_problem, make_risks
 from tests.helpers.neighbours import random_data

@@ -10,15 +10,13 @@ import pytest
 from scipy.optimize import brentq
 
 from sklearn_dpwg import losses
-from sklearn_dpwg.privacy import (
-    Budget,
-    Release,
-    calibrate,
-    gdp_delta,
+from sklearn_dpwg.privacy import Budget, Release, calibrate
+from sklearn_dpwg.privacy.gaussian import gdp_delta
+from sklearn_dpwg.privacy.prefix_sums import make_prefix_sums
+from sklearn_dpwg.privacy.sensitivity.saddle_point import (
     lemma3_sensitivity,
     saddle_point_sensitivity,
 )
-from sklearn_dpwg.privacy.prefix_sums import make_prefix_sums
 from sklearn_dpwg.solvers import AGS, GDA, MGR, OCO, OnlineToBatch, PhasedERM
 from sklearn_dpwg.solvers.descent.gda import PaperSteps
 from sklearn_dpwg.solvers.rounds.certificate import certified, rounding_of_minimiser

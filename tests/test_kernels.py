@@ -53,7 +53,7 @@ from sklearn_dpwg.losses import (
     SquaredError,
     SquaredHinge,
 )
-from sklearn_dpwg.privacy import SumGrid
+from sklearn_dpwg.privacy.sensitivity.sums import SumGrid
 
 EVERY_LOSS = (
     BinaryLogLoss(),

@@ -28,9 +28,9 @@ from sklearn_dpwg.losses import (
 )
 from sklearn_dpwg.optimum import project_to_ball, solve_saddle_point
 from sklearn_dpwg.optimum.objective import ON_SPHERE, ball_gap
-from sklearn_dpwg.privacy import Budget, SumGrid
+from sklearn_dpwg.privacy import Budget
 from sklearn_dpwg.privacy.prefix_sums import PREFIX_SUMS, make_prefix_sums
-from sklearn_dpwg.privacy.sensitivity.sums import summation_slack, weighting_slack
+from sklearn_dpwg.privacy.sensitivity.sums import SumGrid, summation_slack, weighting_slack
 from sklearn_dpwg.solvers import OCO, PhasedERM
 from sklearn_dpwg.solvers.rounds.certificate import (
     capped,

@@ -12,9 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from sklearn_dpwg.data.risks import keyed_parts
 from sklearn_dpwg.data.risks import selection as _permutation
-from sklearn_dpwg.data.risks.selection import KeyedPermutation
+from sklearn_dpwg.data.risks.selection import KeyedPermutation, keyed_parts
 from sklearn_dpwg.privacy.noise import poisson
 from sklearn_dpwg.privacy.noise.poisson import PoissonSample
 from tests.helpers.selections import chosen

@@ -28,8 +28,7 @@ from sklearn_dpwg.losses import (
     SquaredError,
     SquaredHinge,
 )
-from sklearn_dpwg.privacy import SumGrid
-from sklearn_dpwg.privacy.sensitivity.sums import summation_slack
+from sklearn_dpwg.privacy.sensitivity.sums import SumGrid, summation_slack
 from sklearn_dpwg.solvers.steps import SumSensitivity
 from tests.helpers.selections import EveryRecord, Listed, everybody
 from tests.helpers.storage import RestlessEngine, in_blocks

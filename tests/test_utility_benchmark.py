@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from sklearn_dpwg.data.risks import GroupRisks
-from sklearn_dpwg.privacy import Release, epsilon_of, gdp_epsilon
+from sklearn_dpwg.privacy import Release, epsilon_of
+from sklearn_dpwg.privacy.gaussian import gdp_epsilon
 from tests.helpers.benchmarks import utility_with
 
 
@@ -185,7 +186,7 @@ def test_weightings_count_records_by_powers_of_their_groups_sizes(utility):
 @pytest.mark.parametrize("kind", ["classification", "regression"])
 @pytest.mark.parametrize("part_of_most", [0.25, 1.0])
 def test_a_replaced_record_moves_a_hessian_as_its_noise_says(utility, kind, part_of_most):
-    from sklearn_dpwg.privacy import gdp_mu
+    from sklearn_dpwg.privacy.gaussian import gdp_mu
 
     task = small_task(utility, kind)
     newton, weightings = utility.peers.newton, utility.peers.weightings

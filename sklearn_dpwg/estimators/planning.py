@@ -20,14 +20,8 @@ from sklearn_dpwg.exceptions import (
     WeakPlanWarning,
     warn,
 )
-from sklearn_dpwg.privacy import (
-    Budget,
-    NoiseSource,
-    PrivacyGuarantee,
-    Release,
-    calibrate,
-    gdp_epsilon,
-)
+from sklearn_dpwg.privacy import Budget, NoiseSource, PrivacyGuarantee, Release, calibrate
+from sklearn_dpwg.privacy.gaussian import gdp_epsilon
 from sklearn_dpwg.solvers import SOLVERS, Plan, Solution, Solver
 from sklearn_dpwg.solvers.counts import COUNT_SHARE, COUNTS, RESERVED, CountStage
 

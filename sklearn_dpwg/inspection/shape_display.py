@@ -22,23 +22,9 @@ from sklearn_dpwg.privacy.statement import rounded_up
 
 @dataclass(frozen=True)
 class Effect:
-    """What a column adds to a model's score, by its value.
+    """What a column, or a pair of columns, adds to a model's score by its public values.
 
-    Parameters
-    ----------
-    name : str
-        The column.
-    values : tuple of str
-        Public values: levels, or points of a range; "missing" is the last where values may be.
-    effects : ndarray of shape (n_values,)
-        What is added there, less the mean over the values that are not missing.
-    is_number : bool
-        Whether values follow each other.
-    may_be_missing : bool
-        Whether the last value is a missing one.
-    axes : tuple of Effect, default=()
-        Of a pair what its two columns add by themselves; its own effects are at all pairs of their
-        values.
+    Effects are less their mean over the values that are not missing; "missing" is the last value.
     """
 
     name: str

@@ -31,9 +31,9 @@ from sklearn_dpwg.privacy import (
     Relation,
     Release,
     epsilon_of,
-    gdp_epsilon,
 )
 from sklearn_dpwg.privacy.accounting.calibration import is_gaussian
+from sklearn_dpwg.privacy.gaussian import gdp_epsilon
 from sklearn_dpwg.privacy.statement import rounded_up
 from sklearn_dpwg.solvers.counts import COUNT_SHARE, COUNTS, count_groups, std_of_count
 

@@ -13,7 +13,8 @@ from scipy.optimize import brentq
 
 from sklearn_dpwg._checks import FloatArray
 from sklearn_dpwg.data.kernels.passes import one_blas_thread
-from sklearn_dpwg.data.risks import RiskFunctions, Risks, keyed_parts
+from sklearn_dpwg.data.risks import RiskFunctions, Risks
+from sklearn_dpwg.data.risks.selection import keyed_parts
 from sklearn_dpwg.optimum.objective import SaddlePoint, ball_gap, project_to_ball
 
 MAX_ITERATIONS = 50

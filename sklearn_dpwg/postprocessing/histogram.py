@@ -19,9 +19,9 @@ from sklearn_dpwg.privacy import (
     PrivacyGuarantee,
     Relation,
     Release,
-    gdp_epsilon,
     joint_guarantee,
 )
+from sklearn_dpwg.privacy.gaussian import gdp_epsilon
 from sklearn_dpwg.privacy.noise.samplers import noise_on_integers
 from sklearn_dpwg.privacy.statement import rounded_up
 from sklearn_dpwg.solvers import Plan

@@ -13,11 +13,6 @@ from sklearn_dpwg.privacy.guarantee import PrivacyGuarantee, joint_guarantee
 from sklearn_dpwg.privacy.noise.integer_noise import IntegerNoise
 from sklearn_dpwg.privacy.noise.source import NoiseSource
 from sklearn_dpwg.privacy.release import Budget, Draw, Relation, Release
-from sklearn_dpwg.privacy.sensitivity.saddle_point import (
-    lemma3_sensitivity,
-    saddle_point_sensitivity,
-)
-from sklearn_dpwg.privacy.sensitivity.sums import SumGrid
 
 __all__ = [
     "Budget",
@@ -27,7 +22,6 @@ __all__ = [
     "PrivacyGuarantee",
     "Relation",
     "Release",
-    "SumGrid",
     "calibrate",
     "delta_of",
     "epsilon_of",
@@ -35,6 +29,4 @@ __all__ = [
     "gdp_epsilon",
     "gdp_mu",
     "joint_guarantee",
-    "lemma3_sensitivity",
-    "saddle_point_sensitivity",
 ]

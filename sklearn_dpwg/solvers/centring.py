@@ -14,13 +14,14 @@ from sklearn_dpwg._checks import FloatArray
 from sklearn_dpwg._repr import short_repr
 from sklearn_dpwg.data.kernels.passes import one_blas_thread
 from sklearn_dpwg.data.problem import Problem
-from sklearn_dpwg.data.risks import ROW_STEP, Risks
-from sklearn_dpwg.data.risks.record_block import times
+from sklearn_dpwg.data.risks import Risks
+from sklearn_dpwg.data.risks.record_block import ROW_STEP, times
 from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.losses import Loss, LossConstants
 from sklearn_dpwg.optimum.objective import project_to_ball
-from sklearn_dpwg.privacy import NoiseSource, Release, SumGrid
+from sklearn_dpwg.privacy import NoiseSource, Release
 from sklearn_dpwg.privacy.sensitivity.sums import (
+    SumGrid,
     grid_step,
     moment_sensitivity,
     moment_steps,

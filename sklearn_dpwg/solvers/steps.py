@@ -14,9 +14,9 @@ from sklearn_dpwg._checks import FloatArray
 from sklearn_dpwg._repr import short_repr
 from sklearn_dpwg.data.problem import Problem
 from sklearn_dpwg.exceptions import InputError
-from sklearn_dpwg.privacy import SumGrid
 from sklearn_dpwg.privacy.noise.samplers import LARGEST_QUOTIENT
 from sklearn_dpwg.privacy.sensitivity.sums import (
+    SumGrid,
     grid_step,
     record_rounding,
     summation_slack,

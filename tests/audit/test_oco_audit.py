@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 
 from sklearn_dpwg.data.oracles import SampleOracle
-from sklearn_dpwg.privacy import Budget, gdp_mu
+from sklearn_dpwg.privacy import Budget
+from sklearn_dpwg.privacy.gaussian import gdp_mu
 from sklearn_dpwg.solvers import OCO, Solution
 from sklearn_dpwg.solvers.stream.learners import FTRL
 from tests.helpers.cases.stream import OCO_FAULTS

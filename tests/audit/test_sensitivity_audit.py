@@ -7,7 +7,10 @@ from collections import defaultdict
 import numpy as np
 import pytest
 
-from sklearn_dpwg.privacy import lemma3_sensitivity, saddle_point_sensitivity
+from sklearn_dpwg.privacy.sensitivity.saddle_point import (
+    lemma3_sensitivity,
+    saddle_point_sensitivity,
+)
 from tests.helpers.sensitivity_attacks import LOSSES, attack, climb, draw_case
 
 pytestmark = pytest.mark.audit

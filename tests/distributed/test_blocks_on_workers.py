@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from sklearn_dpwg.data.distributed.dask_engine import DaskEngine
-from sklearn_dpwg.data.risks import keyed_parts
+from sklearn_dpwg.data.risks.selection import keyed_parts
 from sklearn_dpwg.losses import BinaryLogLoss, Hinge
-from sklearn_dpwg.privacy import SumGrid
 from sklearn_dpwg.privacy.noise.poisson import PoissonSample
+from sklearn_dpwg.privacy.sensitivity.sums import SumGrid
 from tests.helpers import toy_blocks as toy
 from tests.helpers.group_data import make_risks
 from tests.helpers.storage import in_blocks

@@ -17,7 +17,8 @@ from sklearn_dpwg.ledger import PrivacyLedger, privacy_of
 from sklearn_dpwg.model_selection import DPSearchCV, PublicKFold
 from sklearn_dpwg.postprocessing import DPThresholdClassifier
 from sklearn_dpwg.preprocessing import DPStandardScaler, Number, PublicSchema
-from sklearn_dpwg.privacy import Budget, PrivacyGuarantee, gdp_mu, joint_guarantee
+from sklearn_dpwg.privacy import Budget, PrivacyGuarantee, joint_guarantee
+from sklearn_dpwg.privacy.gaussian import gdp_mu
 from sklearn_dpwg.privacy.statement import ROWS_OF_A_PERSON
 from sklearn_dpwg.solvers import MGR, OCO
 

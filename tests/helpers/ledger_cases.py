@@ -9,7 +9,7 @@ import pytest
 
 from sklearn_dpwg import DPWorstGroupRegressor
 from sklearn_dpwg.ledger import PrivacyLedger
-from sklearn_dpwg.privacy import gdp_epsilon, gdp_mu
+from sklearn_dpwg.privacy.gaussian import gdp_epsilon, gdp_mu
 from sklearn_dpwg.solvers import MGR
 
 DELTA = 1e-6

@@ -15,7 +15,8 @@ import warnings
 import numpy as np
 from scipy import stats
 
-from sklearn_dpwg.privacy import NoiseSource, gdp_epsilon
+from sklearn_dpwg.privacy import NoiseSource
+from sklearn_dpwg.privacy.gaussian import gdp_epsilon
 
 DELTA = 1e-6
 WRONG = 1e-3  # how often a lower bound may be above the truth

@@ -29,7 +29,8 @@ from sklearn_dpwg.ledger.ledger import spending
 from sklearn_dpwg.model_selection import DPSearchCV
 from sklearn_dpwg.postprocessing import DPThresholdClassifier
 from sklearn_dpwg.preprocessing import DPStandardScaler
-from sklearn_dpwg.privacy import NoiseSource, PrivacyGuarantee, Relation, gdp_epsilon, gdp_mu
+from sklearn_dpwg.privacy import NoiseSource, PrivacyGuarantee, Relation
+from sklearn_dpwg.privacy.gaussian import gdp_epsilon, gdp_mu
 from sklearn_dpwg.solvers import MGR, OCO
 from tests.helpers.ledger_cases import DELTA, X, Y, assert_spent, ledger, model
 

@@ -37,7 +37,8 @@ from sklearn_dpwg.ledger.costs import learning_steps
 from sklearn_dpwg.model_selection import DPSearchCV
 from sklearn_dpwg.postprocessing import DPThresholdClassifier
 from sklearn_dpwg.preprocessing import BoundedScaler, DPStandardScaler
-from sklearn_dpwg.privacy import PrivacyGuarantee, Release, gdp_epsilon, gdp_mu
+from sklearn_dpwg.privacy import PrivacyGuarantee, Release
+from sklearn_dpwg.privacy.gaussian import gdp_epsilon, gdp_mu
 from sklearn_dpwg.solvers import MGR
 from tests.helpers.ledger_cases import DELTA, RNG, X, Y, ones
 

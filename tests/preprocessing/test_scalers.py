@@ -18,7 +18,8 @@ from sklearn_dpwg.ledger import PrivacyLedger
 from sklearn_dpwg.preprocessing import BoundedScaler, DPStandardScaler
 from sklearn_dpwg.preprocessing import scalers as dp_standard_scaler
 from sklearn_dpwg.preprocessing.scalers import SQUARE_WEIGHT, to_unit_interval
-from sklearn_dpwg.privacy import NoiseSource, gdp_mu
+from sklearn_dpwg.privacy import NoiseSource
+from sklearn_dpwg.privacy.gaussian import gdp_mu
 from sklearn_dpwg.privacy.sensitivity.sums import grid_step
 
 ROWS = np.random.default_rng(0).normal([40.0, 5.0], [10.0, 2.0], size=(4000, 2))

@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import ndtr
 
-from sklearn_dpwg.privacy import Budget, gdp_delta, gdp_epsilon, gdp_mu
-from sklearn_dpwg.privacy.gaussian import _log_gdp_delta
+from sklearn_dpwg.privacy import Budget
+from sklearn_dpwg.privacy.gaussian import _log_gdp_delta, gdp_delta, gdp_epsilon, gdp_mu
 
 EPSILONS = st.floats(0.01, 100.0)
 DELTAS = st.floats(-12.0, -1.0).map(lambda log: 10.0**log)

@@ -17,10 +17,9 @@ from sklearn_dpwg.privacy import (
     calibrate,
     delta_of,
     epsilon_of,
-    gdp_delta,
-    gdp_epsilon,
     joint_guarantee,
 )
+from sklearn_dpwg.privacy.gaussian import gdp_delta, gdp_epsilon
 from tests.helpers.guarantees import BUDGET, MIXED, PUBLIC, guarantee_of, mu_of, words
 
 

@@ -9,7 +9,8 @@ import pickle
 import numpy as np
 import pytest
 
-from sklearn_dpwg.privacy import PrivacyGuarantee, Relation, Release, gdp_epsilon, joint_guarantee
+from sklearn_dpwg.privacy import PrivacyGuarantee, Relation, Release, joint_guarantee
+from sklearn_dpwg.privacy.gaussian import gdp_epsilon
 
 NAMES = ("add-or-remove", "replace-any", "replace-in-group")
 

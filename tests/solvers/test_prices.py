@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from sklearn_dpwg.exceptions import PlanExceededError
-from sklearn_dpwg.privacy import Budget, PrivacyGuarantee, Release, gdp_mu
+from sklearn_dpwg.privacy import Budget, PrivacyGuarantee, Release
+from sklearn_dpwg.privacy.gaussian import gdp_mu
 from sklearn_dpwg.privacy.noise.source import Payers
 from sklearn_dpwg.solvers import (
     AGS,

@@ -17,9 +17,9 @@ from sklearn_dpwg.losses import (
     SquaredError,
     SquaredHinge,
 )
-from sklearn_dpwg.privacy import Budget, SumGrid
+from sklearn_dpwg.privacy import Budget
 from sklearn_dpwg.privacy.prefix_sums import make_prefix_sums
-from sklearn_dpwg.privacy.sensitivity.sums import moment_sensitivity
+from sklearn_dpwg.privacy.sensitivity.sums import SumGrid, moment_sensitivity
 from sklearn_dpwg.solvers import AGS, GDA, MGR, Moments, OnlineToBatch, Solution
 from sklearn_dpwg.solvers.centring import CONSTANT
 from sklearn_dpwg.solvers.descent.releases import GroupGame

@@ -10,7 +10,8 @@ from functools import cache
 
 import numpy as np
 
-from sklearn_dpwg.privacy import Budget, Release, calibrate, gdp_mu
+from sklearn_dpwg.privacy import Budget, Release, calibrate
+from sklearn_dpwg.privacy.gaussian import gdp_mu
 from utility.tasks import Part, Task
 
 # Shares go with sizes to a power; "mixed" adds a fifth of equal shares to four of the average.

@@ -6,23 +6,14 @@ part. An optimiser needs less than `Risks`: `RiskFunctions`, which quadratics or
 meet as well.
 """
 
-from sklearn_dpwg.data.risks.record_block import BLOCK_ROWS, ROW_STEP, RecordBlock
-from sklearn_dpwg.data.risks.risks import MAX_BLOCKS, GroupRisks, RiskFunctions, Risks
-from sklearn_dpwg.data.risks.selection import (
-    KeyedPart,
-    Selection,
-    keyed_parts,
-)
+from sklearn_dpwg.data.risks.record_block import RecordBlock
+from sklearn_dpwg.data.risks.risks import GroupRisks, RiskFunctions, Risks
+from sklearn_dpwg.data.risks.selection import Selection
 
 __all__ = [
-    "BLOCK_ROWS",
-    "MAX_BLOCKS",
-    "ROW_STEP",
     "GroupRisks",
-    "KeyedPart",
     "RecordBlock",
     "RiskFunctions",
     "Risks",
     "Selection",
-    "keyed_parts",
 ]

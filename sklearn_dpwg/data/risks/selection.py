@@ -160,22 +160,6 @@ def keyed_parts(
 ) -> tuple[KeyedPart, ...]:
     """Return disjoint parts of exactly these sizes a group, by a key that may become known.
 
-    Parameters
-    ----------
-    sizes : sequence of int
-        Records of each group.
-    sizes_of_parts : sequence of sequence of int
-        For each part how many of each group are in it.
-    rng : Generator
-        Where the key comes from.
-
-    Returns
-    -------
-    tuple of KeyedPart
-        One a part.
-
-    Notes
-    -----
     Which record is in which part follows from ranks and random numbers alone, so a record that
     replaces another is in the same part, and given these numbers the parts are disjoint data sets.
     """

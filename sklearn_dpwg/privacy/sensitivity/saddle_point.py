@@ -39,50 +39,16 @@ def saddle_point_sensitivity(
     """Bound how far one record of any one group moves the regularised worst-group weights.
 
     The weights are those of ``min_w max_λ Σ λ_i L_i(w) + μ_w/2 ‖w - c‖² - μ_λ KL(λ‖π)`` on a
-    convex set, for instance a ball, with any centre c; L_i is the mean loss of group i.
+    convex set, for instance a ball, with any centre c; L_i is the mean loss of group i. The loss
+    has Lipschitz constant L in the weights, range B, and two records' gradients at the same weights
+    are at most Γ apart (2L is used where that is less); an infinite μ_λ fixes the group weights at
+    the prior π. A solver's certified duality gap α may leave each of two neighbours ``√(2α/μ_w)``
+    from its exact solution.
 
-    Parameters
-    ----------
-    group_sizes : sequence of int
-        Number of records n_i in each group; at least 1.
-    lipschitz : float
-        Lipschitz constant L of the loss in the weights.
-    gradient_diameter : float
-        Bound Γ on the distance of two records' gradients at the same weights; 2L is used where
-        that is less.
-    loss_range : float
-        Range B of the loss, supremum minus infimum.
-    strong_convexity : float
-        Regularisation μ_w of the weights.
-    entropy_weight : float
-        Regularisation μ_λ of the group player; ``inf`` fixes the group weights at the prior.
-    prior : sequence of float
-        Prior π of the group player, positive, summing to 1.
-    solver_slack : float, default=0.0
-        Certified duality gap α of the solver; each of two neighbours may be ``√(2α/μ_w)`` away from
-        its exact solution.
-
-    Returns
-    -------
-    float
-        L2 sensitivity to replacing one record, the maximum over groups, rounded up.
-
-    Notes
-    -----
-    For each group the bound is the largest x for which there are group weights λ < λ' of the two
-    neighbours, their log-odds within B/μ_λ of the prior's and ρ apart, with
-    ``μ_w x² ≤ λ Γ/n x + (λ' - λ) min(B/n - μ_λ ρ, Γ x)``. It holds for losses that are not smooth
-    and where the ball is active; ``docs/theory/phased-erm-sensitivity.md`` has the proof.
-
-    Examples
-    --------
-    >>> from sklearn_dpwg.privacy import saddle_point_sensitivity
-    >>> facts = dict(group_sizes=[100, 300], lipschitz=1.0, gradient_diameter=1.6, loss_range=5.0)
-    >>> facts |= dict(strong_convexity=0.1, prior=[0.25, 0.75])
-    >>> round(saddle_point_sensitivity(**facts, entropy_weight=0.1), 3)
-    0.181
-    >>> round(saddle_point_sensitivity(**facts, entropy_weight=float("inf")), 3)
-    0.04
+    For each group the bound, in the L2 norm and rounded up, is the largest x for which there are
+    group weights λ < λ' of the two neighbours, their log-odds within B/μ_λ of the prior's and ρ
+    apart, with ``μ_w x² ≤ λ Γ/n x + (λ' - λ) min(B/n - μ_λ ρ, Γ x)``. It holds for losses that are
+    not smooth and where the ball is active: ``docs/theory/phased-erm-sensitivity.md``.
     """
     mu_weights = positive_finite(strong_convexity, "strong_convexity")
     slack = 2.0 * math.sqrt(2.0 * non_negative(solver_slack, "solver_slack") / mu_weights)
@@ -245,28 +211,9 @@ def lemma3_sensitivity(
 ) -> float:
     """Bound the move of the regularised worst-group weights as Zhou & Bassily (2024), Lemma 3, do.
 
-    Kept to compare with, and for the excess that paper plans predict: `saddle_point_sensitivity`,
-    by which all noise is accounted for, is never larger.
-
-    Parameters
-    ----------
-    group_sizes : sequence of int
-        Number of records in each group; at least 1. The paper's groups are equally large, the
-        bound holds with the smallest.
-    lipschitz : float
-        Lipschitz constant L of the loss in the weights.
-    loss_range : float
-        Range B of the loss.
-    strong_convexity : float
-        Regularisation μ_w of the weights.
-    entropy_weight : float
-        Regularisation μ_λ of the group player.
-
-    Returns
-    -------
-    float
-        ``3/n (L/μ_w + B/√(μ_w μ_λ))``, which holds for weights of a solver whose gap is at most
-        ``L²/(8n²μ_w) + B²/(8n²μ_λ)``.
+    It is ``3/n (L/μ_w + B/√(μ_w μ_λ))``, n the smallest group's size, for weights of a solver whose
+    gap is at most ``L²/(8n²μ_w) + B²/(8n²μ_λ)``. Kept to compare with, and for the excess that paper
+    plans predict: `saddle_point_sensitivity`, by which all noise is accounted for, is never larger.
     """
     if not group_sizes:
         raise InputError("group_sizes must name at least one group, got none.")

@@ -18,13 +18,7 @@ _ROUNDINGS_OF_A_RECORD = 16
 
 @dataclass(frozen=True)
 class SumGrid:
-    """Steps of sums of losses and gradients.
-
-    Parameters
-    ----------
-    loss_step, gradient_step : float
-        Powers of two that what each record adds is rounded to multiples of; 0 to round nothing.
-    """
+    """Powers of two that what a record adds to sums is rounded to multiples of; 0 rounds nothing."""
 
     loss_step: float
     gradient_step: float

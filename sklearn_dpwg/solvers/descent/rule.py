@@ -15,7 +15,7 @@ from scipy.optimize import minimize_scalar
 from sklearn_dpwg._checks import FloatArray, Rules, any_number, flag, one_of, positive, share, whole
 from sklearn_dpwg.data.problem import Cells, Problem
 from sklearn_dpwg.exceptions import InputError
-from sklearn_dpwg.privacy import SumGrid
+from sklearn_dpwg.privacy.sensitivity.sums import SumGrid
 from sklearn_dpwg.solvers.centring import CentredProblem, SlopeLimit, after_centring
 from sklearn_dpwg.solvers.plan import Plan
 from sklearn_dpwg.solvers.solver import by_loss

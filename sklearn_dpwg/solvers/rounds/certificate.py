@@ -9,7 +9,7 @@ import numpy as np
 
 from sklearn_dpwg._checks import FloatArray
 from sklearn_dpwg.data.problem import Problem
-from sklearn_dpwg.data.risks import BLOCK_ROWS
+from sklearn_dpwg.data.risks.record_block import BLOCK_ROWS
 from sklearn_dpwg.optimum.saddle_point import attainable_gap
 from sklearn_dpwg.privacy.sensitivity.saddle_point import (
     hidden_group_sensitivities,

@@ -13,7 +13,8 @@ from sklearn_dpwg._checks import FloatArray, Rules, positive, whole
 from sklearn_dpwg.data.oracles import SampleOracle
 from sklearn_dpwg.data.problem import Problem
 from sklearn_dpwg.data.records import RecordEncoder
-from sklearn_dpwg.data.risks import GroupRisks, Risks, keyed_parts
+from sklearn_dpwg.data.risks import GroupRisks, Risks
+from sklearn_dpwg.data.risks.selection import keyed_parts
 from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.optimum.objective import project_to_ball
 from sklearn_dpwg.privacy import Budget, NoiseSource, PrivacyGuarantee, Release, calibrate

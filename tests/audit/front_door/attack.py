@@ -9,7 +9,8 @@ from math import log
 import numpy as np
 from scipy.stats import norm
 
-from sklearn_dpwg.privacy import PrivacyGuarantee, gdp_epsilon, gdp_mu
+from sklearn_dpwg.privacy import PrivacyGuarantee
+from sklearn_dpwg.privacy.gaussian import gdp_epsilon, gdp_mu
 from tests.helpers.lower_bounds import upper_bound
 
 Released = np.ndarray

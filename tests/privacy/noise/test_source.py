@@ -126,7 +126,7 @@ def test_discrete_laplace_is_dominated(a, steps):
 @pytest.mark.parametrize("sigma", [1.5, 4.0])
 def test_discrete_gaussian_is_dominated(sigma):
     """Theorem 1 of docs/theory/noise.md with r chosen for a coarse grid."""
-    from sklearn_dpwg.privacy import gdp_delta
+    from sklearn_dpwg.privacy.gaussian import gdp_delta
 
     x = np.arange(-400, 401)
     r = 1.2

@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sklearn_dpwg.exceptions import PlanExceededError
-from sklearn_dpwg.privacy import Budget, NoiseSource, calibrate, delta_of, gdp_delta
+from sklearn_dpwg.privacy import Budget, NoiseSource, calibrate, delta_of
+from sklearn_dpwg.privacy.gaussian import gdp_delta
 from sklearn_dpwg.privacy.prefix_sums import (
     PREFIX_SUMS,
     BinaryTree,

@@ -5,8 +5,11 @@ import math
 import numpy as np
 import pytest
 
-from sklearn_dpwg.privacy import saddle_point_sensitivity
-from sklearn_dpwg.privacy.sensitivity.saddle_point import _largest_move, hidden_group_sensitivities
+from sklearn_dpwg.privacy.sensitivity.saddle_point import (
+    _largest_move,
+    hidden_group_sensitivities,
+    saddle_point_sensitivity,
+)
 
 FACTS = {
     "normalisers": [40, 100],

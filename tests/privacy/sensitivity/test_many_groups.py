@@ -6,7 +6,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import expit
 
-from sklearn_dpwg.privacy import saddle_point_sensitivity
 from sklearn_dpwg.privacy.sensitivity import group_moves as _group_moves
 from sklearn_dpwg.privacy.sensitivity.group_moves import (
     _COARSE,
@@ -16,7 +15,10 @@ from sklearn_dpwg.privacy.sensitivity.group_moves import (
     GroupMoves,
     _edges,
 )
-from sklearn_dpwg.privacy.sensitivity.saddle_point import saddle_point_sensitivities
+from sklearn_dpwg.privacy.sensitivity.saddle_point import (
+    saddle_point_sensitivities,
+    saddle_point_sensitivity,
+)
 from tests.helpers.saddle_bounds import bounds_of_all_groups, solutions_of_the_inequality
 
 FACTS = {

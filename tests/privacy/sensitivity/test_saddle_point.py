@@ -10,7 +10,10 @@ from hypothesis import strategies as st
 from scipy.optimize import brentq
 from scipy.special import expit, logit
 
-from sklearn_dpwg.privacy import lemma3_sensitivity, saddle_point_sensitivity
+from sklearn_dpwg.privacy.sensitivity.saddle_point import (
+    lemma3_sensitivity,
+    saddle_point_sensitivity,
+)
 from tests.helpers.saddle_bounds import bounds_of_all_groups, solutions_of_the_inequality
 
 FACTS = {

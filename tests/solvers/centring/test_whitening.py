@@ -7,7 +7,8 @@ import pytest
 from scipy.sparse import csr_array
 
 from sklearn_dpwg.data.records import RecordEncoder
-from sklearn_dpwg.data.risks import ROW_STEP, GroupRisks
+from sklearn_dpwg.data.risks import GroupRisks
+from sklearn_dpwg.data.risks.record_block import ROW_STEP
 from sklearn_dpwg.losses import BinaryLogLoss, Loss, MultinomialLogLoss, SquaredError
 from sklearn_dpwg.privacy import Budget
 from sklearn_dpwg.solvers import MGR, Solution

@@ -19,7 +19,8 @@ from sklearn_dpwg.losses import (
     SquaredHinge,
 )
 from sklearn_dpwg.optimum import worst_group_optimum
-from sklearn_dpwg.privacy import Budget, PrivacyGuarantee, gdp_epsilon
+from sklearn_dpwg.privacy import Budget, PrivacyGuarantee
+from sklearn_dpwg.privacy.gaussian import gdp_epsilon
 from sklearn_dpwg.solvers import MGR
 from sklearn_dpwg.solvers.descent.mgr import paper_plan
 from sklearn_dpwg.solvers.descent.rule import HedgeRule

@@ -16,7 +16,8 @@ from sklearn_dpwg.data.risks import GroupRisks
 from sklearn_dpwg.exceptions import SeededNoiseWarning
 from sklearn_dpwg.losses import BinaryLogLoss, Huber, SquaredError
 from sklearn_dpwg.optimum import smooth_optimum, worst_group_optimum
-from sklearn_dpwg.privacy import Budget, NoiseSource, gdp_mu
+from sklearn_dpwg.privacy import Budget, NoiseSource
+from sklearn_dpwg.privacy.gaussian import gdp_mu
 from sklearn_dpwg.solvers import Moments, Solution
 from sklearn_dpwg.solvers.rounds import moments as mixture
 from sklearn_dpwg.solvers.rounds import noisy_moments

@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sklearn_dpwg.losses import AbsoluteError, BinaryLogLoss, Hinge, Quantile, SquaredError
-from sklearn_dpwg.privacy import Budget, lemma3_sensitivity
+from sklearn_dpwg.privacy import Budget
+from sklearn_dpwg.privacy.sensitivity.saddle_point import lemma3_sensitivity
 from sklearn_dpwg.solvers import PhasedERM
 from sklearn_dpwg.solvers.rounds.phases import STRENGTHS, WIDTHS, DescentBound
 from sklearn_dpwg.solvers.rounds.rounds import PHASES, passes_of_a_phase
