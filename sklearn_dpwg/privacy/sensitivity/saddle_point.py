@@ -212,8 +212,8 @@ def lemma3_sensitivity(
     """Bound the move of the regularised worst-group weights as Zhou & Bassily (2024), Lemma 3, do.
 
     It is ``3/n (L/μ_w + B/√(μ_w μ_λ))``, n the smallest group's size, for weights of a solver whose
-    gap is at most ``L²/(8n²μ_w) + B²/(8n²μ_λ)``. Kept to compare with, and for the excess that paper
-    plans predict: `saddle_point_sensitivity`, by which all noise is accounted for, is never larger.
+    gap is at most ``L²/(8n²μ_w) + B²/(8n²μ_λ)``. Kept to compare with, and for the excess that
+    paper plans predict: `saddle_point_sensitivity`, which noise is planned by, is never larger.
     """
     if not group_sizes:
         raise InputError("group_sizes must name at least one group, got none.")

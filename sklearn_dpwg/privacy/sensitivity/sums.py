@@ -18,7 +18,7 @@ _ROUNDINGS_OF_A_RECORD = 16
 
 @dataclass(frozen=True)
 class SumGrid:
-    """Powers of two that what a record adds to sums is rounded to multiples of; 0 rounds nothing."""
+    """Powers of two to whose multiples a record's terms of sums are rounded; 0 rounds nothing."""
 
     loss_step: float
     gradient_step: float
