@@ -87,7 +87,11 @@ def bent_rows(task: Task, shape: Any, part: Part) -> np.ndarray:
         block = part.X[:, first : first + column._width] * scale
         first += column._width
         if isinstance(column, shapes.Shaped):
-            block = shape(block[:, 0])
+            scaled = np.where(block[:, 1:].any(axis=1), np.nan, block[:, 0])
+            fill = np.nan if column.column.fill is None else column.column._scaled_fill()
+            bent = column.column._filled(scaled, "", fill, shape)
+            block = np.zeros((len(scaled), bent.values.shape[1]))
+            np.put_along_axis(block, bent.places, bent.values, axis=1)
         found.append(block)
     return np.concatenate(found, axis=1) / schema.row_norm
 

@@ -372,7 +372,7 @@ SEEN: dict[str, tuple[dict, dict, str]] = {
     "one label": ({"group_labels": ["a"]}, {}, "at least two groups, as one has no ratio, got 1"),
     "a string": ({"group_labels": "abc"}, {}, "group_labels must be a sequence of labels"),
     "NaN group": ({}, {"groups": [None] * N}, "groups contains NaN or None"),
-    "unknown label": ({}, {"groups": ["z"] * N}, r"group_labels=\['a', 'b', 'c'\] alone, and some"),
+    "unknown label": ({}, {"groups": ["z"] * N}, r"group_labels=\['a', 'b', 'c'\] alone"),
     "no groups": ({}, {"groups": None}, "groups must be passed"),
     "y outside": ({}, {"y_true": np.full(N, 2)}, "y_true must hold the classes 0 and 1 alone"),
     "y NaN": ({}, {"y_true": np.full(N, np.nan)}, "y_true must hold the classes 0 and 1 alone"),
