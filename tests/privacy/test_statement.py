@@ -22,7 +22,7 @@ def test_statement_holds_the_facts(gaussian):
         "which group each record is in; the group sizes.",
         "one row",
         "for_records(k)",
-        "missing values",
+        "errors, warnings, logs, progress and scores on records",
         "time that the computation took",
         "preprocessing",
         "cannot be computed again",
