@@ -142,7 +142,10 @@ FAULTS = {
     "raises": (fails, "KeyError|no such key"),
     "a column too many": (lambda X, y: (np.hstack([X, X]), y), "must give X of shape"),
     "NaN": (lambda X, y: (X * np.nan, y), "NaN or infinity in X"),
-    "a label too many": (lambda X, y: (X, np.full(len(y), "other", dtype=object)), "y must|could not convert"),
+    "a label too many": (
+        lambda X, y: (X, np.full(len(y), "other", dtype=object)),
+        "y must|could not convert",
+    ),
 }
 
 
