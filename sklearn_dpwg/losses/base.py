@@ -325,7 +325,7 @@ def gradient_diameter(
     angles s and t of u and v against w: with ``F = f(r sin s)`` and ``G = f(r sin t)`` the largest
     squared distance is ``(F sin s - G sin t)² + (|F| cos s + |G| cos t)²``. In a cell of angles the
     curve ``s -> (F sin s, |F| cos s)`` is no farther from where it is at the centre than F differs
-    there, and |F| at the centre times half the width. Branch and bound drops the pairs of cells
+    there, and ``|F|`` at the centre times half the width. Branch and bound drops the pairs of cells
     that cannot hold the maximum and halves the others; the largest distance of two centres with
     what their cells add is a bound at every level. ``docs/theory/losses.md`` has the proof.
     """
