@@ -180,15 +180,6 @@ def test_rows_of_a_later_call(rows):
             call(rows)
 
 
-@pytest.mark.parametrize("solver", ["mgr", "oco"])
-def test_groups_found_in_the_rows(draws, solver):
-    model = classifier(solver=solver, group_by=lambda rows: rows[:, 0])
-    fit = model.fit if solver == "mgr" else model.partial_fit
-    with pytest.raises(ValueError, match=r"^groups must be labels, got 200 different numbers"):
-        fit(X, Y)
-    assert not draws()
-
-
 @pytest.mark.parametrize(
     ("make", "parameters", "sentence"),
     [
@@ -302,10 +293,6 @@ def test_logarithms_of_probabilities():
 @pytest.mark.parametrize("bounds", [("0", "1"), np.array([0, 1], dtype=np.float32)], ids=repr)
 def test_target_bounds_are_read_as_numbers(bounds):
     assert regressor(target_bounds=bounds).fit(X, Y, GROUPS).predict(X).shape == (200,)
-
-
-def test_bounds_of_single_precision_do_not_overflow():
-    assert classifier(data_norm=np.float32(1)).fit(X, Y, GROUPS).coef_.shape == (1, 2)
 
 
 @pytest.mark.parametrize(

@@ -135,16 +135,6 @@ def test_the_page_is_quiet_and_everybody_can_use_it(browser, pages, mode):
         assert faults == []
 
 
-@pytest.mark.parametrize("name", ["40 groups", "hostile"])
-def test_it_does_not_scroll_sideways_whatever_the_groups_are(browser, pages, name):
-    with shown(browser, pages[name], viewport=PHONE) as (tab, faults):
-        assert tab.evaluate(SIDEWAYS) == 0
-        tab.set_viewport_size(PAPER)
-        tab.emulate_media(media="print")
-        assert tab.evaluate(SIDEWAYS) == 0
-        assert faults == []
-
-
 def test_hostile_labels_show_as_text(browser, pages):
     with shown(browser, pages["hostile"]) as (tab, faults):
         names = tab.evaluate(NAMES)
@@ -176,28 +166,6 @@ def test_groups_are_sorted_by_keyboard(browser, pages):
         assert tab.evaluate(values) == sorted(rates, reverse=True)
         assert sorted(tab.evaluate(NAMES)) == sorted(before) != before
         assert faults == []
-
-
-def test_without_script_nothing_but_sorting_is_missing(browser, pages):
-    with shown(browser, pages["two models"], java_script_enabled=False) as (tab, _):
-        assert tab.locator("button").count() == 0
-        assert tab.locator("table.groups tbody tr").count() == 5
-        assert tab.locator("svg").count() == 5 + 3
-        tab.locator("summary").first.click()
-        assert tab.locator("details table").first.is_visible()
-
-
-@pytest.mark.parametrize("script", [True, False])
-def test_a_table_that_scrolls_says_so_where_it_does(browser, pages, script):
-    said = "getComputedStyle(document.querySelector('table.groups caption'), '::after').content"
-    mode = {"viewport": PHONE, "java_script_enabled": script}
-    with shown(browser, pages["two models"], **mode) as (tab, _):
-        assert "Scrolls sideways" in tab.evaluate(said)
-        tab.set_viewport_size({"width": 1600, "height": 900})
-        tab.wait_for_function(f"{said} === 'none'")
-        tab.set_viewport_size(PHONE)
-        tab.emulate_media(media="print")
-        assert tab.evaluate(said) == "none"
 
 
 def test_planted_faults_are_found(browser, pages, tmp_path):

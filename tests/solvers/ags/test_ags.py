@@ -266,17 +266,6 @@ def test_a_wrong_sharpness_is_refused(value):
         AGS(sharpness=value).plan(make_problem((40, 40)), BUDGET)
 
 
-def test_the_preview_says_what_happens_in_plain_words():
-    plan = AGS(n_steps=12, visits=5, sharpness=20.0).plan(make_problem((400, 900)), BUDGET)
-    assert plan.n_steps == 10
-    text = str(plan)
-    assert "10 x gaussian, noise multiplier" in text
-    assert "of which a record moves 5" in text
-    assert "takes the group whose risk is the largest by a running mean of 10 released" in text
-    assert "no group is taken more than 5 times" in text
-    assert "by the last released" in str(AGS(selection="latest").plan(plan.problem, BUDGET))
-
-
 @pytest.mark.parametrize("size", [100, 1000, 100_000])
 def test_rounding_decides_no_number_of_steps(size):
     """With one group the bound is flat in the steps but for its last bits: the fewest are taken."""

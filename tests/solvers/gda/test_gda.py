@@ -5,7 +5,6 @@ import math
 import numpy as np
 import pytest
 
-from sklearn_dpwg import DPWorstGroupClassifier, DPWorstGroupRegressor
 from sklearn_dpwg.losses import BinaryLogLoss, Hinge, MultinomialLogLoss, SquaredError
 from sklearn_dpwg.optimum import solve_saddle_point, worst_group_optimum
 from sklearn_dpwg.privacy import Budget
@@ -277,20 +276,3 @@ def test_the_paper_converges_to_its_regularised_saddle_point():
 
     assert 0.0 <= game(w, answer) - game(lowest.weights, mixture) <= 0.02
     assert data.risks(w).max() < data.risks(np.zeros(4)).max()
-
-
-def test_estimators_take_it_by_name_with_nested_parameters():
-    rng = np.random.default_rng(0)
-    X, groups = rng.uniform(-0.5, 0.5, size=(3000, 2)), np.repeat(["a", "b", "c"], 1000)
-    y = X[:, 0] + 0.1 * (groups == "a") > 0
-    model = DPWorstGroupClassifier(solver="gda", data_norm=1.0).fit(X, y, groups=groups)
-    assert model.score(X, y) > 0.8
-    assert model.group_weights_.sum() == pytest.approx(1.0)
-    assert model.plan_.solver == "gda"
-    model.set_params(solver=GDA()).set_params(solver__n_steps=7)
-    assert model.plan(group_sizes=[10, 10], n_features=2).n_steps == 7
-    classes = np.digitize(X[:, 0], [-0.2, 0.2])
-    three = DPWorstGroupClassifier(solver=GDA(n_steps=60), data_norm=1.0, epsilon=4.0)
-    assert three.fit(X, classes, groups=groups).score(X, classes) > 0.6
-    line = DPWorstGroupRegressor(solver="gda", data_norm=1.0, target_bounds=(-1, 1))
-    assert line.fit(X, X[:, 0], groups=groups).score(X, X[:, 0]) > 0.3

@@ -194,21 +194,6 @@ def test_price_of_kinks_in_the_bound():
         assert plan.predicted_excess == pytest.approx(textbook, rel=1e-3)
 
 
-@pytest.mark.parametrize("loss", [Hinge(), Quantile(0.8)], ids=repr)
-def test_the_paper_plans_them_too(loss):
-    plan = MGR(schedule="paper").plan(make_problem((300, 900), loss=loss), BUDGET)
-    assert 0 < plan.schedule.step_size < math.inf
-    assert plan.guarantee.epsilon <= 1.0
-
-
-def test_smooth_losses_keep_their_steps():
-    problem = make_problem((300, 900))
-    schedule = MGR(n_steps=50).plan(problem, BUDGET).schedule
-    assert schedule.step_size == pytest.approx(1 / problem.smoothness)
-    assert schedule.max_momentum == pytest.approx(0.9)
-    assert schedule.longest_step == pytest.approx(8 / problem.smoothness)
-
-
 # --- the theorems behind it --------------------------------------------------------------------
 
 
@@ -415,18 +400,6 @@ def test_paper_steps_are_capped_and_the_cap_is_all_that_is_read():
 # --- parameters and previews -------------------------------------------------------------------
 
 
-def test_numpy_scalars_are_numbers():
-    problem = make_problem((4, 9))
-    solver = MGR(n_steps=np.int64(4), aim=np.float32(0.5), risk_share=np.float64(0.25))
-    assert solver.plan(problem, BUDGET).n_steps == 4
-
-
-def test_an_infinite_budget_is_refused():
-    for schedule in ("planned", "paper"):
-        with pytest.raises(ValueError, match="needs a finite epsilon"):
-            MGR(schedule=schedule).plan(make_problem((4, 9)), Budget(math.inf, 1e-6))
-
-
 def test_ceiling_is_capped_at_the_largest_loss():
     problem = make_problem((4, 9))
     constants = problem.constants
@@ -436,12 +409,6 @@ def test_ceiling_is_capped_at_the_largest_loss():
     none = MGR(n_steps=2, loss_ceiling=math.inf).plan(problem, BUDGET).schedule
     assert none.ceiling == constants.supremum
     assert none.feedback_range == pytest.approx(constants.loss_range)
-
-
-@pytest.mark.parametrize("averaging", [1e-9, 0.5, 1.0])
-def test_at_least_one_iterate_is_averaged(averaging):
-    schedule = MGR(n_steps=11, averaging=averaging).plan(make_problem((9,)), BUDGET).schedule
-    assert schedule.averaged == max(1, round(11 * averaging))
 
 
 def test_what_is_left_open_is_planned_from_it():

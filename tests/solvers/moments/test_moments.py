@@ -18,7 +18,6 @@ from sklearn_dpwg.losses import BinaryLogLoss, Huber, SquaredError
 from sklearn_dpwg.optimum import smooth_optimum, worst_group_optimum
 from sklearn_dpwg.privacy import Budget, NoiseSource, gdp_mu
 from sklearn_dpwg.solvers import Moments, Solution
-from sklearn_dpwg.solvers.rounds import moments as mixture
 from sklearn_dpwg.solvers.rounds import noisy_moments
 from sklearn_dpwg.solvers.rounds.noisy_moments import (
     NoisyRisks,
@@ -468,23 +467,6 @@ def test_sums_are_rounded_once_however_records_lie():
     assert np.array_equal(stored.residual_moments(weights, **scales, **steps), found)
 
 
-@pytest.mark.parametrize(
-    ("parameters", "message"),
-    [
-        ({"n_rounds": 0}, r"^n_rounds of Moments must be a whole number from 1 to 20, got 0\.$"),
-        ({"n_rounds": 2.0}, r"^n_rounds of Moments must be a whole number"),
-        ({"growth": 0.0}, r"^growth of Moments must be positive and finite, got 0\.0\.$"),
-        ({"clip": math.inf}, r"^clip of Moments must be positive and finite, got inf\.$"),
-        ({"aim": math.nan}, r"^aim of Moments must be positive and finite, got nan\.$"),
-        ({"ridge": -1.0}, r"^ridge of Moments must be at least 0 and finite, got -1\.0\.$"),
-        ({"smoothing": "a"}, r"^smoothing of Moments must be at least 0 and finite, got 'a'\.$"),
-    ],
-)
-def test_parameters_out_of_range(parameters, message):
-    with pytest.raises(ValueError, match=message):
-        Moments(**parameters).plan(make_problem((5, 5), loss=LOSS), BUDGET)
-
-
 @pytest.mark.parametrize("loss", [BinaryLogLoss(), Huber()])
 def test_other_losses_are_refused(loss):
     with pytest.raises(ValueError, match=r"^solver 'moments' is for loss 'squared_error' alone"):
@@ -497,12 +479,3 @@ def test_what_cannot_be_planned_is_refused():
     huge = make_problem((2**40, 5), loss=LOSS)
     with pytest.raises(ValueError, match=r"^solver 'moments' cannot add up 1,099,511,627,776"):
         Moments().plan(huge, BUDGET)
-
-
-def test_a_preview_says_what_is_clipped():
-    plan = Moments().plan(make_problem((50, 60), loss=LOSS), BUDGET)
-    text = str(plan)
-    assert "second moments: 1 x gaussian" in text
-    assert "3 round(s)" in text
-    assert "2 times their root mean square" in text
-    assert mixture.LEAST_CLIP > 0.0

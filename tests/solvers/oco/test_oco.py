@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import copy
-import inspect
 import math
 import pickle
 
 import numpy as np
 import pytest
-from sklearn.base import clone
 
 from sklearn_dpwg.data.oracles import SampleOracle
 from sklearn_dpwg.losses import BinaryLogLoss, Hinge, MultinomialLogLoss, SquaredError
 from sklearn_dpwg.optimum.objective import project_to_ball
 from sklearn_dpwg.privacy import Budget, NoiseSource
-from sklearn_dpwg.solvers import OCO, Exact, FreshSolver, Solution
+from sklearn_dpwg.solvers import OCO, Exact, Solution
 from sklearn_dpwg.solvers.stream.learners import FTRL
 from tests.helpers.cases.stream import BUDGET
 from tests.helpers.group_data import make_data, make_problem
@@ -284,18 +282,3 @@ def test_one_group_is_dp_ftrl():
     assert oracle.next == [500]
     assert game.finish().group_weights.tolist() == [1.0]
     assert [draw.release.name for draw in noise.draws] == ["gradient sums"]
-
-
-def test_it_draws_fresh_records():
-    assert issubclass(OCO, FreshSolver)
-
-
-def test_parameters_survive_clones_and_pickles():
-    solver = OCO(FTRL(strength=2.0), play="sampled", horizon=3)
-    for other in (clone(solver), pickle.loads(pickle.dumps(solver))):
-        assert type(other) is OCO
-        assert repr(other) == "OCO(horizon=3, learner=FTRL(strength=2.0), play='sampled')"
-    names = [name for name in inspect.signature(OCO).parameters if name != "self"]
-    assert sorted(names) == sorted(solver.get_params(deep=False))
-    with pytest.raises(TypeError, match="positional argument"):
-        OCO(None, "planned")

@@ -8,15 +8,13 @@ import pickle
 
 import numpy as np
 import pytest
-from sklearn.base import clone
 
 from sklearn_dpwg.losses import BinaryLogLoss, MultinomialLogLoss, SmoothedHinge, SquaredError
 from sklearn_dpwg.optimum import worst_group_optimum
 from sklearn_dpwg.privacy import NoiseSource
 from sklearn_dpwg.privacy.prefix_sums import PREFIX_SUMS
-from sklearn_dpwg.solvers import FreshSolver, Game, OnlineToBatch, Solution
+from sklearn_dpwg.solvers import OnlineToBatch, Solution
 from sklearn_dpwg.solvers.stream import games as game_module
-from sklearn_dpwg.solvers.stream.games import OnlineToBatchGame
 from sklearn_dpwg.solvers.stream.learners import FTRL, LEARNERS, OptimisticFTRL, ParameterFree
 from sklearn_dpwg.solvers.stream.releases import DifferenceSums
 from tests.helpers.cases.stream import BUDGET, LOSSES
@@ -376,15 +374,3 @@ def test_what_a_parameter_free_learner_hears():
         assert curvature == pytest.approx(2.0 * nu)
         assert not center.any()
     assert schedule.strength >= longest + xi + 2.0 * nu * problem.radius
-
-
-def test_it_draws_fresh_records():
-    assert issubclass(OnlineToBatch, FreshSolver)
-    assert issubclass(OnlineToBatchGame, Game)
-
-
-def test_parameters_survive_clones_and_pickles():
-    solver = OnlineToBatch(ParameterFree(wealth=0.3), n_rounds=7, convexity=0.1)
-    for other in (clone(solver), pickle.loads(pickle.dumps(solver))):
-        assert repr(other) == repr(solver)
-        assert other.get_params()["learner__wealth"] == 0.3

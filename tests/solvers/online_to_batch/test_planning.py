@@ -144,13 +144,6 @@ def test_auto_never_chooses_it():
         assert plan.solver not in ("online-to-batch", "oco")
 
 
-def test_preview_says_what_it_is_for():
-    text = str(OnlineToBatch().plan(make_problem((9_000, 500)), BUDGET))
-    assert "minimises the risk of the fixed mixture (0.95, 0.053), not that of the worst" in text
-    assert "fresh records, read once" in text
-    assert "mixture" not in str(OnlineToBatch().plan(make_problem((9_000,)), BUDGET))
-
-
 # --- the paper's numbers -------------------------------------------------------------------------
 
 

@@ -190,13 +190,6 @@ def test_plans_are_the_best_of_what_they_may_choose():
             assert predicted < 10.0
 
 
-def test_the_number_of_passes_is_kept():
-    problem = make_problem((10**6, 10**6), n_features=60)
-    for max_passes in (1, 50, 300, 1000):
-        plan = PhasedERM(max_passes=max_passes).plan(problem, BUDGET)
-        assert plan.n_steps == max(n for n in PHASES if n == 1 or n * 19 <= max_passes)
-
-
 def test_phases_become_stronger_as_planned():
     """By the sharpening."""
     problem = make_problem((4000, 900))
@@ -338,11 +331,6 @@ def test_paper_plans_predict_what_lemma_4_prints(sizes, epsilon):
 def test_wrong_parameters(parameters, message):
     with pytest.raises(ValueError, match=message):
         PhasedERM(**parameters).plan(make_problem((30, 40)), BUDGET)
-
-
-def test_without_a_budget():
-    with pytest.raises(ValueError, match="needs a finite epsilon"):
-        PhasedERM().plan(make_problem((30, 40)), Budget(math.inf, 1e-6))
 
 
 # --- stand-ins for losses with kinks ------------------------------------------------------------
