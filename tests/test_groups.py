@@ -121,14 +121,6 @@ def test_sparse_groups_are_refused_in_one_sentence(kind):
             call()
 
 
-def test_columns_of_one_name_are_refused():
-    groups = pd.DataFrame([["a", 1], ["b", 2]], columns=["u", "u"])
-    said = r"^groups must have a name of its own for each column, got 'u' twice\.$"
-    for twice in (groups, select_groups(pd.DataFrame({"u": ["a", "b"]}), ["u", "u"])):
-        with pytest.raises(ValueError, match=said):
-            encode_groups(twice, 2, None)
-
-
 NO_SEQUENCE = "group_labels must be a sequence of labels"
 
 
@@ -173,14 +165,6 @@ def test_group_by(rows, group_by):
 @pytest.mark.parametrize(("rows", "group_by"), [(FRAME, ["sex", "age"]), (FRAME.values, (1, 0))])
 def test_group_by_several_columns(rows, group_by):
     assert labels_of(select_groups(rows, group_by)) == [(0.0, 1.0), (1.0, 2.0), (0.0, 3.0)]
-
-
-def test_group_by_no_column():
-    with pytest.raises(ValueError, match=r"^group_by must name columns of X, \['age', 'sex'\], go"):
-        select_groups(FRAME, "race")
-    for group_by in ("sex", 2, -1, [0, 2]):
-        with pytest.raises(ValueError, match=r"^group_by must hold column indices below 2, as X"):
-            select_groups(FRAME.to_numpy(), group_by)
 
 
 def test_sizes_take_the_order_of_the_fit():

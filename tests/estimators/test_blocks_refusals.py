@@ -16,7 +16,6 @@ from sklearn_dpwg import DPAUCClassifier, DPWorstGroupClassifier, DPWorstGroupRe
 from sklearn_dpwg.data.oracles import InMemoryOracle
 from sklearn_dpwg.data.risks import RecordBlock
 from sklearn_dpwg.data.sources import ArraySource, ParquetSource
-from sklearn_dpwg.estimators import partitions
 from sklearn_dpwg.exceptions import ChangedDataError
 from sklearn_dpwg.inspection import GroupAudit
 from sklearn_dpwg.ledger import PrivacyLedger
@@ -116,11 +115,6 @@ def test_what_parameters_do_not_allow(binary, parameters, changes, draws):
     refused_alike(binary, draws, binary.data._replace(**changes), **parameters)
 
 
-@pytest.mark.parametrize("value", [np.nan, np.inf, "x"])
-def test_targets_of_a_regressor(regressor, value, draws):
-    refused_alike(regressor, draws, regressor.data._replace(y=spoiled(regressor.data.y, value)))
-
-
 def test_other_columns_in_one_partition(binary, draws):
     source = cut(binary.data._replace(X=named(binary.data.X)))
     table = source.parts[2].table
@@ -128,15 +122,6 @@ def test_other_columns_in_one_partition(binary, draws):
     with pytest.raises(ValueError, match="same columns in every partition, in one order"):
         binary.make().fit(source)
     assert draws() == []
-
-
-def test_more_labels_than_anybody_has(binary, monkeypatch):
-    X, y, groups = binary.data
-    monkeypatch.setattr(partitions, "MOST_LABELS", 2)
-    with pytest.raises(ValueError, match="groups must be labels that records share, got 3 diff"):
-        binary.make().fit(Partitioned(X, y, groups))
-    with pytest.raises(ValueError, match="y must hold classes, got 90 different ones"):
-        binary.make().fit(Partitioned(X, np.arange(90), groups))
 
 
 @pytest.mark.parametrize(
@@ -211,23 +196,6 @@ def test_partial_fit_of_a_source_is_refused_in_a_sentence(binary):
         binary.make(solver="oco").partial_fit(Partitioned(*binary.data))
     with pytest.raises(ValueError, match="requires y to be passed, but the target y is None"):
         binary.make(solver="oco").partial_fit(binary.data[0])
-
-
-def test_what_else_is_passed_with_a_source(binary):
-    X, y, groups = binary.data
-    source, empty, model = Partitioned(X, y, groups), Partitioned(X[:0], y[:0]), binary.fit()
-    for call, said in (
-        (lambda: binary.make().fit(source, y), "y must be None with a Partitioned"),
-        (lambda: binary.make().fit(source, groups=groups), "groups must be None with a Partitio"),
-        (
-            lambda: model.score(source, sample_weight=np.ones(90)),
-            "sample_weight must be None with records that are not",
-        ),
-        (lambda: model.score(empty), "at least one record to score"),
-        (lambda: model.predict(empty), "at least one record"),
-    ):
-        with pytest.raises(ValueError, match=said):
-            call()
 
 
 def test_tables_that_are_read_when_asked_for_and_paths_point_to_a_source(binary, tmp_path):

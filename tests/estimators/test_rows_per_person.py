@@ -246,16 +246,3 @@ def test_a_private_search_is_of_a_person(prefix, k):
         name = {f"{prefix}rows_per_person": [k, other]}
         with pytest.raises(InputError, match="leave rows_per_person to the estimator"):
             DPSearchCV(inside, name).fit(X, Y, GROUPS)
-
-
-def test_a_search_of_rows_speaks_of_rows():
-    found = DPSearchCV(model(), {"radius": [1.0]}).plan().guarantee
-    assert (found.of_person, found.unit) == (False, "1 row")
-    assert found.epsilon == DPSearchCV(model(rows_per_person=1), {}).plan().guarantee.epsilon
-
-
-def test_a_total_of_several_numbers_says_so():
-    one, four = (plan(solver="mgr", rows_per_person=k).guarantee for k in (1, 4))
-    said = "no more rows among the records of each result than it says, 1 or 4; where two read"
-    assert said in " ".join(joint_guarantee([one, four], 1e-6).public)
-    assert not any("than it says" in fact for fact in joint_guarantee([four, four], 1e-6).public)

@@ -290,11 +290,6 @@ def test_logarithms_of_probabilities():
     assert not hasattr(classifier(loss="hinge"), "predict_log_proba")
 
 
-@pytest.mark.parametrize("bounds", [("0", "1"), np.array([0, 1], dtype=np.float32)], ids=repr)
-def test_target_bounds_are_read_as_numbers(bounds):
-    assert regressor(target_bounds=bounds).fit(X, Y, GROUPS).predict(X).shape == (200,)
-
-
 @pytest.mark.parametrize(
     ("changes", "said"),
     [

@@ -260,12 +260,6 @@ def test_without_noise_it_finds_the_worst_groups_optimum():
     assert found.group_weights == pytest.approx([0.5, 0.5], abs=0.1)
 
 
-@pytest.mark.parametrize("value", [0.0, -1.0, "a", math.nan])
-def test_a_wrong_sharpness_is_refused(value):
-    with pytest.raises(ValueError, match=r"^sharpness of AGS must be positive or infinite, got"):
-        AGS(sharpness=value).plan(make_problem((40, 40)), BUDGET)
-
-
 @pytest.mark.parametrize("size", [100, 1000, 100_000])
 def test_rounding_decides_no_number_of_steps(size):
     """With one group the bound is flat in the steps but for its last bits: the fewest are taken."""

@@ -179,18 +179,6 @@ def test_the_ridge_of_the_paper_has_the_least_bound():
     assert np.argmin(bounds) == 2
 
 
-@pytest.mark.parametrize(
-    "parameters",
-    [
-        {"risk_share": 0.2}, {"group_step": 0.1}, {"loss_ceiling": 1.0}, {"centring": True},
-        {"weight_ridge": 0.1, "group_ridge": 0.2}, {"group_ridge": 0.0},
-    ],
-)  # fmt: skip
-def test_the_paper_refuses_what_it_fixes(parameters):
-    with pytest.raises(ValueError, match=r"of GDA must be .* with schedule='paper'"):
-        GDA(schedule="paper", **parameters).plan(make_problem((5, 6)), BUDGET)
-
-
 def test_bounds_count_the_bias_of_regularisers():
     problem = make_problem((500, 600))
     plain, ridged = (

@@ -9,15 +9,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
-from sklearn_dpwg import DPWorstGroupRegressor
 from sklearn_dpwg.data.kernels import passes as partition
 from sklearn_dpwg.data.records import RecordEncoder
 from sklearn_dpwg.data.risks import GroupRisks
 from sklearn_dpwg.exceptions import SeededNoiseWarning
-from sklearn_dpwg.losses import BinaryLogLoss, Huber, SquaredError
+from sklearn_dpwg.losses import SquaredError
 from sklearn_dpwg.optimum import smooth_optimum, worst_group_optimum
 from sklearn_dpwg.privacy import Budget, NoiseSource, gdp_mu
-from sklearn_dpwg.solvers import Moments, Solution
+from sklearn_dpwg.solvers import Moments
 from sklearn_dpwg.solvers.rounds import noisy_moments
 from sklearn_dpwg.solvers.rounds.noisy_moments import (
     NoisyRisks,
@@ -316,33 +315,6 @@ def test_any_transcript_gives_weights_in_the_ball(seed, log_scale):
     assert found.n_iter == 3
 
 
-def test_no_start_matters():
-    problem, data = linear_data((300, 200))
-    plan = Moments().plan(problem, BUDGET)
-    found = []
-    for start in (None, Solution(np.ones(problem.n_weights), None, 0)):
-        with pytest.warns(SeededNoiseWarning):
-            noise = NoiseSource(3, plan.releases)
-        found.append(Moments().run(plan, data, noise, start=start).weights)
-    np.testing.assert_array_equal(*found)
-
-
-def test_an_estimator_learns_with_it():
-    rng = np.random.default_rng(0)
-    X = rng.uniform(-0.5, 0.5, size=(6000, 3))
-    groups = rng.choice(["a", "b"], size=6000)
-    y = X @ [1.0, -0.5, 0.2] + np.where(groups == "a", 0.1, -0.1) * X[:, 0]
-    model = DPWorstGroupRegressor(
-        4.0, 1e-6, solver="moments", random_state=0, data_norm=1.0, target_bounds=(-1, 1)
-    )
-    with pytest.warns(SeededNoiseWarning):
-        model.fit(X, y, groups=groups)
-    assert model.score(X, y) > 0.9
-    assert model.n_iter_ == 3
-    assert model.group_weights_.sum() == pytest.approx(1.0)
-    assert "second moments" in str(model.plan_)
-
-
 # --- plans -------------------------------------------------------------------------------------
 
 
@@ -465,12 +437,6 @@ def test_sums_are_rounded_once_however_records_lie():
     assert np.array_equal(again.residual_moments(weights, **scales, **steps), found)
     stored = in_blocks(data, 5, engine=RestlessEngine())
     assert np.array_equal(stored.residual_moments(weights, **scales, **steps), found)
-
-
-@pytest.mark.parametrize("loss", [BinaryLogLoss(), Huber()])
-def test_other_losses_are_refused(loss):
-    with pytest.raises(ValueError, match=r"^solver 'moments' is for loss 'squared_error' alone"):
-        Moments().plan(make_problem((5, 5), loss=loss), BUDGET)
 
 
 def test_what_cannot_be_planned_is_refused():

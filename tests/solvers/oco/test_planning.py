@@ -176,31 +176,6 @@ def test_a_learner_keeps_its_strength():
     assert plan.schedule.strength_rule.strength(1e9) == 33.0
 
 
-@pytest.mark.parametrize(
-    ("parameters", "message"),
-    [
-        ({"n_rounds": 0}, "n_rounds of OCO must be a positive whole number, got 0"),
-        ({"batch_size": 2.5}, "batch_size of OCO must be a positive whole number, got 2.5"),
-        ({"max_rounds": None}, "max_rounds of OCO must be a positive whole number, got None"),
-        ({"horizon": True}, "horizon of OCO must be a positive whole number, got True"),
-        ({"group_rate": 0.0}, "group_rate of OCO must be positive and finite, got 0.0"),
-        ({"aim": None}, "aim of OCO must be positive and finite, got None"),
-        ({"weight_share": 1.0}, "weight_share of OCO must be between 0 and 1, got 1.0"),
-        ({"averaging": -1}, "averaging of OCO must be from 0 to 100, got -1"),
-        ({"loss_ceiling": math.nan}, "loss_ceiling of OCO must be a number, got nan"),
-        ({"loss_ceiling": -1.0}, "loss_ceiling of OCO must be above the smallest possible loss"),
-        ({"play": "all"}, "play of OCO must be one of ('weighted', 'sampled'), got 'all'"),
-        ({"schedule": "best"}, "schedule of OCO must be one of ('planned', 'paper'), got 'best'"),
-        ({"noise": "none"}, "noise of OCO must be one of ('independent', 'toeplitz', 'tree'"),
-        ({"learner": "sgd"}, "learner of OCO must be one of ['ftrl', 'optimistic', 'param"),
-    ],
-)
-def test_parameters_out_of_range(parameters, message):
-    with pytest.raises(ValueError) as caught:  # noqa: PT011
-        OCO(**parameters).plan(make_problem(SIZES), BUDGET)
-    assert str(caught.value).startswith(message)
-
-
 def test_what_cannot_be_planned():
     with pytest.raises(TypeError, match="learner of OCO must be a name or a Learner instance"):
         OCO(learner=3).plan(make_problem(SIZES), BUDGET)

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import copy
 import math
-import pickle
 
 import numpy as np
 import pytest
 
 from sklearn_dpwg.losses import BinaryLogLoss, MultinomialLogLoss, SmoothedHinge, SquaredError
 from sklearn_dpwg.optimum import worst_group_optimum
-from sklearn_dpwg.privacy import NoiseSource
 from sklearn_dpwg.privacy.prefix_sums import PREFIX_SUMS
 from sklearn_dpwg.solvers import OnlineToBatch, Solution
 from sklearn_dpwg.solvers.stream import games as game_module
@@ -268,27 +266,6 @@ def test_parts_are_the_same_game():
     few = solver.begin(plan, seeded(0, plan.releases))
     assert few.advance(Listed(data), [60, 3]) == 0
     assert few.finish().n_iter == 0
-
-
-def test_before_the_first_round_it_is_where_it_starts():
-    problem = make_problem((60, 40))
-    solver = OnlineToBatch()
-    plan = solver.plan(problem, BUDGET)
-    start = Solution(np.full(problem.n_weights, 10.0), None, 0)
-    noise = NoiseSource(None, plan.releases)
-    game = solver.begin(plan, noise, start=start)
-    assert np.linalg.norm(game.finish().weights) == pytest.approx(problem.radius)
-    assert solver.begin(plan, noise).finish().weights.tolist() == [0.0] * problem.n_weights
-    assert noise.draws == ()
-
-
-def test_a_game_is_not_copied():
-    solver = OnlineToBatch()
-    plan = solver.plan(make_problem((60,)), BUDGET)
-    game = solver.begin(plan, NoiseSource(None, plan.releases))
-    for attempt in (copy.deepcopy, pickle.dumps):
-        with pytest.raises(TypeError, match="cannot be copied or pickled"):
-            attempt(game)
 
 
 @pytest.mark.parametrize("learner", sorted(LEARNERS))

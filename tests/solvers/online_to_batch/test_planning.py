@@ -217,27 +217,6 @@ def test_a_learner_keeps_its_strength():
             assert plan.schedule.strength == 33.0
 
 
-@pytest.mark.parametrize(
-    ("parameters", "message"),
-    [
-        ({"n_rounds": 0}, "n_rounds of OnlineToBatch must be a positive whole number, got 0"),
-        ({"batch_size": 2.5}, "batch_size of OnlineToBatch must be a positive whole number, got"),
-        ({"max_rounds": None}, "max_rounds of OnlineToBatch must be a positive whole number"),
-        ({"horizon": True}, "horizon of OnlineToBatch must be a positive whole number, got True"),
-        ({"aim": 0.0}, "aim of OnlineToBatch must be positive and finite, got 0.0"),
-        ({"power": -1}, "power of OnlineToBatch must be from 0 to 10, got -1"),
-        ({"convexity": -0.1}, "convexity of OnlineToBatch must be from 0 to 1e+100, got -0.1"),
-        ({"schedule": "best"}, "schedule of OnlineToBatch must be one of ('planned', 'paper')"),
-        ({"noise": "none"}, "noise of OnlineToBatch must be one of ('independent', 'toeplitz'"),
-        ({"learner": "sgd"}, "learner of OnlineToBatch must be one of ['ftrl', 'optimistic',"),
-    ],
-)
-def test_parameters_out_of_range(parameters, message):
-    with pytest.raises(ValueError) as caught:  # noqa: PT011
-        OnlineToBatch(**parameters).plan(make_problem((3_000,)), BUDGET)
-    assert str(caught.value).startswith(message)
-
-
 def test_what_cannot_be_planned():
     with pytest.raises(ValueError, match=r"^batch_size or n_rounds of OnlineToBatch must be set"):
         OnlineToBatch(schedule="paper").plan(make_problem((10**9,)), BUDGET)
