@@ -6,7 +6,6 @@ import pytest
 
 from sklearn_dpwg._checks import (
     Rules,
-    accepted_by,
     any_number,
     at_least_zero,
     key_of,
@@ -21,7 +20,6 @@ from sklearn_dpwg.losses import BinaryLogLoss, SquaredError
 from sklearn_dpwg.privacy import Budget
 from sklearn_dpwg.privacy.prefix_sums import PREFIX_SUMS
 from sklearn_dpwg.solvers import AGS, GDA, MGR, OCO, Moments, PhasedERM
-from sklearn_dpwg.solvers.stream.learners import make_learner
 
 SOLVERS = {each.__name__: each for each in (AGS, MGR, PhasedERM, OCO, Moments, GDA)}
 NUMBERS = [0, -1, 2.5, 1, 21, 1.0, 0.5, 0.0, 101, math.nan, math.inf, 1e-40]

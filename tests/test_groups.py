@@ -121,28 +121,6 @@ def test_sparse_groups_are_refused_in_one_sentence(kind):
             call()
 
 
-NO_SEQUENCE = "group_labels must be a sequence of labels"
-
-
-@pytest.mark.parametrize(
-    ("n_records", "group_labels", "words"),
-    [
-        (5, None, "groups must have one entry a record: got 4 for 5"),
-        (
-            4,
-            ["a", "b"],
-            r"groups must hold labels of .*\['a', 'b'\] alone, got 'c'\.$",
-        ),
-        (4, ["a", "b", "c", "d"], "group_labels contains 'd', a group without records"),
-        (4, ["a", "b", "b", "c"], "group_labels must name each group once, got 'b' twice"),
-        *((4, wrong, NO_SEQUENCE) for wrong in ("abc", 5, [], [["a", 1], ["b", 2]])),
-    ],
-)
-def test_lengths_and_labels_that_do_not_fit(n_records, group_labels, words):
-    with pytest.raises(ValueError, match=f"^{words}"):
-        encode_groups(LETTERS, n_records, group_labels)
-
-
 FRAME = pd.DataFrame({"age": [1.0, 2.0, 3.0], "sex": [0.0, 1.0, 0.0]}, index=[5, 3, 9])
 
 

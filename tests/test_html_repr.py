@@ -7,7 +7,6 @@ import re
 from dataclasses import replace
 from html.parser import HTMLParser
 
-
 from sklearn_dpwg import DPWorstGroupClassifier
 from sklearn_dpwg.privacy import PrivacyGuarantee, Release
 from sklearn_dpwg.privacy.statement import sections
@@ -80,14 +79,3 @@ def test_what_is_public_shows_as_text():
     shown = replace(plan(), remark=HOSTILE, solver=HOSTILE)._repr_html_()
     assert "<script" not in shown
     Balanced(shown)
-
-
-def test_a_plan_shows_predictions_releases_and_cost():
-    made = plan()
-    said = words(made._repr_html_())
-    for part in (made.solver, f"{made.predicted_excess:.3g}", *(r.name for r in made.releases)):
-        assert part in said
-    assert f"{made.releases[0].noise_multiplier:.4g}" in said
-    assert "What an attacker gains" in said
-    assert "#d55e00" not in made._repr_html_()
-    assert len(made._repr_html_()) < 12_000

@@ -24,27 +24,6 @@ def test_options_nest_and_end():
     assert current_options().pass_timeout == 600.0
 
 
-@pytest.mark.parametrize(
-    ("wrong", "words"),
-    [
-        ({"pass_timeout": 0}, "pass_timeout must be positive and finite, got 0.0"),
-        ({"pass_timeout": float("inf")}, "pass_timeout must be positive and finite"),
-        ({"fan_in": 1}, "fan_in must be at least 2, got 1"),
-        ({"insecure": "yes"}, "insecure must be True or False, got 'yes'"),
-    ],
-)
-def test_wrong_options_are_refused(wrong, words):
-    with pytest.raises((ValueError, TypeError), match=words), options(**wrong):
-        pass
-
-
-@pytest.mark.parametrize("wrong", ["tcp://localhost:8786", 3])
-def test_what_is_no_client_is_refused_at_once(wrong):
-    said = rf"client must be a distributed\.Client .*, got {wrong!r}"
-    with pytest.raises(TypeError, match=said), options(client=wrong):
-        pytest.fail("the block must not begin")
-
-
 def test_a_client_is_told_without_importing_distributed():
     code = (
         "import sys\n"

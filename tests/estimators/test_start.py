@@ -53,8 +53,7 @@ STILL = {
 }
 
 
-@pytest.mark.parametrize("fit_intercept", [True, False])
-@pytest.mark.parametrize("norm", [1.0, 7.0])
+@pytest.mark.parametrize(("norm", "fit_intercept"), [(1.0, False), (7.0, True)])
 @pytest.mark.parametrize("solver", STILL.values(), ids=STILL)
 def test_a_fit_begins_at_the_start_in_the_units_of_the_caller(task, solver, norm, fit_intercept):
     if not fit_intercept and getattr(solver, "centring", None):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
-
 import numpy as np
 import pytest
 
@@ -12,8 +10,6 @@ from sklearn_dpwg.inspection import (
     AuditReport,
     GroupAudit,
 )
-from sklearn_dpwg.inspection.words import texts_of
-from sklearn_dpwg.postprocessing import DPThresholdClassifier
 from sklearn_dpwg.solvers import MGR
 from tests.helpers.audit_cases import MODEL_GUARANTEE, audit_result
 
@@ -60,37 +56,6 @@ def test_a_page_of_decisions_is_about_selection_alone(decisions):
         AuditReport(decisions, metric="error_rate").dict()
     with pytest.raises(ValueError, match="got 'equalized_odds'"):
         decisions.verdict("equalized_odds")
-
-
-@pytest.mark.filterwarnings("ignore::sklearn_dpwg.exceptions.WeakPlanWarning")  # few records
-@pytest.mark.filterwarnings("ignore::sklearn_dpwg.exceptions.SeededNoiseWarning")
-@pytest.mark.parametrize("epsilon", [2.0, np.inf])
-def test_thresholds_that_the_model_decides_by_are_told_with_what_covers_them(epsilon):
-    model = DPThresholdClassifier(classifier(), epsilon=epsilon, random_state=0)
-    model.fit(X, Y, GROUPS)
-    labels = tuple(model.group_labels_.tolist())
-    audit = GroupAudit(1.0, group_labels=labels, classes=("no", "yes"), random_state=0)
-    chosen = model.predict(X, GROUPS)
-    result = audit.run(Y, chosen, GROUPS)
-    report = AuditReport(result, decided_by=model)
-    numbers = ", ".join(
-        f"from {one:.4g} on in {at}"
-        for one, at in zip(model.thresholds_, texts_of(labels), strict=True)
-    ).replace("from inf on in", "never in")
-    facts = pickle.loads(pickle.dumps(report)).dict()
-    told = f"the model's own: ‘yes’ by its probability, {numbers}"
-    assert facts["record"]["facts"]["Threshold"] == told
-    assert facts["verdict"]["selected"].endswith(
-        ": by the model's own thresholds, one a group, on its probability of ‘yes’."
-    )
-    (told,) = [one["text"] for one in facts["outside"] if one["title"] == "Threshold"]
-    assert numbers in told
-    assert ("paid for inside the model's guarantee" in told) == (epsilon < np.inf)
-    assert ("the model has no guarantee" in told) == (epsilon == np.inf)
-    with pytest.raises(ValueError, match="result must be an audit of decisions"):
-        AuditReport(audit.run(Y, (chosen == "yes") * 1.0, GROUPS), decided_by=model)
-    with pytest.raises(TypeError, match="decided_by must be a fitted DPThresholdClassifier"):
-        AuditReport(result, decided_by=classifier())
 
 
 def test_records_of_a_group_of_whom_surely_nobody_is_selected_have_a_ratio_of_0():

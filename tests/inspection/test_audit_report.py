@@ -19,7 +19,6 @@ from sklearn_dpwg.inspection.report import SECTIONS, escape_markdown
 from tests.helpers.audit_cases import (
     GUARANTEE,
     HOSTILE,
-    MODEL_GUARANTEE,
     WEAK_GUARANTEE,
     audit_result,
 )
@@ -116,14 +115,7 @@ QUESTIONS = [
         "every ratio of true positive rate and false positive rate is at least 0.8",
     ),
     ({"verdict_metric": ["selection_rate", "error_rate"], "at_least": 0.7}, "is at least 0.7"),
-    (
-        {"verdict_metric": "equalized_odds", "which": {"within": 0.4, "reference": "Black"}},
-        "every difference in true positive rate and false positive rate beside Black is at most 40",
-    ),
-    ({"verdict_metric": "equalized_odds", "which": {"reference": "Black"}}, "rate beside Black is"),
-    ({"at_least": 0.7, "which": {"reference": "Black"}}, "selection rate beside Black is at least"),
     ({"which": {"reference": "Black"}}, "the four-fifths rule beside Black."),
-    ({"at_least": None}, "the four-fifths rule"),
 ]
 
 
@@ -177,7 +169,7 @@ def test_a_question_that_makes_no_sense_is_refused_when_it_is_asked():
             AuditReport(result, **asked)
 
 
-def test_public_numbers_of_people_are_exact(result):
+def test_public_numbers_of_people_are_exact():
     y, groups = np.tile([0, 1], 4100), np.repeat(["a", "b"], [4200, 4000])
     for sizes in ("hidden", "public"):
         audit = GroupAudit(1.0, group_labels=["a", "b"], sizes=sizes)
@@ -186,8 +178,6 @@ def test_public_numbers_of_people_are_exact(result):
         assert facts["groups"]["all"]["size"] == 8200
     assert [row["size"]["estimate"] for row in facts["groups"]["rows"]] == [4200, 4000]
     assert facts["groups"]["rows"][0]["size"]["low"] == 4200
-    # an earlier version kept no number
-    assert "about " in AuditReport(result).dict()["about"]
 
 
 def test_the_table_holds_the_rates_with_their_limits(report, result):
@@ -230,24 +220,6 @@ def test_the_banner_tells_what_is_protected(state, facts):
     if state == "unprotected":
         assert "released numbers only" not in Page(report.html()).words
         assert 'class="banner unprotected"' in report.html()
-
-
-def test_several_models_are_compared():
-    results = {
-        name: audit_result(3, seed=seed, model_privacy_=MODEL_GUARANTEE)
-        for seed, name in enumerate(("new", "old"))
-    }
-    report = AuditReport(results)
-    models = report.dict()["models"]
-    assert [model["model"] for model in models] == ["new", "old"]
-    for model, result in zip(models, results.values(), strict=True):
-        worst = result.worst_groups("error_rate")
-        assert model["worst"] == {"low": worst.low, "high": worst.high}
-        assert model["answer"] == result.verdict().answer
-        assert model["sentence"] == result.verdict().sentence
-        assert model["epsilon"] == "0.9812"
-    page = report.html()
-    assert page.count("<svg") == 5  # one more, as both models have a known ε
 
 
 def test_the_words_of_the_guarantee_are_on_the_page(report):
@@ -365,14 +337,9 @@ def test_hostile_labels_are_text_in_markdown(hostile):
     ("text", "escaped"),
     [
         ("a|b", r"a\|b"),
-        ("a\n# b", "a # b"),
         ("# b", r"\# b"),
-        ("- b", r"\- b"),
         ("1. b", r"1\. b"),
         ("1.5", "1.5"),
-        ("1)", r"1\)"),
-        ("2024", "2024"),
-        ("a-b (c)", "a-b (c)"),
         ("<b>&", "&lt;b&gt;&amp;"),
         ("[x](javascript:y)", r"\[x\](javascript:y)"),
         ("https://www.x", "https&#58;//www&#46;x"),

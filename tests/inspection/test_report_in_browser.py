@@ -27,10 +27,7 @@ PHONE = {"width": 360, "height": 740}
 PAPER = {"width": 703, "height": 1000}  # A4 without its margins
 MODES: dict[str, dict[str, Any]] = {
     "light": {},
-    "dark": {"color_scheme": "dark"},
-    "phone": {"viewport": PHONE},
     "dark phone": {"viewport": PHONE, "color_scheme": "dark"},
-    "reduced motion": {"reduced_motion": "reduce"},
     "paper": {"media": "print", "viewport": PAPER},
 }
 # What may differ from mode to mode: colours, sizes, and what scrolls.
@@ -117,16 +114,7 @@ def serious(tab, part: Any = "body", rules: tuple[str, ...] | None = None) -> li
     ]
 
 
-# what the others show again is looked at by `make audit`
-@pytest.mark.parametrize(
-    "mode",
-    [
-        mode
-        if mode in ("light", "dark phone", "paper")
-        else pytest.param(mode, marks=pytest.mark.audit)
-        for mode in MODES
-    ],
-)
+@pytest.mark.parametrize("mode", MODES)
 def test_the_page_is_quiet_and_everybody_can_use_it(browser, pages, mode):
     with shown(browser, pages["two models"], **MODES[mode]) as (tab, faults):
         assert tab.evaluate(SIDEWAYS) == 0

@@ -1,23 +1,18 @@
 """Effects of columns: they are what scores change by, are drawn, and can be made monotone."""
 
 import io
-import pickle
-from functools import partial
 
 import matplotlib as mpl
 import numpy as np
 import pandas as pd
 import pytest
 from scipy.optimize import minimize
-from sklearn.linear_model import LinearRegression, LogisticRegression
+from sklearn.linear_model import LinearRegression
 from sklearn.pipeline import make_pipeline
 
 from sklearn_dpwg import DPWorstGroupClassifier
 from sklearn_dpwg.inspection import (
-    AuditReport,
-    GroupAudit,
     ShapeDisplay,
-    model_card,
     shape_functions,
 )
 from sklearn_dpwg.ledger import privacy_of
@@ -109,29 +104,6 @@ def test_pictures_have_a_column_each(n_columns):
     assert len(shown) == min(n_columns, 24)
     assert shown[0].get_title(loc="left") == "x0"
     mpl.pyplot.close(display.figure_)
-
-
-def test_the_page_about_an_audit_shows_them_and_names_their_cost(model, table):
-    X, score, groups = table
-    audit = GroupAudit(8.0, group_labels=["a", "b"])
-    run = partial(audit.run, score > 0, model.predict(X), groups)
-    report = AuditReport(run(same_records_as=model), model=model)
-    facts = report.dict()["effects"]
-    effects = shape_functions(model)
-    assert [row[0] for row in facts["rows"]] == [one.name for one in effects]
-    assert facts["rows"][0][1] == f"{effects[0].effects.min():+.2f}"
-    assert "log odds of ‘True’" in facts["text"]
-    assert "ε = 4 at δ = 1e-06, counted above, for those who do not know" in facts["text"]
-    held_out = AuditReport(run(), model=report.effects)
-    assert "a cost of its own" in held_out.markdown()
-    assert report.html().count("<svg") == 4 + len(effects)
-    assert "effects" in pickle.loads(pickle.dumps(report)).dict()
-    card = model_card(model)
-    assert "## Effects" in card
-    assert "| age | " in card
-    plain = make_pipeline(SCHEMA, LogisticRegression()).fit(X, score > 0)
-    with pytest.raises(ValueError, match="private"):
-        AuditReport(run(), model=plain)
 
 
 def test_names_of_columns_that_mean_harm_are_text():

@@ -81,7 +81,7 @@ def test_what_does_not_fit(loss, kind, n_classes, message):
         make_loss(loss, kind=kind, n_classes=n_classes)
 
 
-@pytest.mark.parametrize("value", [0.0, -1.0, math.nan, math.inf, "1", None, True])
+@pytest.mark.parametrize("value", [-1.0, math.nan, "1"])
 @pytest.mark.parametrize(
     ("kind", "said"),
     [

@@ -135,7 +135,7 @@ def test_a_record_moves_two_counts_by_one():
 
 def test_everything_follows_from_the_histogram(frozen, monkeypatch):
     """Theorem 1 of docs/theory/thresholds.md, on records that differ in one, its group too."""
-    assert leaks(frozen, monkeypatch, 400) == 0
+    assert leaks(frozen, monkeypatch, 200) == 0
 
 
 def with_true_counts(fault):

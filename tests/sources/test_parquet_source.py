@@ -230,15 +230,6 @@ WRONG = {
 }
 
 
-@pytest.mark.parametrize("case", WRONG)
-def test_wrong_names_are_refused(tmp_path, case):
-    parameters, words = WRONG[case]
-    path = write(tmp_path / "rows.parquet", nested=[[1], [2]])
-    for data in (path, pl.scan_parquet(path)):
-        with pytest.raises((TypeError, ValueError), match=words):
-            source_of(data, spool=tmp_path, **parameters)
-
-
 def test_wrong_data_is_refused(tmp_path):
     path = write(tmp_path / "rows.parquet")
     (tmp_path / "empty").mkdir()

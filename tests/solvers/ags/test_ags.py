@@ -54,7 +54,7 @@ def stated(plan, data, answers, first, visits):
     return np.mean(kept[-math.ceil(len(kept) * 2 / 3 - 0.5) :], axis=0), taken
 
 
-@pytest.mark.parametrize("loss", [BinaryLogLoss(), MultinomialLogLoss(3), SquaredError(), Hinge()])
+@pytest.mark.parametrize("loss", [MultinomialLogLoss(3), SquaredError(), Hinge()])
 @pytest.mark.parametrize(
     ("solver", "visits"),
     [

@@ -189,14 +189,6 @@ def test_bounds_count_the_bias_of_regularisers():
     assert "regularised" not in str(plain)
 
 
-def test_one_group_needs_no_risks():
-    plan = GDA(n_steps=3, centring=False).plan(make_problem((40,)), BUDGET)
-    assert [release.name for release in plan.releases] == ["gradient"]
-    problem = make_problem((40,))
-    data = make_data(problem, *random_data(problem, 0))
-    assert GDA().run(plan, data, silent()).group_weights.tolist() == [1.0]
-
-
 def test_one_group_is_mgr_with_one_group():
     """Without a second player both are the same noisy steps, and release the same."""
     problem = make_problem((400,), n_features=3)
@@ -207,17 +199,6 @@ def test_one_group_is_mgr_with_one_group():
         found.append((plan.releases, solver.run(plan, data, silent()).weights))
     assert found[0][0] == found[1][0]
     np.testing.assert_allclose(found[0][1], found[1][1], atol=1e-12)
-
-
-def test_centring_undone_gives_the_same_scores():
-    problem = make_problem((40, 60), scaling=0.5)
-    data = make_data(problem, *random_data(problem, 0))
-    names = ["mean row", "mean squared distance from it", "gradient", "group risks"]
-    plan = GDA(n_steps=4).plan(problem, BUDGET)
-    assert [release.name for release in plan.releases] == names
-    assert np.linalg.norm(GDA().run(plan, data, silent()).weights) <= problem.radius
-    with pytest.raises(ValueError, match=r"^centring of GDA needs an intercept"):
-        GDA(centring=True).plan(make_problem((5, 6), scaling=0.0), BUDGET)
 
 
 # --- it learns ---------------------------------------------------------------------------------

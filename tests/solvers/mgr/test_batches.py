@@ -1,16 +1,14 @@
 """Steps on Poisson batches: accounting and noise. docs/theory/mgr.md, section 8."""
 
 import itertools
-import json
 import math
 
 import numpy as np
 import pytest
 from scipy import integrate, stats
 
-from sklearn_dpwg.exceptions import UnsupportedMechanismError
 from sklearn_dpwg.losses import BinaryLogLoss, MultinomialLogLoss, SquaredError
-from sklearn_dpwg.privacy import Budget, PrivacyGuarantee, Release, calibrate, delta_of
+from sklearn_dpwg.privacy import Budget, Release, calibrate, delta_of
 from sklearn_dpwg.privacy.accounting.calibration import predict_multiplier
 from sklearn_dpwg.solvers import MGR
 from sklearn_dpwg.solvers.descent.planning import GRADIENT_SPREAD, make_batches
@@ -199,23 +197,6 @@ def test_a_larger_rate_is_never_cheaper():
             assert (np.diff(deltas) >= -1e-12).all()
             # and in proportion at most
             assert deltas[0] <= deltas[1] / 4 * (1 + 1e-3) + 1e-12
-
-
-def test_the_guarantee_is_read_written_and_refuses_what_it_cannot_say():
-    plan = MGR(n_steps=5, sampling_rate=0.25).plan(make_problem((400, 300, 900)), BUDGET)
-    guarantee = plan.guarantee
-    again = PrivacyGuarantee.from_json(guarantee.to_json())
-    assert again == guarantee
-    assert again.epsilon_at(1e-6) == guarantee.epsilon
-    assert "PoissonSampledDpEvent" in json.dumps(json.loads(guarantee.to_json())["events"])
-    with pytest.raises(UnsupportedMechanismError, match="PoissonSampledDpEvent"):
-        guarantee.for_records(2)
-    text = " ".join(str(guarantee).split())
-    assert "so they are doubled below" in text
-    assert "for several rows no guarantee is known" in text
-    preview = str(plan)
-    assert f"joins with probability {plan.releases[-1].sampling_rate:.3g}" in preview
-    assert "Poisson batches of about" in preview
 
 
 # --- the run -----------------------------------------------------------------------------------

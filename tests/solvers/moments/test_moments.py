@@ -9,7 +9,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
-from sklearn_dpwg.data.kernels import passes as partition
 from sklearn_dpwg.data.records import RecordEncoder
 from sklearn_dpwg.data.risks import GroupRisks
 from sklearn_dpwg.exceptions import SeededNoiseWarning
@@ -113,15 +112,6 @@ def test_sums_are_exact_however_rows_are_held(seed, kind):
     # a norm in single precision may differ in its last digit, and so a rounded entry by a step
     slack = 0.0 if kind == "tasks" else 4_000 * step
     np.testing.assert_allclose(found, expected, rtol=0.0, atol=slack)
-
-
-def test_sums_do_not_depend_on_tasks(monkeypatch):
-    problem, data = linear_data((3000, 40, 700))
-    weights = np.ones(problem.n_weights) / 3
-    expected = data.residual_moments(weights, **SCALES, **IN_BLOCKS)
-    monkeypatch.setattr("sklearn_dpwg.data.risks.record_block.ENTRIES_PER_TASK", 50)
-    assert partition.MAX_TASKS > 1
-    np.testing.assert_array_equal(data.residual_moments(weights, **SCALES, **IN_BLOCKS), expected)
 
 
 # --- what is learned from them -----------------------------------------------------------------
@@ -242,19 +232,6 @@ def test_much_budget_is_the_exact_optimum(scaling, n_rounds):
     for source in (silent(), NoiseSource(releases=plan.releases)):
         found = Moments(n_rounds).run(plan, data, source)
         assert excess(problem, data, found.weights) < 1e-5
-
-
-def test_more_budget_is_less_excess():
-    problem, data = linear_data((3000, 2000, 500))
-    means = []
-    for epsilon in (0.5, 4.0, 32.0):
-        plan = Moments().plan(problem, Budget(epsilon, 1e-6))
-        with pytest.warns(SeededNoiseWarning):
-            runs = [
-                Moments().run(plan, data, NoiseSource(seed, plan.releases)) for seed in range(8)
-            ]
-        means.append(np.mean([excess(problem, data, run.weights) for run in runs]))
-    assert means[0] > 3 * means[1] > 9 * means[2]
 
 
 def test_later_rounds_are_about_short_residuals():
@@ -387,15 +364,6 @@ def test_the_bound_is_the_one_written_down(n_rounds, scaling):
     assert max(bounds) < problem.constants.zero_score
     assert plan.predicted_excess_if_worst == pytest.approx(bounds)
     assert plan.predicted_excess == pytest.approx(float(np.dot(problem.prior, bounds)))
-
-
-def test_noise_does_not_depend_on_the_radius():
-    plans = [
-        Moments().plan(make_problem((50, 60), loss=LOSS, radius=radius), BUDGET)
-        for radius in (0.1, 20.0)
-    ]
-    assert plans[0].releases == plans[1].releases
-    assert plans[0].schedule == plans[1].schedule
 
 
 @given(st.integers(1, 2**26) | st.integers(1, 10**10), st.integers(1, 100))

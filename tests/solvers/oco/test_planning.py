@@ -12,7 +12,6 @@ from sklearn_dpwg.losses import BinaryLogLoss, Hinge, MultinomialLogLoss, Square
 from sklearn_dpwg.privacy import Budget
 from sklearn_dpwg.privacy.prefix_sums import make_prefix_sums
 from sklearn_dpwg.solvers import OCO
-from sklearn_dpwg.solvers.stream.learners import FTRL
 from sklearn_dpwg.solvers.stream.planning import RISK_SPREAD, excess_bound_by_group
 from sklearn_dpwg.solvers.stream.schedule import LONGEST_STEP, WEIGHT_SHARES, StrengthRule
 from tests.helpers.group_data import make_problem
@@ -168,12 +167,6 @@ def test_paper_schedule_is_the_papers():
     bandit = math.log(2) / (rate * n_rounds) + rate * 2 * 2 * s.feedback_bound**2
     assert math.isclose(plan.predicted_excess, regret + bandit)
     assert "the paper's parameters" in str(plan)
-
-
-def test_a_learner_keeps_its_strength():
-    problem = make_problem(SIZES)
-    plan = OCO(FTRL(strength=33.0)).plan(problem, BUDGET)
-    assert plan.schedule.strength_rule.strength(1e9) == 33.0
 
 
 def test_what_cannot_be_planned():
