@@ -95,10 +95,7 @@ def test_no_default_is_left_out():
     [
         ("| `MGR.aim` | 0.3 | why | `benchmarks/mgr_defaults.py aim` |", False, False),
         ("| `MGR.aim` | 0.31 | why | `benchmarks/mgr_defaults.py aim` |", True, False),
-        ('| `OCO.play` | "sampled" | why | no command: none |', True, False),
-        ("| `MGR.averaging` | 2/3 | why | `benchmarks/mgr_defaults.py avering` |", False, True),
         ("| `MGR.risk_share` | planned | why | `benchmarks/none.py` |", False, True),
-        ("| `solvers.steps.UPHILL` | 3 | why | |", False, True),
     ],
 )
 def test_a_wrong_row_would_be_seen(row, differs, cannot):

@@ -16,7 +16,6 @@ from sklearn_dpwg.preprocessing import scalers as dp_standard_scaler
 from sklearn_dpwg.privacy import NoiseSource, PrivacyGuarantee, Release
 from sklearn_dpwg.privacy.noise.rows import GaussianRows
 from sklearn_dpwg.solvers.rounds import phased_erm
-from tests.audit.front_door import __main__ as command
 from tests.audit.front_door import fits_together as together
 from tests.audit.front_door.attack import Verdict, audit, judge
 from tests.audit.front_door.faults import FAULTS
@@ -149,24 +148,3 @@ def test_the_whole_path_holds_and_breaks_with_a_fault():
 
 
 # --- what is printed ----------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(("is_missed", "status"), [(False, 0), (True, 1)])
-def test_the_command_fails_where_a_fault_is_missed(is_missed, status, monkeypatch, capsys):
-    caught, held = Verdict(claim_of(1.0), 0.01, 0.01), Verdict(claim_of(1.0), 0.5, 0.5)
-    found = dict.fromkeys(SCENARIOS, held) | dict.fromkeys(FAULTS, caught)
-    if is_missed:
-        found[next(iter(FAULTS))] = held
-    monkeypatch.setattr(
-        command, "Parallel", lambda **_: lambda jobs: [job[0](*job[1]) for job in jobs]
-    )
-    monkeypatch.setattr(command, "audit_by_name", lambda name, _: (found[name], 1.0))
-    assert command.main([]) == status
-    printed = capsys.readouterr().out
-    assert ("MISSED" in printed) is is_missed
-    assert all(f"{name}: claimed epsilon" in printed for name in found)
-
-
-def test_the_command_knows_its_names(capsys):
-    assert command.main(["--only", "nothing of the kind"]) == 2
-    assert "--only must be part of a name" in capsys.readouterr().out

@@ -121,36 +121,6 @@ def test_sparse_groups_are_refused_in_one_sentence(kind):
             call()
 
 
-def test_columns_of_one_name_are_refused():
-    groups = pd.DataFrame([["a", 1], ["b", 2]], columns=["u", "u"])
-    said = r"^groups must have a name of its own for each column, got 'u' twice\.$"
-    for twice in (groups, select_groups(pd.DataFrame({"u": ["a", "b"]}), ["u", "u"])):
-        with pytest.raises(ValueError, match=said):
-            encode_groups(twice, 2, None)
-
-
-NO_SEQUENCE = "group_labels must be a sequence of labels"
-
-
-@pytest.mark.parametrize(
-    ("n_records", "group_labels", "words"),
-    [
-        (5, None, "groups must have one entry a record: got 4 for 5"),
-        (
-            4,
-            ["a", "b"],
-            r"groups must hold labels of .*\['a', 'b'\] alone, got 'c'\.$",
-        ),
-        (4, ["a", "b", "c", "d"], "group_labels contains 'd', a group without records"),
-        (4, ["a", "b", "b", "c"], "group_labels must name each group once, got 'b' twice"),
-        *((4, wrong, NO_SEQUENCE) for wrong in ("abc", 5, [], [["a", 1], ["b", 2]])),
-    ],
-)
-def test_lengths_and_labels_that_do_not_fit(n_records, group_labels, words):
-    with pytest.raises(ValueError, match=f"^{words}"):
-        encode_groups(LETTERS, n_records, group_labels)
-
-
 FRAME = pd.DataFrame({"age": [1.0, 2.0, 3.0], "sex": [0.0, 1.0, 0.0]}, index=[5, 3, 9])
 
 
@@ -173,14 +143,6 @@ def test_group_by(rows, group_by):
 @pytest.mark.parametrize(("rows", "group_by"), [(FRAME, ["sex", "age"]), (FRAME.values, (1, 0))])
 def test_group_by_several_columns(rows, group_by):
     assert labels_of(select_groups(rows, group_by)) == [(0.0, 1.0), (1.0, 2.0), (0.0, 3.0)]
-
-
-def test_group_by_no_column():
-    with pytest.raises(ValueError, match=r"^group_by must name columns of X, \['age', 'sex'\], go"):
-        select_groups(FRAME, "race")
-    for group_by in ("sex", 2, -1, [0, 2]):
-        with pytest.raises(ValueError, match=r"^group_by must hold column indices below 2, as X"):
-            select_groups(FRAME.to_numpy(), group_by)
 
 
 def test_sizes_take_the_order_of_the_fit():

@@ -7,9 +7,6 @@ import re
 from dataclasses import replace
 from html.parser import HTMLParser
 
-import numpy as np
-import pytest
-
 from sklearn_dpwg import DPWorstGroupClassifier
 from sklearn_dpwg.privacy import PrivacyGuarantee, Release
 from sklearn_dpwg.privacy.statement import sections
@@ -82,27 +79,3 @@ def test_what_is_public_shows_as_text():
     shown = replace(plan(), remark=HOSTILE, solver=HOSTILE)._repr_html_()
     assert "<script" not in shown
     Balanced(shown)
-
-
-def test_a_plan_shows_predictions_releases_and_cost():
-    made = plan()
-    said = words(made._repr_html_())
-    for part in (made.solver, f"{made.predicted_excess:.3g}", *(r.name for r in made.releases)):
-        assert part in said
-    assert f"{made.releases[0].noise_multiplier:.4g}" in said
-    assert "What an attacker gains" in said
-    assert "#d55e00" not in made._repr_html_()
-    assert len(made._repr_html_()) < 12_000
-
-
-@pytest.mark.filterwarnings("ignore::sklearn_dpwg.exceptions.WeakPlanWarning")
-def test_an_estimator_shows_itself_as_before():
-    rng = np.random.default_rng(0)
-    X, groups = rng.uniform(-0.5, 0.5, (400, 2)), np.repeat(["a", "b"], 200)
-    model = DPWorstGroupClassifier(epsilon=1.0, data_norm=1.0)
-    model.fit(X, X[:, 0] > 0, groups=groups)
-    shown = model._repr_html_()
-    assert "sk-container" in shown
-    # its table of attributes is made of their short forms, not of pages within the page
-    assert model.privacy_._repr_html_() not in shown
-    assert model.plan_._repr_html_() not in shown

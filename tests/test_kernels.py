@@ -8,13 +8,11 @@ import subprocess
 import sys
 import threading
 import warnings
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
-from typing import ClassVar
 from unittest.mock import patch
 
 import mpmath
-import numba
 import numpy as np
 import pytest
 from hypothesis import example, given, settings
@@ -160,9 +158,7 @@ SCORES = (BinaryLogLoss(), MultinomialLogLoss(3))
 OF_EACH_KIND = [
     *itertools.product(EVERY_LOSS, ["C", "csr"], ["double"]),
     *itertools.product(SCORES, ["C", "csr"], ["single"]),
-    *itertools.product(
-        SCORES, [each for each in LAYOUTS if each not in ("C", "csr")], ["double", "single"]
-    ),
+    *itertools.product(SCORES, [each for each in LAYOUTS if each not in ("C", "csr")], ["single"]),
 ]
 
 
@@ -320,14 +316,6 @@ def test_rows_without_columns_have_scores_of_their_constants(sizes):
     assert_bits_are_those_of_arrays(risks, np.full(risks.n_columns, 0.3), None)
 
 
-def test_a_kernel_is_compiled_once_that_is_worth_it():
-    kernel = compiled.Kernel(compiled._scale)
-    arguments = (np.ones(3), np.ones(3), 0, None, np.ones(3))
-    with patch.object(compiled, "WORK_OF_COMPILING", 100):
-        assert [kernel.is_worth_it(50, *arguments) for _ in range(3)] == [False, False, True]
-        assert not kernel.is_worth_it(50, np.ones(3, dtype=np.float32), *arguments[1:])
-
-
 @pytest.mark.parametrize(
     ("formula", "exact", "ends"),
     [(compiled._exp, mpmath.exp, (-700.0, 0.0)), (compiled._log1p, mpmath.log1p, (1e-300, 1.0))],
@@ -412,48 +400,6 @@ def test_a_class_states_its_own_kernel():
     np.testing.assert_allclose(2.0 * once.risks(weights), twice.risks(weights), rtol=1e-13)
 
 
-@pytest.mark.parametrize("layout", ["csr", "F"])
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
-def test_numpy_blocks_take_every_layout_too(layout, dtype):
-    for loss in (SquaredError(), MultinomialLogLoss(3)):
-        risks = make_risks(without_kernel(loss), (30, 20), layout=layout, dtype=dtype)
-        risks_with = GroupRisks(risks.records, loss, risks.intercept_scaling)
-        weights = np.linspace(-1.0, 1.0, risks.n_weights)
-        for one, other in zip(
-            risks.risks_and_gradients(weights), risks_with.risks_and_gradients(weights), strict=True
-        ):
-            np.testing.assert_allclose(one, other, rtol=1e-11, atol=1e-15)
-
-
-def test_an_unknown_kernel_is_refused():
-    @dataclass(frozen=True)
-    class MistakenLoss(SquaredError):  # noqa: N818
-        kernel: ClassVar[str | None] = "cubed_error"
-
-    @dataclass(frozen=True)
-    class TooMany(MultinomialLogLoss):
-        kernel: ClassVar[str | None] = "hinge"
-
-    for loss, known in (
-        (MistakenLoss(), r"\['binary_log', .*'cubed_error'"),
-        (TooMany(3), r"\['multinomial_log'\], got 'hinge'"),
-    ):
-        risks = make_risks(loss, (5,))
-        said = rf"kernel of {type(loss).__name__} must be None or one of {known}"
-        with pytest.raises(ValueError, match=said):
-            risks.risks(np.zeros(risks.n_weights))
-
-
-def test_shapes_that_do_not_belong_together_are_refused():
-    blocks = Blocks.of(np.array([0, 4]), 2)
-    arguments = [np.zeros((4, 2)), np.ones(4), np.ones(4), blocks, np.ones((1, 2))]
-    for place, wrong in ((0, np.zeros((5, 2))), (1, np.ones(3)), (2, np.ones(5))):
-        changed = [*arguments]
-        changed[place] = wrong
-        with pytest.raises(ValueError, match="must be of one data set"):
-            fused_pass(SquaredError(), *changed, np.zeros(1))
-
-
 def test_a_label_out_of_range_touches_nothing():
     labels = np.array([0.0, 7.0, -3.0])
     with np.errstate(invalid="ignore"):
@@ -510,12 +456,6 @@ def test_tasks_run_once_and_keep_their_order(cores):
     assert run_on_threads([]) == []
 
 
-def test_tasks_do_run_on_several_threads(cores):
-    cores(3)
-    meeting = threading.Barrier(3, timeout=20)
-    run_on_threads([meeting.wait] * 3)  # each waits for the other two
-
-
 @pytest.mark.parametrize("in_caller", [True, False])
 def test_an_error_in_a_task_is_raised(cores, in_caller):
     cores(2)
@@ -544,29 +484,6 @@ def test_threads_follow_the_callers_errstate(cores):
         assert np.isinf(run_on_threads([task] * 3)).all()
     with np.errstate(over="raise"), pytest.raises(FloatingPointError):
         run_on_threads([task] * 3)
-
-
-def test_calls_from_several_threads_do_not_wait_for_each_other(cores):
-    cores(2)
-    results = []
-
-    def call(number):
-        results.append(run_on_threads([lambda: number] * 20))
-
-    callers = [threading.Thread(target=call, args=(number,)) for number in range(6)]
-    for caller in callers:
-        caller.start()
-    for caller in callers:
-        caller.join(20)
-    assert sorted(results) == [[number] * 20 for number in range(6)]
-
-
-def test_the_environment_limits_threads(monkeypatch):
-    for text, expected in (("1", 1), ("0", None), ("", None), ("many", None), ("1000", None)):
-        monkeypatch.setenv("OMP_NUM_THREADS", text)
-        limited = n_threads()
-        monkeypatch.delenv("OMP_NUM_THREADS")
-        assert limited == (n_threads() if expected is None else expected)
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
@@ -649,25 +566,6 @@ def test_each_kind_of_arrays_is_compiled_before_threads_call_it():
     for row_scale in (np.ones(4), np.ones(4, dtype=np.float32), np.ones(8)[::2], np.ones(4)):
         kernel.prepare(slopes, row_scale, 0, None, np.ones(3))
     assert len(kernel._dispatcher.overloads) == 3
-
-
-def test_where_nothing_can_be_kept_it_is_compiled_all_the_same(monkeypatch):
-    tries = []
-    njit = numba.njit
-
-    def no_folder(*arguments, cache=False, **options):
-        tries.append(cache)
-        if cache:
-            raise RuntimeError("cannot cache function: no locator available")
-        return njit(*arguments, **options)
-
-    monkeypatch.setattr(numba, "njit", no_folder)
-    kernel = compiled.Kernel(compiled._scale)
-    slopes = np.array([1.0, 2.0])
-    arguments = (slopes, np.array([3.0, 4.0]), 0, None, np.zeros(2))
-    assert kernel.prepare(*arguments)(*arguments) == 3.0
-    assert slopes.tolist() == [3.0, 8.0]
-    assert tries == [True, False]
 
 
 # --- helpers for rows --------------------------------------------------------------------------
@@ -768,8 +666,9 @@ def test_a_worker_says_how_many_threads_its_passes_use(monkeypatch):
 
 
 @pytest.mark.parametrize("order", ["C", "F"])
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("n_columns", [20, 200, 9000])
+@pytest.mark.parametrize(
+    ("n_columns", "dtype"), [(20, np.float32), (200, np.float64), (9000, np.float32)]
+)
 def test_a_norm_depends_on_its_row_alone(n_columns, dtype, order):
     """Borders of storage may leave a row alone, or with others."""
     row = np.random.default_rng(0).standard_normal(n_columns).astype(dtype)

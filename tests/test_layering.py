@@ -21,7 +21,7 @@ PACKAGE = "sklearn_dpwg"
 MAX_LINES = 800
 MIN_LINES = 60  # of a module that one neighbour alone imports
 MAX_FUNCTION_LINES = 60  # its signature and docstring left out
-LONG_FUNCTIONS = {"_other_losses"}  # one compiled branch a loss
+
 
 # What makes an independent stream; every other name in numpy.random shares the global state.
 LOCAL_RANDOMNESS = {
@@ -203,7 +203,7 @@ def breaks_function_length(modules: dict[str, Module]) -> Iterator[str]:
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 body = node.body[1:] if ast.get_docstring(node, clean=False) else node.body
                 n_lines = body[-1].end_lineno - body[0].lineno + 1 if body else 0
-                if n_lines > MAX_FUNCTION_LINES and node.name not in LONG_FUNCTIONS:
+                if n_lines > MAX_FUNCTION_LINES:
                     yield f"{module.path}:{node.lineno}: {node.name} has {n_lines} lines"
 
 
@@ -257,12 +257,6 @@ LONG_FUNCTION = 'def f():\n    """One."""\n' + "    x = 1\n" * MAX_FUNCTION_LINE
 @pytest.mark.parametrize(
     ("rule", "files", "message"),
     [
-        (breaks_own_package, {"risks.py": "from sklearn_dpwg import __version__"}, "__version__"),
-        (
-            breaks_own_package,
-            {"losses/__init__.py": "from .a import x", "losses/a.py": "from . import y"},
-            "losses.y comes",
-        ),
         (
             breaks_own_package,
             {
@@ -276,22 +270,9 @@ LONG_FUNCTION = 'def f():\n    """One."""\n' + "    x = 1\n" * MAX_FUNCTION_LINE
             {"metrics/__init__.py": "from sklearn_dpwg.metrics.f import f", "metrics/f.py": ""},
             "hides the module sklearn_dpwg.metrics.f",
         ),
-        (
-            breaks_shadowing,
-            {
-                "solvers/__init__.py": "from sklearn_dpwg.solvers.a import B as mgr",
-                "solvers/mgr/__init__.py": "",
-            },
-            "B hides",
-        ),
-        (breaks_public_scikit_learn, {"a.py": "from sklearn.linear_model._glm import x"}, "_glm"),
         (breaks_public_scikit_learn, {"a.py": "from sklearn.linear_model import _glm"}, "_glm"),
-        (breaks_public_scikit_learn, {"a.py": "import sklearn\nsklearn.utils._x.y()"}, ":2: "),
         (breaks_public_scikit_learn, {"a.py": "import sklearn.utils as u\nu._x()"}, "_x"),
-        (breaks_local_randomness, {"a.py": "import numpy as np\nnp.random.normal()"}, "normal"),
-        (breaks_local_randomness, {"a.py": "import numpy\nnumpy.random.seed(0)"}, "seed"),
         (breaks_local_randomness, {"a.py": "from numpy.random import rand"}, "rand"),
-        (breaks_local_randomness, {"a.py": "from numpy import random as r\nr.choice(3)"}, "choice"),
         (breaks_local_randomness, {"a.py": "from scipy.stats import norm\nnorm.rvs()"}, "rvs"),
         (breaks_length, {"a.py": "x = 1\n" * (MAX_LINES + 1)}, "801 lines"),
         (
@@ -304,18 +285,7 @@ LONG_FUNCTION = 'def f():\n    """One."""\n' + "    x = 1\n" * MAX_FUNCTION_LINE
             {"solvers/descent/mgr.py": "def f(noise, x): return noise.gaussian(x)"},
             ":1: noise.gaussian",
         ),
-        (breaks_releases, {"estimators/a.py": "def f(noise): noise.integers(3)"}, "noise.integers"),
-        (
-            breaks_releases,
-            {"solvers/stream/games.py": "draw = self._noise.laplace"},
-            "_noise.laplace",
-        ),
         (breaks_function_length, {"a.py": LONG_FUNCTION + "    x = 1\n"}, ":1: f has 61 lines"),
-        (
-            breaks_function_length,
-            {"a.py": "class A:\n    def f(self):\n" + "        x = 1\n" * 61},
-            ":2: f has 61 lines",
-        ),
     ],
 )
 def test_planted_violation_is_found(rule, files, message, tmp_path):

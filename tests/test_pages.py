@@ -126,7 +126,3 @@ def test_no_number_is_elided():
     found = {path.name: elided(path.read_text(encoding="utf-8")) for path in pages}
     assert {name: numbers for name, numbers in found.items() if numbers} == {}
     assert elided(README) == []
-
-
-def test_elided_numbers_would_be_seen():
-    assert elided("bound 0.07... of 1...") == ["0.07...", "1..."]

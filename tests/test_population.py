@@ -3,10 +3,8 @@
 from collections import Counter
 
 import numpy as np
-import pandas as pd
 import pytest
 
-from sklearn_dpwg.preprocessing import Boolean, Category, Date, Number, Ordered
 from tests.helpers.benchmarks import utility_with
 
 PACKAGES = frozenset(
@@ -120,74 +118,3 @@ without = "ban, income"
 merged = "banned, * = banned"
 """
 )
-
-
-def test_a_file_is_read(population, tmp_path):
-    (tmp_path / "some.toml").write_text(FILE)
-    (task,) = population.definition.read_definitions(tmp_path / "some.toml")
-    assert task.columns == {
-        "age": Number(18, 90, missing=True),
-        "school": Number(18, 90, missing=True),
-        "day": Date("2016-07-01", "2017-08-31"),
-        "flat": Boolean(),
-        "size": Ordered(("small", "middle", "large")),
-        "year": Ordered((85, 86, 87, 88)),
-        "region": Category(("north", "south")),
-        "grade": Category(("9", 10), other=False),
-    }
-    assert task.group_labels == (
-        "banned",
-        "no, age 18 to 40",
-        "no, age 40 and more",
-        "no, age under 18",
-    )
-    assert task.complete == ("age", "ban")
-    columns = population.definition.columns_of(FILE.split('"""')[1])
-    assert columns["income"] == Number(0, 30_000, log=True)
-    assert columns["ban"] == Boolean("yes", "no")
-
-
-@pytest.mark.parametrize("wrong", ['witout = "age"', 'uses = "height"'])
-def test_a_slip_in_a_file_is_refused(population, tmp_path, wrong):
-    (tmp_path / "some.toml").write_text(FILE + wrong)
-    with pytest.raises(ValueError, match="some-task in some"):
-        list(population.definition.read_definitions(tmp_path / "some.toml"))
-
-
-def test_bands_values_and_targets(population):
-    made = population.definition
-    frame = pd.DataFrame({"age": [17.0, 18.0, 40.0, np.nan], "sex": [0, 1, 2, 0]})
-    bands = made.Bands("age", (18, 30))
-    assert bands.names == ("age under 18", "age 18 to 30", "age 30 and more")
-    values = made.Values("sex", {0: "man", 1: "woman"})
-    for groups, found in ((bands, [*bands.names, None]), (values, ["man", "woman", None, "man"])):
-        assert groups(frame).astype(object).where(groups(frame).notna(), None).tolist() == found
-    frame = pd.DataFrame({"y": [1.0, 5.0, np.nan]})
-    logs = made.Amount("y", 2, 4, log=True)
-    for target, found in (
-        (made.Is("y", (5,)), [0, 1]),
-        (made.Above("y", 1), [0, 1]),
-        (made.Amount("y", 2, 4), [2, 4]),
-        (logs, list(logs.bounds)),
-    ):
-        assert target(frame)[:2].tolist() == found
-        assert np.isnan(target(frame)[2])
-
-
-def test_a_reference_in_doubt_is_refused(population, monkeypatch):
-    from utility.population.__main__ import doubt
-
-    (definition,) = (each for each in population.DEFINITIONS if each.name == "swings")
-    task = population.load_definition(definition)
-    weights = np.zeros(task.train.rows.shape[1])
-    good = {"gap": 1e-9, "weights": weights}
-    bound = {"gap": 1e-9, "weights": np.append(weights[1:], 199.5)}
-    for optima, why in (
-        ({"worst-group": good, "average": good}, ""),
-        ({"worst-group": good, "average": good | {"gap": 1e-3}}, "the gap of the average"),
-        ({"worst-group": good | {"gap": np.nan}, "average": good}, "the gap of the worst-group"),
-        ({"worst-group": bound, "average": good}, "the radius binds"),
-    ):
-        task.__dict__["optima"] = optima
-        assert doubt(task).startswith(why)
-        assert bool(doubt(task)) == bool(why)

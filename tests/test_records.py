@@ -149,8 +149,7 @@ def test_groups_are_together_and_keep_their_order(codes):
         np.testing.assert_array_equal(records.targets[part], members)
 
 
-@pytest.mark.parametrize("n_threads", [1, 3])
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize(("n_threads", "dtype"), [(1, np.float32), (3, np.float64)])
 @pytest.mark.parametrize("take", [np.s_[:], np.s_[:, ::2], np.s_[::-1]], ids=str)
 @pytest.mark.parametrize("order", ["C", "F"])
 def test_many_rows_are_sorted_in_one_reading(order, take, dtype, n_threads, monkeypatch):

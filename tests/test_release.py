@@ -9,7 +9,6 @@ import sys
 import tomllib
 from pathlib import Path
 
-import pytest
 from packaging.requirements import Requirement
 
 from sklearn_dpwg import __version__
@@ -43,20 +42,6 @@ def test_package_changelog_and_citation_are_of_one_version():
     assert (cited["version"], cited["date-released"]) == (version, day)
     assert re.fullmatch(r"\d+\.\d+\.\d+(\.dev\d+)?", __version__)
     assert (__version__ != version) == goes_on == (".dev" in __version__)
-
-
-@pytest.mark.parametrize(
-    "wrong", ["# C\n\n## Unreleased\n", "# C\n\n## 0.1\n\n## 0.1.0 – 2026-01-01\n"]
-)
-def test_a_changelog_without_a_release_would_be_seen(wrong):
-    with pytest.raises(AssertionError):
-        newest_entry(wrong)
-
-
-def test_work_may_go_on_above_a_release():
-    above = "# C\n\n## Unreleased\n\n- more\n\n## 0.1.0 – 2026-01-01\n"
-    assert newest_entry(above) == (True, "0.1.0", "2026-01-01")
-    assert newest_entry(above.replace("## Unreleased\n\n- more\n\n", ""))[0] is False
 
 
 def test_pythons_that_are_promised_are_those_that_are_tested():

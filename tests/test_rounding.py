@@ -252,8 +252,9 @@ def test_a_certificate_is_off_by_no_more_than_is_paid(
 
 
 @pytest.mark.parametrize("loss", [BinaryLogLoss(), SquaredError()], ids=repr)
-@pytest.mark.parametrize("kind", ["plain", "collinear", "one row", "separable"])
-@pytest.mark.parametrize("radius", [0.3, 6.0])
+@pytest.mark.parametrize(
+    ("kind", "radius"), [("plain", 0.3), ("collinear", 6.0), ("one row", 0.3), ("separable", 6.0)]
+)
 def test_tolerances_for_billions_of_records_are_reached(loss, kind, radius):
     rng = np.random.default_rng(3)
     rows = hard_rows(kind, rng, 24)
@@ -384,7 +385,7 @@ def test_the_sum_of_a_round_errs_by_no_more_than_is_paid(n, n_outputs, scaling, 
 
 
 @pytest.mark.parametrize("name", sorted(PREFIX_SUMS))
-@pytest.mark.parametrize("n_steps", [1, 64, 200])
+@pytest.mark.parametrize("n_steps", [1, 200])
 @pytest.mark.parametrize("kind", ["random", "around a power of two"])
 def test_rows_of_prefix_sums_err_by_no_more_than_is_paid(name, n_steps, kind):
     """What is handed to the noise against C G in rational numbers."""

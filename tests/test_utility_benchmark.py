@@ -139,47 +139,6 @@ def test_unclipped_noiseless_gradient_is_that_of_the_risks(utility, kind):
     np.testing.assert_allclose(losses[:, 0], values, rtol=1e-12)
 
 
-def test_columns_are_runs_of_their_own(utility):
-    task = small_task(utility)
-    descent = utility.peers.gradient_descent
-    runs = [descent.Run(10, 0.4, 0.5, "mixed"), descent.Run(10, 1.6, 1.0, "mixed")]
-    both = descent.descend(task, task.train, runs, np.array([0.1, 0.2]), np.array([3, 4]))
-    alone = descent.descend(task, task.train, runs[1:], np.array([0.2]), np.array([4]))
-    for kind in ("last", "mean"):
-        np.testing.assert_allclose(both[kind][:, 1:], alone[kind], rtol=1e-10)
-
-
-def test_records_are_thinned_from_the_largest_groups_and_groups_keep_their_weight(utility):
-    task = small_task(utility, n=400)
-    tuning, weightings = utility.peers.tuning, utility.peers.weightings
-    few = int(task.group_sizes.min())
-    part = tuning.thin(task.train, 2, few + 150)
-    assert np.bincount(part.codes).tolist() == [150, few]
-    assert len(np.unique(part.X, axis=0)) == few + 150
-    np.testing.assert_array_equal(np.bincount(tuning.thin(task.train, 2, 100).codes), [50, 50])
-    assert len(tuning.thin(task.train, 2, 10_000).codes) == 400
-    for weighting in weightings.WEIGHTINGS:
-        factors = weightings.record_factors(task, part, weighting)
-        shares = weightings.group_shares(task.group_sizes, weighting)
-        np.testing.assert_allclose(np.bincount(part.codes, factors), shares)
-    # what the race is judged by is the excess on what is left
-    weights = np.random.default_rng(0).normal(size=(4, 3))
-    everything = tuning.tuning_part(task, 400)
-    np.testing.assert_allclose(
-        tuning.thinned_excess(task, everything, weights), task.train_excess(weights), rtol=1e-4
-    )
-
-
-def test_weightings_count_records_by_powers_of_their_groups_sizes(utility):
-    weightings, sizes = utility.peers.weightings, np.array([100, 400, 0])
-    shares = {name: weightings.group_shares(sizes, name) for name in weightings.WEIGHTINGS}
-    np.testing.assert_allclose(shares["average"], [0.2, 0.8, 0.0])
-    np.testing.assert_allclose(shares["half"], [1 / 3, 2 / 3, 0.0])
-    np.testing.assert_allclose(shares["balanced"], [0.5, 0.5, 0.0])
-    np.testing.assert_allclose(shares["mixed"], [0.26, 0.74, 0.0])
-    assert weightings.largest_factor(sizes, "half") == pytest.approx(1 / 300)
-
-
 # --- Newton's method ------------------------------------------------
 
 
@@ -244,26 +203,7 @@ def test_hessians_are_those_of_the_risks_and_their_noise_is_isometric(utility):
     np.testing.assert_allclose(deviations, expected, rtol=0.03)
 
 
-@pytest.mark.parametrize("kind", ["classification", "regression"])
-def test_newton_without_noise_finds_the_average_optimum(utility, kind):
-    task, newton = small_task(utility, kind), utility.peers.newton
-    for hessians in ("once", "each"):
-        runs = [newton.Run(400, hessians, 0.0, 5.0, 1.0, "average")]
-        quiet = [newton.Noise(0.0, 0.0, 10.0)]
-        found = newton.newton(task, task.train, runs, quiet, np.zeros(1), is_final=True)["last"]
-        best = np.array(task.optima["average"]["weights"])
-        assert np.linalg.norm(best) < 0.99 * task.radius
-        np.testing.assert_allclose(found[:, 0], best, atol=0.01)
-
-
 # --- tasks -------------------------------------------------------------------------------------
-
-
-def test_the_split_is_fixed_and_disjoint(utility):
-    train, test = utility.tasks.split(1001)
-    assert len(test) == 200
-    np.testing.assert_array_equal(np.sort(np.concatenate([train, test])), np.arange(1001))
-    np.testing.assert_array_equal(utility.tasks.split(1001)[1], test)
 
 
 @pytest.mark.parametrize("name", ["made-classification", "made-regression"])
@@ -277,60 +217,10 @@ def test_a_made_task_has_its_populations_optimum(utility, name):
     assert sampled == 0.0
 
 
-@pytest.mark.parametrize("kind", ["classification", "regression"])
-def test_a_fit_is_scored_on_unit_rows(utility, kind):
-    task = small_task(utility, kind)
-    found = utility.ours.fit_once(task, "mgr", 8.0, 0)
-    assert found["solver"] == "mgr"
-    assert 0.99 * 8.0 < found["stated_epsilon"] <= 8.0
-    nothing = task.train_excess(np.zeros((4, 1)))[0]
-    assert 0.0 < found["train_excess"] < nothing
-    # train and test parts are the same here
-    assert found["test_loss"] == pytest.approx(
-        found["train_excess"] + task.optima["worst-group"]["value"]
-    )
-    assert (found["test_accuracy"] is None) == (kind == "regression")
-
-
 # --- what is kept ------------------------------------------------------------------------------
 
 
-def test_a_stopped_run_is_resumed_and_changed_sources_are_measured_again(utility, tmp_path):
-    path = tmp_path / "folder" / "task.json"
-    store = utility.store.Store(path, {"sources": "one"})
-    store.put({"a": 1})
-    store.put({"b": 2})
-    again = utility.store.Store(path, {"sources": "one"})
-    assert "a" in again
-    assert again["b"] == 2
-    assert "a" not in utility.store.Store(path, {"sources": "two"})
-    assert utility.store.read_cells(tmp_path / "none.json") == ({}, {})
-
-
-def test_the_fingerprint_is_that_of_the_sources(utility, tmp_path):
-    (tmp_path / "one.py").write_text("a = 1\n")
-    first = utility.store.fingerprint(tmp_path)
-    (tmp_path / "notes.txt").write_text("nothing")
-    assert utility.store.fingerprint(tmp_path) == first
-    (tmp_path / "one.py").write_text("a = 2\n")
-    assert utility.store.fingerprint(tmp_path) != first
-
-
 # --- one setting, and the page --------------------------------------------------------------------
-
-
-def test_a_run_is_taken_by_its_geometric_mean_over_floored_excesses(utility):
-    choose = utility.peers.in_advance.choose
-    tried = [
-        # by the plain mean "steady" would be taken, without a floor "lucky"
-        {'["lucky", "last"]': 1e-9, '["steady", "last"]': 0.03, '["good", "last"]': 0.01},
-        {'["lucky", "last"]': 0.2, '["steady", "last"]': 0.03, '["good", "last"]': 0.06},
-    ]
-    taken = choose(tried, 1e-3)
-    assert taken.run == ("lucky", "last")
-    assert taken.excess == pytest.approx(np.sqrt(1e-3 * 0.2))
-    assert choose(tried, 1e-2).run == ("good", "last")
-    assert choose(tried, 1e-2).n_tasks == 2
 
 
 def test_a_mean_of_clusters_is_that_of_its_values(utility):
@@ -352,21 +242,3 @@ def test_intervals_over_sources_cover_as_often_as_they_say(utility):
         mean, half = utility.held_out.clustered(values, list(map(str, sources)))
         hits += abs(mean) <= half
     assert 0.91 < hits / 1000 < 0.97
-
-
-@pytest.mark.parametrize("text", ["", "{0}", "{1}", "{0}{0}{1}", "{1} {0}"])
-def test_a_page_without_its_marks_is_left_alone(utility, tmp_path, text):
-    page = tmp_path / "page.md"
-    page.write_text(text.format(*utility.held_out.MARKS))
-    with pytest.raises(ValueError, match="marks"):
-        utility.held_out.replace_between_marks(page, "new")
-    assert page.read_text() == text.format(*utility.held_out.MARKS)
-
-
-def test_the_docs_say_what_the_results_say(utility):
-    results = utility.held_out.PAGE.read_text(encoding="utf-8")
-    assert all(results.count(mark) == 1 for mark in utility.held_out.MARKS)
-    page = (utility.store.ROOT / "docs" / "utility.md").read_text(encoding="utf-8")
-    rows = [line for line in page.splitlines() if line.startswith("| ")]
-    assert len(rows) > 5
-    assert not set(rows) - set(results.splitlines())

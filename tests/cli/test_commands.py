@@ -40,13 +40,6 @@ def test_a_plan_reads_no_record_and_is_that_of_the_fit(folder):
     assert printed.splitlines()[0] == str(plan).splitlines()[0]
 
 
-def test_a_plan_of_an_audit_has_a_line_a_group(folder):
-    schema = ("--schema", folder / "schema.toml")
-    printed = done("plan", "--audit", *schema, "--group-sizes", "x=800,y=400").stdout
-    assert {"x", "y"} <= {line.split()[0] for line in printed.splitlines() if line}
-    assert "epsilon = 1 at delta = 1e-06" in printed
-
-
 # --- fit ------------------------------------------------------------------------------------------
 
 
@@ -242,11 +235,6 @@ def called(*words, code=""):
     return subprocess.run(
         [sys.executable, *start, *words], capture_output=True, text=True, check=False
     )
-
-
-def test_help_lists_the_commands_in_the_order_of_their_use():
-    commands = called("--help").stdout.partition("Commands:\n")[2].splitlines()
-    assert [line.split()[0] for line in commands] == ["plan", "fit", "predict", "audit"]
 
 
 def test_without_click_a_sentence_says_what_to_install():

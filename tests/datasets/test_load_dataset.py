@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.metadata
-import pickle
 from types import SimpleNamespace
 
 import numpy as np
@@ -98,11 +97,6 @@ def test_values_that_are_unknown_missing_or_outside_their_bounds(entry, frame):
     np.testing.assert_array_equal(encoded, np.outer([-1.0, 1.0], np.ones(len(entry.numeric))))
 
 
-def test_only_the_stops_lose_rows(entry, frame):
-    lost = (encode_groups(frame, entry) < 0) | np.isnan(encode_target(frame, entry))
-    assert lost.any() == (entry.name == "minneapolis-stops")
-
-
 def test_adult_by_hand(load_once):
     """The first line of adult.data: 39, State-gov, 77516, Bachelors, 13, Never-married, ..."""
     adult = load_once("adult")
@@ -131,16 +125,6 @@ def test_time_of_a_stop_is_local(load_once):
     assert row["month"] == -1
 
 
-def test_subsets_of_adult(load_once):
-    test = load_dataset("adult", subset="test")
-    everything = load_dataset("adult", subset="all")
-    assert len(test.target) == 16_281
-    assert len(everything.target) == 48_842
-    np.testing.assert_array_equal(everything.data[:32_561], load_once("adult").data)
-    np.testing.assert_array_equal(everything.data[32_561:], test.data)
-    assert test.target.mean() == pytest.approx(0.2362, abs=1e-4)
-
-
 def test_frames():
     arrays, frames = load_dataset("compas"), load_dataset("compas", as_frame=True)
     assert isinstance(frames.data, pd.DataFrame)
@@ -149,22 +133,6 @@ def test_frames():
     np.testing.assert_array_equal(frames.target.to_numpy(), arrays.target)
     np.testing.assert_array_equal(frames.groups.to_numpy(), arrays.groups)
     assert (frames.target.name, frames.groups.name) == ("two_year_recid", "race")
-
-
-def test_description_tells_a_person_what_matters(entry, bunch):
-    flat = " ".join(bunch.DESCR.split())
-    assert f"{len(bunch.target):,}" in flat
-    for text in (entry.title, entry.unit_of_privacy, entry.source, entry.licence, entry.target):
-        assert text in flat
-    for text in (*entry.dropped, *sum(entry.dropped.values(), ()), *entry.group_labels):
-        assert text in flat
-    assert bunch.entry is ENTRIES[entry.name]
-
-
-def test_bunch_survives_pickling(load_once):
-    again = pickle.loads(pickle.dumps(load_once("german-credit")))
-    assert again.entry == ENTRIES["german-credit"]
-    np.testing.assert_array_equal(again.data, load_once("german-credit").data)
 
 
 @pytest.mark.parametrize(

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import dask
 import dask.array as da
-import dask.bag
 import dask.dataframe as dd
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.sparse import csr_matrix
 
 from sklearn_dpwg.data.distributed.collections import hold_collections, map_rows
 from sklearn_dpwg.data.distributed.dask_engine import DaskEngine
@@ -90,31 +87,6 @@ def test_other_cuts_are_refused(engine, arrays, frame):
         engine.collect(handles, toy.shape)
 
 
-def test_what_is_no_collection_of_rows_is_refused(engine, arrays, frame):
-    X, y = arrays
-    bag = dask.bag.from_sequence([1, 2])
-    for given, words in (
-        ((X, TARGETS), "y must be a dask array or frame where X is one"),
-        ((dask.delayed(ROWS), y), "X must be a dask array or frame.*got Delayed"),
-        ((X, X), r"y must have 1 dimension, got 2: pass its column, y\[:, 0\]"),
-        ((frame[["a"]], frame[["y"]]), r"got 2: pass a column of the frame, frame\['y'\]"),
-        ((bag, y), "X must be a dask array or frame, got Bag.*to_dataframe"),
-        ((frame["a"], y), "X must have 2 dimensions, got 1"),
-    ):
-        with pytest.raises((TypeError, ValueError), match=words):
-            hold_collections(*given)
-
-
-def test_sparse_blocks_are_refused(engine, arrays):
-    X, y = arrays
-    sparse = X.rechunk({1: -1}).map_blocks(csr_matrix)
-    with pytest.raises(ValueError, match="X has sparse blocks"):
-        hold_collections(sparse, y)
-    hidden = X.rechunk({1: -1}).map_blocks(csr_matrix, meta=np.empty((0, 0)))
-    with pytest.raises(ValueError, match="X has sparse blocks"):
-        engine.collect(hold_collections(hidden, y), toy.shape)
-
-
 def test_nothing_is_held_before_something_is_derived(engine, threads, arrays):
     handles = hold_collections(*arrays)
     engine.collect(handles, toy.shape)
@@ -143,17 +115,6 @@ def test_rows_of_frames_keep_their_index(frame):
     two = map_rows(X, first_two, columns=["p", "q"]).compute(scheduler="synchronous")
     assert list(two.columns) == ["p", "q"]
     assert two.index.equals(FRAME.index[4:])
-
-
-def test_what_cannot_be_mapped_is_refused(arrays, frame):
-    X, y = arrays
-    for rows, words in (
-        (frame["a"], "X must be a dask array or DataFrame, got Series"),
-        (y, "X must have 2 dimensions, got 1"),
-        (X.rechunk({1: -1}).map_blocks(csr_matrix), "X has sparse blocks"),
-    ):
-        with pytest.raises((TypeError, ValueError), match=words):
-            map_rows(rows, row_sums)
 
 
 def row_sums(rows):

@@ -18,7 +18,7 @@ from sklearn_dpwg.data import distributed
 from sklearn_dpwg.data.distributed.dask_engine import DaskEngine
 from sklearn_dpwg.data.sources import ParquetSource
 from sklearn_dpwg.estimators import learn
-from sklearn_dpwg.exceptions import ChangedDataError, GroupsWarning
+from sklearn_dpwg.exceptions import ChangedDataError
 from sklearn_dpwg.ledger import PrivacyLedger
 from sklearn_dpwg.privacy import NoiseSource
 from sklearn_dpwg.solvers import MGR, PhasedERM
@@ -269,24 +269,6 @@ def test_wrong_records_are_refused_in_the_words_of_memory(
     assert texts[0] == texts[1]  # rows are counted in their partition
     assert draws() == []
     assert_forgotten(processes)
-
-
-def test_targets_that_are_the_groups_are_warned_of(processes):
-    X, y, _ = records()
-    targets = in_chunks((y == "yes").astype(int))  # numbers may agree by chance, collections not
-    with pytest.warns(GroupsWarning, match="groups hold the target y"):
-        make(solver=PASSES).fit(in_chunks(X), targets, groups=targets)
-
-
-def test_what_is_not_cut_alike(processes):
-    X, y, groups = records()
-    with pytest.raises(ValueError, match="must be cut at the same rows"):
-        make().fit(in_chunks(X), in_chunks(y, (100, 100)), groups=in_chunks(groups))
-    with pytest.raises(TypeError, match="y must be a collection of dask as the others are, got nd"):
-        make().fit(in_chunks(X), y)
-    said = "X must be a collection of dask as the others are, got nd.*a step in front, such as"
-    with pytest.raises(TypeError, match=said):
-        make().fit(X, y, groups=in_chunks(groups))
 
 
 def test_files_that_workers_read(processes, tmp_path):

@@ -16,10 +16,6 @@ from sklearn_dpwg.data.risks import RecordBlock
 from sklearn_dpwg.estimators import partitions as encoding
 from sklearn_dpwg.exceptions import (
     DataNormWarning,
-    GroupsWarning,
-    NoProtectionWarning,
-    SeededNoiseWarning,
-    UngroupedWarning,
 )
 from sklearn_dpwg.ledger import PrivacyLedger
 from sklearn_dpwg.losses import SmoothedHinge
@@ -68,18 +64,6 @@ def compare(task, *data, source=None, **parameters):
     return model
 
 
-def same_words(task, *data, source=None, **parameters):
-    """Expect the warnings of memory, in its order, of records in partitions; return their kinds."""
-    told = []
-    for given_ in (data, [source or Partitioned(*data, cuts=[10])]):
-        with warnings.catch_warnings(record=True) as seen:
-            warnings.simplefilter("always")
-            task.make(**parameters).fit(*given_)
-        told.append([(each.category, str(each.message)) for each in seen])
-    assert told[0] == told[1]
-    return {kind for kind, _ in told[0]}
-
-
 @pytest.mark.parametrize("name", SOLVERS)
 def test_every_solver_learns_what_it_learns_in_memory(task, name):
     source = cut(task.data)
@@ -87,15 +71,6 @@ def test_every_solver_learns_what_it_learns_in_memory(task, name):
     assert [(part.n_label_reads, part.n_reads) for part in source.parts] == [
         (1, int(len(part.table.y) > 0)) for part in source.parts
     ]
-
-
-@pytest.mark.parametrize(
-    "parameters",
-    [{"solver": "moments", "epsilon": 8.0}, {"epsilon": np.inf, "target_bounds": None}],
-    ids=str,
-)
-def test_parameters_of_a_regressor(regressor, parameters):
-    compare(regressor, **parameters)
 
 
 @pytest.mark.parametrize(
@@ -199,19 +174,6 @@ def test_any_partition_gives_the_fit_in_memory(cuts, kinds, seed, is_sorted):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         assert_same_fit(model.fit(X, y, groups), other.fit(Partitioned(X, y, groups, cuts=cuts)))
-
-
-def test_the_same_warnings_in_the_same_order(binary, regressor):
-    X, y, groups = binary.data
-    kinds = same_words(binary, X, y, data_norm=None, delta=0.5)
-    assert {UngroupedWarning, DataNormWarning, NoProtectionWarning, SeededNoiseWarning} <= kinds
-    same_words(binary, X, np.arange(90) % 25, groups, solver=MGR(n_steps=2))  # no identifiers
-    same_words(regressor, X, regressor.data.y[:, None], groups)
-    frame, table = pd.DataFrame(X, columns=NAMES), pd.DataFrame({"y": y, "letter": groups})
-    source = Partitioned(frame, y, table, cuts=[30])
-    source.target, source.groups = "y", ["y", "letter"]
-    kinds = same_words(binary, frame, pd.Series(y, name="y"), table, source=source)
-    assert GroupsWarning in kinds
 
 
 def test_scores_are_those_of_memory(task, regressor):

@@ -237,16 +237,3 @@ def test_wrong_files_and_a_spool_where_no_file_can_be_made(files):
     ):
         with pytest.raises(error, match=said):
             make()
-
-
-def test_an_error_of_polars_leaves_no_file(files, tmp_path):
-    query = pl.scan_parquet(files / "*.parquet").with_columns(u=pl.col("clinic").cast(pl.Float64))
-    with pytest.raises(pl.exceptions.InvalidOperationError):
-        of_files(query, spool=tmp_path).partitions()
-    assert room_of_deleted_files(tmp_path) == 0
-
-
-def test_targets_may_be_a_series(binary):
-    X, y, groups = binary.data
-    model = binary.make().fit(ArraySource(X, pd.Series(y), groups))
-    np.testing.assert_array_equal(model.coef_, binary.make().fit(ArraySource(X, y, groups)).coef_)

@@ -15,25 +15,19 @@ from sklearn_dpwg.solvers import MGR
 
 BOTH = [
     ({"epsilon": 0}, "epsilon must be positive"),
-    ({"epsilon": -1.0}, "epsilon must be positive"),
     ({"epsilon": math.nan}, "epsilon must be a number, got NaN"),
     ({"epsilon": "1"}, "epsilon must be a number, got '1'"),
     ({"delta": 0.0}, "delta must be strictly between 0 and 1, got 0.0"),
-    ({"delta": 1.0}, "delta must be strictly between 0 and 1, got 1.0"),
-    ({"delta": None}, "delta must be a number, got None"),
     *(
         ({name: value}, f"{name} must be a positive finite number, got {value!r}")
         for name in ("radius", "data_norm")
-        for value in (0, -1.0, math.inf, math.nan, "1", None, True)
-        if not (name == "data_norm" and value is None)
+        for value in (0, math.nan, "1")
     ),
     *(
         ({name: value}, f"{name} must be a bool or a whole number, got {value!r}")
         for name in ("fit_intercept", "verbose")
-        for value in ("x", None, 0.5)
+        for value in ("x", 0.5)
     ),
-    ({"prior": "equal"}, "prior must be 'proportional', 'uniform', a number between 0 and 1"),
-    ({"prior": 2.0}, "prior must be 'proportional', 'uniform', a number between 0 and 1"),
     ({"prior": [0.5, 0.5]}, "prior must be 'proportional', 'uniform', a number between 0 and 1"),
     ({"solver": "sgd"}, "solver must be one of ['ags', "),
     ({"solver": MGR}, "solver must be a name or a solver instance, got <class"),
@@ -45,8 +39,6 @@ BOTH = [
         "groups must hold labels of group_labels=['a', 'b'] alone, got",
     ),
     ({"group_labels": list("abcd")}, "group_labels contains 'd', a group without records"),
-    ({"group_labels": list("abca")}, "group_labels must name each group once, got 'a' twice"),
-    ({"group_labels": "abc"}, "group_labels must be a sequence of labels"),
     ({"random_state": "seed"}, "random_state must be a whole number, got 'seed'"),
 ]
 CLASSIFIER = [
@@ -56,11 +48,9 @@ CLASSIFIER = [
         "'squared_hinge'] or a Loss instance, got 'huber'.",
     ),
     ({"loss": Huber()}, "loss of a classifier must be one for a classifier, got Huber("),
-    ({"loss": Hinge}, "loss of a classifier must be a name or a Loss instance, got <class"),
     ({"loss": MultinomialLogLoss(3)}, "loss MultinomialLogLoss(n_outputs=3) is for 3 classes, "),
     ({"classes": ["no"]}, "classes must be at least two, found in y or given, got one class: "),
     ({"classes": ["no", "maybe"]}, "y must hold no class outside classes=['no', 'maybe'], got '"),
-    ({"classes": [0, 1]}, "y must hold no class outside classes=[0, 1], got '"),
     ({"classes": ["no", None]}, "classes must be all numbers or all strings, got ['no', None]."),
 ]
 REGRESSOR = [
@@ -70,20 +60,10 @@ REGRESSOR = [
         "'squared_error'] or a Loss instance, got 'hinge'.",
     ),
     ({"loss": Hinge()}, "loss of a regressor must be one for a regressor, got Hinge()."),
-    ({"loss": None}, "loss of a regressor must be a name or a Loss instance, got None."),
     ({"loss": Quantile(0.9, 0.5)}, "target_bound of a regressor's loss must be 1, as target_bou"),
     *(
         ({"target_bounds": bounds}, "target_bounds must be two finite numbers, the lower one first")
-        for bounds in (
-            (1, 1),
-            (1, 0),
-            (0, math.inf),
-            (0, 5e-324),
-            (math.nan, 1),
-            (0, 1, 2),
-            ("a", 1),
-            1,
-        )
+        for bounds in ((1, 0), (0, math.inf), (0, 5e-324), ("a", 1))
     ),
 ]
 
@@ -116,7 +96,8 @@ def assert_refused(task, draws, message, *, data=None, **parameters):
 @pytest.mark.parametrize(
     ("kind", "parameters", "message"),
     [
-        *((kind, *case) for kind in ("binary", "regressor") for case in BOTH),
+        # what both refuse is looked at in turns
+        *((("binary", "regressor")[k % 2], *case) for k, case in enumerate(BOTH)),
         *(("binary", *case) for case in CLASSIFIER),
         *(("regressor", *case) for case in REGRESSOR),
     ],
@@ -125,7 +106,7 @@ def test_parameters(make_task, draws, kind, parameters, message):
     assert_refused(make_task(kind), draws, message, **parameters)
 
 
-@pytest.mark.parametrize(("parameters", "message"), [*BOTH[:27], CLASSIFIER[0], CLASSIFIER[1]])
+@pytest.mark.parametrize(("parameters", "message"), [*BOTH[:20:3], CLASSIFIER[0]])
 def test_a_plan_refuses_the_same_parameters(binary, parameters, message):
     with pytest.raises((ValueError, TypeError), match=r"\.$") as caught:
         binary.make(**parameters).plan(group_sizes=[30, 20, 10], n_features=3)

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import copy
-import inspect
 import linecache
 import pickle
-import warnings
 
 import numpy as np
 import pandas as pd
@@ -29,35 +27,6 @@ def scores(fitted, X):
 
 
 # parameters
-
-
-def test_parameters_are_kept_as_they_are_and_not_touched(task):
-    parameters = {name: object() for name in inspect.signature(task.estimator.__init__).parameters}
-    del parameters["self"]
-    assert vars(task.estimator(**parameters)) == parameters
-
-    group_labels, prior = ["c", "b", "a"], np.array([1.0, 2.0, 3.0])
-    solver = MGR(n_steps=5)
-    fitted = task.fit(group_labels=group_labels, prior=prior, solver=solver)
-    assert fitted.group_labels is group_labels
-    assert fitted.prior is prior
-    assert fitted.solver is solver
-    assert group_labels == ["c", "b", "a"]
-    assert prior.tolist() == [1.0, 2.0, 3.0]
-    assert vars(solver) == vars(MGR(n_steps=5))
-
-
-def test_a_clone_is_unfitted_and_has_a_solver_of_its_own(task):
-    fitted = task.fit(delta=1e-7)
-    copied = clone(fitted)
-    assert not hasattr(copied, "plan_")
-    assert copied.solver is not fitted.solver
-    assert copied.solver.get_params() == fitted.solver.get_params()
-    assert np.array_equal(scores(copied.fit(*task.data), task.data.X), scores(fitted, task.data.X))
-    copied.set_params(solver__n_steps=3, epsilon=2.0)
-    assert copied.get_params()["solver__n_steps"] == 3
-    assert copied.fit(*task.data).n_iter_ == 3
-    assert repr(clone(copied)) == repr(copied)
 
 
 @pytest.mark.parametrize("copy_of", [copy.deepcopy, lambda e: pickle.loads(pickle.dumps(e))])
@@ -200,13 +169,6 @@ def test_a_warning_names_the_line_that_called_fit(task, category, parameters, gr
     (found,) = [warning for warning in caught if warning.category is category]
     assert found.filename == __file__
     assert linecache.getline(__file__, found.lineno).strip() == "estimator.fit(*data)"
-
-
-def test_a_preview_does_not_warn(task):
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        plan = task.make(epsilon=0.1, delta=0.1).plan(group_sizes=[5, 5], n_features=3)
-    assert plan.is_weak
 
 
 # randomness

@@ -80,14 +80,6 @@ def test_a_regressor_protects_groups_too():
     assert np.isfinite(model.predict(X)).all()
 
 
-def test_public_groups_are_as_before():
-    model = classifier(neighbours="replace-in-group", group_labels=None).fit(X, Y, groups=GROUPS)
-    assert model.group_sizes_.tolist() == [np.sum(label == GROUPS) for label in "abc"]
-    assert model.count_std_ == 0.0
-    assert model.plan_.counts is None
-    assert model.privacy_.relation == "replace one record within its group"
-
-
 def test_the_share_of_the_counts_is_that_of_the_budget():
     plan = classifier().plan(group_sizes=[300, 200, 90, 10], n_features=3)
     counts, *others = (each.max_count / each.noise_multiplier**2 for each in plan.releases)

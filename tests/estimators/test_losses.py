@@ -7,10 +7,9 @@ import pickle
 
 import numpy as np
 import pytest
-from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 
-from sklearn_dpwg import DPWorstGroupClassifier, DPWorstGroupRegressor
+from sklearn_dpwg import DPWorstGroupRegressor
 from sklearn_dpwg.losses import BinaryLogLoss, Hinge, Huber, Quantile, SmoothedHinge
 
 MARGINS = ["hinge", "smoothed_hinge", "squared_hinge"]
@@ -39,17 +38,6 @@ def test_regressor(regressor, loss, epsilon):
         assert fitted.score(X, y) > 0.4
 
 
-@pytest.mark.parametrize("loss", MARGINS)
-def test_margins_refuse_three_classes_by_name(loss):
-    X, y, groups = np.zeros((6, 1)), [0, 1, 2] * 2, ["a"] * 6
-    message = rf"^Only binary classification is supported by loss='{loss}', got 3 classes: use one"
-    model = DPWorstGroupClassifier(loss=loss, data_norm=1.0)
-    with pytest.raises(ValueError, match=message):
-        model.fit(X, y, groups)
-    with pytest.raises(ValueError, match=message):
-        model.plan(group_sizes=[6], n_features=1, classes=[0, 1, 2])
-
-
 @pytest.mark.parametrize("loss", [*MARGINS, Hinge()], ids=repr)
 @pytest.mark.parametrize("fit_it", [False, True])
 def test_no_probabilities_without_a_log_loss(binary, loss, fit_it):
@@ -76,19 +64,6 @@ def test_probabilities_with_a_log_loss(binary, loss):
     # what was fitted counts, not what the next fit will use
     assert hasattr(fitted.set_params(loss="hinge"), "predict_proba")
     assert not hasattr(binary.fit(loss="hinge").set_params(loss="log_loss"), "predict_proba")
-
-
-def test_parameters_nest(regressor):
-    model = regressor.make(loss=Quantile(0.9))
-    assert model.get_params()["loss__level"] == 0.9
-    copied = clone(model).set_params(loss__level=0.2)
-    assert copied.loss == Quantile(0.2)
-    assert model.loss == Quantile(0.9)
-    with pytest.raises(ValueError, match="level of Quantile must be strictly between 0 and 1"):
-        copied.set_params(loss__level=1.5)
-    fitted = model.fit(*regressor.data)
-    fitted.set_params(loss__level=0.3)
-    assert fitted.plan_.problem.loss == Quantile(0.9)
 
 
 def test_grid_search_over_a_loss(regressor):

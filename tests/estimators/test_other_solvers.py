@@ -5,13 +5,10 @@ import pickle
 
 import numpy as np
 import pytest
-from sklearn.model_selection import GridSearchCV
 
 from sklearn_dpwg import DPWorstGroupClassifier, DPWorstGroupRegressor
 from sklearn_dpwg.data.oracles import GeneratorOracle
-from sklearn_dpwg.exceptions import UngroupedWarning
 from sklearn_dpwg.solvers import OnlineToBatch, PhasedERM
-from sklearn_dpwg.solvers.stream.learners import ParameterFree
 
 RNG = np.random.default_rng(0)
 X = RNG.uniform(-0.7, 0.7, size=(6000, 2))
@@ -72,12 +69,6 @@ def test_hinges(loss):
             classifier(loss=loss).fit(X, TARGET > 0, groups=GROUPS)
 
 
-def test_an_infinite_epsilon_has_another_solver_in_its_place():
-    model = classifier("phased-erm").set_params(epsilon=float("inf"), random_state=None)
-    assert model.fit(X, TARGET > 0, groups=GROUPS).plan_.solver == "exact"
-    assert model.solver == "phased-erm"
-
-
 @pytest.mark.parametrize(
     ("model", "sizes"),
     [
@@ -109,21 +100,3 @@ def test_parts_go_on_with_one_budget():
     assert max(costs) <= 8.0
     assert model.n_iter_ > 0.9 * model.plan_.n_steps
     assert model.score(X, TARGET > 0) > 0.85
-
-
-def test_parameters_nest_in_a_search():
-    search = GridSearchCV(
-        classifier(OnlineToBatch(ParameterFree(), n_rounds=20)),
-        {"solver__power": [1.0, 2.0], "solver__learner__wealth": [0.1]},
-        cv=2,
-    )
-    with pytest.warns(UngroupedWarning):
-        search.fit(X[:2000], TARGET[:2000] > 0)
-    assert search.best_params_["solver__learner__wealth"] == 0.1
-
-
-def test_a_preview_says_whose_bound_it_is():
-    plan = classifier().plan(group_sizes=[900, 100], n_features=3)
-    assert "sums of gradient differences: 1 x gaussian" in str(plan)
-    assert "not that of the worst group" in str(plan)
-    assert plan.predicted_excess_if_worst[1] == pytest.approx(9 * plan.predicted_excess_if_worst[0])

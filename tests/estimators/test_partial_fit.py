@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import io
-import math
 import os
 import pickle
 from concurrent.futures import ThreadPoolExecutor
@@ -13,10 +12,9 @@ from itertools import pairwise
 import joblib
 import numpy as np
 import pytest
-from sklearn import config_context
 from sklearn.base import clone
 
-from sklearn_dpwg import DPWorstGroupClassifier, DPWorstGroupRegressor
+from sklearn_dpwg import DPWorstGroupRegressor
 from sklearn_dpwg.data.oracles.base import RecordOracle
 from sklearn_dpwg.exceptions import (
     UngroupedWarning,
@@ -270,19 +268,6 @@ def test_groups_from_columns(binary):
     assert estimator.group_labels_.tolist() == [0.0, 1.0]
     with pytest.raises(ValueError, match="groups were passed and group_by is set"):
         estimator.partial_fit(X, y, groups)
-
-
-def test_wrong_horizons(binary):
-    for horizon in (0, -1, 2.5, None):
-        with pytest.raises(ValueError, match="horizon of the solver must be a pos"):
-            make(binary, solver=OCO(horizon=horizon)).partial_fit(*make_part(binary, 0))
-
-
-def test_groups_are_routed():
-    model = DPWorstGroupClassifier(solver="oco", data_norm=1.0)
-    with config_context(enable_metadata_routing=True):
-        assert model.get_metadata_routing().partial_fit.requests["groups"] is True
-    assert not hasattr(model.set_params(epsilon=math.inf), "partial_fit")
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")

@@ -1,16 +1,14 @@
 """How far a fit is: callbacks of scikit-learn, and ``verbose``."""
 
 import math
-import pickle
 
 import numpy as np
 import pytest
 import sklearn
-from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 from sklearn.utils.fixes import parse_version
 
-from sklearn_dpwg import DPWorstGroupClassifier, DPWorstGroupRegressor
+from sklearn_dpwg import DPWorstGroupClassifier
 from sklearn_dpwg.data.oracles import GeneratorOracle
 from sklearn_dpwg.solvers import MGR, OCO, PhasedERM
 
@@ -117,19 +115,6 @@ def test_a_search_hands_its_callbacks_on():
         search = GridSearchCV(model, {"radius": [1.0, 2.0]}, cv=2)
         search.set_callbacks(listener).fit(X, y, groups=groups)
     assert len(listener.ends) == (2 * 2 + 1) * 8
-
-
-@has_callbacks
-def test_the_progress_bar_of_scikit_learn(capsys):
-    from sklearn.callback import ProgressBar
-
-    model = DPWorstGroupRegressor(
-        solver=MGR(n_steps=5), data_norm=1.0, target_bounds=(-1, 1)
-    ).set_callbacks(ProgressBar())
-    model.fit(*records())
-    assert "100%" in capsys.readouterr().out
-    assert hasattr(clone(model), "_skl_callbacks")
-    assert pickle.loads(pickle.dumps(model)).n_iter_ == 5
 
 
 @pytest.mark.filterwarnings("ignore::sklearn_dpwg.exceptions.SeededNoiseWarning")

@@ -9,7 +9,6 @@ from sklearn.pipeline import Pipeline, make_pipeline
 
 from sklearn_dpwg.data.sources import ArraySource, ParquetSource
 from sklearn_dpwg.ledger import PrivacyLedger
-from sklearn_dpwg.preprocessing import BoundedScaler, DPStandardScaler, Number, PublicSchema
 from tests.helpers.partitioned import Partitioned
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn_dpwg.exceptions.UngroupedWarning")
@@ -68,33 +67,6 @@ def test_parts_without_targets_are_refused_whatever_their_source_says(binary, dr
     with pytest.raises(ValueError, match=REFUSED):
         binary.fit().score(source)
     assert len(binary.fit().predict(source)) == len(y)
-
-
-def test_refused_tables_are_pointed_to_a_source_without_targets(binary):
-    with pytest.raises(TypeError, match=r"ParquetSource\(\.\.\., features=\[\.\.\.\], target=None"):
-        binary.fit().predict("folder")
-
-
-@pytest.mark.parametrize(
-    "step",
-    [
-        PublicSchema({name: Number(-1, 1) for name in NAMES}),
-        BoundedScaler((-1, 1)),
-        DPStandardScaler(bounds=(-1, 1)),
-    ],
-    ids=lambda step: type(step).__name__,
-)
-def test_steps_in_front_say_what_can_be_done_with_a_source(binary, tmp_path, step):
-    rows = pd.DataFrame(binary.data[0], columns=NAMES)
-    source = unlabelled(rows, tmp_path, "file")
-    for data in (source, ArraySource(*binary.data), pl.DataFrame(rows).lazy()):
-        with pytest.raises(TypeError, match=r"transform each file, or .* LazyFrame") as error:
-            make_pipeline(step, binary.make()).fit(data)
-        assert "map_partitions" not in str(error.value)
-    import dask.dataframe as dd
-
-    with pytest.raises(TypeError, match="map_partitions"):
-        step.fit(dd.from_pandas(rows, npartitions=1))
 
 
 def test_groups_of_a_source_and_group_by(binary, tmp_path, draws):

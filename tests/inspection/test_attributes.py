@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from sklearn_dpwg.inspection import AuditReport, AuditResult, GroupAudit
+from sklearn_dpwg.inspection import AuditResult, GroupAudit
 from sklearn_dpwg.ledger import PrivacyLedger
 from sklearn_dpwg.metrics.intervals import ratio_interval
 
@@ -70,15 +70,6 @@ def test_one_column_is_its_own_attribute_and_names_may_be_missing():
     assert list(unnamed.by_attribute()) == ["0", "1"]
 
 
-def test_columns_of_one_name_are_kept_apart():
-    groups = GROUPS.set_axis([1, "1"], axis=1)
-    result = audit(epsilon=np.inf).run(Y, SCORES, groups)
-    assert {name: one.group_labels for name, one in result.by_attribute().items()} == {
-        "0": ("A", "B", "C"),
-        "1": ("f", "m"),
-    }
-
-
 def test_widths_are_planned_by_attribute():
     sizes = [1000, 900, 300, 250, 60, 50]
     planned = audit(group_by=["race", "sex"]).plan(group_sizes=sizes, by_attribute=True)
@@ -128,24 +119,3 @@ def test_intervals_of_sums_of_noisy_cells_cover(n_runs):
         missed += sum(not one.low <= rates[str(one.group)] <= one.high for one in found)
     # with the noise of one cell 79 % would be covered
     assert missed <= 0.065 * 3 * n_runs
-
-
-@pytest.mark.filterwarnings("ignore::sklearn_dpwg.exceptions.SeededNoiseWarning")
-def test_a_page_has_a_part_an_attribute_where_that_is_asked_for():
-    result = audit().run(Y, SCORES, GROUPS)
-    report = AuditReport(result, by_attribute=True, which={"leave_out": [("C", "f")]})
-    facts = report.dict()["attributes"]
-    assert [one["name"] for one in facts] == ["race", "sex"]
-    race = result.by_attribute()["race"]
-    assert facts[0]["verdict"]["sentence"] == race.verdict().sentence
-    assert [row["group"] for row in facts[0]["groups"]["rows"]] == ["A", "B", "C"]
-    page, text = report.html(), report.markdown()
-    assert page.count("<h3><bdi>") == 2
-    assert '<a href="#attributes">By attribute</a>' in page
-    assert page.index('<h2 id="groups"') < page.index('<h2 id="attributes"')
-    assert "## By attribute: race. " in text
-    assert "| A | " in text
-    assert "#attributes" not in AuditReport(result).html()
-    short = replace(result, group_labels=LABELS[:-1], counts=result.counts[:-1])
-    with pytest.raises(ValueError, match=r"must hold every combination"):
-        AuditReport(short, by_attribute=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import builtins
 import math
-from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -16,7 +15,6 @@ from sklearn_dpwg.inspection import (
     PrivacyProfileDisplay,
 )
 from sklearn_dpwg.ledger import privacy_of
-from sklearn_dpwg.privacy import PrivacyGuarantee
 from sklearn_dpwg.solvers import MGR
 from tests.helpers.audit_cases import (
     GUARANTEE,
@@ -73,18 +71,6 @@ def test_dots_and_bars_are_the_estimates_and_limits():
     np.testing.assert_allclose([dots[row] for row in range(7)], [r.estimate for r in rates])
 
 
-def test_ratios_are_answered_in_shapes_and_words():
-    result = audit_result(7)
-    display = GroupMetricDisplay.from_audit(result, "selection_rate", ratio=True, at_least=0.75)
-    answers = [verdict.answer for verdict in result.group_verdicts("selection_rate", 0.75)]
-    assert len(set(answers)) > 1
-    for answer in set(answers):
-        assert texts(display.ax_).count(answer) == answers.count(answer)
-    assert len(markers(display.ax_)) == len(set(answers))
-    assert "0.75" in texts(display.ax_)  # the line that they are held against
-    assert display.reference == 0.75
-
-
 @pytest.mark.parametrize("noise", [True, False])
 def test_what_is_not_private_says_so_on_the_axes_that_are_given(noise):
     from matplotlib import pyplot
@@ -108,15 +94,6 @@ def test_hostile_labels_are_drawn_as_text():
     assert max(map(len, shown)) < 30
 
 
-def test_forty_groups_do_not_write_over_each_other():
-    display = GroupMetricDisplay.from_audit(audit_result(40))
-    display.figure_.canvas.draw()
-    boxes = [label.get_window_extent() for label in display.ax_.get_yticklabels()]
-    edges = sorted((box.y0, box.y1) for box in boxes)
-    assert all(low[1] <= high[0] for low, high in pairwise(edges))
-    assert display.figure_.get_window_extent().x0 <= min(box.x0 for box in boxes)
-
-
 # --- what an attacker gains --------------------------------------------------------------------
 
 
@@ -137,12 +114,6 @@ def test_the_profile_goes_through_the_stated_point(guarantee):
     assert display.epsilons_[at] == pytest.approx(guarantee.epsilon)
     assert display.deltas_[at] <= guarantee.delta * 1.001
     np.testing.assert_allclose(display.deltas_, guarantee.profile(display.epsilons_), atol=1e-15)
-
-
-@pytest.mark.parametrize("kind", ["tradeoff", "profile"])
-def test_no_privacy_is_drawn_as_none(kind):
-    display = PrivacyProfileDisplay(PrivacyGuarantee.non_private(1e-6)).plot(kind=kind)
-    assert display.ax_.get_title(loc="left").startswith("No privacy")
 
 
 # --- weights of groups -------------------------------------------------------------------------
@@ -168,11 +139,6 @@ def test_weights_come_from_fitted_models():
     np.testing.assert_allclose(display.shares, [0.75, 0.25])
     profile = PrivacyProfileDisplay(privacy_of(model))
     assert profile.guarantee.epsilon == pytest.approx(4.0, rel=1e-3)
-
-
-def test_weights_of_other_groups_are_refused():
-    with pytest.raises(ValueError, match=r"weights must have one entry a group, 3, got shape \(2,"):
-        GroupWeightsDisplay([0.5, 0.5], group_labels=["a", "b", "c"]).plot()
 
 
 # --- shared ------------------------------------------------------------------------------------

@@ -1,23 +1,18 @@
 """Effects of columns: they are what scores change by, are drawn, and can be made monotone."""
 
 import io
-import pickle
-from functools import partial
 
 import matplotlib as mpl
 import numpy as np
 import pandas as pd
 import pytest
 from scipy.optimize import minimize
-from sklearn.linear_model import LinearRegression, LogisticRegression
+from sklearn.linear_model import LinearRegression
 from sklearn.pipeline import make_pipeline
 
-from sklearn_dpwg import DPWorstGroupClassifier, DPWorstGroupRegressor
+from sklearn_dpwg import DPWorstGroupClassifier
 from sklearn_dpwg.inspection import (
-    AuditReport,
-    GroupAudit,
     ShapeDisplay,
-    model_card,
     shape_functions,
 )
 from sklearn_dpwg.ledger import privacy_of
@@ -99,20 +94,6 @@ def test_effects_on_the_first_class_are_turned(model):
     mpl.pyplot.close(display.figure_)
 
 
-def test_models_of_several_classes_and_of_numbers(table):
-    X, score, _ = table
-    several = make_pipeline(SCHEMA, LogisticRegression()).fit(X, np.digitize(score, [-1.0, 1.0]))
-    with pytest.raises(ValueError, match="of must be one of"):
-        shape_functions(several)
-    age = next(one for one in shape_functions(several, of=2) if one.name == "age")
-    ends = several.decision_function(X.iloc[[0, 0]].assign(age=[0.0, 100.0]))[:, 2]
-    assert np.diff(ends)[0] == pytest.approx(age.effects[age.n_known - 1] - age.effects[0])
-    line = LinearRegression().fit(SCHEMA.fit_transform(X), score)
-    assert len(shape_functions(line, SCHEMA)) == len(SCHEMA.columns)
-    with pytest.raises(TypeError, match="schema must be the PublicSchema or PublicShapes"):
-        shape_functions(line)
-
-
 @pytest.mark.parametrize("n_columns", [1, 3, 60])
 def test_pictures_have_a_column_each(n_columns):
     rng = np.random.default_rng(0)
@@ -123,29 +104,6 @@ def test_pictures_have_a_column_each(n_columns):
     assert len(shown) == min(n_columns, 24)
     assert shown[0].get_title(loc="left") == "x0"
     mpl.pyplot.close(display.figure_)
-
-
-def test_the_page_about_an_audit_shows_them_and_names_their_cost(model, table):
-    X, score, groups = table
-    audit = GroupAudit(8.0, group_labels=["a", "b"])
-    run = partial(audit.run, score > 0, model.predict(X), groups)
-    report = AuditReport(run(same_records_as=model), model=model)
-    facts = report.dict()["effects"]
-    effects = shape_functions(model)
-    assert [row[0] for row in facts["rows"]] == [one.name for one in effects]
-    assert facts["rows"][0][1] == f"{effects[0].effects.min():+.2f}"
-    assert "log odds of ‘True’" in facts["text"]
-    assert "ε = 4 at δ = 1e-06, counted above, for those who do not know" in facts["text"]
-    held_out = AuditReport(run(), model=report.effects)
-    assert "a cost of its own" in held_out.markdown()
-    assert report.html().count("<svg") == 4 + len(effects)
-    assert "effects" in pickle.loads(pickle.dumps(report)).dict()
-    card = model_card(model)
-    assert "## Effects" in card
-    assert "| age | " in card
-    plain = make_pipeline(SCHEMA, LogisticRegression()).fit(X, score > 0)
-    with pytest.raises(ValueError, match="private"):
-        AuditReport(run(), model=plain)
 
 
 def test_names_of_columns_that_mean_harm_are_text():
@@ -186,27 +144,3 @@ def test_a_monotone_model_is_the_nearest_one(model):
     assert np.linalg.norm(after[age] - before[age]) <= np.linalg.norm(direct.x - before[age]) + 1e-9
     again = monotone(found, {"age": 1, "grade": -1})
     assert again[-1].coef_ == pytest.approx(found[-1].coef_, abs=1e-9)
-
-
-@pytest.mark.parametrize(
-    ("effects", "says"),
-    [
-        ({"height": 1}, "effects must be of columns .* got 'height'"),
-        ({"age": 0}, "effects must be 1 or -1, got 0 for 'age'"),
-        ({"town": 1}, "effects must be of numbers, dates or orders, got 'town'"),
-    ],
-)
-def test_wrong_effects_are_refused(model, effects, says):
-    with pytest.raises(ValueError, match=says):
-        monotone(model, effects)
-
-
-def test_regressions_are_drawn_in_units_of_the_target(table):
-    X, score, groups = table
-    regressor = DPWorstGroupRegressor(8.0, data_norm=1.0, target_bounds=(-3.0, 5.0), random_state=0)
-    fit = make_pipeline(SCHEMA, regressor)
-    with pytest.warns(UserWarning, match="random_state"):
-        fit.fit(X, score, dpworstgroupregressor__groups=groups)
-    found = shape_functions(fit)[0]
-    assert found.name == "age"
-    assert 1.0 < found.size < 6.0

@@ -199,21 +199,6 @@ def test_expected_exp3_regret_is_within_its_bound(n_groups, n_steps, factor):
         assert (found <= own + 1e-12).all()
 
 
-def test_long_exp3_games():
-    """The worst group is found: mean regret of twenty games of 2,000 rounds against the bound."""
-    n_groups, n_steps, regrets = 5, 2000, []
-    rate = exp3_rate(n_groups, n_steps)
-    for seed in range(20):
-        rng, player, total = np.random.default_rng(seed), EXP3(np.ones(n_groups), rate, 1.0), 0.0
-        draws = rng.random((n_steps, n_groups)) < np.array([0.5, 0.5, 0.5, 0.5, 0.3])
-        for losses in draws.astype(float):
-            group = player.sample(rng)
-            total += losses[group]
-            player.update(group, float(losses[group]))
-        regrets.append(total - 0.3 * n_steps)
-    assert 0.0 < np.mean(regrets) <= math.sqrt(2.0 * 5 * 2000 * math.log(5))
-
-
 def hedge_regret(adversary, n_groups, n_steps, rate):
     player, lost, totals = Hedge(np.ones(n_groups), rate), 0.0, np.zeros(n_groups)
     for step in range(n_steps):
@@ -248,9 +233,3 @@ def test_the_hedge_bound_is_nearly_attained():
         lambda player, step: np.eye(2)[int(np.argmax(player.group_weights))], 2, 1000, rate
     )
     assert regret > 0.5 * (bound - math.log(2) / rate)
-
-
-def test_one_group():
-    for player in (EXP3([2.0], 0.0, 1.0), Hedge([1.0], 0.0)):
-        assert player.prior.tolist() == player.group_weights.tolist() == [1.0]
-        assert player.sample(np.random.default_rng(0)) == 0

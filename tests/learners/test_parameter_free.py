@@ -45,8 +45,7 @@ def play(adversary, *, n_steps, strength, wealth, radius=RADIUS, seed=0, curved=
 
 
 @pytest.mark.parametrize("adversary", ADVERSARIES)
-@pytest.mark.parametrize("strength", [0.2, 1.0, 5.0])
-@pytest.mark.parametrize("curved", [False, True])
+@pytest.mark.parametrize(("strength", "curved"), [(0.2, False), (1.0, True), (5.0, False)])
 def test_regret_is_within_its_bound_at_every_distance(adversary, strength, curved):
     found = play(adversary, n_steps=200, strength=strength, wealth=0.1, curved=curved)
     assert found <= 1.0 + 1e-9

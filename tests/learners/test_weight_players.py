@@ -18,7 +18,6 @@ from sklearn_dpwg.solvers.stream.learners import (
     LEARNERS,
     OptimisticFTRL,
     SumNoise,
-    make_learner,
     strength_of_least_regret,
 )
 from sklearn_dpwg.solvers.stream.releases import GradientSums
@@ -180,9 +179,8 @@ def play(learner, adversary, *, n_steps=100, strength=3.0, curved=False, seed=0)
 
 
 @BOTH
-@pytest.mark.parametrize("curved", [False, True])
+@pytest.mark.parametrize(("strength", "curved"), [(0.5, True), (3.0, False), (30.0, False)])
 @pytest.mark.parametrize("adversary", ADVERSARIES)
-@pytest.mark.parametrize("strength", [0.5, 3.0, 30.0])
 def test_regret_is_within_its_bound(learner, adversary, strength, curved):
     regret, bound = play(learner, adversary, strength=strength, curved=curved)
     assert regret <= bound + 1e-9
@@ -385,29 +383,3 @@ def test_private_ftrl_plays_the_released_sum(name):
 
 
 # --- book-keeping ------------------------------------------------------------------------------
-
-
-@EVERY
-def test_a_learner_keeps_no_state(learner):
-    before = learner.get_params()
-    learner.start(np.zeros(2), 1.0, 1.0).update(np.ones(2))
-    assert learner.get_params() == before
-    assert before["strength"] is None
-    np.testing.assert_array_equal(learner.start(np.zeros(2), 1.0, 1.0).predict(), np.zeros(2))
-    assert (
-        repr(clone(learner).set_params(strength=2.0)) == f"{type(learner).__name__}(strength=2.0)"
-    )
-    for wrong in (0.0, -1.0, np.inf):
-        with pytest.raises(ValueError, match="strength must be positive and finite"):
-            learner.start(np.zeros(2), 1.0, wrong)
-
-
-def test_names_and_instances():
-    for name, made in LEARNERS.items():
-        assert type(make_learner(name)) is made
-    own = FTRL(strength=2.0)
-    assert make_learner(own) is own
-    with pytest.raises(ValueError, match=r"learner must be one of .*'ftrl'.*got 'adam'"):
-        make_learner("adam")
-    with pytest.raises(TypeError, match="a name or a Learner instance"):
-        make_learner(FTRL)

@@ -19,8 +19,8 @@ from sklearn.preprocessing import StandardScaler
 
 from sklearn_dpwg import DPWorstGroupClassifier, DPWorstGroupRegressor
 from sklearn_dpwg.exceptions import OutsideGuaranteeWarning, UnsupportedMechanismError
-from sklearn_dpwg.ledger import PrivacyLedger, privacy_of
-from sklearn_dpwg.ledger.folds import SEVERAL_FITS, folds_outside
+from sklearn_dpwg.ledger import privacy_of
+from sklearn_dpwg.ledger.folds import folds_outside
 from sklearn_dpwg.model_selection import DPSearchCV, GroupLabelStratifiedKFold, PublicKFold
 from sklearn_dpwg.solvers import MGR
 from tests.helpers.ledger_cases import DELTA, X, Y, ones
@@ -129,14 +129,6 @@ def test_the_total_names_folds_that_labels_decide_and_no_others():
         assert "2 fits of DPWorstGroupClassifier: who is in which fold" in told(folds)[0]
         assert len(told(folds, cv=cv)) == n_entries
         assert told(folds[:1]) == []
-
-
-def test_a_ledger_says_that_it_sees_no_folds():
-    with PrivacyLedger(9.0, DELTA) as ledger:
-        CLASSIFIER.fit(X, Y > 0)
-        assert ledger.guarantee.outside == ()
-        CLASSIFIER.fit(X, Y > 0)
-    assert ledger.guarantee.outside == (SEVERAL_FITS,)
 
 
 def test_what_decides_public_folds_is_named_among_the_groupings():

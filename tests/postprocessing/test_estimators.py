@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import pickle
 import warnings
 
 import numpy as np
@@ -12,15 +11,13 @@ import pytest
 from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import GridSearchCV, cross_val_predict, cross_validate
+from sklearn.model_selection import cross_val_predict, cross_validate
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import PolynomialFeatures, StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from sklearn_dpwg import DPWorstGroupClassifier, DPWorstGroupRegressor
-from sklearn_dpwg.exceptions import InputError
-from sklearn_dpwg.ledger import PrivacyLedger, privacy_of
-from sklearn_dpwg.model_selection import PublicKFold
+from sklearn_dpwg import DPWorstGroupClassifier
+from sklearn_dpwg.ledger import PrivacyLedger
 from sklearn_dpwg.postprocessing import DPCalibratedClassifier, DPThresholdClassifier
 from sklearn_dpwg.postprocessing.calibration import calibrated_shares
 from sklearn_dpwg.privacy.noise.samplers import noise_on_integers
@@ -104,9 +101,13 @@ def few_positives(seed=0):
     return np.column_stack([scores, scores]), (rng.random(20_000) < scores).astype(int), groups
 
 
-@pytest.mark.parametrize("per_group", [True, False])
 @pytest.mark.parametrize(
-    "asked", [{}, {"constraint": "selection_rate"}, {"constraint": "true_positive_rate"}]
+    ("asked", "per_group"),
+    [
+        ({}, False),
+        ({"constraint": "selection_rate"}, True),
+        ({"constraint": "true_positive_rate"}, True),
+    ],
 )
 def test_few_positives_do_not_choose_nobody(asked, per_group, frozen):
     X, y, groups = few_positives()
@@ -204,21 +205,6 @@ def test_limits_hold_where_a_threshold_parts_a_bin(per_group, frozen):
     assert abs(np.nanmean(errors[:, 0], axis=0))[2:].max() < 0.01
 
 
-def test_nobody_and_everybody_are_said_without_noise(frozen, records):
-    X, y, groups = records
-    model = DPThresholdClassifier(frozen, random_state=0).fit(X, y, groups)
-    # who has a score of 1 is in the last bin, beside others
-    model.thresholds_ = np.ones(3)
-    last = model.histogram_[:, :, -1].sum() / model.histogram_.sum()
-    assert model.selected().loc["all", "low"] == 0.0
-    assert model.selected().loc["all", "high"] >= last > 0.0
-    for at, share in ((np.inf, 0.0), (0.0, 1.0)):
-        model.thresholds_ = np.full(3, at)
-        table = model.selected()
-        assert (table["chosen"] == share).all()
-        assert (table.loc["a":"c", ["low", "high"]] == share).all(axis=None)
-
-
 @pytest.mark.parametrize("constraint", ["selection_rate", "true_positive_rate"])
 def test_rates_come_close(constraint, frozen, records):
     X, y, groups = records
@@ -292,33 +278,6 @@ def test_calibration_that_falls_is_pooled():
 
 
 @pytest.mark.parametrize("kind", BOTH)
-def test_copies(kind, private, records):
-    X, y, groups = records
-    model = kind(private, epsilon=2.0, random_state=0, group_labels=["c", "b", "a"])
-    assert repr(clone(model)) == repr(model)
-    model.fit(X, y, groups)
-    assert model.group_labels_.tolist() == ["c", "b", "a"]
-    copy = pickle.loads(pickle.dumps(model))
-    assert np.array_equal(copy.predict(X, groups), model.predict(X, groups))
-    assert str(copy.privacy_) == str(model.privacy_)
-    again = clone(model).fit(X, y, groups)
-    assert np.array_equal(again.histogram_, model.histogram_)
-    assert private.epsilon == 1.0  # what was passed is not changed
-    assert not hasattr(private, "coef_")
-
-
-@pytest.mark.parametrize("kind", BOTH)
-def test_grid_search_is_counted(kind, private, records):
-    X, y, _ = records
-    model = kind(private, epsilon=0.5, group_by=by_column)
-    search = GridSearchCV(model, {"estimator__radius": [1.0, 5.0]}, cv=PublicKFold(2))
-    with PrivacyLedger(epsilon=50.0, delta=1e-6) as ledger:
-        search.fit(X, y)
-    assert len(ledger.rows) == 10
-    assert privacy_of(search, warn=False).epsilon == pytest.approx(ledger.epsilon_spent, rel=1e-3)
-
-
-@pytest.mark.parametrize("kind", BOTH)
 def test_groups_are_routed(kind, frozen, records):
     from sklearn import config_context
 
@@ -381,18 +340,6 @@ def test_plan_is_what_a_fit_does(kind, private, records):
     assert planned.size_std == pytest.approx(planned.count_std * np.sqrt(24.0))
 
 
-def test_plan_around_a_frozen_model(frozen):
-    plan = DPThresholdClassifier(frozen, epsilon=1.0).plan(group_sizes=[5, 6])
-    with pytest.raises(InputError, match="n_features must be said of a model that is fitted here"):
-        DPThresholdClassifier(DPWorstGroupClassifier()).plan(group_sizes=[500, 600])
-    assert plan.model is None
-    assert plan.n_groups == 2
-    assert plan.count_std == pytest.approx(2.8, abs=0.01)
-    exact = DPThresholdClassifier(frozen, epsilon=math.inf).plan(group_sizes=[5], n_features=2)
-    assert exact.count_std == 0.0
-    assert "No noise is added." in str(exact)
-
-
 # --- refusals -------------------------------------------------------------------------------------
 
 
@@ -400,22 +347,9 @@ def test_plan_around_a_frozen_model(frozen):
     ("parameters", "sentence"),
     [
         ({"epsilon": 0.0}, "epsilon must be positive"),
-        ({"delta": 1.0}, "delta must be strictly between 0 and 1"),
-        ({"per_group": "yes"}, "per_group must be True or False, got 'yes'"),
-        ({"histogram_share": 1.0}, "histogram_share must be strictly between 0 and 1"),
-        ({"n_bins": 1}, "n_bins must be at least 2, got 1"),
-        ({"score_edges": [0.5, 2.0]}, "score_edges must hold rising numbers between 0 and 1"),
-        ({"held_out": 1}, "held_out must be True or False, got 1"),
         ({"held_out": True}, "held_out must be False where the model is fitted to the same"),
         ({"group_labels": ["a", "b"]}, "alone, got "),
         ({"classes": [0, 1, 2]}, "Only binary classification is supported"),
-        ({"estimator": LogisticRegression()}, "or a fitted classifier in a FrozenEstimator"),
-        ({"estimator": DPWorstGroupRegressor()}, "estimator must be a DPWorstGroupClassifier"),
-        ({"estimator": DPWorstGroupClassifier(group_by=1)}, "group_by of the estimator must be"),
-        (
-            {"estimator": DPWorstGroupClassifier(neighbours="replace-any", group_labels=["a"])},
-            "neighbours='replace-in-group', got 'replace-any'",
-        ),
         ({"estimator": FrozenEstimator(QUICK)}, "is not fitted yet"),
     ],
 )
@@ -435,9 +369,7 @@ def test_wrong_parameters(kind, parameters, sentence, records):
     [
         ({"constraint": "parity"}, "constraint must be one of .*'worst_error'.*, got 'parity'"),
         ({"max_gap": 1.5}, "max_gap must be from 0 to 1, got 1.5"),
-        ({"max_gap": "none"}, "max_gap must be a number, got 'none'"),
         ({"miss_cost": 0.0}, "miss_cost must be positive and finite, got 0.0"),
-        ({"miss_cost": "even"}, "miss_cost must be 'balanced' or a positive number, got 'even'"),
         ({"share": 0.1}, "share must be None with constraint='worst_error'"),
         ({"constraint": "selection_rate", "share": 1.0}, "share must be strictly between 0 and 1"),
         ({"constraint": "selection_rate", "per_group": False}, "max_gap must be positive where"),

@@ -135,7 +135,7 @@ def test_a_record_moves_two_counts_by_one():
 
 def test_everything_follows_from_the_histogram(frozen, monkeypatch):
     """Theorem 1 of docs/theory/thresholds.md, on records that differ in one, its group too."""
-    assert leaks(frozen, monkeypatch, 400) == 0
+    assert leaks(frozen, monkeypatch, 200) == 0
 
 
 def with_true_counts(fault):
@@ -318,21 +318,6 @@ def test_the_model_that_another_began_with_is_paid_for(kind, private, records):
     assert privacy_of(inside, warn=False).epsilon == pytest.approx(paid, rel=1e-4)
 
 
-@pytest.mark.parametrize("labels", [None, ["a", "b", "c", "z"]])
-def test_a_model_and_its_threshold_say_each_public_fact_once(private, records, labels):
-    inside = DPThresholdClassifier(clone(private), epsilon=1.0, random_state=0).fit(*records)
-    around = FrozenEstimator(clone(private).fit(*records))
-    around = DPThresholdClassifier(around, group_labels=labels, random_state=0).fit(*records)
-    for model in (inside, around):
-        said = " ".join(str(model.privacy_).split()).partition("unprotected: ")[2]
-        said = said.partition(". Outside")[0]
-        for fact in ("which group each record is in", "the number of records", "the group labels"):
-            assert said.count(fact) == 1, said
-        assert said.count("the edges of the bins of scores") == 1
-        assert said.startswith("which group each record is in, and every column that decides it")
-        assert "; the number of records in each group, the group labels and the classes" in said
-
-
 def test_what_a_public_model_learned_is_named(frozen, records):
     model = DPThresholdClassifier(frozen, random_state=0)
     assert model.fit(*records).privacy_.outside == ("ScoresInAColumn: all that it learned",)
@@ -343,13 +328,6 @@ def test_what_a_public_model_learned_is_named(frozen, records):
     assert "which group each record is in" in held_out.public
     stated = model.set_params(group_labels=["a", "b", "c", "z"]).fit(*records).privacy_
     assert stated.relation == Relation.REPLACE_ANY  # groups may change where labels are stated
-
-
-def test_no_privacy_says_so(private, records):
-    model = DPThresholdClassifier(private, epsilon=math.inf).fit(*records)
-    assert not model.privacy_.is_private
-    assert "No privacy" in str(model.privacy_)
-    assert model.histogram_.sum() == len(records.y)
 
 
 # --- ledgers --------------------------------------------------------------------------------------
@@ -404,13 +382,6 @@ def test_error_after_the_release_says_that_it_is_spent(frozen, private, records,
         assert any("as spent" in note for note in caught.value.__notes__)
         assert ledger.epsilon_spent > 0.4
         assert not hasattr(model, "histogram_")
-
-
-def test_noise_beyond_use_is_refused_before_it_is_spent(frozen, records):
-    with PrivacyLedger(9.0, 1e-5) as book:
-        with pytest.raises(ValueError, match="at most 10,000 is allowed"):
-            DPThresholdClassifier(frozen, epsilon=1e-4).fit(*records)
-        assert book.rows == []
 
 
 def test_a_refit_around_another_model_forgets_the_first(frozen, private, records):

@@ -113,35 +113,6 @@ def test_dates_between_timestamps(days):
     assert np.abs(private.transform(table)).max() < 3.0
 
 
-@both_scalers
-@pytest.mark.parametrize(
-    ("table", "bounds", "message"),
-    [
-        ({"day": DAYS}, (0, 1), "bounds of column 'day' must be timestamps"),
-        ({"n": [1, 2, 3]}, YEAR, "bounds of column 'n' must be timestamps"),
-        ({"t": DAYS - DAYS[0]}, (0, 1), "column 't' of X must hold numbers or dates"),
-        ({"n": [1, 2, 3]}, (0, pd.Timestamp("2020")), "bounds must be finite with low < high"),
-        ({"day": DAYS}, (pd.Timestamp("2020"), pd.NaT), "bounds must be"),
-    ],
-)
-def test_dates_that_are_refused(scaler, table, bounds, message):
-    with pytest.raises(ValueError, match=message):
-        scaler(bounds).fit(pd.DataFrame(table))
-
-
-@both_scalers
-def test_missing_and_infinite_values_are_refused_without_bad_advice(scaler):
-    for column, value, found in [("age", np.nan, "NaN"), ("score", -np.inf, "infinity")]:
-        table = pd.DataFrame(ROWS[:3].copy(), columns=["age", "score"])
-        fitted = scaler((-1, 1)).fit(table)
-        table.loc[1, column] = value
-        for call in (scaler((-1, 1)).fit, fitted.transform):
-            with pytest.raises(ValueError, match=f"got {found} in column '{column}'") as caught:
-                call(table)
-            assert "PublicSchema" in str(caught.value)
-            assert "HistGradientBoosting" not in str(caught.value)
-
-
 @pytest.mark.parametrize("n_columns", [1, 2, 3, 5, 7, 10, 31, 59])
 def test_rows_of_unit_norm(n_columns):
     scaler = BoundedScaler((-5, 5), unit_norm=True)
@@ -151,11 +122,6 @@ def test_rows_of_unit_norm(n_columns):
     assert np.linalg.norm(found) == pytest.approx(1.0, rel=1e-11)
     assert scaler.row_norm_ == 1.0
     assert scaler.inverse_transform(found) == pytest.approx(row)
-
-
-def test_columns_without_names_are_positions():
-    scaler = BoundedScaler({0: BOUNDS[0], 1: BOUNDS[1]})
-    assert np.array_equal(scaler.fit_transform(ROWS), BoundedScaler(BOUNDS).fit_transform(ROWS))
 
 
 def moves(pair, weight):

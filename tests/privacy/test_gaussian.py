@@ -22,8 +22,8 @@ def exact_delta(epsilon, mu):
         return float(first - mpmath.e**epsilon * mpmath.ncdf(-epsilon / mu - mu / 2))
 
 
-@pytest.mark.parametrize("epsilon", [0.0, 1e-6, 0.01, 1.0, 30.0, 800.0, 5000.0])
-@pytest.mark.parametrize("mu", [1e-8, 1e-3, 0.499, 0.501, 2.0, 12.0, 40.0, 100.0])
+@pytest.mark.parametrize("epsilon", [0.0, 1e-6, 1.0, 30.0, 5000.0])
+@pytest.mark.parametrize("mu", [1e-8, 0.499, 0.501, 12.0, 100.0])
 def test_delta_is_exact(epsilon, mu):
     assert gdp_delta(epsilon, mu) == pytest.approx(exact_delta(epsilon, mu), rel=1e-12, abs=1e-300)
 

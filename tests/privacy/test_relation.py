@@ -2,7 +2,6 @@
 
 import copy
 import itertools
-import json
 import math
 import pickle
 
@@ -101,34 +100,3 @@ def test_no_privacy_is_no_privacy_under_every_relation():
     joint = joint_guarantee([none, guarantee_of("replace-any")], 1e-6)
     assert joint.relation == Relation.REPLACE_ANY
     assert not joint.is_private
-
-
-def test_json_of_older_guarantees_is_read():
-    one = guarantee_of("replace-in-group")
-    described = json.loads(one.to_json())
-    assert described["relation"] == "replace one record within its group"
-    assert PrivacyGuarantee.from_json(json.dumps(described)) == one
-    for name in NAMES:
-        found = guarantee_of(name)
-        assert PrivacyGuarantee.from_json(found.to_json()) == found
-        assert type(PrivacyGuarantee.from_json(found.to_json()).relation) is Relation
-
-
-@pytest.mark.parametrize(
-    ("neighbours", "said"),
-    [
-        ("replace-in-group", ["one record of one group is replaced", "thought two candidates"]),
-        ("replace-any", ["replaced by any other record, of whatever group", "is replaced. In"]),
-        (
-            "add-or-remove",
-            ["one record is added or removed", "find this one among them", "removed."],
-        ),
-    ],
-)
-def test_words(neighbours, said):
-    text = " ".join(str(guarantee_of(neighbours)).split())
-    assert f"neighbours: {Relation(neighbours)}." in text
-    for words in said:
-        assert words in text
-    several = " ".join(str(guarantee_of(neighbours).for_records(2)).split())
-    assert "2 records are" in several

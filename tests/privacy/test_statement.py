@@ -5,13 +5,12 @@ import re
 from pathlib import Path
 
 import pytest
-from scipy.special import ndtr
 
 import sklearn_dpwg
 from sklearn_dpwg.model_selection import DPSearchCV
 from sklearn_dpwg.privacy import Release
 from sklearn_dpwg.privacy.statement import rounded_up
-from tests.helpers.guarantees import guarantee_of, mu_of, words
+from tests.helpers.guarantees import guarantee_of, words
 
 
 def test_statement_holds_the_facts(gaussian):
@@ -36,23 +35,6 @@ def test_statement_holds_the_facts(gaussian):
     assert "void" not in said
     assert "floating point" not in said  # what rounding does to sums is proved and paid for
     assert max(map(len, str(gaussian).split("To check it")[0].splitlines())) <= 88
-
-
-def test_statement_numbers(gaussian, mixed):
-    for guarantee in (gaussian, mixed):
-        guess = float(re.search(r"right at most ([\d.]+)% of the time", words(guarantee))[1])
-        exact = 50.0 * (1.0 + float(guarantee.profile(0.0)))
-        assert exact <= guess <= exact + 0.0101
-        caught = float(re.search(r"detects it at most ([\d.]+)%", words(guarantee))[1])
-        exact = 100.0 * (1.0 - float(guarantee.tradeoff(0.05)))
-        assert exact <= caught <= exact + 0.0101
-        factor = float(re.search(r"the factor e\^epsilon = ([\d.]+)", words(guarantee))[1])
-        assert math.exp(guarantee.epsilon) <= factor <= math.exp(guarantee.epsilon) + 0.002
-        two = float(re.search(r"two rows have epsilon = ([\d.]+)", words(guarantee))[1])
-        exact = guarantee.for_records(2).epsilon
-        assert exact <= two <= exact + 0.002
-    mu = mu_of(gaussian)
-    assert 0.5 + float(gaussian.profile(0.0)) / 2.0 == pytest.approx(ndtr(mu / 2.0), rel=1e-12)
 
 
 @pytest.mark.parametrize("n_iter", [1, 5, 50])

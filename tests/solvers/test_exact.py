@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from sklearn_dpwg.data.problem import Problem
-from sklearn_dpwg.losses import BinaryLogLoss, Hinge, SquaredError
+from sklearn_dpwg.losses import BinaryLogLoss, SquaredError
 from sklearn_dpwg.optimum import worst_group_optimum
 from sklearn_dpwg.privacy import Budget, NoiseSource
-from sklearn_dpwg.solvers import Exact, make_solver
+from sklearn_dpwg.solvers import Exact
 from tests.helpers.convex_programs import regularised
 from tests.helpers.group_data import make_risks
 from tests.helpers.plan_check import assert_releases_match
@@ -68,16 +68,6 @@ def test_run_stops_at_the_tolerance_of_the_solver():
     assert risks.risks(rough.weights).max() <= risks.risks(exact.weights).max() + 1e-2
 
 
-def test_parameters():
-    assert Exact(tolerance=1e-3).get_params() == {"tolerance": 1e-3, "schedule": "planned"}
-    for wrong, message in (
-        ({"tolerance": 0.0}, r"^tolerance of Exact must be positive and finite, got 0\.0\."),
-        ({"schedule": "mine"}, r"^schedule of Exact must be one of \('planned', 'paper'\)"),
-    ):
-        with pytest.raises(ValueError, match=message):
-            Exact(**wrong).plan(PROBLEM, Budget(math.inf, 1e-6))
-
-
 @pytest.mark.parametrize("price", [None, 3.0])
 def test_the_game_of_people_costs_the_records_no_more_than_is_predicted(price):
     problem = replace(PROBLEM, sampling_price=price)
@@ -120,11 +110,3 @@ def test_the_papers_is_the_regularised_saddle_point(sizes):
     excess = risks.risks(found.weights).max() - risks.risks(least.weights).max()
     assert -1e-8 <= excess <= plan.predicted_excess
     assert "regularised towards 0" in str(plan)
-
-
-def test_the_papers_is_selectable_and_for_smooth_losses():
-    solver = Exact(schedule="paper")
-    assert make_solver(solver, epsilon=math.inf) is solver
-    kinked = Problem(Hinge(), (20, 10), 3, 4.0, (0.5, 0.5), 1.0)
-    with pytest.raises(ValueError, match=r"^schedule='paper' of Exact needs a smooth loss, got"):
-        solver.plan(kinked, Budget(math.inf, 1e-6))

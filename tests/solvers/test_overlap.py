@@ -15,11 +15,9 @@ from sklearn_dpwg.solvers import (
     AGS,
     GDA,
     MGR,
-    OCO,
     Auto,
     Exact,
     Moments,
-    OnlineToBatch,
     PhasedERM,
     SumSensitivity,
 )
@@ -173,18 +171,6 @@ def test_a_start_of_all_weight_on_one_attribute_has_its_noise():
     assert (gradient.max_count, risks.max_count) == (1, 1)
     assert "in 5 group(s) that overlap in 6 cells, each in up to 2" in str(plan)
     assert "in exactly the same ones" in " ".join(str(plan.guarantee).split())
-
-
-@pytest.mark.parametrize(
-    "solver",
-    [OCO(), OnlineToBatch()],
-    ids=lambda solver: solver.name,
-)
-def test_solvers_without_a_proof_refuse_in_one_sentence(solver):
-    with pytest.raises(
-        ValueError, match=rf"^solver '{solver.name}' needs disjoint groups, as with overlap='cells'"
-    ):
-        solver.plan(problem_of(BinaryLogLoss()), Budget(1.0, 1e-6))
 
 
 @pytest.mark.parametrize(

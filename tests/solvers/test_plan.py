@@ -160,18 +160,6 @@ def test_many_groups_do_not_make_the_text_of_a_plan_long(name):
     assert plan != plan_for(101)
 
 
-@EACH_PRIVATE
-def test_few_groups_are_written_in_full(name):
-    plan = plan_of(SOLVERS[name]())
-    for facts in (plan.problem, plan.schedule):
-        given = [f"{one.name}={getattr(facts, one.name)!r}" for one in dataclasses.fields(facts)]
-        if all(len(value) <= 20 for value in vars(facts).values() if isinstance(value, tuple)):
-            assert repr(facts) == f"{type(facts).__name__}({', '.join(given)})"
-    alone = make_problem((300,), loss=SquaredError())
-    assert "group_sizes=(300,)" in repr(alone)
-    assert repr(plan).startswith(f"Plan(solver={plan.solver!r}, problem=Problem(loss=SquaredError(")
-
-
 def test_of_bounds_alike_but_for_rounding_the_first_is_taken():
     for bounds, wanted in [
         ([1.0, 1.0 - 2e-16, 1.0 - 5e-10], 0),

@@ -171,12 +171,6 @@ def test_wrong_arrays_are_refused(X, y, groups, words):
         ArraySource(X, y, groups)
 
 
-@pytest.mark.parametrize("block_rows", [0, -1, 1.5, True])
-def test_wrong_sizes_of_blocks_are_refused(block_rows):
-    with pytest.raises((TypeError, ValueError), match=r"^block_rows must be"):
-        ArraySource(np.ones((2, 1)), np.ones(2), block_rows=block_rows)
-
-
 def test_reprs_show_no_value():
     source = ArraySource(np.full((2, 1), 0.123), np.full(2, 0.123), np.array(["a", "b"]))
     assert repr(source) == "ArraySource(X of shape (2, 1))"

@@ -206,19 +206,6 @@ def test_features_are_refused_with_the_words_for_frames(tmp_path, column):
     assert str(found.value) == str(of_frame.value)
 
 
-@pytest.mark.parametrize(
-    ("column", "words"),
-    [
-        (pa.array([[1.0], [2.0]]), "got lists or structs in column 'x': make a column"),
-        (pa.array([{"a": 1}, {"a": 2}]), "got lists or structs"),
-        (pa.nulls(2), "got missing values alone in column 'x': leave"),
-    ],
-)
-def test_features_that_no_frame_has_are_refused(tmp_path, column, words):
-    with pytest.raises(ValueError, match=words):
-        source_of(write(tmp_path / "rows.parquet", x=column))
-
-
 def test_missing_values_are_told_by_column_and_not_by_value(tmp_path):
     (part,) = source_of(write(tmp_path / "rows.parquet", x=[0.25, None])).partitions()
     with pytest.raises(ValueError, match=r"^Input X contains NaN in column 'x': PublicSchema"):
@@ -241,15 +228,6 @@ WRONG = {
     "nested groups": ({"groups": "nested"}, "^groups must hold labels, got lists .* 'nested'"),
     "nested target": ({"target": "nested"}, "^y must hold classes or numbers, got lists"),
 }
-
-
-@pytest.mark.parametrize("case", WRONG)
-def test_wrong_names_are_refused(tmp_path, case):
-    parameters, words = WRONG[case]
-    path = write(tmp_path / "rows.parquet", nested=[[1], [2]])
-    for data in (path, pl.scan_parquet(path)):
-        with pytest.raises((TypeError, ValueError), match=words):
-            source_of(data, spool=tmp_path, **parameters)
 
 
 def test_wrong_data_is_refused(tmp_path):

@@ -219,18 +219,6 @@ def test_of_a_disk_that_runs_full_what_was_written_is_removed(tmp_path):
     assert kept._file.closed
 
 
-def test_no_directory_is_refused():
-    """Others are in test_wrong_sources, where users meet them."""
-    with pytest.raises(TypeError, match=r"^spool must be the path of a directory, got N"):
-        Spool(None)
-
-
-def test_systems_whose_files_need_names_are_told(tmp_path, monkeypatch):
-    monkeypatch.setattr(os, "name", "nt")
-    with pytest.raises(OSError, match=r"needs files that live on without a name.* spool=None"):
-        spool.new_file(str(tmp_path))
-
-
 def test_a_repr_shows_the_directory_alone(tmp_path):
     with Spool(tmp_path) as kept:
         assert repr(kept) == f"Spool({str(tmp_path)!r})"

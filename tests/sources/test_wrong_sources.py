@@ -132,16 +132,6 @@ def test_rows_that_share_memory_are_refused():
         ArraySource(X, np.zeros(len(X)))
 
 
-def test_sizes_of_what_is_no_source_are_refused_in_a_sentence(rows):
-    import dask.dataframe as dd
-
-    frames = [FRAME, pl.scan_parquet(rows), dd.from_pandas(FRAME, npartitions=1)]
-    for data in [*frames, str(rows), rows, dataset.dataset(rows), FRAME["g"]]:
-        kind = type(data).__name__
-        with pytest.raises(TypeError, match=rf"^source must be .*, got {kind}: .*\.size\(\)"):
-            group_sizes(data)
-
-
 @pytest.mark.parametrize("groups", [None, "g", ["g", "y"]])
 @pytest.mark.parametrize("form", ["file", "lazy"])
 def test_records_without_targets_are_read(tmp_path, rows, form, groups):

@@ -5,7 +5,6 @@ import math
 import numpy as np
 import pytest
 
-from sklearn_dpwg import DPWorstGroupClassifier, DPWorstGroupRegressor
 from sklearn_dpwg.losses import BinaryLogLoss, Hinge, MultinomialLogLoss, SquaredError
 from sklearn_dpwg.optimum import solve_saddle_point, worst_group_optimum
 from sklearn_dpwg.privacy import Budget
@@ -180,18 +179,6 @@ def test_the_ridge_of_the_paper_has_the_least_bound():
     assert np.argmin(bounds) == 2
 
 
-@pytest.mark.parametrize(
-    "parameters",
-    [
-        {"risk_share": 0.2}, {"group_step": 0.1}, {"loss_ceiling": 1.0}, {"centring": True},
-        {"weight_ridge": 0.1, "group_ridge": 0.2}, {"group_ridge": 0.0},
-    ],
-)  # fmt: skip
-def test_the_paper_refuses_what_it_fixes(parameters):
-    with pytest.raises(ValueError, match=r"of GDA must be .* with schedule='paper'"):
-        GDA(schedule="paper", **parameters).plan(make_problem((5, 6)), BUDGET)
-
-
 def test_bounds_count_the_bias_of_regularisers():
     problem = make_problem((500, 600))
     plain, ridged = (
@@ -200,14 +187,6 @@ def test_bounds_count_the_bias_of_regularisers():
     assert ridged.predicted_excess > plain.predicted_excess
     assert "regularised by 0.1/2" in str(ridged)
     assert "regularised" not in str(plain)
-
-
-def test_one_group_needs_no_risks():
-    plan = GDA(n_steps=3, centring=False).plan(make_problem((40,)), BUDGET)
-    assert [release.name for release in plan.releases] == ["gradient"]
-    problem = make_problem((40,))
-    data = make_data(problem, *random_data(problem, 0))
-    assert GDA().run(plan, data, silent()).group_weights.tolist() == [1.0]
 
 
 def test_one_group_is_mgr_with_one_group():
@@ -220,17 +199,6 @@ def test_one_group_is_mgr_with_one_group():
         found.append((plan.releases, solver.run(plan, data, silent()).weights))
     assert found[0][0] == found[1][0]
     np.testing.assert_allclose(found[0][1], found[1][1], atol=1e-12)
-
-
-def test_centring_undone_gives_the_same_scores():
-    problem = make_problem((40, 60), scaling=0.5)
-    data = make_data(problem, *random_data(problem, 0))
-    names = ["mean row", "mean squared distance from it", "gradient", "group risks"]
-    plan = GDA(n_steps=4).plan(problem, BUDGET)
-    assert [release.name for release in plan.releases] == names
-    assert np.linalg.norm(GDA().run(plan, data, silent()).weights) <= problem.radius
-    with pytest.raises(ValueError, match=r"^centring of GDA needs an intercept"):
-        GDA(centring=True).plan(make_problem((5, 6), scaling=0.0), BUDGET)
 
 
 # --- it learns ---------------------------------------------------------------------------------
@@ -277,20 +245,3 @@ def test_the_paper_converges_to_its_regularised_saddle_point():
 
     assert 0.0 <= game(w, answer) - game(lowest.weights, mixture) <= 0.02
     assert data.risks(w).max() < data.risks(np.zeros(4)).max()
-
-
-def test_estimators_take_it_by_name_with_nested_parameters():
-    rng = np.random.default_rng(0)
-    X, groups = rng.uniform(-0.5, 0.5, size=(3000, 2)), np.repeat(["a", "b", "c"], 1000)
-    y = X[:, 0] + 0.1 * (groups == "a") > 0
-    model = DPWorstGroupClassifier(solver="gda", data_norm=1.0).fit(X, y, groups=groups)
-    assert model.score(X, y) > 0.8
-    assert model.group_weights_.sum() == pytest.approx(1.0)
-    assert model.plan_.solver == "gda"
-    model.set_params(solver=GDA()).set_params(solver__n_steps=7)
-    assert model.plan(group_sizes=[10, 10], n_features=2).n_steps == 7
-    classes = np.digitize(X[:, 0], [-0.2, 0.2])
-    three = DPWorstGroupClassifier(solver=GDA(n_steps=60), data_norm=1.0, epsilon=4.0)
-    assert three.fit(X, classes, groups=groups).score(X, classes) > 0.6
-    line = DPWorstGroupRegressor(solver="gda", data_norm=1.0, target_bounds=(-1, 1))
-    assert line.fit(X, X[:, 0], groups=groups).score(X, X[:, 0]) > 0.3

@@ -1,17 +1,14 @@
 """Steps on Poisson batches: accounting and noise. docs/theory/mgr.md, section 8."""
 
 import itertools
-import json
 import math
 
 import numpy as np
 import pytest
 from scipy import integrate, stats
 
-from sklearn_dpwg import DPWorstGroupClassifier
-from sklearn_dpwg.exceptions import SeededNoiseWarning, UnsupportedMechanismError
 from sklearn_dpwg.losses import BinaryLogLoss, MultinomialLogLoss, SquaredError
-from sklearn_dpwg.privacy import Budget, PrivacyGuarantee, Release, calibrate, delta_of
+from sklearn_dpwg.privacy import Budget, Release, calibrate, delta_of
 from sklearn_dpwg.privacy.accounting.calibration import predict_multiplier
 from sklearn_dpwg.solvers import MGR
 from sklearn_dpwg.solvers.descent.planning import GRADIENT_SPREAD, make_batches
@@ -200,23 +197,6 @@ def test_a_larger_rate_is_never_cheaper():
             assert (np.diff(deltas) >= -1e-12).all()
             # and in proportion at most
             assert deltas[0] <= deltas[1] / 4 * (1 + 1e-3) + 1e-12
-
-
-def test_the_guarantee_is_read_written_and_refuses_what_it_cannot_say():
-    plan = MGR(n_steps=5, sampling_rate=0.25).plan(make_problem((400, 300, 900)), BUDGET)
-    guarantee = plan.guarantee
-    again = PrivacyGuarantee.from_json(guarantee.to_json())
-    assert again == guarantee
-    assert again.epsilon_at(1e-6) == guarantee.epsilon
-    assert "PoissonSampledDpEvent" in json.dumps(json.loads(guarantee.to_json())["events"])
-    with pytest.raises(UnsupportedMechanismError, match="PoissonSampledDpEvent"):
-        guarantee.for_records(2)
-    text = " ".join(str(guarantee).split())
-    assert "so they are doubled below" in text
-    assert "for several rows no guarantee is known" in text
-    preview = str(plan)
-    assert f"joins with probability {plan.releases[-1].sampling_rate:.3g}" in preview
-    assert "Poisson batches of about" in preview
 
 
 # --- the run -----------------------------------------------------------------------------------
@@ -412,35 +392,3 @@ def test_rates_near_one_need_the_noise_of_full_passes():
 
 
 # --- through an estimator ----------------------------------------------------------------------
-
-
-def test_a_fit_on_batches_says_so():
-    rng = np.random.default_rng(0)
-    X = rng.uniform(-1, 1, size=(4000, 2))
-    y = (X[:, 0] + 0.2 * rng.standard_normal(4000) > 0).astype(int)
-    groups = np.where(rng.random(4000) < 0.2, "a", "b")
-    solver = MGR(n_steps=100, sampling_rate=0.2)
-    model = DPWorstGroupClassifier(5.0, 1e-5, data_norm=2**0.5, solver=solver, random_state=0)
-    with pytest.warns(SeededNoiseWarning):
-        model.fit(X, y, groups=groups)
-    assert model.score(X, y) > 0.85
-    assert model.plan_.schedule.batches.rate == 0.2
-    assert "PoissonSampledDpEvent" in str(model.privacy_)
-    assert model.plan_ == model.plan(group_sizes=np.bincount(groups == "b"), n_features=2)
-
-
-@pytest.mark.parametrize("rate", [0.0, 1.5, (0.2, 0.3), "0.5", None, True])
-def test_what_is_no_rate_is_refused(rate):
-    with pytest.raises((TypeError, ValueError), match="sampling_rate"):
-        MGR(sampling_rate=rate).plan(make_problem((40, 90)), BUDGET)
-
-
-def test_planned_steps_read_the_records_so_many_times():
-    problem = make_problem((400, 900))
-    assert MGR(sampling_rate=0.5).plan(problem, BUDGET).n_steps == 300
-    assert MGR(sampling_rate=0.25, max_passes=10).plan(problem, BUDGET).n_steps == 40
-
-
-def test_the_paper_reads_all_records():
-    with pytest.raises(ValueError, match="sampling_rate of MGR must be 1"):
-        MGR(schedule="paper", sampling_rate=0.5).plan(make_problem((40, 90)), BUDGET)

@@ -111,30 +111,10 @@ def test_tiny_group_weights_recover(least):
     assert found.group_weights[0] == pytest.approx(1.0)
 
 
-def test_a_warm_start_helps():
-    problem, data = easy_regression(sizes=(3000, 1000))
-    best = worst_group_optimum(data, radius=problem.radius)
-    solver = MGR(n_steps=5)
-    plan = solver.plan(problem, BUDGET)
-    start = Solution(best.weights, best.group_weights, 0)
-    excess = {
-        name: np.mean(
-            [
-                data.risks(
-                    solver.run(plan, data, seeded(seed, plan.releases), start=at).weights
-                ).max()
-                for seed in range(10)
-            ]
-        )
-        for name, at in (("cold", None), ("warm", start))
-    }
-    assert excess["warm"] < excess["cold"]
-
-
 # --- the step rule -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("noise_std", 10.0 ** np.arange(-8, 4))
+@pytest.mark.parametrize("noise_std", 10.0 ** np.arange(-8, 4, 3))
 @pytest.mark.parametrize("n_steps", [1, 10, 200])
 def test_step_and_momentum_move_like_the_planned_plain_step(noise_std, n_steps):
     schedule = MGR(n_steps=n_steps).plan(make_problem((40, 90)), BUDGET).schedule
@@ -185,24 +165,6 @@ def easy_classification(sizes, radius=5.0):
     return problem, make_data(problem, rows, np.where(wrong, -signs, signs))
 
 
-@pytest.mark.parametrize("easy", [easy_regression, easy_classification])
-def test_without_noise_worth_the_name_it_reaches_the_optimum(easy):
-    problem, data = easy((3000, 400, 100))
-    best = data.risks(worst_group_optimum(data, radius=problem.radius).weights).max()
-    start = data.risks(np.zeros(problem.n_weights)).max()
-    solver = MGR(
-        n_steps=800,
-        loss_ceiling=math.inf,
-        group_rate=0.3,
-        step_size=1.0 / problem.smoothness,
-    )
-    plan = solver.plan(problem, Budget(1e5, 1e-6))
-    found = solver.run(plan, data, seeded(0, plan.releases))
-    excess = data.risks(found.weights).max() - best
-    assert excess >= -1e-9
-    assert excess <= (start - best) * 0.002
-
-
 def test_the_worst_group_gains_from_reweighting():
     """With weights frozen at the prior the small group is left behind."""
     problem, data = easy_regression((4000, 500, 500))
@@ -237,20 +199,6 @@ def test_the_planned_rule_keeps_what_it_predicts(easy, epsilon):
     plan = solver.plan(problem, Budget(epsilon, 1e-6))
     found = data.risks(solver.run(plan, data, seeded(0, plan.releases)).weights)
     assert (found - risks.max() <= plan.predicted_excess_if_worst).all()
-
-
-def test_it_learns_at_epsilon_one():
-    problem, data = easy_regression((20_000, 5_000, 5_000))
-    solver = MGR(n_steps=50)
-    plan = solver.plan(problem, BUDGET)
-    best = data.risks(worst_group_optimum(data, radius=problem.radius).weights).max()
-    start = data.risks(np.zeros(problem.n_weights)).max()
-    reached = [
-        data.risks(solver.run(plan, data, seeded(seed, plan.releases)).weights).max()
-        for seed in range(5)
-    ]
-    assert np.mean(reached) - best < 0.3 * (start - best)
-    assert np.mean(reached) - best < plan.predicted_excess_if_worst[1]
 
 
 def alike_in_all_groups(problem, seed=0):

@@ -14,7 +14,6 @@ from sklearn_dpwg.losses import (
     Huber,
     MultinomialLogLoss,
     Quantile,
-    SmoothedHinge,
     SquaredError,
     SquaredHinge,
 )
@@ -32,7 +31,6 @@ from tests.helpers.sources import seeded
 
 BUDGET = Budget(1.0, 1e-6)
 KINKED = (Hinge(), AbsoluteError(), Quantile(0.8))
-OTHER_LOSSES = (*KINKED, SmoothedHinge(), SquaredHinge(), Huber())
 
 
 # --- the bound ---------------------------------------------------------------------------------
@@ -59,8 +57,7 @@ def written_out(problem, mu, share, n_steps, aim, longest, b, theta):
 
 
 @pytest.mark.parametrize("sizes", [(40,), (40, 500), (3, 2000, 100)])
-@pytest.mark.parametrize("share", [0.05, 0.4])
-@pytest.mark.parametrize("mu", [0.05, 0.5, 20.0])
+@pytest.mark.parametrize(("share", "mu"), [(0.05, 0.05), (0.4, 0.5), (0.05, 20.0)])
 def test_bound_is_the_one_written_down(sizes, share, mu):
     problem = make_problem(sizes)
     share = share if len(sizes) > 1 else 0.0
@@ -106,11 +103,14 @@ def test_where_steps_end_the_bound_is_that_of_the_longest_ones():
     assert plan.predicted_excess == pytest.approx(schedule.aim**2 / (2 * reach), rel=1e-3)
 
 
-@pytest.mark.parametrize("solver", [MGR(n_steps=30), MGR(n_steps=30, step_size=0.2)], ids=repr)
 @pytest.mark.parametrize(
-    "loss", [BinaryLogLoss(), MultinomialLogLoss(5), SquaredError(), *OTHER_LOSSES], ids=repr
+    ("solver", "shape"),
+    [(MGR(n_steps=30), (1, 3, 30)), (MGR(n_steps=30, step_size=0.2), (1,))],
+    ids=repr,
 )
-@pytest.mark.parametrize("shape", [(1,), (1, 3, 30)])
+@pytest.mark.parametrize(
+    "loss", [BinaryLogLoss(), MultinomialLogLoss(5), SquaredError(), Hinge(), Huber()], ids=repr
+)
 def test_more_records_or_a_larger_budget_never_predict_worse(solver, loss, shape):
     excess = np.array(
         [
@@ -130,7 +130,7 @@ def test_more_records_or_a_larger_budget_never_predict_worse(solver, loss, shape
     assert (excess[1:] <= excess[:-1] * slack).all()
 
 
-@pytest.mark.parametrize("loss", [BinaryLogLoss(), *OTHER_LOSSES], ids=repr)
+@pytest.mark.parametrize("loss", [BinaryLogLoss(), Hinge(), SquaredHinge()], ids=repr)
 @pytest.mark.parametrize("parameter", ["n_steps", "max_passes"])
 def test_more_steps_never_predict_worse(parameter, loss):
     problem = make_problem((40, 900), loss=loss)
@@ -139,15 +139,6 @@ def test_more_steps_never_predict_worse(parameter, loss):
         for n_steps in (1, 2, 5, 20, 100, 1000)
     ]
     assert excess == sorted(excess, reverse=True)
-
-
-def test_prediction_is_the_prior_average_of_the_predictions_by_group():
-    plan = MGR(n_steps=30).plan(make_problem((30, 2000, 100)), BUDGET)
-    average = np.array(plan.problem.prior) @ plan.predicted_excess_if_worst
-    assert plan.predicted_excess == pytest.approx(average)
-    assert np.argmax(plan.predicted_excess_if_worst) == 0
-    assert not plan.is_weak
-    assert MGR(n_steps=30).plan(make_problem((3, 4)), BUDGET).is_weak
 
 
 def test_a_fixed_step_size_has_a_prediction_of_its_own():
@@ -183,31 +174,6 @@ def test_steps_of_a_loss_with_kinks(loss):
     step, momentum = step_and_momentum(plan.schedule, loud)
     assert step == pytest.approx(plan.schedule.step_share * 0.4 * 3.0 / (loud * math.sqrt(50)))
     assert momentum == 0.0
-
-
-def test_price_of_kinks_in_the_bound():
-    """Without noise the bound is the textbook's: aim L/√T, beside the group player's share."""
-    loss = AbsoluteError()
-    for n_steps in (25, 100):
-        problem = make_problem((10**9,), loss=loss)
-        plan = MGR(n_steps=n_steps).plan(problem, Budget(100.0, 1e-6))
-        textbook = 0.3 * problem.radius * problem.lipschitz / math.sqrt(n_steps)
-        assert plan.predicted_excess == pytest.approx(textbook, rel=1e-3)
-
-
-@pytest.mark.parametrize("loss", [Hinge(), Quantile(0.8)], ids=repr)
-def test_the_paper_plans_them_too(loss):
-    plan = MGR(schedule="paper").plan(make_problem((300, 900), loss=loss), BUDGET)
-    assert 0 < plan.schedule.step_size < math.inf
-    assert plan.guarantee.epsilon <= 1.0
-
-
-def test_smooth_losses_keep_their_steps():
-    problem = make_problem((300, 900))
-    schedule = MGR(n_steps=50).plan(problem, BUDGET).schedule
-    assert schedule.step_size == pytest.approx(1 / problem.smoothness)
-    assert schedule.max_momentum == pytest.approx(0.9)
-    assert schedule.longest_step == pytest.approx(8 / problem.smoothness)
 
 
 # --- the theorems behind it --------------------------------------------------------------------
@@ -330,8 +296,11 @@ def theorem_9_and_10(problem, budget, max_passes):
 
 
 @pytest.mark.parametrize("sizes", [(30,), (30, 30), (30, 500, 60)])
-@pytest.mark.parametrize("epsilon", [0.1, 1.0, 8.0, 20.0])
-@pytest.mark.parametrize("loss", [BinaryLogLoss(), SquaredError()], ids=repr)
+@pytest.mark.parametrize(
+    ("epsilon", "loss"),
+    [(0.1, SquaredError()), (1.0, BinaryLogLoss()), (8.0, SquaredError()), (20.0, BinaryLogLoss())],
+    ids=repr,
+)
 def test_paper_schedule_is_the_papers(sizes, epsilon, loss):
     problem, budget = make_problem(sizes, loss=loss), Budget(epsilon, 1e-5)
     plan = MGR(schedule="paper", max_passes=60).plan(problem, budget)
@@ -368,7 +337,7 @@ def test_paper_schedule_is_the_papers(sizes, epsilon, loss):
 
 
 @pytest.mark.parametrize("first", [1, 2, 7])
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(3))
 def test_leaving_out_the_start_keeps_the_bound(first, seed):
     """The proposition of section 7, on linear games: rounds first to first + T - 1 are averaged."""
     rng, T, d, p, M = np.random.default_rng(seed), 12, 4, 3, 2.0
@@ -416,18 +385,6 @@ def test_paper_steps_are_capped_and_the_cap_is_all_that_is_read():
 # --- parameters and previews -------------------------------------------------------------------
 
 
-def test_numpy_scalars_are_numbers():
-    problem = make_problem((4, 9))
-    solver = MGR(n_steps=np.int64(4), aim=np.float32(0.5), risk_share=np.float64(0.25))
-    assert solver.plan(problem, BUDGET).n_steps == 4
-
-
-def test_an_infinite_budget_is_refused():
-    for schedule in ("planned", "paper"):
-        with pytest.raises(ValueError, match="needs a finite epsilon"):
-            MGR(schedule=schedule).plan(make_problem((4, 9)), Budget(math.inf, 1e-6))
-
-
 def test_ceiling_is_capped_at_the_largest_loss():
     problem = make_problem((4, 9))
     constants = problem.constants
@@ -437,12 +394,6 @@ def test_ceiling_is_capped_at_the_largest_loss():
     none = MGR(n_steps=2, loss_ceiling=math.inf).plan(problem, BUDGET).schedule
     assert none.ceiling == constants.supremum
     assert none.feedback_range == pytest.approx(constants.loss_range)
-
-
-@pytest.mark.parametrize("averaging", [1e-9, 0.5, 1.0])
-def test_at_least_one_iterate_is_averaged(averaging):
-    schedule = MGR(n_steps=11, averaging=averaging).plan(make_problem((9,)), BUDGET).schedule
-    assert schedule.averaged == max(1, round(11 * averaging))
 
 
 def test_what_is_left_open_is_planned_from_it():

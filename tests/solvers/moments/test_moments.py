@@ -9,17 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
-from sklearn_dpwg import DPWorstGroupRegressor
-from sklearn_dpwg.data.kernels import passes as partition
 from sklearn_dpwg.data.records import RecordEncoder
 from sklearn_dpwg.data.risks import GroupRisks
 from sklearn_dpwg.exceptions import SeededNoiseWarning
-from sklearn_dpwg.losses import BinaryLogLoss, Huber, SquaredError
+from sklearn_dpwg.losses import SquaredError
 from sklearn_dpwg.optimum import smooth_optimum, worst_group_optimum
-from sklearn_dpwg.privacy import Budget, NoiseSource
-from sklearn_dpwg.privacy.gaussian import gdp_mu
-from sklearn_dpwg.solvers import Moments, Solution
-from sklearn_dpwg.solvers.rounds import moments as mixture
+from sklearn_dpwg.privacy import Budget, NoiseSource, gdp_mu
+from sklearn_dpwg.solvers import Moments
 from sklearn_dpwg.solvers.rounds import noisy_moments
 from sklearn_dpwg.solvers.rounds.noisy_moments import (
     NoisyRisks,
@@ -116,15 +112,6 @@ def test_sums_are_exact_however_rows_are_held(seed, kind):
     # a norm in single precision may differ in its last digit, and so a rounded entry by a step
     slack = 0.0 if kind == "tasks" else 4_000 * step
     np.testing.assert_allclose(found, expected, rtol=0.0, atol=slack)
-
-
-def test_sums_do_not_depend_on_tasks(monkeypatch):
-    problem, data = linear_data((3000, 40, 700))
-    weights = np.ones(problem.n_weights) / 3
-    expected = data.residual_moments(weights, **SCALES, **IN_BLOCKS)
-    monkeypatch.setattr("sklearn_dpwg.data.risks.record_block.ENTRIES_PER_TASK", 50)
-    assert partition.MAX_TASKS > 1
-    np.testing.assert_array_equal(data.residual_moments(weights, **SCALES, **IN_BLOCKS), expected)
 
 
 # --- what is learned from them -----------------------------------------------------------------
@@ -247,19 +234,6 @@ def test_much_budget_is_the_exact_optimum(scaling, n_rounds):
         assert excess(problem, data, found.weights) < 1e-5
 
 
-def test_more_budget_is_less_excess():
-    problem, data = linear_data((3000, 2000, 500))
-    means = []
-    for epsilon in (0.5, 4.0, 32.0):
-        plan = Moments().plan(problem, Budget(epsilon, 1e-6))
-        with pytest.warns(SeededNoiseWarning):
-            runs = [
-                Moments().run(plan, data, NoiseSource(seed, plan.releases)) for seed in range(8)
-            ]
-        means.append(np.mean([excess(problem, data, run.weights) for run in runs]))
-    assert means[0] > 3 * means[1] > 9 * means[2]
-
-
 def test_later_rounds_are_about_short_residuals():
     """The last round tells weights from their neighbours where the first cannot."""
     problem, data = linear_data((3000, 2000), noise=0.05)
@@ -316,33 +290,6 @@ def test_any_transcript_gives_weights_in_the_ball(seed, log_scale):
     assert found.group_weights.min() >= 0.0
     assert found.group_weights.sum() == pytest.approx(1.0)
     assert found.n_iter == 3
-
-
-def test_no_start_matters():
-    problem, data = linear_data((300, 200))
-    plan = Moments().plan(problem, BUDGET)
-    found = []
-    for start in (None, Solution(np.ones(problem.n_weights), None, 0)):
-        with pytest.warns(SeededNoiseWarning):
-            noise = NoiseSource(3, plan.releases)
-        found.append(Moments().run(plan, data, noise, start=start).weights)
-    np.testing.assert_array_equal(*found)
-
-
-def test_an_estimator_learns_with_it():
-    rng = np.random.default_rng(0)
-    X = rng.uniform(-0.5, 0.5, size=(6000, 3))
-    groups = rng.choice(["a", "b"], size=6000)
-    y = X @ [1.0, -0.5, 0.2] + np.where(groups == "a", 0.1, -0.1) * X[:, 0]
-    model = DPWorstGroupRegressor(
-        4.0, 1e-6, solver="moments", random_state=0, data_norm=1.0, target_bounds=(-1, 1)
-    )
-    with pytest.warns(SeededNoiseWarning):
-        model.fit(X, y, groups=groups)
-    assert model.score(X, y) > 0.9
-    assert model.n_iter_ == 3
-    assert model.group_weights_.sum() == pytest.approx(1.0)
-    assert "second moments" in str(model.plan_)
 
 
 # --- plans -------------------------------------------------------------------------------------
@@ -419,15 +366,6 @@ def test_the_bound_is_the_one_written_down(n_rounds, scaling):
     assert plan.predicted_excess == pytest.approx(float(np.dot(problem.prior, bounds)))
 
 
-def test_noise_does_not_depend_on_the_radius():
-    plans = [
-        Moments().plan(make_problem((50, 60), loss=LOSS, radius=radius), BUDGET)
-        for radius in (0.1, 20.0)
-    ]
-    assert plans[0].releases == plans[1].releases
-    assert plans[0].schedule == plans[1].schedule
-
-
 @given(st.integers(1, 2**26) | st.integers(1, 10**10), st.integers(1, 100))
 @settings(deadline=None, max_examples=60)
 def test_steps_keep_sums_exact_and_sensitivities_true(size, n_features):
@@ -469,41 +407,9 @@ def test_sums_are_rounded_once_however_records_lie():
     assert np.array_equal(stored.residual_moments(weights, **scales, **steps), found)
 
 
-@pytest.mark.parametrize(
-    ("parameters", "message"),
-    [
-        ({"n_rounds": 0}, r"^n_rounds of Moments must be a whole number from 1 to 20, got 0\.$"),
-        ({"n_rounds": 2.0}, r"^n_rounds of Moments must be a whole number"),
-        ({"growth": 0.0}, r"^growth of Moments must be positive and finite, got 0\.0\.$"),
-        ({"clip": math.inf}, r"^clip of Moments must be positive and finite, got inf\.$"),
-        ({"aim": math.nan}, r"^aim of Moments must be positive and finite, got nan\.$"),
-        ({"ridge": -1.0}, r"^ridge of Moments must be at least 0 and finite, got -1\.0\.$"),
-        ({"smoothing": "a"}, r"^smoothing of Moments must be at least 0 and finite, got 'a'\.$"),
-    ],
-)
-def test_parameters_out_of_range(parameters, message):
-    with pytest.raises(ValueError, match=message):
-        Moments(**parameters).plan(make_problem((5, 5), loss=LOSS), BUDGET)
-
-
-@pytest.mark.parametrize("loss", [BinaryLogLoss(), Huber()])
-def test_other_losses_are_refused(loss):
-    with pytest.raises(ValueError, match=r"^solver 'moments' is for loss 'squared_error' alone"):
-        Moments().plan(make_problem((5, 5), loss=loss), BUDGET)
-
-
 def test_what_cannot_be_planned_is_refused():
     with pytest.raises(ValueError, match=r"^solver 'moments' adds noise and needs a finite"):
         Moments().plan(make_problem((5, 5), loss=LOSS), Budget(math.inf, 1e-6))
     huge = make_problem((2**40, 5), loss=LOSS)
     with pytest.raises(ValueError, match=r"^solver 'moments' cannot add up 1,099,511,627,776"):
         Moments().plan(huge, BUDGET)
-
-
-def test_a_preview_says_what_is_clipped():
-    plan = Moments().plan(make_problem((50, 60), loss=LOSS), BUDGET)
-    text = str(plan)
-    assert "second moments: 1 x gaussian" in text
-    assert "3 round(s)" in text
-    assert "2 times their root mean square" in text
-    assert mixture.LEAST_CLIP > 0.0

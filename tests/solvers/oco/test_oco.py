@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import copy
-import inspect
 import math
-import pickle
 
 import numpy as np
 import pytest
-from sklearn.base import clone
 
 from sklearn_dpwg.data.oracles import SampleOracle
 from sklearn_dpwg.losses import BinaryLogLoss, Hinge, MultinomialLogLoss, SquaredError
 from sklearn_dpwg.optimum.objective import project_to_ball
 from sklearn_dpwg.privacy import Budget, NoiseSource
-from sklearn_dpwg.solvers import OCO, Exact, FreshSolver, Solution
+from sklearn_dpwg.solvers import OCO, Exact
 from sklearn_dpwg.solvers.stream.learners import FTRL
 from tests.helpers.cases.stream import BUDGET
 from tests.helpers.group_data import make_data, make_problem
@@ -221,31 +217,6 @@ def test_left_over_records_are_not_used():
     assert oracle.next == [10, 65]
 
 
-def test_before_the_first_round():
-    problem = make_problem((60, 30))
-    solver = OCO(n_rounds=6)
-    plan = solver.plan(problem, BUDGET)
-    noise = NoiseSource(1, plan.releases)
-    solution = solver.begin(plan, noise).finish()
-    assert solution.n_iter == 0
-    assert not solution.weights.any()
-    assert np.allclose(solution.group_weights, (2 / 3, 1 / 3))
-    assert noise.draws == ()
-    start = Solution(np.array([9.0, 0.0, 0.0]), np.array([0.9, 0.1]), 0)
-    started = solver.begin(plan, noise, start=start).finish()
-    assert np.allclose(started.weights, [3.0, 0.0, 0.0])
-    assert np.allclose(started.group_weights, [0.9, 0.1])
-
-
-def test_a_game_is_not_copied():
-    solver = OCO(n_rounds=2)
-    plan = solver.plan(make_problem((6, 8)), BUDGET)
-    game = solver.begin(plan, NoiseSource(1, plan.releases))
-    for attempt in (copy.copy, copy.deepcopy, pickle.dumps):
-        with pytest.raises(TypeError, match="A game cannot be copied or pickled"):
-            attempt(game)
-
-
 @pytest.mark.parametrize("play", ["weighted", "sampled"])
 @pytest.mark.parametrize("learner", ["ftrl", "optimistic", FTRL(strength=2.0)])
 def test_without_noise_the_worst_group_is_found(play, learner):
@@ -284,18 +255,3 @@ def test_one_group_is_dp_ftrl():
     assert oracle.next == [500]
     assert game.finish().group_weights.tolist() == [1.0]
     assert [draw.release.name for draw in noise.draws] == ["gradient sums"]
-
-
-def test_it_draws_fresh_records():
-    assert issubclass(OCO, FreshSolver)
-
-
-def test_parameters_survive_clones_and_pickles():
-    solver = OCO(FTRL(strength=2.0), play="sampled", horizon=3)
-    for other in (clone(solver), pickle.loads(pickle.dumps(solver))):
-        assert type(other) is OCO
-        assert repr(other) == "OCO(horizon=3, learner=FTRL(strength=2.0), play='sampled')"
-    names = [name for name in inspect.signature(OCO).parameters if name != "self"]
-    assert sorted(names) == sorted(solver.get_params(deep=False))
-    with pytest.raises(TypeError, match="positional argument"):
-        OCO(None, "planned")

@@ -12,7 +12,6 @@ from sklearn_dpwg.losses import BinaryLogLoss, Hinge, MultinomialLogLoss, Square
 from sklearn_dpwg.privacy import Budget
 from sklearn_dpwg.privacy.prefix_sums import make_prefix_sums
 from sklearn_dpwg.solvers import OCO
-from sklearn_dpwg.solvers.stream.learners import FTRL
 from sklearn_dpwg.solvers.stream.planning import RISK_SPREAD, excess_bound_by_group
 from sklearn_dpwg.solvers.stream.schedule import LONGEST_STEP, WEIGHT_SHARES, StrengthRule
 from tests.helpers.group_data import make_problem
@@ -168,37 +167,6 @@ def test_paper_schedule_is_the_papers():
     bandit = math.log(2) / (rate * n_rounds) + rate * 2 * 2 * s.feedback_bound**2
     assert math.isclose(plan.predicted_excess, regret + bandit)
     assert "the paper's parameters" in str(plan)
-
-
-def test_a_learner_keeps_its_strength():
-    problem = make_problem(SIZES)
-    plan = OCO(FTRL(strength=33.0)).plan(problem, BUDGET)
-    assert plan.schedule.strength_rule.strength(1e9) == 33.0
-
-
-@pytest.mark.parametrize(
-    ("parameters", "message"),
-    [
-        ({"n_rounds": 0}, "n_rounds of OCO must be a positive whole number, got 0"),
-        ({"batch_size": 2.5}, "batch_size of OCO must be a positive whole number, got 2.5"),
-        ({"max_rounds": None}, "max_rounds of OCO must be a positive whole number, got None"),
-        ({"horizon": True}, "horizon of OCO must be a positive whole number, got True"),
-        ({"group_rate": 0.0}, "group_rate of OCO must be positive and finite, got 0.0"),
-        ({"aim": None}, "aim of OCO must be positive and finite, got None"),
-        ({"weight_share": 1.0}, "weight_share of OCO must be between 0 and 1, got 1.0"),
-        ({"averaging": -1}, "averaging of OCO must be from 0 to 100, got -1"),
-        ({"loss_ceiling": math.nan}, "loss_ceiling of OCO must be a number, got nan"),
-        ({"loss_ceiling": -1.0}, "loss_ceiling of OCO must be above the smallest possible loss"),
-        ({"play": "all"}, "play of OCO must be one of ('weighted', 'sampled'), got 'all'"),
-        ({"schedule": "best"}, "schedule of OCO must be one of ('planned', 'paper'), got 'best'"),
-        ({"noise": "none"}, "noise of OCO must be one of ('independent', 'toeplitz', 'tree'"),
-        ({"learner": "sgd"}, "learner of OCO must be one of ['ftrl', 'optimistic', 'param"),
-    ],
-)
-def test_parameters_out_of_range(parameters, message):
-    with pytest.raises(ValueError) as caught:  # noqa: PT011
-        OCO(**parameters).plan(make_problem(SIZES), BUDGET)
-    assert str(caught.value).startswith(message)
 
 
 def test_what_cannot_be_planned():

@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import copy
 import math
-import pickle
 
 import numpy as np
 import pytest
-from sklearn.base import clone
 
 from sklearn_dpwg.losses import BinaryLogLoss, MultinomialLogLoss, SmoothedHinge, SquaredError
 from sklearn_dpwg.optimum import worst_group_optimum
-from sklearn_dpwg.privacy import NoiseSource
 from sklearn_dpwg.privacy.prefix_sums import PREFIX_SUMS
-from sklearn_dpwg.solvers import FreshSolver, Game, OnlineToBatch, Solution
+from sklearn_dpwg.solvers import OnlineToBatch, Solution
 from sklearn_dpwg.solvers.stream import games as game_module
-from sklearn_dpwg.solvers.stream.games import OnlineToBatchGame
 from sklearn_dpwg.solvers.stream.learners import FTRL, LEARNERS, OptimisticFTRL, ParameterFree
 from sklearn_dpwg.solvers.stream.releases import DifferenceSums
 from tests.helpers.cases.stream import BUDGET, LOSSES
@@ -272,27 +268,6 @@ def test_parts_are_the_same_game():
     assert few.finish().n_iter == 0
 
 
-def test_before_the_first_round_it_is_where_it_starts():
-    problem = make_problem((60, 40))
-    solver = OnlineToBatch()
-    plan = solver.plan(problem, BUDGET)
-    start = Solution(np.full(problem.n_weights, 10.0), None, 0)
-    noise = NoiseSource(None, plan.releases)
-    game = solver.begin(plan, noise, start=start)
-    assert np.linalg.norm(game.finish().weights) == pytest.approx(problem.radius)
-    assert solver.begin(plan, noise).finish().weights.tolist() == [0.0] * problem.n_weights
-    assert noise.draws == ()
-
-
-def test_a_game_is_not_copied():
-    solver = OnlineToBatch()
-    plan = solver.plan(make_problem((60,)), BUDGET)
-    game = solver.begin(plan, NoiseSource(None, plan.releases))
-    for attempt in (copy.deepcopy, pickle.dumps):
-        with pytest.raises(TypeError, match="cannot be copied or pickled"):
-            attempt(game)
-
-
 @pytest.mark.parametrize("learner", sorted(LEARNERS))
 @pytest.mark.parametrize("convexity", [0.0, 0.05])
 @pytest.mark.parametrize("loss", [BinaryLogLoss(), MultinomialLogLoss(3)], ids=lambda x: x.name)
@@ -376,15 +351,3 @@ def test_what_a_parameter_free_learner_hears():
         assert curvature == pytest.approx(2.0 * nu)
         assert not center.any()
     assert schedule.strength >= longest + xi + 2.0 * nu * problem.radius
-
-
-def test_it_draws_fresh_records():
-    assert issubclass(OnlineToBatch, FreshSolver)
-    assert issubclass(OnlineToBatchGame, Game)
-
-
-def test_parameters_survive_clones_and_pickles():
-    solver = OnlineToBatch(ParameterFree(wealth=0.3), n_rounds=7, convexity=0.1)
-    for other in (clone(solver), pickle.loads(pickle.dumps(solver))):
-        assert repr(other) == repr(solver)
-        assert other.get_params()["learner__wealth"] == 0.3

@@ -10,8 +10,8 @@ import pytest
 from sklearn_dpwg.losses import BinaryLogLoss, Hinge, MultinomialLogLoss
 from sklearn_dpwg.privacy import Budget
 from sklearn_dpwg.privacy.prefix_sums import PREFIX_SUMS, make_prefix_sums
-from sklearn_dpwg.solvers import Auto, OnlineToBatch
-from sklearn_dpwg.solvers.stream.learners import FTRL, ParameterFree
+from sklearn_dpwg.solvers import OnlineToBatch
+from sklearn_dpwg.solvers.stream.learners import FTRL
 from sklearn_dpwg.solvers.stream.planning import ADDED_UP
 from tests.helpers.group_data import make_problem
 from tests.helpers.reference import papers_node_std
@@ -110,7 +110,7 @@ def test_rounds_divide_among_the_calls(horizon):
 
 
 @pytest.mark.parametrize("schedule", ["planned", "paper"])
-@pytest.mark.parametrize("sizes", [(1,), (2,), (1, 1), (1, 50_000), (5, 6, 7)])
+@pytest.mark.parametrize("sizes", [(1,), (1, 50_000), (5, 6, 7)])
 @pytest.mark.parametrize("noise", sorted(PREFIX_SUMS))
 def test_tiny_groups_have_a_plan(schedule, sizes, noise):
     solver = OnlineToBatch(schedule=schedule, noise=noise, max_rounds=20, n_rounds=30)
@@ -138,19 +138,6 @@ def test_groups_without_end():
             OnlineToBatch(schedule=schedule).plan(problem, BUDGET)
 
 
-def test_auto_never_chooses_it():
-    for sizes in ((500,), (100_000,), (4_000, 900)):
-        plan = Auto().plan(make_problem(sizes), BUDGET)
-        assert plan.solver not in ("online-to-batch", "oco")
-
-
-def test_preview_says_what_it_is_for():
-    text = str(OnlineToBatch().plan(make_problem((9_000, 500)), BUDGET))
-    assert "minimises the risk of the fixed mixture (0.95, 0.053), not that of the worst" in text
-    assert "fresh records, read once" in text
-    assert "mixture" not in str(OnlineToBatch().plan(make_problem((9_000,)), BUDGET))
-
-
 # --- the paper's numbers -------------------------------------------------------------------------
 
 
@@ -174,8 +161,8 @@ def test_paper_schedule_is_the_papers(learner):
     assert ("unstated" in str(plan)) == (learner == "parameter-free")
 
 
-@pytest.mark.parametrize("power", [0.0, 0.5, 1.0, 3.0])
-@pytest.mark.parametrize("radius", [1e-3, 2.0, 300.0])
+@pytest.mark.parametrize("power", [0.0, 0.5, 3.0])
+@pytest.mark.parametrize("radius", [1e-3, 300.0])
 @pytest.mark.parametrize("noise", [None, "toeplitz"])
 def test_paper_noise_is_stated_at_what_it_costs(power, radius, noise):
     """What a run states is never below Lemma 1's, and is not above it everywhere."""
@@ -214,35 +201,6 @@ def test_papers_bound_is_the_one_written_down():
     assert s.strength == pytest.approx(gamma)
     bound = (gamma * 2.0**2 / 2 + regret / gamma + 4.0 * errors) / total
     assert plan.predicted_excess == pytest.approx(bound)
-
-
-def test_a_learner_keeps_its_strength():
-    problem = make_problem((3_000,))
-    for learner in (FTRL(strength=33.0), ParameterFree(strength=33.0)):
-        for schedule in ("planned", "paper"):
-            plan = OnlineToBatch(learner, schedule=schedule).plan(problem, BUDGET)
-            assert plan.schedule.strength == 33.0
-
-
-@pytest.mark.parametrize(
-    ("parameters", "message"),
-    [
-        ({"n_rounds": 0}, "n_rounds of OnlineToBatch must be a positive whole number, got 0"),
-        ({"batch_size": 2.5}, "batch_size of OnlineToBatch must be a positive whole number, got"),
-        ({"max_rounds": None}, "max_rounds of OnlineToBatch must be a positive whole number"),
-        ({"horizon": True}, "horizon of OnlineToBatch must be a positive whole number, got True"),
-        ({"aim": 0.0}, "aim of OnlineToBatch must be positive and finite, got 0.0"),
-        ({"power": -1}, "power of OnlineToBatch must be from 0 to 10, got -1"),
-        ({"convexity": -0.1}, "convexity of OnlineToBatch must be from 0 to 1e+100, got -0.1"),
-        ({"schedule": "best"}, "schedule of OnlineToBatch must be one of ('planned', 'paper')"),
-        ({"noise": "none"}, "noise of OnlineToBatch must be one of ('independent', 'toeplitz'"),
-        ({"learner": "sgd"}, "learner of OnlineToBatch must be one of ['ftrl', 'optimistic',"),
-    ],
-)
-def test_parameters_out_of_range(parameters, message):
-    with pytest.raises(ValueError) as caught:  # noqa: PT011
-        OnlineToBatch(**parameters).plan(make_problem((3_000,)), BUDGET)
-    assert str(caught.value).startswith(message)
 
 
 def test_what_cannot_be_planned():

@@ -1,12 +1,9 @@
 """Is a run the algorithm that the theory page states, and does it learn?"""
 
-import inspect
-import pickle
 from functools import cache
 
 import numpy as np
 import pytest
-from sklearn.base import clone
 
 from sklearn_dpwg.losses import BinaryLogLoss, Hinge, MultinomialLogLoss, SquaredError
 from sklearn_dpwg.optimum import worst_group_optimum
@@ -150,14 +147,3 @@ def test_kinks_are_learned_by_phases_and_by_short_steps():
     """In most runs; in some phases circle. With equal shares of its iterates MGR has 0.02."""
     for solver in (PhasedERM(), MGR()):
         assert np.median(excess(solver, Hinge(), BUDGET, 3)[0]) < 0.01
-
-
-def test_parameters_survive_clones_and_pickles():
-    solver = PhasedERM(3, mu_groups=0.5)
-    for other in (clone(solver), pickle.loads(pickle.dumps(solver))):
-        assert type(other) is PhasedERM
-        assert repr(other) == "PhasedERM(mu_groups=0.5, n_phases=3)"
-    names = [name for name in inspect.signature(PhasedERM).parameters if name != "self"]
-    assert sorted(names) == sorted(solver.get_params(deep=False))
-    with pytest.raises(TypeError, match="positional argument"):
-        PhasedERM(None, "planned")

@@ -191,13 +191,6 @@ def test_plans_are_the_best_of_what_they_may_choose():
             assert predicted < 10.0
 
 
-def test_the_number_of_passes_is_kept():
-    problem = make_problem((10**6, 10**6), n_features=60)
-    for max_passes in (1, 50, 300, 1000):
-        plan = PhasedERM(max_passes=max_passes).plan(problem, BUDGET)
-        assert plan.n_steps == max(n for n in PHASES if n == 1 or n * 19 <= max_passes)
-
-
 def test_phases_become_stronger_as_planned():
     """By the sharpening."""
     problem = make_problem((4000, 900))
@@ -314,36 +307,6 @@ def test_paper_plans_predict_what_lemma_4_prints(sizes, epsilon):
 
 
 # --- parameters --------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("parameters", "message"),
-    [
-        ({"n_phases": 0}, "n_phases of PhasedERM must be a positive whole number, got 0"),
-        ({"n_phases": 129}, "n_phases of PhasedERM must be at most 128, got 129"),
-        ({"n_phases": True}, "n_phases of PhasedERM must be a positive whole number, got True"),
-        ({"n_phases": 2.0}, "n_phases of PhasedERM must be a positive whole number"),
-        ({"max_passes": None}, "max_passes of PhasedERM must be a positive whole number"),
-        ({"schedule": "best"}, "schedule of PhasedERM must be one of"),
-        ({"mu_weights": 0.0}, "mu_weights of PhasedERM must be positive and finite, got 0.0"),
-        ({"aim": None}, "aim of PhasedERM must be positive and finite, got None"),
-        ({"smoothing_width": math.inf}, "smoothing_width of PhasedERM must be positive and"),
-        ({"mu_groups": -1.0}, "mu_groups of PhasedERM must be positive or infinite, got -1.0"),
-        ({"mu_groups": math.nan}, "mu_groups of PhasedERM must be positive or infinite, got nan"),
-        ({"risk_share": 1.0}, "risk_share of PhasedERM must be between 0 and 1, got 1.0"),
-        ({"averaging": 0.0}, "averaging of PhasedERM must be above 0, at most 1, got 0.0"),
-        ({"sharpening": 0.5}, "sharpening of PhasedERM must be from 1 to 10, got 0.5"),
-        ({"schedule": "paper", "n_phases": 3}, "n_phases of PhasedERM must be None with schedule="),
-    ],
-)
-def test_wrong_parameters(parameters, message):
-    with pytest.raises(ValueError, match=message):
-        PhasedERM(**parameters).plan(make_problem((30, 40)), BUDGET)
-
-
-def test_without_a_budget():
-    with pytest.raises(ValueError, match="needs a finite epsilon"):
-        PhasedERM().plan(make_problem((30, 40)), Budget(math.inf, 1e-6))
 
 
 # --- stand-ins for losses with kinks ------------------------------------------------------------
