@@ -61,7 +61,14 @@ def read_table(
     dtype: dict[str, Any] = {
         name: float if isinstance(kinds.get(name), Number) else str for name in wanted
     }
-    table: pd.DataFrame = pd.read_csv(path, usecols=wanted, dtype=dtype, **options)[wanted]
+    try:
+        table: pd.DataFrame = pd.read_csv(path, usecols=wanted, dtype=dtype, **options)[wanted]
+    except ValueError as error:
+        error.add_note(
+            f"{path} was read with sep={options['sep']!r}; where cells are written otherwise, "
+            "[read_csv] in the schema says sep, decimal, thousands, na_values and encoding."
+        )
+        raise
     for name in wanted:
         if isinstance(kinds.get(name), Date):
             table[name] = pd.to_datetime(table[name], format="ISO8601", utc=True)
