@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from copy import copy
+from dataclasses import dataclass, field, fields
+from functools import partial, update_wrapper
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn import get_config
-from sklearn.metrics import get_scorer, log_loss, make_scorer
-from sklearn.utils.metadata_routing import MetadataRequest
+from sklearn.metrics import get_scorer, make_scorer
+from sklearn.utils.metadata_routing import MetadataRequest, get_routing_for_object
 
 from sklearn_dpwg.data.groups import (
     GroupBy,
@@ -20,13 +22,16 @@ from sklearn_dpwg.data.groups import (
     same_rows,
     take_rows,
 )
-from sklearn_dpwg.exceptions import (
-    GroupsWarning,
-    InputError,
-    UngroupedWarning,
-    warn,
+from sklearn_dpwg.exceptions import GroupsWarning, InputError, UngroupedWarning, warn
+from sklearn_dpwg.metrics.groups import (
+    Metric,
+    Records,
+    checked_array,
+    group_table,
+    is_greater_better,
+    measure,
+    value_or_nan,
 )
-from sklearn_dpwg.metrics.groups import Metric, group_table, is_greater_better
 
 # Score of the worst-off group.
 
@@ -41,6 +46,7 @@ def worst_group_score(
     classes: Sequence[Any] | None = None,
     pos_label: Any = None,
     overlap: str = "cells",
+    sample_weight: ArrayLike | None = None,
 ) -> float:
     """Return a metric in the group where it is worst.
 
@@ -64,19 +70,24 @@ def worst_group_score(
         The positive class, as for `group_table`: by default the second in sorted order.
     overlap : {"cells", "attributes", "both", "membership"}, default="cells"
         What several columns of groups mean, as for `group_table`.
+    sample_weight : array-like of shape (n_records,), optional
+        Weights, for a metric that takes them.
 
     Returns
     -------
     float
         The metric of the worst-off group: the smallest where greater is better, else the
-        largest.
+        largest. Groups in which it is undefined do not count; NaN if it is so in all.
 
     Raises
     ------
     ValueError
         If lengths differ, a group is missing, or the direction of a callable is not given.
-    ImportError
-        If a metric of fairlearn is asked for and fairlearn is not installed.
+
+    Warns
+    -----
+    GroupsWarning
+        If the metric is undefined in a group.
 
     Examples
     --------
@@ -84,29 +95,58 @@ def worst_group_score(
     >>> worst_group_score([1, 0, 1, 0], [1, 0, 0, 0], groups=["a", "a", "b", "b"])
     0.5
     """
-    direction = is_greater_better(metric)
     if greater_is_better is None:
-        greater_is_better = direction
+        greater_is_better = is_greater_better(metric)
+    elif not callable(metric):
+        is_greater_better(metric)  # refuses a name that there is not
     if greater_is_better is None:
-        what = "a callable metric" if callable(metric) else f"the metric {metric!r}"
-        raise InputError(f"greater_is_better must be given for {what}.")
-    table = group_table(
+        raise InputError(f"greater_is_better must be given for the metric {metric!r}.")
+    scores = group_table(
         y_true,
         y_pred,
         groups=groups,
-        metrics=[metric],
+        metrics={"score": metric},
         classes=classes,
         pos_label=pos_label,
         overlap=overlap,
-    )
-    values = table.iloc[:, -1].to_numpy(dtype=float)
-    return float(np.min(values) if greater_is_better else np.max(values))
+        sample_weight=sample_weight,
+    )["score"]
+    sign = 1.0 if greater_is_better else -1.0
+    return sign * _lowest(dict(zip(scores.index, sign * scores, strict=True)))
+
+
+def _lowest(scores: Mapping[Any, float]) -> float:
+    """Return the lowest of the scores that there are, and warn of groups that have none."""
+    without = [label for label, score in scores.items() if np.isnan(score)]
+    if without:
+        warn(
+            f"the score is undefined in the groups {without[:5]!r}, which may lack a class: it is "
+            f"that of the worst of the other groups.",
+            GroupsWarning,
+        )
+    return min((float(score) for score in scores.values() if not np.isnan(score)), default=np.nan)
+
+
+def _value(metric: Metric, classes: Any, y_true: Any, y_pred: Any, **per_record: Any) -> float:
+    """Return a metric of scikit-learn in one group, NaN where it is undefined."""
+    truth = checked_array(y_true, "y")
+    predicted = checked_array(y_pred, "the prediction", len(truth))
+    per_record.pop("pos_label", None)  # is among the keywords of the metric
+    weights = {name: checked_array(each, name, len(truth)) for name, each in per_record.items()}
+    records = Records(truth, predicted, predicted, weights, classes)
+    return measure(metric, records)(np.arange(len(truth)))
 
 
 # What the fitted model inside pipelines and meta-estimators knows of groups.
 
 
-def groups_of_model(estimator: Any, X: Any) -> Any:
+def _of_model(estimator: Any, attribute: str) -> Any:
+    """Return an attribute of the outermost model inside that has it, or None."""
+    values = (getattr(each, attribute, None) for each in _inwards(estimator))
+    return next((value for value in values if value is not None), None)
+
+
+def _groups_of_model(estimator: Any, X: Any) -> Any:
     """Return the groups that the model inside finds by itself, or None."""
     for each in _inwards(estimator):
         if getattr(each, "group_by", None) is not None:
@@ -116,34 +156,11 @@ def groups_of_model(estimator: Any, X: Any) -> Any:
     return None
 
 
-def group_by_of_model(estimator: Any) -> Any:
-    """Return what the model inside finds its groups by, or None."""
-    found = (getattr(each, "group_by", None) for each in _inwards(estimator))
-    return next((each for each in found if each is not None), None)
-
-
-def labels_of_model(estimator: Any) -> list[Hashable]:
+def _labels_of_model(estimator: Any) -> list[Hashable]:
     """Return the groups that the model inside was fitted with; none if there were none."""
-    for each in _inwards(estimator):
-        if hasattr(each, "group_labels_"):
-            labels = list(each.group_labels_)
-            return [] if labels == [0] else labels  # the one group of a fit without groups
-    return []
-
-
-def overlap_of_model(estimator: Any) -> str:
-    """Return what several columns of groups meant to the fit of the model inside."""
-    found = (getattr(each, "overlap", None) for each in _inwards(estimator))
-    return next((each for each in found if isinstance(each, str)), "cells")
-
-
-def has_grouping(estimator: Any) -> bool:
-    """Return whether any part of an estimator, fitted or not, finds groups by itself."""
-    parameters = estimator.get_params(deep=True) if hasattr(estimator, "get_params") else {}
-    return any(
-        value is not None and name.rpartition("__")[2] == "group_by"
-        for name, value in parameters.items()
-    )
+    labels = _of_model(estimator, "group_labels_")
+    labels = [] if labels is None else list(labels)
+    return [] if labels == [0] else labels  # the one group of a fit without groups
 
 
 def _inwards(estimator: Any) -> Iterator[Any]:
@@ -165,6 +182,29 @@ def _inside(estimator: Any) -> Any:
         if hasattr(estimator, name):
             return getattr(estimator, name)
     return None
+
+
+def _with_groups(estimator: Any, groups: Any, names: set[str]) -> Any:
+    """Return the estimator, whose methods get the groups where they take them by one of the names.
+
+    Not where the model finds its groups by itself.
+    """
+    if _of_model(estimator, "group_by") is not None:
+        return estimator
+    model = estimator
+    while hasattr(model, "best_estimator_"):  # a search hands on nothing
+        model = model.best_estimator_
+    routing, handing = get_routing_for_object(model), copy(estimator)
+    for name in ("predict", "predict_proba", "decision_function", "score"):
+        if isinstance(routing, MetadataRequest):
+            taken = {"groups"} & set(getattr(routing, name).requests)
+        else:
+            taken = routing.consumes(name, names)
+        if taken and hasattr(model, name):
+            method = getattr(model, name)
+            given = partial(method, **dict.fromkeys(taken, groups))
+            setattr(handing, name, update_wrapper(given, method))
+    return handing
 
 
 Scorer = Callable[..., float]
@@ -193,8 +233,9 @@ def worst_group_scorer(
         ``scorer(estimator, X, y)`` of which more is better.
     group_by : column name, column index, sequence of them, or callable, optional
         Finds the groups in the X that is scored. By default they come as metadata: with
-        ``enable_metadata_routing=True`` the scorer requests ``groups`` by itself. Where none come,
-        the ``group_by`` of the fitted model finds them, in the X that reaches the model.
+        ``enable_metadata_routing=True`` the scorer requests ``groups`` by itself, or as what
+        ``set_score_request(groups="sex")`` names. Where none come, the ``group_by`` of the fitted
+        model finds them, in the X that reaches the model.
     group_labels : sequence, optional
         Every group that ought to be scored. By default the ``group_labels_`` of the fitted model,
         also at the end of a pipeline or inside a search; for other models the groups present.
@@ -213,7 +254,8 @@ def worst_group_scorer(
     Returns
     -------
     callable
-        ``scorer(estimator, X, y, *, groups=None)``.
+        ``scorer(estimator, X, y, *, groups=None)``, with what `scoring` takes besides, as
+        ``sample_weight``. Models whose ``predict`` takes groups get them.
 
     Raises
     ------
@@ -226,11 +268,17 @@ def worst_group_scorer(
         If nothing hands it groups inside a search: there is no `group_by`, and metadata routing is
         off. Then a model with a ``group_by`` finds them, or ``groups=`` where it is called by hand.
     GroupsWarning
-        By the scorer, if no record to score is in a group that the model was fitted with.
+        By the scorer, if no record to score is in a group that the model was fitted with, or if a
+        group has no score, as recall without a positive record: the others are scored then.
 
     See Also
     --------
     worst_group_score : The same for predictions already made.
+
+    Notes
+    -----
+    Thresholds are tuned by it (``TunedThresholdClassifierCV``) where groups come as metadata.
+    ``permutation_importance`` routes none: pass ``functools.partial(scorer, groups=groups)``.
 
     Examples
     --------
@@ -275,67 +323,142 @@ class _WorstGroupScorer:
     min_count: int = 1
     per_group: bool = False
     overlap: str | None = None
+    _requests: dict[str, bool | str | None] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         changed = [
             f"{each.name}={getattr(self, each.name)!r}"
-            for each in fields(self)[1:]
+            for each in fields(self)[1:-1]
             if getattr(self, each.name) != each.default
         ]
         return f"worst_group_scorer({', '.join([repr(self.scoring), *changed])})"
 
+    def set_score_request(self, **requests: bool | str | None) -> _WorstGroupScorer:
+        """Say under which name metadata comes, as of the scorers of scikit-learn."""
+        if not get_config()["enable_metadata_routing"]:
+            raise RuntimeError("set_score_request needs enable_metadata_routing=True.")
+        if self.group_by is not None and requests.get("groups"):
+            raise InputError("groups cannot be requested where group_by is set: use one of them.")
+        self._requests = requests
+        return self
+
+    def _requested(self) -> dict[str, bool | str | None]:
+        own = {} if self.group_by is not None else {"groups": True}
+        of_scoring = get_routing_for_object(get_scorer(self.scoring)).score.requests
+        return own | of_scoring | self._requests
+
     def get_metadata_routing(self) -> MetadataRequest:
-        """Return what scikit-learn should hand to the scorer: the groups, unless X has them."""
+        """Return what to hand to the scorer: groups, unless X has them, and what scoring takes."""
         request = MetadataRequest(owner=self)
-        if self.group_by is None:
-            request.score.add_request(param="groups", alias=True)
+        for name, alias in self._requested().items():
+            request.score.add_request(param=name, alias=alias)
         return request
 
+    def __getattr__(self, name: str) -> Any:
+        # what scikit-learn reads of its own scorers
+        if name in ("_sign", "_kwargs", "_response_method", "_accept_sample_weight"):
+            return getattr(get_scorer(self.scoring), name)
+        if name != "_score_func":
+            raise AttributeError(f"{type(self).__name__} has no attribute {name!r}.")
+        if self.group_by is not None or not get_config()["enable_metadata_routing"]:
+            raise AttributeError(
+                "thresholds are tuned on predictions alone, so groups must come as metadata: leave "
+                "group_by of worst_group_scorer None, and say enable_metadata_routing=True."
+            )
+        return partial(self._score_predictions, self._metric(None, ()))
+
+    def _metric(self, classes: Any, y: Any) -> Metric:
+        """Return scikit-learn's function of some records, with the classes of all of them."""
+        if classes is not None:  # a fold may have classes that the model has not seen
+            classes = list(dict.fromkeys([*np.asarray(classes).tolist(), *np.asarray(y).tolist()]))
+        scoring = get_scorer(self.scoring)
+        return partial(_value, partial(scoring._score_func, **scoring._kwargs), classes)
+
+    def _score_predictions(
+        self, metric: Metric, y_true: Any, y_pred: Any, *, groups: Any = None, **metadata: Any
+    ) -> float:
+        """Return the worst score of predictions, before the sign of the metric."""
+        if groups is None:
+            raise InputError("no groups reached the scorer: pass them as metadata to fit.")
+
+        def score(places: NDArray[np.intp]) -> float:
+            of_group = {
+                key: take_rows(each, places)
+                for key, each in metadata.items()
+                if key not in self._kwargs
+            }
+            value = metric(take_rows(y_true, places), take_rows(y_pred, places), **of_group)
+            return float(self._sign * value)
+
+        stated = self.group_labels
+        found = members_of_groups(groups, len(y_true), self.overlap or "cells", stated)
+        return float(self._sign * self._score_groups(*found, stated or [], score)[1])
+
     def __call__(
-        self, estimator: Any, X: Any, y: Any, *, groups: Any = None
+        self, estimator: Any, X: Any, y: Any, *, groups: Any = None, **metadata: Any
     ) -> float | dict[str, float]:
         """Score the estimator in each group, and return the lowest score."""
         same_rows(X=X, y=y, groups=groups)
         is_passed = groups is not None
-        overlap = overlap_of_model(estimator) if self.overlap is None else self.overlap
-        known = self.group_labels
-        if known is None:
-            known = labels_of_model(estimator) or None
-        present, places = members_of_groups(
-            self._groups(estimator, X, groups), len(y), overlap, known
+        groups = self._groups(estimator, X, groups)
+        overlap = self.overlap or _of_model(estimator, "overlap")
+        labels, members = members_of_groups(
+            groups,
+            len(y),
+            overlap if isinstance(overlap, str) else "cells",
+            self.group_labels or _labels_of_model(estimator) or None,
         )
-        members_of = dict(zip(present, places, strict=True))
-        scorer = self._scorer_for(estimator)
-        scores: dict[Hashable, float] = {}
-        missed: set[Hashable] = set()
-        expected = self._expected(estimator, present, is_passed)
-        for label in dict.fromkeys([*expected, *present]):
-            members = members_of.get(label, np.zeros(0, dtype=np.intp))
-            if len(members) >= self.min_count:
-                scores[label] = float(
-                    scorer(estimator, take_rows(X, members), take_rows(y, members))
-                )
-            elif self.missing == "raise":
-                raise InputError(
-                    f"group {label!r} has {len(members)} of the records to score, fewer than "
-                    f"min_count={self.min_count}: use folds that hold every group "
-                    f'(PublicKFold), or missing="nan" or "ignore".'
-                )
-            else:
-                scores[label] = np.nan
-                missed.add(label)
-        counted = [
-            score for label, score in scores.items() if self.missing == "nan" or label not in missed
-        ]
-        worst = float(np.min(counted)) if counted else np.nan  # NaN if any is
+        scoring = get_scorer(self.scoring)
+        if hasattr(scoring, "_score_func"):
+            pos_label = {key: each for key, each in scoring._kwargs.items() if key == "pos_label"}
+            scoring = make_scorer(
+                self._metric(getattr(estimator, "classes_", None), y),
+                greater_is_better=scoring._sign > 0,
+                response_method=scoring._response_method,
+                **pos_label,
+            )
+        names = {"groups", str(self._requested().get("groups"))}
+
+        def score(places: NDArray[np.intp]) -> float:
+            of_group = {
+                key: take_rows(each, places) for key, each in metadata.items() if each is not None
+            }
+            model = _with_groups(estimator, take_rows(groups, places), names)
+            return value_or_nan(
+                scoring, model, take_rows(X, places), take_rows(y, places), **of_group
+            )
+
+        expected = self._expected(estimator, labels, is_passed)
+        scores, worst = self._score_groups(labels, members, expected, score)
         if not self.per_group:
             return worst
-        return {f"group_{label}": score for label, score in scores.items()} | {"worst_group": worst}
+        return {f"group_{label}": each for label, each in scores.items()} | {"worst_group": worst}
+
+    def _score_groups(
+        self,
+        labels: NDArray[np.object_],
+        members: Sequence[NDArray[np.intp]],
+        expected: Sequence[Hashable],
+        score: Callable[[NDArray[np.intp]], float],
+    ) -> tuple[dict[Hashable, float], float]:
+        """Return the scores of groups, and the lowest, with what `missing` says of small ones."""
+        places = dict.fromkeys(expected, np.zeros(0, dtype=np.intp))
+        places |= dict(zip(labels, members, strict=True))
+        small = [label for label, each in places.items() if len(each) < self.min_count]
+        if small and self.missing == "raise":
+            raise InputError(
+                f"group {small[0]!r} has {len(places[small[0]])} of the records to score, fewer "
+                f"than min_count={self.min_count}: use folds that hold every group (PublicKFold), "
+                f'or missing="nan" or "ignore".'
+            )
+        scores = {label: score(each) for label, each in places.items() if label not in small}
+        worst = np.nan if small and self.missing == "nan" else _lowest(scores)
+        return {label: scores.get(label, np.nan) for label in places}, worst
 
     def _groups(self, estimator: Any, X: Any, groups: Any) -> Any:
         groups = find_groups(X, groups, self.group_by)
         if groups is None:
-            groups = groups_of_model(estimator, X)
+            groups = _groups_of_model(estimator, X)
         if groups is None:
             raise InputError(
                 "no groups reached the scorer, and the fit that it was to score is paid for if it "
@@ -347,7 +470,9 @@ class _WorstGroupScorer:
 
     def check_reached(self, estimator: Any) -> None:
         """Refuse to score an unfitted model where nothing can hand groups to this scorer."""
-        if self.group_by is None and not has_grouping(estimator):
+        parameters = estimator.get_params(deep=True) if hasattr(estimator, "get_params") else {}
+        finds = [each for name, each in parameters.items() if name.split("__")[-1] == "group_by"]
+        if self.group_by is None and not any(each is not None for each in finds):
             raise InputError(
                 f"no groups reached the scorer: set group_by of it or of the model; got {self!r}, "
                 f"and nothing was fitted yet."
@@ -358,11 +483,11 @@ class _WorstGroupScorer:
     ) -> Sequence[Hashable]:
         if self.group_labels is not None:
             return self.group_labels
-        fitted = labels_of_model(estimator)
+        fitted = _labels_of_model(estimator)
         if not fitted or set(fitted) & set(present):
             return fitted
         # nothing in common: other groups than the model's, or folds of one group each
-        by_model = group_by_of_model(estimator)
+        by_model = _of_model(estimator, "group_by")
         if by_model is not None and not is_passed and self.group_by in (None, by_model):
             return fitted
         if self.missing != "ignore":
@@ -373,13 +498,3 @@ class _WorstGroupScorer:
                 GroupsWarning,
             )
         return []
-
-    def _scorer_for(self, estimator: Any) -> Scorer:
-        if self.scoring == "neg_log_loss":  # a group may lack a class
-            return make_scorer(
-                log_loss,
-                greater_is_better=False,
-                response_method="predict_proba",
-                labels=estimator.classes_,
-            )
-        return get_scorer(self.scoring)
