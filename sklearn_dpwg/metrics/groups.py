@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from inspect import signature
@@ -25,15 +25,17 @@ Truths = NDArray[np.bool_]
 # Functions of scikit-learn by what they take, named with or without "_score".
 _OF_CLASSES = (
     "accuracy_score", "balanced_accuracy_score", "cohen_kappa_score", "f1_score", "fbeta_score",
-    "hamming_loss", "jaccard_score", "matthews_corrcoef", "precision_score", "recall_score",
-    "zero_one_loss",
+    "hamming_loss", "jaccard_score", "matthews_corrcoef", "negative_likelihood_ratio",
+    "positive_likelihood_ratio", "precision_score", "recall_score", "zero_one_loss",
 )  # fmt: skip
 _OF_SCORES = (
     "average_precision_score", "brier_score_loss", "d2_brier_score", "d2_log_loss_score",
     "hinge_loss", "log_loss", "roc_auc_score", "top_k_accuracy_score",
 )  # fmt: skip
-_OF_NUMBERS = ("r2_score", "d2_absolute_error_score", "explained_variance_score",
-               *(name for name in dir(of_sklearn) if name.endswith("_error")))  # fmt: skip
+_OF_NUMBERS = (
+    "d2_absolute_error_score", "explained_variance_score", "r2_score",
+    *(name for name in dir(of_sklearn) if name.endswith("_error") and name[0] in "mr"),
+)  # fmt: skip
 # Of who is positive and who is predicted so: whom a rate counts, and among whom.
 _RATES: dict[str, Callable[[Truths, Truths], tuple[Truths, Truths]]] = {
     "selection_rate": lambda true, chosen: (chosen, np.ones_like(chosen)),
@@ -50,7 +52,8 @@ _NAMES = {*_OF_CLASSES, *_OF_SCORES, *_OF_NUMBERS} & {*dir(of_sklearn)} | {*_RAT
 _NEED_POSITIVE = ("average_precision_score", "f1_score", "fbeta_score", "jaccard_score",
                   "precision_score", "recall_score")  # fmt: skip
 _NEED_ALL = ("average_precision_score", "balanced_accuracy_score", "hinge_loss", "roc_auc_score")
-_NEED_TWO = ("cohen_kappa_score", "d2_brier_score", "d2_log_loss_score", "matthews_corrcoef")
+_NEED_TWO = ("cohen_kappa_score", "d2_brier_score", "d2_log_loss_score", "matthews_corrcoef",
+             "negative_likelihood_ratio", "positive_likelihood_ratio")  # fmt: skip
 # What functions of others call scores.
 _CALLED_SCORES = {"y_score", "y_prob", "y_proba", "probas_pred", "pred_decision"}
 
@@ -80,7 +83,7 @@ class Records:
     y_pred: NDArray[Any] | None = None
     y_score: NDArray[Any] | None = None
     per_record: Mapping[str, NDArray[Any]] = field(default_factory=dict)
-    classes: Sequence[Any] | None = None
+    classes: Collection[Any] | None = None
     pos_label: Any = None
 
     def predictions(self, metric: str, *, of_scores: bool) -> NDArray[Any]:
@@ -142,11 +145,6 @@ class Measure:
         extra = {name: values[members] for name, values in self.per_record.items()}
         return value_or_nan(self.function, truth, self.predicted[members], **extra)
 
-    @property
-    def is_rate(self) -> bool:
-        """Whether it is a share of records."""
-        return self.function is _rate
-
     def limits(self, members: NDArray[np.intp]) -> tuple[float, float]:
         """Return the limits of a rate at 95 % confidence, as if its records were a sample."""
         counted = self.predicted[members]
@@ -181,11 +179,9 @@ def _resolved(metric: str | Metric) -> tuple[str, Metric, dict[str, Any]]:
     if isinstance(metric, partial) and not metric.args:
         metric, keywords = metric.func, dict(metric.keywords)
     name = _name_of(metric)
-    if name in _OF_CLASSES and keywords.get("average") in ("micro", "weighted"):
-        keywords.setdefault("zero_division", 0.0)  # of classes that weigh nothing
+    is_known = str(getattr(metric, "__module__", "")).startswith("sklearn.")
     # who says zero_division says what is undefined
-    is_known = getattr(of_sklearn, name, None) is metric and "zero_division" not in keywords
-    return name if is_known else "", metric, keywords
+    return name if is_known and "zero_division" not in keywords else "", metric, keywords
 
 
 def _name_of(metric: Any) -> str:
@@ -220,6 +216,8 @@ def _measure_of_classes(
     if average != "binary" or name not in (*_NEED_POSITIVE, *_RATES):
         if average == "macro" or name in _NEED_ALL:
             needs = frozenset(_known_classes([truth], records.classes))
+        if average in ("macro", "micro", "weighted"):
+            keywords["zero_division"] = 0.0  # of a class that is not predicted, or weighs nothing
         n_needed = 2 if name in (*_NEED_ALL, *_NEED_TWO) else len(needs)
         function = partial(function, **keywords)
         return Measure(function, truth, predicted, per_record, needs, n_needed)
@@ -262,7 +260,7 @@ def _measure_of_scores(
     return Measure(function, truth, predicted, per_record, frozenset(needs), n_needed, positive)
 
 
-def _known_classes(arrays: list[NDArray[Any]], classes: Sequence[Any] | None) -> list[Any]:
+def _known_classes(arrays: list[NDArray[Any]], classes: Collection[Any] | None) -> list[Any]:
     """Return all classes in sorted order, those that were stated or else those that occur."""
     occur = {label for values in arrays for label in pd.unique(pd.Series(values)).tolist()}
     known = occur if classes is None else set(classes)
@@ -271,7 +269,7 @@ def _known_classes(arrays: list[NDArray[Any]], classes: Sequence[Any] | None) ->
             f"classes must hold every class of y_true and y_pred, got {list(known)!r} and "
             f"{(occur - known).pop()!r} besides."
         )
-    if classes is None and len(known) == 1 and known < {-1, 0, 1}:
+    if len(known) == 1 and known < {-1, 0, 1}:
         return [-1, 1] if -1 in known else [0, 1]  # the other one does not occur
     try:
         return sorted(known)
@@ -402,7 +400,7 @@ def group_table(
             value = measure(metric, records)
             positives |= {} if value.positive is None else {str(value.positive): None}
             table[column] = [value(each) if len(each) >= min_count else np.nan for each in members]
-            if intervals and value.is_rate:
+            if intervals and value.function is _rate:
                 limits = np.array([value.limits(each) for each in members])
                 limits[table[column].isna()] = np.nan
                 table[[f"{column}_low", f"{column}_high"]] = limits

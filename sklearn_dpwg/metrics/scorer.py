@@ -14,24 +14,9 @@ from sklearn import get_config
 from sklearn.metrics import get_scorer, make_scorer
 from sklearn.utils.metadata_routing import MetadataRequest, get_routing_for_object
 
-from sklearn_dpwg.data.groups import (
-    GroupBy,
-    check_kind_of_overlap,
-    find_groups,
-    members_of_groups,
-    same_rows,
-    take_rows,
-)
+from sklearn_dpwg.data import groups as of_groups
 from sklearn_dpwg.exceptions import GroupsWarning, InputError, UngroupedWarning, warn
-from sklearn_dpwg.metrics.groups import (
-    Metric,
-    Records,
-    checked_array,
-    group_table,
-    is_greater_better,
-    measure,
-    value_or_nan,
-)
+from sklearn_dpwg.metrics import groups as tables
 
 # Score of the worst-off group.
 
@@ -41,12 +26,9 @@ def worst_group_score(
     y_pred: ArrayLike,
     *,
     groups: Any,
-    metric: str | Metric = "accuracy",
+    metric: str | tables.Metric = "accuracy",
     greater_is_better: bool | None = None,
-    classes: Sequence[Any] | None = None,
-    pos_label: Any = None,
-    overlap: str = "cells",
-    sample_weight: ArrayLike | None = None,
+    **settings: Any,
 ) -> float:
     """Return a metric in the group where it is worst.
 
@@ -61,17 +43,11 @@ def worst_group_score(
     groups : array-like of shape (n_records,) or (n_records, n_columns)
         Group of each record; cells of several columns are intersected.
     metric : str or callable, default="accuracy"
-        Name of a metric, or a function of ``(y_true, y_pred)``, as for `group_table`.
+        A metric of `group_table`.
     greater_is_better : bool, optional
         Direction of the metric; known for names but "selection_rate", required for a callable.
-    classes : sequence, optional
-        Every class, as for `group_table`.
-    pos_label : class, optional
-        The positive class, as for `group_table`: by default the second in sorted order.
-    overlap : {"cells", "attributes", "both", "membership"}, default="cells"
-        What several columns of groups mean, as for `group_table`.
-    sample_weight : array-like of shape (n_records,), optional
-        Weights, for a metric that takes them.
+    **settings : optional
+        Others of `group_table`: `sample_weight`, `classes`, `pos_label`, `min_count`, `overlap`.
 
     Returns
     -------
@@ -95,24 +71,12 @@ def worst_group_score(
     >>> worst_group_score([1, 0, 1, 0], [1, 0, 0, 0], groups=["a", "a", "b", "b"])
     0.5
     """
-    if greater_is_better is None:
-        greater_is_better = is_greater_better(metric)
-    elif not callable(metric):
-        is_greater_better(metric)  # refuses a name that there is not
-    if greater_is_better is None:
+    direction = tables.is_greater_better(metric) if greater_is_better is None else greater_is_better
+    table = tables.group_table(y_true, y_pred, groups=groups, metrics={"score": metric}, **settings)
+    if direction is None:
         raise InputError(f"greater_is_better must be given for the metric {metric!r}.")
-    scores = group_table(
-        y_true,
-        y_pred,
-        groups=groups,
-        metrics={"score": metric},
-        classes=classes,
-        pos_label=pos_label,
-        overlap=overlap,
-        sample_weight=sample_weight,
-    )["score"]
-    sign = 1.0 if greater_is_better else -1.0
-    return sign * _lowest(dict(zip(scores.index, sign * scores, strict=True)))
+    sign = 1.0 if direction else -1.0
+    return sign * _lowest((sign * table["score"]).to_dict())
 
 
 def _lowest(scores: Mapping[Any, float]) -> float:
@@ -127,14 +91,22 @@ def _lowest(scores: Mapping[Any, float]) -> float:
     return min((float(score) for score in scores.values() if not np.isnan(score)), default=np.nan)
 
 
-def _value(metric: Metric, classes: Any, y_true: Any, y_pred: Any, **per_record: Any) -> float:
+def _value(
+    metric: tables.Metric,
+    classes: Any,
+    y_true: Any,
+    y_pred: Any,
+    pos_label: Any = None,
+    **per_record: Any,
+) -> float:
     """Return a metric of scikit-learn in one group, NaN where it is undefined."""
-    truth = checked_array(y_true, "y")
-    predicted = checked_array(y_pred, "the prediction", len(truth))
-    per_record.pop("pos_label", None)  # is among the keywords of the metric
-    weights = {name: checked_array(each, name, len(truth)) for name, each in per_record.items()}
-    records = Records(truth, predicted, predicted, weights, classes)
-    return measure(metric, records)(np.arange(len(truth)))
+    truth = tables.checked_array(y_true, "y")
+    predicted = tables.checked_array(y_pred, "the prediction", len(truth))
+    weights = {
+        name: tables.checked_array(each, name, len(truth)) for name, each in per_record.items()
+    }
+    records = tables.Records(truth, predicted, predicted, weights, classes, pos_label)
+    return tables.measure(metric, records)(np.arange(len(truth)))
 
 
 # What the fitted model inside pipelines and meta-estimators knows of groups.
@@ -150,7 +122,7 @@ def _groups_of_model(estimator: Any, X: Any) -> Any:
     """Return the groups that the model inside finds by itself, or None."""
     for each in _inwards(estimator):
         if getattr(each, "group_by", None) is not None:
-            return find_groups(X, None, each.group_by)
+            return of_groups.find_groups(X, None, each.group_by)
         if len(getattr(each, "steps", [])) > 1:  # the model finds its groups in the rows it gets
             X = each[:-1].transform(X)
     return None
@@ -185,16 +157,18 @@ def _inside(estimator: Any) -> Any:
 
 
 def _with_groups(estimator: Any, groups: Any, names: set[str]) -> Any:
-    """Return the estimator, whose methods get the groups where they take them by one of the names.
+    """Return the estimator with methods that get the groups, by one of the names if routed.
 
-    Not where the model finds its groups by itself.
+    As it is where no method takes groups, or the model finds its groups by itself.
     """
-    if _of_model(estimator, "group_by") is not None:
-        return estimator
     model = estimator
-    while hasattr(model, "best_estimator_"):  # a search hands on nothing
+    while hasattr(model, "best_estimator_"):  # a search hands nothing on
         model = model.best_estimator_
-    routing, handing = get_routing_for_object(model), copy(estimator)
+    try:
+        routing = get_routing_for_object(model)
+    except NotImplementedError:  # scikit-learn's word for one that routes nothing
+        return estimator
+    given = {}
     for name in ("predict", "predict_proba", "decision_function", "score"):
         if isinstance(routing, MetadataRequest):
             taken = {"groups"} & set(getattr(routing, name).requests)
@@ -202,19 +176,23 @@ def _with_groups(estimator: Any, groups: Any, names: set[str]) -> Any:
             taken = routing.consumes(name, names)
         if taken and hasattr(model, name):
             method = getattr(model, name)
-            given = partial(method, **dict.fromkeys(taken, groups))
-            setattr(handing, name, update_wrapper(given, method))
+            given[name] = update_wrapper(partial(method, **dict.fromkeys(taken, groups)), method)
+    if not given or _of_model(estimator, "group_by") is not None:
+        return estimator
+    handing = copy(estimator)
+    vars(handing).update(given)
     return handing
 
 
 Scorer = Callable[..., float]
+Take = Callable[[Any], Any]
 Missing = Literal["raise", "nan", "ignore"]
 
 
 def worst_group_scorer(
     scoring: str | Scorer = "accuracy",
     *,
-    group_by: GroupBy | None = None,
+    group_by: of_groups.GroupBy | None = None,
     group_labels: Sequence[Hashable] | None = None,
     missing: Missing = "raise",
     min_count: int = 1,
@@ -248,14 +226,13 @@ def worst_group_scorer(
         Return a dictionary with a score a group under ``"group_<label>"`` and the lowest under
         ``"worst_group"``: the form for several metrics, with ``refit="worst_group"`` in searches.
     overlap : {"cells", "attributes", "both", "membership"}, optional
-        What several columns of groups mean; by default what it is to the fitted model, and "cells"
-        for models that know nothing of it. With "both" the intersections are those of the model.
+        What several columns of groups mean; by default what it is to the fitted model, or "cells".
 
     Returns
     -------
     callable
-        ``scorer(estimator, X, y, *, groups=None)``, with what `scoring` takes besides, as
-        ``sample_weight``. Models whose ``predict`` takes groups get them.
+        ``scorer(estimator, X, y, *, groups=None)``, and what `scoring` takes besides, as
+        ``sample_weight``. A model whose ``predict`` takes groups gets them.
 
     Raises
     ------
@@ -265,15 +242,10 @@ def worst_group_scorer(
     Warns
     -----
     UngroupedWarning
-        If nothing hands it groups inside a search: there is no `group_by`, and metadata routing is
-        off. Then a model with a ``group_by`` finds them, or ``groups=`` where it is called by hand.
+        If nothing hands it groups inside a search, without `group_by` and metadata routing.
     GroupsWarning
         By the scorer, if no record to score is in a group that the model was fitted with, or if a
         group has no score, as recall without a positive record: the others are scored then.
-
-    See Also
-    --------
-    worst_group_score : The same for predictions already made.
 
     Notes
     -----
@@ -282,10 +254,9 @@ def worst_group_scorer(
 
     Examples
     --------
-    >>> import numpy as np
     >>> from sklearn.dummy import DummyClassifier
     >>> from sklearn_dpwg.metrics import worst_group_scorer
-    >>> X = np.array([[0], [0], [1], [1]])  # of two groups
+    >>> X = [[0], [0], [1], [1]]  # of two groups
     >>> model = DummyClassifier().fit(X, [1, 1, 1, 0])
     >>> worst_group_scorer("accuracy", group_by=0)(model, X, [1, 1, 1, 0])
     0.5
@@ -306,7 +277,7 @@ def worst_group_scorer(
             UngroupedWarning,
         )
     if overlap is not None:
-        check_kind_of_overlap(overlap)
+        of_groups.check_kind_of_overlap(overlap)
     return _WorstGroupScorer(
         scoring, group_by, group_labels, missing, min_count, per_group, overlap
     )
@@ -317,7 +288,7 @@ class _WorstGroupScorer:
     """A scorer with the parameters of `worst_group_scorer`."""
 
     scoring: str | Scorer
-    group_by: GroupBy | None = None
+    group_by: of_groups.GroupBy | None = None
     group_labels: Sequence[Hashable] | None = None
     missing: Missing = "raise"
     min_count: int = 1
@@ -356,8 +327,11 @@ class _WorstGroupScorer:
 
     def __getattr__(self, name: str) -> Any:
         # what scikit-learn reads of its own scorers
-        if name in ("_sign", "_kwargs", "_response_method", "_accept_sample_weight"):
+        if name in ("_sign", "_response_method", "_accept_sample_weight"):
             return getattr(get_scorer(self.scoring), name)
+        if name == "_kwargs":
+            inner = get_scorer(self.scoring)._kwargs
+            return {key: each for key, each in inner.items() if key == "pos_label"}
         if name != "_score_func":
             raise AttributeError(f"{type(self).__name__} has no attribute {name!r}.")
         if self.group_by is not None or not get_config()["enable_metadata_routing"]:
@@ -365,84 +339,77 @@ class _WorstGroupScorer:
                 "thresholds are tuned on predictions alone, so groups must come as metadata: leave "
                 "group_by of worst_group_scorer None, and say enable_metadata_routing=True."
             )
-        return partial(self._score_predictions, self._metric(None, ()))
+        return self._score_predictions
 
-    def _metric(self, classes: Any, y: Any) -> Metric:
-        """Return scikit-learn's function of some records, with the classes of all of them."""
-        if classes is not None:  # a fold may have classes that the model has not seen
-            classes = list(dict.fromkeys([*np.asarray(classes).tolist(), *np.asarray(y).tolist()]))
+    def _metric(self, *classes: Any) -> tables.Metric:
+        """Return the function of a scorer of scikit-learn, given the classes of all records."""
         scoring = get_scorer(self.scoring)
-        return partial(_value, partial(scoring._score_func, **scoring._kwargs), classes)
+        arrays = [np.asarray(each) for each in classes]
+        known = {label for each in arrays if each.ndim == 1 for label in each.tolist()}
+        return partial(_value, partial(scoring._score_func, **scoring._kwargs), known)
 
     def _score_predictions(
-        self, metric: Metric, y_true: Any, y_pred: Any, *, groups: Any = None, **metadata: Any
+        self,
+        y_true: Any,
+        y_pred: Any,
+        *,
+        groups: Any = None,
+        pos_label: Any = None,
+        **metadata: Any,
     ) -> float:
         """Return the worst score of predictions, before the sign of the metric."""
-        if groups is None:
-            raise InputError("no groups reached the scorer: pass them as metadata to fit.")
+        metric, sign = self._metric(y_true, y_pred), self._sign
 
-        def score(places: NDArray[np.intp]) -> float:
-            of_group = {
-                key: take_rows(each, places)
-                for key, each in metadata.items()
-                if key not in self._kwargs
-            }
-            value = metric(take_rows(y_true, places), take_rows(y_pred, places), **of_group)
-            return float(self._sign * value)
+        def score(take: Take) -> float:
+            weights = {key: take(each) for key, each in metadata.items()}
+            return float(sign * metric(take(y_true), take(y_pred), pos_label, **weights))
 
-        stated = self.group_labels
-        found = members_of_groups(groups, len(y_true), self.overlap or "cells", stated)
-        return float(self._sign * self._score_groups(*found, stated or [], score)[1])
+        groups = self._groups(None, None, groups)
+        return float(sign * self._score_groups(score, groups, len(y_true))[1])
 
     def __call__(
         self, estimator: Any, X: Any, y: Any, *, groups: Any = None, **metadata: Any
     ) -> float | dict[str, float]:
         """Score the estimator in each group, and return the lowest score."""
-        same_rows(X=X, y=y, groups=groups)
+        of_groups.same_rows(X=X, y=y, groups=groups)
         is_passed = groups is not None
         groups = self._groups(estimator, X, groups)
-        overlap = self.overlap or _of_model(estimator, "overlap")
-        labels, members = members_of_groups(
-            groups,
-            len(y),
-            overlap if isinstance(overlap, str) else "cells",
-            self.group_labels or _labels_of_model(estimator) or None,
-        )
         scoring = get_scorer(self.scoring)
         if hasattr(scoring, "_score_func"):
-            pos_label = {key: each for key, each in scoring._kwargs.items() if key == "pos_label"}
             scoring = make_scorer(
-                self._metric(getattr(estimator, "classes_", None), y),
+                self._metric(getattr(estimator, "classes_", ()), y),
                 greater_is_better=scoring._sign > 0,
                 response_method=scoring._response_method,
-                **pos_label,
+                **self._kwargs,
             )
         names = {"groups", str(self._requested().get("groups"))}
 
-        def score(places: NDArray[np.intp]) -> float:
-            of_group = {
-                key: take_rows(each, places) for key, each in metadata.items() if each is not None
-            }
-            model = _with_groups(estimator, take_rows(groups, places), names)
-            return value_or_nan(
-                scoring, model, take_rows(X, places), take_rows(y, places), **of_group
-            )
+        def score(take: Take) -> float:
+            weights = {key: take(each) for key, each in metadata.items() if each is not None}
+            model = _with_groups(estimator, take(groups), names)
+            return tables.value_or_nan(scoring, model, take(X), take(y), **weights)
 
-        expected = self._expected(estimator, labels, is_passed)
-        scores, worst = self._score_groups(labels, members, expected, score)
+        scores, worst = self._score_groups(score, groups, len(y), estimator, is_passed)
         if not self.per_group:
             return worst
         return {f"group_{label}": each for label, each in scores.items()} | {"worst_group": worst}
 
     def _score_groups(
         self,
-        labels: NDArray[np.object_],
-        members: Sequence[NDArray[np.intp]],
-        expected: Sequence[Hashable],
-        score: Callable[[NDArray[np.intp]], float],
+        score: Callable[[Take], float],
+        groups: Any,
+        n_records: int,
+        estimator: Any = None,
+        is_passed: bool = True,
     ) -> tuple[dict[Hashable, float], float]:
         """Return the scores of groups, and the lowest, with what `missing` says of small ones."""
-        places = dict.fromkeys(expected, np.zeros(0, dtype=np.intp))
+        overlap = self.overlap or _of_model(estimator, "overlap")
+        overlap = overlap if isinstance(overlap, str) else "cells"
+        known = self.group_labels or _labels_of_model(estimator) or None
+        labels, members = of_groups.members_of_groups(groups, n_records, overlap, known)
+        places = dict.fromkeys(
+            self._expected(estimator, labels, is_passed), np.zeros(0, dtype=np.intp)
+        )
         places |= dict(zip(labels, members, strict=True))
         small = [label for label, each in places.items() if len(each) < self.min_count]
         if small and self.missing == "raise":
@@ -451,12 +418,17 @@ class _WorstGroupScorer:
                 f"than min_count={self.min_count}: use folds that hold every group (PublicKFold), "
                 f'or missing="nan" or "ignore".'
             )
-        scores = {label: score(each) for label, each in places.items() if label not in small}
-        worst = np.nan if small and self.missing == "nan" else _lowest(scores)
-        return {label: scores.get(label, np.nan) for label in places}, worst
+        scores = dict.fromkeys(places, np.nan) | {
+            label: score(partial(of_groups.take_rows, members=each))
+            for label, each in places.items()
+            if label not in small
+        }
+        if small and self.missing == "nan":
+            return scores, np.nan
+        return scores, _lowest({label: scores[label] for label in scores if label not in small})
 
     def _groups(self, estimator: Any, X: Any, groups: Any) -> Any:
-        groups = find_groups(X, groups, self.group_by)
+        groups = of_groups.find_groups(X, groups, self.group_by)
         if groups is None:
             groups = _groups_of_model(estimator, X)
         if groups is None:
@@ -481,16 +453,11 @@ class _WorstGroupScorer:
     def _expected(
         self, estimator: Any, present: NDArray[np.object_], is_passed: bool
     ) -> Sequence[Hashable]:
-        if self.group_labels is not None:
-            return self.group_labels
         fitted = _labels_of_model(estimator)
-        if not fitted or set(fitted) & set(present):
-            return fitted
-        # nothing in common: other groups than the model's, or folds of one group each
-        by_model = _of_model(estimator, "group_by")
-        if by_model is not None and not is_passed and self.group_by in (None, by_model):
-            return fitted
-        if self.missing != "ignore":
+        is_own = not is_passed and self.group_by in (None, _of_model(estimator, "group_by"))
+        if self.group_labels or not fitted or is_own or set(fitted) & set(present):
+            return self.group_labels or fitted
+        if self.missing != "ignore":  # other groups than the model's, or folds of one group each
             warn(
                 f"no record to score is in a group that the model was fitted with, such as "
                 f"{fitted[0]!r}: the score is that of the worst of {list(present)[:5]!r} alone. "
