@@ -108,7 +108,7 @@ def checked_array(values: Any, name: str, n_records: int | None = None) -> NDArr
         raise InputError(
             f"{name} must have one entry a record: got shape {array.shape} for {n_records} records."
         )
-    is_missing = pd.isna(array).reshape(len(array), -1).any(axis=1)
+    is_missing = pd.isna(array).any(axis=tuple(range(1, array.ndim)))
     if is_missing.any():
         raise InputError(f"{name} contains NaN or None in row {np.argmax(is_missing)}.")
     is_object = array.dtype == object and array.ndim == 1

@@ -20,7 +20,7 @@ from sklearn_dpwg.estimators import partitions
 from sklearn_dpwg.exceptions import ChangedDataError
 from sklearn_dpwg.inspection import GroupAudit
 from sklearn_dpwg.ledger import PrivacyLedger
-from sklearn_dpwg.metrics import group_disparities, group_table, worst_group_scorer
+from sklearn_dpwg.metrics import group_table, worst_group_scorer
 from sklearn_dpwg.model_selection import DPSearchCV, GroupLabelStratifiedKFold
 from sklearn_dpwg.postprocessing import DPThresholdClassifier
 from sklearn_dpwg.preprocessing import (
@@ -272,7 +272,6 @@ TAKERS = {
     "folds": lambda X, y, g: list(GroupLabelStratifiedKFold(2).split(X, y, g)),
     "oracle": InMemoryOracle,
     "table": lambda X, y, g: group_table(y, y, groups=g),
-    "disparities": lambda X, y, g: group_disparities(y, y, groups=g),
     "scorer": lambda X, y, g: worst_group_scorer("accuracy")(None, X, y, groups=g),
     "audit": lambda X, y, g: GroupAudit(classes=[0, 1], group_labels=[0, 1], score_edges=None).run(
         y, y, g
