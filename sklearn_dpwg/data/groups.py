@@ -669,15 +669,14 @@ def _in_order(labels: pd.Index[Any], groups: Any) -> list[Any]:
     dtypes = [getattr(column, "dtype", None) for column in columns]
     if not any(isinstance(each, pd.CategoricalDtype) for each in dtypes):
         return _sorted(labels)
-    rows = [label if len(columns) > 1 else (label,) for label in labels]
-    ranks = [
-        list(each.categories) if isinstance(each, pd.CategoricalDtype) else _sorted(set(values))
-        for each, values in zip(dtypes, zip(*rows, strict=True), strict=True)
-    ]
-    order = sorted(
-        rows, key=lambda row: [rank.index(value) for rank, value in zip(ranks, row, strict=True)]
-    )
-    return order if len(columns) > 1 else [label for (label,) in order]
+    cells = zip(*(label if len(columns) > 1 else (label,) for label in labels), strict=True)
+    places = []
+    for dtype, values in zip(dtypes, cells, strict=True):
+        is_known = isinstance(dtype, pd.CategoricalDtype)
+        places.append(
+            _index(dtype.categories if is_known else _sorted(set(values))).get_indexer(values)
+        )
+    return [labels[place] for place in np.lexsort(places[::-1])]
 
 
 def _sort_key(label: Any) -> tuple[int, Any]:

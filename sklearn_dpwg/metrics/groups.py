@@ -93,10 +93,22 @@ class Records:
             raise InputError(f"y_pred must be given for the metric {metric!r}, got None.")
         return predicted
 
-    def taken_by(self, function: Metric) -> dict[str, NDArray[Any]]:
-        """Return weights and other metadata that a function takes."""
+    def measure(
+        self,
+        function: Metric,
+        keywords: Mapping[str, Any],
+        truth: NDArray[Any],
+        predicted: NDArray[Any],
+        needs: Collection[Any] = (),
+        n_needed: int | None = None,
+        positive: Any = None,
+    ) -> Measure:
+        """Return a measure of a function, with the weights and other metadata that it takes."""
         taken = signature(function).parameters if self.per_record else {}
-        return {name: each for name, each in self.per_record.items() if name in taken}
+        extra = {name: each for name, each in self.per_record.items() if name in taken}
+        function = partial(function, **keywords) if keywords else function
+        n_needed = len(needs) if n_needed is None else n_needed
+        return Measure(function, truth, predicted, extra, frozenset(needs), n_needed, positive)
 
 
 def checked_array(values: Any, name: str, n_records: int | None = None) -> NDArray[Any]:
@@ -166,8 +178,7 @@ def measure(metric: str | Metric, records: Records) -> Measure:
         not name and not _CALLED_SCORES.isdisjoint(signature(function).parameters)
     )
     predicted = records.predictions(_name_of(metric), of_scores=of_scores)
-    function = partial(function, **keywords)
-    return Measure(function, records.y_true, predicted, records.taken_by(function))
+    return records.measure(function, keywords, records.y_true, predicted)
 
 
 def _resolved(metric: str | Metric) -> tuple[str, Metric, dict[str, Any]]:
@@ -175,13 +186,13 @@ def _resolved(metric: str | Metric) -> tuple[str, Metric, dict[str, Any]]:
     if isinstance(metric, str):
         name = _full_name(metric)
         return name, getattr(of_sklearn, name, _rate), {}
-    keywords: dict[str, Any] = {}
+    function, keywords = metric, {}
     if isinstance(metric, partial) and not metric.args:
-        metric, keywords = metric.func, dict(metric.keywords)
-    name = _name_of(metric)
-    is_known = str(getattr(metric, "__module__", "")).startswith("sklearn.")
+        function, keywords = metric.func, dict(metric.keywords)
+    is_known = str(getattr(function, "__module__", "")).startswith("sklearn.")
     # who says zero_division says what is undefined
-    return name if is_known and "zero_division" not in keywords else "", metric, keywords
+    is_known = is_known and "zero_division" not in keywords
+    return _name_of(metric) if is_known else "", function, keywords
 
 
 def _name_of(metric: Any) -> str:
@@ -208,27 +219,25 @@ def _measure_of_classes(
                 f"{each.ravel()[0].item()!r}: probabilities are given as y_score."
             )
     known = _known_classes([truth, predicted], records.classes)
-    per_record = records.taken_by(function)
     if name in ("accuracy_score", "zero_one_loss") and not keywords:
         counted = (truth == predicted) == (name == "accuracy_score")
-        return Measure(_rate, truth, counted.astype(float), per_record)
-    average, needs = keywords.get("average", "binary"), frozenset()
+        return records.measure(_rate, {}, truth, counted.astype(float))
+    average = keywords.get("average", "binary")
     if average != "binary" or name not in (*_NEED_POSITIVE, *_RATES):
-        if average == "macro" or name in _NEED_ALL:
-            needs = frozenset(_known_classes([truth], records.classes))
+        needs_all = average == "macro" or name in _NEED_ALL
+        needs = _known_classes([truth], records.classes) if needs_all else ()
         if average in ("macro", "micro", "weighted"):
             keywords["zero_division"] = 0.0  # of a class that is not predicted, or weighs nothing
-        n_needed = 2 if name in (*_NEED_ALL, *_NEED_TWO) else len(needs)
-        function = partial(function, **keywords)
-        return Measure(function, truth, predicted, per_record, needs, n_needed)
+        n_needed = 2 if name in (*_NEED_ALL, *_NEED_TWO) else None
+        return records.measure(function, keywords, truth, predicted, needs, n_needed)
     positive = _positive(name, known, keywords.pop("pos_label", records.pos_label))
     true, chosen = truth == positive, predicted == positive
-    needs = frozenset({1} if name in _NEED_POSITIVE else ())
-    counted, function = chosen.astype(int), partial(function, **keywords)
+    counted: NDArray[Any] = chosen.astype(int)
     if name in _RATES:
         hits, among = _RATES[name](true, chosen)
-        counted, function = np.where(among, hits, np.nan), _rate
-    return Measure(function, true.astype(int), counted, per_record, needs, len(needs), positive)
+        counted, function, keywords = np.where(among, hits, np.nan), _rate, {}
+    needs = {1} if name in _NEED_POSITIVE else ()
+    return records.measure(function, keywords, true.astype(int), counted, needs, None, positive)
 
 
 def _measure_of_scores(
@@ -238,7 +247,7 @@ def _measure_of_scores(
     if predicted.dtype.kind not in "biuf":
         raise InputError(f"y_score must hold numbers for {name!r}, got {predicted.ravel()[0]!r}.")
     known = _known_classes([truth], records.classes)
-    per_record, positive = records.taken_by(function), None
+    positive = None
     n_columns = 2 if predicted.ndim == 1 else predicted.shape[1]
     is_binary = predicted.ndim == 1 or n_columns == len(known) == 2
     if is_binary and name not in ("log_loss", "d2_log_loss_score", "top_k_accuracy_score"):
@@ -255,9 +264,8 @@ def _measure_of_scores(
     elif "labels" in signature(function).parameters:
         keywords.setdefault("labels", known)
     needs = {1} if name in _NEED_POSITIVE and is_binary else known if name in _NEED_ALL else ()
-    n_needed = 2 if name in _NEED_TWO else len(needs)
-    function = partial(function, **keywords)
-    return Measure(function, truth, predicted, per_record, frozenset(needs), n_needed, positive)
+    n_needed = 2 if name in _NEED_TWO else None
+    return records.measure(function, keywords, truth, predicted, needs, n_needed, positive)
 
 
 def _known_classes(arrays: list[NDArray[Any]], classes: Collection[Any] | None) -> list[Any]:
@@ -350,18 +358,15 @@ def group_table(
         Indexed by group, in the order of categories if there are any, with a column "size" and one
         a metric, followed by ``_low``, ``_high``, ``_difference`` and ``_ratio`` if asked for.
         Columns of several models begin with the model's name. A positive class is in the head.
+        Undefined is NaN: recall, precision, F1, Jaccard and average precision without a positive
+        record, ROC AUC and balanced accuracy without a record of each class, and whatever
+        scikit-learn warns of.
 
     Raises
     ------
     ValueError
         If lengths differ, something is missing, two columns would have one name, or which class is
         positive does not follow.
-
-    Notes
-    -----
-    A metric that is undefined in a group is NaN: recall, precision, F1, Jaccard and average
-    precision without a positive record, ROC AUC and balanced accuracy without a record of each
-    class, and whatever scikit-learn warns of as undefined.
 
     Examples
     --------
@@ -373,8 +378,9 @@ def group_table(
     b         2       0.5
     """
     models = y_pred if isinstance(y_pred, Mapping) else {"": y_pred}
-    paired = {f"y_pred[{name!r}]" if name else "y_pred": each for name, each in models.items()}
-    same_rows(y_true=y_true, **paired, y_score=y_score, groups=groups, sample_weight=sample_weight)
+    given = {f"y_pred[{name!r}]" if name else "y_pred": each for name, each in models.items()}
+    given |= {"y_score": y_score, "sample_weight": sample_weight}
+    same_rows(y_true=y_true, groups=groups, **given)
     truth = checked_array(y_true, "y_true")
     labels, members = members_of_groups(groups, len(truth), overlap)
     if type(min_count) is not int or min_count < 1:
@@ -383,14 +389,13 @@ def group_table(
         raise InputError("intervals must be False with sample_weight, as they are of counts.")
     if reference is not None and reference not in labels.tolist():
         raise InputError(f"reference must be one of {labels.tolist()!r}, got {reference!r}.")
-    others = [
+    *predictions, scores, weights = (
         None if each is None else checked_array(each, name, len(truth))
-        for name, each in (*paired.items(), ("y_score", y_score), ("sample_weight", sample_weight))
-    ]
-    *predictions, scores, weights = others
+        for name, each in given.items()
+    )
     per_record = {} if weights is None else {"sample_weight": weights}
     table = pd.DataFrame({"size": [len(each) for each in members]})
-    positives = {}
+    positives: dict[str, None] = {}
     for model, predicted in zip(models, predictions, strict=True):
         records = Records(truth, predicted, scores, per_record, classes, pos_label)
         for name, metric in _named(metrics):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from functools import partial, update_wrapper
 from typing import Any, Literal
 
@@ -53,17 +53,12 @@ def worst_group_score(
     -------
     float
         The metric of the worst-off group: the smallest where greater is better, else the
-        largest. Groups in which it is undefined do not count; NaN if it is so in all.
+        largest. Groups in which it is undefined do not count, with a warning.
 
     Raises
     ------
     ValueError
         If lengths differ, a group is missing, or the direction of a callable is not given.
-
-    Warns
-    -----
-    GroupsWarning
-        If the metric is undefined in a group.
 
     Examples
     --------
@@ -297,12 +292,12 @@ class _WorstGroupScorer:
     _requests: dict[str, bool | str | None] = field(default_factory=dict)
 
     def __repr__(self) -> str:
-        changed = [
-            f"{each.name}={getattr(self, each.name)!r}"
-            for each in fields(self)[1:-1]
-            if getattr(self, each.name) != each.default
+        default = partial(getattr, type(self))
+        settings = vars(self).items()
+        shown = [
+            f"{key}={each!r}" for key, each in settings if repr(each) != repr(default(key, {}))
         ]
-        return f"worst_group_scorer({', '.join([repr(self.scoring), *changed])})"
+        return f"worst_group_scorer({', '.join(shown)})"
 
     def set_score_request(self, **requests: bool | str | None) -> _WorstGroupScorer:
         """Say under which name metadata comes, as of the scorers of scikit-learn."""
@@ -429,8 +424,7 @@ class _WorstGroupScorer:
 
     def _groups(self, estimator: Any, X: Any, groups: Any) -> Any:
         groups = of_groups.find_groups(X, groups, self.group_by)
-        if groups is None:
-            groups = _groups_of_model(estimator, X)
+        groups = _groups_of_model(estimator, X) if groups is None else groups
         if groups is None:
             raise InputError(
                 "no groups reached the scorer, and the fit that it was to score is paid for if it "
@@ -442,9 +436,12 @@ class _WorstGroupScorer:
 
     def check_reached(self, estimator: Any) -> None:
         """Refuse to score an unfitted model where nothing can hand groups to this scorer."""
-        parameters = estimator.get_params(deep=True) if hasattr(estimator, "get_params") else {}
-        finds = [each for name, each in parameters.items() if name.split("__")[-1] == "group_by"]
-        if self.group_by is None and not any(each is not None for each in finds):
+        finds = (
+            each is not None
+            for name, each in estimator.get_params(deep=True).items()
+            if name.split("__")[-1] == "group_by"
+        )
+        if self.group_by is None and not any(finds):
             raise InputError(
                 f"no groups reached the scorer: set group_by of it or of the model; got {self!r}, "
                 f"and nothing was fitted yet."
