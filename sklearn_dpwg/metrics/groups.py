@@ -54,6 +54,8 @@ _NEED_POSITIVE = ("average_precision_score", "f1_score", "fbeta_score", "jaccard
 _NEED_ALL = ("average_precision_score", "balanced_accuracy_score", "hinge_loss", "roc_auc_score")
 _NEED_TWO = ("cohen_kappa_score", "d2_brier_score", "d2_log_loss_score", "matthews_corrcoef",
              "negative_likelihood_ratio", "positive_likelihood_ratio")  # fmt: skip
+_OF_ONE_CLASS = (*_RATES, *_NEED_POSITIVE, "brier_score_loss", "d2_brier_score", "hinge_loss",
+                 "roc_auc_score")  # fmt: skip
 # What functions of others call scores.
 _CALLED_SCORES = {"y_score", "y_prob", "y_proba", "probas_pred", "pred_decision"}
 
@@ -93,22 +95,10 @@ class Records:
             raise InputError(f"y_pred must be given for the metric {metric!r}, got None.")
         return predicted
 
-    def measure(
-        self,
-        function: Metric,
-        keywords: Mapping[str, Any],
-        truth: NDArray[Any],
-        predicted: NDArray[Any],
-        needs: Collection[Any] = (),
-        n_needed: int | None = None,
-        positive: Any = None,
-    ) -> Measure:
-        """Return a measure of a function, with the weights and other metadata that it takes."""
+    def taken_by(self, function: Metric) -> dict[str, NDArray[Any]]:
+        """Return weights and other metadata that a function takes."""
         taken = signature(function).parameters if self.per_record else {}
-        extra = {name: each for name, each in self.per_record.items() if name in taken}
-        function = partial(function, **keywords) if keywords else function
-        n_needed = len(needs) if n_needed is None else n_needed
-        return Measure(function, truth, predicted, extra, frozenset(needs), n_needed, positive)
+        return {name: each for name, each in self.per_record.items() if name in taken}
 
 
 def checked_array(values: Any, name: str, n_records: int | None = None) -> NDArray[Any]:
@@ -170,15 +160,43 @@ def measure(metric: str | Metric, records: Records) -> Measure:
     A group may lack a class, so which classes there are and which is positive follows from all.
     """
     name, function, keywords = _resolved(metric)
-    if records.y_true.ndim == 1 and name in (*_OF_CLASSES, *_RATES):
-        return _measure_of_classes(name, function, keywords, records)
-    if records.y_true.ndim == 1 and name in _OF_SCORES:
-        return _measure_of_scores(name, function, keywords, records)
     of_scores = name in _OF_SCORES or (
         not name and not _CALLED_SCORES.isdisjoint(signature(function).parameters)
     )
+    truth = records.y_true
     predicted = records.predictions(_name_of(metric), of_scores=of_scores)
-    return records.measure(function, keywords, records.y_true, predicted)
+    extra = records.taken_by(function)
+    if truth.ndim > 1 or name not in (*_OF_CLASSES, *_OF_SCORES, *_RATES):
+        return Measure(partial(function, **keywords), truth, predicted, extra)
+    _check_kind(name, truth, predicted)
+    known = _known_classes([truth] if of_scores else [truth, predicted], records.classes)
+    if name in ("accuracy_score", "zero_one_loss") and not keywords:
+        counted = (truth == predicted) == (name == "accuracy_score")
+        return Measure(_rate, truth, counted.astype(float), extra)
+    in_truth = _known_classes([truth], records.classes)
+    average, positive = keywords.get("average", "binary"), None
+    is_binary = predicted.ndim == 1 or predicted.shape[1] == len(known) == 2
+    if name in _OF_ONE_CLASS and (is_binary if of_scores else average == "binary"):
+        positive = _positive(name, known, keywords.pop("pos_label", records.pos_label))
+        true, in_truth = truth == positive, [0, 1]
+        if predicted.ndim == 2:
+            predicted = predicted[:, known.index(positive)]
+        predicted = predicted if of_scores else (predicted == positive).astype(int)
+        if name in _RATES:
+            hits, among = _RATES[name](true, predicted == 1)
+            function, keywords, predicted = _rate, {}, np.where(among, hits, np.nan)
+        truth = true.astype(int)
+    elif of_scores:
+        _check_columns(name, known, predicted)
+        if "labels" in signature(function).parameters:
+            keywords.setdefault("labels", known)
+    elif average != "binary":
+        keywords["zero_division"] = 0.0  # of a class that is not predicted, or weighs nothing
+    needs = in_truth if name in _NEED_ALL or (average == "macro" and not of_scores) else []
+    needs = [1] if name in _NEED_POSITIVE and positive is not None else needs
+    n_needed = 2 if name in _NEED_TWO else len(needs)
+    function = partial(function, **keywords) if keywords else function
+    return Measure(function, truth, predicted, extra, frozenset(needs), n_needed, positive)
 
 
 def _resolved(metric: str | Metric) -> tuple[str, Metric, dict[str, Any]]:
@@ -208,64 +226,18 @@ def _rate(_: Any, counted: NDArray[Any], sample_weight: NDArray[Any] | None = No
     return float(np.average(hits, weights=weights)) if weights.any() else np.nan
 
 
-def _measure_of_classes(
-    name: str, function: Metric, keywords: dict[str, Any], records: Records
-) -> Measure:
-    truth, predicted = records.y_true, records.predictions(name, of_scores=False)
-    for which, each in (("y_true", truth), ("y_pred", predicted)):
+def _check_kind(metric: str, truth: NDArray[Any], predicted: NDArray[Any]) -> None:
+    """Refuse words where scores are taken, and probabilities where classes are."""
+    if metric in _OF_SCORES:
+        if predicted.dtype.kind not in "biuf":
+            raise InputError(f"y_score must hold numbers for {metric!r}, got {predicted[0]!r}.")
+        return
+    for name, each in (("y_true", truth), ("y_pred", predicted)):
         if each.ndim != 1 or (each.dtype.kind == "f" and (each % 1.0 != 0.0).any()):
             raise InputError(
-                f"{which} must hold one class a record for {name!r}, got shape {each.shape} with "
+                f"{name} must hold one class a record for {metric!r}, got shape {each.shape} with "
                 f"{each.ravel()[0].item()!r}: probabilities are given as y_score."
             )
-    known = _known_classes([truth, predicted], records.classes)
-    if name in ("accuracy_score", "zero_one_loss") and not keywords:
-        counted = (truth == predicted) == (name == "accuracy_score")
-        return records.measure(_rate, {}, truth, counted.astype(float))
-    average = keywords.get("average", "binary")
-    if average != "binary" or name not in (*_NEED_POSITIVE, *_RATES):
-        needs_all = average == "macro" or name in _NEED_ALL
-        needs = _known_classes([truth], records.classes) if needs_all else ()
-        if average in ("macro", "micro", "weighted"):
-            keywords["zero_division"] = 0.0  # of a class that is not predicted, or weighs nothing
-        n_needed = 2 if name in (*_NEED_ALL, *_NEED_TWO) else None
-        return records.measure(function, keywords, truth, predicted, needs, n_needed)
-    positive = _positive(name, known, keywords.pop("pos_label", records.pos_label))
-    true, chosen = truth == positive, predicted == positive
-    counted: NDArray[Any] = chosen.astype(int)
-    if name in _RATES:
-        hits, among = _RATES[name](true, chosen)
-        counted, function, keywords = np.where(among, hits, np.nan), _rate, {}
-    needs = {1} if name in _NEED_POSITIVE else ()
-    return records.measure(function, keywords, true.astype(int), counted, needs, None, positive)
-
-
-def _measure_of_scores(
-    name: str, function: Metric, keywords: dict[str, Any], records: Records
-) -> Measure:
-    truth, predicted = records.y_true, records.predictions(name, of_scores=True)
-    if predicted.dtype.kind not in "biuf":
-        raise InputError(f"y_score must hold numbers for {name!r}, got {predicted.ravel()[0]!r}.")
-    known = _known_classes([truth], records.classes)
-    positive = None
-    n_columns = 2 if predicted.ndim == 1 else predicted.shape[1]
-    is_binary = predicted.ndim == 1 or n_columns == len(known) == 2
-    if is_binary and name not in ("log_loss", "d2_log_loss_score", "top_k_accuracy_score"):
-        positive = _positive(name, known, keywords.pop("pos_label", records.pos_label))
-        if predicted.ndim == 2:
-            predicted = predicted[:, known.index(positive)]
-        truth, known = (truth == positive).astype(int), [0, 1]
-    elif len(known) != n_columns:
-        raise InputError(
-            f"the metric {name!r} needs the score of each class, got those of {n_columns} for the "
-            f"{len(known)} classes {known[:5]!r}: state classes=[...], as in classes_ of the "
-            f"model, where one does not occur."
-        )
-    elif "labels" in signature(function).parameters:
-        keywords.setdefault("labels", known)
-    needs = {1} if name in _NEED_POSITIVE and is_binary else known if name in _NEED_ALL else ()
-    n_needed = 2 if name in _NEED_TWO else None
-    return records.measure(function, keywords, truth, predicted, needs, n_needed, positive)
 
 
 def _known_classes(arrays: list[NDArray[Any]], classes: Collection[Any] | None) -> list[Any]:
@@ -297,6 +269,16 @@ def _positive(metric: str, known: list[Any], pos_label: Any) -> Any:
         f"pos_label must be one of the classes {known[:5]!r} for the metric {metric!r}, got "
         f"{pos_label!r}: state classes=[...] where one does not occur."
     )
+
+
+def _check_columns(metric: str, known: list[Any], scores: NDArray[Any]) -> None:
+    n_columns = 2 if scores.ndim == 1 else scores.shape[1]
+    if len(known) != n_columns:
+        raise InputError(
+            f"the metric {metric!r} needs the score of each class, got those of {n_columns} for "
+            f"the {len(known)} classes {known[:5]!r}: state classes=[...], as in classes_ of the "
+            f"model, where one does not occur."
+        )
 
 
 # Tables.
@@ -349,8 +331,7 @@ def group_table(
     min_count : int, default=1
         Fewest records of a group for metrics to be shown, which are NaN for a smaller one.
     overlap : {"cells", "attributes", "both", "membership"}, default="cells"
-        What several columns of groups mean, as for the estimators: a record may be in several rows
-        then, and pairs of a column and a value are the levels of the index.
+        What several columns of groups mean, as for the estimators.
 
     Returns
     -------

@@ -6,7 +6,7 @@ from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field
 from functools import partial, update_wrapper
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -86,24 +86,6 @@ def _lowest(scores: Mapping[Any, float]) -> float:
     return min((float(score) for score in scores.values() if not np.isnan(score)), default=np.nan)
 
 
-def _value(
-    metric: tables.Metric,
-    classes: Any,
-    y_true: Any,
-    y_pred: Any,
-    pos_label: Any = None,
-    **per_record: Any,
-) -> float:
-    """Return a metric of scikit-learn in one group, NaN where it is undefined."""
-    truth = tables.checked_array(y_true, "y")
-    predicted = tables.checked_array(y_pred, "the prediction", len(truth))
-    weights = {
-        name: tables.checked_array(each, name, len(truth)) for name, each in per_record.items()
-    }
-    records = tables.Records(truth, predicted, predicted, weights, classes, pos_label)
-    return tables.measure(metric, records)(np.arange(len(truth)))
-
-
 # What the fitted model inside pipelines and meta-estimators knows of groups.
 
 
@@ -152,10 +134,7 @@ def _inside(estimator: Any) -> Any:
 
 
 def _with_groups(estimator: Any, groups: Any, names: set[str]) -> Any:
-    """Return the estimator with methods that get the groups, by one of the names if routed.
-
-    As it is where no method takes groups, or the model finds its groups by itself.
-    """
+    """Return the estimator, its methods with the groups if they take them by one of the names."""
     model = estimator
     while hasattr(model, "best_estimator_"):  # a search hands nothing on
         model = model.best_estimator_
@@ -181,7 +160,6 @@ def _with_groups(estimator: Any, groups: Any, names: set[str]) -> Any:
 
 Scorer = Callable[..., float]
 Take = Callable[[Any], Any]
-Missing = Literal["raise", "nan", "ignore"]
 
 
 def worst_group_scorer(
@@ -189,7 +167,7 @@ def worst_group_scorer(
     *,
     group_by: of_groups.GroupBy | None = None,
     group_labels: Sequence[Hashable] | None = None,
-    missing: Missing = "raise",
+    missing: str = "raise",
     min_count: int = 1,
     per_group: bool = False,
     overlap: str | None = None,
@@ -205,16 +183,15 @@ def worst_group_scorer(
         Name of a scorer of scikit-learn ("neg_log_loss", "r2", ...), or a function
         ``scorer(estimator, X, y)`` of which more is better.
     group_by : column name, column index, sequence of them, or callable, optional
-        Finds the groups in the X that is scored. By default they come as metadata: with
-        ``enable_metadata_routing=True`` the scorer requests ``groups`` by itself, or as what
-        ``set_score_request(groups="sex")`` names. Where none come, the ``group_by`` of the fitted
-        model finds them, in the X that reaches the model.
+        Finds the groups in the X that is scored. By default they come as metadata, ``groups`` or
+        what ``set_score_request(groups="sex")`` names, with ``enable_metadata_routing=True``; or
+        else the ``group_by`` of the fitted model finds them, in the X that reaches the model.
     group_labels : sequence, optional
         Every group that ought to be scored. By default the ``group_labels_`` of the fitted model,
-        also at the end of a pipeline or inside a search; for other models the groups present.
+        or the groups present.
     missing : {"raise", "nan", "ignore"}, default="raise"
-        What to do about a group with fewer than `min_count` of the records scored: raise an
-        error, return NaN, or take the worst of the other groups.
+        What a group with fewer than `min_count` records does: raises an error, makes the score
+        NaN, or does not count.
     min_count : int, default=1
         Fewest records for a score of a group to count.
     per_group : bool, default=False
@@ -232,7 +209,7 @@ def worst_group_scorer(
     Raises
     ------
     ValueError
-        If a parameter is wrong. The scorer raises it if there are no groups, or one is missing.
+        If a parameter is wrong; by the scorer, if there are no groups, or one is missing.
 
     Warns
     -----
@@ -241,11 +218,6 @@ def worst_group_scorer(
     GroupsWarning
         By the scorer, if no record to score is in a group that the model was fitted with, or if a
         group has no score, as recall without a positive record: the others are scored then.
-
-    Notes
-    -----
-    Thresholds are tuned by it (``TunedThresholdClassifierCV``) where groups come as metadata.
-    ``permutation_importance`` routes none: pass ``functools.partial(scorer, groups=groups)``.
 
     Examples
     --------
@@ -256,19 +228,16 @@ def worst_group_scorer(
     >>> worst_group_scorer("accuracy", group_by=0)(model, X, [1, 1, 1, 0])
     0.5
     """
-    if isinstance(scoring, str):
-        get_scorer(scoring)  # raises for a name that scikit-learn does not know
-    elif not callable(scoring):
-        raise InputError(f"scoring must be the name of a scorer or a callable, got {scoring!r}.")
+    if get_scorer(scoring) is None:  # which refuses other values itself
+        raise InputError("scoring must be the name of a scorer or a callable, got None.")
     if missing not in ("raise", "nan", "ignore"):
         raise InputError(f'missing must be "raise", "nan" or "ignore", got {missing!r}.')
     if type(min_count) is not int or min_count < 1:
         raise InputError(f"min_count must be a positive whole number, got {min_count!r}.")
     if group_by is None and not get_config()["enable_metadata_routing"]:
         warn(
-            "nothing hands groups to this scorer inside a search, which would pay for fits before "
-            "it fails, unless the model has a group_by: set group_by here, or make it with "
-            "enable_metadata_routing=True. Called by hand it takes groups=....",
+            "nothing hands groups to this scorer inside a search, which pays for fits before it "
+            "fails: set group_by, here or of the model, or enable_metadata_routing=True.",
             UngroupedWarning,
         )
     if overlap is not None:
@@ -285,7 +254,7 @@ class _WorstGroupScorer:
     scoring: str | Scorer
     group_by: of_groups.GroupBy | None = None
     group_labels: Sequence[Hashable] | None = None
-    missing: Missing = "raise"
+    missing: str = "raise"
     min_count: int = 1
     per_group: bool = False
     overlap: str | None = None
@@ -336,12 +305,21 @@ class _WorstGroupScorer:
             )
         return self._score_predictions
 
-    def _metric(self, *classes: Any) -> tables.Metric:
+    def _metric(self, *classes: Any) -> Callable[..., float]:
         """Return the function of a scorer of scikit-learn, given the classes of all records."""
         scoring = get_scorer(self.scoring)
         arrays = [np.asarray(each) for each in classes]
         known = {label for each in arrays if each.ndim == 1 for label in each.tolist()}
-        return partial(_value, partial(scoring._score_func, **scoring._kwargs), known)
+        metric = partial(scoring._score_func, **scoring._kwargs)
+
+        def value(y_true: Any, y_pred: Any, pos_label: Any = None, **per_record: Any) -> float:
+            truth = tables.checked_array(y_true, "y")
+            predicted = tables.checked_array(y_pred, "the prediction", len(truth))
+            weights = {key: np.asarray(each) for key, each in per_record.items()}
+            records = tables.Records(truth, predicted, predicted, weights, known, pos_label)
+            return tables.measure(metric, records)(np.arange(len(truth)))
+
+        return value
 
     def _score_predictions(
         self,
@@ -428,9 +406,8 @@ class _WorstGroupScorer:
         if groups is None:
             raise InputError(
                 "no groups reached the scorer, and the fit that it was to score is paid for if it "
-                "was private: set group_by of the scorer or of the model, or pass groups as "
-                "metadata (enable_metadata_routing=True; params={'groups': ...} in "
-                "cross_validate, groups=... in the fit of a search)."
+                "was private: set group_by, of it or of the model, or pass groups as metadata "
+                "(enable_metadata_routing=True; groups=... in fit, or in params of cross_validate)."
             )
         return groups
 

@@ -374,7 +374,7 @@ def test_intervals_stand_beside_rates():
         ({"y_pred": PREDICTED / 3}, "y_pred must hold one class a record for 'accuracy_score'"),
         ({"y_pred": np.eye(6)}, r"y_pred must hold one class a record .* shape \(6, 6\)"),
         ({"y_pred": PREDICTED[:5]}, "y_pred must have one entry a record"),
-        ({"y_pred": None}, "y_pred must be given for the metric 'accuracy_score'"),
+        ({"y_pred": None}, "y_pred must be given for the metric 'accuracy'"),
         ({"y_pred": WORDS[Y]}, "y_true and y_pred must hold classes of one kind"),
         ({"y_true": WORDS[Y]}, "y_true and y_pred must hold classes of one kind"),
         ({"metrics": "log_loss", "y_pred": WORDS[Y]}, "y_score must hold numbers for 'log_loss'"),

@@ -190,7 +190,8 @@ def test_repr_and_pickle():
     ("parameters", "message"),
     [
         ({"scoring": "acuracy"}, "acuracy"),
-        ({"scoring": 3}, "^scoring must be the name of a scorer or a callable, got 3"),
+        ({"scoring": 3}, "scoring"),
+        ({"scoring": None}, "^scoring must be"),
         ({"missing": "error"}, "^missing must be"),
         ({"min_count": 0}, "^min_count must be"),
         ({"min_count": True}, "^min_count must be"),
