@@ -666,16 +666,15 @@ def _sorted(labels: Iterable[Hashable]) -> list[Any]:
 def _in_order(labels: pd.Index[Any], groups: Any) -> list[Any]:
     """Return labels in the order of the categories of their columns, else sorted."""
     columns = [groups[each] for each in groups] if isinstance(groups, pd.DataFrame) else [groups]
-    dtypes = [getattr(column, "dtype", None) for column in columns]
-    if not any(isinstance(each, pd.CategoricalDtype) for each in dtypes):
+    dtypes = (getattr(column, "dtype", None) for column in columns)
+    known = [each.categories if isinstance(each, pd.CategoricalDtype) else None for each in dtypes]
+    if all(each is None for each in known):
         return _sorted(labels)
     cells = zip(*(label if len(columns) > 1 else (label,) for label in labels), strict=True)
-    places = []
-    for dtype, values in zip(dtypes, cells, strict=True):
-        is_known = isinstance(dtype, pd.CategoricalDtype)
-        places.append(
-            _index(dtype.categories if is_known else _sorted(set(values))).get_indexer(values)
-        )
+    places = [
+        _index(_sorted(set(values)) if each is None else each).get_indexer(_index(values))
+        for each, values in zip(known, cells, strict=True)
+    ]
     return [labels[place] for place in np.lexsort(places[::-1])]
 
 

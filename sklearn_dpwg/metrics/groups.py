@@ -155,10 +155,7 @@ class Measure:
 
 
 def measure(metric: str | Metric, records: Records) -> Measure:
-    """Return a metric as a function of the positions of some records.
-
-    A group may lack a class, so which classes there are and which is positive follows from all.
-    """
+    """Return a metric of some records, where all say which classes there are."""
     name, function, keywords = _resolved(metric)
     of_scores = name in _OF_SCORES or (
         not name and not _CALLED_SCORES.isdisjoint(signature(function).parameters)
@@ -228,11 +225,10 @@ def _rate(_: Any, counted: NDArray[Any], sample_weight: NDArray[Any] | None = No
 
 def _check_kind(metric: str, truth: NDArray[Any], predicted: NDArray[Any]) -> None:
     """Refuse words where scores are taken, and probabilities where classes are."""
-    if metric in _OF_SCORES:
-        if predicted.dtype.kind not in "biuf":
-            raise InputError(f"y_score must hold numbers for {metric!r}, got {predicted[0]!r}.")
-        return
-    for name, each in (("y_true", truth), ("y_pred", predicted)):
+    if metric in _OF_SCORES and predicted.dtype.kind not in "biuf":
+        raise InputError(f"y_score must hold numbers for {metric!r}, got {predicted[0]!r}.")
+    of_classes = () if metric in _OF_SCORES else (("y_true", truth), ("y_pred", predicted))
+    for name, each in of_classes:
         if each.ndim != 1 or (each.dtype.kind == "f" and (each % 1.0 != 0.0).any()):
             raise InputError(
                 f"{name} must hold one class a record for {metric!r}, got shape {each.shape} with "
@@ -279,9 +275,6 @@ def _check_columns(metric: str, known: list[Any], scores: NDArray[Any]) -> None:
             f"the {len(known)} classes {known[:5]!r}: state classes=[...], as in classes_ of the "
             f"model, where one does not occur."
         )
-
-
-# Tables.
 
 
 def group_table(
@@ -374,12 +367,14 @@ def group_table(
         None if each is None else checked_array(each, name, len(truth))
         for name, each in given.items()
     )
+    listed = [metrics] if isinstance(metrics, str) or callable(metrics) else metrics
+    named = listed.items() if isinstance(listed, Mapping) else [(_name_of(m), m) for m in listed]
     per_record = {} if weights is None else {"sample_weight": weights}
     table = pd.DataFrame({"size": [len(each) for each in members]})
     positives: dict[str, None] = {}
     for model, predicted in zip(models, predictions, strict=True):
         records = Records(truth, predicted, scores, per_record, classes, pos_label)
-        for name, metric in _named(metrics):
+        for name, metric in named:
             column = f"{model} {name}" if model else name
             if column in table:
                 raise InputError(f"metrics must have different names, got {column!r} twice.")
@@ -396,14 +391,6 @@ def group_table(
                 table[f"{column}_ratio"] = table[column] / base
     table.index = _index(labels, groups, overlap)
     return table.rename_axis(columns=f"positive: {' '.join(positives)}" if positives else None)
-
-
-def _named(metrics: Any) -> list[tuple[str, str | Metric]]:
-    """Return metrics with their names."""
-    if isinstance(metrics, Mapping):
-        return list(metrics.items())
-    listed = [metrics] if isinstance(metrics, str) or callable(metrics) else metrics
-    return [(_name_of(metric), metric) for metric in listed]
 
 
 def _index(labels: NDArray[np.object_], groups: Any, overlap: str) -> pd.Index[Any]:

@@ -18,8 +18,6 @@ from sklearn_dpwg.data import groups as of_groups
 from sklearn_dpwg.exceptions import GroupsWarning, InputError, UngroupedWarning, warn
 from sklearn_dpwg.metrics import groups as tables
 
-# Score of the worst-off group.
-
 
 def worst_group_score(
     y_true: ArrayLike,
@@ -36,12 +34,8 @@ def worst_group_score(
 
     Parameters
     ----------
-    y_true : array-like of shape (n_records,)
-        True targets.
-    y_pred : array-like of shape (n_records,) or (n_records, n_classes)
-        Predictions, in the form that the metric expects (probabilities for log loss).
-    groups : array-like of shape (n_records,) or (n_records, n_columns)
-        Group of each record; cells of several columns are intersected.
+    y_true, y_pred, groups : array-like with an entry a record
+        As for `group_table`.
     metric : str or callable, default="accuracy"
         A metric of `group_table`.
     greater_is_better : bool, optional
@@ -79,8 +73,7 @@ def _lowest(scores: Mapping[Any, float]) -> float:
     without = [label for label, score in scores.items() if np.isnan(score)]
     if without:
         warn(
-            f"the score is undefined in the groups {without[:5]!r}, which may lack a class: it is "
-            f"that of the worst of the other groups.",
+            f"the score is undefined in the groups {without[:5]!r}: the worst is of the others.",
             GroupsWarning,
         )
     return min((float(score) for score in scores.values() if not np.isnan(score)), default=np.nan)
@@ -108,8 +101,8 @@ def _groups_of_model(estimator: Any, X: Any) -> Any:
 def _labels_of_model(estimator: Any) -> list[Hashable]:
     """Return the groups that the model inside was fitted with; none if there were none."""
     labels = _of_model(estimator, "group_labels_")
-    labels = [] if labels is None else list(labels)
-    return [] if labels == [0] else labels  # the one group of a fit without groups
+    # 0 alone is the one group of a fit without groups
+    return [] if labels is None or list(labels) == [0] else list(labels)
 
 
 def _inwards(estimator: Any) -> Iterator[Any]:
@@ -127,10 +120,8 @@ def _inside(estimator: Any) -> Any:
         if len(getattr(estimator, name, ())):
             first = getattr(estimator, name)[0]
             return first.estimator if name == "calibrated_classifiers_" else first
-    for name in ("best_estimator_", "estimator_", "regressor_"):
-        if hasattr(estimator, name):
-            return getattr(estimator, name)
-    return None
+    names = ("best_estimator_", "estimator_", "regressor_")
+    return next((getattr(estimator, each) for each in names if hasattr(estimator, each)), None)
 
 
 def _with_groups(estimator: Any, groups: Any, names: set[str]) -> Any:
@@ -195,8 +186,8 @@ def worst_group_scorer(
     min_count : int, default=1
         Fewest records for a score of a group to count.
     per_group : bool, default=False
-        Return a dictionary with a score a group under ``"group_<label>"`` and the lowest under
-        ``"worst_group"``: the form for several metrics, with ``refit="worst_group"`` in searches.
+        Return scores under ``"group_<label>"`` and the lowest under ``"worst_group"``, for which
+        searches take ``refit="worst_group"``.
     overlap : {"cells", "attributes", "both", "membership"}, optional
         What several columns of groups mean; by default what it is to the fitted model, or "cells".
 
@@ -214,10 +205,10 @@ def worst_group_scorer(
     Warns
     -----
     UngroupedWarning
-        If nothing hands it groups inside a search, without `group_by` and metadata routing.
+        If no search hands it groups, as there is no `group_by` and no metadata routing.
     GroupsWarning
-        By the scorer, if no record to score is in a group that the model was fitted with, or if a
-        group has no score, as recall without a positive record: the others are scored then.
+        By the scorer, if no group is the model's, or one has no score, as recall without a
+        positive record: the others are scored then.
 
     Examples
     --------
@@ -277,15 +268,12 @@ class _WorstGroupScorer:
         self._requests = requests
         return self
 
-    def _requested(self) -> dict[str, bool | str | None]:
-        own = {} if self.group_by is not None else {"groups": True}
-        of_scoring = get_routing_for_object(get_scorer(self.scoring)).score.requests
-        return own | of_scoring | self._requests
-
     def get_metadata_routing(self) -> MetadataRequest:
         """Return what to hand to the scorer: groups, unless X has them, and what scoring takes."""
+        own = {} if self.group_by is not None else {"groups": True}
+        of_scoring = get_routing_for_object(get_scorer(self.scoring)).score.requests
         request = MetadataRequest(owner=self)
-        for name, alias in self._requested().items():
+        for name, alias in (own | of_scoring | self._requests).items():
             request.score.add_request(param=name, alias=alias)
         return request
 
@@ -345,8 +333,7 @@ class _WorstGroupScorer:
     ) -> float | dict[str, float]:
         """Score the estimator in each group, and return the lowest score."""
         of_groups.same_rows(X=X, y=y, groups=groups)
-        is_passed = groups is not None
-        groups = self._groups(estimator, X, groups)
+        of_records = self._groups(estimator, X, groups)
         scoring = get_scorer(self.scoring)
         if hasattr(scoring, "_score_func"):
             scoring = make_scorer(
@@ -355,14 +342,14 @@ class _WorstGroupScorer:
                 response_method=scoring._response_method,
                 **self._kwargs,
             )
-        names = {"groups", str(self._requested().get("groups"))}
+        names = {"groups", str(self.get_metadata_routing().score.requests.get("groups"))}
 
         def score(take: Take) -> float:
             weights = {key: take(each) for key, each in metadata.items() if each is not None}
-            model = _with_groups(estimator, take(groups), names)
+            model = _with_groups(estimator, take(of_records), names)
             return tables.value_or_nan(scoring, model, take(X), take(y), **weights)
 
-        scores, worst = self._score_groups(score, groups, len(y), estimator, is_passed)
+        scores, worst = self._score_groups(score, of_records, len(y), estimator, groups is not None)
         if not self.per_group:
             return worst
         return {f"group_{label}": each for label, each in scores.items()} | {"worst_group": worst}
@@ -413,12 +400,8 @@ class _WorstGroupScorer:
 
     def check_reached(self, estimator: Any) -> None:
         """Refuse to score an unfitted model where nothing can hand groups to this scorer."""
-        finds = (
-            each is not None
-            for name, each in estimator.get_params(deep=True).items()
-            if name.split("__")[-1] == "group_by"
-        )
-        if self.group_by is None and not any(finds):
+        finds = [v for k, v in estimator.get_params(deep=True).items() if k.endswith("group_by")]
+        if self.group_by is None and all(each is None for each in finds):
             raise InputError(
                 f"no groups reached the scorer: set group_by of it or of the model; got {self!r}, "
                 f"and nothing was fitted yet."
