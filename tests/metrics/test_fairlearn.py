@@ -6,14 +6,12 @@ import numpy as np
 import pandas as pd
 import pytest
 from fairlearn import metrics as fairness
-from fairlearn.metrics import MetricFrame, make_derived_metric
-from sklearn import config_context, metrics
-from sklearn.metrics import accuracy_score, log_loss, make_scorer
-from sklearn.model_selection import cross_validate
+from fairlearn.metrics import MetricFrame
+from sklearn import metrics
+from sklearn.metrics import accuracy_score, log_loss
 
 from sklearn_dpwg import DPWorstGroupClassifier
 from sklearn_dpwg.metrics import group_table, worst_group_score, worst_group_scorer
-from sklearn_dpwg.model_selection import GroupLabelStratifiedKFold
 
 RATES = (
     "selection_rate", "true_positive_rate", "false_positive_rate", "true_negative_rate",
@@ -70,25 +68,3 @@ def test_the_worst_group_is_the_same(fitted):
     frame = MetricFrame(metrics={"loss": loss}, y_pred=chances, **given)
     score = worst_group_scorer("neg_log_loss")(model, X, y, groups=groups)
     assert score == pytest.approx(-frame.group_max()["loss"], rel=1e-12)
-
-
-def test_a_derived_metric_scores_beside_the_worst_group(fitted):
-    model, X, y, groups = fitted
-    derived = make_derived_metric(metric=accuracy_score, transform="difference")
-
-    def gap(y_true, y_pred, sensitive_features):  # fairlearn's have no name, which scorers need
-        return derived(y_true, y_pred, sensitive_features=sensitive_features)
-
-    with config_context(enable_metadata_routing=True):
-        scorer = make_scorer(gap).set_score_request(sensitive_features=True)
-        found = cross_validate(
-            model,
-            X,
-            y,
-            cv=GroupLabelStratifiedKFold(2),
-            scoring={"gap": scorer, "worst": worst_group_scorer("accuracy")},
-            params={"groups": groups, "sensitive_features": groups},
-        )
-    assert np.all((found["test_gap"] > 0.0) & (found["test_gap"] < 1.0))
-    # each fold's worst accuracy is at most one minus its gap
-    assert np.all(found["test_worst"] <= 1.0 - found["test_gap"])
