@@ -284,6 +284,8 @@ class _WorstGroupScorer:
         if name == "_kwargs":
             inner = get_scorer(self.scoring)._kwargs
             return {key: each for key, each in inner.items() if key == "pos_label"}
+        if name == "_get_metadata_request":
+            return self.get_metadata_routing
         if name != "_score_func":
             raise AttributeError(f"{type(self).__name__} has no attribute {name!r}.")
         if self.group_by is not None or not get_config()["enable_metadata_routing"]:
