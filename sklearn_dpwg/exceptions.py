@@ -61,7 +61,7 @@ class UngroupedWarning(UserWarning):
 
 
 class GroupsWarning(UserWarning):
-    """Groups may not be what is meant: the target, combinations, or others than the model's."""
+    """Groups may not be what is meant, as others than the model's, or one has no score."""
 
 
 class WeakPlanWarning(UserWarning):

@@ -32,7 +32,7 @@ def labels_of(groups, group_labels=None):
         np.array(LETTERS, dtype=object)[:, None],
         pd.Series(LETTERS, index=[7, 7, -1, 0]),
         pd.Series(LETTERS, dtype="category"),
-        pd.Categorical(LETTERS, categories=["c", "b", "a", "never"]),
+        pd.Categorical(LETTERS, categories=["a", "never", "b", "c"]),
         pd.Series(LETTERS, dtype="string"),
         pd.DataFrame({"group": LETTERS}),
         pd.Index(LETTERS),

@@ -12,7 +12,7 @@ from sklearn_dpwg.data.oracles import InMemoryOracle
 from sklearn_dpwg.exceptions import GroupsWarning, InputError
 from sklearn_dpwg.inspection import GroupAudit
 from sklearn_dpwg.ledger import PrivacyLedger
-from sklearn_dpwg.metrics import group_disparities, group_table, worst_group_score
+from sklearn_dpwg.metrics import group_table, worst_group_score
 from sklearn_dpwg.metrics import worst_group_scorer as scorer
 from sklearn_dpwg.model_selection import DPSearchCV, GroupLabelStratifiedKFold, PublicKFold
 from sklearn_dpwg.postprocessing import DPCalibratedClassifier, DPThresholdClassifier
@@ -63,15 +63,14 @@ DOORS = {
         "y_true scores['m'] groups",
     ),
     "scorer": (lambda X, y, g: scorer("accuracy")(FITTED, X, y, groups=g), "X y groups"),
-    "table": (lambda y, p, g: group_table(y, p, groups=g), "y_true predictions groups"),
+    "table": (lambda y, p, g: group_table(y, p, groups=g), "y_true y_pred groups"),
     "table of two": (
         lambda y, p, g: group_table(y, {"m": p, "n": Y.to_numpy()}, groups=g),
-        "y_true predictions['m'] groups",
+        "y_true y_pred['m'] groups",
     ),
-    "gaps": (lambda y, p, g: group_disparities(y, p, groups=g), "y_true predictions groups"),
-    "worst": (lambda y, p, g: worst_group_score(y, p, groups=g), "y_true predictions groups"),
+    "worst": (lambda y, p, g: worst_group_score(y, p, groups=g), "y_true y_pred groups"),
 }
-GIVEN = {"X": X, "y": Y, "y_true": Y, "groups": G, "person": G, "predictions": Y, "scores": P}
+GIVEN = {"X": X, "y": Y, "y_true": Y, "groups": G, "person": G, "y_pred": Y, "scores": P}
 
 
 def given(names: str) -> list:
@@ -150,8 +149,8 @@ def test_the_class_that_rates_are_of_is_printed_with_them():
     truth, groups = ["hired", "rejected"] * 2, ["a", "a", "b", "b"]
     rates = group_table(truth, truth, groups=groups, metrics=["recall", "selection_rate"])
     assert str(rates).startswith("positive: rejected ")
-    gaps = group_disparities(truth, truth, groups=groups, pos_label="hired")
-    assert str(gaps).startswith("positive: hired ")
+    rates = group_table(truth, truth, groups=groups, metrics="recall", pos_label="hired")
+    assert str(rates).startswith("positive: hired ")
     assert group_table(truth, truth, groups=groups).columns.name is None
     result = GroupAudit(np.inf, classes=["rejected", "hired"]).run(truth, truth, groups)
     assert "Selected is 'hired', and not 'rejected'." in str(result)

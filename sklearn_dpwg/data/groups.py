@@ -203,14 +203,14 @@ def encode_groups(
     """Return each record's index into the labels, and the labels; of cells where groups overlap.
 
     Cells of several columns are intersected, and labels then are tuples. Labels that are not given
-    are those found, sorted. A group that is missing, unknown or (unless it may be) empty is an
-    error.
+    are those found, in the order of categories, else sorted. A group that is missing, unknown or
+    (unless it may be) empty is an error.
     """
     found, values = _factorized(groups, n_records)
     if group_labels is None:
         if overlap == "cells":
             _warn_of_memberships(values)
-        labels = _index(_sorted(values))
+        labels = _index(_in_order(values, groups))
     else:
         labels = _index(_checked_labels(group_labels))
     of_value = labels.get_indexer(values)
@@ -663,6 +663,21 @@ def _sorted(labels: Iterable[Hashable]) -> list[Any]:
     return sorted(listed, key=key)
 
 
+def _in_order(labels: pd.Index[Any], groups: Any) -> list[Any]:
+    """Return labels in the order of the categories of their columns, else sorted."""
+    columns = [groups[each] for each in groups] if isinstance(groups, pd.DataFrame) else [groups]
+    dtypes = (getattr(column, "dtype", None) for column in columns)
+    known = [each.categories if isinstance(each, pd.CategoricalDtype) else None for each in dtypes]
+    if all(each is None for each in known):
+        return _sorted(labels)
+    cells = zip(*(label if len(columns) > 1 else (label,) for label in labels), strict=True)
+    places = [
+        _index(_sorted(set(values)) if each is None else each).get_indexer(_index(values))
+        for each, values in zip(known, cells, strict=True)
+    ]
+    return [labels[place] for place in np.lexsort(places[::-1])]
+
+
 def _sort_key(label: Any) -> tuple[int, Any]:
     # numbers before strings before tuples before the rest, so that mixed labels have an order too
     if isinstance(label, bool | int | float | np.number):
@@ -671,4 +686,6 @@ def _sort_key(label: Any) -> tuple[int, Any]:
         return 1, label
     if isinstance(label, tuple):
         return 2, tuple(_sort_key(part) for part in label)
-    return 3, str(label)
+    if isinstance(label, pd.Interval):
+        return 3, (label.left, label.right)
+    return 4, str(label)

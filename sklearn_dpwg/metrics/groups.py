@@ -1,254 +1,298 @@
-"""One row a group, one column a model and metric."""
+"""One row a group, one column a metric."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+import warnings
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Literal
+from inspect import signature
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
-from sklearn import metrics
+from sklearn import metrics as of_sklearn
+from sklearn.exceptions import UndefinedMetricWarning
 
 from sklearn_dpwg.data.groups import members_of_groups, same_rows
 from sklearn_dpwg.exceptions import InputError
-
-# Metrics by name, with the direction in which each is better.
+from sklearn_dpwg.metrics.intervals import rate_interval
 
 Metric = Callable[..., float]
+Truths = NDArray[np.bool_]
 
-# Largest is best for the first, smallest for the second. Not among them: hinge_loss, which takes
-# the only class of a group for the negative one.
-_GAINS = ("accuracy", "balanced_accuracy", "f1", "jaccard", "precision", "r2", "recall", "roc_auc")
-_COSTS = (
-    "brier_score_loss",
-    "log_loss",
-    "max_error",
-    "mean_absolute_error",
-    "mean_squared_error",
-    "median_absolute_error",
-    "root_mean_squared_error",
-    "zero_one_loss",
-)
-# fairlearn's, with whether greater is better and the truth of the records that each is a share of
-_RATES: dict[str, tuple[bool | None, bool | None]] = {
-    "selection_rate": (None, None),
-    "true_positive_rate": (True, True),
-    "true_negative_rate": (True, False),
-    "false_positive_rate": (False, False),
-    "false_negative_rate": (False, True),
+# Functions of scikit-learn by what they take, named with or without "_score".
+_OF_CLASSES = (
+    "accuracy_score", "balanced_accuracy_score", "cohen_kappa_score", "f1_score", "fbeta_score",
+    "hamming_loss", "jaccard_score", "matthews_corrcoef", "negative_likelihood_ratio",
+    "positive_likelihood_ratio", "precision_score", "recall_score", "zero_one_loss",
+)  # fmt: skip
+_OF_SCORES = (
+    "average_precision_score", "brier_score_loss", "d2_brier_score", "d2_log_loss_score",
+    "hinge_loss", "log_loss", "roc_auc_score", "top_k_accuracy_score",
+)  # fmt: skip
+_OF_NUMBERS = (
+    "d2_absolute_error_score", "explained_variance_score", "r2_score",
+    *(name for name in dir(of_sklearn) if name.endswith("_error") and name[0] in "mr"),
+)  # fmt: skip
+# Of who is positive and who is predicted so: whom a rate counts, and among whom.
+_RATES: dict[str, Callable[[Truths, Truths], tuple[Truths, Truths]]] = {
+    "selection_rate": lambda true, chosen: (chosen, np.ones_like(chosen)),
+    "true_positive_rate": lambda true, chosen: (chosen, true),
+    "true_negative_rate": lambda true, chosen: (~chosen, ~true),
+    "false_positive_rate": lambda true, chosen: (chosen, ~true),
+    "false_negative_rate": lambda true, chosen: (~chosen, true),
+    "precision_score": lambda true, chosen: (true, chosen),
+    "recall_score": lambda true, chosen: (chosen, true),
 }
-_ABOUT_ONE_CLASS = ("f1", "jaccard", "precision", "recall", *_RATES)
+_NAMES = {*_OF_CLASSES, *_OF_SCORES, *_OF_NUMBERS} & {*dir(of_sklearn)} | {*_RATES}
+
+# Undefined without a positive record, without one of each class, or with one class alone.
+_NEED_POSITIVE = ("average_precision_score", "f1_score", "fbeta_score", "jaccard_score",
+                  "precision_score", "recall_score")  # fmt: skip
+_NEED_ALL = ("average_precision_score", "balanced_accuracy_score", "hinge_loss", "roc_auc_score")
+_NEED_TWO = ("cohen_kappa_score", "d2_brier_score", "d2_log_loss_score", "matthews_corrcoef",
+             "negative_likelihood_ratio", "positive_likelihood_ratio")  # fmt: skip
+_OF_ONE_CLASS = (*_RATES, *_NEED_POSITIVE, "brier_score_loss", "d2_brier_score", "hinge_loss",
+                 "roc_auc_score")  # fmt: skip
+# What functions of others call scores.
+_CALLED_SCORES = {"y_score", "y_prob", "y_proba", "probas_pred", "pred_decision"}
+
+
+def _full_name(metric: str) -> str:
+    """Return the name of a rate or of a function of scikit-learn."""
+    for name in (metric, f"{metric}_score"):
+        if name in _NAMES:
+            return name
+    names = sorted(name.removesuffix("_score") for name in _NAMES)
+    raise InputError(f"metric must be a callable or one of {names}, got {metric!r}.")
 
 
 def is_greater_better(metric: str | Metric) -> bool | None:
     """Return the direction of a metric, or None where its name, or a callable, has none."""
-    if callable(metric):
+    name = "selection_rate" if callable(metric) else _full_name(metric)
+    if name == "selection_rate":
         return None
-    if metric in _RATES:
-        return _RATES[metric][0]
-    if metric not in (*_GAINS, *_COSTS):
-        names = sorted((*_GAINS, *_COSTS, *_RATES))
-        raise InputError(f"metric must be a callable or one of {names}, got {metric!r}.")
-    return metric in _GAINS
-
-
-def metric_function(
-    metric: str | Metric,
-    y_true: NDArray[Any],
-    y_pred: NDArray[Any],
-    *,
-    classes: Sequence[Any] | None,
-    pos_label: Any,
-) -> Metric:
-    """Return a function of (y_true, y_pred) of a group, given those of all records.
-
-    A group may lack a class, so which classes there are and which is positive follows from all.
-    """
-    if callable(metric):
-        return metric
-    is_greater_better(metric)  # refuses a name that there is not
-    for name, values in (("y_true", y_true), ("predictions", y_pred)):
-        is_missing = pd.isna(values).reshape(len(values), -1).any(axis=1)
-        if is_missing.any():
-            raise InputError(f"{name} contains NaN or None in row {np.argmax(is_missing)}.")
-    if metric in _ABOUT_ONE_CLASS:
-        _check_are_classes(metric, y_pred)
-        known = _known_classes([y_true, y_pred], classes)
-        positive = _positive(metric, known, pos_label)
-        function = _rate(metric) if metric in _RATES else getattr(metrics, f"{metric}_score")
-        return OneClass(function, positive)
-    if metric == "log_loss":
-        return partial(metrics.log_loss, labels=_classes_of_columns(y_true, y_pred, classes))
-    if metric == "brier_score_loss" and y_pred.ndim == 1:
-        positive = _positive(metric, _known_classes([y_true], classes), pos_label)
-        return OneClass(metrics.brier_score_loss, positive, of_scores=True)
-    return getattr(metrics, f"{metric}_score" if metric in _GAINS else metric)
+    return not name.endswith(("_error", "_loss")) and not name.startswith("false_")
 
 
 @dataclass(frozen=True)
-class OneClass:
-    """A metric of a positive class: of classes that are predicted, or of scores for it."""
+class Records:
+    """Arrays that metrics are computed of, with an entry a record, and the classes."""
+
+    y_true: NDArray[Any]
+    y_pred: NDArray[Any] | None = None
+    y_score: NDArray[Any] | None = None
+    per_record: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+    classes: Collection[Any] | None = None
+    pos_label: Any = None
+
+    def predictions(self, metric: str, *, of_scores: bool) -> NDArray[Any]:
+        """Return scores, or what is given in their place, or predictions."""
+        predicted = self.y_pred if self.y_score is None or not of_scores else self.y_score
+        if predicted is None:
+            raise InputError(f"y_pred must be given for the metric {metric!r}, got None.")
+        return predicted
+
+    def taken_by(self, function: Metric) -> dict[str, NDArray[Any]]:
+        """Return weights and other metadata that a function takes."""
+        taken = signature(function).parameters if self.per_record else {}
+        return {name: each for name, each in self.per_record.items() if name in taken}
+
+
+def checked_array(values: Any, name: str, n_records: int | None = None) -> NDArray[Any]:
+    """Return an array with an entry a record, of which none is missing."""
+    array = np.asarray(values)
+    if array.ndim == 2 and array.shape[1] == 1:
+        array = array[:, 0]
+    if n_records is not None and array.shape[:1] != (n_records,):
+        raise InputError(
+            f"{name} must have one entry a record: got shape {array.shape} for {n_records} records."
+        )
+    is_missing = pd.isna(array).any(axis=tuple(range(1, array.ndim)))
+    if is_missing.any():
+        raise InputError(f"{name} contains NaN or None in row {np.argmax(is_missing)}.")
+    is_object = array.dtype == object and array.ndim == 1
+    return pd.Series(array).infer_objects().to_numpy() if is_object else array
+
+
+def value_or_nan(function: Metric, *values: Any, **keywords: Any) -> float:
+    """Return what a metric is, NaN where scikit-learn warns that it is undefined."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UndefinedMetricWarning)
+        try:
+            return float(function(*values, **keywords))
+        except UndefinedMetricWarning:
+            return np.nan
+
+
+@dataclass(frozen=True)
+class Measure:
+    """A metric of some of the records, NaN where it is undefined for them."""
 
     function: Metric
-    positive: Any
-    of_scores: bool = False
+    truth: NDArray[Any]
+    predicted: NDArray[Any]
+    per_record: Mapping[str, NDArray[Any]]
+    needs: frozenset[Any] = frozenset()
+    n_needed: int = 0
+    positive: Any = None
 
-    def __call__(self, y_true: NDArray[Any], y_pred: NDArray[Any]) -> float:
-        predicted = y_pred if self.of_scores else (y_pred == self.positive).astype(int)
-        return float(self.function((y_true == self.positive).astype(int), predicted))
-
-
-def _rate(name: str) -> Metric:
-    """Return a rate of fairlearn that is NaN, not 0, where there are no records to take it of."""
-    try:
-        from fairlearn import metrics as fairness
-    except ImportError:
-        raise ImportError(
-            f"the metric {name!r} needs fairlearn: pip install 'sklearn-dpwg[audit]'."
-        ) from None
-    function, truth = getattr(fairness, name), _RATES[name][1]
-
-    def rate(y_true: NDArray[Any], y_pred: NDArray[Any]) -> float:
-        if truth is not None and not (y_true == int(truth)).any():
+    def __call__(self, members: NDArray[np.intp]) -> float:
+        truth = self.truth[members]
+        present = {*np.unique(truth).tolist()} if self.n_needed else set()
+        if not self.needs <= present or len(present) < self.n_needed:
             return np.nan
-        return float(function(y_true, y_pred, pos_label=1))
+        extra = {name: values[members] for name, values in self.per_record.items()}
+        return value_or_nan(self.function, truth, self.predicted[members], **extra)
 
-    return rate
+    def limits(self, members: NDArray[np.intp]) -> tuple[float, float]:
+        """Return the limits of a rate at 95 % confidence, as if its records were a sample."""
+        counted = self.predicted[members]
+        interval = rate_interval(int(np.nansum(counted)), int(np.sum(~np.isnan(counted))))
+        return interval.low, interval.high
 
 
-def _check_are_classes(metric: str, y_pred: NDArray[Any]) -> None:
-    if y_pred.ndim != 1 or (y_pred.dtype.kind == "f" and (y_pred % 1.0 != 0.0).any()):
+def measure(metric: str | Metric, records: Records) -> Measure:
+    """Return a metric of some records, where all say which classes there are."""
+    name, function, keywords = _resolved(metric)
+    of_scores = name in _OF_SCORES or (
+        not name and not _CALLED_SCORES.isdisjoint(signature(function).parameters)
+    )
+    truth = records.y_true
+    predicted = records.predictions(_name_of(metric), of_scores=of_scores)
+    extra = records.taken_by(function)
+    if truth.ndim > 1 or name not in (*_OF_CLASSES, *_OF_SCORES, *_RATES):
+        return Measure(partial(function, **keywords), truth, predicted, extra)
+    _check_kind(name, truth, predicted)
+    known = _known_classes([truth] if of_scores else [truth, predicted], records.classes)
+    if name in ("accuracy_score", "zero_one_loss") and not keywords:
+        counted = (truth == predicted) == (name == "accuracy_score")
+        return Measure(_rate, truth, counted.astype(float), extra)
+    in_truth = _known_classes([truth], records.classes)
+    average, positive = keywords.get("average", "binary"), None
+    is_binary = predicted.ndim == 1 or predicted.shape[1] == len(known) == 2
+    if name in _OF_ONE_CLASS and (is_binary if of_scores else average == "binary"):
+        positive = _positive(name, known, keywords.pop("pos_label", records.pos_label))
+        true, in_truth = truth == positive, [0, 1]
+        if predicted.ndim == 2:
+            predicted = predicted[:, known.index(positive)]
+        predicted = predicted if of_scores else (predicted == positive).astype(int)
+        if name in _RATES:
+            hits, among = _RATES[name](true, predicted == 1)
+            function, keywords, predicted = _rate, {}, np.where(among, hits, np.nan)
+        truth = true.astype(int)
+    elif of_scores:
+        _check_columns(name, known, predicted)
+        if "labels" in signature(function).parameters:
+            keywords.setdefault("labels", known)
+    elif average != "binary":
+        keywords["zero_division"] = 0.0  # of a class that is not predicted, or weighs nothing
+    needs = in_truth if name in _NEED_ALL or (average == "macro" and not of_scores) else []
+    needs = [1] if name in _NEED_POSITIVE and positive is not None else needs
+    n_needed = 2 if name in _NEED_TWO else len(needs)
+    function = partial(function, **keywords) if keywords else function
+    return Measure(function, truth, predicted, extra, frozenset(needs), n_needed, positive)
+
+
+def _resolved(metric: str | Metric) -> tuple[str, Metric, dict[str, Any]]:
+    """Return the name of a metric that is known here, else "", its function, and keywords."""
+    if isinstance(metric, str):
+        name = _full_name(metric)
+        return name, getattr(of_sklearn, name, _rate), {}
+    function, keywords = metric, {}
+    if isinstance(metric, partial) and not metric.args:
+        function, keywords = metric.func, dict(metric.keywords)
+    is_known = str(getattr(function, "__module__", "")).startswith("sklearn.")
+    # who says zero_division says what is undefined
+    is_known = is_known and "zero_division" not in keywords
+    return _name_of(metric) if is_known else "", function, keywords
+
+
+def _name_of(metric: Any) -> str:
+    function = metric.func if isinstance(metric, partial) else metric
+    return metric if isinstance(metric, str) else getattr(function, "__name__", "metric")
+
+
+def _rate(_: Any, counted: NDArray[Any], sample_weight: NDArray[Any] | None = None) -> float:
+    """Return the mean of 0 and 1, without those among whom a rate is not taken, who are NaN."""
+    among = ~np.isnan(counted)
+    weights = among.astype(float) if sample_weight is None else sample_weight * among
+    hits = np.where(among, counted, 0.0)
+    return float(np.average(hits, weights=weights)) if weights.any() else np.nan
+
+
+def _check_kind(metric: str, truth: NDArray[Any], predicted: NDArray[Any]) -> None:
+    """Refuse words where scores are taken, and probabilities where classes are."""
+    if metric in _OF_SCORES and predicted.dtype.kind not in "biuf":
+        raise InputError(f"y_score must hold numbers for {metric!r}, got {predicted[0]!r}.")
+    of_classes = () if metric in _OF_SCORES else (("y_true", truth), ("y_pred", predicted))
+    for name, each in of_classes:
+        if each.ndim != 1 or (each.dtype.kind == "f" and (each % 1.0 != 0.0).any()):
+            raise InputError(
+                f"{name} must hold one class a record for {metric!r}, got shape {each.shape} with "
+                f"{each.ravel()[0].item()!r}: probabilities are given as y_score."
+            )
+
+
+def _known_classes(arrays: list[NDArray[Any]], classes: Collection[Any] | None) -> list[Any]:
+    """Return all classes in sorted order, those that were stated or else those that occur."""
+    occur = {label for values in arrays for label in pd.unique(pd.Series(values)).tolist()}
+    known = occur if classes is None else set(classes)
+    if occur - known:
         raise InputError(
-            f"predictions must hold one class a record for {metric!r}, got shape {y_pred.shape} "
-            f"with {y_pred.ravel()[0].item()!r}."
+            f"classes must hold every class of y_true and y_pred, got {list(known)!r} and "
+            f"{(occur - known).pop()!r} besides."
         )
-
-
-def _known_classes(found_in: list[NDArray[Any]], classes: Sequence[Any] | None) -> list[Any]:
-    """Return all classes in sorted order, those that were stated or else those found."""
-    found = {label for values in found_in for label in pd.unique(pd.Series(values)).tolist()}
-    known = found if classes is None else set(classes)
-    unknown = found - known
-    if unknown:
-        raise InputError(
-            f"classes must hold every class of y_true and predictions, got {list(known)!r} and "
-            f"{unknown.pop()!r} besides."
-        )
-    if classes is None and len(known) == 1 and known < {-1, 0, 1}:
+    if len(known) == 1 and known < {-1, 0, 1}:
         return [-1, 1] if -1 in known else [0, 1]  # the other one does not occur
     try:
         return sorted(known)
     except TypeError:
         raise InputError(
-            "y_true and predictions must hold classes of one kind, all numbers or all strings, "
-            "got some of both."
+            "y_true and y_pred must hold classes of one kind, all numbers or all strings, got some "
+            "of both."
         ) from None
 
 
 def _positive(metric: str, known: list[Any], pos_label: Any) -> Any:
-    if pos_label is not None:
-        if pos_label not in known:
-            raise InputError(
-                f"pos_label must be one of the classes {known!r}, got {pos_label!r}: state "
-                f"classes=[...] where one does not occur."
-            )
+    if pos_label in known:
         return pos_label
-    if len(known) != 2:
-        raise InputError(
-            f"the metric {metric!r} needs two classes, got {len(known)}, {known[:5]!r}: state "
-            f"pos_label, or classes=[...] where one does not occur."
-        )
-    return known[1]
+    if pos_label is None and len(known) == 2:
+        return known[1]
+    raise InputError(
+        f"pos_label must be one of the classes {known[:5]!r} for the metric {metric!r}, got "
+        f"{pos_label!r}: state classes=[...] where one does not occur."
+    )
 
 
-def _classes_of_columns(
-    y_true: NDArray[Any], y_pred: NDArray[Any], classes: Sequence[Any] | None
-) -> list[Any]:
-    known = _known_classes([y_true], classes)
-    n_columns = y_pred.shape[1] if y_pred.ndim == 2 and y_pred.shape[1] > 1 else 2
+def _check_columns(metric: str, known: list[Any], scores: NDArray[Any]) -> None:
+    n_columns = 2 if scores.ndim == 1 else scores.shape[1]
     if len(known) != n_columns:
         raise InputError(
-            f"the metric 'log_loss' needs the probability of each class, got those of {n_columns} "
-            f"for the {len(known)} classes {known[:5]!r}: state classes=[...], as in "
-            f"classes_ of the model, where one does not occur."
+            f"the metric {metric!r} needs the score of each class, got those of {n_columns} for "
+            f"the {len(known)} classes {known[:5]!r}: state classes=[...], as in classes_ of the "
+            f"model, where one does not occur."
         )
-    return known
-
-
-# Metrics of models as functions of the positions of some records.
-
-MetricOfRecords = Callable[[NDArray[np.intp]], float]
-
-
-def _of_groups(
-    y_true: ArrayLike,
-    predictions: ArrayLike | Mapping[str, ArrayLike],
-    groups: Any,
-    metrics: str | Metric | Sequence[str | Metric],
-    min_count: int,
-    overlap: str = "cells",
-    **positive: Any,
-) -> tuple[list[NDArray[np.intp]], NDArray[np.object_], dict[str, MetricOfRecords]]:
-    """Return the records of each group, their labels, and a function a column of a table.
-
-    Each function takes positions of records, and is NaN for fewer than `min_count` of them.
-    """
-    same_rows(y_true=y_true, predictions=predictions, groups=groups)
-    if isinstance(predictions, Mapping):
-        same_rows(y_true=y_true, **{f"predictions[{k!r}]": v for k, v in predictions.items()})
-    truth = np.asarray(y_true)
-    labels, members = members_of_groups(groups, len(truth), overlap)
-    if type(min_count) is not int or min_count < 1:
-        raise InputError(f"min_count must be a positive whole number, got {min_count!r}.")
-    models = predictions if isinstance(predictions, Mapping) else {"": predictions}
-    if isinstance(metrics, str) or callable(metrics):
-        metrics = [metrics]
-    columns: dict[str, MetricOfRecords] = {}
-    for name, predicted in models.items():
-        predicted = np.asarray(predicted)
-        if len(predicted) != len(truth):
-            raise InputError(
-                f"predictions must have one entry a record: got {len(predicted)} for "
-                f"{len(truth)} records."
-            )
-        for metric in metrics:
-            column = metric if isinstance(metric, str) else getattr(metric, "__name__", "metric")
-            if isinstance(predictions, Mapping):
-                column = f"{name} {column}"
-            if column in (*columns, "size"):
-                raise InputError(f"metrics must have different names, got {column!r} twice.")
-            function = metric_function(metric, truth, predicted, **positive)
-            columns[column] = partial(_of_records, function, truth, predicted, min_count)
-    return members, labels, columns
-
-
-def _of_records(
-    function: Metric,
-    y_true: NDArray[Any],
-    predicted: NDArray[Any],
-    min_count: int,
-    positions: NDArray[np.intp],
-) -> float:
-    if len(positions) < min_count:
-        return np.nan
-    return float(function(y_true[positions], predicted[positions]))
 
 
 def group_table(
     y_true: ArrayLike,
-    predictions: ArrayLike | Mapping[str, ArrayLike],
+    y_pred: ArrayLike | Mapping[str, ArrayLike] | None = None,
     *,
     groups: Any,
-    metrics: str | Metric | Sequence[str | Metric] = "accuracy",
+    y_score: ArrayLike | None = None,
+    metrics: str | Metric | Sequence[str | Metric] | Mapping[str, str | Metric] = "accuracy",
+    sample_weight: ArrayLike | None = None,
+    reference: Any = None,
+    intervals: bool = False,
     classes: Sequence[Any] | None = None,
     pos_label: Any = None,
     min_count: int = 1,
     overlap: str = "cells",
 ) -> pd.DataFrame:
-    """Return metrics of one or several models in every group.
+    """Return metrics in every group.
 
     Computed from private records and without noise, so publishing it is outside every guarantee.
 
@@ -256,52 +300,47 @@ def group_table(
     ----------
     y_true : array-like of shape (n_records,)
         True targets.
-    predictions : array-like, or mapping from a model's name to array-like
-        Predictions, in the form that the metrics expect: numbers, classes, or probabilities, of
-        the second class or of each.
+    y_pred : array-like, or mapping from names of models to array-like, optional
+        Predictions; or probabilities, where all metrics take these.
     groups : array-like of shape (n_records,) or (n_records, n_columns)
         Group of each record; cells of several columns are intersected.
-    metrics : str, callable or sequence of them, default="accuracy"
-        Names of metrics of scikit-learn; "selection_rate", "true_positive_rate",
-        "false_positive_rate", "true_negative_rate" or "false_negative_rate" of fairlearn, which
-        has to be installed for them; or functions of ``(y_true, y_pred)`` with a ``__name__``
-        each.
+    y_score : array-like of shape (n_records,) or (n_records, n_classes), optional
+        Probabilities or decisions, of the positive class or of each; by default `y_pred`.
+    metrics : str, callable, sequence of them or mapping from names, default="accuracy"
+        Functions of scikit-learn or their names, as "recall_score" or "recall"; "selection_rate",
+        "true_positive_rate", "false_positive_rate", "true_negative_rate", "false_negative_rate";
+        or functions of ``(y_true, y_pred)``, which may call the second ``y_score``.
+    sample_weight : array-like of shape (n_records,), optional
+        Weights, for metrics that take them.
+    reference : label of a group, optional
+        Adds each metric's signed difference from that of this group, and the ratio to it.
+    intervals : bool, default=False
+        Adds Clopper and Pearson's limits of rates at 95 % confidence.
     classes : sequence, optional
-        Every class, as in ``classes_`` of the model; needed where one does not occur in `y_true`.
-        By default those that occur.
+        Every class, as in ``classes_`` of the model, where one does not occur in `y_true`.
     pos_label : class, optional
         The positive class, for metrics that have one. By default the second of two classes in
         sorted order, also of strings, as ``classes_[1]`` of scikit-learn's models.
     min_count : int, default=1
-        Fewest records of a group for metrics to be shown: a smaller group keeps its row and size,
-        and its metrics are NaN.
+        Fewest records of a group for metrics to be shown, which are NaN for a smaller one.
     overlap : {"cells", "attributes", "both", "membership"}, default="cells"
-        What several columns of groups mean, as for the estimators: a record may be in several rows
-        then, and pairs of a column and a value are the levels of the index.
+        What several columns of groups mean, as for the estimators.
 
     Returns
     -------
     DataFrame
-        Indexed by group, with a column "size" and one a metric, or one a model and metric. Several
-        columns of groups are the levels of a MultiIndex and keep their names. Where a metric has a
-        positive class, the columns are named by it, which is printed at the head.
+        Indexed by group, in the order of categories if there are any, with a column "size" and one
+        a metric, followed by ``_low``, ``_high``, ``_difference`` and ``_ratio`` if asked for.
+        Columns of several models begin with the model's name. A positive class is in the head.
+        Undefined is NaN: recall, precision, F1, Jaccard and average precision without a positive
+        record, ROC AUC and balanced accuracy without a record of each class, and whatever
+        scikit-learn warns of.
 
     Raises
     ------
     ValueError
-        If lengths differ, a group is missing, two columns would have one name, or which class is
+        If lengths differ, something is missing, two columns would have one name, or which class is
         positive does not follow.
-    ImportError
-        If a metric of fairlearn is asked for and fairlearn is not installed.
-
-    See Also
-    --------
-    group_disparities : How far the groups are apart.
-
-    Notes
-    -----
-    A rate of records that a group does not have, such as the true positive rate where no record is
-    positive, is NaN; fairlearn has 0 there.
 
     Examples
     --------
@@ -312,138 +351,58 @@ def group_table(
     a         2       1.0
     b         2       0.5
     """
-    members, labels, columns = _of_groups(
-        y_true,
-        predictions,
-        groups,
-        metrics,
-        min_count,
-        overlap,
-        classes=classes,
-        pos_label=pos_label,
+    models = y_pred if isinstance(y_pred, Mapping) else {"": y_pred}
+    given = {f"y_pred[{name!r}]" if name else "y_pred": each for name, each in models.items()}
+    given |= {"y_score": y_score, "sample_weight": sample_weight}
+    same_rows(y_true=y_true, groups=groups, **given)
+    truth = checked_array(y_true, "y_true")
+    labels, members = members_of_groups(groups, len(truth), overlap)
+    if type(min_count) is not int or min_count < 1:
+        raise InputError(f"min_count must be a positive whole number, got {min_count!r}.")
+    if intervals and sample_weight is not None:
+        raise InputError("intervals must be False with sample_weight, as they are of counts.")
+    if reference is not None and reference not in labels.tolist():
+        raise InputError(f"reference must be one of {labels.tolist()!r}, got {reference!r}.")
+    *predictions, scores, weights = (
+        None if each is None else checked_array(each, name, len(truth))
+        for name, each in given.items()
     )
-    sizes = np.array([len(index) for index in members])
-    values = {name: [value(index) for index in members] for name, value in columns.items()}
-    names = getattr(groups, "columns", ()) if overlap == "cells" else ("attribute", "value")
-    table = pd.DataFrame({"size": sizes, **values}, index=_index(labels, names))
-    return table.rename_axis(columns=_named_positive(columns))
+    listed = [metrics] if isinstance(metrics, str) or callable(metrics) else metrics
+    named = listed.items() if isinstance(listed, Mapping) else [(_name_of(m), m) for m in listed]
+    per_record = {} if weights is None else {"sample_weight": weights}
+    table = pd.DataFrame({"size": [len(each) for each in members]})
+    positives: dict[str, None] = {}
+    for model, predicted in zip(models, predictions, strict=True):
+        records = Records(truth, predicted, scores, per_record, classes, pos_label)
+        for name, metric in named:
+            column = f"{model} {name}" if model else name
+            if column in table:
+                raise InputError(f"metrics must have different names, got {column!r} twice.")
+            value = measure(metric, records)
+            positives |= {} if value.positive is None else {str(value.positive): None}
+            table[column] = [value(each) if len(each) >= min_count else np.nan for each in members]
+            if intervals and value.function is _rate:
+                limits = np.array([value.limits(each) for each in members])
+                limits[table[column].isna()] = np.nan
+                table[[f"{column}_low", f"{column}_high"]] = limits
+            if reference is not None:
+                base = table[column].iloc[labels.tolist().index(reference)]
+                table[f"{column}_difference"] = table[column] - base
+                table[f"{column}_ratio"] = table[column] / base
+    table.index = _index(labels, groups, overlap)
+    return table.rename_axis(columns=f"positive: {' '.join(positives)}" if positives else None)
 
 
-def _named_positive(columns: Mapping[str, Any]) -> str | None:
-    """Return the class that rates are of, as the head of a table of them."""
-    functions = [column.args[0] for column in columns.values()]
-    found = {one.positive: None for one in functions if isinstance(one, OneClass)}
-    return f"positive: {' '.join(map(str, found))}" if found else None
-
-
-def _index(labels: NDArray[np.object_], columns: Iterable[Any]) -> pd.Index[Any]:
+def _index(labels: NDArray[np.object_], groups: Any, overlap: str) -> pd.Index[Any]:
     """Return the labels as an index, of a level a column of the groups, or of pairs."""
     widths = {len(label) if isinstance(label, tuple) else 1 for label in labels}
-    n_levels = widths.pop()
-    if widths or n_levels < 2:
-        return pd.Index(labels, tupleize_cols=False, dtype=object, name="group")
-    names = list(columns)
-    if len(names) != n_levels:  # an array, or a list of tuples
-        names = [f"group_{level}" for level in range(n_levels)]
+    names = list(getattr(groups, "columns", ()))
+    if len(widths) > 1 or widths == {1}:
+        name = names[0] if len(names) == 1 else None if names else getattr(groups, "name", None)
+        name = "group" if name is None or name == "" else name
+        return pd.Index(labels, tupleize_cols=False, dtype=object, name=name)
+    if overlap != "cells":
+        names = ["attribute", "value"]
+    elif len(names) != max(widths):  # an array, or a list of tuples
+        names = [f"group_{level}" for level in range(max(widths))]
     return pd.MultiIndex.from_tuples(labels.tolist(), names=names)
-
-
-# How far a metric of the groups is apart.
-
-
-def group_disparities(
-    y_true: ArrayLike,
-    predictions: ArrayLike | Mapping[str, ArrayLike],
-    *,
-    groups: Any,
-    metrics: str | Metric | Sequence[str | Metric] = "selection_rate",
-    method: Literal["between_groups", "to_overall"] = "between_groups",
-    classes: Sequence[Any] | None = None,
-    pos_label: Any = None,
-    min_count: int = 1,
-) -> pd.DataFrame:
-    """Return differences and ratios of metrics between groups, by fairlearn's ``MetricFrame``.
-
-    Computed from private records and without noise, so publishing it is outside every guarantee.
-
-    Parameters
-    ----------
-    y_true : array-like of shape (n_records,)
-        True targets.
-    predictions : array-like, or mapping from a model's name to array-like
-        Predictions, in the form that the metrics expect.
-    groups : array-like of shape (n_records,) or (n_records, n_columns)
-        Group of each record; cells of several columns are intersected.
-    metrics : str, callable or sequence of them, default="selection_rate"
-        Metrics as for `group_table`.
-    method : {"between_groups", "to_overall"}, default="between_groups"
-        Whether differences and ratios are those of the largest and the smallest group, or of the
-        group that is farthest from all records.
-    classes : sequence, optional
-        Every class, as for `group_table`.
-    pos_label : class, optional
-        The positive class, as for `group_table`: by default the second in sorted order.
-    min_count : int, default=1
-        Fewest records of a group for it to count; "overall" is of all records.
-
-    Returns
-    -------
-    DataFrame
-        Indexed by metric, or model and metric, with columns "overall", "smallest", "largest",
-        "difference" and "ratio". A metric that is NaN in a group is that of the other groups.
-
-    Raises
-    ------
-    ValueError
-        If lengths differ, a group is missing, two rows would have one name, or which class is
-        positive does not follow.
-    ImportError
-        If fairlearn is not installed.
-
-    See Also
-    --------
-    group_table : The metrics in every group.
-
-    Examples
-    --------
-    >>> from sklearn_dpwg.metrics import group_disparities
-    >>> groups = ["a", "a", "b", "b"]
-    >>> group_disparities(["no", "yes", "no", "yes"], ["no", "yes", "yes", "yes"], groups=groups)
-    positive: yes   overall  smallest  largest  difference  ratio
-    metric
-    selection_rate     0.75       0.5      1.0         0.5    0.5
-    """
-    try:
-        from fairlearn.metrics import MetricFrame
-    except ImportError:
-        raise ImportError(
-            "group_disparities needs fairlearn: pip install 'sklearn-dpwg[audit]'."
-        ) from None
-    if method not in ("between_groups", "to_overall"):
-        raise InputError(f'method must be "between_groups" or "to_overall", got {method!r}.')
-    members, _, columns = _of_groups(
-        y_true, predictions, groups, metrics, min_count, classes=classes, pos_label=pos_label
-    )
-    codes = np.repeat(np.arange(len(members)), [len(index) for index in members])
-    codes[np.concatenate(members)] = codes.copy()
-    # handed positions, the frame needs no form for probabilities of several classes
-    positions = np.arange(len(codes))
-    frame = MetricFrame(
-        metrics={name: partial(_of_second, value) for name, value in columns.items()},
-        y_true=positions,
-        y_pred=positions,
-        sensitive_features=pd.Series(codes, name="group"),
-    )
-    found = {
-        "overall": frame.overall,
-        "smallest": frame.group_min(),
-        "largest": frame.group_max(),
-        "difference": frame.difference(method=method),
-        "ratio": frame.ratio(method=method),
-    }
-    table = pd.DataFrame(found, dtype=float).rename_axis("metric")
-    return table.rename_axis(columns=_named_positive(columns))
-
-
-def _of_second(value: MetricOfRecords, _: Any, positions: Any) -> float:
-    return value(np.asarray(positions, dtype=np.intp))

@@ -2,33 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Sequence
-from dataclasses import dataclass, fields
-from typing import Any, Literal
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from copy import copy
+from dataclasses import dataclass, field
+from functools import partial, update_wrapper
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn import get_config
-from sklearn.metrics import get_scorer, log_loss, make_scorer
-from sklearn.utils.metadata_routing import MetadataRequest
+from sklearn.metrics import get_scorer, make_scorer
+from sklearn.utils.metadata_routing import MetadataRequest, get_routing_for_object
 
-from sklearn_dpwg.data.groups import (
-    GroupBy,
-    check_kind_of_overlap,
-    find_groups,
-    members_of_groups,
-    same_rows,
-    take_rows,
-)
-from sklearn_dpwg.exceptions import (
-    GroupsWarning,
-    InputError,
-    UngroupedWarning,
-    warn,
-)
-from sklearn_dpwg.metrics.groups import Metric, group_table, is_greater_better
-
-# Score of the worst-off group.
+from sklearn_dpwg.data import groups as of_groups
+from sklearn_dpwg.exceptions import GroupsWarning, InputError, UngroupedWarning, warn
+from sklearn_dpwg.metrics import groups as tables
 
 
 def worst_group_score(
@@ -36,11 +24,9 @@ def worst_group_score(
     y_pred: ArrayLike,
     *,
     groups: Any,
-    metric: str | Metric = "accuracy",
+    metric: str | tables.Metric = "accuracy",
     greater_is_better: bool | None = None,
-    classes: Sequence[Any] | None = None,
-    pos_label: Any = None,
-    overlap: str = "cells",
+    **settings: Any,
 ) -> float:
     """Return a metric in the group where it is worst.
 
@@ -48,35 +34,25 @@ def worst_group_score(
 
     Parameters
     ----------
-    y_true : array-like of shape (n_records,)
-        True targets.
-    y_pred : array-like of shape (n_records,) or (n_records, n_classes)
-        Predictions, in the form that the metric expects (probabilities for log loss).
-    groups : array-like of shape (n_records,) or (n_records, n_columns)
-        Group of each record; cells of several columns are intersected.
+    y_true, y_pred, groups : array-like with an entry a record
+        As for `group_table`.
     metric : str or callable, default="accuracy"
-        Name of a metric, or a function of ``(y_true, y_pred)``, as for `group_table`.
+        A metric of `group_table`.
     greater_is_better : bool, optional
         Direction of the metric; known for names but "selection_rate", required for a callable.
-    classes : sequence, optional
-        Every class, as for `group_table`.
-    pos_label : class, optional
-        The positive class, as for `group_table`: by default the second in sorted order.
-    overlap : {"cells", "attributes", "both", "membership"}, default="cells"
-        What several columns of groups mean, as for `group_table`.
+    **settings : optional
+        Others of `group_table`: `sample_weight`, `classes`, `pos_label`, `min_count`, `overlap`.
 
     Returns
     -------
     float
         The metric of the worst-off group: the smallest where greater is better, else the
-        largest.
+        largest. Groups in which it is undefined do not count, with a warning.
 
     Raises
     ------
     ValueError
         If lengths differ, a group is missing, or the direction of a callable is not given.
-    ImportError
-        If a metric of fairlearn is asked for and fairlearn is not installed.
 
     Examples
     --------
@@ -84,66 +60,49 @@ def worst_group_score(
     >>> worst_group_score([1, 0, 1, 0], [1, 0, 0, 0], groups=["a", "a", "b", "b"])
     0.5
     """
-    direction = is_greater_better(metric)
-    if greater_is_better is None:
-        greater_is_better = direction
-    if greater_is_better is None:
-        what = "a callable metric" if callable(metric) else f"the metric {metric!r}"
-        raise InputError(f"greater_is_better must be given for {what}.")
-    table = group_table(
-        y_true,
-        y_pred,
-        groups=groups,
-        metrics=[metric],
-        classes=classes,
-        pos_label=pos_label,
-        overlap=overlap,
-    )
-    values = table.iloc[:, -1].to_numpy(dtype=float)
-    return float(np.min(values) if greater_is_better else np.max(values))
+    direction = tables.is_greater_better(metric) if greater_is_better is None else greater_is_better
+    table = tables.group_table(y_true, y_pred, groups=groups, metrics={"score": metric}, **settings)
+    if direction is None:
+        raise InputError(f"greater_is_better must be given for the metric {metric!r}.")
+    sign = 1.0 if direction else -1.0
+    return sign * _lowest((sign * table["score"]).to_dict())
+
+
+def _lowest(scores: Mapping[Any, float]) -> float:
+    """Return the lowest of the scores that there are, and warn of groups that have none."""
+    without = [label for label, score in scores.items() if np.isnan(score)]
+    if without:
+        warn(
+            f"the score is undefined in the groups {without[:5]!r}: the worst is of the others.",
+            GroupsWarning,
+        )
+    return min((float(score) for score in scores.values() if not np.isnan(score)), default=np.nan)
 
 
 # What the fitted model inside pipelines and meta-estimators knows of groups.
 
 
-def groups_of_model(estimator: Any, X: Any) -> Any:
+def _of_model(estimator: Any, attribute: str) -> Any:
+    """Return an attribute of the outermost model inside that has it, or None."""
+    values = (getattr(each, attribute, None) for each in _inwards(estimator))
+    return next((value for value in values if value is not None), None)
+
+
+def _groups_of_model(estimator: Any, X: Any) -> Any:
     """Return the groups that the model inside finds by itself, or None."""
     for each in _inwards(estimator):
         if getattr(each, "group_by", None) is not None:
-            return find_groups(X, None, each.group_by)
+            return of_groups.find_groups(X, None, each.group_by)
         if len(getattr(each, "steps", [])) > 1:  # the model finds its groups in the rows it gets
             X = each[:-1].transform(X)
     return None
 
 
-def group_by_of_model(estimator: Any) -> Any:
-    """Return what the model inside finds its groups by, or None."""
-    found = (getattr(each, "group_by", None) for each in _inwards(estimator))
-    return next((each for each in found if each is not None), None)
-
-
-def labels_of_model(estimator: Any) -> list[Hashable]:
+def _labels_of_model(estimator: Any) -> list[Hashable]:
     """Return the groups that the model inside was fitted with; none if there were none."""
-    for each in _inwards(estimator):
-        if hasattr(each, "group_labels_"):
-            labels = list(each.group_labels_)
-            return [] if labels == [0] else labels  # the one group of a fit without groups
-    return []
-
-
-def overlap_of_model(estimator: Any) -> str:
-    """Return what several columns of groups meant to the fit of the model inside."""
-    found = (getattr(each, "overlap", None) for each in _inwards(estimator))
-    return next((each for each in found if isinstance(each, str)), "cells")
-
-
-def has_grouping(estimator: Any) -> bool:
-    """Return whether any part of an estimator, fitted or not, finds groups by itself."""
-    parameters = estimator.get_params(deep=True) if hasattr(estimator, "get_params") else {}
-    return any(
-        value is not None and name.rpartition("__")[2] == "group_by"
-        for name, value in parameters.items()
-    )
+    labels = _of_model(estimator, "group_labels_")
+    # 0 alone is the one group of a fit without groups
+    return [] if labels is None or list(labels) == [0] else list(labels)
 
 
 def _inwards(estimator: Any) -> Iterator[Any]:
@@ -161,22 +120,45 @@ def _inside(estimator: Any) -> Any:
         if len(getattr(estimator, name, ())):
             first = getattr(estimator, name)[0]
             return first.estimator if name == "calibrated_classifiers_" else first
-    for name in ("best_estimator_", "estimator_", "regressor_"):
-        if hasattr(estimator, name):
-            return getattr(estimator, name)
-    return None
+    names = ("best_estimator_", "estimator_", "regressor_")
+    return next((getattr(estimator, each) for each in names if hasattr(estimator, each)), None)
+
+
+def _with_groups(estimator: Any, groups: Any, names: set[str]) -> Any:
+    """Return the estimator, its methods with the groups if they take them by one of the names."""
+    model = estimator
+    while hasattr(model, "best_estimator_"):  # a search hands nothing on
+        model = model.best_estimator_
+    try:
+        routing = get_routing_for_object(model)
+    except NotImplementedError:  # scikit-learn's word for one that routes nothing
+        return estimator
+    given = {}
+    for name in ("predict", "predict_proba", "decision_function", "score"):
+        if isinstance(routing, MetadataRequest):
+            taken = {"groups"} & set(getattr(routing, name).requests)
+        else:
+            taken = routing.consumes(name, names)
+        if taken and hasattr(model, name):
+            method = getattr(model, name)
+            given[name] = update_wrapper(partial(method, **dict.fromkeys(taken, groups)), method)
+    if not given or _of_model(estimator, "group_by") is not None:
+        return estimator
+    handing = copy(estimator)
+    vars(handing).update(given)
+    return handing
 
 
 Scorer = Callable[..., float]
-Missing = Literal["raise", "nan", "ignore"]
+Take = Callable[[Any], Any]
 
 
 def worst_group_scorer(
     scoring: str | Scorer = "accuracy",
     *,
-    group_by: GroupBy | None = None,
+    group_by: of_groups.GroupBy | None = None,
     group_labels: Sequence[Hashable] | None = None,
-    missing: Missing = "raise",
+    missing: str = "raise",
     min_count: int = 1,
     per_group: bool = False,
     overlap: str | None = None,
@@ -192,73 +174,65 @@ def worst_group_scorer(
         Name of a scorer of scikit-learn ("neg_log_loss", "r2", ...), or a function
         ``scorer(estimator, X, y)`` of which more is better.
     group_by : column name, column index, sequence of them, or callable, optional
-        Finds the groups in the X that is scored. By default they come as metadata: with
-        ``enable_metadata_routing=True`` the scorer requests ``groups`` by itself. Where none come,
-        the ``group_by`` of the fitted model finds them, in the X that reaches the model.
+        Finds the groups in the X that is scored. By default they come as metadata, ``groups`` or
+        what ``set_score_request(groups="sex")`` names, with ``enable_metadata_routing=True``; or
+        else the ``group_by`` of the fitted model finds them, in the X that reaches the model.
     group_labels : sequence, optional
         Every group that ought to be scored. By default the ``group_labels_`` of the fitted model,
-        also at the end of a pipeline or inside a search; for other models the groups present.
+        or the groups present.
     missing : {"raise", "nan", "ignore"}, default="raise"
-        What to do about a group with fewer than `min_count` of the records scored: raise an
-        error, return NaN, or take the worst of the other groups.
+        What a group with fewer than `min_count` records does: raises an error, makes the score
+        NaN, or does not count.
     min_count : int, default=1
         Fewest records for a score of a group to count.
     per_group : bool, default=False
-        Return a dictionary with a score a group under ``"group_<label>"`` and the lowest under
-        ``"worst_group"``: the form for several metrics, with ``refit="worst_group"`` in searches.
+        Return scores under ``"group_<label>"`` and the lowest under ``"worst_group"``, for which
+        searches take ``refit="worst_group"``.
     overlap : {"cells", "attributes", "both", "membership"}, optional
-        What several columns of groups mean; by default what it is to the fitted model, and "cells"
-        for models that know nothing of it. With "both" the intersections are those of the model.
+        What several columns of groups mean; by default what it is to the fitted model, or "cells".
 
     Returns
     -------
     callable
-        ``scorer(estimator, X, y, *, groups=None)``.
+        ``scorer(estimator, X, y, *, groups=None)``, and what `scoring` takes besides, as
+        ``sample_weight``. A model whose ``predict`` takes groups gets them.
 
     Raises
     ------
     ValueError
-        If a parameter is wrong. The scorer raises it if there are no groups, or one is missing.
+        If a parameter is wrong; by the scorer, if there are no groups, or one is missing.
 
     Warns
     -----
     UngroupedWarning
-        If nothing hands it groups inside a search: there is no `group_by`, and metadata routing is
-        off. Then a model with a ``group_by`` finds them, or ``groups=`` where it is called by hand.
+        If no search hands it groups, as there is no `group_by` and no metadata routing.
     GroupsWarning
-        By the scorer, if no record to score is in a group that the model was fitted with.
-
-    See Also
-    --------
-    worst_group_score : The same for predictions already made.
+        By the scorer, if no group is the model's, or one has no score, as recall without a
+        positive record: the others are scored then.
 
     Examples
     --------
-    >>> import numpy as np
     >>> from sklearn.dummy import DummyClassifier
     >>> from sklearn_dpwg.metrics import worst_group_scorer
-    >>> X = np.array([[0], [0], [1], [1]])  # of two groups
+    >>> X = [[0], [0], [1], [1]]  # of two groups
     >>> model = DummyClassifier().fit(X, [1, 1, 1, 0])
     >>> worst_group_scorer("accuracy", group_by=0)(model, X, [1, 1, 1, 0])
     0.5
     """
-    if isinstance(scoring, str):
-        get_scorer(scoring)  # raises for a name that scikit-learn does not know
-    elif not callable(scoring):
-        raise InputError(f"scoring must be the name of a scorer or a callable, got {scoring!r}.")
+    if get_scorer(scoring) is None:  # which refuses other values itself
+        raise InputError("scoring must be the name of a scorer or a callable, got None.")
     if missing not in ("raise", "nan", "ignore"):
         raise InputError(f'missing must be "raise", "nan" or "ignore", got {missing!r}.')
     if type(min_count) is not int or min_count < 1:
         raise InputError(f"min_count must be a positive whole number, got {min_count!r}.")
     if group_by is None and not get_config()["enable_metadata_routing"]:
         warn(
-            "nothing hands groups to this scorer inside a search, which would pay for fits before "
-            "it fails, unless the model has a group_by: set group_by here, or make it with "
-            "enable_metadata_routing=True. Called by hand it takes groups=....",
+            "nothing hands groups to this scorer inside a search, which pays for fits before it "
+            "fails: set group_by, here or of the model, or enable_metadata_routing=True.",
             UngroupedWarning,
         )
     if overlap is not None:
-        check_kind_of_overlap(overlap)
+        of_groups.check_kind_of_overlap(overlap)
     return _WorstGroupScorer(
         scoring, group_by, group_labels, missing, min_count, per_group, overlap
     )
@@ -269,85 +243,167 @@ class _WorstGroupScorer:
     """A scorer with the parameters of `worst_group_scorer`."""
 
     scoring: str | Scorer
-    group_by: GroupBy | None = None
+    group_by: of_groups.GroupBy | None = None
     group_labels: Sequence[Hashable] | None = None
-    missing: Missing = "raise"
+    missing: str = "raise"
     min_count: int = 1
     per_group: bool = False
     overlap: str | None = None
+    _requests: dict[str, bool | str | None] = field(default_factory=dict)
 
     def __repr__(self) -> str:
-        changed = [
-            f"{each.name}={getattr(self, each.name)!r}"
-            for each in fields(self)[1:]
-            if getattr(self, each.name) != each.default
+        default = partial(getattr, type(self))
+        settings = vars(self).items()
+        shown = [
+            f"{key}={each!r}" for key, each in settings if repr(each) != repr(default(key, {}))
         ]
-        return f"worst_group_scorer({', '.join([repr(self.scoring), *changed])})"
+        return f"worst_group_scorer({', '.join(shown)})"
+
+    def set_score_request(self, **requests: bool | str | None) -> _WorstGroupScorer:
+        """Say under which name metadata comes, as of the scorers of scikit-learn."""
+        if not get_config()["enable_metadata_routing"]:
+            raise RuntimeError("set_score_request needs enable_metadata_routing=True.")
+        if self.group_by is not None and requests.get("groups"):
+            raise InputError("groups cannot be requested where group_by is set: use one of them.")
+        self._requests = requests
+        return self
 
     def get_metadata_routing(self) -> MetadataRequest:
-        """Return what scikit-learn should hand to the scorer: the groups, unless X has them."""
+        """Return what to hand to the scorer: groups, unless X has them, and what scoring takes."""
+        own = {} if self.group_by is not None else {"groups": True}
+        of_scoring = get_routing_for_object(get_scorer(self.scoring)).score.requests
         request = MetadataRequest(owner=self)
-        if self.group_by is None:
-            request.score.add_request(param="groups", alias=True)
+        for name, alias in (own | of_scoring | self._requests).items():
+            request.score.add_request(param=name, alias=alias)
         return request
 
+    def __getattr__(self, name: str) -> Any:
+        # what scikit-learn reads of its own scorers
+        if name in ("_sign", "_response_method", "_accept_sample_weight"):
+            return getattr(get_scorer(self.scoring), name)
+        if name == "_kwargs":
+            inner = get_scorer(self.scoring)._kwargs
+            return {key: each for key, each in inner.items() if key == "pos_label"}
+        if name == "_get_metadata_request":
+            return self.get_metadata_routing
+        if name != "_score_func":
+            raise AttributeError(f"{type(self).__name__} has no attribute {name!r}.")
+        if self.group_by is not None or not get_config()["enable_metadata_routing"]:
+            raise AttributeError(
+                "thresholds are tuned on predictions alone, so groups must come as metadata: leave "
+                "group_by of worst_group_scorer None, and say enable_metadata_routing=True."
+            )
+        return self._score_predictions
+
+    def _metric(self, *classes: Any) -> Callable[..., float]:
+        """Return the function of a scorer of scikit-learn, given the classes of all records."""
+        scoring = get_scorer(self.scoring)
+        arrays = [np.asarray(each) for each in classes]
+        known = {label for each in arrays if each.ndim == 1 for label in each.tolist()}
+        metric = partial(scoring._score_func, **scoring._kwargs)
+
+        def value(y_true: Any, y_pred: Any, pos_label: Any = None, **per_record: Any) -> float:
+            truth = tables.checked_array(y_true, "y")
+            predicted = tables.checked_array(y_pred, "the prediction", len(truth))
+            weights = {key: np.asarray(each) for key, each in per_record.items()}
+            records = tables.Records(truth, predicted, predicted, weights, known, pos_label)
+            return tables.measure(metric, records)(np.arange(len(truth)))
+
+        return value
+
+    def _score_predictions(
+        self,
+        y_true: Any,
+        y_pred: Any,
+        *,
+        groups: Any = None,
+        pos_label: Any = None,
+        **metadata: Any,
+    ) -> float:
+        """Return the worst score of predictions, before the sign of the metric."""
+        metric, sign = self._metric(y_true, y_pred), self._sign
+
+        def score(take: Take) -> float:
+            weights = {key: take(each) for key, each in metadata.items()}
+            return float(sign * metric(take(y_true), take(y_pred), pos_label, **weights))
+
+        groups = self._groups(None, None, groups)
+        return float(sign * self._score_groups(score, groups, len(y_true))[1])
+
     def __call__(
-        self, estimator: Any, X: Any, y: Any, *, groups: Any = None
+        self, estimator: Any, X: Any, y: Any, *, groups: Any = None, **metadata: Any
     ) -> float | dict[str, float]:
         """Score the estimator in each group, and return the lowest score."""
-        same_rows(X=X, y=y, groups=groups)
-        is_passed = groups is not None
-        overlap = overlap_of_model(estimator) if self.overlap is None else self.overlap
-        known = self.group_labels
-        if known is None:
-            known = labels_of_model(estimator) or None
-        present, places = members_of_groups(
-            self._groups(estimator, X, groups), len(y), overlap, known
-        )
-        members_of = dict(zip(present, places, strict=True))
-        scorer = self._scorer_for(estimator)
-        scores: dict[Hashable, float] = {}
-        missed: set[Hashable] = set()
-        expected = self._expected(estimator, present, is_passed)
-        for label in dict.fromkeys([*expected, *present]):
-            members = members_of.get(label, np.zeros(0, dtype=np.intp))
-            if len(members) >= self.min_count:
-                scores[label] = float(
-                    scorer(estimator, take_rows(X, members), take_rows(y, members))
-                )
-            elif self.missing == "raise":
-                raise InputError(
-                    f"group {label!r} has {len(members)} of the records to score, fewer than "
-                    f"min_count={self.min_count}: use folds that hold every group "
-                    f'(PublicKFold), or missing="nan" or "ignore".'
-                )
-            else:
-                scores[label] = np.nan
-                missed.add(label)
-        counted = [
-            score for label, score in scores.items() if self.missing == "nan" or label not in missed
-        ]
-        worst = float(np.min(counted)) if counted else np.nan  # NaN if any is
+        of_groups.same_rows(X=X, y=y, groups=groups)
+        of_records = self._groups(estimator, X, groups)
+        scoring = get_scorer(self.scoring)
+        if hasattr(scoring, "_score_func"):
+            scoring = make_scorer(
+                self._metric(getattr(estimator, "classes_", ()), y),
+                greater_is_better=scoring._sign > 0,
+                response_method=scoring._response_method,
+                **self._kwargs,
+            )
+        names = {"groups", str(self.get_metadata_routing().score.requests.get("groups"))}
+
+        def score(take: Take) -> float:
+            weights = {key: take(each) for key, each in metadata.items() if each is not None}
+            model = _with_groups(estimator, take(of_records), names)
+            return tables.value_or_nan(scoring, model, take(X), take(y), **weights)
+
+        scores, worst = self._score_groups(score, of_records, len(y), estimator, groups is not None)
         if not self.per_group:
             return worst
-        return {f"group_{label}": score for label, score in scores.items()} | {"worst_group": worst}
+        return {f"group_{label}": each for label, each in scores.items()} | {"worst_group": worst}
+
+    def _score_groups(
+        self,
+        score: Callable[[Take], float],
+        groups: Any,
+        n_records: int,
+        estimator: Any = None,
+        is_passed: bool = True,
+    ) -> tuple[dict[Hashable, float], float]:
+        """Return the scores of groups, and the lowest, with what `missing` says of small ones."""
+        overlap = self.overlap or _of_model(estimator, "overlap")
+        overlap = overlap if isinstance(overlap, str) else "cells"
+        known = self.group_labels or _labels_of_model(estimator) or None
+        labels, members = of_groups.members_of_groups(groups, n_records, overlap, known)
+        places = dict.fromkeys(
+            self._expected(estimator, labels, is_passed), np.zeros(0, dtype=np.intp)
+        )
+        places |= dict(zip(labels, members, strict=True))
+        small = [label for label, each in places.items() if len(each) < self.min_count]
+        if small and self.missing == "raise":
+            raise InputError(
+                f"group {small[0]!r} has {len(places[small[0]])} of the records to score, fewer "
+                f"than min_count={self.min_count}: use folds that hold every group (PublicKFold), "
+                f'or missing="nan" or "ignore".'
+            )
+        scores = dict.fromkeys(places, np.nan) | {
+            label: score(partial(of_groups.take_rows, members=each))
+            for label, each in places.items()
+            if label not in small
+        }
+        if small and self.missing == "nan":
+            return scores, np.nan
+        return scores, _lowest({label: scores[label] for label in scores if label not in small})
 
     def _groups(self, estimator: Any, X: Any, groups: Any) -> Any:
-        groups = find_groups(X, groups, self.group_by)
-        if groups is None:
-            groups = groups_of_model(estimator, X)
+        groups = of_groups.find_groups(X, groups, self.group_by)
+        groups = _groups_of_model(estimator, X) if groups is None else groups
         if groups is None:
             raise InputError(
                 "no groups reached the scorer, and the fit that it was to score is paid for if it "
-                "was private: set group_by of the scorer or of the model, or pass groups as "
-                "metadata (enable_metadata_routing=True; params={'groups': ...} in "
-                "cross_validate, groups=... in the fit of a search)."
+                "was private: set group_by, of it or of the model, or pass groups as metadata "
+                "(enable_metadata_routing=True; groups=... in fit, or in params of cross_validate)."
             )
         return groups
 
     def check_reached(self, estimator: Any) -> None:
         """Refuse to score an unfitted model where nothing can hand groups to this scorer."""
-        if self.group_by is None and not has_grouping(estimator):
+        finds = [v for k, v in estimator.get_params(deep=True).items() if k.endswith("group_by")]
+        if self.group_by is None and all(each is None for each in finds):
             raise InputError(
                 f"no groups reached the scorer: set group_by of it or of the model; got {self!r}, "
                 f"and nothing was fitted yet."
@@ -356,16 +412,11 @@ class _WorstGroupScorer:
     def _expected(
         self, estimator: Any, present: NDArray[np.object_], is_passed: bool
     ) -> Sequence[Hashable]:
-        if self.group_labels is not None:
-            return self.group_labels
-        fitted = labels_of_model(estimator)
-        if not fitted or set(fitted) & set(present):
-            return fitted
-        # nothing in common: other groups than the model's, or folds of one group each
-        by_model = group_by_of_model(estimator)
-        if by_model is not None and not is_passed and self.group_by in (None, by_model):
-            return fitted
-        if self.missing != "ignore":
+        fitted = _labels_of_model(estimator)
+        is_own = not is_passed and self.group_by in (None, _of_model(estimator, "group_by"))
+        if self.group_labels or not fitted or is_own or set(fitted) & set(present):
+            return self.group_labels or fitted
+        if self.missing != "ignore":  # other groups than the model's, or folds of one group each
             warn(
                 f"no record to score is in a group that the model was fitted with, such as "
                 f"{fitted[0]!r}: the score is that of the worst of {list(present)[:5]!r} alone. "
@@ -373,13 +424,3 @@ class _WorstGroupScorer:
                 GroupsWarning,
             )
         return []
-
-    def _scorer_for(self, estimator: Any) -> Scorer:
-        if self.scoring == "neg_log_loss":  # a group may lack a class
-            return make_scorer(
-                log_loss,
-                greater_is_better=False,
-                response_method="predict_proba",
-                labels=estimator.classes_,
-            )
-        return get_scorer(self.scoring)

@@ -1,9 +1,9 @@
-"""Tables of groups in several columns, classes that are strings or missing, and small groups."""
+"""Tables of groups: columns, classes, what is undefined, weights, references and intervals."""
 
 from __future__ import annotations
 
 import math
-import sys
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -11,30 +11,40 @@ import polars as pl
 import pytest
 from sklearn import metrics
 
-from sklearn_dpwg.metrics import group_disparities, group_table, worst_group_score
-from sklearn_dpwg.metrics.groups import is_greater_better, metric_function
+from sklearn_dpwg.exceptions import GroupsWarning
+from sklearn_dpwg.metrics import group_table, worst_group_score
+from sklearn_dpwg.metrics.groups import is_greater_better
+from sklearn_dpwg.metrics.intervals import rate_interval
 
 Y = np.array([1, 0, 1, 1, 0, 0])
 PREDICTED = np.array([1, 0, 0, 1, 1, 1])
 GROUPS = np.array(["a", "a", "b", "b", "b", "c"])
 TABLE = pd.DataFrame({"letter": GROUPS, "even": [True, False] * 3})
-
 WORDS = np.array(["approved", "denied"])
 RATES = (
     "selection_rate", "true_positive_rate", "true_negative_rate", "false_positive_rate",
     "false_negative_rate",
 )  # fmt: skip
+# of a group without a positive record, and of one with one class alone
+UNDEFINED = (
+    "average_precision", "balanced_accuracy", "cohen_kappa", "f1", "hinge_loss", "jaccard",
+    "matthews_corrcoef", "precision", "recall", "roc_auc", "true_positive_rate",
+)  # fmt: skip
+LOSSES = ("brier_score_loss", "log_loss")
+nan = pytest.approx(math.nan, nan_ok=True)
 
 
-# --- several columns ----------------------------------------------------------------------------
+def near(*values):
+    return pytest.approx(list(values), nan_ok=True)
+
+
+# --- the groups ---------------------------------------------------------------------------------
 
 
 def test_several_columns_become_levels_with_their_names():
     found = group_table(Y, PREDICTED, groups=TABLE)
-    assert isinstance(found.index, pd.MultiIndex)
     assert list(found.index.names) == ["letter", "even"]
     assert found.xs(True, level="even")["size"].to_dict() == {"a": 1, "b": 2}
-    assert found.loc[("b", False), "size"] == 1
     assert found.loc["b"].index.name == "even"
 
 
@@ -61,10 +71,38 @@ def test_names_are_those_of_a_frame_or_numbers(convert, names):
     pd.testing.assert_frame_equal(found, group_table(Y, PREDICTED, groups=TABLE), check_names=False)
 
 
-def test_one_column_stays_one_level():
-    found = group_table(Y, PREDICTED, groups=TABLE[["letter"]])
-    assert found.index.tolist() == ["a", "b", "c"]
-    assert found.index.name == "group"
+@pytest.mark.parametrize(
+    ("groups", "name"),
+    [
+        (GROUPS.tolist(), "group"),
+        (pd.Series(GROUPS, index=range(6)[::-1]), "group"),
+        (pd.Series(GROUPS, name="letter", dtype="category"), "letter"),
+        (pl.Series(GROUPS.tolist()), "group"),
+        (pl.Series("letter", GROUPS.tolist()), "letter"),
+        (TABLE[["letter"]], "letter"),
+        (pd.DataFrame({"name": GROUPS}), "name"),
+    ],
+)
+def test_one_column_keeps_its_name(groups, name):
+    found = group_table(Y, PREDICTED, groups=groups)
+    assert found.index.name == name
+    assert found["size"].to_dict() == {"a": 2, "b": 3, "c": 1}
+    assert found.equals(group_table(Y, PREDICTED, groups=GROUPS))
+
+
+def test_labels_keep_the_order_of_their_categories():
+    order = ["c", "a", "never", "b"]
+    categories = pd.Categorical(GROUPS, categories=order)
+    for groups in (categories, pd.Series(categories), pd.DataFrame({"x": categories})):
+        assert group_table(Y, Y, groups=groups).index.tolist() == ["c", "a", "b"]
+    both = pd.DataFrame({"x": categories, "even": TABLE["even"]})
+    cells = group_table(Y, Y, groups=both).index.tolist()
+    assert cells == [("c", False), ("a", False), ("a", True), ("b", False), ("b", True)]
+    bands = pd.Series(pd.cut([1, 9, 1, 30, 70, 9], [0, 5, 18, 65, 100], right=False))
+    ages = list(bands.cat.categories)
+    assert group_table(Y, Y, groups=bands).index.tolist() == ages
+    assert group_table(Y, Y, groups=bands.astype(object)).index.tolist() == ages
+    assert group_table(Y, PREDICTED, groups=[1, 1, "b", "b", "b", 0]).index.tolist() == [0, 1, "b"]
 
 
 # --- the positive class -------------------------------------------------------------------------
@@ -79,132 +117,197 @@ def test_the_second_class_in_sorted_order_is_the_positive_one(name):
     for classes in (WORDS, np.array(WORDS, dtype=object), np.array([1, 2]), np.array([-1, 1])):
         found = group_table(classes[y], classes[predicted], groups=groups, metrics=name)
         pd.testing.assert_frame_equal(found, expected, check_names=False)
+        assert found.columns.name == f"positive: {classes[1]}"
     other = group_table(
         WORDS[1 - y], WORDS[1 - predicted], groups=groups, metrics=name, pos_label="approved"
     )
     pd.testing.assert_frame_equal(other, expected, check_names=False)
 
 
-@pytest.mark.parametrize("name", ["f1", "precision", "recall"])
-def test_what_scikit_learn_says_of_the_positive_class(name):
-    groups, words, predicted = GROUPS[:5], WORDS[Y[:5]], WORDS[PREDICTED[:5]]
-    found = group_table(words, predicted, groups=groups, metrics=name)[name]
-    for group in "ab":
-        given = (words[groups == group], predicted[groups == group])
-        assert found[group] == getattr(metrics, f"{name}_score")(*given, pos_label="denied")
-
-
-def test_probabilities_are_those_of_the_positive_class():
-    probabilities = np.array([0.9, 0.2, 0.5, 0.8, 0.4, 0.1])
+def test_scores_are_those_of_the_positive_class_or_of_each():
+    scores = np.array([0.9, 0.2, 0.5, 0.8, 0.4, 0.1])
     expected = [0.5 * (0.01 + 0.04), (0.25 + 0.04 + 0.16) / 3, 0.01]
+    ranked = group_table(Y, scores, groups=GROUPS, metrics=["roc_auc", "average_precision"])
     for y, pos_label in ((Y, None), (WORDS[Y], None), (WORDS[1 - Y], "approved")):
-        found = group_table(
-            y, probabilities, groups=GROUPS, metrics="brier_score_loss", pos_label=pos_label
-        )
-        assert found["brier_score_loss"].tolist() == pytest.approx(expected)
+        given = {"groups": GROUPS, "pos_label": pos_label}
+        found = group_table(y, scores, metrics="brier_score_loss", **given)
+        assert found["brier_score_loss"].tolist() == near(*expected)
+        found = group_table(y, scores, metrics=["roc_auc", "average_precision"], **given)
+        assert found.equals(ranked)
+    both = np.column_stack([1 - scores, scores])
+    names = [*LOSSES, "roc_auc", "average_precision", "d2_log_loss_score"]
+    one = group_table(Y, y_score=scores, groups=GROUPS, metrics=names)
+    pd.testing.assert_frame_equal(group_table(Y, both, groups=GROUPS, metrics=names), one)
 
 
 def test_worst_group_score_takes_the_same_class():
     words, predicted = WORDS[Y[:5]], WORDS[PREDICTED[:5]]
-    groups = GROUPS[:5]
-    assert worst_group_score(words, predicted, groups=groups, metric="recall") == 0.5
-    other = worst_group_score(
-        words, predicted, groups=groups, metric="recall", pos_label="approved"
-    )
-    assert other == 0.0
-    assert worst_group_score(words, predicted, groups=groups, metric="false_positive_rate") == 1.0
+    given = {"groups": GROUPS[:5], "metric": "recall"}
+    assert worst_group_score(words, predicted, **given) == 0.5
+    assert worst_group_score(words, predicted, **given, pos_label="approved") == 0.0
     with pytest.raises(ValueError, match=r"^greater_is_better must be given for the metric 'sel"):
-        worst_group_score(words, predicted, groups=groups, metric="selection_rate")
+        worst_group_score(words, predicted, groups=GROUPS[:5], metric="selection_rate")
 
 
-@pytest.mark.parametrize("only", [0, 1])
-def test_one_class_of_numbers_leaves_no_doubt(only):
-    found = group_table([only] * 3, [only] * 3, groups=["a", "a", "b"], metrics="selection_rate")
-    assert found["selection_rate"].tolist() == [only, only]
-    found = group_table(
-        [only] * 3, [0.25 + only / 2] * 3, groups=["a", "a", "b"], metrics="log_loss"
+# --- what is undefined --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("classes", [np.array([0, 1]), WORDS])
+@pytest.mark.parametrize("right", [True, False])
+def test_what_a_group_without_a_class_leaves_undefined_is_not_a_number(classes, right):
+    y, groups = np.array([0, 0, 0, 1, 1, 0]), list("aaabbb")
+    predicted = y if right else np.array([0, 1, 0, 1, 1, 1])
+    given = {"y_score": predicted.astype(float), "groups": groups}
+    found = group_table(classes[y], classes[predicted], metrics=UNDEFINED, **given)
+    assert found.loc["a"].drop("size").isna().all()
+    assert found.loc["b"].notna().all()
+    defined = group_table(
+        classes[y], classes[predicted], metrics=["accuracy", "true_negative_rate"], **given
     )
-    assert found["log_loss"].tolist() == pytest.approx([-math.log(0.75)] * 2)
+    assert defined.loc["a"].tolist() == near(3, *[1.0 if right else 2 / 3] * 2)
+    losses = group_table(classes[y], y_score=[0.5] * 6, groups=groups, metrics=LOSSES)
+    assert losses.loc["a"].tolist() == near(3, 0.25, math.log(2))
 
 
-# --- classes that do not occur ------------------------------------------------------------------
+def test_what_scikit_learn_calls_undefined_and_what_a_user_defines():
+    found = group_table(
+        Y, PREDICTED, groups=GROUPS,
+        metrics={
+            "precision": "precision", "r2": "r2", "own": lambda y, p: metrics.recall_score(y, p),
+            "said": partial(metrics.recall_score, zero_division=1.0),
+            "macro": partial(metrics.f1_score, average="macro"),
+            "weighted": partial(metrics.recall_score, average="weighted"),
+        },
+    )  # fmt: skip
+    assert found.loc["c"].isna().tolist() == [False, True, True, True, False, True, False]
+    assert found.loc["c", "said"] == 1.0
+    assert found.loc["c", "weighted"] == 0.0
+    no_choice = group_table([1, 1, 1, 0], [0, 0, 1, 1], groups=list("aabb"), metrics="precision")
+    assert no_choice["precision"].tolist() == near(math.nan, 0.5)
+
+
+def test_the_worst_is_that_of_the_groups_that_have_a_value():
+    y, groups = [0, 0, 1, 1], list("aabb")
+    with pytest.warns(GroupsWarning, match=r"undefined in the groups \['a'\]"):
+        assert worst_group_score(y, [0, 1, 1, 0], groups=groups, metric="recall") == 0.5
+    with pytest.warns(GroupsWarning, match=r"\['a', 'b'\]"):
+        assert worst_group_score(y, y, groups=groups, metric="roc_auc") == nan
 
 
 def test_log_loss_where_records_or_a_group_lack_a_class():
     probabilities = np.array([[0.5, 0.25, 0.25], [0.25, 0.5, 0.25], [0.8, 0.1, 0.1]])
     y, groups = ["u", "v", "u"], ["a", "a", "b"]
-    stated = {"groups": groups, "classes": ["u", "v", "w"]}
-    found = group_table(y, probabilities, metrics="log_loss", **stated)
-    assert found["log_loss"].tolist() == pytest.approx([math.log(2), -math.log(0.8)])
-    worst = worst_group_score(y, probabilities, metric="log_loss", **stated)
-    assert worst == pytest.approx(math.log(2))
+    for classes in (["u", "v", "w"], ["w", "v", "u"]):
+        stated = {"groups": groups, "classes": classes}
+        found = group_table(y, probabilities, metrics="log_loss", **stated)
+        assert found["log_loss"].tolist() == near(math.log(2), -math.log(0.8))
+        worst = worst_group_score(y, probabilities, metric="log_loss", **stated)
+        assert worst == pytest.approx(math.log(2))
     with pytest.raises(ValueError, match=r"^the metric 'log_loss' needs .* of 3 for the 2 classes"):
         group_table(y, probabilities, groups=groups, metrics="log_loss")
-    found = group_table(["u", "v", "w"], probabilities, groups=groups, metrics="log_loss")
-    assert found["log_loss"].tolist() == pytest.approx([math.log(2), -math.log(0.1)])
-    binary = worst_group_score([0, 1, 1], [0.5, 0.5, 0.9], groups=groups, metric="log_loss")
-    assert binary == pytest.approx(math.log(2))
+    auc = partial(metrics.roc_auc_score, multi_class="ovr")
+    found = group_table([*"uvw", "u"], np.eye(3)[[0, 1, 2, 0]], groups=[*"aaab"], metrics=auc)
+    assert found["roc_auc_score"].tolist() == near(1.0, math.nan)
 
 
-def test_the_order_of_stated_classes_does_not_matter():
-    found = group_table(
-        ["u", "v"], [0.9, 0.9], groups=["a", "b"], metrics="log_loss", classes=["v", "u"]
-    )
-    assert found["log_loss"].tolist() == pytest.approx([-math.log(0.1), -math.log(0.9)])
+@pytest.mark.parametrize("only", [0, 1])
+def test_one_class_of_numbers_leaves_no_doubt(only):
+    given = {"groups": ["a", "a", "b"], "y_score": [0.25 + only / 2] * 3}
+    found = group_table([only] * 3, [only] * 3, metrics=["selection_rate", "log_loss"], **given)
+    assert found["selection_rate"].tolist() == [only, only]
+    assert found["log_loss"].tolist() == near(*[-math.log(0.75)] * 2)
 
 
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.UndefinedMetricWarning")
 def test_one_class_of_three_against_the_others():
     y, predicted = np.array(["u", "v", "w", "w"]), np.array(["u", "w", "w", "v"])
-    found = group_table(
-        y, predicted, groups=["a", "a", "b", "b"], metrics=["recall", *RATES], pos_label="w"
-    )
-    assert found["recall"].tolist()[1] == 0.5
-    assert found["selection_rate"].tolist() == [0.5, 0.5]
-    assert found["false_positive_rate"].tolist() == pytest.approx([0.5, math.nan], nan_ok=True)
+    names = ["recall", "selection_rate", "false_positive_rate"]
+    found = group_table(y, predicted, groups=list("aabb"), metrics=names, pos_label="w")
+    assert found.loc["b", names].tolist() == near(0.5, 0.5, math.nan)
+    assert found.loc["a", names].tolist() == near(math.nan, 0.5, 0.5)
+
+
+# --- metrics by name, mapping or function -------------------------------------------------------
+
+
+def share_of_ones(y_true, y_pred):
+    return np.mean(y_pred)
+
+
+def mean_score(y_true, y_score):
+    return np.mean(y_score)
+
+
+def test_rates_and_losses_in_one_table_with_the_names_that_are_given():
+    scores = np.linspace(0.0, 0.5, 6)
+    chosen = {
+        "Right": "accuracy_score", "Loss": metrics.log_loss, "share": share_of_ones,
+        "risk": mean_score, "F": partial(metrics.f1_score, pos_label=0),
+    }  # fmt: skip
+    found = group_table(Y, PREDICTED, y_score=scores, groups=GROUPS, metrics=chosen)
+    assert list(found) == ["size", *chosen]
+    assert found["Right"].tolist() == near(1.0, 1 / 3, 0.0)
+    is_b = GROUPS == "b"
+    assert found.loc["b", "Loss"] == pytest.approx(metrics.log_loss(Y[is_b], scores[is_b]))
+    assert found["share"].tolist() == near(0.5, 2 / 3, 1.0)
+    assert found["risk"].tolist() == near(0.05, 0.3, 0.5)
+    assert found.columns.name == "positive: 0"
+
+
+def test_several_models():
+    models = {"first": PREDICTED, "perfect": Y}
+    found = group_table(Y, models, groups=GROUPS, metrics=["accuracy", share_of_ones])
+    assert list(found)[1:3] == ["first accuracy", "first share_of_ones"]
+    for name, predicted in models.items():
+        one = group_table(Y, predicted, groups=GROUPS, metrics=["accuracy", share_of_ones])
+        one = one.rename(columns=lambda column, name=name: f"{name} {column}")
+        pd.testing.assert_frame_equal(found[list(one)[1:]], one.iloc[:, 1:])
 
 
 @pytest.mark.parametrize(
-    ("y", "predicted", "changes", "message"),
+    ("expected", "changes"),
     [
-        (list("uvw"), list("uvw"), {}, r"the metric 'recall' needs two classes, got 3, "),
-        (list("uuu"), list("uuu"), {}, r"the metric 'recall' needs two classes, got 1, "),
-        ([0, 1, 2], [0, 1, 1], {}, "the metric 'recall' needs two classes, got 3"),
-        (list("uvv"), [0, 1, 1], {}, "y_true and predictions must hold classes of one kind"),
-        (
-            [0, 1, 1],
-            [0.2, 0.7, 1.0],
-            {},
-            r"predictions must hold one class a record .* with 0",
-        ),
-        ([0, 1, 1], np.eye(3), {}, r"predictions must hold one class .* shape \(3, 3\)"),
-        (list("uvv"), list("uvv"), {"pos_label": "V"}, r"pos_label must be one of the classes"),
-        (
-            list("uvv"),
-            list("uvw"),
-            {"classes": ["u", "v"]},
-            r"classes must hold .* 'w' besides",
-        ),
-        ([0, 1, 1], [0, 1, 1], {"min_count": 0}, "min_count must be a positive whole number"),
-        ([0, 1, 1], [0, 1, 1], {"min_count": 2.0}, "min_count must be a positive whole number"),
+        (0.0, {}),
+        (1.0, {"metric": "zero_one_loss"}),
+        (1.0, {"greater_is_better": False}),
+        (0.5, {"metric": share_of_ones, "greater_is_better": True}),
+        (1.0, {"metric": share_of_ones, "greater_is_better": False}),
+        (3.0, {"y_pred": [1, 0, 2, 3, 2, 1], "metric": "mean_squared_error"}),
+        (0.8, {"groups": [0] * 6, "sample_weight": [6, 6, 1, 4, 1, 2]}),
     ],
 )
-def test_what_is_refused(y, predicted, changes, message):
-    for function in (group_table, group_disparities):
-        with pytest.raises(ValueError, match=f"^{message}"):
-            function(y, predicted, groups=list("aab"), metrics="recall", **changes)
+def test_worst_group_score(expected, changes):
+    arguments = {"y_true": Y, "y_pred": PREDICTED, "groups": GROUPS} | changes
+    assert worst_group_score(**arguments) == pytest.approx(expected)
 
 
-def test_two_columns_of_one_name():
-    def size(y_true, y_pred):
-        return 0.0
+def test_names_have_the_direction_in_which_they_are_better():
+    scores = np.array([0.1, 0.9, 0.8, 0.3])
+    y, groups = np.array([0, 1, 1, 0]), ["a"] * 4
+    names = [*UNDEFINED[:-1], *LOSSES, *RATES[1:], "accuracy", "r2", "max_error", "zero_one_loss"]
+    right = group_table(y, y, y_score=scores, groups=groups, metrics=names).iloc[0]
+    wrong = group_table(y, 1 - y, y_score=1 - scores, groups=groups, metrics=names).iloc[0]
+    assert {name: right[name] > wrong[name] for name in names} == {
+        name: is_greater_better(name) for name in names
+    }
 
-    for names in (size, ["accuracy", "accuracy"], [lambda y, p: 0.0, lambda y, p: 1.0]):
-        with pytest.raises(ValueError, match=r"^metrics must have different names, got '"):
-            group_table(Y, PREDICTED, groups=GROUPS, metrics=names)
+
+# --- weights, small groups, references, intervals -----------------------------------------------
 
 
-# --- small groups -------------------------------------------------------------------------------
+def test_weights_count_where_a_metric_takes_them():
+    weights = np.array([1.0, 3.0, 2.0, 1.0, 1.0, 5.0])
+    names = ["recall", "mean_squared_error", "max_error", share_of_ones]
+    found = group_table(Y, PREDICTED, groups=GROUPS, metrics=names, sample_weight=weights)
+    repeated = np.repeat(np.arange(6), weights.astype(int))
+    copies = group_table(Y[repeated], PREDICTED[repeated], groups=GROUPS[repeated], metrics=names)
+    np.testing.assert_allclose(found.iloc[:, 1:4], copies.iloc[:, 1:4])
+    plain = group_table(Y, PREDICTED, groups=GROUPS, metrics=names, sample_weight=None)
+    assert found["share_of_ones"].equals(plain["share_of_ones"])
+    assert not found["recall"].equals(plain["recall"])
+    unweighted = group_table(
+        Y, Y, groups=GROUPS, metrics="recall", sample_weight=[0, 1, 1, 1, 1, 1]
+    )
+    assert unweighted["recall"].tolist() == near(math.nan, 1.0, math.nan)
 
 
 def test_small_groups_keep_their_row_and_size_alone():
@@ -214,174 +317,37 @@ def test_small_groups_keep_their_row_and_size_alone():
         asked.append(len(y_true))
         return float(np.mean(y_true == y_pred))
 
-    found = group_table(Y, {"m": PREDICTED}, groups=GROUPS, metrics=accuracy, min_count=2)
-    assert found["size"].to_dict() == {"a": 2, "b": 3, "c": 1}
-    assert found["size"].dtype.kind == "i"
-    assert found["m accuracy"].tolist() == pytest.approx([1.0, 1 / 3, math.nan], nan_ok=True)
+    found = group_table(Y, PREDICTED, groups=GROUPS, metrics=accuracy, min_count=2)
+    assert found["size"].tolist() == [2, 3, 1]
+    assert found["accuracy"].tolist() == near(1.0, 1 / 3, math.nan)
     assert asked == [2, 3]  # a metric is not asked, so that it cannot warn or fail
-    everything = group_table(Y, PREDICTED, groups=GROUPS, min_count=4)
-    assert everything["accuracy"].isna().all()
 
 
-# --- rates and disparities ----------------------------------------------------------------------
+def test_differences_and_ratios_have_a_sign():
+    given = {"groups": GROUPS, "metrics": ["accuracy", "recall"]}
+    found = group_table(Y, PREDICTED, reference="b", **given)
+    assert list(found)[1:4] == ["accuracy", "accuracy_difference", "accuracy_ratio"]
+    assert found["accuracy_difference"].tolist() == near(2 / 3, 0.0, -1 / 3)
+    assert found["accuracy_ratio"].tolist() == near(3.0, 1.0, 0.0)
+    assert found["recall_ratio"].tolist() == near(2.0, 1.0, math.nan)
+    flag = group_table(Y, PREDICTED, groups=Y == 1, reference=False)
+    assert flag["accuracy_difference"].iloc[0] == 0.0
+    cells = group_table(Y, PREDICTED, groups=TABLE, reference=("a", True))
+    assert cells.loc[("a", True), "accuracy_ratio"] == 1.0
 
 
-def test_a_rate_of_no_records_is_not_a_number():
-    found = group_table(Y, PREDICTED, groups=GROUPS, metrics=RATES).loc["c"]
-    assert found.drop("size").tolist() == pytest.approx(
-        [1.0, math.nan, 0.0, 1.0, math.nan], nan_ok=True
-    )
+def test_intervals_stand_beside_rates():
+    names = ["accuracy", "recall", "f1", "false_positive_rate"]
+    found = group_table(Y, PREDICTED, groups=GROUPS, metrics=names, intervals=True, min_count=2)
+    assert "f1_low" not in found
+    one = rate_interval(1, 3)
+    assert found.loc["b", ["accuracy_low", "accuracy_high"]].tolist() == [one.low, one.high]
+    half = rate_interval(1, 2)
+    assert found.loc["b", ["recall_low", "recall_high"]].tolist() == [half.low, half.high]
+    assert found.loc["c"].drop("size").isna().all()
 
 
-def test_disparities():
-    words, predicted = WORDS[Y], WORDS[PREDICTED]
-    found = group_disparities(
-        words,
-        {"first": predicted, "perfect": words},
-        groups=TABLE["letter"],
-        metrics=["true_positive_rate", "accuracy"],
-    )
-    assert found.index.tolist() == [
-        "first true_positive_rate", "first accuracy", "perfect true_positive_rate",
-        "perfect accuracy",
-    ]  # fmt: skip
-    expected = pd.DataFrame(
-        {
-            "overall": [2 / 3, 0.5, 1.0, 1.0],
-            "smallest": [0.5, 0.0, 1.0, 1.0],  # "c" has no positive record
-            "largest": [1.0, 1.0, 1.0, 1.0],
-            "difference": [0.5, 1.0, 0.0, 0.0],
-            "ratio": [0.5, 0.0, 1.0, 1.0],
-        },
-        index=found.index,
-    )
-    pd.testing.assert_frame_equal(found, expected, check_names=False)
-
-
-def test_disparities_to_all_records_and_of_large_groups():
-    given = {"groups": GROUPS, "metrics": "selection_rate"}
-    found = group_disparities(Y, PREDICTED, method="to_overall", **given).loc["selection_rate"]
-    assert found["overall"] == pytest.approx(4 / 6)
-    assert found["difference"] == pytest.approx(1 / 3)  # "c", where everyone is selected
-    assert found["ratio"] == pytest.approx(2 / 3)
-    found = group_disparities(Y, PREDICTED, min_count=2, **given).loc["selection_rate"]
-    assert (found["largest"], found["overall"]) == pytest.approx((2 / 3, 4 / 6))
-    with pytest.raises(ValueError, match=r"^method must be"):
-        group_disparities(Y, PREDICTED, method="overall", **given)
-
-
-def test_disparities_of_probabilities_of_several_classes():
-    probabilities = np.array([[0.5, 0.25, 0.25], [0.25, 0.5, 0.25], [0.8, 0.1, 0.1]])
-    found = group_disparities(
-        ["u", "v", "u"], probabilities, groups=["a", "a", "b"], metrics="log_loss",
-        classes=["u", "v", "w"],
-    ).loc["log_loss"]  # fmt: skip
-    assert found["difference"] == pytest.approx(math.log(2) + math.log(0.8))
-
-
-def test_without_fairlearn(monkeypatch):
-    monkeypatch.setitem(sys.modules, "fairlearn", None)
-    monkeypatch.setitem(sys.modules, "fairlearn.metrics", None)
-    group_table(Y, PREDICTED, groups=GROUPS, metrics=["accuracy", "log_loss"], min_count=2)
-    with pytest.raises(ImportError, match=r"^the metric 'selection_rate' needs fairlearn: pip ins"):
-        group_table(Y, PREDICTED, groups=GROUPS, metrics="selection_rate")
-    with pytest.raises(ImportError, match=r"^group_disparities needs fairlearn: pip install"):
-        group_disparities(Y, PREDICTED, groups=GROUPS, metrics="accuracy")
-
-
-# --- tables of numbers, and the worst group ------------------------------------------------------
-
-
-def share_of_ones(y_true, y_pred):
-    return np.mean(y_pred)
-
-
-def test_table_of_several_models():
-    table = group_table(
-        Y,
-        {"first": PREDICTED, "perfect": Y},
-        groups=GROUPS,
-        metrics=["accuracy", "zero_one_loss", share_of_ones],
-    )
-    expected = pd.DataFrame(
-        {
-            "size": [2, 3, 1],
-            "first accuracy": [1.0, 1 / 3, 0.0],
-            "first zero_one_loss": [0.0, 2 / 3, 1.0],
-            "first share_of_ones": [0.5, 2 / 3, 1.0],
-            "perfect accuracy": [1.0] * 3,
-            "perfect zero_one_loss": [0.0] * 3,
-            "perfect share_of_ones": [0.5, 2 / 3, 0.0],
-        },
-        index=pd.Index(["a", "b", "c"], name="group", dtype=object),
-    )
-    pd.testing.assert_frame_equal(table, expected)
-
-
-@pytest.mark.parametrize(
-    "groups",
-    [
-        GROUPS.tolist(),
-        pd.Series(GROUPS, index=range(6)[::-1]),
-        pd.Series(GROUPS, dtype="category"),
-        pd.Categorical(GROUPS, categories=["c", "b", "a", "never"]),
-        pd.DataFrame({"group": GROUPS}),
-    ],
-    ids=lambda groups: type(groups).__name__,
-)
-def test_groups_in_any_container(groups):
-    table = group_table(Y, PREDICTED, groups=groups)
-    assert table.equals(group_table(Y, PREDICTED, groups=GROUPS))
-
-
-def test_labels_of_several_types():
-    table = group_table(Y, PREDICTED, groups=[1, 1, "b", "b", "b", 0])
-    assert table["size"].to_dict() == {0: 1, 1: 2, "b": 3}
-
-
-@pytest.mark.parametrize(
-    ("expected", "changes"),
-    [
-        (0.0, {}),
-        (1 / 3, {"y_true": Y[:5], "y_pred": PREDICTED[:5], "groups": GROUPS[:5]}),
-        (1.0, {"metric": "zero_one_loss"}),
-        (1.0, {"greater_is_better": False}),
-        (0.5, {"metric": share_of_ones, "greater_is_better": True}),
-        (1.0, {"metric": share_of_ones, "greater_is_better": False}),
-        (3.0, {"y_pred": [1, 0, 2, 3, 2, 1], "metric": "mean_squared_error"}),
-    ],
-)
-def test_worst_group_score(expected, changes):
-    arguments = {"y_true": Y, "y_pred": PREDICTED, "groups": GROUPS} | changes
-    assert worst_group_score(**arguments) == pytest.approx(expected)
-
-
-@pytest.mark.filterwarnings("ignore:Only one class is present in y_true:Warning")
-def test_an_undefined_score_is_not_passed_over():
-    assert math.isnan(worst_group_score(Y, PREDICTED, groups=GROUPS, metric="roc_auc"))
-
-
-GAINS = "accuracy balanced_accuracy f1 jaccard precision r2 recall roc_auc"
-COSTS = "brier_score_loss log_loss max_error mean_absolute_error mean_squared_error"
-COSTS += " median_absolute_error root_mean_squared_error zero_one_loss"
-
-
-@pytest.mark.parametrize(
-    ("name", "greater_is_better"),
-    [*((name, True) for name in GAINS.split()), *((name, False) for name in COSTS.split())],
-)
-def test_names(name, greater_is_better):
-    function = metric_function(name, Y, Y, classes=None, pos_label=None)
-    assert is_greater_better(name) is greater_is_better
-    right, wrong = function(Y, Y.astype(float)), function(Y, 1.0 - Y)
-    assert (right > wrong) == greater_is_better
-
-
-def test_no_name_gives_a_wrong_number_for_a_group_with_one_class():
-    # the reason why hinge_loss has no name here: the right loss is 0
-    assert metrics.hinge_loss([1, 1], [2.0, 2.0]) == 3.0
-    with pytest.raises(ValueError, match=r"^metric must be a callable or one of \['accuracy'"):
-        metric_function("hinge_loss", Y, Y, classes=None, pos_label=None)
+# --- what is refused ----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -391,16 +357,42 @@ def test_no_name_gives_a_wrong_number_for_a_group_with_one_class():
         ({"groups": []}, "groups must be one label a record"),
         ({"y_true": [], "y_pred": [], "groups": []}, "groups must be one label a record"),
         ({"groups": [None, *GROUPS[1:]]}, "groups contains NaN or None"),
-        ({"groups": [math.nan, 1, 1, 1, 1, 1]}, "groups contains NaN or None"),
-        ({"y_pred": [math.nan, *PREDICTED[1:]]}, "predictions contains NaN or None in row 0"),
+        ({"y_pred": [math.nan, *PREDICTED[1:]]}, "y_pred contains NaN or None in row 0"),
+        ({"y_pred": [*PREDICTED[1:], None]}, "y_pred contains NaN or None in row 5"),
         ({"y_true": [math.nan, *Y[1:]]}, "y_true contains NaN or None in row 0"),
-        ({"y_pred": [0.1, 0.7, 0.4, 0.2, 0.9, 0.5]}, "Classification metrics can't handle a mix"),
-        ({"y_pred": PREDICTED[:5]}, "predictions must have one entry a record: got 5 for 6"),
-        ({"metric": "acuracy"}, "metric must be a callable or one of"),
-        ({"metric": share_of_ones}, "greater_is_better must be given for a callable metric"),
+        ({"y_score": [math.nan] * 6}, "y_score contains NaN or None in row 0"),
+        ({"sample_weight": [1] * 5}, "sample_weight must have one entry a record"),
+        ({"sample_weight": [1] * 6, "intervals": True}, "intervals must be False"),
+        ({"y_pred": PREDICTED / 3}, "y_pred must hold one class a record for 'accuracy_score'"),
+        ({"y_pred": np.eye(6)}, r"y_pred must hold one class a record .* shape \(6, 6\)"),
+        ({"y_pred": PREDICTED[:5]}, "y_pred must have one entry a record"),
+        ({"y_pred": None}, "y_pred must be given for the metric 'accuracy'"),
+        ({"y_pred": WORDS[Y]}, "y_true and y_pred must hold classes of one kind"),
+        ({"y_true": WORDS[Y]}, "y_true and y_pred must hold classes of one kind"),
+        ({"metrics": "log_loss", "y_pred": WORDS[Y]}, "y_score must hold numbers for 'log_loss'"),
+        ({"metrics": "acuracy"}, "metric must be a callable or one of"),
+        ({"metrics": ["accuracy", "accuracy"]}, "metrics must have different names"),
+        ({"metrics": {"size": "accuracy"}}, "metrics must have different names"),
+        ({"reference": "d"}, r"reference must be one of \['a', 'b', 'c'\], got 'd'"),
+        ({"min_count": 0}, "min_count must be a positive whole number"),
+        ({"min_count": 2.0}, "min_count must be a positive whole number"),
     ],
 )
 def test_errors(changes, message):
     arguments = {"y_true": Y, "y_pred": PREDICTED, "groups": GROUPS}
     with pytest.raises(ValueError, match=f"^{message}"):
-        worst_group_score(**(arguments | changes))
+        group_table(**(arguments | changes))
+
+
+@pytest.mark.parametrize(
+    ("y", "predicted", "changes", "message"),
+    [
+        (list("uvw"), list("uvw"), {}, "pos_label"),
+        (list("uuu"), list("uuu"), {}, "pos_label"),
+        (list("uvv"), list("uvv"), {"pos_label": "V"}, "pos_label"),
+        (list("uvv"), list("uvw"), {"classes": ["u", "v"]}, "classes must hold .* 'w' besides"),
+    ],
+)
+def test_classes_that_leave_doubt(y, predicted, changes, message):
+    with pytest.raises(ValueError, match=f"^{message}"):
+        group_table(y, predicted, groups=list("aab"), metrics="recall", **changes)

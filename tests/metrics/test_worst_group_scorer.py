@@ -2,20 +2,27 @@ from __future__ import annotations
 
 import pickle
 import warnings
+from functools import partial
 
 import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
 from scipy import sparse
-from sklearn import config_context
+from sklearn import config_context, metrics
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.compose import TransformedTargetRegressor
 from sklearn.dummy import DummyClassifier
-from sklearn.ensemble import BaggingClassifier
+from sklearn.ensemble import AdaBoostClassifier, BaggingClassifier
+from sklearn.inspection import permutation_importance
 from sklearn.linear_model import LinearRegression, LogisticRegression
-from sklearn.metrics import accuracy_score, log_loss, mean_squared_error
-from sklearn.model_selection import GridSearchCV, KFold, cross_validate
+from sklearn.model_selection import (
+    GridSearchCV,
+    GroupKFold,
+    KFold,
+    TunedThresholdClassifierCV,
+    cross_validate,
+)
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, MaxAbsScaler
 
@@ -23,7 +30,8 @@ from sklearn_dpwg import DPWorstGroupClassifier
 from sklearn_dpwg.exceptions import GroupsWarning, UngroupedWarning
 from sklearn_dpwg.ledger import PrivacyLedger
 from sklearn_dpwg.metrics import worst_group_scorer
-from sklearn_dpwg.model_selection import DPSearchCV
+from sklearn_dpwg.model_selection import DPSearchCV, PublicKFold
+from sklearn_dpwg.postprocessing import DPCalibratedClassifier, DPThresholdClassifier
 from sklearn_dpwg.solvers import MGR
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn_dpwg.exceptions.UngroupedWarning")
@@ -40,7 +48,9 @@ def worst(function):
 
 
 def test_lowest_of_the_groups():
-    by_hand = worst(lambda in_group: accuracy_score(Y[in_group], MODEL.predict(X[in_group])))
+    by_hand = worst(
+        lambda in_group: metrics.accuracy_score(Y[in_group], MODEL.predict(X[in_group]))
+    )
     assert min(by_hand) < max(by_hand)
     assert worst_group_scorer()(MODEL, X, Y, groups=GROUPS) == min(by_hand)
     found = worst_group_scorer(per_group=True)(MODEL, X, Y, groups=GROUPS)
@@ -52,11 +62,11 @@ def test_lowest_of_the_groups():
 
 def test_errors_come_with_a_sign_and_a_group_may_lack_a_class():
     model = LinearRegression().fit(X, X[:, 2] ** 2)
-    by_hand = worst(lambda g: -mean_squared_error(X[g, 2] ** 2, model.predict(X[g])))
+    by_hand = worst(lambda g: -metrics.mean_squared_error(X[g, 2] ** 2, model.predict(X[g])))
     scorer = worst_group_scorer("neg_mean_squared_error")
     assert scorer(model, X, X[:, 2] ** 2, groups=GROUPS) == min(by_hand)
     y = np.where(GROUPS == "c", 1, Y)
-    by_hand = worst(lambda g: -log_loss(y[g], MODEL.predict_proba(X[g]), labels=[0, 1]))
+    by_hand = worst(lambda g: -metrics.log_loss(y[g], MODEL.predict_proba(X[g]), labels=[0, 1]))
     scorer = worst_group_scorer("neg_log_loss")
     assert scorer(MODEL, X, y, groups=GROUPS) == pytest.approx(min(by_hand))
 
@@ -71,13 +81,6 @@ def test_rows_in_every_form(convert):
     expected = worst_group_scorer()(MODEL, X, Y, groups=GROUPS)
     assert worst_group_scorer()(MODEL, convert(X), Y.tolist(), groups=GROUPS) == expected
     assert worst_group_scorer()(MODEL, convert(X), pd.Series(Y), groups=GROUPS) == expected
-
-
-def test_groups_from_a_column():
-    table = np.column_stack([X, GROUPS == "c"])
-    model = LogisticRegression().fit(table, Y)
-    by_column = worst_group_scorer(group_by=3)
-    assert by_column(model, table, Y) == worst_group_scorer()(model, table, Y, groups=GROUPS == "c")
 
 
 class Labelled(DummyClassifier):
@@ -114,25 +117,68 @@ def test_small_counts():
     assert np.isnan(worst_group_scorer(min_count=99, missing="ignore")(MODEL, X, Y, groups=GROUPS))
 
 
-def test_a_score_that_is_not_a_number_is_not_ignored():
-    def undefined(model, X, y):
-        return np.nan if len(y) == 10 else 1.0
+WORDS = np.array(["no", "yes"])
+ONE_CLASS = np.where(GROUPS == "c", 0, Y)
 
-    assert np.isnan(worst_group_scorer(undefined, missing="ignore")(MODEL, X, Y, groups=GROUPS))
+
+@pytest.mark.parametrize("classes", [np.array([0, 1]), WORDS])
+@pytest.mark.parametrize(
+    "scoring",
+    ["recall", "precision", "f1", "jaccard", "average_precision", "roc_auc", "balanced_accuracy",
+     "f1_macro", "matthews_corrcoef",
+     metrics.make_scorer(metrics.fbeta_score, beta=2.0),
+     lambda model, X, y: np.nan if len(y) == 10 else 1.0],
+)  # fmt: skip
+def test_the_worst_is_that_of_the_groups_that_have_a_score(scoring, classes):
+    y = classes[ONE_CLASS]
+    model = LogisticRegression().fit(X, y)
+    with pytest.warns(GroupsWarning, match=r"undefined in the groups \['c'\]"):
+        found = worst_group_scorer(scoring, per_group=True)(model, X, y, groups=GROUPS)
+    assert np.isnan(found["group_c"])
+    assert found["worst_group"] == min(found["group_a"], found["group_b"])
+    only = GROUPS == "c"
+    with pytest.warns(GroupsWarning, match=r"undefined in the groups \['c'\]"):
+        assert np.isnan(worst_group_scorer(scoring)(model, X[only], y[only], groups=GROUPS[only]))
+
+
+@pytest.mark.parametrize("name", ["neg_log_loss", "top_k_accuracy", "neg_brier_score", "accuracy"])
+def test_what_needs_no_class_of_a_group_has_a_score(name):
+    y = WORDS[ONE_CLASS]
+    if name in ("neg_log_loss", "top_k_accuracy"):  # of three classes
+        y = np.where((GROUPS != "c") & (X[:, 2] > 0), "may be", y)
+    model = LogisticRegression().fit(X, y)
+    found = worst_group_scorer(name, per_group=True)(model, X, y, groups=GROUPS)
+    assert np.isfinite(list(found.values())).all()
+
+
+def test_the_positive_class_is_that_of_the_scorer():
+    y, predicted = WORDS[Y], WORDS[MODEL.predict(X)]
+    model = LogisticRegression().fit(X, y)
+    for pos_label in WORDS:
+        scorer = worst_group_scorer(metrics.make_scorer(metrics.recall_score, pos_label=pos_label))
+        by_hand = worst(
+            lambda g, p=pos_label: metrics.recall_score(y[g], predicted[g], pos_label=p)
+        )
+        assert scorer(model, X, y, groups=GROUPS) == pytest.approx(min(by_hand))
 
 
 def test_repr_and_pickle():
     scorer = worst_group_scorer("r2", group_by="sex", missing="nan", min_count=5)
-    assert repr(scorer) == "worst_group_scorer('r2', group_by='sex', missing='nan', min_count=5)"
+    shown = "worst_group_scorer(scoring='r2', group_by='sex', missing='nan', min_count=5)"
+    assert repr(scorer) == shown
     assert repr(pickle.loads(pickle.dumps(scorer))) == repr(scorer)
-    assert repr(worst_group_scorer()) == "worst_group_scorer('accuracy')"
+    with config_context(enable_metadata_routing=True):
+        scorer = worst_group_scorer().set_score_request(groups="sex")
+    requests = pickle.loads(pickle.dumps(scorer)).get_metadata_routing().score.requests
+    assert requests["groups"] == "sex"
 
 
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
         ({"scoring": "acuracy"}, "acuracy"),
-        ({"scoring": 3}, "^scoring must be the name of a scorer or a callable, got 3"),
+        ({"scoring": 3}, "scoring"),
+        ({"scoring": None}, "^scoring must be"),
         ({"missing": "error"}, "^missing must be"),
         ({"min_count": 0}, "^min_count must be"),
         ({"min_count": True}, "^min_count must be"),
@@ -150,19 +196,163 @@ def test_without_groups():
         worst_group_scorer(group_by=0)(MODEL, X, Y, groups=GROUPS)
 
 
-@pytest.mark.parametrize("n_jobs", [1, pytest.param(2, marks=pytest.mark.audit)])
-def test_routed_to_it(n_jobs):
+# --- metadata -----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def routing():
     with config_context(enable_metadata_routing=True):
-        found = cross_validate(
-            LogisticRegression(), X, Y, cv=KFold(3, shuffle=True, random_state=0), n_jobs=n_jobs,
-            scoring=worst_group_scorer(), params={"groups": GROUPS}, error_score="raise",
-        )  # fmt: skip
-        search = GridSearchCV(
-            LogisticRegression(), {"C": [0.1, 1.0]}, refit="worst_group", n_jobs=n_jobs,
-            scoring=worst_group_scorer(per_group=True), cv=KFold(3, shuffle=True, random_state=0),
-        ).fit(X, Y, groups=GROUPS)  # fmt: skip
+        yield
+
+
+@pytest.mark.parametrize("n_jobs", [1, pytest.param(2, marks=pytest.mark.audit)])
+@pytest.mark.usefixtures("routing")
+def test_routed_to_it(n_jobs):
+    found = cross_validate(
+        LogisticRegression(), X, Y, cv=KFold(3, shuffle=True, random_state=0), n_jobs=n_jobs,
+        scoring=worst_group_scorer(), params={"groups": GROUPS}, error_score="raise",
+    )  # fmt: skip
+    search = GridSearchCV(
+        LogisticRegression(), {"C": [0.1, 1.0]}, refit="worst_group", n_jobs=n_jobs,
+        scoring=worst_group_scorer(per_group=True), cv=KFold(3, shuffle=True, random_state=0),
+    ).fit(X, Y, groups=GROUPS)  # fmt: skip
     assert found["test_score"][0] == search.cv_results_["split0_test_worst_group"][1]
     assert {"mean_test_group_a", "mean_test_worst_group"} <= set(search.cv_results_)
+
+
+@pytest.mark.usefixtures("routing")
+def test_folds_by_person_and_scores_by_group():
+    scorer = worst_group_scorer().set_score_request(groups="sex", sample_weight="trust")
+    params = {"groups": np.arange(60) // 2, "sex": GROUPS, "trust": RNG.uniform(size=60)}
+    given = {"cv": GroupKFold(3), "params": params, "error_score": "raise"}
+    found = cross_validate(
+        LogisticRegression(), X, Y, scoring={"worst": scorer, "all": "accuracy"},
+        return_indices=True, return_estimator=True, **given,
+    )  # fmt: skip
+    for score, model, test in zip(
+        found["test_worst"], found["estimator"], found["indices"]["test"], strict=True
+    ):
+        by_hand = worst_group_scorer()(
+            model, X[test], Y[test], groups=GROUPS[test], sample_weight=params["trust"][test]
+        )
+        assert score == by_hand
+    with pytest.raises(ValueError, match="group_by"):
+        worst_group_scorer(group_by=0).set_score_request(groups="sex")
+
+
+def test_requests_need_routing():
+    with pytest.raises(RuntimeError, match="enable_metadata_routing=True"):
+        worst_group_scorer().set_score_request(groups=True)
+
+
+def test_weights_count_and_none_are_no_error():
+    weights = RNG.uniform(0.1, 1.0, 60)
+    by_hand = worst(
+        lambda g: metrics.accuracy_score(Y[g], MODEL.predict(X[g]), sample_weight=weights[g])
+    )
+    for scoring in ("accuracy", lambda m, X, y, **given: m.score(X, y, **given)):
+        scorer = worst_group_scorer(scoring)
+        found = scorer(MODEL, X, Y, groups=GROUPS, sample_weight=weights)
+        assert found == pytest.approx(min(by_hand))
+        plain = scorer(MODEL, X, Y, groups=GROUPS, sample_weight=None)
+        assert plain == scorer(MODEL, X, Y, groups=GROUPS)
+    column = np.column_stack([X, GROUPS == "c"])
+    scorer = worst_group_scorer(group_by=3)
+    search = GridSearchCV(LogisticRegression(), {"C": [1.0]}, cv=2, scoring={"worst": scorer},
+                          refit="worst", error_score="raise")  # fmt: skip
+    assert np.isfinite(search.fit(column, Y, sample_weight=weights).best_score_)
+
+
+@pytest.mark.parametrize("classes", [np.array([0, 1]), WORDS])
+@pytest.mark.usefixtures("routing")
+def test_thresholds_are_tuned_for_the_worst_group(classes):
+    y = classes[Y]
+    scorer = worst_group_scorer("balanced_accuracy")
+    model = TunedThresholdClassifierCV(
+        LogisticRegression(), scoring=scorer, cv="prefit", refit=False, thresholds=20,
+        store_cv_results=True,
+    )  # fmt: skip
+    model.set_params(estimator=LogisticRegression().fit(X, y)).fit(X, y, groups=GROUPS)
+    predicted = model.predict(X)
+    by_hand = worst(lambda g: metrics.balanced_accuracy_score(y[g], predicted[g]))
+    assert model.best_score_ == pytest.approx(min(by_hand))
+    with pytest.raises(ValueError, match="no groups reached the scorer"):
+        model.fit(X, y)
+    model.set_params(scoring=worst_group_scorer(group_by=0))
+    with pytest.raises(AttributeError, match="groups must come as metadata"):
+        model.fit(X, y)
+
+
+def test_a_permutation_keeps_groups_that_are_given():
+    given = {"n_repeats": 2, "random_state": 0}
+    scorer = partial(worst_group_scorer(), groups=GROUPS)
+    found = permutation_importance(MODEL, X, Y, scoring=scorer, **given)
+    assert found.importances_mean[0] > 0.0
+    table = np.column_stack([X, GROUPS == "c"])
+    model = LogisticRegression().fit(table, Y)
+    by_column = worst_group_scorer(group_by=3)
+    weighted = permutation_importance(
+        model, table, Y, scoring=by_column, sample_weight=np.ones(60), **given
+    )
+    plain = permutation_importance(model, table, Y, scoring=by_column, **given)
+    assert np.allclose(weighted.importances, plain.importances)
+
+
+def private(wrapper, **parameters):
+    base = DPWorstGroupClassifier(solver=MGR(n_steps=2), data_norm=4.0, classes=[0, 1])
+    return wrapper(base, epsilon=100.0, delta=1e-3, group_labels=list("abc"), **parameters)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(
+    "wrap",
+    [
+        lambda model: model,
+        lambda model: make_pipeline(MaxAbsScaler(), model),
+        lambda model: GridSearchCV(model, {"epsilon": [100.0]}, cv=PublicKFold(2)),
+    ],
+)
+@pytest.mark.parametrize(
+    ("model", "scoring"),
+    [
+        (private(DPThresholdClassifier, constraint="selection_rate"), "accuracy"),
+        (private(DPCalibratedClassifier), "neg_log_loss"),
+        (private(DPThresholdClassifier), lambda model, X, y: np.mean(model.predict(X) == y)),
+    ],
+)
+@pytest.mark.usefixtures("routing")
+def test_models_whose_predictions_take_groups_get_them(model, scoring, wrap):
+    found = cross_validate(
+        wrap(model), X, Y, cv=PublicKFold(2), scoring=worst_group_scorer(scoring),
+        params={"groups": GROUPS}, error_score="raise", return_estimator=True, return_indices=True,
+    )  # fmt: skip
+    assert np.isfinite(found["test_score"]).all()
+    if scoring == "accuracy":
+        test, fitted = found["indices"]["test"][0], found["estimator"][0]
+        inner = getattr(fitted, "best_estimator_", fitted)
+        hits = inner.predict(X[test], groups=GROUPS[test]) == Y[test]
+        by_hand = [hits[GROUPS[test] == each].mean() for each in "abc"]
+        assert found["test_score"][0] == pytest.approx(min(by_hand))
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.usefixtures("routing")
+def test_names_by_which_a_model_takes_groups():
+    model = private(DPThresholdClassifier)
+    for method in ("fit", "predict", "score"):
+        getattr(model, f"set_{method}_request")(groups="sex")
+    scorer = worst_group_scorer().set_score_request(groups="sex")
+    params = {"groups": np.arange(60) // 2, "sex": GROUPS}
+    for each in (model, make_pipeline(MaxAbsScaler(), model)):
+        found = cross_validate(
+            each, X, Y, cv=GroupKFold(2), scoring=scorer, params=params, error_score="raise"
+        )
+        assert np.isfinite(found["test_score"]).all()
+
+
+def test_a_model_that_routes_nothing():
+    model = AdaBoostClassifier(n_estimators=2).fit(X, Y)
+    assert np.isfinite(worst_group_scorer()(model, X, Y, groups=GROUPS))
 
 
 # --- groups that the model finds ----------------------------------------------------------------
