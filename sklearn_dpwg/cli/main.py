@@ -130,7 +130,7 @@ estimator_options = together(
 )
 ledger_options = together(
     click.option(
-        "--ledger", type=OUTPUT, help="File that counts what is spent on these records in all."
+        "--ledger", type=OUTPUT, help="File that counts what is spent by all that name it."
     ),
     number("--ledger-epsilon", "ε of the ledger, which it refuses to exceed."),
     number("--ledger-delta", "δ of the ledger.", default=1e-6, show_default=True),

@@ -31,6 +31,8 @@ _TABLES = (
 # A composition that is not plain Gaussian can take seconds, and others wait for it.
 _SECONDS_TO_WAIT = 600.0
 
+ELSEWHERE = "fits in other processes, which count where they open a ledger of the same file"
+
 # The open ledgers of this process: of all its threads, as those of a pool inherit no context.
 _open: list[PrivacyLedger] = []
 
@@ -202,7 +204,7 @@ class PrivacyLedger:
         """What all entries promise together, at the ledger's δ; print it for the words."""
         rows = self.rows
         joint, several = self._joint(rows), (SEVERAL_FITS,) if len(rows) > 1 else ()
-        return replace(joint, outside=(*joint.outside, *several))
+        return replace(joint, outside=(*joint.outside, *several, ELSEWHERE))
 
     def report(self) -> pd.DataFrame:
         """List the entries.
