@@ -67,7 +67,7 @@ def classifier(**changed):
 
 
 def hidden():
-    stated = {"neighbours": "replace-any", "group_labels": ["a", "b", "other"]}
+    stated = {"neighbours": "replace-one", "group_labels": ["a", "b", "other"]}
     return classifier(**stated).fit(X, Y, HIDDEN)
 
 

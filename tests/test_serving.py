@@ -53,7 +53,7 @@ WITHOUT = (AttributeError, "has no attribute 'privacy_'")
 MADE: dict[str, tuple[Any, str, dict[str, tuple[type[Exception], str]]]] = {
     "classifier": (lambda: model().fit(X, Y, G), "predict_proba", {}),
     "of hidden groups": (
-        lambda: model(neighbours="replace-any", group_labels=["a", "b"]).fit(X, Y, G),
+        lambda: model(neighbours="replace-one", group_labels=["a", "b"]).fit(X, Y, G),
         "predict_proba",
         {},
     ),

@@ -115,8 +115,8 @@ estimator_options = together(
     click.option("--solver", metavar="NAME", default="auto", show_default=True, help="Solver."),
     click.option(
         "--neighbours",
-        metavar="replace-in-group|replace-any",
-        default="replace-in-group",
+        metavar="replace-one-within-group|replace-one",
+        default="replace-one-within-group",
         show_default=True,
         help="Whether who is in which group is public, or is protected too.",
     ),

@@ -49,7 +49,7 @@ class DPWorstGroupEstimator(Partitioned, Streaming):
         y : array-like of shape (n_records,)
             Targets; a collection of dask where X is one, None with a source.
         groups : array-like of shape (n_records,) or (n_records, n_columns), optional
-            Group of each record, public or, with ``neighbours="replace-any"``, protected; cells of
+            Group of each record, public or, with ``neighbours="replace-one"``, protected; cells of
             several columns are intersected, but see `overlap`. As `y`, of the kind that X is of.
         **refused : dict
             Nothing else is accepted; ``sample_weight`` is refused with a reason.
@@ -126,7 +126,7 @@ class DPWorstGroupEstimator(Partitioned, Streaming):
             the order of `group_labels`, here or else of the estimator, or else in that of
             ``group_labels_`` after a fit. Where groups overlap, those of the cells that their
             columns make, as ``groups.value_counts()`` returns them. With
-            ``neighbours="replace-any"`` they are a guess, which a fit replaces by what it counts;
+            ``neighbours="replace-one"`` they are a guess, which a fit replaces by what it counts;
             what it costs does not depend on it.
         n_features : int
             Number of columns of X.

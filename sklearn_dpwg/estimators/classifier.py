@@ -93,7 +93,7 @@ class DPWorstGroupClassifier(ScoredByBlock, LinearClassifier, DPWorstGroupEstima
         group ``(column, value)``, so that a record is in one group a column; these and the
         intersections of 36 records or more; or columns of True and False, each the members of a
         group, where a record may be in any number of groups. All solvers but "oco" and
-        "online-to-batch" know groups that overlap, with ``neighbours="replace-in-group"``.
+        "online-to-batch" know groups that overlap, with ``neighbours="replace-one-within-group"``.
     random_state : int, RandomState or None, default=None
         None draws noise from a floating-point-safe sampler and the operating system's entropy.
         Anything else makes a fit repeatable, for tests: its guarantee is void for whoever knows
@@ -111,7 +111,7 @@ class DPWorstGroupClassifier(ScoredByBlock, LinearClassifier, DPWorstGroupEstima
         projected to it. They must be public or released: a private model of this package is counted
         with this fit by `privacy_of` and by ledgers, the rest is the caller's word. `aim` of a
         solver is the distance from them. In a grid wrap models in ``FrozenEstimator``.
-    neighbours : {"replace-in-group", "replace-any"}, default="replace-in-group"
+    neighbours : {"replace-one-within-group", "replace-one"}, default="replace-one-within-group"
         What the guarantee is for: one record replaced by another of its group, where who is in
         which group is public, or by any record at all, which protects that too. Then `group_labels`
         must be stated, all that is learned of the groups' sizes are noisy counts, and only
@@ -135,7 +135,7 @@ class DPWorstGroupClassifier(ScoredByBlock, LinearClassifier, DPWorstGroupEstima
     group_labels_ : ndarray of shape (n_groups,)
         Group labels.
     group_sizes_ : ndarray of shape (n_groups,)
-        Public sizes of the groups; with ``neighbours="replace-any"`` the noisy counts, a private
+        Public sizes of the groups; with ``neighbours="replace-one"`` the noisy counts, a private
         release, brought to the number of records.
     count_std_ : float
         Standard deviation of the noise on a count of `group_sizes_`; 0 where they are public.
@@ -206,7 +206,7 @@ class DPWorstGroupClassifier(ScoredByBlock, LinearClassifier, DPWorstGroupEstima
         verbose: int = 0,
         rows_per_person: int | None = None,
         start: Any = None,
-        neighbours: Literal["replace-in-group", "replace-any"] = "replace-in-group",
+        neighbours: Literal["replace-one-within-group", "replace-one"] = "replace-one-within-group",
         sampling_price: float | None = None,
     ) -> None:
         self.epsilon = epsilon

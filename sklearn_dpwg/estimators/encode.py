@@ -254,7 +254,7 @@ def _same_object(y: Any, groups: Any) -> bool:
 
 # Public facts that a plan is made from: counts, and the prior weights of the groups.
 
-NEIGHBOURS = ("replace-in-group", "replace-any")
+NEIGHBOURS = ("replace-one-within-group", "replace-one")
 
 _ALLOWED = (
     "prior must be 'proportional', 'uniform', a number between 0 and 1 (the share of equal "
@@ -295,9 +295,9 @@ def check_neighbours(neighbours: Any, group_labels: Any) -> None:
         raise InputError(
             f"neighbours must be one of {', '.join(map(repr, NEIGHBOURS))}, got {neighbours!r}."
         )
-    if neighbours == "replace-any" and group_labels is None:
+    if neighbours == "replace-one" and group_labels is None:
         raise InputError(
-            "group_labels must be stated with neighbours='replace-any', as those found in the "
+            "group_labels must be stated with neighbours='replace-one', as those found in the "
             "groups would show who is in one, got None."
         )
 
@@ -314,9 +314,9 @@ def check_price(sampling_price: Any) -> None:
 def check_overlap(overlap: Any, neighbours: str) -> None:
     """Refuse what does not say whether groups overlap, or cannot be private."""
     check_kind_of_overlap(overlap)
-    if overlap != "cells" and neighbours == "replace-any":
+    if overlap != "cells" and neighbours == "replace-one":
         raise InputError(
-            f"overlap must be 'cells' with neighbours='replace-any', as nothing is proved for a "
+            f"overlap must be 'cells' with neighbours='replace-one', as nothing is proved for a "
             f"record that leaves several groups for others, got {overlap!r}."
         )
 

@@ -386,7 +386,7 @@ class Fitting(Progress, PrivateEstimator):
     @property
     def _hides_groups(self) -> bool:
         """Whether the group of a record is protected too."""
-        return self.neighbours == "replace-any" and self.epsilon != math.inf
+        return self.neighbours == "replace-one" and self.epsilon != math.inf
 
     def _check_parameters(self) -> Budget:
         """Check what needs no records, before any budget is spent."""

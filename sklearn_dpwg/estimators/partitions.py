@@ -338,8 +338,8 @@ class Partitioned(Fitting):
         """Learn from a source, or from collections of dask: labels are read once, rows once."""
         if self._hides_groups:
             raise InputError(
-                "neighbours must be 'replace-in-group' with records that are not in memory, got "
-                "'replace-any', which is for arrays and frames."
+                "neighbours must be 'replace-one-within-group' with records that are not in "
+                "memory, got 'replace-one', which is for arrays and frames."
             )
         names_groups = is_source(X) and getattr(X, "groups", None) is not None
         if self.group_by is not None and names_groups:

@@ -53,9 +53,9 @@ class FreshMethod:
             raise AttributeError(
                 f"{name} overlap={instance.overlap!r}: a record that is used once is of one group."
             )
-        if instance.neighbours == "replace-any":
+        if instance.neighbours == "replace-one":
             raise AttributeError(
-                f"{name} neighbours='replace-any': a record that changes its group would shift "
+                f"{name} neighbours='replace-one': a record that changes its group would shift "
                 "those behind it in two queues."
             )
         return MethodType(self._method, instance)

@@ -344,10 +344,13 @@ class GroupAudit(BaseEstimator):
         losses = audit_rows.loss_names(self.losses)
         if not has_outcomes:
             audit_rows.check_without_outcomes(losses=losses, score_edges=edges)
-        relation = Relation.REPLACE_ANY
+        relation = Relation.REPLACE_ONE
         public: tuple[str, ...] = PUBLIC_FACTS
         if self.sizes == "public":
-            relation, public = Relation.REPLACE_IN_GROUP, (*PUBLIC_FACTS, "the size of every group")
+            relation, public = (
+                Relation.REPLACE_ONE_WITHIN_GROUP,
+                (*PUBLIC_FACTS, "the size of every group"),
+            )
         n_bins = (1, 1)
         if edges is not None:
             n_bins = (edges.index(threshold) + 1, len(edges) - edges.index(threshold))

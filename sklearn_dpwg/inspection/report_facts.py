@@ -445,7 +445,7 @@ def _caveats(result: AuditResult, asked: Asked, own: OwnThresholds | None) -> li
         else "The audit hides the sizes of the groups; the page shows estimates of them."
     )
     model = result.model_privacy_
-    is_apart = model is not None and model.is_private and model.relation != Relation.REPLACE_ANY
+    is_apart = model is not None and model.is_private and model.relation != Relation.REPLACE_ONE
     if result.sizes is None and is_apart:
         sizes += (
             " The model does not: its guarantee, and so that of both together, takes the sizes of "

@@ -140,7 +140,7 @@ def _decided(cv: Any, owner: Any, fitted: list[Any]) -> str | None:
     if follows_groups is None:
         return f"unless all that {kind} goes by is public, which is not known here"
     relations = [getattr(one, "neighbours", None) for one in fitted]
-    is_hidden = "replace-any" in [*relations, *_values_of(owner, "neighbours")]
+    is_hidden = "replace-one" in [*relations, *_values_of(owner, "neighbours")]
     if is_hidden and follows_groups(cv):
         return f"which groups decide ({kind}), and those are hidden"
     return None

@@ -120,7 +120,7 @@ class PrivacyLedger:
     path : str or Path, optional
         SQLite file to keep the ledger in, made if it is not there; other processes and later
         sessions open the same path. By default it lives as long as this object.
-    neighbours : {None, "replace-in-group", "replace-any", "add-or-remove"}, default=None
+    neighbours : {None, "replace-one-within-group", "replace-one", "add-or-remove"}, default=None
         Neighbours that everything must have a guarantee for, or be refused. The default None takes
         every guarantee, and states all of them under the weakest, or what its file demands.
 

@@ -222,7 +222,7 @@ class DPSearchCV(FittedSearch):
     Differential Privacy" (2022), through dp_accounting's ``RepeatAndSelectDpEvent``. Candidates
     whose releases are not all Gaussian are refused.
 
-    With ``neighbours="replace-any"`` of the estimator the search protects groups too: it holds out
+    With ``neighbours="replace-one"`` of the estimator the search protects groups too: it holds out
     places among all records, and divides scores by counts that it releases once, for the
     estimator's share of its budget, 3 %. A group that may be empty by its count is not scored.
 
@@ -313,7 +313,7 @@ class DPSearchCV(FittedSearch):
         y : array-like of shape (n_records,)
             Targets.
         groups : array-like of shape (n_records,) or (n_records, n_columns), optional
-            Group of each record, public unless the estimator has ``neighbours="replace-any"``;
+            Group of each record, public unless the estimator has ``neighbours="replace-one"``;
             cells of several columns are intersected.
 
         Returns

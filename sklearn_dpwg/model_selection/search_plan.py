@@ -178,7 +178,7 @@ def plan_search(
         events,
         budget,
         public=_PUBLIC_FACTS_OF_HIDDEN_GROUPS if hides_groups else PUBLIC_FACTS,
-        relation=Relation.REPLACE_ANY if hides_groups else Relation.REPLACE_IN_GROUP,
+        relation=Relation.REPLACE_ONE if hides_groups else Relation.REPLACE_ONE_WITHIN_GROUP,
     ).for_person(None if rows_per_person is None else 1)
     guarantee = replace(guarantee, records_per_person=k)  # whose events are a person's
     # a fit calibrates noise to (ε, δ): the one whose μ this is, rounded down
@@ -243,7 +243,7 @@ class HeldOutSizes:
 def share_of_counts(estimator: Any) -> float | None:
     """Return the share of the budget that counts take, None where groups are public."""
     final = last_step(estimator)
-    if getattr(final, "neighbours", None) != "replace-any":
+    if getattr(final, "neighbours", None) != "replace-one":
         return None
     check_neighbours(final.neighbours, final.group_labels)
     return COUNT_SHARE if len(final.group_labels) > 1 else 0.0
@@ -251,7 +251,7 @@ def share_of_counts(estimator: Any) -> float | None:
 
 def check_relation(final: Any, plan: SearchPlan, parameters: Mapping[str, Any]) -> None:
     """Refuse a candidate that protects something else than the search does."""
-    if (final.neighbours == "replace-any") != plan.hides_groups:
+    if (final.neighbours == "replace-one") != plan.hides_groups:
         raise InputError(
             f"param_distributions must leave neighbours to the estimator, as the search protects "
             f"what it says, got {dict(parameters)!r}."
@@ -271,7 +271,7 @@ def check_relation(final: Any, plan: SearchPlan, parameters: Mapping[str, Any]) 
     if plan.hides_groups and "group_labels" in names:
         raise InputError(
             f"param_distributions must leave group_labels to the estimator with "
-            f"neighbours='replace-any', got {dict(parameters)!r}."
+            f"neighbours='replace-one', got {dict(parameters)!r}."
         )
 
 

@@ -63,7 +63,7 @@ class PublicKFold(KFold):
     the group, or in the key, of every place have the same folds, and every fit on folds reads the
     same places of both, of which at most one holds another record: the fit's own guarantee covers
     it, and composition all of them (``docs/guide/counting_fits.md``). With neither groups nor key
-    that holds for a record replaced by any other; of ``neighbours="replace-any"``, to which groups
+    that holds for a record replaced by any other; of ``neighbours="replace-one"``, to which groups
     are hidden, give it none.
 
     A group of m records has m / `n_splits` of them in each fold, rounded up or down, and all

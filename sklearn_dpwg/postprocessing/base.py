@@ -78,10 +78,10 @@ def private_step(estimator: Any) -> Any:
             f"estimator must be a DPWorstGroupClassifier, a pipeline that ends in one, or a "
             f"fitted classifier in a FrozenEstimator, got {type(estimator).__name__}."
         )
-    if final.neighbours == "replace-any":
+    if final.neighbours == "replace-one":
         raise InputError(
-            "estimator must have neighbours='replace-in-group', got 'replace-any': thresholds and "
-            "calibration of a model that they fit are for public groups."
+            "estimator must have neighbours='replace-one-within-group', got 'replace-one': "
+            "thresholds and calibration of a model that they fit are for public groups."
         )
     if final.group_by is not None:
         raise InputError(
@@ -300,7 +300,7 @@ class ScorePostprocessor(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
             seeded=noise.seeded,
             labels_stated=frozen and (self.group_labels is not None or found is None),
         )
-        if alone.relation == Relation.REPLACE_IN_GROUP:
+        if alone.relation == Relation.REPLACE_ONE_WITHIN_GROUP:
             alone = replace(alone, groupings=grouping_names(groups, self.group_by))
         spent: list[str] = []
         own = StartCost(uuid4().hex, type(self).__name__, alone)

@@ -64,7 +64,7 @@ def histogram_guarantee(
     Group labels that were found in the groups tell who is in none, and so only replacements within
     groups are covered; the counts themselves cover any.
     """
-    relation = Relation.REPLACE_ANY if labels_stated else Relation.REPLACE_IN_GROUP
+    relation = Relation.REPLACE_ONE if labels_stated else Relation.REPLACE_ONE_WITHIN_GROUP
     public = PUBLIC_FACTS if labels_stated else (*PUBLIC_FACTS, GROUPS)
     said: dict[str, Any] = {"public": public, "relation": relation}
     if release is None:

@@ -32,7 +32,7 @@ class BoundedRows(NamedTuple):
             f"with rows_per_person={self.rows_per_person} promises its epsilon and delta to a "
             f"person: whatever all of the person's rows hold, those left out included, may be "
             f"replaced, each by any other row of its group, and by any row at all with "
-            f"neighbours='replace-any'. Public, that is unprotected, is which rows belong to one "
+            f"neighbours='replace-one'. Public, that is unprotected, is which rows belong to one "
             f"person, though not to whom, and so how many each person has, in each group where "
             f"groups are public, and which of them were kept."
         )

@@ -429,7 +429,7 @@ class DPStandardScaler(_Scaler):
         rows = self.rows_per_person
         if rows is not None:
             rows = whole_number(rows, "rows_per_person", least=1)
-        facts: dict[str, Any] = {"public": PUBLIC_FACTS, "relation": Relation.REPLACE_ANY}
+        facts: dict[str, Any] = {"public": PUBLIC_FACTS, "relation": Relation.REPLACE_ONE}
         if budget.epsilon == math.inf:
             return PrivacyGuarantee.non_private(budget.delta, **facts).for_person(rows)
         of_row = PrivacyGuarantee.from_releases([_release(budget, rows)], budget.delta, **facts)

@@ -61,7 +61,8 @@ class PrivacyGuarantee:
     delta : float
         δ, strictly between 0 and 1.
     relation : Relation or str
-        Which data sets count as neighbours: "replace-in-group", "replace-any" or "add-or-remove".
+        Which data sets count as neighbours: "replace-one-within-group", "replace-one" or
+        "add-or-remove".
     public : tuple of str
         What is public, that is unprotected.
     events : tuple of DpEvent
@@ -128,7 +129,7 @@ class PrivacyGuarantee:
         *,
         public: Sequence[str] = (),
         seeded: bool = False,
-        relation: Relation | str = Relation.REPLACE_IN_GROUP,
+        relation: Relation | str = Relation.REPLACE_ONE_WITHIN_GROUP,
     ) -> PrivacyGuarantee:
         """Account for releases, spent or planned.
 
@@ -166,7 +167,7 @@ class PrivacyGuarantee:
         *,
         public: Sequence[str] = (),
         seeded: bool = False,
-        relation: Relation | str = Relation.REPLACE_IN_GROUP,
+        relation: Relation | str = Relation.REPLACE_ONE_WITHIN_GROUP,
     ) -> PrivacyGuarantee:
         """Account for events, one a disjoint part of the records.
 
@@ -210,7 +211,7 @@ class PrivacyGuarantee:
         delta: float,
         *,
         public: Sequence[str] = (),
-        relation: Relation | str = Relation.REPLACE_IN_GROUP,
+        relation: Relation | str = Relation.REPLACE_ONE_WITHIN_GROUP,
     ) -> PrivacyGuarantee:
         """Return the guarantee of an exact solution: none.
 
@@ -350,18 +351,18 @@ class PrivacyGuarantee:
         Parameters
         ----------
         relation : Relation or str
-            "replace-in-group", "replace-any" or "add-or-remove".
+            "replace-one-within-group", "replace-one" or "add-or-remove".
 
         Returns
         -------
         PrivacyGuarantee
-            The same where this one is of "replace-any"; one of "add-or-remove" is stated for
+            The same where this one is of "replace-one"; one of "add-or-remove" is stated for
             replacements as one of two records, with about twice its ε.
 
         Raises
         ------
         ValueError
-            If nothing follows, as "replace-in-group" says nothing of a change of group.
+            If nothing follows, as "replace-one-within-group" says nothing of a change of group.
         UnsupportedMechanismError
             If records are sampled, and it would have to be stated for two.
         """

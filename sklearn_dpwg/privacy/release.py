@@ -222,8 +222,8 @@ def check_delta(delta: float, n_records: int) -> None:
 # What neighbours differ in by the name of the relation, the strongest relation first.
 _SENTENCES = {
     "add-or-remove": "add or remove one record",
-    "replace-any": "replace any record, its group included",
-    "replace-in-group": "replace one record within its group",
+    "replace-one": "replace any record, its group included",
+    "replace-one-within-group": "replace one record within its group",
 }
 
 
@@ -237,21 +237,21 @@ class Relation:
 
     Parameters
     ----------
-    neighbours : {"add-or-remove", "replace-any", "replace-in-group"} or Relation
+    neighbours : {"add-or-remove", "replace-one", "replace-one-within-group"} or Relation
         Its name, or the sentence that belongs to it, which equals it too.
 
     Examples
     --------
     >>> from sklearn_dpwg.privacy import Relation
-    >>> Relation("replace-any")
+    >>> Relation("replace-one")
     'replace any record, its group included'
-    >>> Relation("replace-any").implies(Relation("replace-in-group"))
+    >>> Relation("replace-one").implies(Relation("replace-one-within-group"))
     True
     """
 
     ADD_OR_REMOVE: ClassVar[Relation]
-    REPLACE_ANY: ClassVar[Relation]
-    REPLACE_IN_GROUP: ClassVar[Relation]
+    REPLACE_ONE: ClassVar[Relation]
+    REPLACE_ONE_WITHIN_GROUP: ClassVar[Relation]
 
     def __init__(self, neighbours: str | Relation) -> None:
         said = str(neighbours)
@@ -263,7 +263,7 @@ class Relation:
 
     @property
     def short_name(self) -> str:
-        """The name, such as "replace-any"."""
+        """The name, such as "replace-one"."""
         return list(_SENTENCES)[self._rank]
 
     def implies(self, other: Relation) -> bool:
@@ -298,5 +298,5 @@ class Relation:
 
 
 Relation.ADD_OR_REMOVE = Relation("add-or-remove")
-Relation.REPLACE_ANY = Relation("replace-any")
-Relation.REPLACE_IN_GROUP = Relation("replace-in-group")
+Relation.REPLACE_ONE = Relation("replace-one")
+Relation.REPLACE_ONE_WITHIN_GROUP = Relation("replace-one-within-group")

@@ -20,12 +20,12 @@ _MAX_EVENTS = 3
 _NO_FACTOR = 700.0
 # What happens between neighbours, to which one record, and to several.
 _CHANGES = {
-    Relation.REPLACE_IN_GROUP: (
+    Relation.REPLACE_ONE_WITHIN_GROUP: (
         "replaced",
         ("one record of one group", " by any other record of the same group"),
         ("{} records", ", each by any other record of its group"),
     ),
-    Relation.REPLACE_ANY: (
+    Relation.REPLACE_ONE: (
         "replaced",
         ("one record", " by any other record, of whatever group"),
         ("{} records", ", each by any other record of whatever group"),

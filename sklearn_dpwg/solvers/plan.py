@@ -305,7 +305,7 @@ def _guarantee(
         return PrivacyGuarantee.non_private(budget.delta).for_records(records_per_person)
     stated: dict[str, Any] = {"public": public}
     if hides_groups:
-        stated = {"public": PUBLIC_FACTS_OF_HIDDEN_GROUPS, "relation": Relation.REPLACE_ANY}
+        stated = {"public": PUBLIC_FACTS_OF_HIDDEN_GROUPS, "relation": Relation.REPLACE_ONE}
     if records_per_person == 1:
         return PrivacyGuarantee.from_releases(releases, budget, **stated)
     of_row = PrivacyGuarantee.from_releases(releases, budget.delta, **stated)

@@ -168,7 +168,7 @@ class Solver(BaseEstimator, ABC):
     def _check_hidden_groups(self) -> None:
         """Refuse to protect who is in which group, which takes proofs of its own."""
         raise InputError(
-            f"solver {self.name!r} needs public groups: neighbours='replace-any' is for 'auto', "
+            f"solver {self.name!r} needs public groups: neighbours='replace-one' is for 'auto', "
             "'mgr', 'moments' and 'phased-erm'."
         )
 

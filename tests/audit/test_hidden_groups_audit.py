@@ -52,7 +52,7 @@ def audited(n_fits=N_FITS, **parameters):
         for run in range(n_fits):
             model = DPWorstGroupClassifier(
                 EPSILON, DELTA, solver=MGR(n_steps=2, centring=False), radius=3.0, data_norm=1.0,
-                neighbours="replace-any", group_labels=["common", "rare"],
+                neighbours="replace-one", group_labels=["common", "rare"],
                 random_state=2 * run + (group == "rare"), **parameters,
             )  # fmt: skip
             outputs.append(outcome(model.fit(X, y, groups=groups)))

@@ -52,7 +52,7 @@ def test_a_fit_prints_the_whole_statement_and_where_the_model_is(folder):
 
 def test_groups_may_be_protected_and_a_model_may_be_of_lines(folder, tmp_path):
     names = (folder / "people.parquet", "--schema", folder / "schema.toml")
-    options = ("--neighbours", "replace-any", "--solver", "mgr", "--shapes", "linear")
+    options = ("--neighbours", "replace-one", "--solver", "mgr", "--shapes", "linear")
     result = done("fit", *names, "-o", tmp_path / "m.skops", *options, "--epsilon", 20)
     assert "replace any record" in result.stdout
     model = load(tmp_path / "m.skops")

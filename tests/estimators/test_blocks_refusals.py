@@ -159,7 +159,7 @@ def test_an_interrupted_fit_says_what_is_spent(binary, tmp_path, monkeypatch, dr
     assert list(tmp_path.iterdir()) == []
 
 
-IN_GROUP = "neighbours must be 'replace-in-group' with records that are not in memory"
+IN_GROUP = "neighbours must be 'replace-one-within-group' with records that are not in memory"
 
 
 @pytest.mark.parametrize(
@@ -167,8 +167,8 @@ IN_GROUP = "neighbours must be 'replace-in-group' with records that are not in m
     [
         ({"solver": "oco"}, "solver must be one that reads all records at once"),
         ({"solver": "online-to-batch"}, "solver must be one that reads all records at once"),
-        ({"neighbours": "replace-any", "group_labels": ["a", "b", "c"]}, IN_GROUP),
-        ({"neighbours": "replace-any"}, IN_GROUP),  # labels would not help
+        ({"neighbours": "replace-one", "group_labels": ["a", "b", "c"]}, IN_GROUP),
+        ({"neighbours": "replace-one"}, IN_GROUP),  # labels would not help
     ],
 )
 def test_what_needs_memory_is_refused(binary, parameters, said):

@@ -1,4 +1,4 @@
-"""Estimators with ``neighbours="replace-any"``: nothing visible may follow from true sizes."""
+"""Estimators with ``neighbours="replace-one"``: nothing visible may follow from true sizes."""
 
 import pickle
 import warnings
@@ -36,7 +36,7 @@ X, Y, GROUPS = records()
 
 
 def classifier(**parameters):
-    known = {"neighbours": "replace-any", "group_labels": LABELS, "data_norm": 1.0, "delta": 1e-4}
+    known = {"neighbours": "replace-one", "group_labels": LABELS, "data_norm": 1.0, "delta": 1e-4}
     return DPWorstGroupClassifier(**known | {"solver": MGR(n_steps=5)} | parameters)
 
 
@@ -72,7 +72,7 @@ def test_a_fit_keeps_its_budget_and_says_what_it_protects(solver):
 
 
 def test_a_regressor_protects_groups_too():
-    known = {"neighbours": "replace-any", "group_labels": LABELS, "delta": 1e-4, "data_norm": 1.0}
+    known = {"neighbours": "replace-one", "group_labels": LABELS, "delta": 1e-4, "data_norm": 1.0}
     model = DPWorstGroupRegressor(target_bounds=(0, 1), solver=Moments(), **known)
     model.fit(X, Y, groups=GROUPS)
     assert model.privacy_.relation == "replace any record, its group included"
@@ -233,7 +233,10 @@ def test_unknown_labels_are_other_or_an_error():
     ("parameters", "words"),
     [
         ({"group_labels": None}, "group_labels must be stated"),
-        ({"neighbours": "add-or-remove"}, "neighbours must be one of 'replace-in-group', 'repla"),
+        (
+            {"neighbours": "add-or-remove"},
+            "neighbours must be one of 'replace-one-within-group', 'repla",
+        ),
         ({"solver": "oco"}, "solver 'oco' needs public groups"),
         ({"solver": "gda"}, "solver 'gda' needs public groups"),
         ({"solver": MGR(schedule="paper")}, "schedule of MGR must be 'planned'"),
@@ -248,7 +251,7 @@ def test_wrong_parameters_cost_nothing(parameters, words):
 
 @pytest.mark.parametrize("method", ["partial_fit", "fit_oracle"])
 def test_fresh_records_need_public_groups(method):
-    with pytest.raises(AttributeError, match="neighbours='replace-any': a record that changes"):
+    with pytest.raises(AttributeError, match="neighbours='replace-one': a record that changes"):
         getattr(classifier(solver="oco"), method)
 
 
@@ -302,7 +305,7 @@ def test_a_plan_is_previewed_with_a_guess():
 
 
 def test_ledgers_count_both_stages_and_combine_relations():
-    public = {"neighbours": "replace-in-group", "group_labels": None}
+    public = {"neighbours": "replace-one-within-group", "group_labels": None}
     with PrivacyLedger(3.0, 1e-4) as ledger:
         model = classifier().fit(X, Y, groups=GROUPS)
         assert ledger.epsilon_spent == pytest.approx(model.privacy_.epsilon)
@@ -313,7 +316,10 @@ def test_ledgers_count_both_stages_and_combine_relations():
 
 
 def test_a_private_search_protects_what_its_estimator_does():
-    for own, other in (("replace-any", "replace-in-group"), ("replace-in-group", "replace-any")):
+    for own, other in (
+        ("replace-one", "replace-one-within-group"),
+        ("replace-one-within-group", "replace-one"),
+    ):
         search = DPSearchCV(
             classifier(neighbours=own, group_labels=["a", "b", "c"]),
             {"neighbours": [own, other]}, epsilon=1.0, delta=1e-4,

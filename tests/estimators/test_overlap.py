@@ -52,7 +52,7 @@ def test_every_value_of_a_column_is_a_group():
     assert model.group_sizes_.tolist() == counts
     assert model.group_weights_.shape == (5,)
     assert model.plan_.problem.n_records == N
-    assert model.privacy_.relation == Relation.REPLACE_IN_GROUP
+    assert model.privacy_.relation == Relation.REPLACE_ONE_WITHIN_GROUP
     assert "in exactly the same ones" in " ".join(model.privacy_.public)
     # arrays have places for names, which says nothing else of the records
     other = classifier(overlap="attributes").fit(X, Y, groups=GROUPS.to_numpy())
@@ -208,9 +208,9 @@ def test_exact_and_regression_know_overlaps():
     [
         ({"overlap": "all"}, GROUPS, "^overlap must be one of 'cells', 'attributes', 'both', "),
         (
-            {"overlap": "attributes", "neighbours": "replace-any", "group_labels": ATTRIBUTES},
+            {"overlap": "attributes", "neighbours": "replace-one", "group_labels": ATTRIBUTES},
             GROUPS,
-            "^overlap must be 'cells' with neighbours='replace-any', as nothing is proved",
+            "^overlap must be 'cells' with neighbours='replace-one', as nothing is proved",
         ),
         ({"overlap": "membership"}, GROUPS, "^groups must say True or False in every column"),
         (

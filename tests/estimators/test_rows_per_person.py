@@ -90,7 +90,7 @@ def test_one_row_is_a_person_where_somebody_says_so_and_nowhere_else():
     of_row = replace(said, of_person=False)  # as a solver cannot have it
     assert of_row.guarantee == open_.guarantee
     hidden = plan(
-        solver="mgr", rows_per_person=1, neighbours="replace-any", group_labels=["a", "b"]
+        solver="mgr", rows_per_person=1, neighbours="replace-one", group_labels=["a", "b"]
     )
     assert hidden.guarantee.of_person
     scaler = DPStandardScaler(bounds=(-1, 1), rows_per_person=1).planned_guarantee()

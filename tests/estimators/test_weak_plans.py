@@ -51,7 +51,7 @@ def test_the_smallest_of_several_groups_is_named():
 
 
 def test_a_hidden_group_that_may_be_empty_is_named():
-    labels = {"neighbours": "replace-any", "group_labels": ["g0", "g1", "other"]}
+    labels = {"neighbours": "replace-one", "group_labels": ["g0", "g1", "other"]}
     (message,) = fit_with(make(8.0, MGR(n_steps=20), **labels), [20_000, 2])
     assert "group 'g1'" in message
 

@@ -102,7 +102,7 @@ def make(solver: Any, loss: Any, *, hides: bool = False, **parameters: Any) -> A
         "random_state": 29,
     }
     if hides:
-        known |= {"neighbours": "replace-any", "group_labels": LABELS}
+        known |= {"neighbours": "replace-one", "group_labels": LABELS}
     if kind_of(loss) == "numbers":
         return DPWorstGroupRegressor(**known | {"target_bounds": (-1.0, 1.0)} | parameters)
     return DPWorstGroupClassifier(**known | {"radius": 5.0} | parameters)
@@ -267,7 +267,7 @@ OTHERS: dict[str, Fit] = {
 
 
 def _name(solver: str, loss: Any, storage: str, hides: bool) -> str:
-    relation = "replace-any" if hides else "replace-in-group"
+    relation = "replace-one" if hides else "replace-one-within-group"
     words = loss if isinstance(loss, str) else f"{type(loss).__name__} of its own"
     return f"{solver} | {words} | {storage} | {relation}"
 

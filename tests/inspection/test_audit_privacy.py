@@ -149,7 +149,7 @@ def test_draws_are_those_of_the_plan(n_audits, losses, outcomes, monkeypatch):
     shape = (4, 2 if outcomes else 1, 2)
     assert [draw.shape for draw in source.draws] == [shape, *[(4,)] * (2 * len(losses))]
     assert result.privacy_.events == plan.guarantee.events
-    assert result.privacy_.relation == Relation.REPLACE_ANY
+    assert result.privacy_.relation == Relation.REPLACE_ONE
 
 
 @pytest.mark.parametrize("outcomes", [True, False])

@@ -16,7 +16,7 @@ from sklearn_dpwg.privacy import IntegerNoise, PrivacyGuarantee, Release
 from tests.helpers.audit_cases import audit_result
 
 RELEASED = Release("counts", "discrete-laplace", 1.0, max_count=1)
-GUARANTEE = PrivacyGuarantee.from_releases([RELEASED], 1e-6, relation="replace-any")
+GUARANTEE = PrivacyGuarantee.from_releases([RELEASED], 1e-6, relation="replace-one")
 NOISE = IntegerNoise("laplace", 2.0)
 COUNTS = (((260, 40), (30, 170)), ((380, 20), (60, 140)), ((40, 5), (4, 16)))
 

@@ -155,12 +155,12 @@ def test_groups_are_found_as_models_find_them(table):
 def test_hidden_and_public_sizes(table):
     hidden = audit().run(*table)
     assert hidden.sizes is None
-    assert hidden.privacy_.relation == Relation.REPLACE_ANY
+    assert hidden.privacy_.relation == Relation.REPLACE_ONE
     assert hidden.privacy_.epsilon <= 1.0
     assert "the size of every group" not in hidden.privacy_.public
     public = audit(sizes="public").run(*table)
     assert public.sizes == tuple(int((table[2] == one).sum()) for one in LABELS)
-    assert public.privacy_.relation == Relation.REPLACE_IN_GROUP
+    assert public.privacy_.relation == Relation.REPLACE_ONE_WITHIN_GROUP
     assert "the size of every group" in public.privacy_.public
 
 
@@ -286,7 +286,7 @@ def test_an_audit_of_the_records_of_a_fit_costs_both(table):
     assert own.model_privacy_ is None
     assert both.model_privacy_ == model.privacy_
     assert 1.5 < both.privacy_.epsilon < 2.0
-    assert both.privacy_.relation == Relation.REPLACE_IN_GROUP
+    assert both.privacy_.relation == Relation.REPLACE_ONE_WITHIN_GROUP
     by_guarantee = audit().run(y, scores, groups, same_records_as=model.privacy_)
     assert by_guarantee.privacy_.epsilon == pytest.approx(both.privacy_.epsilon)
     assert audit().run(y, scores, groups, model=model, same_records_as=True).model_privacy_
@@ -313,8 +313,8 @@ def test_a_ledger_counts_audits(table):
     assert [row.what for row in book.rows] == ["GroupAudit"]
     assert book.epsilon_spent == pytest.approx(1.0, rel=1e-3)
     with (
-        PrivacyLedger(epsilon=2.0, delta=1e-6, neighbours="replace-any"),
-        pytest.raises(ValueError, match="says nothing of the neighbours 'replace-any'"),
+        PrivacyLedger(epsilon=2.0, delta=1e-6, neighbours="replace-one"),
+        pytest.raises(ValueError, match="says nothing of the neighbours 'replace-one'"),
     ):
         audit(sizes="public").run(*table)
     with PrivacyLedger(epsilon=9.0, delta=1e-6), pytest.raises(BudgetExceededError):

@@ -37,7 +37,7 @@ CLASSIFIER = DPWorstGroupClassifier(
 )
 MODEL = DPWorstGroupClassifier(2.0, DELTA, data_norm=1.0, solver=MGR(n_steps=3), group_by=ones)
 LABELS = (X[:, 0] > 0).astype(int)
-HIDDEN = DPWorstGroupClassifier(neighbours="replace-any", group_labels=["a", "other"])
+HIDDEN = DPWorstGroupClassifier(neighbours="replace-one", group_labels=["a", "other"])
 PUBLIC = [
     *(KFold(3), KFold(3, shuffle=True), known.RepeatedKFold(), known.ShuffleSplit()),
     *(known.LeaveOneOut(), known.TimeSeriesSplit(), PublicKFold(3, key=0)),
@@ -147,7 +147,7 @@ def test_what_decides_public_folds_is_named_among_the_groupings():
 
 def test_groups_that_a_candidate_hides_are_hidden():
     model = DPWorstGroupClassifier(2.0, DELTA, data_norm=1.0, group_by=ones, group_labels=[1, 2])
-    grid = {"neighbours": ["replace-any"], "solver": [MGR(n_steps=3)]}
+    grid = {"neighbours": ["replace-one"], "solver": [MGR(n_steps=3)]}
     search = GridSearchCV(model, grid, cv=PublicKFold(2, group_by=1))
     assert "those are hidden" in " ".join(folds_outside(search))
 

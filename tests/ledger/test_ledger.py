@@ -217,7 +217,7 @@ def test_partial_fit_that_began_outside_is_charged_in_full_once():
 
 # --- relations ------------------------------------------------------------------------------------
 
-NAMES = ("add-or-remove", "replace-any", "replace-in-group")
+NAMES = ("add-or-remove", "replace-one", "replace-one-within-group")
 
 
 def spend(neighbours):
@@ -245,11 +245,11 @@ def test_a_demand_refuses_what_does_not_meet_it(neighbours, demand):
 
 def test_a_file_keeps_its_demand(tmp_path):
     path = tmp_path / "ledger.db"
-    with ledger(path=path, neighbours="replace-any"):
+    with ledger(path=path, neighbours="replace-one"):
         spend("add-or-remove")
     book = ledger(path=path)
-    assert book.guarantee.relation == book.neighbours == Relation("replace-any")
-    with book, pytest.raises(ValueError, match="says nothing of the neighbours 'replace-any'"):
+    assert book.guarantee.relation == book.neighbours == Relation("replace-one")
+    with book, pytest.raises(ValueError, match="says nothing of the neighbours 'replace-one'"):
         model().fit(X, Y)
     with pytest.raises(ValueError, match=r"^path must hold a ledger"):
         ledger(path=path, neighbours="add-or-remove")

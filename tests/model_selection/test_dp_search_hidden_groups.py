@@ -26,7 +26,7 @@ LABELS = ["a", "b", "other"]
 
 
 def model(**parameters):
-    known = {"neighbours": "replace-any", "group_labels": LABELS, "solver": MGR(n_steps=2)}
+    known = {"neighbours": "replace-one", "group_labels": LABELS, "solver": MGR(n_steps=2)}
     return DPWorstGroupClassifier(**known | {"data_norm": 1.0} | parameters)
 
 
@@ -88,11 +88,11 @@ def test_every_draw_was_planned(monkeypatch):
 
 
 def test_a_ledger_that_demands_hidden_groups_counts_the_search():
-    with PrivacyLedger(2.1, 1e-6, neighbours="replace-any") as ledger:
+    with PrivacyLedger(2.1, 1e-6, neighbours="replace-one") as ledger:
         search(model()).fit(X, Y, GROUPS)
         assert ledger.guarantee.relation == "replace any record, its group included"
         assert [row.what for row in ledger.rows] == ["DPSearchCV"]
-        with pytest.raises(ValueError, match="says nothing of the neighbours 'replace-any'"):
+        with pytest.raises(ValueError, match="says nothing of the neighbours 'replace-one'"):
             search().fit(X, Y, GROUPS)
 
 
@@ -112,7 +112,10 @@ def test_any_sizes_go_through(alike):
         ({"estimator": model(group_labels=["a"])}, "state the label 'other' too"),
         ({"estimator": model(solver="oco")}, "needs public groups"),
         ({"estimator": model(group_by=0)}, "^group_by of the estimator must be None"),
-        ({"grid": {"neighbours": ["replace-in-group"]}}, "must leave neighbours to the estimator"),
+        (
+            {"grid": {"neighbours": ["replace-one-within-group"]}},
+            "must leave neighbours to the estimator",
+        ),
         ({"grid": {"group_labels": [["a", "b"]]}}, "must leave group_labels to the estimator"),
         ({"test_size": 1.0}, "^test_size must be a share"),
         ({"test_size": 0.9999}, r"^X has 600 record\(s\), too few to hold out 600"),

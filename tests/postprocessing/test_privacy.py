@@ -248,7 +248,7 @@ def test_model_and_histogram_keep_the_total(epsilon, share, private, records):
     assert found.epsilon == joint_guarantee([of_model, alone], 1e-6).epsilon
     assert alone.epsilon < found.epsilon
     assert found.requested_epsilon == epsilon
-    assert found.relation == Relation.REPLACE_IN_GROUP
+    assert found.relation == Relation.REPLACE_ONE_WITHIN_GROUP
     assert found.epsilon == model.plan_.guarantee.epsilon
     mu = Budget(epsilon, 1e-6).mu
     paid = math.sqrt(share) * mu * (1.0 - 1e-6)  # for noise on the whole numbers
@@ -293,7 +293,7 @@ def test_around_a_frozen_model(private, records):
     same = around.fit(*records).privacy_
     assert same.epsilon > 0.7
     assert same.epsilon <= 0.7 + 0.5
-    assert same.relation == Relation.REPLACE_IN_GROUP
+    assert same.relation == Relation.REPLACE_ONE_WITHIN_GROUP
     apart = around.set_params(held_out=True).fit(*records).privacy_
     assert apart.epsilon == pytest.approx(0.7, rel=1e-3)
     assert any("by the caller's word" in fact for fact in apart.public)
@@ -324,10 +324,10 @@ def test_what_a_public_model_learned_is_named(frozen, records):
     held_out = model.set_params(held_out=True).fit(*records).privacy_
     assert held_out.outside == ()
     assert "by the caller's word" in str(held_out)
-    assert held_out.relation == Relation.REPLACE_IN_GROUP
+    assert held_out.relation == Relation.REPLACE_ONE_WITHIN_GROUP
     assert "which group each record is in" in held_out.public
     stated = model.set_params(group_labels=["a", "b", "c", "z"]).fit(*records).privacy_
-    assert stated.relation == Relation.REPLACE_ANY  # groups may change where labels are stated
+    assert stated.relation == Relation.REPLACE_ONE  # groups may change where labels are stated
 
 
 # --- ledgers --------------------------------------------------------------------------------------

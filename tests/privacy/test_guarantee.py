@@ -160,7 +160,7 @@ def test_json_holds_no_other_class(gaussian):
     described["events"][0]["type"] = "os.system"
     with pytest.raises(ValueError, match="The type of an event must be one of"):
         PrivacyGuarantee.from_json(json.dumps(described))
-    odd = PrivacyGuarantee(1.0, 1e-6, "replace-any", (), (dp_event.ZCDpEvent(0.1),))
+    odd = PrivacyGuarantee(1.0, 1e-6, "replace-one", (), (dp_event.ZCDpEvent(0.1),))
     with pytest.raises(UnsupportedMechanismError, match="ZCDpEvent"):
         odd.to_json()
 
@@ -180,7 +180,7 @@ def test_refuses(change, error, said):
     facts = {
         "epsilon": 1.0,
         "delta": 1e-6,
-        "relation": "replace-any",
+        "relation": "replace-one",
         "public": (),
         "events": (dp_event.GaussianDpEvent(4.0),),
     }

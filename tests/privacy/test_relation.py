@@ -11,7 +11,7 @@ import pytest
 from sklearn_dpwg.privacy import PrivacyGuarantee, Relation, Release, joint_guarantee
 from sklearn_dpwg.privacy.gaussian import gdp_epsilon
 
-NAMES = ("add-or-remove", "replace-any", "replace-in-group")
+NAMES = ("add-or-remove", "replace-one", "replace-one-within-group")
 
 
 def guarantee_of(neighbours: str, mechanism: str = "gaussian") -> PrivacyGuarantee:
@@ -27,9 +27,9 @@ def test_relations_are_found_by_name_and_by_sentence():
         for twin in (copy.deepcopy(relation), pickle.loads(pickle.dumps(relation))):
             assert twin == relation
             assert type(twin) is Relation
-    assert Relation.REPLACE_ANY == Relation("replace-any") != Relation.REPLACE_IN_GROUP
-    assert Relation.REPLACE_ANY == "replace any record, its group included"
-    assert len({Relation.REPLACE_ANY, Relation("replace-any")}) == 1
+    assert Relation.REPLACE_ONE == Relation("replace-one") != Relation.REPLACE_ONE_WITHIN_GROUP
+    assert Relation.REPLACE_ONE == "replace any record, its group included"
+    assert len({Relation.REPLACE_ONE, Relation("replace-one")}) == 1
     for wrong in ("replace", "", None, 3):
         with pytest.raises(ValueError, match="neighbours must be one of 'add-or-remove', "):
             Relation(wrong)
@@ -38,7 +38,7 @@ def test_relations_are_found_by_name_and_by_sentence():
 def test_relations_are_ordered():
     relations = [Relation(name) for name in NAMES]
     assert sorted([relations[1], relations[2], relations[0]]) == relations
-    assert max(relations) == Relation.REPLACE_IN_GROUP
+    assert max(relations) == Relation.REPLACE_ONE_WITHIN_GROUP
     for (i, one), (j, other) in itertools.product(enumerate(relations), repeat=2):
         assert one.implies(other) == (i <= j) == (one <= other) == (other >= one)
         assert (one < other) == (i < j) == (other > one)
@@ -64,7 +64,7 @@ def test_a_guarantee_under_every_other_relation():
 def test_a_replacement_costs_as_much_as_two_records_of_add_or_remove(mechanism):
     """The profile is that of two steps, and no two steps are counted as two releases."""
     one = guarantee_of("add-or-remove", mechanism)
-    found = one.under("replace-any")
+    found = one.under("replace-one")
     epsilons = np.linspace(0.0, 2.0, 21)
     np.testing.assert_allclose(found.profile(epsilons), one.for_records(2).profile(epsilons))
     composed = joint_guarantee([one, one], 1e-6).profile(epsilons)
@@ -89,14 +89,14 @@ def test_every_pair_together_is_stated_under_the_weaker():
 
 def test_persons_of_several_records_keep_their_number():
     one = guarantee_of("add-or-remove").for_records(3)
-    found = one.under("replace-any")
+    found = one.under("replace-one")
     assert found.records_per_person == 3
     assert found.epsilon == pytest.approx(gdp_epsilon(1e-6, 6 * 0.25), rel=1e-9)
 
 
 def test_no_privacy_is_no_privacy_under_every_relation():
     none = PrivacyGuarantee.non_private(1e-6, relation="add-or-remove")
-    assert none.under("replace-in-group").epsilon == math.inf
-    joint = joint_guarantee([none, guarantee_of("replace-any")], 1e-6)
-    assert joint.relation == Relation.REPLACE_ANY
+    assert none.under("replace-one-within-group").epsilon == math.inf
+    joint = joint_guarantee([none, guarantee_of("replace-one")], 1e-6)
+    assert joint.relation == Relation.REPLACE_ONE
     assert not joint.is_private

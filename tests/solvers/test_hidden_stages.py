@@ -85,8 +85,8 @@ def test_every_other_solver_refuses_in_one_sentence():
             with pytest.raises(ValueError, match=rf"^solver '{name}' needs public groups: .*\.$"):
                 make().plan(problem, BUDGET)
     for solver, needed in (
-        (MGR(schedule="paper"), "schedule of MGR must be 'planned' with neighbours='replace-any'"),
-        (PhasedERM(schedule="paper"), "with neighbours='replace-any' needs schedule='planned'"),
+        (MGR(schedule="paper"), "schedule of MGR must be 'planned' with neighbours='replace-one'"),
+        (PhasedERM(schedule="paper"), "with neighbours='replace-one' needs schedule='planned'"),
     ):
         assert not solver.hides_groups
         with pytest.raises(ValueError, match=needed):

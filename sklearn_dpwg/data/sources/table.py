@@ -217,7 +217,7 @@ def group_sizes(source: Source) -> dict[Hashable, int]:
     Notes
     -----
     The counts are exact. A fit counts them among the public facts, unless
-    ``neighbours="replace-any"`` protects who is in which group.
+    ``neighbours="replace-one"`` protects who is in which group.
     """
     if not is_source(source):
         raise InputTypeError(

@@ -155,7 +155,7 @@ def hidden_group_sensitivities(
     with ``μ_w x² <= λ κ x + τ (β - μ_λ ρ)`` for group weights λ and λ + τ whose log-odds are ρ
     apart, with ``κ = L/m_i`` and ``β = B/(2 m_i)``; both in one group also with ``κ = Γ/m_i`` and
     ``β = B/m_i`` at once. Weights may be anything from 0 to 1, as the group's true size may be:
-    ``docs/theory/replace-any.md``.
+    ``docs/theory/replace-one.md``.
     """
     sizes, weights = np.asarray(normalisers, dtype=float), np.asarray(prior, dtype=float)
     lipschitz = positive_finite(lipschitz, "lipschitz")

@@ -106,7 +106,7 @@ class PhasedERM(PhasedERMParameters, Solver):
     def _check_hidden_groups(self) -> None:
         if self.schedule == "paper":
             raise InputError(
-                "solver 'phased-erm' with neighbours='replace-any' needs schedule='planned', got "
+                "solver 'phased-erm' with neighbours='replace-one' needs schedule='planned', got "
                 "'paper'."
             )
 

@@ -145,7 +145,7 @@ def test_several_records_of_a_person():
 
 
 def test_json_scaling_and_counts():
-    guarantee = PrivacyGuarantee.from_releases([counts(1.0, 3)], 1e-6, relation="replace-any")
+    guarantee = PrivacyGuarantee.from_releases([counts(1.0, 3)], 1e-6, relation="replace-one")
     assert PrivacyGuarantee.from_json(guarantee.to_json()) == guarantee
     composition = composition_of_event(guarantee.events[0])
     assert composition == Composition(discrete=((2.0, 1, 6),))
@@ -160,7 +160,7 @@ def test_with_a_fit_on_the_same_records():
     fit = PrivacyGuarantee.from_releases(
         calibrate([Release("gradient", "gaussian", 1.0, 1)], Budget(1.0, 1e-6)), 1e-6
     )
-    audit = PrivacyGuarantee.from_releases([counts(1.0)], 1e-6, relation="replace-any")
+    audit = PrivacyGuarantee.from_releases([counts(1.0)], 1e-6, relation="replace-one")
     together = joint_guarantee([fit, audit], 1e-6)
     assert 1.9 < together.epsilon < 2.0
     accountant = PLDAccountant(RELATION).compose(together.events[0])

@@ -1,10 +1,10 @@
 """What it costs to protect who is in which group.
 
 Mean excess worst-group risk over the reference optimum at delta = 1e-5, of fits with public groups
-and with neighbours="replace-any", 16 pairs with the same seed. The ratio is that of the means, its
+and with neighbours="replace-one", 16 pairs with the same seed. The ratio is that of the means, its
 interval 95 % of a bootstrap over the pairs. Solvers, data sets, epsilon=1, seeds=16 may be named:
 
-    python benchmarks/replace_any.py [mgr] [phased-erm] [moments] [adult] [epsilon=1] [share]
+    python benchmarks/replace_one.py [mgr] [phased-erm] [moments] [adult] [epsilon=1] [share]
 
 "share" prints fits with other shares of the budget for the counts instead.
 """
@@ -28,7 +28,7 @@ N_SEEDS, N_BOOTSTRAP = 16, 2000
 def compare(name: str, solver: object, epsilon: float, n_seeds: int, share: float) -> None:
     """Print a line about fits with public and with hidden groups."""
     data = load_dataset(name)
-    hidden = {"neighbours": "replace-any", "group_labels": list(data.group_labels)}
+    hidden = {"neighbours": "replace-one", "group_labels": list(data.group_labels)}
     told = {"epsilon": epsilon, "solver": solver}
     public = excess_of_fits(data, n_seeds, **told)
     with constants(planning, COUNT_SHARE=share):
