@@ -35,7 +35,7 @@ from sklearn_dpwg.inspection.shape_display import effects_of
 from sklearn_dpwg.ledger import PrivacyLedger
 from sklearn_dpwg.preprocessing import Number, bound_rows_per_person
 from sklearn_dpwg.preprocessing.schema_files import TableSchema, read_schema
-from sklearn_dpwg.privacy.statement import rounded_up
+from sklearn_dpwg.privacy.statement import cost_of, rounded_up
 
 FAILS_BELOW = 4
 
@@ -108,8 +108,8 @@ schema_option = click.option(
     "--schema", type=INPUT, required=True, help="Schema file: what is public of the table."
 )
 budget_options = together(
-    number("--epsilon", "Privacy budget ε.", default=1.0, show_default=True),
-    number("--delta", "Privacy budget δ.", default=1e-6, show_default=True),
+    number("--epsilon", "Privacy budget epsilon.", default=1.0, show_default=True),
+    number("--delta", "Privacy budget delta.", default=1e-6, show_default=True),
 )
 estimator_options = together(
     click.option("--solver", metavar="NAME", default="auto", show_default=True, help="Solver."),
@@ -132,8 +132,8 @@ ledger_options = together(
     click.option(
         "--ledger", type=OUTPUT, help="File that counts what is spent by all that name it."
     ),
-    number("--ledger-epsilon", "ε of the ledger, which it refuses to exceed."),
-    number("--ledger-delta", "δ of the ledger.", default=1e-6, show_default=True),
+    number("--ledger-epsilon", "Epsilon of the ledger, which it refuses to exceed."),
+    number("--ledger-delta", "Delta of the ledger.", default=1e-6, show_default=True),
 )
 threshold_option = number(
     "--threshold",
@@ -462,8 +462,8 @@ def say_what_is_spent(book: PrivacyLedger | None) -> None:
     if book is not None:
         spent = rounded_up(book.epsilon_spent)
         click.echo(
-            f"Ledger: {book.path} has spent epsilon = {spent} of {book.epsilon:g} "
-            f"at delta = {book.delta:g}"
+            f"Ledger: {book.path} has spent epsilon = {spent} of {rounded_up(book.epsilon)} "
+            f"at delta = {rounded_up(book.delta)}"
         )
 
 
@@ -484,6 +484,5 @@ def in_lines(result: AuditResult, metric: str, reference: Hashable) -> str:
     unit = "; the unit is a person" if privacy.of_person else ""
     return (
         f"Selected: whoever is decided {result.classes[1]!r}, not {result.classes[0]!r}.\n"
-        f"{table.to_string()}\nPrivacy: epsilon = {rounded_up(privacy.epsilon)} at delta = "
-        f"{privacy.delta:g}, {privacy.relation}{unit}"
+        f"{table.to_string()}\nPrivacy: {cost_of(privacy)}, {privacy.relation}{unit}"
     )

@@ -170,7 +170,7 @@ class PrivateEstimator(BaseEstimator):
         """Warn of an ε or δ that protects nobody."""
         if budget.epsilon > NO_PROTECTION:
             warn(
-                f"epsilon={budget.epsilon:g} is no protection: whoever knows all records but one "
+                f"epsilon={budget.epsilon!r} is no protection: whoever knows all records but one "
                 f"can tell that one from any other; values from 0.1 to 10 are usual.",
                 NoProtectionWarning,
             )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, TypeVar
@@ -307,6 +308,9 @@ class Progress(CallbackSupportMixin):
         stage, line = (n_before * n // max(n_planned, 1) for n in (n_stages, N_LINES))
 
         def say(text: str) -> None:
+            # a label that the terminal cannot write must not end a fit that is paid for
+            encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
+            text = text.encode(encoding, "backslashreplace").decode(encoding)
             for each in text.splitlines():
                 print(f"[{type(self).__name__}] {each}".rstrip(), flush=True)  # noqa: T201
 

@@ -13,7 +13,7 @@ from sklearn_dpwg.inspection.audit_rows import SHARE_OF_SUMS
 from sklearn_dpwg.inspection.verdicts import OF_DECISIONS, CountedRates
 from sklearn_dpwg.privacy import Budget, IntegerNoise, PrivacyGuarantee, Release, calibrate
 from sklearn_dpwg.privacy.noise.samplers import noise_on_integers
-from sklearn_dpwg.privacy.statement import rounded_up
+from sklearn_dpwg.privacy.statement import cost_of
 
 
 @dataclass(frozen=True)
@@ -78,10 +78,8 @@ class AuditPlan:
         if self.noise is None:
             return "Audit without privacy: exact counts, which contain unprotected statistics."
         each = f", one of {self.n_audits} that keep the budget together" * (self.n_audits > 1)
-        return (
-            f"Private audit{each}: epsilon = {rounded_up(self.guarantee.epsilon)} at delta = "
-            f"{self.guarantee.delta:g}, neighbours: {self.guarantee.relation}."
-        )
+        cost, relation = cost_of(self.guarantee), self.guarantee.relation
+        return f"Private audit{each}: {cost}, neighbours: {relation}."
 
     def _noise_lines(self) -> list[str]:
         if self.noise is None:

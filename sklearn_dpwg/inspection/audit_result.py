@@ -29,6 +29,7 @@ from sklearn_dpwg.inspection.verdicts import (
 from sklearn_dpwg.ledger.costs import StartCost
 from sklearn_dpwg.metrics.intervals import Interval, ratio_interval, worst_group_set
 from sklearn_dpwg.privacy import Budget, IntegerNoise, PrivacyGuarantee
+from sklearn_dpwg.privacy.statement import rounded_up
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -476,7 +477,7 @@ class AuditResult:
         return table.rename_axis(columns=f"positive: {self.classes[1]}")
 
     def __repr__(self) -> str:
-        return f"AuditResult({len(self.group_labels)} groups, epsilon={self.epsilon:g})"
+        return f"AuditResult({len(self.group_labels)} groups, epsilon={rounded_up(self.epsilon)})"
 
     def __str__(self) -> str:
         """Return the verdict and a line a group, for people."""

@@ -388,7 +388,8 @@ class PrivacyProfileDisplay(Display):
         self.ax_.set_ylim(0.0, 1.02)
         title = "No privacy: no ε is promised"
         if guarantee.is_private:
-            said = f"stated: ε = {rounded_up(guarantee.epsilon)} at δ = {guarantee.delta:.3g}"
+            epsilon, delta = rounded_up(guarantee.epsilon), rounded_up(guarantee.delta, 2)
+            said = f"stated: ε = {epsilon} at δ = {delta}"
             self.ax_.plot([guarantee.epsilon], [guarantee.delta], label=said, **drawing.DIAMONDS)
             title = "Privacy profile: for each ε the δ that it holds at"
             self.ax_.set_yscale("log")

@@ -75,7 +75,7 @@ def _state(result: AuditResult) -> str:
 def _cost(guarantee: PrivacyGuarantee) -> str:
     epsilon = rounded_up(guarantee.epsilon) if guarantee.is_private else "∞"
     relation = visible(str(guarantee.relation))
-    return f"ε = {epsilon} at δ = {guarantee.delta:.4g}; neighbours: {relation}"
+    return f"ε = {epsilon} at δ = {rounded_up(guarantee.delta)}; neighbours: {relation}"
 
 
 def proof(result: AuditResult) -> dict[str, Any]:

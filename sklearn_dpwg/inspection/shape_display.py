@@ -297,7 +297,7 @@ class ModelEffects:
 
     def facts(self, *, is_counted: bool = False) -> dict[str, Any]:
         """Return title, sentence and table; the cost may be counted in that of the page."""
-        cost = f"ε = {rounded_up(self.privacy.epsilon)} at δ = {self.privacy.delta:.4g}"
+        cost = f"ε = {rounded_up(self.privacy.epsilon)} at δ = {rounded_up(self.privacy.delta)}"
         cost += ", counted above" if is_counted else ", a cost of its own"
         cost += ", for those who do not know the seed" if self.privacy.seeded else ""
         rows = []

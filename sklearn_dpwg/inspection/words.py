@@ -50,7 +50,7 @@ def _outer_space(character: str) -> str:
 def text_of(label: Hashable) -> str:
     """Return a label as text in which nothing is invisible; cells of several columns are joined."""
     if isinstance(label, tuple):
-        return " × ".join(text_of(part) for part in label)
+        return " & ".join(text_of(part) for part in label)
     text = str(label)
     if not text:
         return "(empty)"

@@ -20,7 +20,7 @@ from sklearn_dpwg.exceptions import InputError, UnsupportedMechanismError
 from sklearn_dpwg.ledger import folds
 from sklearn_dpwg.privacy import PrivacyGuarantee, joint_guarantee
 from sklearn_dpwg.privacy.accounting.calibration import is_gaussian
-from sklearn_dpwg.privacy.statement import rounded_up
+from sklearn_dpwg.privacy.statement import cost_of
 
 # They learn the number of columns alone.
 _SHAPE_ONLY = (PolynomialFeatures, GaussianRandomProjection, SparseRandomProjection)
@@ -185,9 +185,9 @@ def _keep_dearest(known: dict[str, StartCost], costs: Iterable[StartCost]) -> di
 def in_words(costs: tuple[StartCost, ...]) -> tuple[str, ...]:
     """Return what a guarantee says of the fits that it leaves out."""
     return tuple(
-        f"the weights that the fit began with, which a private fit of epsilon = "
-        f"{rounded_up(cost.guarantee.epsilon)} at delta = {cost.guarantee.delta:.4g} learned: a "
-        "record that was in both pays for both, and privacy_of states them together"
+        f"the weights that the fit began with, which a private fit of "
+        f"{cost_of(cost.guarantee)} learned: a record that was in both pays for both, and "
+        "privacy_of states them together"
         for cost in costs
     )
 

@@ -17,7 +17,7 @@ from sklearn_dpwg.exceptions import BudgetExceededError, InputError
 from sklearn_dpwg.ledger.costs import StartCost
 from sklearn_dpwg.ledger.folds import SEVERAL_FITS
 from sklearn_dpwg.privacy import Budget, PrivacyGuarantee, Relation, joint_guarantee
-from sklearn_dpwg.privacy.statement import rounded_up
+from sklearn_dpwg.privacy.statement import cost_of, rounded_up
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -83,14 +83,14 @@ def spending(
         if noise.draws or also:
             error.add_note(
                 f"Noisy {values} had been released before this error: count the budget of this "
-                f"{whose}, epsilon={budget.epsilon:g} and delta={budget.delta:g}, as spent."
+                f"{whose}, {cost_of(budget)}, as spent."
             )
         raise
     finally:
         for ledger in charged:
             ledger._settle(key, spent=is_spent or bool(noise.draws))
     if not is_paid:  # how many fits a search makes is secret
-        stated = f"epsilon={guarantee.epsilon:g} at delta={guarantee.delta:g}, {guarantee.relation}"
+        stated = f"{cost_of(guarantee)}, {guarantee.relation}"
         seeded = ", void for whoever knows the seed" if guarantee.seeded else ""
         _LOG.info("%s: %s of %s%s", what, whose, stated, seeded)
 
@@ -227,7 +227,7 @@ class PrivacyLedger:
 
     def __repr__(self) -> str:
         return (
-            f"PrivacyLedger(epsilon={self.epsilon:g}, delta={self.delta:g}): "
+            f"PrivacyLedger(epsilon={rounded_up(self.epsilon)}, delta={rounded_up(self.delta)}): "
             f"{len(self.rows)} entries, epsilon={rounded_up(self.epsilon_spent)} spent"
         )
 
@@ -259,10 +259,10 @@ class PrivacyLedger:
             starts = f" with {len(added) - 1} start(s)" if added[1:] else ""
             cost = added[-1].guarantee
             raise BudgetExceededError(
-                f"{added[-1].what} of epsilon={rounded_up(cost.epsilon)} at delta={cost.delta:g}"
+                f"{added[-1].what} of {cost_of(cost)}"
                 f"{starts} would bring the ledger from epsilon={rounded_up(self._total(before))} "
-                f"to {rounded_up(total)} at delta={self.delta:g}, above its "
-                f"epsilon={self.epsilon:g}. Nothing was spent."
+                f"to {rounded_up(total)} at delta={rounded_up(self.delta)}, above its "
+                f"epsilon={rounded_up(self.epsilon)}. Nothing was spent."
             )
         for row in new.values():
             values = (row.guarantee.to_json(), row.key, row.state, row.what, row.started)

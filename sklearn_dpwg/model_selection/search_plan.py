@@ -106,7 +106,7 @@ class SearchPlan:
         return (
             f"Search of {self.mean_runs:g} runs in the mean, of which the best is released.\n"
             f"Each run fits with epsilon={rounded_up(self.run_epsilon)} at delta="
-            f"{self.run_delta:g}, and scores held-out records with Laplace noise of scale "
+            f"{rounded_up(self.run_delta)}, scores held-out records with Laplace noise of scale "
             f"{self.score_multiplier:.4g} over the smallest group's {number}.\n"
             f"{self._of_hidden_groups()}\n{self.guarantee}"
         )
@@ -202,7 +202,7 @@ def _largest(event: Callable[[float], DpEvent], budget: Budget, *, start: float)
         low -= 1.0
         if low < high - 30.0:
             raise InputError(
-                f"epsilon={budget.epsilon:g} is too small for so many runs: lower n_iter."
+                f"epsilon={budget.epsilon!r} is too small for so many runs: lower n_iter."
             )
     root = brentq(excess, low, high, xtol=1e-7)
     size = math.exp(root - 1e-6)

@@ -427,7 +427,7 @@ class PrivacyGuarantee:
     def __repr__(self) -> str:
         facts = [
             f"epsilon={rounded_up(self.epsilon, 6)}",
-            f"delta={self.delta:.6g}",
+            f"delta={rounded_up(self.delta, 6)}",
             repr(self.relation),
         ]
         if self.records_per_person > 1:

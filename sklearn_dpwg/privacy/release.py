@@ -213,7 +213,7 @@ def check_delta(delta: float, n_records: int) -> None:
     n_records = whole_number(n_records, "n_records", least=1)
     if delta >= 1.0 / n_records:
         warn(
-            f"delta = {delta:g} is not below 1/{n_records}, one over the number of records: "
+            f"delta = {delta!r} is not below 1/{n_records}, one over the number of records: "
             "publishing a whole record at random would be allowed; choose a far smaller delta.",
             NoProtectionWarning,
         )

@@ -6,6 +6,7 @@ import math
 import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass
+from decimal import ROUND_CEILING, Context
 from typing import Any
 
 from sklearn_dpwg.exceptions import UnsupportedMechanismError
@@ -112,9 +113,9 @@ def _each_once(public: tuple[str, ...]) -> list[str]:
 
 
 def _headline(guarantee: Stated) -> str:
-    text = f"epsilon = {rounded_up(guarantee.epsilon)} at delta = {guarantee.delta:.6g}"
+    text = cost_of(guarantee)
     if guarantee.requested_epsilon is not None:
-        text += f" (epsilon = {guarantee.requested_epsilon:.6g} was asked for)"
+        text += f" (epsilon = {rounded_up(guarantee.requested_epsilon, 6)} was asked for)"
     return f"{text}, neighbours: {guarantee.relation}."
 
 
@@ -139,8 +140,8 @@ def _promise(guarantee: Stated) -> str:
     factor = math.exp(guarantee.epsilon)
     return (
         f"if {changed}, the probability of any outcome grows at most by the factor e^epsilon = "
-        f"{rounded_up(factor)} plus {guarantee.delta:.6g}. This holds against anyone, whatever "
-        "else they know and however long they compute."
+        f"{rounded_up(factor)} plus {rounded_up(guarantee.delta, 6)}. This holds against anyone, "
+        "whatever else they know and however long they compute."
     )
 
 
@@ -204,9 +205,10 @@ def _check(guarantee: Stated) -> Section:
     events = list({repr(event): event for event in guarantee.events}.values())
     moved = "added or removed" if guarantee.relation == Relation.ADD_OR_REMOVE else "replaced"
     intro = (
-        "noise multipliers are noise over sensitivity Δ (standard deviation over L2 for Gaussian, "
-        "scale over L1 for Laplace), where Δ is the most that the released value moves when a "
-        f"record is {moved}. In these units the pair of neighbours is the one of ADD_OR_REMOVE_ONE."
+        "noise multipliers are noise over the sensitivity D (standard deviation over L2 for "
+        "Gaussian, scale over L1 for Laplace), where D is the most that the released value moves "
+        f"when a record is {moved}. In these units the pair of neighbours is that of "
+        "ADD_OR_REMOVE_ONE."
     )
     compositions = [composition_of_event(event) for event in events]
     if any(composition.discrete for composition in compositions):
@@ -216,12 +218,12 @@ def _check(guarantee: Stated) -> Section:
         )
     if any(composition.sampled for composition in compositions):
         intro += (
-            " Poisson-sampled events take Δ = 2C with C the largest norm of one record's "
+            " Poisson-sampled events take D = 2C with C the largest norm of one record's "
             "contribution; dp_accounting's REPLACE_ONE reads multipliers in units of C, so they "
             "are doubled below."
         )
     if any(composition.selected for composition in compositions):
-        intro += " The selection among runs is accounted for by Rényi divergences."
+        intro += " The selection among runs is accounted for by Renyi divergences."
     if len(guarantee.events) > 1 and guarantee.records_per_person > 1:
         intro += (
             f" What a person pays depends on how many of these rows are in which part of the "
@@ -255,12 +257,15 @@ def _check(guarantee: Stated) -> Section:
     return Section("To check it", intro, (*code, "max(epsilons)"))
 
 
+def cost_of(guarantee: Stated) -> str:
+    """Write the ε and the δ of a guarantee, both rounded up."""
+    return f"epsilon = {rounded_up(guarantee.epsilon)} at delta = {rounded_up(guarantee.delta, 6)}"
+
+
 def rounded_up(number: float, digits: int = 4) -> str:
-    """Write a number with so many significant digits, rounded up, as every ε that is stated."""
-    if number in (0.0, math.inf):
-        return f"{number:g}"
-    unit = 10.0 ** (math.floor(math.log10(number)) + 1 - digits)
-    return f"{math.ceil(number / unit * (1.0 - 1e-12)) * unit:.{digits}g}"
+    """Write a number with so many significant digits, rounded up, as every ε and δ are stated."""
+    above = Context(prec=digits, rounding=ROUND_CEILING).create_decimal(repr(float(number)))
+    return f"{float(above):.{digits}g}"
 
 
 def _percent(probability: float) -> str:

@@ -21,7 +21,7 @@ from sklearn_dpwg.data.problem import (
 )
 from sklearn_dpwg.exceptions import InputTypeError, PlanExceededError
 from sklearn_dpwg.privacy import Budget, PrivacyGuarantee, Relation, Release
-from sklearn_dpwg.privacy.statement import rounded_up
+from sklearn_dpwg.privacy.statement import cost_of
 from sklearn_dpwg.solvers.counts import CountStage
 
 # Bounds that differ by less, relatively, differ by how they were rounded.
@@ -235,7 +235,7 @@ class Plan:
         header = ("release", "times", "mechanism", "noise multiplier", "who pays")
         schedule = html.described("Schedule", "", str(self.schedule).splitlines())
         of_releases = html.table(header, rows) if rows else html.described("Releases", "none")
-        cost = f"Cost: epsilon = {rounded_up(guarantee.epsilon)} at delta = {guarantee.delta:.4g}"
+        cost = f"Cost: {cost_of(guarantee)}"
         return html.box(
             _headline(self),
             [

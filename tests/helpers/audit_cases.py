@@ -51,7 +51,7 @@ def labels_of(n_groups: int) -> tuple[str, ...]:
     if n_groups <= len(RACES):
         return RACES[:n_groups]
     ages = ("under 25", "25 to 39", "40 to 54", "55 to 64", "65 to 79", "80 or older")
-    names = [f"{race} × {age}" for age in ages for race in RACES]
+    names = [f"{race} & {age}" for age in ages for race in RACES]
     return tuple(names[:n_groups])
 
 

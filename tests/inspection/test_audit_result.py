@@ -154,7 +154,7 @@ def test_worst_groups():
     gap = Interval(0.1, 0.05, 0.2, confidence=0.95)
     worst = WorstGroups("error_rate", ("b", ("c", 1)), 0.25, 0.375, gap)
     assert str(worst) == (
-        "worst by error_rate: b or c × 1; there it is 0.25 to 0.375, 0.05 to 0.2 from the best "
+        "worst by error_rate: b or c & 1; there it is 0.25 to 0.375, 0.05 to 0.2 from the best "
         "group (95% confidence)"
     )
 

@@ -67,7 +67,7 @@ def test_a_fit_that_would_overspend_is_refused_before_it_draws(monkeypatch):
     with ledger(epsilon=1.3) as book:
         model().fit(X, Y)
         before, last = len(drawn), model()
-        with pytest.raises(BudgetExceededError, match=r"epsilon=1 at .*above its epsilon=1\.3"):
+        with pytest.raises(BudgetExceededError, match=r"epsilon = 1 at .*above its epsilon=1\.3"):
             last.fit(X, Y)
         assert len(drawn) == before
         assert not hasattr(last, "coef_")
@@ -105,7 +105,7 @@ WITHOUT_PRIVACY = [
 @pytest.mark.filterwarnings("ignore::sklearn_dpwg.exceptions.UngroupedWarning")
 @pytest.mark.parametrize("spend", WITHOUT_PRIVACY)
 def test_what_has_no_privacy_is_refused(spend):
-    with ledger() as book, pytest.raises(BudgetExceededError, match="epsilon=inf"):
+    with ledger() as book, pytest.raises(BudgetExceededError, match="epsilon = inf"):
         spend()
     assert_spent(book, 0)
 
@@ -274,7 +274,9 @@ def test_what_is_done_is_a_line_in_the_log_and_a_failure_none(kind, caplog):
         with pytest.raises(ValueError, match="NaN"):
             MODEL.fit(X * np.nan, LABELS, GROUPS)
     (line,) = [record.getMessage() for record in caplog.records]
-    assert f": {kind} of epsilon={promised.epsilon:g} at delta=1e-06, {promised.relation}" in line
+    assert (
+        f": {kind} of epsilon = {promised.epsilon:g} at delta = 1e-06, {promised.relation}" in line
+    )
     assert line.endswith("void for whoever knows the seed") == promised.seeded
 
 

@@ -78,11 +78,10 @@ def test_a_spent_epsilon_is_never_rounded_down():
     spent = 3.868453647099273
     assert rounded_up(spent) == "3.869"
     assert rounded_up(3.868) == "3.868"
-    down = re.compile(r"\{[^{}]*(epsilon\w*|spent|total):\.\d[fg]\}")
+    down = re.compile(r"\{[^{}]*(epsilon\w*|delta|spent|total):\.?\d*[fg]\}")
     wrong = {
         f"{path.name}: {found[0]}"
         for path in Path(sklearn_dpwg.__file__).parent.rglob("*.py")
         for found in down.finditer(path.read_text(encoding="utf-8"))
     }
-    # what was asked for
-    assert wrong == {"statement.py: {guarantee.requested_epsilon:.6g}"}
+    assert not wrong

@@ -178,7 +178,7 @@ def composition_epsilon(composition: Composition, delta: float) -> float:
     distribution, error = privacy_loss(composition)
     if delta < 2.0 * error:
         raise UnsupportedMechanismError(
-            f"delta = {delta:g} is below what the accountant resolves for so many releases that "
+            f"delta = {delta!r} is below what the accountant resolves for so many releases that "
             f"are not plain Gaussian noise: at least {2.0 * error:.1g} would do, or fewer of them."
         )
     epsilon = float(distribution.get_epsilon_for_delta(delta - error))

@@ -177,7 +177,7 @@ def _pieces_of_event(event: DpEvent, count: int) -> Iterator[_Piece]:
         run = composition_of_event(event.event)
         if run.sampled:
             raise UnsupportedMechanismError(
-                f"{event!r} selects among runs on sampled records, for which no Rényi accountant "
+                f"{event!r} selects among runs on sampled records, for which no Renyi accountant "
                 "is known when one record is replaced."
             )
         yield _Piece("selected", 1.0, count, selected=(event.mean, event.shape, run))
