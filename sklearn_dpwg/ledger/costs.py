@@ -9,13 +9,15 @@ from uuid import NAMESPACE_OID, uuid4, uuid5
 
 import numpy as np
 from sklearn.base import clone, is_classifier
+from sklearn.compose import ColumnTransformer
 from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import check_cv
+from sklearn.pipeline import FeatureUnion, Pipeline
 from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder, PolynomialFeatures
 from sklearn.random_projection import GaussianRandomProjection, SparseRandomProjection
 
 from sklearn_dpwg import exceptions
-from sklearn_dpwg.data.groups import grouping_names
+from sklearn_dpwg.data.groups import grouping_names, named
 from sklearn_dpwg.exceptions import InputError, UnsupportedMechanismError
 from sklearn_dpwg.ledger import folds
 from sklearn_dpwg.privacy import PrivacyGuarantee, joint_guarantee
@@ -30,6 +32,7 @@ _ENCODERS = (OneHotEncoder, OrdinalEncoder)
 _COSTLY = ("epsilon", "delta", "rows_per_person")
 _SPENT_IN_FULL = 0.99
 _ALL = "all that it learned"
+_NOT_COUNTED = "not counted: what "
 
 
 class StartCost(NamedTuple):
@@ -67,14 +70,15 @@ def privacy_of(fitted: Any, *, warn: bool = True, cv: Any = None) -> PrivacyGuar
     -------
     PrivacyGuarantee
         All fits together at the δ of the model; ``outside`` names what is not covered, folds that
-        labels decide too, with "not counted" where only some fits can be seen.
+        labels decide too.
 
     Raises
     ------
     ValueError
         If there is no private estimator inside.
     UnsupportedMechanismError
-        If what fits on folds cost cannot be known from what was kept; a `PrivacyLedger` can.
+        If what fits on folds or inside cost cannot be known from what was kept, as of stacking; a
+        `PrivacyLedger` can.
 
     Notes
     -----
@@ -95,6 +99,12 @@ def privacy_of(fitted: Any, *, warn: bool = True, cv: Any = None) -> PrivacyGuar
     inside = holdings_of(fitted, cv)
     if inside.guarantee is None:
         raise InputError(f"fitted holds no private fit, got {type(fitted).__name__}.")
+    for text in inside.outside:
+        if text.startswith(_NOT_COUNTED):
+            raise UnsupportedMechanismError(
+                f"fitted must hold fits that can be counted, but {text}: run it inside a "
+                f"PrivacyLedger."
+            )
     if inside.outside and warn:
         exceptions.warn(
             f"outside the guarantee, as no noise or no count covers them: "
@@ -241,7 +251,9 @@ class _Inside:
     def add_gone(self, part: Any, fits: list[PrivacyGuarantee]) -> None:
         """Count fits whose models are gone, under a key of the fits that the same part kept."""
         name, kept = type(part).__name__, ",".join(self.costs) or uuid4().hex
-        key = uuid5(NAMESPACE_OID, f"{name}({kept})").hex
+        # a winner that holds what was fitted before tells no search from another, but times do
+        times = getattr(part, "cv_results_", {}).get("mean_fit_time")
+        key = uuid5(NAMESPACE_OID, f"{name}({kept}, {times!r})").hex
         gone = [StartCost(f"{key}/{i}", name, cost) for i, cost in enumerate(fits)]
         _keep_dearest(self.costs, gone)
         self.last = self.last or next(iter(fits), None)
@@ -256,7 +268,7 @@ def _visit(part: Any) -> _Inside:
     if isinstance(part, list | tuple):
         for one in part:
             inside.add(_visit(one))
-    elif hasattr(part, "privacy_"):
+    elif isinstance(getattr(part, "privacy_", None), PrivacyGuarantee):
         costs = own_costs(part)
         _keep_dearest(inside.costs, costs)
         _keep_dearest(inside.starts, getattr(part, "_start_costs", ()))
@@ -267,10 +279,12 @@ def _visit(part: Any) -> _Inside:
             inside.add(_visit(step))
             if getattr(step, "person", None) is not None:
                 inside.rows_of_person = max(inside.rows_of_person, step.rows_per_person)
-    elif hasattr(part, "cv_results_"):
+    elif _is_a(part, *_SEARCHES) and hasattr(part, "cv_results_"):
         _visit_search(part, inside)
     elif kind is not None:
         _visit_known(part, kind, inside)
+    elif _is_a(part, *_KEEP_ALL) and hasattr(part, "estimators_"):
+        inside.add(_visit(part.estimators_))
     else:
         _visit_unknown(part, inside)
     return inside
@@ -299,7 +313,7 @@ def _visit_search(part: Any, inside: _Inside) -> None:
 
 
 class _Kind(NamedTuple):
-    """How a meta-estimator that an attribute tells fits copies of its ``estimator``."""
+    """How a meta-estimator of a type fits copies of its ``estimator``, or several estimators."""
 
     learned: str  # without noise, by the scores of these fits
     kept: Callable[[Any], list[Any]]  # models of a fitted one
@@ -308,26 +322,43 @@ class _Kind(NamedTuple):
 
 
 _KINDS = {
-    "calibrated_classifiers_": _Kind(
+    ("CalibratedClassifierCV",): _Kind(
         "the calibration",
         lambda part: [one.estimator for one in part.calibrated_classifiers_],
         lambda part: n_folds_of(part.cv) if part.ensemble else 1,
         lambda part: 0 if part.ensemble else n_folds_of(part.cv),
     ),
-    "best_threshold_": _Kind(
+    ("TunedThresholdClassifierCV",): _Kind(
         "the choice of the threshold",
         lambda part: [part.estimator_],
         lambda part: 1,
         lambda part: n_folds_of(part.cv),
     ),
-    "estimators_samples_": _Kind(
+    ("BaggingClassifier", "BaggingRegressor"): _Kind(
         "", lambda x: x.estimators_, lambda x: x.n_estimators, lambda x: 0
     ),
 }
+# They keep each model that they fit, which has read all records.
+_KEEP_ALL = (
+    *("VotingClassifier", "VotingRegressor", "OneVsRestClassifier"),
+    *("MultiOutputClassifier", "MultiOutputRegressor"),
+)
+# What they fitted is all in their ``cv_results_``.
+_SEARCHES = (
+    *("GridSearchCV", "RandomizedSearchCV"),
+    *("HalvingGridSearchCV", "HalvingRandomSearchCV"),
+)
 
 
 def _kind_of(fitted: Any) -> _Kind | None:
-    return next((kind for name, kind in _KINDS.items() if hasattr(fitted, name)), None)
+    """Return how a fitted meta-estimator fits, None of one that is not known or not fitted."""
+    kinds = (kind for names, kind in _KINDS.items() if _is_a(fitted, *names))
+    return next(kinds, None) if hasattr(fitted, "n_features_in_") else None
+
+
+def _is_a(value: Any, *names: str) -> bool:
+    """Whether a value is of a class of scikit-learn, which need not be loaded for the answer."""
+    return named(value, {"sklearn": names}) is not None
 
 
 def _visit_known(part: Any, kind: _Kind, inside: _Inside) -> None:
@@ -363,7 +394,7 @@ def _visit_unknown(part: Any, inside: _Inside) -> None:
             inside.outside += within.outside
     if inside.last is not None or folds.holds_private(part):
         kind = type(part).__name__
-        inside.outside.append(f"not counted: what {kind} fitted or learned beside what it kept")
+        inside.outside.append(f"{_NOT_COUNTED}{kind} fitted or learned beside what it kept")
     else:
         inside.outside += [f"{step}: {_ALL}" for step in learning_steps(part)]
 
@@ -447,8 +478,11 @@ def n_folds_of(cv: Any) -> int:
 
 def _steps(part: Any) -> dict[str, Any] | None:
     """Return what a pipeline, column transformer or union fits, by name; None of others."""
-    for name in ("transformers_", "steps", "transformers", "transformer_list"):
-        if hasattr(part, name):
-            rest = [("remainder", part.remainder)] if name == "transformers" else []
-            return {step[0]: step[1] for step in [*getattr(part, name), *rest]}
-    return None
+    if isinstance(part, Pipeline):
+        return dict(part.steps)
+    if isinstance(part, FeatureUnion):
+        return dict(part.transformer_list)
+    if not isinstance(part, ColumnTransformer):
+        return None
+    unfitted = [*part.transformers, ("remainder", part.remainder, None)]
+    return {name: step for name, step, _ in getattr(part, "transformers_", unfitted)}

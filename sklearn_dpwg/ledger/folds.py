@@ -12,6 +12,7 @@ from sklearn.base import is_classifier
 from sklearn.frozen import FrozenEstimator
 
 from sklearn_dpwg.exceptions import InputError
+from sklearn_dpwg.privacy import PrivacyGuarantee
 
 # A subclass may split by anything, so these count by their very type.
 _BY_POSITION = (
@@ -64,8 +65,11 @@ def list_outside(fitted: Any, cv: Any) -> list[str]:
 
 
 def is_private(estimator: Any) -> bool:
-    """Return whether an estimator has a guarantee, or will have one."""
-    return any(hasattr(estimator, name) for name in ("plan", "planned_guarantee", "privacy_"))
+    """Return whether an estimator has a guarantee of this package, or will have one."""
+    if isinstance(getattr(estimator, "privacy_", None), PrivacyGuarantee):
+        return True
+    is_ours = any(kind.__module__.startswith("sklearn_dpwg.") for kind in type(estimator).__mro__)
+    return is_ours and any(hasattr(estimator, name) for name in ("plan", "planned_guarantee"))
 
 
 def holds_private(value: Any) -> bool:

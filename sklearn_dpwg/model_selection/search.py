@@ -342,16 +342,21 @@ class DPSearchCV(FittedSearch):
         scoring = self._scoring()
         # of all candidates: which are drawn is secret, and the choice knows those that lost
         starts = starts_of(self)
-        X, y = indexable(X, y)
-        y = np.asarray(y)
-        codes, labels = self._groups(X, groups, len(y), hides_groups=plan.hides_groups)
+        known, groups = self._known_candidates(), self._groups(X, groups)
+        # what is wrong with the records shows here, in the words that a fit of one has for it
+        tried = self._in_budget(known[0], plan)
+        form = learn_nothing(tried, X, y, groups)
+        X, y = indexable(X, np.ravel(np.asarray(y)))
+        codes, labels = self._codes(groups, form, len(y), hides_groups=plan.hides_groups)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", SeededNoiseWarning)  # said once everything is checked
             source = NoiseSource(self.random_state)
         told = None if plan.hides_groups else labels
         train, held_out = split(codes, told, self.test_size, source.rng)
-        facts = self._facts(plan, codes[train], len(labels), X, y)
-        candidate = self._checked_candidate(plan, facts)
+        facts = self._facts(plan, codes[train], len(labels), form)
+        candidates = [self._candidate(parameters, plan, facts) for parameters in known]
+        if any(final_step(candidate).data_norm is None for candidate in candidates):
+            warn_of_row_norm()
         if source.seeded:
             NoiseSource(0)  # for its warning
         fitted_on = (take_rows(X, train), y[train], labels[codes[train]])
@@ -365,8 +370,7 @@ class DPSearchCV(FittedSearch):
         ):
             warnings.simplefilter("ignore")  # their number would tell that of the runs
             with config_context(enable_metadata_routing=False):
-                learn_nothing(candidate, *fitted_on)
-                record_scores(scoring, candidate, *scored_on[:2])
+                record_scores(scoring, tried, *scored_on[:2])
             # who knew the candidates in order would know that there were runs up to the winner's
             coins, released = source.secret_rng("runs of a search"), None
             if plan.hides_groups:
@@ -402,6 +406,7 @@ class DPSearchCV(FittedSearch):
         tags = super().__sklearn_tags__()
         inner = get_tags(self.estimator)
         tags.estimator_type = inner.estimator_type
+        tags.input_tags, tags.target_tags = inner.input_tags, inner.target_tags
         tags.classifier_tags = inner.classifier_tags
         tags.regressor_tags = inner.regressor_tags
         return tags
@@ -419,48 +424,42 @@ class DPSearchCV(FittedSearch):
             )
         return self.scoring
 
-    def _groups(
-        self, X: Any, groups: Any, n_records: int, *, hides_groups: bool
-    ) -> tuple[Indices, NDArray[np.object_]]:
-        final = final_step(self.estimator)
-        if final.group_by is not None:
+    def _groups(self, X: Any, groups: Any) -> Any:
+        if final_step(self.estimator).group_by is not None:
             raise InputError(
                 "group_by of the estimator must be None, as the search needs the groups too: set "
                 "group_by of DPSearchCV."
             )
-        groups = find_groups(X, groups, self.group_by)
-        if groups is None:
-            raise InputError("groups must be given to fit, or group_by set, got neither.")
-        encode = encode_hidden_groups if hides_groups else encode_groups
-        return encode(groups, n_records, final.group_labels)
+        return find_groups(X, groups, self.group_by)
 
-    def _facts(
-        self, plan: SearchPlan, codes: Indices, n_groups: int, X: Any, y: NDArray[Any]
-    ) -> dict[str, Any]:
+    def _codes(
+        self, groups: Any, form: Any, n_records: int, *, hides_groups: bool
+    ) -> tuple[Indices, NDArray[np.object_]]:
+        """Return each record's index into the labels, and these; without groups all are one."""
+        if groups is None:
+            return np.zeros(n_records, dtype=np.intp), form.group_labels_
+        encode = encode_hidden_groups if hides_groups else encode_groups
+        return encode(groups, n_records, final_step(self.estimator).group_labels)
+
+    def _facts(self, plan: SearchPlan, codes: Indices, n_groups: int, form: Any) -> dict[str, Any]:
         """Return the public facts of the records fitted on, of hidden groups equal sizes."""
         sizes = equal_sizes(len(codes), n_groups)
         facts: dict[str, Any] = {
             "group_sizes": list(sizes) if plan.hides_groups else np.bincount(codes).tolist(),
-            "n_features": X.shape[1] if hasattr(X, "shape") else len(X[0]),
+            "n_features": form.n_features_in_,
         }
         if is_classifier(self.estimator):
-            facts["classes"] = np.unique(y).tolist()
+            facts["classes"] = form.classes_.tolist()
         return facts
 
-    def _checked_candidate(self, plan: SearchPlan, facts: Mapping[str, Any]) -> Any:
-        """Check all candidates that can be listed, and return one."""
+    def _known_candidates(self) -> list[dict[str, Any]]:
+        """Return all candidates that can be listed, or one."""
         known = known_candidates(self.param_distributions)
-        if not known:  # any one tells whether a run can go through
-            known = list(ParameterSampler(self.param_distributions, 1, random_state=0))
-        candidates = [self._candidate(parameters, plan, facts) for parameters in known]
-        if any(final_step(candidate).data_norm is None for candidate in candidates):
-            warn_of_row_norm()
-        return candidates[0]
+        # any one tells whether a run can go through
+        return known or list(ParameterSampler(self.param_distributions, 1, random_state=0))
 
-    def _candidate(
-        self, parameters: Mapping[str, Any], plan: SearchPlan, facts: Mapping[str, Any]
-    ) -> Any:
-        """Return an unfitted candidate that keeps the budget of a run, or refuse it by name."""
+    def _in_budget(self, parameters: Mapping[str, Any], plan: SearchPlan) -> Any:
+        """Return an unfitted candidate with the budget of a run, or refuse it by name."""
         candidate = clone(self.estimator).set_params(**clone(dict(parameters), safe=False))
         final = final_step(candidate)
         if {"epsilon", "delta"} & {name.rpartition("__")[2] for name in parameters}:
@@ -470,13 +469,18 @@ class DPSearchCV(FittedSearch):
             )
         check_relation(final, plan, parameters)
         final.set_params(epsilon=plan.run_epsilon, delta=plan.run_delta)
-        known = dict(facts)
+        switch_off_output(candidate)
+        return candidate
+
+    def _candidate(
+        self, parameters: Mapping[str, Any], plan: SearchPlan, facts: Mapping[str, Any]
+    ) -> Any:
+        """Return an unfitted candidate that knows all classes, and pays for Gaussian releases."""
+        candidate, known = self._in_budget(parameters, plan), dict(facts)
+        final = final_step(candidate)
         classes = known.pop("classes", None)
         if classes is not None and final.classes is None:
             # all classes are public; which of them a run is fitted on is not
             final.set_params(classes=classes)
-        switch_off_output(candidate)
-        if candidate is not final:
-            known["n_features"] = 1  # what a pipeline makes of the columns shows only in its fit
         check_releases(final.plan(**known).guarantee, parameters)
         return candidate

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 from sklearn import config_context
 from sklearn.model_selection import ParameterGrid
+from sklearn.pipeline import Pipeline
 
 from sklearn_dpwg._checks import FloatArray
 from sklearn_dpwg.data.problem import PUBLIC_FACTS_OF_HIDDEN_GROUPS, HiddenGroups
@@ -348,7 +349,8 @@ def record_scores(scoring: Scoring, estimator: Any, X: Any, y: NDArray[Any]) -> 
         return np.asarray(estimator.predict(X) == y, dtype=np.float64)
     if scoring == "absolute_error":
         low, high = (float(bound) for bound in last_step(estimator).target_bounds)
-        errors = np.abs(np.clip(estimator.predict(X), low, high) - np.clip(y, low, high))
+        inside = np.clip(y.astype(np.float64), low, high)
+        errors = np.abs(np.clip(estimator.predict(X), low, high) - inside)
         scores = np.asarray(1.0 - errors / (high - low))
     else:
         assert callable(scoring)
@@ -372,7 +374,7 @@ def learn_nothing(model: Any, X: Any, y: Any, groups: Any) -> Any:
 
 def fit_in_groups(model: Any, X: Any, y: Any, groups: Any) -> Any:
     """Fit a private model, or a pipeline that ends in one, and return that step."""
-    if not hasattr(model, "steps"):
+    if not isinstance(model, Pipeline):
         return model.fit(X, y, groups=groups)
     with config_context(enable_metadata_routing=False):
         model.fit(X, y, **{f"{model.steps[-1][0]}__groups": groups})
@@ -410,7 +412,7 @@ def noisy_score(
 
 def last_step(estimator: Any) -> Any:
     """Return the model at the end of a pipeline, or what is none."""
-    return estimator.steps[-1][1] if hasattr(estimator, "steps") else estimator
+    return estimator.steps[-1][1] if isinstance(estimator, Pipeline) else estimator
 
 
 def final_step(estimator: Any) -> Any:
@@ -459,7 +461,8 @@ def split(
         places, n_held_out = rng.permutation(members), math.ceil(test_size * len(members))
         if n_held_out == len(members):
             raise InputError(
-                f"{name} has {len(members)} record(s), too few to hold out {n_held_out}."
+                f"{name} must have records to fit on beside {n_held_out} held out, got "
+                f"n_samples = {len(members)}."
             )
         held_out.append(places[:n_held_out])
         train.append(places[n_held_out:])

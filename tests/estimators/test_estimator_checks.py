@@ -8,6 +8,7 @@ import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from sklearn_dpwg import DPAUCClassifier, DPWorstGroupClassifier, DPWorstGroupRegressor
+from sklearn_dpwg.model_selection import DPSearchCV
 from sklearn_dpwg.solvers import MGR
 
 # Without noise the scores are held to account too, so bounds are those of the checks' data.
@@ -19,6 +20,12 @@ CHECKS = parametrize_with_checks(
         DPWorstGroupRegressor(solver=MGR(n_steps=5), data_norm=1.0, target_bounds=(-1, 1)),
         DPWorstGroupRegressor(epsilon=math.inf, target_bounds=(-3, 3), data_norm=10, radius=20),
         DPAUCClassifier(data_norm=1.0),
+        DPSearchCV(DPWorstGroupClassifier(data_norm=1.0), {"radius": [1.0, 2.0]}, n_iter=1),
+        DPSearchCV(
+            DPWorstGroupRegressor(data_norm=1.0, target_bounds=(-1, 1)),
+            {"radius": [1.0, 2.0]},
+            n_iter=1,
+        ),
     ]
 )
 

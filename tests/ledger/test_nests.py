@@ -130,7 +130,6 @@ class Nest:
         return self.fitted(made)
 
     def _vote(self, depth):
-        self.outside.add("VotingClassifier")
         parts = [(str(i), FrozenEstimator(self.inner(depth))) for i in range(2)]
         return self.fitted(VotingClassifier(parts, voting="soft"))
 

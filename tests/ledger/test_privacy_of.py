@@ -12,13 +12,22 @@ import numpy as np
 import pytest
 from sklearn import clone
 from sklearn import model_selection as of_sklearn
+from sklearn.base import BaseEstimator
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.compose import ColumnTransformer
-from sklearn.ensemble import BaggingClassifier, BaggingRegressor
+from sklearn.ensemble import (
+    BaggingClassifier,
+    BaggingRegressor,
+    StackingClassifier,
+    VotingClassifier,
+)
 from sklearn.experimental import enable_halving_search_cv  # noqa: F401
+from sklearn.feature_selection import RFE
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.model_selection import GridSearchCV, TunedThresholdClassifierCV, cross_validate
+from sklearn.multiclass import OneVsOneClassifier, OneVsRestClassifier
+from sklearn.multioutput import MultiOutputClassifier
 from sklearn.pipeline import FeatureUnion, Pipeline, make_pipeline
 from sklearn.preprocessing import (
     FunctionTransformer,
@@ -145,6 +154,9 @@ FITS = {
     "threshold in grid": lambda m: outer(tuned(m), cv=[2, 3]),
     "bagging in grid": lambda m: outer(bagged(m), n_estimators=[1, 2]),
     "threshold of a union": lambda m: TunedThresholdClassifierCV(make_pipeline(UNION, m), cv=2),
+    "VotingClassifier": lambda m: VotingClassifier([("a", scaled(m)), ("b", clone(m))]),
+    "OneVsRestClassifier": lambda m: OneVsRestClassifier(scaled(m)),
+    "MultiOutputClassifier": lambda m: MultiOutputClassifier(scaled(m)),
     "a step that is replaced": lambda m: outer(
         scaled(m), columns=[DPStandardScaler(0.9, DELTA), "passthrough"]
     ),
@@ -158,7 +170,8 @@ NOTHING_KEPT = {"cross_val_predict", "learning_curve"}
 def test_no_fit_is_left_out(name):
     made = {**FITS, **ON_FOLDS}[name](model(DPWorstGroupClassifier))
     with PrivacyLedger(100.0, DELTA) as book:
-        fitted = folds(made) if name in ON_FOLDS else made.fit(X, LABELS)
+        labels = np.column_stack([LABELS, LABELS[::-1]]) if "Output" in name else LABELS
+        fitted = folds(made) if name in ON_FOLDS else made.fit(X, labels)
     found = privacy_of(fitted, warn=False)
     assert found.epsilon >= book.epsilon_spent * (1 - 1e-5)
     assert found.epsilon <= book.epsilon_spent * 1.35  # an inner refit counts as the dearest
@@ -204,6 +217,68 @@ def test_private_fits_on_folds_count_where_the_best_is_not_private():
     searches = [GridSearchCV(steps, grid, cv=2, **public_is_best).fit(X, Y) for _ in range(2)]
     total = privacy_of(searches, warn=False).epsilon
     assert total == pytest.approx(epsilon_of_fits(*[0.5] * 4), rel=1e-4)
+
+
+def test_searches_whose_winners_hold_one_frozen_model_are_two_searches():
+    """Each fitted scalers on its folds, which no key of the winner tells apart."""
+    frozen = FrozenEstimator(model(DPWorstGroupClassifier).fit(X, LABELS))
+    steps = Pipeline([("scale", "passthrough"), ("model", frozen)])
+    grid = {"scale": [DPStandardScaler(0.5, DELTA), "passthrough"]}
+    public_is_best = {"scoring": lambda fitted, X, y: -float(hasattr(fitted[0], "privacy_"))}
+    searches = [GridSearchCV(steps, grid, cv=2, **public_is_best).fit(X, LABELS) for _ in "ab"]
+    total = privacy_of(searches, warn=False).epsilon
+    assert total == pytest.approx(epsilon_of_fits(1.0, *[0.5] * 4), rel=1e-4)
+    assert privacy_of([searches[0], copy.deepcopy(searches[0])], warn=False).epsilon < total
+
+
+class LookAlike(BaseEstimator):
+    """Another library's: it has an attribute of one that is known, and fits what it likes."""
+
+    def __init__(self, name=None, value=None):
+        self.name, self.value = name, value
+
+    def fit(self, X, y=None):
+        setattr(self, self.name, self.value)
+        self.n_features_in_ = X.shape[1]
+        return self
+
+    def transform(self, X):
+        return X
+
+
+NAMES = [
+    *("steps", "transformers", "transformers_", "transformer_list", "cv_results_", "privacy_"),
+    *("calibrated_classifiers_", "best_threshold_", "estimators_samples_", "estimators_"),
+    *("best_estimator_", "estimator_", "estimator", "categories"),
+]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_looks_like_something_known_has_learned_all_the_same(name):
+    for value in ([], {}, [("one", BoundedScaler())], BoundedScaler()):
+        step = LookAlike(name, value).fit(X)
+        assert learning_steps(step) == ["LookAlike"]
+        fitted = Pipeline([("step", step), ("model", model().fit(X, Y))])
+        assert privacy_of(fitted, warn=False).outside == ("LookAlike: all that it learned",)
+
+
+@pytest.mark.parametrize(
+    "around",
+    [
+        lambda m: StackingClassifier([("a", m)], cv=2),
+        lambda m: OneVsOneClassifier(m),
+        lambda m: RFE(m),
+        lambda m: LookAlike("estimator_", m),
+    ],
+)
+def test_what_cannot_be_counted_is_refused_and_not_understated(around):
+    one = model(DPWorstGroupClassifier, group_by=None)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        fitted = around(one.fit(X, LABELS)).fit(X, LABELS)
+    for each in (fitted, [one, fitted], make_pipeline(fitted)):
+        with pytest.raises(UnsupportedMechanismError, match="run it inside a PrivacyLedger"):
+            privacy_of(each, warn=False)
 
 
 def test_a_frozen_model_is_not_fitted_again():

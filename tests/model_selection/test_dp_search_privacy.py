@@ -244,8 +244,10 @@ def test_audit_of_the_selection(planted, monkeypatch, capsys):
     # what a candidate is does not matter to its score
     candidate = SimpleNamespace(plan_=unfitted, data_norm=1.0, set_params=lambda **_: None)
     monkeypatch.setattr(DPSearchCV, "_candidate", lambda self, *args: candidate)
+    monkeypatch.setattr(DPSearchCV, "_in_budget", lambda self, *args: candidate)
+    form = SimpleNamespace(n_features_in_=2, classes_=np.arange(2))
     monkeypatch.setattr(dp_search_cv, "fit_in_groups", lambda *args: None)
-    monkeypatch.setattr(dp_search_cv, "learn_nothing", lambda *args: None)
+    monkeypatch.setattr(dp_search_cv, "learn_nothing", lambda *args: form)
     monkeypatch.setattr(dp_search_cv, "check_releases", lambda *args: None)
     monkeypatch.setattr(dp_search_cv, "final_step", lambda estimator: estimator)
     monkeypatch.setattr(dp_search_cv, "split", lambda codes, *rest: (np.arange(1), np.arange(1, 2)))

@@ -40,10 +40,13 @@ class Laplacian:
         ({"distribution": "poisson"}, ValueError, "^distribution must be one of"),
         ({"scoring": "r2"}, ValueError, "^scoring must be"),
         ({"test_size": 1.0}, ValueError, "^test_size must be a share"),
-        ({"test_size": 0.999}, ValueError, "^group 'a' has .* too few to hold out"),
-        ({"groups": None}, ValueError, "^groups must be given to fit, or group_by set"),
+        ({"test_size": 0.999}, ValueError, "^group 'a' must have records to fit on"),
+        ({"groups": None, "estimator": model(group_labels=["a", "b"])}, ValueError,
+         "^groups must be given where group_labels is set"),
+        ({"y": np.arange(600)}, ValueError, "^y must hold classes"),
+        ({"y": X[:, 0]}, ValueError, "Unknown label type: continuous"),
         ({"groups": np.where(np.arange(600) == 3, "c", GROUPS)}, ValueError,
-         r"^group 'c' has 1 record\(s\), too few"),
+         r"^group 'c' must have records to fit on .* n_samples = 1\."),
         ({"group_by": 0}, ValueError, "^groups were passed and group_by is set"),
         ({"estimator": LogisticRegression()}, TypeError, "^estimator must be a private estimator"),
         ({"estimator": make_pipeline(StandardScaler(), model())}, ValueError,
@@ -55,11 +58,12 @@ class Laplacian:
         ({"grid": {"no": [1.0]}}, ValueError, "Invalid parameter 'no'"),
     ],
 )  # fmt: skip
+@pytest.mark.filterwarnings("ignore:The number of unique classes")
 def test_what_is_refused_before_anything_is_spent(changes, error, message):
     changes = dict(changes)
-    groups = changes.pop("groups", GROUPS)
+    y, groups = changes.pop("y", Y), changes.pop("groups", GROUPS)
     with PrivacyLedger(100.0, 1e-6) as ledger, pytest.raises(error, match=message):
-        search(**changes).fit(X, Y, groups)
+        search(**changes).fit(X, y, groups)
     assert not ledger.rows
 
 
@@ -139,5 +143,5 @@ def test_an_error_in_a_later_run_says_that_the_budget_is_spent():
     assert calls == [False, True]  # the first model learned nothing
     assert caught.value.__notes__ == [
         "Noisy values had been released before this error: count the budget of this search, "
-        "epsilon=2 and delta=1e-06, as spent."
+        "epsilon = 2 at delta = 1e-06, as spent."
     ]
