@@ -221,9 +221,10 @@ def _learns(step: Any) -> bool:
     if isinstance(step, _ENCODERS) and isinstance(step.categories, list | tuple):
         counted = ("min_frequency", "max_categories")
         return any(getattr(step, name, None) is not None for name in counted)
+    if folds.is_ours(step) and not getattr(step, "_learns_from_records", True):
+        return False
     tags = getattr(step, "__sklearn_tags__", None)
-    learns = tags is None or bool(tags().requires_fit)
-    return learns and getattr(step, "_learns_from_records", True)
+    return tags is None or bool(tags().requires_fit)
 
 
 @dataclass
@@ -401,17 +402,16 @@ def _visit_unknown(part: Any, inside: _Inside) -> None:
 
 def planned_fits(candidate: Any, fitted: Any) -> list[PrivacyGuarantee]:
     """Return what each private fit in a fit of a candidate costs, by facts of a fitted one."""
-    if candidate is None or isinstance(candidate, str | FrozenEstimator):
+    if isinstance(candidate, FrozenEstimator) or not folds.holds_private(candidate):
         return []
-    if hasattr(candidate, "planned_guarantee"):  # which follows from the parameters alone
+    is_private = folds.is_private(candidate)
+    if is_private and hasattr(candidate, "planned_guarantee"):  # which follows from the parameters alone
         return [candidate.planned_guarantee()]
-    if hasattr(candidate, "plan"):
+    if is_private and hasattr(candidate, "plan"):
         return [_planned_model(candidate, fitted)]
     steps, places = _steps(candidate), _steps(fitted) or {}
     if steps is not None:
         return [fit for name, one in steps.items() for fit in planned_fits(one, places.get(name))]
-    if not folds.holds_private(candidate):
-        return []
     kind = _kind_of(fitted)
     # how often a bootstrap draws a record in a fold is not known
     is_drawn = getattr(candidate, "bootstrap", False)

@@ -68,8 +68,13 @@ def is_private(estimator: Any) -> bool:
     """Return whether an estimator has a guarantee of this package, or will have one."""
     if isinstance(getattr(estimator, "privacy_", None), PrivacyGuarantee):
         return True
-    is_ours = any(kind.__module__.startswith("sklearn_dpwg.") for kind in type(estimator).__mro__)
-    return is_ours and any(hasattr(estimator, name) for name in ("plan", "planned_guarantee"))
+    names = ("plan", "planned_guarantee")
+    return is_ours(estimator) and any(hasattr(estimator, name) for name in names)
+
+
+def is_ours(value: Any) -> bool:
+    """Return whether a value is of a class of this package, or of one that is derived from it."""
+    return any(kind.__module__.startswith("sklearn_dpwg.") for kind in type(value).__mro__)
 
 
 def holds_private(value: Any) -> bool:

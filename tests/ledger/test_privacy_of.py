@@ -249,13 +249,13 @@ class LookAlike(BaseEstimator):
 NAMES = [
     *("steps", "transformers", "transformers_", "transformer_list", "cv_results_", "privacy_"),
     *("calibrated_classifiers_", "best_threshold_", "estimators_samples_", "estimators_"),
-    *("best_estimator_", "estimator_", "estimator", "categories"),
+    *("best_estimator_", "estimator_", "plan", "categories", "_learns_from_records"),
 ]
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_what_looks_like_something_known_has_learned_all_the_same(name):
-    for value in ([], {}, [("one", BoundedScaler())], BoundedScaler()):
+    for value in ([], False, [("one", BoundedScaler())], BoundedScaler()):
         step = LookAlike(name, value).fit(X)
         assert learning_steps(step) == ["LookAlike"]
         fitted = Pipeline([("step", step), ("model", model().fit(X, Y))])
