@@ -7,8 +7,9 @@ import math
 import operator
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import wraps
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +17,7 @@ from numpy.typing import NDArray
 from sklearn_dpwg.exceptions import DPWGError, InputError, InputTypeError
 
 FloatArray = NDArray[np.float64]
+Method = TypeVar("Method", bound=Callable[..., Any])
 
 # What a value must be, in words, or None where it is.
 Rule = Callable[[Any], str | None]
@@ -40,6 +42,24 @@ def as_text(value: Any) -> str:
     except ValueError:
         return text
     return str(int(number)) if number.is_integer() else str(number)
+
+
+def without_weights(method: Method) -> Method:
+    """Return a method that takes ``sample_weight=None``, and refuses a real weight by a reason.
+
+    Its signature does not name it, so scikit-learn neither passes nor routes any.
+    """
+
+    @wraps(method)
+    def checked(estimator: Any, *args: Any, sample_weight: Any = None, **named: Any) -> Any:
+        if sample_weight is not None:
+            raise InputTypeError(
+                f"sample_weight must be None in {method.__name__} of {type(estimator).__name__}: "
+                f"a weight would let one record count for many, and the noise hides one."
+            )
+        return method(estimator, *args, **named)
+
+    return checked  # type: ignore[return-value]
 
 
 def shown(values: Sequence[Any]) -> str:

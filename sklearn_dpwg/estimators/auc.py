@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import expit, log_expit
 
-from sklearn_dpwg._checks import FloatArray, Rules, at_least_zero
+from sklearn_dpwg._checks import FloatArray, Rules, at_least_zero, without_weights
 from sklearn_dpwg.data.records import RecordEncoder
 from sklearn_dpwg.estimators.class_moments import (
     ClassMoments,
@@ -200,7 +200,8 @@ class DPAUCClassifier(LinearClassifier, PrivateEstimator):
         self.random_state = random_state
         self.rows_per_person = rows_per_person
 
-    def fit(self, X: Any, y: ArrayLike, **refused: Any) -> Self:
+    @without_weights
+    def fit(self, X: Any, y: ArrayLike) -> Self:
         """Learn weights that rank the second class above the first, within the budget.
 
         Parameters
@@ -209,8 +210,6 @@ class DPAUCClassifier(LinearClassifier, PrivateEstimator):
             Rows. Longer ones are shortened to norm `data_norm`.
         y : array-like of shape (n_records,)
             Classes, which are private; only that there are these two is public.
-        **refused : dict
-            Nothing else is accepted; ``sample_weight`` is refused with a reason.
 
         Returns
         -------
@@ -222,7 +221,7 @@ class DPAUCClassifier(LinearClassifier, PrivateEstimator):
         ValueError
             If any input or parameter is wrong; no budget is spent then.
         TypeError
-            If ``sample_weight``, ``groups`` or another unknown argument is passed.
+            If a weight is passed.
 
         Warns
         -----
@@ -240,12 +239,6 @@ class DPAUCClassifier(LinearClassifier, PrivateEstimator):
         A fit that fails leaves the estimator as it was. If noise had been released by then, the
         error carries a note that the budget is spent.
         """
-        self._refuse(
-            refused,
-            "X and y alone",
-            sample_weight="a weight would let one record count for many",
-            groups="it ranks all records alike; use DPWorstGroupClassifier",
-        )
         with unchanged_on_failure(self):
             self._fit(X, y)
         return self

@@ -12,7 +12,7 @@ from scipy.sparse import issparse
 from sklearn.base import is_classifier
 from sklearn.utils.validation import check_array, check_is_fitted
 
-from sklearn_dpwg._checks import FloatArray
+from sklearn_dpwg._checks import FloatArray, without_weights
 from sklearn_dpwg.data.groups import (
     check_cell_sizes,
     columns_of_cells,
@@ -36,7 +36,8 @@ class DPWorstGroupEstimator(Partitioned, Streaming):
     __metadata_request__fit = {"groups": True}  # noqa: RUF012
     __metadata_request__partial_fit = {"groups": True}  # noqa: RUF012
 
-    def fit(self, X: Any, y: Any = None, groups: Any = None, **refused: Any) -> Self:
+    @without_weights
+    def fit(self, X: Any, y: Any = None, groups: Any = None) -> Self:
         """Learn a model whose worst-off group does as well as it can, within the budget.
 
         Parameters
@@ -51,8 +52,6 @@ class DPWorstGroupEstimator(Partitioned, Streaming):
         groups : array-like of shape (n_records,) or (n_records, n_columns), optional
             Group of each record, public or, with ``neighbours="replace-one"``, protected; cells of
             several columns are intersected, but see `overlap`. As `y`, of the kind that X is of.
-        **refused : dict
-            Nothing else is accepted; ``sample_weight`` is refused with a reason.
 
         Returns
         -------
@@ -64,8 +63,8 @@ class DPWorstGroupEstimator(Partitioned, Streaming):
         ValueError
             If any input or parameter is wrong; no budget is spent then.
         TypeError
-            If ``sample_weight`` or another unknown argument is passed, or a parameter or input is
-            of the wrong type; no budget is spent then.
+            If a weight is passed, or a parameter or input is of the wrong type; no budget is spent
+            then.
         ChangedDataError
             If records that are read from a file, or computed by dask, once more are not what they
             were.
@@ -95,11 +94,6 @@ class DPWorstGroupEstimator(Partitioned, Streaming):
         groups are read once and rows once; what `group_by` makes of rows takes a second reading of
         these.
         """
-        self._refuse(
-            refused,
-            "X, y and groups",
-            sample_weight="a weight would let one record count for many, and the noise hides one",
-        )
         with unchanged_on_failure(self):
             if is_elsewhere(X, y, groups):
                 self._fit_partitions(X, y, groups)

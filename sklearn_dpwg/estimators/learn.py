@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 from uuid import uuid4
 
 import numpy as np
@@ -37,7 +37,6 @@ from sklearn_dpwg.estimators.planning import Progress, warn_of_plan
 from sklearn_dpwg.exceptions import (
     DataNormWarning,
     InputError,
-    InputTypeError,
     NoProtectionWarning,
     PlanExceededError,
     SeededNoiseWarning,
@@ -134,12 +133,6 @@ class PrivateEstimator(BaseEstimator):
                     f"{name} must be a positive finite number, got {value!r}; "
                     f"allowed are 1e-50 to 1e50."
                 )
-
-    def _refuse(self, refused: dict[str, Any], allowed: str, **reasons: str) -> None:
-        """Refuse what else was passed to fit."""
-        for name in refused:
-            reason = reasons.get(name, f"fit takes {allowed}")
-            raise InputTypeError(f"fit of {type(self).__name__} refuses {name}: {reason}.")
 
     def _validated(
         self, X: Any, y: Any, groups: Any = None, *, reset: bool = True
@@ -387,6 +380,25 @@ class Fitting(Progress, PrivateEstimator):
     def _hides_groups(self) -> bool:
         """Whether the group of a record is protected too."""
         return self.neighbours == "replace-one" and self.epsilon != math.inf
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters, those of the solver too: a name stands for its default instance.
+
+        Parameters
+        ----------
+        **params : dict
+            Values by name, such as ``solver__n_steps=50``.
+
+        Returns
+        -------
+        self : object
+            The estimator.
+        """
+        solver = params.get("solver", self.solver)
+        if isinstance(solver, str) and any(name.startswith("solver__") for name in params):
+            params["solver"] = make_solver(solver, epsilon=1.0)
+        super().set_params(**params)
+        return self
 
     def _check_parameters(self) -> Budget:
         """Check what needs no records, before any budget is spent."""

@@ -13,6 +13,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
+from sklearn_dpwg._checks import without_weights
 from sklearn_dpwg.data.groups import labelled_sizes
 from sklearn_dpwg.data.oracles.base import EncodingOracle, SampleOracle
 from sklearn_dpwg.data.risks import GroupRisks
@@ -167,6 +168,7 @@ class Streaming(Fitting):
         return self
 
     @FreshMethod
+    @without_weights
     def partial_fit(
         self, X: Any, y: Any = None, groups: Any = None, classes: Sequence[Any] | None = None
     ) -> Self:

@@ -405,7 +405,8 @@ def planned_fits(candidate: Any, fitted: Any) -> list[PrivacyGuarantee]:
     if isinstance(candidate, FrozenEstimator) or not folds.holds_private(candidate):
         return []
     is_private = folds.is_private(candidate)
-    if is_private and hasattr(candidate, "planned_guarantee"):  # which follows from the parameters alone
+    # which follows from the parameters alone
+    if is_private and hasattr(candidate, "planned_guarantee"):
         return [candidate.planned_guarantee()]
     if is_private and hasattr(candidate, "plan"):
         return [_planned_model(candidate, fitted)]

@@ -17,6 +17,7 @@ from sklearn.utils import get_tags, indexable
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
+from sklearn_dpwg._checks import without_weights
 from sklearn_dpwg.data.groups import (
     GroupBy,
     encode_groups,
@@ -143,7 +144,7 @@ class FittedSearch(MetaEstimatorMixin, BaseEstimator):
         """
         return self._of_best("decision_function", X)
 
-    def score(self, X: Any, y: Any) -> float:
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Return the best model's own score, without noise.
 
         Parameters
@@ -152,6 +153,8 @@ class FittedSearch(MetaEstimatorMixin, BaseEstimator):
             Rows.
         y : array-like of shape (n_records,)
             Targets.
+        sample_weight : array-like of shape (n_records,), optional
+            Weights of the records.
 
         Returns
         -------
@@ -159,7 +162,7 @@ class FittedSearch(MetaEstimatorMixin, BaseEstimator):
             Accuracy of a classifier, R² of a regressor.
         """
         check_is_fitted(self)
-        return float(self.best_estimator_.score(X, y))
+        return float(self.best_estimator_.score(X, y, sample_weight=sample_weight))
 
 
 class DPSearchCV(FittedSearch):
@@ -303,6 +306,7 @@ class DPSearchCV(FittedSearch):
         """
         return self.plan().guarantee
 
+    @without_weights
     def fit(self, X: Any, y: Any, groups: Any = None) -> Self:
         """Search, and keep the best run alone.
 

@@ -14,10 +14,11 @@ from numpy.typing import NDArray
 from scipy.special import expit
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
 from sklearn.frozen import FrozenEstimator
+from sklearn.metrics import accuracy_score
 from sklearn.utils import column_or_1d, get_tags
 from sklearn.utils.validation import check_is_fitted
 
-from sklearn_dpwg._checks import FloatArray, open_unit
+from sklearn_dpwg._checks import FloatArray, open_unit, without_weights
 from sklearn_dpwg.data.groups import (
     encode_groups,
     find_groups,
@@ -245,6 +246,7 @@ class ScorePostprocessor(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     def _is_chosen(self, scores: FloatArray, codes: NDArray[np.intp]) -> NDArray[np.bool_]:
         """Return which rows are predicted to be of the second class."""
 
+    @without_weights
     def fit(self, X: Any, y: Any, groups: Any = None) -> Self:
         """Fit the model, unless it is frozen, and learn from one noisy histogram of its scores.
 
@@ -529,7 +531,7 @@ class ScorePostprocessor(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         chosen = self._is_chosen(*self._scored(X, groups))
         return np.asarray(self.classes_[chosen.astype(int)])
 
-    def score(self, X: Any, y: Any, groups: Any = None) -> float:
+    def score(self, X: Any, y: Any, groups: Any = None, sample_weight: Any = None) -> float:
         """Return the accuracy on rows, exactly: on private records it is no release.
 
         Parameters
@@ -540,6 +542,8 @@ class ScorePostprocessor(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
             Targets.
         groups : array-like of shape (n_records,) or (n_records, n_columns), optional
             Group of each row, where groups are treated apart and `group_by` is not set.
+        sample_weight : array-like of shape (n_records,), optional
+            Weights of the rows.
 
         Returns
         -------
@@ -547,7 +551,7 @@ class ScorePostprocessor(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
             Share of rows whose class is right.
         """
         same_rows(X=X, y=y, groups=groups)
-        return float(np.mean(self.predict(X, groups) == np.asarray(y)))
+        return float(accuracy_score(y, self.predict(X, groups), sample_weight=sample_weight))
 
     @property
     def n_features_in_(self) -> int:

@@ -15,7 +15,7 @@ from scipy.sparse import csr_array
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import validate_data
 
-from sklearn_dpwg._checks import FloatArray, whole_number
+from sklearn_dpwg._checks import FloatArray, whole_number, without_weights
 from sklearn_dpwg.data.groups import refuse_lazy_rows
 from sklearn_dpwg.exceptions import InputError, InputTypeError
 from sklearn_dpwg.preprocessing.columns import (
@@ -223,6 +223,7 @@ class PublicSchema(TransformerMixin, BaseEstimator):
         schema._schema()
         return schema
 
+    @without_weights
     def fit(self, X: Any, y: Any = None) -> Self:
         """Check that X has the columns; nothing is learned or released.
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from sklearn_dpwg._checks import FloatArray, whole_number
+from sklearn_dpwg._checks import FloatArray, whole_number, without_weights
 from sklearn_dpwg.data.groups import refuse_lazy_rows
 from sklearn_dpwg.exceptions import InputError, InputTypeError
 from sklearn_dpwg.ledger.ledger import spending
@@ -141,6 +141,7 @@ class ByBounds(TransformerMixin, BaseEstimator):
 class FreeByBounds(ByBounds):
     """One that follows from its bounds alone."""
 
+    @without_weights
     def fit(self, X: Any, y: Any = None) -> Self:
         """Check the bounds against the columns of X; nothing is learned or released.
 
@@ -350,6 +351,7 @@ class DPStandardScaler(_Scaler):
         self.random_state = random_state
         self.rows_per_person = rows_per_person
 
+    @without_weights
     def fit(self, X: Any, y: Any = None) -> Self:
         """Release the moments of the columns.
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 from copy import deepcopy
 from dataclasses import replace
+from inspect import signature
 
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.pipeline import make_pipeline
 
 from sklearn_dpwg.losses import Hinge, Huber, MultinomialLogLoss, Quantile
 from sklearn_dpwg.solvers import MGR
@@ -131,17 +133,21 @@ def test_data(binary, draws, wrong, message):
     )
 
 
-@pytest.mark.parametrize(
-    ("argument", "reason"),
-    [
-        ("sample_weight", "a weight would let one record count for many, and the noise hides one"),
-        ("group", "fit takes X, y and groups"),
-    ],
-)
-def test_other_arguments_are_refused(task, argument, reason):
-    said = rf"^fit of {task.estimator.__name__} refuses {argument}: .*{reason}\.$"
-    with pytest.raises(TypeError, match=said):
-        task.make().fit(*task.data, **{argument: np.ones(90)})
+def test_a_weight_is_refused_and_none_is_no_error(task):
+    with pytest.raises(TypeError, match=r"^sample_weight must be None in fit of DPWorstGroup"):
+        task.make().fit(*task.data, sample_weight=np.ones(90))
+    task.make().fit(*task.data, sample_weight=None)
+    assert "sample_weight" not in signature(task.estimator.fit).parameters
+
+
+def test_the_name_of_a_solver_stands_for_its_default_instance(task):
+    step = make_pipeline(task.make(solver="oco")).set_params(
+        **{f"{task.estimator.__name__.lower()}__{name}": value
+           for name, value in {"solver": "mgr", "solver__n_steps": 2}.items()}
+    )[0]  # fmt: skip
+    assert step.fit(*task.data).n_iter_ == 2
+    with pytest.raises(ValueError, match="Invalid parameter 'steps' for estimator MGR"):
+        task.make(solver="mgr").set_params(solver__steps=2)
 
 
 class Interrupted(MGR):
@@ -164,7 +170,7 @@ def test_a_fit_that_fails_midway_says_that_the_budget_is_spent(task, draws):
         fresh.fit(*task.data)
     assert caught.value.__notes__ == [
         "Noisy values had been released before this error: count the budget of this fit, "
-        "epsilon=1 and delta=1e-06, as spent."
+        "epsilon = 1 at delta = 1e-06, as spent."
     ]
     assert draws()
     assert vars(fresh) == before

@@ -160,7 +160,7 @@ def test_an_oracle_that_fails(one_output, draws, fault, n_good):
         assert (len(draws()) > n_draws) == (n_good > 0)
         assert getattr(caught.value, "__notes__", []) == [
             "Noisy values had been released before this error: count the budget of this fit, "
-            "epsilon=1 and delta=1e-06, as spent."
+            "epsilon = 1 at delta = 1e-06, as spent."
         ] * (n_good > 0)
         assert vars(estimator) == before
 

@@ -285,7 +285,7 @@ def test_an_error_after_the_release_says_that_the_budget_is_spent(monkeypatch, w
         assert len(ledger.rows) == 1
     assert error.value.__notes__ == [
         "Noisy values had been released before this error: count the budget of this fit, "
-        "epsilon=0.5 and delta=1e-06, as spent."
+        "epsilon = 0.5 at delta = 1e-06, as spent."
     ]
     with pytest.raises(ValueError, match="got NaN in column 0") as error:
         DPStandardScaler(epsilon=0.5).fit(np.full((2000, 2), np.nan))
