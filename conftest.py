@@ -8,6 +8,7 @@ The code of a page has one namespace and one folder a file. Python blocks are do
 this process; what stands below it is what it has to print.
 """
 
+import gc
 import os
 import re
 import shlex
@@ -84,3 +85,9 @@ pytest_collect_file = Sybil(
     teardown=leave_folder,
     patterns=["README.md", "docs/*.md", "docs/**/*.md"],
 ).pytest()
+
+
+def pytest_collection_finish() -> None:
+    """Keep the garbage collector from passing over the tests themselves, which live to the end."""
+    gc.collect()
+    gc.freeze()
