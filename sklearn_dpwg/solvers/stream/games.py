@@ -5,26 +5,29 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sklearn_dpwg._checks import FloatArray
-from sklearn_dpwg.data.oracles import SampleOracle
+from sklearn_dpwg.data.oracles.base import RecordOracle, SampleOracle
 from sklearn_dpwg.optimum.objective import project_to_ball
 from sklearn_dpwg.privacy import NoiseSource, Release
 from sklearn_dpwg.privacy.prefix_sums import make_prefix_sums
 from sklearn_dpwg.solvers.plan import Plan
 from sklearn_dpwg.solvers.solver import Game, Solution
-from sklearn_dpwg.solvers.steps import batch_losses, gradient_sum
+from sklearn_dpwg.solvers.steps import batch_losses, gradient_sum, heard
 from sklearn_dpwg.solvers.stream.learners import EXP3, GroupPlayer, Hedge, Learner
 from sklearn_dpwg.solvers.stream.releases import (
-    DifferenceSums,
     GradientSums,
+    NoisySums,
     clipped_losses,
     difference_sum,
+    of_records,
     release_losses,
     release_mean_loss,
+    sums_by_group,
 )
 from sklearn_dpwg.solvers.stream.schedule import OCOSchedule, OnlineToBatchSchedule, round_weight
 
@@ -240,7 +243,14 @@ class WeightedGame(OCOGame):
             share = group_weights[group] / schedule.weight_rates[group]
             gradient += share * gradient_sum(problem, rows, slopes, n_weight)
             if n_feedback:
-                sums[group] = (clipped_losses(schedule, values, n_weight) - schedule.infimum).sum()
+                sums[group] = (clipped_losses(schedule, values, n_weight) - schedule.center).sum()
+        self._release_gradient(gradient, weights, group_weights)
+        self._update_groups(sums, np.asarray(feedback_sizes) > 0)
+
+    def _release_gradient(
+        self, gradient: FloatArray, weights: FloatArray, group_weights: FloatArray
+    ) -> None:
+        """Count what was played, and hand the weights player its noisy gradient."""
         self._count(weights)
         self._largest = max(self._largest, self._influence(group_weights))
         before, self._strength = self._strength, self._strength_for(self._largest)
@@ -250,7 +260,6 @@ class WeightedGame(OCOGame):
             self._first,
             sensitivity=self._sensitivity(self._largest),
         )
-        self._update_groups(sums, np.asarray(feedback_sizes) > 0)
 
     def _update_groups(self, sums: FloatArray, is_read: NDArray[np.bool_]) -> None:
         """Update the group weights with the noisy losses of the groups that were read."""
@@ -270,6 +279,65 @@ class WeightedGame(OCOGame):
 
     def _fixed_sensitivity(self) -> None:
         return None
+
+
+# Standard deviation that hidden groups' risks are expected to have, as a share of what predicting
+# nothing can cost: what noisy sums say counts as far as it is more than noise.
+EXPECTED_SPREAD = 0.07
+
+
+class PlacesGame(WeightedGame):
+    """The same where groups are hidden: rounds read places, whatever groups are in them.
+
+    What a record counts for follows from its group; which round it is in does not. Both players
+    hear noisy prefix sums of all records. Losses count from the middle of their range: a record
+    that changes its group moves two sums by half of what it else moves one.
+    """
+
+    def __init__(self, plan: Plan, schedule: OCOSchedule, *others: Any) -> None:
+        super().__init__(plan, schedule, *others)
+        mechanism = make_prefix_sums(
+            schedule.noise, n_steps=schedule.n_rounds, n_dimensions=plan.problem.n_groups
+        )
+        self._stds = mechanism.standard_deviations() * schedule.feedback_multiplier
+        self._exponents: FloatArray = np.zeros(plan.problem.n_groups)
+        if self._feedback_release is not None:
+            self._loss_sums = NoisySums(
+                schedule, self._noise, self._feedback_release, fixed=schedule.feedback_range
+            )
+
+    def advance(self, oracle: SampleOracle, available: Sequence[float]) -> int:
+        assert isinstance(oracle, RecordOracle)
+        rates = np.array([self._schedule.places])
+        left = self._schedule.n_rounds - self._n_played
+        n_rounds, used = _rounds_left(available, rates, left)
+        for (n_places,) in _dealt(used, n_rounds):
+            self._play_places(*oracle.draw_places(n_places))
+        return n_rounds
+
+    def _play_places(self, rows: FloatArray, targets: FloatArray, codes: NDArray[np.intp]) -> None:
+        problem, schedule = self._problem, self._schedule
+        weights, group_weights = self._player.predict(), self._groups.group_weights
+        values, slopes = self._losses(rows, targets, weights)
+        slopes = of_records((group_weights / schedule.weight_rates)[codes], slopes)
+        gradient = gradient_sum(problem, rows, slopes, len(rows))
+        losses = clipped_losses(schedule, values, 0) - schedule.center
+        sums = sums_by_group(losses, codes, problem.n_groups)
+        self._release_gradient(gradient, weights, group_weights)
+        if self._feedback_release is not None:
+            self._hear(sums)
+
+    def _hear(self, sums: FloatArray) -> None:
+        """Bring the group weights to what all noisy sums so far say, and not their noise."""
+        schedule, problem, n_played = self._schedule, self._problem, self._n_played
+        rates = np.asarray(schedule.feedback_rates)
+        stds = self._stds[n_played - 1] * schedule.feedback_range / rates
+        risks, variances = heard(self._loss_sums.release(sums) / rates, stds**2, problem)
+        expected = (n_played * EXPECTED_SPREAD * problem.constants.zero_score) ** 2
+        counted = schedule.group_rate * expected / (expected + variances)
+        exponents = counted * (risks - self._groups.prior @ risks) - counted**2 * variances / 2.0
+        self._groups.update((self._exponents - exponents) / schedule.group_rate)
+        self._exponents = exponents
 
 
 # A parameter-free learner hears at most so many deviations of the norm of the noise.
@@ -301,7 +369,7 @@ class OnlineToBatchGame(Game):
         # what a record of each group counts for in a round
         self._shares: FloatArray = mixture / np.asarray(schedule.rates)
         self._influence = float(self._shares.max())
-        self._sums = DifferenceSums(schedule, noise, plan.releases[0])
+        self._sums = NoisySums(schedule, noise, plan.releases[0])
         mechanism = make_prefix_sums(
             schedule.noise, n_steps=schedule.n_rounds, n_dimensions=problem.n_weights
         )
@@ -319,7 +387,7 @@ class OnlineToBatchGame(Game):
         return self._step > self._schedule.n_rounds
 
     def advance(self, oracle: SampleOracle, available: Sequence[float]) -> int:
-        rates = np.asarray(self._schedule.rates)
+        rates = self._schedule.queue_rates
         left = self._schedule.n_rounds - (self._step - 1)
         n_rounds, used = _rounds_left(available, rates, left)
         dealt = _dealt(used, n_rounds)
@@ -340,7 +408,12 @@ class OnlineToBatchGame(Game):
         self._largest = max(self._largest, self._sensitivity(here[0], before[0]))
         difference = np.zeros(problem.n_weights)
         for group, size in enumerate(sizes):
-            if size:
+            if size and problem.hidden is not None:
+                assert isinstance(oracle, RecordOracle)
+                rows, targets, codes = oracle.draw_places(size)
+                factors = self._shares[codes]
+                difference += difference_sum(problem, rows, targets, here, before, factors)
+            elif size:
                 rows, targets = oracle.draw(group, size)
                 batch = difference_sum(problem, rows, np.asarray(targets), here, before)
                 difference += self._shares[group] * batch

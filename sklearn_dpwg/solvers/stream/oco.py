@@ -8,10 +8,11 @@ from typing import ClassVar
 import numpy as np
 
 from sklearn_dpwg.data.problem import Problem
+from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.privacy import Budget, NoiseSource
 from sklearn_dpwg.solvers.plan import Plan
 from sklearn_dpwg.solvers.solver import FreshSolver, Solution
-from sklearn_dpwg.solvers.stream.games import OCOGame, SampledGame, WeightedGame
+from sklearn_dpwg.solvers.stream.games import OCOGame, PlacesGame, SampledGame, WeightedGame
 from sklearn_dpwg.solvers.stream.learners import (
     FTRL,
     SumNoise,
@@ -74,7 +75,7 @@ def paper_plan(problem: Problem, budget: Budget, parameters: OCOParameters) -> P
         feedback_multiplier=releases.feedback_multiplier,
         gradient_diameter=moved.gradient_diameter,
         ceiling=constants.supremum,
-        infimum=constants.infimum,
+        center=constants.infimum,
         feedback_range=moved.feedback_range,
         prior=(1.0 / p,) * p,
         weight_rates=(float(own),) * p,
@@ -98,9 +99,6 @@ def paper_plan(problem: Problem, budget: Budget, parameters: OCOParameters) -> P
     if several:
         excess += math.log(p) / (rate * n_rounds) + 2.0 * rate * p * bound**2
     return oco_plan(problem, budget, releases, schedule, np.full(p, excess))
-
-
-GAMES: dict[str, type[OCOGame]] = {"weighted": WeightedGame, "sampled": SampledGame}
 
 
 class OCO(OCOParameters, FreshSolver):
@@ -142,7 +140,8 @@ class OCO(OCOParameters, FreshSolver):
         are used up together. "sampled": Algorithm 2 of the paper; a round takes records of one
         group, drawn from the group weights, and play ends when a drawn group has run out.
     weight_share : float, optional
-        Share of the records that the weights player gets, between 0 and 1.
+        Share of the records that the weights player gets, between 0 and 1; of the budget (of μ²)
+        with ``neighbours="replace-one"``, where both players read all records.
     group_rate : float, optional
         Step size of the group player, positive.
     loss_ceiling : float, optional
@@ -157,6 +156,9 @@ class OCO(OCOParameters, FreshSolver):
     Γ λ_i/b_i, in a sampled one by Γ/b, with b or b_i the records of a round; in either case it
     moves one noisy loss by B/b. `docs/theory/oco.md` proves what follows, for records whose place
     depends on everything released before.
+
+    With ``neighbours="replace-one"`` rounds read places, not so many records of each group, and
+    both players hear noisy prefix sums of all of them: `docs/theory/replace-one.md`.
 
     A planned strength follows the noise of the sums as far as it is public: it grows where weight
     moves to a small group. `benchmarks/oco.py` prints the table that the defaults are from.
@@ -177,6 +179,14 @@ class OCO(OCOParameters, FreshSolver):
     def _check_parameters(self) -> None:
         OCO_RULES.check(self)
 
+    def _check_hidden_groups(self) -> None:
+        if self.play == "sampled" or self.schedule == "paper":
+            raise InputError(
+                "solver 'oco' needs play='weighted' and schedule='planned' with "
+                "neighbours='replace-one', as sampled rounds draw a group: others take "
+                "neighbours='replace-one-within-group'."
+            )
+
     def _plan(self, problem: Problem, budget: Budget) -> Plan:
         if self.schedule == "paper":
             return paper_plan(problem, budget, self)
@@ -185,5 +195,7 @@ class OCO(OCOParameters, FreshSolver):
     def begin(self, plan: Plan, noise: NoiseSource, *, start: Solution | None = None) -> OCOGame:
         schedule = plan.schedule
         assert isinstance(schedule, OCOSchedule)
-        learner = make_learner(self.learner)
-        return GAMES[schedule.play](plan, schedule, learner, noise, start)
+        kind: type[OCOGame] = SampledGame if schedule.play == "sampled" else WeightedGame
+        if schedule.places is not None:
+            kind = PlacesGame
+        return kind(plan, schedule, make_learner(self.learner), noise, start)

@@ -211,7 +211,8 @@ class OnlineToBatch(OnlineToBatchParameters, FreshSolver):
     With β_t = t^k and the average x_t of the learner's weights, a record of group i in a round of
     b_i moves that round's difference by at most λ_i/b_i times
     (β_t - β_{t-1}) Γ + β_{t-1} min(H ‖x_t - x_{t-1}‖, 2Γ), known before the round is read; all sums
-    are one Gaussian release. `docs/theory/online-to-batch.md` proves it. The loss must be smooth.
+    are one Gaussian release. `docs/theory/online-to-batch.md` proves it, and
+    `docs/theory/replace-one.md` for ``neighbours="replace-one"``. The loss must be smooth.
 
     References
     ----------
@@ -229,6 +230,14 @@ class OnlineToBatch(OnlineToBatchParameters, FreshSolver):
 
     def _check_parameters(self) -> None:
         BATCH_RULES.check(self)
+
+    def _check_hidden_groups(self) -> None:
+        if self.schedule == "paper":
+            raise InputError(
+                "solver 'online-to-batch' needs schedule='planned' with neighbours='replace-one', "
+                "as the paper's takes groups in turn: neighbours='replace-one-within-group' takes "
+                "both."
+            )
 
     def _plan(self, problem: Problem, budget: Budget) -> Plan:
         if not math.isfinite(problem.smoothness):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 from typing import Self
@@ -41,6 +42,7 @@ from sklearn_dpwg.solvers.stream.schedule import (
     designs,
     numbers_of_rounds,
     opened,
+    rates_of_groups,
     refuse_no_end,
     round_weights,
 )
@@ -59,17 +61,17 @@ def least_oco_plan(problem: Problem, budget: Budget, parameters: OCOParameters) 
     ceiling = float(
         loss_ceiling(problem, parameters.loss_ceiling, "OCO", multiple=CEILING_OVER_ZERO_SCORE)
     )
-    releases = PlannedReleases.within(problem, budget, 1)
 
-    def planned(design: Design) -> tuple[float, OCOSchedule, FloatArray]:
+    def planned(design: Design) -> tuple[float, Design, OCOSchedule, FloatArray]:
+        releases = PlannedReleases.within(problem, budget, 1, design.weight_share)
         mechanism = opened(parameters, problem, design.n_rounds)
         schedule = _schedule(problem, parameters, design, releases, ceiling, mechanism, strength)
         by_group = excess_bound_by_group(problem, schedule)
-        return float(np.asarray(problem.prior) @ by_group), schedule, by_group
+        return float(np.asarray(problem.prior) @ by_group), design, schedule, by_group
 
     every = map(planned, designs(problem, parameters))
-    _, schedule, by_group = first_of_least(every, itemgetter(0))
-    releases = PlannedReleases.within(problem, budget, schedule.n_rounds)
+    _, design, schedule, by_group = first_of_least(every, itemgetter(0))
+    releases = PlannedReleases.within(problem, budget, design.n_rounds, design.weight_share)
     return oco_plan(problem, budget, releases, schedule, by_group)
 
 
@@ -83,7 +85,7 @@ def excess_bound_by_group(problem: Problem, schedule: OCOSchedule) -> FloatArray
     """
     n_rounds, rate = schedule.n_rounds, schedule.group_rate
     sizes = np.asarray(problem.group_sizes, dtype=float)
-    weight_rates = np.asarray(schedule.weight_rates)
+    weight_rates = _rates_to_plan_for(problem, schedule.weight_rates)
     feedback_rates = np.asarray(schedule.feedback_rates)
     sampled = schedule.play == "sampled"
     # where all weight is on one group, a sampled game ends when that group does
@@ -103,7 +105,10 @@ def _group_terms(
 ) -> tuple[FloatArray, FloatArray]:
     """Return what the group player's rate divides, and what it multiplies, for each group."""
     start = -np.log(np.asarray(schedule.prior)) / played
-    units = schedule.feedback_range / np.asarray(schedule.feedback_rates)
+    units = schedule.feedback_range / _rates_to_plan_for(problem, schedule.feedback_rates)
+    if schedule.places is not None:  # the noise of a sum counts once, not round by round
+        noise = (schedule.feedback_multiplier * schedule.worst_std * units) ** 2
+        return start, (RISK_SPREAD * schedule.feedback_range) ** 2 + 0.5 * noise / played
     variance = 2.0 * (schedule.feedback_multiplier * units) ** 2
     if schedule.play == "sampled":
         square = schedule.feedback_bound**2 + variance
@@ -111,6 +116,14 @@ def _group_terms(
     # a group with fewer records than rounds has some in some rounds only
     share = np.minimum(1.0, np.asarray(schedule.feedback_rates))
     return start, (RISK_SPREAD * schedule.feedback_range) ** 2 + 0.5 * variance * share
+
+
+def _rates_to_plan_for(problem: Problem, rates: Sequence[float]) -> FloatArray:
+    """Return records of each group in a round; of one that is not heard, those of all."""
+    found = np.asarray(rates)
+    if problem.hidden is None:
+        return found
+    return found * (problem.sizes_to_plan_for / np.asarray(problem.group_sizes))
 
 
 def _schedule(
@@ -131,8 +144,14 @@ def _schedule(
         weight_rates=design.weight_rates,
         feedback_rates=design.feedback_rates,
     )
-    feedback_range = moved.feedback_range
-    feedback_bound = feedback_range
+    own, other = (
+        rates_of_groups(problem, rates) for rates in (design.weight_rates, design.feedback_rates)
+    )
+    feedback_range, constants, places = moved.feedback_range, problem.constants, None
+    feedback_bound, center = feedback_range, constants.infimum
+    if problem.hidden is not None:
+        center += (ceiling - constants.infimum) / 2.0
+        places = float(design.weight_rates[0])
     if several and design.play == "sampled":
         unit = releases.feedback_multiplier * feedback_range / float(design.feedback_rates[0])
         # the paper's: with this much room no noise of T rounds is likely to be clipped
@@ -140,10 +159,8 @@ def _schedule(
 
     def schedule(group_rate: float) -> OCOSchedule:
         correction = np.zeros(problem.n_groups)
-        if several and design.play == "weighted":
-            scale = (
-                group_rate * releases.feedback_multiplier * feedback_range / design.feedback_rates
-            )
+        if several and design.play == "weighted" and places is None:
+            scale = group_rate * releases.feedback_multiplier * feedback_range / other
             correction = log_mean_exp_laplace(scale)
         return OCOSchedule(
             play=design.play,
@@ -153,11 +170,11 @@ def _schedule(
             feedback_multiplier=releases.feedback_multiplier,
             gradient_diameter=moved.gradient_diameter,
             ceiling=ceiling,
-            infimum=problem.constants.infimum,
+            center=center,
             feedback_range=feedback_range,
             prior=problem.prior,
-            weight_rates=tuple(design.weight_rates.tolist()),
-            feedback_rates=tuple(design.feedback_rates.tolist()),
+            weight_rates=tuple(own.tolist()),
+            feedback_rates=tuple(other.tolist()),
             group_rate=group_rate,
             feedback_bound=feedback_bound,
             noise_correction=tuple(correction.tolist()),
@@ -170,6 +187,7 @@ def _schedule(
             ),
             averaging=float(parameters.averaging),
             worst_std=mechanism.worst_standard_deviation,
+            places=places,
         )
 
     if not several:
@@ -241,8 +259,8 @@ class Rounds:
 
 
 def rates_of(problem: Problem, batch_size: int | None, n_rounds: int) -> FloatArray:
-    """Return the records of each group in a round, on average."""
-    sizes = np.asarray(problem.group_sizes, dtype=float)
+    """Return the records of each group, or of all places, in a round, on average."""
+    sizes = np.asarray(problem.queue_sizes, dtype=float)
     if np.isinf(sizes).any():
         # batches in the proportions of the mixture, as far as groups that end allow
         rates = float(batch_size or 1) * np.asarray(problem.prior)
@@ -287,6 +305,8 @@ def planned_schedule(
     """Return the planning bound for a number of rounds, and its schedule."""
     mechanism = opened(parameters, problem, n_rounds)
     sensitivity = DifferenceSensitivity.of(problem, mechanism, rates)
+    places = None if problem.hidden is None else float(rates[0])
+    rates = rates_of_groups(problem, rates)
     noise = release.noise_multiplier * float((np.asarray(problem.prior) / rates).max())
     learner = make_learner(parameters.learner)
     free = isinstance(learner, ParameterFree)
@@ -323,6 +343,7 @@ def planned_schedule(
         papers_factor=0.0,
         lipschitz=problem.lipschitz,
         worst_std=mechanism.worst_standard_deviation,
+        places=places,
     )
 
 

@@ -1,7 +1,8 @@
 """Releases of the online solver: every line that hands records to noise, and what a plan pays.
 
 Each record plays one role, fixed by its position in its batch: `gradient_sum` of `batch_sums` reads
-the first ones, `clipped_losses` those behind them, and nothing else reads what is private.
+the first ones, `clipped_losses` those behind them, and nothing else reads what is private. Where
+groups are hidden it plays both.
 `GradientSums`, `release_mean_loss` and `release_losses` add the noise.
 """
 
@@ -17,7 +18,7 @@ from sklearn_dpwg.data.problem import Problem
 from sklearn_dpwg.privacy import Budget, NoiseSource, Release, calibrate
 from sklearn_dpwg.privacy.prefix_sums import PrefixSumStream, make_prefix_sums
 from sklearn_dpwg.solvers.plan import Plan
-from sklearn_dpwg.solvers.steps import batch_losses, gradient_sum, refuse_rounding
+from sklearn_dpwg.solvers.steps import BLOCK_ROWS, batch_losses, gradient_sum, refuse_rounding
 from sklearn_dpwg.solvers.stream.learners import WeightPlayer
 from sklearn_dpwg.solvers.stream.schedule import OCOSchedule, OnlineToBatchSchedule
 
@@ -27,15 +28,24 @@ LOSSES = "group losses"
 
 @dataclass(frozen=True)
 class PlannedReleases:
-    """Releases of both players, each for the whole budget, as they read disjoint records."""
+    """Releases of both players, each for the whole budget, as they read disjoint records.
+
+    Where groups are hidden both read all of them and divide the budget, as one Gaussian release.
+    """
 
     gradient: Release
     feedback: Release | None
 
     @classmethod
-    def within(cls, problem: Problem, budget: Budget, n_rounds: int) -> PlannedReleases:
+    def within(
+        cls, problem: Problem, budget: Budget, n_rounds: int, weight_share: float = 0.5
+    ) -> PlannedReleases:
         """Return the releases whose noise just keeps the budget."""
         one_part = problem.n_groups == 1
+        if problem.hidden is not None and not one_part:
+            shares = {SUMS: weight_share, LOSSES: 1.0 - weight_share}
+            wanted = [Release(name, "gaussian", each**-0.5, 1) for name, each in shares.items()]
+            return cls(*calibrate(wanted, budget))
         sums = Release(SUMS, "gaussian", 1.0, 1, part=None if one_part else 0)
         (gradient,) = calibrate([sums], budget)
         if one_part:
@@ -60,6 +70,31 @@ def clipped_losses(schedule: OCOSchedule, values: FloatArray, n_weight: int) -> 
     return np.asarray(np.minimum(values[n_weight:], schedule.ceiling))
 
 
+class NoisySums:
+    """Noisy sums of all vectors so far, which open with the first one."""
+
+    def __init__(
+        self,
+        schedule: OCOSchedule | OnlineToBatchSchedule,
+        noise: NoiseSource,
+        release: Release,
+        *,
+        fixed: float | None = None,
+    ) -> None:
+        self._schedule, self._noise, self._release = schedule, noise, release
+        self._fixed = fixed  # sensitivity of every vector
+        self._stream: PrefixSumStream | None = None
+
+    def release(self, vector: FloatArray, sensitivity: float | None = None) -> FloatArray:
+        """Add a vector, with its own sensitivity if none is fixed, and return the noisy sum."""
+        if self._stream is None:
+            mechanism = make_prefix_sums(
+                self._schedule.noise, n_steps=self._schedule.n_rounds, n_dimensions=len(vector)
+            )
+            self._stream = mechanism.open(self._noise, self._release, sensitivity=self._fixed)
+        return self._stream.add(vector, sensitivity)
+
+
 class GradientSums:
     """The weights player behind noisy sums of gradients, which open with the first gradient.
 
@@ -75,9 +110,8 @@ class GradientSums:
         *,
         sensitivity: float | None,
     ) -> None:
-        self._player, self._schedule, self._noise = player, schedule, noise
-        self._release, self._sensitivity = release, sensitivity
-        self._stream: PrefixSumStream | None = None
+        self._player = player
+        self._sums = NoisySums(schedule, noise, release, fixed=sensitivity)
         self._noisy_sum: FloatArray | float = 0.0
 
     def release(
@@ -92,14 +126,7 @@ class GradientSums:
 
         Everything that it sees is a function of the released sums, so its weights are as private.
         """
-        if self._stream is None:
-            mechanism = make_prefix_sums(
-                self._schedule.noise,
-                n_steps=self._schedule.n_rounds,
-                n_dimensions=len(gradient),
-            )
-            self._stream = mechanism.open(self._noise, self._release, sensitivity=self._sensitivity)
-        noisy_sum = self._stream.add(gradient, sensitivity)
+        noisy_sum = self._sums.release(gradient, sensitivity)
         self._player.update(noisy_sum - self._noisy_sum, curvature, center)
         self._noisy_sum = noisy_sum
 
@@ -109,7 +136,7 @@ def release_mean_loss(
 ) -> float:
     """Return the mean loss of a sampled round's batch, above the infimum, with noise."""
     size = int(schedule.feedback_rates[0])
-    mean = float((clipped - schedule.infimum).sum()) / size
+    mean = float((clipped - schedule.center).sum()) / size
     return float(noise.laplace(mean, sensitivity=schedule.feedback_range / size, release=release))
 
 
@@ -129,6 +156,20 @@ def release_losses(
     return noise.laplace(sums / rates, sensitivity=units, release=release)
 
 
+def sums_by_group(values: FloatArray, codes: NDArray[np.intp], n_groups: int) -> FloatArray:
+    """Return the sum of the values in each group; block by block, as `gradient_sum`."""
+    total = np.zeros(n_groups)
+    for start in range(0, len(values), BLOCK_ROWS):
+        block = slice(start, start + BLOCK_ROWS)
+        total += np.bincount(codes[block], values[block], n_groups)
+    return total
+
+
+def of_records(factors: FloatArray, slopes: FloatArray) -> FloatArray:
+    """Return the slopes of records, each times a factor of its own."""
+    return np.asarray((slopes.T * factors).T)
+
+
 def oco_plan(
     problem: Problem,
     budget: Budget,
@@ -139,6 +180,8 @@ def oco_plan(
     """Return the plan of a schedule; refused where rounding could show a record."""
     several, n_rounds = problem.n_groups > 1, schedule.n_rounds
     rates = np.add(schedule.weight_rates, schedule.feedback_rates)
+    if schedule.places is not None:
+        rates = np.array([schedule.places])
     weighted = schedule.play == "weighted"
     if several:
         refuse_rounding(
@@ -162,7 +205,7 @@ def oco_plan(
 
 # Releases of the online-to-batch solver: every line that hands records to noise, and its price.
 #
-# `difference_sum` is all that reads records, and `DifferenceSums.release` alone adds the noise.
+# `difference_sum` is all that reads records, and `NoisySums.release` alone adds the noise.
 
 BATCH_SUMS = "sums of gradient differences"
 
@@ -179,8 +222,12 @@ def difference_sum(
     targets: ArrayLike,
     here: tuple[float, FloatArray],
     before: tuple[float, FloatArray],
+    factors: FloatArray | None = None,
 ) -> FloatArray:
-    """Return the sum over a batch of β_t ∇ℓ(x_t) - β_{t-1} ∇ℓ(x_{t-1}), of the same records."""
+    """Return the sum over a batch of β_t ∇ℓ(x_t) - β_{t-1} ∇ℓ(x_{t-1}), of the same records.
+
+    Each counts once, or as often as its factor says.
+    """
     weight, point = here
     _, slopes = batch_losses(problem, rows, targets, point)
     slopes = weight * slopes
@@ -188,28 +235,9 @@ def difference_sum(
     if weight_before:
         _, old = batch_losses(problem, rows, targets, point_before)
         slopes = slopes - weight_before * old
+    if factors is not None:
+        slopes = of_records(factors, slopes)
     return gradient_sum(problem, rows, slopes, len(rows))
-
-
-class DifferenceSums:
-    """Noisy sums of all differences so far, which open with the first difference."""
-
-    def __init__(
-        self, schedule: OnlineToBatchSchedule, noise: NoiseSource, release: Release
-    ) -> None:
-        self._schedule, self._noise, self._release = schedule, noise, release
-        self._stream: PrefixSumStream | None = None
-
-    def release(self, difference: FloatArray, sensitivity: float) -> FloatArray:
-        """Add a difference and return the noisy sum: the gradient of the risk so far, times β_t."""
-        if self._stream is None:
-            mechanism = make_prefix_sums(
-                self._schedule.noise,
-                n_steps=self._schedule.n_rounds,
-                n_dimensions=len(difference),
-            )
-            self._stream = mechanism.open(self._noise, self._release, sensitivity=None)
-        return self._stream.add(difference, sensitivity)
 
 
 def batch_plan(
@@ -225,7 +253,7 @@ def batch_plan(
     on that of group i.
     """
     n_rounds = schedule.n_rounds
-    n_drawn = n_rounds * float(sum(schedule.rates))
+    n_drawn = n_rounds * float(sum(schedule.queue_rates))
     return Plan.of(
         "online-to-batch",
         problem,
