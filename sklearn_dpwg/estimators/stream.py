@@ -53,10 +53,10 @@ class FreshMethod:
             raise AttributeError(
                 f"{name} overlap={instance.overlap!r}: a record that is used once is of one group."
             )
-        if instance.neighbours == "replace-one":
+        if instance.neighbours == "replace-one" and self._method.__name__ == "fit_oracle":
             raise AttributeError(
-                f"{name} neighbours='replace-one': a record that changes its group would shift "
-                "those behind it in two queues."
+                f"{name} neighbours='replace-one', as an oracle draws by group: take "
+                "neighbours='replace-one-within-group'."
             )
         return MethodType(self._method, instance)
 
@@ -175,7 +175,8 @@ class Streaming(Fitting):
         Only with a solver for fresh records, such as ``solver="oco"``. The first call makes the
         plan, for `horizon` (of the solver) calls with as many records of each group as it has
         itself, and the budget is that of all calls together. Each call plays as many rounds as
-        its records allow; those that are left over are not kept.
+        its records allow; those that are left over are not kept. With ``neighbours="replace-one"``
+        groups are counted once, in the first call.
 
         Parameters
         ----------
@@ -236,22 +237,22 @@ class Streaming(Fitting):
         """Plan for all calls, and play the first one's rounds."""
         budget = self._check_parameters()
         facts, records = self._encode(X, y, groups, classes)
-        of_call = facts.sizes
         solver = make_solver(self.solver, epsilon=budget.epsilon)
         assert isinstance(solver, FreshSolver)
         horizon = positive_whole(solver.horizon, "horizon of the solver")
-        of_all = [horizon * size for size in of_call]
+        of_all = [horizon * size for size in facts.sizes]
         begun: list[tuple[Game, NoiseSource, int]] = []
 
         def play(
             solver: Any, plan: Plan, data: GroupRisks, noise: NoiseSource, start: Solution | None
         ) -> Solution:
             game = solver.begin(plan, noise, start=start)
-            begun.append((game, noise, game.advance(data.as_oracle(noise.rng), of_call)))
+            available = _available(plan, facts)
+            begun.append((game, noise, game.advance(data.as_oracle(noise.rng), available)))
             return game.finish()
 
-        self._learn(budget, replace(facts, sizes=of_all), records, play)
-        self.group_sizes_ = np.asarray(of_call)
+        self._learn(budget, replace(facts, sizes=of_all, n_calls=horizon), records, play)
+        self.group_sizes_ = np.asarray(self.plan_.problem.group_sizes) // horizon
         ((game, noise, n_played),) = begun
         self._open = OpenGame(game, self.plan_, budget, noise, facts.targets, self._as_text())
         _warn_if_unused(n_played, False)
@@ -271,14 +272,17 @@ class Streaming(Fitting):
             opened.is_lost = True  # until the rounds are through
             was_over = game.is_over
             with records(plan.problem) as data:
+                available = _available(plan, facts)
                 n_played = self._with_progress(
-                    plan, noise, lambda: game.advance(data.as_oracle(noise.rng), facts.sizes)
+                    plan, noise, lambda: game.advance(data.as_oracle(noise.rng), available)
                 )
             solution = game.finish()
             check_solution(plan, solution, self.solver)
             opened.is_lost = False
-        # records of a call without a round were not looked at, and may come again
-        total = self.group_sizes_ + np.asarray(facts.sizes) * (n_played > 0)
+        # records of a call without a round were not looked at, and may come again; hidden groups
+        # are not counted again
+        is_counted = n_played > 0 and plan.counts is None
+        total = self.group_sizes_ + np.asarray(facts.sizes) * is_counted
         self._keep(plan, guarantee, replace(facts, sizes=total), solution)
         self._open = opened
         _warn_if_unused(n_played, was_over)
@@ -295,6 +299,11 @@ class Streaming(Fitting):
                 "running sums and unused noise are secrets, which a copy or a pickle leaves out"
             )
         return state
+
+
+def _available(plan: Plan, facts: Facts) -> Sequence[float]:
+    """Return how many records of a call there are of each group, or of all where hidden."""
+    return facts.sizes if plan.problem.hidden is None else [facts.n_records]
 
 
 def _warn_if_unused(n_played: int, was_over: bool) -> None:

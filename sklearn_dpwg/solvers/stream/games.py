@@ -283,7 +283,7 @@ class WeightedGame(OCOGame):
 
 # Standard deviation that hidden groups' risks are expected to have, as a share of what predicting
 # nothing can cost: what noisy sums say counts as far as it is more than noise.
-EXPECTED_SPREAD = 0.07
+EXPECTED_SPREAD = 0.05
 
 
 class PlacesGame(WeightedGame):

@@ -14,7 +14,7 @@ from sklearn_dpwg.privacy.prefix_sums import PREFIX_SUMS
 from sklearn_dpwg.solvers import OnlineToBatch, Solution
 from sklearn_dpwg.solvers.stream import games as game_module
 from sklearn_dpwg.solvers.stream.learners import FTRL, LEARNERS, OptimisticFTRL, ParameterFree
-from sklearn_dpwg.solvers.stream.releases import DifferenceSums
+from sklearn_dpwg.solvers.stream.releases import NoisySums
 from tests.helpers.cases.stream import BUDGET, LOSSES
 from tests.helpers.group_data import make_data, make_problem
 from tests.helpers.neighbours import random_records
@@ -115,7 +115,7 @@ def differences_of_noisy_sums(patch):
         self.before = noisy
         return noisy - before
 
-    wrap(patch, DifferenceSums, "release", differences)
+    wrap(patch, NoisySums, "release", differences)
 
 
 def another_batch_before(patch):
