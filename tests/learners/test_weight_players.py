@@ -20,7 +20,7 @@ from sklearn_dpwg.solvers.stream.learners import (
     SumNoise,
     strength_of_least_regret,
 )
-from sklearn_dpwg.solvers.stream.releases import GradientSums
+from sklearn_dpwg.solvers.stream.releases import NoisySums
 from tests.helpers.replay import silent
 
 BOTH = pytest.mark.parametrize("learner", [FTRL(), OptimisticFTRL()], ids=["ftrl", "optimistic"])
@@ -290,7 +290,17 @@ def behind(learner, name, *, strength, multiplier=1.0, seed=0, sensitivity=1.0, 
     with pytest.warns(SeededNoiseWarning):
         noise = NoiseSource(seed, [release])
     schedule = SimpleNamespace(noise=name, n_rounds=n_steps)
-    return player, GradientSums(player, schedule, noise, release, sensitivity=sensitivity)
+    return player, Behind(player, NoisySums(schedule, noise, release), sensitivity)
+
+
+class Behind:
+    """A player that is told what noisy sums rise by."""
+
+    def __init__(self, player, sums, sensitivity=1.0):
+        self.player, self.sums, self.sensitivity = player, sums, sensitivity
+
+    def release(self, linear, *others):
+        self.player.update(self.sums.rise(linear, self.sensitivity), *others)
 
 
 @BOTH
@@ -310,7 +320,7 @@ def test_private_regret_is_within_its_bound_whatever_the_noise(learner, name):
             sums.release(linear)
             lost += linear @ played
             total += linear
-            noises.append(sums._noisy_sum - total)
+            noises.append(sums.sums.noisy_sum - total)
         drawn = SumNoise(
             np.linalg.norm(noises[1:], axis=1), np.linalg.norm(np.diff(noises, axis=0), axis=1)
         )
@@ -361,14 +371,14 @@ def test_without_noise_the_player_behind_sums_is_the_player(learner, name):
     release = make_prefix_sums(name, n_steps=70, n_dimensions=3).release("sums")
     bare, player = (learner.start(np.zeros(3), 1.0, 5.0) for _ in range(2))
     schedule = SimpleNamespace(noise=name, n_rounds=70)
-    sums = GradientSums(player, schedule, silent(), release, sensitivity=None)
+    sums = Behind(player, NoisySums(schedule, silent(), release))
     rng = np.random.default_rng(0)
     for _ in range(70):
         linear, center = rng.normal(size=(2, 3))
         curvature = rng.exponential()
         np.testing.assert_allclose(player.predict(), bare.predict(), atol=1e-12)
         bare.update(linear, curvature, center)
-        sums.release(linear, curvature, center, sensitivity=1.0)
+        sums.release(linear, curvature, center)
 
 
 @pytest.mark.parametrize("name", sorted(PREFIX_SUMS))

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from sklearn_dpwg._checks import FloatArray
 from sklearn_dpwg.data.oracles.base import RecordOracle, SampleOracle
@@ -20,7 +20,6 @@ from sklearn_dpwg.solvers.solver import Game, Solution
 from sklearn_dpwg.solvers.steps import batch_losses, gradient_sum, heard
 from sklearn_dpwg.solvers.stream.learners import EXP3, GroupPlayer, Hedge, Learner
 from sklearn_dpwg.solvers.stream.releases import (
-    GradientSums,
     NoisySums,
     clipped_losses,
     difference_sum,
@@ -89,9 +88,7 @@ class OCOGame(Game):
         self._largest = self._influence(prior / prior.sum())
         self._strength = self._strength_for(self._largest)
         self._player = learner.start(self._first, problem.radius, self._strength)
-        self._sums = GradientSums(
-            self._player, schedule, noise, gradient_release, sensitivity=self._fixed_sensitivity()
-        )
+        self._sums = NoisySums(schedule, noise, gradient_release)
         self._n_played, self._total = 0, 0.0
         self._weights_sum = np.zeros(problem.n_weights)
         self._group_weights_sum = np.zeros(problem.n_groups)
@@ -115,31 +112,24 @@ class OCOGame(Game):
     def _influence(self, group_weights: FloatArray) -> float:
         """Return the largest factor of a record's gradient in that of a round."""
 
-    @abstractmethod
-    def _fixed_sensitivity(self) -> float | None:
-        """Return by how much a record moves a gradient; None where each round states its own."""
-
-    def _sensitivity(self, influence: float) -> float:
-        return self._schedule.gradient_diameter * influence
-
     def _strength_for(self, influence: float) -> float:
         schedule = self._schedule
+        sensitivity = schedule.gradient_diameter * influence
         multiplier = schedule.gradient_multiplier * schedule.worst_std
-        return schedule.strength_rule.strength(multiplier * self._sensitivity(influence))
+        return schedule.strength_rule.strength(multiplier * sensitivity)
 
-    def _losses(
-        self, rows: FloatArray, targets: ArrayLike, weights: FloatArray
-    ) -> tuple[FloatArray, FloatArray]:
-        """Return the losses of a batch and their slopes in the scores."""
-        return batch_losses(self._problem, rows, targets, weights)
-
-    def _count(self, weights: FloatArray) -> None:
-        """Add what is played now to the averages."""
+    def _release_gradient(self, gradient: FloatArray, weights: FloatArray) -> None:
+        """Count what was played, and tell the weights player what the noisy sum rose by."""
+        group_weights, schedule = self._groups.group_weights, self._schedule
         self._n_played += 1
-        share = float(self._n_played) ** self._schedule.averaging
+        share = float(self._n_played) ** schedule.averaging
         self._total += share
         self._weights_sum += share * weights
-        self._group_weights_sum += share * self._groups.group_weights
+        self._group_weights_sum += share * group_weights
+        self._largest = max(self._largest, self._influence(group_weights))
+        before, self._strength = self._strength, self._strength_for(self._largest)
+        linear = self._sums.rise(gradient, schedule.gradient_diameter * self._largest)
+        self._player.update(linear, self._strength - before, self._first)
 
 
 class SampledGame(OCOGame):
@@ -152,7 +142,8 @@ class SampledGame(OCOGame):
     _drawn: int | None = None
 
     def advance(self, oracle: SampleOracle, available: Sequence[float]) -> int:
-        before, size = self._n_played, self._n_weight + self._n_feedback
+        before, schedule = self._n_played, self._schedule
+        size = int(schedule.weight_rates[0] + schedule.feedback_rates[0])
         left = [math.inf if count == math.inf else int(count) // size for count in available]
         while not self.is_over:
             if self._drawn is None:
@@ -168,12 +159,12 @@ class SampledGame(OCOGame):
         return self._n_played - before
 
     def _play_round(self, oracle: SampleOracle, group: int) -> None:
-        problem, schedule, n_weight = self._problem, self._schedule, self._n_weight
-        rows, targets = oracle.draw(group, n_weight + self._n_feedback)
+        problem, schedule = self._problem, self._schedule
+        n_weight = int(schedule.weight_rates[0])
+        rows, targets = oracle.draw(group, n_weight + int(schedule.feedback_rates[0]))
         weights = self._player.predict()
-        values, slopes = self._losses(rows, targets, weights)
-        self._count(weights)
-        self._sums.release(gradient_sum(problem, rows, slopes, n_weight) / n_weight)
+        values, slopes = batch_losses(problem, rows, targets, weights)
+        self._release_gradient(gradient_sum(problem, rows, slopes, n_weight) / n_weight, weights)
         if self._feedback_release is not None:
             noisy = release_mean_loss(
                 clipped_losses(schedule, values, n_weight),
@@ -189,19 +180,6 @@ class SampledGame(OCOGame):
 
     def _influence(self, group_weights: FloatArray) -> float:
         return 1.0 / self._schedule.weight_rates[0]
-
-    def _fixed_sensitivity(self) -> float:
-        return self._sensitivity(self._largest)
-
-    @property
-    def _n_weight(self) -> int:
-        """Records of a round for the weights."""
-        return int(self._schedule.weight_rates[0])
-
-    @property
-    def _n_feedback(self) -> int:
-        """Records of a round for the groups."""
-        return int(self._schedule.feedback_rates[0])
 
 
 class WeightedGame(OCOGame):
@@ -239,27 +217,13 @@ class WeightedGame(OCOGame):
             if n_weight + n_feedback == 0:
                 continue
             rows, targets = oracle.draw(group, n_weight + n_feedback)
-            values, slopes = self._losses(rows, targets, weights)
+            values, slopes = batch_losses(problem, rows, targets, weights)
             share = group_weights[group] / schedule.weight_rates[group]
             gradient += share * gradient_sum(problem, rows, slopes, n_weight)
             if n_feedback:
                 sums[group] = (clipped_losses(schedule, values, n_weight) - schedule.center).sum()
-        self._release_gradient(gradient, weights, group_weights)
+        self._release_gradient(gradient, weights)
         self._update_groups(sums, np.asarray(feedback_sizes) > 0)
-
-    def _release_gradient(
-        self, gradient: FloatArray, weights: FloatArray, group_weights: FloatArray
-    ) -> None:
-        """Count what was played, and hand the weights player its noisy gradient."""
-        self._count(weights)
-        self._largest = max(self._largest, self._influence(group_weights))
-        before, self._strength = self._strength, self._strength_for(self._largest)
-        self._sums.release(
-            gradient,
-            self._strength - before,
-            self._first,
-            sensitivity=self._sensitivity(self._largest),
-        )
 
     def _update_groups(self, sums: FloatArray, is_read: NDArray[np.bool_]) -> None:
         """Update the group weights with the noisy losses of the groups that were read."""
@@ -276,9 +240,6 @@ class WeightedGame(OCOGame):
 
     def _influence(self, group_weights: FloatArray) -> float:
         return float((group_weights * (1.0 / np.asarray(self._schedule.weight_rates))).max())
-
-    def _fixed_sensitivity(self) -> None:
-        return None
 
 
 # Standard deviation that hidden groups' risks are expected to have, as a share of what predicting
@@ -302,9 +263,7 @@ class PlacesGame(WeightedGame):
         self._stds = mechanism.standard_deviations() * schedule.feedback_multiplier
         self._exponents: FloatArray = np.zeros(plan.problem.n_groups)
         if self._feedback_release is not None:
-            self._loss_sums = NoisySums(
-                schedule, self._noise, self._feedback_release, fixed=schedule.feedback_range
-            )
+            self._loss_sums = NoisySums(schedule, self._noise, self._feedback_release)
 
     def advance(self, oracle: SampleOracle, available: Sequence[float]) -> int:
         assert isinstance(oracle, RecordOracle)
@@ -318,12 +277,12 @@ class PlacesGame(WeightedGame):
     def _play_places(self, rows: FloatArray, targets: FloatArray, codes: NDArray[np.intp]) -> None:
         problem, schedule = self._problem, self._schedule
         weights, group_weights = self._player.predict(), self._groups.group_weights
-        values, slopes = self._losses(rows, targets, weights)
+        values, slopes = batch_losses(problem, rows, targets, weights)
         slopes = of_records((group_weights / schedule.weight_rates)[codes], slopes)
         gradient = gradient_sum(problem, rows, slopes, len(rows))
         losses = clipped_losses(schedule, values, 0) - schedule.center
         sums = sums_by_group(losses, codes, problem.n_groups)
-        self._release_gradient(gradient, weights, group_weights)
+        self._release_gradient(gradient, weights)
         if self._feedback_release is not None:
             self._hear(sums)
 
@@ -332,7 +291,8 @@ class PlacesGame(WeightedGame):
         schedule, problem, n_played = self._schedule, self._problem, self._n_played
         rates = np.asarray(schedule.feedback_rates)
         stds = self._stds[n_played - 1] * schedule.feedback_range / rates
-        risks, variances = heard(self._loss_sums.release(sums) / rates, stds**2, problem)
+        released = self._loss_sums.release(sums, schedule.feedback_range)
+        risks, variances = heard(released / rates, stds**2, problem)
         expected = (n_played * EXPECTED_SPREAD * problem.constants.zero_score) ** 2
         counted = schedule.group_rate * expected / (expected + variances)
         exponents = counted * (risks - self._groups.prior @ risks) - counted**2 * variances / 2.0

@@ -3,7 +3,7 @@
 Each record plays one role, fixed by its position in its batch: `gradient_sum` of `batch_sums` reads
 the first ones, `clipped_losses` those behind them, and nothing else reads what is private. Where
 groups are hidden it plays both.
-`GradientSums`, `release_mean_loss` and `release_losses` add the noise.
+`NoisySums`, `release_mean_loss` and `release_losses` add the noise.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from sklearn_dpwg.privacy import Budget, NoiseSource, Release, calibrate
 from sklearn_dpwg.privacy.prefix_sums import PrefixSumStream, make_prefix_sums
 from sklearn_dpwg.solvers.plan import Plan
 from sklearn_dpwg.solvers.steps import BLOCK_ROWS, batch_losses, gradient_sum, refuse_rounding
-from sklearn_dpwg.solvers.stream.learners import WeightPlayer
 from sklearn_dpwg.solvers.stream.schedule import OCOSchedule, OnlineToBatchSchedule
 
 SUMS = "gradient sums"
@@ -74,61 +73,26 @@ class NoisySums:
     """Noisy sums of all vectors so far, which open with the first one."""
 
     def __init__(
-        self,
-        schedule: OCOSchedule | OnlineToBatchSchedule,
-        noise: NoiseSource,
-        release: Release,
-        *,
-        fixed: float | None = None,
+        self, schedule: OCOSchedule | OnlineToBatchSchedule, noise: NoiseSource, release: Release
     ) -> None:
         self._schedule, self._noise, self._release = schedule, noise, release
-        self._fixed = fixed  # sensitivity of every vector
         self._stream: PrefixSumStream | None = None
+        self.noisy_sum: FloatArray | float = 0.0  # what was released last
 
-    def release(self, vector: FloatArray, sensitivity: float | None = None) -> FloatArray:
-        """Add a vector, with its own sensitivity if none is fixed, and return the noisy sum."""
+    def rise(self, vector: FloatArray, sensitivity: float) -> FloatArray:
+        """Add a vector and return what the noisy sum rose by, which is as private as the sums."""
+        before = self.noisy_sum
+        return self.release(vector, sensitivity) - before
+
+    def release(self, vector: FloatArray, sensitivity: float) -> FloatArray:
+        """Add a vector, which a record moves by so much, and return the noisy sum."""
         if self._stream is None:
             mechanism = make_prefix_sums(
                 self._schedule.noise, n_steps=self._schedule.n_rounds, n_dimensions=len(vector)
             )
-            self._stream = mechanism.open(self._noise, self._release, sensitivity=self._fixed)
-        return self._stream.add(vector, sensitivity)
-
-
-class GradientSums:
-    """The weights player behind noisy sums of gradients, which open with the first gradient.
-
-    Without a fixed sensitivity every gradient comes with its own.
-    """
-
-    def __init__(
-        self,
-        player: WeightPlayer,
-        schedule: OCOSchedule,
-        noise: NoiseSource,
-        release: Release,
-        *,
-        sensitivity: float | None,
-    ) -> None:
-        self._player = player
-        self._sums = NoisySums(schedule, noise, release, fixed=sensitivity)
-        self._noisy_sum: FloatArray | float = 0.0
-
-    def release(
-        self,
-        gradient: FloatArray,
-        curvature: float = 0.0,
-        center: FloatArray | None = None,
-        *,
-        sensitivity: float | None = None,
-    ) -> None:
-        """Hand the player the difference of noisy sums in place of a gradient.
-
-        Everything that it sees is a function of the released sums, so its weights are as private.
-        """
-        noisy_sum = self._sums.release(gradient, sensitivity)
-        self._player.update(noisy_sum - self._noisy_sum, curvature, center)
-        self._noisy_sum = noisy_sum
+            self._stream = mechanism.open(self._noise, self._release, sensitivity=None)
+        self.noisy_sum = noisy_sum = self._stream.add(vector, sensitivity)
+        return noisy_sum
 
 
 def release_mean_loss(
