@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +13,6 @@ from sklearn_dpwg._checks import FloatArray
 from sklearn_dpwg.data.oracles.base import RecordOracle, SampleOracle
 from sklearn_dpwg.optimum.objective import project_to_ball
 from sklearn_dpwg.privacy import NoiseSource, Release
-from sklearn_dpwg.privacy.prefix_sums import make_prefix_sums
 from sklearn_dpwg.solvers.plan import Plan
 from sklearn_dpwg.solvers.solver import Game, Solution
 from sklearn_dpwg.solvers.steps import batch_losses, gradient_sum, heard
@@ -255,15 +253,8 @@ class PlacesGame(WeightedGame):
     that changes its group moves two sums by half of what it else moves one.
     """
 
-    def __init__(self, plan: Plan, schedule: OCOSchedule, *others: Any) -> None:
-        super().__init__(plan, schedule, *others)
-        mechanism = make_prefix_sums(
-            schedule.noise, n_steps=schedule.n_rounds, n_dimensions=plan.problem.n_groups
-        )
-        self._stds = mechanism.standard_deviations() * schedule.feedback_multiplier
-        self._exponents: FloatArray = np.zeros(plan.problem.n_groups)
-        if self._feedback_release is not None:
-            self._loss_sums = NoisySums(schedule, self._noise, self._feedback_release)
+    _loss_sums: NoisySums | None = None
+    _exponents: FloatArray | float = 0.0
 
     def advance(self, oracle: SampleOracle, available: Sequence[float]) -> int:
         assert isinstance(oracle, RecordOracle)
@@ -284,16 +275,17 @@ class PlacesGame(WeightedGame):
         sums = sums_by_group(losses, codes, problem.n_groups)
         self._release_gradient(gradient, weights)
         if self._feedback_release is not None:
-            self._hear(sums)
+            self._hear(sums, self._feedback_release)
 
-    def _hear(self, sums: FloatArray) -> None:
+    def _hear(self, sums: FloatArray, release: Release) -> None:
         """Bring the group weights to what all noisy sums so far say, and not their noise."""
-        schedule, problem, n_played = self._schedule, self._problem, self._n_played
-        rates = np.asarray(schedule.feedback_rates)
-        stds = self._stds[n_played - 1] * schedule.feedback_range / rates
-        released = self._loss_sums.release(sums, schedule.feedback_range)
+        schedule, problem, moved = self._schedule, self._problem, self._schedule.feedback_range
+        if self._loss_sums is None:
+            self._loss_sums = NoisySums(schedule, self._noise, release)
+        released, rates = self._loss_sums.release(sums, moved), np.array(schedule.feedback_rates)
+        stds = schedule.feedback_multiplier * self._loss_sums.unit_std * moved / rates
         risks, variances = heard(released / rates, stds**2, problem)
-        expected = (n_played * EXPECTED_SPREAD * problem.constants.zero_score) ** 2
+        expected = (self._n_played * EXPECTED_SPREAD * problem.constants.zero_score) ** 2
         counted = schedule.group_rate * expected / (expected + variances)
         exponents = counted * (risks - self._groups.prior @ risks) - counted**2 * variances / 2.0
         self._groups.update((self._exponents - exponents) / schedule.group_rate)
@@ -330,10 +322,6 @@ class OnlineToBatchGame(Game):
         self._shares: FloatArray = mixture / np.asarray(schedule.rates)
         self._influence = float(self._shares.max())
         self._sums = NoisySums(schedule, noise, plan.releases[0])
-        mechanism = make_prefix_sums(
-            schedule.noise, n_steps=schedule.n_rounds, n_dimensions=problem.n_weights
-        )
-        self._row_norms = mechanism.standard_deviations()
         self._player = learner.start(self._first, problem.radius, schedule.strength)
         self._step, self._total = 0, 0.0  # t and β_{1:t}
         self._here = self._before = self._first  # x_t and x_{t-1}
@@ -368,11 +356,10 @@ class OnlineToBatchGame(Game):
         self._largest = max(self._largest, self._sensitivity(here[0], before[0]))
         difference = np.zeros(problem.n_weights)
         for group, size in enumerate(sizes):
-            if size and problem.hidden is not None:
-                assert isinstance(oracle, RecordOracle)
-                rows, targets, codes = oracle.draw_places(size)
+            if size and isinstance(oracle, RecordOracle) and problem.hidden is not None:
+                rows, values, codes = oracle.draw_places(size)
                 factors = self._shares[codes]
-                difference += difference_sum(problem, rows, targets, here, before, factors)
+                difference += difference_sum(problem, rows, values, here, before, factors)
             elif size:
                 rows, targets = oracle.draw(group, size)
                 batch = difference_sum(problem, rows, np.asarray(targets), here, before)
@@ -408,8 +395,8 @@ class OnlineToBatchGame(Game):
         """Tell a parameter-free learner the loss of the round, shortened and regularised."""
         schedule, away = self._schedule, self._weights - self._first
         assert schedule.regulariser is not None
-        std = schedule.multiplier * self._largest * self._row_norms[self._step - 1]
-        noise_norm = math.sqrt(len(gradient)) * float(std)
+        std = schedule.multiplier * self._largest * self._sums.unit_std
+        noise_norm = math.sqrt(len(gradient)) * std
         longest = weight * schedule.lipschitz + CLIPPED_DEVIATIONS * noise_norm
         norm = float(np.linalg.norm(gradient))
         if norm > longest:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import ClassVar
 
 import numpy as np
@@ -19,14 +20,13 @@ from sklearn_dpwg.solvers.stream.learners import (
     make_learner,
     strength_of_least_regret,
 )
-from sklearn_dpwg.solvers.stream.planning import least_oco_plan
+from sklearn_dpwg.solvers.stream.planning import least_oco_plan, schedule_of
 from sklearn_dpwg.solvers.stream.releases import PlannedReleases, oco_plan
 from sklearn_dpwg.solvers.stream.schedule import (
     OCO_RULES,
+    Design,
     OCOParameters,
     OCOSchedule,
-    RoundSensitivity,
-    StrengthRule,
     opened,
     refuse_no_end,
 )
@@ -46,7 +46,6 @@ def paper_plan(problem: Problem, budget: Budget, parameters: OCOParameters) -> P
     most = problem.n_records / (own + other)
     n_rounds = max(1, int(most if parameters.n_rounds is None else min(parameters.n_rounds, most)))
     releases = PlannedReleases.within(problem, budget, n_rounds)
-    constants = problem.constants
     # "B/(b ε)" with the paper's pure ε: exact accounting lets a touch less noise do
     bound = problem.loss_range
     if several:
@@ -63,35 +62,17 @@ def paper_plan(problem: Problem, budget: Budget, parameters: OCOParameters) -> P
         problem.lipschitz,
         SumNoise.of(mechanism, multiplier, problem.gradient_diameter / own),
     )
-    moved = RoundSensitivity.of(
-        problem, mechanism, constants.supremum, "sampled", np.full(p, own), np.full(p, other)
-    )
     rate = math.sqrt(math.log(p) / (p * n_rounds)) / bound
-    schedule = OCOSchedule(
-        play="sampled",
-        n_rounds=n_rounds,
-        noise=parameters.mechanism,
-        gradient_multiplier=multiplier,
-        feedback_multiplier=releases.feedback_multiplier,
-        gradient_diameter=moved.gradient_diameter,
-        ceiling=constants.supremum,
-        center=constants.infimum,
-        feedback_range=moved.feedback_range,
+    design = Design("sampled", n_rounds, np.full(p, float(own)), np.full(p, float(other)), 0.5)
+    ceiling = problem.constants.supremum
+    schedule = schedule_of(problem, parameters, design, releases, ceiling, mechanism, strength)
+    schedule = replace(
+        schedule,
         prior=(1.0 / p,) * p,
-        weight_rates=(float(own),) * p,
-        feedback_rates=(float(other),) * p,
         group_rate=rate,
         feedback_bound=bound,
-        noise_correction=(0.0,) * p,
-        strength_rule=StrengthRule(
-            n_rounds=n_rounds,
-            aim=problem.radius,
-            smoothness=problem.smoothness * problem.loss.n_outputs,
-            lipschitz=problem.lipschitz,
-            fixed=strength,
-        ),
+        strength_rule=replace(schedule.strength_rule, aim=problem.radius),
         averaging=0.0,
-        worst_std=mechanism.worst_standard_deviation,
         remark="the paper's parameters, with noise accounted for exactly",
     )
     # the two regrets in the proof of Theorem 7, the second as Auer et al. (2002) bound it

@@ -65,7 +65,7 @@ def least_oco_plan(problem: Problem, budget: Budget, parameters: OCOParameters) 
     def planned(design: Design) -> tuple[float, Design, OCOSchedule, FloatArray]:
         releases = PlannedReleases.within(problem, budget, 1, design.weight_share)
         mechanism = opened(parameters, problem, design.n_rounds)
-        schedule = _schedule(problem, parameters, design, releases, ceiling, mechanism, strength)
+        schedule = schedule_of(problem, parameters, design, releases, ceiling, mechanism, strength)
         by_group = excess_bound_by_group(problem, schedule)
         return float(np.asarray(problem.prior) @ by_group), design, schedule, by_group
 
@@ -126,7 +126,7 @@ def _rates_to_plan_for(problem: Problem, rates: Sequence[float]) -> FloatArray:
     return found * (problem.sizes_to_plan_for / np.asarray(problem.group_sizes))
 
 
-def _schedule(
+def schedule_of(
     problem: Problem,
     parameters: OCOParameters,
     design: Design,
@@ -135,6 +135,7 @@ def _schedule(
     mechanism: PrefixSums,
     strength: float | None,
 ) -> OCOSchedule:
+    """Return the schedule of a design, with the best rate of the group player."""
     several, n_rounds = problem.n_groups > 1, design.n_rounds
     moved = RoundSensitivity.of(
         problem,

@@ -77,7 +77,8 @@ class NoisySums:
     ) -> None:
         self._schedule, self._noise, self._release = schedule, noise, release
         self._stream: PrefixSumStream | None = None
-        self.noisy_sum: FloatArray | float = 0.0  # what was released last
+        self.noisy_sum: FloatArray | float = 0.0  # what was released last,
+        self.unit_std = 0.0  # and its noise, per unit of the multiplier and of sensitivity
 
     def rise(self, vector: FloatArray, sensitivity: float) -> FloatArray:
         """Add a vector and return what the noisy sum rose by, which is as private as the sums."""
@@ -87,11 +88,12 @@ class NoisySums:
     def release(self, vector: FloatArray, sensitivity: float) -> FloatArray:
         """Add a vector, which a record moves by so much, and return the noisy sum."""
         if self._stream is None:
-            mechanism = make_prefix_sums(
-                self._schedule.noise, n_steps=self._schedule.n_rounds, n_dimensions=len(vector)
-            )
+            facts = {"n_steps": self._schedule.n_rounds, "n_dimensions": len(vector)}
+            mechanism = make_prefix_sums(self._schedule.noise, **facts)
+            self._stds = mechanism.standard_deviations()
             self._stream = mechanism.open(self._noise, self._release, sensitivity=None)
-        self.noisy_sum = noisy_sum = self._stream.add(vector, sensitivity)
+        noisy_sum = self._stream.add(vector, sensitivity)
+        self.noisy_sum, self.unit_std = noisy_sum, float(self._stds[self._stream.n_added - 1])
         return noisy_sum
 
 

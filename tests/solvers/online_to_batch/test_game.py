@@ -339,7 +339,7 @@ def test_what_a_parameter_free_learner_hears():
     told = []
     game._player.update = lambda *loss: told.append(loss)
     game._weights = np.array([0.3, 0.0, 0.4])
-    step, std = 5, schedule.multiplier * game._largest * game._row_norms[4]
+    step, std = 5, schedule.multiplier * game._largest * game._sums.unit_std
     noise_norm, weight = math.sqrt(3) * std, 5.0**3
     xi = problem.lipschitz * step**2.5 / math.sqrt(5.0) + noise_norm
     nu = problem.smoothness * step**2.5 / math.sqrt(5.0)
