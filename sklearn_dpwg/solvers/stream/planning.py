@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from operator import itemgetter
 from typing import Self
 
@@ -158,47 +158,48 @@ def schedule_of(
         # the paper's: with this much room no noise of T rounds is likely to be clipped
         feedback_bound += 2.0 * unit * math.log(max(n_rounds, 2))
 
-    def schedule(group_rate: float) -> OCOSchedule:
-        correction = np.zeros(problem.n_groups)
-        if several and design.play == "weighted" and places is None:
-            scale = group_rate * releases.feedback_multiplier * feedback_range / other
-            correction = log_mean_exp_laplace(scale)
-        return OCOSchedule(
-            play=design.play,
+    schedule = OCOSchedule(
+        play=design.play,
+        n_rounds=n_rounds,
+        noise=parameters.mechanism,
+        gradient_multiplier=releases.gradient.noise_multiplier,
+        feedback_multiplier=releases.feedback_multiplier,
+        gradient_diameter=moved.gradient_diameter,
+        ceiling=ceiling,
+        center=center,
+        feedback_range=feedback_range,
+        prior=problem.prior,
+        weight_rates=tuple(own.tolist()),
+        feedback_rates=tuple(other.tolist()),
+        group_rate=0.0,
+        feedback_bound=feedback_bound,
+        noise_correction=(0.0,) * problem.n_groups,
+        strength_rule=StrengthRule(
             n_rounds=n_rounds,
-            noise=parameters.mechanism,
-            gradient_multiplier=releases.gradient.noise_multiplier,
-            feedback_multiplier=releases.feedback_multiplier,
-            gradient_diameter=moved.gradient_diameter,
-            ceiling=ceiling,
-            center=center,
-            feedback_range=feedback_range,
-            prior=problem.prior,
-            weight_rates=tuple(own.tolist()),
-            feedback_rates=tuple(other.tolist()),
-            group_rate=group_rate,
-            feedback_bound=feedback_bound,
-            noise_correction=tuple(correction.tolist()),
-            strength_rule=StrengthRule(
-                n_rounds=n_rounds,
-                aim=parameters.aim * problem.reach,
-                smoothness=problem.smoothness * problem.loss.n_outputs,
-                lipschitz=problem.lipschitz,
-                fixed=strength,
-            ),
-            averaging=float(parameters.averaging),
-            worst_std=mechanism.worst_standard_deviation,
-            places=places,
-        )
+            aim=parameters.aim * problem.reach,
+            smoothness=problem.smoothness * problem.loss.n_outputs,
+            lipschitz=problem.lipschitz,
+            fixed=strength,
+        ),
+        averaging=float(parameters.averaging),
+        worst_std=mechanism.worst_standard_deviation,
+        places=places,
+    )
+    return _with_group_rate(problem, parameters, schedule) if several else schedule
 
-    if not several:
-        return schedule(0.0)
-    if parameters.group_rate is not None:
-        return schedule(float(parameters.group_rate))
-    played = np.full(problem.n_groups, float(n_rounds))
-    start, steady = _group_terms(problem, schedule(0.0), played)
-    prior = np.asarray(problem.prior)
-    return schedule(best_rate(float(prior @ start), float(prior @ steady)))
+
+def _with_group_rate(
+    problem: Problem, parameters: OCOParameters, schedule: OCOSchedule
+) -> OCOSchedule:
+    """Return a schedule with the group player's rate, by default the best one."""
+    start, steady = _group_terms(problem, schedule, np.full(problem.n_groups, schedule.n_rounds))
+    prior, rate = np.asarray(problem.prior), parameters.group_rate
+    rate = best_rate(float(prior @ start), float(prior @ steady)) if rate is None else float(rate)
+    if schedule.play == "sampled" or schedule.places is not None:
+        return replace(schedule, group_rate=rate)
+    multiplier = rate * schedule.feedback_multiplier * schedule.feedback_range
+    correction = log_mean_exp_laplace(multiplier / np.asarray(schedule.feedback_rates))
+    return replace(schedule, group_rate=rate, noise_correction=tuple(correction.tolist()))
 
 
 FEWEST_ROUNDS = 4
