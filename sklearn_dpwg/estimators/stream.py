@@ -121,7 +121,8 @@ class Streaming(Fitting):
         ----------
         oracle : SampleOracle
             Anything with a method ``draw(group, size)`` that returns X and y of `size` fresh
-            records of the group with that label. Longer rows are shortened to norm `data_norm`.
+            records of the group with that label, as `SampleOracle` promises. Longer rows are
+            shortened to norm `data_norm`.
         group_sizes : sequence, or mapping from label to number
             How many records the oracle has of each group, a public fact; infinity for a group
             without end, and then the solver's `n_rounds` must be set.
@@ -144,11 +145,6 @@ class Streaming(Fitting):
         OracleError
             If the oracle runs dry or gives anything but finite records; its own errors pass. The
             estimator is left as it was, and a note says whether the budget is spent.
-
-        Notes
-        -----
-        The guarantee is about records that are drawn once; see `SampleOracle` for what an oracle
-        has to promise.
         """
         with unchanged_on_failure(self):
             budget = self._check_parameters()

@@ -317,10 +317,7 @@ class FreshSolver(Solver):
         """Play from beginning to end; of fixed records each group is shuffled once."""
         if isinstance(data, SampleOracle):
             if plan.problem.hidden is not None:
-                raise InputError(
-                    "data must be records where groups are hidden, as an oracle draws by group: "
-                    "neighbours='replace-one-within-group' takes one."
-                )
+                raise InputError("an oracle needs neighbours='replace-one-within-group'.")
             return self._play(plan, data, noise, start)
         return super().run(plan, data, noise, start=start)
 

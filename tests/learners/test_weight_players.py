@@ -92,14 +92,6 @@ def test_ftrl_plays_the_explicit_minimiser(seed):
         losses.add(*loss)
 
 
-def test_inside_the_ball_it_plays_what_gradient_descent_plays():
-    gradients = np.random.default_rng(0).normal(size=(30, 4))
-    player = FTRL().start(np.zeros(4), 1e6, 3.0)
-    for step, gradient in enumerate(gradients):
-        np.testing.assert_allclose(player.predict(), -gradients[:step].sum(axis=0) / 3.0)
-        player.update(gradient)
-
-
 @EVERY
 def test_what_is_played_belongs_to_the_caller(learner):
     initial, gradient = np.array([0.1, 0.2]), np.array([1.0, -2.0])
@@ -230,20 +222,6 @@ def test_it_is_ftrl_with_the_last_linear_part_as_a_guess():
         plain.update(linear, curvature, center)
         last = linear.copy()
         linear[:] = np.nan  # belongs to the caller
-
-
-def test_what_does_not_change_costs_nothing_after_the_first_round():
-    """The regret of a constant loss does not grow; that of FTRL is larger."""
-    regrets = {}
-    for kind in (FTRL, OptimisticFTRL):
-        player = kind().start(np.zeros(2), 1.0, 2.0)
-        lost = []
-        for _ in range(50):
-            lost.append(player.predict()[0] + 1.0)  # the best weights are (-1, 0)
-            player.update(np.array([1.0, 0.0]))
-        regrets[kind] = np.array(lost)
-    assert regrets[OptimisticFTRL].sum() < regrets[FTRL].sum()
-    assert regrets[OptimisticFTRL][2:].sum() < 1e-12
 
 
 # --- planning ----------------------------------------------------------------------------------
@@ -379,17 +357,6 @@ def test_without_noise_the_player_behind_sums_is_the_player(learner, name):
         np.testing.assert_allclose(player.predict(), bare.predict(), atol=1e-12)
         bare.update(linear, curvature, center)
         sums.release(linear, curvature, center)
-
-
-@pytest.mark.parametrize("name", sorted(PREFIX_SUMS))
-def test_private_ftrl_plays_the_released_sum(name):
-    stream = opened(make_prefix_sums(name, n_steps=200, n_dimensions=3), 2.0)
-    player, sums = behind(FTRL(), name, strength=50.0, multiplier=2.0)
-    for vector in np.random.default_rng(0).normal(size=(200, 3)):
-        sums.release(vector)
-        target = -stream.add(vector) / 50.0
-        target *= min(1.0, 1.0 / np.linalg.norm(target))
-        np.testing.assert_allclose(player.predict(), target, atol=1e-12)
 
 
 # --- book-keeping ------------------------------------------------------------------------------

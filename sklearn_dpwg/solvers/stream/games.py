@@ -164,12 +164,8 @@ class SampledGame(OCOGame):
         values, slopes = batch_losses(problem, rows, targets, weights)
         self._release_gradient(gradient_sum(problem, rows, slopes, n_weight) / n_weight, weights)
         if self._feedback_release is not None:
-            noisy = release_mean_loss(
-                clipped_losses(schedule, values, n_weight),
-                schedule,
-                self._noise,
-                self._feedback_release,
-            )
+            clipped = clipped_losses(schedule, values, n_weight)
+            noisy = release_mean_loss(clipped, schedule, self._noise, self._feedback_release)
             bound = schedule.feedback_bound
             self._groups.update(group, min(max(bound - noisy, 0.0), 2.0 * bound))
 

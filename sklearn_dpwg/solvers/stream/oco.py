@@ -35,9 +35,8 @@ from sklearn_dpwg.solvers.stream.schedule import (
 def paper_plan(problem: Problem, budget: Budget, parameters: OCOParameters) -> Plan:
     """Return the plan of the paper's parameters, whose noise is accounted for exactly.
 
-    A sampled game with one record a round for each player unless `batch_size` says more, a uniform
-    prior, U and η of Theorem 7, plain averages, and γ by the learner's regret bound. (Zhou and
-    Bassily 2024, Algorithm 2, Theorem 7 and Corollary 8)
+    `docs/theory/oco.md`, section 6, has them. (Zhou and Bassily 2024, Algorithm 2, Theorem 7 and
+    Corollary 8)
     """
     p, several = problem.n_groups, problem.n_groups > 1
     own = 1 if parameters.batch_size is None else int(parameters.batch_size)
@@ -64,14 +63,13 @@ def paper_plan(problem: Problem, budget: Budget, parameters: OCOParameters) -> P
     )
     rate = math.sqrt(math.log(p) / (p * n_rounds)) / bound
     design = Design("sampled", n_rounds, np.full(p, float(own)), np.full(p, float(other)), 0.5)
-    ceiling = problem.constants.supremum
-    schedule = schedule_of(problem, parameters, design, releases, ceiling, mechanism, strength)
+    schedule = schedule_of(problem, parameters, design, releases, problem.constants.supremum)
     schedule = replace(
         schedule,
         prior=(1.0 / p,) * p,
         group_rate=rate,
         feedback_bound=bound,
-        strength_rule=replace(schedule.strength_rule, aim=problem.radius),
+        strength_rule=replace(schedule.strength_rule, aim=problem.radius, fixed=strength),
         averaging=0.0,
         remark="the paper's parameters, with noise accounted for exactly",
     )
@@ -133,16 +131,12 @@ class OCO(OCOParameters, FreshSolver):
 
     Notes
     -----
-    In a weighted game a record of group i moves the gradient of one round by at most
-    Γ λ_i/b_i, in a sampled one by Γ/b, with b or b_i the records of a round; in either case it
-    moves one noisy loss by B/b. `docs/theory/oco.md` proves what follows, for records whose place
-    depends on everything released before.
+    In a weighted game a record of group i moves the gradient of one round by at most Γ λ_i/b_i, in
+    a sampled one by Γ/b, with b or b_i the records of a round, or one noisy loss by B/b:
+    `docs/theory/oco.md`. With ``neighbours="replace-one"`` rounds read places, whatever groups are
+    in them, and both players hear noisy prefix sums of all: `docs/theory/replace-one.md`.
 
-    With ``neighbours="replace-one"`` rounds read places, not so many records of each group, and
-    both players hear noisy prefix sums of all of them: `docs/theory/replace-one.md`.
-
-    A planned strength follows the noise of the sums as far as it is public: it grows where weight
-    moves to a small group. `benchmarks/oco.py` prints the table that the defaults are from.
+    `benchmarks/oco.py` prints the table that the defaults are from.
 
     References
     ----------

@@ -48,8 +48,7 @@ from sklearn_dpwg.solvers.stream.schedule import (
 )
 
 # Standard deviation of the group risks under the group weights that planning assumes, as a share
-# of the feedback range; between MGR's tenth and Hoeffding's 0.35, as group weights that follow the
-# noise of single batches cost more.
+# of the feedback range; between MGR's tenth and Hoeffding's 0.35.
 RISK_SPREAD = 0.2
 # Losses counted up to this multiple of what predicting nothing can cost: a round reads few records.
 CEILING_OVER_ZERO_SCORE = 1.5
@@ -57,15 +56,13 @@ CEILING_OVER_ZERO_SCORE = 1.5
 
 def least_oco_plan(problem: Problem, budget: Budget, parameters: OCOParameters) -> Plan:
     """Return the plan whose bound is least over whatever the parameters leave open."""
-    strength = make_learner(parameters.learner).strength
     ceiling = float(
         loss_ceiling(problem, parameters.loss_ceiling, "OCO", multiple=CEILING_OVER_ZERO_SCORE)
     )
 
     def planned(design: Design) -> tuple[float, Design, OCOSchedule, FloatArray]:
         releases = PlannedReleases.within(problem, budget, 1, design.weight_share)
-        mechanism = opened(parameters, problem, design.n_rounds)
-        schedule = schedule_of(problem, parameters, design, releases, ceiling, mechanism, strength)
+        schedule = schedule_of(problem, parameters, design, releases, ceiling)
         by_group = excess_bound_by_group(problem, schedule)
         return float(np.asarray(problem.prior) @ by_group), design, schedule, by_group
 
@@ -77,9 +74,6 @@ def least_oco_plan(problem: Problem, budget: Budget, parameters: OCOParameters) 
 
 def excess_bound_by_group(problem: Problem, schedule: OCOSchedule) -> FloatArray:
     """Return the planning bound on the excess risk for each group as the worst-off one.
-
-    For group i the strength rule's bound for all weight on group i, plus the group player's
-    regret against group i.
 
     `docs/theory/oco.md`, section 6, writes it down and says what of it is a theorem.
     """
@@ -132,19 +126,11 @@ def schedule_of(
     design: Design,
     releases: PlannedReleases,
     ceiling: float,
-    mechanism: PrefixSums,
-    strength: float | None,
 ) -> OCOSchedule:
     """Return the schedule of a design, with the best rate of the group player."""
     several, n_rounds = problem.n_groups > 1, design.n_rounds
-    moved = RoundSensitivity.of(
-        problem,
-        mechanism,
-        ceiling=ceiling,
-        play=design.play,
-        weight_rates=design.weight_rates,
-        feedback_rates=design.feedback_rates,
-    )
+    mechanism = opened(parameters, problem, n_rounds)
+    moved = RoundSensitivity.of(problem, mechanism, ceiling, design)
     own, other = (
         rates_of_groups(problem, rates) for rates in (design.weight_rates, design.feedback_rates)
     )
@@ -179,7 +165,7 @@ def schedule_of(
             aim=parameters.aim * problem.reach,
             smoothness=problem.smoothness * problem.loss.n_outputs,
             lipschitz=problem.lipschitz,
-            fixed=strength,
+            fixed=make_learner(parameters.learner).strength,
         ),
         averaging=float(parameters.averaging),
         worst_std=mechanism.worst_standard_deviation,
@@ -354,8 +340,7 @@ def strength_bound(
 ) -> tuple[float, float]:
     """Return the planning bound and the strength that makes it least.
 
-    `docs/theory/online-to-batch.md`, section 5: what the regulariser costs, and what noise on the
-    output costs a smooth loss. That is a model; section 4 has the theorem.
+    `docs/theory/online-to-batch.md`, section 5, has it.
     """
     curve = problem.smoothness * problem.loss.n_outputs
     least = max(curve * rounds.least_strength, 1e-300)

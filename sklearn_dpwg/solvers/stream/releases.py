@@ -169,10 +169,7 @@ def oco_plan(
     )
 
 
-# Releases of the online-to-batch solver: every line that hands records to noise, and its price.
-#
-# `difference_sum` is all that reads records, and `NoisySums.release` alone adds the noise.
-
+# Of online-to-batch: `difference_sum` alone reads records.
 BATCH_SUMS = "sums of gradient differences"
 
 
@@ -213,11 +210,7 @@ def batch_plan(
     schedule: OnlineToBatchSchedule,
     bound: float,
 ) -> Plan:
-    """Return the plan of a schedule whose bound is on the risk of the mixture.
-
-    Where all groups have the same best weights, a bound e on the mixture's excess is one of e/λ_i
-    on that of group i.
-    """
+    """Return the plan of a schedule whose bound is on the risk of the mixture."""
     n_rounds = schedule.n_rounds
     n_drawn = n_rounds * float(sum(schedule.queue_rates))
     return Plan.of(

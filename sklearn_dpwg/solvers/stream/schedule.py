@@ -163,10 +163,7 @@ LONGEST_STEP = 2.0
 class StrengthRule:
     """Strength of the weights player's regularisation, given the noise of its sums.
 
-    With a step size η = 1/strength the weights reach a bound of ``a²/(2 η T)``, and noise of
-    standard deviation s on every coordinate of a sum costs ``H q (η s)²/2`` for a smooth loss and
-    ``L √q η s`` for any, with q the share of the variance that averages keep. The rule takes the η
-    that makes the total least.
+    It makes the weights' part of the planning bound least: `docs/theory/oco.md`, section 6.
     """
 
     n_rounds: int  # T
@@ -378,16 +375,15 @@ class RoundSensitivity:
         problem: Problem,
         mechanism: PrefixSums,
         ceiling: float,
-        play: Literal["weighted", "sampled"],
-        weight_rates: FloatArray,
-        feedback_rates: FloatArray,
+        design: Design,
     ) -> Self:
-        """Return the numbers of a design, of what is drawn from, from public facts alone."""
+        """Return the numbers of a design from public facts alone."""
+        weight_rates, feedback_rates = design.weight_rates, design.feedback_rates
         constants, n_groups = problem.constants, problem.n_groups
         of_gradient, of_loss = record_errors(problem, min(ceiling, constants.supremum))
         gradient = problem.lipschitz + of_gradient
         loss_range = constants.range_up_to(ceiling) + 2.0 * of_loss
-        if play == "weighted":
+        if design.play == "weighted":
             n_weight = float((np.ceil(weight_rates) + _MORE_THAN_THE_RATE).sum())
             n_feedback = float(np.ceil(feedback_rates).max()) + _MORE_THAN_THE_RATE
         else:
@@ -442,11 +438,7 @@ class DifferenceSensitivity:
         )
 
     def of_round(self, weight: float, before: float, moved: float) -> float:
-        """Return Δ_t for a record that counts once: β_t, β_{t-1} and the distance ‖x_t - x_{t-1}‖.
-
-        The gradients of two records at one point differ by Γ at most; how either changes between
-        two points is the distance times a matrix between 0 and H, and two such differ by H.
-        """
+        """Return Δ_t for a record that counts once, of β_t, β_{t-1} and ‖x_t - x_{t-1}‖."""
         return float(self.of_rounds(np.array(weight), np.array(before), np.array(moved)))
 
     def of_rounds(self, weights: FloatArray, before: FloatArray, moved: FloatArray) -> FloatArray:
@@ -464,11 +456,7 @@ def round_weights(n_rounds: int, power: float) -> FloatArray:
 
 @dataclass(frozen=True)
 class Regulariser:
-    """What a parameter-free learner's losses have on top: ξ_t‖w - w_1‖ + ν_t‖w - w_1‖².
-
-    With rounds worth b records of the mixture, ξ_t = L t^{k-1/2}/√b + √d s_t, s_t the noise
-    of a coordinate of the sum, and ν_t = H t^{k-1/2}/√b: what sampling and noise add to gradients.
-    """
+    """What a parameter-free learner's losses have on top: ξ_t‖w - w_1‖ + ν_t‖w - w_1‖²."""
 
     lipschitz: float  # L
     smoothness: float  # H
