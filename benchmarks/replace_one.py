@@ -20,7 +20,8 @@ from sklearn_dpwg.solvers import MGR
 
 CLASSIFICATION = ("adult", "law-school", "compas")
 REGRESSION = ("cps-hourly-earnings", "cps-weekly-wages")
-BY_SOLVER = {"mgr": CLASSIFICATION, "phased-erm": CLASSIFICATION, "moments": REGRESSION}
+STREAM = ("oco", "online-to-batch")
+BY_SOLVER = dict.fromkeys(["mgr", "phased-erm", *STREAM], CLASSIFICATION) | {"moments": REGRESSION}
 SHARES = (0.01, 0.03, 0.1)
 N_SEEDS, N_BOOTSTRAP = 16, 2000
 

@@ -42,7 +42,7 @@ from sklearn_dpwg.solvers.rounds.certificate import (
 )
 from sklearn_dpwg.solvers.rounds.phases import STRENGTHS, noise_stds
 from sklearn_dpwg.solvers.steps import SumSensitivity, gradient_sum, record_errors, rounding_of_sum
-from sklearn_dpwg.solvers.stream.schedule import RoundSensitivity
+from sklearn_dpwg.solvers.stream.schedule import Design, RoundSensitivity
 from tests.helpers.group_data import hard_rows
 from tests.helpers.replay import Recorder, silent
 from tests.helpers.sum_cases import PlainAbsoluteError, laid_out
@@ -469,11 +469,9 @@ def test_rounding_of_rounds_is_small_and_paid_for():
             assert 0.0 < of_gradient < added
             assert 1.0 < of_loss < 1.0 + added
     mechanism = make_prefix_sums("tree", n_steps=64, n_dimensions=21)
-    facts = {"ceiling": 1.0, "feedback_rates": np.array([3.5, 1.0])}
+    rates = np.array([6.5, 4.0]), np.array([3.5, 1.0])
     of_rates = {
-        play: RoundSensitivity.of(
-            problem, mechanism, play=play, weight_rates=np.array([6.5, 4.0]), **facts
-        )
+        play: RoundSensitivity.of(problem, mechanism, 1.0, Design(play, 64, *rates, 0.5))
         for play in ("weighted", "sampled")
     }
     # a weighted round reads 7 + 4 and 4 + 4 records at most, a sampled one as many as it says

@@ -65,13 +65,19 @@ class HiddenGroups:
     """That the group of a record is protected, so that sizes are noisy counts."""
 
     n_records: int  # number of records K of all groups together, which is public
-    # standard deviation of the noise on each of them; 0 where there is one group
+    # standard deviation of the noise on each count; 0 where there is one group
     count_std: float = 0.0
+    n_calls: int = 1  # one of so many calls, each with as many records, was counted for all
+
+    @property
+    def size_std(self) -> float:
+        """Standard deviation of the noise on a size."""
+        return self.n_calls * self.count_std
 
     @property
     def floor(self) -> int:
         """Least number that stands for a size: below it a group may as well be empty."""
-        return max(1, math.ceil(LEAST_COUNT_STDS * self.count_std))
+        return self.n_calls * max(1, math.ceil(LEAST_COUNT_STDS * self.count_std))
 
 
 @dataclass(frozen=True)
@@ -291,6 +297,11 @@ class Problem:
         if self.cells is None or not self.cells.are_quieter:
             return self.loss_moves
         return np.sqrt(self.cells.cells_of_groups)
+
+    @property
+    def queue_sizes(self) -> tuple[int, ...]:
+        """Numbers of records that are drawn from: of each group, or where hidden of all places."""
+        return self.group_sizes if self.hidden is None else (self.n_records,)
 
     @property
     def most_in_a_group(self) -> int:

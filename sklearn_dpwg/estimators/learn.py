@@ -323,6 +323,7 @@ class Facts:
     n_features: int
     labels: Any = None  # of the groups; a preview needs none
     cells: Cells | None = None  # where groups overlap
+    n_calls: int = 1  # with as many records each, which are planned for
 
 
 @dataclass(eq=False, repr=False)
@@ -437,7 +438,8 @@ class Fitting(Progress, PrivateEstimator):
         with self._spending(stages, budget, planned) as guarantee:
             if stage is not None:
                 assert isinstance(records, InMemory)
-                facts = replace(facts, sizes=records.counted(stage, problem.n_groups, noise))
+                sizes = records.counted(stage, problem.n_groups, noise)
+                facts = replace(facts, sizes=[facts.n_calls * size for size in sizes])
                 problem = self._problem(facts)
                 plan = self._plan_within(budget, solver, problem, first)
                 if plan.counts != stage:
@@ -467,8 +469,8 @@ class Fitting(Progress, PrivateEstimator):
 
     def _problem(self, facts: Facts) -> Problem:
         """Return the public facts of a problem."""
-        n_records: Any = facts.n_records
-        hidden = HiddenGroups(n_records) if self._hides_groups else None
+        n_records: Any = facts.n_calls * facts.n_records
+        hidden = HiddenGroups(n_records, n_calls=facts.n_calls) if self._hides_groups else None
         return Problem(
             loss=facts.targets.loss,
             group_sizes=tuple(facts.sizes),
@@ -600,6 +602,8 @@ class Fitting(Progress, PrivateEstimator):
             if len(labels) > 1:
                 raise InputError("groups must be given, as in the first call, got None.")
             groups = np.full(n_records, self.group_labels_[0], dtype=object)
+        if self._hides_groups:
+            return grouping.encode_hidden_groups(groups, n_records, labels)
         return grouping.encode_groups(groups, n_records, labels, may_be_empty=True)
 
     def _warn_of_no_groups(self) -> None:

@@ -237,7 +237,7 @@ def _bounds(plan: Plan) -> np.ndarray:
     problem, bounds = plan.problem, np.asarray(plan.predicted_excess_if_worst)
     assert problem.hidden is not None
     nothing = problem.constants.zero_score
-    ratios = problem.hidden.count_std / np.asarray(problem.group_sizes, dtype=float)
+    ratios = problem.hidden.size_std / np.asarray(problem.group_sizes, dtype=float)
     errors = math.sqrt(2.0 / math.pi) * ratios * nothing / 2.0
     bounds = bounds + errors + float(np.asarray(problem.prior) @ errors)
     return np.where(problem.is_heard, bounds, np.maximum(bounds, nothing))

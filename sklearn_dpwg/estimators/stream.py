@@ -54,10 +54,10 @@ class FreshMethod:
             raise AttributeError(
                 f"{name} overlap={instance.overlap!r}: a record that is used once is of one group."
             )
-        if instance.neighbours == "replace-one":
+        if instance.neighbours == "replace-one" and self._method.__name__ == "fit_oracle":
             raise AttributeError(
-                f"{name} neighbours='replace-one': a record that changes its group would shift "
-                "those behind it in two queues."
+                f"{name} neighbours='replace-one', as an oracle draws by group: take "
+                "neighbours='replace-one-within-group'."
             )
         return MethodType(self._method, instance)
 
@@ -122,7 +122,8 @@ class Streaming(Fitting):
         ----------
         oracle : SampleOracle
             Anything with a method ``draw(group, size)`` that returns X and y of `size` fresh
-            records of the group with that label. Longer rows are shortened to norm `data_norm`.
+            records of the group with that label, as `SampleOracle` promises. Longer rows are
+            shortened to norm `data_norm`.
         group_sizes : sequence, or mapping from label to number
             How many records the oracle has of each group, a public fact; infinity for a group
             without end, and then the solver's `n_rounds` must be set.
@@ -145,11 +146,6 @@ class Streaming(Fitting):
         OracleError
             If the oracle runs dry or gives anything but finite records; its own errors pass. The
             estimator is left as it was, and a note says whether the budget is spent.
-
-        Notes
-        -----
-        The guarantee is about records that are drawn once; see `SampleOracle` for what an oracle
-        has to promise.
         """
         with unchanged_on_failure(self):
             budget = self._check_parameters()
@@ -177,7 +173,8 @@ class Streaming(Fitting):
         Only with a solver for fresh records, such as ``solver="oco"``. The first call makes the
         plan, for `horizon` (of the solver) calls with as many records of each group as it has
         itself, and the budget is that of all calls together. Each call plays as many rounds as
-        its records allow; those that are left over are not kept.
+        its records allow; those that are left over are not kept. With ``neighbours="replace-one"``
+        groups are counted once, in the first call.
 
         Parameters
         ----------
@@ -238,22 +235,22 @@ class Streaming(Fitting):
         """Plan for all calls, and play the first one's rounds."""
         budget = self._check_parameters()
         facts, records = self._encode(X, y, groups, classes)
-        of_call = facts.sizes
         solver = make_solver(self.solver, epsilon=budget.epsilon)
         assert isinstance(solver, FreshSolver)
         horizon = positive_whole(solver.horizon, "horizon of the solver")
-        of_all = [horizon * size for size in of_call]
+        of_all = [horizon * size for size in facts.sizes]
         begun: list[tuple[Game, NoiseSource, int]] = []
 
         def play(
             solver: Any, plan: Plan, data: GroupRisks, noise: NoiseSource, start: Solution | None
         ) -> Solution:
             game = solver.begin(plan, noise, start=start)
-            begun.append((game, noise, game.advance(data.as_oracle(noise.rng), of_call)))
+            available = _available(plan, facts)
+            begun.append((game, noise, game.advance(data.as_oracle(noise.rng), available)))
             return game.finish()
 
-        self._learn(budget, replace(facts, sizes=of_all), records, play)
-        self.group_sizes_ = np.asarray(of_call)
+        self._learn(budget, replace(facts, sizes=of_all, n_calls=horizon), records, play)
+        self.group_sizes_ = np.asarray(self.plan_.problem.group_sizes) // horizon
         ((game, noise, n_played),) = begun
         self._open = OpenGame(game, self.plan_, budget, noise, facts.targets, self._as_text())
         _warn_if_unused(n_played, False)
@@ -273,14 +270,17 @@ class Streaming(Fitting):
             opened.is_lost = True  # until the rounds are through
             was_over = game.is_over
             with records(plan.problem) as data:
+                available = _available(plan, facts)
                 n_played = self._with_progress(
-                    plan, noise, lambda: game.advance(data.as_oracle(noise.rng), facts.sizes)
+                    plan, noise, lambda: game.advance(data.as_oracle(noise.rng), available)
                 )
             solution = game.finish()
             check_solution(plan, solution, self.solver)
             opened.is_lost = False
-        # records of a call without a round were not looked at, and may come again
-        total = self.group_sizes_ + np.asarray(facts.sizes) * (n_played > 0)
+        # records of a call without a round were not looked at, and may come again; hidden groups
+        # are not counted again
+        is_counted = n_played > 0 and plan.counts is None
+        total = self.group_sizes_ + np.asarray(facts.sizes) * is_counted
         self._keep(plan, guarantee, replace(facts, sizes=total), solution)
         self._open = opened
         _warn_if_unused(n_played, was_over)
@@ -297,6 +297,11 @@ class Streaming(Fitting):
                 "running sums and unused noise are secrets, which a copy or a pickle leaves out"
             )
         return state
+
+
+def _available(plan: Plan, facts: Facts) -> Sequence[float]:
+    """Return how many records of a call there are of each group, or of all where hidden."""
+    return facts.sizes if plan.problem.hidden is None else [facts.n_records]
 
 
 def _warn_if_unused(n_played: int, was_over: bool) -> None:

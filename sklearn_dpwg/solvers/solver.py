@@ -169,7 +169,8 @@ class Solver(BaseEstimator, ABC):
         """Refuse to protect who is in which group, which takes proofs of its own."""
         raise InputError(
             f"solver {self.name!r} needs public groups: neighbours='replace-one' is for 'auto', "
-            "'mgr', 'moments' and 'phased-erm'."
+            "'mgr', 'moments', 'oco', 'online-to-batch' and 'phased-erm', others take "
+            "neighbours='replace-one-within-group'."
         )
 
     def _check_game(self, problem: Problem) -> None:
@@ -250,9 +251,10 @@ class Game(ABC):
         Parameters
         ----------
         oracle : SampleOracle
-            Draws encoded records of the groups 0, 1, ..., none of them used before.
+            Draws encoded records of the groups 0, 1, ..., none of them used before; of all places
+            where groups are hidden.
         available : sequence of float
-            How many it has of each group, a public fact; may be infinite.
+            How many it has of each group, or of all, a public fact; may be infinite.
 
         Returns
         -------
@@ -314,6 +316,8 @@ class FreshSolver(Solver):
     ) -> Solution:
         """Play from beginning to end; of fixed records each group is shuffled once."""
         if isinstance(data, SampleOracle):
+            if plan.problem.hidden is not None:
+                raise InputError("an oracle needs neighbours='replace-one-within-group'.")
             return self._play(plan, data, noise, start)
         return super().run(plan, data, noise, start=start)
 
@@ -324,7 +328,7 @@ class FreshSolver(Solver):
         self, plan: Plan, oracle: SampleOracle, noise: NoiseSource, start: Solution | None
     ) -> Solution:
         game = self.begin(plan, noise, start=start)
-        game.advance(oracle, plan.problem.group_sizes)
+        game.advance(oracle, plan.problem.queue_sizes)
         return game.finish()
 
 

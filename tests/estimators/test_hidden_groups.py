@@ -18,7 +18,7 @@ from sklearn_dpwg.exceptions import (
 from sklearn_dpwg.ledger import PrivacyLedger, privacy_of
 from sklearn_dpwg.model_selection import DPSearchCV
 from sklearn_dpwg.privacy import NoiseSource
-from sklearn_dpwg.solvers import MGR, Moments, PhasedERM
+from sklearn_dpwg.solvers import MGR, OCO, Moments, OnlineToBatch, PhasedERM
 from tests.helpers.plan_check import assert_releases_match
 
 LABELS = ["a", "b", "c", "empty"]
@@ -45,6 +45,8 @@ SOLVERS = (
     MGR(n_steps=5),
     MGR(n_steps=5, sampling_rate=0.2),
     PhasedERM(2),
+    OCO(n_rounds=5),
+    OnlineToBatch(n_rounds=5),
 )
 
 
@@ -237,7 +239,7 @@ def test_unknown_labels_are_other_or_an_error():
             {"neighbours": "add-or-remove"},
             "neighbours must be one of 'replace-one-within-group', 'repla",
         ),
-        ({"solver": "oco"}, "solver 'oco' needs public groups"),
+        ({"solver": OCO(play="sampled")}, "solver 'oco' needs play='weighted'"),
         ({"solver": "gda"}, "solver 'gda' needs public groups"),
         ({"solver": MGR(schedule="paper")}, "schedule of MGR must be 'planned'"),
     ],
@@ -249,10 +251,26 @@ def test_wrong_parameters_cost_nothing(parameters, words):
         assert ledger.epsilon_spent == 0.0
 
 
-@pytest.mark.parametrize("method", ["partial_fit", "fit_oracle"])
-def test_fresh_records_need_public_groups(method):
-    with pytest.raises(AttributeError, match="neighbours='replace-one': a record that changes"):
-        getattr(classifier(solver="oco"), method)
+def test_an_oracle_needs_public_groups():
+    with pytest.raises(AttributeError, match="neighbours='replace-one-within-group'"):
+        classifier(solver="oco").fit_oracle  # noqa: B018 - has no such method
+
+
+@pytest.mark.parametrize("solver", [OCO(horizon=2), OnlineToBatch(horizon=2)], ids=repr)
+def test_calls_count_groups_once_and_show_no_later_sizes(solver, monkeypatch):
+    same_counts(monkeypatch, (350, 180, 60, 10))
+    found = []
+    for last in (GROUPS, np.full(len(X), "c"), np.where(np.arange(len(X)) < 9, "a", "empty")):
+        model = classifier(solver=solver, random_state=0)
+        model.partial_fit(X, Y, groups=GROUPS).partial_fit(X, Y, groups=last)
+        assert model.n_iter_ == model.plan_.n_steps
+        found.append(visible(model, []))
+    assert found[1] == found[0] == found[2]
+    problem = model.plan_.problem
+    assert problem.n_records == 2 * len(X)
+    assert problem.group_sizes == tuple(2 * model.group_sizes_)
+    assert problem.is_heard.tolist() == [True, True, False, False]
+    assert 0.99 < model.privacy_.epsilon <= 1.0
 
 
 def test_a_solver_that_spends_more_for_some_counts_is_refused(monkeypatch):

@@ -81,17 +81,6 @@ def test_the_regret_against_the_start_is_the_wealth_at_most():
         assert 0.3 < lost / (wealth * 100.0) <= 1.0
 
 
-def test_it_goes_as_far_as_it_must_without_being_told():
-    """The distance to the best weights is in no parameter, and spans four decades."""
-    for distance in (0.01, 1.0, 90.0):
-        player = ParameterFree(wealth=1e-4).start(np.zeros(1), 100.0, 1.0)
-        played = []
-        for _ in range(4000):
-            played.append(float(player.predict()[0]))
-            player.update(np.sign(played[-1:] - np.array([distance])))
-        assert np.mean(played[2000:]) == pytest.approx(distance, rel=0.1)
-
-
 def test_magnitude_is_krichevsky_trofimov():
     """In one dimension, with one sign, by hand: the bet is the mean outcome times the wealth."""
     player = ParameterFree(wealth=0.5).start(np.zeros(1), 1e6, 1.0)

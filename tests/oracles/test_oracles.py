@@ -112,7 +112,7 @@ def test_drawn_records_are_those_of_the_encoder():
     oracle = GroupRisks(records, BinaryLogLoss()).as_oracle(np.random.default_rng(1))
     assert isinstance(oracle, RecordOracle)
     for group in range(2):
-        size, found = oracle.group_sizes[group], []
+        size, found = records.group_sizes[group], []
         for chunk in (1, 2, 60, 1, size - 64):  # across the edge of what is gathered ahead
             drawn, drawn_targets = oracle.draw(group, chunk)
             assert len(drawn) == len(drawn_targets) == chunk

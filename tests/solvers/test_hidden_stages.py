@@ -9,7 +9,16 @@ from sklearn_dpwg.data.problem import HiddenGroups, Problem
 from sklearn_dpwg.exceptions import PlanExceededError
 from sklearn_dpwg.losses import BinaryLogLoss
 from sklearn_dpwg.privacy import Budget, Release
-from sklearn_dpwg.solvers import MGR, SOLVERS, Auto, FreshPhasedERM, Moments, PhasedERM
+from sklearn_dpwg.solvers import (
+    MGR,
+    OCO,
+    SOLVERS,
+    Auto,
+    FreshPhasedERM,
+    Moments,
+    OnlineToBatch,
+    PhasedERM,
+)
 from sklearn_dpwg.solvers.counts import CountStage, whole_sizes
 from tests.helpers.group_data import make_data
 from tests.helpers.neighbours import hidden_problem, neighbours
@@ -78,7 +87,7 @@ def test_what_is_sampled_follows_from_no_size():
 def test_every_other_solver_refuses_in_one_sentence():
     problem = hidden_problem(np.random.default_rng(0), BinaryLogLoss(), n_groups=2)
     for name, make in SOLVERS.items():
-        if make in (MGR, Moments, PhasedERM, Auto):
+        if make in (MGR, Moments, OCO, OnlineToBatch, PhasedERM, Auto):
             assert make().hides_groups
         elif name != "exact":
             assert not make().hides_groups
@@ -87,6 +96,9 @@ def test_every_other_solver_refuses_in_one_sentence():
     for solver, needed in (
         (MGR(schedule="paper"), "schedule of MGR must be 'planned' with neighbours='replace-one'"),
         (PhasedERM(schedule="paper"), "with neighbours='replace-one' needs schedule='planned'"),
+        (OCO(schedule="paper"), "neighbours='replace-one-within-group'"),
+        (OCO(play="sampled"), "neighbours='replace-one-within-group'"),
+        (OnlineToBatch(schedule="paper"), "neighbours='replace-one-within-group'"),
     ):
         assert not solver.hides_groups
         with pytest.raises(ValueError, match=needed):
@@ -120,7 +132,7 @@ def test_groups_that_may_be_empty_are_not_learned_for():
     rng = np.random.default_rng(0)
     rows, codes = rng.standard_normal((1000, 2)), (np.arange(1000) < 100).astype(int)
     data = make_data(problem, rows, np.where(rows[:, 0] > 0, 1.0, -1.0), codes)
-    for solver in (MGR(n_steps=60), PhasedERM(4)):
+    for solver in (MGR(n_steps=60), PhasedERM(4), OCO(), OnlineToBatch()):
         plan = solver.plan(problem, Budget(1e4, 1e-6))
         assert problem.is_heard.tolist() == [True, True, False]
         solution = solver.run(plan, data, silent())

@@ -230,22 +230,29 @@ _AHEAD = 256
 class RecordOracle(SampleOracle):
     """Hands out `GroupedRecords` without replacement, each group shuffled once, by position.
 
-    Groups are 0, 1, ..., rows have norm at most 1; nothing is copied before it is drawn.
+    Groups are 0, 1, ..., rows have norm at most 1; nothing is copied before it is drawn. Hidden
+    groups have one queue, 0, of all places, whose order no record's group decides.
     """
 
     def __init__(self, records: GroupedRecords, rng: np.random.Generator) -> None:
-        self.group_sizes = records.group_sizes
         self._rows, self._targets = records.rows, records.targets
         self._row_scale = records.row_scale[:, None]
         self._is_sparse = issparse(records.rows)
-        self._order = [
-            rng.permutation(np.arange(start, stop))
-            for start, stop in zip(records.starts[:-1], records.starts[1:], strict=True)
-        ]
+        queues = np.split(np.arange(records.starts[-1]), records.starts[1:-1])
+        self._groups = np.repeat(np.arange(len(queues)), records.group_sizes)
+        if records.places is not None:
+            queues = [np.argsort(records.places)]
+        self._order = [rng.permutation(queue) for queue in queues]
         self._n_drawn = [0] * len(self._order)
         nothing = (np.empty((0, records.rows.shape[1])), np.empty(0))
         self._ahead = [nothing] * len(self._order)
         self._ahead_from = [0] * len(self._order)
+
+    def draw_places(self, size: int) -> tuple[FloatArray, FloatArray, NDArray[np.intp]]:
+        """Return the records of the next places, and the groups that these are in."""
+        start = self._n_drawn[0]
+        rows, targets = self.draw(0, size)
+        return rows, targets, self._groups[self._order[0][start : start + size]]
 
     def draw(self, group: Hashable, size: int) -> tuple[FloatArray, FloatArray]:
         assert isinstance(group, int)

@@ -310,7 +310,7 @@ class Risks:
         return derived
 
     def as_oracle(self, rng: np.random.Generator) -> RecordOracle:
-        """Return an oracle that hands out these records, in memory, each group shuffled once."""
+        """Return an oracle of records in memory; each group, or all places, are shuffled once."""
         block = self.handles[0]
         if len(self.handles) > 1 or not isinstance(block, RecordBlock):
             raise InputError(

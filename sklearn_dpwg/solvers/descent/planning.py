@@ -363,7 +363,7 @@ def _of_hidden_groups(problem: Problem) -> dict[str, Any]:
     """Return the fields of a schedule that are there where groups are hidden."""
     if problem.hidden is None:
         return {}
-    ratios = problem.hidden.count_std / np.asarray(problem.group_sizes, dtype=float)
+    ratios = problem.hidden.size_std / np.asarray(problem.group_sizes, dtype=float)
     return {
         "lowest_loss": problem.constants.infimum,
         "ratio_stds": _floats(ratios),

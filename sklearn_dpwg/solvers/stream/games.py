@@ -7,24 +7,24 @@ from abc import abstractmethod
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from sklearn_dpwg._checks import FloatArray
-from sklearn_dpwg.data.oracles import SampleOracle
+from sklearn_dpwg.data.oracles.base import RecordOracle, SampleOracle
 from sklearn_dpwg.optimum.objective import project_to_ball
 from sklearn_dpwg.privacy import NoiseSource, Release
-from sklearn_dpwg.privacy.prefix_sums import make_prefix_sums
 from sklearn_dpwg.solvers.plan import Plan
 from sklearn_dpwg.solvers.solver import Game, Solution
-from sklearn_dpwg.solvers.steps import batch_losses, gradient_sum
+from sklearn_dpwg.solvers.steps import batch_losses, gradient_sum, heard
 from sklearn_dpwg.solvers.stream.learners import EXP3, GroupPlayer, Hedge, Learner
 from sklearn_dpwg.solvers.stream.releases import (
-    DifferenceSums,
-    GradientSums,
+    NoisySums,
     clipped_losses,
     difference_sum,
+    of_records,
     release_losses,
     release_mean_loss,
+    sums_by_group,
 )
 from sklearn_dpwg.solvers.stream.schedule import OCOSchedule, OnlineToBatchSchedule, round_weight
 
@@ -86,9 +86,7 @@ class OCOGame(Game):
         self._largest = self._influence(prior / prior.sum())
         self._strength = self._strength_for(self._largest)
         self._player = learner.start(self._first, problem.radius, self._strength)
-        self._sums = GradientSums(
-            self._player, schedule, noise, gradient_release, sensitivity=self._fixed_sensitivity()
-        )
+        self._sums = NoisySums(schedule, noise, gradient_release)
         self._n_played, self._total = 0, 0.0
         self._weights_sum = np.zeros(problem.n_weights)
         self._group_weights_sum = np.zeros(problem.n_groups)
@@ -112,31 +110,24 @@ class OCOGame(Game):
     def _influence(self, group_weights: FloatArray) -> float:
         """Return the largest factor of a record's gradient in that of a round."""
 
-    @abstractmethod
-    def _fixed_sensitivity(self) -> float | None:
-        """Return by how much a record moves a gradient; None where each round states its own."""
-
-    def _sensitivity(self, influence: float) -> float:
-        return self._schedule.gradient_diameter * influence
-
     def _strength_for(self, influence: float) -> float:
         schedule = self._schedule
+        sensitivity = schedule.gradient_diameter * influence
         multiplier = schedule.gradient_multiplier * schedule.worst_std
-        return schedule.strength_rule.strength(multiplier * self._sensitivity(influence))
+        return schedule.strength_rule.strength(multiplier * sensitivity)
 
-    def _losses(
-        self, rows: FloatArray, targets: ArrayLike, weights: FloatArray
-    ) -> tuple[FloatArray, FloatArray]:
-        """Return the losses of a batch and their slopes in the scores."""
-        return batch_losses(self._problem, rows, targets, weights)
-
-    def _count(self, weights: FloatArray) -> None:
-        """Add what is played now to the averages."""
+    def _release_gradient(self, gradient: FloatArray, weights: FloatArray) -> None:
+        """Count what was played, and tell the weights player what the noisy sum rose by."""
+        group_weights, schedule = self._groups.group_weights, self._schedule
         self._n_played += 1
-        share = float(self._n_played) ** self._schedule.averaging
+        share = float(self._n_played) ** schedule.averaging
         self._total += share
         self._weights_sum += share * weights
-        self._group_weights_sum += share * self._groups.group_weights
+        self._group_weights_sum += share * group_weights
+        self._largest = max(self._largest, self._influence(group_weights))
+        before, self._strength = self._strength, self._strength_for(self._largest)
+        linear = self._sums.rise(gradient, schedule.gradient_diameter * self._largest)
+        self._player.update(linear, self._strength - before, self._first)
 
 
 class SampledGame(OCOGame):
@@ -149,7 +140,8 @@ class SampledGame(OCOGame):
     _drawn: int | None = None
 
     def advance(self, oracle: SampleOracle, available: Sequence[float]) -> int:
-        before, size = self._n_played, self._n_weight + self._n_feedback
+        before, schedule = self._n_played, self._schedule
+        size = int(schedule.weight_rates[0] + schedule.feedback_rates[0])
         left = [math.inf if count == math.inf else int(count) // size for count in available]
         while not self.is_over:
             if self._drawn is None:
@@ -165,19 +157,15 @@ class SampledGame(OCOGame):
         return self._n_played - before
 
     def _play_round(self, oracle: SampleOracle, group: int) -> None:
-        problem, schedule, n_weight = self._problem, self._schedule, self._n_weight
-        rows, targets = oracle.draw(group, n_weight + self._n_feedback)
+        problem, schedule = self._problem, self._schedule
+        n_weight = int(schedule.weight_rates[0])
+        rows, targets = oracle.draw(group, n_weight + int(schedule.feedback_rates[0]))
         weights = self._player.predict()
-        values, slopes = self._losses(rows, targets, weights)
-        self._count(weights)
-        self._sums.release(gradient_sum(problem, rows, slopes, n_weight) / n_weight)
+        values, slopes = batch_losses(problem, rows, targets, weights)
+        self._release_gradient(gradient_sum(problem, rows, slopes, n_weight) / n_weight, weights)
         if self._feedback_release is not None:
-            noisy = release_mean_loss(
-                clipped_losses(schedule, values, n_weight),
-                schedule,
-                self._noise,
-                self._feedback_release,
-            )
+            clipped = clipped_losses(schedule, values, n_weight)
+            noisy = release_mean_loss(clipped, schedule, self._noise, self._feedback_release)
             bound = schedule.feedback_bound
             self._groups.update(group, min(max(bound - noisy, 0.0), 2.0 * bound))
 
@@ -186,19 +174,6 @@ class SampledGame(OCOGame):
 
     def _influence(self, group_weights: FloatArray) -> float:
         return 1.0 / self._schedule.weight_rates[0]
-
-    def _fixed_sensitivity(self) -> float:
-        return self._sensitivity(self._largest)
-
-    @property
-    def _n_weight(self) -> int:
-        """Records of a round for the weights."""
-        return int(self._schedule.weight_rates[0])
-
-    @property
-    def _n_feedback(self) -> int:
-        """Records of a round for the groups."""
-        return int(self._schedule.feedback_rates[0])
 
 
 class WeightedGame(OCOGame):
@@ -236,20 +211,12 @@ class WeightedGame(OCOGame):
             if n_weight + n_feedback == 0:
                 continue
             rows, targets = oracle.draw(group, n_weight + n_feedback)
-            values, slopes = self._losses(rows, targets, weights)
+            values, slopes = batch_losses(problem, rows, targets, weights)
             share = group_weights[group] / schedule.weight_rates[group]
             gradient += share * gradient_sum(problem, rows, slopes, n_weight)
             if n_feedback:
-                sums[group] = (clipped_losses(schedule, values, n_weight) - schedule.infimum).sum()
-        self._count(weights)
-        self._largest = max(self._largest, self._influence(group_weights))
-        before, self._strength = self._strength, self._strength_for(self._largest)
-        self._sums.release(
-            gradient,
-            self._strength - before,
-            self._first,
-            sensitivity=self._sensitivity(self._largest),
-        )
+                sums[group] = (clipped_losses(schedule, values, n_weight) - schedule.center).sum()
+        self._release_gradient(gradient, weights)
         self._update_groups(sums, np.asarray(feedback_sizes) > 0)
 
     def _update_groups(self, sums: FloatArray, is_read: NDArray[np.bool_]) -> None:
@@ -268,8 +235,57 @@ class WeightedGame(OCOGame):
     def _influence(self, group_weights: FloatArray) -> float:
         return float((group_weights * (1.0 / np.asarray(self._schedule.weight_rates))).max())
 
-    def _fixed_sensitivity(self) -> None:
-        return None
+
+# Standard deviation that hidden groups' risks are expected to have, as a share of what predicting
+# nothing can cost: what noisy sums say counts as far as it is more than noise.
+EXPECTED_SPREAD = 0.05
+
+
+class PlacesGame(WeightedGame):
+    """The same where groups are hidden: rounds read places, whatever groups are in them.
+
+    What a record counts for follows from its group; which round it is in does not. Both players
+    hear noisy prefix sums of all records. Losses count from the middle of their range: a record
+    that changes its group moves two sums by half of what it else moves one.
+    """
+
+    _loss_sums: NoisySums | None = None
+    _exponents: FloatArray | float = 0.0
+
+    def advance(self, oracle: SampleOracle, available: Sequence[float]) -> int:
+        assert isinstance(oracle, RecordOracle)
+        rates = np.array([self._schedule.places])
+        left = self._schedule.n_rounds - self._n_played
+        n_rounds, used = _rounds_left(available, rates, left)
+        for (n_places,) in _dealt(used, n_rounds):
+            self._play_places(*oracle.draw_places(n_places))
+        return n_rounds
+
+    def _play_places(self, rows: FloatArray, targets: FloatArray, codes: NDArray[np.intp]) -> None:
+        problem, schedule = self._problem, self._schedule
+        weights, group_weights = self._player.predict(), self._groups.group_weights
+        values, slopes = batch_losses(problem, rows, targets, weights)
+        slopes = of_records((group_weights / schedule.weight_rates)[codes], slopes)
+        gradient = gradient_sum(problem, rows, slopes, len(rows))
+        losses = clipped_losses(schedule, values, 0) - schedule.center
+        sums = sums_by_group(losses, codes, problem.n_groups)
+        self._release_gradient(gradient, weights)
+        if self._feedback_release is not None:
+            self._hear(sums, self._feedback_release)
+
+    def _hear(self, sums: FloatArray, release: Release) -> None:
+        """Bring the group weights to what all noisy sums so far say, and not their noise."""
+        schedule, problem, moved = self._schedule, self._problem, self._schedule.feedback_range
+        if self._loss_sums is None:
+            self._loss_sums = NoisySums(schedule, self._noise, release)
+        released, rates = self._loss_sums.release(sums, moved), np.array(schedule.feedback_rates)
+        stds = schedule.feedback_multiplier * self._loss_sums.unit_std * moved / rates
+        risks, variances = heard(released / rates, stds**2, problem)
+        expected = (self._n_played * EXPECTED_SPREAD * problem.constants.zero_score) ** 2
+        counted = schedule.group_rate * expected / (expected + variances)
+        exponents = counted * (risks - self._groups.prior @ risks) - counted**2 * variances / 2.0
+        self._groups.update((self._exponents - exponents) / schedule.group_rate)
+        self._exponents = exponents
 
 
 # A parameter-free learner hears at most so many deviations of the norm of the noise.
@@ -301,11 +317,7 @@ class OnlineToBatchGame(Game):
         # what a record of each group counts for in a round
         self._shares: FloatArray = mixture / np.asarray(schedule.rates)
         self._influence = float(self._shares.max())
-        self._sums = DifferenceSums(schedule, noise, plan.releases[0])
-        mechanism = make_prefix_sums(
-            schedule.noise, n_steps=schedule.n_rounds, n_dimensions=problem.n_weights
-        )
-        self._row_norms = mechanism.standard_deviations()
+        self._sums = NoisySums(schedule, noise, plan.releases[0])
         self._player = learner.start(self._first, problem.radius, schedule.strength)
         self._step, self._total = 0, 0.0  # t and β_{1:t}
         self._here = self._before = self._first  # x_t and x_{t-1}
@@ -319,7 +331,7 @@ class OnlineToBatchGame(Game):
         return self._step > self._schedule.n_rounds
 
     def advance(self, oracle: SampleOracle, available: Sequence[float]) -> int:
-        rates = np.asarray(self._schedule.rates)
+        rates = self._schedule.queue_rates
         left = self._schedule.n_rounds - (self._step - 1)
         n_rounds, used = _rounds_left(available, rates, left)
         dealt = _dealt(used, n_rounds)
@@ -340,7 +352,11 @@ class OnlineToBatchGame(Game):
         self._largest = max(self._largest, self._sensitivity(here[0], before[0]))
         difference = np.zeros(problem.n_weights)
         for group, size in enumerate(sizes):
-            if size:
+            if size and isinstance(oracle, RecordOracle) and problem.hidden is not None:
+                rows, values, codes = oracle.draw_places(size)
+                factors = self._shares[codes]
+                difference += difference_sum(problem, rows, values, here, before, factors)
+            elif size:
                 rows, targets = oracle.draw(group, size)
                 batch = difference_sum(problem, rows, np.asarray(targets), here, before)
                 difference += self._shares[group] * batch
@@ -375,8 +391,8 @@ class OnlineToBatchGame(Game):
         """Tell a parameter-free learner the loss of the round, shortened and regularised."""
         schedule, away = self._schedule, self._weights - self._first
         assert schedule.regulariser is not None
-        std = schedule.multiplier * self._largest * self._row_norms[self._step - 1]
-        noise_norm = math.sqrt(len(gradient)) * float(std)
+        std = schedule.multiplier * self._largest * self._sums.unit_std
+        noise_norm = math.sqrt(len(gradient)) * std
         longest = weight * schedule.lipschitz + CLIPPED_DEVIATIONS * noise_norm
         norm = float(np.linalg.norm(gradient))
         if norm > longest:

@@ -1,9 +1,7 @@
 """Online learners of weights and players of groups, the two sides of the game on fresh samples.
 
-A `Learner` is a set of parameters; `Learner.start` begins a game and returns a `WeightPlayer`,
-which is handed one loss at a time. No learner knows about privacy: behind noisy prefix sums it is
-private whatever it does, and DP-FTRL is `FTRL` there. Group players choose which group is drawn
-from: `EXP3` observes the loss of the group that it drew, `Hedge` those of all.
+No learner knows about privacy: behind noisy prefix sums it is private whatever it does, and DP-FTRL
+is `FTRL` there. `docs/theory/online-learners.md` bounds the regrets.
 """
 
 from __future__ import annotations
@@ -59,17 +57,11 @@ class Learner(BaseEstimator, ABC):
 
 
 class FTRL(Learner):
-    """Follow the regularised leader: play what was best so far, regularised.
+    """Follow the regularised leader: play what was best so far, regularised by γ/2 ‖w - w_1‖².
 
-    The weights are the minimiser over the ball of the sum of all losses and γ/2 ‖w - w_1‖²:
-    a point that depends on the *sum* of the linear parts alone, so noise on the sums enters once
-    and does not accumulate.
-
-    With s_t = γ + curvatures of the rounds up to t and gradients ∇_t of the losses where they were
-    played, the regret against u is at most γ/2 ‖u - w_1‖² + Σ ‖∇_t‖²/(2 s_t). Noise N_t on the sum
-    of the first t linear parts moves the weights of round t + 1 by at most ‖N_t‖/γ, so it adds at
-    most L Σ ‖N_t‖/γ (`docs/theory/online-learners.md`). (McMahan 2017, *A survey of algorithms and
-    analysis for adaptive online learning*; Kairouz et al. 2021)
+    The weights depend on the *sum* of the linear parts alone, so noise on the sums enters once and
+    does not accumulate. (McMahan 2017, *A
+    survey of algorithms and analysis for adaptive online learning*; Kairouz et al. 2021)
     """
 
     def start(self, initial: FloatArray, radius: float, strength: float) -> WeightPlayer:
@@ -79,9 +71,7 @@ class FTRL(Learner):
 class OptimisticFTRL(FTRL):
     """Follow the regularised leader, as if the next loss had the last one's linear part.
 
-    So only what changes between rounds counts: the regret against u is at most
-    γ/2 ‖u - w_1‖² + Σ ‖∇_t - ℓ_{t-1}‖²/(2 s_t). For losses of which nothing is known but their norm
-    L that is four times the variation of `FTRL`. (Chiang et al. 2012; Rakhlin and Sridharan 2013)
+    So only what changes between rounds counts. (Chiang et al. 2012; Rakhlin and Sridharan 2013)
     """
 
     def start(self, initial: FloatArray, radius: float, strength: float) -> WeightPlayer:
@@ -150,11 +140,7 @@ class SumNoise(NamedTuple):
 def strength_of_least_regret(
     learner: FTRL, n_steps: int, radius: float, gradient_norm: float, noise: SumNoise
 ) -> tuple[float, float]:
-    """Return γ, planned to make the bound on the expected regret least, and that bound.
-
-    It is γR²/2 + V/γ against weights at the distance R of the radius, for gradients of norm at most
-    L, with V = TL²/2 + L Σ ‖N_t‖; the optimistic one may guess the opposite of what comes.
-    """
+    """Return γ, planned to make the bound on the expected regret least, and that bound."""
     played = noise.sums[: n_steps - 1]  # the last sum is never played
     variation = 0.5 * n_steps * gradient_norm**2
     if isinstance(learner, OptimisticFTRL):
@@ -180,14 +166,9 @@ class ParameterFree(Learner):
     no regulariser: `strength` is the largest norm C with which a linear part counts, longer ones
     are shortened to it. Betting begins with `wealth`, a share of the radius. A curved loss counts
     by its gradient where it was played.
-
-    With e the initial wealth in units of the weights and D = ‖u - w_1‖ the regret over T rounds of
-    linear parts of norm at most C is at most
-    C (e + D √(T log(1 + 24 T² D²/e²)) + 2 √2 D √T), for all u in the ball at once
-    (`docs/theory/online-learners.md`). (Orabona and Pál 2016, *Coin betting and parameter-free
-    online learning*; Cutkosky and Orabona 2018, *Black-box reductions for parameter-free online
-    learning in Banach spaces*; Cutkosky 2020, *Parameter-free, dynamic, and strongly-adaptive
-    online learning*, for the ball)
+    (Orabona and Pál 2016, *Coin betting and parameter-free online learning*; Cutkosky and Orabona
+    2018, *Black-box reductions for parameter-free online learning in Banach spaces*; Cutkosky 2020,
+    *Parameter-free, dynamic, and strongly-adaptive online learning*, for the ball)
     """
 
     def __init__(self, strength: float | None = None, wealth: float = 0.1) -> None:
@@ -324,12 +305,7 @@ class GroupPlayer:
 
 
 class Hedge(GroupPlayer):
-    """Exponential weights with full feedback: every λ_i falls by exp(-η ℓ_i).
-
-    Against group i the regret over T rounds is at most log(1/π_i)/η + η T c²/8 for losses in an
-    interval of length c, whatever the losses (Freund and Schapire 1997; Hoeffding's lemma);
-    with a uniform prior η = √(8 log p/T)/c makes that least.
-    """
+    """Exponential weights with full feedback: every λ_i falls by exp(-η ℓ_i)."""
 
     def update(self, losses: FloatArray) -> None:
         """Take the losses of all groups, of either sign: who raises risks takes minus them."""
@@ -342,11 +318,8 @@ class Hedge(GroupPlayer):
 class EXP3(GroupPlayer):
     """Exponential weights with bandit feedback: λ_i falls by exp(-η ℓ/λ_i) for the group drawn.
 
-    ℓ/λ_i for the group drawn and 0 elsewhere is an unbiased estimate of all losses. Against group
-    i, the expected regret over T rounds is at most log(1/π_i)/η + (η/2) Σ_t Σ_j ℓ_{t,j}², so at
-    most log(1/π_i)/η + η p T c²/2 for losses in [0, c] (Auer et al. 2002). Zhou and Bassily's
-    Algorithm 2 has the ceiling c = 2U. With a uniform prior η = √(2 log p/(p T c²)) makes that
-    least.
+    ℓ/λ_i for the group drawn and 0 elsewhere is an unbiased estimate of all losses (Auer et al.
+    2002). Zhou and Bassily's Algorithm 2 has the ceiling c = 2U.
     """
 
     def __init__(self, prior: ArrayLike, rate: float, ceiling: float) -> None:

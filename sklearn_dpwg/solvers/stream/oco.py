@@ -3,29 +3,30 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import ClassVar
 
 import numpy as np
 
 from sklearn_dpwg.data.problem import Problem
+from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.privacy import Budget, NoiseSource
 from sklearn_dpwg.solvers.plan import Plan
 from sklearn_dpwg.solvers.solver import FreshSolver, Solution
-from sklearn_dpwg.solvers.stream.games import OCOGame, SampledGame, WeightedGame
+from sklearn_dpwg.solvers.stream.games import OCOGame, PlacesGame, SampledGame, WeightedGame
 from sklearn_dpwg.solvers.stream.learners import (
     FTRL,
     SumNoise,
     make_learner,
     strength_of_least_regret,
 )
-from sklearn_dpwg.solvers.stream.planning import least_oco_plan
+from sklearn_dpwg.solvers.stream.planning import least_oco_plan, schedule_of
 from sklearn_dpwg.solvers.stream.releases import PlannedReleases, oco_plan
 from sklearn_dpwg.solvers.stream.schedule import (
     OCO_RULES,
+    Design,
     OCOParameters,
     OCOSchedule,
-    RoundSensitivity,
-    StrengthRule,
     opened,
     refuse_no_end,
 )
@@ -34,9 +35,8 @@ from sklearn_dpwg.solvers.stream.schedule import (
 def paper_plan(problem: Problem, budget: Budget, parameters: OCOParameters) -> Plan:
     """Return the plan of the paper's parameters, whose noise is accounted for exactly.
 
-    A sampled game with one record a round for each player unless `batch_size` says more, a uniform
-    prior, U and η of Theorem 7, plain averages, and γ by the learner's regret bound. (Zhou and
-    Bassily 2024, Algorithm 2, Theorem 7 and Corollary 8)
+    `docs/theory/oco.md`, section 6, has them. (Zhou and Bassily 2024, Algorithm 2, Theorem 7 and
+    Corollary 8)
     """
     p, several = problem.n_groups, problem.n_groups > 1
     own = 1 if parameters.batch_size is None else int(parameters.batch_size)
@@ -45,7 +45,6 @@ def paper_plan(problem: Problem, budget: Budget, parameters: OCOParameters) -> P
     most = problem.n_records / (own + other)
     n_rounds = max(1, int(most if parameters.n_rounds is None else min(parameters.n_rounds, most)))
     releases = PlannedReleases.within(problem, budget, n_rounds)
-    constants = problem.constants
     # "B/(b ε)" with the paper's pure ε: exact accounting lets a touch less noise do
     bound = problem.loss_range
     if several:
@@ -62,35 +61,16 @@ def paper_plan(problem: Problem, budget: Budget, parameters: OCOParameters) -> P
         problem.lipschitz,
         SumNoise.of(mechanism, multiplier, problem.gradient_diameter / own),
     )
-    moved = RoundSensitivity.of(
-        problem, mechanism, constants.supremum, "sampled", np.full(p, own), np.full(p, other)
-    )
     rate = math.sqrt(math.log(p) / (p * n_rounds)) / bound
-    schedule = OCOSchedule(
-        play="sampled",
-        n_rounds=n_rounds,
-        noise=parameters.mechanism,
-        gradient_multiplier=multiplier,
-        feedback_multiplier=releases.feedback_multiplier,
-        gradient_diameter=moved.gradient_diameter,
-        ceiling=constants.supremum,
-        infimum=constants.infimum,
-        feedback_range=moved.feedback_range,
+    design = Design("sampled", n_rounds, np.full(p, float(own)), np.full(p, float(other)), 0.5)
+    schedule = schedule_of(problem, parameters, design, releases, problem.constants.supremum)
+    schedule = replace(
+        schedule,
         prior=(1.0 / p,) * p,
-        weight_rates=(float(own),) * p,
-        feedback_rates=(float(other),) * p,
         group_rate=rate,
         feedback_bound=bound,
-        noise_correction=(0.0,) * p,
-        strength_rule=StrengthRule(
-            n_rounds=n_rounds,
-            aim=problem.radius,
-            smoothness=problem.smoothness * problem.loss.n_outputs,
-            lipschitz=problem.lipschitz,
-            fixed=strength,
-        ),
+        strength_rule=replace(schedule.strength_rule, aim=problem.radius, fixed=strength),
         averaging=0.0,
-        worst_std=mechanism.worst_standard_deviation,
         remark="the paper's parameters, with noise accounted for exactly",
     )
     # the two regrets in the proof of Theorem 7, the second as Auer et al. (2002) bound it
@@ -98,9 +78,6 @@ def paper_plan(problem: Problem, budget: Budget, parameters: OCOParameters) -> P
     if several:
         excess += math.log(p) / (rate * n_rounds) + 2.0 * rate * p * bound**2
     return oco_plan(problem, budget, releases, schedule, np.full(p, excess))
-
-
-GAMES: dict[str, type[OCOGame]] = {"weighted": WeightedGame, "sampled": SampledGame}
 
 
 class OCO(OCOParameters, FreshSolver):
@@ -142,7 +119,8 @@ class OCO(OCOParameters, FreshSolver):
         are used up together. "sampled": Algorithm 2 of the paper; a round takes records of one
         group, drawn from the group weights, and play ends when a drawn group has run out.
     weight_share : float, optional
-        Share of the records that the weights player gets, between 0 and 1.
+        Share of the records that the weights player gets, between 0 and 1; of the budget (of μ²)
+        with ``neighbours="replace-one"``, where both players read all records.
     group_rate : float, optional
         Step size of the group player, positive.
     loss_ceiling : float, optional
@@ -153,13 +131,12 @@ class OCO(OCOParameters, FreshSolver):
 
     Notes
     -----
-    In a weighted game a record of group i moves the gradient of one round by at most
-    Γ λ_i/b_i, in a sampled one by Γ/b, with b or b_i the records of a round; in either case it
-    moves one noisy loss by B/b. `docs/theory/oco.md` proves what follows, for records whose place
-    depends on everything released before.
+    In a weighted game a record of group i moves the gradient of one round by at most Γ λ_i/b_i, in
+    a sampled one by Γ/b, with b or b_i the records of a round, or one noisy loss by B/b:
+    `docs/theory/oco.md`. With ``neighbours="replace-one"`` rounds read places, whatever groups are
+    in them, and both players hear noisy prefix sums of all: `docs/theory/replace-one.md`.
 
-    A planned strength follows the noise of the sums as far as it is public: it grows where weight
-    moves to a small group. `benchmarks/oco.py` prints the table that the defaults are from.
+    `benchmarks/oco.py` prints the table that the defaults are from.
 
     References
     ----------
@@ -177,6 +154,14 @@ class OCO(OCOParameters, FreshSolver):
     def _check_parameters(self) -> None:
         OCO_RULES.check(self)
 
+    def _check_hidden_groups(self) -> None:
+        if self.play == "sampled" or self.schedule == "paper":
+            raise InputError(
+                "solver 'oco' needs play='weighted' and schedule='planned' with "
+                "neighbours='replace-one', as sampled rounds draw a group: others take "
+                "neighbours='replace-one-within-group'."
+            )
+
     def _plan(self, problem: Problem, budget: Budget) -> Plan:
         if self.schedule == "paper":
             return paper_plan(problem, budget, self)
@@ -185,5 +170,7 @@ class OCO(OCOParameters, FreshSolver):
     def begin(self, plan: Plan, noise: NoiseSource, *, start: Solution | None = None) -> OCOGame:
         schedule = plan.schedule
         assert isinstance(schedule, OCOSchedule)
-        learner = make_learner(self.learner)
-        return GAMES[schedule.play](plan, schedule, learner, noise, start)
+        kind: type[OCOGame] = SampledGame if schedule.play == "sampled" else WeightedGame
+        if schedule.places is not None:
+            kind = PlacesGame
+        return kind(plan, schedule, make_learner(self.learner), noise, start)

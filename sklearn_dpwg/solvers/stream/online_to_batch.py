@@ -39,12 +39,9 @@ MOST_ROUNDS = 2_000_000
 def paper_plan(problem: Problem, budget: Budget, parameters: OnlineToBatchParameters) -> Plan:
     """Return the plan of the paper's parameters, whose noise is accounted for exactly.
 
-    One record a round unless `batch_size` says more; of T rounds the last reads none, as its sum
-    would never be used. The noise of a node of the tree has the standard deviation of (6),
-    2(k+1)/ρ (L + H max ‖w_i - x_{i-1}‖) √(log₂ 2T) t^{k-1}, with 1/ρ the multiplier of the budget,
-    and costs what the proved sensitivity says, which is less. The learner's strength is the best
-    one for the bound of Theorem 4 or 8 at the radius. (Zhang, Tran and Cutkosky 2022, Algorithm 1,
-    equation (6), Theorems 4, 6, 8 and 10)
+    `docs/theory/online-to-batch.md`, section 5, has them. Of T rounds the last reads none, as its
+    sum would never be used. (Zhang, Tran and Cutkosky 2022, Algorithm 1, equation (6), Theorems 4,
+    6, 8 and 10)
     """
     own = 1 if parameters.batch_size is None else int(parameters.batch_size)
     refuse_no_end(parameters, problem.n_records)
@@ -126,8 +123,7 @@ def papers_bound(
 ) -> tuple[float, float]:
     """Return the theorem's bound on the excess risk, and the strength that makes it least.
 
-    `docs/theory/online-to-batch.md`, section 4, with nothing known of σ_G and σ_H but L and H. The
-    round that reads no record counts as if the learner then heard the risk's own gradient.
+    `docs/theory/online-to-batch.md`, section 4, with nothing known of σ_G and σ_H but L and H.
     """
     n_rounds, radius, diameter = schedule.n_rounds, problem.radius, problem.diameter
     convexity = schedule.convexity
@@ -211,7 +207,8 @@ class OnlineToBatch(OnlineToBatchParameters, FreshSolver):
     With β_t = t^k and the average x_t of the learner's weights, a record of group i in a round of
     b_i moves that round's difference by at most λ_i/b_i times
     (β_t - β_{t-1}) Γ + β_{t-1} min(H ‖x_t - x_{t-1}‖, 2Γ), known before the round is read; all sums
-    are one Gaussian release. `docs/theory/online-to-batch.md` proves it. The loss must be smooth.
+    are one Gaussian release. `docs/theory/online-to-batch.md` proves it, and
+    `docs/theory/replace-one.md` for ``neighbours="replace-one"``. The loss must be smooth.
 
     References
     ----------
@@ -229,6 +226,14 @@ class OnlineToBatch(OnlineToBatchParameters, FreshSolver):
 
     def _check_parameters(self) -> None:
         BATCH_RULES.check(self)
+
+    def _check_hidden_groups(self) -> None:
+        if self.schedule == "paper":
+            raise InputError(
+                "solver 'online-to-batch' needs schedule='planned' with neighbours='replace-one', "
+                "as the paper's takes groups in turn: neighbours='replace-one-within-group' takes "
+                "both."
+            )
 
     def _plan(self, problem: Problem, budget: Budget) -> Plan:
         if not math.isfinite(problem.smoothness):

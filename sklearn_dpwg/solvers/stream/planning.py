@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from operator import itemgetter
 from typing import Self
 
@@ -41,13 +42,13 @@ from sklearn_dpwg.solvers.stream.schedule import (
     designs,
     numbers_of_rounds,
     opened,
+    rates_of_groups,
     refuse_no_end,
     round_weights,
 )
 
 # Standard deviation of the group risks under the group weights that planning assumes, as a share
-# of the feedback range; between MGR's tenth and Hoeffding's 0.35, as group weights that follow the
-# noise of single batches cost more.
+# of the feedback range; between MGR's tenth and Hoeffding's 0.35.
 RISK_SPREAD = 0.2
 # Losses counted up to this multiple of what predicting nothing can cost: a round reads few records.
 CEILING_OVER_ZERO_SCORE = 1.5
@@ -55,35 +56,30 @@ CEILING_OVER_ZERO_SCORE = 1.5
 
 def least_oco_plan(problem: Problem, budget: Budget, parameters: OCOParameters) -> Plan:
     """Return the plan whose bound is least over whatever the parameters leave open."""
-    strength = make_learner(parameters.learner).strength
     ceiling = float(
         loss_ceiling(problem, parameters.loss_ceiling, "OCO", multiple=CEILING_OVER_ZERO_SCORE)
     )
-    releases = PlannedReleases.within(problem, budget, 1)
 
-    def planned(design: Design) -> tuple[float, OCOSchedule, FloatArray]:
-        mechanism = opened(parameters, problem, design.n_rounds)
-        schedule = _schedule(problem, parameters, design, releases, ceiling, mechanism, strength)
+    def planned(design: Design) -> tuple[float, Design, OCOSchedule, FloatArray]:
+        releases = PlannedReleases.within(problem, budget, 1, design.weight_share)
+        schedule = schedule_of(problem, parameters, design, releases, ceiling)
         by_group = excess_bound_by_group(problem, schedule)
-        return float(np.asarray(problem.prior) @ by_group), schedule, by_group
+        return float(np.asarray(problem.prior) @ by_group), design, schedule, by_group
 
     every = map(planned, designs(problem, parameters))
-    _, schedule, by_group = first_of_least(every, itemgetter(0))
-    releases = PlannedReleases.within(problem, budget, schedule.n_rounds)
+    _, design, schedule, by_group = first_of_least(every, itemgetter(0))
+    releases = PlannedReleases.within(problem, budget, design.n_rounds, design.weight_share)
     return oco_plan(problem, budget, releases, schedule, by_group)
 
 
 def excess_bound_by_group(problem: Problem, schedule: OCOSchedule) -> FloatArray:
     """Return the planning bound on the excess risk for each group as the worst-off one.
 
-    For group i the strength rule's bound for all weight on group i, plus the group player's
-    regret against group i.
-
     `docs/theory/oco.md`, section 6, writes it down and says what of it is a theorem.
     """
     n_rounds, rate = schedule.n_rounds, schedule.group_rate
     sizes = np.asarray(problem.group_sizes, dtype=float)
-    weight_rates = np.asarray(schedule.weight_rates)
+    weight_rates = _rates_to_plan_for(problem, schedule.weight_rates)
     feedback_rates = np.asarray(schedule.feedback_rates)
     sampled = schedule.play == "sampled"
     # where all weight is on one group, a sampled game ends when that group does
@@ -103,7 +99,10 @@ def _group_terms(
 ) -> tuple[FloatArray, FloatArray]:
     """Return what the group player's rate divides, and what it multiplies, for each group."""
     start = -np.log(np.asarray(schedule.prior)) / played
-    units = schedule.feedback_range / np.asarray(schedule.feedback_rates)
+    units = schedule.feedback_range / _rates_to_plan_for(problem, schedule.feedback_rates)
+    if schedule.places is not None:  # the noise of a sum counts once, not round by round
+        noise = (schedule.feedback_multiplier * schedule.worst_std * units) ** 2
+        return start, (RISK_SPREAD * schedule.feedback_range) ** 2 + 0.5 * noise / played
     variance = 2.0 * (schedule.feedback_multiplier * units) ** 2
     if schedule.play == "sampled":
         square = schedule.feedback_bound**2 + variance
@@ -113,73 +112,80 @@ def _group_terms(
     return start, (RISK_SPREAD * schedule.feedback_range) ** 2 + 0.5 * variance * share
 
 
-def _schedule(
+def _rates_to_plan_for(problem: Problem, rates: Sequence[float]) -> FloatArray:
+    """Return records of each group in a round; of one that is not heard, those of all."""
+    found = np.asarray(rates)
+    if problem.hidden is None:
+        return found
+    return found * (problem.sizes_to_plan_for / np.asarray(problem.group_sizes))
+
+
+def schedule_of(
     problem: Problem,
     parameters: OCOParameters,
     design: Design,
     releases: PlannedReleases,
     ceiling: float,
-    mechanism: PrefixSums,
-    strength: float | None,
 ) -> OCOSchedule:
+    """Return the schedule of a design, with the best rate of the group player."""
     several, n_rounds = problem.n_groups > 1, design.n_rounds
-    moved = RoundSensitivity.of(
-        problem,
-        mechanism,
-        ceiling=ceiling,
-        play=design.play,
-        weight_rates=design.weight_rates,
-        feedback_rates=design.feedback_rates,
+    mechanism = opened(parameters, problem, n_rounds)
+    moved = RoundSensitivity.of(problem, mechanism, ceiling, design)
+    own, other = (
+        rates_of_groups(problem, rates) for rates in (design.weight_rates, design.feedback_rates)
     )
-    feedback_range = moved.feedback_range
-    feedback_bound = feedback_range
+    feedback_range, constants, places = moved.feedback_range, problem.constants, None
+    feedback_bound, center = feedback_range, constants.infimum
+    if problem.hidden is not None:
+        center += (ceiling - constants.infimum) / 2.0
+        places = float(design.weight_rates[0])
     if several and design.play == "sampled":
         unit = releases.feedback_multiplier * feedback_range / float(design.feedback_rates[0])
         # the paper's: with this much room no noise of T rounds is likely to be clipped
         feedback_bound += 2.0 * unit * math.log(max(n_rounds, 2))
 
-    def schedule(group_rate: float) -> OCOSchedule:
-        correction = np.zeros(problem.n_groups)
-        if several and design.play == "weighted":
-            scale = (
-                group_rate * releases.feedback_multiplier * feedback_range / design.feedback_rates
-            )
-            correction = log_mean_exp_laplace(scale)
-        return OCOSchedule(
-            play=design.play,
+    schedule = OCOSchedule(
+        play=design.play,
+        n_rounds=n_rounds,
+        noise=parameters.mechanism,
+        gradient_multiplier=releases.gradient.noise_multiplier,
+        feedback_multiplier=releases.feedback_multiplier,
+        gradient_diameter=moved.gradient_diameter,
+        ceiling=ceiling,
+        center=center,
+        feedback_range=feedback_range,
+        prior=problem.prior,
+        weight_rates=tuple(own.tolist()),
+        feedback_rates=tuple(other.tolist()),
+        group_rate=0.0,
+        feedback_bound=feedback_bound,
+        noise_correction=(0.0,) * problem.n_groups,
+        strength_rule=StrengthRule(
             n_rounds=n_rounds,
-            noise=parameters.mechanism,
-            gradient_multiplier=releases.gradient.noise_multiplier,
-            feedback_multiplier=releases.feedback_multiplier,
-            gradient_diameter=moved.gradient_diameter,
-            ceiling=ceiling,
-            infimum=problem.constants.infimum,
-            feedback_range=feedback_range,
-            prior=problem.prior,
-            weight_rates=tuple(design.weight_rates.tolist()),
-            feedback_rates=tuple(design.feedback_rates.tolist()),
-            group_rate=group_rate,
-            feedback_bound=feedback_bound,
-            noise_correction=tuple(correction.tolist()),
-            strength_rule=StrengthRule(
-                n_rounds=n_rounds,
-                aim=parameters.aim * problem.reach,
-                smoothness=problem.smoothness * problem.loss.n_outputs,
-                lipschitz=problem.lipschitz,
-                fixed=strength,
-            ),
-            averaging=float(parameters.averaging),
-            worst_std=mechanism.worst_standard_deviation,
-        )
+            aim=parameters.aim * problem.reach,
+            smoothness=problem.smoothness * problem.loss.n_outputs,
+            lipschitz=problem.lipschitz,
+            fixed=make_learner(parameters.learner).strength,
+        ),
+        averaging=float(parameters.averaging),
+        worst_std=mechanism.worst_standard_deviation,
+        places=places,
+    )
+    return _with_group_rate(problem, parameters, schedule) if several else schedule
 
-    if not several:
-        return schedule(0.0)
-    if parameters.group_rate is not None:
-        return schedule(float(parameters.group_rate))
-    played = np.full(problem.n_groups, float(n_rounds))
-    start, steady = _group_terms(problem, schedule(0.0), played)
-    prior = np.asarray(problem.prior)
-    return schedule(best_rate(float(prior @ start), float(prior @ steady)))
+
+def _with_group_rate(
+    problem: Problem, parameters: OCOParameters, schedule: OCOSchedule
+) -> OCOSchedule:
+    """Return a schedule with the group player's rate, by default the best one."""
+    start, steady = _group_terms(problem, schedule, np.full(problem.n_groups, schedule.n_rounds))
+    prior, rate = np.asarray(problem.prior), parameters.group_rate
+    rate = best_rate(float(prior @ start), float(prior @ steady)) if rate is None else float(rate)
+    if schedule.play == "sampled" or schedule.places is not None:
+        return replace(schedule, group_rate=rate)
+    multiplier = rate * schedule.feedback_multiplier * schedule.feedback_range
+    correction = log_mean_exp_laplace(multiplier / np.asarray(schedule.feedback_rates))
+    return replace(schedule, group_rate=rate, noise_correction=tuple(correction.tolist()))
 
 
 FEWEST_ROUNDS = 4
@@ -241,8 +247,8 @@ class Rounds:
 
 
 def rates_of(problem: Problem, batch_size: int | None, n_rounds: int) -> FloatArray:
-    """Return the records of each group in a round, on average."""
-    sizes = np.asarray(problem.group_sizes, dtype=float)
+    """Return the records of each group, or of all places, in a round, on average."""
+    sizes = np.asarray(problem.queue_sizes, dtype=float)
     if np.isinf(sizes).any():
         # batches in the proportions of the mixture, as far as groups that end allow
         rates = float(batch_size or 1) * np.asarray(problem.prior)
@@ -287,6 +293,8 @@ def planned_schedule(
     """Return the planning bound for a number of rounds, and its schedule."""
     mechanism = opened(parameters, problem, n_rounds)
     sensitivity = DifferenceSensitivity.of(problem, mechanism, rates)
+    places = None if problem.hidden is None else float(rates[0])
+    rates = rates_of_groups(problem, rates)
     noise = release.noise_multiplier * float((np.asarray(problem.prior) / rates).max())
     learner = make_learner(parameters.learner)
     free = isinstance(learner, ParameterFree)
@@ -323,6 +331,7 @@ def planned_schedule(
         papers_factor=0.0,
         lipschitz=problem.lipschitz,
         worst_std=mechanism.worst_standard_deviation,
+        places=places,
     )
 
 
@@ -331,8 +340,7 @@ def strength_bound(
 ) -> tuple[float, float]:
     """Return the planning bound and the strength that makes it least.
 
-    `docs/theory/online-to-batch.md`, section 5: what the regulariser costs, and what noise on the
-    output costs a smooth loss. That is a model; section 4 has the theorem.
+    `docs/theory/online-to-batch.md`, section 5, has it.
     """
     curve = problem.smoothness * problem.loss.n_outputs
     least = max(curve * rounds.least_strength, 1e-300)

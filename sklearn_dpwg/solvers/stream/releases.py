@@ -1,8 +1,9 @@
 """Releases of the online solver: every line that hands records to noise, and what a plan pays.
 
 Each record plays one role, fixed by its position in its batch: `gradient_sum` of `batch_sums` reads
-the first ones, `clipped_losses` those behind them, and nothing else reads what is private.
-`GradientSums`, `release_mean_loss` and `release_losses` add the noise.
+the first ones, `clipped_losses` those behind them, and nothing else reads what is private. Where
+groups are hidden it plays both.
+`NoisySums`, `release_mean_loss` and `release_losses` add the noise.
 """
 
 from __future__ import annotations
@@ -17,8 +18,7 @@ from sklearn_dpwg.data.problem import Problem
 from sklearn_dpwg.privacy import Budget, NoiseSource, Release, calibrate
 from sklearn_dpwg.privacy.prefix_sums import PrefixSumStream, make_prefix_sums
 from sklearn_dpwg.solvers.plan import Plan
-from sklearn_dpwg.solvers.steps import batch_losses, gradient_sum, refuse_rounding
-from sklearn_dpwg.solvers.stream.learners import WeightPlayer
+from sklearn_dpwg.solvers.steps import BLOCK_ROWS, batch_losses, gradient_sum, refuse_rounding
 from sklearn_dpwg.solvers.stream.schedule import OCOSchedule, OnlineToBatchSchedule
 
 SUMS = "gradient sums"
@@ -27,15 +27,24 @@ LOSSES = "group losses"
 
 @dataclass(frozen=True)
 class PlannedReleases:
-    """Releases of both players, each for the whole budget, as they read disjoint records."""
+    """Releases of both players, each for the whole budget, as they read disjoint records.
+
+    Where groups are hidden both read all of them and divide the budget, as one Gaussian release.
+    """
 
     gradient: Release
     feedback: Release | None
 
     @classmethod
-    def within(cls, problem: Problem, budget: Budget, n_rounds: int) -> PlannedReleases:
+    def within(
+        cls, problem: Problem, budget: Budget, n_rounds: int, weight_share: float = 0.5
+    ) -> PlannedReleases:
         """Return the releases whose noise just keeps the budget."""
         one_part = problem.n_groups == 1
+        if problem.hidden is not None and not one_part:
+            shares = {SUMS: weight_share, LOSSES: 1.0 - weight_share}
+            wanted = [Release(name, "gaussian", each**-0.5, 1) for name, each in shares.items()]
+            return cls(*calibrate(wanted, budget))
         sums = Release(SUMS, "gaussian", 1.0, 1, part=None if one_part else 0)
         (gradient,) = calibrate([sums], budget)
         if one_part:
@@ -60,48 +69,32 @@ def clipped_losses(schedule: OCOSchedule, values: FloatArray, n_weight: int) -> 
     return np.asarray(np.minimum(values[n_weight:], schedule.ceiling))
 
 
-class GradientSums:
-    """The weights player behind noisy sums of gradients, which open with the first gradient.
-
-    Without a fixed sensitivity every gradient comes with its own.
-    """
+class NoisySums:
+    """Noisy sums of all vectors so far, which open with the first one."""
 
     def __init__(
-        self,
-        player: WeightPlayer,
-        schedule: OCOSchedule,
-        noise: NoiseSource,
-        release: Release,
-        *,
-        sensitivity: float | None,
+        self, schedule: OCOSchedule | OnlineToBatchSchedule, noise: NoiseSource, release: Release
     ) -> None:
-        self._player, self._schedule, self._noise = player, schedule, noise
-        self._release, self._sensitivity = release, sensitivity
+        self._schedule, self._noise, self._release = schedule, noise, release
         self._stream: PrefixSumStream | None = None
-        self._noisy_sum: FloatArray | float = 0.0
+        self.noisy_sum: FloatArray | float = 0.0  # what was released last,
+        self.unit_std = 0.0  # and its noise, per unit of the multiplier and of sensitivity
 
-    def release(
-        self,
-        gradient: FloatArray,
-        curvature: float = 0.0,
-        center: FloatArray | None = None,
-        *,
-        sensitivity: float | None = None,
-    ) -> None:
-        """Hand the player the difference of noisy sums in place of a gradient.
+    def rise(self, vector: FloatArray, sensitivity: float) -> FloatArray:
+        """Add a vector and return what the noisy sum rose by, which is as private as the sums."""
+        before = self.noisy_sum
+        return self.release(vector, sensitivity) - before
 
-        Everything that it sees is a function of the released sums, so its weights are as private.
-        """
+    def release(self, vector: FloatArray, sensitivity: float) -> FloatArray:
+        """Add a vector, which a record moves by so much, and return the noisy sum."""
         if self._stream is None:
-            mechanism = make_prefix_sums(
-                self._schedule.noise,
-                n_steps=self._schedule.n_rounds,
-                n_dimensions=len(gradient),
-            )
-            self._stream = mechanism.open(self._noise, self._release, sensitivity=self._sensitivity)
-        noisy_sum = self._stream.add(gradient, sensitivity)
-        self._player.update(noisy_sum - self._noisy_sum, curvature, center)
-        self._noisy_sum = noisy_sum
+            facts = {"n_steps": self._schedule.n_rounds, "n_dimensions": len(vector)}
+            mechanism = make_prefix_sums(self._schedule.noise, **facts)
+            self._stds = mechanism.standard_deviations()
+            self._stream = mechanism.open(self._noise, self._release, sensitivity=None)
+        noisy_sum = self._stream.add(vector, sensitivity)
+        self.noisy_sum, self.unit_std = noisy_sum, float(self._stds[self._stream.n_added - 1])
+        return noisy_sum
 
 
 def release_mean_loss(
@@ -109,7 +102,7 @@ def release_mean_loss(
 ) -> float:
     """Return the mean loss of a sampled round's batch, above the infimum, with noise."""
     size = int(schedule.feedback_rates[0])
-    mean = float((clipped - schedule.infimum).sum()) / size
+    mean = float((clipped - schedule.center).sum()) / size
     return float(noise.laplace(mean, sensitivity=schedule.feedback_range / size, release=release))
 
 
@@ -129,6 +122,20 @@ def release_losses(
     return noise.laplace(sums / rates, sensitivity=units, release=release)
 
 
+def sums_by_group(values: FloatArray, codes: NDArray[np.intp], n_groups: int) -> FloatArray:
+    """Return the sum of the values in each group; block by block, as `gradient_sum`."""
+    total = np.zeros(n_groups)
+    for start in range(0, len(values), BLOCK_ROWS):
+        block = slice(start, start + BLOCK_ROWS)
+        total += np.bincount(codes[block], values[block], n_groups)
+    return total
+
+
+def of_records(factors: FloatArray, slopes: FloatArray) -> FloatArray:
+    """Return the slopes of records, each times a factor of its own."""
+    return np.asarray((slopes.T * factors).T)
+
+
 def oco_plan(
     problem: Problem,
     budget: Budget,
@@ -139,6 +146,8 @@ def oco_plan(
     """Return the plan of a schedule; refused where rounding could show a record."""
     several, n_rounds = problem.n_groups > 1, schedule.n_rounds
     rates = np.add(schedule.weight_rates, schedule.feedback_rates)
+    if schedule.places is not None:
+        rates = np.array([schedule.places])
     weighted = schedule.play == "weighted"
     if several:
         refuse_rounding(
@@ -160,10 +169,7 @@ def oco_plan(
     )
 
 
-# Releases of the online-to-batch solver: every line that hands records to noise, and its price.
-#
-# `difference_sum` is all that reads records, and `DifferenceSums.release` alone adds the noise.
-
+# Of online-to-batch: `difference_sum` alone reads records.
 BATCH_SUMS = "sums of gradient differences"
 
 
@@ -179,8 +185,12 @@ def difference_sum(
     targets: ArrayLike,
     here: tuple[float, FloatArray],
     before: tuple[float, FloatArray],
+    factors: FloatArray | None = None,
 ) -> FloatArray:
-    """Return the sum over a batch of β_t ∇ℓ(x_t) - β_{t-1} ∇ℓ(x_{t-1}), of the same records."""
+    """Return the sum over a batch of β_t ∇ℓ(x_t) - β_{t-1} ∇ℓ(x_{t-1}), of the same records.
+
+    Each counts once, or as often as its factor says.
+    """
     weight, point = here
     _, slopes = batch_losses(problem, rows, targets, point)
     slopes = weight * slopes
@@ -188,28 +198,9 @@ def difference_sum(
     if weight_before:
         _, old = batch_losses(problem, rows, targets, point_before)
         slopes = slopes - weight_before * old
+    if factors is not None:
+        slopes = of_records(factors, slopes)
     return gradient_sum(problem, rows, slopes, len(rows))
-
-
-class DifferenceSums:
-    """Noisy sums of all differences so far, which open with the first difference."""
-
-    def __init__(
-        self, schedule: OnlineToBatchSchedule, noise: NoiseSource, release: Release
-    ) -> None:
-        self._schedule, self._noise, self._release = schedule, noise, release
-        self._stream: PrefixSumStream | None = None
-
-    def release(self, difference: FloatArray, sensitivity: float) -> FloatArray:
-        """Add a difference and return the noisy sum: the gradient of the risk so far, times β_t."""
-        if self._stream is None:
-            mechanism = make_prefix_sums(
-                self._schedule.noise,
-                n_steps=self._schedule.n_rounds,
-                n_dimensions=len(difference),
-            )
-            self._stream = mechanism.open(self._noise, self._release, sensitivity=None)
-        return self._stream.add(difference, sensitivity)
 
 
 def batch_plan(
@@ -219,13 +210,9 @@ def batch_plan(
     schedule: OnlineToBatchSchedule,
     bound: float,
 ) -> Plan:
-    """Return the plan of a schedule whose bound is on the risk of the mixture.
-
-    Where all groups have the same best weights, a bound e on the mixture's excess is one of e/λ_i
-    on that of group i.
-    """
+    """Return the plan of a schedule whose bound is on the risk of the mixture."""
     n_rounds = schedule.n_rounds
-    n_drawn = n_rounds * float(sum(schedule.rates))
+    n_drawn = n_rounds * float(sum(schedule.queue_rates))
     return Plan.of(
         "online-to-batch",
         problem,

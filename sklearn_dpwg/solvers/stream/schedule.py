@@ -163,10 +163,7 @@ LONGEST_STEP = 2.0
 class StrengthRule:
     """Strength of the weights player's regularisation, given the noise of its sums.
 
-    With a step size η = 1/strength the weights reach a bound of ``a²/(2 η T)``, and noise of
-    standard deviation s on every coordinate of a sum costs ``H q (η s)²/2`` for a smooth loss and
-    ``L √q η s`` for any, with q the share of the variance that averages keep. The rule takes the η
-    that makes the total least.
+    It makes the weights' part of the planning bound least: `docs/theory/oco.md`, section 6.
     """
 
     n_rounds: int  # T
@@ -216,8 +213,9 @@ class OCOSchedule:
     feedback_multiplier: float  # the same on the losses; 0 where none are released
     gradient_diameter: float  # Γ, by which a record moves its own gradient at most, and rounding
     ceiling: float  # a record's loss counts for at most this in the feedback,
-    infimum: float  # and what exceeds this
-    # by how much one record moves the sum of losses that the group player is told: ceiling minus
+    # and what exceeds this: the infimum, or where groups are hidden the middle of the range
+    center: float
+    # by how much one record moves the sums of losses that the group player is told: ceiling minus
     # infimum, and rounding
     feedback_range: float
     prior: tuple[float, ...]  # first group weights
@@ -233,6 +231,8 @@ class OCOSchedule:
     averaging: float  # round t counts in the averages in proportion to t to this power
     worst_std: float  # deviation of the noisiest sum, per unit of noise and sensitivity
     remark: str = ""
+    # where groups are hidden, the places of a round, each of which both players read
+    places: float | None = None
 
     __repr__ = short_repr
 
@@ -243,10 +243,12 @@ class OCOSchedule:
         own = sum(self.weight_rates) if weighted else self.weight_rates[0]
         other = sum(self.feedback_rates) if weighted else self.feedback_rates[0]
         whose = "all groups" if weighted else "one group, drawn from the group weights"
-        lines = [
-            f"up to {self.n_rounds:,} rounds, each of {own:,.4g} fresh records for the weights"
-            + ("" if one_group else f" and {other:,.4g} for the group weights, of {whose}")
-        ]
+        read = f"{own:,.4g} fresh records for the weights"
+        if self.places is not None:
+            read = f"{self.places:,.4g} fresh records, whatever groups they are in"
+        elif not one_group:
+            read += f" and {other:,.4g} for the group weights, of {whose}"
+        lines = [f"up to {self.n_rounds:,} rounds, each of {read}"]
         lines.append(
             f"{self.noise} noise on gradient sums, at most {self.worst_std:.3g} times that of one "
             f"release; round t counts by t^{self.averaging:g} in the averages"
@@ -272,15 +274,25 @@ class Design:
 
     play: Literal["weighted", "sampled"]  # a round takes records of every group, or of a drawn one
     n_rounds: int
-    weight_rates: FloatArray  # records of each group that the weights player reads in a round
+    # records of each group, or of all places, that the weights player reads in a round
+    weight_rates: FloatArray
     feedback_rates: FloatArray  # the same for the group player; both on average
+    weight_share: float  # of the records, or where places are for both players, of the μ²
+
+
+def rates_of_groups(problem: Problem, rates: FloatArray) -> FloatArray:
+    """Return records of each group in a round; of places as many as its size says."""
+    if problem.hidden is None:
+        return rates
+    return rates[0] * np.asarray(problem.group_sizes, dtype=float) / problem.n_records
 
 
 def designs(problem: Problem, parameters: OCOParameters) -> Iterator[Design]:
     """Yield the designs that the parameters leave open, at least one."""
-    several, p = problem.n_groups > 1, problem.n_groups
-    sizes = np.asarray(problem.group_sizes, dtype=float)
-    if several and sizes.min() < 2:
+    several, hidden = problem.n_groups > 1, problem.hidden is not None
+    sizes = np.asarray(problem.queue_sizes, dtype=float)
+    p = len(sizes)
+    if several and not hidden and sizes.min() < 2:
         raise InputError(
             "OCO needs at least 2 records of every group, one for each player, got a group of 1: "
             "merge it or leave it out."
@@ -296,7 +308,9 @@ def designs(problem: Problem, parameters: OCOParameters) -> Iterator[Design]:
         shares = (parameters.weight_share,)
     for kept in shares:
         # records of a round: those for the weights, and those for the groups with them
-        size = None if batch is None else batch + (_feedback_size(batch, kept) if several else 0)
+        size = batch
+        if size is not None and several and not hidden:
+            size += _feedback_size(size, kept)
         least = 2 if size is None and parameters.play == "sampled" else size or 1
         for n_rounds in numbers_of_rounds(
             parameters, n_records / least, fewest=FEWEST_ROUNDS, is_dealt=size is not None
@@ -307,6 +321,9 @@ def designs(problem: Problem, parameters: OCOParameters) -> Iterator[Design]:
                 parts = np.full(p, 1.0 / p) if unbounded else sizes / n_records
                 rates = total * parts
                 feedback = np.zeros(p)
+                if hidden:
+                    yield Design("weighted", n_rounds, rates, rates, kept)
+                    continue
                 if several:
                     of_all = np.minimum(n_rounds * rates, sizes)
                     _refuse_too_few(of_all.min(), batch, n_rounds)
@@ -315,11 +332,12 @@ def designs(problem: Problem, parameters: OCOParameters) -> Iterator[Design]:
                     if unbounded:
                         weights = kept * of_all
                     feedback = (of_all - weights) / n_rounds
-                yield Design("weighted", n_rounds, rates - feedback, feedback)
+                yield Design("weighted", n_rounds, rates - feedback, feedback, kept)
             else:
                 own = batch if batch is not None else max(1, int(kept * n_records / n_rounds))
                 other = _feedback_size(own, kept) if several else 0
-                yield Design("sampled", n_rounds, np.full(p, float(own)), np.full(p, float(other)))
+                rates, feedback = np.full(p, float(own)), np.full(p, float(other))
+                yield Design("sampled", n_rounds, rates, feedback, kept)
 
 
 def _refuse_too_few(expected: float, batch_size: int | None, n_rounds: int) -> None:
@@ -357,16 +375,15 @@ class RoundSensitivity:
         problem: Problem,
         mechanism: PrefixSums,
         ceiling: float,
-        play: Literal["weighted", "sampled"],
-        weight_rates: FloatArray,
-        feedback_rates: FloatArray,
+        design: Design,
     ) -> Self:
         """Return the numbers of a design from public facts alone."""
+        weight_rates, feedback_rates = design.weight_rates, design.feedback_rates
         constants, n_groups = problem.constants, problem.n_groups
         of_gradient, of_loss = record_errors(problem, min(ceiling, constants.supremum))
         gradient = problem.lipschitz + of_gradient
         loss_range = constants.range_up_to(ceiling) + 2.0 * of_loss
-        if play == "weighted":
+        if design.play == "weighted":
             n_weight = float((np.ceil(weight_rates) + _MORE_THAN_THE_RATE).sum())
             n_feedback = float(np.ceil(feedback_rates).max()) + _MORE_THAN_THE_RATE
         else:
@@ -374,10 +391,12 @@ class RoundSensitivity:
         # of the sums of both neighbours, and of the rows that these sums are in
         error = rounding_of_sum(n_weight, n_groups)
         of_sum = 2.0 * error + mechanism.rounding * (1.0 + error)
-        diameter = problem.gradient_diameter + 2.0 * of_gradient + of_sum * n_weight * gradient
-        feedback = (
-            loss_range + 2.0 * rounding_of_sum(n_feedback, n_groups) * n_feedback * loss_range
-        )
+        diameter = problem.pair_diameter + 2.0 * of_gradient + of_sum * n_weight * gradient
+        error = rounding_of_sum(n_feedback, n_groups)
+        of_losses = 2.0 * error
+        if problem.hidden is not None:  # whose sums of losses are in rows as well
+            of_losses += mechanism.rounding * (1.0 + error)
+        feedback = loss_range + of_losses * n_feedback * loss_range
         return cls(diameter * (1.0 + 16.0 * _UNIT), feedback * (1.0 + 16.0 * _UNIT))
 
 
@@ -403,7 +422,7 @@ class DifferenceSensitivity:
     def of(cls, problem: Problem, mechanism: PrefixSums, rates: FloatArray) -> Self:
         """Return the numbers of a plan from public facts alone."""
         of_gradient, _ = record_errors(problem, problem.constants.supremum)
-        gradient, diameter = problem.lipschitz + of_gradient, problem.gradient_diameter
+        gradient, diameter = problem.lipschitz + of_gradient, problem.pair_diameter
         n_read = float((np.ceil(rates) + _MORE_THAN_THE_BATCH_RATE).sum())
         error = rounding_of_sum(n_read, problem.n_groups)
         # a difference is at most as many times longer than its sensitivity as there are records,
@@ -419,11 +438,7 @@ class DifferenceSensitivity:
         )
 
     def of_round(self, weight: float, before: float, moved: float) -> float:
-        """Return Δ_t for a record that counts once: β_t, β_{t-1} and the distance ‖x_t - x_{t-1}‖.
-
-        The gradients of two records at one point differ by Γ at most; how either changes between
-        two points is the distance times a matrix between 0 and H, and two such differ by H.
-        """
+        """Return Δ_t for a record that counts once, of β_t, β_{t-1} and ‖x_t - x_{t-1}‖."""
         return float(self.of_rounds(np.array(weight), np.array(before), np.array(moved)))
 
     def of_rounds(self, weights: FloatArray, before: FloatArray, moved: FloatArray) -> FloatArray:
@@ -441,11 +456,7 @@ def round_weights(n_rounds: int, power: float) -> FloatArray:
 
 @dataclass(frozen=True)
 class Regulariser:
-    """What a parameter-free learner's losses have on top: ξ_t‖w - w_1‖ + ν_t‖w - w_1‖².
-
-    With rounds worth b records of the mixture, ξ_t = L t^{k-1/2}/√b + √d s_t, s_t the noise
-    of a coordinate of the sum, and ν_t = H t^{k-1/2}/√b: what sampling and noise add to gradients.
-    """
+    """What a parameter-free learner's losses have on top: ξ_t‖w - w_1‖ + ν_t‖w - w_1‖²."""
 
     lipschitz: float  # L
     smoothness: float  # H
@@ -485,8 +496,14 @@ class OnlineToBatchSchedule:
     lipschitz: float  # L of the loss in the weights
     worst_std: float  # deviation of the noisiest sum, per unit of noise and sensitivity
     remark: str = ""
+    places: float | None = None  # where groups are hidden, the places of a round
 
     __repr__ = short_repr
+
+    @property
+    def queue_rates(self) -> FloatArray:
+        """Records of a round, on average: of each group, or of all places."""
+        return np.asarray(self.rates if self.places is None else [self.places])
 
     def papers_sensitivity(self, step: int, farthest: Any) -> Any:
         """Return the sensitivity with which the multiplier is the paper's noise, for a distance."""
@@ -496,8 +513,8 @@ class OnlineToBatchSchedule:
     def __str__(self) -> str:
         """Return a few lines for people."""
         lines = [
-            f"{self.n_rounds:,} rounds, each of {sum(self.rates):,.4g} fresh records, read once; "
-            f"round t counts by t^{self.power:g} in the output",
+            f"{self.n_rounds:,} rounds, each of {sum(self.queue_rates):,.4g} fresh records, read "
+            f"once; round t counts by t^{self.power:g} in the output",
             f"{self.noise} noise on sums of gradient differences, at most {self.worst_std:.3g} "
             f"times that of one release; a record moves a difference by what its gradient can "
             f"change, not by its gradient",

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 
 from sklearn_dpwg.data.oracles.base import RecordOracle
+from sklearn_dpwg.data.problem import Problem
 from sklearn_dpwg.losses import (
     BinaryLogLoss,
     Huber,
@@ -23,11 +26,11 @@ from sklearn_dpwg.solvers.stream.learners import (
     OptimisticFTRL,
     ParameterFree,
 )
-from sklearn_dpwg.solvers.stream.releases import DifferenceSums
+from sklearn_dpwg.solvers.stream.releases import NoisySums
 from sklearn_dpwg.solvers.stream.schedule import DifferenceSensitivity
 from tests.helpers.contract import Case, draws, exact, half, instead, leaks, states
 from tests.helpers.group_data import make_problem
-from tests.helpers.neighbours import random_problem
+from tests.helpers.neighbours import hidden_problem, random_problem
 from tests.helpers.replay import wrap
 
 LOSSES = (
@@ -157,6 +160,54 @@ SAMPLED_FAULTS = {
 }
 
 
+# --- hidden groups -----------------------------------------------------------------------------
+
+
+def hidden_plans(make, n_plans=60):
+    rng = np.random.default_rng(7)
+    for index in range(n_plans):
+        problem = hidden_problem(rng, LOSSES[index % 6], scaling=float(rng.choice([0.0, 0.5])))
+        told = {"noise": str(rng.choice(NOISES)), "n_rounds": int(rng.integers(1, 6))}
+        solver = make(str(rng.choice(["ftrl", "optimistic"])), **told)
+        # group weights move where there is little noise
+        yield solver.plan(problem, Budget(float(rng.choice([1.0, 1e4])), 1e-6)), solver
+
+
+def _groups_decide_the_order(real, oracle, records, rng):
+    real(oracle, records, rng)
+    oracle._order = [order[np.argsort(oracle._groups[order])] for order in oracle._order]
+
+
+def _true_sizes(real, values, codes, n_groups):
+    counts = np.maximum(1, np.bincount(codes, minlength=n_groups))
+    return real(values, codes, n_groups) * (len(codes) / n_groups / counts)
+
+
+def _uncentred(real, schedule, *others):
+    return real(schedule, *others) + schedule.center
+
+
+def _half_of_a_pair(patch):
+    right = Problem.pair_diameter.fget
+    patch.setattr(Problem, "pair_diameter", property(lambda problem: 0.5 * right(problem)))
+
+
+# made once the fault is there
+OF_HALF_A_PAIR = "half of what a pair moves"
+HIDDEN_FAULTS = {
+    "groups decide the order": instead(RecordOracle, "__init__", _groups_decide_the_order),
+    OF_HALF_A_PAIR: _half_of_a_pair,
+}
+HIDDEN_OCO_FAULTS = {
+    "true sizes": instead(games, "sums_by_group", _true_sizes),
+    "uncentred losses": instead(games, "clipped_losses", _uncentred),
+    "no ceiling": OCO_FAULTS["no ceiling"],
+    "half the sensitivity of the losses": half(OCO, "group losses"),
+    "the mean influence": WEIGHTED_FAULTS["the mean influence"],
+    "the first influence for ever": WEIGHTED_FAULTS["the first influence for ever"],
+}
+
+
 # --- OnlineToBatch -----------------------------------------------------------------------------
 
 
@@ -260,8 +311,8 @@ BATCH_FAULTS = {
     "the planned mixture for another": _influence(
         lambda game, schedule: (np.asarray(schedule.mixture) / np.asarray(schedule.rates)).max()
     ),
-    "an exact sum teaches": instead(DifferenceSums, "release", _exact_sum),
-    "an exact difference leaks": instead(DifferenceSums, "release", _leaking_difference),
+    "an exact sum teaches": instead(NoisySums, "release", _exact_sum),
+    "an exact difference leaks": instead(NoisySums, "release", _leaking_difference),
     "a start outside the ball": _start_outside,
 }
 
@@ -275,4 +326,14 @@ CASES = {
     "online-to-batch": Case(
         OnlineToBatch, batch_plans, BATCH_FAULTS, {"no smoothness": far_moves}, n_pairs=300
     ),
+    **{
+        f"{make.name} for hidden groups": Case(
+            make,
+            partial(hidden_plans, make),
+            HIDDEN_FAULTS | faults,
+            {OF_HALF_A_PAIR: partial(hidden_plans, make)},
+            n_pairs=400,
+        )
+        for make, faults in ((OCO, HIDDEN_OCO_FAULTS), (OnlineToBatch, {}))
+    },
 }

@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from sklearn_dpwg.data.oracles import SampleOracle
+from sklearn_dpwg.data.problem import HiddenGroups
 from sklearn_dpwg.losses import BinaryLogLoss, Hinge, MultinomialLogLoss, SquaredError
 from sklearn_dpwg.optimum.objective import project_to_ball
 from sklearn_dpwg.privacy import Budget, NoiseSource
-from sklearn_dpwg.solvers import OCO, Exact
+from sklearn_dpwg.privacy.prefix_sums import make_prefix_sums
+from sklearn_dpwg.solvers import OCO, Exact, OnlineToBatch
+from sklearn_dpwg.solvers.steps import heard
+from sklearn_dpwg.solvers.stream.games import EXPECTED_SPREAD
 from sklearn_dpwg.solvers.stream.learners import FTRL
 from tests.helpers.cases.stream import BUDGET
+from tests.helpers.contract import compared
 from tests.helpers.group_data import make_data, make_problem
-from tests.helpers.neighbours import random_records
+from tests.helpers.neighbours import hidden_problem, neighbours, random_records
+from tests.helpers.replay import fixed_transcript
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn_dpwg.exceptions.SeededNoiseWarning")
 
@@ -169,6 +176,71 @@ def test_a_weighted_game_is_the_stated_one(loss, sizes):
     first = (np.array(schedule.prior) / own).max()
     ratio = source.sensitivities[-1] / source.sensitivities[0]
     assert math.isclose(ratio, influence / first)
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: loss.name)
+def test_a_game_of_places_is_the_stated_one(loss):
+    """Where groups are hidden: places in a random order, weighed by what stands for sizes."""
+    problem = replace(make_problem((60, 90, 9), loss=loss), hidden=HiddenGroups(160, 3.0))
+    solver = OCO(n_rounds=10, averaging=2.0)
+    plan = solver.plan(problem, Budget(1e3, 1e-6))
+    schedule = plan.schedule
+    rng = np.random.default_rng(6)
+    rows, targets = random_records(replace(problem, hidden=HiddenGroups(160)), rng)
+    codes = rng.integers(3, size=160)
+    data = make_data(problem, rows, targets, codes)
+    found = solver.run(plan, data, Silent(4))
+
+    order = np.random.default_rng(4).permutation(160)
+    rates = np.array(schedule.weight_rates)
+    assert np.allclose(rates, [6.0, 9.0, 0.9])
+    assert schedule.weight_rates == schedule.feedback_rates
+    prior = np.array(schedule.prior)
+    exponents, influence = np.zeros(3), (prior / rates).max()
+    unit = schedule.gradient_multiplier * schedule.worst_std * schedule.gradient_diameter
+    stds = make_prefix_sums("toeplitz", n_steps=10, n_dimensions=3).standard_deviations()
+    total, sums, played, played_groups = np.zeros(problem.n_weights), np.zeros(3), [], []
+    for t in range(10):
+        group_weights = prior * np.exp(exponents)
+        group_weights /= group_weights.sum()
+        gamma = schedule.strength_rule.strength(unit * influence)
+        weights = project_to_ball(-total / gamma, problem.radius)
+        played.append(weights)
+        played_groups.append(group_weights)
+        influence = max(influence, (group_weights / rates).max())
+        chosen = order[16 * t : 16 * t + 16]
+        shortened = rows[chosen] / np.linalg.norm(rows[chosen], axis=1, keepdims=True)
+        values, gradients = batch(problem, shortened, targets[chosen], weights)
+        total += (group_weights / rates)[codes[chosen]] @ gradients
+        center = (problem.constants.infimum + schedule.ceiling) / 2.0
+        np.add.at(sums, codes[chosen], np.minimum(values, schedule.ceiling) - center)
+        noise = schedule.feedback_multiplier * stds[t] * schedule.feedback_range / rates
+        risks, variances = heard(sums / rates, noise**2, problem)
+        believed = ((t + 1) * EXPECTED_SPREAD * problem.constants.zero_score) ** 2
+        counted = schedule.group_rate * believed / (believed + variances)
+        exponents = counted * (risks - prior @ risks) - counted**2 * variances / 2.0
+    assert np.allclose(found.weights, averaged(played, 2.0), rtol=1e-8, atol=1e-12)
+    assert np.allclose(found.group_weights, averaged(played_groups, 2.0))
+
+
+@pytest.mark.parametrize("solver", [OCO(n_rounds=4), OnlineToBatch(n_rounds=4)], ids=repr)
+def test_a_record_of_a_later_call_moves_what_it_pays_for(solver):
+    """Hidden groups in two calls, of which the second holds the record that changes its group."""
+    worst = 0.0
+    for seed in range(40):
+        facts = hidden_problem(np.random.default_rng(seed), BinaryLogLoss(), n_groups=3)
+        twice = HiddenGroups(2 * facts.n_records, facts.hidden.count_std, n_calls=2)
+        plan = solver.plan(replace(facts, hidden=twice), BUDGET)
+        pair, runs = neighbours(facts, seed), []
+        for last in (pair.data, pair.other):
+            source = fixed_transcript(seed, {})
+            game = solver.begin(plan, source, start=pair.start)
+            for data in (pair.data, last):
+                game.advance(data.as_oracle(source.rng), [facts.n_records])
+            assert game.is_over or facts.n_records == 2
+            runs.append((source, game.finish()))
+        worst = max(worst, *compared(plan, *runs).values())
+    assert 0.5 < worst <= 1.0 + 1e-9
 
 
 def test_a_sampled_game_ends_when_the_drawn_group_has_run_out():

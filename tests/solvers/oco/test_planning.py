@@ -11,7 +11,7 @@ import pytest
 from sklearn_dpwg.losses import BinaryLogLoss, Hinge, MultinomialLogLoss, SquaredError
 from sklearn_dpwg.privacy import Budget
 from sklearn_dpwg.privacy.prefix_sums import make_prefix_sums
-from sklearn_dpwg.solvers import OCO
+from sklearn_dpwg.solvers import OCO, OnlineToBatch
 from sklearn_dpwg.solvers.stream.planning import RISK_SPREAD, excess_bound_by_group
 from sklearn_dpwg.solvers.stream.schedule import LONGEST_STEP, WEIGHT_SHARES, StrengthRule
 from tests.helpers.group_data import make_problem
@@ -98,22 +98,20 @@ def test_a_plan_is_the_best_of_what_is_tried(play):
             assert best.predicted_excess <= average
 
 
-def test_more_records_or_a_larger_budget_never_predict_worse():
-    bounds = [
-        OCO().plan(make_problem([factor * size for size in SIZES]), BUDGET).predicted_excess
-        for factor in (1, 2, 8, 64)
-    ]
-    assert sorted(bounds, reverse=True) == bounds
-    bounds = [
-        OCO().plan(make_problem(SIZES), Budget(e, 1e-6)).predicted_excess for e in (0.5, 1, 4)
-    ]
-    assert sorted(bounds, reverse=True) == bounds
+@pytest.mark.parametrize("solver", [OCO(), OnlineToBatch()], ids=repr)
+def test_more_records_or_a_larger_budget_never_predict_worse(solver):
+    facts = [([factor * size for size in SIZES], 1.0) for factor in (1, 2, 8, 64)]
+    for worse in (facts, [(SIZES, epsilon) for epsilon in (0.5, 1.0, 4.0)]):
+        plans = [solver.plan(make_problem(sizes), Budget(e, 1e-6)) for sizes, e in worse]
+        bounds = [plan.predicted_excess for plan in plans]
+        assert sorted(bounds, reverse=True) == bounds
 
 
 @pytest.mark.parametrize("horizon", [1, 3, 10])
-def test_rounds_divide_among_the_calls(horizon):
-    plan = OCO(horizon=horizon).plan(make_problem(SIZES), BUDGET)
-    assert plan.n_steps % horizon == 0 or plan.n_steps == OCO().max_rounds
+@pytest.mark.parametrize("make", [OCO, OnlineToBatch])
+def test_rounds_divide_among_the_calls(make, horizon):
+    plan = make(horizon=horizon).plan(make_problem(SIZES), BUDGET)
+    assert plan.n_steps % horizon == 0 or plan.n_steps == make().max_rounds
 
 
 @pytest.mark.parametrize("play", ["weighted", "sampled"])

@@ -8,13 +8,13 @@ import math
 import numpy as np
 import pytest
 
-from sklearn_dpwg.losses import BinaryLogLoss, MultinomialLogLoss, SmoothedHinge, SquaredError
+from sklearn_dpwg.losses import BinaryLogLoss, MultinomialLogLoss
 from sklearn_dpwg.optimum import worst_group_optimum
 from sklearn_dpwg.privacy.prefix_sums import PREFIX_SUMS
 from sklearn_dpwg.solvers import OnlineToBatch, Solution
 from sklearn_dpwg.solvers.stream import games as game_module
 from sklearn_dpwg.solvers.stream.learners import FTRL, LEARNERS, OptimisticFTRL, ParameterFree
-from sklearn_dpwg.solvers.stream.releases import DifferenceSums
+from sklearn_dpwg.solvers.stream.releases import NoisySums
 from tests.helpers.cases.stream import BUDGET, LOSSES
 from tests.helpers.group_data import make_data, make_problem
 from tests.helpers.neighbours import random_records
@@ -115,7 +115,7 @@ def differences_of_noisy_sums(patch):
         self.before = noisy
         return noisy - before
 
-    wrap(patch, DifferenceSums, "release", differences)
+    wrap(patch, NoisySums, "release", differences)
 
 
 def another_batch_before(patch):
@@ -166,45 +166,6 @@ def one_weight_too_late(patch):
 def test_planted_fault_is_another_algorithm(plant, monkeypatch):
     plant(monkeypatch)
     assert not is_algorithm_1()
-
-
-@pytest.mark.parametrize("power", [0.0, 0.5, 1.0, 3.0])
-def test_with_equal_batches_the_sums_are_gradients_of_the_risk(power):
-    """Telescoping: what is heard in round t is β_t times the gradient at x_t."""
-    problem = make_problem((60,), loss=SquaredError())
-    rows, targets = random_records(problem, np.random.default_rng(2))
-    data = make_data(problem, np.tile(rows[:6], (10, 1)), np.tile(targets[:6], 10))
-    points = []
-    with pytest.MonkeyPatch.context() as patch:
-
-        def watched(real, problem, rows, targets, here, before):
-            points.append(here)
-            return real(problem, rows, targets, here, before)
-
-        wrap(patch, game_module, "difference_sum", watched)
-        solver = OnlineToBatch(FTRL(strength=3.0), power=power, n_rounds=10)
-        _, _, told = silent_game(solver, problem, data)
-    batch = Listed(data).draw(0, 6)
-    for (weight, point), (heard,) in zip(points, told, strict=True):
-        expected = weight * plain_gradient(problem, *batch, point)
-        assert np.allclose(heard, expected, rtol=1e-8, atol=1e-9)
-    assert [weight for weight, _ in points] == [float(t) ** power for t in range(1, 11)]
-
-
-def test_a_linear_loss_makes_it_dp_ftrl():
-    """k = 1 and a loss without curvature where it is looked at: noisy sums of gradients."""
-    problem = make_problem((40,), loss=SmoothedHinge(0.3), radius=0.2)
-    rows, targets = random_records(problem, np.random.default_rng(2))
-    data = make_data(problem, rows, targets)
-    noises = np.random.default_rng(7)
-    solver = OnlineToBatch("ftrl", noise="independent", n_rounds=8)
-    source = Recorder(lambda release, value, sensitivity: value + noises.normal(size=value.shape))
-    _, _, told = silent_game(solver, problem, data, source)
-    again, total = np.random.default_rng(7), 0.0
-    for (heard,), batch in zip(told, batches_of(data, 8), strict=True):
-        gradient = plain_gradient(problem, *batch, np.zeros(problem.n_weights))
-        total = total + gradient + again.normal(size=problem.n_weights)
-        assert np.allclose(heard, total)
 
 
 def test_noise_is_heard_once():
@@ -339,7 +300,7 @@ def test_what_a_parameter_free_learner_hears():
     told = []
     game._player.update = lambda *loss: told.append(loss)
     game._weights = np.array([0.3, 0.0, 0.4])
-    step, std = 5, schedule.multiplier * game._largest * game._row_norms[4]
+    step, std = 5, schedule.multiplier * game._largest * game._sums.unit_std
     noise_norm, weight = math.sqrt(3) * std, 5.0**3
     xi = problem.lipschitz * step**2.5 / math.sqrt(5.0) + noise_norm
     nu = problem.smoothness * step**2.5 / math.sqrt(5.0)

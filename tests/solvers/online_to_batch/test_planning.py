@@ -78,37 +78,6 @@ def test_a_plan_is_the_best_of_what_is_tried():
             assert tried.predicted_excess <= bound * (1 + 1e-3)
 
 
-def test_more_records_or_a_larger_budget_never_predict_worse():
-    bounds = [
-        OnlineToBatch().plan(make_problem((factor * 3_000,)), BUDGET).predicted_excess
-        for factor in (1, 2, 8, 64)
-    ]
-    assert sorted(bounds, reverse=True) == bounds
-    bounds = [
-        OnlineToBatch().plan(make_problem((9_000,)), Budget(e, 1e-6)).predicted_excess
-        for e in (0.5, 1.0, 4.0)
-    ]
-    assert sorted(bounds, reverse=True) == bounds
-
-
-def test_a_start_nearby_is_promised_to_a_parameter_free_learner():
-    """Its bound falls with the aim alone; it knows nothing of the aim."""
-    problem = make_problem((300_000,), radius=10.0)
-    plans = [
-        OnlineToBatch("parameter-free", aim=aim, n_rounds=20_000).plan(problem, BUDGET)
-        for aim in (1.0, 0.1, 0.01)
-    ]
-    bounds = [plan.predicted_excess for plan in plans]
-    assert bounds[0] > 5 * bounds[1] > 5 * bounds[2]
-    assert plans[0].schedule == plans[2].schedule
-
-
-@pytest.mark.parametrize("horizon", [1, 3, 10])
-def test_rounds_divide_among_the_calls(horizon):
-    plan = OnlineToBatch(horizon=horizon).plan(make_problem((9_000, 500)), BUDGET)
-    assert plan.n_steps % horizon == 0 or plan.n_steps == OnlineToBatch().max_rounds
-
-
 @pytest.mark.parametrize("schedule", ["planned", "paper"])
 @pytest.mark.parametrize("sizes", [(1,), (1, 50_000), (5, 6, 7)])
 @pytest.mark.parametrize("noise", sorted(PREFIX_SUMS))
