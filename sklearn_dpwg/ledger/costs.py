@@ -20,7 +20,7 @@ from sklearn_dpwg import exceptions
 from sklearn_dpwg.data.groups import grouping_names, named
 from sklearn_dpwg.exceptions import InputError, UnsupportedMechanismError
 from sklearn_dpwg.ledger import folds
-from sklearn_dpwg.privacy import PrivacyGuarantee, joint_guarantee
+from sklearn_dpwg.privacy import Budget, PrivacyGuarantee, Release, calibrate, joint_guarantee
 from sklearn_dpwg.privacy.accounting.calibration import is_gaussian
 from sklearn_dpwg.privacy.statement import cost_of
 
@@ -28,9 +28,8 @@ from sklearn_dpwg.privacy.statement import cost_of
 _SHAPE_ONLY = (PolynomialFeatures, GaussianRandomProjection, SparseRandomProjection)
 # They learn nothing where categories are stated and none is dropped or united by its count.
 _ENCODERS = (OneHotEncoder, OrdinalEncoder)
-# Parameters that decide what a fit costs, and the part of a budget that most plans spend.
+# Parameters that decide what a fit costs.
 _COSTLY = ("epsilon", "delta", "rows_per_person")
-_SPENT_IN_FULL = 0.99
 _ALL = "all that it learned"
 _NOT_COUNTED = "not counted: what "
 
@@ -432,13 +431,28 @@ def _planned_model(candidate: Any, fitted: Any) -> PrivacyGuarantee:
         n_features=fitted.n_features_in_,
         **({"classes": fitted.classes_} if has_classes else {}),
     ).guarantee
-    # sizes of the fold decide what noise costs that does not spend the budget or is not Gaussian
-    least = _SPENT_IN_FULL * (guarantee.requested_epsilon or 0.0)
-    is_fixed = not guarantee.is_private or all(map(is_gaussian, guarantee.events))
-    if guarantee.epsilon < least or not is_fixed:
-        raise _unknown(type(candidate))
     groupings = grouping_names(None, getattr(candidate, "group_by", None))
-    return replace(guarantee, groupings=groupings or fitted.privacy_.groupings)
+    guarantee = replace(guarantee, groupings=groupings or fitted.privacy_.groupings)
+    if not guarantee.is_private:
+        return guarantee
+    # what a fold cost followed from its own sizes, and was at most what its budget allows
+    budget = Budget(guarantee.requested_epsilon or guarantee.epsilon, guarantee.delta)
+    events = {repr(most): most for most in (_dearest(each, budget) for each in guarantee.events)}
+    if "None" in events:
+        raise _unknown(type(candidate))
+    return replace(guarantee, events=tuple(events.values()), epsilon=budget.epsilon)
+
+
+def _dearest(event: Any, budget: Budget) -> Any:
+    """Return the dearest event of one kind of noise that a budget allows; None of mixed kinds."""
+    from dp_accounting import dp_event
+
+    if is_gaussian(event):
+        return dp_event.GaussianDpEvent(1.0 / budget.mu)
+    if not isinstance(event, dp_event.LaplaceDpEvent):
+        return None
+    (release,) = calibrate([Release("losses", "laplace", 1.0, 1)], budget)
+    return dp_event.LaplaceDpEvent(release.noise_multiplier)
 
 
 def _candidate(search: Any, parameters: Mapping[str, Any]) -> Any:
