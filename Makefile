@@ -72,7 +72,7 @@ mutate: .mutate/.installed  ## mutate the code that privacy rests on, list what 
 	@$(ONE_THREAD) .mutate/env/bin/python .ci/mutate.py $(MUTATE)
 
 # Each environment is tried even when one before it failed, so that one run shows everything.
-compat:  ## run the suite beside the oldest and the newest libraries, in environments of their own
+compat:  ## run the suite beside the oldest and newest libraries, and on newer Pythons
 	@status=0; for name in $(COMPAT); do \
 	    $(MAKE) --no-print-directory compat-$$name || status=1; done; exit $$status
 
@@ -125,7 +125,7 @@ $(INSTALLED): pyproject.toml Makefile
 .SECONDARY: $(COMPAT:%=.compat/%/.installed)  # or make would delete what only compat-% asks for
 .compat/%/.installed: .ci/compat/%.txt pyproject.toml Makefile
 	@echo "setting up .compat/$*"
-	@$(PYTHON) -m venv --clear .compat/$*
+	@$(or $(filter python%,$*),$(PYTHON)) -m venv --clear .compat/$*
 	@.compat/$*/bin/python -m pip install -q --disable-pip-version-check \
 	    -c .ci/compat/$*.txt -e '.[test,examples]'
 	@.compat/$*/bin/python -m pip install -q --disable-pip-version-check --no-deps \

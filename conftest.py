@@ -14,6 +14,7 @@ import re
 import shlex
 import tempfile
 from doctest import ELLIPSIS, NORMALIZE_WHITESPACE, OutputChecker
+from importlib.util import find_spec
 
 from hypothesis import settings
 from sybil import Example, Sybil
@@ -32,7 +33,8 @@ COMMAND = "dpwg "
 
 
 def enter_folder(namespace: dict) -> None:
-    """Let a page write its files where nobody keeps any."""
+    """Let a page write its files where nobody keeps any, and ask what is installed."""
+    namespace["find_spec"] = find_spec
     namespace["_folder"] = tempfile.TemporaryDirectory()
     namespace["_left"] = os.getcwd()
     os.chdir(namespace["_folder"].name)
