@@ -6,11 +6,13 @@ import os
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
+import narwhals as nw
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array, issparse
 
+from sklearn_dpwg._checks import text_key
 from sklearn_dpwg.exceptions import GroupsWarning, InputError, InputTypeError, warn
 
 # Data that is not in memory, told by its form, without an import of what it is made with.
@@ -29,9 +31,8 @@ BEFORE_SOURCE = (
     "take, as the steps of a Pipeline take arrays and frames"
 )
 
-# Names of classes, by the package that they are of: tables elsewhere, and some in memory.
-_ELSEWHERE = {"polars": ("LazyFrame",), "pyarrow": ("Dataset",)}
-_ARROW = {"pyarrow": ("Table", "RecordBatch")}
+# What is in memory and needs no other library to be read.
+_OWN = (np.ndarray, pd.DataFrame, pd.Series, pd.Index, str, bytes, list, tuple, dict, type(None))
 
 
 class NoArray:
@@ -53,8 +54,12 @@ def is_dask(value: Any) -> bool:
 
 
 def lazy_table(value: Any) -> str | None:
-    """Return the name of a table that no fit takes as it is, or None for anything else."""
-    return named(value, _ELSEWHERE) or named(value, _ARROW)
+    """Return the name of a table that is not in memory, or None for anything else."""
+    if isinstance(value, _OWN):
+        return None
+    lazy = isinstance(nw.from_native(value, pass_through=True), nw.LazyFrame)
+    dataset = named(value, {"pyarrow": ("Dataset",)})
+    return f"{_package(type(value))} {type(value).__name__}" if lazy and not dataset else dataset
 
 
 def is_elsewhere(*values: Any) -> bool:
@@ -69,29 +74,104 @@ def kind_of_lazy(value: Any) -> str | None:
         return f"the dask collection {type(value).__name__}"
     if is_source(value):
         return type(value).__name__
-    table = named(value, _ELSEWHERE)
+    table = lazy_table(value)
     return None if table is None else f"a {table}"
 
 
-def refuse_lazy(advice: str = FEW_TAKE, /, **values: Any) -> None:
-    """Refuse values that are not in memory, which would be read into it without a word."""
+# The door: whatever library holds rows, targets or groups, they come in here.
+
+
+def in_memory(advice: str = FEW_TAKE, /, **values: Any) -> list[Any]:
+    """Return values as NumPy, pandas or SciPy hold them; refuse what would be read into memory."""
     for name, value in values.items():
         kind = kind_of_lazy(value)
         if kind is not None:
             raise InputTypeError(f"{name} must be in memory here, got {kind}: {advice}.")
+    return [as_pandas(value) for value in values.values()]
 
 
-def same_rows(advice: str = FEW_TAKE, /, **values: Any) -> None:
-    """Refuse values of the same records that are not in memory, or whose indexes of pandas differ.
+def as_pandas(value: Any) -> Any:
+    """Return a frame or column of another library as pandas has it, and anything else as it is."""
+    if isinstance(value, _OWN) or issparse(value):
+        return value
+    if _package(type(value)) == "pyarrow" and hasattr(value, "to_pandas"):
+        held = value.to_pandas(integer_object_nulls=True)
+        return held.reset_index(drop=True) if isinstance(held, pd.DataFrame) else held
+    held = nw.from_native(value, eager_only=True, allow_series=True, pass_through=True)
+    if isinstance(held, nw.DataFrame | nw.Series) and not held.implementation.is_polars():
+        return as_pandas(held.to_native()) if value is held else held.to_pandas()
+    if isinstance(held, nw.DataFrame):
+        return pd.DataFrame({name: _column(held[name]) for name in held.columns})
+    return _column(held).rename(held.name or None) if isinstance(held, nw.Series) else value
+
+
+def _column(column: nw.Series[Any]) -> pd.Series[Any]:
+    """Return a column of polars as one of pandas, without pyarrow."""
+    kind = column.dtype
+    if isinstance(kind, nw.Enum):
+        return pd.Series(pd.Categorical(column.to_list(), categories=list(kind.categories)))
+    if kind.is_decimal():
+        return pd.Series(column.cast(nw.Float64).to_numpy())
+    is_plain = kind.is_numeric() or (kind.is_temporal() and kind != nw.Time)
+    if kind.is_integer() and column.null_count():  # floats of NumPy would round the others
+        is_plain = False
+    # pandas would guess a type from all cells of a list
+    return pd.Series(column.to_numpy()) if is_plain else pd.Series(column.to_list(), dtype=object)
+
+
+def plain_list(values: Any) -> list[Any]:
+    """Return labels in a row of any library as a list of plain Python values."""
+    values = as_pandas(values)
+    listed = values.tolist() if hasattr(values, "tolist") else list(values)
+    return [plain(value) for value in listed]
+
+
+def plain(value: Any) -> Any:
+    """Return a number of NumPy as one of Python, and parts of a label as a tuple of such."""
+    if isinstance(value, list | tuple):
+        return tuple(map(plain, value))
+    is_number = isinstance(value, np.generic) and value.dtype.kind not in "Mm"
+    return value.item() if is_number else value
+
+
+class PlainlyStored:
+    """What is stored without other libraries' rows of labels: parameters have lists in their place.
+
+    The object that was made keeps its parameters as they were given.
+    """
+
+    def __getstate__(self) -> dict[str, Any]:
+        state: dict[str, Any] = super().__getstate__()  # type: ignore[assignment]
+        own = {name: each for name, each in state.items() if name[0] != "_" and name[-1] != "_"}
+        return state | {name: _stored(value) for name, value in own.items()}
+
+
+def _stored(value: Any) -> Any:
+    if isinstance(value, pd.DataFrame) or issparse(value):
+        return value
+    if type(value) in (list, tuple):
+        return type(value)(map(_stored, value))
+    if type(value) is dict:
+        return {plain(key): _stored(each) for key, each in value.items()}
+    if isinstance(value, np.ndarray):
+        return value if value.dtype.kind in "biufc" else plain_list(value)
+    held = as_pandas(value)
+    is_row = isinstance(held, pd.Series | pd.Index | pd.api.extensions.ExtensionArray)
+    return plain_list(held) if is_row else plain(value)
+
+
+def same_rows(advice: str = FEW_TAKE, /, **values: Any) -> list[Any]:
+    """Return values of the same records `in_memory`, or refuse those whose indexes differ.
 
     Rows are paired by their place, which an index that differs says is wrong. It is read, not
     shown.
     """
-    refuse_lazy(advice, **values)
+    held = in_memory(advice, **values)
     indexed = {
-        name: value.index
-        for name, value in values.items()
-        if isinstance(value, pd.Series | pd.DataFrame)
+        name: each.index
+        for (name, value), each in zip(values.items(), held, strict=True)
+        if isinstance(each, pd.Series | pd.DataFrame)
+        if each is value or not isinstance(each.index, pd.RangeIndex)  # which has just been made
     }
     first = next(iter(indexed), "")
     for name, index in indexed.items():
@@ -101,20 +181,24 @@ def same_rows(advice: str = FEW_TAKE, /, **values: Any) -> None:
                 f"another one: pass {name}.loc[{first}.index] where rows with one label are one "
                 f"record, and {name}.to_numpy() where those in one place are."
             )
+    return held
 
 
-def refuse_lazy_rows(X: Any) -> None:
-    """Refuse rows that are not in memory, and say how each of them is transformed all the same."""
-    refuse_lazy(BY_PARTITION if is_dask(X) else BEFORE_SOURCE, X=X)
+def rows_in_memory(X: Any) -> Any:
+    """Return rows `in_memory`, or say how each of others is transformed all the same."""
+    return in_memory(BY_PARTITION if is_dask(X) else BEFORE_SOURCE, X=X)[0]
 
 
 def named(value: Any, known: Mapping[str, tuple[str, ...]]) -> str | None:
     """Return the name of the class among those known that a value is of, if it is of one."""
     for kind in type(value).__mro__:
-        package = kind.__module__.partition(".")[0]
-        if kind.__name__ in known.get(package, ()):
-            return f"{package} {kind.__name__}"
+        if kind.__name__ in known.get(_package(kind), ()):
+            return f"{_package(kind)} {kind.__name__}"
     return None
+
+
+def _package(kind: type) -> str:
+    return kind.__module__.partition(".")[0]
 
 
 # Takes in unknown and missing labels, where it is stated and groups are protected.
@@ -125,19 +209,19 @@ GroupBy = Hashable | list[Hashable] | tuple[Hashable, ...] | Callable[[Any], Arr
 
 def select_groups(rows: Any, group_by: GroupBy) -> Any:
     """Return groups computed from the rows: columns, or what a function makes of them."""
-    refuse_lazy(X=rows)
+    (held,) = in_memory(X=rows)
     if callable(group_by):
         return group_by(rows)
     several = isinstance(group_by, list | tuple)
     columns = _as_list(group_by)
-    if hasattr(rows, "columns"):
-        missing = [column for column in columns if column not in rows.columns]
+    if hasattr(held, "columns"):
+        missing = [column for column in columns if column not in held.columns]
         if missing:
             raise InputError(
-                f"group_by must name columns of X, {list(rows.columns)!r}, got {missing[0]!r}."
+                f"group_by must name columns of X, {list(held.columns)!r}, got {missing[0]!r}."
             )
-        return rows[columns] if several else rows[columns[0]]
-    table: Any = np.asarray(rows) if not issparse(rows) else csr_array(rows)  # type: ignore[call-overload]
+        return held[columns] if several else held[columns[0]]
+    table = _array(held)
     for column in columns:
         if not isinstance(column, int | np.integer) or not 0 <= column < table.shape[1]:
             raise InputError(
@@ -148,6 +232,36 @@ def select_groups(rows: Any, group_by: GroupBy) -> Any:
     if issparse(rows):
         cells = cells.toarray()
     return cells if several else cells[:, 0]
+
+
+def without_groups(rows: Any, group_by: GroupBy | None, model: Any = None) -> Any:
+    """Return rows without the columns that `group_by` names, where they have them.
+
+    Those that a fitted model has learned from stay.
+    """
+    if group_by is None or callable(group_by):
+        return rows
+    columns = _as_list(group_by)
+    frame = rows
+    if not isinstance(rows, pd.DataFrame):
+        frame = nw.from_native(rows, eager_only=True, pass_through=True)
+    if hasattr(frame, "columns"):
+        known = list(getattr(model, "feature_names_in_", ()))
+        gone = [each for each in columns if each in frame.columns and each not in known]
+        if isinstance(rows, pd.DataFrame):
+            return rows.drop(columns=gone)
+        return frame.drop(gone).to_native() if gone else rows
+    table = _array(rows)
+    if table.ndim != 2 or table.shape[1] == getattr(model, "n_features_in_", None):
+        return rows
+    return table[:, [place for place in range(table.shape[1]) if place not in columns]]
+
+
+def _array(rows: Any) -> Any:
+    """Return rows as an array that can be indexed by columns; a list keeps the types of its cells."""
+    if issparse(rows):
+        return csr_array(rows)
+    return np.asarray(rows, dtype=None if hasattr(rows, "dtype") else object)
 
 
 def _as_list(group_by: Any) -> list[Any]:
@@ -164,7 +278,7 @@ def grouping_names(groups: Any, group_by: GroupBy | None) -> tuple[str, ...]:
         columns = _as_list(group_by)
     elif groups is None:
         return ()
-    elif hasattr(groups, "columns"):
+    elif hasattr(groups := as_pandas(groups), "columns"):
         columns = list(groups.columns)
     elif isinstance(getattr(groups, "name", None), str):
         columns = [groups.name]
@@ -189,6 +303,9 @@ def take_rows(rows: Any, members: NDArray[np.intp]) -> Any:
         return rows.iloc[members]
     if hasattr(rows, "tocsr"):
         return rows.tocsr()[members]
+    held = nw.from_native(rows, eager_only=True, allow_series=True, pass_through=True)
+    if isinstance(held, nw.DataFrame | nw.Series):
+        return held[members].to_native()
     return rows[members] if hasattr(rows, "shape") else [rows[i] for i in members]
 
 
@@ -199,6 +316,7 @@ def encode_groups(
     *,
     may_be_empty: bool = False,
     overlap: str = "cells",
+    form: Any = None,
 ) -> tuple[NDArray[np.intp], NDArray[np.object_]]:
     """Return each record's index into the labels, and the labels; of cells where groups overlap.
 
@@ -206,14 +324,16 @@ def encode_groups(
     are those found, in the order of categories, else sorted. A group that is missing, unknown or
     (unless it may be) empty is an error.
     """
+    (groups,) = in_memory(groups=groups)
     found, values = _factorized(groups, n_records)
     if group_labels is None:
         if overlap == "cells":
             _warn_of_memberships(values)
-        labels = _index(_in_order(values, groups))
+        form = groups if form is None else form
+        labels = _index(_one_spelling(_in_order(values, form), form))
     else:
         labels = _index(_checked_labels(group_labels))
-    of_value = labels.get_indexer(values)
+    of_value = places(values, labels)
     if (of_value < 0).any():
         raise InputError(
             f"groups must hold labels of group_labels={list(labels)!r} alone, got "
@@ -242,6 +362,45 @@ def _warn_of_memberships(labels: pd.Index[Any]) -> None:
         )
 
 
+def label_key(label: Any) -> Hashable:
+    """Return what labels are compared by: the text of each part, None of one that is missing."""
+    if isinstance(label, tuple):
+        return tuple(map(label_key, label))
+    return None if pd.api.types.is_scalar(label) and pd.isna(label) else text_key(label)
+
+
+def same_text(labels: Iterable[Any]) -> str | None:
+    """Say which labels are one text, None where all differ."""
+    first: dict[Hashable, Any] = {}
+    for label in labels:
+        if (key := label_key(label)) in first:
+            shown = repr(first[key]), repr(label)
+            twice = f"{shown[0]} twice" if len(set(shown)) == 1 else ""
+            return twice or f"{shown[0]} and {shown[1]}, which are one text"
+        first[key] = label
+    return None
+
+
+def places(values: Any, labels: Iterable[Any]) -> NDArray[np.intp]:
+    """Return the place of each value among labels by its text, -1 where it has none."""
+    known = {label_key(label): place for place, label in enumerate(labels)}
+    column = values if isinstance(values, np.ndarray) else label_column(values)
+    codes, distinct = pd.factorize(column)
+    at = [known.get(label_key(each), -1) for each in distinct]
+    return np.array([*at, -1], dtype=np.intp)[codes]
+
+
+def _one_spelling(labels: Iterable[Any], groups: Any) -> list[Any]:
+    """Return labels in order, those that are the same text once, as the first is written."""
+    spelled: dict[Any, Any] = {}
+    once: dict[Any, Any] = {}
+    for label in labels:
+        parts = enumerate(label if isinstance(label, tuple) else (label,))
+        first = tuple(spelled.setdefault((place, label_key(part)), part) for place, part in parts)
+        once.setdefault(label_key(label), first if isinstance(label, tuple) else first[0])
+    return _in_order(_index(label_column(once.values())), groups)
+
+
 def count_labels(groups: Any, n_records: int) -> tuple[list[Hashable], NDArray[np.intp]]:
     """Return the labels found, in the order in which they come, and how many records have each."""
     codes, labels = _factorized(groups, n_records)
@@ -251,7 +410,7 @@ def count_labels(groups: Any, n_records: int) -> tuple[list[Hashable], NDArray[n
 def codes_of_labels(groups: Any, n_records: int, labels: Sequence[Hashable]) -> NDArray[np.intp]:
     """Return each record's index into known labels, -1 where it has none of them."""
     codes, found = _factorized(groups, n_records)
-    return np.asarray(_index(labels).get_indexer(found)[codes])
+    return places(found, labels)[codes]
 
 
 def _factorized(groups: Any, n_records: int) -> tuple[NDArray[np.intp], pd.Index[Any]]:
@@ -300,7 +459,7 @@ def encode_hidden_groups(
             f"groups must have one entry a record: got {len(values)} for {n_records} records."
         )
     labels = _index(_checked_labels(group_labels))
-    codes = labels.get_indexer(values)
+    codes = places(values, labels)
     if OTHER in labels:
         codes = np.where(codes < 0, labels.tolist().index(OTHER), codes)
     elif (codes < 0).any():
@@ -324,6 +483,7 @@ def labelled_sizes(
     Sizes are a mapping from labels, a sequence with labels, or one in the estimator's order.
     """
     known = None if group_labels is None else _checked_labels(group_labels)
+    index = group_sizes.index if isinstance(group_sizes, pd.Series) else None  # may say an order
     if hasattr(group_sizes, "keys"):  # a mapping, or the Series that value_counts returns
         if size_labels is not None:
             raise InputError("group_labels must be None where group_sizes is a mapping.")
@@ -350,14 +510,15 @@ def labelled_sizes(
         raise InputError(
             f"group_sizes must have one size a label of group_labels={labels!r}, got {len(sizes)}."
         )
-    by_label = dict(zip(labels, sizes, strict=True))
     if known is None:
-        known = _sorted(labels)
-    elif set(known) != set(labels):
+        of_columns = index.to_frame() if isinstance(index, pd.MultiIndex) else index
+        known = _in_order(_index(label_column(labels)), of_columns)
+    at = places(label_column(known), labels)
+    if (at < 0).any() or len(known) < len(labels):
         raise InputError(
             f"group_sizes must be those of group_labels={known!r}, got those of {labels!r}."
         )
-    return label_column(known), [by_label[label] for label in known]
+    return label_column(known), [sizes[place] for place in at]
 
 
 # Groups that overlap, made of the cells of several columns.
@@ -379,6 +540,7 @@ def check_kind_of_overlap(overlap: Any) -> None:
 
 def columns_of(groups: Any, group_by: GroupBy | None = None) -> list[Hashable]:
     """Return the names of the columns that groups come in, or their places; one for a Series."""
+    groups = as_pandas(groups)
     if hasattr(groups, "columns"):
         return list(groups.columns)
     if isinstance(group_by, list | tuple):
@@ -407,13 +569,15 @@ def columns_of_cells(
     None where places are their names. Sizes of values of columns are refused, which look like cells
     of two columns and do not tell who is in which two groups.
     """
-    found = [set(values) for values in by_column(cell_labels)]
+    found = [set(map(label_key, values)) for values in by_column(cell_labels)]
+    labels = [] if group_labels is None else _checked_labels(group_labels)
     stated: dict[Hashable, set[Hashable]] = {}
-    for label in group_labels or ():
+    for label in labels:
         if isinstance(label, tuple) and len(label) == 2 and not isinstance(label[0], tuple):
-            stated.setdefault(label[0], set()).add(label[1])
+            stated.setdefault(label[0], set()).add(label_key(label[1]))
     if len(found) == 2 and (
-        set(cell_labels) <= set(group_labels or ()) or _part(cell_labels, sizes)
+        set(map(label_key, cell_labels)) <= set(map(label_key, labels))
+        or _part(cell_labels, sizes)
     ):
         raise InputError(
             "group_sizes must be those of cells where groups overlap, which say how many are in "
@@ -454,14 +618,15 @@ def overlapping_groups(
     columns: Sequence[Hashable] | None = None,
     group_labels: Sequence[Hashable] | None = None,
     may_be_missing: bool = False,
+    table: Any = None,
 ) -> tuple[NDArray[np.object_], tuple[tuple[int, ...], ...]]:
     """Return labels of overlapping groups, and the cells that each is made of.
 
     Cells are labelled by one value a column, as `encode_groups` labels them. Groups are labelled
     ``(column, value)``, or by the column that says who is a member; a cell that is a group too by
-    the tuple of all its pairs. Of one column groups are its values themselves. Stated labels are
-    all groups there are, in their order; or else tell which cells are groups, and any may be
-    missing.
+    the tuple of all its pairs. Of one column groups are its values themselves, and values are in
+    the order that the columns of a table have, if it is a frame. Stated labels are all groups there
+    are, in their order; or else tell which cells are groups, and any may be missing.
     """
     width = max((len(each) if isinstance(each, tuple) else 1 for each in cell_labels), default=1)
     names = list(range(width)) if columns is None else list(columns)
@@ -480,14 +645,17 @@ def overlapping_groups(
         of_value: dict[Hashable, list[int]] = {}
         for cell, each in enumerate(values):
             of_value.setdefault(each[place], []).append(cell)
-        for value in _sorted(of_value):
+        column = table.iloc[:, place] if isinstance(table, pd.DataFrame) else table
+        for value in _in_order(_index(label_column(of_value)), column):
             found[(name, value) if width > 1 else value] = of_value[value]
     cells: dict[Hashable, list[int]] = {}
     if overlap == "both" and width > 1:
         pairs = [tuple(zip(names, each, strict=True)) for each in values]
-        stated = None if group_labels is None else set(_checked_labels(group_labels))
+        stated = None
+        if group_labels is not None:
+            stated = {label_key(label) for label in _checked_labels(group_labels)}
         for cell, (label, size) in enumerate(zip(pairs, cell_sizes, strict=True)):
-            if size >= LEAST_OF_A_CELL if stated is None else label in stated:
+            if size >= LEAST_OF_A_CELL if stated is None else label_key(label) in stated:
                 cells[label] = [cell]
     if group_labels is not None and not may_be_missing:
         found = _stated_groups(found, cells, _checked_labels(group_labels))
@@ -512,6 +680,7 @@ def members_of_groups(
     Labels, where given, tell which cells are groups with "both", and are otherwise not looked at.
     """
     check_kind_of_overlap(overlap)
+    (groups,) = in_memory(groups=groups)
     codes, labels = encode_groups(groups, n_records, None, overlap=overlap)
     sizes = np.bincount(codes, minlength=len(labels))
     of_cells = np.split(np.argsort(codes, kind="stable"), np.cumsum(sizes)[:-1])
@@ -524,6 +693,7 @@ def members_of_groups(
         columns=columns_of(groups),
         group_labels=group_labels,
         may_be_missing=True,
+        table=groups,
     )
     return labels, [np.sort(np.concatenate([of_cells[one] for one in cells])) for cells in made_of]
 
@@ -543,19 +713,20 @@ def _stated_groups(
     found: dict[Hashable, list[int]], cells: dict[Hashable, list[int]], stated: list[Hashable]
 ) -> dict[Hashable, list[int]]:
     """Return the groups in the order in which they were stated; each is there, and all are said."""
-    known = found | cells
+    known = {label_key(label): members for label, members in (found | cells).items()}
+    of_stated = {label_key(label): label for label in stated}
     for label in found:
-        if label not in stated:
+        if label_key(label) not in of_stated:
             raise InputError(
                 f"groups must hold labels of group_labels={stated!r} alone, got {label!r}."
             )
-    for label in stated:
-        if label not in known:
+    for key, label in of_stated.items():
+        if key not in known:
             raise InputError(
                 f"group_labels contains {label!r}, a group without records: the worst group can "
                 f"only be found among groups with records, leave it out."
             )
-    return {label: known[label] for label in stated}
+    return {label: known[key] for key, label in of_stated.items()}
 
 
 def _labels_one_by_one(groups: Any) -> pd.Index[Any]:
@@ -564,7 +735,7 @@ def _labels_one_by_one(groups: Any) -> pd.Index[Any]:
     Of a list a frame would have as many columns as its longest entry, or as its first one, so that
     one record's label would decide how those of all others are read.
     """
-    refuse_lazy(groups=groups)
+    (groups,) = in_memory(groups=groups)
     has_form = hasattr(groups, "__array__") or hasattr(groups, "columns") or issparse(groups)
     if has_form or isinstance(groups, str | bytes | Mapping) or not np.iterable(groups):
         values = list(_one_column(groups, may_be_missing=True))
@@ -604,7 +775,7 @@ def _one_column(groups: Any, *, may_be_missing: bool = False) -> pd.Index[Any]:
 
 def _table(groups: Any, *, may_be_missing: bool) -> pd.DataFrame:
     """Return groups as a frame, or refuse what is none."""
-    refuse_lazy(groups=groups)
+    (groups,) = in_memory(groups=groups)
     try:
         # of a sparse matrix of the older kind a frame would make one cell
         table = pd.DataFrame() if issparse(groups) else pd.DataFrame(groups)
@@ -630,18 +801,18 @@ def _table(groups: Any, *, may_be_missing: bool) -> pd.DataFrame:
 
 def _checked_labels(group_labels: Any) -> list[Hashable]:
     try:
-        labels = [] if isinstance(group_labels, str) else list(group_labels)
-        n_different = len(set(labels))
-    except TypeError:  # no sequence, or a label that is a list
-        labels, n_different = [], 0
+        labels = [] if isinstance(group_labels, str) else plain_list(group_labels)
+        twice = same_text(labels)
+        hash(tuple(labels))
+    except TypeError:  # no sequence, or a label that is a mapping
+        labels = []
     if not labels:
         raise InputError(
             f"group_labels must be a sequence of labels (tuples for several columns), got "
             f"{group_labels!r}."
         )
-    if n_different < len(labels):
-        repeated = next(label for label in labels if labels.count(label) > 1)
-        raise InputError(f"group_labels must name each group once, got {repeated!r} twice.")
+    if twice:
+        raise InputError(f"group_labels must name each group once, got {twice}.")
     return labels
 
 

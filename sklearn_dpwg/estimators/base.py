@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 from scipy.sparse import issparse
 from sklearn.base import is_classifier
@@ -165,7 +166,9 @@ class DPWorstGroupEstimator(Partitioned, Streaming):
             columns = encode.columns_of_sizes(group_sizes, self.group_by)
             if columns is None and self.overlap != "membership":
                 columns = columns_of_cells(labels, sizes, self.group_labels)
-            facts = self._overlapping(facts, columns)
+            index = getattr(group_sizes, "index", None)
+            table = index.to_frame() if isinstance(index, pd.Index) else None
+            facts = self._overlapping(facts, columns, table)
         problem, solver = self._problem(facts), make_solver(self.solver, epsilon=budget.epsilon)
         if math.isinf(problem.n_records) and not isinstance(solver, FreshSolver):
             raise InputError(
@@ -202,9 +205,10 @@ class DPWorstGroupEstimator(Partitioned, Streaming):
             If X is no matrix of finite numbers, or `data_norm` is wrong.
         """
         self._check_parameters()
+        X = self._without_groups(X)
         encode.check_columns(X)
         with encode.advice_on_missing_values(X):
-            rows = check_array(X, dtype=encode.precisions(X), accept_sparse="csr", estimator=self)
+            rows = check_array(X, dtype=encode.PRECISIONS, accept_sparse="csr", estimator=self)
         if issparse(rows):
             rows = canonical_rows(rows)
         # a row of a bound's length may come out longer by its rounding

@@ -334,7 +334,7 @@ class _WorstGroupScorer:
         self, estimator: Any, X: Any, y: Any, *, groups: Any = None, **metadata: Any
     ) -> float | dict[str, float]:
         """Score the estimator in each group, and return the lowest score."""
-        of_groups.same_rows(X=X, y=y, groups=groups)
+        _, y, groups = of_groups.same_rows(X=X, y=y, groups=groups)
         of_records = self._groups(estimator, X, groups)
         scoring = get_scorer(self.scoring)
         if hasattr(scoring, "_score_func"):

@@ -23,9 +23,10 @@ from sklearn_dpwg.data.groups import (
     encode_hidden_groups,
     find_groups,
     grouping_names,
-    refuse_lazy,
+    in_memory,
     same_rows,
     take_rows,
+    without_groups,
 )
 from sklearn_dpwg.data.problem import equal_sizes
 from sklearn_dpwg.estimators.encode import stated_rows
@@ -69,6 +70,7 @@ class FittedSearch(MetaEstimatorMixin, BaseEstimator):
     """A search that predicts with its best model, and shows no other."""
 
     estimator: Any
+    group_by: Any
     best_estimator_: Any
 
     @property
@@ -81,8 +83,12 @@ class FittedSearch(MetaEstimatorMixin, BaseEstimator):
 
     def _of_best(self, method: str, X: Any) -> NDArray[Any]:
         check_is_fitted(self)
-        refuse_lazy(X=X)
-        return np.asarray(getattr(self.best_estimator_, method)(X))
+        return np.asarray(getattr(self.best_estimator_, method)(self._features(X)))
+
+    def _features(self, X: Any) -> Any:
+        """Return rows without the columns that say the groups."""
+        in_memory(X=X)
+        return without_groups(X, self.group_by, self)
 
     @property
     def classes_(self) -> NDArray[Any]:
@@ -159,7 +165,7 @@ class FittedSearch(MetaEstimatorMixin, BaseEstimator):
             Accuracy of a classifier, R² of a regressor.
         """
         check_is_fitted(self)
-        return float(self.best_estimator_.score(X, y))
+        return float(self.best_estimator_.score(self._features(X), y))
 
 
 class DPSearchCV(FittedSearch):
@@ -337,7 +343,7 @@ class DPSearchCV(FittedSearch):
         Before the first run one is gone through with a model that learned nothing. An error after
         that carries a note that the budget is spent.
         """
-        same_rows(X=X, y=y, groups=groups)
+        _, y, groups = same_rows(X=X, y=y, groups=groups)
         plan = self.plan()
         scoring = self._scoring()
         # of all candidates: which are drawn is secret, and the choice knows those that lost
@@ -345,6 +351,7 @@ class DPSearchCV(FittedSearch):
         X, y = indexable(X, y)
         y = np.asarray(y)
         codes, labels = self._groups(X, groups, len(y), hides_groups=plan.hides_groups)
+        X = without_groups(X, self.group_by)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", SeededNoiseWarning)  # said once everything is checked
             source = NoiseSource(self.random_state)

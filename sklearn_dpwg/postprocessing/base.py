@@ -22,9 +22,13 @@ from sklearn_dpwg.data.groups import (
     encode_groups,
     find_groups,
     grouping_names,
+    in_memory,
+    label_key,
     labelled_sizes,
-    refuse_lazy,
+    places,
+    plain_list,
     same_rows,
+    without_groups,
 )
 from sklearn_dpwg.estimators import DPWorstGroupClassifier
 from sklearn_dpwg.estimators.encode import check_found_groups, stated_rows
@@ -93,7 +97,7 @@ def private_step(estimator: Any) -> Any:
 
 def positive_scores(model: Any, X: Any) -> FloatArray:
     """Return scores in [0, 1] of the second class: probabilities, or the logistic of decisions."""
-    refuse_lazy(X=X)
+    in_memory(X=X)
     names = [name for name in ("predict_proba", "decision_function") if hasattr(model, name)]
     if not names:
         raise InputTypeError(
@@ -118,15 +122,14 @@ def positives(y: Any, classes: NDArray[Any], n_records: int) -> NDArray[np.bool_
     values = column_or_1d(y)
     if len(values) != n_records:
         raise InputError(f"y must hold one class a record, {n_records}, got {len(values)}.")
-    is_positive = values == classes[1]
-    is_known = is_positive | (values == classes[0])
-    if not np.all(is_known):
-        row = int(np.argmin(is_known))
+    at = places(values, classes)
+    if (at < 0).any():
+        row = int(np.argmin(at))
         raise InputError(
             f"y must hold the classes {classes.tolist()!r} alone, got "
             f"{values[row : row + 1].tolist()[0]!r} in row {row}."
         )
-    return np.asarray(is_positive, dtype=bool)
+    return at == 1
 
 
 def guarantee_of_frozen(model: Any) -> PrivacyGuarantee | None:
@@ -282,10 +285,12 @@ class ScorePostprocessor(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
 
     def _fit(self, X: Any, y: Any, groups: Any) -> None:
         edges = self._check_parameters()
-        same_rows(X=X, y=y, groups=groups)
+        _, y, groups = same_rows(X=X, y=y, groups=groups)
         found = find_groups(X, groups, self.group_by)
         frozen = is_frozen(self.estimator)
-        known = self._check_frozen(X, y, found) if frozen else self._check_private(X, y, found)
+        features = without_groups(X, self.group_by, self.estimator if frozen else None)
+        check = self._check_frozen if frozen else self._check_private
+        known = check(features, y, found)
         release, rows = known.plan.release, rows_of_person(self.estimator)
         std = noise_std(release)  # refuses noise beyond use while nothing is spent
         for of_model_before in ("_start_costs", "_costs", "group_sizes_"):
@@ -310,7 +315,7 @@ class ScorePostprocessor(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
                 guarantee, costs = with_frozen(own, known.model, held_out=self.held_out)
             else:
                 guarantee, costs = self._fit_model(known, X, y, found, own, spent)
-            scores = positive_scores(known.model, X)
+            scores = positive_scores(known.model, features)
             counts = count_scores(scores, known.is_positive, known.codes, len(known.labels), edges)
             noisy = release_counts(counts, release, noise)
             self._learn(noisy, edges, std)
@@ -336,6 +341,8 @@ class ScorePostprocessor(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         if self.group_by is not None and not hasattr(model, "steps"):
             model.set_params(group_by=self.group_by)  # so that its guarantee names the groups
             groups = None
+        else:
+            X = without_groups(X, self.group_by)
         final = fit_in_groups(model, X, y, groups)
         spent.append("model")
         self._start_costs = final._start_costs
@@ -399,7 +406,8 @@ class ScorePostprocessor(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         model = self.estimator
         check_is_fitted(model)
         classes = two_classes(model)
-        if self.classes is not None and list(self.classes) != classes.tolist():
+        stated = None if self.classes is None else [*map(label_key, plain_list(self.classes))]
+        if stated not in (None, [*map(label_key, classes)]):
             raise InputError(
                 f"classes must be those of the frozen model, {classes.tolist()!r}, got "
                 f"{self.classes!r}."
@@ -497,8 +505,8 @@ class ScorePostprocessor(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     def _scored(self, X: Any, groups: Any) -> tuple[FloatArray, NDArray[np.intp]]:
         """Return each row's score and its group, the first where all are treated alike."""
         check_is_fitted(self)
-        same_rows(X=X, groups=groups)
-        scores = positive_scores(self.estimator_, X)
+        _, groups = same_rows(X=X, groups=groups)
+        scores = positive_scores(self.estimator_, without_groups(X, self.group_by, self))
         n_records = len(scores)
         if not self._needs_groups:
             return scores, np.zeros(n_records, dtype=np.intp)
@@ -546,8 +554,9 @@ class ScorePostprocessor(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         float
             Share of rows whose class is right.
         """
-        same_rows(X=X, y=y, groups=groups)
-        return float(np.mean(self.predict(X, groups) == np.asarray(y)))
+        _, y, groups = same_rows(X=X, y=y, groups=groups)
+        predicted = places(self.predict(X, groups), self.classes_)
+        return float(np.mean(predicted == places(y, self.classes_)))
 
     @property
     def n_features_in_(self) -> int:

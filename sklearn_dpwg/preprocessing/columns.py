@@ -17,14 +17,13 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from sklearn_dpwg._checks import FloatArray, real_number
+from sklearn_dpwg._checks import FloatArray, real_number, text_key
 from sklearn_dpwg.exceptions import InputError, InputTypeError
 from sklearn_dpwg.preprocessing.reading import (
     MISSING,
     UNKNOWN,
     is_level,
     known_places,
-    level_key,
     places,
     to_numbers,
     to_time,
@@ -338,7 +337,7 @@ class Category:
         levels = self._all_levels()
         if self.other:
             codes = places(values, levels, name)
-            codes[codes == UNKNOWN] = [*map(level_key, levels)].index("other")
+            codes[codes == UNKNOWN] = [*map(text_key, levels)].index("other")
         else:
             codes = known_places(values, levels, name)
         absent = codes == MISSING
@@ -348,7 +347,7 @@ class Category:
         return Block(codes[:, None], np.ones((len(codes), 1)))
 
     def _all_levels(self) -> tuple[Hashable, ...]:
-        added = self.other and "other" not in map(level_key, self.levels)
+        added = self.other and "other" not in map(text_key, self.levels)
         return (*self.levels, "other") if added else self.levels
 
 
@@ -415,5 +414,5 @@ def _check_levels(levels: object, name: str, *, least: int) -> None:
         raise InputError(
             f"levels of column {name!r} must be texts, numbers or booleans, got {levels!r}."
         )
-    if len(set(map(level_key, levels))) != len(levels):
+    if len(set(map(text_key, levels))) != len(levels):
         raise InputError(f"levels of column {name!r} must differ as text, got {levels!r}.")

@@ -16,7 +16,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import validate_data
 
 from sklearn_dpwg._checks import FloatArray, whole_number
-from sklearn_dpwg.data.groups import refuse_lazy_rows
+from sklearn_dpwg.data.groups import rows_in_memory
 from sklearn_dpwg.exceptions import InputError, InputTypeError
 from sklearn_dpwg.preprocessing.columns import (
     Boolean,
@@ -27,7 +27,7 @@ from sklearn_dpwg.preprocessing.columns import (
     norm_bound,
 )
 from sklearn_dpwg.preprocessing.interactions import OWN_SHARE, products
-from sklearn_dpwg.preprocessing.reading import is_frame, of_polars, person_codes
+from sklearn_dpwg.preprocessing.reading import person_codes
 from sklearn_dpwg.preprocessing.schema_entries import read_entries
 from sklearn_dpwg.preprocessing.shapes import Seen, Shaped, seen, shaped
 
@@ -343,14 +343,11 @@ class PublicSchema(TransformerMixin, BaseEstimator):
 
     def _frame(self, X: Any, *, reset: bool) -> pd.DataFrame:
         """Return a table as pandas has it, of an array with positions as names."""
-        refuse_lazy_rows(X)
-        if is_frame(X):
+        X = rows_in_memory(X)
+        if isinstance(X, pd.DataFrame):
             if reset:
                 validate_data(self, X, skip_check_array=True)
-            if isinstance(X, pd.DataFrame):
-                return X
-            names = [name for name in X.columns if name in self.columns]
-            return pd.DataFrame({name: of_polars(X.get_column(name)) for name in names})
+            return X
         # a list of numbers and strings stays one: NumPy would make strings of all
         dtype = None if hasattr(X, "dtype") else object
         array = validate_data(self, X, dtype=dtype, ensure_all_finite=False, reset=reset)

@@ -187,7 +187,7 @@ class InMemoryOracle(SampleOracle):
         groups: ArrayLike,
         random_state: int | np.random.Generator | None = None,
     ) -> None:
-        same_rows(X=X, y=y, groups=groups)
+        X, y, groups = same_rows(X=X, y=y, groups=groups)
         self._rows, self._targets = np.asarray(X), np.asarray(y)
         labels = np.asarray(groups)
         check_consistent_length(self._rows, self._targets, labels)
