@@ -242,19 +242,23 @@ def without_groups(rows: Any, group_by: GroupBy | None, model: Any = None) -> An
     if group_by is None or callable(group_by):
         return rows
     columns = _as_list(group_by)
-    frame = rows
-    if not isinstance(rows, pd.DataFrame):
-        frame = nw.from_native(rows, eager_only=True, pass_through=True)
+    frame = rows if isinstance(rows, pd.DataFrame) else _opened(rows)
     if hasattr(frame, "columns"):
         known = list(getattr(model, "feature_names_in_", ()))
         gone = [each for each in columns if each in frame.columns and each not in known]
-        if isinstance(rows, pd.DataFrame):
-            return rows.drop(columns=gone)
+        if isinstance(frame, pd.DataFrame):
+            return frame.drop(columns=gone)
         return frame.drop(gone).to_native() if gone else rows
     table = _array(rows)
     if table.ndim != 2 or table.shape[1] == getattr(model, "n_features_in_", None):
         return rows
     return table[:, [place for place in range(table.shape[1]) if place not in columns]]
+
+
+def _opened(rows: Any) -> Any:
+    """Return a frame or column as narwhals has it, which knows no batches of Arrow by themselves."""
+    rows = nw.from_arrow(rows, backend="pyarrow") if type(rows).__name__ == "RecordBatch" else rows
+    return nw.from_native(rows, eager_only=True, allow_series=True, pass_through=True)
 
 
 def _array(rows: Any) -> Any:
@@ -303,8 +307,7 @@ def take_rows(rows: Any, members: NDArray[np.intp]) -> Any:
         return rows.iloc[members]
     if hasattr(rows, "tocsr"):
         return rows.tocsr()[members]
-    held = nw.from_native(rows, eager_only=True, allow_series=True, pass_through=True)
-    if isinstance(held, nw.DataFrame | nw.Series):
+    if isinstance(held := _opened(rows), nw.DataFrame | nw.Series):
         return held[members].to_native()
     return rows[members] if hasattr(rows, "shape") else [rows[i] for i in members]
 
@@ -388,6 +391,14 @@ def places(values: Any, labels: Iterable[Any]) -> NDArray[np.intp]:
     codes, distinct = pd.factorize(column)
     at = [known.get(label_key(each), -1) for each in distinct]
     return np.array([*at, -1], dtype=np.intp)[codes]
+
+
+def spelled(values: NDArray[Any], labels: NDArray[Any]) -> NDArray[Any]:
+    """Return values as the labels that are the same text are written; others stay as they are."""
+    at = places(values, labels)
+    if (at < 0).all():
+        return values
+    return np.where(at < 0, values, labels[at]) if (at < 0).any() else labels[at]
 
 
 def _one_spelling(labels: Iterable[Any], groups: Any) -> list[Any]:

@@ -27,8 +27,8 @@ from sklearn_dpwg.data.groups import (
     is_elsewhere,
     is_source,
     lazy_table,
-    places,
     same_rows,
+    spelled,
     without_groups,
 )
 from sklearn_dpwg.data.risks.record_block import Engine, LocalEngine, Sums
@@ -362,12 +362,9 @@ def _sums(partition: Any, *, kind: type[Any], state: dict[str, Any]) -> tuple[fl
 
 
 def _as_predicted(model: Any, y: Any) -> Any:
-    """Return targets with classes written as the model writes them; others stay."""
-    if not is_classifier(model):
-        return y
-    values = np.asarray(y)
-    at = places(values.ravel(), model.classes_)
-    return np.where(at < 0, values.ravel(), model.classes_[at]) if (at < 0).any() else model.classes_[at]
+    """Return a column of targets with classes written as the model writes them."""
+    is_column = is_classifier(model) and np.ndim(y) == 1
+    return spelled(np.asarray(y), model.classes_) if is_column else y
 
 
 def _r2(numbers: FloatArray) -> float:

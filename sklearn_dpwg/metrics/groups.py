@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn import metrics as of_sklearn
 from sklearn.exceptions import UndefinedMetricWarning
 
-from sklearn_dpwg.data.groups import members_of_groups, places, same_rows
+from sklearn_dpwg.data.groups import members_of_groups, places, same_rows, spelled
 from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.metrics.intervals import rate_interval
 
@@ -166,6 +166,10 @@ def measure(metric: str | Metric, records: Records) -> Measure:
     if truth.ndim > 1 or name not in (*_OF_CLASSES, *_OF_SCORES, *_RATES):
         return Measure(partial(function, **keywords), truth, predicted, extra)
     _check_kind(name, truth, predicted)
+    stated = records.classes is not None
+    if not of_scores and (stated or (truth.dtype.kind in "OU") != (predicted.dtype.kind in "OU")):
+        labels = np.asarray(list(records.classes or ())) if stated else pd.unique(truth)
+        truth, predicted = spelled(truth, labels), spelled(predicted, labels)
     known = _known_classes([truth] if of_scores else [truth, predicted], records.classes)
     if name in ("accuracy_score", "zero_one_loss") and not keywords:
         counted = (truth == predicted) == (name == "accuracy_score")

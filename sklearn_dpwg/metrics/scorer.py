@@ -367,11 +367,11 @@ class _WorstGroupScorer:
         """Return the scores of groups, and the lowest, with what `missing` says of small ones."""
         overlap = self.overlap or _of_model(estimator, "overlap")
         overlap = overlap if isinstance(overlap, str) else "cells"
-        known = self.group_labels or _labels_of_model(estimator) or None
+        known = self._stated() or _labels_of_model(estimator) or None
         labels, members = of_groups.members_of_groups(groups, n_records, overlap, known)
-        places = dict.fromkeys(
-            self._expected(estimator, labels, is_passed), np.zeros(0, dtype=np.intp)
-        )
+        expected = self._expected(estimator, labels, is_passed)
+        labels = of_groups.spelled(labels, of_groups.label_column(expected))
+        places = dict.fromkeys(expected, np.zeros(0, dtype=np.intp))
         places |= dict(zip(labels, members, strict=True))
         small = [label for label, each in places.items() if len(each) < self.min_count]
         if small and self.missing == "raise":
@@ -409,13 +409,17 @@ class _WorstGroupScorer:
                 f"and nothing was fitted yet."
             )
 
+    def _stated(self) -> list[Hashable]:
+        return [] if self.group_labels is None else of_groups.plain_list(self.group_labels)
+
     def _expected(
         self, estimator: Any, present: NDArray[np.object_], is_passed: bool
     ) -> Sequence[Hashable]:
-        fitted = _labels_of_model(estimator)
+        fitted, stated = _labels_of_model(estimator), self._stated()
         is_own = not is_passed and self.group_by in (None, _of_model(estimator, "group_by"))
-        if self.group_labels or not fitted or is_own or set(fitted) & set(present):
-            return self.group_labels or fitted
+        is_known = bool((of_groups.places(present, fitted) >= 0).any())
+        if stated or not fitted or is_own or is_known:
+            return stated or fitted
         if self.missing != "ignore":  # other groups than the model's, or folds of one group each
             warn(
                 f"no record to score is in a group that the model was fitted with, such as "

@@ -18,6 +18,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from sklearn_dpwg._checks import FloatArray, real_number, text_key
+from sklearn_dpwg.data.groups import plain_list
 from sklearn_dpwg.exceptions import InputError, InputTypeError
 from sklearn_dpwg.preprocessing.reading import (
     MISSING,
@@ -248,7 +249,7 @@ class Ordered(_Scaled):
 
     Parameters
     ----------
-    levels : tuple or list
+    levels : sequence
         At least two levels, lowest first. Values outside of them are refused.
     missing : bool, default=False
         Whether values may be missing: an indicator column says so, and the middle stands for them.
@@ -297,7 +298,7 @@ class Category:
 
     Parameters
     ----------
-    levels : tuple or list
+    levels : sequence
         The levels, each with a column.
     other : bool, default=True
         Whether unknown values belong to the level "other", which is added to the list unless it is
@@ -374,9 +375,9 @@ def _unit(values: FloatArray, low: float | FloatArray, high: float | FloatArray)
 
 
 def _keep_as_tuple(column: Ordered | Category) -> None:
-    """Keep a list of levels as a tuple."""
-    if isinstance(column.levels, list):
-        object.__setattr__(column, "levels", tuple(column.levels))
+    """Keep a row of levels of any library as a tuple of plain values."""
+    if not isinstance(column.levels, str) and np.iterable(column.levels):
+        object.__setattr__(column, "levels", tuple(plain_list(column.levels)))
 
 
 def missing_error(name: str, absent: NDArray[np.bool_]) -> InputError:
