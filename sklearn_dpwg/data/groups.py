@@ -335,7 +335,7 @@ def encode_groups(
         form = groups if form is None else form
         labels = _index(_one_spelling(_in_order(values, form), form))
     else:
-        labels = _index(_checked_labels(group_labels))
+        labels = _index(checked_labels(group_labels))
     of_value = places(values, labels)
     if (of_value < 0).any():
         raise InputError(
@@ -387,8 +387,7 @@ def same_text(labels: Iterable[Any]) -> str | None:
 def places(values: Any, labels: Iterable[Any]) -> NDArray[np.intp]:
     """Return the place of each value among labels by its text, -1 where it has none."""
     known = {label_key(label): place for place, label in enumerate(labels)}
-    column = values if isinstance(values, np.ndarray) else label_column(values)
-    codes, distinct = pd.factorize(column)
+    codes, distinct = pd.factorize(values if isinstance(values, np.ndarray) else np.asarray(values))
     at = [known.get(label_key(each), -1) for each in distinct]
     return np.array([*at, -1], dtype=np.intp)[codes]
 
@@ -469,7 +468,7 @@ def encode_hidden_groups(
         raise InputError(
             f"groups must have one entry a record: got {len(values)} for {n_records} records."
         )
-    labels = _index(_checked_labels(group_labels))
+    labels = _index(checked_labels(group_labels))
     codes = places(values, labels)
     if OTHER in labels:
         codes = np.where(codes < 0, labels.tolist().index(OTHER), codes)
@@ -493,7 +492,7 @@ def labelled_sizes(
 
     Sizes are a mapping from labels, a sequence with labels, or one in the estimator's order.
     """
-    known = None if group_labels is None else _checked_labels(group_labels)
+    known = None if group_labels is None else checked_labels(group_labels)
     index = group_sizes.index if isinstance(group_sizes, pd.Series) else None  # may say an order
     if hasattr(group_sizes, "keys"):  # a mapping, or the Series that value_counts returns
         if size_labels is not None:
@@ -516,7 +515,7 @@ def labelled_sizes(
                 "group_labels must be given, or set, where group_sizes is a sequence, got None."
             )
         return None if known is None else label_column(known), sizes
-    labels = _checked_labels(size_labels)
+    labels = checked_labels(size_labels)
     if len(labels) != len(sizes):
         raise InputError(
             f"group_sizes must have one size a label of group_labels={labels!r}, got {len(sizes)}."
@@ -581,7 +580,7 @@ def columns_of_cells(
     of two columns and do not tell who is in which two groups.
     """
     found = [set(map(label_key, values)) for values in by_column(cell_labels)]
-    labels = [] if group_labels is None else _checked_labels(group_labels)
+    labels = [] if group_labels is None else checked_labels(group_labels)
     stated: dict[Hashable, set[Hashable]] = {}
     for label in labels:
         if isinstance(label, tuple) and len(label) == 2 and not isinstance(label[0], tuple):
@@ -664,12 +663,12 @@ def overlapping_groups(
         pairs = [tuple(zip(names, each, strict=True)) for each in values]
         stated = None
         if group_labels is not None:
-            stated = {label_key(label) for label in _checked_labels(group_labels)}
+            stated = {label_key(label) for label in checked_labels(group_labels)}
         for cell, (label, size) in enumerate(zip(pairs, cell_sizes, strict=True)):
             if size >= LEAST_OF_A_CELL if stated is None else label_key(label) in stated:
                 cells[label] = [cell]
     if group_labels is not None and not may_be_missing:
-        found = _stated_groups(found, cells, _checked_labels(group_labels))
+        found = _stated_groups(found, cells, checked_labels(group_labels))
     else:
         found |= cells
     if may_be_missing:
@@ -810,7 +809,8 @@ def _table(groups: Any, *, may_be_missing: bool) -> pd.DataFrame:
     return table
 
 
-def _checked_labels(group_labels: Any) -> list[Hashable]:
+def checked_labels(group_labels: Any) -> list[Hashable]:
+    """Return stated labels as a list of plain values, or refuse what is no sequence of labels."""
     try:
         labels = [] if isinstance(group_labels, str) else plain_list(group_labels)
         twice = same_text(labels)

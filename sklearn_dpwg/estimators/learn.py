@@ -106,7 +106,7 @@ class Stages:
         return self._sources[0].seeded
 
 
-class PrivateEstimator(BaseEstimator):
+class PrivateEstimator(grouping.PlainlyStored, BaseEstimator):
     """What every private estimator checks, warns of, spends and stores alike."""
 
     epsilon: float

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sklearn_dpwg._checks import open_unit, read_json, whole_number
+from sklearn_dpwg.data.groups import label_column, places
 from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.inspection import comparisons, verdicts
 from sklearn_dpwg.inspection.attributes import results_by_attribute
@@ -439,9 +440,10 @@ class AuditResult:
         """
         if self.score_edges is None:
             raise InputError("calibration needs an audit with score_edges, got one without.")
-        if group not in self.group_labels:
+        place = int(places(label_column([group]), self.group_labels)[0])
+        if place < 0:
             raise InputError(f"group must be one of {self.group_labels!r}, got {group!r}.")
-        negatives, positives = self.counts[self.group_labels.index(group)]
+        negatives, positives = self.counts[place]
         cells = (self.n_cells, self.n_cells)
         rate = partial(ratio_interval, noise=self.noise, n_cells=cells, confidence=self.confidence)
         return tuple(
@@ -624,7 +626,9 @@ class AuditResult:
     ) -> comparisons.Comparison:
         """Return all pairs of groups as `verdict` compares them, by one of the joint metrics."""
         self._check_metric(metric)
-        named = left_out_by_name(self.group_labels, leave_out, min_share, reference)
+        named, reference = left_out_by_name(
+            self.group_labels, leave_out, min_share, reference
+        )
         margin = comparisons.margin_of(at_least, within)
         level = self.confidence if confidence is None else open_unit(confidence, "confidence")
         key = (metric, margin, tuple(named), min_share, reference, level, of, tuple(joint))

@@ -17,6 +17,7 @@ from sklearn.base import BaseEstimator
 from sklearn_dpwg._checks import open_unit, whole_number
 from sklearn_dpwg.data.groups import (
     GroupBy,
+    PlainlyStored,
     grouping_names,
     labelled_sizes,
 )
@@ -43,7 +44,7 @@ _SIZES = (100, 1_000, 10_000)
 Scores = ArrayLike | Mapping[str, ArrayLike]
 
 
-class GroupAudit(BaseEstimator):
+class GroupAudit(PlainlyStored, BaseEstimator):
     """Count what a model does to each group, with noise that protects every record.
 
     One release of the counts of truth and prediction in every group gives all rates, ratios and

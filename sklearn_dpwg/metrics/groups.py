@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn import metrics as of_sklearn
 from sklearn.exceptions import UndefinedMetricWarning
 
-from sklearn_dpwg.data.groups import members_of_groups, places, same_rows, spelled
+from sklearn_dpwg.data.groups import label_column, members_of_groups, places, same_rows, spelled
 from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.metrics.intervals import rate_interval
 
@@ -365,7 +365,7 @@ def group_table(
         raise InputError(f"min_count must be a positive whole number, got {min_count!r}.")
     if intervals and sample_weight is not None:
         raise InputError("intervals must be False with sample_weight, as they are of counts.")
-    base_place = -1 if reference is None else int(places([reference], labels)[0])
+    base_place = -1 if reference is None else int(places(label_column([reference]), labels)[0])
     if reference is not None and base_place < 0:
         raise InputError(f"reference must be one of {labels.tolist()!r}, got {reference!r}.")
     *predictions, scores, weights = (

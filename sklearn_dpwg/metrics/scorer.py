@@ -239,7 +239,7 @@ def worst_group_scorer(
 
 
 @dataclass(eq=False, repr=False)
-class _WorstGroupScorer:
+class _WorstGroupScorer(of_groups.PlainlyStored):
     """A scorer with the parameters of `worst_group_scorer`."""
 
     scoring: str | Scorer

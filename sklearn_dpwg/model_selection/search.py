@@ -19,6 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from sklearn_dpwg.data.groups import (
     GroupBy,
+    PlainlyStored,
     encode_groups,
     encode_hidden_groups,
     find_groups,
@@ -66,7 +67,7 @@ def _has(name: str) -> Callable[[Any], bool]:
     return check
 
 
-class FittedSearch(MetaEstimatorMixin, BaseEstimator):
+class FittedSearch(PlainlyStored, MetaEstimatorMixin, BaseEstimator):
     """A search that predicts with its best model, and shows no other."""
 
     estimator: Any

@@ -19,6 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from sklearn_dpwg._checks import FloatArray, open_unit
 from sklearn_dpwg.data.groups import (
+    PlainlyStored,
     encode_groups,
     find_groups,
     grouping_names,
@@ -204,7 +205,7 @@ class _Checked:
     is_positive: NDArray[np.bool_]
 
 
-class ScorePostprocessor(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
+class ScorePostprocessor(PlainlyStored, MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     """Base of what is made of a model and one noisy histogram of its scores; not for direct use."""
 
     __metadata_request__fit = {"groups": True}  # noqa: RUF012

@@ -16,7 +16,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import validate_data
 
 from sklearn_dpwg._checks import FloatArray, whole_number
-from sklearn_dpwg.data.groups import rows_in_memory
+from sklearn_dpwg.data.groups import PlainlyStored, rows_in_memory
 from sklearn_dpwg.exceptions import InputError, InputTypeError
 from sklearn_dpwg.preprocessing.columns import (
     Boolean,
@@ -108,7 +108,7 @@ class Schema:
         return csr_array((entries.ravel(), at.ravel(), starts), shape=(len(frame), first))
 
 
-class PublicSchema(TransformerMixin, BaseEstimator):
+class PublicSchema(PlainlyStored, TransformerMixin, BaseEstimator):
     """Encode a raw table by public facts about its columns: numbers, dates, categories, gaps.
 
     Nothing is learned from the records, so it costs no privacy, and each record is encoded by
