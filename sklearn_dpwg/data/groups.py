@@ -405,7 +405,7 @@ def _one_spelling(labels: Iterable[Any], groups: Any) -> list[Any]:
     spelled: dict[Any, Any] = {}
     once: dict[Any, Any] = {}
     for label in labels:
-        parts = enumerate(label if isinstance(label, tuple) else (label,))
+        parts = enumerate(map(plain, label if isinstance(label, tuple) else (label,)))
         first = tuple(spelled.setdefault((place, label_key(part)), part) for place, part in parts)
         once.setdefault(label_key(label), first if isinstance(label, tuple) else first[0])
     return _in_order(_index(label_column(once.values())), groups)
