@@ -1,13 +1,10 @@
-"""What the command reads from files, by a schema alone, and how it writes a file as a whole."""
+"""What the command reads from files, by a schema alone, and the tables that it writes."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from tempfile import NamedTemporaryFile
 from typing import Any
 from zipfile import BadZipFile
 
@@ -118,26 +115,19 @@ def load_model(path: Path) -> Pipeline:
     return model
 
 
-@contextmanager
-def written(path: Path, *, overwrite: bool) -> Iterator[Path]:
-    """Yield a temporary file beside a path, which takes its place if nothing fails."""
-    if path.exists() and not overwrite:
-        raise InputError(f"{path} is there already: name another file, or say --overwrite.")
-    with NamedTemporaryFile(dir=path.parent, suffix=path.suffix, delete=False) as file:
-        part = Path(file.name)
-    try:
-        yield part
-        mask = os.umask(0)
-        os.umask(mask)
-        part.chmod(0o666 & ~mask)  # temporary files are for their owner alone
-        part.replace(path)
-    finally:
-        part.unlink(missing_ok=True)
-
-
 def write_table(table: pd.DataFrame, path: Path) -> None:
     """Write a table as the end of its name says."""
     if path.suffix.lower() == PARQUET:
         table.to_parquet(path, index=False)
     else:
-        table.to_csv(path, index=False, sep=separator_of(path))
+        texts = table.select_dtypes(exclude="number").columns
+        safe = table.assign(**{name: table[name].map(_no_formula) for name in texts})
+        safe.rename(columns=_no_formula).to_csv(path, index=False, sep=separator_of(path))
+
+
+def _no_formula(cell: Any) -> Any:
+    """Return a text that a spreadsheet would compute with a quote before it; numbers stay."""
+    if not isinstance(cell, str) or not cell.startswith(("=", "+", "-", "@", "\t", "\r")):
+        return cell
+    is_number = pd.notna(pd.to_numeric(cell, errors="coerce"))
+    return cell if is_number else f"'{cell}"

@@ -27,11 +27,12 @@ from sklearn_dpwg.cli.files import (
     read_table,
     separator_of,
     write_table,
-    written,
 )
 from sklearn_dpwg.exceptions import BudgetExceededError, DPWGError, InputError
 from sklearn_dpwg.inspection import AuditReport, AuditResult, GroupAudit
+from sklearn_dpwg.inspection.report import written
 from sklearn_dpwg.inspection.shape_display import effects_of
+from sklearn_dpwg.inspection.words import in_line
 from sklearn_dpwg.ledger import PrivacyLedger
 from sklearn_dpwg.preprocessing import Number, bound_rows_per_person
 from sklearn_dpwg.preprocessing.schema_files import TableSchema, read_schema
@@ -443,7 +444,7 @@ def label_of(text: str, facts: TableSchema) -> Hashable:
 
 def one_line(label: Any) -> str:
     """Return a label as a line of a terminal shows it."""
-    return "/".join(map(str, label)) if isinstance(label, tuple) else str(label)
+    return "/".join(map(in_line, label)) if isinstance(label, tuple) else in_line(label)
 
 
 def make_ledger(

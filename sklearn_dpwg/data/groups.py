@@ -586,8 +586,7 @@ def columns_of_cells(
         if isinstance(label, tuple) and len(label) == 2 and not isinstance(label[0], tuple):
             stated.setdefault(label[0], set()).add(label_key(label[1]))
     if len(found) == 2 and (
-        set(map(label_key, cell_labels)) <= set(map(label_key, labels))
-        or _part(cell_labels, sizes)
+        set(map(label_key, cell_labels)) <= set(map(label_key, labels)) or _part(cell_labels, sizes)
     ):
         raise InputError(
             "group_sizes must be those of cells where groups overlap, which say how many are in "

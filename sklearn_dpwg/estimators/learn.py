@@ -536,9 +536,7 @@ class Fitting(Progress, PrivateEstimator):
             facts = self._overlapping(facts, columns, grouping.as_pandas(found))
         return facts, InMemory(rows, encoded, codes, float(self._row_norm))
 
-    def _overlapping(
-        self, facts: Facts, columns: Sequence[Any] | None, table: Any = None
-    ) -> Facts:
+    def _overlapping(self, facts: Facts, columns: Sequence[Any] | None, table: Any = None) -> Facts:
         """Return the facts of overlapping groups, of those of the cells of some columns."""
         labels, members = grouping.overlapping_groups(
             facts.labels,

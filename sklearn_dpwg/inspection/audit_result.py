@@ -27,6 +27,7 @@ from sklearn_dpwg.inspection.verdicts import (
     Verdict,
     WorstGroups,
 )
+from sklearn_dpwg.inspection.words import in_line
 from sklearn_dpwg.ledger.costs import StartCost
 from sklearn_dpwg.metrics.intervals import Interval, ratio_interval, worst_group_set
 from sklearn_dpwg.privacy import Budget, IntegerNoise, PrivacyGuarantee
@@ -626,16 +627,14 @@ class AuditResult:
     ) -> comparisons.Comparison:
         """Return all pairs of groups as `verdict` compares them, by one of the joint metrics."""
         self._check_metric(metric)
-        named, reference = left_out_by_name(
-            self.group_labels, leave_out, min_share, reference
-        )
+        named, reference = left_out_by_name(self.group_labels, leave_out, min_share, reference)
         margin = comparisons.margin_of(at_least, within)
         level = self.confidence if confidence is None else open_unit(confidence, "confidence")
         key = (metric, margin, tuple(named), min_share, reference, level, of, tuple(joint))
         if key in self._compared:
             return self._compared[key]
         reasons = self._left_out(named, min_share)
-        texts = tuple(map(str, self.group_labels))
+        texts = tuple(map(in_line, self.group_labels))
         place = None if reference is None else self.group_labels.index(reference)
         reasons = {why: [one for one in these if one != place] for why, these in reasons.items()}
         out = _places(reasons)
