@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 from zipfile import BadZipFile
@@ -15,11 +15,32 @@ from skops import io
 from sklearn_dpwg._checks import as_text
 from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.preprocessing import Date, Number, PublicSchema
-from sklearn_dpwg.preprocessing.schema_files import TableSchema, read_schema
+from sklearn_dpwg.preprocessing.schema_entries import read_entries
 from sklearn_dpwg.serving import trusted_types
 
 SEPARATORS = {".csv": ",", ".tsv": "\t", ".txt": "\t"}
 PARQUET = ".parquet"
+
+
+@dataclass(frozen=True)
+class TableSchema:
+    """What a file says of a table; None where it says nothing."""
+
+    schema: PublicSchema
+    group_columns: tuple[str, ...]
+    group_labels: tuple[Any, ...] | None  # of several columns tuples of values
+    target: str | None
+    classes: tuple[Any, ...] | None
+    target_bounds: tuple[float, float] | None
+    read_csv: dict[str, Any]  # keyword arguments for pandas.read_csv
+
+
+def read_schema(path: str | Path) -> TableSchema:
+    """Return what a TOML file says, or refuse what it may not say, as `PublicSchema.from_toml`."""
+    parameters, task = read_entries(path)
+    schema = PublicSchema(**parameters)
+    schema.get_feature_names_out()  # refuses wrong bounds and levels
+    return TableSchema(schema, **task)
 
 
 def read_facts(path: Path) -> TableSchema:
@@ -84,21 +105,14 @@ def separator_of(path: Path) -> str:
     return SEPARATORS[path.suffix.lower()]
 
 
-def as_words(column: pd.Series) -> pd.Series:
-    """Return a column of labels or classes as text, of which none may be missing."""
-    missing = column.isna().to_numpy()
-    if missing.any():
-        row = int(missing.argmax())
-        raise InputError(
-            f"column {column.name!r} must have no missing cells, got one in row {row}."
-        )
-    return column.astype(object).map(as_text)
-
-
-def groups_of(table: pd.DataFrame, columns: Sequence[str]) -> pd.Series | pd.DataFrame:
-    """Return the group of each record, as text; of several columns, these."""
-    words = pd.DataFrame({name: as_words(table[name]) for name in columns})
-    return words if len(columns) > 1 else words.iloc[:, 0]
+def complete(table: pd.DataFrame, names: Iterable[str]) -> pd.DataFrame:
+    """Return columns of labels or classes, of which none may be missing."""
+    found = table[list(names)]
+    for name, missing in found.isna().items():
+        if missing.any():
+            row = int(missing.to_numpy().argmax())
+            raise InputError(f"column {name!r} must have no missing cells, got one in row {row}.")
+    return found
 
 
 def load_model(path: Path) -> Pipeline:

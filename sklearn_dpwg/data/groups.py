@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -12,194 +11,17 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array, issparse
 
-from sklearn_dpwg._checks import text_key
-from sklearn_dpwg.exceptions import GroupsWarning, InputError, InputTypeError, warn
-
-# Data that is not in memory, told by its form, without an import of what it is made with.
-
-FEW_TAKE = (
-    "fit, predict and score of DPWorstGroupClassifier and DPWorstGroupRegressor take a source or "
-    "collections of dask, all else takes arrays and frames"
+from sklearn_dpwg.data.frames import (
+    as_pandas,
+    checked_labels,
+    in_memory,
+    label_column,
+    label_key,
+    opened,
+    places,
+    plain,
 )
-BY_PARTITION = (
-    "what it does to a row needs no other, so map it over partitions, as "
-    "frame.map_partitions(scaler.transform), and fit it on any part of them"
-)
-BEFORE_SOURCE = (
-    "what it does to a row needs no other, so transform each file, or in the query of a LazyFrame, "
-    "write that, and name its columns in the source that fit and predict of the estimator itself "
-    "take, as the steps of a Pipeline take arrays and frames"
-)
-
-# What is in memory and needs no other library to be read.
-_OWN = (np.ndarray, pd.DataFrame, pd.Series, pd.Index, str, bytes, list, tuple, dict, type(None))
-
-
-class NoArray:
-    """A source of records, of which NumPy, and so scikit-learn's own, can make no array."""
-
-    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
-        """Refuse in one sentence what would end in words about sequences."""
-        raise InputTypeError(f"X must be in memory here, got {type(self).__name__}: {FEW_TAKE}.")
-
-
-def is_source(value: Any) -> bool:
-    """Whether a value is a `Source`: partitions one can ask for, and where they are spooled."""
-    return callable(getattr(type(value), "partitions", None)) and hasattr(value, "spool")
-
-
-def is_dask(value: Any) -> bool:
-    """Whether a value is a collection of dask."""
-    return hasattr(type(value), "__dask_graph__")
-
-
-def lazy_table(value: Any) -> str | None:
-    """Return the name of a table that is not in memory, or None for anything else."""
-    if isinstance(value, _OWN):
-        return None
-    lazy = isinstance(nw.from_native(value, pass_through=True), nw.LazyFrame)
-    dataset = named(value, {"pyarrow": ("Dataset",)})
-    return f"{_package(type(value))} {type(value).__name__}" if lazy and not dataset else dataset
-
-
-def is_elsewhere(*values: Any) -> bool:
-    """Whether some of the values are not in memory."""
-    is_path = isinstance(values[0], str | os.PathLike)  # rows, which have no other reading
-    return is_path or any(is_dask(each) or is_source(each) or lazy_table(each) for each in values)
-
-
-def kind_of_lazy(value: Any) -> str | None:
-    """Say what a value is that would have to be read into memory, or None for anything else."""
-    if is_dask(value):
-        return f"the dask collection {type(value).__name__}"
-    if is_source(value):
-        return type(value).__name__
-    table = lazy_table(value)
-    return None if table is None else f"a {table}"
-
-
-# The door: whatever library holds rows, targets or groups, they come in here.
-
-
-def in_memory(advice: str = FEW_TAKE, /, **values: Any) -> list[Any]:
-    """Return values as NumPy, pandas or SciPy hold them; refuse what would be read into memory."""
-    for name, value in values.items():
-        kind = kind_of_lazy(value)
-        if kind is not None:
-            raise InputTypeError(f"{name} must be in memory here, got {kind}: {advice}.")
-    return [as_pandas(value) for value in values.values()]
-
-
-def as_pandas(value: Any) -> Any:
-    """Return a frame or column of another library as pandas has it, and anything else as it is."""
-    if isinstance(value, _OWN) or issparse(value):
-        return value
-    if _package(type(value)) == "pyarrow" and hasattr(value, "to_pandas"):
-        held = value.to_pandas(integer_object_nulls=True)
-        return held.reset_index(drop=True) if isinstance(held, pd.DataFrame) else held
-    held = nw.from_native(value, eager_only=True, allow_series=True, pass_through=True)
-    if isinstance(held, nw.DataFrame | nw.Series) and not held.implementation.is_polars():
-        return as_pandas(held.to_native()) if value is held else held.to_pandas()
-    if isinstance(held, nw.DataFrame):
-        return pd.DataFrame({name: _column(held[name]) for name in held.columns})
-    return _column(held).rename(held.name or None) if isinstance(held, nw.Series) else value
-
-
-def _column(column: nw.Series[Any]) -> pd.Series[Any]:
-    """Return a column of polars as one of pandas, without pyarrow."""
-    kind = column.dtype
-    if isinstance(kind, nw.Enum):
-        return pd.Series(pd.Categorical(column.to_list(), categories=list(kind.categories)))
-    if kind.is_decimal():
-        return pd.Series(column.cast(nw.Float64).to_numpy())
-    is_plain = kind.is_numeric() or (kind.is_temporal() and kind != nw.Time)
-    if kind.is_integer() and column.null_count():  # floats of NumPy would round the others
-        is_plain = False
-    # pandas would guess a type from all cells of a list
-    return pd.Series(column.to_numpy()) if is_plain else pd.Series(column.to_list(), dtype=object)
-
-
-def plain_list(values: Any) -> list[Any]:
-    """Return labels in a row of any library as a list of plain Python values."""
-    values = as_pandas(values)
-    listed = values.tolist() if hasattr(values, "tolist") else list(values)
-    return [plain(value) for value in listed]
-
-
-def plain(value: Any) -> Any:
-    """Return a number of NumPy as one of Python, and parts of a label as a tuple of such."""
-    if isinstance(value, list | tuple):
-        return tuple(map(plain, value))
-    is_number = isinstance(value, np.generic) and value.dtype.kind not in "Mm"
-    return value.item() if is_number else value
-
-
-class PlainlyStored:
-    """What is stored without other libraries' rows of labels: parameters have lists in their place.
-
-    The object that was made keeps its parameters as they were given.
-    """
-
-    def __getstate__(self) -> dict[str, Any]:
-        state: dict[str, Any] = super().__getstate__()  # type: ignore[assignment]
-        own = {name: each for name, each in state.items() if name[0] != "_" and name[-1] != "_"}
-        return state | {name: _stored(value) for name, value in own.items()}
-
-
-def _stored(value: Any) -> Any:
-    if isinstance(value, pd.DataFrame) or issparse(value):
-        return value
-    if type(value) in (list, tuple):
-        return type(value)(map(_stored, value))
-    if type(value) is dict:
-        return {plain(key): _stored(each) for key, each in value.items()}
-    if isinstance(value, np.ndarray):
-        return value if value.dtype.kind in "biufc" else plain_list(value)
-    held = as_pandas(value)
-    is_row = isinstance(held, pd.Series | pd.Index | pd.api.extensions.ExtensionArray)
-    return plain_list(held) if is_row else plain(value)
-
-
-def same_rows(advice: str = FEW_TAKE, /, **values: Any) -> list[Any]:
-    """Return values of the same records `in_memory`, or refuse those whose indexes differ.
-
-    Rows are paired by their place, which an index that differs says is wrong. It is read, not
-    shown.
-    """
-    held = in_memory(advice, **values)
-    indexed = {
-        name: each.index
-        for (name, value), each in zip(values.items(), held, strict=True)
-        if isinstance(each, pd.Series | pd.DataFrame)
-        if each is value or not isinstance(each.index, pd.RangeIndex)  # which has just been made
-    }
-    first = next(iter(indexed), "")
-    for name, index in indexed.items():
-        if len(index) == len(indexed[first]) and not index.equals(indexed[first]):
-            raise InputError(
-                f"{name} must have the index of {first}, as rows are paired by their place, got "
-                f"another one: pass {name}.loc[{first}.index] where rows with one label are one "
-                f"record, and {name}.to_numpy() where those in one place are."
-            )
-    return held
-
-
-def rows_in_memory(X: Any) -> Any:
-    """Return rows `in_memory`, or say how each of others is transformed all the same."""
-    return in_memory(BY_PARTITION if is_dask(X) else BEFORE_SOURCE, X=X)[0]
-
-
-def named(value: Any, known: Mapping[str, tuple[str, ...]]) -> str | None:
-    """Return the name of the class among those known that a value is of, if it is of one."""
-    for kind in type(value).__mro__:
-        if kind.__name__ in known.get(_package(kind), ()):
-            return f"{_package(kind)} {kind.__name__}"
-    return None
-
-
-def _package(kind: type) -> str:
-    return kind.__module__.partition(".")[0]
-
+from sklearn_dpwg.exceptions import GroupsWarning, InputError, warn
 
 # Takes in unknown and missing labels, where it is stated and groups are protected.
 OTHER = "other"
@@ -242,7 +64,7 @@ def without_groups(rows: Any, group_by: GroupBy | None, model: Any = None) -> An
     if group_by is None or callable(group_by):
         return rows
     columns = _as_list(group_by)
-    frame = rows if isinstance(rows, pd.DataFrame) else _opened(rows)
+    frame = rows if isinstance(rows, pd.DataFrame) else opened(rows)
     if hasattr(frame, "columns"):
         known = list(getattr(model, "feature_names_in_", ()))
         gone = [each for each in columns if each in frame.columns and each not in known]
@@ -255,14 +77,8 @@ def without_groups(rows: Any, group_by: GroupBy | None, model: Any = None) -> An
     return table[:, [place for place in range(table.shape[1]) if place not in columns]]
 
 
-def _opened(rows: Any) -> Any:
-    """Return a frame or column as narwhals has it, which knows no batches of Arrow by themselves."""
-    rows = nw.from_arrow(rows, backend="pyarrow") if type(rows).__name__ == "RecordBatch" else rows
-    return nw.from_native(rows, eager_only=True, allow_series=True, pass_through=True)
-
-
 def _array(rows: Any) -> Any:
-    """Return rows as an array that can be indexed by columns; a list keeps the types of its cells."""
+    """Return rows as an array with columns; a list keeps the types of its cells."""
     if issparse(rows):
         return csr_array(rows)
     return np.asarray(rows, dtype=None if hasattr(rows, "dtype") else object)
@@ -307,7 +123,7 @@ def take_rows(rows: Any, members: NDArray[np.intp]) -> Any:
         return rows.iloc[members]
     if hasattr(rows, "tocsr"):
         return rows.tocsr()[members]
-    if isinstance(held := _opened(rows), nw.DataFrame | nw.Series):
+    if isinstance(held := opened(rows), nw.DataFrame | nw.Series):
         return held[members].to_native()
     return rows[members] if hasattr(rows, "shape") else [rows[i] for i in members]
 
@@ -363,41 +179,6 @@ def _warn_of_memberships(labels: pd.Index[Any]) -> None:
             f"group_labels, or write the values as words.",
             GroupsWarning,
         )
-
-
-def label_key(label: Any) -> Hashable:
-    """Return what labels are compared by: the text of each part, None of one that is missing."""
-    if isinstance(label, tuple):
-        return tuple(map(label_key, label))
-    return None if pd.api.types.is_scalar(label) and pd.isna(label) else text_key(label)
-
-
-def same_text(labels: Iterable[Any]) -> str | None:
-    """Say which labels are one text, None where all differ."""
-    first: dict[Hashable, Any] = {}
-    for label in labels:
-        if (key := label_key(label)) in first:
-            shown = repr(first[key]), repr(label)
-            twice = f"{shown[0]} twice" if len(set(shown)) == 1 else ""
-            return twice or f"{shown[0]} and {shown[1]}, which are one text"
-        first[key] = label
-    return None
-
-
-def places(values: Any, labels: Iterable[Any]) -> NDArray[np.intp]:
-    """Return the place of each value among labels by its text, -1 where it has none."""
-    known = {label_key(label): place for place, label in enumerate(labels)}
-    codes, distinct = pd.factorize(values if isinstance(values, np.ndarray) else np.asarray(values))
-    at = [known.get(label_key(each), -1) for each in distinct]
-    return np.array([*at, -1], dtype=np.intp)[codes]
-
-
-def spelled(values: NDArray[Any], labels: NDArray[Any]) -> NDArray[Any]:
-    """Return values as the labels that are the same text are written; others stay as they are."""
-    at = places(values, labels)
-    if (at < 0).all():
-        return values
-    return np.where(at < 0, values, labels[at]) if (at < 0).any() else labels[at]
 
 
 def _one_spelling(labels: Iterable[Any], groups: Any) -> list[Any]:
@@ -654,8 +435,7 @@ def overlapping_groups(
         of_value: dict[Hashable, list[int]] = {}
         for cell, each in enumerate(values):
             of_value.setdefault(each[place], []).append(cell)
-        column = table.iloc[:, place] if isinstance(table, pd.DataFrame) else table
-        for value in _in_order(_index(label_column(of_value)), column):
+        for value in _in_order(_index(label_column(of_value)), _column_at(table, place)):
             found[(name, value) if width > 1 else value] = of_value[value]
     cells: dict[Hashable, list[int]] = {}
     if overlap == "both" and width > 1:
@@ -676,6 +456,10 @@ def overlapping_groups(
     if empty is not None:
         raise InputError(f"groups must have records in every group, got none in {empty!r}.")
     return label_column(found), tuple(tuple(members) for members in found.values())
+
+
+def _column_at(table: Any, place: int) -> Any:
+    return table.iloc[:, place] if isinstance(table, pd.DataFrame) else table
 
 
 def members_of_groups(
@@ -753,15 +537,6 @@ def _labels_one_by_one(groups: Any) -> pd.Index[Any]:
     return _index(label_column(map(_as_label, values)))
 
 
-def label_column(labels: Iterable[Hashable]) -> NDArray[np.object_]:
-    """Return an array of labels, each one entry even if all are tuples."""
-    listed = list(labels)
-    column = np.empty(len(listed), dtype=object)
-    for place, label in enumerate(listed):
-        column[place] = label
-    return column
-
-
 def _as_label(said: Any) -> Hashable:
     """Return what a record's label is, a tuple for several cells; no stated one if it cannot be."""
     if isinstance(said, list | tuple | np.ndarray):
@@ -806,24 +581,6 @@ def _table(groups: Any, *, may_be_missing: bool) -> pd.DataFrame:
             f"group a label of their own or leave them out."
         )
     return table
-
-
-def checked_labels(group_labels: Any) -> list[Hashable]:
-    """Return stated labels as a list of plain values, or refuse what is no sequence of labels."""
-    try:
-        labels = [] if isinstance(group_labels, str) else plain_list(group_labels)
-        twice = same_text(labels)
-        hash(tuple(labels))
-    except TypeError:  # no sequence, or a label that is a mapping
-        labels = []
-    if not labels:
-        raise InputError(
-            f"group_labels must be a sequence of labels (tuples for several columns), got "
-            f"{group_labels!r}."
-        )
-    if twice:
-        raise InputError(f"group_labels must name each group once, got {twice}.")
-    return labels
 
 
 def _index(labels: Sequence[Any] | NDArray[np.object_] | pd.Index[Any]) -> pd.Index[Any]:

@@ -22,15 +22,15 @@ from sklearn.base import is_classifier
 from sklearn.utils.validation import check_is_fitted, check_X_y, validate_data
 
 from sklearn_dpwg._checks import FloatArray
-from sklearn_dpwg.data.groups import (
+from sklearn_dpwg.data.frames import (
     is_dask,
     is_elsewhere,
     is_source,
     lazy_table,
     same_rows,
     spelled,
-    without_groups,
 )
+from sklearn_dpwg.data.groups import without_groups
 from sklearn_dpwg.data.risks.record_block import Engine, LocalEngine, Sums
 from sklearn_dpwg.estimators.encode import check_targets
 from sklearn_dpwg.exceptions import InputError, InputTypeError

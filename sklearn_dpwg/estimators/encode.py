@@ -18,14 +18,14 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.multiclass import check_classification_targets
 
 from sklearn_dpwg._checks import FloatArray, real_number
-from sklearn_dpwg.data.groups import (
+from sklearn_dpwg.data.frames import (
     as_pandas,
-    check_kind_of_overlap,
     label_key,
     places,
     plain_list,
     same_text,
 )
+from sklearn_dpwg.data.groups import check_kind_of_overlap
 from sklearn_dpwg.data.records import ADVICE
 from sklearn_dpwg.exceptions import GroupsWarning, InputError, warn
 from sklearn_dpwg.losses import Loss

@@ -26,6 +26,7 @@ from sklearn.svm import LinearSVC
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sklearn_dpwg._checks import FloatArray
+from sklearn_dpwg.data import frames
 from sklearn_dpwg.data import groups as grouping
 from sklearn_dpwg.data.kernels.passes import canonical_rows, linear_scores
 from sklearn_dpwg.data.problem import Cells, HiddenGroups, Problem, equal_sizes
@@ -106,7 +107,7 @@ class Stages:
         return self._sources[0].seeded
 
 
-class PrivateEstimator(grouping.PlainlyStored, BaseEstimator):
+class PrivateEstimator(frames.PlainlyStored, BaseEstimator):
     """What every private estimator checks, warns of, spends and stores alike."""
 
     epsilon: float
@@ -145,7 +146,7 @@ class PrivateEstimator(grouping.PlainlyStored, BaseEstimator):
         self, X: Any, y: Any, groups: Any = None, *, reset: bool = True
     ) -> tuple[Any, NDArray[Any]]:
         """Return rows and targets as arrays, or refuse them."""
-        X, y, _ = grouping.same_rows(X=X, y=y, groups=groups)
+        X, y, _ = frames.same_rows(X=X, y=y, groups=groups)
         encode.check_columns(X)
         y = encode.check_targets(y, is_classifier=not is_regressor(self))
         with encode.advice_on_missing_values(X):
@@ -162,7 +163,7 @@ class PrivateEstimator(grouping.PlainlyStored, BaseEstimator):
 
     def _without_groups(self, X: Any) -> Any:
         """Return rows in memory, without the columns of groups that `group_by` names."""
-        (X,) = grouping.in_memory(X=X)
+        (X,) = frames.in_memory(X=X)
         return grouping.without_groups(X, getattr(self, "group_by", None), self)
 
     def _begin_fit(self) -> None:
@@ -533,7 +534,7 @@ class Fitting(Progress, PrivateEstimator):
         facts = Facts(targets, sizes, n_records, n_features, labels)
         if self.overlap != "cells" and found is not None:
             columns = grouping.columns_of(found, self.group_by)
-            facts = self._overlapping(facts, columns, grouping.as_pandas(found))
+            facts = self._overlapping(facts, columns, frames.as_pandas(found))
         return facts, InMemory(rows, encoded, codes, float(self._row_norm))
 
     def _overlapping(self, facts: Facts, columns: Sequence[Any] | None, table: Any = None) -> Facts:

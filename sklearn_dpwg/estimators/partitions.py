@@ -20,8 +20,9 @@ from scipy.sparse import csr_array
 from sklearn.base import is_classifier
 from sklearn.utils.validation import check_array, column_or_1d, validate_data
 
+from sklearn_dpwg.data import frames
 from sklearn_dpwg.data import groups as grouping
-from sklearn_dpwg.data.groups import is_source
+from sklearn_dpwg.data.frames import is_source
 from sklearn_dpwg.data.kernels.compiled import rounding_kind
 from sklearn_dpwg.data.problem import Problem
 from sklearn_dpwg.data.records import GroupedRecords, RecordEncoder
@@ -412,7 +413,7 @@ class Partitioned(Fitting):
             return np.array([each.counts for each in surveys]), np.array([0], dtype=object)
         found: list[Hashable] = [label for each in surveys for label in each.labels or ()]
         counts = np.concatenate([each.counts for each in surveys])
-        column = grouping.label_column(found)
+        column = frames.label_column(found)
         form = surveys[0].group_form
         codes, labels = self._encode_stated(column, len(found), n_records, form)
         sizes = np.zeros((len(surveys), len(labels)), dtype=np.intp)

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sklearn_dpwg._checks import open_unit, read_json, whole_number
-from sklearn_dpwg.data.groups import label_column, places
+from sklearn_dpwg.data.frames import label_column, places
 from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.inspection import comparisons, verdicts
 from sklearn_dpwg.inspection.attributes import results_by_attribute

@@ -17,18 +17,16 @@ from numpy.typing import ArrayLike, NDArray
 
 from sklearn_dpwg._checks import FloatArray, open_unit, real_number, whole_number
 from sklearn_dpwg._version import __version__
-from sklearn_dpwg.data.groups import (
-    GroupBy,
+from sklearn_dpwg.data.frames import (
     as_pandas,
     checked_labels,
-    encode_groups,
     label_column,
     places,
     plain_list,
     same_rows,
     same_text,
-    select_groups,
 )
+from sklearn_dpwg.data.groups import GroupBy, encode_groups, select_groups
 from sklearn_dpwg.exceptions import InputError, InputTypeError
 from sklearn_dpwg.inspection.verdicts import LossSums
 from sklearn_dpwg.ledger.costs import Holdings, StartCost, holdings_of
@@ -59,19 +57,8 @@ def group_codes(
         )
     if group_by is not None:
         groups = select_groups(groups, group_by)
-    groups = as_pandas(groups)
-    length = len(groups) if hasattr(groups, "__len__") else -1
-    if group_labels is None or length != n_records:
-        codes, found = encode_groups(groups, n_records, group_labels, may_be_empty=True)
-        return codes, tuple(found)
-    codes = np.empty(n_records, dtype=np.int32)
-    labels: tuple[Hashable, ...] = ()
-    for rows in blocks(n_records):
-        part = groups.iloc[rows] if hasattr(groups, "iloc") else groups[rows]
-        size = rows.stop - rows.start
-        codes[rows], found = encode_groups(part, size, group_labels, may_be_empty=True)
-        labels = tuple(found)
-    return codes, labels
+    codes, labels = encode_groups(groups, n_records, group_labels, may_be_empty=True)
+    return codes.astype(np.int32), tuple(labels)
 
 
 def blocks(n_records: int) -> Iterator[slice]:

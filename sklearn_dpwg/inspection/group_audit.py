@@ -15,12 +15,8 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 
 from sklearn_dpwg._checks import open_unit, whole_number
-from sklearn_dpwg.data.groups import (
-    GroupBy,
-    PlainlyStored,
-    grouping_names,
-    labelled_sizes,
-)
+from sklearn_dpwg.data.frames import PlainlyStored
+from sklearn_dpwg.data.groups import GroupBy, grouping_names, labelled_sizes
 from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.inspection import audit_plan, audit_rows
 from sklearn_dpwg.inspection.attributes import sizes_by_value

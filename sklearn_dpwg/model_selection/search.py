@@ -17,15 +17,13 @@ from sklearn.utils import get_tags, indexable
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
+from sklearn_dpwg.data.frames import PlainlyStored, in_memory, same_rows
 from sklearn_dpwg.data.groups import (
     GroupBy,
-    PlainlyStored,
     encode_groups,
     encode_hidden_groups,
     find_groups,
     grouping_names,
-    in_memory,
-    same_rows,
     take_rows,
     without_groups,
 )

@@ -13,12 +13,12 @@ from sklearn.utils import check_random_state
 from sklearn.utils.metadata_routing import MetadataRequest
 from sklearn.utils.multiclass import type_of_target
 
+from sklearn_dpwg.data.frames import same_rows
 from sklearn_dpwg.data.groups import (
     GroupBy,
     encode_groups,
     find_groups,
     grouping_names,
-    same_rows,
     select_groups,
 )
 from sklearn_dpwg.exceptions import InputError

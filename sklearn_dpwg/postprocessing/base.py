@@ -18,17 +18,19 @@ from sklearn.utils import column_or_1d, get_tags
 from sklearn.utils.validation import check_is_fitted
 
 from sklearn_dpwg._checks import FloatArray, open_unit
-from sklearn_dpwg.data.groups import (
+from sklearn_dpwg.data.frames import (
     PlainlyStored,
-    encode_groups,
-    find_groups,
-    grouping_names,
     in_memory,
     label_key,
-    labelled_sizes,
     places,
     plain_list,
     same_rows,
+)
+from sklearn_dpwg.data.groups import (
+    encode_groups,
+    find_groups,
+    grouping_names,
+    labelled_sizes,
     without_groups,
 )
 from sklearn_dpwg.estimators import DPWorstGroupClassifier
@@ -203,6 +205,66 @@ class _Checked:
     labels: NDArray[np.object_]
     classes: NDArray[Any]
     is_positive: NDArray[np.bool_]
+
+
+# What both document alike, by the names of the parameters.
+SHARED_PARAMETERS = {
+    "estimator, epsilon, delta": """\
+    estimator : estimator
+        A `DPWorstGroupClassifier` of two classes, or a pipeline that ends in one and whose other
+        steps learn nothing from the records: it is fitted, and its ``epsilon`` and ``delta`` are
+        set. Or any fitted classifier of two classes in scikit-learn's ``FrozenEstimator``, if it
+        scores each row by that row alone.
+    epsilon : float, default=1.0
+        ε of what a fit releases: of model and histogram together, or of the histogram alone where
+        the model is frozen. ``inf`` for none.
+    delta : float, default=1e-6
+        δ of the same. A histogram around a frozen model needs none.
+""",
+    "group_labels, group_by, classes": """\
+    group_labels : sequence, optional
+        All group labels; found in the groups by default, and public either way.
+    group_by : column name or index, sequence of them, or callable, optional
+        How to find the groups in X, in `fit` and in prediction. Columns that it names are taken
+        out before the model sees X, unless a frozen one was fitted to them.
+    classes : sequence, optional
+        Both classes, public; those of the estimator, or found in y, by default.
+""",
+    "score_edges, histogram_share, held_out, random_state": """\
+    score_edges : sequence of float, optional
+        Public edges between the bins, rising, strictly between 0 and 1, in place of `n_bins`.
+    histogram_share : float, default=0.2
+        Share of the budget, as μ², that pays for the histogram; the rest pays for the model.
+    held_out : bool, default=False
+        For a frozen model: whether it learned from none of the records of this fit, by the
+        caller's word. Then a record pays for the model or for the histogram, and not for both.
+    random_state : int, RandomState or None, default=None
+        None draws noise from the operating system's entropy. Anything else makes fits repeatable,
+        that of the model too if it has none, and voids the guarantee for who knows it.
+""",
+    "histogram_ to plan_": """\
+    histogram_ : ndarray of shape (n_groups, 2, n_bins)
+        The noisy counts by group, class and bin; the one release. They may be negative.
+    score_edges_ : ndarray of shape (n_bins + 1,)
+        Edges of the bins.
+    estimator_ : estimator
+        The fitted model.
+    classes_ : ndarray of shape (2,)
+        Classes.
+    group_labels_ : ndarray of shape (n_groups,)
+        Group labels.
+    group_sizes_ : ndarray of shape (n_groups,)
+        Public sizes of the groups, where the model was fitted here.
+    plan_ : PostprocessingPlan
+        What was released, with how much noise.
+""",
+    "n_features_in_, feature_names_in_": """\
+    n_features_in_ : int
+        Number of columns of X.
+    feature_names_in_ : ndarray of shape (n_features,)
+        Names of the columns, where X had them.
+""",
+}
 
 
 class ScorePostprocessor(PlainlyStored, MetaEstimatorMixin, ClassifierMixin, BaseEstimator):

@@ -18,7 +18,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from sklearn_dpwg._checks import FloatArray, real_number, text_key
-from sklearn_dpwg.data.groups import plain_list
+from sklearn_dpwg.data.frames import plain_list
 from sklearn_dpwg.exceptions import InputError, InputTypeError
 from sklearn_dpwg.preprocessing.reading import (
     MISSING,

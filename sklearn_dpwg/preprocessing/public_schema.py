@@ -16,7 +16,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import validate_data
 
 from sklearn_dpwg._checks import FloatArray, whole_number
-from sklearn_dpwg.data.groups import PlainlyStored, rows_in_memory
+from sklearn_dpwg.data.frames import PlainlyStored, rows_in_memory
 from sklearn_dpwg.exceptions import InputError, InputTypeError
 from sklearn_dpwg.preprocessing.columns import (
     Boolean,
@@ -288,9 +288,7 @@ class PublicSchema(PlainlyStored, TransformerMixin, BaseEstimator):
         if not schema.passed:
             return rows
         names = schema.feature_names[: rows.shape[1]]
-        passed = {
-            feature_name(name): frame[name] if name in frame else np.nan for name in schema.passed
-        }
+        passed = {feature_name(each): frame.get(each, np.nan) for each in schema.passed}
         return pd.DataFrame(rows, columns=names, index=frame.index).assign(**passed)
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:

@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 from sklearn.utils import check_consistent_length
 
 from sklearn_dpwg._checks import whole_number
-from sklearn_dpwg.data.groups import as_pandas, same_rows, take_rows, without_groups
+from sklearn_dpwg.data.frames import as_pandas, same_rows
+from sklearn_dpwg.data.groups import take_rows, without_groups
 from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.preprocessing.reading import person_codes
 from sklearn_dpwg.privacy import NoiseSource

@@ -17,7 +17,7 @@ from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sklearn_dpwg._checks import FloatArray, whole_number
-from sklearn_dpwg.data.groups import PlainlyStored, rows_in_memory
+from sklearn_dpwg.data.frames import PlainlyStored, rows_in_memory
 from sklearn_dpwg.exceptions import InputError, InputTypeError
 from sklearn_dpwg.ledger.ledger import spending
 from sklearn_dpwg.preprocessing.columns import norm_bound, to_unit_interval

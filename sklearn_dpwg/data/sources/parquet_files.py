@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from sklearn_dpwg.data.groups import label_column
+from sklearn_dpwg.data.frames import label_column
 from sklearn_dpwg.data.records import ADVICE
 from sklearn_dpwg.data.sources.spool import FILE_CHANGED
 from sklearn_dpwg.data.sources.table import Table
