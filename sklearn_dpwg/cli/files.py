@@ -105,7 +105,7 @@ def separator_of(path: Path) -> str:
     return SEPARATORS[path.suffix.lower()]
 
 
-def complete(table: pd.DataFrame, names: Iterable[str]) -> pd.DataFrame:
+def complete(table: pd.DataFrame, names: Iterable[Any]) -> pd.DataFrame:
     """Return columns of labels or classes, of which none may be missing."""
     found = table[list(names)]
     for name, missing in found.isna().items():

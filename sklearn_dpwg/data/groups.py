@@ -80,7 +80,7 @@ def without_groups(rows: Any, group_by: GroupBy | None, model: Any = None) -> An
 def _array(rows: Any) -> Any:
     """Return rows as an array with columns; a list keeps the types of its cells."""
     if issparse(rows):
-        return csr_array(rows)
+        return csr_array(rows)  # type: ignore[call-overload]
     return np.asarray(rows, dtype=None if hasattr(rows, "dtype") else object)
 
 

@@ -100,7 +100,7 @@ def survey_partition(partition: Any, *, group_by: Any, is_classifier: bool) -> S
         _few(labels, "groups must be labels that records share", n_records)
     fingerprint = fingerprint_of(table, groups)
     is_column = np.ndim(y) == 2
-    form = grouping.without_groups(table.X[:0], group_by)
+    form = frames.as_pandas(grouping.without_groups(table.X[:0], group_by))
     of_groups = None if groups is None else groups[:0]
     return Survey(form, n_records, found, is_column, labels, of_groups, counts, fingerprint)
 
@@ -203,7 +203,7 @@ class Encoder:
         # before anything else: what was planned for is what is read
         if fingerprint_of(table, groups) != expected.fingerprint:
             raise ChangedDataError(_CHANGED.format(place=expected.place))
-        rows = self._rows(grouping.without_groups(table.X, self.group_by))
+        rows = self._rows(frames.as_pandas(grouping.without_groups(table.X, self.group_by)))
         y = checked_targets(table.y, is_classifier=self.is_classifier)
         encoded = self.targets.encode(y)
         codes: NDArray[np.intp] = np.zeros(len(y), dtype=np.intp)

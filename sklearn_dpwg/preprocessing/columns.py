@@ -376,8 +376,9 @@ def _unit(values: FloatArray, low: float | FloatArray, high: float | FloatArray)
 
 def _keep_as_tuple(column: Ordered | Category) -> None:
     """Keep a row of levels of any library as a tuple of plain values."""
-    if not isinstance(column.levels, str) and np.iterable(column.levels):
-        object.__setattr__(column, "levels", tuple(plain_list(column.levels)))
+    levels: Any = column.levels
+    if np.iterable(levels) and not isinstance(levels, str):
+        object.__setattr__(column, "levels", tuple(plain_list(levels)))
 
 
 def missing_error(name: str, absent: NDArray[np.bool_]) -> InputError:

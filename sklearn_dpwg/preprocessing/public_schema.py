@@ -46,7 +46,7 @@ class Schema:
     """
 
     def __init__(
-        self, columns: Mapping[Any, Column], shapes: str = "linear", interactions: Any = ()
+        self, columns: Mapping[Any, Any], shapes: str = "linear", interactions: Any = ()
     ) -> None:
         self.passed = [name for name in columns if columns[name] == PASSTHROUGH]
         columns = {name: kind for name, kind in columns.items() if name not in self.passed}
@@ -187,7 +187,7 @@ class PublicSchema(PlainlyStored, TransformerMixin, BaseEstimator):
 
     def __init__(
         self,
-        columns: Mapping[Any, Column],
+        columns: Mapping[Any, Any],
         *,
         sparse_output: bool | None = None,
         shapes: str = "auto",
@@ -284,7 +284,7 @@ class PublicSchema(PlainlyStored, TransformerMixin, BaseEstimator):
             If a column is not there, or holds what its kind does not allow.
         """
         schema, frame = self._schema(), self._frame(X, reset=False)
-        rows = schema.encode(frame, sparse=self.sparse_output)
+        rows: Any = schema.encode(frame, sparse=self.sparse_output)
         if not schema.passed:
             return rows
         names = schema.feature_names[: rows.shape[1]]
@@ -342,7 +342,7 @@ class PublicSchema(PlainlyStored, TransformerMixin, BaseEstimator):
         if not isinstance(self.columns, Mapping):
             raise InputTypeError(f"columns must be a mapping to kinds, got {self.columns!r}.")
         for name, column in self.columns.items():
-            if not isinstance(column, Column) and column != PASSTHROUGH:
+            if column != PASSTHROUGH and not isinstance(column, Column):
                 raise InputTypeError(
                     f"columns must map {name!r} to a kind such as Number(0, 100), got {column!r}."
                 )

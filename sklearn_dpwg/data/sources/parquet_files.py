@@ -115,8 +115,8 @@ def as_group_column(column: Any) -> pd.Series[Any]:
         # a writer may have put a missing value, or one value twice, among those that it numbers
         if distinct.is_unique and not distinct.hasnans:
             codes = _codes(whole, -1)
-            labels = pd.Categorical.from_codes(codes, distinct)  # in the order they come in
-            return pd.Series(labels.reorder_categories(sorted(distinct)), copy=False)
+            in_file = pd.Categorical.from_codes(codes, distinct)  # labels as they come
+            return pd.Series(in_file.reorder_categories(sorted(distinct)), copy=False)
     labels = as_labels(column)
     return pd.Series(labels, dtype=labels.dtype)
 
