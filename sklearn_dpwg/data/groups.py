@@ -440,9 +440,7 @@ def overlapping_groups(
     cells: dict[Hashable, list[int]] = {}
     if overlap == "both" and width > 1:
         pairs = [tuple(zip(names, each, strict=True)) for each in values]
-        stated = None
-        if group_labels is not None:
-            stated = {label_key(label) for label in checked_labels(group_labels)}
+        stated = None if group_labels is None else {*map(label_key, checked_labels(group_labels))}
         for cell, (label, size) in enumerate(zip(pairs, cell_sizes, strict=True)):
             if size >= LEAST_OF_A_CELL if stated is None else label_key(label) in stated:
                 cells[label] = [cell]

@@ -449,7 +449,7 @@ def find_classes(y: NDArray[Any] | None, given: ArrayLike | None) -> NDArray[Any
         raise InputError("classes must be given or set where y is not there to find them in.")
     is_found = given is None
     if is_found:
-        given = _few_values(np.asarray(y))
+        given = np.asarray(y)
         check_classification_targets(given)
     listed = np.ravel(np.asarray(as_pandas(given)))
     try:
@@ -466,17 +466,6 @@ def find_classes(y: NDArray[Any] | None, given: ArrayLike | None) -> NDArray[Any
             f"classes must be at least two, found in y or given, got one class: {known.tolist()!r}."
         )
     return known
-
-
-def _few_values(y: NDArray[Any]) -> NDArray[Any]:
-    """Return each value twice where these are whole numbers that repeat, which are quick to find.
-
-    What scikit-learn says of targets follows from their values, and from whether most are alone.
-    """
-    if y.ndim != 1 or y.dtype.kind not in "biu" or not y.dtype.isnative:
-        return y
-    values = pd.unique(y)
-    return np.repeat(values, 2) if 2 * len(values) <= len(y) else y
 
 
 def numeric_targets(y: NDArray[Any]) -> FloatArray:

@@ -65,44 +65,15 @@ def _has(name: str) -> Callable[[Any], bool]:
     return check
 
 
-class FittedSearch(PlainlyStored, MetaEstimatorMixin, BaseEstimator):
-    """A search that predicts with its best model, and shows no other."""
+def _of_best(name: str, returned: str, shape: str) -> Any:
+    """Return a method of the search that is the best model's, if that has it."""
 
-    estimator: Any
-    group_by: Any
-    best_estimator_: Any
-
-    @property
-    def cv_results_(self) -> NoReturn:
-        """Not available: raises AttributeError, as only the winner is paid for."""
-        raise AttributeError(
-            "DPSearchCV has no cv_results_: the budget pays for the best run alone, best_params_, "
-            "best_score_ and best_estimator_; not even the number of runs is released."
-        )
-
-    def _of_best(self, method: str, X: Any) -> NDArray[Any]:
+    def method(self: Any, X: Any) -> NDArray[Any]:
         check_is_fitted(self)
-        return np.asarray(getattr(self.best_estimator_, method)(self._features(X)))
+        return np.asarray(getattr(self.best_estimator_, name)(self._features(X)))
 
-    def _features(self, X: Any) -> Any:
-        """Return rows without the columns that say the groups."""
-        in_memory(X=X)
-        return without_groups(X, self.group_by, self)
-
-    @property
-    def classes_(self) -> NDArray[Any]:
-        """Classes of the model."""
-        return np.asarray(self.best_estimator_.classes_)
-
-    @property
-    def n_features_in_(self) -> int:
-        """Number of columns of X."""
-        check_is_fitted(self)
-        return int(self.best_estimator_.n_features_in_)
-
-    @available_if(_has("predict"))
-    def predict(self, X: Any) -> NDArray[Any]:
-        """Predict with the best model.
+    method.__name__, method.__qualname__ = name, f"DPSearchCV.{name}"
+    method.__doc__ = f"""Return the best model's {returned}.
 
         Parameters
         ----------
@@ -111,63 +82,13 @@ class FittedSearch(PlainlyStored, MetaEstimatorMixin, BaseEstimator):
 
         Returns
         -------
-        ndarray of shape (n_records,)
-            Predictions.
+        ndarray of shape {shape}
+            The {returned}.
         """
-        return self._of_best("predict", X)
-
-    @available_if(_has("predict_proba"))
-    def predict_proba(self, X: Any) -> NDArray[np.float64]:
-        """Return the best model's class probabilities.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_records, n_features)
-            Rows.
-
-        Returns
-        -------
-        ndarray of shape (n_records, n_classes)
-            Probabilities.
-        """
-        return self._of_best("predict_proba", X)
-
-    @available_if(_has("decision_function"))
-    def decision_function(self, X: Any) -> NDArray[np.float64]:
-        """Return the best model's decision values.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_records, n_features)
-            Rows.
-
-        Returns
-        -------
-        ndarray of shape (n_records,) or (n_records, n_classes)
-            Decision values.
-        """
-        return self._of_best("decision_function", X)
-
-    def score(self, X: Any, y: Any) -> float:
-        """Return the best model's own score, without noise.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_records, n_features)
-            Rows.
-        y : array-like of shape (n_records,)
-            Targets.
-
-        Returns
-        -------
-        float
-            Accuracy of a classifier, R² of a regressor.
-        """
-        check_is_fitted(self)
-        return float(self.best_estimator_.score(self._features(X), y))
+    return available_if(_has(name))(method)
 
 
-class DPSearchCV(FittedSearch):
+class DPSearchCV(PlainlyStored, MetaEstimatorMixin, BaseEstimator):
     """Search for hyper-parameters so that the winner *and its choosing* are private together.
 
     A random number of runs is made. Each draws a candidate, fits it on most of the records and
@@ -411,6 +332,52 @@ class DPSearchCV(FittedSearch):
         tags.classifier_tags = inner.classifier_tags
         tags.regressor_tags = inner.regressor_tags
         return tags
+
+    @property
+    def cv_results_(self) -> NoReturn:
+        """Not available: raises AttributeError, as only the winner is paid for."""
+        raise AttributeError(
+            "DPSearchCV has no cv_results_: the budget pays for the best run alone, best_params_, "
+            "best_score_ and best_estimator_; not even the number of runs is released."
+        )
+
+    def _features(self, X: Any) -> Any:
+        """Return rows without the columns that say the groups."""
+        in_memory(X=X)
+        return without_groups(X, self.group_by, self)
+
+    @property
+    def classes_(self) -> NDArray[Any]:
+        """Classes of the model."""
+        return np.asarray(self.best_estimator_.classes_)
+
+    @property
+    def n_features_in_(self) -> int:
+        """Number of columns of X, without those that `group_by` names."""
+        check_is_fitted(self)
+        return int(self.best_estimator_.n_features_in_)
+
+    predict = _of_best("predict", "predictions", "(n_records,)")
+    predict_proba = _of_best("predict_proba", "probabilities", "(n_records, n_classes)")
+    decision_function = _of_best("decision_function", "decisions", "(n_records,) or more")
+
+    def score(self, X: Any, y: Any) -> float:
+        """Return the best model's own score, without noise.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_records, n_features)
+            Rows.
+        y : array-like of shape (n_records,)
+            Targets.
+
+        Returns
+        -------
+        float
+            Accuracy of a classifier, R² of a regressor.
+        """
+        check_is_fitted(self)
+        return float(self.best_estimator_.score(self._features(X), y))
 
     def _scoring(self) -> Scoring:
         """Return what scores a record, or refuse what is none."""
