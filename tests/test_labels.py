@@ -12,6 +12,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
+from scipy.sparse import coo_array, csr_array
 from sklearn.base import clone
 from sklearn.compose import ColumnTransformer
 from sklearn.frozen import FrozenEstimator
@@ -21,10 +22,12 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from skops import io
 
 from sklearn_dpwg import DPWorstGroupClassifier
+from sklearn_dpwg.cli.files import write_table
 from sklearn_dpwg.data.frames import as_pandas
 from sklearn_dpwg.data.groups import encode_groups
 from sklearn_dpwg.inspection import GroupAudit
 from sklearn_dpwg.inspection.report import written
+from sklearn_dpwg.inspection.words import in_line
 from sklearn_dpwg.metrics import group_table, worst_group_scorer
 from sklearn_dpwg.model_selection import DPSearchCV
 from sklearn_dpwg.postprocessing import DPCalibratedClassifier, DPThresholdClassifier
@@ -114,6 +117,13 @@ def test_arrays_lose_it_too_and_a_frozen_model_keeps_what_it_learned_from():
     fitted = model(group_by=0).fit(cells, Y)
     np.testing.assert_array_equal(fitted.coef_, WITHOUT.coef_)
     np.testing.assert_array_equal(fitted.predict(cells.tolist()), fitted.predict(X.to_numpy()))
+    numbers = np.column_stack([X, G == "a"])
+    for form in (np.asarray, csr_array, coo_array):
+        again = model(group_by=[2]).fit(form(numbers), Y)
+        assert again.n_features_in_ == 2
+        np.testing.assert_array_equal(again.predict(form(numbers)), again.predict(X.to_numpy()))
+    by_function = model(group_by=lambda rows: np.asarray(rows)[:, 2]).fit(numbers, Y)
+    assert by_function.n_features_in_ == 3
     one_hot = ColumnTransformer([("g", OneHotEncoder(), ["g"])], remainder="passthrough")
     frozen = FrozenEstimator(make_pipeline(one_hot, LogisticRegression()).fit(TABLE, Y))
     assert DPThresholdClassifier(frozen, group_by="g").fit(TABLE, Y).score(TABLE, Y) > 0.5
@@ -237,8 +247,16 @@ def test_what_the_door_makes_of_columns():
 @pytest.mark.parametrize("delta", [1e-15, 1e-17, 1e-50, 1e-300])
 def test_a_delta_that_no_accountant_resolves_is_refused(delta):
     solver = MGR(sampling_rate=0.1, n_steps=20)
-    with pytest.raises(ValueError, match="delta must be at least .*sampling_rate"):
+    with pytest.raises(ValueError, match=r"delta must be at least .*sampling_rate"):
         model(delta=delta, solver=solver).plan(group_sizes=[900, 2100], n_features=2)
+
+
+def test_nothing_that_is_written_or_printed_acts(tmp_path):
+    table = pd.DataFrame({"=name": ["=1+1", "-2", "@sum", "fine"], "size": [-1, 2, 3, 4]})
+    write_table(table, tmp_path / "table.csv")
+    lines = (tmp_path / "table.csv").read_text("utf-8").split()
+    assert lines == ["'=name,size", "'=1+1,-1", "-2,2", "'@sum,3", "fine,4"]
+    assert in_line("a\x1b[2J\n") == r"a\u001b[2J\n"
 
 
 def test_a_file_takes_the_place_of_a_link(tmp_path):

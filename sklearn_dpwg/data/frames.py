@@ -147,17 +147,14 @@ class PlainlyStored:
 
 
 def _stored(value: Any) -> Any:
-    if isinstance(value, pd.DataFrame) or issparse(value):
-        return value
     if type(value) in (list, tuple):
         return type(value)(map(_stored, value))
     if type(value) is dict:
         return {plain(key): _stored(each) for key, each in value.items()}
-    if isinstance(value, np.ndarray):
-        return value if value.dtype.kind in "biufc" else plain_list(value)
     held = as_pandas(value)
-    is_row = isinstance(held, pd.Series | pd.Index | pd.api.extensions.ExtensionArray)
-    return plain_list(held) if is_row else plain(value)
+    rows = pd.Series | pd.Index | pd.api.extensions.ExtensionArray
+    of_words = isinstance(held, np.ndarray) and held.dtype.kind not in "biufc"
+    return plain_list(held) if of_words or isinstance(held, rows) else plain(value)
 
 
 def same_rows(advice: str = FEW_TAKE, /, **values: Any) -> list[Any]:

@@ -88,22 +88,23 @@ def _as_list(group_by: Any) -> list[Any]:
     return list(group_by) if isinstance(group_by, list | tuple) else [group_by]
 
 
+def names_of_columns(groups: Any, group_by: GroupBy | None) -> list[Any]:
+    """Return the names of the columns that groups are made of, where they have names."""
+    if group_by is not None:
+        return [] if callable(group_by) else _as_list(group_by)
+    groups = as_pandas(groups)
+    name = getattr(groups, "name", None)
+    return list(getattr(groups, "columns", [name] if isinstance(name, str) else []))
+
+
 def grouping_names(groups: Any, group_by: GroupBy | None) -> tuple[str, ...]:
     """Say in words what the groups of a fit are made of."""
     if callable(group_by):
         name = getattr(group_by, "__qualname__", type(group_by).__name__)
         return (f"function {name.rpartition('.<locals>.')[2]}",)
-    columns: list[Any] = []
-    if group_by is not None:
-        columns = _as_list(group_by)
-    elif groups is None:
-        return ()
-    elif hasattr(groups := as_pandas(groups), "columns"):
-        columns = list(groups.columns)
-    elif isinstance(getattr(groups, "name", None), str):
-        columns = [groups.name]
+    columns = names_of_columns(groups, group_by)
     if not columns:
-        return ("groups passed to fit",)
+        return () if groups is None else ("groups passed to fit",)
     named = ", ".join(repr(str(one) if isinstance(one, str) else one) for one in columns)
     return (f"columns {named} together" if len(columns) > 1 else f"column {named}",)
 

@@ -143,19 +143,9 @@ class DPWorstGroupEstimator(Partitioned, Streaming):
 
         Warns
         -----
-        NoProtectionWarning
-            If ε is finite and so large that it protects nobody, or δ not below one over the number
-            of records.
-        GroupsWarning
-            If `groups` are, or hold a column with the name of, the targets.
-        DataNormWarning
-            If `data_norm` is left open.
-        UngroupedWarning
-            If there are neither `groups` nor `group_by`, or some records are in no group.
-        WeakPlanWarning
-            If the plan's bound promises no more than a model that predicts nothing.
-        SeededNoiseWarning
-            If `random_state` is set, so that the noise can be computed again.
+        UserWarning
+            Of an ε or δ that protects nobody, of groups that are missing or hold the targets, of a
+            `data_norm` that is left open, of a plan that promises nothing, of noise from a seed.
 
         Notes
         -----

@@ -18,14 +18,8 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.multiclass import check_classification_targets
 
 from sklearn_dpwg._checks import FloatArray, real_number
-from sklearn_dpwg.data.frames import (
-    as_pandas,
-    label_key,
-    places,
-    plain_list,
-    same_text,
-)
-from sklearn_dpwg.data.groups import check_kind_of_overlap
+from sklearn_dpwg.data.frames import as_pandas, label_key, places, plain_list, same_text
+from sklearn_dpwg.data.groups import check_kind_of_overlap, names_of_columns
 from sklearn_dpwg.data.records import ADVICE
 from sklearn_dpwg.exceptions import GroupsWarning, InputError, warn
 from sklearn_dpwg.losses import Loss
@@ -200,13 +194,7 @@ def warn_if_target_is_group(y: Any, groups: Any, group_by: Any) -> None:
     groups in every record is a fact about each of them, and labels may be the same words by chance.
     """
     name = getattr(y, "name", None)
-    named: list[Any] = []
-    if group_by is not None:
-        named = list(group_by) if isinstance(group_by, list | tuple) else [group_by]
-    elif hasattr(groups, "columns"):
-        named = list(groups.columns)
-    elif groups is not None:
-        named = [getattr(groups, "name", None)]
+    named = names_of_columns(groups, group_by)
     is_named = isinstance(name, str) and name != ""  # as series of polars without a name have
     same_name = is_named and any(isinstance(one, str) and one == name for one in named)
     if same_name or (groups is not None and _same_object(y, groups)):

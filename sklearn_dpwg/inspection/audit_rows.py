@@ -18,15 +18,15 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn_dpwg._checks import FloatArray, open_unit, real_number, whole_number
 from sklearn_dpwg._version import __version__
 from sklearn_dpwg.data.frames import (
-    as_pandas,
     checked_labels,
     label_column,
     places,
+    plain,
     plain_list,
     same_rows,
     same_text,
 )
-from sklearn_dpwg.data.groups import GroupBy, encode_groups, select_groups
+from sklearn_dpwg.data.groups import GroupBy, encode_groups, names_of_columns, select_groups
 from sklearn_dpwg.exceptions import InputError, InputTypeError
 from sklearn_dpwg.inspection.verdicts import LossSums
 from sklearn_dpwg.ledger.costs import Holdings, StartCost, holdings_of
@@ -69,17 +69,7 @@ def blocks(n_records: int) -> Iterator[slice]:
 
 def group_name(groups: Any, group_by: GroupBy | None) -> str:
     """Say what the groups are made of: names of columns, or just "group"."""
-    columns: list[Any] = []
-    groups = as_pandas(groups)
-    if callable(group_by):
-        return "group"
-    if group_by is not None:
-        columns = list(group_by) if isinstance(group_by, list | tuple) else [group_by]
-    elif hasattr(groups, "columns"):
-        columns = list(groups.columns)
-    elif isinstance(getattr(groups, "name", None), str):
-        columns = [groups.name]
-    return " and ".join(map(str, columns)) or "group"
+    return " and ".join(map(str, names_of_columns(groups, group_by))) or "group"
 
 
 def class_codes(values: Any, classes: tuple[Hashable, Hashable], name: str) -> NDArray[np.bool_]:
@@ -384,10 +374,9 @@ def _numbers_fitted(model: Any) -> set[int]:
 
 def plain_label(label: Any) -> Hashable:
     """Return a label as JSON can hold it: plain values and tuples of them, the rest as text."""
-    if isinstance(label, np.generic):
-        label = label.item()
+    label = plain(label)
     if isinstance(label, tuple):
-        return tuple(plain_label(part) for part in label)
+        return tuple(map(plain_label, label))
     return label if isinstance(label, str | bool | int | float) else str(label)
 
 

@@ -15,12 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn import metrics as of_sklearn
 from sklearn.exceptions import UndefinedMetricWarning
 
-from sklearn_dpwg.data.frames import (
-    label_column,
-    places,
-    same_rows,
-    spelled,
-)
+from sklearn_dpwg.data.frames import label_column, places, same_rows, spelled
 from sklearn_dpwg.data.groups import members_of_groups
 from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.metrics.intervals import rate_interval

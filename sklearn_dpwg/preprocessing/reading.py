@@ -156,17 +156,15 @@ def person_codes(person: Any) -> NDArray[np.intp]:
 
 def dates_as_seconds(X: Any) -> tuple[Any, NDArray[np.bool_] | None]:
     """Return a table with seconds for dates, and which columns have them; as it is without any."""
-    if isinstance(X, pd.DataFrame):
-        columns = [X.iloc[:, place] for place in range(X.shape[1])]
-    else:
-        try:
-            array = np.asarray(X)
-        except ValueError:  # rows of different lengths, which scikit-learn refuses
-            return X, None
-        if array.ndim != 2 or array.dtype.kind not in "OMm":
-            return X, None
-        columns = [pd.Series(column) for column in array.T]
-    names = list(getattr(X, "columns", range(len(columns))))
+    is_frame = isinstance(X, pd.DataFrame)
+    try:
+        array = X if is_frame else np.asarray(X)
+    except ValueError:  # rows of different lengths, which scikit-learn refuses
+        return X, None
+    if not is_frame and (array.ndim != 2 or array.dtype.kind not in "OMm"):
+        return X, None
+    names = list(array.columns) if is_frame else list(range(array.shape[1]))
+    columns = [column for _, column in pd.DataFrame(array).items()]
     held = [pd.api.types.infer_dtype(column, skipna=True) for column in columns]
     for name, kind in zip(names, held, strict=True):
         if kind in _OTHER_TIMES:
@@ -181,7 +179,7 @@ def dates_as_seconds(X: Any) -> tuple[Any, NDArray[np.bool_] | None]:
         }
     )
     table.columns = pd.Index(names)
-    return (table if hasattr(X, "columns") else table.to_numpy()), dated
+    return (table if is_frame else table.to_numpy()), dated
 
 
 def _seconds(column: pd.Series, name: object) -> FloatArray:
