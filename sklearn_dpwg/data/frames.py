@@ -53,9 +53,14 @@ def is_dask(value: Any) -> bool:
     return hasattr(type(value), "__dask_graph__")
 
 
+def _is_own(value: Any) -> bool:
+    """Whether no other library is asked what a value is."""
+    return isinstance(value, _OWN) or issparse(value) or is_dask(value)
+
+
 def lazy_table(value: Any) -> str | None:
     """Return the name of a table that is not in memory, or None for anything else."""
-    if isinstance(value, _OWN):
+    if _is_own(value):
         return None
     lazy = isinstance(nw.from_native(value, pass_through=True), nw.LazyFrame)
     dataset = named(value, {"pyarrow": ("Dataset",)})
@@ -92,7 +97,7 @@ def in_memory(advice: str = FEW_TAKE, /, **values: Any) -> list[Any]:
 
 def as_pandas(value: Any) -> Any:
     """Return a frame or column of another library as pandas has it, and anything else as it is."""
-    if isinstance(value, _OWN) or issparse(value):
+    if _is_own(value):
         return value
     if _package(type(value)) == "pyarrow" and hasattr(value, "to_pandas"):
         held = value.to_pandas(integer_object_nulls=True)
