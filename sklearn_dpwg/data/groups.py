@@ -91,7 +91,8 @@ def _as_list(group_by: Any) -> list[Any]:
 def names_of_columns(groups: Any, group_by: GroupBy | None) -> list[Any]:
     """Return the names of the columns that groups are made of, where they have names."""
     if group_by is not None:
-        return [] if callable(group_by) else _as_list(group_by)
+        named: Any = group_by
+        return [] if callable(named) else _as_list(named)
     groups = as_pandas(groups)
     name = getattr(groups, "name", None)
     return list(getattr(groups, "columns", [name] if isinstance(name, str) else []))

@@ -158,7 +158,7 @@ def dates_as_seconds(X: Any) -> tuple[Any, NDArray[np.bool_] | None]:
     """Return a table with seconds for dates, and which columns have them; as it is without any."""
     is_frame = isinstance(X, pd.DataFrame)
     try:
-        array = X if is_frame else np.asarray(X)
+        array: Any = X if is_frame else np.asarray(X)
     except ValueError:  # rows of different lengths, which scikit-learn refuses
         return X, None
     if not is_frame and (array.ndim != 2 or array.dtype.kind not in "OMm"):
