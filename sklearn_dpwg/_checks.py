@@ -29,6 +29,7 @@ def as_text(value: Any) -> str:
     Blanks around it do not count, 1.0, "01" and "1" are one number, True and "TRUE" are "true".
     """
     text = str(float(value)) if isinstance(value, np.floating) else str(value).strip()
+    text = text.removesuffix(" 00:00:00")  # of a day that is read as a time
     if text.casefold() in ("true", "false"):
         return text.casefold()
     if not text.isascii() or "_" in text:  # which Python would read as numbers
@@ -60,6 +61,12 @@ def without_weights(method: Method) -> Method:
         return method(estimator, *args, **named)
 
     return checked  # type: ignore[return-value]
+
+
+def text_key(value: Any) -> str:
+    """Return what labels, levels and classes are compared by: text, true and false as 1 and 0."""
+    text = as_text(value)
+    return {"true": "1", "false": "0"}.get(text, text)
 
 
 def shown(values: Sequence[Any]) -> str:

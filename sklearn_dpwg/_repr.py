@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields
 from html import escape
-from typing import Any
+from typing import Any, TypeVar
 
 _MOST_SHOWN = 20
+
+Class = TypeVar("Class", bound=type)
+
+
+def documented(shared: Mapping[str, str]) -> Callable[[Class], Class]:
+    """Return a decorator that puts shared text where a docstring has names in angle brackets."""
+
+    def put(kind: Class) -> Class:
+        for names, text in shared.items():
+            kind.__doc__ = (kind.__doc__ or "").replace(f"    <{names}>\n", text)
+        return kind
+
+    return put
 
 
 def short_repr(facts: Any) -> str:

@@ -36,6 +36,7 @@ _PACKAGES = (
 # What they are made of beside each other: values alone.
 _PARTS = (
     *(f"datetime.{name}" for name in ("date", "datetime", "timedelta", "timezone")),
+    *("pandas.Interval", "pandas._libs.interval.Interval"),  # labels that pandas.cut makes
     "sklearn_dpwg.inspection.group_audit.GroupAudit",
     "sklearn_dpwg.ledger.costs.StartCost",
 )

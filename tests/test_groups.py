@@ -65,7 +65,7 @@ def test_columns_are_intersected(groups):
 
 @pytest.mark.parametrize(
     "groups",
-    [[3, 1, 20, 1], [True, False, True, True], [2.5, 1.0, 2.5, 2.5], [1, "1", 0.5, "z"]],
+    [[3, 1, 20, 1], [True, False, True, True], [2.5, 1.0, 2.5, 2.5], [1, "y", 0.5, "z"]],
 )
 def test_labels_keep_their_type_and_have_an_order(groups):
     labels = encode_groups(groups, 4, None)[1].tolist()

@@ -37,7 +37,7 @@ def test_a_loaded_library_would_be_seen():
 
 def test_clusters_wait_until_one_is_used():
     statement = (
-        "import sklearn_dpwg.data.distributed as d\nfrom sklearn_dpwg.data.groups import is_dask\n"
+        "import sklearn_dpwg.data.distributed as d\nfrom sklearn_dpwg.data.frames import is_dask\n"
         "import numpy as np\nis_dask(np.zeros(3))\nwith d.options(pass_timeout=9.0): pass"
     )
     assert top_level_modules_after(statement) & {"dask", "distributed"} == set()

@@ -1,13 +1,10 @@
-"""What the command reads from files, by a schema alone, and how it writes a file as a whole."""
+"""What the command reads from files, by a schema alone, and the tables that it writes."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
-from tempfile import NamedTemporaryFile
 from typing import Any
 from zipfile import BadZipFile
 
@@ -18,11 +15,32 @@ from skops import io
 from sklearn_dpwg._checks import as_text
 from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.preprocessing import Date, Number, PublicSchema
-from sklearn_dpwg.preprocessing.schema_files import TableSchema, read_schema
+from sklearn_dpwg.preprocessing.schema_entries import read_entries
 from sklearn_dpwg.serving import trusted_types
 
 SEPARATORS = {".csv": ",", ".tsv": "\t", ".txt": "\t"}
 PARQUET = ".parquet"
+
+
+@dataclass(frozen=True)
+class TableSchema:
+    """What a file says of a table; None where it says nothing."""
+
+    schema: PublicSchema
+    group_columns: tuple[str, ...]
+    group_labels: tuple[Any, ...] | None  # of several columns tuples of values
+    target: str | None
+    classes: tuple[Any, ...] | None
+    target_bounds: tuple[float, float] | None
+    read_csv: dict[str, Any]  # keyword arguments for pandas.read_csv
+
+
+def read_schema(path: str | Path) -> TableSchema:
+    """Return what a TOML file says, or refuse what it may not say, as `PublicSchema.from_toml`."""
+    parameters, task = read_entries(path)
+    schema = PublicSchema(**parameters)
+    schema.get_feature_names_out()  # refuses wrong bounds and levels
+    return TableSchema(schema, **task)
 
 
 def read_facts(path: Path) -> TableSchema:
@@ -87,21 +105,14 @@ def separator_of(path: Path) -> str:
     return SEPARATORS[path.suffix.lower()]
 
 
-def as_words(column: pd.Series) -> pd.Series:
-    """Return a column of labels or classes as text, of which none may be missing."""
-    missing = column.isna().to_numpy()
-    if missing.any():
-        row = int(missing.argmax())
-        raise InputError(
-            f"column {column.name!r} must have no missing cells, got one in row {row}."
-        )
-    return column.astype(object).map(as_text)
-
-
-def groups_of(table: pd.DataFrame, columns: Sequence[str]) -> pd.Series | pd.DataFrame:
-    """Return the group of each record, as text; of several columns, these."""
-    words = pd.DataFrame({name: as_words(table[name]) for name in columns})
-    return words if len(columns) > 1 else words.iloc[:, 0]
+def complete(table: pd.DataFrame, names: Iterable[Any]) -> pd.DataFrame:
+    """Return columns of labels or classes, of which none may be missing."""
+    found = table[list(names)]
+    for name, missing in found.isna().items():
+        if missing.any():
+            row = int(missing.to_numpy().argmax())
+            raise InputError(f"column {name!r} must have no missing cells, got one in row {row}.")
+    return found
 
 
 def load_model(path: Path) -> Pipeline:
@@ -118,26 +129,19 @@ def load_model(path: Path) -> Pipeline:
     return model
 
 
-@contextmanager
-def written(path: Path, *, overwrite: bool) -> Iterator[Path]:
-    """Yield a temporary file beside a path, which takes its place if nothing fails."""
-    if path.exists() and not overwrite:
-        raise InputError(f"{path} is there already: name another file, or say --overwrite.")
-    with NamedTemporaryFile(dir=path.parent, suffix=path.suffix, delete=False) as file:
-        part = Path(file.name)
-    try:
-        yield part
-        mask = os.umask(0)
-        os.umask(mask)
-        part.chmod(0o666 & ~mask)  # temporary files are for their owner alone
-        part.replace(path)
-    finally:
-        part.unlink(missing_ok=True)
-
-
 def write_table(table: pd.DataFrame, path: Path) -> None:
     """Write a table as the end of its name says."""
     if path.suffix.lower() == PARQUET:
         table.to_parquet(path, index=False)
     else:
-        table.to_csv(path, index=False, sep=separator_of(path))
+        texts = table.select_dtypes(exclude="number").columns
+        safe = table.assign(**{name: table[name].map(_no_formula) for name in texts})
+        safe.rename(columns=_no_formula).to_csv(path, index=False, sep=separator_of(path))
+
+
+def _no_formula(cell: Any) -> Any:
+    """Return a text that a spreadsheet would compute with a quote before it; numbers stay."""
+    if not isinstance(cell, str) or not cell.startswith(("=", "+", "-", "@", "\t", "\r")):
+        return cell
+    is_number = pd.notna(pd.to_numeric(cell, errors="coerce"))
+    return cell if is_number else f"'{cell}"

@@ -17,24 +17,25 @@ from sklearn.pipeline import Pipeline
 from skops import io
 
 from sklearn_dpwg import DPWorstGroupClassifier, DPWorstGroupRegressor
-from sklearn_dpwg._checks import as_text
 from sklearn_dpwg.cli.files import (
     PARQUET,
-    as_words,
-    groups_of,
+    TableSchema,
+    complete,
     load_model,
     read_facts,
+    read_schema,
     read_table,
     separator_of,
     write_table,
-    written,
 )
+from sklearn_dpwg.data.frames import places
 from sklearn_dpwg.exceptions import BudgetExceededError, DPWGError, InputError
 from sklearn_dpwg.inspection import AuditReport, AuditResult, GroupAudit
+from sklearn_dpwg.inspection.report import written
 from sklearn_dpwg.inspection.shape_display import effects_of
+from sklearn_dpwg.inspection.words import in_line
 from sklearn_dpwg.ledger import PrivacyLedger
 from sklearn_dpwg.preprocessing import Number, bound_rows_per_person
-from sklearn_dpwg.preprocessing.schema_files import TableSchema, read_schema
 from sklearn_dpwg.privacy.statement import cost_of, rounded_up
 
 FAILS_BELOW = 4
@@ -196,8 +197,9 @@ def fit(
     with written(output, overwrite=overwrite) as part:
         columns = model[0].columns
         rows = read_rows(table, facts, columns, k=model[0].rows_per_person)
-        groups, targets = groups_of(rows, facts.group_columns), targets_of(rows, facts)
         with book or nullcontext():
+            targets = complete(rows, [facts.target])[facts.target]
+            groups = complete(rows, facts.group_columns)
             model.fit(rows[list(columns)], targets, model__groups=groups)
         io.dump(model, part)
     click.echo(f"{model[-1].privacy_}\nModel: {output}")
@@ -321,11 +323,12 @@ def audit(
         rows = read_rows(table, facts, columns if fitted is None else fitted[0].columns, k=1)
         if fitted is not None:
             X = rows[list(fitted[0].columns)]
-            decided = as_words(predictions_of(fitted, X, threshold))
+            decided = predictions_of(fitted, X, threshold).astype(str)
         else:
-            decided = as_words(rows[predictions]) if scores is None else rows[scores]
-        targets = targets_of(rows, facts) if has_outcomes else None
-        groups = groups_of(rows, facts.group_columns)
+            named = str(predictions) if scores is None else scores
+            decided = complete(rows, [named])[named].astype(str if scores is None else float)
+        targets = complete(rows, [facts.target])[facts.target] if has_outcomes else None
+        groups = complete(rows, facts.group_columns)
         with book or nullcontext():
             same = fitted if same_records else None
             result = audited.run(targets, decided, groups, same_records_as=same)
@@ -399,19 +402,16 @@ def read_rows(
     return kept.X
 
 
-def targets_of(rows: pd.DataFrame, facts: TableSchema) -> pd.Series:
-    """Return the targets: numbers, or classes as text."""
-    targets = rows[facts.target]
-    return targets if facts.target_bounds is not None else as_words(targets)
-
-
 def probabilities(model: Pipeline, X: pd.DataFrame) -> dict[str, np.ndarray]:
     """Return the probabilities of each class, as declared, so that the one looked for is last."""
     if not hasattr(model, "predict_proba"):
         return {}
-    of_each = dict(zip(map(as_text, model.classes_), model.predict_proba(X).T, strict=True))
+    of_each = model.predict_proba(X).T
     declared = getattr(model[-1], "classes", None)
-    return {one: of_each[one] for one in map(as_text, of_each if declared is None else declared)}
+    declared = model.classes_.tolist() if declared is None else declared
+    return {
+        one: of_each[at] for one, at in zip(declared, places(declared, model.classes_), strict=True)
+    }
 
 
 def predictions_of(model: Pipeline, X: pd.DataFrame, threshold: float | None) -> pd.Series:
@@ -443,7 +443,7 @@ def label_of(text: str, facts: TableSchema) -> Hashable:
 
 def one_line(label: Any) -> str:
     """Return a label as a line of a terminal shows it."""
-    return "/".join(map(str, label)) if isinstance(label, tuple) else str(label)
+    return "/".join(map(in_line, label)) if isinstance(label, tuple) else in_line(label)
 
 
 def make_ledger(

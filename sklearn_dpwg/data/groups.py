@@ -2,120 +2,26 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
+import narwhals as nw
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array, issparse
 
-from sklearn_dpwg.exceptions import GroupsWarning, InputError, InputTypeError, warn
-
-# Data that is not in memory, told by its form, without an import of what it is made with.
-
-FEW_TAKE = (
-    "fit, predict and score of DPWorstGroupClassifier and DPWorstGroupRegressor take a source or "
-    "collections of dask, all else takes arrays and frames"
+from sklearn_dpwg.data.frames import (
+    as_pandas,
+    checked_labels,
+    in_memory,
+    label_column,
+    label_key,
+    opened,
+    places,
+    plain,
 )
-BY_PARTITION = (
-    "what it does to a row needs no other, so map it over partitions, as "
-    "frame.map_partitions(scaler.transform), and fit it on any part of them"
-)
-BEFORE_SOURCE = (
-    "what it does to a row needs no other, so transform each file, or in the query of a LazyFrame, "
-    "write that, and name its columns in the source that fit and predict of the estimator itself "
-    "take, as the steps of a Pipeline take arrays and frames"
-)
-
-# Names of classes, by the package that they are of: tables elsewhere, and some in memory.
-_ELSEWHERE = {"polars": ("LazyFrame",), "pyarrow": ("Dataset",)}
-_ARROW = {"pyarrow": ("Table", "RecordBatch")}
-
-
-class NoArray:
-    """A source of records, of which NumPy, and so scikit-learn's own, can make no array."""
-
-    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
-        """Refuse in one sentence what would end in words about sequences."""
-        raise InputTypeError(f"X must be in memory here, got {type(self).__name__}: {FEW_TAKE}.")
-
-
-def is_source(value: Any) -> bool:
-    """Whether a value is a `Source`: partitions one can ask for, and where they are spooled."""
-    return callable(getattr(type(value), "partitions", None)) and hasattr(value, "spool")
-
-
-def is_dask(value: Any) -> bool:
-    """Whether a value is a collection of dask."""
-    return hasattr(type(value), "__dask_graph__")
-
-
-def lazy_table(value: Any) -> str | None:
-    """Return the name of a table that no fit takes as it is, or None for anything else."""
-    return named(value, _ELSEWHERE) or named(value, _ARROW)
-
-
-def is_elsewhere(*values: Any) -> bool:
-    """Whether some of the values are not in memory."""
-    is_path = isinstance(values[0], str | os.PathLike)  # rows, which have no other reading
-    return is_path or any(is_dask(each) or is_source(each) or lazy_table(each) for each in values)
-
-
-def kind_of_lazy(value: Any) -> str | None:
-    """Say what a value is that would have to be read into memory, or None for anything else."""
-    if is_dask(value):
-        return f"the dask collection {type(value).__name__}"
-    if is_source(value):
-        return type(value).__name__
-    table = named(value, _ELSEWHERE)
-    return None if table is None else f"a {table}"
-
-
-def refuse_lazy(advice: str = FEW_TAKE, /, **values: Any) -> None:
-    """Refuse values that are not in memory, which would be read into it without a word."""
-    for name, value in values.items():
-        kind = kind_of_lazy(value)
-        if kind is not None:
-            raise InputTypeError(f"{name} must be in memory here, got {kind}: {advice}.")
-
-
-def same_rows(advice: str = FEW_TAKE, /, **values: Any) -> None:
-    """Refuse values of the same records that are not in memory, or whose indexes of pandas differ.
-
-    Rows are paired by their place, which an index that differs says is wrong. It is read, not
-    shown.
-    """
-    refuse_lazy(advice, **values)
-    indexed = {
-        name: value.index
-        for name, value in values.items()
-        if isinstance(value, pd.Series | pd.DataFrame)
-    }
-    first = next(iter(indexed), "")
-    for name, index in indexed.items():
-        if len(index) == len(indexed[first]) and not index.equals(indexed[first]):
-            raise InputError(
-                f"{name} must have the index of {first}, as rows are paired by their place, got "
-                f"another one: pass {name}.loc[{first}.index] where rows with one label are one "
-                f"record, and {name}.to_numpy() where those in one place are."
-            )
-
-
-def refuse_lazy_rows(X: Any) -> None:
-    """Refuse rows that are not in memory, and say how each of them is transformed all the same."""
-    refuse_lazy(BY_PARTITION if is_dask(X) else BEFORE_SOURCE, X=X)
-
-
-def named(value: Any, known: Mapping[str, tuple[str, ...]]) -> str | None:
-    """Return the name of the class among those known that a value is of, if it is of one."""
-    for kind in type(value).__mro__:
-        package = kind.__module__.partition(".")[0]
-        if kind.__name__ in known.get(package, ()):
-            return f"{package} {kind.__name__}"
-    return None
-
+from sklearn_dpwg.exceptions import GroupsWarning, InputError, warn
 
 # Takes in unknown and missing labels, where it is stated and groups are protected.
 OTHER = "other"
@@ -125,19 +31,19 @@ GroupBy = Hashable | list[Hashable] | tuple[Hashable, ...] | Callable[[Any], Arr
 
 def select_groups(rows: Any, group_by: GroupBy) -> Any:
     """Return groups computed from the rows: columns, or what a function makes of them."""
-    refuse_lazy(X=rows)
+    (held,) = in_memory(X=rows)
     if callable(group_by):
         return group_by(rows)
     several = isinstance(group_by, list | tuple)
     columns = _as_list(group_by)
-    if hasattr(rows, "columns"):
-        missing = [column for column in columns if column not in rows.columns]
+    if hasattr(held, "columns"):
+        missing = [column for column in columns if column not in held.columns]
         if missing:
             raise InputError(
-                f"group_by must name columns of X, {list(rows.columns)!r}, got {missing[0]!r}."
+                f"group_by must name columns of X, {list(held.columns)!r}, got {missing[0]!r}."
             )
-        return rows[columns] if several else rows[columns[0]]
-    table: Any = np.asarray(rows) if not issparse(rows) else csr_array(rows)  # type: ignore[call-overload]
+        return held[columns] if several else held[columns[0]]
+    table = _array(held)
     for column in columns:
         if not isinstance(column, int | np.integer) or not 0 <= column < table.shape[1]:
             raise InputError(
@@ -150,8 +56,46 @@ def select_groups(rows: Any, group_by: GroupBy) -> Any:
     return cells if several else cells[:, 0]
 
 
+def without_groups(rows: Any, group_by: GroupBy | None, model: Any = None) -> Any:
+    """Return rows without the columns that `group_by` names, where they have them.
+
+    Those that a fitted model has learned from stay.
+    """
+    if group_by is None or callable(group_by):
+        return rows
+    columns = _as_list(group_by)
+    frame = rows if isinstance(rows, pd.DataFrame) else opened(rows)
+    if hasattr(frame, "columns"):
+        known = list(getattr(model, "feature_names_in_", ()))
+        gone = [each for each in columns if each in frame.columns and each not in known]
+        if isinstance(frame, pd.DataFrame):
+            return frame.drop(columns=gone)
+        return frame.drop(gone).to_native() if gone else rows
+    table = _array(rows)
+    if table.ndim != 2 or table.shape[1] == getattr(model, "n_features_in_", None):
+        return rows
+    return table[:, [place for place in range(table.shape[1]) if place not in columns]]
+
+
+def _array(rows: Any) -> Any:
+    """Return rows as an array with columns; a list keeps the types of its cells."""
+    if issparse(rows):
+        return csr_array(rows)  # type: ignore[call-overload]
+    return np.asarray(rows, dtype=None if hasattr(rows, "dtype") else object)
+
+
 def _as_list(group_by: Any) -> list[Any]:
     return list(group_by) if isinstance(group_by, list | tuple) else [group_by]
+
+
+def names_of_columns(groups: Any, group_by: GroupBy | None) -> list[Any]:
+    """Return the names of the columns that groups are made of, where they have names."""
+    if group_by is not None:
+        named: Any = group_by
+        return [] if callable(named) else _as_list(named)
+    groups = as_pandas(groups)
+    name = getattr(groups, "name", None)
+    return list(getattr(groups, "columns", [name] if isinstance(name, str) else []))
 
 
 def grouping_names(groups: Any, group_by: GroupBy | None) -> tuple[str, ...]:
@@ -159,17 +103,9 @@ def grouping_names(groups: Any, group_by: GroupBy | None) -> tuple[str, ...]:
     if callable(group_by):
         name = getattr(group_by, "__qualname__", type(group_by).__name__)
         return (f"function {name.rpartition('.<locals>.')[2]}",)
-    columns: list[Any] = []
-    if group_by is not None:
-        columns = _as_list(group_by)
-    elif groups is None:
-        return ()
-    elif hasattr(groups, "columns"):
-        columns = list(groups.columns)
-    elif isinstance(getattr(groups, "name", None), str):
-        columns = [groups.name]
+    columns = names_of_columns(groups, group_by)
     if not columns:
-        return ("groups passed to fit",)
+        return () if groups is None else ("groups passed to fit",)
     named = ", ".join(repr(str(one) if isinstance(one, str) else one) for one in columns)
     return (f"columns {named} together" if len(columns) > 1 else f"column {named}",)
 
@@ -189,6 +125,8 @@ def take_rows(rows: Any, members: NDArray[np.intp]) -> Any:
         return rows.iloc[members]
     if hasattr(rows, "tocsr"):
         return rows.tocsr()[members]
+    if isinstance(held := opened(rows), nw.DataFrame | nw.Series):
+        return held[members].to_native()
     return rows[members] if hasattr(rows, "shape") else [rows[i] for i in members]
 
 
@@ -199,6 +137,7 @@ def encode_groups(
     *,
     may_be_empty: bool = False,
     overlap: str = "cells",
+    form: Any = None,
 ) -> tuple[NDArray[np.intp], NDArray[np.object_]]:
     """Return each record's index into the labels, and the labels; of cells where groups overlap.
 
@@ -206,14 +145,16 @@ def encode_groups(
     are those found, in the order of categories, else sorted. A group that is missing, unknown or
     (unless it may be) empty is an error.
     """
+    (groups,) = in_memory(groups=groups)
     found, values = _factorized(groups, n_records)
     if group_labels is None:
         if overlap == "cells":
             _warn_of_memberships(values)
-        labels = _index(_in_order(values, groups))
+        form = groups if form is None else form
+        labels = _index(_one_spelling(_in_order(values, form), form))
     else:
-        labels = _index(_checked_labels(group_labels))
-    of_value = labels.get_indexer(values)
+        labels = _index(checked_labels(group_labels))
+    of_value = places(values, labels)
     if (of_value < 0).any():
         raise InputError(
             f"groups must hold labels of group_labels={list(labels)!r} alone, got "
@@ -242,6 +183,17 @@ def _warn_of_memberships(labels: pd.Index[Any]) -> None:
         )
 
 
+def _one_spelling(labels: Iterable[Any], groups: Any) -> list[Any]:
+    """Return labels in order, those that are the same text once, as the first is written."""
+    spelled: dict[Any, Any] = {}
+    once: dict[Any, Any] = {}
+    for label in labels:
+        parts = enumerate(map(plain, label if isinstance(label, tuple) else (label,)))
+        first = tuple(spelled.setdefault((place, label_key(part)), part) for place, part in parts)
+        once.setdefault(label_key(label), first if isinstance(label, tuple) else first[0])
+    return _in_order(_index(label_column(once.values())), groups)
+
+
 def count_labels(groups: Any, n_records: int) -> tuple[list[Hashable], NDArray[np.intp]]:
     """Return the labels found, in the order in which they come, and how many records have each."""
     codes, labels = _factorized(groups, n_records)
@@ -251,7 +203,7 @@ def count_labels(groups: Any, n_records: int) -> tuple[list[Hashable], NDArray[n
 def codes_of_labels(groups: Any, n_records: int, labels: Sequence[Hashable]) -> NDArray[np.intp]:
     """Return each record's index into known labels, -1 where it has none of them."""
     codes, found = _factorized(groups, n_records)
-    return np.asarray(_index(labels).get_indexer(found)[codes])
+    return places(found, labels)[codes]
 
 
 def _factorized(groups: Any, n_records: int) -> tuple[NDArray[np.intp], pd.Index[Any]]:
@@ -299,8 +251,8 @@ def encode_hidden_groups(
         raise InputError(
             f"groups must have one entry a record: got {len(values)} for {n_records} records."
         )
-    labels = _index(_checked_labels(group_labels))
-    codes = labels.get_indexer(values)
+    labels = _index(checked_labels(group_labels))
+    codes = places(values, labels)
     if OTHER in labels:
         codes = np.where(codes < 0, labels.tolist().index(OTHER), codes)
     elif (codes < 0).any():
@@ -323,7 +275,8 @@ def labelled_sizes(
 
     Sizes are a mapping from labels, a sequence with labels, or one in the estimator's order.
     """
-    known = None if group_labels is None else _checked_labels(group_labels)
+    known = None if group_labels is None else checked_labels(group_labels)
+    index = group_sizes.index if isinstance(group_sizes, pd.Series) else None  # may say an order
     if hasattr(group_sizes, "keys"):  # a mapping, or the Series that value_counts returns
         if size_labels is not None:
             raise InputError("group_labels must be None where group_sizes is a mapping.")
@@ -345,19 +298,20 @@ def labelled_sizes(
                 "group_labels must be given, or set, where group_sizes is a sequence, got None."
             )
         return None if known is None else label_column(known), sizes
-    labels = _checked_labels(size_labels)
+    labels = checked_labels(size_labels)
     if len(labels) != len(sizes):
         raise InputError(
             f"group_sizes must have one size a label of group_labels={labels!r}, got {len(sizes)}."
         )
-    by_label = dict(zip(labels, sizes, strict=True))
     if known is None:
-        known = _sorted(labels)
-    elif set(known) != set(labels):
+        of_columns = index.to_frame() if isinstance(index, pd.MultiIndex) else index
+        known = _in_order(_index(label_column(labels)), of_columns)
+    at = places(label_column(known), labels)
+    if (at < 0).any() or len(known) < len(labels):
         raise InputError(
             f"group_sizes must be those of group_labels={known!r}, got those of {labels!r}."
         )
-    return label_column(known), [by_label[label] for label in known]
+    return label_column(known), [sizes[place] for place in at]
 
 
 # Groups that overlap, made of the cells of several columns.
@@ -379,6 +333,7 @@ def check_kind_of_overlap(overlap: Any) -> None:
 
 def columns_of(groups: Any, group_by: GroupBy | None = None) -> list[Hashable]:
     """Return the names of the columns that groups come in, or their places; one for a Series."""
+    groups = as_pandas(groups)
     if hasattr(groups, "columns"):
         return list(groups.columns)
     if isinstance(group_by, list | tuple):
@@ -407,13 +362,14 @@ def columns_of_cells(
     None where places are their names. Sizes of values of columns are refused, which look like cells
     of two columns and do not tell who is in which two groups.
     """
-    found = [set(values) for values in by_column(cell_labels)]
+    found = [set(map(label_key, values)) for values in by_column(cell_labels)]
+    labels = [] if group_labels is None else checked_labels(group_labels)
     stated: dict[Hashable, set[Hashable]] = {}
-    for label in group_labels or ():
+    for label in labels:
         if isinstance(label, tuple) and len(label) == 2 and not isinstance(label[0], tuple):
-            stated.setdefault(label[0], set()).add(label[1])
+            stated.setdefault(label[0], set()).add(label_key(label[1]))
     if len(found) == 2 and (
-        set(cell_labels) <= set(group_labels or ()) or _part(cell_labels, sizes)
+        set(map(label_key, cell_labels)) <= set(map(label_key, labels)) or _part(cell_labels, sizes)
     ):
         raise InputError(
             "group_sizes must be those of cells where groups overlap, which say how many are in "
@@ -454,14 +410,15 @@ def overlapping_groups(
     columns: Sequence[Hashable] | None = None,
     group_labels: Sequence[Hashable] | None = None,
     may_be_missing: bool = False,
+    table: Any = None,
 ) -> tuple[NDArray[np.object_], tuple[tuple[int, ...], ...]]:
     """Return labels of overlapping groups, and the cells that each is made of.
 
     Cells are labelled by one value a column, as `encode_groups` labels them. Groups are labelled
     ``(column, value)``, or by the column that says who is a member; a cell that is a group too by
-    the tuple of all its pairs. Of one column groups are its values themselves. Stated labels are
-    all groups there are, in their order; or else tell which cells are groups, and any may be
-    missing.
+    the tuple of all its pairs. Of one column groups are its values themselves, and values are in
+    the order that the columns of a table have, if it is a frame. Stated labels are all groups there
+    are, in their order; or else tell which cells are groups, and any may be missing.
     """
     width = max((len(each) if isinstance(each, tuple) else 1 for each in cell_labels), default=1)
     names = list(range(width)) if columns is None else list(columns)
@@ -480,17 +437,17 @@ def overlapping_groups(
         of_value: dict[Hashable, list[int]] = {}
         for cell, each in enumerate(values):
             of_value.setdefault(each[place], []).append(cell)
-        for value in _sorted(of_value):
+        for value in _in_order(_index(label_column(of_value)), _column_at(table, place)):
             found[(name, value) if width > 1 else value] = of_value[value]
     cells: dict[Hashable, list[int]] = {}
     if overlap == "both" and width > 1:
         pairs = [tuple(zip(names, each, strict=True)) for each in values]
-        stated = None if group_labels is None else set(_checked_labels(group_labels))
+        stated = None if group_labels is None else {*map(label_key, checked_labels(group_labels))}
         for cell, (label, size) in enumerate(zip(pairs, cell_sizes, strict=True)):
-            if size >= LEAST_OF_A_CELL if stated is None else label in stated:
+            if size >= LEAST_OF_A_CELL if stated is None else label_key(label) in stated:
                 cells[label] = [cell]
     if group_labels is not None and not may_be_missing:
-        found = _stated_groups(found, cells, _checked_labels(group_labels))
+        found = _stated_groups(found, cells, checked_labels(group_labels))
     else:
         found |= cells
     if may_be_missing:
@@ -499,6 +456,10 @@ def overlapping_groups(
     if empty is not None:
         raise InputError(f"groups must have records in every group, got none in {empty!r}.")
     return label_column(found), tuple(tuple(members) for members in found.values())
+
+
+def _column_at(table: Any, place: int) -> Any:
+    return table.iloc[:, place] if isinstance(table, pd.DataFrame) else table
 
 
 def members_of_groups(
@@ -512,6 +473,7 @@ def members_of_groups(
     Labels, where given, tell which cells are groups with "both", and are otherwise not looked at.
     """
     check_kind_of_overlap(overlap)
+    (groups,) = in_memory(groups=groups)
     codes, labels = encode_groups(groups, n_records, None, overlap=overlap)
     sizes = np.bincount(codes, minlength=len(labels))
     of_cells = np.split(np.argsort(codes, kind="stable"), np.cumsum(sizes)[:-1])
@@ -524,6 +486,7 @@ def members_of_groups(
         columns=columns_of(groups),
         group_labels=group_labels,
         may_be_missing=True,
+        table=groups,
     )
     return labels, [np.sort(np.concatenate([of_cells[one] for one in cells])) for cells in made_of]
 
@@ -543,19 +506,20 @@ def _stated_groups(
     found: dict[Hashable, list[int]], cells: dict[Hashable, list[int]], stated: list[Hashable]
 ) -> dict[Hashable, list[int]]:
     """Return the groups in the order in which they were stated; each is there, and all are said."""
-    known = found | cells
+    known = {label_key(label): members for label, members in (found | cells).items()}
+    of_stated = {label_key(label): label for label in stated}
     for label in found:
-        if label not in stated:
+        if label_key(label) not in of_stated:
             raise InputError(
                 f"groups must hold labels of group_labels={stated!r} alone, got {label!r}."
             )
-    for label in stated:
-        if label not in known:
+    for key, label in of_stated.items():
+        if key not in known:
             raise InputError(
                 f"group_labels contains {label!r}, a group without records: the worst group can "
                 f"only be found among groups with records, leave it out."
             )
-    return {label: known[label] for label in stated}
+    return {label: known[key] for key, label in of_stated.items()}
 
 
 def _labels_one_by_one(groups: Any) -> pd.Index[Any]:
@@ -564,22 +528,13 @@ def _labels_one_by_one(groups: Any) -> pd.Index[Any]:
     Of a list a frame would have as many columns as its longest entry, or as its first one, so that
     one record's label would decide how those of all others are read.
     """
-    refuse_lazy(groups=groups)
+    (groups,) = in_memory(groups=groups)
     has_form = hasattr(groups, "__array__") or hasattr(groups, "columns") or issparse(groups)
     if has_form or isinstance(groups, str | bytes | Mapping) or not np.iterable(groups):
         values = list(_one_column(groups, may_be_missing=True))
     else:
         values = list(groups)
     return _index(label_column(map(_as_label, values)))
-
-
-def label_column(labels: Iterable[Hashable]) -> NDArray[np.object_]:
-    """Return an array of labels, each one entry even if all are tuples."""
-    listed = list(labels)
-    column = np.empty(len(listed), dtype=object)
-    for place, label in enumerate(listed):
-        column[place] = label
-    return column
 
 
 def _as_label(said: Any) -> Hashable:
@@ -604,7 +559,7 @@ def _one_column(groups: Any, *, may_be_missing: bool = False) -> pd.Index[Any]:
 
 def _table(groups: Any, *, may_be_missing: bool) -> pd.DataFrame:
     """Return groups as a frame, or refuse what is none."""
-    refuse_lazy(groups=groups)
+    (groups,) = in_memory(groups=groups)
     try:
         # of a sparse matrix of the older kind a frame would make one cell
         table = pd.DataFrame() if issparse(groups) else pd.DataFrame(groups)
@@ -626,23 +581,6 @@ def _table(groups: Any, *, may_be_missing: bool) -> pd.DataFrame:
             f"group a label of their own or leave them out."
         )
     return table
-
-
-def _checked_labels(group_labels: Any) -> list[Hashable]:
-    try:
-        labels = [] if isinstance(group_labels, str) else list(group_labels)
-        n_different = len(set(labels))
-    except TypeError:  # no sequence, or a label that is a list
-        labels, n_different = [], 0
-    if not labels:
-        raise InputError(
-            f"group_labels must be a sequence of labels (tuples for several columns), got "
-            f"{group_labels!r}."
-        )
-    if n_different < len(labels):
-        repeated = next(label for label in labels if labels.count(label) > 1)
-        raise InputError(f"group_labels must name each group once, got {repeated!r} twice.")
-    return labels
 
 
 def _index(labels: Sequence[Any] | NDArray[np.object_] | pd.Index[Any]) -> pd.Index[Any]:

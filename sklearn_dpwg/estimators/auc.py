@@ -225,14 +225,8 @@ class DPAUCClassifier(LinearClassifier, PrivateEstimator):
 
         Warns
         -----
-        DataNormWarning
-            If `data_norm` is left open.
-        NoProtectionWarning
-            If δ is not below one over the number of records.
-        NoProtectionWarning
-            If ε is finite and so large that it protects nobody.
-        SeededNoiseWarning
-            If `random_state` is set, so that the noise can be computed again.
+        UserWarning
+            Of an ε or δ that protects nobody, a `data_norm` left open, or noise from a seed.
 
         Notes
         -----

@@ -7,18 +7,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 from scipy.sparse import issparse
 from sklearn.base import is_classifier
 from sklearn.utils.validation import check_array, check_is_fitted
 
 from sklearn_dpwg._checks import FloatArray, without_weights
-from sklearn_dpwg.data.groups import (
-    check_cell_sizes,
-    columns_of_cells,
-    is_elsewhere,
-    labelled_sizes,
-)
+from sklearn_dpwg.data.frames import is_elsewhere
+from sklearn_dpwg.data.groups import check_cell_sizes, columns_of_cells, labelled_sizes
 from sklearn_dpwg.data.kernels.passes import canonical_rows, row_norms
 from sklearn_dpwg.estimators import encode
 from sklearn_dpwg.estimators.learn import Facts, unchanged_on_failure
@@ -27,6 +24,80 @@ from sklearn_dpwg.estimators.planning import plan_within, with_start
 from sklearn_dpwg.estimators.stream import Streaming
 from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.solvers import FreshSolver, Plan, make_solver
+
+# What both estimators document alike, by the names of the parameters.
+SHARED_PARAMETERS = {
+    "epsilon, delta": """\
+    epsilon : float, default=1.0
+        Privacy budget ε, positive. ``float("inf")`` gives the exact solution without privacy.
+    delta : float, default=1e-6
+        Privacy budget δ, between 0 and 1; should be far below one over the number of records.
+""",
+    "data_norm, fit_intercept, prior": """\
+    data_norm : float, optional
+        Public bound on the norm of a row of X: longer rows are shortened to it. Must not be
+        read off the data. Left open it is 1, and a fit warns; where rows are scaled to that, say
+        ``data_norm=1.0``.
+    fit_intercept : bool, default=True
+        Whether to learn an intercept.
+    prior : {"proportional", "uniform"}, float or array-like, default="proportional"
+        Public weights of the groups before any record is read: group proportions, equal weights,
+        a mixture with a share of equal weights, or weights in the order of `group_labels_`.
+        Proportional weights need the least noise.
+""",
+    "group_by to start": """\
+    group_by : column name or index, sequence of them, or callable, optional
+        How to find the groups in the X that reaches the model: columns, by name where X has names
+        and else by index, which are taken out of X before anything is learned, and may be there or
+        not in prediction (give a column twice to learn from it too); or a function of X, which
+        must decide each row by that row alone and takes nothing out.
+    overlap : {"cells", "attributes", "both", "membership"}, default="cells"
+        What several columns of groups mean: their intersections; each value of each column, as
+        group ``(column, value)``, so that a record is in one group a column; these and the
+        intersections of 36 records or more; or columns of True and False, each the members of a
+        group, where a record may be in any number of groups. All solvers but "oco" and
+        "online-to-batch" know groups that overlap, with ``neighbours="replace-one-within-group"``.
+    random_state : int, RandomState or None, default=None
+        None draws noise from a floating-point-safe sampler and the operating system's entropy.
+        Anything else makes a fit repeatable, for tests: its guarantee is void for whoever knows
+        it, holds the estimator, or sees two fits that share it (clones, folds, refits).
+    verbose : int, default=0
+        Anything but 0 prints the planned steps, and how many of them are done, while a fit runs.
+        scikit-learn's callbacks do it in a notebook: ``set_callbacks(ProgressBar())``, from 1.9.
+    rows_per_person : int, optional
+        Public number k of rows that no person has more of, in all groups together, as
+        `preprocessing.bound_rows_per_person` sees to. ε and δ are then those of a person: k rows at
+        once, by group privacy of the exact profile. Left open, they are those of one row.
+    start : estimator or pair of array-like, optional
+        Weights to begin with in place of 0: a fitted linear model with ``coef_`` and
+        ``intercept_``, or both as a pair, in the units of X and y; those outside the ball are
+        projected to it. They must be public or released: a private model of this package is counted
+        with this fit by `privacy_of` and by ledgers, the rest is the caller's word. `aim` of a
+        solver is the distance from them. In a grid wrap models in ``FrozenEstimator``.
+""",
+    "sampling_price": """\
+    sampling_price : float, optional
+        How much the learner mistrusts small groups, whose records may differ from the people whom
+        a model will meet: group weights λ pay so many nats times ``√(Σ λ_i²/n_i)``, in proportion
+        for other losses. 0 is the game on the records themselves. Left open, it is planned: at
+        most 1, and falling as 1/n from a thousand records of a group on. Not every solver knows it;
+        one that does not refuses other numbers than 0.
+""",
+    "group_weights_ to feature_names_in_": """\
+    group_weights_ : ndarray of shape (n_groups,)
+        Weights that the learner gave the groups; a private release, which not every solver makes.
+    n_iter_ : int
+        Steps taken; planned from public facts.
+    plan_ : Plan
+        What was released, with how much noise.
+    privacy_ : PrivacyGuarantee
+        The guarantee; ``print(model.privacy_)``.
+    n_features_in_ : int
+        Number of features, without columns that `group_by` names.
+    feature_names_in_ : ndarray of shape (n_features,)
+        Names of these features, where X had names.
+""",
+}
 
 
 class DPWorstGroupEstimator(Partitioned, Streaming):
@@ -71,19 +142,9 @@ class DPWorstGroupEstimator(Partitioned, Streaming):
 
         Warns
         -----
-        NoProtectionWarning
-            If ε is finite and so large that it protects nobody, or δ not below one over the number
-            of records.
-        GroupsWarning
-            If `groups` are, or hold a column with the name of, the targets.
-        DataNormWarning
-            If `data_norm` is left open.
-        UngroupedWarning
-            If there are neither `groups` nor `group_by`, or some records are in no group.
-        WeakPlanWarning
-            If the plan's bound promises no more than a model that predicts nothing.
-        SeededNoiseWarning
-            If `random_state` is set, so that the noise can be computed again.
+        UserWarning
+            Of an ε or δ that protects nobody, of groups that are missing or hold the targets, of a
+            `data_norm` that is left open, of a plan that promises nothing, of noise from a seed.
 
         Notes
         -----
@@ -159,7 +220,9 @@ class DPWorstGroupEstimator(Partitioned, Streaming):
             columns = encode.columns_of_sizes(group_sizes, self.group_by)
             if columns is None and self.overlap != "membership":
                 columns = columns_of_cells(labels, sizes, self.group_labels)
-            facts = self._overlapping(facts, columns)
+            index = getattr(group_sizes, "index", None)
+            table = index.to_frame() if isinstance(index, pd.Index) else None
+            facts = self._overlapping(facts, columns, table)
         problem, solver = self._problem(facts), make_solver(self.solver, epsilon=budget.epsilon)
         if math.isinf(problem.n_records) and not isinstance(solver, FreshSolver):
             raise InputError(
@@ -196,9 +259,10 @@ class DPWorstGroupEstimator(Partitioned, Streaming):
             If X is no matrix of finite numbers, or `data_norm` is wrong.
         """
         self._check_parameters()
+        X = self._without_groups(X)
         encode.check_columns(X)
         with encode.advice_on_missing_values(X):
-            rows = check_array(X, dtype=encode.precisions(X), accept_sparse="csr", estimator=self)
+            rows = check_array(X, dtype=encode.PRECISIONS, accept_sparse="csr", estimator=self)
         if issparse(rows):
             rows = canonical_rows(rows)
         # a row of a bound's length may come out longer by its rounding

@@ -22,7 +22,15 @@ from sklearn.base import is_classifier
 from sklearn.utils.validation import check_is_fitted, check_X_y, validate_data
 
 from sklearn_dpwg._checks import FloatArray
-from sklearn_dpwg.data.groups import is_dask, is_elsewhere, is_source, lazy_table, same_rows
+from sklearn_dpwg.data.frames import (
+    is_dask,
+    is_elsewhere,
+    is_source,
+    lazy_table,
+    same_rows,
+    spelled,
+)
+from sklearn_dpwg.data.groups import without_groups
 from sklearn_dpwg.data.risks.record_block import Engine, LocalEngine, Sums
 from sklearn_dpwg.estimators.encode import check_targets
 from sklearn_dpwg.exceptions import InputError, InputTypeError
@@ -201,8 +209,7 @@ def targets_of(table: Any) -> Any:
 
 def checked_targets(y: Any, *, is_classifier: bool) -> NDArray[Any]:
     """Return targets as a vector, checked as they are in memory."""
-    check_targets(y, is_classifier=is_classifier)
-    values = np.asarray(y)
+    values = np.asarray(check_targets(y, is_classifier=is_classifier))
     if values.ndim == 2 and values.shape[1] == 1:
         values = values[:, 0]
     if not len(values):
@@ -217,6 +224,7 @@ def checked_targets(y: Any, *, is_classifier: bool) -> NDArray[Any]:
 _NEEDED = (
     *("coef_", "intercept_", "classes_", "plan_", "n_features_in_", "feature_names_in_"),
     *("loss", "epsilon"),  # scikit-learn asks what kind of model it is, which these decide
+    "group_by",  # names columns that are none of the features
 )
 
 
@@ -262,9 +270,9 @@ class ScoredByBlock:
             Accuracy or R² of ``predict(X)``.
         """
         if not is_elsewhere(X, y, sample_weight):
-            same_rows(X=X, y=y, sample_weight=sample_weight)
+            _, y, sample_weight = same_rows(X=X, y=y, sample_weight=sample_weight)
             in_memory: Any = super()
-            return float(in_memory.score(X, y, sample_weight))
+            return float(in_memory.score(X, _as_predicted(self, y), sample_weight))
         if sample_weight is not None:
             raise InputError("sample_weight must be None with records that are not in memory.")
         check_is_fitted(self, "plan_")
@@ -299,6 +307,7 @@ def _check_columns(estimator: Any, X: Any) -> None:
     example: Any = np.zeros((1, X.shape[1]))
     if hasattr(X, "columns"):
         example = pd.DataFrame(example, columns=list(X.columns))
+    example = without_groups(example, estimator.group_by, estimator)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of names that are there or not
         validate_data(estimator, example, reset=False)
@@ -344,11 +353,18 @@ def _sums(partition: Any, *, kind: type[Any], state: dict[str, Any]) -> tuple[fl
     predicted = model.predict(table.X)
     y = checked_targets(targets, is_classifier=is_classifier(model))
     if is_classifier(model):
+        y = _as_predicted(model, y)
         return float(n_records), float(np.sum(predicted == y)), 0.0, 0.0
     numbers = y.astype(np.float64)
     mean = float(numbers.mean())
     off = float(np.sum((numbers - predicted) ** 2))
     return float(n_records), off, mean, float(np.sum((numbers - mean) ** 2))
+
+
+def _as_predicted(model: Any, y: Any) -> Any:
+    """Return a column of targets with classes written as the model writes them."""
+    is_column = is_classifier(model) and np.ndim(y) == 1
+    return spelled(np.asarray(y), model.classes_) if is_column else y
 
 
 def _r2(numbers: FloatArray) -> float:

@@ -18,11 +18,15 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.multiclass import check_classification_targets
 
 from sklearn_dpwg._checks import FloatArray, real_number
-from sklearn_dpwg.data.groups import check_kind_of_overlap, refuse_lazy
+from sklearn_dpwg.data.frames import as_pandas, label_key, places, plain_list, same_text
+from sklearn_dpwg.data.groups import check_kind_of_overlap, names_of_columns
 from sklearn_dpwg.data.records import ADVICE
 from sklearn_dpwg.exceptions import GroupsWarning, InputError, warn
 from sklearn_dpwg.losses import Loss
 from sklearn_dpwg.solvers import Solution
+
+# The types that rows are taken in as they are; anything else becomes the first.
+PRECISIONS = [np.float64, np.float32]
 
 # Up to so many labels a column is never taken for one of identifiers or of measured numbers.
 _FEW = 20
@@ -36,7 +40,6 @@ _TIMES = (
 
 def check_columns(X: Any) -> None:
     """Refuse rows with columns that are no numbers, or that share a name."""
-    refuse_lazy(X=X)
     if issparse(X):
         return
     if hasattr(X, "columns"):
@@ -60,9 +63,8 @@ def check_columns(X: Any) -> None:
 def _columns_of_frame(X: Any) -> Iterator[tuple[Any, Any]]:
     """Yield the columns whose type does not say that they are real numbers."""
     for index, (name, dtype) in enumerate(zip(X.columns, X.dtypes, strict=True)):
-        is_number = getattr(dtype, "kind", "O") in "biuf"
-        if not is_number and not (hasattr(dtype, "is_numeric") and dtype.is_numeric()):
-            yield name, X.iloc[:, index] if hasattr(X, "iloc") else X[name]
+        if getattr(dtype, "kind", "O") not in "biuf":
+            yield name, X.iloc[:, index]
 
 
 def _columns_of_array(X: Any) -> Iterator[tuple[int, NDArray[Any]]]:
@@ -90,13 +92,6 @@ def _kind(values: NDArray[Any]) -> str | None:
         if any(issubclass(each, complex | np.complexfloating) for each in types):
             return "complex numbers"
     return None
-
-
-def precisions(X: Any) -> list[Any]:
-    """Return the types that rows are taken in as they are; anything else becomes the first."""
-    # scikit-learn does not look into the types of a polars frame
-    is_single = hasattr(X, "columns") and np.asarray(X[:0]).dtype == np.float32
-    return [np.float32, np.float64] if is_single else [np.float64, np.float32]
 
 
 @contextmanager
@@ -137,14 +132,15 @@ def _first_not_finite(X: Any) -> tuple[str, int, int] | None:
     return "infinity", row, column
 
 
-def check_targets(y: Any, *, is_classifier: bool) -> None:
-    """Refuse targets of the wrong kind."""
-    refuse_lazy(y=y)
+def check_targets(y: Any, *, is_classifier: bool) -> Any:
+    """Return targets, decimals as floats, or refuse those of the wrong kind."""
     values = np.asarray(y, dtype=object) if isinstance(y, list | tuple) else np.asarray(y)
+    if values.dtype == object and pd.api.types.infer_dtype(values.ravel()) == "decimal":
+        return values.astype(np.float64)
     kind = _kind(values)
     if not is_classifier:
         if kind is None:
-            return
+            return y
         advice = (
             "for classes use DPWorstGroupClassifier"
             if kind == "strings"
@@ -158,6 +154,7 @@ def check_targets(y: Any, *, is_classifier: bool) -> None:
             raise InputError(
                 "y must hold classes of one kind, all numbers or all strings, got some of both."
             )
+    return y
 
 
 def check_found_classes(classes: NDArray[Any], n_records: int) -> None:
@@ -167,12 +164,8 @@ def check_found_classes(classes: NDArray[Any], n_records: int) -> None:
             f"y must hold classes, got {len(classes):,} different ones in {n_records:,} records, "
             f"as in a column of identifiers: pass the target, or state classes=[...]."
         )
-    pair = differ_by_blanks(classes.tolist())
-    if pair is not None:
-        raise InputError(
-            f"y must hold classes that differ by more than blanks at their ends, got {pair!r}: "
-            f"strip them, or state classes=[...]."
-        )
+    if twice := same_text(classes.tolist()):
+        raise InputError(f"y must hold classes that differ, got {twice}: state classes=[...].")
 
 
 def check_found_groups(labels: NDArray[np.object_], n_records: int) -> None:
@@ -192,28 +185,6 @@ def check_found_groups(labels: NDArray[np.object_], n_records: int) -> None:
             f"groups must be labels that records share, got {n_labels:,} different ones in "
             f"{n_records:,} records, as in a column of identifiers: {advice}."
         )
-    pair = differ_by_blanks(labels.tolist())
-    if pair is not None:
-        raise InputError(
-            f"groups must have labels that differ by more than blanks at their ends, got "
-            f"{pair!r}: strip them, or state group_labels=[...]."
-        )
-
-
-def differ_by_blanks(labels: Iterable[Any]) -> tuple[Any, Any] | None:
-    """Return two labels that are equal once trimmed, if there are any."""
-    first: dict[Any, Any] = {}
-    for label in labels:
-        other = first.setdefault(_trimmed(label), label)
-        if other is not label:
-            return other, label
-    return None
-
-
-def _trimmed(label: Any) -> Any:
-    if isinstance(label, tuple):
-        return tuple(_trimmed(part) for part in label)
-    return label.strip() if isinstance(label, _TEXT) else label
 
 
 def warn_if_target_is_group(y: Any, groups: Any, group_by: Any) -> None:
@@ -223,13 +194,7 @@ def warn_if_target_is_group(y: Any, groups: Any, group_by: Any) -> None:
     groups in every record is a fact about each of them, and labels may be the same words by chance.
     """
     name = getattr(y, "name", None)
-    named: list[Any] = []
-    if group_by is not None:
-        named = list(group_by) if isinstance(group_by, list | tuple) else [group_by]
-    elif hasattr(groups, "columns"):
-        named = list(groups.columns)
-    elif groups is not None:
-        named = [getattr(groups, "name", None)]
+    named = names_of_columns(groups, group_by)
     is_named = isinstance(name, str) and name != ""  # as series of polars without a name have
     same_name = is_named and any(isinstance(one, str) and one == name for one in named)
     if same_name or (groups is not None and _same_object(y, groups)):
@@ -404,7 +369,7 @@ class ClassTargets(Targets):
         return {"classes_": self.classes}
 
     def encode(self, y: NDArray[Any]) -> FloatArray:
-        index = pd.Index(self.classes).get_indexer(y)
+        index = places(y, self.classes)
         if (index < 0).any():
             row = int(np.argmax(index < 0))
             raise InputError(
@@ -420,7 +385,8 @@ class ClassTargets(Targets):
         return coef, intercept
 
     def check_later(self, classes: ArrayLike | None) -> None:
-        if classes is not None and not np.array_equal(np.unique(classes), self.classes):
+        keys = None if classes is None else {*map(label_key, plain_list(classes))}
+        if keys not in (None, {*map(label_key, self.classes)}):
             raise InputError(
                 f"classes must be those of the first call, {self.classes.tolist()!r}, got "
                 f"{classes!r}."
@@ -471,35 +437,23 @@ def find_classes(y: NDArray[Any] | None, given: ArrayLike | None) -> NDArray[Any
         raise InputError("classes must be given or set where y is not there to find them in.")
     is_found = given is None
     if is_found:
-        given = _few_values(np.asarray(y))
+        given = np.asarray(y)
         check_classification_targets(given)
+    listed = np.ravel(np.asarray(as_pandas(given)))
     try:
-        known = np.unique(np.asarray(given))
+        known = np.unique(listed)
     except TypeError:
         got = "a mixture in y" if is_found else repr(given)
         raise InputError(f"classes must be all numbers or all strings, got {got}.") from None
     if is_found:
         check_found_classes(known, len(np.asarray(y)))
-    elif len(known) < np.asarray(given).size:
-        stated = np.ravel(np.asarray(given)).tolist()
-        twice = next(each for each in stated if stated.count(each) > 1)
-        raise InputError(f"classes must name each class once, got {twice!r} twice.")
+    elif twice := same_text(listed.tolist()):
+        raise InputError(f"classes must name each class once, got {twice}.")
     if len(known) < 2:
         raise InputError(
             f"classes must be at least two, found in y or given, got one class: {known.tolist()!r}."
         )
     return known
-
-
-def _few_values(y: NDArray[Any]) -> NDArray[Any]:
-    """Return each value twice where these are whole numbers that repeat, which are quick to find.
-
-    What scikit-learn says of targets follows from their values, and from whether most are alone.
-    """
-    if y.ndim != 1 or y.dtype.kind not in "biu" or not y.dtype.isnative:
-        return y
-    values = pd.unique(y)
-    return np.repeat(values, 2) if 2 * len(values) <= len(y) else y
 
 
 def numeric_targets(y: NDArray[Any]) -> FloatArray:
@@ -545,7 +499,8 @@ def first_weights(
             f"start must be a regressor where y holds numbers, got {type(start).__name__}, which "
             f"knows the classes {np.asarray(of_start).tolist()!r}."
         )
-    if classes is not None and of_start is not None and not np.array_equal(classes, of_start):
+    keys = [None if each is None else [*map(label_key, each)] for each in (classes, of_start)]
+    if None not in keys and keys[0] != keys[1]:
         raise InputError(
             f"start must know the classes {np.asarray(classes).tolist()!r}, in this order, got "
             f"{np.asarray(of_start).tolist()!r}."

@@ -26,6 +26,7 @@ from sklearn.svm import LinearSVC
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sklearn_dpwg._checks import FloatArray
+from sklearn_dpwg.data import frames
 from sklearn_dpwg.data import groups as grouping
 from sklearn_dpwg.data.kernels.passes import canonical_rows, linear_scores
 from sklearn_dpwg.data.problem import Cells, HiddenGroups, Problem, equal_sizes
@@ -105,7 +106,7 @@ class Stages:
         return self._sources[0].seeded
 
 
-class PrivateEstimator(BaseEstimator):
+class PrivateEstimator(frames.PlainlyStored, BaseEstimator):
     """What every private estimator checks, warns of, spends and stores alike."""
 
     epsilon: float
@@ -138,20 +139,25 @@ class PrivateEstimator(BaseEstimator):
         self, X: Any, y: Any, groups: Any = None, *, reset: bool = True
     ) -> tuple[Any, NDArray[Any]]:
         """Return rows and targets as arrays, or refuse them."""
-        grouping.same_rows(X=X, y=y, groups=groups)
+        X, y, _ = frames.same_rows(X=X, y=y, groups=groups)
         encode.check_columns(X)
-        encode.check_targets(y, is_classifier=not is_regressor(self))
+        y = encode.check_targets(y, is_classifier=not is_regressor(self))
         with encode.advice_on_missing_values(X):
             rows, y = validate_data(
                 self,
                 X,
                 y,
-                dtype=encode.precisions(X),
+                dtype=encode.PRECISIONS,
                 accept_sparse="csr",
                 y_numeric=is_regressor(self),
                 reset=reset,
             )
         return rows, np.asarray(y)
+
+    def _without_groups(self, X: Any) -> Any:
+        """Return rows in memory, without the columns of groups that `group_by` names."""
+        (X,) = frames.in_memory(X=X)
+        return grouping.without_groups(X, getattr(self, "group_by", None), self)
 
     def _begin_fit(self) -> None:
         """Note what a fit begins with, before anything is spent."""
@@ -195,9 +201,10 @@ class PrivateEstimator(BaseEstimator):
 
     def _linear(self, X: Any, weights: FloatArray) -> FloatArray:
         """Return ``X @ weights.T``; nothing else about the rows, which may be records."""
+        X = self._without_groups(X)
         encode.check_columns(X)
         with encode.advice_on_missing_values(X):
-            X = validate_data(self, X, dtype=encode.precisions(X), accept_sparse="csr", reset=False)
+            X = validate_data(self, X, dtype=encode.PRECISIONS, accept_sparse="csr", reset=False)
         if issparse(X):
             X = canonical_rows(X)
         # an overflow is told by the scores alone
@@ -520,14 +527,15 @@ class Fitting(Progress, PrivateEstimator):
         first: Targets | None = None,
     ) -> tuple[Facts, InMemory]:
         """Return facts and records in memory; a later call says what encoded the first targets."""
-        rows, values = self._validated(X, y, groups, reset=first is None)
+        found = grouping.find_groups(X, groups, self.group_by)
+        features = grouping.without_groups(X, self.group_by)
+        rows, values = self._validated(features, y, groups, reset=first is None)
         if first is None:
             targets = self._targets(values, classes)
         else:
             targets = first
             targets.check_later(classes)
         encoded = targets.encode(values)
-        found = grouping.find_groups(X, groups, self.group_by)
         n_records, n_features = rows.shape
         if first is not None:
             codes, labels = self._encode_later_groups(found, n_records)
@@ -539,10 +547,11 @@ class Fitting(Progress, PrivateEstimator):
             sizes = equal_sizes(n_records, len(labels))
         facts = Facts(targets, sizes, n_records, n_features, labels)
         if self.overlap != "cells" and found is not None:
-            facts = self._overlapping(facts, grouping.columns_of(found, self.group_by))
+            columns = grouping.columns_of(found, self.group_by)
+            facts = self._overlapping(facts, columns, frames.as_pandas(found))
         return facts, InMemory(rows, encoded, codes, float(self._row_norm))
 
-    def _overlapping(self, facts: Facts, columns: Sequence[Any] | None) -> Facts:
+    def _overlapping(self, facts: Facts, columns: Sequence[Any] | None, table: Any = None) -> Facts:
         """Return the facts of overlapping groups, of those of the cells of some columns."""
         labels, members = grouping.overlapping_groups(
             facts.labels,
@@ -550,6 +559,7 @@ class Fitting(Progress, PrivateEstimator):
             self.overlap,
             columns=columns,
             group_labels=self.group_labels,
+            table=table,
         )
         cells = Cells(tuple(facts.sizes), members)
         nobodys = int(np.asarray(cells.sizes)[cells.groups_of_cells == 0].sum())
@@ -582,12 +592,13 @@ class Fitting(Progress, PrivateEstimator):
         return self._encode_stated(groups, n_records, n_records)
 
     def _encode_stated(
-        self, groups: Any, n_labels: int, n_records: int
+        self, groups: Any, n_labels: int, n_records: int, form: Any = None
     ) -> tuple[NDArray[np.intp], NDArray[np.object_]]:
         """Return indices of labels and these; where groups overlap, of the cells of columns."""
         overlaps = self.overlap != "cells"
         stated = None if overlaps else self.group_labels
-        codes, labels = grouping.encode_groups(groups, n_labels, stated, overlap=self.overlap)
+        how = {"overlap": self.overlap, "form": form}
+        codes, labels = grouping.encode_groups(groups, n_labels, stated, **how)
         if self.group_labels is None:
             for found in grouping.by_column(labels) if overlaps else [labels]:
                 encode.check_found_groups(found, n_records)

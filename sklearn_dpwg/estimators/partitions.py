@@ -20,8 +20,9 @@ from scipy.sparse import csr_array
 from sklearn.base import is_classifier
 from sklearn.utils.validation import check_array, column_or_1d, validate_data
 
+from sklearn_dpwg.data import frames
 from sklearn_dpwg.data import groups as grouping
-from sklearn_dpwg.data.groups import is_source
+from sklearn_dpwg.data.frames import is_source
 from sklearn_dpwg.data.kernels.compiled import rounding_kind
 from sklearn_dpwg.data.problem import Problem
 from sklearn_dpwg.data.records import GroupedRecords, RecordEncoder
@@ -68,7 +69,7 @@ class Survey:
     is_column: bool  # whether targets came as a table of one column
     # labels of groups found, in the order in which they come; None without groups
     labels: list[Hashable] | None
-    grouped_by: list[Hashable] | None  # names of the columns of groups
+    group_form: Any  # no groups, with the columns and categories that groups have
     counts: NDArray[np.intp]  # how many records have each label; of all where there are no groups
     fingerprint: bytes  # of names, types, targets and groups
 
@@ -93,14 +94,15 @@ def survey_partition(partition: Any, *, group_by: Any, is_classifier: bool) -> S
     elif n_records:
         numbers = numeric_targets(found)
         found = np.array([numbers.min(), numbers.max()])
-    labels, names, counts = None, None, np.array([n_records])
+    labels, counts = None, np.array([n_records])
     if groups is not None:
-        names = grouping.columns_of(groups, group_by)
         labels, counts = grouping.count_labels(groups, n_records)
         _few(labels, "groups must be labels that records share", n_records)
     fingerprint = fingerprint_of(table, groups)
     is_column = np.ndim(y) == 2
-    return Survey(table.X[:0], n_records, found, is_column, labels, names, counts, fingerprint)
+    form = frames.as_pandas(grouping.without_groups(table.X[:0], group_by))
+    of_groups = None if groups is None else groups[:0]
+    return Survey(form, n_records, found, is_column, labels, of_groups, counts, fingerprint)
 
 
 def first_of_each(values: NDArray[Any]) -> NDArray[Any]:
@@ -144,10 +146,11 @@ def common_form(surveys: Sequence[Survey]) -> Any:
 
 def common_precision(surveys: Sequence[Survey]) -> np.dtype[Any]:
     """Return single precision if the rows of all partitions have it."""
-    forms = [(each.form, encode.precisions(each.form)) for each in surveys]
     types = {
-        check_array(form, dtype=allowed, accept_sparse="csr", ensure_min_samples=0).dtype
-        for form, allowed in forms
+        check_array(
+            each.form, dtype=encode.PRECISIONS, accept_sparse="csr", ensure_min_samples=0
+        ).dtype
+        for each in surveys
     }
     return np.dtype(types.pop() if len(types) == 1 else np.float64)
 
@@ -200,7 +203,7 @@ class Encoder:
         # before anything else: what was planned for is what is read
         if fingerprint_of(table, groups) != expected.fingerprint:
             raise ChangedDataError(_CHANGED.format(place=expected.place))
-        rows = self._rows(table.X)
+        rows = self._rows(frames.as_pandas(grouping.without_groups(table.X, self.group_by)))
         y = checked_targets(table.y, is_classifier=self.is_classifier)
         encoded = self.targets.encode(y)
         codes: NDArray[np.intp] = np.zeros(len(y), dtype=np.intp)
@@ -368,7 +371,7 @@ class Partitioned(Fitting):
         validate_data(
             self,
             form,
-            dtype=encode.precisions(form),
+            dtype=encode.PRECISIONS,
             accept_sparse="csr",
             ensure_min_samples=0 if n_records else 1,
         )
@@ -394,9 +397,9 @@ class Partitioned(Fitting):
         ]
         sizes = by_partition.sum(axis=0).tolist()
         facts = Facts(targets, sizes, n_records, self.n_features_in_, labels)
-        names = surveys[0].grouped_by
-        if self.overlap != "cells" and names is not None:
-            facts = self._overlapping(facts, names)
+        groups = surveys[0].group_form
+        if self.overlap != "cells" and groups is not None:
+            facts = self._overlapping(facts, grouping.columns_of(groups, self.group_by), groups)
         return facts, InPartitions(held, expected, encoder)
 
     def _sizes_by_partition(
@@ -410,8 +413,9 @@ class Partitioned(Fitting):
             return np.array([each.counts for each in surveys]), np.array([0], dtype=object)
         found: list[Hashable] = [label for each in surveys for label in each.labels or ()]
         counts = np.concatenate([each.counts for each in surveys])
-        column = grouping.label_column(found)
-        codes, labels = self._encode_stated(column, len(found), n_records)
+        column = frames.label_column(found)
+        form = surveys[0].group_form
+        codes, labels = self._encode_stated(column, len(found), n_records, form)
         sizes = np.zeros((len(surveys), len(labels)), dtype=np.intp)
         partition = np.repeat(np.arange(len(surveys)), [len(each.counts) for each in surveys])
         np.add.at(sizes, (partition, codes), counts)

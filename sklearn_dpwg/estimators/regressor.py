@@ -11,7 +11,8 @@ from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from sklearn_dpwg._checks import FloatArray
-from sklearn_dpwg.estimators.base import DPWorstGroupEstimator
+from sklearn_dpwg._repr import documented
+from sklearn_dpwg.estimators.base import SHARED_PARAMETERS, DPWorstGroupEstimator
 from sklearn_dpwg.estimators.elsewhere import ScoredByBlock, by_block
 from sklearn_dpwg.estimators.encode import BoundedTargets, numeric_targets, refuse_classes
 from sklearn_dpwg.exceptions import InputError
@@ -23,6 +24,7 @@ from sklearn_dpwg.solvers import Solver
 INTERCEPT_SCALING = 0.5
 
 
+@documented(SHARED_PARAMETERS)
 class DPWorstGroupRegressor(ScoredByBlock, RegressorMixin, DPWorstGroupEstimator):
     """Linear regression for the worst-off group, with differential privacy.
 
@@ -32,10 +34,7 @@ class DPWorstGroupRegressor(ScoredByBlock, RegressorMixin, DPWorstGroupEstimator
 
     Parameters
     ----------
-    epsilon : float, default=1.0
-        Privacy budget ε, positive. ``float("inf")`` gives the exact solution without privacy.
-    delta : float, default=1e-6
-        Privacy budget δ, between 0 and 1; should be far below one over the number of records.
+    <epsilon, delta>
     solver : str or Solver, default="auto"
         "auto", which chooses "mgr" or, for the squared error, "moments" by public facts; one of
         these, "phased-erm", "oco", "exact", or, for comparison, "ags", "gda",
@@ -54,58 +53,18 @@ class DPWorstGroupRegressor(ScoredByBlock, RegressorMixin, DPWorstGroupEstimator
         privacy, they are the range of y.
     radius : float, default=12.0
         Radius of the ball of weights, for rows of norm at most 1 and mapped targets.
-    data_norm : float, optional
-        Public bound on the norm of a row of X: longer rows are shortened to it. Must not be
-        read off the data. Left open it is 1, and a fit warns; where rows are scaled to that, say
-        ``data_norm=1.0``.
-    fit_intercept : bool, default=True
-        Whether to learn an intercept.
-    prior : {"proportional", "uniform"}, float or array-like, default="proportional"
-        Public weights of the groups before any record is read: group proportions, equal weights,
-        a mixture with a share of equal weights, or weights in the order of `group_labels_`.
-        Proportional weights need the least noise.
+    <data_norm, fit_intercept, prior>
     group_labels : sequence, optional
         All group labels; found in the groups by default, and public either way. Setting them
         catches missing, misspelt and wrong groups.
-    group_by : column name or index, sequence of them, or callable, optional
-        How to compute the groups from X where they cannot be passed to ``fit``: by name where X
-        has column names, by index where it has none, or by a function of X, which must decide
-        each row by that row alone.
-    overlap : {"cells", "attributes", "both", "membership"}, default="cells"
-        What several columns of groups mean: their intersections; each value of each column, as
-        group ``(column, value)``, so that a record is in one group a column; these and the
-        intersections of 36 records or more; or columns of True and False, each the members of a
-        group, where a record may be in any number of groups. All solvers but "oco" and
-        "online-to-batch" know groups that overlap, with ``neighbours="replace-one-within-group"``.
-    random_state : int, RandomState or None, default=None
-        None draws noise from a floating-point-safe sampler and the operating system's entropy.
-        Anything else makes a fit repeatable, for tests: its guarantee is void for whoever knows
-        it, holds the estimator, or sees two fits that share it (clones, folds, refits).
-    verbose : int, default=0
-        Anything but 0 prints the planned steps, and how many of them are done, while a fit runs.
-        scikit-learn's callbacks do it in a notebook: ``set_callbacks(ProgressBar())``, from 1.9.
-    rows_per_person : int, optional
-        Public number k of rows that no person has more of, in all groups together, as
-        `preprocessing.bound_rows_per_person` sees to. ε and δ are then those of a person: k rows at
-        once, by group privacy of the exact profile. Left open, they are those of one row.
-    start : estimator or pair of array-like, optional
-        Weights to begin with in place of 0: a fitted linear model with ``coef_`` and
-        ``intercept_``, or both as a pair, in the units of X and y; those outside the ball are
-        projected to it. They must be public or released: a private model of this package is counted
-        with this fit by `privacy_of` and by ledgers, the rest is the caller's word. `aim` of a
-        solver is the distance from them. In a grid wrap models in ``FrozenEstimator``.
+    <group_by to start>
     neighbours : {"replace-one-within-group", "replace-one"}, default="replace-one-within-group"
         What the guarantee is for: one record replaced by another of its group, where who is in
         which group is public, or by any record at all, which protects that too. Then `group_labels`
         must be stated, all that is learned of the groups' sizes are noisy counts, and only
         "auto", "mgr", "moments" and "phased-erm" can learn. A label of no group counts to the group
         "other" where that is stated.
-    sampling_price : float, optional
-        How much the learner mistrusts small groups, whose records may differ from the people whom
-        a model will meet: group weights λ pay so many nats times ``√(Σ λ_i²/n_i)``, in proportion
-        for other losses. 0 is the game on the records themselves. Left open, it is planned: at
-        most 1, and falling as 1/n from a thousand records of a group on. Not every solver knows it;
-        one that does not refuses other numbers than 0.
+    <sampling_price>
 
     Attributes
     ----------
@@ -120,18 +79,7 @@ class DPWorstGroupRegressor(ScoredByBlock, RegressorMixin, DPWorstGroupEstimator
         release, brought to the number of records.
     count_std_ : float
         Standard deviation of the noise on a count of `group_sizes_`; 0 where they are public.
-    group_weights_ : ndarray of shape (n_groups,)
-        Weights that the learner gave the groups; a private release, which not every solver makes.
-    n_iter_ : int
-        Steps taken; planned from public facts.
-    plan_ : Plan
-        What was released, with how much noise.
-    privacy_ : PrivacyGuarantee
-        The guarantee; ``print(model.privacy_)``.
-    n_features_in_ : int
-        Number of features.
-    feature_names_in_ : ndarray of shape (n_features,)
-        Names of the features, where X had them.
+    <group_weights_ to feature_names_in_>
 
     See Also
     --------

@@ -65,7 +65,7 @@ class AuditPlan:
         rows = [["group", "size", *metrics]]
         for group, size, widths in self.widths:
             cells = [f"{width:.3f} ({sampling:.3f})" for width, sampling in widths.values()]
-            rows.append(["any" if group is None else str(group), f"{size:,}", *cells])
+            rows.append(["any" if group is None else words.in_line(group), f"{size:,}", *cells])
         rate = "base rate" if len(metrics) > 1 else "selection rate"  # decisions alone
         said = (
             f"Widths of {100 * self.confidence:g} % intervals to expect at a {rate} of "

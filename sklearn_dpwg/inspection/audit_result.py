@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sklearn_dpwg._checks import open_unit, read_json, whole_number
+from sklearn_dpwg.data.frames import label_column, places
 from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.inspection import comparisons, verdicts
 from sklearn_dpwg.inspection.attributes import results_by_attribute
@@ -26,6 +27,7 @@ from sklearn_dpwg.inspection.verdicts import (
     Verdict,
     WorstGroups,
 )
+from sklearn_dpwg.inspection.words import in_line
 from sklearn_dpwg.ledger.costs import StartCost
 from sklearn_dpwg.metrics.intervals import Interval, ratio_interval, worst_group_set
 from sklearn_dpwg.privacy import Budget, IntegerNoise, PrivacyGuarantee
@@ -440,9 +442,10 @@ class AuditResult:
         """
         if self.score_edges is None:
             raise InputError("calibration needs an audit with score_edges, got one without.")
-        if group not in self.group_labels:
+        place = int(places(label_column([group]), self.group_labels)[0])
+        if place < 0:
             raise InputError(f"group must be one of {self.group_labels!r}, got {group!r}.")
-        negatives, positives = self.counts[self.group_labels.index(group)]
+        negatives, positives = self.counts[place]
         cells = (self.n_cells, self.n_cells)
         rate = partial(ratio_interval, noise=self.noise, n_cells=cells, confidence=self.confidence)
         return tuple(
@@ -625,14 +628,14 @@ class AuditResult:
     ) -> comparisons.Comparison:
         """Return all pairs of groups as `verdict` compares them, by one of the joint metrics."""
         self._check_metric(metric)
-        named = left_out_by_name(self.group_labels, leave_out, min_share, reference)
+        named, reference = left_out_by_name(self.group_labels, leave_out, min_share, reference)
         margin = comparisons.margin_of(at_least, within)
         level = self.confidence if confidence is None else open_unit(confidence, "confidence")
         key = (metric, margin, tuple(named), min_share, reference, level, of, tuple(joint))
         if key in self._compared:
             return self._compared[key]
         reasons = self._left_out(named, min_share)
-        texts = tuple(map(str, self.group_labels))
+        texts = tuple(map(in_line, self.group_labels))
         place = None if reference is None else self.group_labels.index(reference)
         reasons = {why: [one for one in these if one != place] for why, these in reasons.items()}
         out = _places(reasons)

@@ -17,7 +17,16 @@ from numpy.typing import ArrayLike, NDArray
 
 from sklearn_dpwg._checks import FloatArray, open_unit, real_number, whole_number
 from sklearn_dpwg._version import __version__
-from sklearn_dpwg.data.groups import GroupBy, encode_groups, same_rows, select_groups
+from sklearn_dpwg.data.frames import (
+    checked_labels,
+    label_column,
+    places,
+    plain,
+    plain_list,
+    same_rows,
+    same_text,
+)
+from sklearn_dpwg.data.groups import GroupBy, encode_groups, names_of_columns, select_groups
 from sklearn_dpwg.exceptions import InputError, InputTypeError
 from sklearn_dpwg.inspection.verdicts import LossSums
 from sklearn_dpwg.ledger.costs import Holdings, StartCost, holdings_of
@@ -47,24 +56,9 @@ def group_codes(
             "groups must be passed: labels, columns of them, or rows in which group_by finds them."
         )
     if group_by is not None:
-        if hasattr(groups, "column_names"):  # `columns` of an Arrow table are its cells
-            raise InputError(
-                "group_by needs rows in a frame of pandas or polars, or an array, got an Arrow "
-                "table."
-            )
         groups = select_groups(groups, group_by)
-    length = len(groups) if hasattr(groups, "__len__") else -1
-    if group_labels is None or length != n_records:
-        codes, found = encode_groups(groups, n_records, group_labels, may_be_empty=True)
-        return codes, tuple(found)
-    codes = np.empty(n_records, dtype=np.int32)
-    labels: tuple[Hashable, ...] = ()
-    for rows in blocks(n_records):
-        part = groups.iloc[rows] if hasattr(groups, "iloc") else groups[rows]
-        size = rows.stop - rows.start
-        codes[rows], found = encode_groups(part, size, group_labels, may_be_empty=True)
-        labels = tuple(found)
-    return codes, labels
+    codes, labels = encode_groups(groups, n_records, group_labels, may_be_empty=True)
+    return codes.astype(np.int32), tuple(labels)
 
 
 def blocks(n_records: int) -> Iterator[slice]:
@@ -75,16 +69,7 @@ def blocks(n_records: int) -> Iterator[slice]:
 
 def group_name(groups: Any, group_by: GroupBy | None) -> str:
     """Say what the groups are made of: names of columns, or just "group"."""
-    columns: list[Any] = []
-    if callable(group_by):
-        return "group"
-    if group_by is not None:
-        columns = list(group_by) if isinstance(group_by, list | tuple) else [group_by]
-    elif hasattr(groups, "columns"):
-        columns = list(groups.columns)
-    elif isinstance(getattr(groups, "name", None), str):
-        columns = [groups.name]
-    return " and ".join(map(str, columns)) or "group"
+    return " and ".join(map(str, names_of_columns(groups, group_by))) or "group"
 
 
 def class_codes(values: Any, classes: tuple[Hashable, Hashable], name: str) -> NDArray[np.bool_]:
@@ -92,9 +77,9 @@ def class_codes(values: Any, classes: tuple[Hashable, Hashable], name: str) -> N
     array = np.asarray(values)
     if array.ndim != 1:
         raise InputError(f"{name} must have one entry a record, got shape {array.shape}.")
-    positive = np.asarray(array == classes[1])
-    known = positive | np.asarray(array == classes[0])
-    if known.shape != array.shape or not known.all():
+    at = places(array, classes)
+    known = at >= 0
+    if not known.all():
         what = "classes" if name == "y_true" else "decisions"
         differ = "are missing" if pd.isna(array[~known]).any() else "differ"
         hint = "classes=(negative, positive) names others"
@@ -104,7 +89,7 @@ def class_codes(values: Any, classes: tuple[Hashable, Hashable], name: str) -> N
             f"{name} must hold the {what} {classes[0]!r} and {classes[1]!r} alone, and some values "
             f"{differ}; {hint}."
         )
-    return positive
+    return np.asarray(at == 1)
 
 
 def are_predictions(scores: NDArray[Any], classes: tuple[Hashable, Hashable]) -> bool:
@@ -389,10 +374,9 @@ def _numbers_fitted(model: Any) -> set[int]:
 
 def plain_label(label: Any) -> Hashable:
     """Return a label as JSON can hold it: plain values and tuples of them, the rest as text."""
-    if isinstance(label, np.generic):
-        label = label.item()
+    label = plain(label)
     if isinstance(label, tuple):
-        return tuple(plain_label(part) for part in label)
+        return tuple(map(plain_label, label))
     return label if isinstance(label, str | bool | int | float) else str(label)
 
 
@@ -418,7 +402,7 @@ def two_classes(classes: Any) -> tuple[Hashable, Hashable]:
             f"classes must be two, got {len(found)}: audit one class against the rest, by "
             f"y == class, its column of probabilities, and classes=(False, True)."
         )
-    if len(found) != 2 or found[0] == found[1]:
+    if len(found) != 2 or same_text(found) is not None:
         raise InputError(
             f"classes must be the negative and the positive class, which differ, got {classes!r}."
         )
@@ -491,26 +475,31 @@ def left_out_by_name(
     leave_out: Any,
     min_share: Any,
     reference: Hashable,
-) -> list[Hashable]:
-    """Return the groups that are declared not to be judged; refuse what is no choice of groups."""
+) -> tuple[list[Hashable], Hashable]:
+    """Return the groups declared not to be judged, and the reference, as the labels are written."""
     if not np.iterable(leave_out):
         raise InputError(f"leave_out must be a sequence of labels of groups, got {leave_out!r}.")
     if not 0.0 <= real_number(min_share, "min_share") < 1.0:
         raise InputError(f"min_share must be at least 0 and below 1, got {min_share!r}.")
     check_several(len(group_labels))
-    group_labels = list(group_labels)  # an array would compare each part of a tuple
-    named: list[Hashable] = [leave_out] if isinstance(leave_out, str) else list(leave_out)
-    for name, labels in (("leave_out", named), ("reference", [reference])):
-        for label in labels:
-            if label is not None and label not in group_labels:
-                raise InputError(f"{name} must be of the groups {group_labels!r}, got {label!r}.")
+    group_labels = list(group_labels)
+    named: list[Hashable] = [leave_out] if isinstance(leave_out, str) else plain_list(leave_out)
+    compared = [] if reference is None else [reference]
+    for name, labels in (("leave_out", named), ("reference", compared)):
+        for place, at in enumerate(places(label_column(labels), group_labels)):
+            if at < 0:
+                raise InputError(
+                    f"{name} must be of the groups {group_labels!r}, got {labels[place]!r}."
+                )
+            labels[place] = group_labels[at]
+    reference = compared[0] if compared else None
     if reference is not None and reference in named:
         raise InputError(f"reference must be a group that is not left out, got {reference!r}.")
     if len(set(group_labels).difference(named)) < 2:
         raise InputError(
             f"leave_out must leave 2 of the groups {group_labels!r} at least, got {named!r}."
         )
-    return named
+    return named, reference
 
 
 def check_choices(audit: Any) -> None:
@@ -539,16 +528,7 @@ def check_labels(group_labels: Any, *, is_private: bool) -> None:
                 "in the records would be released without noise, got None."
             )
         return
-    labels = list(group_labels) if hasattr(group_labels, "__iter__") else []
-    if isinstance(group_labels, str) or not labels:
-        raise InputError(
-            f"group_labels must be a sequence of labels (tuples for several columns), got "
-            f"{group_labels!r}."
-        )
-    for label in labels:
-        if labels.count(label) > 1:
-            raise InputError(f"group_labels must name each group once, got {label!r} twice.")
-    check_several(len(labels))
+    check_several(len(checked_labels(group_labels)))
 
 
 def check_several(n_groups: int) -> None:

@@ -15,11 +15,8 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 
 from sklearn_dpwg._checks import open_unit, whole_number
-from sklearn_dpwg.data.groups import (
-    GroupBy,
-    grouping_names,
-    labelled_sizes,
-)
+from sklearn_dpwg.data.frames import PlainlyStored
+from sklearn_dpwg.data.groups import GroupBy, grouping_names, labelled_sizes
 from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.inspection import audit_plan, audit_rows
 from sklearn_dpwg.inspection.attributes import sizes_by_value
@@ -43,7 +40,7 @@ _SIZES = (100, 1_000, 10_000)
 Scores = ArrayLike | Mapping[str, ArrayLike]
 
 
-class GroupAudit(BaseEstimator):
+class GroupAudit(PlainlyStored, BaseEstimator):
     """Count what a model does to each group, with noise that protects every record.
 
     One release of the counts of truth and prediction in every group gives all rates, ratios and

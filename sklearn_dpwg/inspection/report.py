@@ -8,11 +8,13 @@ import html
 import json
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cache, cached_property
 from importlib.resources import files
 from pathlib import Path
 from reprlib import Repr
+from tempfile import NamedTemporaryFile
 from typing import Any
 
 from sklearn.base import BaseEstimator
@@ -32,6 +34,28 @@ from sklearn_dpwg.inspection.words import cut, texts_of, visible
 from sklearn_dpwg.ledger import privacy_of
 from sklearn_dpwg.privacy import PrivacyGuarantee
 from sklearn_dpwg.privacy.statement import sections
+
+
+@contextmanager
+def written(path: str | os.PathLike[str], *, overwrite: bool = True) -> Iterator[Path]:
+    """Yield a temporary file beside a path, which takes its place if nothing fails.
+
+    A link is replaced, and what it points to stays.
+    """
+    path = Path(path)
+    if path.exists() and not overwrite:
+        raise InputError(f"{path} is there already: name another file, or say --overwrite.")
+    with NamedTemporaryFile(dir=path.parent, suffix=path.suffix, delete=False) as file:
+        part = Path(file.name)
+    try:
+        yield part
+        mask = os.umask(0)
+        os.umask(mask)
+        part.chmod(0o666 & ~mask)  # temporary files are for their owner alone
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)
+
 
 # Pages made of templates, which get the facts of a report and nothing else.
 
@@ -330,7 +354,8 @@ class AuditReport:
         path : path-like
             The file; what is there is replaced.
         """
-        Path(path).write_bytes(self.html().encode())
+        with written(path) as part:
+            part.write_bytes(self.html().encode())
 
     def _repr_html_(self) -> str:
         """Return what a notebook shows: the page in a frame, where its style stays."""
@@ -432,7 +457,8 @@ def model_card(
     card.add(**{f"{over}/{title}": text for title, text in found.items()})
     text = str(card.render())
     if path is not None:
-        Path(path).write_bytes(text.encode())
+        with written(path) as part:
+            part.write_bytes(text.encode())
     return text
 
 

@@ -26,6 +26,11 @@ def visible(text: object) -> str:
     return "\n".join("".join(map(_visible, line)) for line in str(text).split("\n"))
 
 
+def in_line(label: object) -> str:
+    """Return a label as one line of a terminal, in which every character shows."""
+    return "".join(map(_visible, str(label)))
+
+
 def _visible(character: str) -> str:
     if character in _CONTROLS:
         return _CONTROLS[character]
@@ -104,8 +109,8 @@ def with_short_names(text: str, labels: Iterable[Hashable]) -> str:
     """Return a sentence with the labels in it as short text in which every character shows."""
     for label in sorted(labels, key=lambda one: -len(str(one))):
         name = in_sentence(text_of(label))
-        if len(str(label)) > 1 and name != str(label):
-            text = text.replace(str(label), name)
+        if len(in_line(label)) > 1 and name != in_line(label):
+            text = text.replace(in_line(label), name)
     return visible(text)
 
 

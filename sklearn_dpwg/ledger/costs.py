@@ -17,7 +17,8 @@ from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder, PolynomialFeatu
 from sklearn.random_projection import GaussianRandomProjection, SparseRandomProjection
 
 from sklearn_dpwg import exceptions
-from sklearn_dpwg.data.groups import grouping_names, named
+from sklearn_dpwg.data.frames import named
+from sklearn_dpwg.data.groups import grouping_names
 from sklearn_dpwg.exceptions import InputError, UnsupportedMechanismError
 from sklearn_dpwg.ledger import folds
 from sklearn_dpwg.privacy import Budget, PrivacyGuarantee, Release, calibrate, joint_guarantee

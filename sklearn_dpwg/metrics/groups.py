@@ -15,7 +15,8 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn import metrics as of_sklearn
 from sklearn.exceptions import UndefinedMetricWarning
 
-from sklearn_dpwg.data.groups import members_of_groups, same_rows
+from sklearn_dpwg.data.frames import label_column, places, same_rows, spelled
+from sklearn_dpwg.data.groups import members_of_groups
 from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.metrics.intervals import rate_interval
 
@@ -166,6 +167,10 @@ def measure(metric: str | Metric, records: Records) -> Measure:
     if truth.ndim > 1 or name not in (*_OF_CLASSES, *_OF_SCORES, *_RATES):
         return Measure(partial(function, **keywords), truth, predicted, extra)
     _check_kind(name, truth, predicted)
+    stated = records.classes is not None
+    if not of_scores and (stated or (truth.dtype.kind in "OU") != (predicted.dtype.kind in "OU")):
+        labels = np.asarray(list(records.classes or ())) if stated else pd.unique(truth)
+        truth, predicted = spelled(truth, labels), spelled(predicted, labels)
     known = _known_classes([truth] if of_scores else [truth, predicted], records.classes)
     if name in ("accuracy_score", "zero_one_loss") and not keywords:
         counted = (truth == predicted) == (name == "accuracy_score")
@@ -354,18 +359,19 @@ def group_table(
     models = y_pred if isinstance(y_pred, Mapping) else {"": y_pred}
     given = {f"y_pred[{name!r}]" if name else "y_pred": each for name, each in models.items()}
     given |= {"y_score": y_score, "sample_weight": sample_weight}
-    same_rows(y_true=y_true, groups=groups, **given)
+    y_true, groups, *held = same_rows(y_true=y_true, groups=groups, **given)
     truth = checked_array(y_true, "y_true")
     labels, members = members_of_groups(groups, len(truth), overlap)
     if type(min_count) is not int or min_count < 1:
         raise InputError(f"min_count must be a positive whole number, got {min_count!r}.")
     if intervals and sample_weight is not None:
         raise InputError("intervals must be False with sample_weight, as they are of counts.")
-    if reference is not None and reference not in labels.tolist():
+    base_place = -1 if reference is None else int(places(label_column([reference]), labels)[0])
+    if reference is not None and base_place < 0:
         raise InputError(f"reference must be one of {labels.tolist()!r}, got {reference!r}.")
     *predictions, scores, weights = (
         None if each is None else checked_array(each, name, len(truth))
-        for name, each in given.items()
+        for name, each in zip(given, held, strict=True)
     )
     listed = [metrics] if isinstance(metrics, str) or callable(metrics) else metrics
     named = listed.items() if isinstance(listed, Mapping) else [(_name_of(m), m) for m in listed]
@@ -386,7 +392,7 @@ def group_table(
                 limits[table[column].isna()] = np.nan
                 table[[f"{column}_low", f"{column}_high"]] = limits
             if reference is not None:
-                base = table[column].iloc[labels.tolist().index(reference)]
+                base = table[column].iloc[base_place]
                 table[f"{column}_difference"] = table[column] - base
                 table[f"{column}_ratio"] = table[column] / base
     table.index = _index(labels, groups, overlap)

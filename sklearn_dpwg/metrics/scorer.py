@@ -14,6 +14,7 @@ from sklearn import get_config
 from sklearn.metrics import get_scorer, make_scorer
 from sklearn.utils.metadata_routing import MetadataRequest, get_routing_for_object
 
+from sklearn_dpwg.data import frames
 from sklearn_dpwg.data import groups as of_groups
 from sklearn_dpwg.exceptions import GroupsWarning, InputError, UngroupedWarning, warn
 from sklearn_dpwg.metrics import groups as tables
@@ -239,7 +240,7 @@ def worst_group_scorer(
 
 
 @dataclass(eq=False, repr=False)
-class _WorstGroupScorer:
+class _WorstGroupScorer(frames.PlainlyStored):
     """A scorer with the parameters of `worst_group_scorer`."""
 
     scoring: str | Scorer
@@ -334,7 +335,7 @@ class _WorstGroupScorer:
         self, estimator: Any, X: Any, y: Any, *, groups: Any = None, **metadata: Any
     ) -> float | dict[str, float]:
         """Score the estimator in each group, and return the lowest score."""
-        of_groups.same_rows(X=X, y=y, groups=groups)
+        _, y, groups = frames.same_rows(X=X, y=y, groups=groups)
         of_records = self._groups(estimator, X, groups)
         scoring = get_scorer(self.scoring)
         if hasattr(scoring, "_score_func"):
@@ -367,11 +368,11 @@ class _WorstGroupScorer:
         """Return the scores of groups, and the lowest, with what `missing` says of small ones."""
         overlap = self.overlap or _of_model(estimator, "overlap")
         overlap = overlap if isinstance(overlap, str) else "cells"
-        known = self.group_labels or _labels_of_model(estimator) or None
+        known = self._stated() or _labels_of_model(estimator) or None
         labels, members = of_groups.members_of_groups(groups, n_records, overlap, known)
-        places = dict.fromkeys(
-            self._expected(estimator, labels, is_passed), np.zeros(0, dtype=np.intp)
-        )
+        expected = self._expected(estimator, labels, is_passed)
+        labels = frames.spelled(labels, frames.label_column(expected))
+        places = dict.fromkeys(expected, np.zeros(0, dtype=np.intp))
         places |= dict(zip(labels, members, strict=True))
         small = [label for label, each in places.items() if len(each) < self.min_count]
         if small and self.missing == "raise":
@@ -409,13 +410,17 @@ class _WorstGroupScorer:
                 f"and nothing was fitted yet."
             )
 
+    def _stated(self) -> list[Hashable]:
+        return [] if self.group_labels is None else frames.plain_list(self.group_labels)
+
     def _expected(
         self, estimator: Any, present: NDArray[np.object_], is_passed: bool
     ) -> Sequence[Hashable]:
-        fitted = _labels_of_model(estimator)
+        fitted, stated = _labels_of_model(estimator), self._stated()
         is_own = not is_passed and self.group_by in (None, _of_model(estimator, "group_by"))
-        if self.group_labels or not fitted or is_own or set(fitted) & set(present):
-            return self.group_labels or fitted
+        is_known = bool((frames.places(present, fitted) >= 0).any())
+        if stated or not fitted or is_own or is_known:
+            return stated or fitted
         if self.missing != "ignore":  # other groups than the model's, or folds of one group each
             warn(
                 f"no record to score is in a group that the model was fitted with, such as "

@@ -18,15 +18,15 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from sklearn_dpwg._checks import without_weights
+from sklearn_dpwg.data.frames import PlainlyStored, in_memory, same_rows
 from sklearn_dpwg.data.groups import (
     GroupBy,
     encode_groups,
     encode_hidden_groups,
     find_groups,
     grouping_names,
-    refuse_lazy,
-    same_rows,
     take_rows,
+    without_groups,
 )
 from sklearn_dpwg.data.problem import equal_sizes
 from sklearn_dpwg.estimators.encode import stated_rows
@@ -66,39 +66,15 @@ def _has(name: str) -> Callable[[Any], bool]:
     return check
 
 
-class FittedSearch(MetaEstimatorMixin, BaseEstimator):
-    """A search that predicts with its best model, and shows no other."""
+def _of_best(name: str, returned: str, shape: str) -> Any:
+    """Return a method of the search that is the best model's, if that has it."""
 
-    estimator: Any
-    best_estimator_: Any
-
-    @property
-    def cv_results_(self) -> NoReturn:
-        """Not available: raises AttributeError, as only the winner is paid for."""
-        raise AttributeError(
-            "DPSearchCV has no cv_results_: the budget pays for the best run alone, best_params_, "
-            "best_score_ and best_estimator_; not even the number of runs is released."
-        )
-
-    def _of_best(self, method: str, X: Any) -> NDArray[Any]:
+    def method(self: Any, X: Any) -> NDArray[Any]:
         check_is_fitted(self)
-        refuse_lazy(X=X)
-        return np.asarray(getattr(self.best_estimator_, method)(X))
+        return np.asarray(getattr(self.best_estimator_, name)(self._features(X)))
 
-    @property
-    def classes_(self) -> NDArray[Any]:
-        """Classes of the model."""
-        return np.asarray(self.best_estimator_.classes_)
-
-    @property
-    def n_features_in_(self) -> int:
-        """Number of columns of X."""
-        check_is_fitted(self)
-        return int(self.best_estimator_.n_features_in_)
-
-    @available_if(_has("predict"))
-    def predict(self, X: Any) -> NDArray[Any]:
-        """Predict with the best model.
+    method.__name__, method.__qualname__ = name, f"DPSearchCV.{name}"
+    method.__doc__ = f"""Return the best model's {returned}.
 
         Parameters
         ----------
@@ -107,65 +83,13 @@ class FittedSearch(MetaEstimatorMixin, BaseEstimator):
 
         Returns
         -------
-        ndarray of shape (n_records,)
-            Predictions.
+        ndarray of shape {shape}
+            The {returned}.
         """
-        return self._of_best("predict", X)
-
-    @available_if(_has("predict_proba"))
-    def predict_proba(self, X: Any) -> NDArray[np.float64]:
-        """Return the best model's class probabilities.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_records, n_features)
-            Rows.
-
-        Returns
-        -------
-        ndarray of shape (n_records, n_classes)
-            Probabilities.
-        """
-        return self._of_best("predict_proba", X)
-
-    @available_if(_has("decision_function"))
-    def decision_function(self, X: Any) -> NDArray[np.float64]:
-        """Return the best model's decision values.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_records, n_features)
-            Rows.
-
-        Returns
-        -------
-        ndarray of shape (n_records,) or (n_records, n_classes)
-            Decision values.
-        """
-        return self._of_best("decision_function", X)
-
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Return the best model's own score, without noise.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_records, n_features)
-            Rows.
-        y : array-like of shape (n_records,)
-            Targets.
-        sample_weight : array-like of shape (n_records,), optional
-            Weights of the records.
-
-        Returns
-        -------
-        float
-            Accuracy of a classifier, R² of a regressor.
-        """
-        check_is_fitted(self)
-        return float(self.best_estimator_.score(X, y, sample_weight=sample_weight))
+    return available_if(_has(name))(method)
 
 
-class DPSearchCV(FittedSearch):
+class DPSearchCV(PlainlyStored, MetaEstimatorMixin, BaseEstimator):
     """Search for hyper-parameters so that the winner *and its choosing* are private together.
 
     A random number of runs is made. Each draws a candidate, fits it on most of the records and
@@ -341,12 +265,13 @@ class DPSearchCV(FittedSearch):
         Before the first run one is gone through with a model that learned nothing. An error after
         that carries a note that the budget is spent.
         """
-        same_rows(X=X, y=y, groups=groups)
+        _, y, groups = same_rows(X=X, y=y, groups=groups)
         plan = self.plan()
         scoring = self._scoring()
         # of all candidates: which are drawn is secret, and the choice knows those that lost
         starts = starts_of(self)
         known, groups = self._known_candidates(), self._groups(X, groups)
+        X = without_groups(X, self.group_by)
         # what is wrong with the records shows here, in the words that a fit of one has for it
         tried = self._in_budget(known[0], plan)
         form = learn_nothing(tried, X, y, groups)
@@ -414,6 +339,55 @@ class DPSearchCV(FittedSearch):
         tags.classifier_tags = inner.classifier_tags
         tags.regressor_tags = inner.regressor_tags
         return tags
+
+    @property
+    def cv_results_(self) -> NoReturn:
+        """Not available: raises AttributeError, as only the winner is paid for."""
+        raise AttributeError(
+            "DPSearchCV has no cv_results_: the budget pays for the best run alone, best_params_, "
+            "best_score_ and best_estimator_; not even the number of runs is released."
+        )
+
+    def _features(self, X: Any) -> Any:
+        """Return rows without the columns that say the groups."""
+        in_memory(X=X)
+        return without_groups(X, self.group_by, self)
+
+    @property
+    def classes_(self) -> NDArray[Any]:
+        """Classes of the model."""
+        return np.asarray(self.best_estimator_.classes_)
+
+    @property
+    def n_features_in_(self) -> int:
+        """Number of columns of X, without those that `group_by` names."""
+        check_is_fitted(self)
+        return int(self.best_estimator_.n_features_in_)
+
+    predict = _of_best("predict", "predictions", "(n_records,)")
+    predict_proba = _of_best("predict_proba", "probabilities", "(n_records, n_classes)")
+    decision_function = _of_best("decision_function", "decisions", "(n_records,) or more")
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Return the best model's own score, without noise.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_records, n_features)
+            Rows.
+        y : array-like of shape (n_records,)
+            Targets.
+        sample_weight : array-like of shape (n_records,), optional
+            Weights of the records.
+
+        Returns
+        -------
+        float
+            Accuracy of a classifier, R² of a regressor.
+        """
+        check_is_fitted(self)
+        rows = self._features(X)
+        return float(self.best_estimator_.score(rows, y, sample_weight=sample_weight))
 
     def _scoring(self) -> Scoring:
         """Return what scores a record, or refuse what is none."""

@@ -16,6 +16,7 @@ from sklearn.model_selection import ParameterGrid
 from sklearn.pipeline import Pipeline
 
 from sklearn_dpwg._checks import FloatArray
+from sklearn_dpwg.data.frames import places
 from sklearn_dpwg.data.problem import PUBLIC_FACTS_OF_HIDDEN_GROUPS, HiddenGroups
 from sklearn_dpwg.estimators import DPWorstGroupClassifier, DPWorstGroupRegressor
 from sklearn_dpwg.estimators.encode import check_neighbours, stated_rows
@@ -346,7 +347,8 @@ def check_releases(guarantee: PrivacyGuarantee, parameters: Mapping[str, Any]) -
 def record_scores(scoring: Scoring, estimator: Any, X: Any, y: NDArray[Any]) -> FloatArray:
     """Return one score in [0, 1] a record, of which more is better; NaN counts 0."""
     if scoring == "accuracy":
-        return np.asarray(estimator.predict(X) == y, dtype=np.float64)
+        known = estimator.classes_
+        return np.asarray(places(estimator.predict(X), known) == places(y, known), dtype=float)
     if scoring == "absolute_error":
         low, high = (float(bound) for bound in last_step(estimator).target_bounds)
         inside = np.clip(y.astype(np.float64), low, high)

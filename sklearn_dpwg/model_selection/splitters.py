@@ -13,12 +13,12 @@ from sklearn.utils import check_random_state
 from sklearn.utils.metadata_routing import MetadataRequest
 from sklearn.utils.multiclass import type_of_target
 
+from sklearn_dpwg.data.frames import same_rows
 from sklearn_dpwg.data.groups import (
     GroupBy,
     encode_groups,
     find_groups,
     grouping_names,
-    same_rows,
     select_groups,
 )
 from sklearn_dpwg.exceptions import InputError
@@ -136,7 +136,7 @@ class PublicKFold(KFold):
         ValueError
             If a fold would lack a group, or a key is missing.
         """
-        same_rows(X=X, groups=groups)
+        _, groups = same_rows(X=X, groups=groups)
         n_records = _length(X)
         groups = find_groups(X, groups, self.group_by)
         codes, labels = np.zeros(n_records, dtype=np.intp), None
@@ -258,7 +258,7 @@ class GroupLabelStratifiedKFold(StratifiedKFold):
         ValueError
             If there are no groups, or a group has fewer records than there are folds.
         """
-        same_rows(X=X, y=y, groups=groups)
+        _, y, groups = same_rows(X=X, y=y, groups=groups)
         groups = find_groups(X, groups, self.group_by)
         if groups is None:
             raise InputError("groups must be given, or group_by set, to stratify by group.")

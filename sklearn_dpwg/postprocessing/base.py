@@ -14,18 +14,24 @@ from numpy.typing import NDArray
 from scipy.special import expit
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
 from sklearn.frozen import FrozenEstimator
-from sklearn.metrics import accuracy_score
 from sklearn.utils import column_or_1d, get_tags
 from sklearn.utils.validation import check_is_fitted
 
 from sklearn_dpwg._checks import FloatArray, open_unit, without_weights
+from sklearn_dpwg.data.frames import (
+    PlainlyStored,
+    in_memory,
+    label_key,
+    places,
+    plain_list,
+    same_rows,
+)
 from sklearn_dpwg.data.groups import (
     encode_groups,
     find_groups,
     grouping_names,
     labelled_sizes,
-    refuse_lazy,
-    same_rows,
+    without_groups,
 )
 from sklearn_dpwg.estimators import DPWorstGroupClassifier
 from sklearn_dpwg.estimators.encode import check_found_groups, stated_rows
@@ -94,7 +100,7 @@ def private_step(estimator: Any) -> Any:
 
 def positive_scores(model: Any, X: Any) -> FloatArray:
     """Return scores in [0, 1] of the second class: probabilities, or the logistic of decisions."""
-    refuse_lazy(X=X)
+    in_memory(X=X)
     names = [name for name in ("predict_proba", "decision_function") if hasattr(model, name)]
     if not names:
         raise InputTypeError(
@@ -119,15 +125,14 @@ def positives(y: Any, classes: NDArray[Any], n_records: int) -> NDArray[np.bool_
     values = column_or_1d(y)
     if len(values) != n_records:
         raise InputError(f"y must hold one class a record, {n_records}, got {len(values)}.")
-    is_positive = values == classes[1]
-    is_known = is_positive | (values == classes[0])
-    if not np.all(is_known):
-        row = int(np.argmin(is_known))
+    at = places(values, classes)
+    if (at < 0).any():
+        row = int(np.argmin(at))
         raise InputError(
             f"y must hold the classes {classes.tolist()!r} alone, got "
             f"{values[row : row + 1].tolist()[0]!r} in row {row}."
         )
-    return np.asarray(is_positive, dtype=bool)
+    return at == 1
 
 
 def guarantee_of_frozen(model: Any) -> PrivacyGuarantee | None:
@@ -202,7 +207,67 @@ class _Checked:
     is_positive: NDArray[np.bool_]
 
 
-class ScorePostprocessor(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
+# What both document alike, by the names of the parameters.
+SHARED_PARAMETERS = {
+    "estimator, epsilon, delta": """\
+    estimator : estimator
+        A `DPWorstGroupClassifier` of two classes, or a pipeline that ends in one and whose other
+        steps learn nothing from the records: it is fitted, and its ``epsilon`` and ``delta`` are
+        set. Or any fitted classifier of two classes in scikit-learn's ``FrozenEstimator``, if it
+        scores each row by that row alone.
+    epsilon : float, default=1.0
+        ε of what a fit releases: of model and histogram together, or of the histogram alone where
+        the model is frozen. ``inf`` for none.
+    delta : float, default=1e-6
+        δ of the same. A histogram around a frozen model needs none.
+""",
+    "group_labels, group_by, classes": """\
+    group_labels : sequence, optional
+        All group labels; found in the groups by default, and public either way.
+    group_by : column name or index, sequence of them, or callable, optional
+        How to find the groups in X, in `fit` and in prediction. Columns that it names are taken
+        out before the model sees X, unless a frozen one was fitted to them.
+    classes : sequence, optional
+        Both classes, public; those of the estimator, or found in y, by default.
+""",
+    "score_edges, histogram_share, held_out, random_state": """\
+    score_edges : sequence of float, optional
+        Public edges between the bins, rising, strictly between 0 and 1, in place of `n_bins`.
+    histogram_share : float, default=0.2
+        Share of the budget, as μ², that pays for the histogram; the rest pays for the model.
+    held_out : bool, default=False
+        For a frozen model: whether it learned from none of the records of this fit, by the
+        caller's word. Then a record pays for the model or for the histogram, and not for both.
+    random_state : int, RandomState or None, default=None
+        None draws noise from the operating system's entropy. Anything else makes fits repeatable,
+        that of the model too if it has none, and voids the guarantee for who knows it.
+""",
+    "histogram_ to plan_": """\
+    histogram_ : ndarray of shape (n_groups, 2, n_bins)
+        The noisy counts by group, class and bin; the one release. They may be negative.
+    score_edges_ : ndarray of shape (n_bins + 1,)
+        Edges of the bins.
+    estimator_ : estimator
+        The fitted model.
+    classes_ : ndarray of shape (2,)
+        Classes.
+    group_labels_ : ndarray of shape (n_groups,)
+        Group labels.
+    group_sizes_ : ndarray of shape (n_groups,)
+        Public sizes of the groups, where the model was fitted here.
+    plan_ : PostprocessingPlan
+        What was released, with how much noise.
+""",
+    "n_features_in_, feature_names_in_": """\
+    n_features_in_ : int
+        Number of columns of X.
+    feature_names_in_ : ndarray of shape (n_features,)
+        Names of the columns, where X had them.
+""",
+}
+
+
+class ScorePostprocessor(PlainlyStored, MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     """Base of what is made of a model and one noisy histogram of its scores; not for direct use."""
 
     __metadata_request__fit = {"groups": True}  # noqa: RUF012
@@ -284,10 +349,12 @@ class ScorePostprocessor(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
 
     def _fit(self, X: Any, y: Any, groups: Any) -> None:
         edges = self._check_parameters()
-        same_rows(X=X, y=y, groups=groups)
+        _, y, groups = same_rows(X=X, y=y, groups=groups)
         found = find_groups(X, groups, self.group_by)
         frozen = is_frozen(self.estimator)
-        known = self._check_frozen(X, y, found) if frozen else self._check_private(X, y, found)
+        features = without_groups(X, self.group_by, self.estimator if frozen else None)
+        check = self._check_frozen if frozen else self._check_private
+        known = check(features, y, found)
         release, rows = known.plan.release, rows_of_person(self.estimator)
         std = noise_std(release)  # refuses noise beyond use while nothing is spent
         for of_model_before in ("_start_costs", "_costs", "group_sizes_"):
@@ -312,7 +379,7 @@ class ScorePostprocessor(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
                 guarantee, costs = with_frozen(own, known.model, held_out=self.held_out)
             else:
                 guarantee, costs = self._fit_model(known, X, y, found, own, spent)
-            scores = positive_scores(known.model, X)
+            scores = positive_scores(known.model, features)
             counts = count_scores(scores, known.is_positive, known.codes, len(known.labels), edges)
             noisy = release_counts(counts, release, noise)
             self._learn(noisy, edges, std)
@@ -338,6 +405,8 @@ class ScorePostprocessor(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         if self.group_by is not None and not hasattr(model, "steps"):
             model.set_params(group_by=self.group_by)  # so that its guarantee names the groups
             groups = None
+        else:
+            X = without_groups(X, self.group_by)
         final = fit_in_groups(model, X, y, groups)
         spent.append("model")
         self._start_costs = final._start_costs
@@ -401,7 +470,8 @@ class ScorePostprocessor(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         model = self.estimator
         check_is_fitted(model)
         classes = two_classes(model)
-        if self.classes is not None and list(self.classes) != classes.tolist():
+        stated = None if self.classes is None else [*map(label_key, plain_list(self.classes))]
+        if stated not in (None, [*map(label_key, classes)]):
             raise InputError(
                 f"classes must be those of the frozen model, {classes.tolist()!r}, got "
                 f"{self.classes!r}."
@@ -499,8 +569,8 @@ class ScorePostprocessor(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     def _scored(self, X: Any, groups: Any) -> tuple[FloatArray, NDArray[np.intp]]:
         """Return each row's score and its group, the first where all are treated alike."""
         check_is_fitted(self)
-        same_rows(X=X, groups=groups)
-        scores = positive_scores(self.estimator_, X)
+        _, groups = same_rows(X=X, groups=groups)
+        scores = positive_scores(self.estimator_, without_groups(X, self.group_by, self))
         n_records = len(scores)
         if not self._needs_groups:
             return scores, np.zeros(n_records, dtype=np.intp)
@@ -550,8 +620,9 @@ class ScorePostprocessor(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         float
             Share of rows whose class is right.
         """
-        same_rows(X=X, y=y, groups=groups)
-        return float(accuracy_score(y, self.predict(X, groups), sample_weight=sample_weight))
+        _, y, groups = same_rows(X=X, y=y, groups=groups)
+        is_right = places(self.predict(X, groups), self.classes_) == places(y, self.classes_)
+        return float(np.average(is_right, weights=sample_weight))
 
     @property
     def n_features_in_(self) -> int:

@@ -9,7 +9,8 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.isotonic import isotonic_regression
 
 from sklearn_dpwg._checks import FloatArray
-from sklearn_dpwg.postprocessing.base import ScorePostprocessor
+from sklearn_dpwg._repr import documented
+from sklearn_dpwg.postprocessing.base import SHARED_PARAMETERS, ScorePostprocessor
 from sklearn_dpwg.postprocessing.histogram import likely_counts
 
 # Records of the usual share that every bin of a group has besides its own, so that a few people
@@ -40,6 +41,7 @@ def calibrated_shares(
     return np.repeat(rising, n_groups // len(rising), axis=0)
 
 
+@documented(SHARED_PARAMETERS)
 class DPCalibratedClassifier(ScorePostprocessor):
     """Calibrate a model's scores for each group, or for all, by one private histogram.
 
@@ -50,62 +52,23 @@ class DPCalibratedClassifier(ScorePostprocessor):
 
     Parameters
     ----------
-    estimator : estimator
-        A `DPWorstGroupClassifier` of two classes, or a pipeline that ends in one and whose other
-        steps learn nothing from the records: it is fitted, and its ``epsilon`` and ``delta`` are
-        set. Or any fitted classifier of two classes in scikit-learn's ``FrozenEstimator``, if it
-        scores each row by that row alone.
-    epsilon : float, default=1.0
-        ε of what a fit releases: of model and histogram together, or of the histogram alone where
-        the model is frozen. ``inf`` for none.
-    delta : float, default=1e-6
-        δ of the same. A histogram around a frozen model needs none.
+    <estimator, epsilon, delta>
     per_group : bool, default=True
         Whether each group has a calibration of its own, or all share one.
-    group_labels : sequence, optional
-        All group labels; found in the groups by default, and public either way.
-    group_by : column name or index, sequence of them, or callable, optional
-        How to compute the groups from X, in `fit` and in prediction.
-    classes : sequence, optional
-        Both classes, public; those of the estimator, or found in y, by default.
+    <group_labels, group_by, classes>
     n_bins : int, default=12
         Number of bins of scores from 0 to 1, of equal width in log odds but for the outer two.
-    score_edges : sequence of float, optional
-        Public edges between the bins, rising, strictly between 0 and 1, in place of `n_bins`.
-    histogram_share : float, default=0.2
-        Share of the budget, as μ², that pays for the histogram; the rest pays for the model.
-    held_out : bool, default=False
-        For a frozen model: whether it learned from none of the records of this fit, by the
-        caller's word. Then a record pays for the model or for the histogram, and not for both.
-    random_state : int, RandomState or None, default=None
-        None draws noise from the operating system's entropy. Anything else makes fits repeatable,
-        that of the model too if it has none, and voids the guarantee for who knows it.
+    <score_edges, histogram_share, held_out, random_state>
 
     Attributes
     ----------
     probabilities_ : ndarray of shape (n_groups, n_bins)
         Calibrated probability of the second class in the middle of each bin, rising; in the order
         of ``group_labels_``.
-    histogram_ : ndarray of shape (n_groups, 2, n_bins)
-        The noisy counts by group, class and bin; the one release. They may be negative.
-    score_edges_ : ndarray of shape (n_bins + 1,)
-        Edges of the bins.
-    estimator_ : estimator
-        The fitted model.
-    classes_ : ndarray of shape (2,)
-        Classes.
-    group_labels_ : ndarray of shape (n_groups,)
-        Group labels.
-    group_sizes_ : ndarray of shape (n_groups,)
-        Public sizes of the groups, where the model was fitted here.
-    plan_ : PostprocessingPlan
-        What was released, with how much noise.
+    <histogram_ to plan_>
     privacy_ : PrivacyGuarantee
         The guarantee of model and calibration together.
-    n_features_in_ : int
-        Number of columns of X.
-    feature_names_in_ : ndarray of shape (n_features,)
-        Names of the columns, where X had them.
+    <n_features_in_, feature_names_in_>
 
     See Also
     --------

@@ -14,8 +14,9 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from sklearn_dpwg._checks import FloatArray, open_unit, positive_finite, real_number
+from sklearn_dpwg._repr import documented
 from sklearn_dpwg.exceptions import InputError
-from sklearn_dpwg.postprocessing.base import ScorePostprocessor
+from sklearn_dpwg.postprocessing.base import SHARED_PARAMETERS, ScorePostprocessor
 from sklearn_dpwg.postprocessing.histogram import (
     N_BINS,
     from_edge_on,
@@ -126,6 +127,7 @@ def _has_probabilities(wrapper: DPThresholdClassifier) -> bool:
     return hasattr(getattr(wrapper, "estimator_", wrapper.estimator), "predict_proba")
 
 
+@documented(SHARED_PARAMETERS)
 class DPThresholdClassifier(ScorePostprocessor):
     """Choose the threshold of each group, or one for all, by one private histogram of scores.
 
@@ -135,16 +137,7 @@ class DPThresholdClassifier(ScorePostprocessor):
 
     Parameters
     ----------
-    estimator : estimator
-        A `DPWorstGroupClassifier` of two classes, or a pipeline that ends in one and whose other
-        steps learn nothing from the records: it is fitted, and its ``epsilon`` and ``delta`` are
-        set. Or any fitted classifier of two classes in scikit-learn's ``FrozenEstimator``, if it
-        scores each row by that row alone.
-    epsilon : float, default=1.0
-        ε of what a fit releases: of model and histogram together, or of the histogram alone where
-        the model is frozen. ``inf`` for none.
-    delta : float, default=1e-6
-        δ of the same. A histogram around a frozen model needs none.
+    <estimator, epsilon, delta>
     constraint : {"worst_error", "selection_rate", "true_positive_rate"}, default="worst_error"
         What the thresholds are chosen for: the least error rate of the worst-off group; or the
         fewest errors of all records with equal shares of chosen records, or of chosen positives,
@@ -164,25 +157,11 @@ class DPThresholdClassifier(ScorePostprocessor):
         Share of records to choose, between 0 and 1, such as what there is room for, in place of
         the one with the fewest errors: of each group with ``constraint="selection_rate"``, of all
         records with ``per_group=False``; with "true_positive_rate" the share of positives.
-    group_labels : sequence, optional
-        All group labels; found in the groups by default, and public either way.
-    group_by : column name or index, sequence of them, or callable, optional
-        How to compute the groups from X, in `fit` and in `predict`.
-    classes : sequence, optional
-        Both classes, public; those of the estimator, or found in y, by default.
+    <group_labels, group_by, classes>
     n_bins : int, default=12
         Number of bins of scores from 0 to 1, of equal width in log odds but for the outer two.
         More tell finer, and are noisier together.
-    score_edges : sequence of float, optional
-        Public edges between the bins, rising, strictly between 0 and 1, in place of `n_bins`.
-    histogram_share : float, default=0.2
-        Share of the budget, as μ², that pays for the histogram; the rest pays for the model.
-    held_out : bool, default=False
-        For a frozen model: whether it learned from none of the records of this fit, by the
-        caller's word. Then a record pays for the model or for the histogram, and not for both.
-    random_state : int, RandomState or None, default=None
-        None draws noise from the operating system's entropy. Anything else makes fits repeatable,
-        that of the model too if it has none, and voids the guarantee for who knows it.
+    <score_edges, histogram_share, held_out, random_state>
 
     Attributes
     ----------
@@ -191,26 +170,10 @@ class DPThresholdClassifier(ScorePostprocessor):
     thresholds_ : ndarray of shape (n_groups,)
         Least score of the second class, in the order of ``group_labels_``; infinite where nobody
         is chosen.
-    histogram_ : ndarray of shape (n_groups, 2, n_bins)
-        The noisy counts by group, class and bin; the one release. They may be negative.
-    score_edges_ : ndarray of shape (n_bins + 1,)
-        Edges of the bins.
-    estimator_ : estimator
-        The fitted model.
-    classes_ : ndarray of shape (2,)
-        Classes.
-    group_labels_ : ndarray of shape (n_groups,)
-        Group labels.
-    group_sizes_ : ndarray of shape (n_groups,)
-        Public sizes of the groups, where the model was fitted here.
-    plan_ : PostprocessingPlan
-        What was released, with how much noise.
+    <histogram_ to plan_>
     privacy_ : PrivacyGuarantee
         The guarantee of model and thresholds together.
-    n_features_in_ : int
-        Number of columns of X.
-    feature_names_in_ : ndarray of shape (n_features,)
-        Names of the columns, where X had them.
+    <n_features_in_, feature_names_in_>
 
     See Also
     --------

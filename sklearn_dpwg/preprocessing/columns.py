@@ -17,14 +17,14 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from sklearn_dpwg._checks import FloatArray, real_number
+from sklearn_dpwg._checks import FloatArray, real_number, text_key
+from sklearn_dpwg.data.frames import plain_list
 from sklearn_dpwg.exceptions import InputError, InputTypeError
 from sklearn_dpwg.preprocessing.reading import (
     MISSING,
     UNKNOWN,
     is_level,
     known_places,
-    level_key,
     places,
     to_numbers,
     to_time,
@@ -249,7 +249,7 @@ class Ordered(_Scaled):
 
     Parameters
     ----------
-    levels : tuple or list
+    levels : sequence
         At least two levels, lowest first. Values outside of them are refused.
     missing : bool, default=False
         Whether values may be missing: an indicator column says so, and the middle stands for them.
@@ -298,7 +298,7 @@ class Category:
 
     Parameters
     ----------
-    levels : tuple or list
+    levels : sequence
         The levels, each with a column.
     other : bool, default=True
         Whether unknown values belong to the level "other", which is added to the list unless it is
@@ -338,7 +338,7 @@ class Category:
         levels = self._all_levels()
         if self.other:
             codes = places(values, levels, name)
-            codes[codes == UNKNOWN] = [*map(level_key, levels)].index("other")
+            codes[codes == UNKNOWN] = [*map(text_key, levels)].index("other")
         else:
             codes = known_places(values, levels, name)
         absent = codes == MISSING
@@ -348,7 +348,7 @@ class Category:
         return Block(codes[:, None], np.ones((len(codes), 1)))
 
     def _all_levels(self) -> tuple[Hashable, ...]:
-        added = self.other and "other" not in map(level_key, self.levels)
+        added = self.other and "other" not in map(text_key, self.levels)
         return (*self.levels, "other") if added else self.levels
 
 
@@ -375,9 +375,10 @@ def _unit(values: FloatArray, low: float | FloatArray, high: float | FloatArray)
 
 
 def _keep_as_tuple(column: Ordered | Category) -> None:
-    """Keep a list of levels as a tuple."""
-    if isinstance(column.levels, list):
-        object.__setattr__(column, "levels", tuple(column.levels))
+    """Keep a row of levels of any library as a tuple of plain values."""
+    levels: Any = column.levels
+    if np.iterable(levels) and not isinstance(levels, str):
+        object.__setattr__(column, "levels", tuple(plain_list(levels)))
 
 
 def missing_error(name: str, absent: NDArray[np.bool_]) -> InputError:
@@ -415,5 +416,5 @@ def _check_levels(levels: object, name: str, *, least: int) -> None:
         raise InputError(
             f"levels of column {name!r} must be texts, numbers or booleans, got {levels!r}."
         )
-    if len(set(map(level_key, levels))) != len(levels):
+    if len(set(map(text_key, levels))) != len(levels):
         raise InputError(f"levels of column {name!r} must differ as text, got {levels!r}.")

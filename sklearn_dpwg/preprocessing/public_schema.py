@@ -16,7 +16,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import validate_data
 
 from sklearn_dpwg._checks import FloatArray, whole_number, without_weights
-from sklearn_dpwg.data.groups import refuse_lazy_rows
+from sklearn_dpwg.data.frames import PlainlyStored, rows_in_memory
 from sklearn_dpwg.exceptions import InputError, InputTypeError
 from sklearn_dpwg.preprocessing.columns import (
     Boolean,
@@ -27,12 +27,15 @@ from sklearn_dpwg.preprocessing.columns import (
     norm_bound,
 )
 from sklearn_dpwg.preprocessing.interactions import OWN_SHARE, products
-from sklearn_dpwg.preprocessing.reading import is_frame, of_polars, person_codes
+from sklearn_dpwg.preprocessing.reading import person_codes
 from sklearn_dpwg.preprocessing.schema_entries import read_entries
 from sklearn_dpwg.preprocessing.shapes import Seen, Shaped, seen, shaped
 
 # Rows are sparse where at most this share of their numbers can differ from 0.
 SPARSE_SHARE = 0.1
+
+# What stands for a kind where a column of groups goes on to the model as it is.
+PASSTHROUGH = "passthrough"
 
 
 class Schema:
@@ -43,10 +46,12 @@ class Schema:
     """
 
     def __init__(
-        self, columns: Mapping[Any, Column], shapes: str = "linear", interactions: Any = ()
+        self, columns: Mapping[Any, Any], shapes: str = "linear", interactions: Any = ()
     ) -> None:
+        self.passed = [name for name in columns if columns[name] == PASSTHROUGH]
+        columns = {name: kind for name, kind in columns.items() if name not in self.passed}
         if not columns:
-            raise InputError("columns must name at least one column, got none.")
+            raise InputError("columns must name at least one column to encode, got none.")
         names: list[str] = []
         for name, column in columns.items():
             check_flags(column, feature_name(name))
@@ -58,24 +63,26 @@ class Schema:
         self.products = products(columns, interactions)
         for product in self.products:
             names += product.names
+        names += map(feature_name, self.passed)
         twice = sorted(name for name, times in Counter(names).items() if times > 1)
         if twice:
             raise InputError(f"columns must give encoded columns names, {twice[0]!r} is twice.")
         # a copy, so that nobody changes it afterwards; columns that are not named are left out
         self.columns = MappingProxyType(dict(columns))
-        self.feature_names = tuple(names)  # of the encoded columns
+        self.feature_names = tuple(names)  # of the encoded columns, and of those that pass
         # bounds on the norms of a row of blocks, which it is divided by: of columns, and of pairs
         n_pairs, own = len(self.products), OWN_SHARE if self.products else 1.0
         self.row_norm = norm_bound(len(columns) / own)
         self.pair_norm = norm_bound(n_pairs / (1.0 - OWN_SHARE))
         stored = sum(column._n_stored for column in self.blocks.values())
         stored += sum(product.n_stored for product in self.products)
-        self.is_sparse = stored <= SPARSE_SHARE * len(names)  # never decided by the data
+        # never decided by the data
+        self.is_sparse = stored <= SPARSE_SHARE * len(names) and not self.passed
 
-    def check_names(self, names: Iterable[Hashable]) -> None:
+    def check_names(self, names: Iterable[Hashable], *also: Hashable) -> None:
         """Refuse a table without one of the columns, or with two of its name."""
         counts = Counter(names)
-        for name in self.columns:
+        for name in (*self.columns, *also):
             if counts[name] != 1:
                 raise InputError(f"X must have one column {name!r}, got {counts[name] or 'none'}.")
 
@@ -101,7 +108,7 @@ class Schema:
         return csr_array((entries.ravel(), at.ravel(), starts), shape=(len(frame), first))
 
 
-class PublicSchema(TransformerMixin, BaseEstimator):
+class PublicSchema(PlainlyStored, TransformerMixin, BaseEstimator):
     """Encode a raw table by public facts about its columns: numbers, dates, categories, gaps.
 
     Nothing is learned from the records, so it costs no privacy, and each record is encoded by
@@ -109,9 +116,10 @@ class PublicSchema(TransformerMixin, BaseEstimator):
 
     Parameters
     ----------
-    columns : mapping from name to Number, Date, Ordered, Boolean or Category
+    columns : mapping from name to Number, Date, Ordered, Boolean, Category or "passthrough"
         What is public of each column; columns that are not named are left out. Where X is an
-        array, a name is a position.
+        array, a name is a position. A column that is passed through is not encoded: the
+        `group_by` of the model behind names it.
     sparse_output : bool, default=None
         Whether encoded rows are a ``csr_array``. None lets the columns decide: rows are sparse
         where at most a tenth of their numbers can differ from 0, whatever the records are.
@@ -179,7 +187,7 @@ class PublicSchema(TransformerMixin, BaseEstimator):
 
     def __init__(
         self,
-        columns: Mapping[Any, Column],
+        columns: Mapping[Any, Any],
         *,
         sparse_output: bool | None = None,
         shapes: str = "auto",
@@ -246,7 +254,7 @@ class PublicSchema(TransformerMixin, BaseEstimator):
             `person` and somebody has more rows than `rows_per_person`.
         """
         schema = self._schema()
-        schema.check_names(self._frame(X, reset=True).columns)
+        schema.check_names(self._frame(X, reset=True).columns, *schema.passed)
         if self.person is not None and self.person in list(getattr(X, "columns", ())):
             rows = np.bincount(person_codes(X[self.person]))
             if rows.max(initial=0) > self.rows_per_person:
@@ -258,7 +266,7 @@ class PublicSchema(TransformerMixin, BaseEstimator):
         self.row_norm_ = 1.0
         return self
 
-    def transform(self, X: Any) -> FloatArray | csr_array:
+    def transform(self, X: Any) -> FloatArray | csr_array | pd.DataFrame:
         """Encode a table.
 
         Parameters
@@ -269,14 +277,20 @@ class PublicSchema(TransformerMixin, BaseEstimator):
         Returns
         -------
         ndarray or csr_array of shape (n_records, n_features_out)
-            Rows of norm at most 1.
+            Rows of norm at most 1; a DataFrame where a column passes through, which may be absent.
 
         Raises
         ------
         ValueError
             If a column is not there, or holds what its kind does not allow.
         """
-        return self._schema().encode(self._frame(X, reset=False), sparse=self.sparse_output)
+        schema, frame = self._schema(), self._frame(X, reset=False)
+        rows: Any = schema.encode(frame, sparse=self.sparse_output)
+        if not schema.passed:
+            return rows
+        names = schema.feature_names[: rows.shape[1]]
+        passed = {feature_name(each): frame.get(each, np.nan) for each in schema.passed}
+        return pd.DataFrame(rows, columns=names, index=frame.index).assign(**passed)
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
         """Return the names of the encoded columns.
@@ -329,7 +343,7 @@ class PublicSchema(TransformerMixin, BaseEstimator):
         if not isinstance(self.columns, Mapping):
             raise InputTypeError(f"columns must be a mapping to kinds, got {self.columns!r}.")
         for name, column in self.columns.items():
-            if not isinstance(column, Column):
+            if column != PASSTHROUGH and not isinstance(column, Column):
                 raise InputTypeError(
                     f"columns must map {name!r} to a kind such as Number(0, 100), got {column!r}."
                 )
@@ -340,18 +354,18 @@ class PublicSchema(TransformerMixin, BaseEstimator):
         if self.person is not None and self.person in self.columns:
             raise InputError(f"person must be none of columns, got {self.person!r}.")
         whole_number(self.rows_per_person, "rows_per_person", least=1)
-        return Schema(self.columns, self.shapes, self.interactions)
+        schema = Schema(self.columns, self.shapes, self.interactions)
+        if self.sparse_output and schema.passed:
+            raise InputError(f"sparse_output must not be True with columns {PASSTHROUGH!r}.")
+        return schema
 
     def _frame(self, X: Any, *, reset: bool) -> pd.DataFrame:
         """Return a table as pandas has it, of an array with positions as names."""
-        refuse_lazy_rows(X)
-        if is_frame(X):
+        X = rows_in_memory(X)
+        if isinstance(X, pd.DataFrame):
             if reset:
                 validate_data(self, X, skip_check_array=True)
-            if isinstance(X, pd.DataFrame):
-                return X
-            names = [name for name in X.columns if name in self.columns]
-            return pd.DataFrame({name: of_polars(X.get_column(name)) for name in names})
+            return X
         # a list of numbers and strings stays one: NumPy would make strings of all
         dtype = None if hasattr(X, "dtype") else object
         array = validate_data(self, X, dtype=dtype, ensure_all_finite=False, reset=reset)

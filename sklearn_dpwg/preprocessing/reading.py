@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from sklearn_dpwg._checks import FloatArray, as_text, shown
+from sklearn_dpwg._checks import FloatArray, as_text, shown, text_key
 from sklearn_dpwg.exceptions import InputError
 
 # Places of what is not among levels.
@@ -106,12 +106,6 @@ def seconds(date: datetime.date | np.datetime64) -> float:
     return float((to_time(date) - np.datetime64(0, "s")) / np.timedelta64(1, "s"))
 
 
-def level_key(level: object) -> str:
-    """Return what levels are compared by: their text, and 1 and 0 for true and false."""
-    text = as_text(level)
-    return {"true": "1", "false": "0"}.get(text, text)
-
-
 def is_level(cell: object) -> bool:
     """Return whether a cell may be a level: a text, a number or a boolean."""
     return isinstance(cell, str) or _is_number(cell)
@@ -119,14 +113,14 @@ def is_level(cell: object) -> bool:
 
 def places(values: pd.Series, levels: Sequence[Hashable], name: object) -> NDArray[np.intp]:
     """Return the place of each cell among levels, or `MISSING`, or `UNKNOWN`."""
-    known = {level_key(level): place for place, level in enumerate(levels)}
+    known = {text_key(level): place for place, level in enumerate(levels)}
     codes, cells = _distinct(values)
     is_right = [*map(is_level, cells)]
     _check_types(values, name, "texts, numbers or booleans", is_right, "")
     if any(map(_is_beyond_floats, known)):  # a gap would round all whole numbers of its column
         is_right = [not isinstance(cell, float | np.floating) for cell in cells]
         _check_types(values, name, "text or whole numbers", is_right, _READ_CODES)
-    at = [known.get(level_key(cell), UNKNOWN) for cell in cells]
+    at = [known.get(text_key(cell), UNKNOWN) for cell in cells]
     return np.array([*at, MISSING], dtype=np.intp)[codes]
 
 
@@ -160,37 +154,17 @@ def person_codes(person: Any) -> NDArray[np.intp]:
     return people.astype(np.intp)
 
 
-def is_frame(X: Any) -> bool:
-    """Return whether a table is a frame of pandas or polars."""
-    return isinstance(X, pd.DataFrame) or hasattr(X, "get_column")
-
-
-def of_polars(column: Any) -> pd.Series:
-    """Return a column of polars as one of pandas, without pyarrow."""
-    dtype = column.dtype
-    is_time = dtype.is_temporal() and str(dtype) == "Time"
-    is_plain = dtype.is_numeric() or (dtype.is_temporal() and not is_time)
-    if dtype.is_integer() and column.null_count():  # floats of NumPy would round the others
-        is_plain = False
-    # pandas would guess a type from all cells of a list
-    return pd.Series(column.to_numpy()) if is_plain else pd.Series(column.to_list(), dtype=object)
-
-
 def dates_as_seconds(X: Any) -> tuple[Any, NDArray[np.bool_] | None]:
     """Return a table with seconds for dates, and which columns have them; as it is without any."""
-    if isinstance(X, pd.DataFrame):
-        columns = [X.iloc[:, place] for place in range(X.shape[1])]
-    elif is_frame(X):
-        columns = [of_polars(X.get_column(name)) for name in X.columns]
-    else:
-        try:
-            array = np.asarray(X)
-        except ValueError:  # rows of different lengths, which scikit-learn refuses
-            return X, None
-        if array.ndim != 2 or array.dtype.kind not in "OMm":
-            return X, None
-        columns = [pd.Series(column) for column in array.T]
-    names = list(getattr(X, "columns", range(len(columns))))
+    is_frame = isinstance(X, pd.DataFrame)
+    try:
+        array: Any = X if is_frame else np.asarray(X)
+    except ValueError:  # rows of different lengths, which scikit-learn refuses
+        return X, None
+    if not is_frame and (array.ndim != 2 or array.dtype.kind not in "OMm"):
+        return X, None
+    names = list(array.columns) if is_frame else list(range(array.shape[1]))
+    columns = [column for _, column in pd.DataFrame(array).items()]
     held = [pd.api.types.infer_dtype(column, skipna=True) for column in columns]
     for name, kind in zip(names, held, strict=True):
         if kind in _OTHER_TIMES:
@@ -205,7 +179,7 @@ def dates_as_seconds(X: Any) -> tuple[Any, NDArray[np.bool_] | None]:
         }
     )
     table.columns = pd.Index(names)
-    return (table if hasattr(X, "columns") else table.to_numpy()), dated
+    return (table if is_frame else table.to_numpy()), dated
 
 
 def _seconds(column: pd.Series, name: object) -> FloatArray:

@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 from sklearn.utils import check_consistent_length
 
 from sklearn_dpwg._checks import whole_number
-from sklearn_dpwg.data.groups import same_rows
+from sklearn_dpwg.data.frames import as_pandas, same_rows
+from sklearn_dpwg.data.groups import take_rows, without_groups
 from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.preprocessing.reading import person_codes
 from sklearn_dpwg.privacy import NoiseSource
@@ -95,8 +96,11 @@ def bound_rows_per_person(
     k = whole_number(k, "k", least=1)
     same_rows("all rows of a person must be seen together", X=X, y=y, groups=groups, person=person)
     if isinstance(person, str):
-        X, person = without_column(X, person), X[person]
-    codes = person_codes(person)
+        held = as_pandas(X)
+        if person not in list(getattr(held, "columns", ())):
+            raise InputError(f"person must be a column of the frame X or an array, got {person!r}.")
+        X, person = without_groups(X, person), held[person]
+    codes = person_codes(as_pandas(person))
     check_consistent_length(X, y, groups, codes)
     kept = _keep(codes, k, NoiseSource(random_state).secret_rng("rows of a person"))
     return BoundedRows(_take(X, kept), _take(y, kept), _take(groups, kept), kept, k)
@@ -111,16 +115,7 @@ def _keep(codes: NDArray[np.intp], k: int, rng: np.random.Generator) -> NDArray[
     return np.sort(ordered[np.arange(len(codes)) - first < k])
 
 
-def without_column(X: Any, name: str) -> Any:
-    """Return a frame without a column that it must have."""
-    if name not in list(getattr(X, "columns", ())):
-        raise InputError(f"person must be a column of the frame X or an array, got {name!r}.")
-    return X.drop(columns=name) if hasattr(X, "iloc") else X.drop(name)
-
-
 def _take(values: Any, kept: NDArray[np.intp]) -> Any:
     if values is None:
         return None
-    if hasattr(values, "iloc"):
-        return values.iloc[kept]
-    return values[kept] if hasattr(values, "shape") else np.asarray(values)[kept]
+    return take_rows(np.asarray(values) if isinstance(values, list) else values, kept)

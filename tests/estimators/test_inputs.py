@@ -117,37 +117,6 @@ def test_rows_keep_their_precision_and_are_not_densified(monkeypatch, binary, pr
         assert isinstance(seen[-1], csr_array) == (form == "csr_array")
 
 
-def test_groups_and_targets_may_be_of_polars(binary):
-    X, y, groups = binary.data
-    expected = binary.fit()
-    rows, targets = FORMS["polars"](X), pl.Series("y", y)
-    for given in (pl.Series("g", groups), pl.DataFrame({"g": groups})):
-        fitted = binary.make().fit(rows, targets, groups=given)
-        np.testing.assert_array_equal(fitted.coef_, expected.coef_)
-    table = pl.DataFrame({"g": groups, "h": np.where(X[:, 0] > 0, "l", "r")})
-    crossed = binary.make().fit(rows, targets, groups=table)
-    assert {type(label) for label in crossed.group_labels_} == {tuple}
-    with pytest.raises(ValueError, match="groups contains NaN or None"):
-        binary.make().fit(rows, targets, groups=pl.Series([None, *groups[1:]]))
-
-
-@pytest.mark.parametrize("form", ["C", "pandas", "polars", "csr_array", "coo_array"])
-def test_group_by_in_every_form(binary, form):
-    X = with_zeros(binary.data.X)
-    X[:, 2] = np.where(X[:, 2] > 0, 0.5, 0.0)
-    expected = binary.make().fit(X, binary.data.y, X[:, 2])
-    column = 2 if form in ("C", "csr_array", "coo_array") else "w"
-    # of what is dense, or can be made so
-    for group_by in (
-        column,
-        [column],
-        lambda X: np.asarray(getattr(X, "toarray", lambda: X)())[:, 2],
-    ):
-        fitted = binary.make(group_by=group_by).fit(FORMS[form](X), binary.data.y)
-        np.testing.assert_allclose(fitted.coef_, expected.coef_, rtol=1e-9)
-        assert fitted.group_labels_.tolist() == [0.0, 0.5]
-
-
 def test_names_of_features_are_held_to(binary):
     X = binary.data.X
     fitted = binary.make().fit(FORMS["polars"](X), binary.data.y, binary.data.groups)

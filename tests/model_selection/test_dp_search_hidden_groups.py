@@ -110,7 +110,7 @@ def test_any_sizes_go_through(alike):
     [
         ({"estimator": model(group_labels=None)}, "^group_labels must be stated"),
         ({"estimator": model(group_labels=["a"])}, "state the label 'other' too"),
-        ({"estimator": model(solver="oco")}, "needs public groups"),
+        ({"estimator": model(solver="ags")}, "needs public groups"),
         ({"estimator": model(group_by=0)}, "^group_by of the estimator must be None"),
         (
             {"grid": {"neighbours": ["replace-one-within-group"]}},

@@ -7,8 +7,8 @@ import datetime
 import pandas as pd
 import pytest
 
+from sklearn_dpwg.cli.files import TableSchema, read_schema
 from sklearn_dpwg.preprocessing import Boolean, Category, Date, Number, Ordered, PublicSchema
-from sklearn_dpwg.preprocessing.schema_files import TableSchema, read_schema
 
 FILE = """
 interactions = [["age", "town"]]

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 from scipy.sparse import issparse
 
 from sklearn_dpwg.data.distributed.cluster import Held, Unshown, lazy_task
-from sklearn_dpwg.data.groups import is_dask, named
+from sklearn_dpwg.data.frames import is_dask, named
 from sklearn_dpwg.exceptions import InputError, InputTypeError
 
 NO_SPARSE = (

@@ -7,15 +7,15 @@ from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import issparse
 from sklearn.utils.validation import check_consistent_length
 
 from sklearn_dpwg._checks import FloatArray, whole_number
-from sklearn_dpwg.data.groups import same_rows
+from sklearn_dpwg.data.frames import label_key, same_rows
+from sklearn_dpwg.data.groups import encode_groups
 from sklearn_dpwg.data.records import GroupedRecords, RecordEncoder
-from sklearn_dpwg.exceptions import InputError, InputTypeError, OracleError
+from sklearn_dpwg.exceptions import InputTypeError, OracleError
 
 
 class SampleOracle(ABC):
@@ -187,25 +187,14 @@ class InMemoryOracle(SampleOracle):
         groups: ArrayLike,
         random_state: int | np.random.Generator | None = None,
     ) -> None:
-        same_rows(X=X, y=y, groups=groups)
+        X, y, groups = same_rows(X=X, y=y, groups=groups)
         self._rows, self._targets = np.asarray(X), np.asarray(y)
-        labels = np.asarray(groups)
-        check_consistent_length(self._rows, self._targets, labels)
-        if labels.ndim != 1:
-            raise InputError(f"groups must have one dimension, got the shape {labels.shape}.")
-        n_unknown = int(pd.isna(labels).sum())
-        if n_unknown:
-            raise InputError(
-                f"groups must be known for every record, got NaN or None for {n_unknown:,}."
-            )
+        check_consistent_length(self._rows, self._targets)
+        codes, labels = encode_groups(groups, len(self._targets), None)
         rng = np.random.default_rng(random_state)
-        self._left: dict[Hashable, NDArray[np.intp]] = {
-            label.item() if isinstance(label, np.generic) else label: rng.permutation(
-                np.flatnonzero(labels == label)
-            )
-            for label in np.unique(labels)
-        }
-        self._sizes = {label: len(order) for label, order in self._left.items()}
+        members = [np.flatnonzero(codes == place) for place in range(len(labels))]
+        self._left = {label_key(each): rng.permutation(members[i]) for i, each in enumerate(labels)}
+        self._sizes = dict(zip(labels.tolist(), map(len, members), strict=True))
 
     @property
     def group_sizes(self) -> dict[Hashable, int]:
@@ -214,12 +203,12 @@ class InMemoryOracle(SampleOracle):
 
     def draw(self, group: Hashable, size: int) -> tuple[NDArray[Any], NDArray[Any]]:
         size = whole_number(size, "size", least=1)
-        left = self._left.get(group, np.empty(0, dtype=np.intp))
+        left = self._left.get(label_key(group), np.empty(0, dtype=np.intp))
         if len(left) < size:
             raise OracleError(
                 f"group {group!r} has {len(left)} record(s) left, and {size} were asked for."
             )
-        chosen, self._left[group] = left[:size], left[size:]
+        chosen, self._left[label_key(group)] = left[:size], left[size:]
         return self._rows[chosen], self._targets[chosen]
 
 

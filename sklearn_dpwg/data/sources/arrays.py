@@ -10,7 +10,7 @@ import pandas as pd
 from scipy.sparse import csr_array, csr_matrix, issparse
 
 from sklearn_dpwg._checks import whole_number
-from sklearn_dpwg.data.groups import NoArray
+from sklearn_dpwg.data.frames import NoArray
 from sklearn_dpwg.data.sources.spool import (
     FileFacts,
     MappedArray,

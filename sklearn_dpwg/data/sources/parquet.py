@@ -10,7 +10,7 @@ from typing import Any, BinaryIO
 import numpy as np
 import pandas as pd
 
-from sklearn_dpwg.data.groups import NoArray, lazy_table
+from sklearn_dpwg.data.frames import NoArray, lazy_table
 from sklearn_dpwg.data.sources import parquet_files as files
 from sklearn_dpwg.data.sources.spool import check_spool, new_file, writing
 from sklearn_dpwg.data.sources.table import rows_per_part

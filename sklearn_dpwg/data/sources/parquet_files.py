@@ -15,7 +15,6 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from sklearn_dpwg.data.groups import label_column
 from sklearn_dpwg.data.records import ADVICE
 from sklearn_dpwg.data.sources.spool import FILE_CHANGED
 from sklearn_dpwg.data.sources.table import Table
@@ -88,36 +87,22 @@ def fill_numbers(out: NDArray[Any], column: Any, name: str) -> None:
 def as_targets(column: Any, name: str) -> NDArray[Any]:
     """Return a chunked column of targets as numbers or Python objects; no value is missing."""
     values = as_labels(_without_decimals(column))
-    # entries of a dictionary may be missing too
-    if column.null_count or (values.dtype == object and any(value is None for value in values)):
+    if values.isna().any():
         raise InputError(f"y must hold no missing values, got some in column {name!r}.")
-    return values
+    return np.asarray(values)
 
 
-def as_labels(column: Any) -> NDArray[Any]:
-    """Return a chunked column as numbers or Python objects, None where a value is missing."""
+def as_labels(column: Any) -> pd.Series[Any]:
+    """Return a chunked column of labels; text as categories, which take a byte a record."""
     from pyarrow import types
 
-    if types.is_dictionary(column.type) and _is_plain(column.type.value_type):
+    if types.is_dictionary(column.type):  # whose writer may have numbered one value twice
         column = column.cast(column.type.value_type)
-    if _is_plain(column.type) and not column.null_count:
-        return np.asarray(column.to_numpy())
-    return _objects(column if types.is_dictionary(column.type) else column.dictionary_encode())
-
-
-def as_group_column(column: Any) -> pd.Series[Any]:
-    """Return a chunked column of groups; text as categories, which take a byte a record."""
-    from pyarrow import types
-
-    if types.is_dictionary(column.type) and kind_of(column.type) == "strings" and len(column):
-        whole = column.unify_dictionaries().combine_chunks()
-        distinct = pd.Index(whole.dictionary.to_pylist(), dtype=object)
-        # a writer may have put a missing value, or one value twice, among those that it numbers
-        if distinct.is_unique and not distinct.hasnans:
-            codes = _codes(whole, -1)
-            return pd.Series(pd.Categorical.from_codes(codes, distinct), copy=False)
-    labels = as_labels(column)
-    return pd.Series(labels, dtype=labels.dtype)
+    if kind_of(column.type) != "strings":
+        held: pd.Series[Any] = column.to_pandas(integer_object_nulls=True)
+        return held
+    held = column.dictionary_encode().to_pandas()
+    return held.cat.reorder_categories(sorted(held.cat.categories))
 
 
 def _without_decimals(column: Any) -> Any:
@@ -130,25 +115,6 @@ def _is_plain(kind: Any) -> bool:
     from pyarrow import types
 
     return bool(types.is_boolean(kind) or types.is_integer(kind) or types.is_floating(kind))
-
-
-def _objects(column: Any) -> NDArray[Any]:
-    """Return Python objects of a dictionary column; equal ones are one object."""
-    found = np.empty(len(column), dtype=object)
-    start = 0
-    for chunk in column.chunks:
-        table = label_column([*chunk.dictionary.to_pylist(), None])
-        found[start : start + len(chunk)] = table[_codes(chunk, len(table) - 1)]
-        start += len(chunk)
-    return found
-
-
-def _codes(column: Any, missing: int) -> NDArray[Any]:
-    """Return the numbers that stand for the values of a dictionary array."""
-    from pyarrow import int64
-
-    codes = column.indices.cast(int64())
-    return np.asarray(codes.fill_null(missing) if codes.null_count else codes)
 
 
 # Rows that are decoded at once: columns of so many lie in the cache while rows are made of them.
@@ -324,7 +290,7 @@ class ParquetPartition:
             y = as_targets(found.column(columns.target), columns.target)
         if not columns.groups:
             return Table(X, y)
-        cells = {name: as_group_column(found.column(name)) for name in columns.groups}
+        cells = {name: as_labels(found.column(name)) for name in columns.groups}
         return Table(X, y, pd.DataFrame(cells, copy=False))
 
     def _batches(self, names: list[str]) -> Iterator[Any]:

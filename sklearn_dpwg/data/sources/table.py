@@ -14,7 +14,8 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.sparse import issparse
 
-from sklearn_dpwg.data.groups import count_labels, encode_groups, is_source, label_column
+from sklearn_dpwg.data.frames import is_source, label_column
+from sklearn_dpwg.data.groups import count_labels, encode_groups
 from sklearn_dpwg.exceptions import InputError, InputTypeError
 
 

@@ -24,6 +24,7 @@ from sklearn_dpwg.privacy.accounting.loss_distribution import (
     moved_event,
     privacy_loss,
     renyi_accountant,
+    rounding_of_delta,
 )
 from sklearn_dpwg.privacy.gaussian import gdp_delta, gdp_epsilon, gdp_mu, gdp_type_two_error
 from sklearn_dpwg.privacy.release import Budget, Release
@@ -175,14 +176,22 @@ def composition_epsilon(composition: Composition, delta: float) -> float:
         return max(0.0, composition.pure_epsilon + 2.0 * math.log1p(-delta))
     if composition.selected:
         return float(renyi_accountant(composition).get_epsilon(delta))
+    _check_resolved(composition, delta)
     distribution, error = privacy_loss(composition)
-    if delta < 2.0 * error:
-        raise UnsupportedMechanismError(
-            f"delta = {delta!r} is below what the accountant resolves for so many releases that "
-            f"are not plain Gaussian noise: at least {2.0 * error:.1g} would do, or fewer of them."
-        )
     epsilon = float(distribution.get_epsilon_for_delta(delta - error))
     return min(epsilon, composition.pure_epsilon)
+
+
+def _check_resolved(composition: Composition, delta: float, apart: float = 0.0) -> None:
+    """Refuse a δ below the rounding of the accountant, or as near to it."""
+    error = rounding_of_delta(composition)
+    least = 2.0 * error + (apart if error or composition.sampled else 0.0)
+    if delta < least:
+        raise UnsupportedMechanismError(
+            f"delta must be at least {1.05 * least:.1e} for so many releases of sampled records or "
+            f"of other than Gaussian noise, got {delta!r}: choose a larger delta, fewer steps, or "
+            f"sampling_rate=1.0."
+        )
 
 
 def worst_epsilon(compositions: Iterable[Composition], delta: float) -> float:
@@ -265,6 +274,8 @@ _MAX_ROUNDING = 0.1
 # and so many times; where the excess is below `_CLOSE` the next one is within 2e-7.
 _COARSE = 8.0
 _NEAR, _MOST_SECANTS, _CLOSE = 0.5, 5, 1e-5
+# What dp_accounting cuts off of a distribution, with room for a few compositions.
+_TRUNCATED = 1e-14
 
 # The least noise multiplier of a sampled release: a twentieth of Δ shows every record that joins.
 _LEAST_SAMPLED = 0.05
@@ -343,6 +354,9 @@ def _search(parts: tuple[Composition, ...], budget: Budget) -> float:
         delta = min(max(*deltas, 1e-300), 1.0 - 1e-12)
         return math.log(gdp_mu(budget.epsilon, delta) / budget.mu)
 
+    for part in parts:
+        if not part.selected:
+            _check_resolved(part, budget.delta, _TRUNCATED)
     sampled = [multiplier for part in parts for _, multiplier, _ in part.sampled]
     least = math.log(_LEAST_SAMPLED / min(sampled)) if sampled else -math.inf
     start = max(least, math.log(max(map(guess_mu, parts)) / budget.mu))

@@ -224,8 +224,15 @@ def privacy_loss(
         lambda one, other: one.compose(other),
         [piece if count == 1 else piece.self_compose(count) for piece, count in pieces],
     )
-    n_composed = sum(count for _, count in pieces) + len(pieces)
-    return composed, 0.0 if n_composed == 2 else n_composed * 2.0**-53
+    return composed, rounding_of_delta(composition)
+
+
+def rounding_of_delta(composition: Composition) -> float:
+    """Return the error of δ that floating-point FFTs of a composition make."""
+    alike = (composition.laplace, composition.discrete, composition.sampled)
+    counts = [*[1] * (composition.mu > 0.0), *(one[-1] for kind in alike for one in kind)]
+    n_composed = sum(counts) + len(counts)
+    return 0.0 if n_composed == 2 else n_composed * 2.0**-53
 
 
 def _interval(composition: Composition) -> float:

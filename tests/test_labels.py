@@ -1,0 +1,272 @@
+"""Group columns leave X, labels compare as text, and every frame comes in by one door."""
+
+from __future__ import annotations
+
+import pickle
+import warnings
+from decimal import Decimal
+
+import narwhals as nw
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from scipy.sparse import coo_array, csr_array
+from sklearn.base import clone
+from sklearn.compose import ColumnTransformer
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
+from skops import io
+
+from sklearn_dpwg import DPWorstGroupClassifier
+from sklearn_dpwg.cli.files import write_table
+from sklearn_dpwg.data.frames import as_pandas
+from sklearn_dpwg.data.groups import encode_groups
+from sklearn_dpwg.inspection import GroupAudit
+from sklearn_dpwg.inspection.report import written
+from sklearn_dpwg.inspection.words import in_line
+from sklearn_dpwg.metrics import group_table, worst_group_scorer
+from sklearn_dpwg.model_selection import DPSearchCV
+from sklearn_dpwg.postprocessing import DPCalibratedClassifier, DPThresholdClassifier
+from sklearn_dpwg.preprocessing import BoundedScaler, Category, Number, PublicSchema
+from sklearn_dpwg.serving import trusted_types
+from sklearn_dpwg.solvers import MGR
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+rng = np.random.default_rng(0)
+X = pd.DataFrame(rng.uniform(-0.5, 0.5, (400, 2)), columns=["u", "v"])
+Y = np.where(X["u"] > 0, "yes", "no")
+G = rng.choice(["b", "a"], 400)
+TABLE = X.assign(g=G)
+FORMS = {
+    "pandas": lambda table: table,
+    "polars": pl.from_pandas,
+    "arrow": pa.Table.from_pandas,
+    "batch": pa.RecordBatch.from_pandas,
+    "narwhals": nw.from_native,
+    "narwhals of polars": lambda table: nw.from_native(pl.from_pandas(table)),
+}
+
+
+def model(**given):
+    given = {"solver": MGR(n_steps=2), "data_norm": 1.0, "random_state": 0} | given
+    return DPWorstGroupClassifier(4.0, **given)
+
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")
+    WITHOUT = model().fit(X, Y, G)
+
+
+@pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
+def test_a_group_column_leaves_every_frame(form):
+    fitted = model(group_by="g").fit(form(TABLE), Y)
+    np.testing.assert_array_equal(fitted.coef_, WITHOUT.coef_)
+    assert (fitted.n_features_in_, [*fitted.feature_names_in_]) == (2, ["u", "v"])
+    for rows in (form(TABLE), form(X)):
+        np.testing.assert_array_equal(fitted.predict(rows), WITHOUT.predict(X))
+        assert fitted.check_rows(rows).shape == (400,)
+    both = form(pd.DataFrame({"y": Y, "g": G}))
+    own = model().fit(form(X), both["y"], groups=both["g"])
+    np.testing.assert_array_equal(own.coef_, WITHOUT.coef_)
+    assert worst_group_scorer("accuracy")(own, form(X), both["y"], groups=both["g"]) > 0.0
+    table = group_table(both["y"], own.predict(form(X)), groups=both["g"])
+    assert table.index.tolist() == ["a", "b"]
+    bounds = {"u": (-1, 1), "v": (-1, 1)}
+    np.testing.assert_array_equal(
+        BoundedScaler(bounds).fit_transform(form(X)), BoundedScaler(bounds).fit_transform(X)
+    )
+
+
+MADE = {
+    "search": lambda: DPSearchCV(model(), {"radius": [1.0]}, group_by="g", epsilon=4.0, n_iter=2),
+    "thresholds": lambda: DPThresholdClassifier(model(), group_by="g"),
+    "calibration": lambda: DPCalibratedClassifier(model(), group_by=["g"]),
+    "stream": lambda: model(group_by="g", solver="oco"),
+    "columns": lambda: make_pipeline(
+        ColumnTransformer(
+            [("scaled", StandardScaler(), ["u"])],
+            remainder="passthrough",
+            verbose_feature_names_out=False,
+        ).set_output(transform="pandas"),
+        model(group_by="g", data_norm=3.0),
+    ),
+    "schema": lambda: make_pipeline(
+        PublicSchema({"u": Number(-1, 1), "v": Number(-1, 1), "g": "passthrough"}),
+        model(group_by="g"),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_a_group_column_leaves_whatever_learns(name):
+    made = MADE[name]()
+    fitted = made.partial_fit(TABLE, Y) if name == "stream" else made.fit(TABLE, Y)
+    expected = fitted.predict(TABLE)
+    assert "g" not in getattr(fitted[-1] if name in ("columns", "schema") else fitted, "coef_", [])
+    if name in ("search", "schema", "stream"):
+        np.testing.assert_array_equal(fitted.predict(X), expected)
+    assert fitted.score(TABLE, Y) > 0.0
+
+
+def test_arrays_lose_it_too_and_a_frozen_model_keeps_what_it_learned_from():
+    cells = TABLE[["g", "u", "v"]].to_numpy()
+    fitted = model(group_by=0).fit(cells, Y)
+    np.testing.assert_array_equal(fitted.coef_, WITHOUT.coef_)
+    np.testing.assert_array_equal(fitted.predict(cells.tolist()), fitted.predict(X.to_numpy()))
+    numbers = np.column_stack([X, G == "a"])
+    for form in (np.asarray, csr_array, coo_array):
+        again = model(group_by=[2]).fit(form(numbers), Y)
+        assert again.n_features_in_ == 2
+        np.testing.assert_array_equal(again.predict(form(numbers)), again.predict(X.to_numpy()))
+    by_function = model(group_by=lambda rows: np.asarray(rows)[:, 2]).fit(numbers, Y)
+    assert by_function.n_features_in_ == 3
+    one_hot = ColumnTransformer([("g", OneHotEncoder(), ["g"])], remainder="passthrough")
+    frozen = FrozenEstimator(make_pipeline(one_hot, LogisticRegression()).fit(TABLE, Y))
+    assert DPThresholdClassifier(frozen, group_by="g").fit(TABLE, Y).score(TABLE, Y) > 0.5
+
+
+def test_a_passed_column_changes_no_encoded_one():
+    plain = PublicSchema({"u": Number(-1, 1), "v": Number(-1, 1)}).fit_transform(TABLE)
+    passed = PublicSchema({"u": Number(-1, 1), "v": Number(-1, 1), "g": "passthrough"})
+    np.testing.assert_array_equal(passed.fit_transform(TABLE).drop(columns="g"), plain)
+    assert passed.set_output(transform="pandas").transform(X)["g"].isna().all()
+    with pytest.raises(ValueError, match="sparse_output"):
+        passed.set_params(sparse_output=True).fit(TABLE)
+
+
+CODES = np.where(G == "a", 1, 2)
+DRESSED = {
+    "text": CODES.astype(str),
+    "floats": CODES.astype(float),
+    "blanks": np.char.add(CODES.astype(str), " "),
+    "categories": pd.Series(CODES).astype("category"),
+    "objects": CODES.astype(object),
+}
+
+
+@pytest.mark.parametrize("groups", DRESSED.values(), ids=DRESSED)
+@pytest.mark.parametrize("neighbours", ["replace-one", "replace-one-within-group"])
+@pytest.mark.parametrize("stated", [("1", "2"), [1, 2], pd.Index(["1", "2"])])
+def test_labels_are_one_where_they_are_one_text(groups, neighbours, stated):
+    right = model(group_labels=[1, 2], neighbours=neighbours).fit(X, Y, CODES)
+    fitted = model(group_labels=stated, neighbours=neighbours).fit(X, Y, groups)
+    assert [*fitted.group_labels_] == [*stated]
+    np.testing.assert_array_equal(fitted.group_sizes_, right.group_sizes_)
+    sizes = {"2": 30, 1.0: 40}
+    assert fitted.plan(group_sizes=sizes, n_features=2).problem.n_records == 70
+
+
+def test_one_record_in_another_dress_moves_alone():
+    mixed = CODES.astype(object)
+    mixed[:3] = ["1", "2 ", True]
+    codes, labels = encode_groups(mixed, 400, None)
+    assert labels.tolist() == [1, 2]
+    assert codes[:3].tolist() == [0, 1, 0]
+    unknown = ["2b", *CODES[1:].astype(str)]
+    before, _ = encode_groups(CODES, 400, ["1", "2", "2b"], may_be_empty=True)
+    after, _ = encode_groups(unknown, 400, ["1", "2", "2b"])
+    np.testing.assert_array_equal(before[1:], after[1:])
+    with pytest.raises(ValueError, match="group_labels must name each group once"):
+        model(group_labels=["1", 1]).fit(X, Y, CODES)
+
+
+def test_classes_are_one_where_they_are_one_text():
+    ones = (Y == "yes").astype(int)
+    for classes in (("0", "1"), (False, True), (0.0, 1.0)):
+        fitted = model(classes=classes).fit(X, ones, G)
+        assert fitted.score(X, ones) == fitted.score(X, ones.astype(str)) > 0.0
+        table = group_table(ones, fitted.predict(X).astype(str), groups=G)
+        assert np.average(table["accuracy"], weights=table["size"]) == pytest.approx(
+            fitted.score(X, ones)
+        )
+        chosen = DPThresholdClassifier(FrozenEstimator(fitted)).fit(X, ones.astype(str), G)
+        assert chosen.score(X, ones, G) > 0.0
+
+
+def test_orders_of_categories_are_kept():
+    bands = pd.Series(pd.cut(rng.integers(0, 100, 400), [0, 5, 18, 65, 100], right=False))
+    right = [*bands.cat.categories]
+    sizes = bands.value_counts()
+    assert model().plan(group_sizes=sizes, n_features=2).problem.group_sizes == tuple(
+        int(sizes[band]) for band in right
+    )
+    fitted = model(overlap="attributes").fit(X, Y, pd.DataFrame({"g": G, "band": bands}))
+    assert [*fitted.group_labels_][2:] == [("band", band) for band in right]
+    levels = pl.Series(G, dtype=pl.Enum(["b", "a"]))
+    assert encode_groups(levels, 400, None)[1].tolist() == ["b", "a"]
+
+
+ROWS = {
+    "unique": pd.Series(["a", "b"]).unique(),
+    "Index": pd.Index(["a", "b"]),
+    "scalars": list(np.array(["a", "b"])),
+    "arrow": pa.array(["a", "b"]),
+    "polars": pl.Series(["a", "b"]),
+}
+
+
+@pytest.mark.parametrize("labels", ROWS.values(), ids=ROWS)
+def test_rows_of_labels_are_stored_plainly(labels):
+    classes = pd.Series(["no", "yes"]).unique()
+    fitted = model(group_labels=labels, classes=classes).fit(X, Y, G)
+    assert fitted.get_params()["group_labels"] is labels
+    clone(fitted)
+    for read in (
+        pickle.loads(pickle.dumps(fitted)),
+        io.loads(io.dumps(fitted), trusted=[*trusted_types()]),
+    ):
+        assert (read.group_labels, read.classes) == (["a", "b"], ["no", "yes"])
+        assert {type(one) for one in read.group_labels_} == {str}
+        np.testing.assert_array_equal(read.predict(X), fitted.predict(X))
+    audit = GroupAudit(1.0, 1e-6, group_labels=labels, classes=classes)
+    assert '"a"' in audit.run(Y, Y, G).to_json()
+    assert Category(labels).levels == ("a", "b")
+
+
+def test_what_the_door_makes_of_columns():
+    table = pl.DataFrame(
+        {"d": [Decimal("1.5"), None], "i": [2**60 + 1, None], "f": [0.5, None], "t": ["a", None]}
+    )
+    held = as_pandas(table)
+    assert held["d"].tolist()[0] == held["f"].tolist()[0] + 1.0
+    assert held["i"].tolist() == [2**60 + 1, None]
+    assert as_pandas(table.to_arrow())["i"].tolist() == [2**60 + 1, None]
+    decimals = X.map(lambda number: Decimal(str(round(number, 3))))
+    np.testing.assert_array_equal(
+        model().fit(decimals, Y, G).coef_, model().fit(decimals.astype(float), Y, G).coef_
+    )
+    for lazy in (pl.LazyFrame(TABLE), nw.from_native(pl.LazyFrame(TABLE))):
+        with pytest.raises(TypeError, match="X must be"):
+            model(group_by="g").fit(lazy, Y)
+
+
+@pytest.mark.parametrize("delta", [1e-15, 1e-17, 1e-50, 1e-300])
+def test_a_delta_that_no_accountant_resolves_is_refused(delta):
+    solver = MGR(sampling_rate=0.1, n_steps=20)
+    with pytest.raises(ValueError, match=r"delta must be at least .*sampling_rate"):
+        model(delta=delta, solver=solver).plan(group_sizes=[900, 2100], n_features=2)
+
+
+def test_nothing_that_is_written_or_printed_acts(tmp_path):
+    table = pd.DataFrame({"=name": ["=1+1", "-2", "@sum", "fine"], "size": [-1, 2, 3, 4]})
+    write_table(table, tmp_path / "table.csv")
+    lines = (tmp_path / "table.csv").read_text("utf-8").split()
+    assert lines == ["'=name,size", "'=1+1,-1", "-2,2", "'@sum,3", "fine,4"]
+    assert in_line("a\x1b[2J\n") == r"a\u001b[2J\n"
+
+
+def test_a_file_takes_the_place_of_a_link(tmp_path):
+    target, link = tmp_path / "target", tmp_path / "link"
+    target.write_text("kept", encoding="utf-8")
+    link.symlink_to(target)
+    with written(link) as part:
+        assert part.parent == tmp_path
+        part.write_text("new", encoding="utf-8")
+    assert (target.read_text("utf-8"), link.read_text("utf-8")) == ("kept", "new")
+    with pytest.raises(KeyError), written(link):
+        raise KeyError
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["link", "target"]
