@@ -11,7 +11,7 @@ import pytest
 
 from sklearn_dpwg import DPWorstGroupClassifier
 from sklearn_dpwg.data.oracles import GeneratorOracle
-from sklearn_dpwg.exceptions import OracleError, WeakPlanWarning
+from sklearn_dpwg.exceptions import OracleError
 from sklearn_dpwg.losses import Hinge, SquaredError
 from sklearn_dpwg.privacy import Budget
 from sklearn_dpwg.solvers import FreshPhasedERM, PhasedERM, Solution
@@ -119,20 +119,18 @@ def test_an_oracle_and_parts_of_a_stream():
         4.0, 1e-5, solver=FreshPhasedERM(horizon=2), data_norm=1.0, classes=[0, 1]
     )
     facts = {"group_labels": ["a", "b"], "group_sizes": [3000, 3000], "n_features": 2}
-    with pytest.warns(WeakPlanWarning):
-        model.fit_oracle(GeneratorOracle(generate, random_state=0), **facts)
+    model.fit_oracle(GeneratorOracle(generate, random_state=0), **facts)
     assert model.n_iter_ == model.plan_.n_steps == 11
     assert model.plan_.solver == "phased-erm"
     assert model.privacy_.epsilon <= 4.0
     with pytest.raises(AttributeError, match="does not release group weights"):
         _ = model.group_weights_
     dry = GeneratorOracle(lambda group, size, rng: generate(group, size // 2, rng))
-    with pytest.warns(WeakPlanWarning), pytest.raises(OracleError, match="ran dry"):
+    with pytest.raises(OracleError, match="ran dry"):
         model.fit_oracle(dry, **facts)
     X, y = generate("a", 4000, np.random.default_rng(0))
     groups = np.tile(["a", "b"], 2000)
-    with pytest.warns(WeakPlanWarning):
-        model.partial_fit(X[:2000], y[:2000], groups=groups[:2000])
+    model.partial_fit(X[:2000], y[:2000], groups=groups[:2000])
     first = model.n_iter_
     model.partial_fit(X[2000:], y[2000:], groups=groups[2000:])
     assert first < model.n_iter_ <= model.plan_.n_steps
