@@ -32,6 +32,8 @@ PUBLIC_FACTS_OF_HIDDEN_GROUPS = (
     *PUBLIC_FACTS[2:],
 )
 
+LABELS_THAT_OCCUR = "the set of group labels that occur, as none were stated"
+
 PUBLIC_FACTS_OF_OVERLAP = (
     "which groups each record is in, and every column that decides it, row by row: they overlap, "
     "and a record that replaces another is in exactly the same ones",
@@ -67,6 +69,14 @@ class HiddenGroups:
     n_records: int  # number of records K of all groups together, which is public
     # standard deviation of the noise on each of them; 0 where there is one group
     count_std: float = 0.0
+    # whether group labels were stated; else those that occur among the records are public
+    labels_are_stated: bool = True
+
+    @property
+    def public_facts(self) -> tuple[str, ...]:
+        """What a guarantee names as public."""
+        found = () if self.labels_are_stated else (LABELS_THAT_OCCUR,)
+        return (*found, *PUBLIC_FACTS_OF_HIDDEN_GROUPS)
 
     @property
     def floor(self) -> int:

@@ -65,8 +65,9 @@ class DPWorstGroupRegressor(ScoredByBlock, RegressorMixin, DPWorstGroupEstimator
         a mixture with a share of equal weights, or weights in the order of `group_labels_`.
         Proportional weights need the least noise.
     group_labels : sequence, optional
-        All group labels; found in the groups by default, and public either way. Setting them
-        catches missing, misspelt and wrong groups.
+        All group labels. By default they are found in the groups, and the set of labels that occur
+        is public. Setting them catches missing, misspelt and wrong groups, or takes these for the
+        group "other" where that is one of them.
     group_by : column name or index, sequence of them, or callable, optional
         How to compute the groups from X where they cannot be passed to ``fit``: by name where X
         has column names, by index where it has none, or by a function of X, which must decide
@@ -94,12 +95,11 @@ class DPWorstGroupRegressor(ScoredByBlock, RegressorMixin, DPWorstGroupEstimator
         projected to it. They must be public or released: a private model of this package is counted
         with this fit by `privacy_of` and by ledgers, the rest is the caller's word. `aim` of a
         solver is the distance from them. In a grid wrap models in ``FrozenEstimator``.
-    neighbours : {"replace-one-within-group", "replace-one"}, default="replace-one-within-group"
-        What the guarantee is for: one record replaced by another of its group, where who is in
-        which group is public, or by any record at all, which protects that too. Then `group_labels`
-        must be stated, all that is learned of the groups' sizes are noisy counts, and only
-        "auto", "mgr", "moments" and "phased-erm" can learn. A label of no group counts to the group
-        "other" where that is stated.
+    neighbours : {"replace-one", "replace-one-within-group"}, default="replace-one"
+        What the guarantee is for: one record replaced by any other, which protects who is in which
+        group too: all that is learned of the groups' sizes are noisy counts, and "auto", "mgr",
+        "moments" and "phased-erm" can learn. Or by another of its group, where who is in which
+        group is public, and every solver can.
     sampling_price : float, optional
         How much the learner mistrusts small groups, whose records may differ from the people whom
         a model will meet: group weights λ pay so many nats times ``√(Σ λ_i²/n_i)``, in proportion
@@ -116,8 +116,8 @@ class DPWorstGroupRegressor(ScoredByBlock, RegressorMixin, DPWorstGroupEstimator
     group_labels_ : ndarray of shape (n_groups,)
         Group labels.
     group_sizes_ : ndarray of shape (n_groups,)
-        Public sizes of the groups; with ``neighbours="replace-one"`` the noisy counts, a private
-        release, brought to the number of records.
+        Noisy counts of the groups, a private release, brought to the number of records; with
+        ``neighbours="replace-one-within-group"`` their public sizes.
     count_std_ : float
         Standard deviation of the noise on a count of `group_sizes_`; 0 where they are public.
     group_weights_ : ndarray of shape (n_groups,)
@@ -176,7 +176,7 @@ class DPWorstGroupRegressor(ScoredByBlock, RegressorMixin, DPWorstGroupEstimator
         verbose: int = 0,
         rows_per_person: int | None = None,
         start: Any = None,
-        neighbours: Literal["replace-one-within-group", "replace-one"] = "replace-one-within-group",
+        neighbours: Literal["replace-one", "replace-one-within-group"] = "replace-one",
         sampling_price: float | None = None,
     ) -> None:
         self.epsilon = epsilon

@@ -20,7 +20,6 @@ from sklearn.utils.validation import check_is_fitted
 from sklearn_dpwg.data.groups import (
     GroupBy,
     encode_groups,
-    encode_hidden_groups,
     find_groups,
     grouping_names,
     refuse_lazy,
@@ -28,7 +27,7 @@ from sklearn_dpwg.data.groups import (
     take_rows,
 )
 from sklearn_dpwg.data.problem import equal_sizes
-from sklearn_dpwg.estimators.encode import stated_rows
+from sklearn_dpwg.estimators.encode import check_found_groups, stated_rows
 from sklearn_dpwg.estimators.learn import warn_of_row_norm
 from sklearn_dpwg.exceptions import InputError, SeededNoiseWarning
 from sklearn_dpwg.ledger.costs import in_words
@@ -222,9 +221,9 @@ class DPSearchCV(FittedSearch):
     Differential Privacy" (2022), through dp_accounting's ``RepeatAndSelectDpEvent``. Candidates
     whose releases are not all Gaussian are refused.
 
-    With ``neighbours="replace-one"`` of the estimator the search protects groups too: it holds out
-    places among all records, and divides scores by counts that it releases once, for the
-    estimator's share of its budget, 3 %. A group that may be empty by its count is not scored.
+    Where the estimator protects groups, as by default, the search does too: it holds out places
+    among all records, and divides scores by counts that it releases once, for the estimator's share
+    of its budget, 3 %. A group that may be empty by its count is not scored.
 
     With ``rows_per_person`` of the estimator the whole search is stated for a person, and more rows
     of each take more noise in fits and scores alike. A person's rows may be in both parts, so that
@@ -288,6 +287,7 @@ class DPSearchCV(FittedSearch):
             mean_runs=self.n_iter,
             distribution=self.distribution,
             count_share=share_of_counts(self.estimator),
+            labels_are_stated=getattr(last_step(self.estimator), "group_labels", None) is not None,
             rows_per_person=stated_rows(
                 getattr(last_step(self.estimator), "rows_per_person", None)
             ),
@@ -313,7 +313,7 @@ class DPSearchCV(FittedSearch):
         y : array-like of shape (n_records,)
             Targets.
         groups : array-like of shape (n_records,) or (n_records, n_columns), optional
-            Group of each record, public unless the estimator has ``neighbours="replace-one"``;
+            Group of each record, protected or public as `neighbours` of the estimator says;
             cells of several columns are intersected.
 
         Returns
@@ -350,7 +350,7 @@ class DPSearchCV(FittedSearch):
             source = NoiseSource(self.random_state)
         told = None if plan.hides_groups else labels
         train, held_out = split(codes, told, self.test_size, source.rng)
-        facts = self._facts(plan, codes[train], len(labels), X, y)
+        facts = self._facts(plan, codes[train], labels, X, y)
         candidate = self._checked_candidate(plan, facts)
         if source.seeded:
             NoiseSource(0)  # for its warning
@@ -431,16 +431,21 @@ class DPSearchCV(FittedSearch):
         groups = find_groups(X, groups, self.group_by)
         if groups is None:
             raise InputError("groups must be given to fit, or group_by set, got neither.")
-        encode = encode_hidden_groups if hides_groups else encode_groups
-        return encode(groups, n_records, final.group_labels)
+        codes, labels = encode_groups(
+            groups, n_records, final.group_labels, may_be_empty=hides_groups
+        )
+        if final.group_labels is None:
+            check_found_groups(labels, n_records)
+        return codes, labels
 
     def _facts(
-        self, plan: SearchPlan, codes: Indices, n_groups: int, X: Any, y: NDArray[Any]
+        self, plan: SearchPlan, codes: Indices, labels: NDArray[Any], X: Any, y: NDArray[Any]
     ) -> dict[str, Any]:
         """Return the public facts of the records fitted on, of hidden groups equal sizes."""
-        sizes = equal_sizes(len(codes), n_groups)
+        sizes = list(equal_sizes(len(codes), len(labels)))
         facts: dict[str, Any] = {
-            "group_sizes": list(sizes) if plan.hides_groups else np.bincount(codes).tolist(),
+            "labels": labels.tolist(),
+            "group_sizes": sizes if plan.hides_groups else np.bincount(codes).tolist(),
             "n_features": X.shape[1] if hasattr(X, "shape") else len(X[0]),
         }
         if is_classifier(self.estimator):
@@ -471,10 +476,12 @@ class DPSearchCV(FittedSearch):
         check_relation(final, plan, parameters)
         final.set_params(epsilon=plan.run_epsilon, delta=plan.run_delta)
         known = dict(facts)
-        classes = known.pop("classes", None)
+        classes, labels = known.pop("classes", None), known.pop("labels")
         if classes is not None and final.classes is None:
             # all classes are public; which of them a run is fitted on is not
             final.set_params(classes=classes)
+        if plan.hides_groups and final.group_labels is None:  # the same for labels
+            final.set_params(group_labels=labels)
         switch_off_output(candidate)
         if candidate is not final:
             known["n_features"] = 1  # what a pipeline makes of the columns shows only in its fit
