@@ -218,11 +218,12 @@ def encode_groups(
         of_value[of_value < 0] = labels.get_loc(OTHER)
     codes = of_value[found]
     if (codes < 0).any():
-        if (found < 0).any():
+        first = found[np.argmax(codes < 0)]
+        if first < 0:
             raise _missing_in(found < 0)
         raise InputError(
             f"groups must hold labels of group_labels={list(labels)!r} alone, got "
-            f"{values[found[codes < 0][0]]!r}: state the label {OTHER!r} too, which takes in "
+            f"{values[first]!r}: state the label {OTHER!r} too, which takes in "
             f"whatever is not stated."
         )
     empty = np.flatnonzero(np.bincount(codes, minlength=len(labels)) == 0)

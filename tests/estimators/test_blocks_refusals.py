@@ -28,6 +28,7 @@ from sklearn_dpwg.preprocessing import (
 )
 from sklearn_dpwg.solvers import MGR
 from tests.helpers.partitioned import Partitioned
+from tests.helpers.relations import WITHIN_GROUP
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore::sklearn_dpwg.exceptions.UngroupedWarning",
@@ -211,7 +212,9 @@ def dask_data():
 
 TAKERS = {
     "auc": lambda X, y, g: DPAUCClassifier(data_norm=1.0).fit(X, y),
-    "partial_fit": lambda X, y, g: DPWorstGroupClassifier(solver="oco").partial_fit(X, y, g),
+    "partial_fit": lambda X, y, g: DPWorstGroupClassifier(solver="oco", **WITHIN_GROUP).partial_fit(
+        X, y, g
+    ),
     "threshold": lambda X, y, g: DPThresholdClassifier(DPWorstGroupClassifier()).fit(X, y, g),
     "search": lambda X, y, g: DPSearchCV(DPWorstGroupClassifier(), {"radius": [1.0, 2.0]}).fit(
         X, y, g
