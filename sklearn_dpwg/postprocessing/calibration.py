@@ -63,7 +63,8 @@ class DPCalibratedClassifier(ScorePostprocessor):
     per_group : bool, default=True
         Whether each group has a calibration of its own, or all share one.
     group_labels : sequence, optional
-        All group labels; found in the groups by default, and public either way.
+        All group labels. By default they are found in the groups, and the set of labels that occur
+        is public.
     group_by : column name or index, sequence of them, or callable, optional
         How to compute the groups from X, in `fit` and in prediction.
     classes : sequence, optional
@@ -97,7 +98,7 @@ class DPCalibratedClassifier(ScorePostprocessor):
     group_labels_ : ndarray of shape (n_groups,)
         Group labels.
     group_sizes_ : ndarray of shape (n_groups,)
-        Public sizes of the groups, where the model was fitted here.
+        Public sizes of the groups, where a model of public groups was fitted here.
     plan_ : PostprocessingPlan
         What was released, with how much noise.
     privacy_ : PrivacyGuarantee

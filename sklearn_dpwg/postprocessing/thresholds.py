@@ -165,7 +165,8 @@ class DPThresholdClassifier(ScorePostprocessor):
         the one with the fewest errors: of each group with ``constraint="selection_rate"``, of all
         records with ``per_group=False``; with "true_positive_rate" the share of positives.
     group_labels : sequence, optional
-        All group labels; found in the groups by default, and public either way.
+        All group labels. By default they are found in the groups, and the set of labels that occur
+        is public.
     group_by : column name or index, sequence of them, or callable, optional
         How to compute the groups from X, in `fit` and in `predict`.
     classes : sequence, optional
@@ -202,7 +203,7 @@ class DPThresholdClassifier(ScorePostprocessor):
     group_labels_ : ndarray of shape (n_groups,)
         Group labels.
     group_sizes_ : ndarray of shape (n_groups,)
-        Public sizes of the groups, where the model was fitted here.
+        Public sizes of the groups, where a model of public groups was fitted here.
     plan_ : PostprocessingPlan
         What was released, with how much noise.
     privacy_ : PrivacyGuarantee
@@ -333,7 +334,7 @@ class DPThresholdClassifier(ScorePostprocessor):
         -------
         pandas.DataFrame
             A row for each group and one for "all". Columns: "records", how many there are, by the
-            histogram where the model was not fitted here; "positive", the share of the second
+            histogram where their number is not public; "positive", the share of the second
             class; "at 0.5", the share that the model alone chooses, with probabilities of at least
             one half; "chosen", the share that the thresholds choose; "low" and "high", limits of
             that share.

@@ -24,6 +24,7 @@ from sklearn_dpwg.ledger.folds import folds_outside
 from sklearn_dpwg.model_selection import DPSearchCV, GroupLabelStratifiedKFold, PublicKFold
 from sklearn_dpwg.solvers import MGR
 from tests.helpers.ledger_cases import DELTA, X, Y, ones
+from tests.helpers.relations import WITHIN_GROUP
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn_dpwg.exceptions.WeakPlanWarning")
 
@@ -33,11 +34,13 @@ class Unlike(PublicKFold):
 
 
 CLASSIFIER = DPWorstGroupClassifier(
-    data_norm=1.0, solver=MGR(n_steps=3), classes=[False, True], group_by=ones
+    data_norm=1.0, solver=MGR(n_steps=3), classes=[False, True], group_by=ones, **WITHIN_GROUP
 )
-MODEL = DPWorstGroupClassifier(2.0, DELTA, data_norm=1.0, solver=MGR(n_steps=3), group_by=ones)
+MODEL = DPWorstGroupClassifier(
+    2.0, DELTA, data_norm=1.0, solver=MGR(n_steps=3), group_by=ones, **WITHIN_GROUP
+)
 LABELS = (X[:, 0] > 0).astype(int)
-HIDDEN = DPWorstGroupClassifier(neighbours="replace-one", group_labels=["a", "other"])
+HIDDEN = DPWorstGroupClassifier()
 PUBLIC = [
     *(KFold(3), KFold(3, shuffle=True), known.RepeatedKFold(), known.ShuffleSplit()),
     *(known.LeaveOneOut(), known.TimeSeriesSplit(), PublicKFold(3, key=0)),

@@ -19,6 +19,7 @@ from sklearn_dpwg.ledger.costs import learning_steps
 from sklearn_dpwg.metrics import worst_group_scorer
 from sklearn_dpwg.preprocessing import DPStandardScaler
 from sklearn_dpwg.privacy import PrivacyGuarantee, Release
+from tests.helpers.relations import WITHIN_GROUP
 from tests.helpers.search_cases import GROUPS, X, Y, model, search
 
 pytestmark = [
@@ -40,9 +41,11 @@ class Laplacian:
         ({"distribution": "poisson"}, ValueError, "^distribution must be one of"),
         ({"scoring": "r2"}, ValueError, "^scoring must be"),
         ({"test_size": 1.0}, ValueError, "^test_size must be a share"),
-        ({"test_size": 0.999}, ValueError, "^group 'a' has .* too few to hold out"),
+        ({"test_size": 0.999, "estimator": model(**WITHIN_GROUP)}, ValueError,
+         "^group 'a' has .* too few to hold out"),
         ({"groups": None}, ValueError, "^groups must be given to fit, or group_by set"),
-        ({"groups": np.where(np.arange(600) == 3, "c", GROUPS)}, ValueError,
+        ({"groups": np.where(np.arange(600) == 3, "c", GROUPS), "estimator": model(**WITHIN_GROUP)},
+         ValueError,
          r"^group 'c' has 1 record\(s\), too few"),
         ({"group_by": 0}, ValueError, "^groups were passed and group_by is set"),
         ({"estimator": LogisticRegression()}, TypeError, "^estimator must be a private estimator"),
