@@ -94,8 +94,8 @@ def test_a_ledger_that_demands_hidden_groups_counts_the_search():
         search(model()).fit(X, Y, GROUPS)
         assert ledger.guarantee.relation == "replace any record, its group included"
         assert [row.what for row in ledger.rows] == ["DPSearchCV"]
+        public = model(neighbours="replace-one-within-group", group_labels=None)
         with pytest.raises(ValueError, match="says nothing of the neighbours 'replace-one'"):
-            public = model(neighbours="replace-one-within-group", group_labels=None)
             search(public).fit(X, Y, GROUPS)
 
 
