@@ -8,7 +8,6 @@ from scipy.sparse import csr_array, csr_matrix
 from sklearn_dpwg import DPWorstGroupClassifier
 from sklearn_dpwg.data.groups import (
     encode_groups,
-    encode_hidden_groups,
     grouping_names,
     labelled_sizes,
     select_groups,
@@ -209,13 +208,13 @@ def test_names_of_groupings(groups, group_by, names):
 def test_no_protected_label_decides_how_those_of_others_are_read(last, place):
     groups = [("a", "x"), ("b", "x"), ("a", "x")]
     groups[place] = last
-    codes, _ = encode_hidden_groups(groups, 3, [("a", "x"), ("b", "x"), "other"])
+    codes, _ = encode_groups(groups, 3, [("a", "x"), ("b", "x"), "other"], may_be_empty=True)
     expected = [0, 1, 0]
     expected[place] = 2
     assert codes.tolist() == expected
     flat = ["a", "b", "a"]
     flat[place] = "c" if len(np.atleast_1d(np.asarray(last, dtype=object))) == 1 else last
-    codes, _ = encode_hidden_groups(flat, 3, ["a", "b", "other"])
+    codes, _ = encode_groups(flat, 3, ["a", "b", "other"], may_be_empty=True)
     assert codes.tolist() == expected
 
 

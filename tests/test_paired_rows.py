@@ -18,6 +18,7 @@ from sklearn_dpwg.model_selection import DPSearchCV, GroupLabelStratifiedKFold, 
 from sklearn_dpwg.postprocessing import DPCalibratedClassifier, DPThresholdClassifier
 from sklearn_dpwg.preprocessing import bound_rows_per_person
 from sklearn_dpwg.solvers import MGR, OCO
+from tests.helpers.relations import relation_of
 
 SECRET = 48151623
 rng = np.random.default_rng(0)
@@ -31,7 +32,8 @@ X.index = Y.index = G.index = P.index = pd.Index(SECRET + np.arange(N))
 
 def model(solver=None):
     solver = solver or MGR(n_steps=2)
-    return DPWorstGroupClassifier(solver=solver, data_norm=1.0, random_state=0)
+    known = {"data_norm": 1.0, "random_state": 0} | relation_of(solver)
+    return DPWorstGroupClassifier(solver=solver, **known)
 
 
 FITTED = LogisticRegression().fit(X, Y)

@@ -24,6 +24,7 @@ from sklearn_dpwg.model_selection import DPSearchCV
 from sklearn_dpwg.postprocessing import DPCalibratedClassifier, DPThresholdClassifier
 from sklearn_dpwg.preprocessing import DPStandardScaler
 from sklearn_dpwg.solvers import MGR, OCO, Plan
+from tests.helpers.relations import WITHIN_GROUP, relation_of
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -67,8 +68,7 @@ def classifier(**changed):
 
 
 def hidden():
-    stated = {"neighbours": "replace-one", "group_labels": ["a", "b", "other"]}
-    return classifier(**stated).fit(X, Y, HIDDEN)
+    return classifier(group_labels=["a", "b", "other"]).fit(X, Y, HIDDEN)
 
 
 def audited():
@@ -79,12 +79,15 @@ def audited():
 
 PUBLISHED = {
     "a classifier": lambda: [classifier().fit(X, Y, GROUPS)],
+    "groups are public": lambda: [classifier(**WITHIN_GROUP).fit(X, Y, GROUPS)],
     "of a source": lambda: [classifier().fit(ArraySource(X.to_numpy(), Y, groups=GROUPS))],
     "groups are hidden": lambda: [hidden()],
     "a regressor": lambda: [
         DPWorstGroupRegressor(**QUICK, target_bounds=(-1, 1)).fit(X, NUMBERS, GROUPS)
     ],
-    "a game that is open": lambda: [classifier(solver=OCO(n_rounds=4)).partial_fit(X, Y, GROUPS)],
+    "a game that is open": lambda: [
+        classifier(solver=OCO(n_rounds=4), **WITHIN_GROUP).partial_fit(X, Y, GROUPS)
+    ],
     "AUC": lambda: [DPAUCClassifier(data_norm=1.0, delta=1e-4).fit(X, Y)],
     "thresholds": lambda: [DPThresholdClassifier(classifier(), **STATED).fit(X, Y, GROUPS)],
     "calibration": lambda: [DPCalibratedClassifier(classifier(), **STATED).fit(X, Y, GROUPS)],
@@ -196,6 +199,7 @@ def facts_of(value):
 def facts_of_fit(kind, solver, X, y, groups, capsys):
     """Return all of a fitted model and its progress, beside the numbers that it releases."""
     known = {"epsilon": 2.0, "delta": 1e-4, "solver": solver, "random_state": 0, "verbose": 1}
+    known |= relation_of(solver)
     if kind == "regressor":
         model = DPWorstGroupRegressor(target_bounds=(-1, 1), **known)
     else:

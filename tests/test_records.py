@@ -1,6 +1,7 @@
 """Rows are clipped, divided and sorted by public rules, one row at a time."""
 
 from dataclasses import FrozenInstanceError
+from itertools import product
 
 import numpy as np
 import pytest
@@ -163,20 +164,19 @@ def test_many_rows_are_sorted_in_one_reading(order, take, dtype, n_threads, monk
     codes[-1] = 5
     targets = rng.normal(size=len(rows))
     by_group = np.argsort(codes, kind="stable")
-    for hides_groups, by_columns in ((False, False), (False, True), (True, True)):
-        encoder = RecordEncoder(7, 3.5, hides_groups, by_columns)
+    for hides_groups, by_columns in product((False, True), repeat=2):
+        encoder = RecordEncoder(7, 3.5, hides_groups, by_columns, first_place=9)
         records = encoder.encode(rows, targets, codes)
         expected = np.ascontiguousarray(rows[by_group])
-        is_by_columns = by_columns and not hides_groups
-        assert records.rows.flags.c_contiguous == (not is_by_columns)
-        assert records.rows.flags.f_contiguous == is_by_columns
+        assert records.rows.flags.c_contiguous == (not by_columns)
+        assert records.rows.flags.f_contiguous == by_columns
         assert records.rows.dtype == dtype
         np.testing.assert_array_equal(records.rows, expected)
         np.testing.assert_array_equal(records.targets, targets[by_group])
         lengths = np.concatenate([row_norms(expected[i : i + 1]) for i in range(0, len(rows), 997)])
         np.testing.assert_array_equal(records.row_scale[::997], 1.0 / np.maximum(lengths, 3.5))
         if hides_groups:
-            np.testing.assert_array_equal(records.places, by_group)
+            np.testing.assert_array_equal(records.places, by_group + 9)
         else:
             assert records.places is None
 

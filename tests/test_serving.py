@@ -27,6 +27,7 @@ from sklearn_dpwg.preprocessing import (
 from sklearn_dpwg.privacy import PrivacyGuarantee
 from sklearn_dpwg.serving import trusted_types
 from sklearn_dpwg.solvers import MGR, OCO, SOLVERS
+from tests.helpers.relations import WITHIN_GROUP, relation_of
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 rng = np.random.default_rng(0)
@@ -37,7 +38,8 @@ COLUMNS = {0: Number(-1, 1), 1: Number(-1, 1, missing=True)}
 
 def model(solver: Any = None, **given: Any) -> DPWorstGroupClassifier:
     solver = MGR(n_steps=2) if solver is None else solver
-    return DPWorstGroupClassifier(4.0, solver=solver, data_norm=1.0, random_state=0, **given)
+    given = {"data_norm": 1.0, "random_state": 0} | relation_of(solver) | given
+    return DPWorstGroupClassifier(4.0, solver=solver, **given)
 
 
 def regressor() -> DPWorstGroupRegressor:
@@ -52,14 +54,10 @@ WITHOUT = (AttributeError, "has no attribute 'privacy_'")
 # How each is made, what it answers with, and where it refuses: error and words.
 MADE: dict[str, tuple[Any, str, dict[str, tuple[type[Exception], str]]]] = {
     "classifier": (lambda: model().fit(X, Y, G), "predict_proba", {}),
-    "of hidden groups": (
-        lambda: model(neighbours="replace-one", group_labels=["a", "b"]).fit(X, Y, G),
-        "predict_proba",
-        {},
-    ),
+    "of public groups": (lambda: model(**WITHIN_GROUP).fit(X, Y, G), "predict_proba", {}),
     "of people": (lambda: model(rows_per_person=1).fit(X, Y, G), "predict_proba", {}),
     "of overlapping groups": (
-        lambda: model(overlap="attributes").fit(X, Y, np.stack([G, Y], axis=1)),
+        lambda: model(overlap="attributes", **WITHIN_GROUP).fit(X, Y, np.stack([G, Y], axis=1)),
         "predict_proba",
         {},
     ),

@@ -116,10 +116,10 @@ estimator_options = together(
     click.option("--solver", metavar="NAME", default="auto", show_default=True, help="Solver."),
     click.option(
         "--neighbours",
-        metavar="replace-one-within-group|replace-one",
-        default="replace-one-within-group",
+        metavar="replace-one|replace-one-within-group",
+        default="replace-one",
         show_default=True,
-        help="Whether who is in which group is public, or is protected too.",
+        help="Whether who is in which group is protected too, or is public.",
     ),
     click.option(
         "--shapes",

@@ -23,7 +23,7 @@ from sklearn_dpwg.data.frames import (
 )
 from sklearn_dpwg.exceptions import GroupsWarning, InputError, warn
 
-# Takes in unknown and missing labels, where it is stated and groups are protected.
+# Takes in unknown and missing labels, where it is stated.
 OTHER = "other"
 
 GroupBy = Hashable | list[Hashable] | tuple[Hashable, ...] | Callable[[Any], ArrayLike]
@@ -142,11 +142,11 @@ def encode_groups(
     """Return each record's index into the labels, and the labels; of cells where groups overlap.
 
     Cells of several columns are intersected, and labels then are tuples. Labels that are not given
-    are those found, in the order of categories, else sorted. A group that is missing, unknown or
-    (unless it may be) empty is an error.
+    are those found, in the order of categories, else sorted. A label that is missing or not among
+    those given is `OTHER`, if that is, else an error; so is a group that is empty and may not be.
     """
     (groups,) = in_memory(groups=groups)
-    found, values = _factorized(groups, n_records)
+    found, values = _factorized(groups, n_records, is_stated=group_labels is not None)
     if group_labels is None:
         if overlap == "cells":
             _warn_of_memberships(values)
@@ -154,13 +154,20 @@ def encode_groups(
         labels = _index(_one_spelling(_in_order(values, form), form))
     else:
         labels = _index(checked_labels(group_labels))
-    of_value = places(values, labels)
-    if (of_value < 0).any():
+    of_value = np.append(places(values, labels), -1)  # the last is that of a missing label
+    others = places([OTHER], labels)[0]
+    if others >= 0:
+        of_value[of_value < 0] = others
+    codes = of_value[found]
+    if (codes < 0).any():
+        first = found[np.argmax(codes < 0)]
+        if first < 0:
+            raise _missing_in(found < 0)
         raise InputError(
             f"groups must hold labels of group_labels={list(labels)!r} alone, got "
-            f"{values[of_value < 0][0]!r}."
+            f"{values[first]!r}: state the label {OTHER!r} too, which takes in "
+            f"whatever is not stated."
         )
-    codes = of_value[found]
     empty = np.flatnonzero(np.bincount(codes, minlength=len(labels)) == 0)
     if empty.size and not may_be_empty:
         raise InputError(
@@ -194,26 +201,36 @@ def _one_spelling(labels: Iterable[Any], groups: Any) -> list[Any]:
     return _in_order(_index(label_column(once.values())), groups)
 
 
-def count_labels(groups: Any, n_records: int) -> tuple[list[Hashable], NDArray[np.intp]]:
-    """Return the labels found, in the order in which they come, and how many records have each."""
-    codes, labels = _factorized(groups, n_records)
-    return labels.tolist(), np.bincount(codes, minlength=len(labels))
+def count_labels(
+    groups: Any, n_records: int, *, is_stated: bool = False
+) -> tuple[list[Hashable], NDArray[np.intp]]:
+    """Return the labels found, in the order in which they come, and how many records have each.
+
+    Where labels are stated, None stands for those that are missing.
+    """
+    codes, labels = _factorized(groups, n_records, is_stated=is_stated)
+    n_missing, *counts = np.bincount(codes + 1, minlength=len(labels) + 1).tolist()
+    if n_missing:
+        return [*labels, None], np.array([*counts, n_missing])
+    return labels.tolist(), np.array(counts, dtype=np.intp)
 
 
-def codes_of_labels(groups: Any, n_records: int, labels: Sequence[Hashable]) -> NDArray[np.intp]:
-    """Return each record's index into known labels, -1 where it has none of them."""
-    codes, found = _factorized(groups, n_records)
-    return places(found, labels)[codes]
+def _factorized(
+    groups: Any, n_records: int, *, is_stated: bool
+) -> tuple[NDArray[np.intp], pd.Index[Any]]:
+    """Return each record's index into the labels found, and these in the order they come in.
 
-
-def _factorized(groups: Any, n_records: int) -> tuple[NDArray[np.intp], pd.Index[Any]]:
-    """Return each record's index into the labels found, and these in the order they come in."""
+    Where labels are stated, an index is -1 for one that is missing, and each follows from what is
+    said of that record alone.
+    """
     known = _known_codes(groups)
-    if known is None:
-        codes, found = pd.factorize(_one_column(groups).to_numpy())
-    else:
+    if known is not None:
         codes, places = pd.factorize(known[0])
         found = places if known[1] is None else known[1][places]
+    elif is_stated:
+        codes, found = _one_by_one(groups)
+    else:
+        codes, found = pd.factorize(_one_column(groups).to_numpy())
     labels = _index(found.astype(object))
     if len(codes) != n_records:
         raise InputError(
@@ -237,31 +254,6 @@ def _known_codes(groups: Any) -> tuple[NDArray[Any], NDArray[Any] | None] | None
     if values.dtype.kind in "iub" or (values.dtype.kind == "f" and not np.isnan(values).any()):
         return values, None
     return None
-
-
-def encode_hidden_groups(
-    groups: Any, n_records: int, group_labels: Sequence[Hashable]
-) -> tuple[NDArray[np.intp], NDArray[np.object_]]:
-    """Return each record's index into stated labels, where its group is protected.
-
-    A label that is missing or not stated is `OTHER`, if that is stated. Groups may be empty.
-    """
-    values = _labels_one_by_one(groups)
-    if len(values) != n_records:
-        raise InputError(
-            f"groups must have one entry a record: got {len(values)} for {n_records} records."
-        )
-    labels = _index(checked_labels(group_labels))
-    codes = places(values, labels)
-    if OTHER in labels:
-        codes = np.where(codes < 0, labels.tolist().index(OTHER), codes)
-    elif (codes < 0).any():
-        raise InputError(
-            f"groups must hold labels of group_labels={list(labels)!r}, got "
-            f"{values[codes < 0][0]!r}: state the label {OTHER!r} too, which takes in whatever is "
-            f"not stated."
-        )
-    return codes.astype(np.intp), labels.to_numpy(dtype=object)
 
 
 def labelled_sizes(
@@ -522,8 +514,8 @@ def _stated_groups(
     return {label: known[key] for key, label in of_stated.items()}
 
 
-def _labels_one_by_one(groups: Any) -> pd.Index[Any]:
-    """Return one label a record, each from what is said of that record alone.
+def _one_by_one(groups: Any) -> tuple[NDArray[np.intp], NDArray[np.object_]]:
+    """Return each record's index into labels, each from what is said of that record alone.
 
     Of a list a frame would have as many columns as its longest entry, or as its first one, so that
     one record's label would decide how those of all others are read.
@@ -531,10 +523,14 @@ def _labels_one_by_one(groups: Any) -> pd.Index[Any]:
     (groups,) = in_memory(groups=groups)
     has_form = hasattr(groups, "__array__") or hasattr(groups, "columns") or issparse(groups)
     if has_form or isinstance(groups, str | bytes | Mapping) or not np.iterable(groups):
-        values = list(_one_column(groups, may_be_missing=True))
+        values = _one_column(groups, may_be_missing=True).to_numpy()
     else:
-        values = list(groups)
-    return _index(label_column(map(_as_label, values)))
+        values = label_column(groups)
+    try:
+        codes, found = pd.factorize(values)
+    except TypeError:  # a list among them
+        codes, found = pd.factorize(label_column(map(_as_label, values)))
+    return codes, label_column(map(_as_label, found))
 
 
 def _as_label(said: Any) -> Hashable:
@@ -576,11 +572,15 @@ def _table(groups: Any, *, may_be_missing: bool) -> pd.DataFrame:
             f"groups must have a name of its own for each column, got {twice!r} twice."
         )
     if not may_be_missing and (is_missing := table.isna().to_numpy().any(axis=1)).any():
-        raise InputError(
-            f"groups contains NaN or None in row {np.argmax(is_missing)}; give records of unknown "
-            f"group a label of their own or leave them out."
-        )
+        raise _missing_in(np.asarray(is_missing))
     return table
+
+
+def _missing_in(is_missing: NDArray[np.bool_]) -> InputError:
+    return InputError(
+        f"groups contains NaN or None in row {np.argmax(is_missing)}; give records of unknown "
+        f"group a label of their own or leave them out."
+    )
 
 
 def _index(labels: Sequence[Any] | NDArray[np.object_] | pd.Index[Any]) -> pd.Index[Any]:

@@ -32,6 +32,8 @@ PUBLIC_FACTS_OF_HIDDEN_GROUPS = (
     *PUBLIC_FACTS[2:],
 )
 
+LABELS_THAT_OCCUR = "the set of group labels that occur, as none were stated"
+
 PUBLIC_FACTS_OF_OVERLAP = (
     "which groups each record is in, and every column that decides it, row by row: they overlap, "
     "and a record that replaces another is in exactly the same ones",
@@ -68,11 +70,19 @@ class HiddenGroups:
     # standard deviation of the noise on each count; 0 where there is one group
     count_std: float = 0.0
     n_calls: int = 1  # one of so many calls, each with as many records, was counted for all
+    # whether group labels were stated; else those that occur among the records are public
+    labels_are_stated: bool = True
 
     @property
     def size_std(self) -> float:
         """Standard deviation of the noise on a size."""
         return self.n_calls * self.count_std
+
+    @property
+    def public_facts(self) -> tuple[str, ...]:
+        """What a guarantee names as public."""
+        found = () if self.labels_are_stated else (LABELS_THAT_OCCUR,)
+        return (*found, *PUBLIC_FACTS_OF_HIDDEN_GROUPS)
 
     @property
     def floor(self) -> int:

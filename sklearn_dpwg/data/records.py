@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -65,13 +65,16 @@ class GroupedRecords:
         scale, targets = self.row_scale[taken], self.targets[taken]
         return GroupedRecords(rows, scale, targets, starts, limits, places)
 
-    def at_places(self, places: NDArray[np.intp]) -> tuple[NDArray[np.intp], ...]:
-        """Return for each group the increasing positions in it of the records at some places."""
+    def at_places(self, choose: Callable[[int, int], NDArray[np.intp]]) -> list[NDArray[np.intp]]:
+        """Return for each group the positions in it of the records at places chosen of a range."""
         assert self.places is not None
-        is_chosen = np.zeros(int(self.places.max(initial=-1)) + 1, dtype=bool)
-        is_chosen[places[places < len(is_chosen)]] = True
-        places_by_group = np.split(self.places, self.starts[1:-1])
-        return tuple(np.flatnonzero(is_chosen[part]) for part in places_by_group)
+        if not len(self.places):
+            return [self.places] * (len(self.starts) - 1)
+        first = int(self.places.min())
+        is_chosen = np.zeros(int(self.places.max()) + 1 - first, dtype=bool)
+        is_chosen[choose(first, first + len(is_chosen)) - first] = True
+        by_group = np.split(self.places - first, self.starts[1:-1])
+        return [np.flatnonzero(is_chosen[part]) for part in by_group]
 
 
 @dataclass(frozen=True)
@@ -81,12 +84,13 @@ class RecordEncoder:
     n_groups: int  # number of groups; group codes run from 0
     # public bound on the norm of a row: longer rows are shortened to it, and all are divided by it
     data_norm: float
-    # whether the group of a record is protected: rows then lie row by row whatever their order, so
-    # that no record's group decides how others are rounded, and places are kept
+    # whether the group of a record is protected: then the order of groups does not decide whether
+    # rows lie by rows or by columns, and places are kept
     hides_groups: bool = False
     # whether a copy of many narrow rows may lie by columns, which passes read faster: not in
-    # blocks, as borders must not decide how rows lie, and never where groups are hidden
+    # blocks, as borders must not decide how rows lie
     by_columns: bool = False
+    first_place: int = 0  # number of records in front of these
 
     def encode(
         self, rows: Any, targets: FloatArray, group_codes: NDArray[np.intp]
@@ -108,18 +112,14 @@ class RecordEncoder:
             # a copy that extreme rows ask for later would lie in memory otherwise, where the scores
             # of the other records might be rounded otherwise
             rows = np.ascontiguousarray(rows)
-        places = None
-        if self.hides_groups or np.any(group_codes[1:] < group_codes[:-1]):
-            rows, targets, norms, order = sorted_by_group(
-                rows,
-                targets,
-                group_codes,
-                starts,
-                by_columns=self.by_columns and not self.hides_groups,
-            )
-            places = order if self.hides_groups else None
+        is_by_rows = not self.by_columns and (issparse(rows) or rows.flags.c_contiguous)
+        is_sorted = not np.any(group_codes[1:] < group_codes[:-1])
+        if is_sorted and (is_by_rows or not self.hides_groups):
+            norms, order = row_norms(rows), np.arange(len(group_codes))
         else:
-            norms = row_norms(rows)
+            rows, targets, norms, order = sorted_by_group(
+                rows, targets, group_codes, starts, by_columns=self.by_columns
+            )
         extreme = norms > _LARGEST if self.data_norm > 1.0 / _LARGEST else norms >= 0
         scale = 1.0 / np.maximum(norms, self.data_norm, out=norms)
         if np.any(extreme):
@@ -128,6 +128,7 @@ class RecordEncoder:
             _replace(rows, found, self.data_norm)
             # what was rounded to single precision may be longer than 1 again
             scale[found] = 1.0 / np.maximum(row_norms(rows[found]), 1.0)
+        places = order + self.first_place if self.hides_groups else None
         return GroupedRecords(rows, scale, targets, starts, places=places)
 
 

@@ -121,8 +121,8 @@ class DPWorstGroupEstimator(Partitioned, Streaming):
         y : array-like of shape (n_records,)
             Targets; a collection of dask where X is one, None with a source.
         groups : array-like of shape (n_records,) or (n_records, n_columns), optional
-            Group of each record, public or, with ``neighbours="replace-one"``, protected; cells of
-            several columns are intersected, but see `overlap`. As `y`, of the kind that X is of.
+            Group of each record, protected or public as `neighbours` says; cells of several
+            columns are intersected, but see `overlap`. As `y`, of the kind that X is of.
 
         Returns
         -------
@@ -150,8 +150,8 @@ class DPWorstGroupEstimator(Partitioned, Streaming):
         -----
         A fit that fails leaves the estimator as it was. If noise had been released by then, the
         error carries a note that the budget is spent. Errors and warnings are for who holds the
-        records, and are outside the guarantee. X must not change while fit runs: rows that are
-        sorted by group are not copied, others once. Of records that are not in memory targets and
+        records, and are outside the guarantee. X must not change while fit runs: rows are copied
+        once at most. Of records that are not in memory targets and
         groups are read once and rows once; what `group_by` makes of rows takes a second reading of
         these.
         """
@@ -180,9 +180,9 @@ class DPWorstGroupEstimator(Partitioned, Streaming):
             Number of records in each group; infinity for an oracle without end. A sequence is in
             the order of `group_labels`, here or else of the estimator, or else in that of
             ``group_labels_`` after a fit. Where groups overlap, those of the cells that their
-            columns make, as ``groups.value_counts()`` returns them. With
-            ``neighbours="replace-one"`` they are a guess, which a fit replaces by what it counts;
-            what it costs does not depend on it.
+            columns make, as ``groups.value_counts()`` returns them. Unless groups are public,
+            they are a guess, which a fit replaces by what it counts; what it costs does not depend
+            on it.
         n_features : int
             Number of columns of X.
         classes : sequence, optional

@@ -219,7 +219,7 @@ def _same_object(y: Any, groups: Any) -> bool:
 
 # Public facts that a plan is made from: counts, and the prior weights of the groups.
 
-NEIGHBOURS = ("replace-one-within-group", "replace-one")
+NEIGHBOURS = ("replace-one", "replace-one-within-group")
 
 _ALLOWED = (
     "prior must be 'proportional', 'uniform', a number between 0 and 1 (the share of equal "
@@ -254,16 +254,11 @@ def columns_of_sizes(group_sizes: Any, group_by: Any) -> list[Any] | None:
     return list(group_by) if isinstance(group_by, list | tuple) else None
 
 
-def check_neighbours(neighbours: Any, group_labels: Any) -> None:
+def check_neighbours(neighbours: Any) -> None:
     """Refuse what neighbours a fit cannot be private for."""
     if not isinstance(neighbours, str) or neighbours not in NEIGHBOURS:
         raise InputError(
             f"neighbours must be one of {', '.join(map(repr, NEIGHBOURS))}, got {neighbours!r}."
-        )
-    if neighbours == "replace-one" and group_labels is None:
-        raise InputError(
-            "group_labels must be stated with neighbours='replace-one', as those found in the "
-            "groups would show who is in one, got None."
         )
 
 
@@ -276,13 +271,14 @@ def check_price(sampling_price: Any) -> None:
         )
 
 
-def check_overlap(overlap: Any, neighbours: str) -> None:
+def check_overlap(overlap: Any, *, hides_groups: bool) -> None:
     """Refuse what does not say whether groups overlap, or cannot be private."""
     check_kind_of_overlap(overlap)
-    if overlap != "cells" and neighbours == "replace-one":
+    if overlap != "cells" and hides_groups:
         raise InputError(
             f"overlap must be 'cells' with neighbours='replace-one', as nothing is proved for a "
-            f"record that leaves several groups for others, got {overlap!r}."
+            f"record that leaves several groups for others, got {overlap!r}: it is for "
+            f"neighbours='replace-one-within-group'."
         )
 
 

@@ -49,7 +49,7 @@ from sklearn_dpwg.ledger.ledger import spending
 from sklearn_dpwg.privacy import Budget, Draw, NoiseSource, PrivacyGuarantee
 from sklearn_dpwg.privacy.release import check_delta
 from sklearn_dpwg.solvers import Plan, Solution, Solver, make_solver
-from sklearn_dpwg.solvers.counts import CountStage, release_sizes
+from sklearn_dpwg.solvers.counts import release_sizes
 
 # From here on e^epsilon is no floating-point number, and the statement says the same in words.
 NO_PROTECTION = 700.0
@@ -342,10 +342,6 @@ class InMemory:
     codes: NDArray[np.intp]  # groups of the records
     row_norm: float
 
-    def counted(self, stage: CountStage, n_groups: int, noise: NoiseSource) -> tuple[int, ...]:
-        """Return noisy counts of the groups: nothing else sees their true sizes."""
-        return release_sizes(stage, self.codes, n_groups, noise)
-
     @contextmanager
     def __call__(self, problem: Problem) -> Iterator[GroupRisks]:
         """Yield the risks; copies of rows are not kept for as long as the solver runs."""
@@ -416,8 +412,8 @@ class Fitting(Progress, PrivateEstimator):
             if not isinstance(value, bool | np.bool_ | int | np.integer):
                 raise InputError(f"{name} must be a bool or a whole number, got {value!r}.")
         encode.stated_rows(self.rows_per_person)
-        encode.check_overlap(self.overlap, self.neighbours)
-        encode.check_neighbours(self.neighbours, self.group_labels)
+        encode.check_neighbours(self.neighbours)
+        encode.check_overlap(self.overlap, hides_groups=self._hides_groups)
         encode.check_price(self.sampling_price)
         return Budget(self.epsilon, self.delta)
 
@@ -442,11 +438,12 @@ class Fitting(Progress, PrivateEstimator):
         # without releases nothing is drawn, so random_state does not matter
         noise = NoiseSource(self.random_state if plan.releases else None, releases)
         stages = Stages(noise)
-        with self._spending(stages, budget, planned) as guarantee:
+        # whatever is wrong with records shows before the first draw
+        with self._spending(stages, budget, planned) as guarantee, records(problem) as data:
             if stage is not None:
-                assert isinstance(records, InMemory)
-                sizes = records.counted(stage, problem.n_groups, noise)
-                facts = replace(facts, sizes=[facts.n_calls * size for size in sizes])
+                # nothing else follows from the true sizes
+                counted = release_sizes(stage.release, data.group_sizes, noise)
+                facts = replace(facts, sizes=[facts.n_calls * size for size in counted])
                 problem = self._problem(facts)
                 plan = self._plan_within(budget, solver, problem, first)
                 if plan.counts != stage:
@@ -457,11 +454,10 @@ class Fitting(Progress, PrivateEstimator):
                 noise = stages.follow(self.random_state, plan.second_stage)
             # a copy: what a solver does to it does not reach `plan_`
             of_solver = plan.second_stage
-            with records(problem) as data:
-                learn = solver.run if run is None else partial(run, solver)
-                solution = self._with_progress(
-                    of_solver, noise, lambda: learn(of_solver, data, noise, start=first)
-                )
+            learn = solver.run if run is None else partial(run, solver)
+            solution = self._with_progress(
+                of_solver, noise, lambda: learn(of_solver, data, noise, start=first)
+            )
             planning.check_solution(plan, solution, self.solver)
         self._keep(plan, guarantee, facts, solution)
 
@@ -477,7 +473,10 @@ class Fitting(Progress, PrivateEstimator):
     def _problem(self, facts: Facts) -> Problem:
         """Return the public facts of a problem."""
         n_records: Any = facts.n_calls * facts.n_records
-        hidden = HiddenGroups(n_records, n_calls=facts.n_calls) if self._hides_groups else None
+        hidden = None
+        if self._hides_groups:
+            is_stated = self.group_labels is not None
+            hidden = HiddenGroups(n_records, n_calls=facts.n_calls, labels_are_stated=is_stated)
         return Problem(
             loss=facts.targets.loss,
             group_sizes=tuple(facts.sizes),
@@ -542,14 +541,18 @@ class Fitting(Progress, PrivateEstimator):
         else:
             codes, labels = self._encode_groups(found, n_records)
             self._name_groups(y, groups)
-        sizes = np.bincount(codes, minlength=len(labels)).tolist()
-        if self._hides_groups:
-            sizes = equal_sizes(n_records, len(labels))
+        sizes = self._public_sizes(np.bincount(codes, minlength=len(labels)))
         facts = Facts(targets, sizes, n_records, n_features, labels)
         if self.overlap != "cells" and found is not None:
             columns = grouping.columns_of(found, self.group_by)
             facts = self._overlapping(facts, columns, frames.as_pandas(found))
         return facts, InMemory(rows, encoded, codes, float(self._row_norm))
+
+    def _public_sizes(self, sizes: NDArray[np.intp]) -> Sequence[int]:
+        """Return the sizes of the groups, and where these are hidden equal ones in their place."""
+        if self._hides_groups:
+            return equal_sizes(int(sizes.sum()), len(sizes))
+        return sizes.tolist()
 
     def _overlapping(self, facts: Facts, columns: Sequence[Any] | None, table: Any = None) -> Facts:
         """Return the facts of overlapping groups, of those of the cells of some columns."""
@@ -587,17 +590,15 @@ class Fitting(Progress, PrivateEstimator):
         if groups is None:
             self._warn_of_no_groups()
             groups = np.zeros(n_records, dtype=int)
-        if self._hides_groups:
-            return grouping.encode_hidden_groups(groups, n_records, self.group_labels)
-        return self._encode_stated(groups, n_records, n_records)
+        return self._encode_labels(groups, n_records, n_records)
 
-    def _encode_stated(
+    def _encode_labels(
         self, groups: Any, n_labels: int, n_records: int, form: Any = None
     ) -> tuple[NDArray[np.intp], NDArray[np.object_]]:
         """Return indices of labels and these; where groups overlap, of the cells of columns."""
         overlaps = self.overlap != "cells"
         stated = None if overlaps else self.group_labels
-        how = {"overlap": self.overlap, "form": form}
+        how = {"overlap": self.overlap, "form": form, "may_be_empty": self._hides_groups}
         codes, labels = grouping.encode_groups(groups, n_labels, stated, **how)
         if self.group_labels is None:
             for found in grouping.by_column(labels) if overlaps else [labels]:
@@ -613,8 +614,6 @@ class Fitting(Progress, PrivateEstimator):
             if len(labels) > 1:
                 raise InputError("groups must be given, as in the first call, got None.")
             groups = np.full(n_records, self.group_labels_[0], dtype=object)
-        if self._hides_groups:
-            return grouping.encode_hidden_groups(groups, n_records, labels)
         return grouping.encode_groups(groups, n_records, labels, may_be_empty=True)
 
     def _warn_of_no_groups(self) -> None:

@@ -82,7 +82,9 @@ class Survey:
         return list(self.form.columns) if hasattr(self.form, "columns") else None
 
 
-def survey_partition(partition: Any, *, group_by: Any, is_classifier: bool) -> Survey:
+def survey_partition(
+    partition: Any, *, group_by: Any, is_classifier: bool, takes_others: bool
+) -> Survey:
     """Return what is known of a partition."""
     # groups that are made of the rows ask for all columns
     table = partition.read_labels() if group_by is None else partition.read()
@@ -96,7 +98,7 @@ def survey_partition(partition: Any, *, group_by: Any, is_classifier: bool) -> S
         found = np.array([numbers.min(), numbers.max()])
     labels, counts = None, np.array([n_records])
     if groups is not None:
-        labels, counts = grouping.count_labels(groups, n_records)
+        labels, counts = grouping.count_labels(groups, n_records, is_stated=takes_others)
         _few(labels, "groups must be labels that records share", n_records)
     fingerprint = fingerprint_of(table, groups)
     is_column = np.ndim(y) == 2
@@ -191,6 +193,7 @@ class Encoder:
     dtype: np.dtype[Any]  # precision of rows
     group_by: Any  # what finds the groups in X
     labels: list[Any] | None  # labels of the groups; None where all records are one
+    hides_groups: bool  # whether the group of a record is protected
     targets: Targets  # what encodes y
     is_classifier: bool  # whether y holds classes
     row_norm: float  # bound on the norm of a row
@@ -208,9 +211,9 @@ class Encoder:
         encoded = self.targets.encode(y)
         codes: NDArray[np.intp] = np.zeros(len(y), dtype=np.intp)
         if self.labels is not None:
-            codes = grouping.codes_of_labels(groups, len(y), self.labels)
+            codes, _ = grouping.encode_groups(groups, len(y), self.labels, may_be_empty=True)
         n_groups = len(expected.sizes)
-        counts = np.bincount(codes[codes >= 0], minlength=n_groups)
+        counts = np.bincount(codes, minlength=n_groups)
         if counts.tolist() != list(expected.sizes):
             raise ChangedDataError(_CHANGED.format(place=expected.place))
         if rows.shape[0] != len(y):
@@ -218,7 +221,13 @@ class Encoder:
                 f"X must have one row a target in every partition, got {rows.shape[0]:,} for "
                 f"{len(y):,}."
             )
-        return RecordEncoder(n_groups, self.row_norm).encode(rows, encoded, codes)
+        encoder = RecordEncoder(
+            n_groups,
+            self.row_norm,
+            hides_groups=self.hides_groups,
+            first_place=sum(expected.first_ranks),
+        )
+        return encoder.encode(rows, encoded, codes)
 
     def _rows(self, X: Any) -> Any:
         encode.check_columns(X)
@@ -263,6 +272,7 @@ def seal_of(block: RecordBlock) -> Seal:
     records, digest = block.records, hashlib.sha256(usedforsecurity=False)
     rows: Any = records.rows
     parts: list[Any] = [records.targets, records.starts]
+    parts += [] if records.places is None else [records.places]
     is_sparse = isinstance(rows, csr_array)
     parts += [rows.data, rows.indices, rows.indptr] if is_sparse else [rows]
     for part in parts:
@@ -304,7 +314,7 @@ class InPartitions:
                 # the traceback of a failed fit may hold blocks for as long as the caller likes
                 stack.callback(spool.drop)
                 row_size = problem.n_features * self.encoder.dtype.itemsize + 16
-                spool.reserve(sum(problem.cell_sizes) * row_size)
+                spool.reserve(problem.n_records * row_size)
             encode_one = partial(
                 encode_partition,
                 encoder=self.encoder,
@@ -329,8 +339,11 @@ class InPartitions:
                 blocks,
                 loss=problem.loss,
                 intercept_scaling=problem.intercept_scaling,
-                group_sizes=problem.cell_sizes,
+                group_sizes=tuple(
+                    map(sum, zip(*(each.sizes for each in self.expected), strict=True))
+                ),
                 n_features=problem.n_features,
+                hides_groups=self.encoder.hides_groups,
             )
 
 
@@ -339,11 +352,6 @@ class Partitioned(Fitting):
 
     def _fit_partitions(self, X: Any, y: Any, groups: Any) -> None:
         """Learn from a source, or from collections of dask: labels are read once, rows once."""
-        if self._hides_groups:
-            raise InputError(
-                "neighbours must be 'replace-one-within-group' with records that are not in "
-                "memory, got 'replace-one', which is for arrays and frames."
-            )
         names_groups = is_source(X) and getattr(X, "groups", None) is not None
         if self.group_by is not None and names_groups:
             raise InputError(
@@ -361,7 +369,12 @@ class Partitioned(Fitting):
 
     def _surveyed(self, held: Held) -> tuple[Facts, InPartitions]:
         """Return facts and records of partitions, refused and warned of as they are in memory."""
-        ask = partial(survey_partition, group_by=self.group_by, is_classifier=is_classifier(self))
+        ask = partial(
+            survey_partition,
+            group_by=self.group_by,
+            is_classifier=is_classifier(self),
+            takes_others=self.group_labels is not None and grouping.OTHER in self.group_labels,
+        )
         surveys: list[Survey] = held.of_each(ask)
         if not surveys:
             raise InputError("X must have at least one partition, got none.")
@@ -384,6 +397,7 @@ class Partitioned(Fitting):
             dtype=common_precision(surveys),
             group_by=self.group_by,
             labels=None if surveys[0].labels is None else labels.tolist(),
+            hides_groups=self._hides_groups,
             targets=targets,
             is_classifier=is_classifier(self),
             row_norm=float(self._row_norm),
@@ -395,7 +409,7 @@ class Partitioned(Fitting):
             Expected(place, survey.fingerprint, tuple(sizes), tuple(first))
             for place, (survey, sizes, first) in enumerate(known)
         ]
-        sizes = by_partition.sum(axis=0).tolist()
+        sizes = self._public_sizes(by_partition.sum(axis=0))
         facts = Facts(targets, sizes, n_records, self.n_features_in_, labels)
         groups = surveys[0].group_form
         if self.overlap != "cells" and groups is not None:
@@ -415,7 +429,7 @@ class Partitioned(Fitting):
         counts = np.concatenate([each.counts for each in surveys])
         column = frames.label_column(found)
         form = surveys[0].group_form
-        codes, labels = self._encode_stated(column, len(found), n_records, form)
+        codes, labels = self._encode_labels(column, len(found), n_records, form)
         sizes = np.zeros((len(surveys), len(labels)), dtype=np.intp)
         partition = np.repeat(np.arange(len(surveys)), [len(each.counts) for each in surveys])
         np.add.at(sizes, (partition, codes), counts)

@@ -176,6 +176,7 @@ def _plan_in_stages(budget: Budget, solver: Solver, problem: Problem, rows_per_p
     What both stages cost follows from public facts other than the sizes, which may be released
     counts or a guess.
     """
+    solver._check_budget(budget)
     of_row = budget
     if rows_per_person > 1:
         of_row = _budget_of_row(budget, rows_per_person)

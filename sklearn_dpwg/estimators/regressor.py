@@ -55,15 +55,15 @@ class DPWorstGroupRegressor(ScoredByBlock, RegressorMixin, DPWorstGroupEstimator
         Radius of the ball of weights, for rows of norm at most 1 and mapped targets.
     <data_norm, fit_intercept, prior>
     group_labels : sequence, optional
-        All group labels; found in the groups by default, and public either way. Setting them
-        catches missing, misspelt and wrong groups.
+        All group labels. By default they are found in the groups, and the set of labels that occur
+        is public. Setting them catches missing, misspelt and wrong groups, or takes these for the
+        group "other" where that is one of them.
     <group_by to start>
-    neighbours : {"replace-one-within-group", "replace-one"}, default="replace-one-within-group"
-        What the guarantee is for: one record replaced by another of its group, where who is in
-        which group is public, or by any record at all, which protects that too. Then `group_labels`
-        must be stated, all that is learned of the groups' sizes are noisy counts, and only
-        "auto", "mgr", "moments" and "phased-erm" can learn. A label of no group counts to the group
-        "other" where that is stated.
+    neighbours : {"replace-one", "replace-one-within-group"}, default="replace-one"
+        What the guarantee is for: one record replaced by any other, which protects who is in which
+        group too: all that is learned of the groups' sizes are noisy counts, and "auto", "mgr",
+        "moments", "oco", "online-to-batch" and "phased-erm" can learn. Or by another of its group,
+        where who is in which group is public, and every solver can.
     <sampling_price>
 
     Attributes
@@ -75,8 +75,8 @@ class DPWorstGroupRegressor(ScoredByBlock, RegressorMixin, DPWorstGroupEstimator
     group_labels_ : ndarray of shape (n_groups,)
         Group labels.
     group_sizes_ : ndarray of shape (n_groups,)
-        Public sizes of the groups; with ``neighbours="replace-one"`` the noisy counts, a private
-        release, brought to the number of records.
+        Noisy counts of the groups, a private release, brought to the number of records; with
+        ``neighbours="replace-one-within-group"`` their public sizes.
     count_std_ : float
         Standard deviation of the noise on a count of `group_sizes_`; 0 where they are public.
     <group_weights_ to feature_names_in_>
@@ -124,7 +124,7 @@ class DPWorstGroupRegressor(ScoredByBlock, RegressorMixin, DPWorstGroupEstimator
         verbose: int = 0,
         rows_per_person: int | None = None,
         start: Any = None,
-        neighbours: Literal["replace-one-within-group", "replace-one"] = "replace-one-within-group",
+        neighbours: Literal["replace-one", "replace-one-within-group"] = "replace-one",
         sampling_price: float | None = None,
     ) -> None:
         self.epsilon = epsilon

@@ -353,10 +353,11 @@ def holdings_of_model(
 
 
 def n_records_of(model: Any) -> int:
-    """Return how many records a model with sizes of groups was fitted to, which may overlap."""
+    """Return how many records a model was fitted to, whose groups may overlap or be hidden."""
     problem = getattr(getattr(model, "plan_", None), "problem", None)
-    cells = getattr(problem, "cells", None)
-    return round(float(np.sum(model.group_sizes_ if cells is None else cells.sizes)))
+    if problem is not None and (problem.cells is not None or problem.hidden is not None):
+        return int(problem.n_records)
+    return round(float(np.sum(model.group_sizes_)))
 
 
 def _numbers_fitted(model: Any) -> set[int]:

@@ -540,7 +540,8 @@ def _groups(model: Any, audit: AuditResult | None, at_least: float) -> str:
     nobody = "How the model treats groups was not audited."
     if not hasattr(model, "group_sizes_"):
         return nobody
-    rows = ["| group | records |", "| --- | ---: |"]
+    records = "noisy count" if getattr(model, "count_std_", 0.0) else "records"
+    rows = [f"| group | {records} |", "| --- | ---: |"]
     texts = texts_of(list(model.group_labels_))
     for text, size in zip(texts, model.group_sizes_, strict=True):
         rows.append(f"| {escape_markdown(cut(text, 200))} | {size:,.0f} |")

@@ -35,13 +35,13 @@ SEVERAL_FITS = f"who is in which fit, where labels or other private values decid
 
 def folds_outside(part: Any) -> list[str]:
     """Describe every splitter in an estimator whose folds public facts alone do not decide."""
-    each = [_outside(cv, type(owner).__name__, owner, fit) for owner, cv, fit in _folds_in(part)]
+    each = [_outside(cv, type(owner).__name__, owner) for owner, cv in _folds_in(part)]
     return list(dict.fromkeys(text for texts in each for text in texts))
 
 
 def folds_groupings(part: Any) -> list[str]:
     """Return by which public facts the folds in an estimator are dealt, by name."""
-    return [name for _, cv, _ in _folds_in(part) for name in groupings_of(cv)]
+    return [name for _, cv in _folds_in(part) for name in groupings_of(cv)]
 
 
 def groupings_of(cv: Any) -> list[str]:
@@ -60,7 +60,7 @@ def list_outside(fitted: Any, cv: Any) -> list[str]:
         alike = [one for one in models if type(one) is kind]
         if len(alike) > 1 and holds_private(alike):
             name = f"{len(alike)} fits of {kind.__name__}"
-            outside += _outside(cv, name, alike[0], list(held(alike)))
+            outside += _outside(cv, name, alike[0])
     return outside
 
 
@@ -111,12 +111,11 @@ def candidates_of(spaces: Any) -> Iterator[tuple[str, Any]]:
                 yield from ((name, one) for one in values)
 
 
-def _folds_in(part: Any) -> Iterator[tuple[Any, Any, list[Any]]]:
-    """Yield what owns a splitter, the splitter, and what it fits, where some of it is private."""
+def _folds_in(part: Any) -> Iterator[tuple[Any, Any]]:
+    """Yield what owns a splitter, and the splitter, where some of what it fits is private."""
     for owner in held(part):
-        fitted = list(held(owner, frozen=False))
-        if any(map(is_private, fitted)):
-            yield from ((owner, cv, fitted) for cv in _values_of(owner, "cv"))
+        if any(map(is_private, held(owner, frozen=False))):
+            yield from ((owner, cv) for cv in _values_of(owner, "cv"))
 
 
 def _values_of(owner: Any, parameter: str) -> list[Any]:
@@ -127,12 +126,12 @@ def _values_of(owner: Any, parameter: str) -> list[Any]:
     return [*(value for name, value in own.items() if name == parameter), *listed]
 
 
-def _outside(cv: Any, name: str, owner: Any, fitted: list[Any]) -> list[str]:
-    decided = _decided(cv, owner, fitted)
+def _outside(cv: Any, name: str, owner: Any) -> list[str]:
+    decided = _decided(cv, owner)
     return [f"{name}: who is in which fold, {decided}: {_MOVES}"] if decided else []
 
 
-def _decided(cv: Any, owner: Any, fitted: list[Any]) -> str | None:
+def _decided(cv: Any, owner: Any) -> str | None:
     """Describe what decides who is in which fold, None where public facts alone do."""
     if isinstance(cv, str):
         if cv != "prefit":
@@ -141,15 +140,9 @@ def _decided(cv: Any, owner: Any, fitted: list[Any]) -> str | None:
     if cv is None or isinstance(cv, Real):  # stratified where scikit-learn sees a classifier
         by_label = is_classifier(owner) or is_classifier(getattr(owner, "estimator", owner))
         return f"which labels decide (cv={cv!r} of a classifier)" if by_label else None
-    kind, follows_groups = type(cv).__name__, vars(type(cv)).get("_follows_groups")
-    if type(cv) in _BY_POSITION:
+    if type(cv) in _BY_POSITION or "_groupings" in vars(type(cv)):
         return None
+    kind = type(cv).__name__
     if isinstance(cv, _BY_LABEL):
         return f"which labels decide ({kind})"
-    if follows_groups is None:
-        return f"unless all that {kind} goes by is public, which is not known here"
-    relations = [getattr(one, "neighbours", None) for one in fitted]
-    is_hidden = "replace-one" in [*relations, *_values_of(owner, "neighbours")]
-    if is_hidden and follows_groups(cv):
-        return f"which groups decide ({kind}), and those are hidden"
-    return None
+    return f"unless all that {kind} goes by is public, which is not known here"

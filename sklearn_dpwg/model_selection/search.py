@@ -22,7 +22,6 @@ from sklearn_dpwg.data.frames import PlainlyStored, in_memory, same_rows
 from sklearn_dpwg.data.groups import (
     GroupBy,
     encode_groups,
-    encode_hidden_groups,
     find_groups,
     grouping_names,
     take_rows,
@@ -149,9 +148,9 @@ class DPSearchCV(PlainlyStored, MetaEstimatorMixin, BaseEstimator):
     Differential Privacy" (2022), through dp_accounting's ``RepeatAndSelectDpEvent``. Candidates
     whose releases are not all Gaussian are refused.
 
-    With ``neighbours="replace-one"`` of the estimator the search protects groups too: it holds out
-    places among all records, and divides scores by counts that it releases once, for the
-    estimator's share of its budget, 3 %. A group that may be empty by its count is not scored.
+    Where the estimator protects groups, as by default, the search does too: it holds out places
+    among all records, and divides scores by counts that it releases once, for the estimator's share
+    of its budget, 3 %. A group that may be empty by its count is not scored.
 
     With ``rows_per_person`` of the estimator the whole search is stated for a person, and more rows
     of each take more noise in fits and scores alike. A person's rows may be in both parts, so that
@@ -215,6 +214,7 @@ class DPSearchCV(PlainlyStored, MetaEstimatorMixin, BaseEstimator):
             mean_runs=self.n_iter,
             distribution=self.distribution,
             count_share=share_of_counts(self.estimator),
+            labels_are_stated=getattr(last_step(self.estimator), "group_labels", None) is not None,
             rows_per_person=stated_rows(
                 getattr(last_step(self.estimator), "rows_per_person", None)
             ),
@@ -241,7 +241,7 @@ class DPSearchCV(PlainlyStored, MetaEstimatorMixin, BaseEstimator):
         y : array-like of shape (n_records,)
             Targets.
         groups : array-like of shape (n_records,) or (n_records, n_columns), optional
-            Group of each record, public unless the estimator has ``neighbours="replace-one"``;
+            Group of each record, protected or public as `neighbours` of the estimator says;
             cells of several columns are intersected.
 
         Returns
@@ -282,7 +282,7 @@ class DPSearchCV(PlainlyStored, MetaEstimatorMixin, BaseEstimator):
             source = NoiseSource(self.random_state)
         told = None if plan.hides_groups else labels
         train, held_out = split(codes, told, self.test_size, source.rng)
-        facts = self._facts(plan, codes[train], len(labels), form)
+        facts = self._facts(plan, codes[train], labels, form)
         candidates = [self._candidate(parameters, plan, facts) for parameters in known]
         if any(final_step(candidate).data_norm is None for candidate in candidates):
             warn_of_row_norm()
@@ -416,14 +416,17 @@ class DPSearchCV(PlainlyStored, MetaEstimatorMixin, BaseEstimator):
         """Return each record's index into the labels, and these; without groups all are one."""
         if groups is None:
             return np.zeros(n_records, dtype=np.intp), form.group_labels_
-        encode = encode_hidden_groups if hides_groups else encode_groups
-        return encode(groups, n_records, final_step(self.estimator).group_labels)
+        stated = final_step(self.estimator).group_labels
+        return encode_groups(groups, n_records, stated, may_be_empty=hides_groups)
 
-    def _facts(self, plan: SearchPlan, codes: Indices, n_groups: int, form: Any) -> dict[str, Any]:
+    def _facts(
+        self, plan: SearchPlan, codes: Indices, labels: NDArray[Any], form: Any
+    ) -> dict[str, Any]:
         """Return the public facts of the records fitted on, of hidden groups equal sizes."""
-        sizes = equal_sizes(len(codes), n_groups)
+        sizes = list(equal_sizes(len(codes), len(labels)))
         facts: dict[str, Any] = {
-            "group_sizes": list(sizes) if plan.hides_groups else np.bincount(codes).tolist(),
+            "labels": labels.tolist(),
+            "group_sizes": sizes if plan.hides_groups else np.bincount(codes).tolist(),
             "n_features": form.n_features_in_,
         }
         if is_classifier(self.estimator):
@@ -456,9 +459,11 @@ class DPSearchCV(PlainlyStored, MetaEstimatorMixin, BaseEstimator):
         """Return an unfitted candidate that knows all classes, and pays for Gaussian releases."""
         candidate, known = self._in_budget(parameters, plan), dict(facts)
         final = final_step(candidate)
-        classes = known.pop("classes", None)
+        classes, labels = known.pop("classes", None), known.pop("labels")
         if classes is not None and final.classes is None:
             # all classes are public; which of them a run is fitted on is not
             final.set_params(classes=classes)
+        if plan.hides_groups and final.group_labels is None:  # the same for labels
+            final.set_params(group_labels=labels)
         check_releases(final.plan(**known).guarantee, parameters)
         return candidate

@@ -17,9 +17,9 @@ from sklearn.pipeline import Pipeline
 
 from sklearn_dpwg._checks import FloatArray
 from sklearn_dpwg.data.frames import places
-from sklearn_dpwg.data.problem import PUBLIC_FACTS_OF_HIDDEN_GROUPS, HiddenGroups
+from sklearn_dpwg.data.problem import HiddenGroups
 from sklearn_dpwg.estimators import DPWorstGroupClassifier, DPWorstGroupRegressor
-from sklearn_dpwg.estimators.encode import check_neighbours, stated_rows
+from sklearn_dpwg.estimators.encode import stated_rows
 from sklearn_dpwg.exceptions import (
     InputError,
     InputTypeError,
@@ -37,7 +37,7 @@ from sklearn_dpwg.privacy import (
 from sklearn_dpwg.privacy.accounting.calibration import is_gaussian
 from sklearn_dpwg.privacy.gaussian import gdp_epsilon
 from sklearn_dpwg.privacy.statement import rounded_up
-from sklearn_dpwg.solvers.counts import COUNT_SHARE, COUNTS, count_groups, std_of_count
+from sklearn_dpwg.solvers.counts import COUNT_SHARE, COUNTS, release_sizes, std_of_count
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent
@@ -53,8 +53,6 @@ PUBLIC_FACTS = (
     "which group each record is in, and the group sizes",
     "the parameters of the search and of its estimator, the candidates included",
 )
-
-_PUBLIC_FACTS_OF_HIDDEN_GROUPS = (*PUBLIC_FACTS_OF_HIDDEN_GROUPS[:2], PUBLIC_FACTS[1])
 
 
 @dataclass(frozen=True)
@@ -133,6 +131,7 @@ def plan_search(
     mean_runs: float,
     distribution: str,
     count_share: float | None = None,
+    labels_are_stated: bool = True,
     rows_per_person: int | None = None,
 ) -> SearchPlan:
     """Return the largest budget of a run with which the whole search keeps its own.
@@ -176,10 +175,11 @@ def plan_search(
     # divided rows cost less wherever we looked; a plan where they do not is refused below
     events = [event(mu, rate, a) for a in range(k, -1, -1)]
     hides_groups = count_share is not None
+    *public, _ = HiddenGroups(1, labels_are_stated=labels_are_stated).public_facts
     guarantee = PrivacyGuarantee.from_events(
         events,
         budget,
-        public=_PUBLIC_FACTS_OF_HIDDEN_GROUPS if hides_groups else PUBLIC_FACTS,
+        public=(*public, PUBLIC_FACTS[1]) if hides_groups else PUBLIC_FACTS,
         relation=Relation.REPLACE_ONE if hides_groups else Relation.REPLACE_ONE_WITHIN_GROUP,
     ).for_person(None if rows_per_person is None else 1)
     guarantee = replace(guarantee, records_per_person=k)  # whose events are a person's
@@ -247,8 +247,7 @@ def share_of_counts(estimator: Any) -> float | None:
     final = last_step(estimator)
     if getattr(final, "neighbours", None) != "replace-one":
         return None
-    check_neighbours(final.neighbours, final.group_labels)
-    return COUNT_SHARE if len(final.group_labels) > 1 else 0.0
+    return 0.0 if final.group_labels is not None and len(final.group_labels) == 1 else COUNT_SHARE
 
 
 def check_relation(final: Any, plan: SearchPlan, parameters: Mapping[str, Any]) -> None:
@@ -282,7 +281,8 @@ def release_held_out_sizes(
 ) -> HeldOutSizes:
     """Release the counts of the groups among all records, and return their public share."""
     noise = NoiseSource(seed, [] if plan.counts is None else [plan.counts])
-    sizes = np.asarray(count_groups(plan.counts, codes, n_groups, noise), dtype=float)
+    counts = np.bincount(codes, minlength=n_groups).tolist()
+    sizes = np.asarray(release_sizes(plan.counts, counts, noise), dtype=float)
     is_heard = sizes > (0 if plan.counts is None else plan.count_floor)
     return HeldOutSizes(n_held_out, sizes * (n_held_out / len(codes)), is_heard)
 

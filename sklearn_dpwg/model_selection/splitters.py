@@ -1,4 +1,4 @@
-"""Folds that hold every group in every fold."""
+"""Folds that public facts decide, and folds that hold every group and label."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ Folds = Iterator[tuple[Indices, Indices]]
 class PublicKFold(KFold):
     """Deal records to folds by public facts alone, so that what is fitted on them can be summed.
 
-    By default records are dealt out in turn, within each group where there are groups; with `key`
-    each goes by itself. Neither rows nor targets are read, and every fold holds every group.
+    By default records are dealt out in turn, by their place; with `key` each goes by itself. Rows
+    and targets are not read, and groups only to refuse folds of which one lacks a group.
 
     Parameters
     ----------
@@ -57,17 +57,14 @@ class PublicKFold(KFold):
 
     Notes
     -----
-    Without `key` order the n records by group, and as they come within one: the i-th is in fold
-    i mod `n_splits`. This order is a function of the sequence of groups and of the seed. With
-    `key` a record's fold is a function of its own key and of the seed. So neighbours that agree in
-    the group, or in the key, of every place have the same folds, and every fit on folds reads the
-    same places of both, of which at most one holds another record: the fit's own guarantee covers
-    it, and composition all of them (``docs/guide/counting_fits.md``). With neither groups nor key
-    that holds for a record replaced by any other; of ``neighbours="replace-one"``, to which groups
-    are hidden, give it none.
+    Without `key` the i-th record, or the i-th of an order that the seed decides, is in fold
+    i mod `n_splits`. With `key` a record's fold is a function of its own key and of the seed. So
+    neighbours, which agree in the key of every place, have the same folds, and every fit on folds
+    reads the same places of both, of which at most one holds another record, of whatever group:
+    the fit's own guarantee covers it, and composition all of them
+    (``docs/guide/counting_fits.md``).
 
-    A group of m records has m / `n_splits` of them in each fold, rounded up or down, and all
-    folds are as large, up to one record; by key they are about as large.
+    All folds are as large, up to one record; by key they are about as large.
 
     Examples
     --------
@@ -76,8 +73,8 @@ class PublicKFold(KFold):
     >>> groups = np.array(["a", "b", "a", "a", "b", "a"])
     >>> for _, test in PublicKFold(2).split(groups, groups=groups):
     ...     print(test, groups[test])
-    [0 1 3] ['a' 'b' 'a']
-    [2 4 5] ['a' 'b' 'a']
+    [0 2 4] ['a' 'a' 'b']
+    [1 3 5] ['b' 'a' 'a']
     """
 
     # the groups reach split through everything that routes metadata, unless X holds them
@@ -102,15 +99,9 @@ class PublicKFold(KFold):
             return MetadataRequest(owner=self)
         return super().get_metadata_routing()
 
-    def _follows_groups(self) -> bool:
-        """Tell `privacy_of` that folds are those of public groups, or of a key alone."""
-        return self.key is None
-
     def _groupings(self) -> tuple[str, ...]:
-        """Name what a record must keep, so that nobody's fold changes."""
-        if self.key is not None:
-            return tuple(f"key of folds: {name}" for name in grouping_names(None, self.key))
-        return grouping_names(None, self.group_by) or ("groups passed to folds, if any",)
+        """Name for `privacy_of` what a record must keep, so that nobody's fold changes."""
+        return tuple(f"key of folds: {name}" for name in grouping_names(None, self.key))
 
     def split(self, X: Any, y: Any = None, groups: Any = None) -> Folds:
         """Yield the positions of the records of each fold.
@@ -122,7 +113,7 @@ class PublicKFold(KFold):
         y : array-like of shape (n_records,), optional
             Not read.
         groups : array-like of shape (n_records,) or (n_records, n_columns), optional
-            Public group of each record; cells of several columns are intersected.
+            Group of each record; cells of several columns are intersected.
 
         Yields
         ------
@@ -144,10 +135,8 @@ class PublicKFold(KFold):
             codes, labels = encode_groups(groups, n_records, None)
         rng = check_random_state(self.random_state) if self.shuffle else None
         if self.key is None:
-            order = np.arange(n_records) if rng is None else rng.permutation(n_records)
-            folds = np.empty(n_records, dtype=np.intp)
-            folds[order[np.argsort(codes[order], kind="stable")]] = np.arange(n_records)
-            folds %= self.n_splits
+            places = np.arange(n_records) if rng is None else rng.permutation(n_records)
+            folds = places % self.n_splits
         else:
             folds = self._hashed(X, n_records, b"" if rng is None else rng.bytes(16))
         held = np.zeros((codes.max(initial=0) + 1, self.n_splits), dtype=np.intp)

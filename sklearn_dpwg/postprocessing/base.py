@@ -56,7 +56,7 @@ from sklearn_dpwg.postprocessing.histogram import (
     release_counts,
     split_budget,
 )
-from sklearn_dpwg.privacy import Budget, NoiseSource, PrivacyGuarantee, Relation, joint_guarantee
+from sklearn_dpwg.privacy import Budget, NoiseSource, PrivacyGuarantee, joint_guarantee
 from sklearn_dpwg.privacy.release import check_delta
 from sklearn_dpwg.solvers import Plan
 
@@ -85,17 +85,20 @@ def private_step(estimator: Any) -> Any:
             f"estimator must be a DPWorstGroupClassifier, a pipeline that ends in one, or a "
             f"fitted classifier in a FrozenEstimator, got {type(estimator).__name__}."
         )
-    if final.neighbours == "replace-one":
-        raise InputError(
-            "estimator must have neighbours='replace-one-within-group', got 'replace-one': "
-            "thresholds and calibration of a model that they fit are for public groups."
-        )
     if final.group_by is not None:
         raise InputError(
             "group_by of the estimator must be None, as thresholds and calibration need the "
             "groups too: set their own group_by."
         )
     return final
+
+
+def protects(final: Any) -> dict[str, bool]:
+    """Return whether a private classifier hides groups, and whether it states their labels."""
+    return {
+        "hides_groups": final.neighbours == "replace-one",
+        "labels_stated": final.group_labels is not None,
+    }
 
 
 def positive_scores(model: Any, X: Any) -> FloatArray:
@@ -205,6 +208,7 @@ class _Checked:
     labels: NDArray[np.object_]
     classes: NDArray[Any]
     is_positive: NDArray[np.bool_]
+    protects: dict[str, bool]
 
 
 # What both document alike, by the names of the parameters.
@@ -367,18 +371,21 @@ class ScorePostprocessor(PlainlyStored, MetaEstimatorMixin, ClassifierMixin, Bas
             self.delta,
             rows,
             seeded=noise.seeded,
-            labels_stated=frozen and (self.group_labels is not None or found is None),
+            **known.protects,
         )
-        if alone.relation == Relation.REPLACE_ONE_WITHIN_GROUP:
+        if not known.protects["hides_groups"]:
             alone = replace(alone, groupings=grouping_names(groups, self.group_by))
         spent: list[str] = []
         own = StartCost(uuid4().hex, type(self).__name__, alone)
         # reserved before the model is fitted, which is charged by itself: both fit in or neither
         with spending(alone, noise, own.what, self, key=own.key, also=spent):
+            plan = known.plan
             if frozen:
                 guarantee, costs = with_frozen(own, known.model, held_out=self.held_out)
             else:
                 guarantee, costs = self._fit_model(known, X, y, found, own, spent)
+                # that of hidden groups is made once more, for their counts
+                plan = replace(plan, model=last_step(known.model).plan_)
             scores = positive_scores(known.model, features)
             counts = count_scores(scores, known.is_positive, known.codes, len(known.labels), edges)
             noisy = release_counts(counts, release, noise)
@@ -387,7 +394,7 @@ class ScorePostprocessor(PlainlyStored, MetaEstimatorMixin, ClassifierMixin, Bas
         self.classes_ = known.classes
         self.group_labels_ = known.labels
         self.histogram_, self.score_edges_ = noisy, edges
-        self.plan_, self.privacy_, self._costs = known.plan, guarantee, costs
+        self.plan_, self.privacy_, self._costs = plan, guarantee, costs
         self._n_records = len(scores)
         self._needs_groups = bool(self.per_group) and len(known.labels) > 1
 
@@ -410,7 +417,7 @@ class ScorePostprocessor(PlainlyStored, MetaEstimatorMixin, ClassifierMixin, Bas
         final = fit_in_groups(model, X, y, groups)
         spent.append("model")
         self._start_costs = final._start_costs
-        if hasattr(final, "group_sizes_"):
+        if final.count_std_ == 0.0:
             self.group_sizes_ = final.group_sizes_
         together = joint_guarantee([final.privacy_, own.guarantee], self.delta)
         together = replace(together, groupings=own.guarantee.groupings)
@@ -459,11 +466,12 @@ class ScorePostprocessor(PlainlyStored, MetaEstimatorMixin, ClassifierMixin, Bas
             classes=classes.tolist() if final.classes is None else None,
             group_labels=list(labels),
         )
-        n_records = int(np.sum(form.group_sizes_))
+        n_records = len(column_or_1d(y))
         codes = np.zeros(n_records, dtype=np.intp)
         if groups is not None:
-            codes, _ = encode_groups(groups, n_records, list(labels))
-        return _Checked(model, plan, codes, labels, classes, positives(y, classes, n_records))
+            codes, _ = encode_groups(groups, n_records, list(labels), may_be_empty=True)
+        is_positive = positives(y, classes, n_records)
+        return _Checked(model, plan, codes, labels, classes, is_positive, protects(final))
 
     def _check_frozen(self, X: Any, y: Any, groups: Any) -> _Checked:
         """Check records against a fitted model, before their histogram is released."""
@@ -492,7 +500,9 @@ class ScorePostprocessor(PlainlyStored, MetaEstimatorMixin, ClassifierMixin, Bas
         if self.epsilon < np.inf:
             check_delta(self.delta, n_records)
         plan = self._plan_around_frozen(len(labels))
-        return _Checked(model, plan, codes, labels, classes, is_positive)
+        is_stated = self.group_labels is not None or groups is None
+        said = {"hides_groups": True, "labels_stated": is_stated}
+        return _Checked(model, plan, codes, labels, classes, is_positive, said)
 
     def plan(
         self,
@@ -550,7 +560,7 @@ class ScorePostprocessor(PlainlyStored, MetaEstimatorMixin, ClassifierMixin, Bas
             return plan
 
         model, release = split_budget(budget, self.histogram_share, rows, planned)
-        alone = histogram_guarantee(release, self.delta, rows)
+        alone = histogram_guarantee(release, self.delta, rows, **protects(final))
         together = joint_guarantee([model.guarantee, alone], self.delta)
         together = replace(together, requested_epsilon=self.epsilon)
         n_bins = len(checked_edges(self.score_edges, self.n_bins)) - 1

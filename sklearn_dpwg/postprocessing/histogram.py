@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit
 
 from sklearn_dpwg._checks import FloatArray, whole_number
+from sklearn_dpwg.data.problem import LABELS_THAT_OCCUR
 from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.privacy import (
     Budget,
@@ -57,15 +58,17 @@ def histogram_guarantee(
     rows_per_person: int | None,
     *,
     seeded: bool = False,
-    labels_stated: bool = False,
+    hides_groups: bool = True,
+    labels_stated: bool = True,
 ) -> PrivacyGuarantee:
     """Return what a histogram costs by itself a person with so many rows.
 
-    Group labels that were found in the groups tell who is in none, and so only replacements within
-    groups are covered; the counts themselves cover any.
+    It covers any replacement; what is about public groups, as its model, is said of these.
     """
-    relation = Relation.REPLACE_ONE if labels_stated else Relation.REPLACE_ONE_WITHIN_GROUP
-    public = PUBLIC_FACTS if labels_stated else (*PUBLIC_FACTS, GROUPS)
+    relation = Relation.REPLACE_ONE if hides_groups else Relation.REPLACE_ONE_WITHIN_GROUP
+    public: tuple[str, ...] = PUBLIC_FACTS
+    if not hides_groups or not labels_stated:
+        public = (*public, LABELS_THAT_OCCUR if hides_groups else GROUPS)
     said: dict[str, Any] = {"public": public, "relation": relation}
     if release is None:
         return PrivacyGuarantee.non_private(delta, **said).for_person(rows_per_person)

@@ -296,7 +296,7 @@ class DPThresholdClassifier(ScorePostprocessor):
         -------
         pandas.DataFrame
             A row for each group and one for "all". Columns: "records", how many there are, by the
-            histogram where the model was not fitted here; "positive", the share of the second
+            histogram where their number is not public; "positive", the share of the second
             class; "at 0.5", the share that the model alone chooses, with probabilities of at least
             one half; "chosen", the share that the thresholds choose; "low" and "high", limits of
             that share.

@@ -32,8 +32,8 @@ class BoundedRows(NamedTuple):
             f"No person has more than {self.rows_per_person} of these rows. A model fitted to them "
             f"with rows_per_person={self.rows_per_person} promises its epsilon and delta to a "
             f"person: whatever all of the person's rows hold, those left out included, may be "
-            f"replaced, each by any other row of its group, and by any row at all with "
-            f"neighbours='replace-one'. Public, that is unprotected, is which rows belong to one "
+            f"replaced, each by any other row, and with neighbours='replace-one-within-group' by "
+            f"any of its group. Public, that is unprotected, is which rows belong to one "
             f"person, though not to whom, and so how many each person has, in each group where "
             f"groups are public, and which of them were kept."
         )

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sklearn_dpwg._checks import FloatArray
 from sklearn_dpwg.data.problem import HiddenGroups
@@ -107,23 +106,17 @@ def _sorted(releases: Sequence[Release]) -> list[str]:
 
 
 def release_sizes(
-    stage: CountStage, codes: NDArray[np.intp], n_groups: int, noise: NoiseSource
+    release: Release | None, counts: Sequence[int], noise: NoiseSource
 ) -> tuple[int, ...]:
-    """Release the counts of the groups, and return what stands for sizes for ever.
+    """Release the counts of groups, but of one group nothing; return what stands for sizes.
 
     Positive whole numbers: the counts, brought to the number of records, and at least so large as
     to be told from noise.
     """
-    return count_groups(stage.release, codes, n_groups, noise)
-
-
-def count_groups(
-    release: Release | None, codes: NDArray[np.intp], n_groups: int, noise: NoiseSource
-) -> tuple[int, ...]:
-    """Release the counts of the groups, of one group nothing, and return what stands for sizes."""
+    n_records = sum(counts)
     if release is None:
-        return (len(codes),)
-    counts = np.bincount(codes, minlength=n_groups).astype(float)
-    noisy = noise.gaussian(counts, sensitivity=SENSITIVITY, release=release)
-    hidden = HiddenGroups(len(codes), std_of_count(release))
-    return whole_sizes(noisy, n_records=len(codes), floor=hidden.floor)
+        return (n_records,)
+    exact = np.asarray(counts, dtype=float)
+    noisy = noise.gaussian(exact, sensitivity=SENSITIVITY, release=release)
+    hidden = HiddenGroups(n_records, std_of_count(release))
+    return whole_sizes(noisy, n_records=n_records, floor=hidden.floor)

@@ -13,12 +13,7 @@ import numpy as np
 from sklearn_dpwg import _repr as html
 from sklearn_dpwg._checks import FloatArray
 from sklearn_dpwg._repr import short_repr
-from sklearn_dpwg.data.problem import (
-    PUBLIC_FACTS,
-    PUBLIC_FACTS_OF_HIDDEN_GROUPS,
-    PUBLIC_FACTS_OF_OVERLAP,
-    Problem,
-)
+from sklearn_dpwg.data.problem import PUBLIC_FACTS, PUBLIC_FACTS_OF_OVERLAP, Problem
 from sklearn_dpwg.exceptions import InputTypeError, PlanExceededError
 from sklearn_dpwg.privacy import Budget, PrivacyGuarantee, Relation, Release
 from sklearn_dpwg.privacy.statement import cost_of
@@ -172,11 +167,15 @@ class Plan:
     def guarantee(self) -> PrivacyGuarantee:
         """What the releases cost together, of which no plan may state anything else."""
         if self.counts is None:
-            public = PUBLIC_FACTS if self.problem.cells is None else PUBLIC_FACTS_OF_OVERLAP
-            found = _guarantee(self.releases, self.budget, self.records_per_person, public=public)
+            public: tuple[str, ...] = (
+                PUBLIC_FACTS if self.problem.cells is None else PUBLIC_FACTS_OF_OVERLAP
+            )
+            found = _guarantee(self.releases, self.budget, self.records_per_person, public)
         else:
+            assert self.problem.hidden is not None
             paid = (*self.counts.releases, *self.counts.reserved)
-            found = _guarantee(paid, self.budget, self.records_per_person, hides_groups=True)
+            public, relation = self.problem.hidden.public_facts, Relation.REPLACE_ONE
+            found = _guarantee(paid, self.budget, self.records_per_person, public, relation)
         return found.for_person(1) if self.of_person else found
 
     @property
@@ -292,9 +291,8 @@ def _guarantee(
     releases: tuple[Release, ...],
     budget: Budget,
     records_per_person: int,
-    *,
-    hides_groups: bool = False,
-    public: tuple[str, ...] = PUBLIC_FACTS,
+    public: tuple[str, ...],
+    relation: Relation = Relation.REPLACE_ONE_WITHIN_GROUP,
 ) -> PrivacyGuarantee:
     """Account for the releases of a plan; kept by value, so that no plan can hold another."""
     if not releases:
@@ -303,9 +301,7 @@ def _guarantee(
                 f"a plan without releases promises nothing and needs epsilon=inf, got {budget!r}."
             )
         return PrivacyGuarantee.non_private(budget.delta).for_records(records_per_person)
-    stated: dict[str, Any] = {"public": public}
-    if hides_groups:
-        stated = {"public": PUBLIC_FACTS_OF_HIDDEN_GROUPS, "relation": Relation.REPLACE_ONE}
+    stated: dict[str, Any] = {"public": public, "relation": relation}
     if records_per_person == 1:
         return PrivacyGuarantee.from_releases(releases, budget, **stated)
     of_row = PrivacyGuarantee.from_releases(releases, budget.delta, **stated)

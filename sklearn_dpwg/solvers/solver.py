@@ -168,9 +168,9 @@ class Solver(BaseEstimator, ABC):
     def _check_hidden_groups(self) -> None:
         """Refuse to protect who is in which group, which takes proofs of its own."""
         raise InputError(
-            f"solver {self.name!r} needs public groups: neighbours='replace-one' is for 'auto', "
-            "'mgr', 'moments', 'oco', 'online-to-batch' and 'phased-erm', others take "
-            "neighbours='replace-one-within-group'."
+            f"solver {self.name!r} needs neighbours='replace-one-within-group', so that groups are "
+            "public: 'replace-one' is for 'auto', 'mgr', 'moments', 'oco', 'online-to-batch' and "
+            "'phased-erm'."
         )
 
     def _check_game(self, problem: Problem) -> None:

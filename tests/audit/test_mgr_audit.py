@@ -27,6 +27,7 @@ from tests.helpers.lower_bounds import (
     verdict,
 )
 from tests.helpers.neighbours import random_data
+from tests.helpers.relations import WITHIN_GROUP
 from tests.helpers.replay import (
     Instead,
     distances,
@@ -309,7 +310,7 @@ def fits(solver, epsilon, canary, n_classes, n_fits, seed):
         for number in range(n_fits):
             model = DPWorstGroupClassifier(
                 epsilon, DELTA, solver=solver, radius=0.1, fit_intercept=False,
-                random_state=2 * number + seed, data_norm=1.0
+                random_state=2 * number + seed, data_norm=1.0, **WITHIN_GROUP,
             )  # fmt: skip
             model.fit(X, y, groups=groups)
             found.append([*model.coef_.ravel(), math.log(model.group_weights_[0])])

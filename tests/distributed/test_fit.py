@@ -23,6 +23,7 @@ from sklearn_dpwg.ledger import PrivacyLedger
 from sklearn_dpwg.privacy import NoiseSource
 from sklearn_dpwg.solvers import MGR, PhasedERM
 from tests.helpers.partitioned import Partitioned
+from tests.helpers.relations import WITHIN_GROUP
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore::sklearn_dpwg.exceptions.SeededNoiseWarning",
@@ -130,7 +131,12 @@ def test_moments_of_a_frame(processes):
     features, several = ["u", "v", "w"], ["region", "half"]
     model, other = (
         DPWorstGroupRegressor(
-            epsilon=8.0, solver="moments", target_bounds=(-1, 1), data_norm=1.0, random_state=0
+            epsilon=8.0,
+            solver="moments",
+            target_bounds=(-1, 1),
+            data_norm=1.0,
+            random_state=0,
+            **WITHIN_GROUP,
         )
         for _ in range(2)
     )
@@ -341,9 +347,10 @@ def test_a_worker_that_rounds_otherwise_takes_no_lost_ones_place(processes, at_p
 def test_groups_overlap_on_workers_as_they_do_in_memory(processes, overlap):
     X, y, groups = records()
     frame = pd.DataFrame(X, columns=list("abc")).assign(y=y, place=groups, side=X[:, 2] > 0)
-    model = make(solver=PASSES, overlap=overlap).fit(X, y, groups=frame[["place", "side"]])
+    known = {"solver": PASSES, "overlap": overlap} | WITHIN_GROUP
+    model = make(**known).fit(X, y, groups=frame[["place", "side"]])
     cut = dd.from_pandas(frame, npartitions=3)
-    other = make(solver=PASSES, overlap=overlap)
+    other = make(**known)
     other.fit(cut[list("abc")], cut["y"], groups=cut[["place", "side"]])
     assert list(other.group_labels_) == list(model.group_labels_)
     assert other.plan_ == model.plan_

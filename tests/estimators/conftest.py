@@ -12,6 +12,7 @@ from sklearn_dpwg import DPWorstGroupClassifier, DPWorstGroupRegressor
 from sklearn_dpwg.estimators import learn
 from sklearn_dpwg.privacy import NoiseSource
 from sklearn_dpwg.solvers import MGR
+from tests.helpers.relations import relation_of
 
 HERE = Path(__file__).parent
 
@@ -40,7 +41,8 @@ class Task(NamedTuple):
         defaults = {"solver": MGR(n_steps=5), "random_state": 0, "data_norm": 1.0}
         if self.estimator is DPWorstGroupRegressor:
             defaults["target_bounds"] = (-1, 1)
-        return self.estimator(**(defaults | parameters))
+        known = defaults | parameters
+        return self.estimator(**relation_of(known["solver"]) | known)
 
     def fit(self, **parameters):
         return self.make(**parameters).fit(*self.data)

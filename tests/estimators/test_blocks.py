@@ -31,7 +31,8 @@ SOLVERS = {
     # it stops at a gap, and weights that records hardly determine, as in a large ball, are off by
     # its root, in whatever order sums are added
     "exact": {"epsilon": np.inf, "radius": 2.0},
-    "gda": {"solver": "gda"},
+    "public groups": {"neighbours": "replace-one-within-group"},
+    "gda": {"solver": "gda", "neighbours": "replace-one-within-group"},
 }
 
 

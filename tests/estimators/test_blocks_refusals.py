@@ -28,6 +28,7 @@ from sklearn_dpwg.preprocessing import (
 )
 from sklearn_dpwg.solvers import MGR
 from tests.helpers.partitioned import Partitioned
+from tests.helpers.relations import WITHIN_GROUP
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore::sklearn_dpwg.exceptions.UngroupedWarning",
@@ -88,7 +89,7 @@ def test_what_memory_refuses_is_refused_in_the_same_words(binary, draws, name):
     [
         ({"classes": ["no", "maybe"]}, {}),
         ({"group_labels": ["a", "b"]}, {}),
-        ({"group_labels": ["a", "b", "c", "d"]}, {}),
+        ({"group_labels": ["a", "b", "c", "d"], "neighbours": "replace-one-within-group"}, {}),
         ({"group_labels": ["a", "b"]}, {"groups": None}),
         ({"group_by": "z"}, {"X": named(np.zeros((90, 3))), "groups": None}),
         ({"start": (np.zeros(7), 0.0)}, {}),
@@ -158,16 +159,11 @@ def test_an_interrupted_fit_says_what_is_spent(binary, tmp_path, monkeypatch, dr
     assert list(tmp_path.iterdir()) == []
 
 
-IN_GROUP = "neighbours must be 'replace-one-within-group' with records that are not in memory"
-
-
 @pytest.mark.parametrize(
     ("parameters", "said"),
     [
         ({"solver": "oco"}, "solver must be one that reads all records at once"),
         ({"solver": "online-to-batch"}, "solver must be one that reads all records at once"),
-        ({"neighbours": "replace-one", "group_labels": ["a", "b", "c"]}, IN_GROUP),
-        ({"neighbours": "replace-one"}, IN_GROUP),  # labels would not help
     ],
 )
 def test_what_needs_memory_is_refused(binary, parameters, said):
@@ -214,7 +210,9 @@ def dask_data():
 
 TAKERS = {
     "auc": lambda X, y, g: DPAUCClassifier(data_norm=1.0).fit(X, y),
-    "partial_fit": lambda X, y, g: DPWorstGroupClassifier(solver="oco").partial_fit(X, y, g),
+    "partial_fit": lambda X, y, g: DPWorstGroupClassifier(solver="oco", **WITHIN_GROUP).partial_fit(
+        X, y, g
+    ),
     "threshold": lambda X, y, g: DPThresholdClassifier(DPWorstGroupClassifier()).fit(X, y, g),
     "search": lambda X, y, g: DPSearchCV(DPWorstGroupClassifier(), {"radius": [1.0, 2.0]}).fit(
         X, y, g

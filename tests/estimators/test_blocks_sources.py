@@ -19,6 +19,7 @@ from sklearn_dpwg.data.sources.spool import Spool
 from sklearn_dpwg.exceptions import ChangedDataError
 from sklearn_dpwg.solvers import MGR
 from tests.helpers.partitioned import Partitioned
+from tests.helpers.relations import WITHIN_GROUP
 
 FEATURES = ["u", "v", "w"]
 
@@ -52,11 +53,12 @@ def in_frames(binary):
 def test_parquet_files(binary, files, tmp_path, is_spooled):
     spool = tmp_path / "spool"
     spool.mkdir()
-    model = binary.make().fit(*in_frames(binary))
-    other = binary.make().fit(of_files(files, spool=spool if is_spooled else None))
+    relation = WITHIN_GROUP if is_spooled else {}
+    model = binary.make(**relation).fit(*in_frames(binary))
+    other = binary.make(**relation).fit(of_files(files, spool=spool if is_spooled else None))
     np.testing.assert_allclose(other.coef_, model.coef_, rtol=0, atol=1e-9)
     assert str(other.privacy_) == str(model.privacy_)
-    assert "column 'clinic'" in str(other.privacy_)
+    assert ("column 'clinic'" in str(other.privacy_)) is is_spooled
     assert other.feature_names_in_.tolist() == FEATURES
     assert other.classes_.tolist() == model.classes_.tolist()
     assert list(spool.iterdir()) == []
@@ -111,7 +113,7 @@ def test_a_mapped_file_that_changes_between_two_passes(
         return read(engine, handles, function)
 
     monkeypatch.setattr(LocalEngine, "reduce", then_written)
-    model = binary.make(solver=MGR(sampling_rate=1.0))
+    model = binary.make(solver=MGR(sampling_rate=1.0), **WITHIN_GROUP)
     with pytest.raises(ChangedDataError, match=r"X\.npy' must stay as it was"):
         model.fit(source)
     assert len(passes) == n_passes + 1
@@ -122,7 +124,7 @@ def test_a_plan_before_the_fit(binary, files):
     sizes = group_sizes(of_files(files))
     _, counts = np.unique(binary.data.groups, return_counts=True)
     assert sizes == dict(zip("abc", counts.tolist(), strict=True))
-    model = binary.make()
+    model = binary.make(**WITHIN_GROUP)
     planned = model.plan(group_sizes=sizes, n_features=3)
     assert planned == model.fit(of_files(files)).plan_
     with pytest.raises(ValueError, match="source must have groups to count"):

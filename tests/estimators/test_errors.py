@@ -14,6 +14,7 @@ from sklearn.pipeline import make_pipeline
 
 from sklearn_dpwg.losses import Hinge, Huber, MultinomialLogLoss, Quantile
 from sklearn_dpwg.solvers import MGR
+from tests.helpers.relations import WITHIN_GROUP
 
 BOTH = [
     ({"epsilon": 0}, "epsilon must be positive"),
@@ -40,7 +41,10 @@ BOTH = [
         {"group_labels": ["a", "b"]},
         "groups must hold labels of group_labels=['a', 'b'] alone, got",
     ),
-    ({"group_labels": list("abcd")}, "group_labels contains 'd', a group without records"),
+    (
+        {"group_labels": list("abcd")} | WITHIN_GROUP,
+        "group_labels contains 'd', a group without records",
+    ),
     ({"random_state": "seed"}, "random_state must be a whole number, got 'seed'"),
 ]
 CLASSIFIER = [
@@ -177,7 +181,7 @@ def test_a_fit_that_fails_midway_says_that_the_budget_is_spent(task, draws):
 
 
 def test_a_fit_that_fails_before_its_first_release_has_spent_nothing(task, draws):
-    fitted = task.fit()
+    fitted = task.fit(**WITHIN_GROUP)
     before, n_draws = dict(vars(fitted)), len(draws())
     fitted.set_params(solver=Stillborn(n_steps=5))
     with pytest.raises(ZeroDivisionError) as caught:

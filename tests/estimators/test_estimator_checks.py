@@ -10,13 +10,14 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from sklearn_dpwg import DPAUCClassifier, DPWorstGroupClassifier, DPWorstGroupRegressor
 from sklearn_dpwg.model_selection import DPSearchCV
 from sklearn_dpwg.solvers import MGR
+from tests.helpers.relations import WITHIN_GROUP
 
 # Without noise the scores are held to account too, so bounds are those of the checks' data.
 CHECKS = parametrize_with_checks(
     [
         DPWorstGroupClassifier(solver=MGR(n_steps=5), data_norm=1.0),
         DPWorstGroupClassifier(epsilon=math.inf, data_norm=1.0),
-        DPWorstGroupClassifier(solver="oco", data_norm=1.0),
+        DPWorstGroupClassifier(solver="oco", data_norm=1.0, **WITHIN_GROUP),
         DPWorstGroupRegressor(solver=MGR(n_steps=5), data_norm=1.0, target_bounds=(-1, 1)),
         DPWorstGroupRegressor(epsilon=math.inf, target_bounds=(-3, 3), data_norm=10, radius=20),
         DPAUCClassifier(data_norm=1.0),

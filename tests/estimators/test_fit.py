@@ -20,6 +20,7 @@ from sklearn_dpwg.exceptions import (
     WeakPlanWarning,
 )
 from sklearn_dpwg.solvers import MGR
+from tests.helpers.relations import WITHIN_GROUP
 
 
 def scores(fitted, X):
@@ -75,7 +76,8 @@ def test_shapes_and_values(task):
     assert fitted.coef_.shape == ((3,) if n_outputs is None else (n_outputs, 3))
     assert np.shape(fitted.intercept_) == (() if n_outputs is None else (n_outputs,))
     assert fitted.group_labels_.tolist() == ["a", "b", "c"]
-    assert fitted.group_sizes_.tolist() == [np.sum(task.data.groups == label) for label in "abc"]
+    public = task.fit(**WITHIN_GROUP)
+    assert public.group_sizes_.tolist() == [np.sum(task.data.groups == label) for label in "abc"]
     assert fitted.group_weights_.sum() == pytest.approx(1.0)
     assert fitted.n_iter_ == 5
     text = fitted._repr_html_()
@@ -204,7 +206,7 @@ def test_every_planned_release_is_drawn_within_the_budget(task, draws):
     assert {name: names.count(name) for name in names} == planned
     before = {name: 1 for name in planned if "mean" in name}
     assert len(before) == 2
-    assert planned == {**before, "gradient": 5, "group risks": 5}
+    assert planned == {**before, "group counts": 1, "gradient": 5, "group risks": 5}
     assert 0.49 < fitted.privacy_.epsilon <= 0.5
     assert fitted.privacy_.delta == 1e-5
     assert fitted.privacy_.epsilon_at(1e-5) == pytest.approx(fitted.privacy_.epsilon)

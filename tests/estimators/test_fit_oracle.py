@@ -12,6 +12,7 @@ from sklearn_dpwg import DPWorstGroupRegressor
 from sklearn_dpwg.data.oracles import GeneratorOracle, InMemoryOracle, SampleOracle
 from sklearn_dpwg.privacy import NoiseSource
 from sklearn_dpwg.solvers import MGR, OCO
+from tests.helpers.relations import WITHIN_GROUP
 
 
 def facts(task, **changes):
@@ -87,7 +88,7 @@ def simulate(group, size, rng):
 def test_groups_without_end(play):
     solver = OCO(n_rounds=200, batch_size=400, play=play)
     regressor = DPWorstGroupRegressor(
-        solver=solver, random_state=0, data_norm=1.0, target_bounds=(-1, 1)
+        solver=solver, random_state=0, data_norm=1.0, target_bounds=(-1, 1), **WITHIN_GROUP
     )
     facts = {"group_sizes": [math.inf, math.inf], "n_features": 3}
     plan = regressor.plan(**facts)
@@ -105,7 +106,7 @@ def test_groups_without_end(play):
 def test_unbounded_groups_need_rounds():
     def learn(solver, size=math.inf, **parameters):
         model = DPWorstGroupRegressor(
-            solver=solver, data_norm=1.0, target_bounds=(-1, 1), **parameters
+            solver=solver, data_norm=1.0, target_bounds=(-1, 1), **WITHIN_GROUP | parameters
         )
         known = {"group_labels": ["a", "b"], "n_features": 3}
         return model.fit_oracle(GeneratorOracle(simulate), group_sizes=[math.inf, size], **known)

@@ -1,7 +1,8 @@
-"""Estimators with ``neighbours="replace-one"``: nothing visible may follow from true sizes."""
+"""Estimators protect groups by default: nothing visible may follow from true sizes."""
 
 import pickle
 import warnings
+from itertools import permutations
 
 import numpy as np
 import pandas as pd
@@ -19,6 +20,7 @@ from sklearn_dpwg.ledger import PrivacyLedger, privacy_of
 from sklearn_dpwg.model_selection import DPSearchCV
 from sklearn_dpwg.privacy import NoiseSource
 from sklearn_dpwg.solvers import MGR, OCO, Moments, OnlineToBatch, PhasedERM
+from tests.helpers.partitioned import Partitioned
 from tests.helpers.plan_check import assert_releases_match
 
 LABELS = ["a", "b", "c", "empty"]
@@ -36,7 +38,7 @@ X, Y, GROUPS = records()
 
 
 def classifier(**parameters):
-    known = {"neighbours": "replace-one", "group_labels": LABELS, "data_norm": 1.0, "delta": 1e-4}
+    known = {"group_labels": LABELS, "data_norm": 1.0, "delta": 1e-4}
     return DPWorstGroupClassifier(**known | {"solver": MGR(n_steps=5)} | parameters)
 
 
@@ -74,7 +76,7 @@ def test_a_fit_keeps_its_budget_and_says_what_it_protects(solver):
 
 
 def test_a_regressor_protects_groups_too():
-    known = {"neighbours": "replace-one", "group_labels": LABELS, "delta": 1e-4, "data_norm": 1.0}
+    known = {"group_labels": LABELS, "delta": 1e-4, "data_norm": 1.0}
     model = DPWorstGroupRegressor(target_bounds=(0, 1), solver=Moments(), **known)
     model.fit(X, Y, groups=GROUPS)
     assert model.privacy_.relation == "replace any record, its group included"
@@ -118,12 +120,12 @@ def test_persons_with_several_rows_pay_for_the_counts_too():
 # --- nothing follows from true sizes ------------------------------------------------------------
 
 
-def same_counts(patch, counts):
+def same_counts(patch, sizes):
     """Let every count be the same, so that whatever differs follows from the records."""
 
-    def count(stage, codes, n_groups, noise):
-        honest(stage, codes, n_groups, noise)
-        return counts
+    def count(release, counts, noise):
+        honest(release, counts, noise)
+        return sizes
 
     honest = module.release_sizes
     patch.setattr(module, "release_sizes", count)
@@ -149,15 +151,19 @@ def visible(model, caught):
     return (*map(repr, shown), attributes, told, *facts)
 
 
+@pytest.mark.parametrize("cuts", [None, [80, 400]])
 @pytest.mark.parametrize("solver", SOLVERS, ids=repr)
-def test_nothing_visible_follows_from_true_sizes(solver, monkeypatch):
+def test_nothing_visible_follows_from_true_sizes(solver, cuts, monkeypatch):
     same_counts(monkeypatch, (350, 180, 60, 10))
     found = []
     for X, y, groups in neighbours(*records()):
         model = classifier(solver=solver, random_state=0)
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            model.fit(X, y, groups=groups)
+            if cuts is None:
+                model.fit(X, y, groups=groups)
+            else:
+                model.fit(Partitioned(X, y, groups, cuts=cuts))
         found.append(visible(model, caught))
     for other in found[1:]:
         assert other == found[0]
@@ -176,8 +182,8 @@ def test_the_group_of_what_is_not_stated_may_be_empty_without_a_warning():
 def test_true_sizes_that_decide_are_seen(monkeypatch):
     """The test above sees a plan that is made for the true sizes."""
 
-    def true(stage, codes, n_groups, noise):
-        return tuple(np.maximum(1, np.bincount(codes, minlength=n_groups)).tolist())
+    def true(release, counts, noise):
+        return tuple(np.maximum(1, counts).tolist())
 
     monkeypatch.setattr(module, "release_sizes", true)
     found = [
@@ -234,14 +240,13 @@ def test_unknown_labels_are_other_or_an_error():
 @pytest.mark.parametrize(
     ("parameters", "words"),
     [
-        ({"group_labels": None}, "group_labels must be stated"),
-        (
-            {"neighbours": "add-or-remove"},
-            "neighbours must be one of 'replace-one-within-group', 'repla",
-        ),
+        ({"neighbours": "add-or-remove"}, "neighbours must be one of 'replace-one', 'replace-one-"),
+        ({"solver": "ags"}, "solver 'ags' .*neighbours='replace-one-within-group'"),
+        ({"solver": "gda"}, "solver 'gda' .*neighbours='replace-one-within-group'"),
         ({"solver": OCO(play="sampled")}, "solver 'oco' needs play='weighted'"),
-        ({"solver": "gda"}, "solver 'gda' needs public groups"),
-        ({"solver": MGR(schedule="paper")}, "schedule of MGR must be 'planned'"),
+        ({"solver": MGR(schedule="paper")}, "schedule of MGR .*='replace-one-within-group'"),
+        ({"solver": PhasedERM(schedule="paper")}, "schedule.*='replace-one-within-group'"),
+        ({"overlap": "attributes"}, "overlap must .*neighbours='replace-one-within-group'"),
     ],
 )
 def test_wrong_parameters_cost_nothing(parameters, words):
@@ -334,10 +339,7 @@ def test_ledgers_count_both_stages_and_combine_relations():
 
 
 def test_a_private_search_protects_what_its_estimator_does():
-    for own, other in (
-        ("replace-one", "replace-one-within-group"),
-        ("replace-one-within-group", "replace-one"),
-    ):
+    for own, other in permutations(("replace-one", "replace-one-within-group")):
         search = DPSearchCV(
             classifier(neighbours=own, group_labels=["a", "b", "c"]),
             {"neighbours": [own, other]}, epsilon=1.0, delta=1e-4,

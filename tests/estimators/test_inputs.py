@@ -21,6 +21,7 @@ from sklearn_dpwg import DPWorstGroupClassifier, DPWorstGroupRegressor
 from sklearn_dpwg.data.kernels import compiled, passes
 from sklearn_dpwg.data.records import RecordEncoder
 from sklearn_dpwg.solvers import MGR, Exact
+from tests.helpers.relations import WITHIN_GROUP
 
 NAMES = ["u", "v", "w"]
 FORMS = {
@@ -195,7 +196,8 @@ def quick(kind=DPWorstGroupRegressor, solver=None):
     bounds = {"target_bounds": (-1, 1)} if kind is DPWorstGroupRegressor else {}
     epsilon = math.inf if isinstance(solver, Exact) else 1.0
     solver = solver or MGR(n_steps=2)
-    return kind(epsilon, data_norm=1.0, radius=1.0, solver=solver, random_state=0, **bounds)
+    known = bounds | WITHIN_GROUP
+    return kind(epsilon, data_norm=1.0, radius=1.0, solver=solver, random_state=0, **known)
 
 
 def big(form, precision, *, is_sorted):

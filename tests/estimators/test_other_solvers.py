@@ -9,6 +9,7 @@ import pytest
 from sklearn_dpwg import DPWorstGroupClassifier, DPWorstGroupRegressor
 from sklearn_dpwg.data.oracles import GeneratorOracle
 from sklearn_dpwg.solvers import OnlineToBatch, PhasedERM
+from tests.helpers.relations import relation_of
 
 RNG = np.random.default_rng(0)
 X = RNG.uniform(-0.7, 0.7, size=(6000, 2))
@@ -18,7 +19,7 @@ TARGET = X[:, 0] + np.where(GROUPS == "many", 0.05, -0.05)
 
 def classifier(solver="online-to-batch", **parameters):
     known = {"data_norm": 1.0, "radius": 8.0, "random_state": 0} | parameters
-    return DPWorstGroupClassifier(8.0, 1e-5, solver=solver, **known)
+    return DPWorstGroupClassifier(8.0, 1e-5, solver=solver, **relation_of(solver) | known)
 
 
 @pytest.mark.parametrize(
@@ -54,9 +55,8 @@ def test_classes(solver, n_classes):
     + [("phased-erm", each) for each in ("squared_error", "huber", "absolute_error", "quantile")],
 )
 def test_numbers(solver, loss):
-    model = DPWorstGroupRegressor(
-        8.0, 1e-5, solver=solver, loss=loss, data_norm=1.0, target_bounds=(-1, 1), random_state=0
-    )
+    known = {"loss": loss, "data_norm": 1.0, "target_bounds": (-1, 1), "random_state": 0}
+    model = DPWorstGroupRegressor(8.0, 1e-5, solver=solver, **relation_of(solver) | known)
     assert model.fit(X, TARGET, groups=GROUPS).score(X, TARGET) > 0.6
 
 

@@ -20,6 +20,7 @@ from sklearn_dpwg.model_selection import DPSearchCV
 from sklearn_dpwg.postprocessing import DPThresholdClassifier
 from sklearn_dpwg.privacy import Relation
 from sklearn_dpwg.solvers import GDA, MGR, SOLVERS, Moments
+from tests.helpers.relations import WITHIN_GROUP
 
 N = 600
 RNG = np.random.default_rng(0)
@@ -37,7 +38,7 @@ ATTRIBUTES = [("race", "A"), ("race", "B"), ("race", "C"), ("sex", "f"), ("sex",
 
 
 def classifier(**parameters):
-    given = {"solver": MGR(n_steps=4), "random_state": 0, "data_norm": 1.0}
+    given = {"solver": MGR(n_steps=4), "random_state": 0, "data_norm": 1.0} | WITHIN_GROUP
     return DPWorstGroupClassifier(**(given | parameters))
 
 
@@ -92,6 +93,7 @@ def test_one_attribute_is_the_fit_of_its_groups(overlap, groups):
 def test_one_attribute_is_planned_as_its_groups_are_by_every_solver(solver, overlap):
     epsilon = math.inf if solver == "exact" else 1.0
     facts = {"target_bounds": (-1, 1), "data_norm": 1.0, "solver": solver, "epsilon": epsilon}
+    facts |= WITHIN_GROUP
     sizes = {"group_sizes": GROUPS["race"].value_counts(), "n_features": 3}
     plain = DPWorstGroupRegressor(**facts).plan(**sizes)
     assert DPWorstGroupRegressor(**facts, overlap=overlap).plan(**sizes) == plain
@@ -194,8 +196,9 @@ def test_exact_and_regression_know_overlaps():
     exact = classifier(overlap="attributes", epsilon=math.inf).fit(X, Y, groups=GROUPS)
     assert exact.group_weights_.sum() == pytest.approx(1.0)
     model = DPWorstGroupRegressor(
-        solver=Moments(), overlap="attributes", target_bounds=(-1, 1), data_norm=1.0, random_state=0
-    )
+        solver=Moments(), overlap="attributes", target_bounds=(-1, 1), data_norm=1.0,
+        random_state=0, **WITHIN_GROUP,
+    )  # fmt: skip
     model.fit(X, np.asarray(SIGNAL), groups=GROUPS)
     assert list(model.group_labels_) == ATTRIBUTES
     other = pickle.loads(pickle.dumps(model))
@@ -315,7 +318,7 @@ def test_an_audit_asks_whether_as_many_records_were_the_same():
 def test_the_promise_is_about_records_of_exactly_the_same_groups():
     rng = np.random.default_rng(0)
     frame = pd.DataFrame({"a": rng.choice(["x", "y"], 600), "b": rng.choice(["u", "v"], 600)})
-    plan = DPWorstGroupClassifier(overlap="attributes", rows_per_person=1).plan(
+    plan = classifier(overlap="attributes", rows_per_person=1).plan(
         group_sizes=frame.value_counts(), n_features=3
     )
     assert "by any other record of exactly the same groups" in " ".join(str(plan.guarantee).split())

@@ -12,6 +12,7 @@ from hypothesis.extra.numpy import arrays
 from sklearn_dpwg import DPWorstGroupClassifier, DPWorstGroupRegressor
 from sklearn_dpwg.estimators.encode import resolve_prior
 from sklearn_dpwg.solvers import MGR
+from tests.helpers.relations import WITHIN_GROUP
 
 
 def public_facts(task):
@@ -33,7 +34,7 @@ def public_facts(task):
     ],
 )
 def test_the_plan_before_is_the_plan_after(task, parameters):
-    estimator = task.make(**parameters)
+    estimator = task.make(**WITHIN_GROUP | parameters)
     planned = estimator.plan(**public_facts(task))
     assert not hasattr(estimator, "plan_")
     fitted = estimator.fit(*task.data)
@@ -71,7 +72,7 @@ FINITE = st.floats(-1e6, 1e6)
 @given(X=arrays(float, (12, 2), elements=FINITE), y=arrays(float, 12, elements=FINITE))
 def test_plans_know_public_facts_only(X, y):
     groups = ["a"] * 7 + ["b"] * 5
-    known = {"solver": MGR(n_steps=2), "random_state": 0, "data_norm": 1.0}
+    known = {"solver": MGR(n_steps=2), "random_state": 0, "data_norm": 1.0} | WITHIN_GROUP
     for model, targets in (
         (DPWorstGroupRegressor(target_bounds=(-1, 1), **known), y),
         (DPWorstGroupClassifier(classes=[0, 1], **known), (y > 0).astype(int)),

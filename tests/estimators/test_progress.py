@@ -11,6 +11,7 @@ from sklearn.utils.fixes import parse_version
 from sklearn_dpwg import DPWorstGroupClassifier
 from sklearn_dpwg.data.oracles import GeneratorOracle
 from sklearn_dpwg.solvers import MGR, OCO, PhasedERM
+from tests.helpers.relations import WITHIN_GROUP
 
 has_callbacks = pytest.mark.skipif(
     parse_version(sklearn.__version__) < parse_version("1.9"),
@@ -95,7 +96,8 @@ def test_a_fit_that_fails_tears_down_and_leaves_the_estimator_as_it_was():
             raise RuntimeError("the database is gone")
         return rng.uniform(-0.5, 0.5, (size, 3)), rng.integers(0, 2, size)
 
-    model = DPWorstGroupClassifier(solver=solver, data_norm=1.0).set_callbacks(listener)
+    model = DPWorstGroupClassifier(solver=solver, data_norm=1.0, **WITHIN_GROUP)
+    model.set_callbacks(listener)
     facts = {"group_sizes": {"a": np.inf, "b": np.inf}, "n_features": 3, "classes": [0, 1]}
     with pytest.raises(RuntimeError, match=r"RuntimeError|the database is gone") as caught:
         model.fit_oracle(GeneratorOracle(broken), **facts)
@@ -141,7 +143,8 @@ def test_verbose_prints_planned_steps_and_no_data(capsys):
 def test_calls_of_partial_fit_go_on_where_the_one_before_ended(capsys):
     X, y, _ = records(600)
     listener = Listener()
-    model = DPWorstGroupClassifier(solver=OCO(batch_size=4, horizon=3), verbose=True, data_norm=1.0)
+    solver = OCO(batch_size=4, horizon=3)
+    model = DPWorstGroupClassifier(solver=solver, verbose=True, data_norm=1.0, **WITHIN_GROUP)
     if hasattr(model, "set_callbacks"):
         model.set_callbacks(listener)
     lines = []

@@ -21,6 +21,7 @@ from sklearn_dpwg.privacy import Budget, PrivacyGuarantee, joint_guarantee
 from sklearn_dpwg.privacy.gaussian import gdp_mu
 from sklearn_dpwg.privacy.statement import ROWS_OF_A_PERSON
 from sklearn_dpwg.solvers import MGR, OCO
+from tests.helpers.relations import WITHIN_GROUP
 
 SIZES = [900, 300]
 X, Y, GROUPS = np.full((1200, 1), 0.5), np.arange(1200) % 2, np.repeat(["a", "b"], SIZES)
@@ -31,8 +32,8 @@ def by_place(rows):
 
 
 def model(**parameters):
-    given = {"epsilon": 1.0, "delta": 1e-6, "data_norm": 1.0, "random_state": 0} | parameters
-    return DPWorstGroupClassifier(**given)
+    given = {"epsilon": 1.0, "delta": 1e-6, "data_norm": 1.0, "random_state": 0} | WITHIN_GROUP
+    return DPWorstGroupClassifier(**given | parameters)
 
 
 def plan(**parameters):
@@ -89,9 +90,7 @@ def test_one_row_is_a_person_where_somebody_says_so_and_nowhere_else():
     assert not open_.guarantee.of_person
     of_row = replace(said, of_person=False)  # as a solver cannot have it
     assert of_row.guarantee == open_.guarantee
-    hidden = plan(
-        solver="mgr", rows_per_person=1, neighbours="replace-one", group_labels=["a", "b"]
-    )
+    hidden = plan(solver="mgr", rows_per_person=1, neighbours="replace-one")
     assert hidden.guarantee.of_person
     scaler = DPStandardScaler(bounds=(-1, 1), rows_per_person=1).planned_guarantee()
     ranking = DPAUCClassifier(rows_per_person=1).plan(n_records=99, n_features=2).guarantee

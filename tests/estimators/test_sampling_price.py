@@ -12,12 +12,13 @@ from sklearn_dpwg import DPWorstGroupClassifier, DPWorstGroupRegressor
 from sklearn_dpwg.data.problem import Problem
 from sklearn_dpwg.losses import BinaryLogLoss, SquaredError
 from sklearn_dpwg.solvers import SOLVERS
+from tests.helpers.relations import WITHIN_GROUP
 
 SIZES = {"group_sizes": [40_000, 9_000], "n_features": 3}
 
 
 def regressor(**parameters):
-    return DPWorstGroupRegressor(target_bounds=(-1.0, 1.0), **parameters)
+    return DPWorstGroupRegressor(target_bounds=(-1.0, 1.0), **WITHIN_GROUP | parameters)
 
 
 @pytest.mark.parametrize("name", [name for name in SOLVERS if name != "exact"])

@@ -14,6 +14,7 @@ from sklearn_dpwg.ledger import PrivacyLedger
 from sklearn_dpwg.privacy import Budget, NoiseSource
 from sklearn_dpwg.solvers import MGR, OCO
 from tests.helpers.group_data import make_problem
+from tests.helpers.relations import WITHIN_GROUP, relation_of
 
 RNG = np.random.default_rng(0)
 X = RNG.uniform(-0.5, 0.5, (200, 2))
@@ -51,7 +52,7 @@ CALLS = {
     ],
 )
 def test_a_plan_that_costs_more_than_the_estimator_allows_is_refused(solver, call, draws):
-    model = DPWorstGroupClassifier(epsilon=1.0, solver=solver, data_norm=1.0)
+    model = DPWorstGroupClassifier(epsilon=1.0, solver=solver, data_norm=1.0, **WITHIN_GROUP)
     before = dict(vars(model))
     with (
         PrivacyLedger(epsilon=10.0, delta=1e-2) as ledger,
@@ -66,13 +67,14 @@ def test_a_plan_that_costs_more_than_the_estimator_allows_is_refused(solver, cal
 
 @pytest.mark.parametrize("solver", [MGR(n_steps=3), OCO(n_rounds=3)], ids=["mgr", "oco"])
 def test_a_plan_that_costs_what_it_may_is_not_refused(solver):
-    model = DPWorstGroupClassifier(epsilon=0.7, solver=solver, data_norm=1.0).fit(X, Y, GROUPS)
+    model = DPWorstGroupClassifier(0.7, solver=solver, data_norm=1.0, **relation_of(solver))
+    model.fit(X, Y, GROUPS)
     assert 0.69 < model.privacy_.epsilon_at(model.delta) <= 0.7
 
 
 def test_classes_of_later_parts_are_refused_for_a_regressor_as_for_the_first():
     model = DPWorstGroupRegressor(
-        solver=OCO(n_rounds=8, horizon=2), data_norm=1.0, target_bounds=(-1, 1)
+        solver=OCO(n_rounds=8, horizon=2), data_norm=1.0, target_bounds=(-1, 1), **WITHIN_GROUP
     )
     for _ in range(2):
         with pytest.raises(ValueError, match="classes must be None for a regressor, got"):

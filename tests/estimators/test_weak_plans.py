@@ -8,13 +8,15 @@ import pytest
 from sklearn_dpwg import DPWorstGroupClassifier, DPWorstGroupRegressor
 from sklearn_dpwg.exceptions import WeakPlanWarning
 from sklearn_dpwg.solvers import MGR, Moments, PhasedERM
+from tests.helpers.relations import WITHIN_GROUP
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn_dpwg.exceptions.NoProtectionWarning")
 
 
 def make(epsilon=1.0, solver="auto", kind=DPWorstGroupClassifier, **parameters):
     bounds = {"target_bounds": (-1.0, 1.0)} if kind is DPWorstGroupRegressor else {}
-    return kind(epsilon, data_norm=1.0, random_state=0, solver=solver, **bounds, **parameters)
+    known = bounds | WITHIN_GROUP | parameters
+    return kind(epsilon, data_norm=1.0, random_state=0, solver=solver, **known)
 
 
 def fit_with(model, sizes):

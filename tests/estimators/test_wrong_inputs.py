@@ -22,6 +22,7 @@ from sklearn_dpwg.exceptions import (
 )
 from sklearn_dpwg.losses import BinaryLogLoss
 from sklearn_dpwg.solvers import MGR, OCO
+from tests.helpers.relations import WITHIN_GROUP
 
 N = 200
 RNG = np.random.default_rng(0)
@@ -103,7 +104,7 @@ LABELS = {
 
 
 def classifier(**parameters):
-    public = {"data_norm": 1.0, "delta": 1e-4, "solver": MGR(n_steps=3)}
+    public = {"data_norm": 1.0, "delta": 1e-4, "solver": MGR(n_steps=3)} | WITHIN_GROUP
     return DPWorstGroupClassifier(**public | parameters)
 
 
@@ -294,7 +295,7 @@ def test_records_that_were_not_used_are_not_counted():
 
 @pytest.mark.parametrize("epsilon", [0.5, 1e9])
 def test_target_bounds_must_be_said_where_there_is_noise(draws, epsilon):
-    model = DPWorstGroupRegressor(epsilon, data_norm=1.0, solver=MGR(n_steps=3))
+    model = DPWorstGroupRegressor(epsilon, data_norm=1.0, solver=MGR(n_steps=3), **WITHIN_GROUP)
     message = r"^target_bounds must be said at a finite epsilon, as \(low, high\), .* got None\.$"
     for call in (
         lambda: model.fit(X, 100.0 * X[:, 0], GROUPS),
@@ -322,7 +323,7 @@ def test_without_privacy_target_bounds_are_the_range_of_y():
 @pytest.mark.parametrize("begin", ["fit", "partial_fit", "fit_oracle"])
 def test_an_unsaid_data_norm_warns_before_the_first_release(draws, begin):
     solver = "oco" if begin != "fit" else MGR(n_steps=3)
-    model = DPWorstGroupClassifier(solver=solver, delta=1e-3, random_state=0)
+    model = DPWorstGroupClassifier(solver=solver, delta=1e-3, random_state=0, **WITHIN_GROUP)
     data = (X, Y, GROUPS)
     facts = {"group_sizes": {"a": 100, "b": 100}, "n_features": 2, "classes": [0, 1]}
     model.plan(**facts)

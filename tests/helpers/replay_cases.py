@@ -37,6 +37,7 @@ from sklearn_dpwg.solvers import (
     OnlineToBatch,
     PhasedERM,
 )
+from tests.helpers.relations import WITHIN_GROUP
 
 Fit = Callable[[], Any]
 
@@ -101,8 +102,7 @@ def make(solver: Any, loss: Any, *, hides: bool = False, **parameters: Any) -> A
         "data_norm": 1.0,
         "random_state": 29,
     }
-    if hides:
-        known |= {"neighbours": "replace-one", "group_labels": LABELS}
+    known |= {"group_labels": LABELS} if hides else WITHIN_GROUP
     if kind_of(loss) == "numbers":
         return DPWorstGroupRegressor(**known | {"target_bounds": (-1.0, 1.0)} | parameters)
     return DPWorstGroupClassifier(**known | {"radius": 5.0} | parameters)

@@ -26,6 +26,7 @@ from sklearn_dpwg.privacy import (
     Release,
     joint_guarantee,
 )
+from tests.helpers.relations import WITHIN_GROUP
 
 LABELS = ("a", "b", "c")
 N = 600
@@ -279,8 +280,8 @@ def test_limits_of_losses_are_in_order_whatever_noise_made_of_sums(mean, square,
 def test_an_audit_of_the_records_of_a_fit_costs_both(table):
     y, scores, groups = table
     X = np.column_stack([scores, np.ones(N)])
-    model = DPWorstGroupClassifier(epsilon=1.0, data_norm=2.0, radius=1.0, solver="phased-erm")
-    model.fit(X, y, groups=groups)
+    known = {"data_norm": 2.0, "radius": 1.0, "solver": "phased-erm"} | WITHIN_GROUP
+    model = DPWorstGroupClassifier(epsilon=1.0, **known).fit(X, y, groups=groups)
     own = audit().run(y, scores, groups)
     both = audit().run(y, scores, groups, same_records_as=model)
     assert own.model_privacy_ is None

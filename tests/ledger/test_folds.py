@@ -24,6 +24,7 @@ from sklearn_dpwg.ledger.folds import folds_outside
 from sklearn_dpwg.model_selection import DPSearchCV, GroupLabelStratifiedKFold, PublicKFold
 from sklearn_dpwg.solvers import MGR
 from tests.helpers.ledger_cases import DELTA, X, Y, ones
+from tests.helpers.relations import WITHIN_GROUP
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn_dpwg.exceptions.WeakPlanWarning")
 
@@ -33,16 +34,16 @@ class Unlike(PublicKFold):
 
 
 CLASSIFIER = DPWorstGroupClassifier(
-    data_norm=1.0, solver=MGR(n_steps=3), classes=[False, True], group_by=ones
+    data_norm=1.0, solver=MGR(n_steps=3), classes=[False, True], group_by=ones, **WITHIN_GROUP
 )
-MODEL = DPWorstGroupClassifier(2.0, DELTA, data_norm=1.0, solver=MGR(n_steps=3), group_by=ones)
+MODEL = DPWorstGroupClassifier(
+    2.0, DELTA, data_norm=1.0, solver=MGR(n_steps=3), group_by=ones, **WITHIN_GROUP
+)
 LABELS = (X[:, 0] > 0).astype(int)
-HIDDEN = DPWorstGroupClassifier(neighbours="replace-one", group_labels=["a", "other"])
 PUBLIC = [
     *(KFold(3), KFold(3, shuffle=True), known.RepeatedKFold(), known.ShuffleSplit()),
-    *(known.LeaveOneOut(), known.TimeSeriesSplit(), PublicKFold(3, key=0)),
+    *(known.LeaveOneOut(), known.TimeSeriesSplit(), PublicKFold(3), PublicKFold(3, key=0)),
 ]
-BY_GROUP = [PublicKFold(3), PublicKFold(3, group_by=1)]
 BY_LABEL = [
     *(None, 3, np.int64(3), StratifiedKFold(3), known.RepeatedStratifiedKFold()),
     *(known.StratifiedShuffleSplit(), known.StratifiedGroupKFold(), GroupLabelStratifiedKFold(3)),
@@ -51,26 +52,24 @@ UNKNOWN = [
     *(known.GroupKFold(3), known.PredefinedSplit([0, 1]), [([0], [1])], iter([]), Unlike()),
 ]
 CASES = (
-    [(cv, None, None) for cv in PUBLIC]
-    + [(cv, None, "which groups decide") for cv in BY_GROUP]
-    + [(cv, "which labels decide", "which labels decide") for cv in BY_LABEL]
-    + [(cv, "is public, which is not known", "is public, which is not known") for cv in UNKNOWN]
+    [(cv, None) for cv in PUBLIC]
+    + [(cv, "which labels decide") for cv in BY_LABEL]
+    + [(cv, "is public, which is not known") for cv in UNKNOWN]
 )
 
 
-@pytest.mark.parametrize(("cv", "of_public_groups", "of_hidden_groups"), CASES)
-def test_what_decides_who_is_in_which_fold(cv, of_public_groups, of_hidden_groups):
-    for model, decided in ((CLASSIFIER, of_public_groups), (HIDDEN, of_hidden_groups)):
-        for owner in (
-            GridSearchCV(model, {}, cv=cv),
-            CalibratedClassifierCV(model, cv=cv),
-            TunedThresholdClassifierCV(model, cv=cv),
-            SequentialFeatureSelector(model, cv=cv),
-        ):
-            found = folds_outside(make_pipeline(owner, LogisticRegression()))
-            assert len(found) == (decided is not None)
-            assert decided is None or decided in found[0]
-            assert decided is None or found[0].startswith(f"{type(owner).__name__}: who is in")
+@pytest.mark.parametrize(("cv", "decided"), CASES)
+def test_what_decides_who_is_in_which_fold(cv, decided):
+    for owner in (
+        GridSearchCV(CLASSIFIER, {}, cv=cv),
+        CalibratedClassifierCV(CLASSIFIER, cv=cv),
+        TunedThresholdClassifierCV(CLASSIFIER, cv=cv),
+        SequentialFeatureSelector(CLASSIFIER, cv=cv),
+    ):
+        found = folds_outside(make_pipeline(owner, LogisticRegression()))
+        assert len(found) == (decided is not None)
+        assert decided is None or decided in found[0]
+        assert decided is None or found[0].startswith(f"{type(owner).__name__}: who is in")
 
 
 @pytest.mark.parametrize(
@@ -132,24 +131,14 @@ def test_the_total_names_folds_that_labels_decide_and_no_others():
 
 
 def test_what_decides_public_folds_is_named_among_the_groupings():
-    """Groups of the folds may be others than those of the model, LABELS even."""
-    for folds, named in (
-        (PublicKFold(2), "groups passed to folds, if any"),
-        (PublicKFold(2, group_by=1), "column 1"),
-    ):
-        search = GridSearchCV(clone(MODEL), {"radius": [1.0, 2.0]}, cv=folds)
-        if folds.group_by is None:
-            search.fit(X, LABELS, groups=LABELS)
-            assert named in privacy_of(search, warn=False).groupings
-        listed = [clone(MODEL).fit(X, LABELS), clone(MODEL).fit(X, LABELS)]
-        assert named in privacy_of(listed, warn=False, cv=folds).groupings
-
-
-def test_groups_that_a_candidate_hides_are_hidden():
-    model = DPWorstGroupClassifier(2.0, DELTA, data_norm=1.0, group_by=ones, group_labels=[1, 2])
-    grid = {"neighbours": ["replace-one"], "solver": [MGR(n_steps=3)]}
-    search = GridSearchCV(model, grid, cv=PublicKFold(2, group_by=1))
-    assert "those are hidden" in " ".join(folds_outside(search))
+    """A key is public, and groups that folds are checked for decide nothing."""
+    by_key, grid = PublicKFold(2, key=1), {"radius": [1.0, 2.0]}
+    search = GridSearchCV(clone(MODEL), grid, cv=by_key).fit(X, LABELS)
+    listed = [clone(MODEL).fit(X, LABELS), clone(MODEL).fit(X, LABELS)]
+    for total in (privacy_of(search, warn=False), privacy_of(listed, warn=False, cv=by_key)):
+        assert "key of folds: column 1" in total.groupings
+    by_place = GridSearchCV(clone(MODEL), grid, cv=PublicKFold(2)).fit(X, LABELS, groups=LABELS)
+    assert privacy_of(by_place, warn=False).groupings == listed[0].privacy_.groupings
 
 
 def test_what_folds_cost_is_not_read_off_parameters_that_were_changed():

@@ -33,6 +33,7 @@ from sklearn_dpwg.privacy import NoiseSource, PrivacyGuarantee, Relation
 from sklearn_dpwg.privacy.gaussian import gdp_epsilon, gdp_mu
 from sklearn_dpwg.solvers import MGR, OCO
 from tests.helpers.ledger_cases import DELTA, X, Y, assert_spent, ledger, model
+from tests.helpers.relations import WITHIN_GROUP
 
 BUDGET = privacy.Budget(1.0, DELTA)
 RELEASES = privacy.calibrate([privacy.Release("value", "gaussian", 1.0, max_count=1)], BUDGET)
@@ -200,7 +201,7 @@ def test_a_total_that_anyone_can_compute_again():
 
 
 def test_partial_fit_that_began_outside_is_charged_in_full_once():
-    learner = model(solver=OCO(horizon=4)).partial_fit(X, Y)
+    learner = model(solver=OCO(horizon=4), **WITHIN_GROUP).partial_fit(X, Y)
     before = learner.n_iter_
     with ledger(epsilon=0.5), pytest.raises(BudgetExceededError):
         learner.partial_fit(X, Y)
@@ -250,7 +251,7 @@ def test_a_file_keeps_its_demand(tmp_path):
     book = ledger(path=path)
     assert book.guarantee.relation == book.neighbours == Relation("replace-one")
     with book, pytest.raises(ValueError, match="says nothing of the neighbours 'replace-one'"):
-        model().fit(X, Y)
+        model(**WITHIN_GROUP).fit(X, Y)
     with pytest.raises(ValueError, match=r"^path must hold a ledger"):
         ledger(path=path, neighbours="add-or-remove")
 

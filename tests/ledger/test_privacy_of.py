@@ -49,6 +49,7 @@ from sklearn_dpwg.privacy import PrivacyGuarantee, Release
 from sklearn_dpwg.privacy.gaussian import gdp_epsilon, gdp_mu
 from sklearn_dpwg.solvers import MGR
 from tests.helpers.ledger_cases import DELTA, RNG, X, Y, ones
+from tests.helpers.relations import WITHIN_GROUP
 
 pytestmark = [
     pytest.mark.filterwarnings(f"ignore::sklearn_dpwg.exceptions.{name}Warning")
@@ -77,9 +78,10 @@ def silently(fitted):
 def test_groupings_of_every_fit_are_named():
     """Those of the folds too, which are gone and were planned again."""
     grid = {"group_by": [ones, lambda rows: np.arange(len(rows)) % 2]}
-    search = GridSearchCV(model(), grid, cv=2, scoring="neg_mean_absolute_error").fit(X, Y)
+    search = GridSearchCV(model(**WITHIN_GROUP), grid, cv=2, scoring="neg_mean_absolute_error")
+    search.fit(X, Y)
     assert set(privacy_of(search, warn=False).groupings) == {"function ones", "function <lambda>"}
-    passed = model(group_by=None).fit(X, Y, groups=ones(X))
+    passed = model(group_by=None, **WITHIN_GROUP).fit(X, Y, groups=ones(X))
     assert privacy_of(passed).groupings == ("groups passed to fit",)
     both = privacy_of([search.best_estimator_, passed])
     assert both.groupings == (*search.best_estimator_.privacy_.groupings, "groups passed to fit")

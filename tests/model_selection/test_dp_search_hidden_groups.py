@@ -10,6 +10,7 @@ import pytest
 from sklearn.base import clone
 
 from sklearn_dpwg import DPWorstGroupClassifier
+from sklearn_dpwg.data.problem import LABELS_THAT_OCCUR
 from sklearn_dpwg.ledger import PrivacyLedger, privacy_of
 from sklearn_dpwg.model_selection import DPSearchCV, search_plan
 from sklearn_dpwg.model_selection import search as dp_search_cv
@@ -26,7 +27,7 @@ LABELS = ["a", "b", "other"]
 
 
 def model(**parameters):
-    known = {"neighbours": "replace-one", "group_labels": LABELS, "solver": MGR(n_steps=2)}
+    known = {"group_labels": LABELS, "solver": MGR(n_steps=2)}
     return DPWorstGroupClassifier(**known | {"data_norm": 1.0} | parameters)
 
 
@@ -57,7 +58,8 @@ def test_a_search_keeps_its_budget_and_says_what_it_protects():
 def test_one_group_has_all_records_and_no_count():
     plan = search(model(group_labels=["a"])).plan()
     assert plan.counts is None
-    assert plan.guarantee.events == search().plan().guarantee.events
+    public = search(model(neighbours="replace-one-within-group")).plan()
+    assert plan.guarantee.events == public.guarantee.events
     assert plan.guarantee.relation == "replace any record, its group included"
     assert "Counts" not in str(plan)
     found = search(model(group_labels=["a"])).fit(X, Y, np.full(600, "a"))
@@ -92,8 +94,18 @@ def test_a_ledger_that_demands_hidden_groups_counts_the_search():
         search(model()).fit(X, Y, GROUPS)
         assert ledger.guarantee.relation == "replace any record, its group included"
         assert [row.what for row in ledger.rows] == ["DPSearchCV"]
+        public = model(neighbours="replace-one-within-group", group_labels=None)
         with pytest.raises(ValueError, match="says nothing of the neighbours 'replace-one'"):
-            search().fit(X, Y, GROUPS)
+            search(public).fit(X, Y, GROUPS)
+
+
+def test_labels_that_were_found_are_those_of_every_candidate():
+    """Whichever records a run is fitted on, and the plan says that they are public."""
+    groups = np.where(np.arange(600) == 3, "c", GROUPS)
+    found = search(model(group_labels=None), random_state=0).fit(X, Y, groups)
+    assert found.best_estimator_.group_labels_.tolist() == ["a", "b", "c"]
+    assert LABELS_THAT_OCCUR in found.plan().guarantee.public
+    assert LABELS_THAT_OCCUR not in search(model()).plan().guarantee.public
 
 
 @pytest.mark.parametrize("alike", ["a", "other", "unheard of"])
@@ -108,9 +120,8 @@ def test_any_sizes_go_through(alike):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"estimator": model(group_labels=None)}, "^group_labels must be stated"),
         ({"estimator": model(group_labels=["a"])}, "state the label 'other' too"),
-        ({"estimator": model(solver="ags")}, "needs public groups"),
+        ({"estimator": model(solver="ags")}, "needs neighbours='replace-one-within-group'"),
         ({"estimator": model(group_by=0)}, "^group_by of the estimator must be None"),
         (
             {"grid": {"neighbours": ["replace-one-within-group"]}},
@@ -237,17 +248,15 @@ def replay(monkeypatch, seeds):
 def few_noise(monkeypatch, floor=0):
     """Let the floor be low, so that all or some groups are scored on few records."""
     monkeypatch.setattr(type(PLAN), "count_floor", property(lambda plan: floor))
-    honest = search_plan.count_groups
+    honest = search_plan.release_sizes
 
-    def count(release, codes, n_groups, noise):
-        honest(release, codes, n_groups, noise)
-        sizes = noise.gaussian(np.bincount(codes, minlength=n_groups), sensitivity=math.sqrt(2.0),
-                               release=release)  # fmt: skip
-        return tuple(
-            np.maximum(max(1, floor), np.rint(np.clip(sizes, 1, len(codes)))).astype(int).tolist()
-        )
+    def count(release, counts, noise):
+        honest(release, counts, noise)
+        sizes = noise.gaussian(counts, sensitivity=math.sqrt(2.0), release=release)
+        sizes = np.rint(np.clip(sizes, 1, sum(counts)))
+        return tuple(np.maximum(max(1, floor), sizes).astype(int).tolist())
 
-    monkeypatch.setattr(search_plan, "count_groups", count)
+    monkeypatch.setattr(search_plan, "release_sizes", count)
 
 
 @pytest.mark.parametrize("floor", [0, 4, None])
@@ -271,8 +280,9 @@ def test_planted_faults_are_caught(monkeypatch):
 
     def true_scale(plan, codes, n_groups, n_held_out, seed):
         noise = NoiseSource(None, [plan.counts])
-        search_plan.count_groups(plan.counts, codes, n_groups, noise)
-        sizes = np.bincount(codes, minlength=n_groups) * (n_held_out / len(codes))
+        counts = np.bincount(codes, minlength=n_groups)
+        search_plan.release_sizes(plan.counts, counts.tolist(), noise)
+        sizes = counts * (n_held_out / len(codes))
         return HeldOutSizes(n_held_out, np.maximum(sizes, 0.1), np.full(n_groups, True))
 
     with monkeypatch.context() as patch:

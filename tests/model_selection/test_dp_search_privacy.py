@@ -34,6 +34,7 @@ from sklearn_dpwg.model_selection.search_plan import (
 )
 from sklearn_dpwg.preprocessing import BoundedScaler
 from sklearn_dpwg.privacy import Budget, NoiseSource, joint_guarantee
+from tests.helpers.relations import WITHIN_GROUP
 from tests.helpers.search_cases import GROUPS, X, Y, model, search
 
 pytestmark = [
@@ -62,7 +63,7 @@ def test_every_run_draws_what_it_planned(monkeypatch):
     monkeypatch.setattr(
         dp_search_cv, "count_runs", lambda *args: runs.append(count(*args)) or runs[-1]
     )
-    found = search(n_iter=6, random_state=1).fit(X, Y, GROUPS)
+    found = search(model(**WITHIN_GROUP), n_iter=6, random_state=1).fit(X, Y, GROUPS)
     assert len(draws) == runs[0] > 1
     held_out = math.ceil(0.2 * np.count_nonzero(GROUPS == "a"))
     for value, sensitivity, release in draws:

@@ -19,6 +19,7 @@ from sklearn_dpwg.ledger.costs import learning_steps
 from sklearn_dpwg.metrics import worst_group_scorer
 from sklearn_dpwg.preprocessing import DPStandardScaler
 from sklearn_dpwg.privacy import PrivacyGuarantee, Release
+from tests.helpers.relations import WITHIN_GROUP
 from tests.helpers.search_cases import GROUPS, X, Y, model, search
 
 pytestmark = [
@@ -40,13 +41,14 @@ class Laplacian:
         ({"distribution": "poisson"}, ValueError, "^distribution must be one of"),
         ({"scoring": "r2"}, ValueError, "^scoring must be"),
         ({"test_size": 1.0}, ValueError, "^test_size must be a share"),
-        ({"test_size": 0.999}, ValueError, "^group 'a' must have records to fit on"),
+        ({"test_size": 0.999, "estimator": model(**WITHIN_GROUP)}, ValueError,
+         "^group 'a' must have records to fit on"),
         ({"groups": None, "estimator": model(group_labels=["a", "b"])}, ValueError,
          "^groups must be given where group_labels is set"),
         ({"y": np.arange(600)}, ValueError, "^y must hold classes"),
         ({"y": X[:, 0]}, ValueError, "Unknown label type: continuous"),
-        ({"groups": np.where(np.arange(600) == 3, "c", GROUPS)}, ValueError,
-         r"^group 'c' must have records to fit on .* n_samples = 1\."),
+        ({"groups": np.where(np.arange(600) == 3, "c", GROUPS), "estimator": model(**WITHIN_GROUP)},
+         ValueError, r"^group 'c' must have records to fit on .* n_samples = 1\."),
         ({"group_by": 0}, ValueError, "^groups were passed and group_by is set"),
         ({"estimator": LogisticRegression()}, TypeError, "^estimator must be a private estimator"),
         ({"estimator": make_pipeline(StandardScaler(), model())}, ValueError,

@@ -22,6 +22,7 @@ from sklearn_dpwg.postprocessing import DPCalibratedClassifier, DPThresholdClass
 from sklearn_dpwg.postprocessing.calibration import calibrated_shares
 from sklearn_dpwg.privacy.noise.samplers import noise_on_integers
 from sklearn_dpwg.solvers import MGR
+from tests.helpers.relations import WITHIN_GROUP
 
 BOTH = [DPThresholdClassifier, DPCalibratedClassifier]
 
@@ -329,7 +330,7 @@ def test_around_any_classifier(records):
 
 @pytest.mark.parametrize("kind", BOTH)
 def test_plan_is_what_a_fit_does(kind, private, records):
-    model = kind(private, epsilon=2.0, random_state=0)
+    model = kind(private.set_params(**WITHIN_GROUP), epsilon=2.0, random_state=0)
     sizes = dict(zip(*np.unique(records.groups, return_counts=True), strict=True))
     planned = model.plan(group_sizes=sizes, n_features=2)
     model.fit(*records)
@@ -386,8 +387,9 @@ def test_groups_without_records_and_no_groups(frozen, private, records):
     labels = ["a", "b", "c", "nobody"]
     model = DPThresholdClassifier(frozen, group_labels=labels, random_state=0).fit(X, y, groups)
     assert model.thresholds_.shape == (4,)
+    public = clone(private).set_params(**WITHIN_GROUP)
     with pytest.raises(ValueError, match="'nobody', a group without records"):
-        DPThresholdClassifier(private, group_labels=labels).fit(X, y, groups)
+        DPThresholdClassifier(public, group_labels=labels).fit(X, y, groups)
     for estimator in (frozen, private):
         with pytest.raises(ValueError, match="groups must be given where group_labels is set"):
             DPThresholdClassifier(estimator, group_labels=labels).fit(X, y)

@@ -12,6 +12,8 @@ import pytest
 from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 
+from sklearn_dpwg.data.problem import LABELS_THAT_OCCUR
+from sklearn_dpwg.estimators import learn
 from sklearn_dpwg.exceptions import BudgetExceededError, PlanExceededError
 from sklearn_dpwg.ledger import PrivacyLedger, privacy_of
 from sklearn_dpwg.postprocessing import DPCalibratedClassifier, DPThresholdClassifier, base
@@ -36,7 +38,8 @@ from sklearn_dpwg.privacy import (
     joint_guarantee,
 )
 from sklearn_dpwg.privacy.noise.samplers import noise_on_integers
-from sklearn_dpwg.solvers import MGR
+from sklearn_dpwg.solvers import MGR, Solution
+from tests.helpers.relations import WITHIN_GROUP
 
 LABELS = ["a", "b", "c", "d"]
 
@@ -136,6 +139,20 @@ def test_a_record_moves_two_counts_by_one():
 def test_everything_follows_from_the_histogram(frozen, monkeypatch):
     """Theorem 1 of docs/theory/thresholds.md, on records that differ in one, its group too."""
     assert leaks(frozen, monkeypatch, 200) == 0
+
+
+def test_nothing_else_is_read_where_the_model_hides_groups(private, records, monkeypatch):
+    """Given what the model and its counts of groups were, too."""
+    told = Solution(np.ones(3), None, 1)
+    monkeypatch.setattr(learn, "release_sizes", lambda *_: (2000, 1500, 500, 1))
+    monkeypatch.setattr(MGR, "run", lambda *_, **start: told)
+    monkeypatch.setattr(base, "release_counts", lambda *_: np.full((4, 2, 12), 9))
+    model = DPThresholdClassifier(private, epsilon=2.0, group_labels=LABELS, random_state=0)
+    seen = [
+        published(clone(model), records.X, records.y, groups, True)
+        for groups in (records.groups, np.full(4000, "d"), records.groups[::-1])
+    ]
+    assert seen[0] == seen[1] == seen[2]
 
 
 def with_true_counts(fault):
@@ -248,7 +265,8 @@ def test_model_and_histogram_keep_the_total(epsilon, share, private, records):
     assert found.epsilon == joint_guarantee([of_model, alone], 1e-6).epsilon
     assert alone.epsilon < found.epsilon
     assert found.requested_epsilon == epsilon
-    assert found.relation == Relation.REPLACE_ONE_WITHIN_GROUP
+    assert found.relation == Relation.REPLACE_ONE
+    assert LABELS_THAT_OCCUR in found.public
     assert found.epsilon == model.plan_.guarantee.epsilon
     mu = Budget(epsilon, 1e-6).mu
     paid = math.sqrt(share) * mu * (1.0 - 1e-6)  # for noise on the whole numbers
@@ -288,7 +306,7 @@ def test_a_person_with_one_row_is_the_unit_on_the_same_records_and_not_on_others
 
 
 def test_around_a_frozen_model(private, records):
-    fitted = private.set_params(epsilon=0.7, random_state=0).fit(*records)
+    fitted = private.set_params(epsilon=0.7, random_state=0, **WITHIN_GROUP).fit(*records)
     around = DPThresholdClassifier(FrozenEstimator(fitted), epsilon=0.5, random_state=0)
     same = around.fit(*records).privacy_
     assert same.epsilon > 0.7
@@ -323,11 +341,11 @@ def test_what_a_public_model_learned_is_named(frozen, records):
     assert model.fit(*records).privacy_.outside == ("ScoresInAColumn: all that it learned",)
     held_out = model.set_params(held_out=True).fit(*records).privacy_
     assert held_out.outside == ()
-    assert "by the caller's word" in str(held_out)
-    assert held_out.relation == Relation.REPLACE_ONE_WITHIN_GROUP
-    assert "which group each record is in" in held_out.public
+    assert "by the caller's word" in " ".join(str(held_out).split())
     stated = model.set_params(group_labels=["a", "b", "c", "z"]).fit(*records).privacy_
-    assert stated.relation == Relation.REPLACE_ONE  # groups may change where labels are stated
+    for one in (held_out, stated):
+        assert one.relation == Relation.REPLACE_ONE
+        assert (LABELS_THAT_OCCUR in one.public) is (one is held_out)
 
 
 # --- ledgers --------------------------------------------------------------------------------------

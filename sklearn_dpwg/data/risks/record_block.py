@@ -348,9 +348,7 @@ class RecordBlock:
         """Return the positions in each group here of the records that a selection chooses."""
         records = self.records
         if selection.by_place:
-            assert records.places is not None  # and all records are in this block
-            end = int(records.places.max(initial=-1)) + 1
-            return records.at_places(selection.positions(0, 0, end))
+            return records.at_places(partial(selection.positions, 0))
         return [
             selection.positions(group, first, first + size) - first
             for group, (first, size) in enumerate(

@@ -217,8 +217,8 @@ def group_sizes(source: Source) -> dict[Hashable, int]:
 
     Notes
     -----
-    The counts are exact. A fit counts them among the public facts, unless
-    ``neighbours="replace-one"`` protects who is in which group.
+    The counts are exact, for who holds the records; public they are to a fit with
+    ``neighbours="replace-one-within-group"`` alone.
     """
     if not is_source(source):
         raise InputTypeError(

@@ -106,7 +106,8 @@ class MGR(MGRParameters, Solver):
         """Refuse what is not proved, or not fixed before counts are released."""
         if self.schedule == "paper":
             raise InputError(
-                "schedule of MGR must be 'planned' with neighbours='replace-one', got 'paper'."
+                "schedule of MGR must be 'planned' unless neighbours="
+                "'replace-one-within-group', got 'paper'."
             )
 
     def _check_game(self, problem: Problem) -> None:

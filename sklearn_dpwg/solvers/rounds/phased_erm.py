@@ -106,8 +106,8 @@ class PhasedERM(PhasedERMParameters, Solver):
     def _check_hidden_groups(self) -> None:
         if self.schedule == "paper":
             raise InputError(
-                "solver 'phased-erm' with neighbours='replace-one' needs schedule='planned', got "
-                "'paper'."
+                "schedule of PhasedERM must be 'planned' unless neighbours="
+                "'replace-one-within-group', got 'paper'."
             )
 
     def _check_game(self, problem: Problem) -> None:

@@ -12,6 +12,7 @@ from sklearn_dpwg.preprocessing import DPStandardScaler
 from sklearn_dpwg.solvers import MGR, OCO
 from sklearn_dpwg.solvers.stream.learners import FTRL
 from tests.audit.front_door.data import DELTA, EPSILON, bounded, one_group, released, table
+from tests.helpers.relations import WITHIN_GROUP
 
 # One short step from zero, far inside the ball: the model is the released gradient, times a number.
 STEP = MGR(n_steps=1, averaging=1.0, step_size=1e-6, risk_share=0.02)
@@ -22,14 +23,16 @@ SLOW = FTRL(strength=1e6)  # its weights are the released sum of gradients, time
 def classifier(**parameters):
     parameters = {"solver": STEP, "radius": FAR, "fit_intercept": False, **parameters}
     return DPWorstGroupClassifier(
-        EPSILON, DELTA, **{"classes": [0, 1], "data_norm": 1.0, **parameters}
+        EPSILON, DELTA, **{"classes": [0, 1], "data_norm": 1.0, **WITHIN_GROUP, **parameters}
     )
 
 
 def regressor(**parameters):
     parameters = {"solver": STEP, "radius": FAR, "fit_intercept": False, **parameters}
     return DPWorstGroupRegressor(
-        EPSILON, DELTA, **{"data_norm": 1.0, "target_bounds": (-1, 1), **parameters}
+        EPSILON,
+        DELTA,
+        **{"data_norm": 1.0, "target_bounds": (-1, 1), **WITHIN_GROUP, **parameters},
     )
 
 

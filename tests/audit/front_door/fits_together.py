@@ -17,6 +17,7 @@ from sklearn_dpwg.ledger import PrivacyLedger, privacy_of
 from sklearn_dpwg.model_selection import DPSearchCV, PublicKFold
 from tests.audit.front_door.data import DELTA, EPSILON, bounded, released, table
 from tests.audit.front_door.fits import FAR, STEP, classifier, fit_scaler
+from tests.helpers.relations import WITHIN_GROUP
 
 
 def in_ledger(fits: Callable[[bool], list[np.ndarray]], canary: bool):
@@ -84,7 +85,8 @@ def forks(canary):
 
 def search(canary):
     X, y, _ = table(canary)
-    model = DPWorstGroupClassifier(solver=STEP, fit_intercept=False, classes=[0, 1], data_norm=1.0)
+    known = {"fit_intercept": False, "classes": [0, 1], "data_norm": 1.0} | WITHIN_GROUP
+    model = DPWorstGroupClassifier(solver=STEP, **known)
     # of thirty-one records one or two are held out: the canary seldom is
     found = DPSearchCV(
         model,

@@ -1,0 +1,14 @@
+"""Which neighbours a test fits for, where that is not the default."""
+
+from typing import Any
+
+from sklearn_dpwg.solvers import SOLVERS, FreshSolver, Solver
+
+WITHIN_GROUP = {"neighbours": "replace-one-within-group"}
+
+
+def relation_of(solver: Any) -> dict[str, str]:
+    """Return the parameter that a solver of public groups needs; none for one that hides them."""
+    made = SOLVERS[solver]() if isinstance(solver, str) and solver in SOLVERS else solver
+    is_public = isinstance(made, Solver) and not made.hides_groups
+    return WITHIN_GROUP if is_public or isinstance(made, FreshSolver) else {}
