@@ -194,7 +194,9 @@ def test_orders_of_categories_are_kept():
     assert model().plan(group_sizes=sizes, n_features=2).problem.group_sizes == tuple(
         int(sizes[band]) for band in right
     )
-    fitted = model(overlap="attributes").fit(X, Y, pd.DataFrame({"g": G, "band": bands}))
+    fitted = model(overlap="attributes", neighbours="replace-one-within-group").fit(
+        X, Y, pd.DataFrame({"g": G, "band": bands})
+    )
     assert [*fitted.group_labels_][2:] == [("band", band) for band in right]
     levels = pl.Series(G, dtype=pl.Enum(["b", "a"]))
     assert encode_groups(levels, 400, None)[1].tolist() == ["b", "a"]

@@ -101,7 +101,7 @@ def test_a_fit_that_fails_tears_down_and_leaves_the_estimator_as_it_was():
     facts = {"group_sizes": {"a": np.inf, "b": np.inf}, "n_features": 3, "classes": [0, 1]}
     with pytest.raises(RuntimeError, match=r"RuntimeError|the database is gone") as caught:
         model.fit_oracle(GeneratorOracle(broken), **facts)
-    assert "epsilon=1" in caught.value.__notes__[0]
+    assert "epsilon = 1" in caught.value.__notes__[0]
     assert listener.events[-1] == "teardown"
     assert ("end", "fit", 0) not in listener.events
     assert not hasattr(model, "coef_")

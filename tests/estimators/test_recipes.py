@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -125,8 +124,7 @@ def inner(final):
 
 
 def important(fitted, **metadata):
-    by_group = partial(worst_group_scorer(), groups=GROUPS)
-    permutation_importance(fitted.fit(X, Y, **metadata), X, Y, scoring=by_group, n_repeats=1)
+    permutation_importance(fitted.fit(X, Y, **metadata), X, Y, scoring=SCORER, n_repeats=1)
 
 
 RECIPES = {
@@ -164,7 +162,7 @@ RECIPES = {
 # What scikit-learn says itself, and what follows from what it hands on; others are failures.
 REFUSALS = (
     "got unexpected argument|enable_metadata_routing=True|not supported|unexpected keyword|"
-    "thresholds are tuned on predictions alone|column indices"
+    "thresholds are tuned on predictions alone|column indices|nothing hands groups"
 )
 WAYS = ("`groups=`, routed", "`model__groups=`", "`group_by`")
 
@@ -183,7 +181,7 @@ def outcome(recipe: Recipe, way: str) -> str:
     ):
         try:
             recipe.call(recipe.wrap(final), **metadata)
-        except (AttributeError, TypeError, ValueError) as error:
+        except (AttributeError, TypeError, ValueError, UngroupedWarning) as error:
             if re.search(REFUSALS, str(error)) and "groups must be given" not in str(error):
                 return "no"
             raise
