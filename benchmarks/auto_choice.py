@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
-from common import DELTA, ignore_warnings
+from common import DELTA, PUBLIC, ignore_warnings
 from utility.held_out import difference, names_of_half, splits
 from utility.ours import warm_up
 from utility.population import kind_of, load_by_name
@@ -57,10 +57,10 @@ def thirds(values: np.ndarray, task: Task) -> np.ndarray:
 
 def fit(task: Task, loss: str, solver: str, epsilon: float, seed: int) -> Any:
     """Return a fitted estimator."""
-    public = dict(task.public) | {"solver": solver, "random_state": seed}
+    public = task.public | PUBLIC | {"solver": solver, "random_state": seed}
     y = task.train.y
     if loss == "thirds":
-        public = {"data_norm": public["data_norm"], "solver": solver, "random_state": seed}
+        public.pop("target_bounds", None)
         y = thirds(y, task)
     if loss == "thirds" or task.is_classification:
         model: Any = DPWorstGroupClassifier(epsilon, DELTA, **public)

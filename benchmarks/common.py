@@ -30,6 +30,7 @@ from sklearn_dpwg.losses import BinaryLogLoss, Loss, SquaredError
 from sklearn_dpwg.privacy import Budget, NoiseSource
 
 EPSILON, DELTA = 1.0, 1e-5
+PUBLIC = {"neighbours": "replace-one-within-group"}  # which every solver knows
 # what is measured is what is compiled, as in all but the first fits of a process
 compiled.WORK_OF_COMPILING = 0
 
@@ -46,7 +47,8 @@ ignore_warnings()
 
 
 def make_estimator(data: Bunch, epsilon: float = EPSILON, **parameters: Any) -> Any:
-    """Return the estimator for a data set, with its public bounds and else defaults."""
+    """Return the estimator for a data set, with its public bounds, public groups, and defaults."""
+    parameters = PUBLIC | parameters
     if data.entry.task == "classification":
         return DPWorstGroupClassifier(epsilon, DELTA, data_norm=data.data_norm, **parameters)
     return DPWorstGroupRegressor(

@@ -177,9 +177,8 @@ def peak_of_fit(name: str) -> None:
     """Print the peak of this process over the size of X, and in GiB; run in a fresh one."""
     n_rows, n_columns, precision, layout, is_sorted, _ = MEMORY[name]
     rng = np.random.default_rng(0)
-    model = DPWorstGroupClassifier(
-        data_norm=float(n_columns), solver=MGR(n_steps=5), random_state=0, delta=1e-8
-    )
+    told = {"solver": MGR(n_steps=5), "delta": 1e-8, "neighbours": "replace-one-within-group"}
+    model = DPWorstGroupClassifier(data_norm=float(n_columns), random_state=0, **told)
 
     def draw(n: int):
         y, groups = rng.integers(0, 2, n), rng.integers(0, N_GROUPS, n)

@@ -26,6 +26,7 @@ from sklearn_dpwg.solvers import MGR, OCO, FreshSolver, PhasedERM
 DATA_SETS = ("adult", "law-school", "minneapolis-stops", "census-income-kdd")
 N_SEEDS = 5
 PAPER = OCO(schedule="paper", noise="toeplitz")
+FACTS = {"fit_intercept": False, "data_norm": 1.0, "neighbours": "replace-one-within-group"}
 
 
 def excess() -> None:
@@ -57,9 +58,7 @@ def speed() -> None:
     X = rng.normal(size=(n_records, n_weights)) / np.sqrt(n_weights)
     groups, y = rng.integers(0, n_groups, n_records), (X[:, 0] > 0).astype(int)
     solver = OCO(play="sampled", n_rounds=n_rounds, batch_size=1, weight_share=0.5, group_rate=1e-9)
-    model = DPWorstGroupClassifier(
-        solver=solver, random_state=0, fit_intercept=False, data_norm=1.0
-    )
+    model = DPWorstGroupClassifier(solver=solver, random_state=0, **FACTS)
     start, cpu = time.perf_counter(), time.process_time()
     model.fit(X, y, groups=groups)
     print(
@@ -79,15 +78,8 @@ def population_excess(solver: Any, n_groups: int, n_records: int) -> float:
     found = []
     for seed in range(4):
         X, y, groups = population.sample(n_records // n_groups, random_state=seed)
-        model = DPWorstGroupClassifier(
-            1.0,
-            1e-6,
-            solver=solver,
-            radius=population.radius,
-            fit_intercept=False,
-            random_state=seed,
-            data_norm=1.0,
-        )
+        told = {"solver": solver, "radius": population.radius, "random_state": seed}
+        model = DPWorstGroupClassifier(1.0, 1e-6, **told, **FACTS)
         found.append(population.excess_risk(model.fit(X, y, groups=groups).coef_))
     return float(np.mean(found))
 

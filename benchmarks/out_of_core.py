@@ -25,7 +25,7 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-from common import quartiles, row, turn_by_turn
+from common import PUBLIC, quartiles, row, turn_by_turn
 from pyarrow import parquet
 
 from sklearn_dpwg import DPWorstGroupClassifier
@@ -156,9 +156,8 @@ def measure_memory(directory, names, what):
 def measure_fit(directory, names, solver):
     """Fit to the Parquet file, and print the time and the memory of this process."""
     source = parquet_source(directory, names)
-    model = DPWorstGroupClassifier(
-        epsilon=1.0, delta=1e-9, data_norm=float(np.sqrt(len(names))), solver=solver
-    )
+    data_norm = float(np.sqrt(len(names)))
+    model = DPWorstGroupClassifier(1.0, 1e-9, data_norm=data_norm, solver=solver, **PUBLIC)
     found = {}
     start, wall = time.process_time(), time.perf_counter()
     with peak(found):

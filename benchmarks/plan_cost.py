@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from common import row, run_tables
+from common import PUBLIC, row, run_tables
 
 from sklearn_dpwg import DPWorstGroupClassifier, DPWorstGroupRegressor
 
@@ -49,12 +49,13 @@ def plans() -> None:
     for n_groups in (100, 1_000, 10_000):
         equal, unlike = [20] * n_groups, sizes_of(n_groups, 100_000)
         large = sizes_of(n_groups, 1_000_000)
-        regressor = partial(DPWorstGroupRegressor, target_bounds=(-1.0, 1.0))
+        classifier = partial(DPWorstGroupClassifier, **PUBLIC)
+        regressor = partial(DPWorstGroupRegressor, target_bounds=(-1.0, 1.0), **PUBLIC)
         cases: list[tuple[str, list[int], str, Any, int]] = [
-            *(("equal", equal, each, DPWorstGroupClassifier, 10) for each in SOLVERS),
-            *(("unlike", unlike, each, DPWorstGroupClassifier, 10) for each in SOLVERS),
+            *(("equal", equal, each, classifier, 10) for each in SOLVERS),
+            *(("unlike", unlike, each, classifier, 10) for each in SOLVERS),
             *(("unlike", unlike, f"{each}, R", regressor, 10) for each in ("auto", "moments")),
-            ("large", large, "mgr", partial(DPWorstGroupClassifier, epsilon=8.0), 200),
+            ("large", large, "mgr", partial(classifier, epsilon=8.0), 200),
         ]
         for kind, sizes, solver, make, n_features in cases:
             model = make(solver=solver.removesuffix(", R"))
@@ -75,7 +76,7 @@ def fit_of_cells(n_records: int, skew: float, overlap: str) -> tuple[int, float,
     groups: Any = pd.DataFrame(values, columns=[f"attribute {place}" for place in range(10)])
     if overlap == "one attribute":
         groups, overlap = groups["attribute 0"], "cells"
-    model = DPWorstGroupClassifier(data_norm=1.0, overlap=overlap)
+    model = DPWorstGroupClassifier(data_norm=1.0, overlap=overlap, **PUBLIC)
     sizes = groups.value_counts()
     planned = processor_seconds(partial(model.plan, group_sizes=sizes, n_features=20))
     fitted = processor_seconds(partial(model.fit, X, y, groups=groups))

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 from unittest.mock import patch
 
 import numpy as np
-from common import DELTA, constants, ignore_warnings
+from common import DELTA, PUBLIC, constants, ignore_warnings
 from utility.population import DEFINITIONS, load_definition
 from utility.store import FOLDER
 from utility.tasks import Task
@@ -99,7 +99,7 @@ def tasks(kind: str) -> tuple[Task, ...]:
 def mean_excess(task: Task, epsilon: float, **parameters: Any) -> float:
     """Return the mean excess of seeded fits, of MGR if nothing else is said."""
     make = DPWorstGroupClassifier if task.is_classification else DPWorstGroupRegressor
-    told = {"solver": MGR(), **task.public, **parameters}
+    told = {"solver": MGR(), **PUBLIC, **task.public, **parameters}
     fits = (make(epsilon, DELTA, random_state=seed, **told) for seed in SEEDS)
     X, y, groups = task.train.X, task.train.y, task.train.groups
     weights = [task.unit_weights(fit.fit(X, y, groups=groups)) for fit in fits]

@@ -6,13 +6,17 @@ interval 95 % of a bootstrap over the pairs. Solvers, data sets, epsilon=1, seed
 
     python benchmarks/replace_one.py [mgr] [phased-erm] [moments] [adult] [epsilon=1] [share]
 
-"share" prints fits with other shares of the budget for the counts instead.
+"share" prints fits with other shares of the budget for the counts instead. What the worst group
+loses among new people is printed by "held-out --half choosing --epsilon 1 4", beside public groups.
 """
 
 from __future__ import annotations
 
+import sys
+
 import numpy as np
 from common import asked, constants, excess_of_fits, facts_asked, public_facts, row
+from utility import held_out
 
 from sklearn_dpwg.datasets import load_dataset
 from sklearn_dpwg.estimators import planning
@@ -29,11 +33,10 @@ N_SEEDS, N_BOOTSTRAP = 16, 2000
 def compare(name: str, solver: object, epsilon: float, n_seeds: int, share: float) -> None:
     """Print a line about fits with public and with hidden groups."""
     data = load_dataset(name)
-    hidden = {"neighbours": "replace-one", "group_labels": list(data.group_labels)}
     told = {"epsilon": epsilon, "solver": solver}
     public = excess_of_fits(data, n_seeds, **told)
     with constants(planning, COUNT_SHARE=share):
-        private = excess_of_fits(data, n_seeds, **told, **hidden)
+        private = excess_of_fits(data, n_seeds, **told, neighbours="replace-one")
     drawn = np.random.default_rng(0).integers(n_seeds, size=(N_BOOTSTRAP, n_seeds))
     ratios = private[drawn].mean(axis=1) / public[drawn].mean(axis=1)
     low, high = np.quantile(ratios, [0.025, 0.975])
@@ -42,7 +45,10 @@ def compare(name: str, solver: object, epsilon: float, n_seeds: int, share: floa
     row(name, (f"{min(public_facts(data)['group_sizes']):,}", *means, ratio))
 
 
-if __name__ == "__main__":
+if sys.argv[1:2] == ["held-out"]:
+    held_out.METHODS["replace-one"] = held_out.estimator(neighbours="replace-one")
+    held_out.main(["--methods", "replace-one", "ours", "--beside", "ours", *sys.argv[2:]])
+elif __name__ == "__main__":
     facts = facts_asked()
     epsilon, n_seeds = facts.get("epsilon", 1.0), int(facts.get("seeds", N_SEEDS))
     shares = SHARES if "share" in asked(["share", "default"], extra=["share"]) else (0.03,)

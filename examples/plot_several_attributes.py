@@ -39,7 +39,8 @@ print(f"{len(cells)} cells, of {cells.min():,} to {cells.max():,} people")
 # What a fit would release is known from the sizes of the cells, of which the groups are made. A
 # record is in three groups and moves three sums of losses, so these have noise for √3 of one.
 
-model = DPWorstGroupClassifier(epsilon=1.0, data_norm=adult.data_norm, overlap="attributes")
+public = {"data_norm": adult.data_norm, "neighbours": "replace-one-within-group"}
+model = DPWorstGroupClassifier(epsilon=1.0, overlap="attributes", **public)
 plan = model.plan(group_sizes=cells, n_features=adult.data.shape[1])
 print(str(plan).split("\n\n")[0])
 

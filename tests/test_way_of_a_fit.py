@@ -12,6 +12,7 @@ import pytest
 import sklearn_dpwg
 from sklearn_dpwg import DPWorstGroupClassifier
 from sklearn_dpwg.solvers import MGR
+from tests.helpers.relations import WITHIN_GROUP
 
 PAGE = Path(__file__).parents[1] / "docs" / "way_of_a_fit.md"
 PACKAGE = Path(sklearn_dpwg.__file__).parent
@@ -32,9 +33,8 @@ def calls() -> list[tuple[str, str]]:
     X = rng.uniform(-0.5, 0.5, (600, 3))
     y, groups = (X[:, 0] > 0.0).astype(int), np.repeat(["a", "b"], [400, 200])
     solver = MGR(n_steps=6, centring=False)  # the centre is one release more
-    model = DPWorstGroupClassifier(
-        1.0, 1e-5, solver=solver, data_norm=1.0, group_labels=["a", "b"], random_state=0
-    )
+    known = {"data_norm": 1.0, "random_state": 0} | WITHIN_GROUP
+    model = DPWorstGroupClassifier(1.0, 1e-5, solver=solver, **known)
     model.fit(X, y, groups=groups)  # compiles, and fills what is kept between fits
     seen: list[tuple[str, str]] = []
 

@@ -16,7 +16,7 @@ from utility.tasks import Task
 
 DELTA = 1e-5
 
-# Nothing is set but the budget, what the task's data are, and the seed.
+# Nothing is set but the budget, that groups are public, what the task's data are, and the seed.
 OURS: dict[str, Any] = {
     "ours (auto)": "auto",
     "mgr": "mgr",
@@ -47,9 +47,10 @@ def number(value: float) -> float | None:
 def make_model(
     task: Task, solver: Any, epsilon: float, seed: int | None = None, **parameters: Any
 ) -> Any:
-    """Return an estimator with default parameters but for the solver, and these."""
+    """Return an estimator with public groups and defaults but for the solver, and these."""
     kind = DPWorstGroupClassifier if task.is_classification else DPWorstGroupRegressor
-    return kind(epsilon, DELTA, solver=solver, random_state=seed, **task.public, **parameters)
+    known = {"neighbours": "replace-one-within-group", **task.public, **parameters}
+    return kind(epsilon, DELTA, solver=solver, random_state=seed, **known)
 
 
 @cache
