@@ -6,17 +6,14 @@ interval 95 % of a bootstrap over the pairs. Solvers, data sets, epsilon=1, seed
 
     python benchmarks/replace_one.py [mgr] [phased-erm] [moments] [adult] [epsilon=1] [share]
 
-"share" prints fits with other shares of the budget for the counts instead. What the worst group
-loses among new people is printed by "held-out --half choosing --epsilon 1 4", beside public groups.
+"share" prints fits with other shares of the budget for the counts instead; `small_groups.py` what
+the worst group loses among new people.
 """
 
 from __future__ import annotations
 
-import sys
-
 import numpy as np
 from common import asked, constants, excess_of_fits, facts_asked, public_facts, row
-from utility import held_out
 
 from sklearn_dpwg.datasets import load_dataset
 from sklearn_dpwg.estimators import planning
@@ -45,10 +42,7 @@ def compare(name: str, solver: object, epsilon: float, n_seeds: int, share: floa
     row(name, (f"{min(public_facts(data)['group_sizes']):,}", *means, ratio))
 
 
-if sys.argv[1:2] == ["held-out"]:
-    held_out.METHODS["replace-one"] = held_out.estimator(neighbours="replace-one")
-    held_out.main(["--methods", "replace-one", "ours", "--beside", "ours", *sys.argv[2:]])
-elif __name__ == "__main__":
+if __name__ == "__main__":
     facts = facts_asked()
     epsilon, n_seeds = facts.get("epsilon", 1.0), int(facts.get("seeds", N_SEEDS))
     shares = SHARES if "share" in asked(["share", "default"], extra=["share"]) else (0.03,)
