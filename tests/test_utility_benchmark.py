@@ -7,7 +7,6 @@ import pytest
 
 from sklearn_dpwg.data.risks import GroupRisks
 from sklearn_dpwg.privacy import Release, epsilon_of
-from sklearn_dpwg.privacy.gaussian import gdp_epsilon
 from tests.helpers.benchmarks import utility_with
 
 
@@ -68,11 +67,6 @@ def neighbouring_gradients(utility, task, weighting, clip, weights):
 
 
 # --- relations ---------------------------------------------------------------------------------
-
-
-def test_full_batch_noise_is_what_gaussian_accounting_says(utility):
-    multiplier = utility.peers.weightings.noise_multiplier(50, 1.0, 1e-5)
-    assert gdp_epsilon(1e-5, math.sqrt(50) / multiplier) == pytest.approx(1.0, rel=1e-4)
 
 
 def test_sampled_noise_keeps_the_budget_for_a_replaced_record(utility):
@@ -215,9 +209,6 @@ def test_a_made_task_has_its_populations_optimum(utility, name):
     losses, _ = task.losses_by_group(task.test, optimum)
     sampled = losses.max() - task.scores(optimum).test_loss[0]
     assert sampled == 0.0
-
-
-# --- what is kept ------------------------------------------------------------------------------
 
 
 # --- one setting, and the page --------------------------------------------------------------------

@@ -202,30 +202,6 @@ def test_all_workers_killed_and_every_step_is_taken_again(engine, client, tmp_pa
     assert len(path.read_bytes()) == 2 * len(SIZES)
 
 
-def test_a_worker_above_its_memory_limit_changes_no_bit(engine, client):
-    """As its nanny sees it, which starts another in its place."""
-    handles = hold_blocks(engine)
-    before = engine.reduce(handles, toy.sums)
-
-    def restart(dask_worker):
-        manager = dask_worker.memory_manager
-        limit, manager.memory_limit = manager.memory_limit, 1
-        manager.memory_monitor(dask_worker)
-        manager.memory_limit = limit
-        return manager._last_terminated_pid
-
-    victims = client.run(os.getpid)
-    first = min(victims)
-    timer = threading.Timer(
-        0.3, lambda: client.run(restart, nanny=True, workers=[first], on_error="ignore")
-    )
-    timer.start()
-    assert_same_bits(engine.reduce(handles, partial(toy.slow_sums, seconds=0.2)), before)
-    timer.join()
-    assert_same_bits(engine.reduce(handles, toy.sums), before)
-    assert victims[first] not in client.run(os.getpid).values()  # it was gone, and was missed
-
-
 @pytest.mark.parametrize("is_noticed", [False, pytest.param(True, marks=pytest.mark.audit)])
 def test_a_machine_that_vanishes_changes_no_bit(client, tmp_path, is_noticed):
     """A deadline ends the pass; a scheduler that misses its heartbeats lets others do the work."""
