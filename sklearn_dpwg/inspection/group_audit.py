@@ -168,11 +168,6 @@ class GroupAudit(PlainlyStored, BaseEstimator):
         -------
         AuditPlan
             Noise, guarantee and widths; print it.
-
-        Raises
-        ------
-        ValueError
-            If a parameter is wrong.
         """
         facts = self._facts(has_outcomes=outcomes)
         base_rate = open_unit(base_rate, "base_rate")

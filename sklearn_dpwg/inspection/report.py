@@ -405,11 +405,6 @@ def model_card(
     str
         Markdown. Everything in it is public or was paid for; a seed is not shown.
 
-    Raises
-    ------
-    ValueError
-        If there is no private model inside.
-
     Examples
     --------
     >>> import numpy as np

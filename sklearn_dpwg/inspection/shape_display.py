@@ -62,13 +62,6 @@ def shape_functions(model: Any, schema: Any = None, *, of: Hashable = None) -> t
     tuple of Effect
         One a column or pair: log odds of the class, or units of the target. Made of released
         weights and public values, so it costs no privacy.
-
-    Raises
-    ------
-    ValueError
-        If `of` is no class.
-    TypeError
-        If there is no transformer, or no fitted model.
     """
     inner, schema = parts_of(model, schema)
     weights, columns = _weights_of(inner, of), schema._seen()

@@ -50,13 +50,6 @@ def options(
     ------
     None
         Nothing; the options count until the block is left.
-
-    Raises
-    ------
-    TypeError
-        If a parameter is of the wrong kind, as an address or an asynchronous client is.
-    ValueError
-        If `pass_timeout` is not positive and finite.
     """
     if not isinstance(insecure, bool):
         raise InputTypeError(f"insecure must be True or False, got {insecure!r}.")
