@@ -224,12 +224,3 @@ def test_hedge_regret_is_within_its_bound(n_groups, factor):
     for adversary in adversaries:
         regret, bound = hedge_regret(adversary, n_groups, n_steps, rate)
         assert regret <= bound
-
-
-def test_the_hedge_bound_is_nearly_attained():
-    # two groups, the heavier one loses: the bound is tight but for a constant
-    rate = hedge_rate(2, 1000)
-    regret, bound = hedge_regret(
-        lambda player, step: np.eye(2)[int(np.argmax(player.group_weights))], 2, 1000, rate
-    )
-    assert regret > 0.5 * (bound - math.log(2) / rate)

@@ -84,13 +84,6 @@ def test_the_gap_is_sound_however_early_it_stops(loss, price, ridge):
         assert -1e-7 <= excess <= found.gap + 1e-7
 
 
-def test_at_a_tiny_price_it_is_nearly_the_game_on_the_records():
-    risks, sizes = risks_of(BinaryLogLoss()), np.array(SIZES, dtype=float)
-    plain = worst_group_optimum(risks, radius=3.0)
-    nearly = worst_group_optimum(risks, radius=3.0, player=GroupPlayer(1e-9, sizes))
-    assert nearly.weights == pytest.approx(plain.weights, abs=1e-4)
-
-
 def test_derivatives_are_those_of_the_value():
     player = GroupPlayer(0.3, np.array(SIZES, dtype=float))
     facts = (risks_of(BinaryLogLoss()), 5.0, player.sizes, 1e-2, 0.02, np.zeros(3))

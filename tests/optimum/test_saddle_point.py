@@ -97,20 +97,6 @@ def test_certificate_is_sound_anywhere(loss, seed):
     assert objective.evaluate(near).gap < 1e-2 * objective.evaluate(weights).gap
 
 
-@pytest.mark.parametrize("loss", LOSSES, ids=repr)
-def test_certificate_is_exact_for_a_quadratic(loss):
-    # where all rows are zero the risks are constant in the weights, but for nothing at all
-    risks = make_risks(loss, (4, 3), intercept=0.0, rows=np.zeros((7, 3)))
-    center = np.linspace(1.0, 2.0, risks.n_weights)
-    facts = {
-        "radius": 10.0, "prior": uniform(2), "mu_weights": 0.7, "mu_groups": 1.0, "center": center
-    }  # fmt: skip
-    at = RegularisedObjective(risks, **facts).evaluate(np.zeros(risks.n_weights))
-    assert at.gap == pytest.approx(0.35 * center @ center, rel=1e-12)
-    found = solve_saddle_point(risks, **facts)
-    np.testing.assert_allclose(found.weights, center, atol=1e-7)
-
-
 def exact_gap(risks, weights, *, radius, prior, mu_weights, mu_groups, center):
     """The certificate in extended precision; None where the machine has no such floats."""
     wide = np.longdouble
@@ -205,24 +191,6 @@ def test_agrees_with_a_conic_solver(loss, radius, mu_weights, mu_groups, length)
     assert ours == pytest.approx(expected.value, abs=CONIC)
     np.testing.assert_allclose(found.weights, expected.weights, atol=3e-3)
     assert found.group_weights.sum() == pytest.approx(1.0)
-
-
-@pytest.mark.parametrize(("radius", "active"), [(0.3, True), (30.0, False)])
-def test_stationary_on_the_ball(radius, active):
-    risks = make_risks(BinaryLogLoss(), (40, 30), seed=1)
-    found = solve_saddle_point(
-        risks, radius=radius, prior=uniform(2), mu_weights=1e-2, mu_groups=0.1, tolerance=1e-15
-    )
-    objective = RegularisedObjective(risks, radius, uniform(2), 1e-2, 0.1, np.zeros(4))
-    gradient = objective.evaluate(found.weights).gradient
-    if active:
-        assert np.linalg.norm(found.weights) == pytest.approx(radius, rel=1e-12)
-        multiplier = -(gradient @ found.weights) / radius**2
-        assert multiplier > 1e-3
-        np.testing.assert_allclose(gradient, -multiplier * found.weights, atol=1e-7)
-    else:
-        assert np.linalg.norm(found.weights) < 0.99 * radius
-        np.testing.assert_allclose(gradient, 0.0, atol=1e-7)
 
 
 def test_large_mu_groups_is_the_prior_and_small_the_worst_group():
@@ -331,17 +299,6 @@ def test_start_and_center_outside_the_ball():
     second = solve_saddle_point(risks, center=far, start=-far, **common)
     np.testing.assert_allclose(first.weights, second.weights, atol=1e-5)
     assert far.tolist() == [100.0] * 4
-
-
-def test_more_steps_than_allowed_are_not_taken():
-    risks = make_risks(BinaryLogLoss(), (20, 20))
-    common = {"radius": 5.0, "prior": uniform(2), "mu_weights": 1e-3, "mu_groups": 1e-4}
-    for allowed in (0, 1, 3):
-        found = solve_saddle_point(risks, max_newton_steps=allowed, **common)
-        assert found.n_newton_steps <= allowed
-        at = RegularisedObjective(risks, 5.0, uniform(2), 1e-3, 1e-4, np.zeros(4))
-        assert found.gap == pytest.approx(at.evaluate(found.weights).gap)
-        assert found.gap > 1e-12
 
 
 # ---- the quadratic on the ball

@@ -158,14 +158,6 @@ def test_files_of_a_directory_come_by_name_and_their_paths_are_columns(tmp_path)
     assert [cells[0] for cells in groups] == ["north"] * 4 + ["south"] * 4
 
 
-def test_the_order_of_files_is_that_of_names_not_of_the_file_system(tmp_path):
-    names = [f"{(7 * place) % 40:02}" for place in range(40)]
-    for name in names:
-        write(tmp_path / f"{name}.parquet", x=[float(name), float(name)])
-    X, _, _ = together(source_of(tmp_path))
-    assert X[::2].ravel().tolist() == list(range(40))
-
-
 def test_types_that_differ_between_files_are_read_as_one(tmp_path):
     first = write(tmp_path / "1.parquet", x=pa.array([1, 2], pa.float32()), y=pa.array([1, 0]))
     second = write(tmp_path / "2.parquet", x=pa.array([0.1, 0.2]), y=pa.array([0.0, 1.0]))

@@ -115,14 +115,6 @@ def test_noise_on_one_release_costs_at_most_the_bound(loss):
         assert rise <= 1.02 * allowed + slack
 
 
-def test_best_is_the_least_of_the_grid():
-    bound = DescentBound(2.0, 1.0, 0.3, 8, (1.0,) * 4, 2)
-    stds = 0.01 / STRENGTHS
-    strength, bounds = bound.best(stds), bound.at_strengths(stds)
-    assert strength == STRENGTHS[bounds.argmin()]
-    assert 1e-6 < strength < 1e2
-
-
 # --- the bound for the groups, and the whole ---------------------------------------------------
 
 
