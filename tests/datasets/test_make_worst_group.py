@@ -6,7 +6,7 @@ import re
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import approx_fprime, minimize
 
@@ -39,7 +39,6 @@ def _losses(made, X, y, coef):
     return 0.5 * (margins - y) ** 2
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     make=st.sampled_from(MAKERS),
     n_groups=st.integers(1, 8),

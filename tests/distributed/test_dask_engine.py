@@ -162,15 +162,6 @@ def test_errors_of_a_task_come_to_the_client_as_they_are(engine):
         engine.collect(broken, toy.size)
 
 
-def test_workers_use_the_threads_they_were_given(engine):
-    from sklearn_dpwg.data.kernels.passes import n_threads
-
-    def threads_of(_):
-        return n_threads()
-
-    assert engine.collect(hold_blocks(engine), threads_of) == [1] * len(SIZES)
-
-
 def test_a_worker_killed_between_passes_changes_no_bit(engine, client):
     handles = hold_blocks(engine)
     before = engine.reduce(handles, toy.sums)

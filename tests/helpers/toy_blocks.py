@@ -59,16 +59,6 @@ def stop_first(block, path):
     return sums(block)
 
 
-def slow_first(block, path, seconds):
-    """Return the sums, late where the process that comes first works."""
-    try:
-        os.close(os.open(path, os.O_CREAT | os.O_EXCL))
-    except FileExistsError:
-        return sums(block)
-    time.sleep(seconds)
-    return sums(block)
-
-
 def fail(block, message):
     return float(message)
 

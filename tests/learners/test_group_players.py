@@ -6,7 +6,7 @@ from decimal import Decimal, localcontext
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import softmax
 
@@ -39,7 +39,6 @@ def exact_exp3(prior, rate, ceiling, moves):
 # --- what is played ----------------------------------------------------------------------------
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     prior=st.lists(st.floats(0.01, 1.0), min_size=2, max_size=5),
     rate=st.floats(1e-4, 3.0),
@@ -76,7 +75,6 @@ def test_exp3_down_to_tiny_weights(depth):
         assert player.group_weights[0] == pytest.approx(1.0, rel=1e-9)
 
 
-@settings(max_examples=100, deadline=None)
 @given(
     n_groups=st.integers(1, 6),
     rate=st.sampled_from([0.0, 1e-300, 1e-3, 1.0, 1e10, 1e300]),

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from sklearn_dpwg.solvers.stream.learners import ParameterFree, betting_regret
@@ -44,7 +44,6 @@ def play(adversary, *, n_steps, strength, wealth, radius=RADIUS, seed=0, curved=
     return max(worst, (lost - total @ start) / (strength * wealth * radius))
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     adversary=st.sampled_from(ADVERSARIES),
     strength=st.floats(0.3, 10.0),

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 from sklearn.base import clone
@@ -170,7 +170,6 @@ def play(learner, adversary, *, n_steps=100, strength=3.0, curved=False, seed=0)
     return lost - losses(least), 0.5 * strength * np.sum((least - initial) ** 2) + variation
 
 
-@settings(max_examples=40, deadline=None)
 @given(
     learner=st.sampled_from([FTRL(), OptimisticFTRL()]),
     adversary=st.sampled_from(ADVERSARIES),

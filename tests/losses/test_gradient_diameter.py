@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from sklearn_dpwg.exceptions import InputError
@@ -55,7 +55,6 @@ def on_a_grid(derivative, score_bound, extra=(), n=901):
     return max(either, np.hypot(along[:, None] - along, across[:, None] - across).max())
 
 
-@settings(max_examples=20, deadline=None)
 @given(frequency=st.floats(0.1, 6), phase=st.floats(0, 6), score_bound=st.floats(0.1, 6))
 def test_waves(frequency, phase, score_bound):
     wave = Wave(frequency, phase)
@@ -64,7 +63,6 @@ def test_waves(frequency, phase, score_bound):
     assert reached <= bound <= reached * (1 + 1.5 * SLACK)
 
 
-@settings(max_examples=25, deadline=None)
 @given(
     where=st.floats(-0.95, 0.95),
     score_bound=st.floats(0.5, 20),
@@ -92,7 +90,6 @@ class Steps:
         return self.start + np.sum(rises, axis=0)
 
 
-@settings(max_examples=40, deadline=None)
 @given(
     at=st.lists(st.floats(-0.99, 0.99), min_size=1, max_size=4),
     slope=st.floats(0.1, 300.0),

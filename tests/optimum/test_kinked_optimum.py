@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from sklearn_dpwg.losses import (
@@ -74,7 +74,6 @@ def test_gap_is_sound_however_early_it_stops(loss, max_newton_steps):
     assert risks.risks(found.weights).max() - least <= found.gap + 2e-7
 
 
-@settings(max_examples=40, deadline=None)
 @given(
     loss=st.sampled_from(KINKED),
     sizes=st.lists(st.integers(1, 10), min_size=1, max_size=5),

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import logsumexp
 
@@ -241,7 +241,6 @@ def test_reaches_the_attainable_gap_on_hard_data(loss, kind, mu_groups):
         assert np.linalg.norm(found.weights) <= 6.0 * (1 + 1e-12)
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     loss=st.sampled_from(LOSSES),
     sizes=st.lists(st.integers(1, 12), min_size=1, max_size=5),
@@ -304,7 +303,6 @@ def test_start_and_center_outside_the_ball():
 # ---- the quadratic on the ball
 
 
-@settings(max_examples=300, deadline=None)
 @given(
     n=st.integers(1, 6),
     low=st.floats(-20, 8),

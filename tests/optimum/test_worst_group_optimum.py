@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from sklearn_dpwg.datasets import make_worst_group_classification
@@ -59,7 +59,6 @@ def test_gap_is_sound_however_early_it_stops(loss, max_newton_steps):
     assert risks.risks(found.weights).max() - response.value <= found.gap + 1e-7
 
 
-@settings(max_examples=30, deadline=None)
 @given(
     loss=st.sampled_from(LOSSES),
     sizes=st.lists(st.integers(1, 10), min_size=1, max_size=6)

@@ -13,7 +13,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import dataset, parquet
 
@@ -70,7 +70,6 @@ def together(source: ParquetSource) -> tuple[np.ndarray, list, list]:
     return X, y, groups
 
 
-@settings(max_examples=40, deadline=None)
 @given(
     kinds=st.lists(st.sampled_from(sorted(NUMBERS)), min_size=1, max_size=4),
     labels=st.tuples(*[st.sampled_from(sorted(LABELS))] * 3),

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
@@ -51,7 +51,6 @@ def left_in(folder: Path) -> list[str]:
 KINDS = ["rows", "single", "columns", "sparse", "hidden"]
 
 
-@settings(max_examples=40, deadline=None)
 @given(
     kind=st.sampled_from(KINDS),
     n_records=st.integers(0, 70),
