@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from sklearn_dpwg.data.kernels.passes import Blocks, fused_pass
@@ -147,7 +147,6 @@ def test_one_block_is_one_reading_of_the_rows():
 # --- parts ---------------------------------------------------------------------------------------
 
 
-@settings(max_examples=30, deadline=None)
 @given(st.integers(1, 6), st.integers(0, 2**32))
 def test_parts_and_parts_of_parts_hold_the_same_records(n_blocks, seed):
     rng = np.random.default_rng(seed)
@@ -286,7 +285,6 @@ def test_borders_that_a_record_moves_round_nobody_anew(monkeypatch):
     assert abs(moved).max() > 100 * summation_slack(step)
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     loss=st.sampled_from([*LOSSES, Hinge(), Quantile(0.8)]),
     layout=st.sampled_from(["rows", "csr"]),

@@ -145,6 +145,3 @@ def test_the_whole_path_holds_and_breaks_with_a_fault():
     assert not audit(run, n_runs, 1e-6).is_broken
     with fault.plant():
         assert audit(run, n_runs, 1e-3).is_broken
-
-
-# --- what is printed ----------------------------------------------------------------------------

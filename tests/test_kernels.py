@@ -15,7 +15,7 @@ from unittest.mock import patch
 import mpmath
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from scipy.sparse import csr_array, csr_matrix
 from threadpoolctl import threadpool_info, threadpool_limits
@@ -170,7 +170,6 @@ def test_same_as_numpy(loss, layout, dtype):
         assert_same(risks)
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     loss=st.sampled_from(EVERY_LOSS),
     layout=st.sampled_from(LAYOUTS),
@@ -266,7 +265,6 @@ def assert_bits_are_those_of_arrays(risks, weights, limits, ceiling=0.7):
         assert [each.tobytes() for each in one] == [each.tobytes() for each in other]
 
 
-@settings(max_examples=80, deadline=None)
 @given(
     loss=st.sampled_from(EVERY_LOSS),
     # three kinds, as each is compiled for each of three kinds of losses
@@ -366,7 +364,6 @@ def test_no_records_at_all():
     np.testing.assert_array_equal(gradients, np.zeros((2, 1, 3)))
 
 
-@settings(max_examples=100, deadline=None)
 @given(sizes=st.lists(st.integers(0, 40), min_size=1, max_size=8), n_tasks=st.integers(1, 40))
 @example(sizes=[0, 30], n_tasks=2)
 def test_partition_covers_every_row_once(sizes, n_tasks):
@@ -592,7 +589,6 @@ def scrambled(rows, seed=0):
     return made
 
 
-@settings(max_examples=40, deadline=None)
 @given(seed=st.integers(0, 2**32 - 1), n_rows=st.integers(1, 12), n_columns=st.integers(1, 6))
 def test_flags_of_sparse_rows_are_not_believed(seed, n_rows, n_columns):
     rng = np.random.default_rng(seed)

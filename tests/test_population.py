@@ -91,30 +91,3 @@ def test_tasks_load(population, name):
         assert np.array_equal(np.array(task.group_labels)[part.codes], part.groups)
         assert np.all(np.isin(part.targets, (-1, 1)) if task.is_classification else True)
         assert np.abs(part.targets).max() <= 1.0
-
-
-FILE = (
-    """
-["AER/Some"]
-source = "a-survey"
-complete = "age, ban"
-columns = """
-    + '"""'
-    + """
-age, school: 18 to 90?; income: 0 to 30_000 log; day: 2016-07-01 to 2017-08-31
-ban: yes / no; flat: flag
-size: small < middle < large; year: ordered 85..88
-region: north |
-  south | ...; grade: '9' | 10
-"""
-    + '"""'
-    + """
-
-["AER/Some".some-task]
-asks = "Is it so?"
-target = "visits above 3"
-groups = "ban: yes = banned | no; age at 18, 40"
-without = "ban, income"
-merged = "banned, * = banned"
-"""
-)

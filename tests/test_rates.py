@@ -69,15 +69,6 @@ def test_a_table_of_counts_is_its_records(rates):
     )
 
 
-def test_tables_follow_the_population(rates):
-    world = rates.TypicalWorld(2, 3)
-    table = world.draw(4_000_000, np.random.default_rng(0))
-    weights = np.array([1.0, -2.0, 0.5])
-    np.testing.assert_allclose(
-        table.risks(weights), world.population.group_risks(weights), atol=3e-3
-    )
-
-
 def test_excess_of_the_hard_world_is_exact(rates):
     world = rates.HardWorld(3, 4, signal=0.5, seed=2)
     signs = np.array(list(product([-1.0, 1.0], repeat=4)))

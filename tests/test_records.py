@@ -5,7 +5,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy.sparse import csr_array
@@ -13,7 +13,6 @@ from scipy.sparse import csr_array
 from sklearn_dpwg.data.kernels import passes as _run_on_threads
 from sklearn_dpwg.data.kernels.passes import ENTRIES_PER_GATHER, row_norms
 from sklearn_dpwg.data.records import RecordEncoder
-from sklearn_dpwg.data.risks import GroupRisks
 from sklearn_dpwg.losses import BinaryLogLoss, SquaredError
 
 
@@ -28,7 +27,6 @@ def scaled(records):
     return records.rows * records.row_scale[:, None]
 
 
-@settings(max_examples=200, deadline=None)
 @given(
     rows=arrays(
         float, st.tuples(st.integers(1, 6), st.integers(1, 5)), elements=st.floats(-1e308, 1e308)
@@ -41,7 +39,6 @@ def test_norms_at_most_one_whatever_comes(rows, data_norm):
     assert np.linalg.norm(found, axis=1).max() <= 1 + 1e-12
 
 
-@settings(max_examples=100, deadline=None)
 @given(
     exponent=st.integers(-140, 140),
     data_exponent=st.integers(-140, 140),
@@ -62,26 +59,6 @@ def test_long_rows_keep_their_direction_short_rows_their_length():
     np.testing.assert_allclose(found, [[0.6, 0.8], [0.15, 0.2], [0, 0], [0, -1]], rtol=1e-15)
 
 
-@pytest.mark.parametrize("huge", [1e99, 1e154, 1e200, 1e308])
-def test_huge_and_tiny_rows_are_clipped_like_any_other(huge):
-    found = scaled(encode([[huge, huge], [0.5, 0.0], [-huge, 0.0]]))
-    root = np.sqrt(0.5)
-    np.testing.assert_allclose(found, [[root, root], [0.5, 0.0], [-1.0, 0.0]], rtol=1e-14)
-    found = scaled(encode([[1e-190, 0.0], [3e-201, 4e-201]], data_norm=1e-200))
-    np.testing.assert_allclose(found, [[1.0, 0.0], [0.3, 0.4]], rtol=1e-14)
-
-
-def test_huge_rows_leave_the_risks_finite():
-    rows = np.array([[1e308, 1e308], [1e308, -1e308], [0.2, 0.1]])
-    records = RecordEncoder(1, 1.0).encode(rows, np.ones(3), np.zeros(3, dtype=np.intp))
-    risks, gradients = GroupRisks(records, BinaryLogLoss(), 1.0).risks_and_gradients(
-        np.array([20.0, -30.0, 1.0])
-    )
-    assert np.isfinite(risks).all()
-    assert np.isfinite(gradients).all()
-
-
-@settings(max_examples=100, deadline=None)
 @given(
     rows=arrays(
         np.float32,
@@ -136,7 +113,6 @@ def test_input_is_not_changed():
         np.testing.assert_array_equal(rows, kept)
 
 
-@settings(max_examples=60, deadline=None)
 @given(codes=st.lists(st.integers(0, 4), min_size=1, max_size=30))
 def test_groups_are_together_and_keep_their_order(codes):
     codes = np.array(codes)
@@ -188,7 +164,6 @@ def test_positions_of_no_row_are_refused():
             records.take([np.array(wrong)])
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     position=st.integers(0, 11),
     size=st.sampled_from([0.0, 1e-300, 0.1, 1.0, 1e90, 1e150, 1e200, 1e308]),

@@ -172,11 +172,11 @@ def test_the_error_of_a_mean_is_the_formula():
     assert Fraction(rounding_of_mean(10**15)) >= due * (1 - Fraction(1, 10**12))
 
 
-@settings(max_examples=200, deadline=None)
 @given(
     sizes=st.lists(st.sampled_from([1, 7, 10**6, 10**10, 2**52]), min_size=1, max_size=8),
     n_features=st.sampled_from([1, 50, 10**4, 10**6]),
 )
+@settings(max_examples=200)
 def test_weighted_means_pay_for_the_rounding_of_every_record(sizes, n_features):
     """Lemma 3: beside a group of 2⁵² records the sum of a single one is rounded by far more."""
     p = len(sizes)
@@ -219,7 +219,6 @@ def certificate(weights, gradient, mu, radius):
     return (2 * max(gap, Decimal(0)) / mu).sqrt(), off
 
 
-@settings(max_examples=400, deadline=None)
 @given(
     d=st.sampled_from([1, 2, 5, 60]),
     log_mu=st.floats(-9, 3),
@@ -229,6 +228,7 @@ def certificate(weights, gradient, mu, radius):
     log_side=st.floats(-17, 0),
     seed=st.integers(0, 2**32 - 1),
 )
+@settings(max_examples=400)
 def test_a_certificate_is_off_by_no_more_than_is_paid(
     d, log_mu, log_slope, log_radius, depth, log_side, seed
 ):
@@ -336,7 +336,6 @@ def test_no_sensitivity_is_above_the_diameter_of_the_ball():
     assert strongest.sensitivity < diameter
 
 
-@settings(max_examples=100, deadline=None)
 @given(log_exact=st.floats(-12, 3), log_mu=st.floats(-20, 3), size=st.integers(1, 10**13))
 def test_a_phase_pays_for_its_gap_and_for_rounding(log_exact, log_mu, size):
     problem = Problem(BinaryLogLoss(), (size, size), 20, 3.0, (0.6, 0.4), 0.5)
@@ -354,7 +353,6 @@ def test_a_phase_pays_for_its_gap_and_for_rounding(log_exact, log_mu, size):
 # --- rounds of the online solver -----------------------------------------------------------------
 
 
-@settings(max_examples=25, deadline=None)
 @given(
     n=st.sampled_from([1, 5, 300, 2048, 2049, 4100]),
     n_outputs=st.sampled_from([1, 3]),
@@ -362,6 +360,7 @@ def test_a_phase_pays_for_its_gap_and_for_rounding(log_exact, log_mu, size):
     spread=st.sampled_from([0, 30, 52]),
     seed=st.integers(0, 2**32 - 1),
 )
+@settings(max_examples=25)
 def test_the_sum_of_a_round_errs_by_no_more_than_is_paid(n, n_outputs, scaling, spread, seed):
     rng = np.random.default_rng(seed)
     loss = AbsoluteError() if n_outputs == 1 else MultinomialLogLoss(n_outputs)

@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
@@ -42,7 +42,6 @@ def short_chunks(monkeypatch):
     monkeypatch.setattr(poisson, "RANKS_AT_A_TIME", 64)
 
 
-@settings(max_examples=150, deadline=None)
 @given(
     rate=st.sampled_from(RATES),
     group=st.integers(0, 3),
@@ -55,7 +54,6 @@ def test_membership_knows_no_cuts(rate, group, edges, key):
         assert whole.tolist() == list(range(400))
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     sizes=st.lists(st.integers(0, 300), min_size=1, max_size=3), data=st.data(), seed=st.integers(0)
 )

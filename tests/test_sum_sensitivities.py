@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import brentq
 
@@ -58,7 +58,6 @@ def test_what_is_paid_for_rounding_is_small(n_records):
     assert n_records * problem.lipschitz <= 2.0**52 * stated.grid.gradient_step
 
 
-@settings(max_examples=200, deadline=None)
 @given(
     sizes=st.lists(st.integers(1, 10**10), min_size=1, max_size=8),
     scale=st.floats(0.1, 10.0),

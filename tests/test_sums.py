@@ -11,7 +11,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from sklearn_dpwg.data.kernels import passes as partition
@@ -80,7 +80,6 @@ def test_blocks_hold_every_row_once(sizes, block_rows):
 # --- the lemma: what rounding adds to what one record contributes ------------------------------
 
 
-@settings(max_examples=150, deadline=None)
 @given(
     loss=st.sampled_from(LOSSES),
     layout=st.sampled_from(LAYOUTS),

@@ -208,11 +208,6 @@ def make_worst_group_regression(
         ``group_risks(coef)`` and ``excess_risk(coef)``, exactly, and fresh records:
         ``sample(group_sizes)``.
 
-    Raises
-    ------
-    ValueError
-        If a parameter is outside its range.
-
     Notes
     -----
     *Groups.* A row of group i is x = A_i ξ with ξ uniform on the unit sphere of dimension d and the
@@ -341,11 +336,6 @@ def make_worst_group_classification(
     Bunch
         With the keys that `make_worst_group_regression` returns, targets 0 and 1, and ``classes``
         in place of ``target_bounds``.
-
-    Raises
-    ------
-    ValueError
-        If a parameter is outside its range.
 
     Notes
     -----

@@ -51,11 +51,6 @@ def make_lower_bound(
         ``rate`` is R·m/n with n records and m informative ones in the hard group: R·√d/(n·epsilon),
         but at most R, the order of the least excess risk under differential privacy.
 
-    Raises
-    ------
-    ValueError
-        If a parameter is outside its range.
-
     Notes
     -----
     *The hard group* holds m = ⌈√d/epsilon⌉ informative rows z with entries ±1/√d (one more if the

@@ -45,23 +45,6 @@ def cells_by_value(labels: Sequence[Any], place: int, name: Hashable) -> dict[Ha
     return cells
 
 
-def sizes_by_value(
-    labels: Sequence[Any], sizes: Sequence[int], names: Sequence[Hashable] | None
-) -> list[tuple[Hashable, int, int]]:
-    """Return (attribute, value), size and number of cells of each value of what cells are of."""
-    if not all(isinstance(label, tuple) for label in labels):
-        raise InputError(
-            "group_labels of the audit must be cells of several columns, to be told by attribute, "
-            f"got {labels[0]!r}."
-        )
-    found: list[tuple[Hashable, int, int]] = []
-    for place in range(len(labels[0])):
-        name = place if names is None else names[place]
-        for value, cells in cells_by_value(labels, place, name).items():
-            found.append(((name, value), sum(sizes[cell] for cell in cells), len(cells)))
-    return found
-
-
 def _of_attribute(result: Any, place: int, name: str) -> Any:
     """Return the result of the values in one place of the labels."""
     cells = cells_by_value(result.group_labels, place, name)

@@ -37,8 +37,6 @@ class AuditPlan:
     widths : tuple of (group, size, mapping)
         For each group, or None where only sizes are shown, a guess of its size, and by metric the
         width of its interval to expect and that without noise.
-    other_mechanism : str, default=""
-        What the noise of the other mechanism would be, in words.
 
     See Also
     --------
@@ -52,7 +50,6 @@ class AuditPlan:
     base_rate: float
     confidence: float
     widths: tuple[tuple[Hashable, int, Mapping[str, tuple[float, float]]], ...]
-    other_mechanism: str = ""
 
     @property
     def count_std(self) -> float:
@@ -85,8 +82,7 @@ class AuditPlan:
         if self.noise is None:
             return []
         law = "discrete Laplace" if self.noise.mechanism == "laplace" else "discrete Gaussian"
-        other = f" ({self.other_mechanism})" if self.other_mechanism else ""
-        return [f"Every count has {law} noise of standard deviation {self.noise.std:.2f}{other}."]
+        return [f"Every count has {law} noise of standard deviation {self.noise.std:.2f}."]
 
 
 # What an audit draws: the counts, and the sums of losses.
@@ -119,21 +115,11 @@ class PlannedReleases:
 @lru_cache(maxsize=64)  # the accountant is slow, and every run plans
 def plan_releases(
     budget: Budget, losses: tuple[str, ...], mechanism: str, n_audits: int
-) -> tuple[PlannedReleases, str]:
-    """Return the releases of one of so many audits, and in words what others would be like.
-
-    The quieter mechanism by the accountant is taken where none is named.
-    """
-    planned = {
-        name: _calibrated(budget, losses, kind, n_audits)
-        for name, kind in (("laplace", _LAPLACE), ("gaussian", _GAUSSIAN))
-    }
-    chosen = mechanism
-    if mechanism == "auto":
-        chosen = min(planned, key=lambda name: planned[name].noise.std)
-    other = "gaussian" if chosen == "laplace" else "laplace"
-    words = f"{other.capitalize()} noise would have {planned[other].noise.std:.2f}"
-    return planned[chosen], words
+) -> PlannedReleases:
+    """Return the releases of one of so many audits, by default of the quieter mechanism."""
+    kinds = {"laplace": [_LAPLACE], "gaussian": [_GAUSSIAN]}.get(mechanism, [_LAPLACE, _GAUSSIAN])
+    planned = [_calibrated(budget, losses, kind, n_audits) for kind in kinds]
+    return min(planned, key=lambda one: one.noise.std)
 
 
 def _calibrated(

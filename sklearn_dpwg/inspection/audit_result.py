@@ -177,11 +177,7 @@ class AuditResult:
         dict from str to AuditResult
             A result an attribute, by its name, or its place where columns had no names. It costs
             no more privacy. Intervals and verdicts hold by themselves, as those of several metrics.
-
-        Raises
-        ------
-        ValueError
-            If not every combination of values is a group, as ``itertools.product`` lists them.
+            Every combination of values has to be a group, as ``itertools.product`` lists them.
         """
         return results_by_attribute(self)
 
@@ -412,11 +408,6 @@ class AuditResult:
             are compared. Either is wrong with a probability of at most half the error of the
             audit's confidence. A group that noise alone could have made is not judged; whoever is
             not is named.
-
-        Raises
-        ------
-        ValueError
-            If a parameter is wrong.
         """
         which: dict[str, Any] = {"leave_out": leave_out, "min_share": min_share, "of": of}
         which |= {"within": within, "reference": reference}
@@ -434,11 +425,6 @@ class AuditResult:
         -------
         tuple of GroupRate
             One a bin, in order of the scores.
-
-        Raises
-        ------
-        ValueError
-            If the audit had no ``score_edges``, or no such group.
         """
         if self.score_edges is None:
             raise InputError("calibration needs an audit with score_edges, got one without.")
@@ -518,11 +504,6 @@ class AuditResult:
         -------
         AuditResult
             Equal to the one written.
-
-        Raises
-        ------
-        ValueError
-            If the text is something else.
         """
         with read_json(cls, text, _IN_JSON) as described:
             return cls(**_from_plain(described))

@@ -19,7 +19,6 @@ from sklearn_dpwg.data.frames import PlainlyStored
 from sklearn_dpwg.data.groups import GroupBy, grouping_names, labelled_sizes
 from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.inspection import audit_plan, audit_rows
-from sklearn_dpwg.inspection.attributes import sizes_by_value
 from sklearn_dpwg.inspection.audit_plan import AuditPlan, PlannedReleases
 from sklearn_dpwg.inspection.audit_result import AuditResult
 from sklearn_dpwg.inspection.audit_rows import AuditedRows
@@ -152,7 +151,6 @@ class GroupAudit(PlainlyStored, BaseEstimator):
         group_sizes: Any = None,
         base_rate: float = 0.3,
         outcomes: bool = True,
-        by_attribute: bool = False,
     ) -> AuditPlan:
         """Return what an audit releases and how wide its intervals will be, without any record.
 
@@ -165,44 +163,31 @@ class GroupAudit(PlainlyStored, BaseEstimator):
             and is wrong half as often as by chance.
         outcomes : bool, default=True
             Whether outcomes will be passed; without them ``base_rate`` is the share selected.
-        by_attribute : bool, default=False
-            Show widths for each value of each column of the groups, as `AuditResult.by_attribute`
-            will tell them, of guessed sizes of cells.
 
         Returns
         -------
         AuditPlan
             Noise, guarantee and widths; print it.
-
-        Raises
-        ------
-        ValueError
-            If a parameter is wrong.
         """
         facts = self._facts(has_outcomes=outcomes)
         base_rate = open_unit(base_rate, "base_rate")
-        groups: list[tuple[Hashable, int, int]] = [(None, size, 1) for size in _SIZES]
+        groups: list[tuple[Hashable, int]] = [(None, size) for size in _SIZES]
         if group_sizes is not None:
             labels, sizes = labelled_sizes(group_sizes, None, self.group_labels)
             guessed = [whole_number(size, "group_sizes", least=0) for size in sizes]
-            groups = [(label, size, 1) for label, size in zip(labels, guessed, strict=True)]
-            if by_attribute:
-                names = list(self.group_by) if isinstance(self.group_by, list | tuple) else None
-                groups = sizes_by_value(labels, guessed, names)
-        elif by_attribute:
-            raise InputError("group_sizes must be guesses for cells with by_attribute, got None.")
+            groups = list(zip(labels, guessed, strict=True))
         noise = None if facts.planned is None else facts.planned.noise
         known = {
-            (size, n_cells): audit_plan.expected_widths(
+            size: audit_plan.expected_widths(
                 size,
                 base_rate,
                 noise,
-                (n_cells * facts.n_bins[0], n_cells * facts.n_bins[1]),
+                facts.n_bins,
                 has_outcomes=outcomes,
                 is_public=self.sizes == "public",
                 confidence=self.confidence,
             )
-            for size, n_cells in {each[1:] for each in groups}
+            for size in {size for _, size in groups}
         }
         return AuditPlan(
             releases=() if facts.planned is None else facts.planned.all,
@@ -211,8 +196,7 @@ class GroupAudit(PlainlyStored, BaseEstimator):
             n_audits=self.n_audits,
             base_rate=base_rate,
             confidence=self.confidence,
-            widths=tuple((label, size, known[size, n]) for label, size, n in groups),
-            other_mechanism=facts.other_mechanism,
+            widths=tuple((label, size, known[size]) for label, size in groups),
         )
 
     @overload
@@ -354,12 +338,12 @@ class GroupAudit(PlainlyStored, BaseEstimator):
         if not is_private:
             none = PrivacyGuarantee.non_private(budget.delta, public=public, relation=relation)
             none = none.for_person(self.rows_per_person)
-            return _Facts(classes, threshold, edges, losses, n_bins, None, none, "")
-        planned, words = audit_plan.plan_releases(budget, losses, self.mechanism, self.n_audits)
+            return _Facts(classes, threshold, edges, losses, n_bins, None, none)
+        planned = audit_plan.plan_releases(budget, losses, self.mechanism, self.n_audits)
         guarantee = PrivacyGuarantee.from_releases(
             planned.all, budget, public=public, relation=relation
         ).for_person(self.rows_per_person)
-        return _Facts(classes, threshold, edges, losses, n_bins, planned, guarantee, words)
+        return _Facts(classes, threshold, edges, losses, n_bins, planned, guarantee)
 
     def _rows(
         self, facts: _Facts, y_true: ArrayLike | None, scores: Scores, groups: Any
@@ -453,7 +437,6 @@ class _Facts:
     n_bins: tuple[int, int]
     planned: PlannedReleases | None
     guarantee: PrivacyGuarantee
-    other_mechanism: str
 
 
 def _nested(counts: NDArray[np.int64]) -> tuple[tuple[tuple[int, ...], ...], ...]:

@@ -29,7 +29,7 @@ from sklearn_dpwg.inspection.report_facts import (
     report_facts,
     verdict_facts,
 )
-from sklearn_dpwg.inspection.shape_display import ModelEffects, OwnThresholds, effects_of
+from sklearn_dpwg.inspection.shape_display import ModelEffects, effects_of
 from sklearn_dpwg.inspection.words import cut, texts_of, visible
 from sklearn_dpwg.ledger import privacy_of
 from sklearn_dpwg.privacy import PrivacyGuarantee
@@ -196,9 +196,6 @@ class AuditReport:
     model : pipeline, optional
         The private model that the page is about, behind a `PublicSchema` or `PublicShapes`: the
         page shows what it does with each column (`ShapeDisplay`), and names its cost.
-    decided_by : estimator, optional
-        A fitted `DPThresholdClassifier`, or a pipeline that ends in one, whose own decisions were
-        audited: the page tells its thresholds, and that its guarantee pays for them.
     by_attribute : bool, default=False
         Where groups are all cells of several columns, whether there is a part for each column too,
         with a verdict that leaves nobody out and compares every two of its values.
@@ -238,7 +235,6 @@ class AuditReport:
         verdict_metric: str | Sequence[str] = "selection_rate",
         which: Mapping[str, Any] | None = None,
         model: Any = None,
-        decided_by: Any = None,
         by_attribute: bool = False,
     ) -> None:
         results = dict(result) if isinstance(result, Mapping) else {"the model": result}
@@ -266,12 +262,6 @@ class AuditReport:
         is_made = model is None or isinstance(model, ModelEffects)
         wanted = next(iter(results.values())).classes[1]
         self.effects = model if is_made else ModelEffects.from_model(model, wanted)
-        self.own = None if decided_by is None else OwnThresholds.from_model(decided_by)
-        if self.own is not None and next(iter(results.values())).threshold is not None:
-            raise InputError(
-                "result must be an audit of decisions, in words or booleans, where decided_by made "
-                "them, got one of scores, by a threshold of the audit."
-            )
 
     @property
     def _asked(self) -> Asked:
@@ -287,7 +277,6 @@ class AuditReport:
             metric=self.metric,
             asked=self._asked,
             by_attribute=self.by_attribute,
-            own=self.own,
         )
         if self.effects is None:
             return found | {"effects": None}
@@ -415,11 +404,6 @@ def model_card(
     -------
     str
         Markdown. Everything in it is public or was paid for; a seed is not shown.
-
-    Raises
-    ------
-    ValueError
-        If there is no private model inside.
 
     Examples
     --------

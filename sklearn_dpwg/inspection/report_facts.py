@@ -18,7 +18,6 @@ from sklearn_dpwg.inspection.displays import (
     rates_shown,
 )
 from sklearn_dpwg.inspection.drawing import INCHES, height_of, svg_of
-from sklearn_dpwg.inspection.shape_display import OwnThresholds
 from sklearn_dpwg.inspection.verdicts import RATES, GroupRate, greater_is_worse, unit_of
 from sklearn_dpwg.inspection.words import texts_of, visible
 from sklearn_dpwg.privacy import PrivacyGuarantee, Relation
@@ -168,14 +167,13 @@ def report_facts(
     metric: str,
     asked: Asked,
     by_attribute: bool = False,
-    own: OwnThresholds | None = None,
 ) -> dict[str, Any]:
     """Return all that a page says, section by section."""
     first = next(iter(results.values()))
     names = dict(zip(results, texts_of(results), strict=True))
     group_name = visible(first.group_name)
     known = (*_ATTACKER, _PROOF, "Differential privacy")
-    verdicts = {name: verdict_facts(one, metric, asked, own) for name, one in results.items()}
+    verdicts = {name: verdict_facts(one, metric, asked) for name, one in results.items()}
     return {
         "title": visible(title) if title is not None else f"Fairness audit by {group_name}",
         "about": _about(first),
@@ -184,22 +182,19 @@ def report_facts(
         "verdict": next(iter(verdicts.values())),
         "privacy": banner(results),
         "groups": group_facts(first, metric, asked),
-        "attributes": _attributes(first, metric, asked, own) if by_attribute else [],
+        "attributes": _attributes(first, metric, asked) if by_attribute else [],
         "models": [
             _model_facts(names[name], result, metric, asked, verdicts[name])
             for name, result in results.items()
         ],
         "attacker": _said(results, names, lambda title: title in _ATTACKER),
-        "outside": _said(results, names, lambda title: title not in known)
-        + _caveats(first, asked, own),
-        "record": _record(results, command, own) | {"proof": proof(first)},
+        "outside": _said(results, names, lambda title: title not in known) + _caveats(first, asked),
+        "record": _record(results, command) | {"proof": proof(first)},
         "glossary": _glossary(first, asked),
     }
 
 
-def _attributes(
-    result: AuditResult, metric: str, asked: Asked, own: OwnThresholds | None
-) -> list[dict[str, Any]]:
+def _attributes(result: AuditResult, metric: str, asked: Asked) -> list[dict[str, Any]]:
     """Return verdict and groups of each attribute, asked what is not about single groups."""
     which = {
         name: asked.which[name] for name in ("min_share", "of", "within") if name in asked.which
@@ -208,7 +203,7 @@ def _attributes(
     return [
         {
             "name": visible(name),
-            "verdict": verdict_facts(one, metric, same, own),
+            "verdict": verdict_facts(one, metric, same),
             "groups": group_facts(one, metric, same),
         }
         for name, one in result.by_attribute().items()
@@ -252,9 +247,7 @@ def _glossary(result: AuditResult, asked: Asked) -> list[dict[str, str]]:
     ]
 
 
-def verdict_facts(
-    result: AuditResult, metric: str, asked: Asked, own: OwnThresholds | None = None
-) -> dict[str, Any]:
+def verdict_facts(result: AuditResult, metric: str, asked: Asked) -> dict[str, Any]:
     """Return the verdict that was asked for, about whom it is, and who may be worst off."""
     verdict, answers = asked.verdict(result), asked.answers(result)
     said = words.with_short_names(verdict.sentence, result.group_labels)
@@ -266,7 +259,7 @@ def verdict_facts(
         "headline": ANSWERS[verdict.answer].format(asked.rule),
         "sentence": sentence,
         "scope": f"{_scope(result, asked, answers)}{mark}{left_out}",
-        "selected": _selected(result, own),
+        "selected": _selected(result),
         "together": _TOGETHER if verdict.answer == "fails" and "fails" not in answers else "",
         "would_tell": words.with_short_names(verdict.would_tell, result.group_labels),
         "allows": _allows(result, asked, verdict.answer, sentence),
@@ -292,11 +285,9 @@ def _scope(result: AuditResult, asked: Asked, answers: Sequence[str]) -> str:
     return f"Judged by {rates}: {words.listed(names) or 'nobody'}."
 
 
-def _selected(result: AuditResult, own: OwnThresholds | None) -> str:
+def _selected(result: AuditResult) -> str:
     no, yes = _classes(result)
     how = "" if result.threshold is None else f": by a score of {result.threshold:g} or more"
-    if own is not None:
-        how = f": {own.how(result.classes[1])}"
     return f"Selected is whoever is decided, or predicted, to be {yes}, and not {no}{how}."
 
 
@@ -437,7 +428,7 @@ def _model_facts(
     }
 
 
-def _caveats(result: AuditResult, asked: Asked, own: OwnThresholds | None) -> list[dict[str, str]]:
+def _caveats(result: AuditResult, asked: Asked) -> list[dict[str, str]]:
     """Return what no guarantee covers, whatever the numbers are."""
     sizes = (
         "The sizes of the groups were stated as public; they are exact and unprotected."
@@ -460,9 +451,7 @@ def _caveats(result: AuditResult, asked: Asked, own: OwnThresholds | None) -> li
     if asked.of == "records":
         several = "Rates are of rows: a person with k rows counts k times."
     found = {"Names and sizes of groups": sizes, "Several rows of a person": several}
-    if own is not None:
-        found["Threshold"] = own.covered(result.classes[1])
-    elif result.threshold is not None:
+    if result.threshold is not None:
         found["Threshold"] = (
             "It was given to the audit as a public number. Had it been chosen by looking at these "
             "records, that choice would be outside the guarantee."
@@ -479,9 +468,7 @@ def _caveats(result: AuditResult, asked: Asked, own: OwnThresholds | None) -> li
     return [{"title": title, "text": text} for title, text in found.items()]
 
 
-def _record(
-    results: Mapping[str, AuditResult], command: str | None, own: OwnThresholds | None
-) -> dict[str, Any]:
+def _record(results: Mapping[str, AuditResult], command: str | None) -> dict[str, Any]:
     result = next(iter(results.values()))
     noise = result.noise
     n_groups, n_bins = len(result.group_labels), len(result.counts[0][0])
@@ -499,9 +486,7 @@ def _record(
             f"deviation {noise.std:.3g}, on each count{several}"
         )
     threshold = "none, as there were decisions"
-    if own is not None:
-        threshold = f"the model's own: {own.numbers(result.classes[1])}"
-    elif result.threshold is not None:
+    if result.threshold is not None:
         threshold = f"{result.threshold:g}"
     facts = {
         "Date": visible(result.created),

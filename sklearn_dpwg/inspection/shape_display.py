@@ -1,4 +1,4 @@
-"""What a model adds to the score by each column, in one picture, and what it decides by."""
+"""What a model adds to the score by each column, in one picture."""
 
 from __future__ import annotations
 
@@ -62,13 +62,6 @@ def shape_functions(model: Any, schema: Any = None, *, of: Hashable = None) -> t
     tuple of Effect
         One a column or pair: log odds of the class, or units of the target. Made of released
         weights and public values, so it costs no privacy.
-
-    Raises
-    ------
-    ValueError
-        If `of` is no class.
-    TypeError
-        If there is no transformer, or no fitted model.
     """
     inner, schema = parts_of(model, schema)
     weights, columns = _weights_of(inner, of), schema._seen()
@@ -330,91 +323,3 @@ def effects_of(model: Any, wanted: Any = None) -> ModelEffects | None:
         return ModelEffects.from_model(model, wanted)
     except (InputError, InputTypeError):
         return None
-
-
-def decides(least: float, noun: str = "", *, is_turned: bool) -> str:
-    """Return from where on the class that is looked for is said.
-
-    The least score is that of the second of the sorted classes; where the first is looked for, it
-    is turned, and what is left to 1.
-    """
-    if math.isinf(least):
-        return "always" if is_turned else "never"
-    return f"above {noun}{1.0 - least:.4g}" if is_turned else f"from {noun}{least:.4g} on"
-
-
-@dataclass(frozen=True)
-class OwnThresholds:
-    """Thresholds that a fitted model decides by, which its guarantee pays for.
-
-    ``labels`` are empty where all groups share one; ``of`` is the class that a score is of, and
-    ``other`` that of who is below. What is said is about the class that is looked for, ``wanted``.
-    """
-
-    least: tuple[float, ...]
-    labels: tuple[str, ...]
-    of: str
-    other: str
-    is_private: bool
-    unit: str = "score"
-
-    @classmethod
-    def from_model(cls, model: Any) -> OwnThresholds:
-        """Return those of a fitted model, or of a pipeline that ends in one."""
-        last = model[-1] if getattr(model, "steps", None) else model
-        if not hasattr(last, "thresholds_"):
-            raise InputTypeError(
-                f"decided_by must be a fitted DPThresholdClassifier, or a pipeline that ends in "
-                f"one, got {type(last).__name__}."
-            )
-        least, labels = [float(one) for one in last.thresholds_], words.texts_of(last.group_labels_)
-        if not last.per_group:
-            least, labels = least[:1], ()
-        other, of = map(_named, last.classes_)
-        unit = "probability" if hasattr(last, "predict_proba") else "score"
-        return cls(tuple(least), labels, of, other, last.privacy_.is_private, unit)
-
-    def _in_words(self, wanted: Any) -> tuple[str, list[str]]:
-        """Return the class that is looked for, and from where on each threshold says it."""
-        is_turned = as_text(_named(wanted)) == as_text(self.other)
-        noun = "" if self.labels else f"a {self.unit} of "
-        found = [decides(one, noun, is_turned=is_turned) for one in self.least]
-        return self.other if is_turned else self.of, found
-
-    def numbers(self, wanted: Any) -> str:
-        """Return the thresholds in words."""
-        of, found = self._in_words(wanted)
-        if not self.labels:
-            return f"‘{of}’ {found[0]}"
-        each = ", ".join(f"{one} in {at}" for one, at in zip(found, self.labels, strict=True))
-        return f"‘{of}’ by its {self.unit}, {each}"
-
-    def how(self, wanted: Any) -> str:
-        """Return how it is decided who is selected."""
-        if self.labels:
-            of, _ = self._in_words(wanted)
-            return f"by the model's own thresholds, one a group, on its {self.unit} of ‘{of}’"
-        return f"by the model's own threshold, {self.numbers(wanted)}"
-
-    def covered(self, wanted: Any) -> str:
-        """Return what covers how they were chosen."""
-        name, which = ("thresholds", "them") if self.labels else ("threshold", "it")
-        made = f"Its own {name} made them: {self.numbers(wanted)}."
-        if not self.is_private:
-            paid = "Nothing covers how they were chosen, as the model has no guarantee."
-        else:
-            paid = (
-                f"What was learned of records to choose {which} was paid for inside the model's "
-                f"guarantee."
-            )
-        return f"The audit is of the model's decisions. {made} {paid}"
-
-
-def _named(one: Any) -> str:
-    return words.in_sentence(words.visible(str(one)))
-
-
-def thresholds_of(model: Any) -> OwnThresholds | None:
-    """Return thresholds that a model decides by, or None where it has none."""
-    last = model[-1] if getattr(model, "steps", None) else model
-    return OwnThresholds.from_model(model) if hasattr(last, "thresholds_") else None

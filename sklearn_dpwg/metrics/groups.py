@@ -341,12 +341,6 @@ def group_table(
         record, ROC AUC and balanced accuracy without a record of each class, and whatever
         scikit-learn warns of.
 
-    Raises
-    ------
-    ValueError
-        If lengths differ, something is missing, two columns would have one name, or which class is
-        positive does not follow.
-
     Examples
     --------
     >>> from sklearn_dpwg.metrics import group_table

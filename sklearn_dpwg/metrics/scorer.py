@@ -50,11 +50,6 @@ def worst_group_score(
         The metric of the worst-off group: the smallest where greater is better, else the
         largest. Groups in which it is undefined do not count, with a warning.
 
-    Raises
-    ------
-    ValueError
-        If lengths differ, a group is missing, or the direction of a callable is not given.
-
     Examples
     --------
     >>> from sklearn_dpwg.metrics import worst_group_score
@@ -197,11 +192,6 @@ def worst_group_scorer(
     callable
         ``scorer(estimator, X, y, *, groups=None)``, and what `scoring` takes besides, as
         ``sample_weight``. A model whose ``predict`` takes groups gets them.
-
-    Raises
-    ------
-    ValueError
-        If a parameter is wrong; by the scorer, if there are no groups, or one is missing.
 
     Warns
     -----

@@ -220,11 +220,6 @@ class PublicSchema(PlainlyStored, TransformerMixin, BaseEstimator):
         -------
         PublicSchema
             The transformer.
-
-        Raises
-        ------
-        ValueError
-            If the file holds anything else, or something wrong.
         """
         parameters, _ = read_entries(path)
         schema = cls(**parameters)
@@ -278,11 +273,6 @@ class PublicSchema(PlainlyStored, TransformerMixin, BaseEstimator):
         -------
         ndarray or csr_array of shape (n_records, n_features_out)
             Rows of norm at most 1; a DataFrame where a column passes through, which may be absent.
-
-        Raises
-        ------
-        ValueError
-            If a column is not there, or holds what its kind does not allow.
         """
         schema, frame = self._schema(), self._frame(X, reset=False)
         rows: Any = schema.encode(frame, sparse=self.sparse_output)
@@ -304,11 +294,6 @@ class PublicSchema(PlainlyStored, TransformerMixin, BaseEstimator):
         -------
         ndarray of shape (n_features_out,)
             Names such as "age", "age=missing" and "town=other".
-
-        Raises
-        ------
-        ValueError
-            If `input_features` are not the columns of X.
         """
         names = getattr(self, "feature_names_in_", None)
         n_features = getattr(self, "n_features_in_", None)

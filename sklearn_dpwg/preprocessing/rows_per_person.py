@@ -65,13 +65,6 @@ def bound_rows_per_person(
     BoundedRows
         Rows, targets and groups, in their order; ``print(rows.promise)``.
 
-    Raises
-    ------
-    TypeError
-        If `k` is not a whole number.
-    ValueError
-        If lengths differ, `k` is below 1, or a person is missing.
-
     Warns
     -----
     SeededNoiseWarning

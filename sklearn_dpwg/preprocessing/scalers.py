@@ -122,11 +122,6 @@ class ByBounds(PlainlyStored, TransformerMixin, BaseEstimator):
         -------
         ndarray of shape (n_records, n_features_out)
             Mapped rows.
-
-        Raises
-        ------
-        ValueError
-            If a value is missing, or the columns are not those of the fit.
         """
         check_is_fitted(self)
         rows, has_dates = self._finite(X, reset=False)
@@ -155,11 +150,6 @@ class FreeByBounds(ByBounds):
         -------
         self : object
             The transformer.
-
-        Raises
-        ------
-        ValueError
-            If a bound or a parameter is wrong, or a value is missing.
         """
         self._check(X)
         return self

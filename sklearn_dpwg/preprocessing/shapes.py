@@ -286,11 +286,6 @@ class PublicShapes(FreeByBounds):
         -------
         ndarray of shape (n_features_out,)
             Names such as "age" and "age=25..50".
-
-        Raises
-        ------
-        ValueError
-            If `input_features` are not the columns of X.
         """
         check_is_fitted(self)
         names = OneToOneFeatureMixin.get_feature_names_out(self, input_features)

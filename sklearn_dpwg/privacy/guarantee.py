@@ -409,11 +409,6 @@ class PrivacyGuarantee:
         -------
         PrivacyGuarantee
             Equal to the one written; its ε is read, not recomputed.
-
-        Raises
-        ------
-        ValueError
-            If the text is something else.
         """
         with read_json(cls, text, [field.name for field in fields(cls)]) as described:
             requested = described["requested_epsilon"]
@@ -474,11 +469,6 @@ def joint_guarantee(guarantees: Sequence[PrivacyGuarantee], delta: float) -> Pri
         Its ``events`` cover every way in which the parts of the results may overlap, and a
         replacement that keeps the group of the record by each of its ``groupings``. Without
         privacy if one of the results is.
-
-    Raises
-    ------
-    ValueError
-        If there are no guarantees, or they protect different things.
 
     Notes
     -----

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 
@@ -40,7 +40,6 @@ def test_optimum_is_attained_by_the_first_group(made):
     assert np.linalg.norm(made.coef) == pytest.approx(made.radius)
 
 
-@settings(max_examples=50, deadline=None)
 @given(
     n_records=st.integers(40, 200),
     n_features=st.integers(2, 20),

@@ -6,7 +6,7 @@ import re
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import approx_fprime, minimize
 
@@ -39,7 +39,6 @@ def _losses(made, X, y, coef):
     return 0.5 * (margins - y) ** 2
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     make=st.sampled_from(MAKERS),
     n_groups=st.integers(1, 8),
@@ -128,14 +127,6 @@ def test_no_solver_beats_the_optimum(made):
     assert best < 1e-5
 
 
-def test_nothing_in_the_ball_beats_the_optimum(made):
-    rng = np.random.default_rng(2)
-    near = made.coef + rng.normal(size=(500, made.coef.size)) * made.radius * 1e-3
-    for coef in near:
-        inside = coef * min(1.0, made.radius / np.linalg.norm(coef))
-        assert made.population.excess_risk(inside) > -1e-12
-
-
 def test_empirical_risks_converge(make):
     made = make(group_sizes=200_000, n_groups=3, n_easy=1, random_state=5)
     at = made.coef + 0.2 * made.radius * np.random.default_rng(0).normal(size=made.coef.size)
@@ -158,19 +149,6 @@ def test_rows_and_targets_keep_their_bounds(made):
     else:
         low, high = made.target_bounds
         assert low <= made.target.min() <= made.target.max() <= high
-
-
-def test_groups_pull_apart(make):
-    """Each group's own best coefficients are worse for the worst group than the optimum."""
-    made = make(random_state=0)
-    population = made.population
-    for group in range(len(made.group_labels)):
-        own = minimize(
-            lambda w, i=group: population.group_risks(w)[i],
-            made.coef,
-            jac=lambda w, i=group: population.group_gradients(w)[i],
-        ).x
-        assert population.excess_risk(own) > 1e-3
 
 
 def test_seed_decides_and_sizes_do_not_change_the_population(make):

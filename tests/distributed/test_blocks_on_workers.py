@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-import pytest
 
 from sklearn_dpwg.data.distributed.dask_engine import DaskEngine
 from sklearn_dpwg.data.risks.selection import keyed_parts
@@ -40,10 +39,9 @@ def answers(risks):
     return [np.asarray(one).tobytes() for one in found]
 
 
-@pytest.mark.parametrize("fan_in", [None, 2])
-def test_workers_answer_what_memory_answers(threads, fan_in):
+def test_workers_answer_what_memory_answers(threads):
     blocks = in_blocks(make_risks(BinaryLogLoss(), SIZES), 5)
-    engine = DaskEngine(threads, pass_timeout=60.0, fan_in=fan_in)
+    engine = DaskEngine(threads, pass_timeout=60.0)
     handles = engine.derive(engine.hold(blocks.handles), itself)
     assert answers(replace(blocks, engine=engine, handles=handles)) == answers(blocks)
 

@@ -89,7 +89,7 @@ def test_a_step_is_one_task_a_worker(engine, client):
     assert client.run_on_scheduler(count) - before == 3 * 2
 
 
-def test_bits_are_the_same_permuted_and_as_a_tree(engine, client):
+def test_bits_are_the_same_permuted(engine, client):
     handles = hold_blocks(engine)
     flat = engine.reduce(handles, toy.sums)
     assert_same_bits(engine.reduce(handles[::-1], toy.sums), flat)
@@ -97,10 +97,6 @@ def test_bits_are_the_same_permuted_and_as_a_tree(engine, client):
     assert len(set(places)) == 2  # or there is nothing to add
     one_worker = [one for one, place in zip(handles, places, strict=True) if place == places[0]]
     assert len(engine.collect(one_worker, toy.size)) < len(handles)
-    lazy = engine.hold([toy.make(i, n) for i, n in enumerate(SIZES)])  # a task each: a deep tree
-    tree = DaskEngine(client, pass_timeout=120.0, fan_in=2)
-    assert_same_bits(tree.reduce(lazy, toy.sums), flat)
-    assert_same_bits(tree.reduce(handles, toy.sums), flat)
 
 
 def test_a_deadline_ends_a_pass_and_its_tasks(client):
@@ -157,24 +153,13 @@ def test_blocks_on_two_workers_count_once(engine, client):
     assert_same_bits(engine.reduce([*handles, handles[0]], toy.sums), tuple(map(sum, twice)))
 
 
-def test_errors_of_a_task_come_to_the_client_as_they_are(engine, client):
+def test_errors_of_a_task_come_to_the_client_as_they_are(engine):
     handles = hold_blocks(engine)
     with pytest.raises(ValueError, match=r"row 52\.25"):
         engine.reduce(handles, partial(toy.fail, message="row 52.25"))
     broken = engine.derive(handles, toy.fail, [("row 52.25",)] * len(handles))
     with pytest.raises(ValueError, match=r"row 52\.25"):
         engine.collect(broken, toy.size)
-    with pytest.raises(ValueError, match=r"row 52\.25"):
-        DaskEngine(client, fan_in=2).reduce(broken, toy.sums)
-
-
-def test_workers_use_the_threads_they_were_given(engine):
-    from sklearn_dpwg.data.kernels.passes import n_threads
-
-    def threads_of(_):
-        return n_threads()
-
-    assert engine.collect(hold_blocks(engine), threads_of) == [1] * len(SIZES)
 
 
 def test_a_worker_killed_between_passes_changes_no_bit(engine, client):
@@ -206,40 +191,6 @@ def test_all_workers_killed_and_every_step_is_taken_again(engine, client, tmp_pa
     kill(client, len(client.nthreads()))
     assert_same_bits(engine.reduce(handles, toy.sums), before)
     assert len(path.read_bytes()) == 2 * len(SIZES)
-
-
-@pytest.mark.usefixtures("allowed_failures")
-def test_a_worker_killed_while_it_adds_up_changes_no_bit(engine, client, tmp_path):
-    """What it had of others is lost with it: they are asked again."""
-    lazy = engine.hold([toy.make(i, n) for i, n in enumerate(SIZES)])  # a task each
-    tree = DaskEngine(client, pass_timeout=120.0, fan_in=3)
-    died = partial(toy.fatal_sums, path=os.fspath(tmp_path / "died"))
-    assert_same_bits(tree.reduce(lazy, died), expected())
-    assert (tmp_path / "died").exists()
-
-
-def test_a_worker_above_its_memory_limit_changes_no_bit(engine, client):
-    """As its nanny sees it, which starts another in its place."""
-    handles = hold_blocks(engine)
-    before = engine.reduce(handles, toy.sums)
-
-    def restart(dask_worker):
-        manager = dask_worker.memory_manager
-        limit, manager.memory_limit = manager.memory_limit, 1
-        manager.memory_monitor(dask_worker)
-        manager.memory_limit = limit
-        return manager._last_terminated_pid
-
-    victims = client.run(os.getpid)
-    first = min(victims)
-    timer = threading.Timer(
-        0.3, lambda: client.run(restart, nanny=True, workers=[first], on_error="ignore")
-    )
-    timer.start()
-    assert_same_bits(engine.reduce(handles, partial(toy.slow_sums, seconds=0.2)), before)
-    timer.join()
-    assert_same_bits(engine.reduce(handles, toy.sums), before)
-    assert victims[first] not in client.run(os.getpid).values()  # it was gone, and was missed
 
 
 @pytest.mark.parametrize("is_noticed", [False, pytest.param(True, marks=pytest.mark.audit)])

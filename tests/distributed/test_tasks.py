@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from sklearn_dpwg.data.distributed.cluster import Add, Derive, Held, Hold, Pass, Result
+from sklearn_dpwg.data.distributed.cluster import Derive, Held, Hold, Pass, Result
 from sklearn_dpwg.data.distributed.collections import MakeTable, TablePartition
 
 
 def test_reprs_are_bare():
     secret = np.array([31415.0])
     shown = [Held(secret), Hold(secret), Result((secret,), "here"), Derive(np.add, (secret,))]
-    shown += [Pass(np.sum, adds=True), Add(), MakeTable(0), TablePartition(secret, secret, secret)]
+    shown += [Pass(np.sum, adds=True), MakeTable(0), TablePartition(secret, secret, secret)]
     for one in shown:
         assert "31415" not in repr(one) + str(one)
         assert len(repr(one)) < 20

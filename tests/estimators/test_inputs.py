@@ -15,9 +15,8 @@ import pandas as pd
 import polars as pl
 import pytest
 from scipy.sparse import coo_array, csc_matrix, csr_array, csr_matrix
-from scipy.sparse import random as sparse_random
 
-from sklearn_dpwg import DPWorstGroupClassifier, DPWorstGroupRegressor
+from sklearn_dpwg import DPWorstGroupClassifier
 from sklearn_dpwg.data.kernels import compiled, passes
 from sklearn_dpwg.data.records import RecordEncoder
 from sklearn_dpwg.solvers import MGR, Exact
@@ -192,25 +191,18 @@ def size(X):
     return sum(part.nbytes for part in parts)
 
 
-def quick(kind=DPWorstGroupRegressor, solver=None):
-    bounds = {"target_bounds": (-1, 1)} if kind is DPWorstGroupRegressor else {}
-    epsilon = math.inf if isinstance(solver, Exact) else 1.0
-    solver = solver or MGR(n_steps=2)
-    known = bounds | WITHIN_GROUP
-    return kind(epsilon, data_norm=1.0, radius=1.0, solver=solver, random_state=0, **known)
-
-
-def big(form, precision, *, is_sorted):
+def big(form, precision):
     rng = np.random.default_rng(0)
     X = rng.uniform(-0.1, 0.1, size=(N_RECORDS, N_FEATURES)).astype(precision)
     if form == "csr":
-        X = sparse_random(N_RECORDS, 5 * N_FEATURES, density=0.1, format="csr", random_state=0)
-        X = csr_array(0.1 * X).astype(precision)
+        places = rng.integers(0, 10, (N_RECORDS, 40)) + 10 * np.arange(40)  # one in ten columns
+        starts = 40 * np.arange(N_RECORDS + 1)
+        entries = 0.1 * rng.random(places.size)
+        X = csr_array((entries, places.ravel(), starts), shape=(N_RECORDS, 400)).astype(precision)
     elif form == "F":
         X = np.asfortranarray(X)
     y = rng.integers(0, 2, N_RECORDS)
-    groups = rng.integers(0, 5, N_RECORDS)
-    return X, y, np.sort(groups) if is_sorted else groups
+    return X, y, rng.integers(0, 5, N_RECORDS)
 
 
 def few(X):
@@ -255,8 +247,10 @@ def traced(function):
 def test_sorted_rows_are_not_copied_others_once(form, precision, solver, monkeypatch):
     if isinstance(solver, Exact):  # of so many passes that the fit of a few rows compiles
         monkeypatch.setattr(compiled, "WORK_OF_COMPILING", 0)
-    model = quick(DPWorstGroupClassifier, solver)
-    X, y, groups = big(form, precision, is_sorted=False)
+    epsilon = math.inf if isinstance(solver, Exact) else 1.0
+    bounds = {"data_norm": 1.0, "radius": 1.0, **WITHIN_GROUP}
+    model = DPWorstGroupClassifier(epsilon, solver=solver, **bounds)
+    X, y, groups = big(form, precision)
     compile_for(model, few(X), y)
     before = X.copy()
     for codes, n_copies in ((np.sort(groups), 0), (groups, 1)):

@@ -10,7 +10,16 @@ import cvxpy as cp
 import numpy as np
 
 from sklearn_dpwg.data.risks import GroupRisks
-from sklearn_dpwg.losses import AbsoluteError, BinaryLogLoss, Hinge, MultinomialLogLoss
+from sklearn_dpwg.losses import (
+    AbsoluteError,
+    BinaryLogLoss,
+    Hinge,
+    Huber,
+    Loss,
+    MultinomialLogLoss,
+    Quantile,
+    SquaredHinge,
+)
 from sklearn_dpwg.optimum.group_player import GroupPlayer
 from tests.helpers.group_data import dense
 
@@ -23,23 +32,43 @@ class Found:
     value: float
 
 
+def losses_of(loss: Loss, scores: cp.Expression, targets: np.ndarray) -> cp.Expression:
+    """Return the losses, as CVXPY writes them."""
+    if isinstance(loss, MultinomialLogLoss):
+        chosen = np.eye(loss.n_outputs)[targets.astype(int)]
+        return cp.log_sum_exp(scores, axis=1) - cp.sum(cp.multiply(chosen, scores), axis=1)
+    scores = scores[:, 0]
+    if isinstance(loss, BinaryLogLoss):
+        margins = cp.multiply(targets, scores)
+        if loss.largest_slope == 1.0:
+            return cp.logistic(-margins)
+        # the line begins where moving a margin costs less than the logistic loss falls
+        moved = cp.Variable(len(targets), nonneg=True)
+        return cp.logistic(-margins - moved) + loss.largest_slope * moved
+    if loss.task == "binary":
+        missing = cp.pos(1.0 - cp.multiply(targets, scores))
+        if isinstance(loss, Hinge):
+            return missing
+        if isinstance(loss, SquaredHinge):
+            return cp.square(missing)
+        # the least of m²/2w + (missing - m) over 0 <= m <= missing: half a Huber function
+        return cp.huber(missing / loss.width, 1.0) * (loss.width / 2)
+    residual = scores - targets
+    if isinstance(loss, Huber):
+        return cp.huber(residual, loss.threshold) / 2
+    if isinstance(loss, AbsoluteError):
+        return cp.abs(residual)
+    if isinstance(loss, Quantile):
+        return cp.maximum(-loss.level * residual, (1 - loss.level) * residual)
+    return 0.5 * cp.square(residual)
+
+
 def risk_expressions(risks: GroupRisks, weights: cp.Variable) -> list[cp.Expression]:
     """Return each group's mean loss, convex in weights of shape (outputs, columns)."""
     expressions = []
     for group in range(risks.n_groups):
         rows, targets = dense(risks, group)
-        scores = rows @ weights.T
-        if isinstance(risks.loss, BinaryLogLoss):
-            losses = cp.logistic(cp.multiply(-targets, scores[:, 0]))
-        elif isinstance(risks.loss, MultinomialLogLoss):
-            chosen = np.eye(risks.loss.n_outputs)[targets.astype(int)]
-            losses = cp.log_sum_exp(scores, axis=1) - cp.sum(cp.multiply(chosen, scores), axis=1)
-        elif isinstance(risks.loss, Hinge):
-            losses = cp.pos(1.0 - cp.multiply(targets, scores[:, 0]))
-        elif isinstance(risks.loss, AbsoluteError):
-            losses = cp.abs(scores[:, 0] - targets)
-        else:
-            losses = 0.5 * cp.square(scores[:, 0] - targets)
+        losses = losses_of(risks.loss, rows @ weights.T, targets)
         expressions.append(cp.sum(losses) / len(targets))
     return expressions
 

@@ -259,19 +259,6 @@ def wrap(patch: pytest.MonkeyPatch, owner: Any, name: str, faulty: Callable[...,
     patch.setattr(owner, name, wrapped)
 
 
-def misstated(noise: Any, change: Callable[..., tuple[Any, Any]]) -> Any:
-    """Return a source for which ``change(release, value, sensitivity)`` comes before the noise."""
-
-    def through(draw):
-        def add_noise(value, *, sensitivity, release, **payer):
-            value, sensitivity = change(release, value, sensitivity)
-            return draw(value, sensitivity=sensitivity, release=release, **payer)
-
-        return add_noise
-
-    return Instead(noise, gaussian=through(noise.gaussian), laplace=through(noise.laplace))
-
-
 def faulty(of: type[Solver], fault: Callable[..., Any]) -> type[Any]:
     """Return a solver whose run is ``fault(honest run, plan, data, noise, start)``."""
 

@@ -3,7 +3,6 @@
 import gc
 import os
 import signal
-import sys
 import time
 
 import numpy as np
@@ -57,47 +56,6 @@ def stop_first(block, path):
         return sums(block)
     os.write(file, b"%d\n" % os.getpid())
     os.kill(os.getpid(), signal.SIGSTOP)
-    return sums(block)
-
-
-class FatalSum(np.ndarray):
-    """Sums that kill the process that is the first to add them in a task of a tree."""
-
-    path = None
-
-    def __array_finalize__(self, other):
-        self.path = getattr(other, "path", None)
-
-    def __reduce__(self):
-        return fatal, (np.asarray(self), self.path)
-
-    def __array_ufunc__(self, ufunc, method, *inputs, **kwargs):
-        plain = [np.asarray(each) for each in inputs]
-        frame = sys._getframe()
-        while frame is not None and frame.f_code.co_qualname != "Add.__call__":
-            frame = frame.f_back
-        if frame is not None:
-            kill_first(np.zeros(1), self.path)
-        return fatal(getattr(ufunc, method)(*plain, **kwargs), self.path)
-
-
-def fatal(array, path):
-    found = array.view(FatalSum)
-    found.path = path
-    return found
-
-
-def fatal_sums(block, path):
-    return tuple(fatal(one, path) for one in sums(block))
-
-
-def slow_first(block, path, seconds):
-    """Return the sums, late where the process that comes first works."""
-    try:
-        os.close(os.open(path, os.O_CREAT | os.O_EXCL))
-    except FileExistsError:
-        return sums(block)
-    time.sleep(seconds)
     return sums(block)
 
 

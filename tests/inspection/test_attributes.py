@@ -70,26 +70,6 @@ def test_one_column_is_its_own_attribute_and_names_may_be_missing():
     assert list(unnamed.by_attribute()) == ["0", "1"]
 
 
-def test_widths_are_planned_by_attribute():
-    sizes = [1000, 900, 300, 250, 60, 50]
-    planned = audit(group_by=["race", "sex"]).plan(group_sizes=sizes, by_attribute=True)
-    values = [("race", "A"), ("race", "B"), ("race", "C"), ("sex", "f"), ("sex", "m")]
-    assert [group for group, _, _ in planned.widths] == values
-    assert [size for _, size, _ in planned.widths] == [1900, 550, 110, 1360, 1200]
-    for place, n_added in ((2, 2), (3, 3)):
-        _, size, widths = planned.widths[place]
-        misses, hits = np.rint(size * np.array([[0.595, 0.105], [0.105, 0.195]])).sum(axis=0)
-        n_cells = (2 * n_added, 2 * n_added)
-        known = ratio_interval(int(hits), int(misses), noise=planned.noise, n_cells=n_cells)
-        width, alone = widths["selection_rate"]
-        assert width == known.width > alone
-    assert audit().plan(group_sizes=sizes, by_attribute=True).widths[3][0] == (1, "f")
-    with pytest.raises(ValueError, match=r"^group_labels of the audit must be cells of several"):
-        audit(group_labels=["A", "B"]).plan(group_sizes=[10, 20], by_attribute=True)
-    with pytest.raises(ValueError, match=r"^group_sizes must be guesses for cells with by_attri"):
-        audit().plan(by_attribute=True)
-
-
 @pytest.mark.filterwarnings("ignore::sklearn_dpwg.exceptions.SeededNoiseWarning")
 def test_one_release_is_counted_once():
     with PrivacyLedger(epsilon=1.5, delta=1e-5) as ledger:

@@ -6,7 +6,7 @@ from decimal import Decimal, localcontext
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import softmax
 
@@ -39,7 +39,6 @@ def exact_exp3(prior, rate, ceiling, moves):
 # --- what is played ----------------------------------------------------------------------------
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     prior=st.lists(st.floats(0.01, 1.0), min_size=2, max_size=5),
     rate=st.floats(1e-4, 3.0),
@@ -76,7 +75,6 @@ def test_exp3_down_to_tiny_weights(depth):
         assert player.group_weights[0] == pytest.approx(1.0, rel=1e-9)
 
 
-@settings(max_examples=100, deadline=None)
 @given(
     n_groups=st.integers(1, 6),
     rate=st.sampled_from([0.0, 1e-300, 1e-3, 1.0, 1e10, 1e300]),
@@ -224,12 +222,3 @@ def test_hedge_regret_is_within_its_bound(n_groups, factor):
     for adversary in adversaries:
         regret, bound = hedge_regret(adversary, n_groups, n_steps, rate)
         assert regret <= bound
-
-
-def test_the_hedge_bound_is_nearly_attained():
-    # two groups, the heavier one loses: the bound is tight but for a constant
-    rate = hedge_rate(2, 1000)
-    regret, bound = hedge_regret(
-        lambda player, step: np.eye(2)[int(np.argmax(player.group_weights))], 2, 1000, rate
-    )
-    assert regret > 0.5 * (bound - math.log(2) / rate)

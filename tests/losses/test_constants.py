@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from sklearn_dpwg.data.problem import Problem
@@ -57,7 +57,6 @@ def test_the_attack_catches_constants_that_are_too_small(loss, radius):
     assert violated(attack, planted, np.random.default_rng(2)).keys() == planted.keys()
 
 
-@settings(max_examples=150, deadline=None)
 @given(
     loss=st.sampled_from(ALL),
     radius=st.floats(0.02, 60),

@@ -32,7 +32,7 @@ LOSSES = (
     Hinge(),
     SquaredHinge(),
     *(SmoothedHinge(width) for width in SIZES),
-    *(Huber(*both) for both in itertools.product(SIZES, (1e-6, 1.0, 1e6))),
+    *(Huber(*both) for both in itertools.product((1e-8, 1.1, 1e8), (1e-6, 1.0, 1e6))),
     *(SquaredError(bound) for bound in (1e-8, 1.0, 1e8)),
     *(AbsoluteError(bound) for bound in (1e-8, 1.0, 1e8)),
     *(Quantile(*both) for both in itertools.product((1e-12, 0.001, 0.5, 0.999), (1e-8, 1.0, 1e8))),

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from sklearn_dpwg.exceptions import InputError
@@ -55,7 +55,6 @@ def on_a_grid(derivative, score_bound, extra=(), n=901):
     return max(either, np.hypot(along[:, None] - along, across[:, None] - across).max())
 
 
-@settings(max_examples=20, deadline=None)
 @given(frequency=st.floats(0.1, 6), phase=st.floats(0, 6), score_bound=st.floats(0.1, 6))
 def test_waves(frequency, phase, score_bound):
     wave = Wave(frequency, phase)
@@ -64,7 +63,6 @@ def test_waves(frequency, phase, score_bound):
     assert reached <= bound <= reached * (1 + 1.5 * SLACK)
 
 
-@settings(max_examples=25, deadline=None)
 @given(
     where=st.floats(-0.95, 0.95),
     score_bound=st.floats(0.5, 20),
@@ -92,7 +90,6 @@ class Steps:
         return self.start + np.sum(rises, axis=0)
 
 
-@settings(max_examples=40, deadline=None)
 @given(
     at=st.lists(st.floats(-0.99, 0.99), min_size=1, max_size=4),
     slope=st.floats(0.1, 300.0),
@@ -137,14 +134,6 @@ def test_opposite_signs_may_be_the_farthest_pair():
     assert 2 * np.cos(np.pi / 12) <= bound * 1.001 <= 2 * np.cos(np.pi / 12) * 1.04
 
 
-@pytest.mark.parametrize("tolerance", [0.5, 0.1, 1e-3, 2e-4])
-def test_tolerance_is_the_slack(tolerance):
-    wave = Wave(1.0, 0.7)
-    bound = gradient_diameter(wave, 4.0, derivative_slope=1.0, tolerance=tolerance)
-    reached = on_a_grid(wave, 4.0, n=3001)
-    assert reached <= bound <= reached * (1 + 1.01 * tolerance)
-
-
 def test_a_slope_stated_too_small_shows():
     # the certificate rests on the slope: a false one hides a spike between the first centres
     angle = np.pi / 4
@@ -154,15 +143,6 @@ def test_a_slope_stated_too_small_shows():
     reached = on_a_grid(spike, 3.0, extra=[angle])
     assert wrong < 0.5 * reached
     assert reached <= honest
-
-
-@pytest.mark.parametrize("loss", [BinaryLogLoss(), SquaredError(1.0)])
-@pytest.mark.parametrize("score_bound", [1e-6, 0.01, 1.0, 30.0, 300.0, 1e5])
-def test_losses_at_every_bound(loss, score_bound):
-    started = time.process_time()
-    constants = loss.constants(score_bound)
-    assert time.process_time() - started < 5.0
-    assert 0.999 * constants.lipschitz <= constants.gradient_diameter <= 2 * constants.lipschitz
 
 
 def test_a_search_cut_short_is_still_certified():

@@ -5,7 +5,7 @@ import math
 import mpmath
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from sklearn_dpwg.losses import BinaryLogLoss, Huber, MultinomialLogLoss, SquaredError
@@ -96,7 +96,6 @@ def test_hopeless_scores_raise_no_warning(loss):
         assert np.isfinite(loss.curvature(scores, np.full(2, target))).all()
 
 
-@settings(max_examples=150, deadline=None)
 @given(
     loss=st.sampled_from(ALL),
     scale=st.floats(1e-3, 60),
@@ -117,7 +116,6 @@ def test_convex(loss, scale, share, seed):
     assert eigenvalues.max() <= loss.constants(longest).smoothness + 1e-12
 
 
-@settings(max_examples=100, deadline=None)
 @given(
     loss=st.sampled_from([one for one in ALL if one.n_outputs == 1]),
     scale=st.floats(1e-3, 30),
@@ -135,7 +133,6 @@ def test_slopes_are_subgradients(loss, scale, seed):
         )
 
 
-@settings(max_examples=100, deadline=None)
 @given(
     loss=st.sampled_from(KINKED), log_width=st.floats(-7, 1), seed=st.integers(0, 2**32 - 1)
 )  # fmt: skip

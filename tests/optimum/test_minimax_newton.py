@@ -66,15 +66,6 @@ def test_a_hessian_of_other_records_is_read_instead():
     np.testing.assert_allclose(found.weights, expected.weights, atol=1e-3)
 
 
-def test_enough_takes_the_last_step_unseen():
-    risks = make_risks(BinaryLogLoss(), (400, 300), seed=9)
-    optimum = risks.risks(solve(risks).weights).max()
-    for enough in (1e-2, 1e-4, 1e-6):
-        rough = solve(risks, enough=enough)
-        assert rough.gap == np.inf
-        assert risks.risks(rough.weights).max() - optimum <= enough
-
-
 def test_an_update_maps_the_step_to_the_change_of_gradient():
     rng = np.random.default_rng(0)
     factor = rng.normal(size=(6, 4))

@@ -5,7 +5,7 @@ import importlib
 import cvxpy as cp
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from sklearn_dpwg.optimum.newton import minimax_step
@@ -87,7 +87,6 @@ def test_many_columns_are_factorised_once_a_multiplier(monkeypatch):
     assert found[0][1] < found[1][1] / 3
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     n_groups=st.integers(1, 30),
     n_weights=st.integers(1, 12),

@@ -82,14 +82,6 @@ def test_approaches_the_newton_solution(loss):
     np.testing.assert_allclose(group_weights, exact.group_weights, atol=5e-3)
 
 
-def test_one_step_is_the_projected_center_and_its_best_response():
-    objective = case(BinaryLogLoss())
-    objective.center = np.full(3, 10.0)
-    weights, group_weights = primal_dual_subgradient(objective, 1)
-    np.testing.assert_allclose(weights, RADIUS / math.sqrt(3) * np.ones(3))
-    np.testing.assert_allclose(group_weights, objective.evaluate(weights).group_weights)
-
-
 def test_two_steps_by_hand():
     objective = case(BinaryLogLoss())
     first = objective.center  # inside the ball

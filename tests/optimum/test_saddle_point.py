@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import logsumexp
 
@@ -95,20 +95,6 @@ def test_certificate_is_sound_anywhere(loss, seed):
         assert distance <= math.sqrt(2 * at.gap / facts["mu_weights"]) + 1e-3
     near = project_to_ball(best.weights + 1e-3 * rng.normal(size=risks.n_weights), facts["radius"])
     assert objective.evaluate(near).gap < 1e-2 * objective.evaluate(weights).gap
-
-
-@pytest.mark.parametrize("loss", LOSSES, ids=repr)
-def test_certificate_is_exact_for_a_quadratic(loss):
-    # where all rows are zero the risks are constant in the weights, but for nothing at all
-    risks = make_risks(loss, (4, 3), intercept=0.0, rows=np.zeros((7, 3)))
-    center = np.linspace(1.0, 2.0, risks.n_weights)
-    facts = {
-        "radius": 10.0, "prior": uniform(2), "mu_weights": 0.7, "mu_groups": 1.0, "center": center
-    }  # fmt: skip
-    at = RegularisedObjective(risks, **facts).evaluate(np.zeros(risks.n_weights))
-    assert at.gap == pytest.approx(0.35 * center @ center, rel=1e-12)
-    found = solve_saddle_point(risks, **facts)
-    np.testing.assert_allclose(found.weights, center, atol=1e-7)
 
 
 def exact_gap(risks, weights, *, radius, prior, mu_weights, mu_groups, center):
@@ -207,24 +193,6 @@ def test_agrees_with_a_conic_solver(loss, radius, mu_weights, mu_groups, length)
     assert found.group_weights.sum() == pytest.approx(1.0)
 
 
-@pytest.mark.parametrize(("radius", "active"), [(0.3, True), (30.0, False)])
-def test_stationary_on_the_ball(radius, active):
-    risks = make_risks(BinaryLogLoss(), (40, 30), seed=1)
-    found = solve_saddle_point(
-        risks, radius=radius, prior=uniform(2), mu_weights=1e-2, mu_groups=0.1, tolerance=1e-15
-    )
-    objective = RegularisedObjective(risks, radius, uniform(2), 1e-2, 0.1, np.zeros(4))
-    gradient = objective.evaluate(found.weights).gradient
-    if active:
-        assert np.linalg.norm(found.weights) == pytest.approx(radius, rel=1e-12)
-        multiplier = -(gradient @ found.weights) / radius**2
-        assert multiplier > 1e-3
-        np.testing.assert_allclose(gradient, -multiplier * found.weights, atol=1e-7)
-    else:
-        assert np.linalg.norm(found.weights) < 0.99 * radius
-        np.testing.assert_allclose(gradient, 0.0, atol=1e-7)
-
-
 def test_large_mu_groups_is_the_prior_and_small_the_worst_group():
     risks = make_risks(BinaryLogLoss(), (40, 30, 20), seed=3)
     prior = np.array([0.5, 0.2, 0.3])
@@ -273,7 +241,6 @@ def test_reaches_the_attainable_gap_on_hard_data(loss, kind, mu_groups):
         assert np.linalg.norm(found.weights) <= 6.0 * (1 + 1e-12)
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     loss=st.sampled_from(LOSSES),
     sizes=st.lists(st.integers(1, 12), min_size=1, max_size=5),
@@ -333,21 +300,9 @@ def test_start_and_center_outside_the_ball():
     assert far.tolist() == [100.0] * 4
 
 
-def test_more_steps_than_allowed_are_not_taken():
-    risks = make_risks(BinaryLogLoss(), (20, 20))
-    common = {"radius": 5.0, "prior": uniform(2), "mu_weights": 1e-3, "mu_groups": 1e-4}
-    for allowed in (0, 1, 3):
-        found = solve_saddle_point(risks, max_newton_steps=allowed, **common)
-        assert found.n_newton_steps <= allowed
-        at = RegularisedObjective(risks, 5.0, uniform(2), 1e-3, 1e-4, np.zeros(4))
-        assert found.gap == pytest.approx(at.evaluate(found.weights).gap)
-        assert found.gap > 1e-12
-
-
 # ---- the quadratic on the ball
 
 
-@settings(max_examples=300, deadline=None)
 @given(
     n=st.integers(1, 6),
     low=st.floats(-20, 8),

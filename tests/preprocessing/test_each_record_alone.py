@@ -15,7 +15,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from sklearn_dpwg.exceptions import InputError
@@ -55,7 +55,6 @@ def read(reader, cells):
     return READERS[reader](io.BytesIO(text.encode()))
 
 
-@settings(deadline=None)
 @given(st.data(), st.sampled_from(COLUMNS), st.sampled_from(CELLS), st.sampled_from([*READERS]))
 def test_one_cell_of_a_file_moves_its_row_alone(data, words, cell, reader):
     cells = data.draw(st.lists(st.sampled_from(words), min_size=2, max_size=5))
@@ -92,7 +91,6 @@ MAKERS = {
 }
 
 
-@settings(deadline=None)
 @given(
     st.one_of(
         *(

@@ -6,7 +6,7 @@ import matplotlib as mpl
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
@@ -48,7 +48,6 @@ row = st.tuples(
 )
 
 
-@settings(max_examples=40, deadline=None)
 @given(st.lists(row, min_size=1, max_size=5), st.integers(1, 4))
 def test_no_row_is_longer_than_one_in_exact_arithmetic(rows, n_pairs):
     schema, table = schema_of(PAIRS[:n_pairs]), table_of(rows)

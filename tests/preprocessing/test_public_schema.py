@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.sparse import csr_array
 from sklearn.base import clone
@@ -145,7 +145,6 @@ kinds = st.one_of(
 )
 
 
-@settings(max_examples=80, deadline=None)
 @given(
     st.lists(st.tuples(kinds, st.sampled_from([None, 0, 1, 2, 3])), min_size=1, max_size=40),
     st.sampled_from([True, False]),

@@ -5,7 +5,7 @@ import datetime
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
@@ -28,7 +28,6 @@ def test_a_line_has_the_price_that_it_has_by_itself(width):
     assert np.linalg.norm(block, axis=1).max() == pytest.approx(1.0)
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     st.lists(st.lists(st.floats(-1e9, 1e9), min_size=4, max_size=4), min_size=1, max_size=5),
     st.sampled_from([1, 8]),

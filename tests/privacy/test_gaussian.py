@@ -3,7 +3,7 @@
 import mpmath
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import ndtr
 
@@ -67,7 +67,6 @@ def test_delta_refuses(epsilon, mu):
         gdp_delta(epsilon, mu)
 
 
-@settings(deadline=None)
 @given(EPSILONS, DELTAS)
 def test_mu_is_the_largest_within_the_budget(epsilon, delta):
     mu = gdp_mu(epsilon, delta)
@@ -76,7 +75,6 @@ def test_mu_is_the_largest_within_the_budget(epsilon, delta):
     assert Budget(epsilon, delta).mu == mu
 
 
-@settings(deadline=None)
 @given(MUS, DELTAS)
 def test_epsilon_is_the_smallest(mu, delta):
     epsilon = gdp_epsilon(delta, mu)
@@ -85,13 +83,11 @@ def test_epsilon_is_the_smallest(mu, delta):
         assert gdp_delta(epsilon * (1.0 - 1e-9), mu) > delta
 
 
-@settings(deadline=None)
 @given(EPSILONS, DELTAS)
 def test_mu_and_epsilon_are_inverse(epsilon, delta):
     assert gdp_epsilon(delta, gdp_mu(epsilon, delta)) == pytest.approx(epsilon, rel=1e-9)
 
 
-@settings(deadline=None)
 @given(EPSILONS, DELTAS, st.floats(1.01, 3.0))
 def test_monotone(epsilon, delta, factor):
     mu = gdp_mu(epsilon, delta)

@@ -96,7 +96,7 @@ def kind(plan):
 @given(LOSSES, SIZES, st.integers(1, 60), st.floats(-2, 3), st.floats(1, 5))
 @example(BinaryLogLoss(), (23, 23), 12, 2.0, 1.5)  # one phase, then two with a larger bound
 @example(BinaryLogLoss(), (400, 900), 5, 0.0, 2.0)
-@settings(deadline=None, max_examples=15)
+@settings(max_examples=15)
 def test_more_records_or_budget_never_predict_more_excess(loss, sizes, n_features, log_eps, more):
     budget = Budget(2.0**log_eps, 1e-6)
     problem = make_problem(sizes, loss=loss, n_features=n_features)

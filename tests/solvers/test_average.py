@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from sklearn_dpwg.losses import BinaryLogLoss
@@ -20,7 +20,6 @@ QUIET = Budget(1e5, 1e-5)
 
 
 @given(st.integers(2, 9), st.integers(1, 5), st.floats(0.0, 0.3), st.integers(0, 10**6))
-@settings(deadline=None, max_examples=60)
 def test_no_other_shares_are_better(n_blocks, n_groups, price, seed):
     rng = np.random.default_rng(seed)
     risks, usual = rng.random((n_blocks, n_groups)), rng.dirichlet(np.ones(n_blocks))

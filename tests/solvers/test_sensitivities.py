@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from sklearn_dpwg.data.problem import HiddenGroups, Problem
@@ -111,7 +111,6 @@ def coordinates(vector):
 
 
 @given(st.integers(1, 6), st.integers(0, 10_000), st.floats(-3, 3))
-@settings(deadline=None, max_examples=60)
 def test_no_two_vectors_are_farther_apart(n_columns, seed, log_norm):
     rng, norm = np.random.default_rng(seed), 10.0**log_norm
     one, other = rng.standard_normal((2, n_columns))

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
@@ -34,7 +34,6 @@ def cut(X: np.ndarray, form: str) -> np.ndarray:
     }[form]  # fmt: skip
 
 
-@settings(max_examples=30, deadline=None)
 @given(
     n_records=st.integers(0, 30),
     block_rows=st.one_of(st.none(), st.integers(1, 40)),

@@ -8,7 +8,7 @@ from datetime import date
 import numpy as np
 import pandas as pd
 import polars as pl
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 from scipy.sparse import csr_array
@@ -83,7 +83,6 @@ def test_where_values_lie_in_memory_makes_no_difference():
     assert fingerprint(Table(X, y)) == fingerprint(Table(X, other_objects))
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     X=arrays(
         st.sampled_from([np.float32, np.float64, np.int16]),
@@ -102,7 +101,6 @@ def test_any_bit_changes_it(X, place, bit, as_frame):
     assert fingerprint(Table(form(X), y)) == fingerprint(Table(form(X.copy()), y))
 
 
-@settings(max_examples=40, deadline=None)
 @given(
     values=st.lists(st.one_of(st.text(max_size=3), st.integers(), st.none()), max_size=5),
     others=st.lists(st.one_of(st.text(max_size=3), st.integers(), st.none()), max_size=5),

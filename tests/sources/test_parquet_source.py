@@ -13,7 +13,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import dataset, parquet
 
@@ -70,7 +70,6 @@ def together(source: ParquetSource) -> tuple[np.ndarray, list, list]:
     return X, y, groups
 
 
-@settings(max_examples=40, deadline=None)
 @given(
     kinds=st.lists(st.sampled_from(sorted(NUMBERS)), min_size=1, max_size=4),
     labels=st.tuples(*[st.sampled_from(sorted(LABELS))] * 3),
@@ -156,14 +155,6 @@ def test_files_of_a_directory_come_by_name_and_their_paths_are_columns(tmp_path)
     X, _, groups = together(source_of(tmp_path, groups=["region"]))
     assert X.ravel().tolist() == [-1, -1, 1, 1, -3, -3, 3, 3]
     assert [cells[0] for cells in groups] == ["north"] * 4 + ["south"] * 4
-
-
-def test_the_order_of_files_is_that_of_names_not_of_the_file_system(tmp_path):
-    names = [f"{(7 * place) % 40:02}" for place in range(40)]
-    for name in names:
-        write(tmp_path / f"{name}.parquet", x=[float(name), float(name)])
-    X, _, _ = together(source_of(tmp_path))
-    assert X[::2].ravel().tolist() == list(range(40))
 
 
 def test_types_that_differ_between_files_are_read_as_one(tmp_path):

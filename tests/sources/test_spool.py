@@ -13,15 +13,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
 from sklearn_dpwg.data.records import GroupedRecords, RecordEncoder
-from sklearn_dpwg.data.risks import GroupRisks
 from sklearn_dpwg.data.sources import spool
 from sklearn_dpwg.data.sources.spool import Spool
-from sklearn_dpwg.losses import BinaryLogLoss
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="a spool needs files without names")
 
@@ -53,7 +51,6 @@ def left_in(folder: Path) -> list[str]:
 KINDS = ["rows", "single", "columns", "sparse", "hidden"]
 
 
-@settings(max_examples=40, deadline=None)
 @given(
     kind=st.sampled_from(KINDS),
     n_records=st.integers(0, 70),
@@ -77,20 +74,6 @@ def test_what_comes_back_has_the_same_bits(tmp_path_factory, kind, n_records, li
         assert array.strides == expected[name].strides or not array.size
         assert array.tobytes("A") == expected[name].tobytes("A")
         assert not array.flags.writeable or name == "starts" or not array.size
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_risks_of_mapped_rows_have_the_same_bits(tmp_path, kind):
-    records = records_of(kind=kind)
-    weights = np.array([0.3, -0.2, 0.5, 0.1])
-    with Spool(tmp_path) as kept:
-        mapped = kept.write(records)
-        for method in ("risks", "risks_and_gradients"):
-            of_mapped, of_memory = (
-                getattr(GroupRisks(each, BinaryLogLoss(), 0.5), method)(weights)
-                for each in (mapped, records)
-            )
-            np.testing.assert_array_equal(np.vstack(of_mapped), np.vstack(of_memory))
 
 
 def test_rows_on_a_mapped_file_stay_where_they_are(tmp_path):

@@ -261,7 +261,7 @@ class Pass(Unshown):
 
     def __init__(self, function: Callable[[Any], Any], *, adds: bool) -> None:
         self._function = function
-        self.adds = adds
+        self._adds = adds
 
     def __call__(self, *held: Held) -> Result:
         worker = _worker()
@@ -269,8 +269,8 @@ class Pass(Unshown):
         with np.errstate(all="ignore"), allow_threads(worker.state.nthreads):
             for one in held:
                 result = self._function(one.content)
-                results = [add(*results, result)] if self.adds else [*results, result]
-        return Result(results[0] if self.adds else results, worker.address)
+                results = [add(*results, result)] if self._adds else [*results, result]
+        return Result(results[0] if self._adds else results, worker.address)
 
 
 class Result(Unshown):
@@ -281,13 +281,6 @@ class Result(Unshown):
     def __init__(self, content: Any, place: str) -> None:
         self.content = content
         self.place = place
-
-
-class Add(Unshown):
-    """Task that adds sums: a knot of the tree."""
-
-    def __call__(self, *results: Result) -> Result:
-        return Result(add(*(one.content for one in results)), _worker().address)
 
 
 def add(*sums: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -8,7 +8,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from typing import Any
 
-from sklearn_dpwg._checks import FloatArray, positive_finite, whole_number
+from sklearn_dpwg._checks import FloatArray, positive_finite
 from sklearn_dpwg.data.distributed import cluster
 from sklearn_dpwg.exceptions import ClusterError, InputError, InputTypeError
 
@@ -20,7 +20,6 @@ class Options:
     client: Any = None
     pass_timeout: float = 600.0
     insecure: bool = False
-    fan_in: int | None = None
 
 
 _CURRENT: ContextVar[Options | None] = ContextVar("distributed_options", default=None)
@@ -31,7 +30,6 @@ def options(
     client: Any = None,
     pass_timeout: float = 600.0,
     insecure: bool = False,
-    fan_in: int | None = None,
 ) -> Iterator[None]:
     """Say which cluster the fits inside a ``with`` block use, and how.
 
@@ -47,21 +45,11 @@ def options(
     insecure : bool, default=False
         Whether to accept connections without encryption beyond this machine: records and exact sums
         travel through them, and whoever reaches the scheduler can read both and run code.
-    fan_in : int, optional
-        Sums of how many workers one task adds where there are more; without it the client adds the
-        sums of all.
 
     Yields
     ------
     None
         Nothing; the options count until the block is left.
-
-    Raises
-    ------
-    TypeError
-        If a parameter is of the wrong kind, as an address or an asynchronous client is.
-    ValueError
-        If `pass_timeout` is not positive and finite, or `fan_in` below 2.
     """
     if not isinstance(insecure, bool):
         raise InputTypeError(f"insecure must be True or False, got {insecure!r}.")
@@ -72,7 +60,6 @@ def options(
             client=client,
             pass_timeout=positive_finite(pass_timeout, "pass_timeout"),
             insecure=insecure,
-            fan_in=None if fan_in is None else whole_number(fan_in, "fan_in", least=2),
         )
     )
     try:
@@ -125,7 +112,6 @@ class DaskEngine:
         client: Any,
         *,
         pass_timeout: float = 600.0,
-        fan_in: int | None = None,
         insecure: bool = False,
     ) -> None:
         cluster.check_client(client)
@@ -134,7 +120,6 @@ class DaskEngine:
                 "client must be one that is open, got a closed one: start another, "
                 "distributed.Client(...), or leave it out for dask's current client."
             )
-        self._fan_in = fan_in
         self._pass_timeout = pass_timeout
         self._insecure = insecure
         self._cluster = cluster.Cluster(client, pass_timeout, self._check)
@@ -142,7 +127,7 @@ class DaskEngine:
         self._check([client.scheduler.address, client.scheduler_info()["address"], *workers])
 
     def __repr__(self) -> str:
-        return f"DaskEngine(pass_timeout={self._pass_timeout}, fan_in={self._fan_in})"
+        return f"DaskEngine(pass_timeout={self._pass_timeout})"
 
     def hold(self, objects: Sequence[Any]) -> list[Any]:
         """Return handles of small objects that can be pickled; nothing is sent before a pass."""
@@ -208,7 +193,7 @@ class DaskEngine:
                     if retries > MOST_RETRIES:
                         raise _given_up()
                     continue
-                results = self._fetch(jobs, task, deadline)
+                results = self._fetch(jobs, deadline)
                 if results is not None:
                     return results
                 _drop(jobs, [future for future in jobs if future.status != "finished"])
@@ -275,27 +260,17 @@ class DaskEngine:
                 return 0
             self._cluster.wait(waiting, deadline)
 
-    def _fetch(
-        self, jobs: dict[Any, _Job], task: cluster.Pass, deadline: float
-    ) -> list[tuple[list[int], Any]] | None:
+    def _fetch(self, jobs: dict[Any, _Job], deadline: float) -> list[tuple[list[int], Any]] | None:
         """Return the results of all tasks, or None if some got lost on their way."""
-        level, below = list(jobs), []
-        fan_in = self._fan_in if task.adds else None
-        while fan_in is not None and len(level) > fan_in:
-            below.append(level)  # a future that nobody refers to would be cancelled
-            cuts = range(0, len(level), fan_in)
-            level = [self._cluster.submit(cluster.Add(), level[i : i + fan_in], None) for i in cuts]
-        while any(future.status not in ("finished", "error") for future in level):
-            self._cluster.wait(level, deadline)
-        for future in level:
+        while any(future.status not in ("finished", "error") for future in jobs):
+            self._cluster.wait(list(jobs), deadline)
+        for future in jobs:
             if future.status == "error":
                 self._cluster.raise_unless_killed(future, deadline)
                 return None
-        results = self._cluster.gather(level, deadline)
+        results = self._cluster.gather(list(jobs), deadline)
         if results is None:
             return None
-        if below:
-            return [([], result.content) for result in results]
         if any(
             job.place not in (None, r.place) for job, r in zip(jobs.values(), results, strict=True)
         ):

@@ -161,11 +161,6 @@ class InMemoryOracle(SampleOracle):
         Where the order of positions comes from. It is no secret: it need not be random for
         privacy, but a seed needs positions that no value decides.
 
-    Raises
-    ------
-    ValueError
-        If the lengths differ, or a group is unknown.
-
     Examples
     --------
     >>> from sklearn_dpwg.data.oracles import InMemoryOracle

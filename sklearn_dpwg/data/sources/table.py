@@ -208,13 +208,6 @@ def group_sizes(source: Source) -> dict[Hashable, int]:
         Number of records by label, in the order that a fit gives the groups, for
         ``estimator.plan(group_sizes=group_sizes(source), n_features=...)``.
 
-    Raises
-    ------
-    TypeError
-        If it is no source: a frame counts its records by itself.
-    ValueError
-        If the source has no groups, or a group is missing.
-
     Notes
     -----
     The counts are exact, for who holds the records; public they are to a fit with

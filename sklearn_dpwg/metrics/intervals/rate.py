@@ -364,11 +364,6 @@ def rate_interval(
     Interval
         The rate, between 0 and 1, and its limits. Of nobody it is NaN between 0 and 1.
 
-    Raises
-    ------
-    ValueError
-        If a number is out of range.
-
     See Also
     --------
     ratio_interval : The total is not known either.

@@ -112,11 +112,6 @@ def ratio_interval(
     Interval
         The rate, between 0 and 1, and its limits; NaN where both counts are at most 0.
 
-    Raises
-    ------
-    ValueError
-        If a number is out of range.
-
     See Also
     --------
     rate_interval : The total is known.
@@ -220,11 +215,6 @@ def difference_interval(first: Interval, second: Interval) -> Interval:
     Interval
         The difference with the same confidence.
 
-    Raises
-    ------
-    ValueError
-        If the confidences differ.
-
     Notes
     -----
     The method of variance estimates recovery, MOVER (Zou and Donner, Statistics in Medicine 27,
@@ -270,11 +260,6 @@ def ratio_of_rates(first: Interval, second: Interval) -> Interval:
     Interval
         The ratio. A limit is infinite where the second may be 0; a ratio is NaN between 0 and
         infinity if either rate is NaN, or both are 0.
-
-    Raises
-    ------
-    ValueError
-        If confidences differ.
 
     Notes
     -----
@@ -362,11 +347,6 @@ def worst_group_set(
     -------
     WorstGroupSet
         The set and the limits.
-
-    Raises
-    ------
-    ValueError
-        If there are no groups or the confidence is out of range.
 
     Notes
     -----

@@ -32,17 +32,6 @@ def test_tails_are_those_of_all_counts_and_all_noise(scale, total, factor, weigh
             assert found == pytest.approx(exact, rel=1e-8, abs=1e-12)
 
 
-def test_several_totals_are_computed_at_once():
-    survival = survival_of(IntegerNoise("gaussian", 3.0), (1, 1), (3, 1))
-    totals, thresholds = np.array([1, 30, 500, 20_000]), np.array([2, 40, 600, 24_100])
-    together = upper_tail(0.3, totals, thresholds, 4, survival)
-    alone = [
-        upper_tail(0.3, totals[i : i + 1], thresholds[i : i + 1], 4, survival)[0]
-        for i in range(len(totals))
-    ]
-    assert together == pytest.approx(alone, rel=1e-9)
-
-
 @pytest.mark.parametrize("rate", [0.0, 1.0])
 def test_certain_counts_leave_the_noise_alone(rate):
     noise = IntegerNoise("laplace", 2.0)

@@ -142,15 +142,6 @@ def test_hits_and_misses_mirror_each_other():
         assert (found.low, found.high) == pytest.approx((1 - mirrored.high, 1 - mirrored.low))
 
 
-def test_many_records_make_noise_irrelevant():
-    noise = IntegerNoise("laplace", 2.0)
-    found = ratio_interval(3_000_000, 7_000_000, noise=noise)
-    known = rate_interval(3_000_000, 10_000_000)
-    # the 0.2 % that are spent on the total widen a normal interval by 1 %
-    assert found.width == pytest.approx(known.width, rel=0.012)
-    assert found.low < known.low < known.high < found.high
-
-
 def test_work_does_not_grow_with_the_records(monkeypatch):
     tails, masses = 0, 0
     true_tail = _limits.upper_tail

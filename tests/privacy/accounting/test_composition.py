@@ -7,7 +7,7 @@ from collections import Counter
 import numpy as np
 import pytest
 from dp_accounting import dp_event
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from sklearn_dpwg.privacy import epsilon_of
@@ -56,7 +56,6 @@ def combinations(results):
     return [joint([composition_of_event(event) for event in events]) for events in chosen]
 
 
-@settings(max_examples=200, deadline=None)
 @given(results, st.sampled_from([1, 2, 5, 256]))
 def test_every_overlap_of_parts_is_covered(results, most):
     """Whatever part of each result a record was in, some total dominates what it paid for."""

@@ -7,7 +7,7 @@ import pickle
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from sklearn_dpwg.exceptions import PlanExceededError
@@ -160,7 +160,6 @@ def test_a_column_norm_that_is_too_small_would_be_seen(n_steps):
     assert worst_distance(Wrong(n_steps, 2**n_steps)) > 1.05
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     name=st.sampled_from(sorted(PREFIX_SUMS)),
     n_steps=st.integers(1, 80),

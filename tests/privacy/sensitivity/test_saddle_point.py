@@ -5,7 +5,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import brentq
 from scipy.special import expit, logit
@@ -50,7 +50,6 @@ def small_changes(n, gamma, b, mu_w, mu_l, m):
     return float(value.max()) / n
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     mu_w=st.floats(-5, 3), mu_l=st.floats(-3, 3), weight=st.floats(0.01, 0.99), b=st.floats(-1, 2)
 )
@@ -65,7 +64,6 @@ def test_closed_form_is_the_maximum(mu_w, mu_l, weight, b):
     assert claimed == pytest.approx(searched, rel=1e-3)
 
 
-@settings(max_examples=100, deadline=None)
 @given(
     mu_w=st.floats(-5, 3), mu_l=st.floats(-3, 3), weight=st.floats(0.01, 0.99), b=st.floats(-1, 2)
 )
@@ -85,7 +83,6 @@ def test_the_first_case_bounds_the_closed_form(mu_w, mu_l, weight, b):
         assert found == pytest.approx(first, rel=1e-5)
 
 
-@settings(max_examples=200, deadline=None)
 @given(
     mu_w=decades,
     mu_l=decades,
@@ -185,7 +182,6 @@ def test_twice_the_lipschitz_constant_is_used_where_it_is_less():
     assert sensitivity(lipschitz=0.5) == sensitivity(gradient_diameter=1.0)
 
 
-@settings(max_examples=200, deadline=None)
 @given(
     mu_w=decades,
     mu_l=st.floats(-300, 300).map(lambda exponent: 10.0**exponent),

@@ -389,6 +389,3 @@ def test_rates_near_one_need_the_noise_of_full_passes():
     np.testing.assert_allclose(near.schedule.batches.gradient_stds, ratio * of_full, rtol=1e-4)
     risk_stds = full.releases[1].noise_multiplier * full.schedule.feedback_range / sizes
     np.testing.assert_allclose(near.schedule.batches.risk_stds, risk_stds, rtol=1e-4)
-
-
-# --- through an estimator ----------------------------------------------------------------------

@@ -81,7 +81,7 @@ def test_moments_are_sums_of_outer_products(scaling):
 
 
 @given(st.integers(0, 1000), st.sampled_from(["sparse", "single", "columns", "tasks"]))
-@settings(deadline=None, max_examples=12)
+@settings(max_examples=12)
 def test_sums_are_exact_however_rows_are_held(seed, kind):
     rng = np.random.default_rng(seed)
     rows = rng.standard_normal((2_000, 5)) * (rng.random((2_000, 5)) < 0.5)
@@ -270,7 +270,7 @@ def test_targets_are_read_again_where_residuals_are_no_shorter():
 
 
 @given(st.integers(0, 10_000), st.floats(-3, 5))
-@settings(deadline=None, max_examples=25)
+@settings(max_examples=25)
 def test_any_transcript_gives_weights_in_the_ball(seed, log_scale):
     rng = np.random.default_rng(seed)
     sizes = tuple(int(n) for n in rng.integers(1, 200, size=rng.integers(1, 5)))
@@ -310,7 +310,6 @@ SIZES = st.lists(st.integers(1, 100_000), min_size=1, max_size=5).map(tuple)
 
 
 @given(SIZES, st.integers(1, 100), st.floats(-3, 4), st.floats(1, 6), st.sampled_from([0.0, 0.5]))
-@settings(deadline=None, max_examples=30)
 def test_more_records_or_budget_never_predict_more_excess(sizes, d, log_eps, more, scaling):
     budget = Budget(2.0**log_eps, 1e-6)
     problem = make_problem(sizes, loss=LOSS, n_features=d, scaling=scaling)
@@ -367,7 +366,6 @@ def test_the_bound_is_the_one_written_down(n_rounds, scaling):
 
 
 @given(st.integers(1, 2**26) | st.integers(1, 10**10), st.integers(1, 100))
-@settings(deadline=None, max_examples=60)
 def test_steps_keep_sums_exact_and_sensitivities_true(size, n_features):
     problem = make_problem((size,), loss=LOSS, n_features=n_features)
     schedule = Moments().plan(problem, BUDGET).schedule
