@@ -282,12 +282,13 @@ def _section(cells: pd.DataFrame, beside: str, first: str) -> Iterator[str]:
     )
     of = f"{cells.half.iloc[0].capitalize()} half, {cells.kind.iloc[0]}"
     yield f"**{of}**, {cells.name.nunique()} tasks. Clearly worse than *{beside}*: {worse}."
+    yield f"Better first, at ε = {min(private):g}: {listed(pair(first, min(private)), -1)}."
     for method, (title, pair_of) in product(own, steps.items()):
         named = listed(step(method, pair_of))
         yield f"*{method}*, clearly worse, ε = {title}: {named}."
     yield "Mean worst-group loss of people whom the model has not seen:"
     yield _table(methods, at, partial(_mean, cells, "loss"))
-    yield f"Less that of *{beside}*: mean, 95 % interval by source, tasks clearly better / worse:"
+    yield f"Less that of *{beside}*: mean ± 95 % by source; median, quartiles; tasks better / worse:"
     others = [method for method in methods if method != beside]
     yield _table(others, at, lambda *which: described(pair(*which)))
     if steps:
@@ -328,12 +329,13 @@ def _step(cells: pd.DataFrame, method: str, budgets: tuple[float, float]) -> pd.
     return compare(cells, (method, budgets[1]), (method, budgets[0]))
 
 
-def listed(found: pd.DataFrame) -> str:
-    """Return the tasks that are clearly worse, the worst first."""
+def listed(found: pd.DataFrame, sign: int = 1) -> str:
+    """Return the tasks that are clearly worse, or with -1 eight clearly better, the first first."""
     if found.empty:
         return "–"
-    worse = found[found.verdict > 0].sort_values("value", ascending=False)
-    return ", ".join(f"{each.name} {each.value:+.4f}" for each in worse.itertuples()) or "none"
+    far = found[found.verdict == sign].sort_values("value", ascending=sign < 0)
+    far = far.head(8) if sign < 0 else far
+    return ", ".join(f"{each.name} {each.value:+.4f}" for each in far.itertuples()) or "none"
 
 
 def described(found: pd.DataFrame) -> str:
@@ -343,7 +345,9 @@ def described(found: pd.DataFrame) -> str:
     mean, half = clustered(found.value.to_numpy(), found.source.tolist())
     better, worse = ((found.verdict == sign).sum() for sign in (-1, 1))
     within = f" ± {half:.4f}" if np.isfinite(half) else ""
-    return f"{mean:+.4f}{within}; {better} / {worse}"
+    low, middle, high = found.value.quantile([0.25, 0.5, 0.75])
+    middle = f"median {middle:+.4f} ({low:+.4f} to {high:+.4f})"
+    return f"{mean:+.4f}{within}; {middle}; {better} / {worse}"
 
 
 def clustered(values: np.ndarray, clusters: Sequence[str]) -> tuple[float, float]:
