@@ -288,7 +288,7 @@ def _section(cells: pd.DataFrame, beside: str, first: str) -> Iterator[str]:
         yield f"*{method}*, clearly worse, ε = {title}: {named}."
     yield "Mean worst-group loss of people whom the model has not seen:"
     yield _table(methods, at, partial(_mean, cells, "loss"))
-    yield f"Less that of *{beside}*: mean ± 95 % by source; median, quartiles; tasks better / worse:"
+    yield f"Less that of *{beside}*: mean ± 95 % by source; median, quartiles; better / worse:"
     others = [method for method in methods if method != beside]
     yield _table(others, at, lambda *which: described(pair(*which)))
     if steps:
