@@ -41,7 +41,9 @@ model = DPWorstGroupClassifier(1.0, 1e-5, data_norm=1.0, classes=[False, True], 
 # %%
 # The plan, before a record is read, needs a guess at the sizes of the groups.
 
-plan = model.plan(group_sizes=[8000, 1000, 3000, 900], n_features=len(schema.get_feature_names_out()))
+plan = model.plan(
+    group_sizes=[8000, 1000, 3000, 900], n_features=len(schema.get_feature_names_out())
+)
 print(f"{plan.solver}, {plan.n_steps} steps, planned excess at most {plan.predicted_excess:.3f}")
 
 # %%
