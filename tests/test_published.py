@@ -62,9 +62,8 @@ HIDDEN[5] = NAME
 
 
 def classifier(**changed):
-    return DPWorstGroupClassifier(
-        **{**QUICK, "solver": MGR(n_steps=2), "classes": [0, 1]} | changed
-    )
+    known = {**QUICK, "solver": MGR(n_steps=2), "classes": [0, 1]} | changed
+    return DPWorstGroupClassifier(**relation_of(known["solver"]) | known)
 
 
 def hidden():
@@ -85,9 +84,7 @@ PUBLISHED = {
     "a regressor": lambda: [
         DPWorstGroupRegressor(**QUICK, target_bounds=(-1, 1)).fit(X, NUMBERS, GROUPS)
     ],
-    "a game that is open": lambda: [
-        classifier(solver=OCO(n_rounds=4), **WITHIN_GROUP).partial_fit(X, Y, GROUPS)
-    ],
+    "a game that is open": lambda: [classifier(solver=OCO(n_rounds=4)).partial_fit(X, Y, GROUPS)],
     "AUC": lambda: [DPAUCClassifier(data_norm=1.0, delta=1e-4).fit(X, Y)],
     "thresholds": lambda: [DPThresholdClassifier(classifier(), **STATED).fit(X, Y, GROUPS)],
     "calibration": lambda: [DPCalibratedClassifier(classifier(), **STATED).fit(X, Y, GROUPS)],

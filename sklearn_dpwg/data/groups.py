@@ -576,7 +576,7 @@ def _table(groups: Any, *, may_be_missing: bool) -> pd.DataFrame:
     return table
 
 
-def _missing_in(is_missing: NDArray[np.bool_]) -> InputError:
+def _missing_in(is_missing: Any) -> InputError:
     return InputError(
         f"groups contains NaN or None in row {np.argmax(is_missing)}; give records of unknown "
         f"group a label of their own or leave them out."

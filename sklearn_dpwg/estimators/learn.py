@@ -539,7 +539,10 @@ class Fitting(Progress, PrivateEstimator):
         if first is not None:
             codes, labels = self._encode_later_groups(found, n_records)
         else:
-            codes, labels = self._encode_groups(found, n_records)
+            if found is None:
+                self._warn_of_no_groups()
+            given = np.zeros(n_records, dtype=int) if found is None else found
+            codes, labels = self._encode_labels(given, n_records, n_records)
             self._name_groups(y, groups)
         sizes = self._public_sizes(np.bincount(codes, minlength=len(labels)))
         facts = Facts(targets, sizes, n_records, n_features, labels)
@@ -583,14 +586,6 @@ class Fitting(Progress, PrivateEstimator):
         if not self._hides_groups:
             self._groupings = grouping.grouping_names(groups, self.group_by)
             encode.warn_if_target_is_group(y, groups, self.group_by)
-
-    def _encode_groups(
-        self, groups: Any, n_records: int
-    ) -> tuple[NDArray[np.intp], NDArray[np.object_]]:
-        if groups is None:
-            self._warn_of_no_groups()
-            groups = np.zeros(n_records, dtype=int)
-        return self._encode_labels(groups, n_records, n_records)
 
     def _encode_labels(
         self, groups: Any, n_labels: int, n_records: int, form: Any = None

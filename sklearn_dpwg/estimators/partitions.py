@@ -221,12 +221,8 @@ class Encoder:
                 f"X must have one row a target in every partition, got {rows.shape[0]:,} for "
                 f"{len(y):,}."
             )
-        encoder = RecordEncoder(
-            n_groups,
-            self.row_norm,
-            hides_groups=self.hides_groups,
-            first_place=sum(expected.first_ranks),
-        )
+        in_front = sum(expected.first_ranks)
+        encoder = RecordEncoder(n_groups, self.row_norm, self.hides_groups, first_place=in_front)
         return encoder.encode(rows, encoded, codes)
 
     def _rows(self, X: Any) -> Any:
@@ -339,9 +335,7 @@ class InPartitions:
                 blocks,
                 loss=problem.loss,
                 intercept_scaling=problem.intercept_scaling,
-                group_sizes=tuple(
-                    map(sum, zip(*(each.sizes for each in self.expected), strict=True))
-                ),
+                group_sizes=tuple(np.sum([each.sizes for each in self.expected], axis=0).tolist()),
                 n_features=problem.n_features,
                 hides_groups=self.encoder.hides_groups,
             )

@@ -56,7 +56,7 @@ from sklearn_dpwg.postprocessing.histogram import (
     release_counts,
     split_budget,
 )
-from sklearn_dpwg.privacy import Budget, NoiseSource, PrivacyGuarantee, joint_guarantee
+from sklearn_dpwg.privacy import Budget, NoiseSource, PrivacyGuarantee, Relation, joint_guarantee
 from sklearn_dpwg.privacy.release import check_delta
 from sklearn_dpwg.solvers import Plan
 
@@ -91,14 +91,6 @@ def private_step(estimator: Any) -> Any:
             "groups too: set their own group_by."
         )
     return final
-
-
-def protects(final: Any) -> dict[str, bool]:
-    """Return whether a private classifier hides groups, and whether it states their labels."""
-    return {
-        "hides_groups": final.neighbours == "replace-one",
-        "labels_stated": final.group_labels is not None,
-    }
 
 
 def positive_scores(model: Any, X: Any) -> FloatArray:
@@ -208,7 +200,7 @@ class _Checked:
     labels: NDArray[np.object_]
     classes: NDArray[Any]
     is_positive: NDArray[np.bool_]
-    protects: dict[str, bool]
+    labels_stated: bool
 
 
 # What both document alike, by the names of the parameters.
@@ -371,10 +363,12 @@ class ScorePostprocessor(PlainlyStored, MetaEstimatorMixin, ClassifierMixin, Bas
             self.delta,
             rows,
             seeded=noise.seeded,
-            **known.protects,
+            labels_stated=known.labels_stated,
         )
-        if not known.protects["hides_groups"]:
-            alone = replace(alone, groupings=grouping_names(groups, self.group_by))
+        if not frozen and last_step(known.model).neighbours != "replace-one":
+            within = Relation.REPLACE_ONE_WITHIN_GROUP  # as the model says, of which it is a part
+            names = grouping_names(groups, self.group_by)
+            alone = replace(alone, relation=within, groupings=names)
         spent: list[str] = []
         own = StartCost(uuid4().hex, type(self).__name__, alone)
         # reserved before the model is fitted, which is charged by itself: both fit in or neither
@@ -470,8 +464,8 @@ class ScorePostprocessor(PlainlyStored, MetaEstimatorMixin, ClassifierMixin, Bas
         codes = np.zeros(n_records, dtype=np.intp)
         if groups is not None:
             codes, _ = encode_groups(groups, n_records, list(labels), may_be_empty=True)
-        is_positive = positives(y, classes, n_records)
-        return _Checked(model, plan, codes, labels, classes, is_positive, protects(final))
+        is_positive, is_stated = positives(y, classes, n_records), final.group_labels is not None
+        return _Checked(model, plan, codes, labels, classes, is_positive, is_stated)
 
     def _check_frozen(self, X: Any, y: Any, groups: Any) -> _Checked:
         """Check records against a fitted model, before their histogram is released."""
@@ -501,8 +495,7 @@ class ScorePostprocessor(PlainlyStored, MetaEstimatorMixin, ClassifierMixin, Bas
             check_delta(self.delta, n_records)
         plan = self._plan_around_frozen(len(labels))
         is_stated = self.group_labels is not None or groups is None
-        said = {"hides_groups": True, "labels_stated": is_stated}
-        return _Checked(model, plan, codes, labels, classes, is_positive, said)
+        return _Checked(model, plan, codes, labels, classes, is_positive, is_stated)
 
     def plan(
         self,
@@ -560,7 +553,7 @@ class ScorePostprocessor(PlainlyStored, MetaEstimatorMixin, ClassifierMixin, Bas
             return plan
 
         model, release = split_budget(budget, self.histogram_share, rows, planned)
-        alone = histogram_guarantee(release, self.delta, rows, **protects(final))
+        alone = histogram_guarantee(release, self.delta, rows)
         together = joint_guarantee([model.guarantee, alone], self.delta)
         together = replace(together, requested_epsilon=self.epsilon)
         n_bins = len(checked_edges(self.score_edges, self.n_bins)) - 1

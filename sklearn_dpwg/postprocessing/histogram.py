@@ -33,7 +33,6 @@ PUBLIC_FACTS = (
     "the edges of the bins of scores",
     "every parameter of the thresholds or the calibration",
 )
-GROUPS = "which group each record is in"
 
 
 def release_counts(
@@ -58,18 +57,11 @@ def histogram_guarantee(
     rows_per_person: int | None,
     *,
     seeded: bool = False,
-    hides_groups: bool = True,
     labels_stated: bool = True,
 ) -> PrivacyGuarantee:
-    """Return what a histogram costs by itself a person with so many rows.
-
-    It covers any replacement; what is about public groups, as its model, is said of these.
-    """
-    relation = Relation.REPLACE_ONE if hides_groups else Relation.REPLACE_ONE_WITHIN_GROUP
-    public: tuple[str, ...] = PUBLIC_FACTS
-    if not hides_groups or not labels_stated:
-        public = (*public, LABELS_THAT_OCCUR if hides_groups else GROUPS)
-    said: dict[str, Any] = {"public": public, "relation": relation}
+    """Return what a histogram costs by itself a person with so many rows."""
+    public = PUBLIC_FACTS if labels_stated else (*PUBLIC_FACTS, LABELS_THAT_OCCUR)
+    said: dict[str, Any] = {"public": public, "relation": Relation.REPLACE_ONE}
     if release is None:
         return PrivacyGuarantee.non_private(delta, **said).for_person(rows_per_person)
     found = PrivacyGuarantee.from_releases([release], delta, seeded=seeded, **said)

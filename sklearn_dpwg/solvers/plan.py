@@ -167,15 +167,13 @@ class Plan:
     def guarantee(self) -> PrivacyGuarantee:
         """What the releases cost together, of which no plan may state anything else."""
         if self.counts is None:
-            public: tuple[str, ...] = (
-                PUBLIC_FACTS if self.problem.cells is None else PUBLIC_FACTS_OF_OVERLAP
-            )
+            public = PUBLIC_FACTS if self.problem.cells is None else PUBLIC_FACTS_OF_OVERLAP
             found = _guarantee(self.releases, self.budget, self.records_per_person, public)
         else:
             assert self.problem.hidden is not None
             paid = (*self.counts.releases, *self.counts.reserved)
-            public, relation = self.problem.hidden.public_facts, Relation.REPLACE_ONE
-            found = _guarantee(paid, self.budget, self.records_per_person, public, relation)
+            stated = self.problem.hidden.public_facts, Relation.REPLACE_ONE
+            found = _guarantee(paid, self.budget, self.records_per_person, *stated)
         return found.for_person(1) if self.of_person else found
 
     @property

@@ -129,17 +129,8 @@ def test_moments_of_a_frame(processes):
     )
     parts = dd.from_pandas(frame, npartitions=3, sort=False)
     features, several = ["u", "v", "w"], ["region", "half"]
-    model, other = (
-        DPWorstGroupRegressor(
-            epsilon=8.0,
-            solver="moments",
-            target_bounds=(-1, 1),
-            data_norm=1.0,
-            random_state=0,
-            **WITHIN_GROUP,
-        )
-        for _ in range(2)
-    )
+    known = {"solver": "moments", "target_bounds": (-1, 1), "data_norm": 1.0, "random_state": 0}
+    model, other = (DPWorstGroupRegressor(8.0, **known, **WITHIN_GROUP) for _ in range(2))
     model.fit(parts[features], parts["wage"], groups=parts[several])
     other.fit(frame[features], frame["wage"], groups=frame[several])
     np.testing.assert_allclose(model.coef_, other.coef_, rtol=0, atol=1e-9)

@@ -14,9 +14,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn_dpwg import DPWorstGroupClassifier
 from sklearn_dpwg.data.risks import RecordBlock
 from sklearn_dpwg.estimators import partitions as encoding
-from sklearn_dpwg.exceptions import (
-    DataNormWarning,
-)
+from sklearn_dpwg.exceptions import DataNormWarning
 from sklearn_dpwg.ledger import PrivacyLedger
 from sklearn_dpwg.losses import SmoothedHinge
 from sklearn_dpwg.solvers import MGR, PhasedERM
@@ -80,6 +78,7 @@ def test_every_solver_learns_what_it_learns_in_memory(task, name):
         {"prior": "uniform"},
         {"prior": [0.2, 0.3, 0.5]},
         {"group_labels": ["c", "a", "b"]},
+        {"group_labels": ["other", "a"]},
         {"rows_per_person": 2},
         {"fit_intercept": False},
         {"data_norm": 0.3},

@@ -41,10 +41,7 @@ BOTH = [
         {"group_labels": ["a", "b"]},
         "groups must hold labels of group_labels=['a', 'b'] alone, got",
     ),
-    (
-        {"group_labels": list("abcd")} | WITHIN_GROUP,
-        "group_labels contains 'd', a group without records",
-    ),
+    ({"group_labels": list("abcd")} | WITHIN_GROUP, "group_labels contains 'd', a group without"),
     ({"random_state": "seed"}, "random_state must be a whole number, got 'seed'"),
 ]
 CLASSIFIER = [

@@ -141,7 +141,8 @@ def test_given_classes_hide_which_of_them_y_holds(binary):
 
 def test_one_group(task):
     fitted = task.make().fit(task.data.X, task.data.y, ["all"] * 90)
-    assert fitted.group_weights_.tolist() == [1.0]
+    assert (fitted.group_weights_.tolist(), fitted.group_sizes_.tolist()) == ([1.0], [90])
+    assert fitted.privacy_.relation == "replace any record, its group included"
     *before, last = [release.name for release in fitted.plan_.releases]
     assert last == "gradient"
     assert all("mean" in name for name in before)

@@ -1,25 +1,21 @@
 """Estimators protect groups by default: nothing visible may follow from true sizes."""
 
-import pickle
 import warnings
-from itertools import permutations
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from sklearn_dpwg import DPWorstGroupClassifier, DPWorstGroupRegressor
+from sklearn_dpwg import DPWorstGroupClassifier
 from sklearn_dpwg.estimators import learn as module
 from sklearn_dpwg.exceptions import (
     GroupsWarning,
     PlanExceededError,
-    SeededNoiseWarning,
     UnsupportedMechanismError,
 )
 from sklearn_dpwg.ledger import PrivacyLedger, privacy_of
-from sklearn_dpwg.model_selection import DPSearchCV
 from sklearn_dpwg.privacy import NoiseSource
-from sklearn_dpwg.solvers import MGR, OCO, Moments, OnlineToBatch, PhasedERM
+from sklearn_dpwg.solvers import MGR, OCO, OnlineToBatch, PhasedERM
 from tests.helpers.partitioned import Partitioned
 from tests.helpers.plan_check import assert_releases_match
 
@@ -75,15 +71,6 @@ def test_a_fit_keeps_its_budget_and_says_what_it_protects(solver):
     assert len(model.group_labels_) == len(model.group_sizes_) == 4
 
 
-def test_a_regressor_protects_groups_too():
-    known = {"group_labels": LABELS, "delta": 1e-4, "data_norm": 1.0}
-    model = DPWorstGroupRegressor(target_bounds=(0, 1), solver=Moments(), **known)
-    model.fit(X, Y, groups=GROUPS)
-    assert model.privacy_.relation == "replace any record, its group included"
-    assert model.plan_.releases[1].name == "second moments"
-    assert np.isfinite(model.predict(X)).all()
-
-
 def test_the_share_of_the_counts_is_that_of_the_budget():
     plan = classifier().plan(group_sizes=[300, 200, 90, 10], n_features=3)
     counts, *others = (each.max_count / each.noise_multiplier**2 for each in plan.releases)
@@ -94,16 +81,6 @@ def test_an_infinite_epsilon_is_the_exact_solution():
     model = classifier(epsilon=float("inf"), group_labels=["a", "b", "c"]).fit(X, Y, groups=GROUPS)
     assert model.plan_.counts is None
     assert not model.privacy_.is_private
-
-
-def test_one_group_has_all_records_and_no_count():
-    model = classifier(group_labels=["a"]).fit(X, Y, groups=np.full(len(X), "a"))
-    assert model.group_sizes_.tolist() == [len(X)]
-    assert [release.name for release in model.plan_.releases] == [
-        "mean row", "second moments of rows", "mean squared distance from it", "gradient",
-    ]  # fmt: skip
-    assert model.privacy_.relation == "replace any record, its group included"
-    assert 0.99 < model.privacy_.epsilon <= 1.0
 
 
 def test_persons_with_several_rows_pay_for_the_counts_too():
@@ -167,10 +144,8 @@ def test_nothing_visible_follows_from_true_sizes(solver, cuts, monkeypatch):
         model = classifier(solver=solver, random_state=0)
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            if cuts is None:
-                model.fit(X, y, groups=groups)
-            else:
-                model.fit(Partitioned(X, y, groups, cuts=cuts))
+            data = X, y, groups
+            model.fit(*(data if cuts is None else [Partitioned(*data, cuts=cuts)]))
         found.append(visible(model, caught))
     for other in found[1:]:
         assert other == found[0]
@@ -343,27 +318,3 @@ def test_ledgers_count_both_stages_and_combine_relations():
         classifier(**public).fit(X, Y, groups=GROUPS)
         assert ledger.guarantee.relation == "replace one record within its group"
     assert privacy_of(model).relation == "replace any record, its group included"
-
-
-def test_a_private_search_protects_what_its_estimator_does():
-    for own, other in permutations(("replace-one", "replace-one-within-group")):
-        search = DPSearchCV(
-            classifier(neighbours=own, group_labels=["a", "b", "c"]),
-            {"neighbours": [own, other]}, epsilon=1.0, delta=1e-4,
-        )  # fmt: skip
-        with pytest.raises(ValueError, match="must leave neighbours to the estimator"):
-            search.fit(X, Y, groups=GROUPS)
-
-
-def test_seeded_fits_repeat_and_warn_once_and_pickles_keep_what_they_know():
-    models = []
-    for _ in range(2):
-        with pytest.warns() as caught:
-            models.append(classifier(random_state=3).fit(X, Y, groups=GROUPS))
-        assert sum(each.category is SeededNoiseWarning for each in caught) == 1
-    assert np.array_equal(models[0].coef_, models[1].coef_)
-    assert np.array_equal(models[0].group_sizes_, models[1].group_sizes_)
-    assert models[0].privacy_.seeded
-    copy = pickle.loads(pickle.dumps(models[0]))
-    assert copy.plan_ == models[0].plan_
-    assert copy.privacy_ == models[0].privacy_

@@ -62,8 +62,6 @@ def test_one_group_has_all_records_and_no_count():
     assert plan.guarantee.events == public.guarantee.events
     assert plan.guarantee.relation == "replace any record, its group included"
     assert "Counts" not in str(plan)
-    found = search(model(group_labels=["a"])).fit(X, Y, np.full(600, "a"))
-    assert found.privacy_.relation == "replace any record, its group included"
 
 
 def test_every_draw_was_planned(monkeypatch):
@@ -87,16 +85,6 @@ def test_every_draw_was_planned(monkeypatch):
     assert len({draw[1] for draw in scores}) == 1  # one count for all candidates
     assert all(draw[2].noise_multiplier == found.plan_.score_multiplier for draw in scores)
     assert sum(draw[2].name == "group counts" for draw in others) == 3  # of the runs' own fits
-
-
-def test_a_ledger_that_demands_hidden_groups_counts_the_search():
-    with PrivacyLedger(2.1, 1e-6, neighbours="replace-one") as ledger:
-        search(model()).fit(X, Y, GROUPS)
-        assert ledger.guarantee.relation == "replace any record, its group included"
-        assert [row.what for row in ledger.rows] == ["DPSearchCV"]
-        public = model(neighbours="replace-one-within-group", group_labels=None)
-        with pytest.raises(ValueError, match="says nothing of the neighbours 'replace-one'"):
-            search(public).fit(X, Y, GROUPS)
 
 
 def test_labels_that_were_found_are_those_of_every_candidate():

@@ -28,12 +28,9 @@ def classifier(**parameters):
 
 
 def regressor(**parameters):
-    parameters = {"solver": STEP, "radius": FAR, "fit_intercept": False, **parameters}
-    return DPWorstGroupRegressor(
-        EPSILON,
-        DELTA,
-        **{"data_norm": 1.0, "target_bounds": (-1, 1), **WITHIN_GROUP, **parameters},
-    )
+    known = {"data_norm": 1.0, "target_bounds": (-1, 1), "solver": STEP, "radius": FAR}
+    known |= {"fit_intercept": False} | WITHIN_GROUP | parameters
+    return DPWorstGroupRegressor(EPSILON, DELTA, **known)
 
 
 def online(**parameters):
