@@ -266,8 +266,7 @@ class DPSearchCV(PlainlyStored, MetaEstimatorMixin, BaseEstimator):
         that carries a note that the budget is spent.
         """
         _, y, groups = same_rows(X=X, y=y, groups=groups)
-        plan = self.plan()
-        scoring = self._scoring()
+        plan, scoring = self.plan(), self._scoring()
         # of all candidates: which are drawn is secret, and the choice knows those that lost
         starts = starts_of(self)
         known, groups = self._known_candidates(), self._groups(X, groups)
@@ -280,12 +279,10 @@ class DPSearchCV(PlainlyStored, MetaEstimatorMixin, BaseEstimator):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", SeededNoiseWarning)  # said once everything is checked
             source = NoiseSource(self.random_state)
-        told = None if plan.hides_groups else labels
-        train, held_out = split(codes, told, self.test_size, source.rng)
+        of_each = None if plan.hides_groups else labels
+        train, held_out = split(codes, of_each, self.test_size, source.rng)
         facts = self._facts(plan, codes[train], labels, form)
-        candidates = [self._candidate(parameters, plan, facts) for parameters in known]
-        if any(final_step(candidate).data_norm is None for candidate in candidates):
-            warn_of_row_norm()
+        self._check_candidates(known, plan, facts)
         if source.seeded:
             NoiseSource(0)  # for its warning
         fitted_on = (take_rows(X, train), y[train], labels[codes[train]])
@@ -438,6 +435,14 @@ class DPSearchCV(PlainlyStored, MetaEstimatorMixin, BaseEstimator):
         known = known_candidates(self.param_distributions)
         # any one tells whether a run can go through
         return known or list(ParameterSampler(self.param_distributions, 1, random_state=0))
+
+    def _check_candidates(
+        self, known: list[dict[str, Any]], plan: SearchPlan, facts: Mapping[str, Any]
+    ) -> None:
+        """Refuse a candidate, or warn of one, before the first run."""
+        candidates = [self._candidate(parameters, plan, facts) for parameters in known]
+        if any(final_step(candidate).data_norm is None for candidate in candidates):
+            warn_of_row_norm()
 
     def _in_budget(self, parameters: Mapping[str, Any], plan: SearchPlan) -> Any:
         """Return an unfitted candidate with the budget of a run, or refuse it by name."""

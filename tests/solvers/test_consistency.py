@@ -15,6 +15,7 @@ from sklearn_dpwg.solvers import MGR, centring, steps
 from sklearn_dpwg.solvers import solver as solver_module
 from sklearn_dpwg.solvers.descent import rule
 from sklearn_dpwg.solvers.solver import by_loss
+from tests.helpers.relations import relation_of
 
 # Excess over the exact optimum at ε = 10⁴, of 4,000 records.
 CLASSES = {"auto": 2e-3, "mgr": 2e-3, "gda": 1e-3, "ags": 1e-3, "phased-erm": 1e-3}
@@ -50,6 +51,7 @@ def excess(data, solver, epsilon, **loss):
     make = DPWorstGroupRegressor if data[1].dtype == float else DPWorstGroupClassifier
     loss |= {"target_bounds": (-1.0, 1.0)} if make is DPWorstGroupRegressor else {}
     prices = {"sampling_price": 0} if solver in ("auto", "mgr", UNWHITENED) else {}
+    prices |= relation_of(solver)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         exact = make(np.inf, data_norm=1.0, sampling_price=0, **loss).fit(*data)

@@ -34,6 +34,7 @@ from tests.helpers.group_data import make_data, make_problem
 from tests.helpers.neighbours import random_data
 from tests.helpers.noise_checks import scale_faults
 from tests.helpers.plan_check import assert_releases_match
+from tests.helpers.relations import WITHIN_GROUP
 from tests.helpers.replay import recorded
 from tests.helpers.sources import seeded
 
@@ -237,7 +238,7 @@ def test_plans_of_fits_are_those_of_the_public_facts():
         X = scale * rng.standard_normal((80, 3))
         y = rng.permutation([0, 1] * 40)
         model = DPWorstGroupClassifier(
-            delta=1e-3, solver=MGR(n_steps=5), random_state=0, data_norm=1.0
+            delta=1e-3, solver=MGR(n_steps=5), random_state=0, data_norm=1.0, **WITHIN_GROUP
         )
         with pytest.warns((SeededNoiseWarning, WeakPlanWarning)):
             model.fit(X, y, groups=groups)

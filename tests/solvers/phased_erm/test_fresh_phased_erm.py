@@ -19,6 +19,7 @@ from sklearn_dpwg.solvers.rounds import phased_erm
 from tests.helpers import selections
 from tests.helpers.group_data import make_data, make_problem
 from tests.helpers.neighbours import random_records
+from tests.helpers.relations import WITHIN_GROUP
 from tests.helpers.replay import Recorder, distances, fixed_transcript, recorded, silent
 from tests.helpers.sources import seeded
 from tests.solvers.oco.test_oco import Listed
@@ -116,7 +117,7 @@ def test_an_oracle_and_parts_of_a_stream():
         return X, (X[:, 0] > (0.1 if group == "a" else -0.1)).astype(int)
 
     model = DPWorstGroupClassifier(
-        4.0, 1e-5, solver=FreshPhasedERM(horizon=2), data_norm=1.0, classes=[0, 1]
+        4.0, 1e-5, solver=FreshPhasedERM(horizon=2), data_norm=1.0, classes=[0, 1], **WITHIN_GROUP
     )
     facts = {"group_labels": ["a", "b"], "group_sizes": [3000, 3000], "n_features": 2}
     model.fit_oracle(GeneratorOracle(generate, random_state=0), **facts)
