@@ -23,6 +23,7 @@ from sklearn_dpwg.exceptions import InputError, UnsupportedMechanismError
 from sklearn_dpwg.ledger import folds
 from sklearn_dpwg.privacy import Budget, PrivacyGuarantee, Release, calibrate, joint_guarantee
 from sklearn_dpwg.privacy.accounting.calibration import is_gaussian
+from sklearn_dpwg.privacy.release import Relation
 from sklearn_dpwg.privacy.statement import cost_of
 
 # They learn the number of columns alone.
@@ -432,8 +433,9 @@ def _planned_model(candidate: Any, fitted: Any) -> PrivacyGuarantee:
         n_features=fitted.n_features_in_,
         **({"classes": fitted.classes_} if has_classes else {}),
     ).guarantee
-    groupings = grouping_names(None, getattr(candidate, "group_by", None))
-    guarantee = replace(guarantee, groupings=groupings or fitted.privacy_.groupings)
+    if guarantee.relation == Relation.REPLACE_ONE_WITHIN_GROUP:
+        groupings = grouping_names(None, getattr(candidate, "group_by", None))
+        guarantee = replace(guarantee, groupings=groupings or fitted.privacy_.groupings)
     if not guarantee.is_private:
         return guarantee
     # what a fold cost followed from its own sizes, and was at most what its budget allows

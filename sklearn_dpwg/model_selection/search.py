@@ -265,12 +265,11 @@ class DPSearchCV(PlainlyStored, MetaEstimatorMixin, BaseEstimator):
         Before the first run one is gone through with a model that learned nothing. An error after
         that carries a note that the budget is spent.
         """
-        _, y, groups = same_rows(X=X, y=y, groups=groups)
         plan, scoring = self.plan(), self._scoring()
         # of all candidates: which are drawn is secret, and the choice knows those that lost
         starts = starts_of(self)
-        known, groups = self._known_candidates(), self._groups(X, groups)
-        X = without_groups(X, self.group_by)
+        known = self._known_candidates()
+        X, y, groups = self._records(X, y, groups)
         # what is wrong with the records shows here, in the words that a fit of one has for it
         tried = self._in_budget(known[0], plan)
         form = learn_nothing(tried, X, y, groups)
@@ -319,12 +318,12 @@ class DPSearchCV(PlainlyStored, MetaEstimatorMixin, BaseEstimator):
                 score = noisy_score(scoring, candidate, plan, own, *scored_on, released)
                 if score > runs.best[0]:
                     runs.best = (score, parameters, candidate)
-        self.best_score_, self.best_params_, self.best_estimator_ = runs.best
+        best, self.plan_ = runs.best, plan
+        self.best_score_, self.best_params_, self.best_estimator_ = best
         # the model was chosen too, so what its one fit cost is not what it cost
         guarantee = replace(guarantee, outside=in_words(starts))  # a ledger counts them
         for kept in (last_step(self.best_estimator_), self):
             kept.privacy_, kept._start_costs, kept._fit_key = guarantee, starts, key
-        self.plan_ = plan
         return self
 
     def __sklearn_tags__(self) -> Any:
@@ -399,13 +398,15 @@ class DPSearchCV(PlainlyStored, MetaEstimatorMixin, BaseEstimator):
             )
         return self.scoring
 
-    def _groups(self, X: Any, groups: Any) -> Any:
+    def _records(self, X: Any, y: Any, groups: Any) -> tuple[Any, Any, Any]:
+        """Return rows without the columns of groups, targets and groups, of the same records."""
+        _, y, groups = same_rows(X=X, y=y, groups=groups)
         if final_step(self.estimator).group_by is not None:
             raise InputError(
                 "group_by of the estimator must be None, as the search needs the groups too: set "
                 "group_by of DPSearchCV."
             )
-        return find_groups(X, groups, self.group_by)
+        return without_groups(X, self.group_by), y, find_groups(X, groups, self.group_by)
 
     def _codes(
         self, groups: Any, form: Any, n_records: int, *, hides_groups: bool

@@ -184,10 +184,12 @@ def _unit(guarantee: Stated) -> str:
 
 
 def _groups(guarantee: Stated) -> str:
-    several = ", by each of these groupings" if len(guarantee.groupings) > 1 else ""
+    several = ", by each of these" if len(guarantee.groupings) > 1 else ""
+    of_group = guarantee.relation == Relation.REPLACE_ONE_WITHIN_GROUP
+    same, other = ("group", "from another group") if of_group else ("value", "with another value")
     return (
-        f"{'; '.join(guarantee.groupings)}. A record counts as replaced by one of the same group"
-        f"{several}; a replacement from another group is not covered."
+        f"{'; '.join(guarantee.groupings)}. A record counts as replaced by one of the same {same}"
+        f"{several}; a replacement {other} is not covered."
     )
 
 
