@@ -287,6 +287,8 @@ def _visit(part: Any) -> _Inside:
         _visit_known(part, kind, inside)
     elif _is_a(part, *_KEEP_ALL) and hasattr(part, "estimators_"):
         inside.add(_visit(part.estimators_))
+    elif _is_a(part, "TransformedTargetRegressor") and hasattr(part, "regressor_"):
+        inside.add(_visit([part.transformer_, part.regressor_]))
     else:
         _visit_unknown(part, inside)
     return inside

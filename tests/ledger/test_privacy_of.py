@@ -14,7 +14,7 @@ from sklearn import clone
 from sklearn import model_selection as of_sklearn
 from sklearn.base import BaseEstimator
 from sklearn.calibration import CalibratedClassifierCV
-from sklearn.compose import ColumnTransformer
+from sklearn.compose import ColumnTransformer, TransformedTargetRegressor
 from sklearn.ensemble import (
     BaggingClassifier,
     BaggingRegressor,
@@ -81,6 +81,9 @@ def test_groupings_of_every_fit_are_named():
     search = GridSearchCV(model(**WITHIN_GROUP), grid, cv=2, scoring="neg_mean_absolute_error")
     search.fit(X, Y)
     assert set(privacy_of(search, warn=False).groupings) == {"function ones", "function <lambda>"}
+    hidden = search.set_params(estimator__neighbours="replace-one").fit(X, Y)
+    assert privacy_of(hidden, warn=False).groupings == ()
+    search.set_params(estimator__neighbours="replace-one-within-group").fit(X, Y)
     passed = model(group_by=None, **WITHIN_GROUP).fit(X, Y, groups=ones(X))
     assert privacy_of(passed).groupings == ("groups passed to fit",)
     both = privacy_of([search.best_estimator_, passed])
@@ -95,6 +98,14 @@ def test_pipeline():
     assert found.epsilon == pytest.approx(epsilon_of_fits(0.5, 1.0), rel=1e-5)
     assert set(found.public) >= {*pipe[-1].privacy_.public, *pipe[-2].privacy_.public}
     assert PrivacyGuarantee.from_json(found.to_json()) == found
+
+
+def test_targets_that_a_public_function_transforms():
+    made = TransformedTargetRegressor(model(target_bounds=(0, 1)), func=np.exp, inverse_func=np.log)
+    fitted = made.set_params(check_inverse=False).fit(X, Y)
+    assert silently(fitted).epsilon == pytest.approx(1.0, rel=1e-5)
+    learned = TransformedTargetRegressor(model(), transformer=StandardScaler()).fit(X, Y)
+    assert privacy_of(learned, warn=False).outside == ("StandardScaler: all that it learned",)
 
 
 def test_a_total_is_at_the_delta_of_the_model():
