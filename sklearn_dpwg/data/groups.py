@@ -151,7 +151,7 @@ def encode_groups(
         if overlap == "cells":
             _warn_of_memberships(values)
         form = groups if form is None else form
-        labels = _index(_one_spelling(_in_order(values, form), form))
+        labels = _index(_one_spelling(_in_order(values, form, may_be_empty), form, may_be_empty))
     else:
         labels = _index(checked_labels(group_labels))
     of_value = np.append(places(values, labels), -1)  # the last is that of a missing label
@@ -190,7 +190,7 @@ def _warn_of_memberships(labels: pd.Index[Any]) -> None:
         )
 
 
-def _one_spelling(labels: Iterable[Any], groups: Any) -> list[Any]:
+def _one_spelling(labels: Iterable[Any], groups: Any, is_hidden: bool) -> list[Any]:
     """Return labels in order, those that are the same text once, as the first is written."""
     spelled: dict[Any, Any] = {}
     once: dict[Any, Any] = {}
@@ -198,7 +198,7 @@ def _one_spelling(labels: Iterable[Any], groups: Any) -> list[Any]:
         parts = enumerate(map(plain, label if isinstance(label, tuple) else (label,)))
         first = tuple(spelled.setdefault((place, label_key(part)), part) for place, part in parts)
         once.setdefault(label_key(label), first if isinstance(label, tuple) else first[0])
-    return _in_order(_index(label_column(once.values())), groups)
+    return _in_order(_index(label_column(once.values())), groups, is_hidden)
 
 
 def count_labels(
@@ -601,11 +601,17 @@ def _sorted(labels: Iterable[Hashable]) -> list[Any]:
     return sorted(listed, key=key)
 
 
-def _in_order(labels: pd.Index[Any], groups: Any) -> list[Any]:
+def _in_order(labels: pd.Index[Any], groups: Any, is_hidden: bool = False) -> list[Any]:
     """Return labels in the order of the categories of their columns, else sorted."""
     columns = [groups[each] for each in groups] if isinstance(groups, pd.DataFrame) else [groups]
     dtypes = (getattr(column, "dtype", None) for column in columns)
-    known = [each.categories if isinstance(each, pd.CategoricalDtype) else None for each in dtypes]
+    # categories without an order may be in that of the records, which would show a hidden group
+    known = [
+        each.categories
+        if isinstance(each, pd.CategoricalDtype) and (each.ordered or not is_hidden)
+        else None
+        for each in dtypes
+    ]
     if all(each is None for each in known):
         return _sorted(labels)
     cells = zip(*(label if len(columns) > 1 else (label,) for label in labels), strict=True)

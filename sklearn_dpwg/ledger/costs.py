@@ -17,7 +17,6 @@ from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder, PolynomialFeatu
 from sklearn.random_projection import GaussianRandomProjection, SparseRandomProjection
 
 from sklearn_dpwg import exceptions
-from sklearn_dpwg.data.frames import named
 from sklearn_dpwg.data.groups import grouping_names
 from sklearn_dpwg.exceptions import InputError, UnsupportedMechanismError
 from sklearn_dpwg.ledger import folds
@@ -270,7 +269,7 @@ def _visit(part: Any) -> _Inside:
     if isinstance(part, list | tuple):
         for one in part:
             inside.add(_visit(one))
-    elif isinstance(getattr(part, "privacy_", None), PrivacyGuarantee):
+    elif folds.is_ours(part) and isinstance(getattr(part, "privacy_", None), PrivacyGuarantee):
         costs = own_costs(part)
         _keep_dearest(inside.costs, costs)
         _keep_dearest(inside.starts, getattr(part, "_start_costs", ()))
@@ -361,8 +360,9 @@ def _kind_of(fitted: Any) -> _Kind | None:
 
 
 def _is_a(value: Any, *names: str) -> bool:
-    """Whether a value is of a class of scikit-learn, which need not be loaded for the answer."""
-    return named(value, {"sklearn": names}) is not None
+    """Whether a value is of a class of scikit-learn itself: one derived from it may fit more."""
+    kind = type(value)
+    return kind.__name__ in names and kind.__module__.startswith("sklearn.")
 
 
 def _visit_known(part: Any, kind: _Kind, inside: _Inside) -> None:
@@ -498,11 +498,11 @@ def n_folds_of(cv: Any) -> int:
 
 def _steps(part: Any) -> dict[str, Any] | None:
     """Return what a pipeline, column transformer or union fits, by name; None of others."""
-    if isinstance(part, Pipeline):
+    if type(part) is Pipeline:
         return dict(part.steps)
-    if isinstance(part, FeatureUnion):
+    if type(part) is FeatureUnion:
         return dict(part.transformer_list)
-    if not isinstance(part, ColumnTransformer):
+    if type(part) is not ColumnTransformer:
         return None
     unfitted = [*part.transformers, ("remainder", part.remainder, None)]
     return {name: step for name, step, _ in getattr(part, "transformers_", unfitted)}
