@@ -136,6 +136,7 @@ def encode_groups(
     group_labels: Sequence[Hashable] | None,
     *,
     may_be_empty: bool = False,
+    is_hidden: bool = False,
     overlap: str = "cells",
     form: Any = None,
 ) -> tuple[NDArray[np.intp], NDArray[np.object_]]:
@@ -150,8 +151,8 @@ def encode_groups(
     if group_labels is None:
         if overlap == "cells":
             _warn_of_memberships(values)
-        form = groups if form is None else form
-        labels = _index(_one_spelling(_in_order(values, form, may_be_empty), form, may_be_empty))
+        form, is_hidden = groups if form is None else form, is_hidden or may_be_empty
+        labels = _index(_one_spelling(_in_order(values, form, is_hidden), form, is_hidden))
     else:
         labels = _index(checked_labels(group_labels))
     of_value = np.append(places(values, labels), -1)  # the last is that of a missing label

@@ -487,7 +487,7 @@ class ScorePostprocessor(PlainlyStored, MetaEstimatorMixin, ClassifierMixin, Bas
         else:
             is_stated = self.group_labels is not None
             codes, labels = encode_groups(
-                groups, n_records, self.group_labels, may_be_empty=is_stated
+                groups, n_records, self.group_labels, may_be_empty=is_stated, is_hidden=True
             )
             if self.group_labels is None:
                 check_found_groups(labels, n_records)
