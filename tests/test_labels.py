@@ -23,7 +23,7 @@ from skops import io
 
 from sklearn_dpwg import DPWorstGroupClassifier
 from sklearn_dpwg.cli.files import write_table
-from sklearn_dpwg.data.frames import as_pandas
+from sklearn_dpwg.data.frames import as_pandas, label_column
 from sklearn_dpwg.data.groups import encode_groups
 from sklearn_dpwg.inspection import GroupAudit
 from sklearn_dpwg.inspection.report import written
@@ -272,3 +272,27 @@ def test_a_file_takes_the_place_of_a_link(tmp_path):
     with pytest.raises(KeyError), written(link):
         raise KeyError
     assert sorted(one.name for one in tmp_path.iterdir()) == ["link", "target"]
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        [1, True, 1.0, 2],
+        ["10", " 10", "a"],
+        [1, "1", "b"],
+        [("x", 1), ("x", True), ("y", 1.0)],
+        pd.Categorical(["c", "a", "b"], categories=["c", "a", "b"]),
+        pa.array(["c", "a", "b"]).dictionary_encode(),
+    ],
+    ids=str,
+)
+def test_labels_of_hidden_groups_follow_from_the_set_of_them_alone(written):
+    """No record comes first: neither its place nor how it is written shows."""
+    cells = list(written) if isinstance(written, list) else pd.Series(written).tolist()
+    shown = []
+    for order in (cells, cells[::-1], cells[1:] + cells[:1]):
+        column = label_column(order * 30)
+        if not isinstance(written, list):
+            column = pd.Categorical(column, categories=order)
+        shown.append(encode_groups(column, len(column), None, may_be_empty=True)[1].tolist())
+    assert [list(map(repr, each)) for each in shown] == [list(map(repr, shown[0]))] * 3

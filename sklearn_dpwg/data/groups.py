@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from numbers import Real
 from typing import Any
 
 import narwhals as nw
@@ -192,13 +193,21 @@ def _warn_of_memberships(labels: pd.Index[Any]) -> None:
 
 
 def _one_spelling(labels: Iterable[Any], groups: Any, is_hidden: bool) -> list[Any]:
-    """Return labels in order, those that are the same text once, as the first is written."""
+    """Return labels in order, those that are the same text once, as the shortest is written.
+
+    It follows from the set of what is written alone, and no record comes first.
+    """
     spelled: dict[Any, Any] = {}
     once: dict[Any, Any] = {}
-    for label in labels:
-        parts = enumerate(map(plain, label if isinstance(label, tuple) else (label,)))
-        first = tuple(spelled.setdefault((place, label_key(part)), part) for place, part in parts)
-        once.setdefault(label_key(label), first if isinstance(label, tuple) else first[0])
+    each = [(label, label if isinstance(label, tuple) else (label,)) for label in labels]
+    for place, part in sorted(
+        {(place, plain(part)) for _, parts in each for place, part in enumerate(parts)},
+        key=lambda one: (len(repr(one)), repr(one)),
+    ):
+        spelled.setdefault((place, label_key(part)), part)
+    for label, parts in each:
+        shortest = tuple(spelled[place, label_key(part)] for place, part in enumerate(parts))
+        once[label_key(label)] = shortest if isinstance(label, tuple) else shortest[0]
     return _in_order(_index(label_column(once.values())), groups, is_hidden)
 
 
@@ -548,10 +557,29 @@ def _as_label(said: Any) -> Hashable:
 
 def _one_column(groups: Any, *, may_be_missing: bool = False) -> pd.Index[Any]:
     """Return one label a record, a tuple where there are several columns."""
-    table = _table(groups, may_be_missing=may_be_missing)
+    table = _table(groups, may_be_missing=may_be_missing).apply(_numbers_alike)
     if table.shape[1] == 1:
         return _index(table.iloc[:, 0].to_numpy(dtype=object))
     return _index([tuple(cells) for cells in table.to_numpy(dtype=object)])
+
+
+def _numbers_alike(column: pd.Series[Any]) -> pd.Series[Any]:
+    """Return a column whose numbers are of one kind: of 1, 1.0 and True pandas keeps the first."""
+    if column.dtype != object:
+        return column
+    parts = (part for cell in column for part in (cell if isinstance(cell, tuple) else (cell,)))
+    kinds = {kind for kind in set(map(type, parts)) if issubclass(kind, Real | np.bool_)}
+    return column if len(kinds) < 2 else column.map(_as_one_kind)
+
+
+def _as_one_kind(cell: Any) -> Any:
+    """Return a label with its numbers as whole ones where they are, else with fractions."""
+    if isinstance(cell, tuple):
+        return tuple(map(_as_one_kind, cell))
+    if not isinstance(cell, Real | np.bool_):
+        return cell
+    number = float(cell)
+    return int(number) if number.is_integer() else number
 
 
 def _table(groups: Any, *, may_be_missing: bool) -> pd.DataFrame:

@@ -45,7 +45,11 @@ SHARED_PARAMETERS = {
         a mixture with a share of equal weights, or weights in the order of `group_labels_`.
         Proportional weights need the least noise.
 """,
-    "group_by to start": """\
+    "group_labels to start": """\
+    group_labels : sequence, optional
+        All group labels. By default they are found in the groups, and the set of labels that occur,
+        as they are written, is public. Setting them catches missing, misspelt and wrong groups, or
+        takes these for the group "other" where that is one of them.
     group_by : column name or index, sequence of them, or callable, optional
         How to find the groups in the X that reaches the model: columns, by name where X has names
         and else by index, which are taken out of X before anything is learned, and may be there or
@@ -75,7 +79,12 @@ SHARED_PARAMETERS = {
         with this fit by `privacy_of` and by ledgers, the rest is the caller's word. `aim` of a
         solver is the distance from them. In a grid wrap models in ``FrozenEstimator``.
 """,
-    "sampling_price": """\
+    "neighbours, sampling_price": """\
+    neighbours : {"replace-one", "replace-one-within-group"}, default="replace-one"
+        What the guarantee is for: one record replaced by any other, which protects who is in which
+        group too: all that is learned of the groups' sizes are noisy counts, and "auto", "mgr",
+        "moments", "oco", "online-to-batch" and "phased-erm" can learn. Or by another of its group,
+        where who is in which group is public, and every solver can.
     sampling_price : float, optional
         How much the learner mistrusts small groups, whose records may differ from the people whom
         a model will meet: group weights λ pay so many nats times ``√(Σ λ_i²/n_i)``, in proportion

@@ -71,17 +71,8 @@ class DPWorstGroupClassifier(ScoredByBlock, LinearClassifier, DPWorstGroupEstima
     <data_norm, fit_intercept, prior>
     classes : sequence, optional
         All classes; found in y by default, and public either way. They may be more than y holds.
-    group_labels : sequence, optional
-        All group labels. By default they are found in the groups, and the set of labels that occur
-        is public. Setting them catches missing, misspelt and wrong groups, or takes these for the
-        group "other" where that is one of them.
-    <group_by to start>
-    neighbours : {"replace-one", "replace-one-within-group"}, default="replace-one"
-        What the guarantee is for: one record replaced by any other, which protects who is in which
-        group too: all that is learned of the groups' sizes are noisy counts, and "auto", "mgr",
-        "moments", "oco", "online-to-batch" and "phased-erm" can learn. Or by another of its group,
-        where who is in which group is public, and every solver can.
-    <sampling_price>
+    <group_labels to start>
+    <neighbours, sampling_price>
 
     Attributes
     ----------

@@ -54,17 +54,8 @@ class DPWorstGroupRegressor(ScoredByBlock, RegressorMixin, DPWorstGroupEstimator
     radius : float, default=12.0
         Radius of the ball of weights, for rows of norm at most 1 and mapped targets.
     <data_norm, fit_intercept, prior>
-    group_labels : sequence, optional
-        All group labels. By default they are found in the groups, and the set of labels that occur
-        is public. Setting them catches missing, misspelt and wrong groups, or takes these for the
-        group "other" where that is one of them.
-    <group_by to start>
-    neighbours : {"replace-one", "replace-one-within-group"}, default="replace-one"
-        What the guarantee is for: one record replaced by any other, which protects who is in which
-        group too: all that is learned of the groups' sizes are noisy counts, and "auto", "mgr",
-        "moments", "oco", "online-to-batch" and "phased-erm" can learn. Or by another of its group,
-        where who is in which group is public, and every solver can.
-    <sampling_price>
+    <group_labels to start>
+    <neighbours, sampling_price>
 
     Attributes
     ----------

@@ -207,7 +207,7 @@ def learning_steps(step: Any) -> list[str]:
 
     Functions, as of a ``FunctionTransformer``, are taken to treat every row by itself.
     """
-    if isinstance(step, FrozenEstimator):
+    if type(step) is FrozenEstimator:
         return learning_steps(step.estimator)
     steps = _steps(step)
     if steps is not None:
@@ -262,7 +262,7 @@ class _Inside:
 
 def _visit(part: Any) -> _Inside:
     """Return what is inside a part, the costs of its final model last."""
-    if isinstance(part, FrozenEstimator):
+    if type(part) is FrozenEstimator:
         return _visit(part.estimator)
     inside = _Inside(folds.folds_outside(part), folds.folds_groupings(part))
     steps, kind = _steps(part), _kind_of(part)
@@ -306,7 +306,7 @@ def _visit_search(part: Any, inside: _Inside) -> None:
         candidate = _candidate(part, parameters)
         gone += part.n_splits_ * planned_fits(candidate, best)
         for one in folds.held(candidate):
-            if isinstance(one, FrozenEstimator):
+            if type(one) is FrozenEstimator:
                 inside.add(_visit(one))
             elif not folds.holds_private(one):
                 inside.outside += [f"{step}: {_ALL}" for step in learning_steps(one)]
@@ -394,7 +394,7 @@ def _visit_unknown(part: Any, inside: _Inside) -> None:
         within = _visit(one)
         if within.last is not None:
             inside.add(within)
-        elif isinstance(one, FrozenEstimator):
+        elif type(one) is FrozenEstimator:
             inside.outside += within.outside
     if inside.last is not None or folds.holds_private(part):
         kind = type(part).__name__
@@ -405,7 +405,7 @@ def _visit_unknown(part: Any, inside: _Inside) -> None:
 
 def planned_fits(candidate: Any, fitted: Any) -> list[PrivacyGuarantee]:
     """Return what each private fit in a fit of a candidate costs, by facts of a fitted one."""
-    if isinstance(candidate, FrozenEstimator) or not folds.holds_private(candidate):
+    if type(candidate) is FrozenEstimator or not folds.holds_private(candidate):
         return []
     is_private = folds.is_private(candidate)
     # which follows from the parameters alone

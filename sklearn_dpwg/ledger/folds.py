@@ -96,7 +96,7 @@ def estimators(value: Any) -> list[Any]:
 def held(value: Any, *, frozen: bool = True) -> Iterator[Any]:
     """Yield the estimators in something, itself first; fitted before only where asked for."""
     for one in estimators(value):
-        if frozen or not isinstance(one, FrozenEstimator):
+        if frozen or type(one) is not FrozenEstimator:
             yield one
             for name, inner in one.get_params(deep=False).items():
                 listed = [each for _, each in candidates_of(inner)] if name in SPACES else inner

@@ -284,6 +284,11 @@ def test_what_looks_like_something_known_has_learned_all_the_same(name):
         lambda m: OneVsOneClassifier(m),
         lambda m: RFE(m),
         lambda m: LookAlike("estimator_", m),
+        # derived classes may fit more than they keep
+        lambda m: type("TwicePipeline", (Pipeline,), {})([("model", m)]),
+        lambda m: type("TwiceSearch", (GridSearchCV,), {})(m, {"epsilon": [1.0]}, cv=2),
+        lambda m: type("ThawedEstimator", (FrozenEstimator,), {})(m),
+        lambda m: type("TwiceVoting", (VotingClassifier,), {})([("model", m)]),
     ],
 )
 def test_what_cannot_be_counted_is_refused_and_not_understated(around):
