@@ -34,6 +34,80 @@ def least_spread(n_steps: int) -> float:
     return min(LEAST_SPREAD * max(1.0, n_steps / USUAL_STEPS) ** 2, LARGEST_SPREAD)
 
 
+# What group weights can gain is seen along one ray, that from the weights of all to 0; all directions
+# together have so many times as much.
+DIRECTIONS = 3.0
+
+# Steps that the mean of released risks runs over, and steps after which its gain counts.
+RUNNING_STEPS, FIRST_STEPS = 80, 40
+
+# Variance of a loss from record to record, as a share of the square of what predicting nothing
+# costs; how many times that of the noise counts; and the least drop of the mean risk, as a share.
+LOSS_VARIANCE, NOISE_COUNTS, LEAST_DROP = 0.2, 3.0, 0.04
+
+
+def variance_between(means: FloatArray, variances: FloatArray) -> float:
+    """Return the variance τ² of what groups' true numbers are drawn with, by Paule and Mandel.
+
+    It is that for which ``Σ (x_i - m)²/(τ² + v_i)``, m the mean by these weights, is the number of
+    groups less 1; 0 where noise explains all of it.
+    """
+    between = 0.0
+    for _ in range(100):
+        precisions = 1.0 / (between + variances)
+        squares = (means - precisions @ means / precisions.sum()) ** 2
+        excess = float(precisions @ squares) - (len(means) - 1)
+        step = excess / float(precisions**2 @ squares) if excess else 0.0
+        if between + step <= 0.0:
+            return 0.0
+        between += step
+        if abs(step) < 1e-9 * between:
+            break
+    return between
+
+
+class GainOfGroups:
+    """How much weights on groups can gain, by released risks, and which share of the game it pays.
+
+    A group whose risk is above that of all by a gap g, where learning has lowered the risk of all
+    by D, can gain about ``E = g²/(4D)``: along the weights of all that is exact for quadratic
+    risks. To learn d weights from its own n records costs it ``d/(2n)``. So the game has the share
+    ``1/(1 + d/(2 n DIRECTIONS E))`` in the weights that are played, and the groups' shares of the
+    records have the rest. Risks are means of late steps, drawn together as far as noise and
+    sampling explain what they differ by; the largest gain that was seen counts, as playing makes
+    risks alike. (docs/theory/people.md)
+    """
+
+    def __init__(self, problem: Problem, schedule: MGRSchedule) -> None:
+        self._sizes = np.asarray(problem.group_sizes, dtype=float)
+        self._prior, self._nothing = np.asarray(schedule.prior), problem.constants.zero_score
+        self._costs = problem.n_weights / (2.0 * self._sizes)
+        self._total, self._variances = np.zeros((2, len(self._sizes)))
+        self._count, self._n_steps = 0.0, 0
+        self.gain, self.error, self.share = 0.0, 0.0, 0.5
+
+    def push(self, risks: FloatArray, variances: FloatArray) -> None:
+        """Take in the released risks of a step, and the variances of their noise."""
+        kept = 1.0 - 1.0 / RUNNING_STEPS
+        self._n_steps += 1
+        self._total = kept * self._total + risks
+        self._variances = kept**2 * self._variances + variances
+        self._count = kept * self._count + 1.0
+        noise = NOISE_COUNTS * self._variances / self._count**2
+        noise = noise + LOSS_VARIANCE * self._nothing**2 / self._sizes
+        means = self._total / self._count
+        of_all = float(self._prior @ means)
+        between = variance_between(means, noise)
+        gaps = between / (between + noise) * (means - of_all)
+        gaps -= self._prior @ gaps
+        drop = 4.0 * max(self._nothing - of_all, LEAST_DROP * self._nothing) / DIRECTIONS
+        worst = int(gaps.argmax())
+        gain = float(gaps[worst] ** 2 / drop)
+        if self._n_steps <= FIRST_STEPS or gain > self.gain:
+            self.gain, self.error = gain, float(2.0 * gaps[worst] * np.sqrt(noise[worst]) / drop)
+            self.share = gain / (gain + self._costs[worst]) if gain else 0.0
+
+
 class GroupWeights:
     """Hedge on released risks, whose rate and reach follow from them.
 
@@ -52,9 +126,14 @@ class GroupWeights:
     """
 
     def __init__(
-        self, schedule: MGRSchedule, log_weights: FloatArray, uncertainty: FloatArray
+        self,
+        schedule: MGRSchedule,
+        log_weights: FloatArray,
+        uncertainty: FloatArray,
+        gain: GainOfGroups | None = None,
     ) -> None:
         self.schedule, self._log_weights, self._uncertainty = schedule, log_weights, uncertainty
+        self._gain = gain
         self.current = self._weights(0.0)
         self._total_rate = 0.0
         # of squared spreads that are remembered: how many, and their sum
@@ -72,6 +151,8 @@ class GroupWeights:
             self._log_weights = self._log_weights + schedule.group_rate * risks - correction
             self.current = self._weights(0.0)
             return
+        if self._gain is not None:
+            self._gain.push(risks, variances)
         weights = self.current
         # before the step is known, as its noise correction asks for
         rate = self._rate(variances)
@@ -88,8 +169,13 @@ class GroupWeights:
     def _weights(self, price: float) -> FloatArray:
         """Return the weights of the exponents, which pay so many times the uncertainty."""
         if price == 0.0:
-            return normalised(self._log_weights)
-        return priced_weights(self._log_weights, self._uncertainty, price=price)
+            found = normalised(self._log_weights)
+        else:
+            found = priced_weights(self._log_weights, self._uncertainty, price=price)
+        if self._gain is None:
+            return found
+        share = self._gain.share
+        return share * found + (1.0 - share) * np.asarray(self.schedule.prior)
 
     def _rate(self, variances: FloatArray) -> float:
         """Return θ/T with θ² = H(π) / (q²/T + mean_i v_i/2) for the spread q of late."""

@@ -16,6 +16,7 @@ from sklearn_dpwg.privacy import Budget, NoiseSource
 from sklearn_dpwg.solvers.descent import planning, releases
 from sklearn_dpwg.solvers.descent.group_weights import (
     BestAverage,
+    GainOfGroups,
     GroupWeights,
     LossLevel,
     PlannedLimits,
@@ -135,7 +136,8 @@ class MGR(MGRParameters, Solver):
         weights, ball = first.weights, Momentum(schedule, problem.n_weights)
         following = _limits_of_run(schedule, problem, first.unit)
         uncertainty = schedule.uncertainty(plan, first.unit)
-        players = GroupWeights(schedule, _log_group_weights(schedule, start), uncertainty)
+        gain = GainOfGroups(problem, schedule) if schedule.adapts else None
+        players = GroupWeights(schedule, _log_group_weights(schedule, start), uncertainty, gain)
         shrinkage = Shrinkage(problem.constants.zero_score, n_groups)
         average = BestAverage(schedule.averaged, len(weights), uncertainty)
         if schedule.averaged > schedule.n_steps:
