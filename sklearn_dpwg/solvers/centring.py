@@ -9,6 +9,7 @@ from functools import cached_property, reduce
 from operator import sub
 
 import numpy as np
+from scipy.optimize import brentq
 
 from sklearn_dpwg._checks import FloatArray
 from sklearn_dpwg._repr import short_repr
@@ -236,12 +237,12 @@ class Centring:
         )
 
     def from_centred(self, weights: FloatArray, problem: Problem) -> FloatArray:
-        """Return the weights of rows, in the ball, that score like weights of centred rows."""
+        """Return the weights of rows that score like weights of centred rows."""
         matrix = weights.reshape(problem.loss.n_outputs, -1).copy()
         matrix[:, :-1] = times(matrix[:, :-1], self.whitening)
         constants = CONSTANT * matrix[:, -1] - matrix[:, :-1] @ self.center
         matrix[:, -1] = constants / problem.intercept_scaling
-        return project_to_ball(matrix.ravel(), problem.radius)
+        return matrix.ravel()
 
     def to_centred(self, weights: FloatArray, problem: Problem) -> FloatArray:
         """Return the weights of centred rows that score like weights of rows."""
@@ -252,7 +253,54 @@ class Centring:
             is_matrix = self.whitening.ndim == 2
             inverse = np.linalg.inv(self.whitening) if is_matrix else 1.0 / self.whitening
             matrix[:, :-1] = times(matrix[:, :-1], np.asarray(inverse, dtype=float))
-        return project_to_ball(matrix.ravel(), problem.radius)
+        return matrix.ravel()
+
+    def project(self, weights: FloatArray, problem: Problem) -> FloatArray:
+        """Return the nearest weights of centred rows whose weights of rows are in the ball.
+
+        With ``A u`` the weights of rows, they are ``(I + ν A'A)⁻¹ u`` for the ν at which their norm
+        is the radius. Along the axes of P, with factors p, A'A is ``diag(p², 0) + r r'``,
+        ``r = (-p c, CONSTANT)/s``.
+        """
+        radius, outputs = problem.radius, problem.loss.n_outputs
+        if np.linalg.norm(self.from_centred(weights, problem)) <= radius:
+            return weights
+        factors, axes = self._axes
+        turned = weights.reshape(outputs, -1).copy()
+        center = self.center
+        if axes is not None:
+            turned[:, :-1], center = turned[:, :-1] @ axes, center @ axes
+        squares = np.append(factors**2, 0.0)
+        along = np.append(-factors * center, CONSTANT) / problem.intercept_scaling
+
+        def at(multiplier: float) -> FloatArray:
+            scaled = 1.0 / (1.0 + multiplier * squares)
+            moved = along * scaled
+            shares = multiplier * (turned @ moved) / (1.0 + multiplier * (along @ moved))
+            return turned * scaled - np.outer(shares, moved)
+
+        def excess(log_multiplier: float) -> float:
+            found = at(math.exp(log_multiplier))
+            norm = math.hypot(*(np.sqrt(squares) * found).ravel(), *(found @ along))
+            return math.log(norm / radius)
+
+        most = 0.0
+        while excess(most) > 0.0:
+            most += 5.0
+        found = at(math.exp(brentq(excess, most - 200.0, most, xtol=1e-13)))
+        if axes is not None:
+            found[:, :-1] = found[:, :-1] @ axes.T
+        return np.asarray(found.ravel())
+
+    @cached_property
+    def _axes(self) -> tuple[FloatArray, FloatArray | None]:
+        """Factors p of P along its axes, and the axes where they are not the columns."""
+        if self.whitening is None or self.whitening.ndim == 1:
+            ones = np.ones_like(self.center)
+            return (ones if self.whitening is None else self.whitening), None
+        with one_blas_thread():
+            factors, axes = np.linalg.eigh(self.whitening)
+        return factors, axes
 
 
 def shares_before(problem: Problem) -> dict[str, float]:

@@ -147,7 +147,7 @@ class GDA(DescentParameters, Solver):
             dual = start.group_weights
         dual = on_simplex(dual, np.ones_like(dual))
         first = Beginning.of(plan, data, noise, start)
-        game = GroupGame(plan, first.data, noise, unit=first.unit)
+        game = GroupGame(plan, first, noise)
         weights, points = first.weights, schedule.points
         weights_sum, dual_sum = np.zeros_like(weights), np.zeros_like(dual)
         steps = (PaperSteps if schedule.is_paper else PlannedSteps)(schedule, len(weights))

@@ -11,7 +11,6 @@ from sklearn_dpwg._checks import FloatArray
 from sklearn_dpwg.data.problem import Problem
 from sklearn_dpwg.data.risks import Risks
 from sklearn_dpwg.exceptions import InputError
-from sklearn_dpwg.optimum.objective import project_to_ball
 from sklearn_dpwg.privacy import Budget, NoiseSource
 from sklearn_dpwg.solvers.descent import planning, releases
 from sklearn_dpwg.solvers.descent.group_weights import (
@@ -146,7 +145,7 @@ class MGR(MGRParameters, Solver):
             limits = following.limits()
             released = release(plan, first.data, weights, players.current, noise, limits)
             move = ball.push(released.gradient, released.noise_std)
-            point, weights = weights, project_to_ball(weights + move, problem.radius)
+            point, weights = weights, first.project(weights + move)
             feedback = released.risks, released.risk_variances, players.current
             following.push(*feedback)
             if n_groups > 1 and following.counts_for_players:

@@ -63,11 +63,19 @@ class Beginning(NamedTuple):
         weights = centring.to_centred(weights, problem)
         return cls(weights, centring.view(data), unit, problem, centring)
 
+    def project(self, weights: FloatArray) -> FloatArray:
+        """Return the nearest weights that are in the ball, as weights of rows."""
+        if self.centring is None:
+            return project_to_ball(weights, self.problem.radius)
+        return self.centring.project(weights, self.problem)
+
     def weights_of_rows(self, learned: FloatArray) -> FloatArray:
         """Return the weights of rows as they are."""
         if self.centring is None:
             return learned
-        return self.centring.from_centred(learned, self.problem)
+        # an average of weights in the ball is in it, but for rounding
+        rows = self.centring.from_centred(learned, self.problem)
+        return project_to_ball(rows, self.problem.radius)
 
 
 def _noisy_risks(
@@ -247,10 +255,10 @@ class Released(NamedTuple):
 class GroupGame:
     """The game of weights against group weights, ``Σ λ_i L_i(w)``, as noisy releases."""
 
-    def __init__(self, plan: Plan, data: Risks, noise: NoiseSource, *, unit: float = 1.0) -> None:
+    def __init__(self, plan: Plan, first: Beginning, noise: NoiseSource) -> None:
         assert isinstance(plan.schedule, GDASchedule)
-        self.schedule, self.data, self.noise, self.unit = plan.schedule, data, noise, unit
-        self.radius = plan.problem.radius
+        self.schedule, self.data, self.noise = plan.schedule, first.data, noise
+        self.unit, self.project_weights = first.unit, first.project
         self.problem = plan.problem
         self.sizes = np.asarray(plan.problem.group_sizes, dtype=float)
         self.of_gradient, *self.of_risks = after_centring(plan.releases)
@@ -277,10 +285,6 @@ class GroupGame:
             risks = _noisy_risks(losses, self.problem, of_sums, release, self.noise)
         noise_std = self.of_gradient.noise_multiplier * schedule.gradient_diameter * most
         return Released(self.unit * gradient, risks, self.unit * noise_std)
-
-    def project_weights(self, weights: FloatArray) -> FloatArray:
-        """Return the nearest weights in the ball."""
-        return project_to_ball(weights, self.radius)
 
     def project_dual(self, dual: FloatArray) -> FloatArray:
         """Return the nearest group weights."""

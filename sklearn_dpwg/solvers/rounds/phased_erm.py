@@ -76,7 +76,8 @@ class PhasedERM(PhasedERMParameters, Solver):
         Passes over the rows that a planned number of phases may take; 16 phases with 40 weights.
     centring : bool, optional
         Whether rows are taken relative to a released mean row, with a limit on each record's
-        gradient. Planned: for the log loss of two classes or the squared error with an intercept.
+        gradient. Planned: for the log loss of two classes or the squared error with an intercept,
+        where the radius is above 20 (4 for numbers): a ball that binds is one of rows.
 
     Notes
     -----
@@ -144,7 +145,9 @@ class PhasedERM(PhasedERMParameters, Solver):
                     f"centring of PhasedERM needs a smooth loss of one output, got "
                     f"{problem.loss!r}."
                 )
-        wanted = is_convex and is_worth_centring(problem)
+        # phases are solved in a ball of centred rows, which is another one where it binds
+        is_room = problem.radius > problem.reach
+        wanted = is_convex and is_room and is_worth_centring(problem)
         is_centred = wanted if self.centring is None else self.centring
         limit = SlopeLimit.of(problem.loss, signal(problem, budget))
         return centred_problem(problem, limit) if is_centred else problem

@@ -230,6 +230,12 @@ def run_rounds(plan: Plan, data: Risks, noise: NoiseSource, start: Solution | No
     phases, weights = schedule.phases, first_weights(problem, start)
     of_weights, *of_risks = centring.after_centring(plan.releases)
     centre = None
+
+    def project(weights: FloatArray) -> FloatArray:
+        if centre is not None:
+            return centre.project(weights, problem)
+        return project_to_ball(weights, problem.radius)
+
     if isinstance(phases.solved, CentredProblem):
         before = plan.releases[: -len(centring.after_centring(plan.releases))]
         centre = centring.release_centre(problem, phases.solved.limit, data, noise, before)
@@ -254,7 +260,7 @@ def run_rounds(plan: Plan, data: Risks, noise: NoiseSource, start: Solution | No
         mixture = steps.normalised(log_mixture, least=steps.LEAST_PRIOR)
         phase = phases.phase(index, mixture)
         noisy = release_weights(data, weights, mixture, phase, phases.solved, noise, of_weights)
-        weights = project_to_ball(noisy, problem.radius)
+        weights = project(noisy)
         answered.append(weights)
         played.append(mixture)
     learned = np.asarray(sum(answered[-phases.averaged :]) / phases.averaged)
@@ -268,7 +274,7 @@ def run_rounds(plan: Plan, data: Risks, noise: NoiseSource, start: Solution | No
         if shares is not None:
             learned = shares @ np.array(answered)
     if centre is not None:
-        learned = centre.from_centred(learned, problem)
+        learned = project_to_ball(centre.from_centred(learned, problem), problem.radius)
     return Solution(learned, None, schedule.n_rounds)
 
 
