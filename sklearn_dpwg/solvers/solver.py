@@ -344,8 +344,6 @@ class ByLoss:
     # losses count up to this multiple of what predicting nothing can cost: a lower ceiling hides
     # groups that a model fails, a higher one has more noise. For two classes it is 1.5 nats
     ceiling: float = 2.16
-    # multiple that losses count up to once the ceiling is seen to hide a group
-    raised_ceiling: float = 0.0
     # on centred rows a gradient of one record is at most this share of their root mean square
     clip_share: float = 0.9
     # where finite, losses of a step count up to this multiple of the mean released loss
@@ -357,8 +355,6 @@ class ByLoss:
     shrinks: bool = False
     # whether centred rows are whitened where nobody says so
     whitens: bool = False
-    # whether group weights forget what is long gone by, where noise is quiet
-    forgets: bool = False
 
     def at(self, signal: float) -> ByLoss:
         """Return what limits are where there is little noise for them to save: ever looser."""
@@ -368,7 +364,6 @@ class ByLoss:
             self,
             clip_share=slopes * self.clip_share,
             ceiling=losses * self.ceiling,
-            raised_ceiling=max(self.raised_ceiling, losses * self.ceiling),
             ceiling_of_level=losses * self.ceiling_of_level,
         )
 
@@ -377,7 +372,7 @@ class ByLoss:
 # power of the `signal` from here on, losses with its logarithm.
 SLOPES_BIND, SLOPES_LOOSEN, LOSSES_BIND = 2_000.0, 0.3, 1_500.0
 
-LOG_LOSS = ByLoss(raised_ceiling=6.5, is_centred=True, shrinks=True, whitens=True, forgets=True)
+LOG_LOSS = ByLoss(is_centred=True, shrinks=True, whitens=True)
 # Its slopes are residuals, most of them small beside the largest. Its step is a share of smaller
 # weights: the radius of a regressor is a fifth of a classifier's.
 SQUARED_ERROR = ByLoss(

@@ -8,7 +8,6 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.optimize import linprog
 
 from sklearn_dpwg._checks import FloatArray
 from sklearn_dpwg._repr import short_repr
@@ -32,10 +31,6 @@ SPREAD_OVER_ZERO_SCORE = 0.15
 # small groups that are truly the worst off, none would let noise alone raise them
 # (benchmarks/population_defaults.py CORRECTION).
 CORRECTION = 0.5
-
-# What group weights are held back by for noise, such as its price and that correction, is divided
-# by the `signal` over this, where it is larger.
-PRICE_BINDS = 1_500.0
 
 # A mixture's weight is at least this of its largest, where what minimises it needs positive ones.
 LEAST_PRIOR = math.exp(-600.0)
@@ -162,45 +157,6 @@ def shown(group_weights: tuple[float, ...]) -> str:
     """Return the first few group weights, for people."""
     first = ", ".join(f"{weight:.2g}" for weight in group_weights[:6])
     return f"({first}{', ...' if len(group_weights) > 6 else ''})"
-
-
-# A share of iterates or answers that is not the usual one must gain so many deviations of the noise
-# in their risks.
-CLEAR_DEVIATIONS = 2.0
-
-
-def least_worst_shares(
-    risks: FloatArray, price: float, usual: FloatArray | None = None
-) -> FloatArray | None:
-    """Return the shares for which the largest mean risk is least, or None for the usual ones.
-
-    That is ``min_a max_i Σ_b a_b r_bi + price Σ_b |a_b - u_b|`` over distributions a, a linear
-    program; `risks` are of shape (n_blocks, n_risks), and usual shares u are equal if not given.
-    """
-    n_blocks, n_groups = risks.shape
-    if usual is None:
-        usual = np.full(n_blocks, 1.0 / n_blocks)
-    identity, nothing = np.eye(n_blocks), np.zeros((n_blocks, 1))
-    # of shares, how far they are from equal ones, and the largest risk
-    above = np.block(
-        [
-            [risks.T, np.zeros((n_groups, n_blocks)), -np.ones((n_groups, 1))],
-            [identity, -identity, nothing],
-            [-identity, -identity, nothing],
-        ]
-    )
-    found = linprog(
-        np.concatenate([np.zeros(n_blocks), np.full(n_blocks, price), [1.0]]),
-        A_ub=above,
-        b_ub=np.concatenate([np.zeros(n_groups), usual, -usual]),
-        A_eq=np.concatenate([np.ones(n_blocks), np.zeros(n_blocks + 1)])[None],
-        b_eq=[1.0],
-        bounds=[(0.0, None)] * (2 * n_blocks) + [(None, None)],
-    )
-    if found.x is None or np.abs(found.x[:n_blocks] - usual).max() < 1e-9:
-        return None
-    shares = np.maximum(found.x[:n_blocks], 0.0)
-    return np.asarray(shares / shares.sum())
 
 
 # Nesterov's momentum, whose longest step follows the noisy gradients.

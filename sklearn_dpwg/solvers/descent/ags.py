@@ -16,7 +16,6 @@ from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.optimum.objective import project_to_ball
 from sklearn_dpwg.privacy import Budget, NoiseSource
 from sklearn_dpwg.solvers.descent import planning, releases
-from sklearn_dpwg.solvers.descent.group_weights import BestAverage
 from sklearn_dpwg.solvers.descent.releases import GRADIENT_OF_ONE_GROUP
 from sklearn_dpwg.solvers.descent.rule import (
     RULES,
@@ -135,24 +134,16 @@ class AGS(DescentParameters, Solver):
         assert isinstance(schedule, AGSSchedule)
         weights = releases.Beginning.of(plan, data, noise, start).weights
         choice = GroupChoice(schedule)
-        ball, every = Momentum(schedule, len(weights)), np.eye(plan.problem.n_groups)
-        average = BestAverage(schedule.averaged, len(weights), np.zeros(len(every)))
+        ball, total = Momentum(schedule, len(weights)), np.zeros_like(weights)
         if schedule.averaged > schedule.n_steps:
-            average.push(weights, every[0])
+            total = weights.copy()
         for t in range(schedule.n_steps):
             released = releases.from_one_group(plan, data, weights, choice.take, noise)
             move = ball.push(released.gradient, released.noise_std)
-            point, weights = weights, project_to_ball(weights + move, plan.problem.radius)
+            weights = project_to_ball(weights + move, plan.problem.radius)
             if t >= schedule.n_steps - schedule.averaged:
-                taken = every[released.group]
-                average.push(weights, taken)
-                feedback = released.risks, released.risk_variances
-                average.hear(point, taken, *feedback, schedule.ceiling)
-        learned = average.total / schedule.averaged
-        is_quiet = schedule.aim > 0.0 and planning.quietness(plan.problem, plan.budget) > 1.0
-        shares = average.shares() if is_quiet else None
-        if shares is not None:
-            learned, _ = average.mean_with(shares)
+                total = total + weights
+        learned = total / schedule.averaged
         return Solution(learned, choice.shares, schedule.n_steps)
 
 
@@ -257,7 +248,7 @@ def of_choice(prior: FloatArray, variances: FloatArray, sharpness: float) -> Flo
 def least_bound_plan(problem: Problem, budget: Budget, parameters: AGS) -> Plan:
     """Plan by minimising the bound over whatever the parameters leave open."""
     found = signal(problem, budget)
-    most = planning.most_passes(problem, parameters, found)
+    most = parameters.max_passes or planning.PASSES
     numbers = [most]  # where risks are smoothed the bound knows no price of a step
     if parameters.n_steps is not None:
         numbers = [parameters.n_steps]

@@ -230,7 +230,7 @@ def least_bound_plan(problem: Problem, budget: Budget, parameters: GDA) -> Plan:
     """Plan by minimising the bound on the excess risk over whatever the parameters leave open."""
     found = signal(problem, budget)
     learned = planning.learned_problem(problem, parameters, budget)
-    n_steps = parameters.n_steps or planning.most_passes(problem, parameters, found)
+    n_steps = parameters.n_steps or parameters.max_passes or planning.PASSES
     ridge = parameters.weight_ridge or 0.0
     rule = EuclideanRule.of(learned, parameters, n_steps, signal=found, ridge=ridge)
     releases, noise = planning.pay_for_passes(rule, budget)

@@ -1,4 +1,4 @@
-"""What a run takes from released risks: group weights, limits of steps, shrinkage, averages."""
+"""What a run takes from released risks: group weights, limits of steps, shrinkage."""
 
 from __future__ import annotations
 
@@ -6,17 +6,13 @@ from collections import deque
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import expit
 
 from sklearn_dpwg._checks import FloatArray
 from sklearn_dpwg.data.problem import Problem
-from sklearn_dpwg.optimum.objective import log_sum_exp
-from sklearn_dpwg.solvers.descent.rule import PROBE_EVERY, USUAL_STEPS, MGRSchedule
+from sklearn_dpwg.solvers.descent.rule import MGRSchedule
 from sklearn_dpwg.solvers.steps import (
-    CLEAR_DEVIATIONS,
     CORRECTION,
     best_rate,
-    least_worst_shares,
     normalised,
 )
 
@@ -25,21 +21,12 @@ from sklearn_dpwg.solvers.steps import (
 # assumed.
 ASSUMED_STEPS, REMEMBERED, LEAST_SPREAD = 10.0, 0.9, 1.0 / 30.0
 
-# Momentum lasts longer in longer runs, in which a fast player of the groups would circle.
-LARGEST_SPREAD = 0.1
-
-
-def least_spread(n_steps: int) -> float:
-    """Return the least spread that is gone by, over the assumed, in a run of so many steps."""
-    return min(LEAST_SPREAD * max(1.0, n_steps / USUAL_STEPS) ** 2, LARGEST_SPREAD)
-
-
-# What group weights can gain is seen along one ray, that from the weights of all to 0; all directions
+# What group weights can gain is seen along one ray, from the weights of all to 0; all directions
 # together have so many times as much.
 DIRECTIONS = 3.0
 
 # Steps that the mean of released risks runs over, and steps after which its gain counts.
-RUNNING_STEPS, FIRST_STEPS = 80, 40
+RUNNING_STEPS, FIRST_STEPS = 80, 15
 
 # Variance of a loss from record to record, as a share of the square of what predicting nothing
 # costs; how many times that of the noise counts; and the least drop of the mean risk, as a share.
@@ -111,31 +98,20 @@ class GainOfGroups:
 class GroupWeights:
     """Hedge on released risks, whose rate and reach follow from them.
 
-    Where the schedule adapts, weights after t steps are those of follow the regularised leader,
-
-        argmax_λ  Σ_s η_s (r_s · λ - max_i λ_i u_i) - Σ_s c_s · λ - KL(λ ‖ π),
-
-    where η_t is the rate that would have been planned had the spread of the risks been known that
-    was released shortly before, c_t is the noise correction, and u_i is what the uncertainty of
-    group i costs if all weight is on it: of its gradient by noise, and of its risk by sampling
-    (`MGRSchedule.uncertainty`).
-    Where it forgets, each sum, and the log of π, is less by 1/T of itself a step (by 1/150 in
-    shorter runs): what is long gone by holds no weight on a group for good. That and the correction
-    keep risks apart that should be equal, so both are less where there is little noise
-    (`MGRSchedule.quiet`). Otherwise they are plain Hedge at the planned rate.
+    Where the schedule adapts, the rate of a step is the one that would have been planned had the
+    spread of the risks been known that was released shortly before, and what is played is the
+    share of these weights that `GainOfGroups` says. Otherwise they are plain Hedge at the planned
+    rate.
     """
 
     def __init__(
         self,
         schedule: MGRSchedule,
         log_weights: FloatArray,
-        uncertainty: FloatArray,
-        gain: GainOfGroups | None = None,
+        gain: GainOfGroups | None,
     ) -> None:
-        self.schedule, self._log_weights, self._uncertainty = schedule, log_weights, uncertainty
-        self._gain = gain
-        self.current = self._weights(0.0)
-        self._total_rate = 0.0
+        self.schedule, self._log_weights, self._gain = schedule, log_weights, gain
+        self.current = self._weights()
         # of squared spreads that are remembered: how many, and their sum
         self._remembered = ASSUMED_STEPS
         self._spread = ASSUMED_STEPS * schedule.assumed_spread**2
@@ -149,7 +125,7 @@ class GroupWeights:
         if not schedule.adapts:
             correction = np.asarray(schedule.noise_correction)
             self._log_weights = self._log_weights + schedule.group_rate * risks - correction
-            self.current = self._weights(0.0)
+            self.current = self._weights()
             return
         if self._gain is not None:
             self._gain.push(risks, variances)
@@ -160,27 +136,22 @@ class GroupWeights:
         spread -= float((weights * (1.0 - weights)) @ variances)
         self._spread = REMEMBERED * self._spread + spread
         self._remembered = REMEMBERED * self._remembered + 1.0
-        self._total_rate = schedule.kept * self._total_rate + rate
-        self._log_weights = schedule.kept * self._log_weights + rate * risks
-        for_noise = CORRECTION / schedule.quiet * self._log_mean_exp(rate, variances)
-        self._log_weights = self._log_weights - for_noise
-        self.current = self._weights(self._total_rate)
+        for_noise = CORRECTION * self._log_mean_exp(rate, variances)
+        self._log_weights = self._log_weights + rate * risks - for_noise
+        self.current = self._weights()
 
-    def _weights(self, price: float) -> FloatArray:
-        """Return the weights of the exponents, which pay so many times the uncertainty."""
-        if price == 0.0:
-            found = normalised(self._log_weights)
-        else:
-            found = priced_weights(self._log_weights, self._uncertainty, price=price)
+    def _weights(self) -> FloatArray:
+        """Return the share of the weights of the exponents that is played, and of the prior's."""
+        of_game = normalised(self._log_weights)
         if self._gain is None:
-            return found
+            return of_game
         share = self._gain.share
-        return share * found + (1.0 - share) * np.asarray(self.schedule.prior)
+        return share * of_game + (1.0 - share) * np.asarray(self.schedule.prior)
 
     def _rate(self, variances: FloatArray) -> float:
         """Return θ/T with θ² = H(π) / (q²/T + mean_i v_i/2) for the spread q of late."""
         horizon = self.schedule.n_steps
-        least = (least_spread(horizon) * self.schedule.assumed_spread) ** 2
+        least = (LEAST_SPREAD * self.schedule.assumed_spread) ** 2
         spread = max(self._spread / self._remembered, least)
         noise = float(variances.mean()) / 2.0
         return best_rate(self._entropy, (spread + noise) / horizon) / horizon
@@ -194,34 +165,6 @@ class GroupWeights:
         if self.schedule.heard:  # groups that are not have the variances of the mean
             found = np.where(self.schedule.heard, found, rate**2 * variances / 2.0)
         return found
-
-
-def priced_weights(log_weights: FloatArray, noise: FloatArray, *, price: float) -> FloatArray:
-    """Return the maximiser over the simplex of ``λ·l + entropy(λ) - price max_i λ_i s_i``, s > 0.
-
-    With m the maximum, ``λ_i ≤ m n_i`` for ``n_i = 1/s_i``. In falling order of
-    ``a_i = l_i + log s_i`` the first k are at that bound, with k the least for which
-    ``Σ_{i≤k} n_i (a_i - a_{k+1}) ≥ price`` (all of them, and λ proportional to n, where there is
-    none); the others are proportional to exp(l). With N_k the sum of n_i over the first k, the
-    derivative in m is 0 where
-    ``log((1 - m N_k)/m) = (price - Σ_{i≤k} n_i a_i)/N_k + log Σ_{i>k} exp(l_i)``.
-    """
-    room, advantage = 1.0 / noise, log_weights + np.log(noise)
-    order = np.argsort(-advantage, kind="stable")
-    room, advantage = room[order], advantage[order]
-    total, gained = np.cumsum(room), np.cumsum(room * advantage)
-    is_enough = gained[:-1] - total[:-1] * advantage[1:] >= price
-    found = np.empty(len(order))
-    if not is_enough.any():
-        found[order] = room / total[-1]
-        return found
-    last = int(np.argmax(is_enough))
-    rest = log_weights[order][last + 1 :]
-    of_rest = log_sum_exp(rest)
-    odds = (price - gained[last]) / total[last] + of_rest - np.log(total[last])
-    found[order[: last + 1]] = expit(-odds) * room[: last + 1] / total[last]
-    found[order[last + 1 :]] = expit(odds) * np.exp(rest - of_rest)
-    return found
 
 
 # Limits on what a record counts for in a step, as planned or as earlier releases ask for.
@@ -240,9 +183,6 @@ class Limits(NamedTuple):
 class PlannedLimits:
     """Limits of the plan in every step; the base of limits that follow releases."""
 
-    # whether the risks that were pushed last are for the group player
-    counts_for_players = True
-
     def __init__(self, schedule: MGRSchedule, unit: float = 1.0) -> None:
         self.schedule, ceiling = schedule, schedule.ceiling
         center = schedule.center_of(ceiling)
@@ -254,67 +194,6 @@ class PlannedLimits:
     def limits(self) -> Limits:
         """Return the limits of the next step."""
         return self.planned
-
-
-# The last of the steps that tried the raised ceiling, at least three of them, are compared with the
-# last of the others.
-FEWEST_PROBES, MOST_PROBES, OTHERS = 3, 15, 40
-
-# A group is hidden where its losses above the ceiling stand out by so many standard deviations of
-# their noise, and its risk by so many: the ceiling is what keeps such a risk from growing further.
-RAISE_DEVIATIONS, WORSE_DEVIATIONS = 3.0, 1.0
-
-
-class RaisedCeiling(PlannedLimits):
-    """A ceiling that stays raised once a group is seen to be worse off than it looked.
-
-    A group is hidden by the ceiling if its losses above it exceed those under the group weights,
-    and its risk under the raised ceiling does so too: the first alone may be true of a group that
-    is well off. Risks under the raised ceiling are for the group player once it stays raised.
-    """
-
-    def __init__(self, schedule: MGRSchedule, unit: float = 1.0) -> None:
-        super().__init__(schedule, unit)
-        ceiling = schedule.raised_ceiling
-        self.raised = Limits(ceiling, schedule.raised_range, unit, schedule.center_of(ceiling))
-        self.is_raised, self._n_steps = False, 0
-        self._probes: deque[FloatArray] = deque(maxlen=MOST_PROBES)
-        self._others: deque[FloatArray] = deque(maxlen=OTHERS)
-
-    def push(self, risks: FloatArray, variances: FloatArray, group_weights: FloatArray) -> None:
-        is_probe = self._is_probe
-        self.counts_for_players = self.is_raised or not is_probe
-        self._n_steps += 1
-        if self.is_raised:
-            return
-        (self._probes if is_probe else self._others).append(np.array([risks, variances]))
-        if is_probe and len(self._probes) >= FEWEST_PROBES:
-            self.is_raised = self._hides(group_weights)
-
-    def limits(self) -> Limits:
-        return self.raised if self.is_raised or self._is_probe else self.planned
-
-    @property
-    def _is_probe(self) -> bool:
-        """Whether the next step tries the raised ceiling."""
-        return self._n_steps % PROBE_EVERY == PROBE_EVERY // 2
-
-    def _hides(self, group_weights: FloatArray) -> bool:
-        """Return whether released risks show a group that the ceiling hides."""
-        raised, of_raised = np.mean(self._probes, axis=0)
-        usual, of_usual = np.mean(self._others, axis=0)
-        hidden = raised - usual
-        variances = of_raised / len(self._probes) + of_usual / len(self._others)
-        # of a group's number less their mean under the group weights
-        variances = (1.0 - 2.0 * group_weights) * variances + group_weights**2 @ variances
-        stds = np.sqrt(variances)
-        # a wrong size moves a risk by its relative error times how far the centre is, in all steps
-        shift = self.raised.center - self.planned.center
-        if shift:
-            stds = stds + shift * np.asarray(self.schedule.ratio_stds)
-        is_hidden = hidden - group_weights @ hidden > RAISE_DEVIATIONS * stds
-        is_worse = raised - group_weights @ raised > WORSE_DEVIATIONS * stds
-        return bool((is_hidden & is_worse).any())
 
 
 # Steps whose released risks tell the level; a level is raised by so many standard deviations of
@@ -382,11 +261,6 @@ class Shrinkage:
         self._variances += variances
         self._weighted_risk += float(group_weights @ risks)
 
-    def instead(self, risks: FloatArray, variances: FloatArray, weighted_risk: float) -> None:
-        """Take these means in place of all that was pushed."""
-        self._n_steps, self._weighted_risk = 1, weighted_risk
-        self._risks, self._variances = risks, variances
-
     @property
     def kept(self) -> float:
         """Share of the weights to keep, between a half and 1."""
@@ -398,93 +272,3 @@ class Shrinkage:
         stds = np.sqrt(self._variances) / self._n_steps
         drops = self._risk_of_nothing - self._risks / self._n_steps + SHRINK_DEVIATIONS * stds
         return 0.5 * (1.0 + min(max(0.0, float(drops.min())) / drop, 1.0))
-
-
-# Which iterates are averaged: all alike, or those whose released risks are least together.
-
-# Parts of a run that are averaged by themselves, and the fewest iterates of one.
-N_BLOCKS, FEWEST = 24, 4
-
-
-class BestAverage:
-    """The mean of the last iterates, with shares of blocks of them that released risks decide.
-
-    Losses are convex, so a group's risk at a mean of iterates is at most the mean of its risks
-    there, whatever their shares: the shares that make the largest of these least serve the worst
-    group. While players circle, or arrive late, that is far less than for equal shares. Moving a
-    share away from its equal part has to gain `CLEAR_DEVIATIONS` of the noise in a block's risks,
-    so where noise is loud shares are equal. All of it reads released numbers. (docs/theory/mgr.md,
-    section 4c)
-    """
-
-    def __init__(self, n_iterates: int, n_weights: int, uncertainty: FloatArray) -> None:
-        n_groups = len(uncertainty)
-        # what a group player pays for weight on each group, as `GroupWeights` knows it
-        self._n_iterates, self._uncertainty = n_iterates, uncertainty
-        self.total, self.mixture_total = np.zeros(n_weights), np.zeros(n_groups)
-        self._n_pushed = 0
-        # of each block: how many points were heard, their sum, and that of their mixtures, risks
-        # and variances
-        n_blocks = N_BLOCKS if n_groups > 1 and n_iterates >= FEWEST * N_BLOCKS else 0
-        self._counts = np.zeros(n_blocks)
-        self._points = np.zeros((n_blocks, n_weights))
-        self._mixtures, self._risks, self._variances = np.zeros((3, n_blocks, n_groups))
-        self._weighted_risks = np.zeros(n_blocks)
-        self._ceilings: set[float] = set()
-
-    def push(self, weights: FloatArray, mixture: FloatArray) -> None:
-        """Take in what equal shares average: weights and group weights after a step."""
-        self.total += weights
-        self.mixture_total += mixture
-        self._n_pushed += 1
-
-    def hear(
-        self,
-        point: FloatArray,
-        mixture: FloatArray,
-        risks: FloatArray,
-        variances: FloatArray,
-        ceiling: float,
-    ) -> None:
-        """Take in the risks that the last step released at a point, under its group weights."""
-        if not len(self._counts):
-            return
-        block = (self._n_pushed - 1) * len(self._counts) // self._n_iterates
-        self._counts[block] += 1
-        self._points[block] += point
-        self._mixtures[block] += mixture
-        self._risks[block] += risks
-        self._variances[block] += variances
-        self._weighted_risks[block] += float(mixture @ risks)
-        self._ceilings.add(ceiling)
-
-    def shares(self) -> FloatArray | None:
-        """Return the shares of the blocks, or None where they are equal.
-
-        They are where not all risks were counted up to one ceiling, as they cannot be compared.
-        """
-        counts = self._counts
-        if len(counts) < 2 or not counts.all() or len(self._ceilings) != 1:
-            return None
-        risks = self._risks / counts[:, None]
-        variances = self._variances / counts[:, None] ** 2
-        played = self._mixtures / counts[:, None]
-        noise = float(np.sqrt((played * variances).sum(axis=1).mean()))
-        # each group alone, and the mixtures that were played: what they pay is less
-        mixtures = np.concatenate([np.eye(len(self._uncertainty)), played])
-        costs = (mixtures * self._uncertainty).max(axis=1)
-        return least_worst_shares(risks @ mixtures.T - costs, CLEAR_DEVIATIONS * noise)
-
-    def mean_with(self, shares: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the means of points and of group weights with shares of the blocks."""
-        of_points = shares / self._counts
-        return of_points @ self._points, of_points @ self._mixtures
-
-    def risks_with(self, shares: FloatArray) -> tuple[FloatArray, FloatArray, float]:
-        """Return the mean risks, the variances of their noise and the mean weighted risk."""
-        of_points = shares / self._counts
-        return (
-            of_points @ self._risks,
-            of_points**2 @ self._variances,
-            float(of_points @ self._weighted_risks),
-        )

@@ -14,12 +14,10 @@ from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.privacy import Budget, NoiseSource
 from sklearn_dpwg.solvers.descent import planning, releases
 from sklearn_dpwg.solvers.descent.group_weights import (
-    BestAverage,
     GainOfGroups,
     GroupWeights,
     LossLevel,
     PlannedLimits,
-    RaisedCeiling,
     Shrinkage,
 )
 from sklearn_dpwg.solvers.descent.rule import MGRParameters, MGRSchedule
@@ -48,21 +46,19 @@ class MGR(MGRParameters, Solver):
         Share of the budget (of μ²) spent on group risks, between 0 and 1.
     loss_ceiling : float, optional
         Each record's loss counts for at most this much in the group risks. Planned: 2.16
-        times the largest loss of a model that predicts nothing, and three times that once released
-        risks show that it hides a group; for the squared error as much as that largest loss, or
-        six times the mean released loss where it is less. Infinity: no ceiling.
+        times the largest loss of a model that predicts nothing; for the squared error as much as
+        that, or six times the mean released loss where it is less. Infinity: no ceiling.
     aim : float, default=0.3
         Distance from the first weights, 0 or a start, that step sizes are planned for, as a share
         of the radius, of 20 at most.
     averaging : float, default=2/3
         Share of the iterates, the last ones, that is averaged; above 0, at most 1.
     max_passes : int, optional
-        Largest number of passes over the rows that a planned `n_steps` may use. Planned: 150, and
-        up to 1,000 where there is so little noise that steps would be the limit, as far as that
-        takes a few seconds; 150 in the paper's schedule.
+        Largest number of passes over the rows that a planned `n_steps` may use. Planned: 60; 150
+        in the paper's schedule.
     group_rate : float, optional
         Step size η_λ of the group weights, positive: Hedge at this rate. Planned: by the spread of
-        the released risks, and weight on a group has to make up for the noise that it brings.
+        the released risks, and the game is played as far as groups can gain by it.
     step_size : float, optional
         A fixed plain step size without momentum, instead of the planned rule.
     sampling_rate : float, default=1.0
@@ -134,34 +130,28 @@ class MGR(MGRParameters, Solver):
         first = releases.Beginning.of(plan, data, noise, start)
         weights, ball = first.weights, Momentum(schedule, problem.n_weights)
         following = _limits_of_run(schedule, problem, first.unit)
-        uncertainty = schedule.uncertainty(plan, first.unit)
         gain = GainOfGroups(problem, schedule) if schedule.adapts else None
-        players = GroupWeights(schedule, _log_group_weights(schedule, start), uncertainty, gain)
+        players = GroupWeights(schedule, _log_group_weights(schedule, start), gain)
         shrinkage = Shrinkage(problem.constants.zero_score, n_groups)
-        average = BestAverage(schedule.averaged, len(weights), uncertainty)
+        total, mixture = np.zeros_like(weights), np.zeros(n_groups)
         if schedule.averaged > schedule.n_steps:
-            average.push(weights, players.current)
+            total, mixture = weights.copy(), players.current.copy()
         for t in range(schedule.n_steps):
-            limits = following.limits()
-            released = release(plan, first.data, weights, players.current, noise, limits)
+            released = release(
+                plan, first.data, weights, players.current, noise, following.limits()
+            )
             move = ball.push(released.gradient, released.noise_std)
-            point, weights = weights, first.project(weights + move)
+            weights = first.project(weights + move)
             feedback = released.risks, released.risk_variances, players.current
             following.push(*feedback)
-            if n_groups > 1 and following.counts_for_players:
+            if n_groups > 1:
                 players.push(released.risks, released.risk_variances)
             # after the step, so that the last releases count too
             if t >= schedule.n_steps - schedule.averaged:
-                average.push(weights, players.current)
-                if schedule.adapts and following.counts_for_players:
+                total, mixture = total + weights, mixture + players.current
+                if schedule.adapts:
                     shrinkage.push(*feedback)
-                    average.hear(point, feedback[2], *feedback[:2], limits.ceiling)
-        learned, mixture = average.total / schedule.averaged, average.mixture_total
-        mixture = mixture / schedule.averaged
-        shares = average.shares() if schedule.adapts and schedule.quiet > 1.0 else None
-        if shares is not None:
-            learned, mixture = average.mean_with(shares)
-            shrinkage.instead(*average.risks_with(shares))
+        learned, mixture = total / schedule.averaged, mixture / schedule.averaged
         if schedule.shrinks and start is None:
             learned = learned * shrinkage.kept
         return Solution(first.weights_of_rows(learned), mixture, schedule.n_steps)
@@ -171,7 +161,7 @@ def _limits_of_run(schedule: MGRSchedule, problem: Problem, unit: float) -> Plan
     """Return what sets the limits of each step."""
     if schedule.follows_level:
         return LossLevel(schedule, problem, unit)
-    return (RaisedCeiling if schedule.may_raise else PlannedLimits)(schedule, unit)
+    return PlannedLimits(schedule, unit)
 
 
 def _log_group_weights(schedule: MGRSchedule, start: Solution | None) -> FloatArray:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from sklearn_dpwg._checks import FloatArray
-from sklearn_dpwg.data.problem import Problem, with_equal_groups
+from sklearn_dpwg.data.problem import Problem
 from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.privacy import Budget, PrivacyGuarantee, Release, calibrate
 from sklearn_dpwg.privacy.accounting.calibration import predict_multiplier
@@ -29,7 +29,7 @@ from sklearn_dpwg.solvers.descent.rule import (
 )
 from sklearn_dpwg.solvers.plan import Plan
 from sklearn_dpwg.solvers.solver import by_loss, signal
-from sklearn_dpwg.solvers.steps import CORRECTION, PRICE_BINDS, SumSensitivity, risk_spread
+from sklearn_dpwg.solvers.steps import CORRECTION, SumSensitivity, risk_spread
 
 # Steps, on full passes or on Poisson batches.
 
@@ -37,46 +37,17 @@ from sklearn_dpwg.solvers.steps import CORRECTION, PRICE_BINDS, SumSensitivity, 
 # step sizes on batches are planned for.
 GRADIENT_SPREAD = 0.4
 
-# Passes of a planned run: where there is little noise, steps would be the limit; their number grows
-# with the root of the `signal` from here on, as far as they take no more than so many seconds, and
-# the fewest do in any case.
-PASSES, MOST_PASSES, PASSES_BIND = 150, 1_000, 2_000.0
-ENOUGH_SECONDS, FEWEST_PASSES = 10.0, 60
+# Passes of a planned run, and of MGR's, which gains nothing by more (benchmarks/ablation.py).
+PASSES, MGR_PASSES = 150, 60
 # No more steps on batches are planned: accounting for them takes long.
 MOST_BATCHES = 50_000
 
 
-def seconds_of_a_pass(problem: Problem) -> float:
-    """Return about how long a pass and its noise take on two cores, to within a factor of two."""
-    a_record = 1.4e-9 * problem.n_columns + 3.4e-8 * problem.loss.n_outputs
-    n_draws, n_coordinates = 1, problem.n_weights
-    if problem.n_groups > 1:
-        n_draws, n_coordinates = 2, n_coordinates + problem.n_groups
-    return 2e-4 + problem.n_records * a_record + 200e-6 * n_draws + 20e-6 * n_coordinates
-
-
-def most_passes(problem: Problem, parameters: Any, signal: float) -> int:
-    """Return the most passes that a run may take: what the user set, or as noise deserves."""
-    if parameters.max_passes is not None:
-        return int(parameters.max_passes)
-    deserved = min(PASSES * math.sqrt(max(1.0, signal / PASSES_BIND)), MOST_PASSES)
-    in_time = ENOUGH_SECONDS / seconds_of_a_pass(problem)
-    return int(min(deserved, max(in_time, FEWEST_PASSES)))
-
-
-def planned_steps(problem: Problem, budget: Budget, parameters: MGRParameters) -> int:
-    """Return the number of steps: what the user set, or what reads the records so many times.
-
-    Where groups are hidden it is that for groups of equal size, so that it is fixed before their
-    sizes are released.
-    """
+def planned_steps(parameters: MGRParameters) -> int:
+    """Return the number of steps: what the user set, or what reads the records so many times."""
     if parameters.n_steps is not None:
         return parameters.n_steps
-    if problem.hidden is not None:
-        problem = with_equal_groups(problem)
-    passes = most_passes(problem, parameters, signal(problem, budget))
-    if parameters.sampling_rate == 1.0:
-        return passes
+    passes = parameters.max_passes or MGR_PASSES
     return min(round(passes / parameters.sampling_rate), MOST_BATCHES)
 
 
@@ -251,22 +222,14 @@ def paper_fields(
 
 # The plan of multiplicative group reweighting, on all records or on batches.
 
-# Group weights pay for the noise that they bring, at this share of what planning takes it to cost
-# from μ = 1 on. Below it noise is no longer small beside what is learned, and costs more than in
-# proportion: the share grows with 1/μ, up to this multiple.
-# Where there is little, it costs in proportion to its square: the share falls with the `signal`
-# from here on.
-NOISE_PRICE, DEAREST = 0.2, 2.0
-
 
 def least_bound_plan(problem: Problem, budget: Budget, parameters: MGRParameters) -> Plan:
     """Plan by minimising the bound on the excess risk over whatever the parameters leave open."""
     found = signal(problem, budget)
     learned = learned_problem(problem, parameters, budget)
-    n_steps, is_full = planned_steps(learned, budget, parameters), parameters.sampling_rate == 1.0
-    is_open = parameters.loss_ceiling is None and _adapts(problem, parameters)
-    rule = HedgeRule.of(learned, parameters, n_steps, signal=found, may_raise=is_open and is_full)
-    return (_plan_of_passes if is_full else _plan_of_batches)(problem, rule, budget)
+    rule = HedgeRule.of(learned, parameters, planned_steps(parameters), signal=found)
+    make = _plan_of_passes if parameters.sampling_rate == 1.0 else _plan_of_batches
+    return make(problem, rule, budget)
 
 
 def _plan_of_passes(problem: Problem, rule: HedgeRule, budget: Budget) -> Plan:
@@ -319,18 +282,6 @@ def _without_unheard(noise: RunNoise, problem: Problem) -> RunNoise:
     return RunNoise(noise.gradient * squares, noise.risk * squares[: len(noise.risk)])
 
 
-def quietness(problem: Problem, budget: Budget) -> float:
-    """Return how many times the `signal` is that from which on a price of noise falls, or 1."""
-    return max(1.0, signal(problem, budget) / PRICE_BINDS)
-
-
-def noise_price(rule: StepRule, budget: Budget) -> float:
-    """Return what the group player pays for a unit of noise on the mean gradient."""
-    share = NOISE_PRICE * min(max(1.0, 1.0 / budget.mu), DEAREST)
-    share /= quietness(rule.problem, budget)
-    return share * rule.aim / (2.0 * rule.step_share)
-
-
 def _schedule(
     rule: HedgeRule, noise: RunNoise, budget: Budget, log_mean_exp: FloatArray, **others: Any
 ) -> MGRSchedule:
@@ -346,14 +297,8 @@ def _schedule(
         group_rate=rule.group_rate_at(noise),
         noise_correction=() if adapts else _floats(CORRECTION * log_mean_exp),
         adapts=adapts,
-        forgets=adapts and of_loss.forgets,
         assumed_spread=risk_spread(problem),
-        noise_price=noise_price(rule, budget),
-        sampling_price=problem.price_of_sampling(budget.mu) if adapts else 0.0,
-        quiet=quietness(problem, budget),
         ceiling_of_level=of_loss.ceiling_of_level if follows_level else math.inf,
-        raised_ceiling=rule.raised_ceiling,
-        raised_range=rule.sums.loss_range,
         shrinks=adapts and of_loss.shrinks,
         **others,
     )
@@ -363,16 +308,14 @@ def _of_hidden_groups(problem: Problem) -> dict[str, Any]:
     """Return the fields of a schedule that are there where groups are hidden."""
     if problem.hidden is None:
         return {}
-    ratios = problem.hidden.size_std / np.asarray(problem.group_sizes, dtype=float)
     return {
         "lowest_loss": problem.constants.infimum,
-        "ratio_stds": _floats(ratios),
         "heard": tuple(bool(each) for each in problem.is_heard),
     }
 
 
 def _adapts(problem: Problem, parameters: MGRParameters) -> bool:
-    """Return whether group weights follow the spread of the risks and pay for noise."""
+    """Return whether group weights follow the spread of the risks, and what groups can gain."""
     return parameters.group_rate is None and problem.n_groups > 1
 
 

@@ -199,10 +199,7 @@ class OneGroup(NamedTuple):
     """What a step that takes one group releases."""
 
     gradient: FloatArray  # noisy gradient of the risk of the group; (n_weights,)
-    group: int  # the group, chosen by released risks
     noise_std: float  # standard deviation of a coordinate of the gradient
-    risks: FloatArray  # noisy group risks; a zero with one group; (n_groups,)
-    risk_variances: FloatArray  # variance of the noise on them; (n_groups,)
 
 
 def from_one_group(
@@ -223,12 +220,8 @@ def from_one_group(
     of_gradient, *of_risks = after_centring(plan.releases)
     losses, gradients = data.sums(weights, ceiling=schedule.ceiling, grid=schedule.grid)
     risks, moved = np.zeros(1), schedule.feedback_range * plan.problem.loss_moves
-    variances = np.zeros_like(sizes)
     for release in of_risks:
         risks = _noisy_risks(losses, plan.problem, moved, release, noise)
-        of_sum = release.noise_multiplier * (schedule.feedback_range * plan.problem.loss_noise)
-        deviations = of_sum / sizes * (1.0 if release.mechanism == "gaussian" else np.sqrt(2.0))
-        variances = np.asarray(deviations**2)
     group = choose(risks)
     sensitivity = float(schedule.gradient_diameter / sizes[group])
     gradient = noise.gaussian(
@@ -238,7 +231,7 @@ def from_one_group(
         payer=group,
     )
     noise_std = of_gradient.noise_multiplier * sensitivity
-    return OneGroup(gradient, group, noise_std, risks, variances)
+    return OneGroup(gradient, noise_std)
 
 
 # Of descent–ascent: both players' gradients at one point.

@@ -16,8 +16,7 @@ from sklearn_dpwg._checks import FloatArray, Rules, any_number, flag, one_of, po
 from sklearn_dpwg.data.problem import Cells, Problem
 from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.privacy.sensitivity.sums import SumGrid
-from sklearn_dpwg.solvers.centring import CentredProblem, SlopeLimit, after_centring
-from sklearn_dpwg.solvers.plan import Plan
+from sklearn_dpwg.solvers.centring import CentredProblem, SlopeLimit
 from sklearn_dpwg.solvers.solver import by_loss
 from sklearn_dpwg.solvers.steps import (
     StepLimits,
@@ -30,16 +29,6 @@ from sklearn_dpwg.solvers.steps import (
 )
 
 # Public numbers of noisy descent: what runs of MGR, AGS and GDA need besides records and noise.
-
-# Steps of a run, where data ask for no more.
-USUAL_STEPS = 150
-
-# Where noise is quiet group weights forget so many times as slowly, at most: without any
-# forgetting what was early on holds weight for good, and players circle.
-LONGEST_QUIET = 3.0
-
-# Where the ceiling may be raised, every so many steps try it.
-PROBE_EVERY = 10
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -189,46 +178,26 @@ class MGRSchedule(DescentSchedule):
     noise_correction: tuple[float, ...] = ()
     # who joins a step and with how much noise; by default a step reads every record
     batches: Batches | None = None
-    # whether group weights follow the spread of the released risks and pay for noise
+    # whether group weights follow the spread of the released risks and what groups can gain
     # (`GroupWeights`), in place of `group_rate` and `noise_correction`
     adapts: bool = False
-    # whether exponents lose 1/T of themselves a step, 1/150 in shorter runs; where noise is quiet
-    # down to a third of that
-    forgets: bool = False
     assumed_spread: float = 0.0  # standard deviation of the group risks that planning assumes
-    # what a group player that adapts pays for a unit of noise on the mean gradient, and for the
-    # standard error of the mean of a unit by sampling
-    noise_price: float = 0.0
-    sampling_price: float = 0.0
-    # how many times the `signal` is that from which on there is so little noise that what group
-    # weights are held back by vanishes; at least 1
-    quiet: float = 1.0
     # losses count up to this multiple of the mean released loss, where that is below `ceiling`
     # (`LossLevel`)
     ceiling_of_level: float = math.inf
-    # where above `ceiling` and `feedback_range`, every tenth step counts losses up to this, and all
-    # of them do once that shows a group that the ceiling hides (`RaisedCeiling`)
-    raised_ceiling: float = 0.0
-    raised_range: float = 0.0
     # whether the averaged weights shrink towards 0 as far as released risks ask for it
     # (`Shrinkage`)
     shrinks: bool = False
     # where groups are hidden: the infimum of losses, as risks are released relative to the middle
-    # between it and the ceiling; which groups are told from empty ones, as the others count as
-    # doing like all; and the standard deviation of a size over what stands for it
+    # between it and the ceiling; and which groups are told from empty ones, as the others count as
+    # doing like all
     lowest_loss: float | None = None
     heard: tuple[bool, ...] = ()
-    ratio_stds: tuple[float, ...] = ()
 
     @property
     def follows_level(self) -> bool:
         """Whether the ceiling of losses follows the level of the released ones."""
         return math.isfinite(self.ceiling_of_level)
-
-    @property
-    def may_raise(self) -> bool:
-        """Whether the ceiling of losses is raised where it hides a group."""
-        return self.raised_ceiling > self.ceiling
 
     def center_of(self, ceiling: float) -> float:
         """Return what losses up to a ceiling are taken relative to: 0 where groups are public."""
@@ -236,26 +205,6 @@ class MGRSchedule(DescentSchedule):
             return 0.0
         middle = self.lowest_loss + (ceiling - self.lowest_loss) / 2.0
         return on_step(middle, self.grid.loss_step)
-
-    def uncertainty(self, plan: Plan, unit: float) -> FloatArray:
-        """Return what weight on a group pays, for noise on gradients in a unit and for sampling."""
-        of_noise = self.noise_price * unit * self.gradient_noise(plan)
-        of_sampling = self.sampling_price / np.sqrt(plan.problem.sizes_of_sampling)
-        return np.asarray(np.hypot(of_noise, of_sampling))
-
-    @property
-    def kept(self) -> float:
-        """Share of themselves that exponents of the group weights keep a step."""
-        lost = 1.0 / (min(self.quiet, LONGEST_QUIET) * max(self.n_steps, USUAL_STEPS))
-        return 1.0 - lost if self.forgets else 1.0
-
-    def gradient_noise(self, plan: Plan) -> FloatArray:
-        """Return the noise on a coordinate of the run's mean gradient, all weight on one group."""
-        if self.batches is not None:
-            return self.batches.gradient_stds / math.sqrt(self.n_steps)
-        release, *_ = after_centring(plan.releases)
-        of_sum = release.noise_multiplier * self.gradient_diameter / math.sqrt(self.n_steps)
-        return of_sum / np.asarray(plan.problem.group_sizes, dtype=float)
 
     def __str__(self) -> str:
         """Return a few lines for people."""
@@ -274,20 +223,13 @@ class MGRSchedule(DescentSchedule):
         ]
         if self.adapts:
             lines.append(
-                "the rate follows the spread of released risks, and weight on a group has to make "
-                "up for its noise"
-                + (f" and at most {self.sampling_price:.3g}/sqrt(n)" if self.sampling_price else "")
-                + (f"; exponents keep {self.kept:.3g} of themselves a step" if self.forgets else "")
+                "the rate follows the spread of released risks, and the game is played as far as "
+                "these show that a group can gain by it"
             )
         if self.follows_level:
             lines.append(
                 f"losses counted up to {self.ceiling_of_level:g} times their mean, where that is "
                 "less"
-            )
-        if self.may_raise:
-            lines.append(
-                f"every {PROBE_EVERY}th step counts losses up to {self.raised_ceiling:.3g}, and "
-                "all do once that shows a group to be worse off than it looked"
             )
         if self.shrinks:
             lines.append(
@@ -438,9 +380,7 @@ class StepRule(StepLimits, ABC):
 
     problem: Problem
     parameters: Any  # what the user set
-    # a record's loss counts for at most this much in the group risks, and where it is raised
-    ceiling: float
-    raised_ceiling: float
+    ceiling: float  # a record's loss counts for at most this much in the group risks
     # of μ², for the group risks, where it is planned: noise on them costs in proportion to itself,
     # that on gradients to its square, which is less where there is little
     least_share: float
@@ -457,18 +397,13 @@ class StepRule(StepLimits, ABC):
         n_steps: int,
         *,
         signal: float = 0.0,
-        may_raise: bool = False,
         ridge: float = 0.0,
     ) -> Self:
         """Return what the parameters ask for; refuse a ceiling that no loss can be below."""
-        of_loss, constants = by_loss(problem.loss, signal), problem.constants
+        of_loss = by_loss(problem.loss, signal)
         ceiling = loss_ceiling(
             problem, parameters.loss_ceiling, parameters.rules.owner, multiple=of_loss.ceiling
         )
-        raised = ceiling
-        if may_raise:
-            most = of_loss.raised_ceiling * constants.zero_score
-            raised = max(ceiling, min(most, constants.supremum))
         aim = parameters.aim * problem.reach
         wanted = getattr(parameters, "step_size", None)  # not every solver lets it be set
         boldness, max_momentum = 1.0, 0.0
@@ -489,7 +424,6 @@ class StepRule(StepLimits, ABC):
             problem=problem,
             parameters=parameters,
             ceiling=ceiling,
-            raised_ceiling=raised,
             least_share=LEAST_SHARE * min(1.0, signal / LEAST_SHARE_BINDS),
             is_fixed=wanted is not None,
             n_steps=n_steps,
@@ -503,12 +437,12 @@ class StepRule(StepLimits, ABC):
     @cached_property
     def sums(self) -> SumSensitivity:
         """What one record moves of the sums of gradients, and of losses up to the ceiling."""
-        return SumSensitivity.of(self.problem, ceiling=self.raised_ceiling)
+        return SumSensitivity.of(self.problem, ceiling=self.ceiling)
 
     @property
     def feedback_range(self) -> float:
         """Range b of the losses that the group risks count, rounding included."""
-        return self.sums.loss_range - (self.raised_ceiling - self.ceiling)
+        return self.sums.loss_range
 
     @property
     def diameter(self) -> float:

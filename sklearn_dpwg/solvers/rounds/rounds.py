@@ -23,15 +23,11 @@ from sklearn_dpwg.solvers.rounds.releases import RISKS, WEIGHTS, release_risks, 
 from sklearn_dpwg.solvers.solver import Solution, by_loss
 from sklearn_dpwg.solvers.steps import SumSensitivity
 
-# What a plan may choose: a grid, so that better facts never choose worse; and what risks have
-# where noise is quiet, as the noise on them costs in proportion.
+# What a plan may choose: a grid, so that better facts never choose worse.
 PHASES = (1, 2, 4, 8, 11, 16)
-RISK_SHARES, QUIET_SHARE = (0.05, 0.1, 0.2), 0.4
+RISK_SHARES = (0.05, 0.1, 0.2)
 # B/μ_λ of a single phase.
 LOG_ODDS = (0.1, 1.0, 10.0, 100.0, 1000.0)
-
-# A rate that follows released risks is at most so many times the planned one.
-FASTEST = 30.0
 
 
 def passes_of_a_phase(problem: Problem) -> int:
@@ -52,8 +48,6 @@ class Rounds:
     sums: SumSensitivity  # by how much a record moves the sums of these losses
     risks_multiplier: float  # noise per unit of sensitivity on them; 0 where none are released
     group_rate: float  # step size η of the group weights
-    # how many times the `signal` is that from which on group weights are held back less; at least 1
-    quiet: float
 
     __repr__ = short_repr
 
@@ -64,8 +58,8 @@ class Rounds:
 
     @property
     def n_risks(self) -> int:
-        """How often risks are released, if at all: between rounds, in quiet noise after all too."""
-        return self.n_rounds - 1 + (self.quiet > 1.0)
+        """How often risks are released, if at all: between rounds."""
+        return self.n_rounds - 1
 
     @property
     def risk_stds(self) -> FloatArray:
@@ -77,27 +71,10 @@ class Rounds:
             stds = np.sqrt(steps.heard(stds, stds**2, problem)[1])
         return np.asarray(stds)
 
-    def correction_at(self, rate: float) -> FloatArray:
-        """Return what is subtracted from exponents: half of log E exp(ηN) of noise N at a rate η.
-
-        Less where there is little noise, as it keeps risks apart that should be equal.
-        """
-        half = steps.CORRECTION / self.quiet
-        return np.asarray(half * (rate * self.risk_stds) ** 2 / 2.0)
-
-    def rate_at(self, risks: FloatArray, mixture: FloatArray) -> float:
-        """Return the planned rate, or where noise is quiet that for the spread of released risks.
-
-        It is ``√(H(π) / (q²/R + mean v/2)) / R`` with q² the variance of risks under the mixture:
-        a rate that is planned for the spread of the first rounds ends far from equal risks.
-        """
-        if self.quiet == 1.0:
-            return self.group_rate
-        prior, variances = np.asarray(self.prior), self.risk_stds**2
-        spread = float(mixture @ (risks - mixture @ risks) ** 2)
-        entropy, noise = -float(prior @ np.log(prior)), float(variances.mean())
-        rate = steps.best_rate(entropy, spread / self.n_rounds + noise / 2.0) / self.n_rounds
-        return min(max(rate, self.group_rate), FASTEST * self.group_rate)
+    @property
+    def correction(self) -> FloatArray:
+        """What is subtracted from exponents: half of log E exp(ηN) of the noise N on risks."""
+        return np.asarray(steps.CORRECTION * (self.group_rate * self.risk_stds) ** 2 / 2.0)
 
     def __str__(self) -> str:
         """Return a few lines for people."""
@@ -164,8 +141,7 @@ def _candidates(
     for number in numbers:
         shares: tuple[float, ...] = (0.0,)
         if problem.n_groups > 1 and number > 1:
-            is_quiet = _quietness(problem, mu) > 1.0
-            shares = (QUIET_SHARE,) if is_quiet else RISK_SHARES
+            shares = RISK_SHARES
             if parameters.risk_share is not None:
                 shares = (float(parameters.risk_share),)
         for share in shares:
@@ -191,9 +167,7 @@ def _candidate(
     )
     constants = problem.constants
     signal = mu * problem.typical_size
-    quiet = _quietness(problem, mu)
-    n_risks = n_rounds - 1 + (quiet > 1.0)
-    multiplier = math.sqrt(n_risks / risk_share) / mu if risk_share > 0.0 else 0.0
+    multiplier = math.sqrt((n_rounds - 1) / risk_share) / mu if risk_share > 0.0 else 0.0
     multiple = by_loss(problem.loss, signal).ceiling
     ceiling = min(multiple * constants.zero_score, constants.supremum)
     sums = SumSensitivity.of(problem, ceiling=ceiling)
@@ -207,13 +181,8 @@ def _candidate(
             rate = sharpness / n_rounds
         elif phases.mu_groups < math.inf:
             regret = np.minimum(regret, -phases.mu_groups * np.log(prior))
-    schedule = Rounds(phases, problem.prior, ceiling, sums, multiplier, rate, quiet)
+    schedule = Rounds(phases, problem.prior, ceiling, sums, multiplier, rate)
     return schedule, bounds + regret
-
-
-def _quietness(problem: Problem, mu: float) -> float:
-    """Return how many times the `signal` is that from which on there is little noise, or 1."""
-    return max(1.0, mu * problem.typical_size / steps.PRICE_BINDS)
 
 
 def _risk_releases(schedule: Rounds) -> tuple[Release, ...]:
@@ -242,10 +211,8 @@ def run_rounds(plan: Plan, data: Risks, noise: NoiseSource, start: Solution | No
         data, weights = centre.view(data), centre.to_centred(weights, problem)
         # with the limit on gradients that was released
         phases = replace(phases, solved=replace(phases.solved, clip=centre.clip))
-    log_mixture, mixture = np.log(np.asarray(schedule.prior)), np.asarray(schedule.prior)
-    released: list[FloatArray] = []
+    log_mixture = np.log(np.asarray(schedule.prior))
     answered: list[FloatArray] = []
-    played: list[FloatArray] = []
 
     def risks_at(weights: FloatArray) -> FloatArray:
         facts = (phases.solved, schedule.sums, schedule.ceiling, noise, of_risks[0])
@@ -254,25 +221,15 @@ def run_rounds(plan: Plan, data: Risks, noise: NoiseSource, start: Solution | No
 
     for index in range(schedule.n_rounds):
         if index > 0 and of_risks:
-            released.append(risks_at(weights))
-            rate = schedule.rate_at(released[-1], mixture)
-            log_mixture = log_mixture + rate * released[-1] - schedule.correction_at(rate)
+            log_mixture = (
+                log_mixture + schedule.group_rate * risks_at(weights) - schedule.correction
+            )
         mixture = steps.normalised(log_mixture, least=steps.LEAST_PRIOR)
         phase = phases.phase(index, mixture)
         noisy = release_weights(data, weights, mixture, phase, phases.solved, noise, of_weights)
         weights = project(noisy)
         answered.append(weights)
-        played.append(mixture)
     learned = np.asarray(sum(answered[-phases.averaged :]) / phases.averaged)
-    if of_risks and schedule.n_risks == schedule.n_rounds:
-        released.append(risks_at(weights))
-        loudness = float(np.sqrt((np.array(played) @ schedule.risk_stds**2).mean()))
-        usual = np.zeros(schedule.n_rounds)
-        usual[-phases.averaged :] = 1.0 / phases.averaged
-        deviations = steps.CLEAR_DEVIATIONS * loudness
-        shares = steps.least_worst_shares(np.array(released), deviations, usual)
-        if shares is not None:
-            learned = shares @ np.array(answered)
     if centre is not None:
         learned = project_to_ball(centre.from_centred(learned, problem), problem.radius)
     return Solution(learned, None, schedule.n_rounds)
