@@ -79,22 +79,24 @@ SHARED_PARAMETERS = {
         with this fit by `privacy_of` and by ledgers, the rest is the caller's word. `aim` of a
         solver is the distance from them. In a grid wrap models in ``FrozenEstimator``.
 """,
-    "neighbours, sampling_price": """\
+    "neighbours, optimism_correction": """\
     neighbours : {"replace-one", "replace-one-within-group"}, default="replace-one"
         What the guarantee is for: one record replaced by any other, which protects who is in which
         group too: all that is learned of the groups' sizes are noisy counts, and "auto", "mgr",
         "moments", "oco", "online-to-batch" and "phased-erm" can learn. Or by another of its group,
         where who is in which group is public, and every solver can.
-    sampling_price : float, optional
-        How much the learner mistrusts small groups, whose records may differ from the people whom
-        a model will meet: group weights λ pay so many nats times ``√(Σ λ_i²/n_i)``, in proportion
-        for other losses. 0 is the game on the records themselves. Left open, it is planned: at
-        most 1, and falling as 1/n from a thousand records of a group on. Not every solver knows it;
-        one that does not refuses other numbers than 0.
+    optimism_correction : float, default=1.0
+        How many times it counts, where group weights are chosen, that new people of a group lose
+        more than its records: the smaller the group the more. 0 is the papers' game on the records
+        themselves. "auto", "mgr" and fits without privacy heed it.
 """,
     "group_weights_ to feature_names_in_": """\
     group_weights_ : ndarray of shape (n_groups,)
         Weights that the learner gave the groups; a private release, which not every solver makes.
+    group_gain_ : tuple of float
+        How much weights on groups can lower the loss of the worst-off group among new people, by
+        what was released, and its standard error, in units of the loss; "auto" and "mgr" know it,
+        and fits without privacy.
     n_iter_ : int
         Steps taken; planned from public facts.
     plan_ : Plan
@@ -287,7 +289,17 @@ class DPWorstGroupEstimator(Partitioned, Streaming):
     @property
     def group_weights_(self) -> FloatArray:
         """Privately released weights of the groups, in the order of ``group_labels_``."""
+        return np.asarray(self._learned("_group_weights", "release group weights"))
+
+    @property
+    def group_gain_(self) -> tuple[float, float]:
+        """What weights on groups can gain for the worst-off one, and its standard error."""
+        gain, error = self._learned("_group_gain", "estimate what group weights gain")
+        return float(gain), float(error)
+
+    def _learned(self, name: str, what: str) -> Any:
         check_is_fitted(self, "plan_")
-        if self._group_weights is None:
-            raise AttributeError(f"solver {self.plan_.solver!r} does not release group weights.")
-        return np.asarray(self._group_weights)
+        found = getattr(self, name)
+        if found is None:
+            raise AttributeError(f"solver {self.plan_.solver!r} does not {what}.")
+        return found

@@ -159,6 +159,26 @@ def shown(group_weights: tuple[float, ...]) -> str:
     return f"({first}{', ...' if len(group_weights) > 6 else ''})"
 
 
+def variance_between(means: FloatArray, variances: FloatArray) -> float:
+    """Return the variance τ² of what groups' true numbers are drawn with, by Paule and Mandel.
+
+    It is that for which ``Σ (x_i - m)²/(τ² + v_i)``, m the mean by these weights, is the number of
+    groups less 1; 0 where noise explains all of it.
+    """
+    between = 0.0
+    for _ in range(100):
+        precisions = 1.0 / (between + variances)
+        squares = (means - precisions @ means / precisions.sum()) ** 2
+        excess = float(precisions @ squares) - (len(means) - 1)
+        step = excess / float(precisions**2 @ squares) if excess else 0.0
+        if between + step <= 0.0:
+            return 0.0
+        between += step
+        if abs(step) < 1e-9 * between:
+            break
+    return between
+
+
 # Nesterov's momentum, whose longest step follows the noisy gradients.
 
 # A noisy gradient points uphill along the velocity if it does so by more than this many standard

@@ -14,6 +14,7 @@ from sklearn_dpwg.solvers.steps import (
     CORRECTION,
     best_rate,
     normalised,
+    variance_between,
 )
 
 # The assumed spread of the group risks counts like so many released ones; a step later each counts
@@ -33,26 +34,6 @@ RUNNING_STEPS, FIRST_STEPS = 80, 15
 LOSS_VARIANCE, NOISE_COUNTS, LEAST_DROP = 0.2, 3.0, 0.04
 
 
-def variance_between(means: FloatArray, variances: FloatArray) -> float:
-    """Return the variance τ² of what groups' true numbers are drawn with, by Paule and Mandel.
-
-    It is that for which ``Σ (x_i - m)²/(τ² + v_i)``, m the mean by these weights, is the number of
-    groups less 1; 0 where noise explains all of it.
-    """
-    between = 0.0
-    for _ in range(100):
-        precisions = 1.0 / (between + variances)
-        squares = (means - precisions @ means / precisions.sum()) ** 2
-        excess = float(precisions @ squares) - (len(means) - 1)
-        step = excess / float(precisions**2 @ squares) if excess else 0.0
-        if between + step <= 0.0:
-            return 0.0
-        between += step
-        if abs(step) < 1e-9 * between:
-            break
-    return between
-
-
 class GainOfGroups:
     """How much weights on groups can gain, by released risks, and which share of the game it pays.
 
@@ -65,10 +46,11 @@ class GainOfGroups:
     risks alike. (docs/theory/people.md)
     """
 
-    def __init__(self, problem: Problem, schedule: MGRSchedule) -> None:
+    def __init__(self, problem: Problem) -> None:
         self._sizes = np.asarray(problem.group_sizes, dtype=float)
-        self._prior, self._nothing = np.asarray(schedule.prior), problem.constants.zero_score
-        self._costs = problem.n_weights / (2.0 * self._sizes)
+        self._prior, self._nothing = np.asarray(problem.prior), problem.constants.zero_score
+        of_weights = problem.optimism_correction * problem.n_weights
+        self._costs = of_weights / (2.0 * self._sizes)
         self._total, self._variances = np.zeros((2, len(self._sizes)))
         self._count, self._n_steps = 0.0, 0
         self.gain, self.error, self.share = 0.0, 0.0, 0.5
@@ -92,7 +74,8 @@ class GainOfGroups:
         gain = float(gaps[worst] ** 2 / drop)
         if self._n_steps <= FIRST_STEPS or gain > self.gain:
             self.gain, self.error = gain, float(2.0 * gaps[worst] * np.sqrt(noise[worst]) / drop)
-            self.share = gain / (gain + self._costs[worst]) if gain else 0.0
+            paid = gain + self._costs[worst]
+            self.share = gain / paid if paid else 1.0
 
 
 class GroupWeights:

@@ -95,7 +95,6 @@ class MGR(MGRParameters, Solver):
     """
 
     name: ClassVar[str] = "mgr"
-    prices_sampling: ClassVar[bool] = True
     knows_overlap: ClassVar[bool] = True
 
     def _check_hidden_groups(self) -> None:
@@ -107,15 +106,9 @@ class MGR(MGRParameters, Solver):
             )
 
     def _check_game(self, problem: Problem) -> None:
-        """Refuse what plain Hedge and the paper's schedule do not know."""
+        """Refuse overlapping groups in the paper's schedule, which is about disjoint ones."""
         super()._check_game(problem)
-        is_paper = self.schedule == "paper"
-        if problem.sampling_price and (is_paper or self.group_rate is not None):
-            raise InputError(
-                "sampling_price must be left open where MGR has schedule='paper' or a group_rate, "
-                f"got {problem.sampling_price!r}."
-            )
-        if problem.cells is not None and is_paper:
+        if problem.cells is not None and self.schedule == "paper":
             raise InputError("schedule of MGR must be 'planned' with groups that overlap.")
 
     def _plan(self, problem: Problem, budget: Budget) -> Plan:
@@ -130,7 +123,7 @@ class MGR(MGRParameters, Solver):
         first = releases.Beginning.of(plan, data, noise, start)
         weights, ball = first.weights, Momentum(schedule, problem.n_weights)
         following = _limits_of_run(schedule, problem, first.unit)
-        gain = GainOfGroups(problem, schedule) if schedule.adapts else None
+        gain = GainOfGroups(problem) if schedule.adapts else None
         players = GroupWeights(schedule, _log_group_weights(schedule, start), gain)
         shrinkage = Shrinkage(problem.constants.zero_score, n_groups)
         total, mixture = np.zeros_like(weights), np.zeros(n_groups)
@@ -154,7 +147,8 @@ class MGR(MGRParameters, Solver):
         learned, mixture = total / schedule.averaged, mixture / schedule.averaged
         if schedule.shrinks and start is None:
             learned = learned * shrinkage.kept
-        return Solution(first.weights_of_rows(learned), mixture, schedule.n_steps)
+        of_groups = None if gain is None else (gain.gain, gain.error)
+        return Solution(first.weights_of_rows(learned), mixture, schedule.n_steps, of_groups)
 
 
 def _limits_of_run(schedule: MGRSchedule, problem: Problem, unit: float) -> PlannedLimits:
