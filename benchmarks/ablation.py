@@ -12,6 +12,7 @@ otherwise in defaults.md.
 from __future__ import annotations
 
 import argparse
+import math
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
@@ -25,7 +26,7 @@ from utility.held_out import Method, compare, table
 from utility.store import FOLDER
 
 from sklearn_dpwg.solvers import MGR
-from sklearn_dpwg.solvers.descent import group_weights, planning, rule
+from sklearn_dpwg.solvers.descent import group_weights, rule
 from sklearn_dpwg.solvers.solver import BY_KERNEL
 
 Patch = tuple[ModuleType, str, Any]
@@ -50,14 +51,13 @@ SWITCHES: dict[str, dict[str, Any] | Callable[[], Any]] = {
     "centring": {"centring": False},
     "whitening": {"whitening": False},
     "shrinkage": of_loss(shrinks=False),
-    "price of noise": constant(planning, "NOISE_PRICE", 1e-9),
-    "dearer at small budgets": constant(planning, "DEAREST", 1.0),
-    "raised ceiling": of_loss(raised_ceiling=0.0),
-    "average by a program": constant(group_weights, "FEWEST", 10**9),
-    "forgetting": of_loss(forgets=False),
-    "quiet": constant(planning, "PRICE_BINDS", 1e18),
-    "more passes where quiet": {"max_passes": 150},
-    "fewer passes": {"max_passes": 60},
+    "correction for noise": constant(group_weights, "CORRECTION", 0.0),
+    "rates that follow risks": constant(group_weights, "REMEMBERED", 1.0),
+    "share of the game": constant(group_weights, "DIRECTIONS", 1e6),
+    "least share for risks": constant(rule, "LEAST_SHARE", 0.0),
+    "ceiling by the level": of_loss(ceiling_of_level=math.inf),
+    "fewer passes": {"max_passes": 40},
+    "more passes": {"max_passes": 150},
 }
 
 

@@ -131,22 +131,20 @@ def wide() -> Iterator[tuple[str, Records]]:
         yield f"20,000 x {n_columns}, 4 groups", synthetic(20_000, 4, n_columns)
 
 
-def main(
-    measured: Iterator[tuple[str, Records]] | None = None, sampling_price: float | None = 0.0
-) -> None:
+def main(measured: Iterator[tuple[str, Records]] | None = None, solver: str = "exact") -> None:
     """Print the table."""
     ignore_warnings()
     print(f"epsilon=inf against LogisticRegression(lbfgs, tol=1e-6), median of {N_REPETITIONS}\n")
     times = ("ours s", "threads s", "one thread s", "over threads", "over quicker", "quartiles")
     row("", (*times, "our gap", "their gap", "<= 1, no worse"), 16, 28)
     for name, records in measured or sizes():
-        line(name, *records, sampling_price=sampling_price)
+        line(name, *records, solver=solver)
 
 
 if __name__ == "__main__":
     if sys.argv[1:] in (["sorting"], ["wide"]):
         main({"sorting": sorting, "wide": wide}[sys.argv[1]]())
     elif sys.argv[1:] == ["wide", "people"]:
-        main(wide(), sampling_price=None)
+        main(wide(), solver="auto")
     else:
         main(sizes(tuple(int(size) for size in sys.argv[1:]) or SIZES))

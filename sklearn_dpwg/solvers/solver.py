@@ -351,6 +351,8 @@ class ByLoss:
     shrinks: bool = False
     # whether centred rows are whitened where nobody says so
     whitens: bool = False
+    # passes of a planned run of `MGR`: steps of a loss with kinks circle where they are few
+    passes: int = 150
 
     def at(self, signal: float) -> ByLoss:
         """Return what limits are where there is little noise for them to save: ever looser."""
@@ -368,7 +370,7 @@ class ByLoss:
 # power of the `signal` from here on, losses with its logarithm.
 SLOPES_BIND, SLOPES_LOOSEN, LOSSES_BIND = 2_000.0, 0.3, 1_500.0
 
-LOG_LOSS = ByLoss(is_centred=True, shrinks=True, whitens=True)
+LOG_LOSS = ByLoss(is_centred=True, shrinks=True, whitens=True, passes=60)
 # Its slopes are residuals, most of them small beside the largest. Its step is a share of smaller
 # weights: the radius of a regressor is a fifth of a classifier's.
 SQUARED_ERROR = ByLoss(
@@ -377,6 +379,7 @@ SQUARED_ERROR = ByLoss(
     clip_share=0.4,
     ceiling_of_level=6.0,
     is_centred=True,
+    passes=60,
 )
 
 BY_KERNEL = {

@@ -165,16 +165,17 @@ def variance_between(means: FloatArray, variances: FloatArray) -> float:
     It is that for which ``Σ (x_i - m)²/(τ² + v_i)``, m the mean by these weights, is the number of
     groups less 1; 0 where noise explains all of it.
     """
-    between = 0.0
+    between, variances = 0.0, np.maximum(variances, np.finfo(float).tiny)
     for _ in range(100):
         precisions = 1.0 / (between + variances)
         squares = (means - precisions @ means / precisions.sum()) ** 2
         excess = float(precisions @ squares) - (len(means) - 1)
-        step = excess / float(precisions**2 @ squares) if excess else 0.0
-        if between + step <= 0.0:
-            return 0.0
+        if between == 0.0 and excess <= 0.0:
+            break
+        # what is solved is convex and falls: from the left Newton's steps stay left of the root
+        step = excess / float(precisions**2 @ squares)
         between += step
-        if abs(step) < 1e-9 * between:
+        if step < 1e-9 * between:
             break
     return between
 

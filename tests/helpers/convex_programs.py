@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import cvxpy as cp
@@ -20,7 +19,6 @@ from sklearn_dpwg.losses import (
     Quantile,
     SquaredHinge,
 )
-from sklearn_dpwg.optimum.group_player import GroupPlayer
 from tests.helpers.group_data import dense
 
 
@@ -110,16 +108,6 @@ def worst_group(risks: GroupRisks, *, radius: float) -> Found:
     return _solve(risks, weights, levels, cp.max(levels), radius)
 
 
-def people(risks: GroupRisks, player: GroupPlayer, *, radius: float, ridge: float) -> Found:
-    """Minimise what a group player reaches: the dual of its own problem, in τ and u."""
-    weights, levels = _variables(risks)
-    spared, level = cp.Variable(risks.n_groups), cp.Variable()
-    reached = level + cp.sum(cp.pos(levels - spared - level))
-    price = cp.norm(cp.multiply(np.sqrt(player.sizes), spared)) <= player.price
-    quadratic = 0.5 * ridge * cp.sum_squares(weights)
-    return _solve(risks, weights, levels, reached + quadratic, radius, [price])
-
-
 def _variables(risks: GroupRisks) -> tuple[cp.Variable, cp.Variable]:
     return cp.Variable((risks.loss.n_outputs, risks.n_columns)), cp.Variable(risks.n_groups)
 
@@ -134,9 +122,8 @@ def _solve(
     levels: cp.Variable,
     objective: cp.Expression,
     radius: float,
-    others: Sequence[cp.Constraint] = (),
 ) -> Found:
-    constraints = [cp.norm(weights, "fro") <= radius, *others]
+    constraints = [cp.norm(weights, "fro") <= radius]
     constraints += [
         risk <= level for risk, level in zip(risk_expressions(risks, weights), levels, strict=True)
     ]

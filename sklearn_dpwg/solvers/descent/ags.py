@@ -65,7 +65,7 @@ class AGS(DescentParameters, Solver):
     aim : float, default=0.3
         Distance from the first weights, 0 or a start, that step sizes are planned for, as a share
         of the radius, of 20 at most.
-    averaging : float, default=2/3
+    averaging : float, default=0.5
         Share of the iterates, the last ones, that is averaged; above 0, at most 1.
     max_passes : int, optional
         Largest number of steps, of one pass over the rows each. Planned: as `MGR`'s.

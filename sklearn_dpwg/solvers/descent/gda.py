@@ -75,7 +75,7 @@ class GDA(DescentParameters, Solver):
     aim : float, default=0.3
         Norm of the weights that step sizes are planned for, as a share of the radius, of 20
         at most.
-    averaging : float, default=2/3
+    averaging : float, default=0.5
         Share of the points, the last ones, that is averaged; above 0, at most 1.
     max_passes : int, optional
         Number of passes over the rows, and so of steps, where `n_steps` is planned. Planned: as

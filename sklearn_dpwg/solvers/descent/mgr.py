@@ -51,11 +51,11 @@ class MGR(MGRParameters, Solver):
     aim : float, default=0.3
         Distance from the first weights, 0 or a start, that step sizes are planned for, as a share
         of the radius, of 20 at most.
-    averaging : float, default=2/3
+    averaging : float, default=0.5
         Share of the iterates, the last ones, that is averaged; above 0, at most 1.
     max_passes : int, optional
-        Largest number of passes over the rows that a planned `n_steps` may use. Planned: 60; 150
-        in the paper's schedule.
+        Largest number of passes over the rows that a planned `n_steps` may use. Planned: 60, and
+        150 for a loss with kinks and in the paper's schedule.
     group_rate : float, optional
         Step size η_λ of the group weights, positive: Hedge at this rate. Planned: by the spread of
         the released risks, and the game is played as far as groups can gain by it.

@@ -37,17 +37,17 @@ from sklearn_dpwg.solvers.steps import CORRECTION, SumSensitivity, risk_spread
 # step sizes on batches are planned for.
 GRADIENT_SPREAD = 0.4
 
-# Passes of a planned run, and of MGR's, which gains nothing by more (benchmarks/ablation.py).
-PASSES, MGR_PASSES = 150, 60
+# Passes of a planned run of `AGS` and `GDA`, and the most of a paper's schedule.
+PASSES = 150
 # No more steps on batches are planned: accounting for them takes long.
 MOST_BATCHES = 50_000
 
 
-def planned_steps(parameters: MGRParameters) -> int:
+def planned_steps(problem: Problem, parameters: MGRParameters) -> int:
     """Return the number of steps: what the user set, or what reads the records so many times."""
     if parameters.n_steps is not None:
         return parameters.n_steps
-    passes = parameters.max_passes or MGR_PASSES
+    passes = parameters.max_passes or by_loss(problem.loss).passes
     return min(round(passes / parameters.sampling_rate), MOST_BATCHES)
 
 
@@ -227,7 +227,7 @@ def least_bound_plan(problem: Problem, budget: Budget, parameters: MGRParameters
     """Plan by minimising the bound on the excess risk over whatever the parameters leave open."""
     found = signal(problem, budget)
     learned = learned_problem(problem, parameters, budget)
-    rule = HedgeRule.of(learned, parameters, planned_steps(parameters), signal=found)
+    rule = HedgeRule.of(learned, parameters, planned_steps(problem, parameters), signal=found)
     make = _plan_of_passes if parameters.sampling_rate == 1.0 else _plan_of_batches
     return make(problem, rule, budget)
 

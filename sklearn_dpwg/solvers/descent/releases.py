@@ -251,7 +251,7 @@ class GroupGame:
     def __init__(self, plan: Plan, first: Beginning, noise: NoiseSource) -> None:
         assert isinstance(plan.schedule, GDASchedule)
         self.schedule, self.data, self.noise = plan.schedule, first.data, noise
-        self.unit, self.project_weights = first.unit, first.project
+        self.unit, self.first = first.unit, first
         self.problem = plan.problem
         self.sizes = np.asarray(plan.problem.group_sizes, dtype=float)
         self.of_gradient, *self.of_risks = after_centring(plan.releases)
@@ -278,6 +278,10 @@ class GroupGame:
             risks = _noisy_risks(losses, self.problem, of_sums, release, self.noise)
         noise_std = self.of_gradient.noise_multiplier * schedule.gradient_diameter * most
         return Released(self.unit * gradient, risks, self.unit * noise_std)
+
+    def project_weights(self, weights: FloatArray) -> FloatArray:
+        """Return the nearest weights in the ball."""
+        return self.first.project(weights)
 
     def project_dual(self, dual: FloatArray) -> FloatArray:
         """Return the nearest group weights."""

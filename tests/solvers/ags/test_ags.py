@@ -273,4 +273,4 @@ def test_rounding_decides_no_number_of_steps(size):
         for rule in (ChoiceRule.of(problem, solver, number) for number in (n_steps, 150))
     ]
     assert bounds[0] == pytest.approx(bounds[1], rel=1e-9)
-    assert n_steps == {100: 1, 1000: 7, 100_000: 74}[size]
+    assert n_steps == {100: 1, 1000: 7, 100_000: 63}[size]

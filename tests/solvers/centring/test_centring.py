@@ -37,7 +37,7 @@ def problem_of(**facts) -> Problem:
 
 @pytest.mark.parametrize("solver", [MGR(), PhasedERM()], ids=repr)
 def test_both_releases_take_their_shares_of_the_budget(solver):
-    plan = solver.plan(problem_of(), BUDGET)
+    plan = solver.plan(problem_of(radius=30.0), BUDGET)
     of_rows, of_squares = plan.releases[:2]
     assert (of_rows.name, of_squares.name) == (CENTRE, SPREAD)
     assert plan.guarantee.epsilon == pytest.approx(1.0, rel=1e-4)
@@ -110,13 +110,6 @@ def test_weights_score_alike_in_both_variables(loss: Loss):
     data = make_data(problem, rng.normal(size=(490, 4)), np.zeros(490) + 1.0)
     free = Centring(centring.center, 1e9).view(data)  # no slope reaches such a limit
     np.testing.assert_allclose(free.risks(weights), data.risks(back), rtol=1e-12)
-
-
-def test_the_final_weights_are_in_the_ball():
-    problem = problem_of(radius=1.0)
-    centring = Centring(np.array([1.0, 0.0, 0.0, 0.0]), 0.4)
-    far = centring.from_centred(np.array([-1.0, 0.0, 0.0, 0.0, 1.0]), problem)
-    assert np.linalg.norm(far) <= 1.0 + 1e-12
 
 
 def test_the_centre_is_the_mean_and_the_limit_follows_the_spread():

@@ -190,10 +190,10 @@ def test_the_worst_group_gains_from_reweighting():
 def test_the_planned_rule_keeps_what_it_predicts(easy, epsilon):
     """The planned rates trust nobody and are slow without noise, but the prediction says so.
 
-    It is about the game on the records, where sampling has no price.
+    It is about the game on the records, where nobody corrects for optimism.
     """
     problem, data = easy((3000, 400, 100))
-    problem = dataclasses.replace(problem, sampling_price=0.0)
+    problem = dataclasses.replace(problem, optimism_correction=0.0)
     risks = data.risks(worst_group_optimum(data, radius=problem.radius).weights)
     solver = MGR(n_steps=300)
     plan = solver.plan(problem, Budget(epsilon, 1e-6))

@@ -19,7 +19,6 @@ from sklearn_dpwg.losses import (
 )
 from sklearn_dpwg.optimum import worst_group_optimum
 from sklearn_dpwg.privacy import Budget, PrivacyGuarantee
-from sklearn_dpwg.privacy.gaussian import gdp_epsilon
 from sklearn_dpwg.solvers import MGR
 from sklearn_dpwg.solvers.descent.mgr import paper_plan
 from sklearn_dpwg.solvers.descent.rule import HedgeRule
@@ -374,7 +373,9 @@ def test_ceiling_is_capped_at_the_largest_loss():
 
 def test_what_is_left_open_is_planned_from_it():
     problem = make_problem((400, 900))
-    assert MGR().plan(problem, BUDGET).n_steps == 150
+    assert MGR().plan(problem, BUDGET).n_steps == 60
+    kinks = make_problem((400, 900), loss=Hinge())
+    assert MGR().plan(kinks, BUDGET).n_steps == 150
     assert MGR(max_passes=30).plan(problem, BUDGET).n_steps == 30
     assert MGR(n_steps=300).plan(problem, BUDGET).n_steps == 300
     given = MGR(n_steps=9, group_rate=0.7, risk_share=0.25).plan(problem, BUDGET)
@@ -405,15 +406,3 @@ def test_tiny_losses_pay_for_their_rounding():
     problem = make_problem((100_000, 100_000), radius=1e-12)
     plan = MGR(n_steps=2).plan(problem, BUDGET)
     assert plan.schedule.feedback_range > 50 * problem.loss_range
-
-
-@pytest.mark.parametrize(
-    ("mu", "multiple"), [(0.05, 2.0), (0.5, 2.0), (0.8, 1.25), (1.0, 1.0), (4.0, 1.0)]
-)
-def test_noise_costs_more_where_the_budget_is_small(mu, multiple):
-    problem = make_problem((90, 30))
-    budget = Budget(gdp_epsilon(1e-6, mu), 1e-6)
-    schedule = MGR(n_steps=20).plan(problem, budget).schedule
-    # what planning takes noise to cost is aim/(2 c) a unit
-    of_unit = schedule.aim / (2.0 * schedule.step_share)
-    assert schedule.noise_price == pytest.approx(0.2 * multiple * of_unit, rel=1e-6)

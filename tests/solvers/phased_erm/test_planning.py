@@ -140,7 +140,7 @@ def test_the_whole_bound_is_the_one_written_down():
             weights_part + expected[group], rel=1e-6
         )
     assert plan.predicted_excess == pytest.approx(prior @ plan.predicted_excess_if_worst)
-    assert schedule.correction_at(schedule.group_rate) == pytest.approx(
+    assert schedule.correction == pytest.approx(
         CORRECTION * (schedule.group_rate * noise_of_risks) ** 2 / 2, rel=1e-5
     )
 
