@@ -1,22 +1,24 @@
-"""What each switch of the default solver is worth among people whom no model has seen.
+"""What switches and constants of the default solver are worth among people no model has seen.
 
-    python benchmarks/ablation.py                                   # all switches, hours
-    python benchmarks/ablation.py --splits 2 --epsilon 1 4 whitening shrinkage
+    python benchmarks/ablation.py                                       # all switches, an hour
+    python benchmarks/ablation.py --splits 2 --epsilon 1 4 whitening shrinkage+momentum
+    python benchmarks/ablation.py MGR.aim=0.6 loss.ceiling=3.6 group_weights.DIRECTIONS=1
+    python benchmarks/ablation.py --kind regression estimator.radius=4
 
-Every row is the default without one switch: mean change of the held-out worst-group loss on the
-choosing half, its standard error over tasks, and tasks that are clearly better and worse without.
-A switch whose rows are within one standard error of nothing goes, but where a kind of table says
-otherwise in defaults.md.
+Every row is the default without a switch, or with another value: mean change of the held-out
+worst-group loss on the choosing half, its standard error over tasks, and tasks that are clearly
+better and worse. A switch whose rows are within one standard error of nothing goes.
 """
 
 from __future__ import annotations
 
 import argparse
+import ast
 import math
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import replace
-from types import ModuleType
+from importlib import import_module
 from typing import Any
 from unittest.mock import patch
 
@@ -29,7 +31,14 @@ from sklearn_dpwg.solvers import MGR
 from sklearn_dpwg.solvers.descent import group_weights, rule
 from sklearn_dpwg.solvers.solver import BY_KERNEL
 
-Patch = tuple[ModuleType, str, Any]
+MODULES = (
+    "descent.group_weights",
+    "descent.planning",
+    "descent.rule",
+    "centring",
+    "solver",
+    "steps",
+)
 
 
 def of_loss(**values: Any) -> Callable[[], Any]:
@@ -39,7 +48,7 @@ def of_loss(**values: Any) -> Callable[[], Any]:
     )
 
 
-def constant(module: ModuleType, name: str, value: Any) -> Callable[[], Any]:
+def constant(module: Any, name: str, value: Any) -> Callable[[], Any]:
     """Return what gives a constant another value."""
     return lambda: patch.object(module, name, value)
 
@@ -56,32 +65,42 @@ SWITCHES: dict[str, dict[str, Any] | Callable[[], Any]] = {
     "share of the game": constant(group_weights, "DIRECTIONS", 1e6),
     "least share for risks": constant(rule, "LEAST_SHARE", 0.0),
     "ceiling by the level": of_loss(ceiling_of_level=math.inf),
-    "fewer passes": {"max_passes": 40},
+    "two thirds of the passes": {"max_passes": 40},
     "more passes": {"max_passes": 150},
 }
 
 
-@contextmanager
-def taken_out(switches: list[str]) -> Iterator[dict[str, Any]]:
-    """Yield parameters of MGR without some switches, while their constants are patched."""
-    with ExitStack() as stack:
-        parameters: dict[str, Any] = {}
-        for name in switches:
-            change = SWITCHES[name]
-            if callable(change):
-                stack.enter_context(change())
-            else:
-                parameters |= change
-        yield parameters
+def change_of(text: str) -> tuple[str, Any]:
+    """Return what a switch, or ``where.name=value``, changes: parameters or a patch."""
+    if text in SWITCHES:
+        change = SWITCHES[text]
+        return ("patch", change) if callable(change) else ("MGR", change)
+    name, _, value = text.partition("=")
+    where, _, name = name.rpartition(".")
+    values = {name: ast.literal_eval(value)}
+    if where in ("MGR", "estimator"):
+        return where, values
+    if where == "loss":
+        return "patch", of_loss(**values)
+    (found,) = (each for each in MODULES if each.endswith(where))
+    return "patch", constant(import_module(f"sklearn_dpwg.solvers.{found}"), name, values[name])
 
 
-def without(*switches: str) -> Method:
-    """Return the fit of the default without some switches."""
+def changed(text: str) -> Method:
+    """Return the fit of the default with some changes, joined by +."""
+    changes = [change_of(each) for each in text.split("+")]
+    of_solver, parameters = (
+        {name: value for where, each in changes if where == kind for name, value in each.items()}
+        for kind in ("MGR", "estimator")
+    )
 
     def fit(task: Any, epsilon: float, seed: int) -> np.ndarray:
-        with taken_out(list(switches)) as parameters:
-            solver = {"solver": MGR(**parameters)} if parameters else {}
-            return held_out.estimator(**solver)(task, epsilon, seed)
+        solver = {"solver": MGR(**of_solver)} if of_solver else {}
+        with ExitStack() as stack:
+            for where, each in changes:
+                if where == "patch":
+                    stack.enter_context(each())
+            return held_out.estimator(**solver, **parameters)(task, epsilon, seed)
 
     return fit
 
@@ -89,19 +108,15 @@ def without(*switches: str) -> Method:
 def main() -> None:
     """Measure, and print a table a kind of task."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("switches", nargs="*", default=[], help="by name; + joins several")
+    parser.add_argument("changes", nargs="*", help="switches or values; + joins several")
     parser.add_argument("--epsilon", type=float, nargs="+", default=[0.5, 1.0, 4.0, 8.0, 1e4])
     parser.add_argument("--splits", type=int, default=held_out.N_SPLITS)
     parser.add_argument("--kind", choices=["classification", "regression"])
     asked = parser.parse_args()
-    switches = asked.switches or list(SWITCHES)
-    methods = {f"without {each}": without(*each.split("+")) for each in switches}
+    methods = {each: changed(each) for each in asked.changes or SWITCHES}
     held_out.METHODS |= methods
-    names = [
-        name
-        for name in held_out.names_of_half("choosing")
-        if asked.kind in (None, held_out.kind_of(name))
-    ]
+    every = held_out.names_of_half("choosing")
+    names = [each for each in every if asked.kind in (None, held_out.kind_of(each))]
     where = {"folder": FOLDER / "ablation", "n_splits": asked.splits}
     held_out.measure(names, ["ours", *methods], asked.epsilon, **where)
     frame = held_out.collect(methods=["ours", *methods], names=names, **where)

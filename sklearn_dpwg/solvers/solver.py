@@ -333,7 +333,7 @@ class FreshSolver(Solver):
 
 @dataclass(frozen=True)
 class ByLoss:
-    """What a planned run takes from its loss, measured by ``benchmarks/population_defaults.py``."""
+    """What a planned run takes from its loss, measured by ``benchmarks/ablation.py``."""
 
     # length of a step, as a share of `aim/(s √T)` for a coordinate's noise s
     step_share: float = 0.18

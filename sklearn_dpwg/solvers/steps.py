@@ -29,7 +29,7 @@ SPREAD_OVER_ZERO_SCORE = 0.15
 
 # Half of log E exp of the noise is subtracted from a group's exponent: all of it would drive out
 # small groups that are truly the worst off, none would let noise alone raise them
-# (benchmarks/population_defaults.py CORRECTION).
+# (benchmarks/ablation.py "correction for noise").
 CORRECTION = 0.5
 
 # A mixture's weight is at least this of its largest, where what minimises it needs positive ones.
