@@ -141,13 +141,17 @@ class CentredProblem(Problem):
     limit: SlopeLimit = SlopeLimit(1.0, LONGEST_GRADIENT)
     clip: float = LONGEST_GRADIENT
     unit: float = 1.0
+    norm_of_rows: float = 0.0  # bound on the norm of a row before it was centred
 
     __repr__ = short_repr
 
     @cached_property
     def constants(self) -> LossConstants:
-        """Bounds of limited losses, as low as the loss is at any score, out of reach or not."""
-        found = self.loss.constants(self.radius * self.row_norm)
+        """Bounds of limited losses, as low as the loss is at any score, out of reach or not.
+
+        Weights in the ball of rows score as rows do, those in the ball of centred rows as these.
+        """
+        found = self.loss.constants(self.radius * max(self.row_norm, self.norm_of_rows))
         return replace(found, infimum=min(0.0, found.infimum))
 
     @property
@@ -205,6 +209,7 @@ def centred_problem(problem: Problem, limit: SlopeLimit, *, unit: float = 1.0) -
     """Return the public facts of a problem once its rows are centred."""
     facts = {each.name: getattr(problem, each.name) for each in fields(Problem)}
     facts["intercept_scaling"] = CONSTANT
+    facts["norm_of_rows"] = problem.row_norm
     return CentredProblem(**facts, limit=limit, clip=limit.longest, unit=unit)
 
 

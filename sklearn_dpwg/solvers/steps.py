@@ -27,9 +27,8 @@ from sklearn_dpwg.privacy.sensitivity.sums import (
 # worst case of Hoeffding, 0.5 of the range, would plan a group rate that is many times smaller.
 SPREAD_OVER_ZERO_SCORE = 0.15
 
-# Half of log E exp of the noise is subtracted from a group's exponent: all of it would drive out
-# small groups that are truly the worst off, none would let noise alone raise them
-# (benchmarks/ablation.py "correction for noise").
+# Half of log E exp of the noise is subtracted from a group's exponent at a fixed rate: all of it
+# would drive out small groups that are truly worst off, none would let noise alone raise them.
 CORRECTION = 0.5
 
 # A mixture's weight is at least this of its largest, where what minimises it needs positive ones.

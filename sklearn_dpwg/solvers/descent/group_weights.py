@@ -11,16 +11,14 @@ from sklearn_dpwg._checks import FloatArray
 from sklearn_dpwg.data.problem import Problem
 from sklearn_dpwg.solvers.descent.rule import MGRSchedule
 from sklearn_dpwg.solvers.steps import (
-    CORRECTION,
     best_rate,
     normalised,
     variance_between,
 )
 
-# The assumed spread of the group risks counts like so many released ones; a step later each counts
-# for this share of what it did; and the spread that is gone by is at least this share of the
-# assumed.
-ASSUMED_STEPS, REMEMBERED, LEAST_SPREAD = 10.0, 0.9, 1.0 / 30.0
+# The assumed spread of the group risks counts like so many released ones, and the spread that is
+# gone by is at least this share of the assumed.
+ASSUMED_STEPS, LEAST_SPREAD = 10.0, 1.0 / 30.0
 
 # What group weights can gain is seen along one ray, from the weights of all to 0; all directions
 # together have so many times as much.
@@ -82,7 +80,7 @@ class GroupWeights:
     """Hedge on released risks, whose rate and reach follow from them.
 
     Where the schedule adapts, the rate of a step is the one that would have been planned had the
-    spread of the risks been known that was released shortly before, and what is played is the
+    spread of the risks been known that was released so far, and what is played is the
     share of these weights that `GainOfGroups` says. Otherwise they are plain Hedge at the planned
     rate.
     """
@@ -95,8 +93,8 @@ class GroupWeights:
     ) -> None:
         self.schedule, self._log_weights, self._gain = schedule, log_weights, gain
         self.current = self._weights()
-        # of squared spreads that are remembered: how many, and their sum
-        self._remembered = ASSUMED_STEPS
+        # squared spreads: how many, and their sum
+        self._n_spreads = ASSUMED_STEPS
         self._spread = ASSUMED_STEPS * schedule.assumed_spread**2
         # the prior's: a start may have all weight on one group
         prior = np.asarray(schedule.prior)
@@ -113,14 +111,13 @@ class GroupWeights:
         if self._gain is not None:
             self._gain.push(risks, variances)
         weights = self.current
-        # before the step is known, as its noise correction asks for
+        # before the step is known
         rate = self._rate(variances)
         spread = float(weights @ (risks - weights @ risks) ** 2)
         spread -= float((weights * (1.0 - weights)) @ variances)
-        self._spread = REMEMBERED * self._spread + spread
-        self._remembered = REMEMBERED * self._remembered + 1.0
-        for_noise = CORRECTION * self._log_mean_exp(rate, variances)
-        self._log_weights = self._log_weights + rate * risks - for_noise
+        self._spread += spread
+        self._n_spreads += 1.0
+        self._log_weights = self._log_weights + rate * risks
         self.current = self._weights()
 
     def _weights(self) -> FloatArray:
@@ -132,22 +129,12 @@ class GroupWeights:
         return share * of_game + (1.0 - share) * np.asarray(self.schedule.prior)
 
     def _rate(self, variances: FloatArray) -> float:
-        """Return θ/T with θ² = H(π) / (q²/T + mean_i v_i/2) for the spread q of late."""
+        """Return θ/T with θ² = H(π) / (q²/T + mean_i v_i/2) for the spread q so far."""
         horizon = self.schedule.n_steps
         least = (LEAST_SPREAD * self.schedule.assumed_spread) ** 2
-        spread = max(self._spread / self._remembered, least)
+        spread = max(self._spread / self._n_spreads, least)
         noise = float(variances.mean()) / 2.0
         return best_rate(self._entropy, (spread + noise) / horizon) / horizon
-
-    def _log_mean_exp(self, rate: float, variances: FloatArray) -> FloatArray:
-        """Return log E exp of what noise and coins add to the exponents at a rate."""
-        batches = self.schedule.batches
-        if batches is None:
-            return rate**2 * variances / 2.0
-        found = batches.log_mean_exp_of_coins(rate) + (rate * batches.risk_stds) ** 2 / 2.0
-        if self.schedule.heard:  # groups that are not have the variances of the mean
-            found = np.where(self.schedule.heard, found, rate**2 * variances / 2.0)
-        return found
 
 
 # Limits on what a record counts for in a step, as planned or as earlier releases ask for.

@@ -292,7 +292,7 @@ def _schedule(
     follows_level = adapts and parameters.loss_ceiling is None and others.get("batches") is None
     return MGRSchedule(
         **rule.planned(),
-        **_of_hidden_groups(problem),
+        lowest_loss=None if problem.hidden is None else problem.constants.infimum,
         step="weighted",
         group_rate=rule.group_rate_at(noise),
         noise_correction=() if adapts else _floats(CORRECTION * log_mean_exp),
@@ -302,16 +302,6 @@ def _schedule(
         shrinks=adapts and of_loss.shrinks,
         **others,
     )
-
-
-def _of_hidden_groups(problem: Problem) -> dict[str, Any]:
-    """Return the fields of a schedule that are there where groups are hidden."""
-    if problem.hidden is None:
-        return {}
-    return {
-        "lowest_loss": problem.constants.infimum,
-        "heard": tuple(bool(each) for each in problem.is_heard),
-    }
 
 
 def _adapts(problem: Problem, parameters: MGRParameters) -> bool:

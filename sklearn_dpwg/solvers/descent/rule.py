@@ -189,10 +189,8 @@ class MGRSchedule(DescentSchedule):
     # (`Shrinkage`)
     shrinks: bool = False
     # where groups are hidden: the infimum of losses, as risks are released relative to the middle
-    # between it and the ceiling; and which groups are told from empty ones, as the others count as
-    # doing like all
+    # between it and the ceiling
     lowest_loss: float | None = None
-    heard: tuple[bool, ...] = ()
 
     @property
     def follows_level(self) -> bool:
@@ -353,10 +351,6 @@ RULES: dict[str, Any] = {
 }
 
 
-# Least share of μ² for the group risks, where the `signal` is as large as the second.
-LEAST_SHARE, LEAST_SHARE_BINDS = 0.2, 5_000.0
-
-
 class RunNoise(NamedTuple):
     """Variance of the mean over a run of what is released, noise and coins together."""
 
@@ -380,9 +374,6 @@ class StepRule(StepLimits, ABC):
     problem: Problem
     parameters: Any  # what the user set
     ceiling: float  # a record's loss counts for at most this much in the group risks
-    # of μ², for the group risks, where it is planned: noise on them costs in proportion to itself,
-    # that on gradients to its square, which is less where there is little
-    least_share: float
     is_fixed: bool  # whether every step is `step_size`, whatever the noise
 
     is_bold: ClassVar[bool] = True  # whether steps begin longer than is safe for every data set
@@ -423,7 +414,6 @@ class StepRule(StepLimits, ABC):
             problem=problem,
             parameters=parameters,
             ceiling=ceiling,
-            least_share=LEAST_SHARE * min(1.0, signal / LEAST_SHARE_BINDS),
             is_fixed=wanted is not None,
             n_steps=n_steps,
             aim=aim,
@@ -506,7 +496,7 @@ class StepRule(StepLimits, ABC):
             bounds=(1e-3, self.largest_share),
             method="bounded",
         )
-        return max(float(found.x), self.least_share)
+        return float(found.x)
 
     def limits(self) -> dict[str, Any]:
         """Return the fields of `StepLimits`."""

@@ -54,10 +54,8 @@ def test_the_rate_begins_as_planned_and_follows_the_spread():
     for share in (1.0, 0.1, 4.0):
         first, last = rates(2.0 * share * schedule.assumed_spread)
         assert first == pytest.approx(planned, rel=1e-3)
-        # of the assumed spread, 10 × 0.9^19, and of the released ones there is left
-        assumed, released = 10.0 * 0.9**19, (1.0 - 0.9**19) / 0.1
-        weight = released / (assumed + released)
-        expected = math.sqrt(1.0 - weight + weight * share**2)
+        # of the assumed spread, which counts ten times, and 19 released ones
+        expected = math.sqrt((10.0 + 19.0 * share**2) / 29.0)
         assert last == pytest.approx(planned / expected, rel=0.05)
 
 
