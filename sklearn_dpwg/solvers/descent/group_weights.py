@@ -10,6 +10,7 @@ import numpy as np
 from sklearn_dpwg._checks import FloatArray
 from sklearn_dpwg.data.problem import Problem
 from sklearn_dpwg.solvers.descent.rule import MGRSchedule
+from sklearn_dpwg.solvers.solver import by_loss
 from sklearn_dpwg.solvers.steps import (
     best_rate,
     normalised,
@@ -28,8 +29,9 @@ DIRECTIONS = 3.0
 RUNNING_STEPS, FIRST_STEPS = 80, 15
 
 # Variance of a loss from record to record, as a share of the square of what predicting nothing
-# costs; how many times that of the noise counts; and the least drop of the mean risk, as a share.
-LOSS_VARIANCE, NOISE_COUNTS, LEAST_DROP = 0.2, 3.0, 0.04
+# costs; how many times that of the noise counts; the least drop of the mean risk, as a share; and
+# the least that predicting nothing may cost by a noisy release, as a share of the most.
+LOSS_VARIANCE, NOISE_COUNTS, LEAST_DROP, LEAST_RISK = 0.2, 3.0, 0.04, 1e-3
 
 
 class GainOfGroups:
@@ -46,7 +48,10 @@ class GainOfGroups:
 
     def __init__(self, problem: Problem) -> None:
         self._sizes = np.asarray(problem.group_sizes, dtype=float)
-        self._prior, self._nothing = np.asarray(problem.prior), problem.constants.zero_score
+        self._prior, nothing = np.asarray(problem.prior), problem.constants.zero_score
+        # the risk at weights of 0: that of a log loss is known, others are released first of all
+        self._nothing = nothing if by_loss(problem.loss).shrinks else 0.0
+        self._least = LEAST_RISK * nothing
         of_weights = problem.optimism_correction * problem.n_weights
         self._costs = of_weights / (2.0 * self._sizes)
         self._total, self._variances = np.zeros((2, len(self._sizes)))
@@ -56,6 +61,8 @@ class GainOfGroups:
     def push(self, risks: FloatArray, variances: FloatArray) -> None:
         """Take in the released risks of a step, and the variances of their noise."""
         kept = 1.0 - 1.0 / RUNNING_STEPS
+        if not self._nothing:
+            self._nothing = max(float(self._prior @ risks), self._least)
         self._n_steps += 1
         self._total = kept * self._total + risks
         self._variances = kept**2 * self._variances + variances

@@ -51,7 +51,7 @@ def stated(plan, data, answers, first, visits):
         kept.append(weights)
     if not schedule.aim:  # Algorithm 5: w_1, ..., w_T after T - 1 steps
         return np.mean([first, *kept], axis=0), taken
-    return np.mean(kept[-math.ceil(len(kept) * 2 / 3 - 0.5) :], axis=0), taken
+    return np.mean(kept[-round(len(kept) / 2) :], axis=0), taken
 
 
 @pytest.mark.parametrize("loss", [MultinomialLogLoss(3), SquaredError(), Hinge()])

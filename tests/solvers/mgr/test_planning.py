@@ -21,7 +21,7 @@ from sklearn_dpwg.optimum import worst_group_optimum
 from sklearn_dpwg.privacy import Budget, PrivacyGuarantee
 from sklearn_dpwg.solvers import MGR
 from sklearn_dpwg.solvers.descent.mgr import paper_plan
-from sklearn_dpwg.solvers.descent.rule import HedgeRule
+from sklearn_dpwg.solvers.descent.rule import BOLDNESS, HedgeRule
 from sklearn_dpwg.solvers.solver import by_loss
 from sklearn_dpwg.solvers.steps import CORRECTION, risk_spread, step_and_momentum
 from tests.helpers.group_data import make_data, make_problem
@@ -98,7 +98,7 @@ def test_risk_share_is_nearly_the_best_of_a_grid(sizes):
 def test_where_steps_end_the_bound_is_that_of_the_longest_ones():
     plan = MGR(n_steps=20).plan(make_problem((10**9,)), Budget(10.0, 1e-6))
     schedule = plan.schedule
-    reach = 20 * 8.0 / plan.problem.smoothness / (1.0 - schedule.max_momentum)
+    reach = 20 * BOLDNESS / plan.problem.smoothness / (1.0 - schedule.max_momentum)
     assert plan.predicted_excess == pytest.approx(schedule.aim**2 / (2 * reach), rel=1e-3)
 
 
