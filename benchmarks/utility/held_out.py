@@ -30,6 +30,7 @@ import sys
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from itertools import product
 from pathlib import Path
@@ -171,11 +172,18 @@ def measure(
         progress.note(name)
 
 
-def _cell(task: Task, method: Method, epsilon: float, seed: int) -> dict[str, Any]:
-    """Return the losses of groups on both parts, and the seconds of the fit."""
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Ignore what is measured on purpose: seeds, weak plans, no protection."""
     with warnings.catch_warnings():
         for each in QUIET:
             warnings.simplefilter("ignore", each)
+        yield
+
+
+def _cell(task: Task, method: Method, epsilon: float, seed: int) -> dict[str, Any]:
+    """Return the losses of groups on both parts, and the seconds of the fit."""
+    with quiet():
         warm_up(task.kind)
         start = time.perf_counter()
         model = method(task, epsilon, seed)
