@@ -51,17 +51,6 @@ MOST_NOISY_CELLS = 2_000
 # The size of a group that is below so many standard deviations of the noise on it may be zero.
 LEAST_COUNT_STDS = 3.0
 
-# Price of sampling where nobody states it: the least of the first and μ², and the second where
-# nothing is private. Its unit is a nat for two classes; for numbers, what losses of records that a
-# model has learned from differ by, as a share of what predicting nothing costs.
-MOST_PLANNED_PRICE, PRICE_WITHOUT_NOISE = 1.0, 0.5
-UNIT_OF_NUMBERS = 0.15
-
-# Above so many records of a group, or the square of the number of weights, that price falls as 1/n
-# in place of 1/√n: what is learned by heart does.
-MANY_RECORDS = 1_000.0
-
-
 @dataclass(frozen=True)
 class HiddenGroups:
     """That the group of a record is protected, so that sizes are noisy counts."""
@@ -188,11 +177,9 @@ class Problem:
         Where given, neighbours differ in one record, its group included, and `group_sizes` are
         released numbers: all that sums over a group are ever divided by. By default they are the
         sizes, and a record's group is public.
-    sampling_price : float, optional
-        Price c of sampling, in units of `price_of_sampling`: the group player maximises
-        ``Σ λ_i L_i - c √(Σ λ_i²/n_i)``, as the risk among new people of a mixture of groups is
-        known to within such a number. 0 is the game on the records themselves; None leaves it to
-        the solver, and n_i are `sizes_of_sampling`.
+    optimism_correction : float, default=1.0
+        How many times risks count the optimism of records that a model has learned from; 0 is the
+        game on the records themselves.
     cells : Cells, optional
         Where groups overlap, the disjoint cells that they are made of: neighbours differ in one
         record of one cell. By default groups are disjoint.
@@ -215,7 +202,7 @@ class Problem:
     prior: tuple[float, ...]
     intercept_scaling: float = 1.0
     hidden: HiddenGroups | None = None
-    sampling_price: float | None = None
+    optimism_correction: float = 1.0
     cells: Cells | None = None
 
     __repr__ = short_repr
@@ -231,46 +218,12 @@ class Problem:
                 f"{self.cells!r}."
             )
 
-    def price_of_sampling(self, mu: float) -> float:
-        """Return what ``√(Σ λ_i²/n_i)`` costs the group player.
-
-        Parameters
-        ----------
-        mu : float
-            Gaussian-DP parameter of the budget. Where nobody states a price it is ``min(1, μ²)``,
-            as at a small μ noise alone keeps weight off small groups, and ½ without privacy.
-
-        Returns
-        -------
-        float
-            In units of the loss: a price of 1 is one nat for two classes, for others in proportion
-            to what predicting nothing costs, and 0.15 of that for numbers.
-        """
-        price = PRICE_WITHOUT_NOISE if mu == math.inf else min(MOST_PLANNED_PRICE, mu**2)
-        if self.sampling_price is not None:
-            price = self.sampling_price
-        unit = UNIT_OF_NUMBERS if self.loss.task == "regression" else 1.0 / math.log(2.0)
-        return price * unit * self.constants.zero_score
-
-    @property
-    def sizes_of_sampling(self) -> FloatArray:
-        """Numbers n_i in the price ``√(Σ λ_i²/n_i)``: sizes, where somebody states a price.
-
-        In a price that is planned, those of groups of more records than `MANY_RECORDS`, or the
-        square of the number of weights, are as much larger as that is exceeded.
-        """
-        sizes = np.asarray(self.group_sizes, dtype=float)
-        if self.sampling_price is not None:
-            return sizes
-        return sizes * np.maximum(1.0, sizes / max(MANY_RECORDS, float(self.n_weights) ** 2))
-
     @property
     def game(self) -> str:
-        """Say in a sentence what was stated about the group player; nothing of the default."""
-        if self.sampling_price is None:
+        """Say in a sentence what was stated about people; nothing of the default."""
+        if self.optimism_correction == 1.0:
             return ""
-        price = f"a price of {self.sampling_price:g}" if self.sampling_price else "no price"
-        return f"sampling has {price}"
+        return f"optimism of risks is corrected {self.optimism_correction:g} times"
 
     @property
     def n_groups(self) -> int:

@@ -79,22 +79,25 @@ SHARED_PARAMETERS = {
         with this fit by `privacy_of` and by ledgers, the rest is the caller's word. `aim` of a
         solver is the distance from them. In a grid wrap models in ``FrozenEstimator``.
 """,
-    "neighbours, sampling_price": """\
+    "neighbours, optimism_correction": """\
     neighbours : {"replace-one", "replace-one-within-group"}, default="replace-one"
         What the guarantee is for: one record replaced by any other, which protects who is in which
         group too: all that is learned of the groups' sizes are noisy counts, and "auto", "mgr",
         "moments", "oco", "online-to-batch" and "phased-erm" can learn. Or by another of its group,
         where who is in which group is public, and every solver can.
-    sampling_price : float, optional
-        How much the learner mistrusts small groups, whose records may differ from the people whom
-        a model will meet: group weights λ pay so many nats times ``√(Σ λ_i²/n_i)``, in proportion
-        for other losses. 0 is the game on the records themselves. Left open, it is planned: at
-        most 1, and falling as 1/n from a thousand records of a group on. Not every solver knows it;
-        one that does not refuses other numbers than 0.
+    optimism_correction : float, default=1.0
+        How far the learner mistrusts what its own records say of groups: a model that learned from
+        few records of a group looks better on them than among new people, and is corrected so many
+        times for that. It decides how far weight is moved to groups that are worse off, for solver
+        "auto" or "mgr", and for every solver but "exact" where ε is infinite. 0 is the game of the
+        papers, on the records themselves.
 """,
     "group_weights_ to feature_names_in_": """\
     group_weights_ : ndarray of shape (n_groups,)
         Weights that the learner gave the groups; a private release, which not every solver makes.
+    group_gain_ : float or None
+        How much weighting groups gains for the worst-off group among new people, in units of the
+        loss, as the released numbers tell; None where the solver has no such number.
     n_iter_ : int
         Steps taken; planned from public facts.
     plan_ : Plan

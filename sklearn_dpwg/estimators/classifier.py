@@ -72,7 +72,7 @@ class DPWorstGroupClassifier(ScoredByBlock, LinearClassifier, DPWorstGroupEstima
     classes : sequence, optional
         All classes; found in y by default, and public either way. They may be more than y holds.
     <group_labels to start>
-    <neighbours, sampling_price>
+    <neighbours, optimism_correction>
 
     Attributes
     ----------
@@ -146,7 +146,7 @@ class DPWorstGroupClassifier(ScoredByBlock, LinearClassifier, DPWorstGroupEstima
         rows_per_person: int | None = None,
         start: Any = None,
         neighbours: Literal["replace-one", "replace-one-within-group"] = "replace-one",
-        sampling_price: float | None = None,
+        optimism_correction: float = 1.0,
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
@@ -165,7 +165,7 @@ class DPWorstGroupClassifier(ScoredByBlock, LinearClassifier, DPWorstGroupEstima
         self.rows_per_person = rows_per_person
         self.start = start
         self.neighbours = neighbours
-        self.sampling_price = sampling_price
+        self.optimism_correction = optimism_correction
 
     decision_function = by_block(LinearClassifier.decision_function)
     predict = by_block(LinearClassifier.predict)

@@ -262,12 +262,11 @@ def check_neighbours(neighbours: Any) -> None:
         )
 
 
-def check_price(sampling_price: Any) -> None:
-    """Refuse a price of sampling that no group player can have."""
-    price = 0.0 if sampling_price is None else real_number(sampling_price, "sampling_price")
-    if not 0.0 <= price < math.inf:
+def check_correction(correction: Any) -> None:
+    """Refuse what optimism cannot be multiplied by."""
+    if not 0.0 <= real_number(correction, "optimism_correction") < math.inf:
         raise InputError(
-            f"sampling_price must be None, or at least 0 and finite, got {sampling_price!r}."
+            f"optimism_correction must be at least 0 and finite, got {correction!r}."
         )
 
 

@@ -374,7 +374,7 @@ class Fitting(Progress, PrivateEstimator):
     neighbours: str
     # value of the constant column behind rows of norm 1
     _intercept_scaling: ClassVar[float]
-    sampling_price: float | None
+    optimism_correction: float
 
     @abstractmethod
     def _targets(self, y: NDArray[Any] | None, classes: ArrayLike | None = None) -> Targets:
@@ -414,7 +414,7 @@ class Fitting(Progress, PrivateEstimator):
         encode.stated_rows(self.rows_per_person)
         encode.check_neighbours(self.neighbours)
         encode.check_overlap(self.overlap, hides_groups=self._hides_groups)
-        encode.check_price(self.sampling_price)
+        encode.check_correction(self.optimism_correction)
         return Budget(self.epsilon, self.delta)
 
     def _learn(
@@ -485,7 +485,7 @@ class Fitting(Progress, PrivateEstimator):
             prior=encode.resolve_prior(self.prior, facts.sizes),
             intercept_scaling=self._intercept_scaling if self.fit_intercept else 0.0,
             hidden=hidden,
-            sampling_price=None if self.sampling_price is None else float(self.sampling_price),
+            optimism_correction=float(self.optimism_correction),
             cells=facts.cells,
         )
 
@@ -644,6 +644,7 @@ class Fitting(Progress, PrivateEstimator):
         self.count_std_ = 0.0 if plan.counts is None else plan.counts.count_std
         self.n_iter_ = solution.n_iter
         self._group_weights = solution.group_weights
+        self.group_gain_ = solution.group_gain
         weights = np.asarray(solution.weights, dtype=float)
         matrix = weights.reshape(problem.loss.n_outputs, problem.n_columns)
         intercept = np.zeros(problem.loss.n_outputs)

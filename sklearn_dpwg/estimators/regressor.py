@@ -55,7 +55,7 @@ class DPWorstGroupRegressor(ScoredByBlock, RegressorMixin, DPWorstGroupEstimator
         Radius of the ball of weights, for rows of norm at most 1 and mapped targets.
     <data_norm, fit_intercept, prior>
     <group_labels to start>
-    <neighbours, sampling_price>
+    <neighbours, optimism_correction>
 
     Attributes
     ----------
@@ -116,7 +116,7 @@ class DPWorstGroupRegressor(ScoredByBlock, RegressorMixin, DPWorstGroupEstimator
         rows_per_person: int | None = None,
         start: Any = None,
         neighbours: Literal["replace-one", "replace-one-within-group"] = "replace-one",
-        sampling_price: float | None = None,
+        optimism_correction: float = 1.0,
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
@@ -135,7 +135,7 @@ class DPWorstGroupRegressor(ScoredByBlock, RegressorMixin, DPWorstGroupEstimator
         self.rows_per_person = rows_per_person
         self.start = start
         self.neighbours = neighbours
-        self.sampling_price = sampling_price
+        self.optimism_correction = optimism_correction
 
     @by_block
     def predict(self, X: Any) -> FloatArray:

@@ -151,6 +151,24 @@ def project_to_ball(weights: FloatArray, radius: float) -> FloatArray:
     return weights if norm <= radius else weights * (radius / norm)
 
 
+def on_simplex(values: FloatArray, curvature: FloatArray) -> FloatArray:
+    """Maximise ``Σ v_i λ_i - k_i λ_i²/2`` over distributions, for positive k_i.
+
+    They are ``λ_i = (v_i - τ)/k_i``, cut at 0, where the sum, which falls in τ along a line between
+    two values, is 1.
+    """
+    points = np.sort(values)
+    low, high = -1, len(points) - 1
+    while high - low > 1:
+        middle = (low + high) // 2
+        is_enough = np.maximum((values - points[middle]) / curvature, 0.0).sum() >= 1.0
+        low, high = (middle, high) if is_enough else (low, middle)
+    shares = (values >= points[high]) / curvature
+    level = (shares @ values - 1.0) / shares.sum()
+    best = np.clip((values - level) / curvature, 0.0, 1.0)
+    return np.asarray(best / best.sum())
+
+
 # First-order method with a proved cap on its iterations, behind Newton's method.
 
 

@@ -13,7 +13,6 @@ from scipy.optimize import brentq
 from sklearn_dpwg._checks import FloatArray
 from sklearn_dpwg.data.risks import RiskFunctions, Risks
 from sklearn_dpwg.losses import Loss, LossConstants, SmoothedLoss
-from sklearn_dpwg.optimum.group_player import GroupPlayer, PricedObjective
 from sklearn_dpwg.optimum.newton import (
     CURVED,
     LargestRisk,
@@ -231,8 +230,6 @@ def kinked_optimum(
     radius: float,
     tolerance: float = 1e-8,
     max_newton_steps: int = 500,
-    player: GroupPlayer | None = None,
-    ridge: float = 0.0,
 ) -> SaddlePoint:
     """Minimise the largest group risk of a loss with kinks over a ball, to a certified gap.
 
@@ -246,7 +243,7 @@ def kinked_optimum(
     n_groups = risks.n_groups
     prior = np.full(n_groups, 1.0 / n_groups)
     center = np.zeros(risks.n_weights)
-    mu_weights = ridge + tolerance / (4.0 * radius**2)
+    mu_weights = tolerance / (4.0 * radius**2)
     lowest, best_weights = np.inf, center
     highest, best_mixture = -np.inf, prior
     path: list[tuple[float, FloatArray]] = []  # width and solution of the stages accepted
@@ -254,9 +251,7 @@ def kinked_optimum(
     while True:
         stand_in = risks.loss.smoothed(width)
         game = (risks.with_loss(stand_in), radius, prior, mu_weights, STRENGTH * width, center)
-        objective = (
-            RegularisedObjective(*game) if player is None else PricedObjective(*game, player=player)
-        )
+        objective = RegularisedObjective(*game)
         at_most = 15 if len(path) > 1 and factor > 1.3 else 50
         stage_tolerance = max(tolerance / 4, 1e-3 * STRENGTH * width)
         at, taken = newton(
@@ -269,17 +264,12 @@ def kinked_optimum(
         values, slopes = risks.with_loss(_Lines(stand_in)).risks_and_gradients(at.weights)
         slope = at.group_weights @ slopes
         steepest = float(np.linalg.norm(slope))
-        reach = radius if ridge * radius <= steepest else steepest / ridge
-        value = float(at.group_weights @ values - slope @ at.weights - reach * steepest)
-        value += 0.5 * ridge * reach**2
-        value -= 0.0 if player is None else player.cost(at.group_weights)
+        value = float(at.group_weights @ values - slope @ at.weights - radius * steepest)
         if value > highest:
             highest, best_mixture = value, at.group_weights
         solved = [*path, (width, at.weights)]
         for weights in (at.weights, _predict(solved, 0.0, radius, center)):
-            found = risks.risks(weights)
-            value = float(found.max()) if player is None else player.value(found)
-            value += 0.5 * ridge * float(weights @ weights)
+            value = float(risks.risks(weights).max())
             if value < lowest:
                 lowest, best_weights = value, weights
         gap = max(lowest - highest, 0.0)
@@ -331,8 +321,6 @@ def worst_group_optimum(
     radius: float,
     tolerance: float = 1e-8,
     max_newton_steps: int = 500,
-    player: GroupPlayer | None = None,
-    ridge: float = 0.0,
 ) -> SaddlePoint:
     """Minimise the largest group risk over a ball, to a certified gap.
 
@@ -346,11 +334,6 @@ def worst_group_optimum(
         Gap to reach.
     max_newton_steps : int, default=500
         Newton steps in all stages together.
-    player : GroupPlayer, optional
-        What chooses group weights, where they pay for sampling: what it reaches is then minimised,
-        and certified, in place of the largest group risk.
-    ridge : float, default=0.0
-        What ``½‖w‖²`` costs, where there is a `player`.
 
     Returns
     -------
@@ -371,144 +354,8 @@ def worst_group_optimum(
     limits: dict[str, Any] = {"radius": radius, "tolerance": tolerance}
     limits["max_newton_steps"] = max_newton_steps
     if not risks.loss.smooth:
-        return kinked_optimum(risks, player=player, ridge=ridge, **limits)
-    samples = nested_samples(risks)
-    if player is None:
-        return smooth_optimum(risks, samples=samples, **limits)
-    return priced_optimum(risks, player, ridge=ridge, samples=samples, **limits)
-
-
-# Strength of the group player's quadratic that a game of people is followed from.
-FIRST_STRENGTH = 0.1
-
-
-@dataclass(frozen=True, eq=False)
-class _GameOfPeople(LargestRisk):
-    """The game of a `GroupPlayer` as Newton's method for the largest risk takes it."""
-
-    player: GroupPlayer
-    ridge: float
-
-    def value(self, risks: FloatArray) -> float:
-        return self.player.value(risks)
-
-    def missed(self, risks: FloatArray, mixture: FloatArray) -> float:
-        return self.player.missed(risks, mixture)
-
-    def solved(self, *at: FloatArray, **limits: Any) -> tuple[FloatArray, FloatArray]:
-        limits["mu_weights"] -= self.ridge
-        found = _followed_game(_Model(*at), self, at[0], max_steps=100, **limits)
-        return found.weights, found.group_weights
-
-
-@dataclass(frozen=True, eq=False)
-class _Model:
-    """Group risks that are linear but for a quadratic that all groups share."""
-
-    weights: FloatArray
-    values: FloatArray
-    gradients: FloatArray
-    curvature: FloatArray
-
-    @property
-    def n_groups(self) -> int:
-        return len(self.values)
-
-    @property
-    def n_weights(self) -> int:
-        return len(self.weights)
-
-    def risks(self, weights: FloatArray, *, ceiling: float | None = None) -> FloatArray:
-        return self.risks_and_gradients(weights)[0]
-
-    def risks_and_gradients(
-        self, weights: FloatArray, *, ceiling: float | None = None
-    ) -> tuple[FloatArray, FloatArray]:
-        step = weights - self.weights
-        rise = self.curvature @ step
-        return self.values + self.gradients @ step + 0.5 * step @ rise, self.gradients + rise
-
-    def hessian(self, weights: FloatArray, group_weights: FloatArray) -> FloatArray:
-        return self.curvature.copy()
-
-
-def _followed_game(
-    risks: RiskFunctions,
-    game: _GameOfPeople,
-    weights: FloatArray,
-    *,
-    radius: float,
-    mu_weights: float,
-    tolerance: float,
-    max_steps: int,
-) -> SaddlePoint:
-    """Follow a game of people whose group weights pay a quadratic that vanishes.
-
-    None may be needed, which is tried first, and is last where the price alone is as strong.
-    """
-    player, center = game.player, np.zeros(risks.n_weights)
-    # least curvature of the price in the group weights
-    natural = player.price * float(np.sqrt(player.sizes.sum())) / float(player.sizes.max())
-    strength, n_steps = 0.0, 0
-    best = SaddlePoint(weights, player.respond(risks.risks(weights)), np.inf, 0)
-
-    def certified(weights: FloatArray, mixture: FloatArray) -> SaddlePoint:
-        values, gradients = risks.risks_and_gradients(weights)
-        slope = mixture @ gradients + (game.ridge + mu_weights) * weights
-        gap = player.missed(values, mixture)
-        gap += ball_gap(weights, slope, game.ridge + mu_weights, radius)
-        gap += 0.5 * mu_weights * max(radius**2 - float(weights @ weights), 0.0)
-        return SaddlePoint(weights, mixture, gap, n_steps)
-
-    for is_first in (True, False):
-        while True:
-            facts = (risks, radius, player.sizes, game.ridge + mu_weights, strength, center)
-            objective = PricedObjective(*facts, player=player)
-            limit = max(0.25 * tolerance, 1e-2 * strength)
-            most = min(20, max_steps) if is_first else max_steps - n_steps
-            at, taken = newton(objective, weights, limit, most)
-            n_steps += taken
-            pairs = [certified(at.weights, at.group_weights)]
-            if strength <= tolerance < pairs[0].gap:
-                pairs.append(certified(*_joint_step(objective, at)))
-            best = min(best, *pairs, key=lambda pair: pair.gap)
-            is_over = best.gap <= tolerance or n_steps >= max_steps
-            if is_over or strength <= 1e-2 * tolerance:
-                break
-            weights = at.weights
-            strength = strength / 5.0 if strength > 5.0 * natural else 0.0
-        if is_over:
-            break
-        strength = FIRST_STRENGTH
-    return replace(best, n_newton_steps=n_steps)
-
-
-def priced_optimum(
-    risks: RiskFunctions,
-    player: GroupPlayer,
-    *,
-    radius: float,
-    ridge: float = 0.0,
-    tolerance: float = 1e-8,
-    max_newton_steps: int = 500,
-    samples: Sequence[Risks] = (),
-) -> SaddlePoint:
-    """Minimise over a ball what a group player reaches on smooth risks, to a certified gap.
-
-    As `smooth_optimum`, whose steps are those of the player's own model: the gap bounds what both
-    players can gain together, in the game with price and ridge: docs/theory/people.md.
-    """
-    game = _GameOfPeople(player, ridge)
-    found = sampled_newton(
-        risks, samples, radius=radius, tolerance=tolerance, max_steps=max_newton_steps, game=game
-    )
-    left = max_newton_steps - found.n_newton_steps
-    if found.gap <= tolerance or left <= 0:
-        return found
-    limits = {"radius": radius, "tolerance": tolerance, "mu_weights": tolerance / (4 * radius**2)}
-    other = _followed_game(risks, game, found.weights, max_steps=left, **limits)
-    n_steps = found.n_newton_steps + other.n_newton_steps
-    return replace(min(found, other, key=lambda pair: pair.gap), n_newton_steps=n_steps)
+        return kinked_optimum(risks, **limits)
+    return smooth_optimum(risks, samples=nested_samples(risks), **limits)
 
 
 def smooth_optimum(

@@ -12,7 +12,6 @@ from sklearn_dpwg._checks import Rules, one_of, positive
 from sklearn_dpwg.data.problem import Problem
 from sklearn_dpwg.data.risks import Risks
 from sklearn_dpwg.exceptions import InputError
-from sklearn_dpwg.optimum.group_player import GroupPlayer
 from sklearn_dpwg.optimum.saddle_point import solve_saddle_point, worst_group_optimum
 from sklearn_dpwg.privacy import Budget, NoiseSource
 from sklearn_dpwg.solvers.plan import Plan
@@ -26,9 +25,6 @@ class ExactSchedule:
     tolerance: float  # certified duality gap at which it stops, in units of the loss
     mu_weights: float = 0.0  # regularisation of the two players; 0 where there is none
     mu_groups: float = 0.0
-    # what the root of Σ λ_i²/n_i costs the group player, in units of the loss
-    price: float = 0.0
-    ridge: float = 0.0  # and what ½‖w‖² costs with it
 
     def __str__(self) -> str:
         """Return a line or two for people."""
@@ -38,17 +34,8 @@ class ExactSchedule:
                 f"\nregularised towards 0 with {self.mu_weights:.3g} and towards equal group "
                 f"weights with {self.mu_groups:.3g}"
             )
-        if self.price > 0.0:
-            text += (
-                "\nfor people like these records: weights v of groups of n records pay "
-                f"at most {self.price:.3g} sqrt(sum of v^2/n), those of columns {self.ridge:.2g} "
-                "|w|^2/2"
-            )
         return text
 
-
-# Where sampling has a price c, weights pay ``r c d/√(n N) ½‖w‖²``, with n the smallest of all N.
-RIDGE = 0.02
 
 RULES = Rules("Exact", tolerance=positive(), schedule=one_of("planned", "paper"))
 
@@ -56,8 +43,7 @@ RULES = Rules("Exact", tolerance=positive(), schedule=one_of("planned", "paper")
 class Exact(Solver):
     """Non-private minimax optimum by Newton's method with a certificate.
 
-    Where a problem prices sampling, it is the optimum of that game; a price that nobody states is
-    ½. The estimators use it for ``epsilon=float("inf")``, whatever solver they are given.
+    It is the papers' game on the records themselves, whatever the `optimism_correction`.
 
     Parameters
     ----------
@@ -82,7 +68,6 @@ class Exact(Solver):
 
     name: ClassVar[str] = "exact"
     uses_start: ClassVar[bool] = False
-    prices_sampling: ClassVar[bool] = True
     knows_overlap: ClassVar[bool] = True
 
     def __init__(
@@ -103,15 +88,7 @@ class Exact(Solver):
 
     def _plan(self, problem: Problem, budget: Budget) -> Plan:
         strengths, bound = (0.0, 0.0), self.tolerance
-        # one group's weight is 1 at any price
-        price = problem.price_of_sampling(budget.mu) if problem.n_groups > 1 else 0.0
         if self.schedule == "paper":
-            if problem.sampling_price:
-                raise InputError(
-                    "sampling_price must be None or 0 with schedule='paper' of Exact, which has a "
-                    "regularisation of its own."
-                )
-            price = 0.0
             if not problem.loss.smooth:
                 raise InputError(
                     f"schedule='paper' of Exact needs a smooth loss, got {problem.loss!r}."
@@ -121,19 +98,13 @@ class Exact(Solver):
             bound += strengths[0] * problem.radius**2 / 2.0
             if problem.n_groups > 1:
                 bound += strengths[1] * math.log(problem.n_groups)
-        sizes = np.asarray(problem.group_sizes, dtype=float)
-        ridge = RIDGE * price * problem.n_weights / math.sqrt(sizes.min() * sizes.sum())
-        # what the game of people can cost the largest risk: docs/theory/people.md
-        paid = price / np.sqrt(problem.sizes_of_sampling)
-        bounds = bound + ridge * problem.radius**2 / 2.0 + paid
-        bounds -= price / math.sqrt(problem.sizes_of_sampling.sum())
         return Plan.of(
             self.name,
             problem,
             budget,
             releases=(),
-            schedule=ExactSchedule(self.tolerance, *strengths, price, ridge),
-            bounds=bounds,
+            schedule=ExactSchedule(self.tolerance, *strengths),
+            bounds=(bound,) * problem.n_groups,
             n_steps=0,
         )
 
@@ -153,16 +124,7 @@ class Exact(Solver):
                 smoothness=problem.smoothness,
             )
             return Solution(saddle.weights, saddle.group_weights, saddle.n_newton_steps)
-        player = None
-        if schedule.price > 0.0:
-            player = GroupPlayer(schedule.price, problem.sizes_of_sampling)
-        found = worst_group_optimum(
-            data,
-            radius=problem.radius,
-            tolerance=schedule.tolerance,
-            player=player,
-            ridge=schedule.ridge,
-        )
+        found = worst_group_optimum(data, radius=problem.radius, tolerance=schedule.tolerance)
         return Solution(found.weights, found.group_weights, found.n_newton_steps)
 
 

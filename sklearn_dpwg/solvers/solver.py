@@ -32,11 +32,14 @@ class Solution:
         Weights of the groups, where the solver releases them.
     n_iter : int
         Steps taken.
+    group_gain : float, optional
+        How much weights on groups gain for the worst-off one among new people, where it is known.
     """
 
     weights: FloatArray
     group_weights: FloatArray | None
     n_iter: int
+    group_gain: float | None = None
 
 
 class Solver(BaseEstimator, ABC):
@@ -49,8 +52,6 @@ class Solver(BaseEstimator, ABC):
     name: ClassVar[str]
     # whether a run depends on where it begins
     uses_start: ClassVar[bool] = True
-    # whether its group player pays the price of sampling
-    prices_sampling: ClassVar[bool] = False
     # whether it knows groups that overlap, whose sensitivities take proofs of their own
     knows_overlap: ClassVar[bool] = False
 
@@ -96,7 +97,7 @@ class Solver(BaseEstimator, ABC):
         return plan
 
     def plays(self, problem: Problem) -> bool:
-        """Whether the solver plays the game as stated: price of sampling, overlapping groups.
+        """Whether the solver plays the game as stated, with groups that may overlap.
 
         Parameters
         ----------
@@ -174,17 +175,12 @@ class Solver(BaseEstimator, ABC):
         )
 
     def _check_game(self, problem: Problem) -> None:
-        """Refuse a price of sampling or overlapping groups it would ignore."""
+        """Refuse groups that overlap where it would ignore that."""
         if problem.cells is not None and not self.knows_overlap:
             raise InputError(
                 f"solver {self.name!r} needs disjoint groups, as with overlap='cells': groups that "
                 "overlap are for 'auto', 'ags', 'exact', 'gda', 'mgr', 'moments' and "
                 "'phased-erm'."
-            )
-        if problem.sampling_price and not self.prices_sampling:
-            raise InputError(
-                f"sampling_price must be None or 0 with solver {self.name!r}, which plays the game "
-                f"on the records themselves, got {problem.sampling_price!r}."
             )
 
     @abstractmethod

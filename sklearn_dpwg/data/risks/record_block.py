@@ -208,6 +208,35 @@ class RecordBlock:
             parts = run_on_threads([partial(task, part) for part in partition.tasks])
         return _total(parts, (n_outputs, n_columns, n_outputs, n_columns))
 
+    def gradient_spread(self, weights: FloatArray, root: FloatArray) -> Sums:
+        """Return sums by group: losses, their squares, ``‖g A‖²`` and ``g A`` for gradients g.
+
+        For rows not centred.
+        """
+        records, constant = self.records, self.intercept_scaling
+        of_outputs = root.reshape(self.loss.n_outputs, self.n_columns, -1)
+        n_tasks = records.rows.shape[0] * self.n_columns // ENTRIES_PER_TASK
+        partition = Partition.of(records.starts, n_tasks)
+
+        def task(part: slice) -> FloatArray:
+            sums = np.zeros((self.n_groups, 3 + of_outputs.shape[2]))
+            for group, block, scores in self._scored_blocks(weights, partition.segments(part)):
+                losses, slopes = self.loss.value_and_derivative(scores, records.targets[block])
+                slopes, moved = slopes.reshape(len(losses), -1), 0.0
+                for of_output, matrix in zip(slopes.T, of_outputs, strict=True):
+                    shifted = of_output * records.row_scale[block]
+                    moved = moved + (self._rows(block) @ matrix[: self.n_features]) * shifted[:, None]
+                    if constant > 0:
+                        moved += constant * np.outer(of_output, matrix[-1])
+                sums[group, :3] += losses.sum(), losses @ losses, np.vdot(moved, moved)
+                sums[group, 3:] += moved.sum(axis=0)
+            return sums
+
+        with one_blas_thread():
+            parts = run_on_threads([partial(task, part) for part in partition.tasks])
+        sums = _total(parts, (self.n_groups, 3 + of_outputs.shape[2]))
+        return sums[:, 0], sums[:, 1], sums[:, 2], sums[:, 3:]
+
     def moment_sums(
         self,
         weights: FloatArray,

@@ -13,7 +13,7 @@ from sklearn_dpwg._checks import FloatArray, Rules, at_least_zero, flag, positiv
 from sklearn_dpwg.data.problem import Problem
 from sklearn_dpwg.data.risks import Risks
 from sklearn_dpwg.exceptions import InputError
-from sklearn_dpwg.optimum.group_player import on_simplex
+from sklearn_dpwg.optimum.objective import on_simplex
 from sklearn_dpwg.privacy import Budget, NoiseSource, Release, calibrate
 from sklearn_dpwg.solvers.descent import planning
 from sklearn_dpwg.solvers.descent.releases import GRADIENT, RISKS, Beginning, GroupGame

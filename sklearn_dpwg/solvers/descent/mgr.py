@@ -99,7 +99,6 @@ class MGR(MGRParameters, Solver):
     """
 
     name: ClassVar[str] = "mgr"
-    prices_sampling: ClassVar[bool] = True
     knows_overlap: ClassVar[bool] = True
 
     def _check_hidden_groups(self) -> None:
@@ -111,15 +110,9 @@ class MGR(MGRParameters, Solver):
             )
 
     def _check_game(self, problem: Problem) -> None:
-        """Refuse what plain Hedge and the paper's schedule do not know."""
+        """Refuse what the paper's schedule does not know."""
         super()._check_game(problem)
-        is_paper = self.schedule == "paper"
-        if problem.sampling_price and (is_paper or self.group_rate is not None):
-            raise InputError(
-                "sampling_price must be left open where MGR has schedule='paper' or a group_rate, "
-                f"got {problem.sampling_price!r}."
-            )
-        if problem.cells is not None and is_paper:
+        if problem.cells is not None and self.schedule == "paper":
             raise InputError("schedule of MGR must be 'planned' with groups that overlap.")
 
     def _plan(self, problem: Problem, budget: Budget) -> Plan:

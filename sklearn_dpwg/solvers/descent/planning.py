@@ -349,7 +349,6 @@ def _schedule(
         forgets=adapts and of_loss.forgets,
         assumed_spread=risk_spread(problem),
         noise_price=noise_price(rule, budget),
-        sampling_price=problem.price_of_sampling(budget.mu) if adapts else 0.0,
         quiet=quietness(problem, budget),
         ceiling_of_level=of_loss.ceiling_of_level if follows_level else math.inf,
         raised_ceiling=rule.raised_ceiling,

@@ -17,7 +17,7 @@ from sklearn_dpwg._checks import FloatArray
 from sklearn_dpwg.data.problem import Problem
 from sklearn_dpwg.data.risks import Risks
 from sklearn_dpwg.optimum import project_to_ball
-from sklearn_dpwg.optimum.group_player import on_simplex
+from sklearn_dpwg.optimum.objective import on_simplex
 from sklearn_dpwg.privacy import NoiseSource, Release
 from sklearn_dpwg.solvers.centring import Centring, after_centring, release_centre
 from sklearn_dpwg.solvers.descent.group_weights import Limits

@@ -196,10 +196,8 @@ class MGRSchedule(DescentSchedule):
     # down to a third of that
     forgets: bool = False
     assumed_spread: float = 0.0  # standard deviation of the group risks that planning assumes
-    # what a group player that adapts pays for a unit of noise on the mean gradient, and for the
-    # standard error of the mean of a unit by sampling
+    # what a group player that adapts pays for a unit of noise on the mean gradient
     noise_price: float = 0.0
-    sampling_price: float = 0.0
     # how many times the `signal` is that from which on there is so little noise that what group
     # weights are held back by vanishes; at least 1
     quiet: float = 1.0
@@ -238,10 +236,8 @@ class MGRSchedule(DescentSchedule):
         return on_step(middle, self.grid.loss_step)
 
     def uncertainty(self, plan: Plan, unit: float) -> FloatArray:
-        """Return what weight on a group pays, for noise on gradients in a unit and for sampling."""
-        of_noise = self.noise_price * unit * self.gradient_noise(plan)
-        of_sampling = self.sampling_price / np.sqrt(plan.problem.sizes_of_sampling)
-        return np.asarray(np.hypot(of_noise, of_sampling))
+        """Return what weight on a group pays, for noise on gradients in a unit."""
+        return self.noise_price * unit * self.gradient_noise(plan)
 
     @property
     def kept(self) -> float:
@@ -276,7 +272,6 @@ class MGRSchedule(DescentSchedule):
             lines.append(
                 "the rate follows the spread of released risks, and weight on a group has to make "
                 "up for its noise"
-                + (f" and at most {self.sampling_price:.3g}/sqrt(n)" if self.sampling_price else "")
                 + (f"; exponents keep {self.kept:.3g} of themselves a step" if self.forgets else "")
             )
         if self.follows_level:
