@@ -14,25 +14,25 @@ from sklearn_dpwg._checks import FloatArray
 from sklearn_dpwg.data.kernels.passes import one_blas_thread
 from sklearn_dpwg.data.problem import Problem
 from sklearn_dpwg.data.risks import Risks
-from sklearn_dpwg.optimum.objective import RegularisedObjective
-from sklearn_dpwg.optimum.saddle_point import (
-    minimise_quadratic_on_ball,
-    newton,
-    worst_group_optimum,
-)
+from sklearn_dpwg.optimum.newton import SINGLE, WIDE
+from sklearn_dpwg.optimum.saddle_point import minimise_quadratic_on_ball, worst_group_optimum
 from sklearn_dpwg.privacy import Budget, NoiseSource
 from sklearn_dpwg.solvers.exact import Exact
 from sklearn_dpwg.solvers.plan import Plan
 from sklearn_dpwg.solvers.solver import Solution
 
 # Shares of the least favourable mixture in what is learned from, and ridges in units of Σ λ_i²/n_i,
-# which is one record's share where all count alike.
-SHARES, RIDGES = (0.0, 0.1, 0.25, 0.5, 0.75, 1.0), (0.001, 0.3, 1.0, 3.0)
-# A candidate is solved until a step promises no more than the first, as a share of what predicting
-# nothing costs; from the second on the step is worth a Hessian of its own.
-ENOUGH, RENEW = 1e-6, 1e-4
-# Directions in which a trace is taken: with more columns random ones tell it to about a hundredth.
-N_DIRECTIONS, SEED = 128, 0
+# the weight of a record: shares are compared at the second ridge, then ridges at the best share.
+SHARES, RIDGES, FIRST_RIDGE = (1.0, 0.75, 0.5, 0.25, 0.1, 0.0), (0.001, 0.3, 1.0, 3.0), 0.3
+# As shares of what predicting nothing costs: fits are compared once a step promises no more than
+# the first, from the second on a step is worth a Hessian of its own, and of optimism below the
+# third no ridge saves anything.
+ENOUGH, RENEW, NEGLIGIBLE = 1e-6, 1e-4, 1e-3
+EXACT, MOST_STEPS = 1e-12, 100
+# A step that leaves more than this of what it promised asks for a new Hessian.
+LEFT = 0.03
+# With more weights a trace is taken in so many random directions, which tell it to a few hundredths.
+N_DIRECTIONS, SEED = 32, 0
 
 
 @dataclass(frozen=True)
@@ -61,9 +61,9 @@ class Fit:
     group_weights: FloatArray
     ridge: float
     weights: FloatArray
-    hessian: FloatArray  # about that at the weights, without the ridge
-    risks: FloatArray  # of people: those of the records with their optimism
+    risks: FloatArray  # of people: those of the records and their optimism
     variances: FloatArray  # of the risks, by sampling
+    optimism: float  # the largest
 
 
 class People(Exact):
@@ -95,92 +95,105 @@ class People(Exact):
 
 
 class Search:
-    """The candidates on some records, each fitted once."""
+    """The fits to some records that are compared, each made once."""
 
     def __init__(self, data: Risks, problem: Problem, schedule: PeopleSchedule) -> None:
-        self.data, self.radius, self.schedule = data, problem.radius, schedule
+        self.data, self.radius, self.correction = data, problem.radius, schedule.correction
         self.unit = problem.constants.zero_score
         sizes = np.asarray(data.group_sizes, dtype=float)
         self.pooled = sizes / sizes.sum()
-        limits = {"radius": problem.radius, "tolerance": schedule.tolerance}
-        exact = worst_group_optimum(data, **limits)
+        exact = worst_group_optimum(data, radius=problem.radius, tolerance=schedule.tolerance)
         self.least_favourable, self.n_steps = exact.group_weights, exact.n_newton_steps
-        hessian = np.zeros((data.n_weights, data.n_weights))
-        nothing = np.zeros(data.n_groups)
-        self.last = Fit(self.pooled, 0.0, exact.weights, hessian, nothing, nothing)
+        # where the next fit starts, and the Hessian that serves while it can
+        self.weights, self.hessian = exact.weights, np.zeros((data.n_weights, data.n_weights))
         self.fits: dict[tuple[float, float], Fit] = {}
 
     def solution(self) -> Solution:
-        for ridge in RIDGES:
-            for share in SHARES:
+        """Return the best fit, solved to the end, and what it gains over the best pooled one."""
+        for share in SHARES:
+            self.fit(share, FIRST_RIDGE)
+        pooled = self.fits[0.0, FIRST_RIDGE]
+        self.shrinker = shrinking(pooled.risks, pooled.variances)
+        share, _ = self.best()
+        self.weights = self.fits[share, FIRST_RIDGE].weights
+        if self.fits[share, FIRST_RIDGE].optimism > NEGLIGIBLE * self.unit:
+            for ridge in RIDGES:
                 self.fit(share, ridge)
-        shrinker = self.shrinker()
-        score = {at: float((shrinker @ fit.risks).max()) for at, fit in self.fits.items()}
-        best = min(score, key=lambda at: score[at])
-        plain = min((at for at in score if at[0] == 0.0), key=lambda at: score[at])
-        kept = self.fits[best]
-        objective = RegularisedObjective(
-            self.data, self.radius, kept.group_weights, kept.ridge, math.inf, 0.0 * kept.weights
-        )
-        with np.errstate(divide="ignore"):
-            at, n_steps = newton(objective, kept.weights, self.schedule.tolerance, 100)
-        self.score, self.best = score, best
+        best = self.best()
+        self.fit(0.0, best[1])
+        fit = self.fits[best]
+        self.weights = fit.weights
+        self.minimise(fit.group_weights, fit.ridge, EXACT * self.unit)
         return Solution(
-            at.weights, kept.group_weights, self.n_steps + n_steps, score[plain] - score[best]
+            self.weights,
+            fit.group_weights,
+            self.n_steps,
+            self.score(self.best(pooled=True)) - self.score(best),
         )
 
-    def shrinker(self) -> FloatArray:
-        pooled = self.fits[0.0, RIDGES[0]]
-        return shrinking(pooled.risks, pooled.variances)
+    def best(self, *, pooled: bool = False) -> tuple[float, float]:
+        """Return the share and the ridge of the least score, among those of share 0 if asked."""
+        return min((at for at in self.fits if not (pooled and at[0])), key=self.score)
 
-    def fit(self, share: float, ridge: float) -> Fit:
-        """Return a fit by Newton's method from the last one, whose Hessian serves while it can."""
-        at = share, ridge
-        if at in self.fits:
-            return self.fits[at]
-        data, last = self.data, self.last
+    def score(self, at: tuple[float, float]) -> float:
+        """Return what the worst-off group is expected to lose among new people."""
+        return float((self.shrinker @ self.fits[at].risks).max())
+
+    def fit(self, share: float, ridge: float) -> None:
+        """Fit a candidate from where the last one ended."""
+        if (share, ridge) in self.fits:
+            return
         mixture = (1.0 - share) * self.pooled + share * self.least_favourable
-        strength = ridge * data.weight_of_a_record(mixture)
-        weights, hessian, is_new = last.weights, last.hessian, False
-        identity = np.eye(len(weights))
-        length, before = 1.0, math.inf
-        for _ in range(100):
-            values, gradients = data.risks_and_gradients(weights)
-            value = mixture @ values + 0.5 * strength * weights @ weights
-            if value > before + 1e-12 * abs(before) and length > 1e-6:  # undo half of a step
-                length /= 2.0
-                weights = origin + length * step
-                continue
-            slope = mixture @ gradients + strength * weights
-            while True:
-                matrix = hessian + (strength + 1e-14 * np.trace(hessian)) * identity
-                target = self._target(matrix, weights, slope)
-                step = target - weights
-                promised = -float(slope @ step + 0.5 * step @ matrix @ step)
-                if is_new or (promised <= RENEW * self.unit and hessian.any()):
-                    break
-                hessian, is_new = data.hessian(weights, mixture), True
-                self.n_steps += 1
-            if promised <= ENOUGH * self.unit:
-                weights = target
-                break
-            origin, before, length, is_new = weights, value, 1.0, False
-            weights = target
-        matrix = hessian + (strength + 1e-14 * np.trace(hessian)) * identity
-        root = solve_triangular(cholesky(matrix, lower=True), directions(len(weights)), lower=True, trans=1)
-        risks, variances, optimism = data.optimism(weights, mixture, root)
-        c = self.schedule.correction
-        found = Fit(mixture, strength, weights, hessian, risks + c * optimism, c * variances)
-        self.fits[at] = self.last = found
-        return found
+        strength = ridge * self.data.weight_of_a_record(mixture)
+        self.minimise(mixture, strength, ENOUGH * self.unit)
+        root = solve_triangular(
+            self.factor(strength), directions(len(self.weights)), lower=True, trans=1
+        )
+        risks, variances, optimism = self.data.optimism(self.weights, mixture, root)
+        optimism, variances = self.correction * optimism, self.correction * variances
+        facts = self.weights, risks + optimism, variances, float(optimism.max())
+        self.fits[share, ridge] = Fit(mixture, strength, *facts)
 
-    def _target(self, matrix: FloatArray, weights: FloatArray, slope: FloatArray) -> FloatArray:
-        right = matrix @ weights - slope
-        lower = cholesky(matrix, lower=True)
-        found = solve_triangular(lower, solve_triangular(lower, right, lower=True), lower=True, trans=1)
-        if np.linalg.norm(found) <= self.radius:
-            return found
-        return minimise_quadratic_on_ball(matrix, right, self.radius, 0.0)
+    def minimise(self, mixture: FloatArray, ridge: float, enough: float) -> None:
+        """Minimise a mixture of the risks with a ridge by Newton's method, kept to the ball."""
+        origin, before, promised = self.weights, math.inf, math.inf
+        for _ in range(MOST_STEPS):
+            values, gradients = self.data.risks_and_gradients(self.weights)
+            value = mixture @ values + 0.5 * ridge * self.weights @ self.weights
+            if value > before + 1e-12 * abs(before):
+                self.weights = 0.5 * (origin + self.weights)
+                continue
+            slope = mixture @ gradients + ridge * self.weights
+            allowed = max(LEFT * promised, enough)
+            step, promised = self.step(slope, ridge)
+            if promised > allowed or not self.hessian.any():
+                self.hessian = self.data.hessian(self.weights, mixture, rough=len(step) >= WIDE)
+                step, promised = self.step(slope, ridge)
+            origin, before = self.weights, value
+            self.weights = self.weights + step
+            self.n_steps += 1
+            if promised <= enough:
+                break
+
+    def step(self, slope: FloatArray, ridge: float) -> tuple[FloatArray, float]:
+        """Return the step to the minimum of the model in the ball, and what it promises."""
+        factor = self.factor(ridge)
+        step = -solve_triangular(factor, solve_triangular(factor, slope, lower=True), lower=True, trans=1)
+        matrix = self.matrix(ridge)
+        if np.linalg.norm(self.weights + step) > self.radius:
+            target = minimise_quadratic_on_ball(matrix, matrix @ self.weights - slope, self.radius, 0.0)
+            step = target - self.weights
+        return step, -float(slope @ step + 0.5 * step @ matrix @ step)
+
+    def factor(self, ridge: float) -> FloatArray:
+        """Return the Cholesky factor of the Hessian with a ridge."""
+        return cholesky(self.matrix(ridge), lower=True)
+
+    def matrix(self, ridge: float) -> FloatArray:
+        matrix = self.hessian.copy()
+        rounding = SINGLE if len(matrix) >= WIDE else 1e-14
+        matrix[np.diag_indices_from(matrix)] += ridge + rounding * np.trace(matrix)
+        return matrix
 
 
 def directions(n_weights: int) -> FloatArray:

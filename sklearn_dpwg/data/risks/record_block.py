@@ -220,14 +220,16 @@ class RecordBlock:
 
         def task(part: slice) -> FloatArray:
             sums = np.zeros((self.n_groups, 3 + of_outputs.shape[2]))
-            for group, block, scores in self._scored_blocks(weights, partition.segments(part)):
+            blocks = self._scored_blocks(weights, partition.segments(part), square=True)
+            for group, block, scores in blocks:
                 losses, slopes = self.loss.value_and_derivative(scores, records.targets[block])
-                slopes, moved = slopes.reshape(len(losses), -1), 0.0
-                for of_output, matrix in zip(slopes.T, of_outputs, strict=True):
-                    shifted = of_output * records.row_scale[block]
-                    moved = moved + (self._rows(block) @ matrix[: self.n_features]) * shifted[:, None]
+                moved: Any = 0.0
+                for slope, matrix in zip(np.atleast_2d(slopes.T), of_outputs, strict=True):
+                    of_rows = self._rows(block) @ matrix[: self.n_features]
+                    of_rows *= (slope * records.row_scale[block])[:, None]
                     if constant > 0:
-                        moved += constant * np.outer(of_output, matrix[-1])
+                        of_rows += np.outer(constant * slope, matrix[-1])
+                    moved += of_rows
                 sums[group, :3] += losses.sum(), losses @ losses, np.vdot(moved, moved)
                 sums[group, 3:] += moved.sum(axis=0)
             return sums
