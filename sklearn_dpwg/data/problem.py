@@ -51,6 +51,7 @@ MOST_NOISY_CELLS = 2_000
 # The size of a group that is below so many standard deviations of the noise on it may be zero.
 LEAST_COUNT_STDS = 3.0
 
+
 @dataclass(frozen=True)
 class HiddenGroups:
     """That the group of a record is protected, so that sizes are noisy counts."""

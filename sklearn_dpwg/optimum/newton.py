@@ -15,7 +15,7 @@ from sklearn_dpwg._checks import FloatArray
 from sklearn_dpwg.data.kernels.passes import one_blas_thread
 from sklearn_dpwg.data.risks import RiskFunctions, Risks
 from sklearn_dpwg.data.risks.selection import keyed_parts
-from sklearn_dpwg.optimum.objective import SaddlePoint, ball_gap, project_to_ball
+from sklearn_dpwg.optimum.objective import SaddlePoint, project_to_ball
 
 MAX_ITERATIONS = 50
 # Share of the way to the boundary that an iteration may go.
@@ -205,70 +205,50 @@ def _longest(values: FloatArray, changes: FloatArray) -> float:
 MANY, ROUNDS, INSIDE, CLOSE = 3, 5, 1.0 - 1e-6, 1e-3
 
 
-class LargestRisk:
-    """What is minimised, and how far from optimal a mixture of groups is: the largest risk."""
+def ball_step(
+    mixture: FloatArray,
+    weights: FloatArray,
+    values: FloatArray,
+    gradients: FloatArray,
+    hessian: FloatArray,
+    **limits: float,
+) -> tuple[FloatArray, FloatArray]:
+    """Take `minimax_step`, in the space of few directions where there are many weights a group.
 
-    ridge: float = 0.0  # what ½‖w‖² costs besides
+    With ν the multiplier of the ball the minimum is ``(Q + (μ+ν)I)⁻¹ (Q w - Σ λ_i g_i)``,
+    whatever the mixture λ: of what one factor maps w and the gradients to. A mixture gives the
+    first ν, and what is found with it the next.
+    """
+    radius, mu_weights = limits["radius"], limits["mu_weights"]
+    wanted = np.vstack([weights, gradients]).T
+    basis, identity = weights[:, None], np.eye(len(weights))
 
-    def value(self, risks: FloatArray) -> float:
-        """Return what is minimised of the group risks."""
-        return float(risks.max())
+    def multiplier(at: FloatArray, slope: FloatArray) -> float:
+        is_inside = float(np.linalg.norm(at)) < INSIDE * radius
+        return 0.0 if is_inside else max(0.0, -float(slope @ at) / radius**2)
 
-    def missed(self, risks: FloatArray, mixture: FloatArray) -> float:
-        """Return what better group weights would add."""
-        return float(risks.max() - mixture @ risks)
+    slope = mixture @ gradients + mu_weights * weights
+    pull = multiplier(weights, slope)
+    enough = CLOSE * radius * float(np.linalg.norm(slope + pull * weights))
+    for _ in range(ROUNDS if len(weights) >= MANY * (len(gradients) + 2) else 0):
+        try:
+            factor = _factorised(hessian + (mu_weights + pull) * identity)
+        except LinAlgError:
+            break
+        diagonal = np.diagonal(factor)
+        if diagonal.min() <= CURVED * diagonal.max():
+            break
+        basis = np.linalg.qr(np.hstack([basis, _solved(factor, wanted)]))[0]
+        bent = basis.T @ (hessian @ basis)
+        among, mixture = minimax_step(weights @ basis, values, gradients @ basis, bent, **limits)
+        target = project_to_ball(basis @ among, radius)
+        slope = mixture @ gradients + hessian @ (target - weights) + mu_weights * target
+        last, pull = pull, multiplier(target, slope)
+        missed = radius * float(np.linalg.norm(slope + pull * target))
+        if pull == last or missed <= max(limits["tolerance"], enough):
+            return target, mixture
+    return minimax_step(weights, values, gradients, hessian, **limits)
 
-    def solved(self, *at: FloatArray, **limits: Any) -> tuple[FloatArray, FloatArray]:
-        """Minimise it of linear risks plus a quadratic over a ball, as `minimax_step` says."""
-        return minimax_step(*at, **limits)
-
-    def step(
-        self,
-        mixture: FloatArray,
-        weights: FloatArray,
-        values: FloatArray,
-        gradients: FloatArray,
-        hessian: FloatArray,
-        **limits: float,
-    ) -> tuple[FloatArray, FloatArray]:
-        """Do the same, in the space of few directions where there are many weights a group.
-
-        With ν the multiplier of the ball the minimum is ``(Q + (μ+ν)I)⁻¹ (Q w - Σ λ_i g_i)``,
-        whatever the mixture λ: of what one factor maps w and the gradients to. A mixture gives the
-        first ν, and what is found with it the next.
-        """
-        radius, mu_weights = limits["radius"], limits["mu_weights"]
-        wanted = np.vstack([weights, gradients]).T
-        basis, identity = weights[:, None], np.eye(len(weights))
-
-        def multiplier(at: FloatArray, slope: FloatArray) -> float:
-            is_inside = float(np.linalg.norm(at)) < INSIDE * radius
-            return 0.0 if is_inside else max(0.0, -float(slope @ at) / radius**2)
-
-        slope = mixture @ gradients + mu_weights * weights
-        pull = multiplier(weights, slope)
-        enough = CLOSE * radius * float(np.linalg.norm(slope + pull * weights))
-        for _ in range(ROUNDS if len(weights) >= MANY * (len(gradients) + 2) else 0):
-            try:
-                factor = _factorised(hessian + (mu_weights + pull) * identity)
-            except LinAlgError:
-                break
-            diagonal = np.diagonal(factor)
-            if diagonal.min() <= CURVED * diagonal.max():
-                break
-            basis = np.linalg.qr(np.hstack([basis, _solved(factor, wanted)]))[0]
-            bent = basis.T @ (hessian @ basis)
-            among, mixture = self.solved(weights @ basis, values, gradients @ basis, bent, **limits)
-            target = project_to_ball(basis @ among, radius)
-            slope = mixture @ gradients + hessian @ (target - weights) + mu_weights * target
-            last, pull = pull, multiplier(target, slope)
-            missed = radius * float(np.linalg.norm(slope + pull * target))
-            if pull == last or missed <= max(limits["tolerance"], enough):
-                return target, mixture
-        return self.solved(weights, values, gradients, hessian, **limits)
-
-
-LARGEST_RISK = LargestRisk()
 
 # Steps that leave more of the gap than this ask for a new Hessian, and, where the Hessian was
 # new, steps that leave more than that ask for one of all records.
@@ -285,7 +265,6 @@ def minimax_newton(
     max_steps: int,
     curvature: RiskFunctions | _Rough | None = None,
     enough: float = 0.0,
-    game: LargestRisk = LARGEST_RISK,
 ) -> SaddlePoint:
     """Minimise the largest group risk over a ball by steps to the minimum of a model of it.
 
@@ -296,20 +275,20 @@ def minimax_newton(
     is returned. (J. Nocedal and S. J. Wright 2006, Numerical Optimization, chapters 6 and 18)
     """
     source: RiskFunctions | _Rough = risks if curvature is None else curvature
-    mu_weights = game.ridge + tolerance / (4.0 * radius**2)
+    mu_weights = tolerance / (4.0 * radius**2)
     values, gradients = risks.risks_and_gradients(weights)
-    gap = frank_wolfe_gap(weights, mixture, values, gradients, radius, game)
+    gap = frank_wolfe_gap(weights, mixture, values, gradients, radius)
     best, n_steps = SaddlePoint(weights, mixture, gap, 0), 0
     hessian, is_new = None, False
 
     def height(values: FloatArray, weights: FloatArray) -> float:
-        return game.value(values) + 0.5 * mu_weights * float(weights @ weights)
+        return float(values.max()) + 0.5 * mu_weights * float(weights @ weights)
 
     while best.gap > tolerance and n_steps < max_steps:
         if hessian is None:
             hessian, is_new = source.hessian(weights, mixture), True
         try:
-            target, mixture = game.step(
+            target, mixture = ball_step(
                 mixture,
                 weights,
                 values,
@@ -332,7 +311,7 @@ def minimax_newton(
         while length > 1e-4:
             new = weights + length * direction
             new_values, new_gradients = risks.risks_and_gradients(new)
-            new_gap = frank_wolfe_gap(new, mixture, new_values, new_gradients, radius, game)
+            new_gap = frank_wolfe_gap(new, mixture, new_values, new_gradients, radius)
             if new_gap < best.gap:
                 best = SaddlePoint(new, mixture, new_gap, 0)
             rise = height(new_values, new) - now
@@ -361,18 +340,14 @@ def frank_wolfe_gap(
     values: FloatArray,
     gradients: FloatArray,
     radius: float,
-    game: LargestRisk = LARGEST_RISK,
 ) -> float:
     """Bound how far weights w and a mixture λ of groups are from optimal, both together.
 
     With g the gradient of the mixture it is ``max_i L_i(w) - Σ λ_i L_i(w) + <g, w> + R ‖g‖``, at
-    least ``max_i L_i(w) - min_v Σ λ_i L_i(v)``, and not negative; with a ridge it is less.
+    least ``max_i L_i(w) - min_v Σ λ_i L_i(v)``, and not negative.
     """
     slope = mixture @ gradients
-    over_mixture = game.missed(values, mixture)
-    if game.ridge > 0.0:
-        slope = slope + game.ridge * weights
-        return max(over_mixture, 0.0) + ball_gap(weights, slope, game.ridge, radius)
+    over_mixture = float(values.max() - mixture @ values)
     return max(float(over_mixture + slope @ weights + radius * np.linalg.norm(slope)), 0.0)
 
 
@@ -418,7 +393,6 @@ def sampled_newton(
     radius: float,
     tolerance: float,
     max_steps: int,
-    game: LargestRisk = LARGEST_RISK,
 ) -> SaddlePoint:
     """Minimise the largest of smooth group risks, reading all records a handful of times.
 
@@ -435,7 +409,7 @@ def sampled_newton(
 
     def solve(part: RiskFunctions, most: int, enough: float = 0.0) -> SaddlePoint:
         limits: dict[str, Any] = {"radius": radius, "tolerance": tolerance, "enough": enough}
-        limits |= {"max_steps": min(most, max_steps - n_steps), "game": game}
+        limits |= {"max_steps": min(most, max_steps - n_steps)}
         return minimax_newton(part, weights, mixture, **limits, curvature=stand_in)
 
     # the matrices of a step are small: threads of BLAS would wait for each other

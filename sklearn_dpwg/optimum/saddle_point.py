@@ -15,7 +15,6 @@ from sklearn_dpwg.data.risks import RiskFunctions, Risks
 from sklearn_dpwg.losses import Loss, LossConstants, SmoothedLoss
 from sklearn_dpwg.optimum.newton import (
     CURVED,
-    LargestRisk,
     frank_wolfe_gap,
     nested_samples,
     sampled_newton,
@@ -25,7 +24,6 @@ from sklearn_dpwg.optimum.objective import (
     RegularisedObjective,
     SaddlePoint,
     accelerated_gradient,
-    ball_gap,
     project_to_ball,
 )
 

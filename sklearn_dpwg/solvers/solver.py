@@ -34,12 +34,15 @@ class Solution:
         Steps taken.
     group_gain : float, optional
         How much weights on groups gain for the worst-off one among new people, where it is known.
+    group_gain_std : float, optional
+        Standard error of that.
     """
 
     weights: FloatArray
     group_weights: FloatArray | None
     n_iter: int
     group_gain: float | None = None
+    group_gain_std: float | None = None
 
 
 class Solver(BaseEstimator, ABC):

@@ -239,6 +239,16 @@ class RecordBlock:
         sums = _total(parts, (self.n_groups, 3 + of_outputs.shape[2]))
         return sums[:, 0], sums[:, 1], sums[:, 2], sums[:, 3:]
 
+    def changes(self, weights: FloatArray, others: FloatArray) -> Sums:
+        """Return sums by group of what losses change between weights, and of its squares."""
+        sums = np.zeros((2, self.n_groups))
+        both = (self._scored_blocks(each, square=True) for each in (weights, others))
+        for (group, block, first), (_, _, second) in zip(*both, strict=True):
+            targets = self.records.targets[block]
+            change = self.loss.value(second, targets) - self.loss.value(first, targets)
+            sums[:, group] += change.sum(), change @ change
+        return sums[0], sums[1]
+
     def moment_sums(
         self,
         weights: FloatArray,

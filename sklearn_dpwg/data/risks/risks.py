@@ -233,21 +233,30 @@ class Risks:
         At weights that were fitted to group weights, with ``A A'`` the inverse H⁻¹ of the Hessian
         for a root A, the risk of new people of a group is higher than that of its records by about
         ``λ_i tr(H⁻¹ V_i)/n_i``, V_i the covariance of its gradients (Takeuchi 1976, by group);
-        where groups overlap, each cell of a group adds what its own records weigh. A variance
-        counts as one more degree of freedom that of all records, as a single record has none.
+        where groups overlap, each cell of a group adds what its own records weigh.
         """
-        *sums, means = self._added(methodcaller("gradient_spread", weights, root))
-        sizes, shares = np.asarray(self.cell_sizes, dtype=float), self._record_weights(group_weights)
-        squares = np.array([sums[1] - sums[0] ** 2 / sizes, sums[2] - (means**2).sum(1) / sizes])
-        squares = np.maximum(squares, 0.0)
-        pooled = squares.sum(axis=1, keepdims=True) / max(sizes.sum() - len(sizes), 1.0)
-        of_losses, of_gradients = squares + pooled
-        n = self._divisors
+        *sums, moved = self._added(methodcaller("gradient_spread", weights, root))
+        shares = self._record_weights(group_weights)
+        of_gradients = self._spread((moved**2).sum(axis=1), sums[2])
         return (
-            self._of_groups(sums[0]) / n,
-            self._of_groups(of_losses) / n**2,
-            self._of_groups(shares * of_gradients) / n,
+            self._of_groups(sums[0]) / self._divisors,
+            self._of_groups(self._spread(sums[0] ** 2, sums[1])) / self._divisors**2,
+            self._of_groups(shares * of_gradients) / self._divisors,
         )
+
+    def variances_of_change(self, weights: FloatArray, others: FloatArray) -> FloatArray:
+        """Return the variance by sampling of what each group's risk changes between weights."""
+        sums, squares = self._added(methodcaller("changes", weights, others))
+        return self._of_groups(self._spread(sums**2, squares)) / self._divisors**2
+
+    def _spread(self, squared_sums: FloatArray, squares: FloatArray) -> FloatArray:
+        """Return variances times numbers of records, of each group of the blocks.
+
+        Each has one more degree of freedom, at the variance of all: a single record has none.
+        """
+        sizes = np.asarray(self.cell_sizes, dtype=float)
+        spread = np.maximum(squares - squared_sums / sizes, 0.0)
+        return np.asarray(spread + spread.sum() / max(sizes.sum() - len(sizes), 1.0))
 
     def weight_of_a_record(self, group_weights: FloatArray) -> float:
         """Return the mean weight of records, as they weigh: Σ λ_i²/n_i, where none overlap."""
