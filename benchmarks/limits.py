@@ -40,7 +40,7 @@ WANTED, MOST = 5e-4, 2e-3
 def excess(task: Task, solver: Any, epsilon: float) -> tuple[float, float]:
     """Return the excess of one seeded fit, and its seconds."""
     start = time.perf_counter()
-    model = make_model(task, solver, epsilon, seed=0, sampling_price=0)
+    model = make_model(task, solver, epsilon, seed=0, optimism_correction=0)
     model.fit(task.train.X, task.train.y, groups=task.train.groups)
     seconds = time.perf_counter() - start
     return float(task.train_excess(task.unit_weights(model)[:, None])[0]), seconds

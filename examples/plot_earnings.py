@@ -31,7 +31,7 @@ print(f"learned at epsilon = {private.privacy_.epsilon:.3g}, delta = {private.pr
 # without privacy. What a better worst group costs the others is in the table as well.
 
 average = clone(private)
-exact = clone(private).set_params(epsilon=float("inf"), sampling_price=0)
+exact = clone(private).set_params(epsilon=float("inf"), solver="exact")
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", UngroupedWarning)  # no groups: the average is what is wanted
     average.fit(X, y)

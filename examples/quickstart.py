@@ -35,7 +35,7 @@ average = DPWorstGroupClassifier(epsilon=1.0, delta=1e-5, data_norm=stops.data_n
 exact = DPWorstGroupClassifier(
     epsilon=float("inf"),
     data_norm=stops.data_norm,
-    sampling_price=0,  # the best on these records
+    solver="exact",  # the best on these records
 )
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", UngroupedWarning)  # no groups: the average is what is wanted

@@ -98,6 +98,8 @@ SHARED_PARAMETERS = {
     group_gain_ : float or None
         How much weighting groups gains for the worst-off group among new people, in units of the
         loss, as the released numbers tell; None where the solver has no such number.
+    group_gain_std_ : float or None
+        Standard error of that.
     n_iter_ : int
         Steps taken; planned from public facts.
     plan_ : Plan

@@ -69,13 +69,14 @@ class People(Exact):
     """What is expected to be best for the worst-off group among new people, without privacy.
 
     ``epsilon=float("inf")`` learns it with any solver but `Exact` by name: docs/theory/people.md.
-    Without a correction, or for a loss with kinks, it is the game on the records all the same.
+    Without a correction, of one group, or for a loss with kinks it is the game on the records.
     """
 
     name: ClassVar[str] = "people"
 
     def _plan(self, problem: Problem, budget: Budget) -> Plan:
-        if problem.optimism_correction == 0.0 or not problem.loss.smooth:
+        is_of_people = problem.optimism_correction > 0.0 and problem.loss.smooth
+        if problem.n_groups == 1 or not is_of_people:
             return Exact(self.tolerance).plan(problem, budget)
         return Plan.of(
             self.name,
@@ -115,7 +116,7 @@ class _Search:
     def solution(self) -> Solution:
         """Return the best fit, solved to the end, and what it gains over the best pooled one."""
         # from the solution of the game on
-        for share in SHARES[::-1] if len(self._pooled) > 1 else SHARES[:1]:
+        for share in SHARES[::-1]:
             self._fit(share, FIRST_RIDGE)
         pooled = self._fits[0.0, FIRST_RIDGE]
         self._shrinker = shrinker(pooled.risks, pooled.variances)

@@ -20,7 +20,6 @@ from sklearn_dpwg.losses import (
     Quantile,
     SquaredHinge,
 )
-from sklearn_dpwg.optimum.group_player import GroupPlayer
 from tests.helpers.group_data import dense
 
 
@@ -108,16 +107,6 @@ def worst_group(risks: GroupRisks, *, radius: float) -> Found:
     """Minimise the largest group risk: its epigraph form."""
     weights, levels = _variables(risks)
     return _solve(risks, weights, levels, cp.max(levels), radius)
-
-
-def people(risks: GroupRisks, player: GroupPlayer, *, radius: float, ridge: float) -> Found:
-    """Minimise what a group player reaches: the dual of its own problem, in τ and u."""
-    weights, levels = _variables(risks)
-    spared, level = cp.Variable(risks.n_groups), cp.Variable()
-    reached = level + cp.sum(cp.pos(levels - spared - level))
-    price = cp.norm(cp.multiply(np.sqrt(player.sizes), spared)) <= player.price
-    quadratic = 0.5 * ridge * cp.sum_squares(weights)
-    return _solve(risks, weights, levels, reached + quadratic, radius, [price])
 
 
 def _variables(risks: GroupRisks) -> tuple[cp.Variable, cp.Variable]:

@@ -15,7 +15,7 @@ from tests.helpers.convex_programs import regularised
 from tests.helpers.group_data import make_risks
 from tests.helpers.plan_check import assert_releases_match
 
-PROBLEM = Problem(BinaryLogLoss(), (20, 10), 3, 4.0, (0.5, 0.5), 1.0, sampling_price=0.0)
+PROBLEM = Problem(BinaryLogLoss(), (20, 10), 3, 4.0, (0.5, 0.5), 1.0)
 
 
 @pytest.mark.parametrize("epsilon", [1e-3, 1.0, 1e300])
@@ -66,19 +66,6 @@ def test_run_stops_at_the_tolerance_of_the_solver():
     exact = tight.run(tight.plan(PROBLEM, budget), risks, noise)
     assert rough.n_iter < exact.n_iter
     assert risks.risks(rough.weights).max() <= risks.risks(exact.weights).max() + 1e-2
-
-
-@pytest.mark.parametrize("price", [None, 3.0])
-def test_the_game_of_people_costs_the_records_no_more_than_is_predicted(price):
-    problem = replace(PROBLEM, sampling_price=price)
-    plan, risks = Exact().plan(problem, Budget(math.inf, 1e-6)), make_risks(problem.loss, (20, 10))
-    found = risks.risks(Exact().run(plan, risks, NoiseSource(None, ())).weights)
-    least = worst_group_optimum(risks, radius=4.0).weights
-    excess = found.max() - risks.risks(least).max()
-    assert 1e-4 < excess <= plan.predicted_excess_if_worst[found.argmax()]
-    assert "people like these records" in str(plan)
-    with pytest.raises(ValueError, match=r"^sampling_price must be None or 0 with schedule"):
-        Exact(schedule="paper").plan(replace(problem, sampling_price=1.0), Budget(math.inf, 1e-6))
 
 
 @pytest.mark.parametrize("sizes", [(20, 10), (30,), (200, 50, 90)])

@@ -141,31 +141,6 @@ def test_regret_is_at_most_what_the_page_states(forgets, player, seed):
     assert (gained <= allowed + 1e-7 * (1.0 + abs(allowed))).all()
 
 
-def test_weight_pays_for_sampling():
-    """A small group that is a little worse off draws weight, unless sampling has a price."""
-    problem, budget, found = make_problem((60, 900), scaling=1.0), Budget(1e4, 1e-6), {}
-    for price in (0.0, 2.0):
-        stated = dataclasses.replace(problem, sampling_price=price)
-        plan = MGR(n_steps=60).plan(stated, budget)
-        uncertainty = plan.schedule.uncertainty(plan, 1.0)
-        player = GroupWeights(plan.schedule, np.log(problem.prior), uncertainty)
-        for _ in range(60):
-            player.push(np.array([0.55, 0.45]), np.full(2, 1e-9))
-        found[price] = player.current
-    assert found[0.0][0] > 0.9
-    assert found[2.0][0] < 0.3  # 2/√60 is more than a tenth above 2/√900
-    assert MGR(n_steps=60).plan(problem, budget).schedule.sampling_price == pytest.approx(1.0)
-    loud = Budget(0.5, 1e-6)
-    assert MGR().plan(problem, loud).schedule.sampling_price == pytest.approx(loud.mu**2)
-
-
-@pytest.mark.parametrize("solver", [MGR(schedule="paper"), MGR(group_rate=0.5)], ids=repr)
-def test_a_price_that_would_be_ignored_is_refused(solver):
-    stated = dataclasses.replace(make_problem((60, 900)), sampling_price=1.0)
-    with pytest.raises(ValueError, match=r"^sampling_price must be left open"):
-        solver.plan(stated, Budget(1.0, 1e-6))
-
-
 def test_weights_of_runs_that_do_not_adapt_are_plain_hedge():
     problem, plan = adapting(group_rate=0.7)
     assert not plan.schedule.adapts

@@ -188,12 +188,8 @@ def test_the_worst_group_gains_from_reweighting():
 @pytest.mark.parametrize("easy", [easy_regression, easy_classification])
 @pytest.mark.parametrize("epsilon", [10.0, 1e5])
 def test_the_planned_rule_keeps_what_it_predicts(easy, epsilon):
-    """The planned rates trust nobody and are slow without noise, but the prediction says so.
-
-    It is about the game on the records, where sampling has no price.
-    """
+    """The planned rates trust nobody and are slow without noise, but the prediction says so."""
     problem, data = easy((3000, 400, 100))
-    problem = dataclasses.replace(problem, sampling_price=0.0)
     risks = data.risks(worst_group_optimum(data, radius=problem.radius).weights)
     solver = MGR(n_steps=300)
     plan = solver.plan(problem, Budget(epsilon, 1e-6))
