@@ -125,10 +125,8 @@ class _Search:
         if self._fits[share, ridge].optimism > NEGLIGIBLE * self._unit:
             for ridge in RIDGES:
                 self._fit(share, ridge)
-        share, ridge = self._best()
-        best = self._fits[share, ridge]
-        self._fit(0.0, ridge)
-        plain = self._fits[self._best(pooled=True)]
+        self._fit(0.0, self._best()[1])
+        best, plain = (self._fits[self._best(pooled=each)] for each in (False, True))
         self._weights = best.weights
         self._minimise(best.group_weights, best.ridge, EXACT * self._unit)
         expected = self._shrinker @ plain.risks

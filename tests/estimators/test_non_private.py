@@ -45,7 +45,7 @@ def test_one_group_is_least_squares():
 def test_two_groups_meet_in_the_middle():
     # risks (m - 0)²/2 and (m - 1)²/2 + noise of its own, whatever the sizes are
     y = np.repeat([0.0, 1.0], [30, 5])
-    on_records = DPWorstGroupRegressor(math.inf, data_norm=1.0, optimism_correction=0)
+    on_records = DPWorstGroupRegressor(math.inf, data_norm=1.0, solver="exact")
     fitted = on_records.fit(np.zeros((35, 1)), y, y.astype(str))
     assert fitted.predict([[0.0]]) == pytest.approx([0.5], abs=1e-4)
     assert fitted.group_weights_ == pytest.approx([0.5, 0.5], abs=1e-3)
@@ -81,7 +81,7 @@ def test_nobody_does_better_for_the_worst_group(n_classes):
         options={"maxiter": 500, "ftol": 1e-12},
     )
     assert found.success
-    on_records = DPWorstGroupClassifier(math.inf, radius=radius, data_norm=1.0, optimism_correction=0)
+    on_records = DPWorstGroupClassifier(math.inf, radius=radius, data_norm=1.0, solver="exact")
     fitted = on_records.fit(X, y, groups)
     weights = np.column_stack([fitted.coef_, fitted.intercept_ / scaling])
     assert np.linalg.norm(weights) <= radius * (1 + 1e-9)

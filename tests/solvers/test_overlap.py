@@ -129,9 +129,7 @@ def test_exact_is_a_direct_convex_solution(loss):
     weights = cp.Variable((loss.n_outputs, risks.n_columns))
     shares = CELLS.membership.toarray() * SIZES / np.array(CELLS.group_sizes)[:, None]
     of_groups = shares @ cp.hstack(risk_expressions(risks, weights))
-    direct = cp.Problem(
-        cp.Minimize(cp.max(of_groups)), [cp.norm(weights, "fro") <= problem.radius]
-    )
+    direct = cp.Problem(cp.Minimize(cp.max(of_groups)), [cp.norm(weights, "fro") <= problem.radius])
     direct.solve(solver=cp.CLARABEL)
 
     found = risks.overlapping(CELLS).risks(solution.weights)

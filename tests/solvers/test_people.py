@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from functools import partial
 
 import numpy as np
 import pytest
@@ -66,7 +65,8 @@ def fitted(rows, targets, record_weights, ridge=1e-3):
 def test_optimism_is_what_leaving_a_record_out_costs():
     sizes, shares = (120, 60), np.array([0.3, 0.7])
     risks = make_risks(BinaryLogLoss(), sizes, label_noise=3.0)
-    rows, targets = (np.concatenate(part) for part in zip(*map(partial(dense, risks), range(2)), strict=True))
+    (first, one), (second, other) = dense(risks, 0), dense(risks, 1)
+    rows, targets = np.concatenate([first, second]), np.concatenate([one, other])
     codes, each = np.repeat([0, 1], sizes), np.repeat(shares / sizes, sizes)
     weights, hessian = fitted(rows, targets, each)
     lost = np.zeros(180)
