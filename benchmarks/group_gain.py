@@ -11,24 +11,19 @@ from utility import held_out
 from utility.ours import make_model
 from utility.population import load_by_name
 
-half, n_splits = (sys.argv[1:] or ["choosing"])[0], 2
+every = held_out.names_of_half((sys.argv[1:] or ["choosing"])[0])
+names = [name for name in every if held_out.kind_of(name) == "classification"]
 for epsilon in (np.inf, 4.0, 1.0):
-    told, gained = [], []
-    for name in held_out.names_of_half(half):
-        if held_out.kind_of(name) != "classification":
-            continue
-        gains, ours, blind = [], [], []
-        for seed, task in enumerate(held_out.splits(load_by_name(name), n_splits)):
-            X, y, groups = task.train.X, task.train.y, task.train.groups
+    told, gained = np.zeros((2, len(names)))
+    for place, name in enumerate(names):
+        losses = {True: [], False: []}
+        for seed, task in enumerate(held_out.splits(load_by_name(name), 2)):
             model = make_model(task, "auto", epsilon, None if epsilon == np.inf else seed)
-            with held_out.quiet():
-                ours.append(
-                    held_out.losses_of(task, task.test, task.unit_weights(model.fit(X, y, groups)))
-                )
-                gains.append(model.group_gain_[0])
-                blind.append(
-                    held_out.losses_of(task, task.test, task.unit_weights(model.fit(X, y)))
-                )
-        told.append(np.mean(gains))
-        gained.append(np.mean(blind, axis=0).max() - np.mean(ours, axis=0).max())
-    print(f"epsilon = {epsilon:g}: {spearmanr(told, gained).statistic:.2f} of {len(told)} tasks")
+            for grouped, found in losses.items():
+                with held_out.quiet():
+                    model.fit(task.train.X, task.train.y, task.train.groups if grouped else None)
+                found.append(held_out.losses_of(task, task.test, task.unit_weights(model)))
+                told[place] += model.group_gain_ if grouped else 0.0
+        blind, ours = (np.mean(losses[each], axis=0).max() for each in (False, True))
+        gained[place] = blind - ours
+    print(f"epsilon = {epsilon:g}: {spearmanr(told, gained).statistic:.2f} of {len(names)} tasks")

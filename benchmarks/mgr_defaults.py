@@ -19,7 +19,6 @@ from common import cell as mean_and_error
 from sklearn_dpwg.datasets import dataset_names, load_dataset
 from sklearn_dpwg.losses import classification
 from sklearn_dpwg.solvers import MGR, steps
-from sklearn_dpwg.solvers.descent import rule
 
 N_SEEDS = 5
 CLASSIFICATION = (
@@ -35,7 +34,6 @@ OF_ESTIMATOR = {
 OF_SOLVER = {
     "aim": (0.1, 0.2, 0.3, 0.5, 1.0),
     "averaging": (0.25, 0.5, 2 / 3, 1.0),
-    "max_passes": (50, 100, 150, 200, 400),
     "risk_share": (0.02, None, 0.1, 0.3),
 }
 BY_TASK = {
@@ -49,8 +47,6 @@ INTERCEPTS = (0.2, 0.35, 0.5, 1.0, 2.0)
 # The assumed spread of the group risks sets the planned group rate.
 CONSTANTS = {
     "SPREAD_OVER_ZERO_SCORE": (steps, (0.5, 0.15, 0.075)),
-    "LONGEST_MEMORY": (rule, (0.1, 0.2, 0.4)),
-    "BOLDNESS": (rule, (1.0, 4.0, 8.0, 16.0)),
     "SHORTER": (steps, (0.5, 0.8, 0.9, 1.0)),
     "BOUNDED_SLOPE": (classification, (0.7, 0.8, 0.85, 0.9, 1.0)),
 }

@@ -179,8 +179,8 @@ class Problem:
         released numbers: all that sums over a group are ever divided by. By default they are the
         sizes, and a record's group is public.
     optimism_correction : float, default=1.0
-        How many times what new people of a group lose more than its records counts where group
-        weights are chosen; 0 is the game on the records themselves.
+        How many times risks count the optimism of records that a model has learned from; 0 is the
+        game on the records themselves.
     cells : Cells, optional
         Where groups overlap, the disjoint cells that they are made of: neighbours differ in one
         record of one cell. By default groups are disjoint.
@@ -221,10 +221,10 @@ class Problem:
 
     @property
     def game(self) -> str:
-        """Say in a sentence what was stated about the group player; nothing of the default."""
+        """Say in a sentence what was stated about people; nothing of the default."""
         if self.optimism_correction == 1.0:
             return ""
-        return f"what new people lose more than records counts {self.optimism_correction:g} times"
+        return f"optimism of risks is corrected {self.optimism_correction:g} times"
 
     @property
     def n_groups(self) -> int:

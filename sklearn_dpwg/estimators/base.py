@@ -86,17 +86,20 @@ SHARED_PARAMETERS = {
         "moments", "oco", "online-to-batch" and "phased-erm" can learn. Or by another of its group,
         where who is in which group is public, and every solver can.
     optimism_correction : float, default=1.0
-        How many times it counts, where group weights are chosen, that new people of a group lose
-        more than its records: the smaller the group the more. 0 is the papers' game on the records
-        themselves. "auto", "mgr" and fits without privacy heed it.
+        How far the learner mistrusts what its own records say of groups: a model that learned from
+        few records of a group looks better on them than among new people, and is corrected so many
+        times for that. It decides how far weight is moved to groups that are worse off, for solver
+        "auto" or "mgr", and for every solver but "exact" where ε is infinite. 0 is the game of the
+        papers, on the records themselves.
 """,
     "group_weights_ to feature_names_in_": """\
     group_weights_ : ndarray of shape (n_groups,)
         Weights that the learner gave the groups; a private release, which not every solver makes.
-    group_gain_ : tuple of float
-        How much weights on groups can lower the loss of the worst-off group among new people, by
-        what was released, and its standard error, in units of the loss; "auto" and "mgr" know it,
-        and fits without privacy.
+    group_gain_ : float or None
+        How much weighting groups gains for the worst-off group among new people, in units of the
+        loss, as the released numbers tell; None where the solver has no such number.
+    group_gain_std_ : float or None
+        Standard error of that.
     n_iter_ : int
         Steps taken; planned from public facts.
     plan_ : Plan
@@ -289,17 +292,7 @@ class DPWorstGroupEstimator(Partitioned, Streaming):
     @property
     def group_weights_(self) -> FloatArray:
         """Privately released weights of the groups, in the order of ``group_labels_``."""
-        return np.asarray(self._learned("_group_weights", "release group weights"))
-
-    @property
-    def group_gain_(self) -> tuple[float, float]:
-        """What weights on groups can gain for the worst-off one, and its standard error."""
-        gain, error = self._learned("_group_gain", "estimate what group weights gain")
-        return float(gain), float(error)
-
-    def _learned(self, name: str, what: str) -> Any:
         check_is_fitted(self, "plan_")
-        found = getattr(self, name)
-        if found is None:
-            raise AttributeError(f"solver {self.plan_.solver!r} does not {what}.")
-        return found
+        if self._group_weights is None:
+            raise AttributeError(f"solver {self.plan_.solver!r} does not release group weights.")
+        return np.asarray(self._group_weights)

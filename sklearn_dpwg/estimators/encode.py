@@ -262,10 +262,10 @@ def check_neighbours(neighbours: Any) -> None:
         )
 
 
-def check_correction(times: Any) -> None:
-    """Refuse how often optimism cannot count."""
-    if not 0.0 <= real_number(times, "optimism_correction") < math.inf:
-        raise InputError(f"optimism_correction must be at least 0 and finite, got {times!r}.")
+def check_correction(correction: Any) -> None:
+    """Refuse what optimism cannot be multiplied by."""
+    if not 0.0 <= real_number(correction, "optimism_correction") < math.inf:
+        raise InputError(f"optimism_correction must be at least 0 and finite, got {correction!r}.")
 
 
 def check_overlap(overlap: Any, *, hides_groups: bool) -> None:

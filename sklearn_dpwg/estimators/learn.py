@@ -644,7 +644,7 @@ class Fitting(Progress, PrivateEstimator):
         self.count_std_ = 0.0 if plan.counts is None else plan.counts.count_std
         self.n_iter_ = solution.n_iter
         self._group_weights = solution.group_weights
-        self._group_gain = solution.group_gain
+        self.group_gain_, self.group_gain_std_ = solution.group_gain, solution.group_gain_std
         weights = np.asarray(solution.weights, dtype=float)
         matrix = weights.reshape(problem.loss.n_outputs, problem.n_columns)
         intercept = np.zeros(problem.loss.n_outputs)

@@ -205,7 +205,7 @@ def _longest(values: FloatArray, changes: FloatArray) -> float:
 MANY, ROUNDS, INSIDE, CLOSE = 3, 5, 1.0 - 1e-6, 1e-3
 
 
-def step_among_few(
+def ball_step(
     mixture: FloatArray,
     weights: FloatArray,
     values: FloatArray,
@@ -213,11 +213,11 @@ def step_among_few(
     hessian: FloatArray,
     **limits: float,
 ) -> tuple[FloatArray, FloatArray]:
-    """Do as `minimax_step`, in the space of few directions where there are many weights a group.
+    """Take `minimax_step`, in the space of few directions where there are many weights a group.
 
-    With ν the multiplier of the ball the minimum is ``(Q + (μ+ν)I)⁻¹ (Q w - Σ λ_i g_i)``, whatever
-    the mixture λ: of what one factor maps w and the gradients to. A mixture gives the first ν, and
-    what is found with it the next.
+    With ν the multiplier of the ball the minimum is ``(Q + (μ+ν)I)⁻¹ (Q w - Σ λ_i g_i)``,
+    whatever the mixture λ: of what one factor maps w and the gradients to. A mixture gives the
+    first ν, and what is found with it the next.
     """
     radius, mu_weights = limits["radius"], limits["mu_weights"]
     wanted = np.vstack([weights, gradients]).T
@@ -288,7 +288,7 @@ def minimax_newton(
         if hessian is None:
             hessian, is_new = source.hessian(weights, mixture), True
         try:
-            target, mixture = step_among_few(
+            target, mixture = ball_step(
                 mixture,
                 weights,
                 values,
@@ -347,7 +347,7 @@ def frank_wolfe_gap(
     least ``max_i L_i(w) - min_v Σ λ_i L_i(v)``, and not negative.
     """
     slope = mixture @ gradients
-    over_mixture = values.max() - mixture @ values
+    over_mixture = float(values.max() - mixture @ values)
     return max(float(over_mixture + slope @ weights + radius * np.linalg.norm(slope)), 0.0)
 
 
@@ -409,7 +409,7 @@ def sampled_newton(
 
     def solve(part: RiskFunctions, most: int, enough: float = 0.0) -> SaddlePoint:
         limits: dict[str, Any] = {"radius": radius, "tolerance": tolerance, "enough": enough}
-        limits["max_steps"] = min(most, max_steps - n_steps)
+        limits |= {"max_steps": min(most, max_steps - n_steps)}
         return minimax_newton(part, weights, mixture, **limits, curvature=stand_in)
 
     # the matrices of a step are small: threads of BLAS would wait for each other

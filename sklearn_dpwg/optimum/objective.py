@@ -132,24 +132,6 @@ def ball_gap(weights: FloatArray, gradient: FloatArray, mu_weights: float, radiu
     return float(0.5 * mu_weights * (stretch * (step @ step) + sphere))
 
 
-def on_simplex(values: FloatArray, curvature: FloatArray) -> FloatArray:
-    """Maximise ``Σ v_i λ_i - k_i λ_i²/2`` over distributions, for positive k_i.
-
-    They are ``λ_i = (v_i - τ)/k_i``, cut at 0, where the sum, which falls in τ along a line between
-    two values, is 1.
-    """
-    points = np.sort(values)
-    low, high = -1, len(points) - 1
-    while high - low > 1:
-        middle = (low + high) // 2
-        is_enough = np.maximum((values - points[middle]) / curvature, 0.0).sum() >= 1.0
-        low, high = (middle, high) if is_enough else (low, middle)
-    shares = (values >= points[high]) / curvature
-    level = (shares @ values - 1.0) / shares.sum()
-    best = np.clip((values - level) / curvature, 0.0, 1.0)
-    return np.asarray(best / best.sum())
-
-
 def project_to_ball(weights: FloatArray, radius: float) -> FloatArray:
     """Return the nearest point of the ball of a radius around zero.
 
@@ -167,6 +149,23 @@ def project_to_ball(weights: FloatArray, radius: float) -> FloatArray:
     """
     norm = float(np.linalg.norm(weights))
     return weights if norm <= radius else weights * (radius / norm)
+
+
+def on_simplex(values: FloatArray) -> FloatArray:
+    """Return the nearest distribution: ``v_i - τ`` cut at 0, where the sum is 1.
+
+    The sum falls in τ along a line between two values.
+    """
+    points = np.sort(values)
+    low, high = -1, len(points) - 1
+    while high - low > 1:
+        middle = (low + high) // 2
+        is_enough = np.maximum(values - points[middle], 0.0).sum() >= 1.0
+        low, high = (middle, high) if is_enough else (low, middle)
+    shares = np.asarray(values >= points[high], dtype=float)
+    level = (shares @ values - 1.0) / shares.sum()
+    best = np.clip(values - level, 0.0, 1.0)
+    return np.asarray(best / best.sum())
 
 
 # First-order method with a proved cap on its iterations, behind Newton's method.

@@ -261,8 +261,8 @@ def kinked_optimum(
         n_steps += taken
         values, slopes = risks.with_loss(_Lines(stand_in)).risks_and_gradients(at.weights)
         slope = at.group_weights @ slopes
-        value = float(at.group_weights @ values - slope @ at.weights)
-        value -= radius * float(np.linalg.norm(slope))
+        steepest = float(np.linalg.norm(slope))
+        value = float(at.group_weights @ values - slope @ at.weights - radius * steepest)
         if value > highest:
             highest, best_mixture = value, at.group_weights
         solved = [*path, (width, at.weights)]

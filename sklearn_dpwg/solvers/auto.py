@@ -13,6 +13,7 @@ from sklearn_dpwg.solvers.descent.ags import AGS
 from sklearn_dpwg.solvers.descent.gda import GDA
 from sklearn_dpwg.solvers.descent.mgr import MGR
 from sklearn_dpwg.solvers.exact import Exact
+from sklearn_dpwg.solvers.people import People
 from sklearn_dpwg.solvers.plan import Plan
 from sklearn_dpwg.solvers.rounds.moments import MOST_WEIGHTS_OF_MOMENTS, Moments
 from sklearn_dpwg.solvers.rounds.phased_erm import PhasedERM
@@ -112,7 +113,7 @@ def make_solver(solver: str | Solver, *, epsilon: float) -> Solver:
     solver : str or Solver
         A name of `SOLVERS`, or an instance.
     epsilon : float
-        With infinity the exact solver stands in for every other.
+        With infinity what needs no noise stands in for every solver but `Exact`.
 
     Returns
     -------
@@ -136,6 +137,4 @@ def make_solver(solver: str | Solver, *, epsilon: float) -> Solver:
         found = solver
     else:
         raise InputTypeError(f"solver must be a name or a solver instance, got {solver!r}.")
-    if epsilon == float("inf") and not isinstance(found, Exact):
-        return Exact(schedule="people")
-    return found
+    return People() if epsilon == float("inf") and not isinstance(found, Exact) else found

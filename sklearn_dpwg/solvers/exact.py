@@ -14,7 +14,6 @@ from sklearn_dpwg.data.risks import Risks
 from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.optimum.saddle_point import solve_saddle_point, worst_group_optimum
 from sklearn_dpwg.privacy import Budget, NoiseSource
-from sklearn_dpwg.solvers.people import PeopleRule
 from sklearn_dpwg.solvers.plan import Plan
 from sklearn_dpwg.solvers.solver import Solution, Solver
 
@@ -26,8 +25,6 @@ class ExactSchedule:
     tolerance: float  # certified duality gap at which it stops, in units of the loss
     mu_weights: float = 0.0  # regularisation of the two players; 0 where there is none
     mu_groups: float = 0.0
-    # how many times the optimism of group risks is added to them; 0 where records are played on
-    optimism_correction: float = 0.0
 
     def __str__(self) -> str:
         """Return a line or two for people."""
@@ -37,34 +34,26 @@ class ExactSchedule:
                 f"\nregularised towards 0 with {self.mu_weights:.3g} and towards equal group "
                 f"weights with {self.mu_groups:.3g}"
             )
-        if self.optimism_correction > 0.0:
-            text += (
-                "\ngroup weights and a ridge by estimated risks of new people, whose optimism "
-                f"counts {self.optimism_correction:.3g} times"
-            )
         return text
 
 
-RULES = Rules("Exact", tolerance=positive(), schedule=one_of("planned", "paper", "people"))
+RULES = Rules("Exact", tolerance=positive(), schedule=one_of("planned", "paper"))
 
 
 class Exact(Solver):
     """Non-private minimax optimum by Newton's method with a certificate.
 
-    The estimators use it for ``epsilon=float("inf")``, with ``schedule="people"`` whatever solver
-    they are given but this one.
+    It is the papers' game on the records themselves, whatever the `optimism_correction`.
 
     Parameters
     ----------
     tolerance : float, default=1e-6
         Duality gap to certify, in units of the loss.
-    schedule : {"planned", "paper", "people"}, default="planned"
+    schedule : {"planned", "paper"}, default="planned"
         "paper" is the remark after Lemma 4 of Zhou and Bassily: the saddle point of the regularised
         problem, whose strengths depend on the numbers of records and groups, and for which it
         states a population excess of order √(p/K) up to logarithms. For smooth losses.
-        "people" chooses group weights, between the shares of the records and those of the optimum,
-        by estimated risks of new people (`PeopleRule`), for smooth losses and disjoint groups.
-        The default is the optimum on the records itself.
+        The default is the optimum itself.
 
     References
     ----------
@@ -82,10 +71,7 @@ class Exact(Solver):
     knows_overlap: ClassVar[bool] = True
 
     def __init__(
-        self,
-        tolerance: float = 1e-6,
-        *,
-        schedule: Literal["planned", "paper", "people"] = "planned",
+        self, tolerance: float = 1e-6, *, schedule: Literal["planned", "paper"] = "planned"
     ) -> None:
         self.tolerance = tolerance
         self.schedule = schedule
@@ -102,13 +88,6 @@ class Exact(Solver):
 
     def _plan(self, problem: Problem, budget: Budget) -> Plan:
         strengths, bound = (0.0, 0.0), self.tolerance
-        correction = 0.0
-        if self.schedule == "people" and problem.n_groups > 1:
-            # what is estimated needs a curvature, and groups that do not share records
-            is_estimated = problem.loss.smooth and problem.cells is None
-            correction = problem.optimism_correction if is_estimated else 0.0
-        if correction > 0.0:
-            bound = problem.loss_range  # it is not the game on the records that is solved
         if self.schedule == "paper":
             if not problem.loss.smooth:
                 raise InputError(
@@ -119,14 +98,13 @@ class Exact(Solver):
             bound += strengths[0] * problem.radius**2 / 2.0
             if problem.n_groups > 1:
                 bound += strengths[1] * math.log(problem.n_groups)
-        bounds = np.full(problem.n_groups, bound)
         return Plan.of(
             self.name,
             problem,
             budget,
             releases=(),
-            schedule=ExactSchedule(self.tolerance, *strengths, correction),
-            bounds=bounds,
+            schedule=ExactSchedule(self.tolerance, *strengths),
+            bounds=(bound,) * problem.n_groups,
             n_steps=0,
         )
 
@@ -146,8 +124,6 @@ class Exact(Solver):
                 smoothness=problem.smoothness,
             )
             return Solution(saddle.weights, saddle.group_weights, saddle.n_newton_steps)
-        if schedule.optimism_correction > 0.0:
-            return PeopleRule(data, problem).solve(schedule.tolerance)
         found = worst_group_optimum(data, radius=problem.radius, tolerance=schedule.tolerance)
         return Solution(found.weights, found.group_weights, found.n_newton_steps)
 

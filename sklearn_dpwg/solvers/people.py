@@ -1,144 +1,222 @@
-"""Group weights for new people, without privacy: risks among them are estimated, not played on."""
+"""The rule without privacy for people like the records: between the average and the worst group."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve
+from scipy.linalg import cho_solve, cholesky, solve_triangular
 
 from sklearn_dpwg._checks import FloatArray
+from sklearn_dpwg.data.kernels.passes import one_blas_thread
 from sklearn_dpwg.data.problem import Problem
 from sklearn_dpwg.data.risks import Risks
-from sklearn_dpwg.losses import Loss, LossConstants
-from sklearn_dpwg.optimum.saddle_point import solve_saddle_point, worst_group_optimum
+from sklearn_dpwg.optimum.newton import SINGLE, WIDE
+from sklearn_dpwg.optimum.saddle_point import minimise_quadratic_on_ball, worst_group_optimum
+from sklearn_dpwg.privacy import Budget, NoiseSource
+from sklearn_dpwg.solvers.exact import Exact
+from sklearn_dpwg.solvers.plan import Plan
 from sklearn_dpwg.solvers.solver import Solution
 from sklearn_dpwg.solvers.steps import variance_between
 
-# Shares of the minimax weights in the mixture, the rest the groups' shares of the records; and
-# ridges, as multiples of the variance ``Σ λ_i²/n_i`` of a mixture.
-SHARES, RIDGES = (0.0, 0.1, 0.25, 0.5, 0.75, 1.0), (3.0, 1.0, 0.3, 0.001)
-
-# Gap of the weighted fits, in units of the loss; and the share of it that a Hessian is kept for.
-TOLERANCE, KEEP_HESSIAN = 1e-6, 0.1
+# Shares of the least favourable group weights, and ridges in records that count as their mean does:
+# shares are compared at the second ridge, then ridges at the best share.
+SHARES, RIDGES, FIRST_RIDGE = (0.0, 0.1, 0.25, 0.5, 0.75, 1.0), (0.001, 0.3, 1.0, 3.0), 0.3
+# As shares of what predicting nothing costs: what a last step promises of a fit that is compared,
+# and of the one that is kept, and the optimism of which no ridge saves anything that counts.
+ENOUGH, EXACT, NEGLIGIBLE = 1e-6, 1e-12, 1e-3
+# A step that leaves more than this of what the one before it promised has a Hessian of its own.
+LEFT, MOST_STEPS = 0.03, 100
+# With more weights a trace is taken in so many random directions: they miss a few hundredths of it.
+N_DIRECTIONS, SEED = 32, 0
+# Squared lengths of rows are added up in multiples of it.
+STEP = 2.0**-30
 
 
 @dataclass(frozen=True)
-class _Squares(Loss):
-    """Squares of losses as values, and of their slopes as curvature: so passes add up variances."""
+class PeopleSchedule:
+    """Public numbers of the rule."""
 
-    loss: Loss
-    name: ClassVar[str] = "squares"
+    tolerance: float  # certified gap of the least favourable group weights, in units of the loss
+    correction: float  # c, which multiplies the optimism of a risk and its variance by sampling
 
-    @property
-    def n_outputs(self) -> int:  # type: ignore[override]
-        return self.loss.n_outputs
-
-    def value_and_derivative(
-        self, scores: FloatArray, targets: FloatArray
-    ) -> tuple[FloatArray, FloatArray]:
-        values, slopes = self.loss.value_and_derivative(scores, targets)
-        return values**2, slopes
-
-    def curvature(self, scores: FloatArray, targets: FloatArray) -> FloatArray:
-        slopes = self.loss.value_and_derivative(scores, targets)[1]
-        return slopes**2 if slopes.ndim == 1 else slopes[:, :, None] * slopes[:, None, :]
-
-    def constants(self, score_bound: float) -> LossConstants:
-        return self.loss.constants(score_bound)
+    def __str__(self) -> str:
+        """Return a few lines for people."""
+        shares, ridges = (", ".join(f"{each:g}" for each in grid) for grid in (SHARES, RIDGES))
+        return (
+            "Newton's method for groups weighted as they are large, and by the least favourable "
+            f"weights to a share of {shares};\nthen with ridges of {ridges} records: kept is what "
+            "is expected to be best for the worst-off group of new people,\nfrom risks with "
+            f"{self.correction:g} times their optimism, shrunk towards each other"
+        )
 
 
-class Candidate(NamedTuple):
-    """A weighted fit, and what new people of each group are estimated to lose by it."""
+@dataclass(frozen=True, eq=False)
+class Fit:
+    """A weighted fit with a ridge, and what its groups are expected to lose among new people."""
 
+    group_weights: FloatArray
+    ridge: float
     weights: FloatArray
-    mixture: FloatArray  # λ; (n_groups,)
-    risks: FloatArray  # among new people, before they are drawn together; (n_groups,)
+    risks: FloatArray  # those of the records and their optimism
+    variances: FloatArray  # of the risks, by sampling
+    optimism: float  # the largest
 
 
-class PeopleRule:
-    """Chooses how far group weights leave the shares of the records, by risks among new people.
+class People(Exact):
+    """What is expected to be best for the worst-off group among new people, without privacy.
 
-    Of a fit to weights λ with Hessian H, new people of group i lose ``λ_i tr(H⁻¹ V_i)/n_i`` more
-    than its n_i records, with V_i the covariance of their gradients (Takeuchi 1976). Estimated
-    risks are drawn together as far as sampling explains what they differ by, or the maximum takes
-    the unluckiest group. Of fits between the average risk and the minimax of the records, with
-    ridges, the one of the least largest risk is taken. (docs/theory/people.md)
+    ``epsilon=float("inf")`` learns it with any solver but `Exact` by name: docs/theory/people.md.
+    Without a correction, of one group, or for a loss with kinks it is the game on the records.
     """
 
-    def __init__(self, data: Risks, problem: Problem) -> None:
-        self.data, self.problem, self.n_steps = data, problem, 0
-        self.squares = data.with_loss(_Squares(data.loss))
-        self.sizes = np.asarray(problem.group_sizes, dtype=float)
-        self.correction = problem.optimism_correction
+    name: ClassVar[str] = "people"
 
-    def solve(self, tolerance: float) -> Solution:
-        """Return the chosen fit, and what group weights gain by it."""
-        minimax = worst_group_optimum(self.data, radius=self.problem.radius, tolerance=tolerance)
-        self.n_steps += minimax.n_newton_steps
-        pooled = self._fits(self.sizes / self.sizes.sum())
-        together = self._together(pooled[-1])
+    def _plan(self, problem: Problem, budget: Budget) -> Plan:
+        is_of_people = problem.optimism_correction > 0.0 and problem.loss.smooth
+        if problem.n_groups == 1 or not is_of_people:
+            return Exact(self.tolerance).plan(problem, budget)
+        return Plan.of(
+            self.name,
+            problem,
+            budget,
+            releases=(),
+            schedule=PeopleSchedule(self.tolerance, problem.optimism_correction),
+            # it may leave a group to what others learn, which nothing bounds on the records
+            bounds=(problem.loss_range,) * problem.n_groups,
+            n_steps=0,
+        )
 
-        def largest(fit: Candidate) -> float:
-            return float((together @ fit.risks).max())
+    def _run(self, plan: Plan, data: Risks, noise: NoiseSource, start: Solution | None) -> Solution:
+        if not isinstance(plan.schedule, PeopleSchedule):
+            return super()._run(plan, data, noise, start)
+        with one_blas_thread():
+            return _Search(data, plan.problem, plan.schedule).solution()
 
-        fits = list(pooled)
-        for share in SHARES[1:]:
-            move = minimax.group_weights - pooled[0].mixture
-            fits += self._fits(pooled[0].mixture + share * move)
-        blind, best = min(pooled, key=largest), min(fits, key=largest)
-        gain = largest(blind) - largest(best), self._error(blind, best)
-        return Solution(best.weights, best.mixture, self.n_steps, gain)
 
-    def _fits(self, mixture: FloatArray) -> list[Candidate]:
-        """Return the fits to group weights, a ridge each."""
-        found: list[Candidate] = []
-        variance = float(mixture**2 @ (1.0 / self.sizes))
-        for ridge in RIDGES:
-            solved = solve_saddle_point(
-                self.data,
-                radius=self.problem.radius,
-                prior=mixture,
-                mu_weights=ridge * variance,
-                mu_groups=math.inf,
-                start=found[-1].weights if found else None,
-                tolerance=TOLERANCE,
-                keep_hessian=KEEP_HESSIAN,
-            )
-            self.n_steps += solved.n_newton_steps
-            risks, gradients = self.data.risks_and_gradients(solved.weights)
-            hessian = self.data.hessian(solved.weights, mixture)
-            hessian[np.diag_indices_from(hessian)] += ridge * variance
-            factor = cho_factor(hessian, check_finite=False)
-            traces = [
-                np.trace(cho_solve(factor, self._covariance(group, solved.weights, gradients)))
-                for group in range(len(risks))
-            ]
-            optimism = self.correction * mixture * np.array(traces) / self.sizes
-            found.append(Candidate(solved.weights, mixture, risks + optimism))
-        return found
+class _Search:
+    """The fits to some records that are compared, each made once."""
 
-    def _covariance(self, group: int, weights: FloatArray, gradients: FloatArray) -> FloatArray:
-        """Return the covariance of the gradients of a group's records."""
-        one = np.eye(len(gradients))[group]
-        found = self.squares.hessian(weights, one) - np.outer(gradients[group], gradients[group])
-        return np.asarray(found * (self.sizes[group] / max(self.sizes[group] - 1.0, 1.0)))
+    def __init__(self, data: Risks, problem: Problem, schedule: PeopleSchedule) -> None:
+        self._data, self._radius, self._correction = data, problem.radius, schedule.correction
+        self._unit = problem.constants.zero_score
+        sizes = np.asarray(data.group_sizes, dtype=float)
+        self._pooled = sizes / sizes.sum()
+        exact = worst_group_optimum(data, radius=problem.radius, tolerance=schedule.tolerance)
+        self._least_favourable, self._n_steps = exact.group_weights, exact.n_newton_steps
+        # where the next fit starts, and the Hessian that serves while it can
+        self._weights, self._hessian = exact.weights, np.zeros((data.n_weights,) * 2)
+        # so that nothing depends on how far a stated norm is above that of rows
+        squares = data.spread(np.zeros(data.n_features), step=STEP)
+        self._length = max(squares / problem.n_records, STEP)
+        self._fits: dict[tuple[float, float], Fit] = {}
 
-    def _together(self, fit: Candidate) -> FloatArray:
-        """Return the matrix that draws estimated risks together, by empirical Bayes."""
-        records = self.data.risks(fit.weights)
-        variances = (self.squares.risks(fit.weights) - records**2) / np.maximum(self.sizes - 1, 1)
-        variances = self.correction * variances + np.finfo(float).tiny
-        between = variance_between(fit.risks, variances)
-        precisions = 1.0 / (between + variances)
-        believed = between * precisions
-        return np.diag(believed) + np.outer(1.0 - believed, precisions / precisions.sum())
+    def solution(self) -> Solution:
+        """Return the best fit, solved to the end, and what it gains over the best pooled one."""
+        # from the solution of the game on
+        for share in SHARES[::-1]:
+            self._fit(share, FIRST_RIDGE)
+        pooled = self._fits[0.0, FIRST_RIDGE]
+        self._shrinker = shrinker(pooled.risks, pooled.variances)
+        share, ridge = self._best()
+        self._weights = self._fits[share, ridge].weights
+        if self._fits[share, ridge].optimism > NEGLIGIBLE * self._unit:
+            for ridge in RIDGES:
+                self._fit(share, ridge)
+        self._fit(0.0, self._best()[1])
+        best, plain = (self._fits[self._best(pooled=each)] for each in (False, True))
+        self._weights = best.weights
+        self._minimise(best.group_weights, best.ridge, EXACT * self._unit)
+        expected = self._shrinker @ plain.risks
+        worst = int(expected.argmax())
+        variances = self._data.variances_of_change(plain.weights, best.weights)
+        return Solution(
+            self._weights,
+            best.group_weights,
+            self._n_steps,
+            group_gain=float(expected[worst] - (self._shrinker @ best.risks).max()),
+            group_gain_std=math.sqrt(variances[worst]),
+        )
 
-    def _error(self, blind: Candidate, best: Candidate) -> float:
-        """Return the standard error of a gain, of the group that is worst off without weights."""
-        group, move = int(blind.risks.argmax()), best.weights - blind.weights
-        _, gradients = self.data.risks_and_gradients(best.weights)
-        covariance = self._covariance(group, best.weights, gradients)
-        return math.sqrt(max(float(move @ covariance @ move), 0.0) / self.sizes[group])
+    def _best(self, *, pooled: bool = False) -> tuple[float, float]:
+        """Return share and ridge of what is best for the worst-off group; of share 0, if asked."""
+
+        def expected(at: tuple[float, float]) -> float:
+            return float((self._shrinker @ self._fits[at].risks).max())
+
+        return min((at for at in sorted(self._fits) if not (pooled and at[0])), key=expected)
+
+    def _fit(self, share: float, ridge: float) -> None:
+        """Fit a candidate from where the last fit ended."""
+        if (share, ridge) in self._fits:
+            return
+        mixture = (1.0 - share) * self._pooled + share * self._least_favourable
+        strength = ridge * self._length * self._data.weight_of_a_record(mixture)
+        self._minimise(mixture, strength, ENOUGH * self._unit)
+        factor = cholesky(self._matrix(strength), lower=True)
+        root = solve_triangular(factor, directions(len(factor)), lower=True, trans=1)
+        risks, variances, optimism = self._data.optimism(self._weights, mixture, root)
+        risks, variances = risks + self._correction * optimism, self._correction * variances
+        self._fits[share, ridge] = Fit(
+            mixture, strength, self._weights, risks, variances, float(optimism.max())
+        )
+
+    def _minimise(self, mixture: FloatArray, ridge: float, enough: float) -> None:
+        """Minimise a mixture of the risks with a ridge over the ball by Newton's method."""
+        origin, before, promised = self._weights, math.inf, math.inf
+        for _ in range(MOST_STEPS):
+            values, gradients = self._data.risks_and_gradients(self._weights)
+            value = float(mixture @ values + 0.5 * ridge * self._weights @ self._weights)
+            if value > before + 1e-12 * abs(before):
+                self._weights = 0.5 * (origin + self._weights)
+                continue
+            slope = mixture @ gradients + ridge * self._weights
+            most = max(LEFT * promised, enough)
+            step, promised = self._step(slope, ridge)
+            if promised > most or not self._hessian.any():
+                is_rough = len(slope) >= WIDE
+                self._hessian = self._data.hessian(self._weights, mixture, rough=is_rough)
+                step, promised = self._step(slope, ridge)
+            origin, before = self._weights, value
+            self._weights = self._weights + step
+            self._n_steps += 1
+            if promised <= enough:
+                break
+
+    def _step(self, slope: FloatArray, ridge: float) -> tuple[FloatArray, float]:
+        """Return the step to the minimum of the model in the ball, and what it promises."""
+        matrix = self._matrix(ridge)
+        step = -np.asarray(cho_solve((cholesky(matrix, lower=True), True), slope))
+        if np.linalg.norm(self._weights + step) > self._radius:
+            pull = matrix @ self._weights - slope
+            step = minimise_quadratic_on_ball(matrix, pull, self._radius, ridge) - self._weights
+        return step, -float(slope @ step + 0.5 * step @ matrix @ step)
+
+    def _matrix(self, ridge: float) -> FloatArray:
+        """Return the Hessian with a ridge, and with what rounding may have taken of it."""
+        matrix = self._hessian.copy()
+        rounding = (SINGLE if len(matrix) >= WIDE else 1e-14) * np.trace(matrix)
+        matrix[np.diag_indices_from(matrix)] += ridge + rounding
+        return matrix
+
+
+def directions(n_weights: int) -> FloatArray:
+    """Return a matrix Z for which ``tr A`` is about ``tr Z'AZ``, and exactly with few weights."""
+    if n_weights <= N_DIRECTIONS:
+        return np.eye(n_weights)
+    signs = np.random.default_rng(SEED).choice([-1.0, 1.0], (n_weights, N_DIRECTIONS))
+    return np.asarray(signs / math.sqrt(N_DIRECTIONS))
+
+
+def shrinker(risks: FloatArray, variances: FloatArray) -> FloatArray:
+    """Return the matrix that shrinks noisy risks towards their mean, the more the noisier.
+
+    The variance τ² between groups is that of Paule and Mandel (1982), `variance_between`.
+    """
+    variances = variances + 1e-24  # a group of equal losses knows its risk
+    between = variance_between(risks, variances) if len(risks) > 1 else 0.0
+    precisions = 1.0 / (between + variances)
+    kept = between * precisions
+    return np.asarray(np.diag(kept) + np.outer(1.0 - kept, precisions / precisions.sum()))

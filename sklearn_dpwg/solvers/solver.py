@@ -32,14 +32,16 @@ class Solution:
         Weights of the groups, where the solver releases them.
     n_iter : int
         Steps taken.
-    group_gain : tuple of float, optional
-        What weights on groups can gain for the worst-off group, and its standard error.
+    group_gain, group_gain_std : float, optional
+        How much weights on groups gain for the worst-off one among new people, where it is known,
+        and its standard error.
     """
 
     weights: FloatArray
     group_weights: FloatArray | None
     n_iter: int
-    group_gain: tuple[float, float] | None = None
+    group_gain: float | None = None
+    group_gain_std: float | None = None
 
 
 class Solver(BaseEstimator, ABC):

@@ -50,12 +50,11 @@ def worst_risk(model, rows, target, groups):
 def excess(data, solver, epsilon, **loss):
     make = DPWorstGroupRegressor if data[1].dtype == float else DPWorstGroupClassifier
     loss |= {"target_bounds": (-1.0, 1.0)} if make is DPWorstGroupRegressor else {}
-    prices = {"optimism_correction": 0} if solver in ("auto", "mgr", UNWHITENED) else {}
-    prices |= relation_of(solver)
+    others = {"optimism_correction": 0} | relation_of(solver)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         exact = make(np.inf, data_norm=1.0, solver="exact", **loss).fit(*data)
-        model = make(epsilon, 1e-5, solver=solver, data_norm=1.0, random_state=0, **loss, **prices)
+        model = make(epsilon, 1e-5, solver=solver, data_norm=1.0, random_state=0, **loss, **others)
         model.fit(*data)
     return worst_risk(model, *data) - worst_risk(exact, *data)
 

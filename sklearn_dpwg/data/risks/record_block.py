@@ -208,6 +208,47 @@ class RecordBlock:
             parts = run_on_threads([partial(task, part) for part in partition.tasks])
         return _total(parts, (n_outputs, n_columns, n_outputs, n_columns))
 
+    def gradient_spread(self, weights: FloatArray, root: FloatArray) -> Sums:
+        """Return sums by group: losses, their squares, ``‖g A‖²`` and ``g A`` for gradients g.
+
+        For rows not centred.
+        """
+        records, constant = self.records, self.intercept_scaling
+        of_outputs = root.reshape(self.loss.n_outputs, self.n_columns, -1)
+        n_tasks = records.rows.shape[0] * self.n_columns // ENTRIES_PER_TASK
+        partition = Partition.of(records.starts, n_tasks)
+
+        def task(part: slice) -> FloatArray:
+            sums = np.zeros((self.n_groups, 3 + of_outputs.shape[2]))
+            blocks = self._scored_blocks(weights, partition.segments(part), square=True)
+            for group, block, scores in blocks:
+                losses, slopes = self.loss.value_and_derivative(scores, records.targets[block])
+                moved: Any = 0.0
+                for slope, matrix in zip(np.atleast_2d(slopes.T), of_outputs, strict=True):
+                    of_rows = self._rows(block) @ matrix[: self.n_features]
+                    of_rows *= (slope * records.row_scale[block])[:, None]
+                    if constant > 0:
+                        of_rows += np.outer(constant * slope, matrix[-1])
+                    moved += of_rows
+                sums[group, :3] += losses.sum(), losses @ losses, np.vdot(moved, moved)
+                sums[group, 3:] += moved.sum(axis=0)
+            return sums
+
+        with one_blas_thread():
+            parts = run_on_threads([partial(task, part) for part in partition.tasks])
+        sums = _total(parts, (self.n_groups, 3 + of_outputs.shape[2]))
+        return sums[:, 0], sums[:, 1], sums[:, 2], sums[:, 3:]
+
+    def changes(self, weights: FloatArray, others: FloatArray) -> Sums:
+        """Return sums by group of what losses change between weights, and of its squares."""
+        sums = np.zeros((2, self.n_groups))
+        both = (self._scored_blocks(each, square=True) for each in (weights, others))
+        for (group, block, first), (_, _, second) in zip(*both, strict=True):
+            targets = self.records.targets[block]
+            change = self.loss.value(second, targets) - self.loss.value(first, targets)
+            sums[:, group] += change.sum(), change @ change
+        return sums[0], sums[1]
+
     def moment_sums(
         self,
         weights: FloatArray,

@@ -216,10 +216,7 @@ class Risks:
 
         A rough one is off by what single precision loses of it, and takes half the time.
         """
-        shares = group_weights / self._divisors
-        if self.cells is not None:
-            shares = shares @ self.cells.membership
-        asked = methodcaller("curvature", weights, shares, rough=rough)
+        asked = methodcaller("curvature", weights, self._record_weights(group_weights), rough=rough)
         (hessian,) = self._added(asked, is_one=True)
         if self.center is not None:  # it is that of rows with the same constant
             change = np.eye(self.n_columns)
@@ -227,6 +224,43 @@ class Risks:
             change[:, :-1] = times(change[:, :-1], self.whitening)
             hessian = np.asarray(np.einsum("ij,aibk,kl->ajbl", change, hessian, change))
         return hessian.reshape(self.n_weights, self.n_weights)
+
+    def optimism(
+        self, weights: FloatArray, group_weights: FloatArray, root: FloatArray
+    ) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Return each group's risk, its variance by sampling, and how much too low it is.
+
+        At weights that were fitted to group weights, with ``A A'`` the inverse H⁻¹ of the Hessian
+        for a root A, the risk of new people of a group is higher than that of its records by about
+        ``λ_i tr(H⁻¹ V_i)/n_i``, V_i the covariance of its gradients (Takeuchi 1976, by group);
+        where groups overlap, each cell of a group adds what its own records weigh.
+        """
+        *sums, moved = self._added(methodcaller("gradient_spread", weights, root))
+        shares = self._record_weights(group_weights)
+        of_gradients = self._spread((moved**2).sum(axis=1), sums[2])
+        return (
+            self._of_groups(sums[0]) / self._divisors,
+            self._of_groups(self._spread(sums[0] ** 2, sums[1])) / self._divisors**2,
+            self._of_groups(shares * of_gradients) / self._divisors,
+        )
+
+    def variances_of_change(self, weights: FloatArray, others: FloatArray) -> FloatArray:
+        """Return the variance by sampling of what each group's risk changes between weights."""
+        sums, squares = self._added(methodcaller("changes", weights, others))
+        return self._of_groups(self._spread(sums**2, squares)) / self._divisors**2
+
+    def _spread(self, squared_sums: FloatArray, squares: FloatArray) -> FloatArray:
+        """Return variances times numbers of records, of each group of the blocks.
+
+        Each has one more degree of freedom, at the variance of all: a single record has none.
+        """
+        sizes = np.asarray(self.cell_sizes, dtype=float)
+        spread = np.maximum(squares - squared_sums / sizes, 0.0)
+        return np.asarray(spread + spread.sum() / max(sizes.sum() - len(sizes), 1.0))
+
+    def weight_of_a_record(self, group_weights: FloatArray) -> float:
+        """Return the mean weight of records, as they weigh: Σ λ_i²/n_i, where none overlap."""
+        return float(self._record_weights(group_weights) ** 2 @ self.cell_sizes)
 
     def residual_moments(
         self,
@@ -362,6 +396,11 @@ class Risks:
         other = copy(self)
         other.cells, other.group_sizes = cells, cells.group_sizes
         return other
+
+    def _record_weights(self, group_weights: FloatArray) -> FloatArray:
+        """Return the weight of a record of each group of the blocks."""
+        shares = group_weights / self._divisors
+        return shares if self.cells is None else np.asarray(shares @ self.cells.membership)
 
     def _of_groups(self, sums: FloatArray) -> FloatArray:
         """Return sums over the groups, of those over the groups of the blocks."""

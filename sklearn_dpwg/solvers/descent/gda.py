@@ -145,7 +145,7 @@ class GDA(DescentParameters, Solver):
         dual = prior = np.asarray(schedule.prior)
         if start is not None and start.group_weights is not None:
             dual = start.group_weights
-        dual = on_simplex(dual, np.ones_like(dual))
+        dual = on_simplex(dual)
         first = Beginning.of(plan, data, noise, start)
         game = GroupGame(plan, first, noise)
         weights, points = first.weights, schedule.points

@@ -147,8 +147,8 @@ class MGR(MGRParameters, Solver):
         learned, mixture = total / schedule.averaged, mixture / schedule.averaged
         if schedule.shrinks and start is None:
             learned = learned * shrinkage.kept
-        of_groups = None if gain is None else (gain.gain, gain.error)
-        return Solution(first.weights_of_rows(learned), mixture, schedule.n_steps, of_groups)
+        gained = (None, None) if gain is None else (gain.gain, gain.error)
+        return Solution(first.weights_of_rows(learned), mixture, schedule.n_steps, *gained)
 
 
 def _limits_of_run(schedule: MGRSchedule, problem: Problem, unit: float) -> PlannedLimits:

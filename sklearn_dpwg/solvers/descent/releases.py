@@ -285,4 +285,4 @@ class GroupGame:
 
     def project_dual(self, dual: FloatArray) -> FloatArray:
         """Return the nearest group weights."""
-        return on_simplex(dual, np.ones_like(dual))
+        return on_simplex(dual)
