@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import itertools
 import math
 from copy import copy
 from typing import Any
@@ -24,13 +23,11 @@ from sklearn_dpwg.privacy import Budget
 from sklearn_dpwg.solvers import AGS, GDA, MGR, SumSensitivity
 from sklearn_dpwg.solvers import centring as centring_module
 from sklearn_dpwg.solvers.descent import ags as ags_module
-from sklearn_dpwg.solvers.descent import mgr as mgr_module
 from sklearn_dpwg.solvers.descent import releases
 from sklearn_dpwg.solvers.descent.releases import GroupGame
 from sklearn_dpwg.solvers.descent.rule import Batches, MGRSchedule
 from tests.helpers.contract import (
     Case,
-    compared,
     exact,
     half,
     instead,
@@ -42,14 +39,13 @@ from tests.helpers.contract import (
     states,
     stops,
 )
-from tests.helpers.group_data import make_problem
 from tests.helpers.neighbours import (
     hidden_problem,
     overlapping_problem,
     random_budget,
     random_problem,
 )
-from tests.helpers.replay import Instead, Recorder, tampered
+from tests.helpers.replay import Instead, tampered
 from tests.helpers.selections import chosen
 
 LOSSES = (
@@ -201,7 +197,7 @@ MGR_FAULTS = of_every_step(MGR) | {
             "weights": found.weights + _exact(plan, data, found.weights)[0].max()
         },
     ),
-    "weights leave the ball": instead(mgr_module, "project_to_ball", _outside),
+    "weights leave the ball": instead(releases, "project_to_ball", _outside),
     "a warm start outside the ball": instead(
         releases, "project_to_ball", lambda real, weights, radius: 2.0 * real(weights, radius)
     ),
@@ -305,59 +301,6 @@ WHITENING_FAULTS = {
     "limits for rows that are not whitened": instead(GroupRisks, "centred", _limits_of_other_rows),
     "a spread of three": CENTRING_FAULTS["a spread of three"],
 }
-
-
-# --- MGR with a raised ceiling -----------------------------------------------------------------
-
-
-def raised_plans():
-    rng = np.random.default_rng(0)
-    for index in range(12):
-        sizes = rng.choice([1, 2, 3, 25], size=2 + index % 3)
-        loss = (BinaryLogLoss(), MultinomialLogLoss(3))[index % 2]
-        solver = MGR(n_steps=32, centring=False)
-        yield solver.plan(make_problem(sizes, loss=loss, radius=20.0), Budget(8.0, 1e-6)), solver
-
-
-def moves_while_raised(plan, solver, pair, seed):
-    """Return the moves of runs that a transcript lets raise their ceiling, whatever the records."""
-    sizes = np.array(plan.problem.group_sizes)
-
-    def source():
-        rng, n_asked = np.random.default_rng([seed, 5]), itertools.count()
-
-        def answer(release, value, sensitivity):
-            noise = 10.0 ** (seed % 3 - 3) * rng.standard_normal(value.shape)
-            if release.name == "gradient":
-                return noise
-            risks = np.full(len(sizes), 0.3)
-            if next(n_asked) % 10 == 5:
-                risks[seed % len(sizes)] = 1e9
-            return sizes * risks + noise
-
-        return Recorder(answer, rng=seed)
-
-    runs, ceilings = [], []
-    for data in (pair.data, pair.other):
-
-        def sums(*arguments, ceiling, data=data, **facts):
-            ceilings.append(ceiling)
-            return data.sums(*arguments, ceiling=ceiling, **facts)
-
-        asked = source()
-        found = solver.run(plan, Instead(data, sums=sums), asked, start=pair.start)
-        runs.append((asked, found))
-    is_raised = ceilings[-1] == plan.schedule.raised_ceiling
-    return compared(plan, *runs) if is_raised else {}
-
-
-def _usual_range(real, plan, data, weights, group_weights, noise, limits):
-    """Count losses up to the raised ceiling, and state the usual range."""
-
-    def change(draw, value, stated):
-        return draw(value, plan.schedule.feedback_range)
-
-    return real(plan, data, weights, group_weights, tampered(noise, "group risks", change), limits)
 
 
 # --- MGR on batches ----------------------------------------------------------------------------
@@ -746,14 +689,6 @@ CASES = {
         MGR,
         low_ceilings,
         {"a ceiling that only the noise follows": instead(GroupRisks, "sums", _first_ceiling)},
-    ),
-    "mgr with a raised ceiling": Case(
-        MGR,
-        raised_plans,
-        {"the usual noise": instead(releases, "from_pass", _usual_range)},
-        n_pairs=24,
-        strength=0.75,
-        moves=moves_while_raised,
     ),
     "mgr on batches": Case(
         MGR,
