@@ -4,7 +4,6 @@ from sklearn_dpwg.inspection.audit_plan import AuditPlan
 from sklearn_dpwg.inspection.audit_result import AuditResult
 from sklearn_dpwg.inspection.displays import (
     GroupMetricDisplay,
-    GroupWeightsDisplay,
     PrivacyProfileDisplay,
 )
 from sklearn_dpwg.inspection.group_audit import GroupAudit
@@ -18,7 +17,6 @@ __all__ = [
     "AuditResult",
     "GroupAudit",
     "GroupMetricDisplay",
-    "GroupWeightsDisplay",
     "PrivacyProfileDisplay",
     "ShapeDisplay",
     "Verdict",

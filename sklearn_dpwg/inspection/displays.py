@@ -1,20 +1,18 @@
-"""Pictures of a metric by group, of group weights, and of what a guarantee leaves an attacker."""
+"""Pictures of a metric by group, and of what a guarantee leaves an attacker."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.inspection import drawing, words
 from sklearn_dpwg.inspection.asked import Asked, overall_rate
 from sklearn_dpwg.inspection.audit_result import AuditResult, default_metric
-from sklearn_dpwg.inspection.audit_rows import n_records_of
 from sklearn_dpwg.inspection.drawing import Display, Look
 from sklearn_dpwg.inspection.verdicts import GroupRate, greater_is_worse, unit_of
 from sklearn_dpwg.privacy import PrivacyGuarantee
@@ -218,82 +216,6 @@ def contrasts_shown(result: AuditResult, asked: Asked) -> dict[str, Any]:
 
 def _shown_of(result: AuditResult) -> dict[str, Any]:
     return {"is_private": result.is_private, "confidence": result.confidence}
-
-
-@dataclass(eq=False, repr=False)
-class GroupWeightsDisplay(Display):
-    """Group weights of a fitted model as bars: which groups it learned from most.
-
-    Parameters
-    ----------
-    weights : array-like of shape (n_groups,)
-        Weights of each group.
-    group_labels : sequence of label
-        The groups.
-    shares : array-like of shape (n_groups,), optional
-        Share of the records in each group, drawn beside bars.
-
-    Examples
-    --------
-    >>> from sklearn_dpwg.inspection import GroupWeightsDisplay
-    >>> display = GroupWeightsDisplay([0.7, 0.3], group_labels=["a", "b"], shares=[0.4, 0.6])
-    >>> [text.get_text() for text in display.plot().ax_.get_yticklabels()]
-    ['a', 'b']
-    """
-
-    weights: ArrayLike
-    _: KW_ONLY
-    group_labels: Sequence[Hashable]
-    shares: ArrayLike | None = None
-
-    @classmethod
-    def from_estimator(cls, estimator: Any, *, ax: Axes | None = None) -> Self:
-        """Draw the group weights that a model released.
-
-        Parameters
-        ----------
-        estimator : estimator
-            A fitted private model whose solver releases its group weights.
-        ax : matplotlib axes, optional
-            Where to draw; a new figure by default.
-
-        Returns
-        -------
-        GroupWeightsDisplay
-            The display, drawn.
-        """
-        sizes = np.asarray(estimator.group_sizes_, dtype=np.float64)
-        shares = sizes / n_records_of(estimator) if np.isfinite(sizes).all() else None
-        weights, labels = np.asarray(estimator.group_weights_), list(estimator.group_labels_)
-        return cls(weights, group_labels=labels, shares=shares).plot(ax)
-
-    @property
-    def _is_over_line(self) -> bool:  # type: ignore[override]
-        return self.shares is not None
-
-    def _height(self) -> float:
-        shape = np.shape(self.weights)
-        if shape != (len(self.group_labels),):
-            raise InputError(
-                f"weights must have one entry a group, {len(self.group_labels)}, got shape {shape}."
-            )
-        return drawing.height_of(shape[0])
-
-    def _draw(self) -> tuple[str, str, str]:
-        weights = np.asarray(self.weights, dtype=np.float64)
-        names = words.shortened(self.group_labels)
-        order = np.argsort(-weights, kind="stable")
-        rows = np.arange(len(order))
-        self.ax_.barh(rows, weights[order], height=0.7, color=drawing.BLUE, label="weight")
-        if self.shares is not None:
-            shares = np.asarray(self.shares, dtype=np.float64)[order]
-            label = "share of the records"
-            self.ax_.plot(shares, rows, label=label, markersize=5, **drawing.DIAMONDS)
-            drawing.legend(self.ax_)
-        drawing.name_rows(self.ax_, [names[place] for place in order])
-        self.ax_.grid(visible=False, axis="y")
-        drawing.percents(self.ax_.xaxis)
-        return "Weight of each group in the fit", "weight", ""
 
 
 # The false alarms at which the words of a guarantee state a detection.

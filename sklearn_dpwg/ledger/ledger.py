@@ -288,7 +288,7 @@ class PrivacyLedger:
 
 def _connection(place: str) -> sqlite3.Connection:
     settings: Any = {"isolation_level": None, "check_same_thread": False}
-    return sqlite3.connect(place, _SECONDS_TO_WAIT, **settings)
+    return sqlite3.connect(place, timeout=_SECONDS_TO_WAIT, **settings)
 
 
 def _rows(connection: sqlite3.Connection) -> list[LedgerRow]:

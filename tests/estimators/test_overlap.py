@@ -14,7 +14,7 @@ from sklearn.base import clone
 from sklearn_dpwg import DPWorstGroupClassifier, DPWorstGroupRegressor
 from sklearn_dpwg.data.sources import ParquetSource
 from sklearn_dpwg.exceptions import UngroupedWarning
-from sklearn_dpwg.inspection import GroupAudit, GroupWeightsDisplay
+from sklearn_dpwg.inspection import GroupAudit
 from sklearn_dpwg.metrics import group_table, worst_group_score, worst_group_scorer
 from sklearn_dpwg.model_selection import DPSearchCV
 from sklearn_dpwg.postprocessing import DPThresholdClassifier
@@ -306,8 +306,6 @@ def test_an_audit_asks_whether_as_many_records_were_the_same():
     audit = GroupAudit(group_labels=["f", "m"])
     with pytest.raises(ValueError, match="same_records_as"):
         audit.run(Y, model.predict(X), GROUPS["sex"], model=model)
-    display = GroupWeightsDisplay.from_estimator(model)
-    assert sum(display.shares) == pytest.approx(2.0)
     thresholds = DPThresholdClassifier(classifier(overlap="attributes"), group_labels=["f", "m"])
     with pytest.raises(
         ValueError, match=r"^overlap of the estimator must be 'cells' in DPThreshold"

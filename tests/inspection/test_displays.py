@@ -8,20 +8,15 @@ import math
 import numpy as np
 import pytest
 
-from sklearn_dpwg import DPWorstGroupClassifier
 from sklearn_dpwg.inspection import (
     GroupMetricDisplay,
-    GroupWeightsDisplay,
     PrivacyProfileDisplay,
 )
-from sklearn_dpwg.ledger import privacy_of
-from sklearn_dpwg.solvers import MGR
 from tests.helpers.audit_cases import (
     GUARANTEE,
     HOSTILE,
     MODEL_GUARANTEE,
     audit_result,
-    labels_of,
 )
 
 
@@ -116,31 +111,6 @@ def test_the_profile_goes_through_the_stated_point(guarantee):
     np.testing.assert_allclose(display.deltas_, guarantee.profile(display.epsilons_), atol=1e-15)
 
 
-# --- weights of groups -------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("n_groups", [2, 7, 40])
-def test_bars_are_the_weights_from_the_largest_down(n_groups):
-    weights = np.random.default_rng(0).dirichlet(np.ones(n_groups))
-    shares = np.full(n_groups, 1 / n_groups)
-    display = GroupWeightsDisplay(weights, group_labels=labels_of(n_groups), shares=shares).plot()
-    widths = [patch.get_width() for patch in display.ax_.patches]
-    np.testing.assert_allclose(widths, np.sort(weights)[::-1])
-    assert len(set(texts(display.ax_)) & {"share of the records", "weight"}) == 2
-
-
-def test_weights_come_from_fitted_models():
-    rng = np.random.default_rng(0)
-    X, groups = rng.uniform(-0.5, 0.5, (4000, 2)), np.repeat(["a", "b"], [3000, 1000])
-    model = DPWorstGroupClassifier(4.0, data_norm=1.0, solver=MGR(n_steps=5))
-    model.fit(X, X[:, 0] > 0, groups)
-    display = GroupWeightsDisplay.from_estimator(model)
-    np.testing.assert_allclose(display.weights, model.group_weights_)
-    np.testing.assert_allclose(display.shares, model.group_sizes_ / 4000)
-    profile = PrivacyProfileDisplay(privacy_of(model))
-    assert profile.guarantee.epsilon == pytest.approx(4.0, rel=1e-3)
-
-
 # --- shared ------------------------------------------------------------------------------------
 
 
@@ -153,6 +123,6 @@ def test_without_matplotlib_one_sentence_says_what_to_install(monkeypatch):
         return imported(name, *others, **named)
 
     monkeypatch.setattr(builtins, "__import__", without)
-    said = r"^GroupWeightsDisplay\.plot needs matplotlib, .*pip install 'sklearn-dpwg\[plot\]'\.$"
+    said = r"^PrivacyProfileDisplay\.plot needs matplotlib, .*pip install 'sklearn-dpwg\[plot\]'\.$"
     with pytest.raises(ImportError, match=said):
-        GroupWeightsDisplay([1.0], group_labels=["a"]).plot()
+        PrivacyProfileDisplay(GUARANTEE).plot()

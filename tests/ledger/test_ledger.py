@@ -326,6 +326,8 @@ class Interleaved(RuleBasedStateMachine):
             assert keys >= self.needed | begun
 
     def teardown(self):
+        for fit, _, _ in self.running:  # or the garbage collector ends them, after their ledgers
+            fit.__exit__(None, None, None)
         for book in reversed(self.books):
             book.__exit__()
 

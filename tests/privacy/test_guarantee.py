@@ -206,7 +206,8 @@ def test_joint_guarantee_adds_events(gaussian, mixed):
     joint = joint_guarantee([gaussian, mixed, gaussian], 1e-6)
     assert joint.seeded
     assert joint.public == gaussian.public
-    assert joint.epsilon == joint.epsilon_at(1e-6) > max(gaussian.epsilon, mixed.epsilon)
+    assert joint.epsilon == pytest.approx(joint.epsilon_at(1e-6), rel=1e-9)  # sums of Python 3.12
+    assert joint.epsilon > max(gaussian.epsilon, mixed.epsilon)
     twice = joint_guarantee([gaussian, gaussian], 1e-7)
     assert twice.epsilon == pytest.approx(gdp_epsilon(1e-7, math.sqrt(2.0) * mu_of(gaussian)))
     assert PrivacyGuarantee.from_json(joint.to_json()) == joint
