@@ -4,6 +4,7 @@ import dataclasses
 import inspect
 import pkgutil
 import re
+import shlex
 from fractions import Fraction
 from pathlib import Path
 
@@ -58,14 +59,16 @@ def unprintable(found: dict[str, list[str]]) -> list[str]:
     """Return names whose command is of no script, or has a word that the script does not know."""
     wrong = []
     for name, (*_, command) in found.items():
-        match = re.fullmatch(r"`(benchmarks/[\w/]+\.py)((?: \w+)*)`", command)
+        match = re.fullmatch(r"`(benchmarks/[\w/]+\.py)((?: [-\w.=\"]+)*)`", command)
         if match is None:
             if command.startswith("`") or not command:
                 wrong.append(name)
             continue
         script = ROOT / match[1]
         source = script.read_text(encoding="utf-8") if script.exists() else ""
-        if not source or any(not re.search(rf"\b{word}\b", source) for word in match[2].split()):
+        # of where.name=value the script knows where
+        words = [re.split(r"[.=]", word.removeprefix("--"))[0] for word in shlex.split(match[2])]
+        if not source or any(not re.search(rf"\b{word}\b", source) for word in words):
             wrong.append(name)
     return wrong
 

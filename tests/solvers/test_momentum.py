@@ -8,6 +8,7 @@ import pytest
 from sklearn_dpwg.losses import SquaredError
 from sklearn_dpwg.privacy import Budget
 from sklearn_dpwg.solvers import MGR
+from sklearn_dpwg.solvers.descent.rule import BOLDNESS
 from sklearn_dpwg.solvers.steps import SHORTER, UPHILL, Momentum, step_and_momentum
 from tests.helpers.group_data import make_problem
 
@@ -21,7 +22,7 @@ def test_a_ball_that_rolls_uphill_stops_and_takes_shorter_steps():
     ball = Momentum(schedule, 3)
     down = np.array([0.0, 2.0, 0.0])
     first = ball.push(down, 1e-6)
-    assert ball.longest == schedule.longest_step == 8 * schedule.step_size
+    assert ball.longest == schedule.longest_step == pytest.approx(BOLDNESS * schedule.step_size)
     step, momentum = step_and_momentum(schedule, 1e-6, longest=ball.longest)
     np.testing.assert_allclose(first, -step * (1.0 + momentum) * down)
     # the gradient now points along the velocity: the valley has been crossed
