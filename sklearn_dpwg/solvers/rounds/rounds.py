@@ -201,14 +201,14 @@ def run_rounds(plan: Plan, data: Risks, noise: NoiseSource, start: Solution | No
     centre = None
 
     def project(weights: FloatArray) -> FloatArray:
-        if centre is not None:
-            return centre.project(weights, problem)
-        return project_to_ball(weights, problem.radius)
+        # drawn towards 0 it stays in the ball of rows, and is in that of the phases
+        in_rows = weights if centre is None else centre.project(weights, problem)
+        return project_to_ball(in_rows, problem.radius)
 
     if isinstance(phases.solved, CentredProblem):
         before = plan.releases[: -len(centring.after_centring(plan.releases))]
         centre = centring.release_centre(problem, phases.solved.limit, data, noise, before)
-        data, weights = centre.view(data), centre.to_centred(weights, problem)
+        data, weights = centre.view(data), project(centre.to_centred(weights, problem))
         # with the limit on gradients that was released
         phases = replace(phases, solved=replace(phases.solved, clip=centre.clip))
     log_mixture = np.log(np.asarray(schedule.prior))
