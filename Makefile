@@ -57,7 +57,6 @@ bench: $(INSTALLED)  ## measure default fits beside peers, among people that no 
 	@cd benchmarks && $(ONE_THREAD) $(abspath $(BIN))/python -m utility $(BENCH)
 
 bench-solvers: $(INSTALLED)  ## print the excess tables of the solvers that the docs quote
-	@$(BIN)/python benchmarks/mgr_excess.py
 	@$(BIN)/python benchmarks/phased_erm.py
 	@$(BIN)/python benchmarks/oco.py excess
 
