@@ -60,7 +60,7 @@ SWITCHES: dict[str, dict[str, Any] | Callable[[], Any]] = {
     "whitening": {"whitening": False},
     "shrinkage": of_loss(shrinks=False),
     "rates that follow risks": constant(group_weights, "ASSUMED_STEPS", 1e9),
-    "share of the game": constant(group_weights, "DIRECTIONS", 1e6),
+    "share of the game": of_loss(directions=1e6),
     "ceiling by the level": of_loss(ceiling_of_level=math.inf),
     "fewer passes": {"max_passes": 40},
     "more passes": {"max_passes": 150},

@@ -292,7 +292,10 @@ class Centring:
         most = 0.0
         while excess(most) > 0.0:
             most += 5.0
-        found = at(math.exp(brentq(excess, most - 200.0, most, xtol=1e-13)))
+        least = most - 200.0
+        if excess(least) <= 0.0:  # outside by rounding alone
+            return weights
+        found = at(math.exp(brentq(excess, least, most, xtol=1e-13)))
         if axes is not None:
             found[:, :-1] = found[:, :-1] @ axes.T
         return np.asarray(found.ravel())

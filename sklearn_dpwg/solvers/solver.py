@@ -340,7 +340,7 @@ class ByLoss:
     # length of a step, as a share of `aim/(s √T)` for a coordinate's noise s
     step_share: float = 0.18
     # losses count up to this multiple of what predicting nothing can cost: a lower ceiling hides
-    # groups that a model fails, a higher one has more noise. For two classes it is 1.5 nats
+    # groups that a model fails, a higher one has more noise
     ceiling: float = 2.16
     # on centred rows a gradient of one record is at most this share of their root mean square
     clip_share: float = 0.9
@@ -353,6 +353,9 @@ class ByLoss:
     shrinks: bool = False
     # whether centred rows are whitened where nobody says so
     whitens: bool = False
+    # what group weights gain is seen along one ray, from the weights of all to 0; all directions
+    # together have so many times as much
+    directions: float = 3.0
     # passes of a planned run of `MGR`: steps of a loss with kinks circle where they are few
     passes: int = 150
 
@@ -372,7 +375,8 @@ class ByLoss:
 # power of the `signal` from here on, losses with its logarithm.
 SLOPES_BIND, SLOPES_LOOSEN, LOSSES_BIND = 2_000.0, 0.3, 1_500.0
 
-LOG_LOSS = ByLoss(is_centred=True, shrinks=True, whitens=True, passes=60)
+# A group whose few, large losses a lower ceiling hides would lose all that groups gain elsewhere.
+LOG_LOSS = ByLoss(ceiling=4.33, is_centred=True, shrinks=True, whitens=True, passes=60)
 # Its slopes are residuals, most of them small beside the largest. Its step is a share of smaller
 # weights: the radius of a regressor is a fifth of a classifier's.
 SQUARED_ERROR = ByLoss(
@@ -381,6 +385,7 @@ SQUARED_ERROR = ByLoss(
     clip_share=0.4,
     ceiling_of_level=6.0,
     is_centred=True,
+    directions=30.0,
     passes=60,
 )
 

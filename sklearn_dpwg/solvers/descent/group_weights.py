@@ -21,10 +21,6 @@ from sklearn_dpwg.solvers.steps import (
 # gone by is at least this share of the assumed.
 ASSUMED_STEPS, LEAST_SPREAD = 10.0, 1.0 / 30.0
 
-# What group weights can gain is seen along one ray, from the weights of all to 0; all directions
-# together have so many times as much.
-DIRECTIONS = 3.0
-
 # Steps that the mean of released risks runs over, and steps after which its gain counts.
 RUNNING_STEPS, FIRST_STEPS = 80, 15
 
@@ -39,18 +35,20 @@ class GainOfGroups:
 
     A group whose risk is above that of all by a gap g, where learning has lowered the risk of all
     by D, can gain about ``E = g²/(4D)``: along the weights of all that is exact for quadratic
-    risks. To learn d weights from its own n records costs it ``d/(2n)``. So the game has the share
-    ``1/(1 + d/(2 n DIRECTIONS E))`` in the weights that are played, and the groups' shares of the
-    records have the rest. Risks are means of late steps, drawn together as far as noise and
-    sampling explain what they differ by; the largest gain that was seen counts, as playing makes
-    risks alike. (docs/theory/people.md)
+    risks. Let G be `ByLoss.directions` times that. To learn d weights from its own n records costs
+    ``d/(2n)``, so the game has the share ``1/(1 + d/(2 n G))`` in the weights that are played, and
+    the groups' shares of the records have the rest. Risks are means of late steps, drawn together
+    as far as noise and sampling explain what they differ by; the largest gain that was seen counts,
+    as playing makes risks alike. (docs/theory/people.md)
     """
 
     def __init__(self, problem: Problem) -> None:
         self._sizes = np.asarray(problem.group_sizes, dtype=float)
         self._prior, nothing = np.asarray(problem.prior), problem.constants.zero_score
         # the risk at weights of 0: that of a log loss is known, others are released first of all
-        self._nothing = nothing if by_loss(problem.loss).shrinks else 0.0
+        of_loss = by_loss(problem.loss)
+        self._nothing = nothing if of_loss.shrinks else 0.0
+        self._directions = of_loss.directions
         self._least = LEAST_RISK * nothing
         of_weights = problem.optimism_correction * problem.n_weights
         self._costs = of_weights / (2.0 * self._sizes)
@@ -74,7 +72,7 @@ class GainOfGroups:
         between = variance_between(means, noise)
         gaps = between / (between + noise) * (means - of_all)
         gaps -= self._prior @ gaps
-        drop = 4.0 * max(self._nothing - of_all, LEAST_DROP * self._nothing) / DIRECTIONS
+        drop = 4.0 * max(self._nothing - of_all, LEAST_DROP * self._nothing) / self._directions
         worst = int(gaps.argmax())
         gain = float(gaps[worst] ** 2 / drop)
         if self._n_steps <= FIRST_STEPS or gain > self.gain:

@@ -45,9 +45,10 @@ class MGR(MGRParameters, Solver):
     risk_share : float, optional
         Share of the budget (of μ²) spent on group risks, between 0 and 1.
     loss_ceiling : float, optional
-        Each record's loss counts for at most this much in the group risks. Planned: 2.16
-        times the largest loss of a model that predicts nothing; for the squared error as much as
-        that, or six times the mean released loss where it is less. Infinity: no ceiling.
+        Each record's loss counts for at most this much in the group risks. Planned: 4.33
+        times the loss of a model that predicts nothing for a log loss, 2.16 times the largest for
+        others; for the squared error as much as that, or six times the mean released loss where it
+        is less. Infinity: no ceiling.
     aim : float, default=0.3
         Distance from the first weights, 0 or a start, that step sizes are planned for, as a share
         of the radius, of 20 at most.

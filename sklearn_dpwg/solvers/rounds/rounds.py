@@ -198,7 +198,7 @@ def run_rounds(plan: Plan, data: Risks, noise: NoiseSource, start: Solution | No
     assert isinstance(schedule, Rounds)
     phases, weights = schedule.phases, first_weights(problem, start)
     of_weights, *of_risks = centring.after_centring(plan.releases)
-    centre = None
+    centre: centring.Centring | None = None
 
     def project(weights: FloatArray) -> FloatArray:
         # drawn towards 0 it stays in the ball of rows, and is in that of the phases
