@@ -360,7 +360,10 @@ CASES = {
     "phased-erm of planned strengths": Case(
         PhasedERM, planned_strengths, n_pairs=36, rounding=CERTIFIED, strength=0.8
     ),
-    "phased-erm on centred rows": Case(PhasedERM, centred_phases, n_pairs=60, rounding=CERTIFIED),
+    # few weights of the ball reach the ceiling of losses
+    "phased-erm on centred rows": Case(
+        PhasedERM, centred_phases, n_pairs=60, rounding=CERTIFIED, strength=0.9
+    ),
     "phased-erm on fresh records": Case(
         FreshPhasedERM, fresh_plans, n_pairs=90, rounding=CERTIFIED, strength=0.9
     ),
