@@ -45,6 +45,12 @@ PUBLIC_FACTS_OF_OVERLAP = (
 # A larger ball is room for weights that data ask for, and no reason to plan longer steps.
 LARGEST_REACH, LARGEST_OF_NUMBERS = 20.0, 4.0
 
+
+def largest_reach(loss: Loss) -> float:
+    """Return how far steps are planned for at most, whatever the radius."""
+    return LARGEST_OF_NUMBERS if loss.task == "regression" else LARGEST_REACH
+
+
 # With more cells than these, noise on each of them takes longer than reading the records.
 MOST_NOISY_CELLS = 2_000
 
@@ -321,8 +327,7 @@ class Problem:
     @property
     def reach(self) -> float:
         """What aims are shares of: the radius, but room beyond 20 (4 for numbers) is for data."""
-        largest = LARGEST_OF_NUMBERS if self.loss.task == "regression" else LARGEST_REACH
-        return min(self.radius, largest)
+        return min(self.radius, largest_reach(self.loss))
 
     @property
     def row_norm(self) -> float:

@@ -29,7 +29,7 @@ from sklearn_dpwg._checks import FloatArray
 from sklearn_dpwg.data import frames
 from sklearn_dpwg.data import groups as grouping
 from sklearn_dpwg.data.kernels.passes import canonical_rows, linear_scores
-from sklearn_dpwg.data.problem import Cells, HiddenGroups, Problem, equal_sizes
+from sklearn_dpwg.data.problem import Cells, HiddenGroups, Problem, equal_sizes, largest_reach
 from sklearn_dpwg.data.records import RecordEncoder
 from sklearn_dpwg.data.risks import GroupRisks
 from sklearn_dpwg.estimators import encode, planning
@@ -364,7 +364,7 @@ class Fitting(Progress, PrivateEstimator):
 
     solver: str | Solver
     loss: Any
-    radius: float
+    radius: float | None
     fit_intercept: bool
     prior: Any
     group_labels: Any
@@ -406,7 +406,7 @@ class Fitting(Progress, PrivateEstimator):
 
     def _check_parameters(self) -> Budget:
         """Check what needs no records, before any budget is spent."""
-        self._check_sizes("radius", "data_norm")
+        self._check_sizes("data_norm", *(["radius"] if self.radius is not None else []))
         for name in ("fit_intercept", "verbose"):
             value = getattr(self, name)
             if not isinstance(value, bool | np.bool_ | int | np.integer):
@@ -477,11 +477,15 @@ class Fitting(Progress, PrivateEstimator):
         if self._hides_groups:
             is_stated = self.group_labels is not None
             hidden = HiddenGroups(n_records, n_calls=facts.n_calls, labels_are_stated=is_stated)
+        radius, loss = self.radius, facts.targets.loss
+        if radius is None:
+            solver = make_solver(self.solver, epsilon=float(self.epsilon))
+            radius = solver.room * largest_reach(loss)
         return Problem(
-            loss=facts.targets.loss,
+            loss=loss,
             group_sizes=tuple(facts.sizes),
             n_features=facts.n_features,
-            radius=float(self.radius),
+            radius=float(radius),
             prior=encode.resolve_prior(self.prior, facts.sizes),
             intercept_scaling=self._intercept_scaling if self.fit_intercept else 0.0,
             hidden=hidden,

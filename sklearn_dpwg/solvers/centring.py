@@ -16,9 +16,9 @@ from sklearn_dpwg._repr import short_repr
 from sklearn_dpwg.data.kernels.passes import one_blas_thread
 from sklearn_dpwg.data.problem import Problem
 from sklearn_dpwg.data.risks import Risks
-from sklearn_dpwg.data.risks.record_block import ROW_STEP, times
+from sklearn_dpwg.data.risks.record_block import times
 from sklearn_dpwg.exceptions import InputError
-from sklearn_dpwg.losses import Loss, LossConstants
+from sklearn_dpwg.losses import LossConstants
 from sklearn_dpwg.optimum.objective import project_to_ball
 from sklearn_dpwg.privacy import NoiseSource, Release
 from sklearn_dpwg.privacy.sensitivity.sums import (
@@ -41,15 +41,19 @@ MOST_RECORDS = 2**36
 # told from smaller ones, as a share of the mean of all.
 LONGEST_STRETCH, LEAST_MEAN_SQUARE = 4.0, 0.01
 
+# Entries of P are whole multiples of this: products with rows on their grid, of norms up to 4/2^-6,
+# are exact.
+WHITENING_STEP = 2.0**-18
+
 # Records whose outer products are added exactly before the sum is rounded.
 BLOCK_SIZE = 2**13
 
-# Value of the constant column behind centred rows.
-CONSTANT = 0.25
+# Value of the constant column behind centred rows, whose mean square is 1.
+CONSTANT = 0.5
 
-# A gradient of one record is at most this long, and longer in proportion to the `signal` from here
-# on: the bias of a limit that most records reach costs more than noise does.
-LONGEST_GRADIENT, LONGEST_BINDS = 0.6, 300.0
+# Centred rows are scaled as if their root mean square were at least this, and their mean square at
+# least so many standard deviations of its noise.
+SHORTEST, DEVIATIONS = 2.0**-6, 2.0
 
 _UNIT = 2.0**-53
 
@@ -65,35 +69,23 @@ SHARES_BEFORE = (CENTRE_SHARE, MOMENTS_SHARE, SQUARES_SHARE, SPREAD_SHARE)
 
 @dataclass(frozen=True)
 class SlopeLimit:
-    """How long a record's gradient may be, planned for the noise that a limit saves."""
+    """How long a record's gradient may be, for the noise that a limit saves."""
 
-    share: float  # of the root mean square of centred rows, which is released
-    longest: float  # the most that may be released; noise is planned for it
+    share: float  # of the root mean square of centred rows, which their scale makes 1
     # the release that rows are whitened by, `MOMENTS` or `SQUARES`; empty where they are not
     whitening: str = ""
 
-    @classmethod
-    def of(cls, loss: Loss, signal: float, whitening: str = "") -> SlopeLimit:
-        """Return the limit at a `signal`; the mean squared distance is released as at most 1."""
-        share = by_loss(loss, signal).clip_share
-        longest = LONGEST_GRADIENT * max(1.0, signal / LONGEST_BINDS)
-        return cls(share, min(longest, share * math.hypot(1.0, CONSTANT)), whitening)
-
     @property
-    def least_unit(self) -> float:
-        """Least limit that may be released, in units of the largest: no row is shorter than s₀."""
-        return self.share * CONSTANT / self.longest
-
-    def at(self, mean_square: float) -> float:
-        """Return the limit for a released mean squared norm of centred rows."""
-        return min(self.longest, self.share * math.sqrt(mean_square))
+    def clip(self) -> float:
+        """Largest norm of a record's gradient."""
+        return self.share * math.hypot(1.0, CONSTANT)
 
     def __str__(self) -> str:
         """Return what centring is, for previews."""
         white = f", half whitened by released {self.whitening}" if self.whitening else ""
         return (
-            f"rows relative to a released mean row{white}; a record's gradient counts up to a norm "
-            f"of {self.share:.3g} times their released root mean square"
+            f"rows relative to a released mean row{white}, in units of their released root mean "
+            f"square; a record's gradient counts up to a norm of {self.share:.3g} times it"
         )
 
 
@@ -134,13 +126,11 @@ class CentredProblem(Problem):
     """A problem whose rows are ``u = (P (x - c), s₀)``, whatever the released centre c and P.
 
     `intercept_scaling` is s₀. Slopes are limited so that no gradient of a record is longer than
-    `clip`, the planned limit's longest until one is released. Gradients may be read in units, down
-    to `unit` of theirs, in which a record counts for `clip` whatever the released limit is.
+    the limit's `clip`.
     """
 
-    limit: SlopeLimit = SlopeLimit(1.0, LONGEST_GRADIENT)
-    clip: float = LONGEST_GRADIENT
-    unit: float = 1.0
+    limit: SlopeLimit = SlopeLimit(1.0)
+    stretch: float = 1.0  # bound on ‖P‖
     norm_of_rows: float = 0.0  # bound on the norm of a row before it was centred
 
     __repr__ = short_repr
@@ -155,11 +145,6 @@ class CentredProblem(Problem):
         return replace(found, infimum=min(0.0, found.infimum))
 
     @property
-    def stretch(self) -> float:
-        """Bound on ‖P‖."""
-        return LONGEST_STRETCH if self.limit.whitening else 1.0
-
-    @property
     def row_norm(self) -> float:
         """Bound √(4 ‖P‖² + s₀²) on the norm of a row: x and c are in the unit ball."""
         return math.hypot(2.0 * self.stretch, self.intercept_scaling)
@@ -167,12 +152,12 @@ class CentredProblem(Problem):
     @property
     def lipschitz(self) -> float:
         """Largest norm of a record's gradient."""
-        return self.clip
+        return self.limit.clip
 
     @property
     def gradient_diameter(self) -> float:
         """Largest distance between two records' gradients."""
-        return 2.0 * self.clip
+        return 2.0 * self.limit.clip
 
     @property
     def summed_norm(self) -> float:
@@ -181,8 +166,8 @@ class CentredProblem(Problem):
 
     @property
     def rounding_factor(self) -> float:
-        """Bound on the norm of the map of sums over ``(x, 1)`` to sums over u, in these units."""
-        return math.sqrt(2.0 * self.stretch**2 + CONSTANT**2) / self.unit
+        """Bound on the norm of the map of sums over ``(x, 1)`` to sums over u."""
+        return math.sqrt(2.0 * self.stretch**2 + CONSTANT**2)
 
     @property
     def roundings_of_a_mean(self) -> int:
@@ -191,26 +176,30 @@ class CentredProblem(Problem):
 
     @property
     def smoothness(self) -> float:
-        """Smoothness H in the weights.
+        return self._smoothness(self.row_norm)
+
+    @property
+    def usual_smoothness(self) -> float:
+        return self._smoothness(math.hypot(2.0, CONSTANT))
+
+    def _smoothness(self, row_norm: float) -> float:
+        """Return the smoothness H in the weights of rows up to a norm.
 
         The curvature of the log loss of two classes is at most its slope, which the limit keeps
         below clip/‖u‖; that of others is not.
         """
-        bound = super().smoothness
+        bound = self.constants.smoothness * row_norm**2
         is_logistic = type(self.loss).__dict__.get("kernel") == "binary_log"
-        return min(bound, self.clip * self.row_norm) if is_logistic else bound
-
-    @property
-    def usual_smoothness(self) -> float:
-        return replace(self, limit=replace(self.limit, whitening="")).smoothness
+        return min(bound, self.limit.clip * row_norm) if is_logistic else bound
 
 
-def centred_problem(problem: Problem, limit: SlopeLimit, *, unit: float = 1.0) -> CentredProblem:
+def centred_problem(problem: Problem, limit: SlopeLimit) -> CentredProblem:
     """Return the public facts of a problem once its rows are centred."""
     facts = {each.name: getattr(problem, each.name) for each in fields(Problem)}
     facts["intercept_scaling"] = CONSTANT
     facts["norm_of_rows"] = problem.row_norm
-    return CentredProblem(**facts, limit=limit, clip=limit.longest, unit=unit)
+    stretch = (LONGEST_STRETCH if limit.whitening else 1.0) / SHORTEST
+    return CentredProblem(**facts, limit=limit, stretch=stretch)
 
 
 def row_sum_grid(problem: Problem) -> SumGrid:
@@ -233,7 +222,7 @@ class Centring:
 
     center: FloatArray  # the released centre, in the unit ball; (n_features,)
     clip: float  # no gradient of a record is longer
-    whitening: FloatArray | None = None  # P, a symmetric matrix or a factor a column
+    whitening: FloatArray  # P, a symmetric matrix or a factor a column
 
     def view(self, data: Risks) -> Risks:
         """Return the risks of centred rows with limited slopes."""
@@ -254,10 +243,9 @@ class Centring:
         matrix = weights.reshape(problem.loss.n_outputs, -1).copy()
         constants = problem.intercept_scaling * matrix[:, -1] + matrix[:, :-1] @ self.center
         matrix[:, -1] = constants / CONSTANT
-        if self.whitening is not None:
-            is_matrix = self.whitening.ndim == 2
-            inverse = np.linalg.inv(self.whitening) if is_matrix else 1.0 / self.whitening
-            matrix[:, :-1] = times(matrix[:, :-1], np.asarray(inverse, dtype=float))
+        is_matrix = self.whitening.ndim == 2
+        inverse = np.linalg.inv(self.whitening) if is_matrix else 1.0 / self.whitening
+        matrix[:, :-1] = times(matrix[:, :-1], np.asarray(inverse, dtype=float))
         return matrix.ravel()
 
     def project(self, weights: FloatArray, problem: Problem) -> FloatArray:
@@ -303,9 +291,8 @@ class Centring:
     @cached_property
     def _axes(self) -> tuple[FloatArray, FloatArray | None]:
         """Factors p of P along its axes, and the axes where they are not the columns."""
-        if self.whitening is None or self.whitening.ndim == 1:
-            ones = np.ones_like(self.center)
-            return (ones if self.whitening is None else self.whitening), None
+        if self.whitening.ndim == 1:
+            return self.whitening, None
         with one_blas_thread():
             factors, axes = np.linalg.eigh(self.whitening)
         return factors, axes
@@ -348,7 +335,8 @@ def release_centre(
 
     Replacing a record moves the sum of rows by at most 2 and that of squared distances, each cut at
     1, by at most 1. The noisy mean is shrunk by the positive part of ``1 - d s²/‖c‖²`` (James and
-    Stein), with s its noise, and drawn into the unit ball: both read released numbers only.
+    Stein), with s its noise, and drawn into the unit ball; rows are scaled to a mean square of 1.
+    All three read released numbers only.
     """
     of_rows, *of_moments, of_squares = releases
     n_records, d = problem.n_records, problem.n_features
@@ -359,14 +347,16 @@ def release_centre(
     square = float(mean @ mean)
     shrunk = max(0.0, 1.0 - variance / square) if square > 0.0 else 0.0
     center = project_to_ball(shrunk * mean, 1.0)
-    whitening = None
+    whitening: FloatArray = np.ones(d)
     for release in of_moments:
         whitening = _release_whitening(problem, data, noise, release, mean, center)
     step = grid_step(1.0, n_records)
+    whitening = on_grid(whitening)
     squares = np.array([data.spread(center, step=step, whitening=whitening)])
     noisy = float(noise.gaussian(squares, sensitivity=1.0, release=of_squares)[0])
-    mean_square = float(np.clip(noisy / n_records, 0.0, 1.0)) + CONSTANT**2
-    return Centring(center, limit.at(mean_square), whitening)
+    least = max(SHORTEST**2, DEVIATIONS * of_squares.noise_multiplier / n_records)
+    scale = 1.0 / math.sqrt(np.clip(noisy / n_records, min(least, 1.0), 1.0))
+    return Centring(center, limit.clip, on_grid(scale * whitening))
 
 
 def moment_sum_sensitivity(problem: Problem) -> float:
@@ -409,8 +399,12 @@ def _release_whitening(
     with one_blas_thread():
         values, vectors = np.linalg.eigh(found)
         whitening = (vectors * whitening_factors(values, std * math.sqrt(2.0 * d))) @ vectors.T
-    whitening = (whitening + whitening.T) / 2.0
-    return np.asarray(np.rint(whitening / ROW_STEP) * ROW_STEP)
+    return np.asarray(whitening + whitening.T) / 2.0
+
+
+def on_grid(whitening: FloatArray) -> FloatArray:
+    """Return the nearest P whose products with rows are exact."""
+    return np.asarray(np.rint(whitening / WHITENING_STEP) * WHITENING_STEP)
 
 
 def whitening_factors(mean_squares: FloatArray, noise: float) -> FloatArray:

@@ -429,10 +429,12 @@ class RecordBlock:
     ) -> FloatArray:
         """Return the squared distance of each row from a centre, of both times a whitening.
 
-        Rows that meet a matrix are rounded, so that products are exact and each row's its own: what
-        is returned is then no less than the distance.
+        Rows that meet a matrix are rounded, so that products are exact and each row's its own. What
+        is returned is no less than the distance.
         """
         row_scale, of_center = self.records.row_scale, times(center, whitening)
+        size = 1.0 if whitening is None else float(np.linalg.norm(whitening))
+        rounded = 0.5 * ROW_STEP * size * np.sqrt(self.n_features)
         is_matrix = whitening is not None and whitening.ndim == 2
         squares, n_rows = np.empty(len(row_scale)), _rows_in_cache(self.n_features)
         for first in range(0, len(squares), n_rows):
@@ -441,13 +443,17 @@ class RecordBlock:
             if is_matrix:
                 moved = times(_rounded(rows, row_scale[block] / ROW_STEP), whitening) * ROW_STEP
                 lengths = np.sqrt(((moved - of_center) ** 2).sum(axis=1))
-                squares[block] = (lengths + 2.0 * ROW_STEP * np.sqrt(self.n_features)) ** 2
+                squares[block] = (lengths + rounded) ** 2
                 continue
             is_sparse, along = isinstance(rows, csr_array), times(of_center, whitening)
             products = rows @ along if is_sparse else scores_by_row(rows, along[None])[:, 0]
             squares[block] = (row_norms(times(rows, whitening)) * row_scale[block]) ** 2
             squares[block] -= 2.0 * products * row_scale[block]
-        return squares if is_matrix else np.maximum(squares + (of_center**2).sum(), 0.0)
+        if is_matrix:
+            return squares
+        longest = 1.0 if whitening is None else float(np.abs(whitening).max(initial=0.0))
+        error = (self.n_features + 4) * longest**2 * 2.0**-46
+        return np.asarray(np.maximum(squares + (of_center**2).sum(), 0.0) + error)
 
     def _rows(self, block: slice) -> Any:
         return row_block(self.records.rows, block.start, block.stop)

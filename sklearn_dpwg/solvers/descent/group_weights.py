@@ -151,17 +151,15 @@ class Limits(NamedTuple):
     ceiling: float  # its loss counts up to this
     # it moves the sum of its group's losses by at most this, rounding included
     feedback_range: float
-    unit: float  # of gradients: it moves them by at most the plan's diameter times this
     center: float  # losses are taken relative to this: 0 where groups are public
 
 
 class PlannedLimits:
     """Limits of the plan in every step; the base of limits that follow releases."""
 
-    def __init__(self, schedule: MGRSchedule, unit: float = 1.0) -> None:
+    def __init__(self, schedule: MGRSchedule) -> None:
         self.schedule, ceiling = schedule, schedule.ceiling
-        center = schedule.center_of(ceiling)
-        self.planned = Limits(ceiling, schedule.feedback_range, unit, center)
+        self.planned = Limits(ceiling, schedule.feedback_range, schedule.center_of(ceiling))
 
     def push(self, risks: FloatArray, variances: FloatArray, group_weights: FloatArray) -> None:
         """Take in the risks of a step, the variances of their noise and the weights of the step."""
@@ -185,8 +183,8 @@ class LossLevel(PlannedLimits):
     Losses count up to a multiple of what was released of it, and never up to more than planned.
     """
 
-    def __init__(self, schedule: MGRSchedule, problem: Problem, unit: float = 1.0) -> None:
-        super().__init__(schedule, unit)
+    def __init__(self, schedule: MGRSchedule, problem: Problem) -> None:
+        super().__init__(schedule)
         self._shares = np.asarray(problem.group_sizes) / sum(problem.group_sizes)
         self._levels: deque[FloatArray] = deque(maxlen=WINDOW)
 
@@ -209,7 +207,7 @@ class LossLevel(PlannedLimits):
         ceiling = float(np.clip(schedule.ceiling_of_level * self.level, least, most))
         # what rounding adds to the range does not shrink with it
         feedback_range = schedule.feedback_range - (most - ceiling)
-        return Limits(ceiling, feedback_range, self.planned.unit, schedule.center_of(ceiling))
+        return Limits(ceiling, feedback_range, schedule.center_of(ceiling))
 
 
 # A group's mean risk is believed to be lower than released by so many deviations of its noise.

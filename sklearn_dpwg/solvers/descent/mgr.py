@@ -123,7 +123,7 @@ class MGR(MGRParameters, Solver):
         release = releases.from_pass if schedule.batches is None else releases.from_batch
         first = releases.Beginning.of(plan, data, noise, start)
         weights, ball = first.weights, Momentum(schedule, problem.n_weights)
-        following = _limits_of_run(schedule, problem, first.unit)
+        following = _limits_of_run(schedule, problem)
         gain = GainOfGroups(problem) if schedule.adapts else None
         players = GroupWeights(schedule, _log_group_weights(schedule, start), gain)
         shrinkage = Shrinkage(problem.constants.zero_score, n_groups)
@@ -152,11 +152,11 @@ class MGR(MGRParameters, Solver):
         return Solution(first.weights_of_rows(learned), mixture, schedule.n_steps, *gained)
 
 
-def _limits_of_run(schedule: MGRSchedule, problem: Problem, unit: float) -> PlannedLimits:
+def _limits_of_run(schedule: MGRSchedule, problem: Problem) -> PlannedLimits:
     """Return what sets the limits of each step."""
     if schedule.follows_level:
-        return LossLevel(schedule, problem, unit)
-    return PlannedLimits(schedule, unit)
+        return LossLevel(schedule, problem)
+    return PlannedLimits(schedule)
 
 
 def _log_group_weights(schedule: MGRSchedule, start: Solution | None) -> FloatArray:

@@ -121,8 +121,8 @@ def learned_problem(problem: Problem, parameters: Any, budget: Budget) -> Proble
     by = ""
     if white or (white is None and by_loss(problem.loss).whitens):
         by = centring.planned_whitening(problem, math.inf if white else budget.mu)
-    limit = SlopeLimit.of(problem.loss, signal(problem, budget), by)
-    return centring.centred_problem(problem, limit, unit=limit.least_unit)
+    limit = SlopeLimit(by_loss(problem.loss, signal(problem, budget)).clip_share, by)
+    return centring.centred_problem(problem, limit)
 
 
 def pay_for_passes(

@@ -2,8 +2,7 @@
 
 All are given what earlier releases decided (the weights, the group weights) and hand over
 gradients and risks with the noise that public facts and those weights ask for. What they return is
-all that a run learns of the records. Gradients are released in a unit of theirs: the plan counts a
-record for its diameter times it.
+all that a run learns of the records.
 """
 
 from __future__ import annotations
@@ -42,7 +41,6 @@ class Beginning(NamedTuple):
 
     weights: FloatArray
     data: Risks
-    unit: float  # of gradients
     problem: Problem
     centring: Centring | None
 
@@ -56,12 +54,11 @@ class Beginning(NamedTuple):
         assert isinstance(plan.schedule, DescentSchedule)
         limit = plan.schedule.centring
         if limit is None:
-            return cls(weights, data, 1.0, problem, None)
+            return cls(weights, data, problem, None)
         before = plan.releases[: -len(after_centring(plan.releases))]
         centring = release_centre(problem, limit, data, noise, before)
-        unit = centring.clip / limit.longest
         weights = centring.to_centred(weights, problem)
-        return cls(weights, centring.view(data), unit, problem, centring)
+        return cls(weights, centring.view(data), problem, centring)
 
     def project(self, weights: FloatArray) -> FloatArray:
         """Return the nearest weights that are in the ball, as weights of rows."""
@@ -122,12 +119,12 @@ def from_pass(
     """Read all records; release the gradient and, by a release of their own, the group risks."""
     schedule = plan.schedule
     assert isinstance(schedule, MGRSchedule)
-    ceiling, feedback_range, unit, center = limits
+    ceiling, feedback_range, center = limits
     sizes = np.asarray(plan.problem.group_sizes, dtype=float)
     of_gradient, *of_risks = after_centring(plan.releases)
     relative: dict[str, Any] = {"center": center} if center else {}
     losses, gradients = data.sums(weights, ceiling=ceiling, grid=schedule.grid, **relative)
-    gradients = gradients / (unit * sizes[:, None])
+    gradients = gradients / sizes[:, None]
     if schedule.step == "weighted":
         gradient, most = group_weights @ gradients, influence(plan.problem, group_weights)
         typical = most
@@ -147,9 +144,9 @@ def from_pass(
         risks = risks + center if center else risks
         of_sum = release.noise_multiplier * (feedback_range * plan.problem.loss_noise)
         risk_stds = of_sum / sizes * (1.0 if release.mechanism == "gaussian" else np.sqrt(2.0))
-    noise_std = unit * of_gradient.noise_multiplier * schedule.gradient_diameter * typical
+    noise_std = of_gradient.noise_multiplier * schedule.gradient_diameter * typical
     risks, variances = heard(risks, risk_stds**2, plan.problem)
-    return StepRelease(unit * gradient, risks, noise_std, variances)
+    return StepRelease(gradient, risks, noise_std, variances)
 
 
 def from_batch(
@@ -165,7 +162,7 @@ def from_batch(
     (release,) = after_centring(plan.releases)
     assert isinstance(schedule, MGRSchedule)
     assert schedule.batches is not None
-    batches, unit = schedule.batches, limits.unit
+    batches = schedule.batches
     losses, gradients = data.sampled_sums(
         weights,
         # where groups are hidden a coin a place, whatever the group
@@ -175,7 +172,7 @@ def from_batch(
         grid=schedule.grid,
     )
     # by public sizes: how many joined is secret, and would let a record move the weight of others
-    gradients = gradients / (unit * batches.expected_sizes[:, None])
+    gradients = gradients / batches.expected_sizes[:, None]
     risks, risk_stds = losses / batches.expected_sizes, batches.risk_stds
     released = noise.shared_gaussian(
         np.concatenate([group_weights @ gradients, risks[: len(risk_stds)]]),
@@ -188,8 +185,8 @@ def from_batch(
     noise_std = batches.step_std(group_weights, n_weights=len(weights))
     noisy_risks = batches.center + released[len(weights) :]
     noisy_risks, variances = heard(noisy_risks, batches.risk_variances, plan.problem)
-    gradient = unit * released[: len(weights)]
-    return StepRelease(gradient, noisy_risks, unit * noise_std, variances)
+    gradient = released[: len(weights)]
+    return StepRelease(gradient, noisy_risks, noise_std, variances)
 
 
 # Of active group selection: the gradient of one group.
@@ -251,7 +248,7 @@ class GroupGame:
     def __init__(self, plan: Plan, first: Beginning, noise: NoiseSource) -> None:
         assert isinstance(plan.schedule, GDASchedule)
         self.schedule, self.data, self.noise = plan.schedule, first.data, noise
-        self.unit, self.first = first.unit, first
+        self.first = first
         self.problem = plan.problem
         self.sizes = np.asarray(plan.problem.group_sizes, dtype=float)
         self.of_gradient, *self.of_risks = after_centring(plan.releases)
@@ -267,7 +264,7 @@ class GroupGame:
         losses, gradients = self.data.sums(weights, ceiling=schedule.ceiling, grid=schedule.grid)
         most = 1.0 / sizes.min() if schedule.is_paper else influence(self.problem, dual)
         gradient = self.noise.gaussian(
-            dual @ (gradients / (self.unit * sizes[:, None])),
+            dual @ (gradients / sizes[:, None]),
             sensitivity=float(schedule.gradient_diameter * most),
             release=self.of_gradient,
         )
@@ -277,7 +274,7 @@ class GroupGame:
             of_sums = schedule.feedback_range * self.problem.loss_moves * ratios
             risks = _noisy_risks(losses, self.problem, of_sums, release, self.noise)
         noise_std = self.of_gradient.noise_multiplier * schedule.gradient_diameter * most
-        return Released(self.unit * gradient, risks, self.unit * noise_std)
+        return Released(gradient, risks, noise_std)
 
     def project_weights(self, weights: FloatArray) -> FloatArray:
         """Return the nearest weights in the ball."""

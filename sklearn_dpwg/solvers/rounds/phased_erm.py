@@ -35,7 +35,7 @@ from sklearn_dpwg.solvers.rounds.rounds import (
     plan_of_rounds,
     run_rounds,
 )
-from sklearn_dpwg.solvers.solver import FreshSolver, Game, Solution, Solver, signal
+from sklearn_dpwg.solvers.solver import FreshSolver, Game, Solution, Solver, by_loss, signal
 
 
 class PhasedERM(PhasedERMParameters, Solver):
@@ -149,7 +149,7 @@ class PhasedERM(PhasedERMParameters, Solver):
         is_room = problem.radius > problem.reach
         wanted = is_convex and is_room and is_worth_centring(problem)
         is_centred = wanted if self.centring is None else self.centring
-        limit = SlopeLimit.of(problem.loss, signal(problem, budget))
+        limit = SlopeLimit(by_loss(problem.loss, signal(problem, budget)).clip_share)
         return centred_problem(problem, limit) if is_centred else problem
 
 

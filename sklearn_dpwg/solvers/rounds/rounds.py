@@ -209,8 +209,9 @@ def run_rounds(plan: Plan, data: Risks, noise: NoiseSource, start: Solution | No
         before = plan.releases[: -len(centring.after_centring(plan.releases))]
         centre = centring.release_centre(problem, phases.solved.limit, data, noise, before)
         data, weights = centre.view(data), project(centre.to_centred(weights, problem))
-        # with the limit on gradients that was released
-        phases = replace(phases, solved=replace(phases.solved, clip=centre.clip))
+        # rows are as long as they came out
+        stretch = float(centre.whitening.max())
+        phases = replace(phases, solved=replace(phases.solved, stretch=stretch))
     log_mixture = np.log(np.asarray(schedule.prior))
     answered: list[FloatArray] = []
 

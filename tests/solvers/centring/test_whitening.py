@@ -20,6 +20,7 @@ from sklearn_dpwg.solvers.centring import (
     MOMENTS_SHARE,
     SQUARES,
     SQUARES_SHARE,
+    WHITENING_STEP,
     CentredProblem,
     Centring,
     SlopeLimit,
@@ -35,7 +36,7 @@ from tests.helpers.replay import silent
 from tests.helpers.sources import seeded
 
 BUDGET = Budget(1.0, 1e-6)
-LIMIT = SlopeLimit(0.9, 0.6)
+LIMIT = SlopeLimit(0.9, MOMENTS)
 
 
 def problem_of(sizes=(9_000, 3_000), **facts):
@@ -133,13 +134,13 @@ def test_what_rows_are_multiplied_by_follows_from_the_release(name, monkeypatch)
         factors = np.diag(vectors.T @ found.whitening @ vectors)
         white = z @ found.whitening
         assert np.array_equal(found.whitening, found.whitening.T)
-        assert not np.any(found.whitening / ROW_STEP % 1.0)
+        assert not np.any(found.whitening / WHITENING_STEP % 1.0)
     # fourth roots, up to one factor, but for what is below a hundredth of the mean
     seen = values > 0.02 * values.mean()
     assert 2 <= seen.sum() < 4
     assert np.ptp(factors[seen] * values[seen] ** 0.25) < 1e-3 * factors.max()
-    assert (white**2).sum() == pytest.approx((z**2).sum(), rel=0.05)
-    assert factors.max() < LONGEST_STRETCH
+    assert (white**2).sum() == pytest.approx(len(z), rel=1e-3)
+    assert factors.max() < LONGEST_STRETCH / math.sqrt((z**2).sum(axis=1).mean())
 
 
 def test_no_factor_is_above_the_longest_and_noise_is_not_taken_for_rows():
@@ -217,8 +218,7 @@ def test_runs_with_a_start_and_on_batches_release_what_is_planned(solver):
 @pytest.mark.parametrize("factor", [1.0, 8.0])
 def test_batches_pay_for_rounding_before_a_change_of_variables(factor, monkeypatch):
     """Sums of a batch are rounded, and then mapped by P: more in proportion to what P stretches."""
-    limit = SlopeLimit.of(BinaryLogLoss(), 1e3, MOMENTS)
-    learned = centred_problem(problem_of(), limit, unit=limit.least_unit)
+    learned = centred_problem(problem_of(), LIMIT)
     rule = HedgeRule.of(learned, MGR(), 20)
     usual = make_batches(rule, 0.1, 1.0, 0.2).rounding
     larger = factor * learned.rounding_factor
