@@ -162,7 +162,8 @@ def test_the_solver_table_is_the_registry():
     assert sorted(rows) == sorted(SOLVERS)
     for name, (class_cell, data_model, *others) in rows.items():
         assert f".{SOLVERS[name].__name__}`" in class_cell
-        assert data_model == ("fresh" if issubclass(SOLVERS[name], FreshSolver) else "fixed")
+        is_fresh, both = issubclass(SOLVERS[name], FreshSolver), name == "phased-erm"
+        assert data_model == ("both" if both else "fresh" if is_fresh else "fixed")
         assert len(others) == 3
         assert all(others)
 

@@ -184,6 +184,8 @@ class Problem:
     cells : Cells, optional
         Where groups overlap, the disjoint cells that they are made of: neighbours differ in one
         record of one cell. By default groups are disjoint.
+    fresh_calls : int, default=0
+        In how many calls records come that are read once; 0 where all are there, to be read again.
 
     Raises
     ------
@@ -205,6 +207,7 @@ class Problem:
     hidden: HiddenGroups | None = None
     optimism_correction: float = 1.0
     cells: Cells | None = None
+    fresh_calls: int = 0
 
     __repr__ = short_repr
 

@@ -42,6 +42,7 @@ class PhasedERMParameters:
     aim: float = 0.3
     smoothing_width: float | None = None
     max_passes: int = 300
+    horizon: int = 10
     centring: bool | None = None
 
 
@@ -74,6 +75,7 @@ RULES = Rules(
     centring=flag(or_none=True),
     n_phases=whole(or_none=True),
     max_passes=whole(),
+    horizon=whole(1, MOST_PHASES),
     mu_weights=positive(least=_WEAKEST, or_none=True),
     aim=positive(),
     smoothing_width=positive(or_none=True),
@@ -238,7 +240,8 @@ class Phases:
     mu_weights: tuple[float, ...] | None
     bound: DescentBound | None = None
     smoothing_width: float = 0.0  # of the smooth stand-in for a loss with kinks
-    remark: str = ""  # of the paper's schedule, each phase of which reads a part of its own
+    reads: str = "all records"  # what a phase reads
+    remark: str = ""  # of the paper's schedule
 
     __repr__ = short_repr
 
@@ -262,9 +265,8 @@ class Phases:
     def in_words(self, *between: str) -> str:
         """Return a few lines for people, with what happens between phases."""
         n_phases, prior = self.n_phases, self.solved.prior
-        records = "a part of its own" if self.remark else "all records"
         lines = [
-            f"{n_phases} phase(s), each reads {records}; output is the average of the last "
+            f"{n_phases} phase(s), each reads {self.reads}; output is the average of the last "
             f"{self.averaged}"
         ]
         if isinstance(self.solved, CentredProblem):

@@ -212,7 +212,7 @@ def test_tiny_groups_have_plans(sizes, schedule):
     plan = PhasedERM(schedule=schedule).plan(problem, BUDGET)
     assert plan.guarantee.epsilon <= 1.0
     if schedule == "paper":
-        assert min(plan.schedule.solved.group_sizes) >= 1
+        assert min(plan.schedule.phases.solved.group_sizes) >= 1
     assert "phase(s)" in str(plan)
 
 
@@ -240,7 +240,7 @@ def test_kinks_are_rounded_off_by_a_public_width(loss):
 def test_paper_schedule_is_the_papers(epsilon):
     problem = make_problem((1000, 4000), radius=5.0, n_features=4)
     plan = PhasedERM(schedule="paper").plan(problem, Budget(epsilon, 1e-6))
-    schedule, n, d, p = plan.schedule, 1000, 5, 2
+    schedule, n, d, p = plan.schedule.phases, 1000, 5, 2
     assert schedule.n_phases == 9  # floor(log2(1000))
     assert schedule.solved.group_sizes == (111, 111)
     assert schedule.solved.prior == (0.5, 0.5)
@@ -276,11 +276,11 @@ def test_paper_schedule_is_the_papers(epsilon):
 
 def theorem_of_the_paper(problem, plan):
     """Lemma 4 as printed, once a phase, and L times the length of the last noise."""
-    n, p, d = plan.schedule.solved.group_sizes[0], problem.n_groups, problem.n_weights
+    n, p, d = plan.schedule.phases.solved.group_sizes[0], problem.n_groups, problem.n_weights
     L, B = problem.lipschitz, problem.loss_range
     moved, total = problem.diameter, 0.0
     for t, release in enumerate(plan.releases):
-        phase = plan.schedule.phase(t, np.full(p, 1 / p))
+        phase = plan.schedule.phases.phase(t, np.full(p, 1 / p))
         w, groups = phase.mu_weights, phase.mu_groups
         stability = (L**2 / (n * w) + L * B / (n * np.sqrt(w * groups))) * np.log(n) * np.log(n * p)
         total += w * moved**2 + stability + B * np.sqrt(np.log(p * n)) / np.sqrt(n)

@@ -40,7 +40,7 @@ def test_each_part_has_its_own_releases():
     assert len(plan.children) == len(plan.guarantee.events) == plan.n_steps > 1
     for part, child in enumerate(plan.children):
         assert {release.part for release in child.releases} == {part}
-        assert child.problem.group_sizes == plan.schedule.solved.group_sizes
+        assert child.problem.group_sizes == plan.schedule.phases.solved.group_sizes
         assert child.guarantee.epsilon <= 1.0
     assert [r for child in plan.children for r in child.releases if r.name == "phase weights"] == [
         r for r in plan.releases if r.name == "phase weights"
@@ -53,8 +53,8 @@ def test_the_paper_keeps_the_budget_where_its_noise_does_not():
     for epsilon in (0.1, 1.0, 10.0, 1e3, 1e5):
         plan = PhasedERM(schedule="paper").plan(problem, Budget(epsilon, 1e-6))
         assert plan.guarantee.epsilon <= epsilon
-        stated = float(plan.schedule.remark.split("= ")[1].split(";")[0])
-        factor = float(plan.schedule.remark.rsplit(": ")[1])
+        stated = float(plan.schedule.phases.remark.split("= ")[1].split(";")[0])
+        factor = float(plan.schedule.phases.remark.rsplit(": ")[1])
         assert (factor > 1.0) == (stated > epsilon)
         if factor == 1.0:
             assert plan.guarantee.epsilon == pytest.approx(stated, rel=1e-3)
