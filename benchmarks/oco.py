@@ -19,9 +19,10 @@ from common import excess_table, make_estimator, row, run_tables, seconds, sweep
 from rates_worlds import HardWorld
 
 from sklearn_dpwg import DPWorstGroupClassifier
+from sklearn_dpwg.data.oracles import SampleOracle
 from sklearn_dpwg.datasets import load_dataset, make_worst_group_classification
 from sklearn_dpwg.privacy import Budget
-from sklearn_dpwg.solvers import MGR, OCO, FreshSolver, PhasedERM
+from sklearn_dpwg.solvers import MGR, OCO, PhasedERM
 
 DATA_SETS = ("adult", "law-school", "minneapolis-stops", "census-income-kdd")
 N_SEEDS = 5
@@ -123,7 +124,7 @@ def groups() -> None:
     sweep(title, (2, 8, 32, 128), curves)
 
 
-class HardOracle:
+class HardOracle(SampleOracle):
     """Draws single records of a `HardWorld`."""
 
     def __init__(self, world: HardWorld, rng: np.random.Generator) -> None:
@@ -143,12 +144,11 @@ def hard_excess(solver: Any, p: int, *, d: int, n_draws: int, n_seeds: int) -> f
 
     def excess_of(signal: float, seed: int) -> float:
         world = HardWorld(p, d, signal=signal, seed=seed)
-        rng, problem = np.random.default_rng([seed, 1]), world.problem(n_draws // p)
-        data = world.draw(n_draws // p, rng)
-        if isinstance(solver, FreshSolver):
+        oracle = HardOracle(world, np.random.default_rng([seed, 1]))
+        problem = replace(world.problem(n_draws // p), fresh_calls=1)
+        if isinstance(solver, OCO):
             problem = replace(problem, group_sizes=(np.inf,) * p)
-            data = HardOracle(world, rng)
-        (weights,) = weights_of_runs(solver, problem, data, [seed], Budget(1.0, 1e-6))
+        (weights,) = weights_of_runs(solver, problem, oracle, [seed], Budget(1.0, 1e-6))
         return world.excess(weights)
 
     return max(

@@ -93,8 +93,6 @@ AVERAGED = (0.0, 0.5)
 # (benchmarks/phased_erm_trials.py) and leave far more noise on the output where they do not.
 SHARPENINGS = (1.25, 1.6, 2.5)
 WIDTHS = (1.0, 0.25, 0.1, 0.025)
-# B/μ_λ of a single phase.
-LOG_ODDS = (0.1, 1.0, 10.0, 100.0, 1000.0)
 # Ratios of curvature to strength at which the bound is evaluated, and prices of curvature.
 _RATIOS = np.concatenate([[0.0], np.geomspace(1e-7, 1e16, 921)])
 _PRICES = np.concatenate([[0.0], np.geomspace(1e-9, 1.0, 73)])
@@ -312,10 +310,9 @@ def possible_phases(
     n_phases: int,
     *,
     multiplier: float,
-    mu_groups: float | None,
 ) -> Iterator[tuple[FloatArray, Phases]]:
     """Yield all phases that the parameters leave open, with the bounds of their weights."""
-    mu_groups = math.inf if mu_groups is None else float(mu_groups)
+    mu_groups = math.inf if parameters.mu_groups is None else float(parameters.mu_groups)
     shares = AVERAGED if parameters.averaging is None else (parameters.averaging,)
     numbers_averaged = sorted({max(1, round(share * n_phases)) for share in shares})
     sharpenings: tuple[float, ...] = (1.0,)

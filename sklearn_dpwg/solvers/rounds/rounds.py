@@ -33,8 +33,6 @@ from sklearn_dpwg.solvers.steps import SumSensitivity
 # What a plan may choose: a grid, so that better facts never choose worse.
 PHASES = (1, 2, 4, 8, 11, 16)
 RISK_SHARES = (0.05, 0.1, 0.2)
-# B/μ_λ of a single phase.
-LOG_ODDS = (0.1, 1.0, 10.0, 100.0, 1000.0)
 
 
 def passes_of_a_phase(problem: Problem) -> int:
@@ -125,25 +123,14 @@ def plan_of_rounds(
 ) -> Plan:
     """Return the plan whose bound is least over whatever the parameters leave open.
 
-    Weights are learned for the problem or for that of centred rows. Where one phase would be best,
-    some within which group weights move are tried too.
+    Weights are learned for the problem or for that of centred rows.
     """
     before, mu = centring.releases_before(learned, budget.mu), budget.mu
     mu *= math.sqrt(centring.share_left(learned))
     prior = np.asarray(problem.prior)
 
-    def least(candidates: Iterable[Candidate]) -> Candidate:
-        return first_of_least(candidates, lambda candidate: float(prior @ candidate[1]))
-
-    best = least(_candidates(learned, mu, parameters))
-    is_open = parameters.mu_groups is None and problem.hidden is None
-    if best[0].n_rounds == 1 and problem.n_groups > 1 and is_open:
-        # the bound of a strength is a theorem, that of fixed group weights rests on an assumption:
-        # so it competes with these only where there is nothing else to move the group weights
-        strengths = [best[0].phases.solved.loss_range / odds for odds in LOG_ODDS]
-        others = [_candidate(learned, mu, parameters, 1, 0.0, mu_groups=each) for each in strengths]
-        best = least([best, *others])
-    schedule, bounds = best
+    candidates = _candidates(learned, mu, parameters)
+    schedule, bounds = first_of_least(candidates, lambda each: float(prior @ each[1]))
     z = schedule.phases.multiplier
     # a record is in one fresh phase, which alone reads it
     paid = 1 if problem.fresh_calls else None
@@ -185,7 +172,7 @@ def _candidates(
             if parameters.risk_share is not None:
                 shares = (float(parameters.risk_share),)
         for share in shares:
-            yield _candidate(problem, mu, parameters, number, share, mu_groups=parameters.mu_groups)
+            yield _candidate(problem, mu, parameters, number, share)
 
 
 def _candidate(
@@ -194,8 +181,6 @@ def _candidate(
     parameters: PhasedERMParameters,
     n_rounds: int,
     risk_share: float,
-    *,
-    mu_groups: float | None,
 ) -> Candidate:
     """Return one way to run with its bounds, which add what both players owe."""
     # releases share the budget of the records that they read: all, or those of one phase
@@ -206,7 +191,7 @@ def _candidate(
     multiplier = math.sqrt(n_weights / (1.0 - risk_share)) / mu
     prior = np.asarray(problem.prior)
     bounds, phases = first_of_least(
-        possible_phases(problem, parameters, n_rounds, multiplier=multiplier, mu_groups=mu_groups),
+        possible_phases(problem, parameters, n_rounds, multiplier=multiplier),
         lambda way: float(prior @ way[0]),
     )
     constants = problem.constants
