@@ -120,7 +120,7 @@ def visible(model, caught):
     plan = model.plan_
     shown = (
         plan.releases, plan.schedule, plan.problem, plan.counts, plan.predicted_excess_if_worst,
-        plan.remark, plan.n_steps, str(plan), plan.children,
+        plan.remark, plan.n_steps, str(plan),
     )  # fmt: skip
     attributes = sorted(name for name in vars(model) if name.endswith("_"))
     told = sorted(str(each.message) for each in caught)
@@ -243,7 +243,9 @@ def test_an_oracle_needs_public_groups():
         classifier(solver="oco").fit_oracle  # noqa: B018 - has no such method
 
 
-@pytest.mark.parametrize("solver", [OCO(horizon=2), OnlineToBatch(horizon=2)], ids=repr)
+@pytest.mark.parametrize(
+    "solver", [OCO(horizon=2), OnlineToBatch(horizon=2), PhasedERM(horizon=2)], ids=repr
+)
 def test_calls_count_groups_once_and_show_no_later_sizes(solver, monkeypatch):
     same_counts(monkeypatch, (350, 180, 60, 10))
     found = []

@@ -9,7 +9,6 @@ from typing import ClassVar
 
 import numpy as np
 
-from sklearn_dpwg._checks import FloatArray
 from sklearn_dpwg.data.problem import Problem
 from sklearn_dpwg.data.risks import Risks
 from sklearn_dpwg.data.risks.selection import keyed_parts
@@ -110,16 +109,17 @@ class PhasedERM(PhasedERMParameters, FreshSolver):
             )
 
     def _check_game(self, problem: Problem) -> None:
-        """Refuse overlapping groups in the paper's schedule, whose parts are of disjoint groups."""
+        """Refuse groups without end, and those that overlap where parts are of disjoint ones."""
         super()._check_game(problem)
         if math.isinf(problem.n_records):
             raise InputError(
                 "group_sizes must be finite for PhasedERM, which divides them among its phases, "
                 "got inf."
             )
-        if problem.cells is not None and self.schedule == "paper":
+        if problem.cells is not None and (self.schedule == "paper" or problem.fresh_calls):
             raise InputError(
-                "schedule of PhasedERM must be 'planned' for groups that overlap, got 'paper'."
+                "schedule of PhasedERM must be 'planned' for groups that overlap, and all records "
+                f"there at once, got {self.schedule!r}."
             )
 
     def _plan(self, problem: Problem, budget: Budget) -> Plan:
@@ -129,14 +129,14 @@ class PhasedERM(PhasedERMParameters, FreshSolver):
 
     def begin(self, plan: Plan, noise: NoiseSource, *, start: Solution | None = None) -> Game:
         if not plan.problem.fresh_calls:
-            raise InputError("the plan must be for fresh records, which its problem has not.")
+            raise InputError("plan must be for fresh records, got fresh_calls=0 in its problem.")
         return PhaseGame(plan, noise, start)
 
     def _run(self, plan: Plan, data: Risks, noise: NoiseSource, start: Solution | None) -> Solution:
         if plan.problem.fresh_calls:
             return super()._run(plan, data, noise, start)
         game = PhaseGame(plan, noise, start)
-        if not plan.children:
+        if not game.has_parts:
             data = game.centred(data)
             for _ in range(plan.n_steps):
                 game.play(data)
@@ -153,9 +153,9 @@ class PhasedERM(PhasedERMParameters, FreshSolver):
         # several derivatives that are shortened together are no gradient of a convex function
         # and the smooth stand-in for a loss with kinks has no compiled kernel, which limits slopes
         is_convex = problem.loss.n_outputs == 1 and problem.loss.smooth
-        if problem.fresh_calls and not self.centring:
-            return problem
         if self.centring:
+            if problem.fresh_calls:
+                raise InputError("centring of PhasedERM must be None for fresh records, got True.")
             check_centring(problem, "PhasedERM")
             if not is_convex:
                 raise InputError(
@@ -164,7 +164,7 @@ class PhasedERM(PhasedERMParameters, FreshSolver):
                 )
         # phases are solved in a ball of centred rows, which is another one where it binds
         is_room = problem.radius > problem.reach
-        wanted = is_convex and is_room and is_worth_centring(problem)
+        wanted = is_convex and is_room and is_worth_centring(problem) and not problem.fresh_calls
         is_centred = wanted if self.centring is None else self.centring
         limit = SlopeLimit.of(problem.loss, signal(problem, budget))
         return centred_problem(problem, limit) if is_centred else problem
@@ -219,35 +219,17 @@ def paper_plan(problem: Problem, budget: Budget, *, smoothing_width: float | Non
             f"to keep the budget: {max(np.divide(multipliers, papers)):.4g}"
         ),
     )
-    schedule = Rounds(phases_of_plan, prior)
     drawn = [z * phase.sensitivity for z, phase in zip(multipliers, phases, strict=True)]
     bounds = np.full(p, _excess(solved, n_read, phases, drawn))
     releases = [Release(WEIGHTS, "gaussian", z, 1, part=t) for t, z in enumerate(multipliers)]
-    facts = replace(problem, group_sizes=part.group_sizes)
-    of_parts = [_plan_of_parts(facts, budget, schedule, bounds, [each]) for each in releases]
-    return _plan_of_parts(problem, budget, schedule, bounds, releases, of_parts)
-
-
-def _plan_of_parts(
-    problem: Problem,
-    budget: Budget,
-    schedule: Rounds,
-    bounds: FloatArray,
-    releases: Sequence[Release],
-    children: Sequence[Plan] = (),
-) -> Plan:
-    """Return the plan of phases that read records of their own, or that of one of them."""
-    n_phases = len(releases)
     return Plan.of(
         "phased-erm",
         problem,
         budget,
         releases=releases,
-        schedule=schedule,
+        schedule=Rounds(phases_of_plan),
         bounds=bounds,
         n_steps=n_phases,
-        children=tuple(children),
-        composition="parallel",
     )
 
 

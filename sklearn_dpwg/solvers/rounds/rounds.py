@@ -48,7 +48,6 @@ class Rounds:
     """Everything that a run in rounds needs besides the records and the noise."""
 
     phases: Phases  # one a round
-    prior: tuple[float, ...]  # group weights π of the first round
     # a record's loss counts for at most this much in the group risks
     ceiling: float = math.inf
     sums: SumSensitivity | None = None  # by how much a record moves the sums of these losses
@@ -62,11 +61,6 @@ class Rounds:
     def n_rounds(self) -> int:
         """Number of rounds R."""
         return self.phases.n_phases
-
-    @property
-    def n_risks(self) -> int:
-        """How often risks are released, if at all: between rounds."""
-        return self.n_rounds - 1
 
     @property
     def risk_stds(self) -> FloatArray:
@@ -97,7 +91,7 @@ class Rounds:
 
     def __str__(self) -> str:
         """Return a few lines for people."""
-        if len(self.prior) == 1 or self.risks_multiplier == 0.0:
+        if self.risks_multiplier == 0.0:
             return str(self.phases)
         return self.phases.in_words(
             f"between phases their rate is {self.group_rate:.3g}, losses counted up to "
@@ -136,8 +130,8 @@ def plan_of_rounds(
     paid = 1 if problem.fresh_calls else None
     asked = [*before, Release(WEIGHTS, "gaussian", z, schedule.n_rounds, draws_per_record=paid)]
     if schedule.risks_multiplier > 0.0:
-        z, most = schedule.risks_multiplier, schedule.n_risks
-        asked.append(Release(RISKS, "gaussian", z, most, draws_per_record=paid))
+        z, between = schedule.risks_multiplier, schedule.n_rounds - 1
+        asked.append(Release(RISKS, "gaussian", z, between, draws_per_record=paid))
     releases = calibrate(asked, budget)
     # noise is scaled by one factor
     factor = releases[0].noise_multiplier / asked[0].noise_multiplier
@@ -211,7 +205,7 @@ def _candidate(
         elif phases.mu_groups < math.inf:
             regret = np.minimum(regret, -phases.mu_groups * np.log(prior))
     phases = replace(phases, reads=reads)
-    schedule = Rounds(phases, problem.prior, ceiling, sums, multiplier, rate)
+    schedule = Rounds(phases, ceiling, sums, multiplier, rate)
     return schedule, bounds + regret
 
 
@@ -225,9 +219,11 @@ class PhaseGame(Game):
         assert isinstance(plan.schedule, Rounds)
         self._plan, self._schedule, self._noise = plan, plan.schedule, noise
         self._weights = first_weights(plan.problem, start)
-        self._log_mixture = np.log(np.asarray(plan.schedule.prior))
+        self._log_mixture = np.log(np.asarray(plan.schedule.phases.solved.prior))
         self._answered: list[FloatArray] = []
         self._centre: centring.Centring | None = None
+        # those of the paper, each with a release of its own
+        self.has_parts = plan.releases[0].part is not None
 
     @property
     def is_over(self) -> bool:
@@ -239,10 +235,9 @@ class PhaseGame(Game):
         planned = phases.solved.queue_sizes
         enough = min(have / size for have, size in zip(available, planned, strict=True))
         # the paper's phases have the sizes planned, others what comes, divided evenly
-        is_papers = bool(self._plan.children)
-        n_played = int(min(left, enough if is_papers else enough + 0.5))
+        n_played = int(min(left, enough if self.has_parts else enough + 0.5))
         for _ in range(n_played):
-            sizes = planned if is_papers else [int(have) // n_played for have in available]
+            sizes = planned if self.has_parts else [int(have) // n_played for have in available]
             self.play(self._draw(oracle, sizes))
         return n_played
 
@@ -274,7 +269,7 @@ class PhaseGame(Game):
         """Release the minimiser of the next phase on its records."""
         index, schedule, plan = len(self._answered), self._schedule, self._plan
         payer: int | None = None
-        if plan.children:
+        if self.has_parts:
             of_weights, *of_risks = plan.releases[index : index + 1]
         else:
             of_weights, *of_risks = centring.after_centring(plan.releases)

@@ -164,20 +164,6 @@ def test_an_oracle_and_parts_of_a_stream(parameters):
     assert first < model.n_iter_ <= model.plan_.n_steps
 
 
-def test_hidden_groups_are_counted_once_and_learned_for():
-    """A call reads places; both phases and counts are within the budget."""
-    rng = np.random.default_rng(0)
-    X, groups = rng.uniform(-0.7, 0.7, size=(2000, 2)), rng.choice(["a", "b"], size=2000)
-    y = X[:, 0] + np.where(groups == "a", 0.3, -0.3) * X[:, 1] > 0
-    facts = {"data_norm": 1.0, "group_labels": ["a", "b"]}
-    model = DPWorstGroupClassifier(8.0, 1e-5, solver=PhasedERM(4, horizon=2), **facts)
-    for part in (slice(0, 1000), slice(1000, 2000)):
-        model.partial_fit(X[part], y[part], groups=groups[part])
-    assert model.n_iter_ == 4
-    assert model.privacy_.epsilon == pytest.approx(8.0, rel=1e-3)
-    assert model.score(X, y) > 0.8
-
-
 def test_what_cannot_be_planned():
     problem = make_problem((90, 40))
     with pytest.raises(ValueError, match="horizon of PhasedERM must be a whole number from 1 to"):
@@ -185,3 +171,5 @@ def test_what_cannot_be_planned():
     endless = replace(problem, group_sizes=(math.inf, 40), fresh_calls=1)
     with pytest.raises(ValueError, match=r"^group_sizes must be finite for PhasedERM"):
         PhasedERM().plan(endless, BUDGET)
+    with pytest.raises(ValueError, match=r"^centring of PhasedERM"):
+        PhasedERM(centring=True).plan(replace(problem, fresh_calls=1), BUDGET)

@@ -25,26 +25,11 @@ def example(**parameters):
     return problem, solver, make_data(problem, *random_data(problem, 0))
 
 
-KINDS = (
-    {},
-    {"n_phases": 1},
-    {"n_phases": 4, "mu_groups": 1.0},
-    {"schedule": "paper"},
-)
-
-
 def test_each_part_has_its_own_releases():
     problem, solver, _ = example(schedule="paper")
     plan = solver.plan(problem, BUDGET)
-    assert plan.composition == "parallel"
-    assert len(plan.children) == len(plan.guarantee.events) == plan.n_steps > 1
-    for part, child in enumerate(plan.children):
-        assert {release.part for release in child.releases} == {part}
-        assert child.problem.group_sizes == plan.schedule.phases.solved.group_sizes
-        assert child.guarantee.epsilon <= 1.0
-    assert [r for child in plan.children for r in child.releases if r.name == "phase weights"] == [
-        r for r in plan.releases if r.name == "phase weights"
-    ]
+    assert len(plan.guarantee.events) == plan.n_steps > 1
+    assert [release.part for release in plan.releases] == list(range(plan.n_steps))
     assert plan.guarantee.epsilon <= 1.0
 
 
