@@ -149,7 +149,7 @@ def test_nothing_visible_follows_from_true_sizes(solver, cuts, monkeypatch):
         found.append(visible(model, caught))
     for other in found[1:]:
         assert other == found[0]
-    assert any("some groups are so small" in text for text in found[0][10])
+    assert any("some groups are so small" in text for text in found[0][9])
 
 
 def test_the_group_of_what_is_not_stated_may_be_empty_without_a_warning():

@@ -20,49 +20,10 @@ from tests.helpers import selections
 from tests.helpers.group_data import make_data, make_problem
 from tests.helpers.neighbours import random_records
 from tests.helpers.relations import WITHIN_GROUP
-from tests.helpers.replay import Recorder, recorded, silent
-from tests.helpers.sources import seeded
+from tests.helpers.replay import silent
 from tests.solvers.oco.test_oco import Listed
 
 BUDGET = Budget(1.0, 1e-6)
-
-
-def parts_in_the_order_of_an_oracle(sizes, sizes_of_parts, rng):
-    """Cut permutations, which an oracle draws by the same coins, into parts."""
-    orders = [rng.permutation(size) for size in sizes]
-    ends = np.cumsum([[0] * len(sizes), *sizes_of_parts], axis=0)
-    return [
-        selections.Listed(
-            [np.sort(order[a:b]) for order, a, b in zip(orders, first, last, strict=True)]
-        )
-        for first, last in itertools.pairwise(ends)
-    ]
-
-
-@pytest.mark.parametrize("loss", [None, SquaredError(), Hinge()], ids=repr)
-@pytest.mark.parametrize("sizes", [(90, 40), (33,), (7, 9, 300)])
-def test_it_is_the_papers_run_on_the_same_parts(loss, sizes, monkeypatch):
-    """The same coins deal the same records to the same phases, and the noise is the same."""
-    problem = make_problem(sizes, loss=loss)
-    solver = PhasedERM(schedule="paper")
-    of_all = solver.plan(problem, BUDGET)
-    plan = solver.plan(replace(problem, fresh_calls=1), BUDGET)
-    assert plan.releases == of_all.releases
-    assert str(plan.schedule) == str(of_all.schedule)
-    data = make_data(problem, *random_records(problem, np.random.default_rng(0)))
-    source = recorded(seeded(3, plan.releases))
-    found = solver.run(plan, data, source)
-    monkeypatch.setattr(phased_erm, "keyed_parts", parts_in_the_order_of_an_oracle)
-    answers = iter(source.asked)
-    again = Recorder(lambda release, value, sensitivity: next(answers).answer)
-    again.rng = seeded(3, plan.releases).rng
-    expected = solver.run(of_all, data, again)
-    assert [asked.release for asked in again.asked] == [asked.release for asked in source.asked]
-    for one, other in zip(source.asked, again.asked, strict=True):
-        assert np.allclose(one.value, other.value, atol=1e-5 * float(one.sensitivity) + 1e-9)
-        assert one.sensitivity == other.sensitivity
-    assert np.allclose(found.weights, expected.weights)
-    assert found.n_iter == expected.n_iter == plan.n_steps
 
 
 def fresh(sizes, calls=1, **facts):
@@ -71,6 +32,32 @@ def fresh(sizes, calls=1, **facts):
     rows, targets = random_records(problem, np.random.default_rng(0))
     data = make_data(problem, rows, targets)
     return problem, data, Listed(data)
+
+
+@pytest.mark.parametrize("loss", [None, SquaredError(), Hinge()], ids=repr)
+@pytest.mark.parametrize("sizes", [(90, 40), (33,), (7, 9, 300)])
+def test_it_is_the_papers_run_on_the_same_parts(loss, sizes, monkeypatch):
+    """Parts that an oracle deals, and such of fixed data, on one transcript."""
+
+    def in_order(sizes, sizes_of_parts, rng):
+        ends = np.cumsum([[0] * len(sizes), *sizes_of_parts], axis=0)
+        return [
+            selections.Listed([np.arange(*borders) for borders in zip(*pair, strict=True)])
+            for pair in itertools.pairwise(ends)
+        ]
+
+    monkeypatch.setattr(phased_erm, "keyed_parts", in_order)
+    problem, data, oracle = fresh(sizes, loss=loss)
+    solver, runs = PhasedERM(schedule="paper"), []
+    for calls, records in ((1, oracle), (0, data)):
+        plan, source = solver.plan(replace(problem, fresh_calls=calls), BUDGET), silent()
+        runs.append((solver.run(plan, records, source), source.asked, str(plan)))
+    (found, asked, shown), (expected, others, same) = runs
+    assert shown == same
+    for one, other in zip(asked, others, strict=True):
+        assert (one.release, one.sensitivity) == (other.release, other.sensitivity)
+        assert np.allclose(one.value, other.value, atol=1e-5 * float(one.sensitivity) + 1e-9)
+    assert np.allclose(found.weights, expected.weights, atol=1e-6)
 
 
 def test_the_papers_phases_wait_for_their_records():
