@@ -109,10 +109,6 @@ def test_planned_phases_have_the_whole_budget(calls):
     assert (weights.paid_count, risks.paid_count) == (1, 1)
     spent = weights.noise_multiplier**-2 + risks.noise_multiplier**-2
     assert math.sqrt(spent) == pytest.approx(BUDGET.mu, rel=1e-5)
-    assert (
-        plan.predicted_excess
-        > PhasedERM().plan(replace(problem, fresh_calls=0), BUDGET).predicted_excess
-    )
 
 
 def test_plans_are_for_fresh_records_or_for_all():
@@ -153,8 +149,6 @@ def test_an_oracle_and_parts_of_a_stream(parameters):
 
 def test_what_cannot_be_planned():
     problem = make_problem((90, 40))
-    with pytest.raises(ValueError, match="horizon of PhasedERM must be a whole number from 1 to"):
-        PhasedERM(horizon=0).plan(problem, BUDGET)
     endless = replace(problem, group_sizes=(math.inf, 40), fresh_calls=1)
     with pytest.raises(ValueError, match=r"^group_sizes must be finite for PhasedERM"):
         PhasedERM().plan(endless, BUDGET)
