@@ -111,13 +111,6 @@ def test_planned_phases_have_the_whole_budget(calls):
     assert math.sqrt(spent) == pytest.approx(BUDGET.mu, rel=1e-5)
 
 
-def test_plans_are_for_fresh_records_or_for_all():
-    problem, _, oracle = fresh((90, 40))
-    plan = PhasedERM().plan(replace(problem, fresh_calls=0), BUDGET)
-    with pytest.raises(ValueError, match="fresh records"):
-        PhasedERM().run(plan, oracle, silent())
-
-
 @pytest.mark.parametrize("parameters", [{}, {"solver__schedule": "paper"}], ids=str)
 def test_an_oracle_and_parts_of_a_stream(parameters):
     """`fit_oracle` and `partial_fit`, with what they cost; a plan of what is planned learns."""
@@ -148,9 +141,12 @@ def test_an_oracle_and_parts_of_a_stream(parameters):
 
 
 def test_what_cannot_be_planned():
-    problem = make_problem((90, 40))
-    endless = replace(problem, group_sizes=(math.inf, 40), fresh_calls=1)
+    problem, _, oracle = fresh((90, 40))
+    plan = PhasedERM().plan(replace(problem, fresh_calls=0), BUDGET)
+    with pytest.raises(ValueError, match="fresh records"):
+        PhasedERM().run(plan, oracle, silent())
+    endless = replace(problem, group_sizes=(math.inf, 40))
     with pytest.raises(ValueError, match=r"^group_sizes must be finite for PhasedERM"):
         PhasedERM().plan(endless, BUDGET)
     with pytest.raises(ValueError, match=r"^centring of PhasedERM"):
-        PhasedERM(centring=True).plan(replace(problem, fresh_calls=1), BUDGET)
+        PhasedERM(centring=True).plan(problem, BUDGET)
