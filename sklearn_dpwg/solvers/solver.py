@@ -284,6 +284,8 @@ class FreshSolver(Solver):
     """
 
     horizon: int
+    # whether it reads records as often as it likes where all are there, as in ``fit``
+    reads_again: ClassVar[bool] = False
 
     @abstractmethod
     def begin(self, plan: Plan, noise: NoiseSource, *, start: Solution | None = None) -> Game:
