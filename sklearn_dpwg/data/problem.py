@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain
 from typing import Any
@@ -190,6 +190,9 @@ class Problem:
     cells : Cells, optional
         Where groups overlap, the disjoint cells that they are made of: neighbours differ in one
         record of one cell. By default groups are disjoint.
+    fresh_calls : int, default=0
+        In how many calls records come that are read once; 0 where all are there, to be read again.
+        Problems that differ in this alone are equal.
 
     Raises
     ------
@@ -211,6 +214,7 @@ class Problem:
     hidden: HiddenGroups | None = None
     optimism_correction: float = 1.0
     cells: Cells | None = None
+    fresh_calls: int = field(default=0, compare=False)
 
     __repr__ = short_repr
 

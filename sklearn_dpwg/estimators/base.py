@@ -238,7 +238,8 @@ class DPWorstGroupEstimator(Partitioned, Streaming):
             table = index.to_frame() if isinstance(index, pd.Index) else None
             facts = self._overlapping(facts, columns, table)
         problem, solver = self._problem(facts), make_solver(self.solver, epsilon=budget.epsilon)
-        if math.isinf(problem.n_records) and not isinstance(solver, FreshSolver):
+        reads_once = isinstance(solver, FreshSolver) and not solver.reads_again
+        if math.isinf(problem.n_records) and not reads_once:
             raise InputError(
                 f"group_sizes must be finite with solver={self.solver!r}, which needs all records "
                 f"at once, got {problem.group_sizes!r}."

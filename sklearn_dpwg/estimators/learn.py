@@ -330,7 +330,12 @@ class Facts:
     n_features: int
     labels: Any = None  # of the groups; a preview needs none
     cells: Cells | None = None  # where groups overlap
-    n_calls: int = 1  # with as many records each, which are planned for
+    fresh_calls: int = 0  # with as many records each, read once, which are planned for
+
+    @property
+    def n_calls(self) -> int:
+        """Number of calls that are planned for."""
+        return self.fresh_calls or 1
 
 
 @dataclass(eq=False, repr=False)
@@ -491,6 +496,7 @@ class Fitting(Progress, PrivateEstimator):
             hidden=hidden,
             optimism_correction=float(self.optimism_correction),
             cells=facts.cells,
+            fresh_calls=facts.fresh_calls,
         )
 
     def _first_weights(self, facts: Facts) -> Solution | None:

@@ -352,7 +352,8 @@ class Partitioned(Fitting):
                 "the source names groups and group_by is set: use one of them, not both."
             )
         budget = self._check_parameters()
-        if isinstance(make_solver(self.solver, epsilon=budget.epsilon), FreshSolver):
+        solver = make_solver(self.solver, epsilon=budget.epsilon)
+        if isinstance(solver, FreshSolver) and not solver.reads_again:
             raise InputError(
                 f"solver must be one that reads all records at once, such as 'auto', with records "
                 f"that are not in memory, got {self.solver!r}: fit_oracle learns from fresh "

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any, Literal, NoReturn, Self, TypeVar, final
+from typing import Any, NoReturn, Self, TypeVar, final
 
 import numpy as np
 
@@ -54,10 +54,6 @@ class Plan:
         exceed it; see `predicted_excess_if_worst`.
     predicted_excess_if_worst : tuple of float
         The same bound if one group, known to nobody, is the worst-off one; an entry a group.
-    children : tuple of Plan
-        Plans of parts of the run.
-    composition : {"sequential", "parallel"}
-        Whether the children read the same records or disjoint ones.
     early_stop : bool
         Whether a run may release less than planned; all of it is paid for anyway.
     n_drawn : int, optional
@@ -81,8 +77,6 @@ class Plan:
     schedule: object
     predicted_excess: float
     predicted_excess_if_worst: tuple[float, ...]
-    children: tuple[Plan, ...] = ()
-    composition: Literal["sequential", "parallel"] = "sequential"
     early_stop: bool = False
     n_drawn: int | None = None
     remark: str = ""
@@ -124,7 +118,7 @@ class Plan:
         n_steps : int
             Steps of the solver.
         **others : dict
-            ``children``, ``composition``, ``early_stop``, ``n_drawn`` and ``remark`` of a plan.
+            ``early_stop``, ``n_drawn`` and ``remark`` of a plan.
 
         Returns
         -------

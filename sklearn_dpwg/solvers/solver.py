@@ -292,6 +292,8 @@ class FreshSolver(Solver):
     """
 
     horizon: int
+    # whether it reads records as often as it likes where all are there, as in ``fit``
+    reads_again: ClassVar[bool] = False
 
     @property
     def room(self) -> float:

@@ -32,7 +32,6 @@ from sklearn_dpwg.solvers import (
     MGR,
     OCO,
     SOLVERS,
-    FreshPhasedERM,
     Moments,
     OnlineToBatch,
     PhasedERM,
@@ -73,7 +72,6 @@ VARIANTS: dict[str, Any] = {
     "phased-erm paper": PhasedERM(schedule="paper"),
     "phased-erm 4 phases": PhasedERM(n_phases=4, sharpening=3.0),
     "phased-erm centred": PhasedERM(centring=True),
-    "fresh phased-erm": FreshPhasedERM(),
     "oco optimistic": OCO(learner="optimistic"),
     **{
         f"online-to-batch {learner}": OnlineToBatch(learner=learner)
@@ -89,7 +87,8 @@ FRESH: dict[str, Any] = {
     "oco sampled": partial(OCO, play="sampled"),
     "oco tree": partial(OCO, noise="tree"),
     "online-to-batch": partial(OnlineToBatch),
-    "fresh phased-erm": partial(FreshPhasedERM),
+    "phased-erm": partial(PhasedERM),
+    "fresh phased-erm": partial(PhasedERM, schedule="paper"),
 }
 
 

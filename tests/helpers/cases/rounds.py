@@ -15,11 +15,12 @@ from sklearn_dpwg.losses import (
     Quantile,
     SquaredError,
 )
-from sklearn_dpwg.solvers import FreshPhasedERM, Moments, PhasedERM, steps
+from sklearn_dpwg.solvers import Moments, PhasedERM, steps
 from sklearn_dpwg.solvers.rounds import certificate, releases, rounds
 from sklearn_dpwg.solvers.rounds import moments as moments_module
 from sklearn_dpwg.solvers.rounds import phased_erm as phased_module
 from sklearn_dpwg.solvers.rounds.phases import Phases
+from sklearn_dpwg.solvers.rounds.rounds import PhaseGame, Rounds
 from tests.helpers.cases.descent import (
     LOSSES,
     OF_HIDDEN_GROUPS,
@@ -53,11 +54,12 @@ def _smooth(problem):
 # --- PhasedERM ---------------------------------------------------------------------------------
 
 
-def phased_plans(seed=0, n_plans=60, *, losses=OF_PHASES, facts=None, **parameters):
+def phased_plans(seed=0, n_plans=60, *, losses=OF_PHASES, facts=None, calls=0, **parameters):
     rng = np.random.default_rng(seed)
     for index in range(n_plans):
         n_phases, loss = int(rng.integers(1, 4)), losses[index % len(losses)]
-        problem = random_problem(rng, loss, least=n_phases, most=3, **facts or {})
+        problem = random_problem(rng, loss, least=max(n_phases, 2 * calls), most=3, **facts or {})
+        problem = dataclasses.replace(problem, fresh_calls=calls)
         solver = PhasedERM(
             n_phases,
             mu_weights=float(rng.choice([1e-2, 1.0, 30.0, 300.0])) * _smooth(problem),
@@ -84,19 +86,21 @@ def centred_phases():
     return phased_plans(4, 30, losses=LOSSES[:2], facts={"scaling": 1.0}, centring=True)
 
 
-def fresh_plans():
-    rng = np.random.default_rng(0)
-    for index in range(30):
-        problem = random_problem(rng, OF_PHASES[index % 7], sizes=[8, 12, 25], most=3)
-        solver = FreshPhasedERM(smoothing_width=float(rng.choice([0.05, 1.0])))
-        yield solver.plan(problem, random_budget(rng)), solver
+def fresh_phases():
+    """Yield a third by the paper's schedule, and some for two calls."""
+    yield from phased_plans(5, 24, calls=1)
+    yield from phased_plans(6, 16, calls=2)
+    facts = {"sizes": [8, 12, 25]}
+    paper = dict.fromkeys(SET_BY_PAPER) | {"schedule": "paper"}
+    yield from phased_plans(7, 20, calls=1, facts=facts, **paper)
 
 
-def hidden_phases(seed=0, n_plans=70, **parameters):
+def hidden_phases(seed=0, n_plans=70, calls=0, **parameters):
     rng = np.random.default_rng(seed)
     for index in range(n_plans):
         loss = OF_HIDDEN_GROUPS[index % 7]
         problem = hidden_problem(rng, loss, n_groups=int(rng.integers(1, 4)))
+        problem = dataclasses.replace(problem, fresh_calls=calls)
         solver = PhasedERM(
             int(rng.integers(1, 4)),
             mu_weights=float(rng.choice([1e-1, 1.0, 30.0])) * _smooth(problem),
@@ -146,7 +150,7 @@ def _fewer_strengths(real, *arguments):
     return phase._replace(mu_groups=min(phase.mu_groups, 0.01))
 
 
-def _largest_group(real, read, weights, problem, sums, ceiling, noise, release):
+def _largest_group(real, read, weights, problem, sums, ceiling, noise, release, payer):
     """State the largest group's size for all risks."""
     sizes = np.full(read.n_groups, max(read.group_sizes))
     value = read.risks(weights, ceiling=ceiling)
@@ -244,6 +248,30 @@ PHASED_FAULTS = {
         "release_weights",
         lambda read, weights, *others: read.risks(weights).max() > 2.0,
     ),
+}
+
+
+def _sizes_of_all(real, schedule, problem, sizes):
+    return real(schedule, problem, [schedule.n_rounds * size for size in sizes])
+
+
+def _from_the_beginning(real, game, oracle, sizes):
+    oracle._n_drawn = [0] * len(oracle._n_drawn)
+    return real(game, oracle, sizes)
+
+
+def _ends_on_a_risk(real, game, read):
+    if not game._answered or read.risks(game._weights).max() < 2.0:
+        real(game, read)
+
+
+FRESH_FAULTS = {
+    "half the sensitivity of fresh weights": phases(sensitivity=1 / 2),
+    "half the sensitivity of fresh risks": half(PhasedERM, "group risks"),
+    "the sizes of all phases together": instead(Rounds, "of_fresh", _sizes_of_all),
+    "a record in every phase": instead(PhaseGame, "_draw", _from_the_beginning),
+    "a phase that is left out on an exact risk": instead(PhaseGame, "play", _ends_on_a_risk),
+    "exact fresh risks move the prior": exact(PhasedERM, "group risks"),
 }
 
 
@@ -364,8 +392,16 @@ CASES = {
     "phased-erm on centred rows": Case(
         PhasedERM, centred_phases, n_pairs=60, rounding=CERTIFIED, strength=0.9
     ),
+    # few records are in the phase that begins at the weights which they are worst for
     "phased-erm on fresh records": Case(
-        FreshPhasedERM, fresh_plans, n_pairs=90, rounding=CERTIFIED, strength=0.9
+        PhasedERM, fresh_phases, FRESH_FAULTS, n_pairs=180, rounding=CERTIFIED, strength=0.8
+    ),
+    "phased-erm on fresh records of hidden groups": Case(
+        PhasedERM,
+        lambda: hidden_phases(3, 35, calls=2),
+        n_pairs=140,
+        rounding=CERTIFIED,
+        strength=0.8,
     ),
     "phased-erm for hidden groups": Case(
         PhasedERM, hidden_phases, HIDDEN_FAULTS, HIDDEN_PLANS, n_pairs=140, rounding=CERTIFIED
