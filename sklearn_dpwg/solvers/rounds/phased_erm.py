@@ -24,20 +24,9 @@ from sklearn_dpwg.solvers.centring import (
 from sklearn_dpwg.solvers.plan import Plan
 from sklearn_dpwg.solvers.rounds.certificate import Phase, solved_phase
 from sklearn_dpwg.solvers.rounds.phases import RULES, PhasedERMParameters, Phases
-<<<<<<< HEAD
-from sklearn_dpwg.solvers.rounds.releases import WEIGHTS, release_weights
-from sklearn_dpwg.solvers.rounds.rounds import (
-    Rounds,
-    first_weights,
-    plan_of_rounds,
-    run_rounds,
-)
-from sklearn_dpwg.solvers.solver import FreshSolver, Game, Solution, Solver, by_loss, signal
-=======
 from sklearn_dpwg.solvers.rounds.releases import WEIGHTS
 from sklearn_dpwg.solvers.rounds.rounds import PhaseGame, Rounds, plan_of_rounds
-from sklearn_dpwg.solvers.solver import FreshSolver, Game, Solution, signal
->>>>>>> origin/main
+from sklearn_dpwg.solvers.solver import FreshSolver, Game, Solution, by_loss, signal
 
 
 class PhasedERM(PhasedERMParameters, FreshSolver):

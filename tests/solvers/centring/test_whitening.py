@@ -189,7 +189,7 @@ def test_weights_score_alike_in_both_variables(loss: Loss, of_columns):
     back = centring.from_centred(weights, problem)
     np.testing.assert_allclose(centring.to_centred(back, problem), weights, atol=1e-9)
     data = make_data(problem, rng.normal(size=(490, 4)), np.zeros(490) + 1.0)
-    free = Centring(centring.center, 1e9, white).view(data)  # no slope reaches such a limit
+    free = Centring(centring.center, 1e9, white).view(data)  # no limit
     np.testing.assert_allclose(free.risks(weights), data.risks(back), rtol=1e-12)
     # derivatives are those in the variables of centred rows
     some, apart = np.array([0.3, 0.7]), 1e-5 * rng.normal(size=problem.n_weights)
