@@ -31,12 +31,13 @@ from sklearn_dpwg.solvers.descent import group_weights, rule
 from sklearn_dpwg.solvers.solver import BY_KERNEL
 
 MODULES = (
-    "descent.group_weights",
-    "descent.planning",
-    "descent.rule",
-    "centring",
-    "solver",
-    "steps",
+    "losses.classification",
+    "solvers.descent.group_weights",
+    "solvers.descent.planning",
+    "solvers.descent.rule",
+    "solvers.centring",
+    "solvers.solver",
+    "solvers.steps",
 )
 
 
@@ -80,7 +81,7 @@ def change_of(text: str) -> tuple[str, Any]:
     if where == "loss":
         return "patch", of_loss(**values)
     (found,) = (each for each in MODULES if each.endswith(where))
-    return "patch", constant(import_module(f"sklearn_dpwg.solvers.{found}"), name, values[name])
+    return "patch", constant(import_module(f"sklearn_dpwg.{found}"), name, values[name])
 
 
 def changed(text: str) -> Method:

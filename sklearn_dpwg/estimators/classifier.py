@@ -19,7 +19,7 @@ from sklearn_dpwg.losses import LOSSES, Loss, make_loss
 from sklearn_dpwg.solvers import Solver
 
 # Value of the constant column behind rows of norm 1. Smaller means less noise on all weights and a
-# slower intercept (benchmarks/mgr_defaults.py intercept).
+# slower intercept.
 INTERCEPT_SCALING = 0.35
 
 
@@ -104,8 +104,6 @@ class DPWorstGroupClassifier(ScoredByBlock, LinearClassifier, DPWorstGroupEstima
     `postprocessing.DPThresholdClassifier` pays for one that fits the records, or chooses a stated
     share, and says which share is chosen before and after. There is no ``class_weight``: a record
     that counts twenty times needs twenty times the noise, and moving the threshold needs none.
-
-    `prior` is the one that ``benchmarks/mgr_defaults.py`` found best on six data sets.
 
     References
     ----------

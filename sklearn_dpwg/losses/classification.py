@@ -19,8 +19,7 @@ from sklearn_dpwg.losses.base import (
     constants_at_the_ends,
 )
 
-# Slopes that `solver="auto"` counts at most: 0.8 to 0.9 do equally well on six data sets
-# (benchmarks/mgr_defaults.py).
+# Slopes that `solver="auto"` counts at most: 0.8 to 0.9 do equally well.
 BOUNDED_SLOPE = 0.85
 
 

@@ -185,9 +185,7 @@ def variance_between(means: FloatArray, variances: FloatArray) -> float:
 # deviations of its noise, which noise alone does in one step of 740.
 UPHILL = 3.0
 
-# What is left of the longest step after that; 0.5 and 0.8 did worse on the census, where 1 would do
-# best, which promises no end of the shortening (benchmarks/mgr_defaults.py SHORTER epsilon=4
-# census-income-kdd).
+# What is left of the longest step after that; 1 would promise no end of the shortening.
 SHORTER = 0.9
 
 

@@ -81,9 +81,6 @@ class MGR(MGRParameters, Solver):
     advance; on batches both together. Step sizes follow earlier releases. `docs/theory/mgr.md`
     proves each.
 
-    ``benchmarks/mgr_defaults.py`` prints how flat the minimum is that the defaults of `aim`,
-    `averaging` and `max_passes` are the middle of.
-
     References
     ----------
     Zhou and Bassily (2024), Algorithm 3, Theorems 9 and 10.
