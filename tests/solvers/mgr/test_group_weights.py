@@ -90,11 +90,10 @@ def test_weights_of_runs_that_do_not_adapt_are_plain_hedge():
 @pytest.mark.parametrize("mean", [-1.0, 0.0, 1e-6, 0.003, 0.02, 5.0, 1e9])
 def test_the_ceiling_follows_the_level_and_is_never_above_the_planned(mean):
     problem, plan = adapting()
-    schedule, found = plan.schedule, LossLevel(plan.schedule, problem, 0.7)
+    schedule, found = plan.schedule, LossLevel(plan.schedule, problem)
     for _ in range(20):
         found.push(np.full(3, mean), np.full(3, 1e-12), np.full(3, 1 / 3))
     limits = found.limits()
-    assert limits.unit == 0.7
     least = LEAST_CEILING * schedule.ceiling
     assert limits.ceiling == pytest.approx(np.clip(6.0 * mean, least, schedule.ceiling), rel=1e-2)
     assert least <= limits.ceiling <= schedule.ceiling
