@@ -21,6 +21,11 @@ from sklearn_dpwg.solvers.steps import (
 # gone by is at least this share of the assumed.
 ASSUMED_STEPS, LEAST_SPREAD = 10.0, 1.0 / 30.0
 
+# Share of the weights, over a whole run, that goes back to the prior's. Without it a group that led
+# for half of a run leads for the other half too, whatever becomes of the others: .15 on one task.
+# (Herbster and Warmuth 1998, Tracking the best expert, the fixed share)
+RETURNED = 0.5
+
 # Steps that the mean of released risks runs over, and steps after which its gain counts.
 RUNNING_STEPS, FIRST_STEPS = 80, 15
 
@@ -122,7 +127,9 @@ class GroupWeights:
         spread -= float((weights * (1.0 - weights)) @ variances)
         self._spread += spread
         self._n_spreads += 1.0
-        self._log_weights = self._log_weights + rate * risks
+        of_game = normalised(self._log_weights + rate * risks)
+        back = RETURNED / schedule.n_steps
+        self._log_weights = np.log((1.0 - back) * of_game + back * np.asarray(schedule.prior))
         self.current = self._weights()
 
     def _weights(self) -> FloatArray:
