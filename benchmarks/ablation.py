@@ -26,7 +26,7 @@ from utility import held_out
 from utility.held_out import Method, compare, table
 from utility.store import FOLDER
 
-from sklearn_dpwg.solvers import MGR
+from sklearn_dpwg.solvers import MGR, centring
 from sklearn_dpwg.solvers.descent import group_weights, rule
 from sklearn_dpwg.solvers.solver import BY_KERNEL
 
@@ -62,6 +62,8 @@ SWITCHES: dict[str, dict[str, Any] | Callable[[], Any]] = {
     "shrinkage": of_loss(shrinks=False),
     "rates that follow risks": constant(group_weights, "ASSUMED_STEPS", 1e9),
     "share of the game": of_loss(directions=1e6),
+    "weights that return": constant(group_weights, "RETURNED", 0.0),
+    "scale of rows": constant(centring, "SHORTEST", 1.0),
     "ceiling by the level": of_loss(ceiling_of_level=math.inf),
     "fewer passes": {"max_passes": 40},
     "more passes": {"max_passes": 150},
