@@ -26,7 +26,7 @@ from sklearn_dpwg.solvers.descent.rule import (
 )
 from sklearn_dpwg.solvers.plan import Plan, first_of_least
 from sklearn_dpwg.solvers.solver import Solution, Solver, signal
-from sklearn_dpwg.solvers.steps import Momentum, risk_spread
+from sklearn_dpwg.solvers.steps import GainOfGroups, Momentum, risk_spread
 
 # A planned θ is at most the first where risks are smoothed, as a running mean lags behind what it
 # is the mean of, which no bound here knows (benchmarks/ags.py sharpness); and else at most the
@@ -133,40 +133,49 @@ class AGS(DescentParameters, Solver):
         schedule = plan.schedule
         assert isinstance(schedule, AGSSchedule)
         weights = releases.Beginning.of(plan, data, noise, start).weights
-        choice = GroupChoice(schedule)
+        gain = GainOfGroups(plan.problem, adapts=not schedule.is_paper)
+        choice = GroupChoice(schedule, gain)
         ball, total = Momentum(schedule, len(weights)), np.zeros_like(weights)
         if schedule.averaged > schedule.n_steps:
             total = weights.copy()
         for t in range(schedule.n_steps):
             released = releases.from_one_group(plan, data, weights, choice.take, noise)
-            move = ball.push(released.gradient, released.noise_std)
-            weights = project_to_ball(weights + move, plan.problem.radius)
+            weights = project_to_ball(weights + ball.push(*released), plan.problem.radius)
             if t >= schedule.n_steps - schedule.averaged:
                 total = total + weights
         learned = total / schedule.averaged
-        return Solution(learned, choice.shares, schedule.n_steps)
+        return Solution(learned, choice.shares, schedule.n_steps, **gain.released)
 
 
 class GroupChoice:
-    """The group that each step takes, from released risks and public facts alone."""
+    """The group that each step takes, from released risks and public facts alone.
 
-    def __init__(self, schedule: AGSSchedule) -> None:
+    Each step owes its weight to groups as far as the game is played: all of it to the one that
+    looks worst off, or a part by the prior. The group that is owed most is taken, and pays a step.
+    """
+
+    def __init__(self, schedule: AGSSchedule, gain: GainOfGroups) -> None:
+        self._gain, self._owed = gain, np.zeros(len(schedule.prior))
         self._memory, self._most = schedule.memory, schedule.visits
         self._handicap = -np.log(np.asarray(schedule.prior)) / schedule.sharpness
         self._mean = np.zeros(len(schedule.prior))
         self._n_heard = 0
         self.visits = np.zeros(len(schedule.prior), dtype=int)
 
-    def take(self, risks: FloatArray) -> int:
+    def take(self, risks: FloatArray, variances: FloatArray) -> int:
         """Return the group that a step with these released risks takes.
 
-        It is that of the largest mean among the groups that may still be taken, or of equals the
-        first.
+        In the game it is that of the largest mean among the groups that may still be taken, or of
+        equals the first.
         """
+        self._gain.push(risks, variances)
         self._n_heard += 1
         self._mean = self._mean + (risks - self._mean) / min(self._n_heard, self._memory)
-        score = np.where(self.visits < self._most, self._mean - self._handicap, -np.inf)
-        group = int(np.argmax(score))
+        is_free = self.visits < self._most
+        worst = np.argmax(np.where(is_free, self._mean - self._handicap, -np.inf))
+        self._owed += self._gain.played(np.eye(len(risks))[worst])
+        group = int(np.argmax(np.where(is_free, self._owed, -np.inf)))
+        self._owed[group] -= 1.0
         self.visits[group] += 1
         return group
 

@@ -15,8 +15,9 @@ from sklearn_dpwg.data.risks import Risks
 from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.optimum.objective import on_simplex
 from sklearn_dpwg.privacy import Budget, NoiseSource, Release, calibrate
-from sklearn_dpwg.solvers.descent import planning
-from sklearn_dpwg.solvers.descent.releases import GRADIENT, RISKS, Beginning, GroupGame
+from sklearn_dpwg.solvers.descent import planning, releases
+from sklearn_dpwg.solvers.descent.group_weights import Limits
+from sklearn_dpwg.solvers.descent.releases import GRADIENT, RISKS
 from sklearn_dpwg.solvers.descent.rule import (
     RULES,
     DescentParameters,
@@ -26,7 +27,7 @@ from sklearn_dpwg.solvers.descent.rule import (
 )
 from sklearn_dpwg.solvers.plan import Plan
 from sklearn_dpwg.solvers.solver import Solution, Solver, signal
-from sklearn_dpwg.solvers.steps import Momentum, risk_spread
+from sklearn_dpwg.solvers.steps import GainOfGroups, Momentum, risk_spread
 
 
 def _paper_is_as_written(parameters: GDA) -> None:
@@ -140,32 +141,36 @@ class GDA(DescentParameters, Solver):
         return plan(problem, budget, self)
 
     def _run(self, plan: Plan, data: Risks, noise: NoiseSource, start: Solution | None) -> Solution:
-        schedule = plan.schedule
+        schedule, problem = plan.schedule, plan.problem
         assert isinstance(schedule, GDASchedule)
         dual = prior = np.asarray(schedule.prior)
         if start is not None and start.group_weights is not None:
             dual = start.group_weights
-        dual = on_simplex(dual)
-        first = Beginning.of(plan, data, noise, start)
-        game = GroupGame(plan, first, noise)
+        dual, gain = on_simplex(dual), GainOfGroups(problem, adapts=not schedule.is_paper)
+        first = releases.Beginning.of(plan, data, noise, start)
+        limits = Limits(schedule.ceiling, schedule.feedback_range, first.unit, 0.0)
         weights, points = first.weights, schedule.points
         weights_sum, dual_sum = np.zeros_like(weights), np.zeros_like(dual)
         steps = (PaperSteps if schedule.is_paper else PlannedSteps)(schedule, len(weights))
         for step in range(1, schedule.n_steps + 2):
+            played = gain.played(dual)
             if step in points:
                 weights_sum += weights
-                dual_sum += dual
+                dual_sum += played
             if step > schedule.n_steps:
                 break
-            released = game.release(weights, dual)
+            released = releases.from_pass(plan, first.data, weights, played, noise, limits)
             # regularisers know no record, so their gradients need no noise
-            slope = released.weights + schedule.weight_ridge * (weights - first.weights)
-            rise = released.dual + schedule.group_ridge * (prior - dual)
+            slope = released.gradient + schedule.weight_ridge * (weights - first.weights)
+            rise = schedule.group_ridge * (prior - dual)
+            if problem.n_groups > 1:
+                gain.push(released.risks, released.risk_variances)
+                rise = released.risks + rise
             move, dual_move = steps.push(step, slope, rise, released.noise_std)
-            weights = game.project_weights(weights + move)
-            dual = game.project_dual(dual + dual_move)
+            weights = first.project(weights + move)
+            dual = on_simplex(dual + dual_move)
         learned = first.weights_of_rows(weights_sum / len(points))
-        return Solution(learned, dual_sum / len(points), schedule.n_steps)
+        return Solution(learned, dual_sum / len(points), schedule.n_steps, **gain.released)
 
 
 class PaperSteps:
@@ -233,15 +238,14 @@ def least_bound_plan(problem: Problem, budget: Budget, parameters: GDA) -> Plan:
     n_steps = parameters.n_steps or parameters.max_passes or planning.PASSES
     ridge = parameters.weight_ridge or 0.0
     rule = EuclideanRule.of(learned, parameters, n_steps, signal=found, ridge=ridge)
-    releases, noise = planning.pay_for_passes(rule, budget)
+    paid, noise = planning.pay_for_passes(rule, budget)
     schedule = GDASchedule(
         **rule.planned(),
         weight_ridge=ridge,
         group_ridge=parameters.group_ridge or 0.0,
         group_step=rule.group_step(noise),
     )
-    bounds = rule.bound(noise)
-    return planning.plan_of("gda", problem, budget, releases, schedule, bounds)
+    return planning.plan_of("gda", problem, budget, paid, schedule, rule.bound(noise))
 
 
 def paper_plan(problem: Problem, budget: Budget, parameters: GDA) -> Plan:
@@ -259,8 +263,8 @@ def paper_plan(problem: Problem, budget: Budget, parameters: GDA) -> Plan:
     wanted = [Release(GRADIENT, "gaussian", 1.0 / sums.gradient_diameter, n_steps)]
     if problem.n_groups > 1:
         wanted.append(Release(RISKS, "gaussian", 1.0 / sums.loss_range, n_steps))
-    releases = calibrate(wanted, budget)
-    sigma = releases[0].noise_multiplier * sums.gradient_diameter / smallest
+    paid = calibrate(wanted, budget)
+    sigma = paid[0].noise_multiplier * sums.gradient_diameter / smallest
     set_by_user = [
         each for each in (parameters.weight_ridge, parameters.group_ridge) if each is not None
     ]
@@ -276,14 +280,13 @@ def paper_plan(problem: Problem, budget: Budget, parameters: GDA) -> Plan:
         **planning.paper_fields(problem, sums, n_steps, averaged=n_steps, step_size=1.0 / ridge),
         weight_ridge=ridge,
         group_ridge=ridge,
-        is_paper=True,
         remark=(
             f"the paper's noise for both players, {sigma:.3g} a coordinate, with the least "
             f"constant that keeps the budget: {sigma / with_constant_1:.3g}"
         ),
     )
     bounds = np.full(problem.n_groups, strong_gap_bound(problem, n_steps, sigma, ridge))
-    return planning.plan_of("gda", problem, budget, releases, schedule, bounds)
+    return planning.plan_of("gda", problem, budget, paid, schedule, bounds)
 
 
 def strong_gap_bound(problem: Problem, n_steps: int, sigma: float, ridge: float) -> float:

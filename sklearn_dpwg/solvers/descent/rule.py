@@ -46,6 +46,7 @@ class DescentSchedule(StepLimits):
     prior: tuple[float, ...]  # π, of the groups
     # where rows are taken relative to a released centre: how far slopes are limited
     centring: SlopeLimit | None = None
+    is_paper: bool = False  # whether it is that of the paper, which plays the game on the records
     remark: str = ""  # what else a reader of the plan should know
 
     @property
@@ -273,10 +274,12 @@ class GDASchedule(DescentSchedule):
 
     weight_ridge: float  # strengths ρ_w and ρ_λ of the public regularisers
     group_ridge: float
-    # whether steps are `1/(ρ t)` and noise is the same for all groups and group weights, as if
-    # every group were as small as the smallest
-    is_paper: bool = False
     group_step: float = 0.0  # step length of the group weights; 0 where steps are `1/(ρ t)`
+
+    @property
+    def step(self) -> str:
+        """How loud noise is: in the paper's schedule as if all groups were like the smallest."""
+        return "like the smallest group" if self.is_paper else "weighted"
 
     @property
     def points(self) -> range:

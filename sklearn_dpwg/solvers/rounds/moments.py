@@ -24,6 +24,7 @@ from sklearn_dpwg.solvers.rounds.releases import (
     release_moments,
 )
 from sklearn_dpwg.solvers.solver import Solution, Solver
+from sklearn_dpwg.solvers.steps import GainOfGroups
 
 
 @dataclass(eq=False, repr=False)
@@ -258,7 +259,7 @@ class Moments(MomentsParameters, Solver):
             stds = schedule.sensitivity / np.sqrt(precision[-1, -1]) / sizes
             stds_of_rows = schedule.sensitivity / np.sqrt(precision[0, 0]) / sizes
             heard, stds, stds_of_rows = _heard(mean, stds, stds_of_rows, problem)
-            weights, group_weights, mean_square = _learned(
+            weights, group_weights, mean_square, gain = _learned(
                 heard,
                 stds,
                 stds_of_rows,
@@ -275,7 +276,7 @@ class Moments(MomentsParameters, Solver):
                 # residuals that are no shorter than the targets are no better to know
                 center, clip = np.zeros_like(weights), schedule.target_bound
                 precision[-1, :] = precision[:, -1] = 0.0
-        return Solution(weights, group_weights, schedule.n_rounds)
+        return Solution(weights, group_weights, schedule.n_rounds, **gain.released)
 
 
 def _units(problem: Problem, schedule: MomentsSchedule, clip: float) -> FloatArray:
@@ -313,8 +314,8 @@ def _learned(
     *,
     center: FloatArray,
     clip: float,
-) -> tuple[FloatArray, FloatArray, float]:
-    """Return weights, mixture and the mean square of the residuals that noisy moments show."""
+) -> tuple[FloatArray, FloatArray, float, GainOfGroups]:
+    """Return weights, mixture, the mean square of the residuals, and the gain of groups."""
     sizes = np.asarray(problem.group_sizes, dtype=float)
     shares = sizes / sizes.sum()
     of_rows = np.zeros(moments.shape[1:], dtype=bool)
@@ -323,11 +324,12 @@ def _learned(
     free = np.ones_like(of_rows)
     if schedule.constant > 0.0:
         free[-2, -2] = False
+    released = moments
     moments = shrunk(moments, stds_of_rows, of_rows & free)
     moments = shrunk(moments, stds, ~of_rows)
     units = _units(problem, schedule, clip)
     pooled = 1.0 / math.sqrt(float((stds_of_rows**-2).sum()))
-    weights, group_weights = robust_optimum(
+    weights, group_weights, minimiser = robust_optimum(
         moments,
         units,
         center=center,
@@ -338,5 +340,17 @@ def _learned(
         shares=shares,
         radius=problem.radius,
     )
+
+    def risks(weights: FloatArray) -> tuple[FloatArray, FloatArray]:
+        along = np.append(center - weights, 1.0) * units
+        return (released @ along) @ along / 2.0, (stds * (along @ along) / 2.0) ** 2
+
+    prior = np.asarray(problem.prior)
+    nothing = float(prior @ risks(np.zeros_like(weights))[0])
+    gain = GainOfGroups(problem, risk_of_nothing=nothing)
+    gain.push(*risks(minimiser(prior)))
+    if gain.share < 1.0:
+        group_weights = gain.played(group_weights)
+        weights = minimiser(group_weights)
     along = np.append(center - weights, 1.0) * units
-    return weights, group_weights, float(shares @ ((moments @ along) @ along))
+    return weights, group_weights, float(shares @ ((moments @ along) @ along)), gain

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,6 +13,7 @@ from sklearn_dpwg._checks import FloatArray
 from sklearn_dpwg._repr import short_repr
 from sklearn_dpwg.data.kernels.passes import one_blas_thread
 from sklearn_dpwg.optimum import smooth_optimum
+from sklearn_dpwg.optimum.saddle_point import minimise_quadratic_on_ball
 
 # A slack is at most this share of the radius in the units that the ball sees.
 SLACK_IN_BALL = 1e-3
@@ -152,8 +154,10 @@ def robust_optimum(
     smoothing: float,
     shares: FloatArray,
     radius: float,
-) -> tuple[FloatArray, FloatArray]:
+) -> tuple[FloatArray, FloatArray, Callable[[FloatArray], FloatArray]]:
     """Minimise the largest risk that noisy moments show; return weights in the ball, and a mixture.
+
+    Returned too is what makes another mixture's weights of it.
 
     Moments are those of rows and of the residuals of a centre, in the units of the release; `units`
     are what a column is multiplied by to be in the units of the weights. `mean_noise` is the mean
@@ -186,4 +190,10 @@ def robust_optimum(
         found = smooth_optimum(
             risks, radius=radius, tolerance=TOLERANCE * size_of_risks, max_newton_steps=100
         )
-    return found.weights[:n_weights], found.group_weights
+
+    def minimiser(mixture: FloatArray) -> FloatArray:
+        with one_blas_thread():
+            matrix = np.tensordot(mixture, hessians, 1)
+            return minimise_quadratic_on_ball(matrix, mixture @ (linear + images), radius, 1e-300)
+
+    return found.weights[:n_weights], found.group_weights, minimiser

@@ -212,7 +212,7 @@ def run_rounds(plan: Plan, data: Risks, noise: NoiseSource, start: Solution | No
         # with the limit on gradients that was released
         phases = replace(phases, solved=replace(phases.solved, clip=centre.clip))
     log_mixture = np.log(np.asarray(schedule.prior))
-    answered: list[FloatArray] = []
+    gain, answered = steps.GainOfGroups(problem, adapts=bool(of_risks)), list[FloatArray]()
 
     def risks_at(weights: FloatArray) -> FloatArray:
         facts = (phases.solved, schedule.sums, schedule.ceiling, noise, of_risks[0])
@@ -221,10 +221,10 @@ def run_rounds(plan: Plan, data: Risks, noise: NoiseSource, start: Solution | No
 
     for index in range(schedule.n_rounds):
         if index > 0 and of_risks:
-            log_mixture = (
-                log_mixture + schedule.group_rate * risks_at(weights) - schedule.correction
-            )
-        mixture = steps.normalised(log_mixture, least=steps.LEAST_PRIOR)
+            risks = risks_at(weights)
+            gain.push(risks, schedule.risk_stds**2)
+            log_mixture = log_mixture + schedule.group_rate * risks - schedule.correction
+        mixture = gain.played(steps.normalised(log_mixture, least=steps.LEAST_PRIOR))
         phase = phases.phase(index, mixture)
         noisy = release_weights(data, weights, mixture, phase, phases.solved, noise, of_weights)
         weights = project(noisy)
@@ -232,7 +232,7 @@ def run_rounds(plan: Plan, data: Risks, noise: NoiseSource, start: Solution | No
     learned = np.asarray(sum(answered[-phases.averaged :]) / phases.averaged)
     if centre is not None:
         learned = project_to_ball(centre.from_centred(learned, problem), problem.radius)
-    return Solution(learned, None, schedule.n_rounds)
+    return Solution(learned, None, schedule.n_rounds, **gain.released)
 
 
 def first_weights(problem: Problem, start: Solution | None) -> FloatArray:
