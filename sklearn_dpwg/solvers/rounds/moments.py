@@ -267,6 +267,7 @@ class Moments(MomentsParameters, Solver):
                 schedule,
                 center=center,
                 clip=clip,
+                last=release is plan.releases[-1],
             )
             reach = _reach(schedule, float(stds.mean()), mean_square)
             if reach < schedule.target_bound:
@@ -314,6 +315,7 @@ def _learned(
     *,
     center: FloatArray,
     clip: float,
+    last: bool = False,
 ) -> tuple[FloatArray, FloatArray, float, GainOfGroups]:
     """Return weights, mixture, the mean square of the residuals, and the gain of groups."""
     sizes = np.asarray(problem.group_sizes, dtype=float)
@@ -335,6 +337,7 @@ def _learned(
         center=center,
         mean_noise=float((stds**2).mean()),
         pooled_noise=pooled,
+        stds=stds_of_rows,
         ridge=schedule.ridge,
         smoothing=schedule.smoothing,
         shares=shares,
@@ -349,8 +352,9 @@ def _learned(
     nothing = float(prior @ risks(np.zeros_like(weights))[0])
     gain = GainOfGroups(problem, risk_of_nothing=nothing)
     gain.push(*risks(minimiser(prior)))
+    along = np.append(center - weights, 1.0) * units
+    mean_square = float(shares @ ((moments @ along) @ along))
     if gain.share < 1.0:
         group_weights = gain.played(group_weights)
         weights = minimiser(group_weights)
-    along = np.append(center - weights, 1.0) * units
-    return weights, group_weights, float(shares @ ((moments @ along) @ along)), gain
+    return weights, group_weights, mean_square, gain

@@ -150,6 +150,7 @@ def robust_optimum(
     center: FloatArray,
     mean_noise: float,
     pooled_noise: float,
+    stds: FloatArray,
     ridge: float,
     smoothing: float,
     shares: FloatArray,
@@ -193,7 +194,11 @@ def robust_optimum(
 
     def minimiser(mixture: FloatArray) -> FloatArray:
         with one_blas_thread():
-            matrix = np.tensordot(mixture, hessians, 1)
-            return minimise_quadratic_on_ball(matrix, mixture @ (linear + images), radius, 1e-300)
+            mean = np.tensordot(mixture, moments, 1)
+            loud = math.sqrt(float((mixture * stds) @ (mixture * stds)) * size)
+            matrix = positive_part(mean[:-1, :-1]) + ridge * loud * identity
+            matrix = matrix * scale[:, None] * scale
+            vector = mean[:-1, -1] * (scale * units[-1]) + matrix @ center
+            return minimise_quadratic_on_ball(matrix, vector, radius, 1e-300)
 
     return found.weights[:n_weights], found.group_weights, minimiser
