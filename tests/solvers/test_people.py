@@ -15,9 +15,8 @@ from sklearn_dpwg.data.problem import Cells, Problem
 from sklearn_dpwg.losses import BinaryLogLoss, Hinge, MultinomialLogLoss, SquaredError
 from sklearn_dpwg.privacy import Budget, NoiseSource
 from sklearn_dpwg.solvers import MGR, Exact, make_solver
-from sklearn_dpwg.solvers.descent.group_weights import FIRST_STEPS, GainOfGroups
 from sklearn_dpwg.solvers.people import N_DIRECTIONS, directions, shrinker
-from sklearn_dpwg.solvers.steps import variance_between
+from sklearn_dpwg.solvers.steps import FIRST_STEPS, GainOfGroups, variance_between
 from tests.helpers.group_data import dense, make_data, make_problem, make_risks
 from tests.helpers.sources import seeded
 

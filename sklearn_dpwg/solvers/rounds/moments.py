@@ -267,7 +267,6 @@ class Moments(MomentsParameters, Solver):
                 schedule,
                 center=center,
                 clip=clip,
-                last=release is plan.releases[-1],
             )
             reach = _reach(schedule, float(stds.mean()), mean_square)
             if reach < schedule.target_bound:
@@ -315,7 +314,6 @@ def _learned(
     *,
     center: FloatArray,
     clip: float,
-    last: bool = False,
 ) -> tuple[FloatArray, FloatArray, float, GainOfGroups]:
     """Return weights, mixture, the mean square of the residuals, and the gain of groups."""
     sizes = np.asarray(problem.group_sizes, dtype=float)

@@ -1,6 +1,7 @@
 """The run is the algorithm that docs/theory/ags.md states, and its plan keeps what it bounds."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,13 +13,23 @@ from sklearn_dpwg.privacy import Budget, PrivacyGuarantee, Release
 from sklearn_dpwg.privacy.statement import rounded_up
 from sklearn_dpwg.solvers import AGS, Solution
 from sklearn_dpwg.solvers.descent.ags import ChoiceRule, GroupChoice, of_choice
-from sklearn_dpwg.solvers.steps import step_and_momentum
+from sklearn_dpwg.solvers.steps import GainOfGroups, step_and_momentum
 from tests.helpers.group_data import make_data, make_problem, naive
 from tests.helpers.neighbours import random_data
 from tests.helpers.replay import recorded, silent
 from tests.helpers.sources import seeded
 
 BUDGET = Budget(1.0, 1e-6)
+
+
+def of_records(problem):
+    """Return the game on the records, all of which is played."""
+    return replace(problem, optimism_correction=0.0)
+
+
+def chooser(schedule):
+    problem = make_problem((5,) * len(schedule.prior))
+    return GroupChoice(schedule, GainOfGroups(problem, adapts=False))
 
 
 def stated(plan, data, answers, first, visits):
@@ -66,7 +77,7 @@ def stated(plan, data, answers, first, visits):
 )
 @pytest.mark.parametrize("sizes", [(30,), (30, 50, 9)])
 def test_a_run_is_the_stated_algorithm(loss, solver, visits, sizes):
-    problem = make_problem(sizes, loss=loss, n_features=3, radius=4.0)
+    problem = of_records(make_problem(sizes, loss=loss, n_features=3, radius=4.0))
     plan = solver.plan(problem, Budget(60.0, 1e-6))
     assert plan.n_steps == (9 if len(sizes) > 1 else visits)
     data = make_data(problem, *random_data(problem, 1))
@@ -109,11 +120,11 @@ def test_groups_are_taken_with_the_probability_in_closed_form():
     means = np.array([0.62, 0.60, 0.55])
     stds = release.noise_multiplier * schedule.feedback_range / sizes
     scores = means + np.log([0.2, 0.5, 0.3]) / 4.0
-    noise, choice = seeded(0, plan.releases), GroupChoice(schedule)
+    noise, choice = seeded(0, plan.releases), chooser(schedule)
     counts = np.zeros(3)
     for _ in range(n_draws):
         noisy = noise.gaussian(means * sizes, sensitivity=schedule.feedback_range, release=release)
-        counts[choice.take(noisy / sizes)] += 1
+        counts[choice.take(noisy / sizes, stds**2)] += 1
 
     def density(x, i):
         others = [stats.norm.cdf((x - scores[j]) / stds[j]) for j in range(3) if j != i]
@@ -132,14 +143,28 @@ def test_groups_are_taken_with_the_probability_in_closed_form():
 
 def test_ties_go_to_the_first_group_and_means_run():
     plan = AGS(n_steps=6, visits=2, sharpness=math.inf).plan(make_problem((5, 5, 5)), BUDGET)
-    choice = GroupChoice(plan.schedule)
-    assert [choice.take(np.ones(3)) for _ in range(6)] == [0, 0, 1, 1, 2, 2]
+    choice = chooser(plan.schedule)
+    assert [choice.take(np.ones(3), np.ones(3)) for _ in range(6)] == [0, 0, 1, 1, 2, 2]
     assert choice.shares == pytest.approx(np.full(3, 1 / 3))
-    smoothed = GroupChoice(AGS(n_steps=3).plan(make_problem((50, 50)), BUDGET).schedule)
     heard = [np.array([9.0, 0.0]), np.array([0.0, 4.0]), np.array([0.0, 4.0])]
-    assert [smoothed.take(risks) for risks in heard] == [0, 0, 0]
-    latest = AGS(n_steps=3, selection="latest").plan(make_problem((50, 50)), BUDGET).schedule
-    assert [GroupChoice(latest).take(risks) for risks in heard] == [0, 1, 1]
+    for selection, groups in (("smoothed", [0, 0, 0]), ("latest", [0, 1, 1])):
+        plan = AGS(n_steps=3, selection=selection).plan(make_problem((50, 50)), BUDGET)
+        choice = chooser(plan.schedule)
+        assert [choice.take(risks, np.ones(2)) for risks in heard] == groups
+
+
+def test_groups_are_taken_as_far_as_the_game_is_played():
+    """With nothing to gain as often as they are large, else about as often as a mixture says."""
+    problem = make_problem((1000, 8000, 1000))
+    schedule = AGS(n_steps=50, sharpness=math.inf).plan(problem, BUDGET).schedule
+    for risks, least in ((np.full(3, 0.5), 0.0), (np.array([0.62, 0.45, 0.45]), 0.5)):
+        gain = GainOfGroups(problem)
+        choice = GroupChoice(schedule, gain)
+        for _ in range(50):
+            choice.take(risks, np.full(3, 1e-8))
+        assert least <= gain.share <= 0.5 * (1.0 + np.sign(least))
+        mixture = gain.share * np.eye(3)[0] + (1.0 - gain.share) * np.array(problem.prior)
+        np.testing.assert_allclose(choice.shares, mixture, atol=2 / 50)
 
 
 # --- planning ----------------------------------------------------------------------------------
@@ -249,7 +274,7 @@ def test_paper_schedule_is_the_papers():
 
 
 def test_without_noise_it_finds_the_worst_groups_optimum():
-    problem = make_problem((60, 60), n_features=1, radius=2.0, scaling=0.0)
+    problem = of_records(make_problem((60, 60), n_features=1, radius=2.0, scaling=0.0))
     rows = np.ones((120, 1))
     targets = np.r_[np.tile([1.0, 1.0, 1.0, -1.0], 15), np.tile([-1.0, -1.0, -1.0, 1.0], 15)]
     solver = AGS(n_steps=400, selection="latest", step_size=0.05, sharpness=math.inf)
