@@ -17,7 +17,12 @@ from sklearn_dpwg.losses import SquaredError
 from sklearn_dpwg.privacy import Budget, NoiseSource, Release, calibrate
 from sklearn_dpwg.privacy.sensitivity.sums import moment_sensitivity, moment_steps
 from sklearn_dpwg.solvers.plan import Plan
-from sklearn_dpwg.solvers.rounds.noisy_moments import MomentsSchedule, robust_optimum, shrunk
+from sklearn_dpwg.solvers.rounds.noisy_moments import (
+    MomentsSchedule,
+    mixed_optimum,
+    robust_optimum,
+    shrunk,
+)
 from sklearn_dpwg.solvers.rounds.releases import (
     BLOCK_SIZE,
     MOMENTS,
@@ -329,30 +334,35 @@ def _learned(
     moments = shrunk(moments, stds, ~of_rows)
     units = _units(problem, schedule, clip)
     pooled = 1.0 / math.sqrt(float((stds_of_rows**-2).sum()))
-    weights, group_weights, minimiser = robust_optimum(
+    weights, group_weights = robust_optimum(
         moments,
         units,
         center=center,
         mean_noise=float((stds**2).mean()),
         pooled_noise=pooled,
-        stds=stds_of_rows,
         ridge=schedule.ridge,
         smoothing=schedule.smoothing,
         shares=shares,
         radius=problem.radius,
     )
 
-    def risks(weights: FloatArray) -> tuple[FloatArray, FloatArray]:
+    def squares(weights: FloatArray, moments: FloatArray) -> tuple[FloatArray, float]:
         along = np.append(center - weights, 1.0) * units
-        return (released @ along) @ along / 2.0, (stds * (along @ along) / 2.0) ** 2
+        return (moments @ along) @ along, float(along @ along)
 
+    def mixed(mixture: FloatArray) -> FloatArray:
+        facts = {"center": center, "stds": stds_of_rows}
+        return mixed_optimum(
+            moments, units, mixture, **facts, ridge=schedule.ridge, radius=problem.radius
+        )
+
+    mean_square = float(shares @ squares(weights, moments)[0])
     prior = np.asarray(problem.prior)
-    nothing = float(prior @ risks(np.zeros_like(weights))[0])
+    nothing = float(prior @ squares(np.zeros_like(weights), released)[0]) / 2.0
     gain = GainOfGroups(problem, risk_of_nothing=nothing)
-    gain.push(*risks(minimiser(prior)))
-    along = np.append(center - weights, 1.0) * units
-    mean_square = float(shares @ ((moments @ along) @ along))
+    found, length = squares(mixed(prior), released)
+    gain.push(found / 2.0, (stds * length / 2.0) ** 2)
     if gain.share < 1.0:
         group_weights = gain.played(group_weights)
-        weights = minimiser(group_weights)
+        weights = mixed(group_weights)
     return weights, group_weights, mean_square, gain

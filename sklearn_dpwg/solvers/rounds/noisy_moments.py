@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -150,15 +149,12 @@ def robust_optimum(
     center: FloatArray,
     mean_noise: float,
     pooled_noise: float,
-    stds: FloatArray,
     ridge: float,
     smoothing: float,
     shares: FloatArray,
     radius: float,
-) -> tuple[FloatArray, FloatArray, Callable[[FloatArray], FloatArray]]:
+) -> tuple[FloatArray, FloatArray]:
     """Minimise the largest risk that noisy moments show; return weights in the ball, and a mixture.
-
-    Returned too is what makes another mixture's weights of it.
 
     Moments are those of rows and of the residuals of a centre, in the units of the release; `units`
     are what a column is multiplied by to be in the units of the weights. `mean_noise` is the mean
@@ -191,14 +187,24 @@ def robust_optimum(
         found = smooth_optimum(
             risks, radius=radius, tolerance=TOLERANCE * size_of_risks, max_newton_steps=100
         )
+    return found.weights[:n_weights], found.group_weights
 
-    def minimiser(mixture: FloatArray) -> FloatArray:
-        with one_blas_thread():
-            mean = np.tensordot(mixture, moments, 1)
-            loud = math.sqrt(float((mixture * stds) @ (mixture * stds)) * size)
-            matrix = positive_part(mean[:-1, :-1]) + ridge * loud * identity
-            matrix = matrix * scale[:, None] * scale
-            vector = mean[:-1, -1] * (scale * units[-1]) + matrix @ center
-            return minimise_quadratic_on_ball(matrix, vector, radius, 1e-300)
 
-    return found.weights[:n_weights], found.group_weights, minimiser
+def mixed_optimum(
+    moments: FloatArray,
+    units: FloatArray,
+    mixture: FloatArray,
+    *,
+    center: FloatArray,
+    stds: FloatArray,
+    ridge: float,
+    radius: float,
+) -> FloatArray:
+    """Minimise a mixture of the risks that noisy moments show, with the ridge of its own noise."""
+    mean, scale = np.tensordot(mixture, moments, 1), units[:-1]
+    noise_norm = math.sqrt(len(mean)) * float(np.linalg.norm(mixture * stds))
+    hessian = positive_part(mean[:-1, :-1]) + ridge * noise_norm * np.eye(len(scale))
+    hessian = hessian * scale[:, None] * scale
+    linear = mean[:-1, -1] * (scale * units[-1]) + hessian @ center
+    with one_blas_thread():
+        return minimise_quadratic_on_ball(hessian, linear, radius, np.finfo(float).tiny)
