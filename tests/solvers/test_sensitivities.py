@@ -43,7 +43,7 @@ def test_regularisers_carry_no_noise_and_change_no_sensitivity(ridge, monkeypatc
     """What is handed over for noise is the gradient of the records alone."""
     problem = make_problem((4, 9), loss=BinaryLogLoss(), radius=2.0)
     data = make_data(problem, *random_data(problem, 0))
-    solver = GDA(n_steps=6, schedule="paper", weight_ridge=ridge)
+    solver = GDA(n_steps=6, schedule="paper", ridge=ridge)
     plan = solver.plan(problem, BUDGET)
     source, points = fixed_transcript(0, {}), []
 

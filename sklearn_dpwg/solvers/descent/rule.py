@@ -272,9 +272,8 @@ class AGSSchedule(DescentSchedule):
 class GDASchedule(DescentSchedule):
     """Everything that `GDA.run` needs besides the records and the noise."""
 
-    weight_ridge: float  # strengths ρ_w and ρ_λ of the public regularisers
-    group_ridge: float
-    group_step: float = 0.0  # step length of the group weights; 0 where steps are `1/(ρ t)`
+    ridge: float = 0.0  # strength ρ of the paper's public regularisers, whose steps are `1/(ρ t)`
+    group_step: float = 0.0  # step length of the group weights in planned runs
 
     @property
     def step(self) -> str:
@@ -290,10 +289,9 @@ class GDASchedule(DescentSchedule):
     def __str__(self) -> str:
         """Return a few lines for people."""
         lines = []
-        if self.weight_ridge or self.group_ridge:
+        if self.is_paper:
             lines.append(
-                f"regularised by {self.weight_ridge:.3g}/2 |w - w1|^2 and "
-                f"-{self.group_ridge:.3g}/2 |lambda - prior|^2, which are public"
+                f"regularised by {self.ridge:.3g}/2 (|w - w1|^2 - |lambda - prior|^2), public"
             )
         if len(self.prior) > 1:
             of_groups = "" if self.is_paper else f", move by {self.group_step:.3g} times the risks"
@@ -305,7 +303,7 @@ class GDASchedule(DescentSchedule):
             f"both players move at once, average of points {self.points[0]:,} to "
             f"{self.points[-1]:,} of {self.n_steps + 1:,}, one pass over the rows a step",
             *lines,
-            steps=f"steps 1/(rho t) with rho = {self.weight_ridge:.3g}" if self.is_paper else "",
+            steps=f"steps 1/(rho t) with rho = {self.ridge:.3g}" if self.is_paper else "",
         )
 
 
@@ -390,7 +388,6 @@ class StepRule(StepLimits, ABC):
         n_steps: int,
         *,
         signal: float = 0.0,
-        ridge: float = 0.0,
     ) -> Self:
         """Return what the parameters ask for; refuse a ceiling that no loss can be below."""
         of_loss = by_loss(problem.loss, signal)
@@ -404,11 +401,11 @@ class StepRule(StepLimits, ABC):
             step_size = wanted
         elif math.isinf(problem.smoothness):
             # the best step without noise against a comparator of norm aim
-            step_size = aim / ((problem.lipschitz + ridge * aim) * math.sqrt(n_steps))
+            step_size = aim / (problem.lipschitz * math.sqrt(n_steps))
             if cls.is_bold:
                 boldness = min(BOLDNESS_AT_KINKS, max(1.0, n_steps / STEPS_TO_MEND))
         else:
-            step_size = 1.0 / (problem.smoothness + ridge)
+            step_size = 1.0 / problem.smoothness
             if cls.is_bold:
                 boldness = BOLDNESS * problem.smoothness / problem.usual_smoothness
         if wanted is None and (cls.is_bold or math.isfinite(problem.smoothness)):

@@ -494,7 +494,6 @@ def ags_plans():
         solver = AGS(
             n_steps=4,
             visits=[None, 1, 2, 3][index % 4],
-            selection="latest" if index % 5 == 0 else "smoothed",
             schedule="paper" if index % 11 == 0 else "planned",
             sharpness=[None, math.inf, 3.0][index % 3],
             loss_ceiling=rng.choice([None, np.inf, _low(problem, 0.3)]),
@@ -533,14 +532,12 @@ def gda_plans():
         is_paper = index % 4 == 0
         ridge = float(rng.choice([1e-3, 0.1, 10.0]))
         ceiling: Any = rng.choice([None, np.inf, _low(problem, 0.1)])
-        weight_ridge: Any = rng.choice([None, ridge])
-        group_ridge: Any = rng.choice([None, ridge])
+        stated: Any = rng.choice([None, ridge])
         solver = GDA(
             n_steps=3,
             schedule="paper" if is_paper else "planned",
             loss_ceiling=None if is_paper else ceiling,
-            weight_ridge=weight_ridge,
-            group_ridge=group_ridge,
+            ridge=stated if is_paper else None,
             risk_share=None if is_paper else 0.3,
         )
         yield solver.plan(problem, random_budget(rng)), solver
