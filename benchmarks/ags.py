@@ -2,8 +2,8 @@
 
 Mean excess worst-group risk over the exact optimum, δ = 1e-5, with two standard errors, and what
 AGS has more than MGR with rows as they are, seed by seed. Then the handicap θ. Then slopes in the
-records of a group: where the choice of the group rules, for the paper's selection by the last risks
-alone, and where the noise of the gradient does.
+records of a group: where the choice of the group rules, for the paper's schedule, and where the
+noise of the gradient does.
 
     python benchmarks/ags.py [data] [sharpness] [slopes]
 """
@@ -40,7 +40,6 @@ METHODS: dict[str, Solver] = {
     PLAIN: MGR(centring=False),
     "AGS": AGS(),
     "AGS, 75 visits": AGS(visits=75),
-    "AGS, the last risks": AGS(selection="latest"),
     "AGS, the paper's": AGS(schedule="paper"),
 }
 SHARPNESS = (10.0, 20.0, 40.0, np.inf)
@@ -112,10 +111,8 @@ def median_excess(world: Any, solver: Solver, size: int) -> float:
 
 def slopes() -> None:
     """Print the slopes in the number of records of a group."""
-    latest = AGS(selection="latest", max_passes=100_000)
     paper = AGS(schedule="paper", max_passes=100_000)
     curves = {
-        "the choice rules, the last risks": (choice_world, latest, -0.5),
         "the choice rules, the paper's": (choice_world, paper, -0.5),
         "the gradient's noise rules": (gradient_world, AGS(), -1.0),
     }

@@ -74,18 +74,10 @@ def report_group_step() -> None:
 
 def report_data() -> None:
     """Print the excess of both schedules beside MGR's."""
-    print(f"\nmean excess worst-group risk ± standard error, δ = {DELTA:g}, 6 seeds (paper: 2)")
-    solvers = {"gda": GDA(), "mgr": MGR(sampling_rate=1.0), "paper: gda": GDA(schedule="paper")}
-    for name in DATA:
-        data = load_dataset(name)
-        print(f"{name}: predicting nothing {common.zero_excess(data):.4f}")
-        for epsilon in (1.0, 4.0):
-            cells = []
-            for label, solver in solvers.items():
-                n_seeds = 2 if "paper" in label else 6
-                found = common.excess_of_fits(data, n_seeds, epsilon=epsilon, solver=solver)
-                cells.append(f"{label} {common.cell(found)}")
-            print(f"  ε = {epsilon:g}: " + "   ".join(cells), flush=True)
+    solvers = {"gda": GDA(), "mgr": MGR(), "paper: gda": GDA(schedule="paper")}
+    variants = {name: {"solver": solver} for name, solver in solvers.items()}
+    for epsilon in (1.0, 4.0):
+        common.excess_table(f"ε = {epsilon:g}", variants, DATA, 6, epsilon=epsilon)
 
 
 if __name__ == "__main__":

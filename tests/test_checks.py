@@ -48,7 +48,6 @@ TABLE = [
     ("OCO", "noise", "one of ('independent', 'toeplitz', 'tree')", [None]),
     ("Moments", "n_rounds", "a whole number from 1 to 20", [1]),
     ("Moments", "ridge", "at least 0 and finite", [0, 0.0, *POSITIVE]),
-    ("GDA", "weight_ridge", "at least 0 and finite", [None, 0, 0.0, *POSITIVE]),
 ]
 
 # The words of a rule, with whether None is allowed.
@@ -69,7 +68,6 @@ RULES = {
     ("at least 0 and finite", False): at_least_zero(),
     ("at least 0 and finite", True): at_least_zero(or_none=True),
     ("one of ('weighted', 'sampled')", True): one_of("weighted", "sampled", or_none=True),
-    ("one of ('smoothed', 'latest')", False): one_of("smoothed", "latest"),
     (ONE_OF_SCHEDULES, False): one_of("planned", "paper"),
     ("one of ('independent', 'toeplitz', 'tree')", True): key_of(PREFIX_SUMS, or_none=True),
 }

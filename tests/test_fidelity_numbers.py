@@ -17,7 +17,6 @@ from sklearn_dpwg.privacy.sensitivity.saddle_point import (
     saddle_point_sensitivity,
 )
 from sklearn_dpwg.solvers import AGS, GDA, MGR, OCO, OnlineToBatch, PhasedERM
-from sklearn_dpwg.solvers.descent.gda import PaperSteps
 from sklearn_dpwg.solvers.rounds.certificate import certified, rounding_of_minimiser
 from sklearn_dpwg.solvers.stream.schedule import DifferenceSensitivity, Regulariser, round_weight
 from tests.helpers.group_data import make_data, make_problem
@@ -286,7 +285,7 @@ def _the_start_is_left_out():
 def _constant_of_gda():
     """Sigma over the printed c is G √(T log(1/δ))/(Kε)."""
     plan = plan_of(GDA, 30, 70)
-    problem, rho, n_steps = plan.problem, plan.schedule.weight_ridge, plan.n_steps
+    problem, rho, n_steps = plan.problem, plan.schedule.ridge, plan.n_steps
     gradient = max(
         100 / 30 * problem.lipschitz + rho * problem.diameter,
         100 / 30 * problem.loss_range + math.sqrt(2.0) * rho,
@@ -297,10 +296,9 @@ def _constant_of_gda():
 
 
 def _steps_of_gda():
-    plan = plan_of(GDA, 30, 70, weight_ridge=0.5)
-    moves = PaperSteps(plan.schedule, 2).push(3, np.ones(2), np.ones(2), 0.0)
+    plan = plan_of(GDA, 30, 70, ridge=0.5)
     assert plan.n_steps == math.ceil(100 ** (2 / 3))
-    assert [float(each[0]) for each in moves] == [-1 / 1.5, 1 / 1.5]
+    assert "steps 1/(rho t) with rho = 0.5" in str(plan.schedule)
     return list(plan.schedule.points) == list(range(1, plan.n_steps + 1))
 
 

@@ -70,7 +70,7 @@ def unequal_spreads(n_records: int = 50_000) -> Task:
 
 
 def rare_words(n_records: int = 60_000) -> Task:
-    """Return whether each of 300 words is there, in a twentieth of a percent to a third of texts."""
+    """Return whether each of 300 words is there, in one to six hundred of a thousand texts."""
     rng = np.random.default_rng([SEED, 5])
     often = np.geomspace(0.3, 5e-4, 300) * np.exp(_factors(rng, n_records, 300))
     return _wide("made-rare-words", (rng.random(often.shape) < often).astype(float), rng)

@@ -88,9 +88,9 @@ SHARED_PARAMETERS = {
     optimism_correction : float, default=1.0
         How far the learner mistrusts what its own records say of groups: a model that learned from
         few records of a group looks better on them than among new people, and is corrected so many
-        times for that. It decides how far weight is moved to groups that are worse off, for solver
-        "auto" or "mgr", and for every solver but "exact" where ε is infinite. 0 is the game of the
-        papers, on the records themselves.
+        times for that. It decides how far weight is moved to groups that are worse off, for every
+        solver but "exact", "oco" and "online-to-batch". 0 is the game of the papers, on the records
+        themselves.
 """,
     "group_weights_ to feature_names_in_": """\
     group_weights_ : ndarray of shape (n_groups,)

@@ -21,6 +21,7 @@ from sklearn_dpwg.privacy.sensitivity.sums import (
     summation_slack,
     weighting_slack,
 )
+from sklearn_dpwg.solvers.solver import by_loss
 
 # Standard deviation of the group risks under the group weights that planning assumes, as a share
 # of what predicting nothing can cost: what groups that carry weight differ by in practice. The
@@ -177,6 +178,83 @@ def variance_between(means: FloatArray, variances: FloatArray) -> float:
         if step < 1e-9 * between:
             break
     return between
+
+
+# What groups can gain, and how far the game is played.
+
+# Steps that the mean of released risks runs over, and steps after which its gain counts.
+RUNNING_STEPS, FIRST_STEPS = 80, 15
+
+# Variance of a loss from record to record, as a share of the square of what predicting nothing
+# costs; how many times that of the noise counts; the least drop of the mean risk, as a share; and
+# the least that predicting nothing may cost by a noisy release, as a share of the most.
+LOSS_VARIANCE, NOISE_COUNTS, LEAST_DROP, LEAST_RISK = 0.2, 3.0, 0.04, 1e-3
+
+
+class GainOfGroups:
+    """How much weights on groups can gain, by released risks, and which share of the game it pays.
+
+    A group whose risk is above that of all by a gap g, where learning has lowered the risk of all
+    by D, can gain about ``E = g²/(4D)``: along the weights of all that is exact for quadratic
+    risks. Let G be `ByLoss.directions` times that. To learn d weights from its own n records costs
+    ``d/(2n)``, so the game has the share ``1/(1 + d/(2 n G))`` in the weights that are played, and
+    the groups' shares of the records have the rest. Risks are means of late steps, drawn together
+    as far as noise and sampling explain what they differ by; the largest gain that was seen counts,
+    as playing makes risks alike. What does not adapt plays the game. (docs/theory/people.md)
+    """
+
+    def __init__(
+        self, problem: Problem, *, adapts: bool = True, risk_of_nothing: float = 0.0
+    ) -> None:
+        self._sizes = np.asarray(problem.group_sizes, dtype=float)
+        self._prior, nothing = np.asarray(problem.prior), problem.constants.zero_score
+        # the risk at weights of 0: that of a log loss is known, others are released first of all
+        of_loss = by_loss(problem.loss)
+        self._nothing = nothing if of_loss.shrinks else risk_of_nothing
+        self._directions = of_loss.directions
+        self._least = LEAST_RISK * nothing
+        of_weights = problem.optimism_correction * problem.n_weights
+        self._costs = of_weights / (2.0 * self._sizes)
+        self._total, self._variances = np.zeros((2, len(self._sizes)))
+        self._count, self._n_steps = 0.0, 0
+        self._adapts = adapts and problem.n_groups > 1
+        self.gain, self.error = 0.0, 0.0
+        self.share = 0.5 if self._adapts and of_weights else 1.0
+
+    def push(self, risks: FloatArray, variances: FloatArray) -> None:
+        """Take in the released risks of a step, and the variances of their noise."""
+        if not self._adapts:
+            return
+        kept = 1.0 - 1.0 / RUNNING_STEPS
+        if not self._nothing:
+            self._nothing = max(float(self._prior @ risks), self._least)
+        self._n_steps += 1
+        self._total = kept * self._total + risks
+        self._variances = kept**2 * self._variances + variances
+        self._count = kept * self._count + 1.0
+        noise = NOISE_COUNTS * self._variances / self._count**2
+        noise = noise + LOSS_VARIANCE * self._nothing**2 / self._sizes
+        means = self._total / self._count
+        of_all = float(self._prior @ means)
+        between = variance_between(means, noise)
+        gaps = between / (between + noise) * (means - of_all)
+        gaps -= self._prior @ gaps
+        drop = 4.0 * max(self._nothing - of_all, LEAST_DROP * self._nothing) / self._directions
+        worst = int(gaps.argmax())
+        gain = float(gaps[worst] ** 2 / drop)
+        if self._n_steps <= FIRST_STEPS or gain > self.gain:
+            self.gain, self.error = gain, float(2.0 * gaps[worst] * np.sqrt(noise[worst]) / drop)
+            paid = gain + self._costs[worst]
+            self.share = gain / paid if paid else 1.0
+
+    def played(self, of_game: FloatArray) -> FloatArray:
+        """Return the group weights that are played, where those of the game are these."""
+        return self.share * of_game + (1.0 - self.share) * self._prior
+
+    @property
+    def released(self) -> dict[str, float]:
+        """What a `Solution` says of the gain."""
+        return {"group_gain": self.gain, "group_gain_std": self.error} if self._adapts else {}
 
 
 # Nesterov's momentum, whose longest step follows the noisy gradients.

@@ -72,11 +72,11 @@ def paper_points(data: GroupRisks, problem, schedule):
     for t in range(1, schedule.n_steps + 1):
         points.append((w, mixture))
         risks, gradients = data.risks_and_gradients(w)
-        of_w = mixture @ gradients + schedule.weight_ridge * w
-        of_mixture = risks - schedule.group_ridge * (mixture - prior)
-        w = w - of_w / (schedule.weight_ridge * t)
+        of_w = mixture @ gradients + schedule.ridge * w
+        of_mixture = risks - schedule.ridge * (mixture - prior)
+        w = w - of_w / (schedule.ridge * t)
         w = w / max(1.0, np.linalg.norm(w) / problem.radius)
-        mixture = nearest_distribution(mixture + of_mixture / (schedule.group_ridge * t))
+        mixture = nearest_distribution(mixture + of_mixture / (schedule.ridge * t))
     return points
 
 

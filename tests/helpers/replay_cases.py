@@ -55,7 +55,6 @@ TARGETS = {
 KINDS = {"log_loss": "two", "hinge": "two", "smoothed_hinge": "two", "multinomial": "three"}
 
 VARIANTS: dict[str, Any] = {
-    "ags latest": AGS(selection="latest"),
     "ags paper": AGS(schedule="paper", n_steps=20),
     "gda paper": GDA(schedule="paper", n_steps=20),
     "gda centred": GDA(centring=True),
@@ -259,7 +258,7 @@ OTHERS: dict[str, Fit] = {
     "mgr | three rows a person": partial(fit, "mgr", "log_loss", rows_per_person=3),
     "mgr | no intercept": partial(fit, "mgr", "log_loss", fit_intercept=False),
     "mgr | equal prior": partial(fit, "mgr", "squared_error", prior="uniform"),
-    "ags latest | one group": lambda: make(AGS(selection="latest"), "log_loss").fit(
+    "ags | one group": lambda: make(AGS(), "log_loss").fit(
         ROWS, TARGETS["two"], groups=np.repeat("a", N)
     ),
 }

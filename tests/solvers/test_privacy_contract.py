@@ -84,7 +84,6 @@ RUNS = {
     "mgr on batches": MGR(n_steps=7, sampling_rate=0.3),
     "mgr of the paper": MGR(schedule="paper", max_passes=7),
     "ags, smoothed": AGS(n_steps=7, risk_share=0.3),
-    "ags, latest": AGS(n_steps=7, selection="latest"),
     "ags, visits": AGS(n_steps=7, visits=3),
     "ags of the paper": AGS(schedule="paper", max_passes=7),
     "gda": GDA(n_steps=7),

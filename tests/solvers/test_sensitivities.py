@@ -22,7 +22,7 @@ from sklearn_dpwg.privacy.prefix_sums import make_prefix_sums
 from sklearn_dpwg.privacy.sensitivity.sums import SumGrid, moment_sensitivity
 from sklearn_dpwg.solvers import AGS, GDA, MGR, Moments, OnlineToBatch, Solution
 from sklearn_dpwg.solvers.centring import CONSTANT
-from sklearn_dpwg.solvers.descent.releases import GroupGame
+from sklearn_dpwg.solvers.descent import releases
 from sklearn_dpwg.solvers.stream.releases import difference_sum
 from sklearn_dpwg.solvers.stream.schedule import DifferenceSensitivity, round_weight
 from tests.helpers.cases import descent, stream
@@ -43,15 +43,15 @@ def test_regularisers_carry_no_noise_and_change_no_sensitivity(ridge, monkeypatc
     """What is handed over for noise is the gradient of the records alone."""
     problem = make_problem((4, 9), loss=BinaryLogLoss(), radius=2.0)
     data = make_data(problem, *random_data(problem, 0))
-    solver = GDA(n_steps=6, schedule="paper", weight_ridge=ridge)
+    solver = GDA(n_steps=6, schedule="paper", ridge=ridge)
     plan = solver.plan(problem, BUDGET)
     source, points = fixed_transcript(0, {}), []
 
-    def watched(real, game, *point):
-        points.append(point)
-        return real(game, *point)
+    def watched(real, plan, data, *point):
+        points.append(point[:2])
+        return real(plan, data, *point)
 
-    wrap(monkeypatch, GroupGame, "release", watched)
+    wrap(monkeypatch, releases, "from_pass", watched)
     solver.run(plan, data, source)
     stated = {(asked.release.name, float(np.max(asked.sensitivity))) for asked in source.asked}
     assert len(stated) == 2  # the same in every step, and for every ridge
@@ -64,7 +64,7 @@ def test_regularisers_carry_no_noise_and_change_no_sensitivity(ridge, monkeypatc
 
 
 def test_records_of_a_group_that_is_never_taken_move_no_gradient():
-    problem = make_problem((30, 40, 50))
+    problem = replace(make_problem((30, 40, 50)), optimism_correction=0.0)
     solver = AGS(n_steps=6, sharpness=1e-3)
     plan = solver.plan(problem, BUDGET)
     rows, targets = random_data(problem, 0)

@@ -10,12 +10,7 @@ import numpy as np
 from sklearn_dpwg._checks import FloatArray
 from sklearn_dpwg.data.problem import Problem
 from sklearn_dpwg.solvers.descent.rule import MGRSchedule
-from sklearn_dpwg.solvers.solver import by_loss
-from sklearn_dpwg.solvers.steps import (
-    best_rate,
-    normalised,
-    variance_between,
-)
+from sklearn_dpwg.solvers.steps import GainOfGroups, best_rate, normalised
 
 # The assumed spread of the group risks counts like so many released ones, and the spread that is
 # gone by is at least this share of the assumed.
@@ -25,65 +20,6 @@ ASSUMED_STEPS, LEAST_SPREAD = 10.0, 1.0 / 30.0
 # for half of a run leads for the other half too, whatever becomes of the others: .15 on one task.
 # (Herbster and Warmuth 1998, Tracking the best expert, the fixed share)
 RETURNED = 0.5
-
-# Steps that the mean of released risks runs over, and steps after which its gain counts.
-RUNNING_STEPS, FIRST_STEPS = 80, 15
-
-# Variance of a loss from record to record, as a share of the square of what predicting nothing
-# costs; how many times that of the noise counts; the least drop of the mean risk, as a share; and
-# the least that predicting nothing may cost by a noisy release, as a share of the most.
-LOSS_VARIANCE, NOISE_COUNTS, LEAST_DROP, LEAST_RISK = 0.2, 3.0, 0.04, 1e-3
-
-
-class GainOfGroups:
-    """How much weights on groups can gain, by released risks, and which share of the game it pays.
-
-    A group whose risk is above that of all by a gap g, where learning has lowered the risk of all
-    by D, can gain about ``E = g²/(4D)``: along the weights of all that is exact for quadratic
-    risks. Let G be `ByLoss.directions` times that. To learn d weights from its own n records costs
-    ``d/(2n)``, so the game has the share ``1/(1 + d/(2 n G))`` in the weights that are played, and
-    the groups' shares of the records have the rest. Risks are means of late steps, drawn together
-    as far as noise and sampling explain what they differ by; the largest gain that was seen counts,
-    as playing makes risks alike. (docs/theory/people.md)
-    """
-
-    def __init__(self, problem: Problem) -> None:
-        self._sizes = np.asarray(problem.group_sizes, dtype=float)
-        self._prior, nothing = np.asarray(problem.prior), problem.constants.zero_score
-        # the risk at weights of 0: that of a log loss is known, others are released first of all
-        of_loss = by_loss(problem.loss)
-        self._nothing = nothing if of_loss.shrinks else 0.0
-        self._directions = of_loss.directions
-        self._least = LEAST_RISK * nothing
-        of_weights = problem.optimism_correction * problem.n_weights
-        self._costs = of_weights / (2.0 * self._sizes)
-        self._total, self._variances = np.zeros((2, len(self._sizes)))
-        self._count, self._n_steps = 0.0, 0
-        self.gain, self.error, self.share = 0.0, 0.0, 0.5
-
-    def push(self, risks: FloatArray, variances: FloatArray) -> None:
-        """Take in the released risks of a step, and the variances of their noise."""
-        kept = 1.0 - 1.0 / RUNNING_STEPS
-        if not self._nothing:
-            self._nothing = max(float(self._prior @ risks), self._least)
-        self._n_steps += 1
-        self._total = kept * self._total + risks
-        self._variances = kept**2 * self._variances + variances
-        self._count = kept * self._count + 1.0
-        noise = NOISE_COUNTS * self._variances / self._count**2
-        noise = noise + LOSS_VARIANCE * self._nothing**2 / self._sizes
-        means = self._total / self._count
-        of_all = float(self._prior @ means)
-        between = variance_between(means, noise)
-        gaps = between / (between + noise) * (means - of_all)
-        gaps -= self._prior @ gaps
-        drop = 4.0 * max(self._nothing - of_all, LEAST_DROP * self._nothing) / self._directions
-        worst = int(gaps.argmax())
-        gain = float(gaps[worst] ** 2 / drop)
-        if self._n_steps <= FIRST_STEPS or gain > self.gain:
-            self.gain, self.error = gain, float(2.0 * gaps[worst] * np.sqrt(noise[worst]) / drop)
-            paid = gain + self._costs[worst]
-            self.share = gain / paid if paid else 1.0
 
 
 class GroupWeights:
@@ -95,14 +31,9 @@ class GroupWeights:
     rate.
     """
 
-    def __init__(
-        self,
-        schedule: MGRSchedule,
-        log_weights: FloatArray,
-        gain: GainOfGroups | None,
-    ) -> None:
+    def __init__(self, schedule: MGRSchedule, log_weights: FloatArray, gain: GainOfGroups) -> None:
         self.schedule, self._log_weights, self._gain = schedule, log_weights, gain
-        self.current = self._weights()
+        self.current = gain.played(normalised(log_weights))
         # squared spreads: how many, and their sum
         self._n_spreads = ASSUMED_STEPS
         self._spread = ASSUMED_STEPS * schedule.assumed_spread**2
@@ -116,10 +47,9 @@ class GroupWeights:
         if not schedule.adapts:
             correction = np.asarray(schedule.noise_correction)
             self._log_weights = self._log_weights + schedule.group_rate * risks - correction
-            self.current = self._weights()
+            self.current = normalised(self._log_weights)
             return
-        if self._gain is not None:
-            self._gain.push(risks, variances)
+        self._gain.push(risks, variances)
         weights = self.current
         # before the step is known
         rate = self._rate(variances)
@@ -129,16 +59,8 @@ class GroupWeights:
         self._n_spreads += 1.0
         of_game = normalised(self._log_weights + rate * risks)
         back = RETURNED / schedule.n_steps
-        self._log_weights = np.log((1.0 - back) * of_game + back * np.asarray(schedule.prior))
-        self.current = self._weights()
-
-    def _weights(self) -> FloatArray:
-        """Return the share of the weights of the exponents that is played, and of the prior's."""
-        of_game = normalised(self._log_weights)
-        if self._gain is None:
-            return of_game
-        share = self._gain.share
-        return share * of_game + (1.0 - share) * np.asarray(self.schedule.prior)
+        of_game = (1.0 - back) * of_game + back * np.asarray(schedule.prior)
+        self._log_weights, self.current = np.log(of_game), self._gain.played(of_game)
 
     def _rate(self, variances: FloatArray) -> float:
         """Return θ/T with θ² = H(π) / (q²/T + mean_i v_i/2) for the spread q so far."""

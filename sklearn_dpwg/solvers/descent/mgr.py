@@ -14,7 +14,6 @@ from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.privacy import Budget, NoiseSource
 from sklearn_dpwg.solvers.descent import planning, releases
 from sklearn_dpwg.solvers.descent.group_weights import (
-    GainOfGroups,
     GroupWeights,
     LossLevel,
     PlannedLimits,
@@ -23,7 +22,7 @@ from sklearn_dpwg.solvers.descent.group_weights import (
 from sklearn_dpwg.solvers.descent.rule import MGRParameters, MGRSchedule
 from sklearn_dpwg.solvers.plan import Plan
 from sklearn_dpwg.solvers.solver import Solution, Solver
-from sklearn_dpwg.solvers.steps import Momentum
+from sklearn_dpwg.solvers.steps import GainOfGroups, Momentum
 
 
 class MGR(MGRParameters, Solver):
@@ -121,7 +120,7 @@ class MGR(MGRParameters, Solver):
         first = releases.Beginning.of(plan, data, noise, start)
         weights, ball = first.weights, Momentum(schedule, problem.n_weights)
         following = _limits_of_run(schedule, problem)
-        gain = GainOfGroups(problem) if schedule.adapts else None
+        gain = GainOfGroups(problem, adapts=schedule.adapts)
         players = GroupWeights(schedule, _log_group_weights(schedule, start), gain)
         shrinkage = Shrinkage(problem.constants.zero_score, n_groups)
         total, mixture = np.zeros_like(weights), np.zeros(n_groups)
@@ -145,8 +144,8 @@ class MGR(MGRParameters, Solver):
         learned, mixture = total / schedule.averaged, mixture / schedule.averaged
         if schedule.shrinks and start is None:
             learned = learned * shrinkage.kept
-        gained = (None, None) if gain is None else (gain.gain, gain.error)
-        return Solution(first.weights_of_rows(learned), mixture, schedule.n_steps, *gained)
+        weights = first.weights_of_rows(learned)
+        return Solution(weights, mixture, schedule.n_steps, **gain.released)
 
 
 def _limits_of_run(schedule: MGRSchedule, problem: Problem) -> PlannedLimits:

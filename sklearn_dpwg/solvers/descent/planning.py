@@ -217,6 +217,7 @@ def paper_fields(
         "feedback_range": sums.loss_range,
         "grid": sums.grid,
         "prior": (1.0 / problem.n_groups,) * problem.n_groups,
+        "is_paper": True,
     }
 
 

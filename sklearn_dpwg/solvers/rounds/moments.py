@@ -17,13 +17,19 @@ from sklearn_dpwg.losses import SquaredError
 from sklearn_dpwg.privacy import Budget, NoiseSource, Release, calibrate
 from sklearn_dpwg.privacy.sensitivity.sums import moment_sensitivity, moment_steps
 from sklearn_dpwg.solvers.plan import Plan
-from sklearn_dpwg.solvers.rounds.noisy_moments import MomentsSchedule, robust_optimum, shrunk
+from sklearn_dpwg.solvers.rounds.noisy_moments import (
+    MomentsSchedule,
+    mixed_optimum,
+    robust_optimum,
+    shrunk,
+)
 from sklearn_dpwg.solvers.rounds.releases import (
     BLOCK_SIZE,
     MOMENTS,
     release_moments,
 )
 from sklearn_dpwg.solvers.solver import Solution, Solver
+from sklearn_dpwg.solvers.steps import GainOfGroups
 
 
 @dataclass(eq=False, repr=False)
@@ -258,7 +264,7 @@ class Moments(MomentsParameters, Solver):
             stds = schedule.sensitivity / np.sqrt(precision[-1, -1]) / sizes
             stds_of_rows = schedule.sensitivity / np.sqrt(precision[0, 0]) / sizes
             heard, stds, stds_of_rows = _heard(mean, stds, stds_of_rows, problem)
-            weights, group_weights, mean_square = _learned(
+            weights, group_weights, mean_square, gain = _learned(
                 heard,
                 stds,
                 stds_of_rows,
@@ -275,7 +281,7 @@ class Moments(MomentsParameters, Solver):
                 # residuals that are no shorter than the targets are no better to know
                 center, clip = np.zeros_like(weights), schedule.target_bound
                 precision[-1, :] = precision[:, -1] = 0.0
-        return Solution(weights, group_weights, schedule.n_rounds)
+        return Solution(weights, group_weights, schedule.n_rounds, **gain.released)
 
 
 def _units(problem: Problem, schedule: MomentsSchedule, clip: float) -> FloatArray:
@@ -313,8 +319,8 @@ def _learned(
     *,
     center: FloatArray,
     clip: float,
-) -> tuple[FloatArray, FloatArray, float]:
-    """Return weights, mixture and the mean square of the residuals that noisy moments show."""
+) -> tuple[FloatArray, FloatArray, float, GainOfGroups]:
+    """Return weights, mixture, the mean square of the residuals, and the gain of groups."""
     sizes = np.asarray(problem.group_sizes, dtype=float)
     shares = sizes / sizes.sum()
     of_rows = np.zeros(moments.shape[1:], dtype=bool)
@@ -323,6 +329,7 @@ def _learned(
     free = np.ones_like(of_rows)
     if schedule.constant > 0.0:
         free[-2, -2] = False
+    released = moments
     moments = shrunk(moments, stds_of_rows, of_rows & free)
     moments = shrunk(moments, stds, ~of_rows)
     units = _units(problem, schedule, clip)
@@ -338,5 +345,24 @@ def _learned(
         shares=shares,
         radius=problem.radius,
     )
-    along = np.append(center - weights, 1.0) * units
-    return weights, group_weights, float(shares @ ((moments @ along) @ along))
+
+    def squares(weights: FloatArray, moments: FloatArray) -> tuple[FloatArray, float]:
+        along = np.append(center - weights, 1.0) * units
+        return (moments @ along) @ along, float(along @ along)
+
+    def mixed(mixture: FloatArray) -> FloatArray:
+        facts = {"center": center, "stds": stds_of_rows}
+        return mixed_optimum(
+            moments, units, mixture, **facts, ridge=schedule.ridge, radius=problem.radius
+        )
+
+    mean_square = float(shares @ squares(weights, moments)[0])
+    prior = np.asarray(problem.prior)
+    nothing = float(prior @ squares(np.zeros_like(weights), released)[0]) / 2.0
+    gain = GainOfGroups(problem, risk_of_nothing=nothing)
+    found, length = squares(mixed(prior), released)
+    gain.push(found / 2.0, (stds * length / 2.0) ** 2)
+    if gain.share < 1.0:
+        group_weights = gain.played(group_weights)
+        weights = mixed(group_weights)
+    return weights, group_weights, mean_square, gain

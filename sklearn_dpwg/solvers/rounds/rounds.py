@@ -224,6 +224,8 @@ class PhaseGame(Game):
         self._centre: centring.Centring | None = None
         # those of the paper, each with a release of its own
         self.has_parts = plan.releases[0].part is not None
+        adapts = plan.schedule.risks_multiplier > 0.0
+        self._gain = steps.GainOfGroups(plan.problem, adapts=adapts)
 
     @property
     def is_over(self) -> bool:
@@ -248,7 +250,7 @@ class PhaseGame(Game):
         learned, problem = np.asarray(sum(last) / len(last)), self._plan.problem
         if self._centre is not None:
             learned = project_to_ball(self._centre.from_centred(learned, problem), problem.radius)
-        return Solution(learned, None, len(self._answered))
+        return Solution(learned, None, len(self._answered), **self._gain.released)
 
     def centred(self, data: Risks) -> Risks:
         """Return all records as phases read them, after what centring releases."""
@@ -281,10 +283,12 @@ class PhaseGame(Game):
             facts = (phases.solved, schedule.sums, schedule.ceiling, self._noise, of_risks[0])
             risks = release_risks(read, self._weights, *facts, payer)
             heard, _ = steps.heard(risks, np.zeros_like(risks), plan.problem)
+            self._gain.push(heard, schedule.risk_stds**2)
             self._log_mixture = (
                 self._log_mixture + schedule.group_rate * heard - schedule.correction
             )
         mixture = steps.normalised(self._log_mixture, least=steps.LEAST_PRIOR)
+        mixture = self._gain.played(mixture)
         phase = phases.phase(index, mixture)
         facts_of_weights = (mixture, phase, phases.solved, self._noise, of_weights, payer)
         self._weights = self._project(release_weights(read, self._weights, *facts_of_weights))

@@ -24,7 +24,6 @@ from sklearn_dpwg.solvers import AGS, GDA, MGR, SumSensitivity
 from sklearn_dpwg.solvers import centring as centring_module
 from sklearn_dpwg.solvers.descent import ags as ags_module
 from sklearn_dpwg.solvers.descent import releases
-from sklearn_dpwg.solvers.descent.releases import GroupGame
 from sklearn_dpwg.solvers.descent.rule import Batches, MGRSchedule
 from tests.helpers.contract import (
     Case,
@@ -495,7 +494,6 @@ def ags_plans():
         solver = AGS(
             n_steps=4,
             visits=[None, 1, 2, 3][index % 4],
-            selection="latest" if index % 5 == 0 else "smoothed",
             schedule="paper" if index % 11 == 0 else "planned",
             sharpness=[None, math.inf, 3.0][index % 3],
             loss_ceiling=rng.choice([None, np.inf, _low(problem, 0.3)]),
@@ -534,45 +532,24 @@ def gda_plans():
         is_paper = index % 4 == 0
         ridge = float(rng.choice([1e-3, 0.1, 10.0]))
         ceiling: Any = rng.choice([None, np.inf, _low(problem, 0.1)])
-        weight_ridge: Any = rng.choice([None, ridge])
-        group_ridge: Any = rng.choice([None, ridge])
+        stated: Any = rng.choice([None, ridge])
         solver = GDA(
             n_steps=3,
             schedule="paper" if is_paper else "planned",
             loss_ceiling=None if is_paper else ceiling,
-            weight_ridge=weight_ridge,
-            group_ridge=group_ridge,
+            ridge=stated if is_paper else None,
             risk_share=None if is_paper else 0.3,
         )
         yield solver.plan(problem, random_budget(rng)), solver
 
 
-def _states_in_a_game(wrong):
-    """Plant a gradient's sensitivity that is stated as ``wrong(game, group weights)``."""
-
-    def release(real, game, weights, dual):
-        def change(draw, value, stated):
-            return draw(value, game.schedule.gradient_diameter * wrong(game, dual))
-
-        true, game.noise = game.noise, tampered(game.noise, "gradient", change)
-        try:
-            return real(game, weights, dual)
-        finally:
-            game.noise = true
-
-    return instead(GroupGame, "release", release)
-
-
-GDA_FAULTS = of_every_step(GDA) | {
-    "the mean group": _states_in_a_game(lambda game, dual: (dual / game.sizes).mean()),
-    "the prior for the weights": _states_in_a_game(
-        lambda game, dual: (np.array(game.schedule.prior) / game.sizes).max()
-    ),
-    "weights leave the ball": instead(releases, "project_to_ball", _outside),
-    "a start outside the ball": instead(
-        releases, "project_to_ball", lambda real, weights, radius: 3.0 * weights
-    ),
-}
+_LIKE_MGR = (
+    "the mean group",
+    "the prior for the weights",
+    "weights leave the ball",
+    "a warm start outside the ball",
+)
+GDA_FAULTS = of_every_step(GDA) | {name: MGR_FAULTS[name] for name in _LIKE_MGR}
 
 # --- groups that overlap -----------------------------------------------------------------------
 

@@ -330,8 +330,8 @@ def _exact_residuals_bound(patch):
         return seen[-1]
 
     def learned(real, *arguments, **facts):
-        weights, mixture, _ = real(*arguments, **facts)
-        return weights, mixture, 0.01 * seen[-1][:, -1, -1].sum()
+        weights, mixture, _, gain = real(*arguments, **facts)
+        return weights, mixture, 0.01 * seen[-1][:, -1, -1].sum(), gain
 
     wrap(patch, GroupRisks, "residual_moments", read)
     wrap(patch, moments_module, "_learned", learned)

@@ -18,7 +18,7 @@ from sklearn_dpwg.solvers.descent.group_weights import (
     Shrinkage,
 )
 from sklearn_dpwg.solvers.descent.rule import HedgeRule, RunNoise
-from sklearn_dpwg.solvers.steps import SumSensitivity
+from sklearn_dpwg.solvers.steps import GainOfGroups, SumSensitivity
 from tests.helpers.group_data import make_data, make_problem
 from tests.helpers.sources import seeded
 
@@ -40,7 +40,7 @@ def test_the_rate_begins_as_planned_and_follows_the_spread():
 
     def rates(spread):
         """Return the first rate and the one after twenty steps, by how the weights move."""
-        player = GroupWeights(schedule, np.log(problem.prior), None)
+        player = GroupWeights(schedule, np.log(problem.prior), GainOfGroups(problem, adapts=False))
         found = []
         for t in range(20):
             before, risk = player.current, spread * math.sqrt(0.25 / np.prod(player.current))
@@ -65,7 +65,7 @@ def test_regret_is_at_most_what_the_page_states(n, seed):
     """Theorem 2a without noise, for every group as the one to compare with."""
     rng = np.random.default_rng(seed)
     problem, plan = adapting(sizes=(20,) * n)
-    found = GroupWeights(plan.schedule, np.log(problem.prior), None)
+    found = GroupWeights(plan.schedule, np.log(problem.prior), GainOfGroups(problem, adapts=False))
     gained, allowed = np.zeros(n), -np.log(problem.prior)
     for _ in range(30):
         before, risks = found.current, rng.random(n)
@@ -80,7 +80,7 @@ def test_weights_of_runs_that_do_not_adapt_are_plain_hedge():
     problem, plan = adapting(group_rate=0.7)
     assert not plan.schedule.adapts
     assert not plan.schedule.follows_level
-    player = GroupWeights(plan.schedule, np.log(problem.prior), None)
+    player = GroupWeights(plan.schedule, np.log(problem.prior), GainOfGroups(problem, adapts=False))
     risks = np.array([0.2, 0.4, 0.1])
     player.push(risks, np.ones(3))
     exponents = np.log(problem.prior) + 0.7 * risks - np.array(plan.schedule.noise_correction)
