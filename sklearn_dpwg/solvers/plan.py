@@ -102,7 +102,7 @@ class Plan:
         releases: Sequence[Release],
         schedule: object,
         bounds: Sequence[float] | FloatArray,
-        n_steps: int,
+        n_steps: int | None = None,
         **others: Any,
     ) -> Self:
         """Return a plan whose predictions follow from one bound a group.
@@ -121,8 +121,8 @@ class Plan:
             The solver's own public numbers.
         bounds : sequence of float
             For each group a bound on the excess risk if that group is the worst-off one.
-        n_steps : int
-            Steps of the solver.
+        n_steps : int, optional
+            Steps of the solver; by default its schedule's.
         **others : dict
             ``children``, ``composition``, ``early_stop``, ``n_drawn`` and ``remark`` of a plan.
 
@@ -136,7 +136,7 @@ class Plan:
             problem=problem,
             budget=budget,
             releases=tuple(releases),
-            n_steps=n_steps,
+            n_steps=getattr(schedule, "n_steps", 0) if n_steps is None else n_steps,
             schedule=schedule,
             predicted_excess=float(np.asarray(problem.prior) @ np.asarray(bounds)),
             predicted_excess_if_worst=tuple(float(bound) for bound in bounds),

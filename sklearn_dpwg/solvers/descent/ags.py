@@ -259,7 +259,8 @@ def least_bound_plan(problem: Problem, budget: Budget, parameters: AGS) -> Plan:
         memory=rule.memory(noise.risk),
         sharpness=math.inf if parameters.sharpness == math.inf else rule.sharpness(noise),
     )
-    return planning.plan_of("ags", problem, budget, paid, schedule, rule.bound(noise))
+    bounds = rule.bound(noise)
+    return Plan.of("ags", problem, budget, releases=paid, schedule=schedule, bounds=bounds)
 
 
 def paper_plan(problem: Problem, budget: Budget, parameters: AGS) -> Plan:
@@ -286,4 +287,5 @@ def paper_plan(problem: Problem, budget: Budget, parameters: AGS) -> Plan:
     excess = noise.regret
     if p > 1:
         excess += 16.0 * noise.tau * math.log(p * n * n_steps / 2.0)
-    return planning.plan_of("ags", problem, budget, noise.releases, schedule, np.full(p, excess))
+    paid, bounds = noise.releases, np.full(p, excess)
+    return Plan.of("ags", problem, budget, releases=paid, schedule=schedule, bounds=bounds)

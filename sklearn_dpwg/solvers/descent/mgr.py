@@ -190,8 +190,8 @@ def paper_plan(problem: Problem, budget: Budget, *, max_passes: int) -> Plan:
     )
     # the regret bounds in the proof of Theorem 10
     excess = noise.regret + 2.0 * feedback_bound * math.sqrt(math.log(p) / n_steps)
-    bounds = np.full(p, excess)
-    return planning.plan_of("mgr", problem, budget, noise.releases, schedule, bounds)
+    paid, bounds = noise.releases, np.full(p, excess)
+    return Plan.of("mgr", problem, budget, releases=paid, schedule=schedule, bounds=bounds)
 
 
 def _steps_and_noise(problem: Problem, budget: Budget, max_passes: int) -> tuple[int, float, float]:

@@ -91,8 +91,6 @@ AVERAGED = (0.0, 0.5)
 # (benchmarks/phased_erm_trials.py) and leave far more noise on the output where they do not.
 SHARPENINGS = (1.25, 1.6, 2.5)
 WIDTHS = (1.0, 0.25, 0.1, 0.025)
-# B/μ_λ of a single phase.
-LOG_ODDS = (0.1, 1.0, 10.0, 100.0, 1000.0)
 # Ratios of curvature to strength at which the bound is evaluated, and prices of curvature.
 _RATIOS = np.concatenate([[0.0], np.geomspace(1e-7, 1e16, 921)])
 _PRICES = np.concatenate([[0.0], np.geomspace(1e-9, 1.0, 73)])
