@@ -191,20 +191,20 @@ class Plan:
         """Whether the bound promises no more than a model that predicts nothing."""
         return self.predicted_excess >= self.problem.constants.zero_score
 
+    @property
+    def _remarks(self) -> list[str]:
+        """What else a reader should know of the plan and of the game."""
+        return [each for each in (self.remark, self.problem.game) if each]
+
     def __str__(self) -> str:
         """Return a preview for people: releases, noise, predictions, guarantee."""
         return f"{self._without_guarantee()}\n\n{self.guarantee}"
 
     def _without_guarantee(self) -> str:
         """Return a preview of a fit that another guarantee covers with more."""
-        lines = [
-            _headline(self),
-            *([self.remark] if self.remark else []),
-            *([self.problem.game] if self.problem.game else []),
-            *(["", *str(self.counts).splitlines()] if self.counts is not None else []),
-            "",
-            "Releases (noise in units of what one record can change, fixed beforehand):",
-        ]
+        counts = str(self.counts or "").splitlines()
+        lines = [_headline(self), *self._remarks, *([""] if counts else []), *counts, ""]
+        lines.append("Releases (noise in units of what one record can change, fixed beforehand):")
         lines += [
             f"  {release.name}: {release.max_count:,} x {release.mechanism}, noise multiplier "
             f"{release.noise_multiplier:.4g}{who_pays}"
@@ -235,13 +235,7 @@ class Plan:
         cost = f"Cost: {cost_of(guarantee)}"
         return html.box(
             _headline(self),
-            [
-                *([self.remark] if self.remark else []),
-                *([self.problem.game] if self.problem.game else []),
-                *(str(self.counts).splitlines() if self.counts is not None else []),
-                *_prediction(self),
-                cost,
-            ],
+            [*self._remarks, *str(self.counts or "").splitlines(), *_prediction(self), cost],
             html.fold("Releases and schedule", of_releases + schedule),
             html.fold("Guarantee", guarantee._repr_html_()),
             protected=guarantee.is_private,

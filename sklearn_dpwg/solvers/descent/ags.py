@@ -113,10 +113,9 @@ class AGS(DescentParameters, Solver):
     def _check_game(self, problem: Problem) -> None:
         """Refuse what counts by groups how often a record pays, where it is in several."""
         super()._check_game(problem)
-        if problem.cells is not None and (self.schedule == "paper" or self.visits is not None):
+        if problem.cells is not None and self.visits is not None:
             raise InputError(
-                "schedule and visits of AGS must be 'planned' and None for overlapping groups, got "
-                f"{self.schedule!r} and {self.visits!r}."
+                f"visits of AGS must be None for overlapping groups, got {self.visits!r}."
             )
 
     def _plan(self, problem: Problem, budget: Budget) -> Plan:

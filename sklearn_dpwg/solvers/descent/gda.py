@@ -112,14 +112,6 @@ class GDA(DescentParameters, Solver):
         centring=flag(or_none=True),
     )
 
-    def _check_game(self, problem: Problem) -> None:
-        """Refuse overlapping groups in the paper's schedule, which is about disjoint ones."""
-        super()._check_game(problem)
-        if problem.cells is not None and self.schedule == "paper":
-            raise InputError(
-                "schedule of GDA must be 'planned' for overlapping groups, got 'paper'."
-            )
-
     def _plan(self, problem: Problem, budget: Budget) -> Plan:
         plan = paper_plan if self.schedule == "paper" else least_bound_plan
         return plan(problem, budget, self)

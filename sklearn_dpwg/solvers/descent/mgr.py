@@ -105,12 +105,6 @@ class MGR(MGRParameters, Solver):
                 "'replace-one-within-group', got 'paper'."
             )
 
-    def _check_game(self, problem: Problem) -> None:
-        """Refuse overlapping groups in the paper's schedule, which is about disjoint ones."""
-        super()._check_game(problem)
-        if problem.cells is not None and self.schedule == "paper":
-            raise InputError("schedule of MGR must be 'planned' with groups that overlap.")
-
     def _plan(self, problem: Problem, budget: Budget) -> Plan:
         if self.schedule == "paper":
             return paper_plan(problem, budget, max_passes=self.max_passes or planning.PASSES)
