@@ -185,12 +185,17 @@ class Solver(BaseEstimator, ABC):
         )
 
     def _check_game(self, problem: Problem) -> None:
-        """Refuse overlapping groups that it does not know."""
+        """Refuse overlapping groups that it does not know; the papers are about disjoint ones."""
         if problem.cells is not None and not self.knows_overlap:
             raise InputError(
                 f"solver {self.name!r} needs disjoint groups, as with overlap='cells': groups that "
                 "overlap are for 'auto', 'ags', 'exact', 'gda', 'mgr', 'moments' and "
                 "'phased-erm'."
+            )
+        if problem.cells is not None and getattr(self, "schedule", "planned") == "paper":
+            raise InputError(
+                f"schedule of {type(self).__name__} must be 'planned' for overlapping groups, got "
+                "'paper'."
             )
 
     @abstractmethod

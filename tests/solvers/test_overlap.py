@@ -163,11 +163,11 @@ def test_a_start_of_all_weight_on_one_attribute_has_its_noise():
 @pytest.mark.parametrize(
     ("solver", "message"),
     [
-        (MGR(schedule="paper"), "schedule of MGR must be 'planned' with groups that overlap"),
-        (AGS(schedule="paper"), "schedule and visits of AGS must be 'planned' and None"),
-        (AGS(visits=3), "schedule and visits of AGS must be 'planned' and None"),
-        (PhasedERM(schedule="paper"), "schedule of PhasedERM must be 'planned' for groups that ov"),
-        (GDA(schedule="paper"), "schedule of GDA must be 'planned' for overlapping groups"),
+        (MGR(schedule="paper"), "schedule of MGR must be 'planned'"),
+        (AGS(schedule="paper"), "schedule of AGS must be 'planned'"),
+        (AGS(visits=3), "visits of AGS must be None"),
+        (PhasedERM(schedule="paper"), "schedule of PhasedERM must be 'planned'"),
+        (GDA(schedule="paper"), "schedule of GDA must be 'planned'"),
     ],
 )
 def test_what_is_not_proved_of_a_solver_is_refused(solver, message):

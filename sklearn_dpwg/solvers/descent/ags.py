@@ -113,10 +113,9 @@ class AGS(DescentParameters, Solver):
     def _check_game(self, problem: Problem) -> None:
         """Refuse what counts by groups how often a record pays, where it is in several."""
         super()._check_game(problem)
-        if problem.cells is not None and (self.schedule == "paper" or self.visits is not None):
+        if problem.cells is not None and self.visits is not None:
             raise InputError(
-                "schedule and visits of AGS must be 'planned' and None for overlapping groups, got "
-                f"{self.schedule!r} and {self.visits!r}."
+                f"visits of AGS must be None for overlapping groups, got {self.visits!r}."
             )
 
     def _plan(self, problem: Problem, budget: Budget) -> Plan:
@@ -259,7 +258,8 @@ def least_bound_plan(problem: Problem, budget: Budget, parameters: AGS) -> Plan:
         memory=rule.memory(noise.risk),
         sharpness=math.inf if parameters.sharpness == math.inf else rule.sharpness(noise),
     )
-    return planning.plan_of("ags", problem, budget, paid, schedule, rule.bound(noise))
+    bounds = rule.bound(noise)
+    return Plan.of("ags", problem, budget, releases=paid, schedule=schedule, bounds=bounds)
 
 
 def paper_plan(problem: Problem, budget: Budget, parameters: AGS) -> Plan:
@@ -286,4 +286,5 @@ def paper_plan(problem: Problem, budget: Budget, parameters: AGS) -> Plan:
     excess = noise.regret
     if p > 1:
         excess += 16.0 * noise.tau * math.log(p * n * n_steps / 2.0)
-    return planning.plan_of("ags", problem, budget, noise.releases, schedule, np.full(p, excess))
+    paid, bounds = noise.releases, np.full(p, excess)
+    return Plan.of("ags", problem, budget, releases=paid, schedule=schedule, bounds=bounds)

@@ -112,14 +112,6 @@ class GDA(DescentParameters, Solver):
         centring=flag(or_none=True),
     )
 
-    def _check_game(self, problem: Problem) -> None:
-        """Refuse overlapping groups in the paper's schedule, which is about disjoint ones."""
-        super()._check_game(problem)
-        if problem.cells is not None and self.schedule == "paper":
-            raise InputError(
-                "schedule of GDA must be 'planned' for overlapping groups, got 'paper'."
-            )
-
     def _plan(self, problem: Problem, budget: Budget) -> Plan:
         plan = paper_plan if self.schedule == "paper" else least_bound_plan
         return plan(problem, budget, self)
@@ -191,7 +183,8 @@ def least_bound_plan(problem: Problem, budget: Budget, parameters: GDA) -> Plan:
     rule = EuclideanRule.of(learned, parameters, n_steps, signal=signal(problem, budget))
     paid, noise = planning.pay_for_passes(rule, budget)
     schedule = GDASchedule(**rule.planned(), group_step=rule.group_step(noise))
-    return planning.plan_of("gda", problem, budget, paid, schedule, rule.bound(noise))
+    bounds = rule.bound(noise)
+    return Plan.of("gda", problem, budget, releases=paid, schedule=schedule, bounds=bounds)
 
 
 def paper_plan(problem: Problem, budget: Budget, parameters: GDA) -> Plan:
@@ -228,7 +221,7 @@ def paper_plan(problem: Problem, budget: Budget, parameters: GDA) -> Plan:
         ),
     )
     bounds = np.full(problem.n_groups, strong_gap_bound(problem, n_steps, sigma, ridge))
-    return planning.plan_of("gda", problem, budget, paid, schedule, bounds)
+    return Plan.of("gda", problem, budget, releases=paid, schedule=schedule, bounds=bounds)
 
 
 def strong_gap_bound(problem: Problem, n_steps: int, sigma: float, ridge: float) -> float:

@@ -102,12 +102,6 @@ class MGR(MGRParameters, Solver):
                 "'replace-one-within-group', got 'paper'."
             )
 
-    def _check_game(self, problem: Problem) -> None:
-        """Refuse overlapping groups in the paper's schedule, which is about disjoint ones."""
-        super()._check_game(problem)
-        if problem.cells is not None and self.schedule == "paper":
-            raise InputError("schedule of MGR must be 'planned' with groups that overlap.")
-
     def _plan(self, problem: Problem, budget: Budget) -> Plan:
         if self.schedule == "paper":
             return paper_plan(problem, budget, max_passes=self.max_passes or planning.PASSES)
@@ -187,8 +181,8 @@ def paper_plan(problem: Problem, budget: Budget, *, max_passes: int) -> Plan:
     )
     # the regret bounds in the proof of Theorem 10
     excess = noise.regret + 2.0 * feedback_bound * math.sqrt(math.log(p) / n_steps)
-    bounds = np.full(p, excess)
-    return planning.plan_of("mgr", problem, budget, noise.releases, schedule, bounds)
+    paid, bounds = noise.releases, np.full(p, excess)
+    return Plan.of("mgr", problem, budget, releases=paid, schedule=schedule, bounds=bounds)
 
 
 def _steps_and_noise(problem: Problem, budget: Budget, max_passes: int) -> tuple[int, float, float]:

@@ -31,20 +31,6 @@ from sklearn_dpwg.solvers.rounds.releases import (
 from sklearn_dpwg.solvers.solver import Solution, Solver
 from sklearn_dpwg.solvers.steps import GainOfGroups
 
-
-@dataclass(eq=False, repr=False)
-class MomentsParameters:
-    """Parameters of `Moments`, which documents them."""
-
-    n_rounds: int = 3
-    _: KW_ONLY
-    growth: float = 2.0
-    clip: float = 2.0
-    ridge: float = 0.25
-    smoothing: float = 3.0
-    aim: float = 0.3
-
-
 RULES = Rules(
     "Moments",
     n_rounds=whole(1, 20),
@@ -73,7 +59,7 @@ LEFT_BY_ROUNDS = 0.5
 
 
 def _schedule(
-    problem: Problem, parameters: MomentsParameters, multipliers: Sequence[float]
+    problem: Problem, parameters: Moments, multipliers: Sequence[float]
 ) -> MomentsSchedule:
     """Return a schedule with the noise multiplier of each round."""
     assert isinstance(problem.loss, SquaredError)
@@ -162,7 +148,8 @@ def _reach(schedule: MomentsSchedule, std: float, mean_square: float) -> float:
 MOST_WEIGHTS_OF_MOMENTS = 200
 
 
-class Moments(MomentsParameters, Solver):
+@dataclass(eq=False, repr=False)
+class Moments(Solver):
     """Noisy second moments of every group, and the exact minimax optimum of what they show.
 
     For the squared error a group's risk is a quadratic function of the weights, whose coefficients
@@ -211,6 +198,14 @@ class Moments(MomentsParameters, Solver):
     Moments(n_rounds=2)
     """
 
+    n_rounds: int = 3
+    _: KW_ONLY
+    growth: float = 2.0
+    clip: float = 2.0
+    ridge: float = 0.25
+    smoothing: float = 3.0
+    aim: float = 0.3
+
     name: ClassVar[str] = "moments"
     uses_start: ClassVar[bool] = False
     knows_overlap: ClassVar[bool] = True
@@ -222,7 +217,11 @@ class Moments(MomentsParameters, Solver):
         """Accept: all of it is proved for hidden groups too."""
 
     def _plan(self, problem: Problem, budget: Budget) -> Plan:
-        self._refuse_other_losses(problem)
+        if not isinstance(problem.loss, SquaredError):
+            raise InputError(
+                f"solver {self.name!r} is for loss 'squared_error' alone, whose risks are "
+                f"quadratic, got {problem.loss!r}."
+            )
         shares = float(self.growth) ** np.arange(self.n_rounds)
         shares = shares / shares.sum()
         wanted = [Release(MOMENTS, "gaussian", 1.0 / math.sqrt(share), 1) for share in shares]
@@ -237,14 +236,6 @@ class Moments(MomentsParameters, Solver):
             bounds=excess_bound_by_group(problem, schedule, aim=self.aim * problem.reach),
             n_steps=self.n_rounds,
         )
-
-    def _refuse_other_losses(self, problem: Problem) -> None:
-        """Refuse risks that are not quadratic."""
-        if not isinstance(problem.loss, SquaredError):
-            raise InputError(
-                f"solver {self.name!r} is for loss 'squared_error' alone, whose risks are "
-                f"quadratic, got {problem.loss!r}."
-            )
 
     def _run(self, plan: Plan, data: Risks, noise: NoiseSource, start: Solution | None) -> Solution:
         schedule, problem = plan.schedule, plan.problem

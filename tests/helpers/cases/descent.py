@@ -516,7 +516,7 @@ AGS_FAULTS = of_every_step(AGS, TAKEN) | {
     "visits not enforced": instead(
         ags_module,
         "GroupChoice",
-        lambda real, schedule: real(dataclasses.replace(schedule, visits=10**6)),
+        lambda real, schedule, *gain: real(dataclasses.replace(schedule, visits=10**6), *gain),
     ),
     "weights leave the ball": instead(ags_module, "project_to_ball", _outside),
 }
