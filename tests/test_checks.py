@@ -30,7 +30,6 @@ ONE_OF_SCHEDULES = "one of ('planned', 'paper')"
 # Of every rule a parameter, the sentence's end, and which of the values are allowed.
 TABLE = [
     ("AGS", "n_steps", "a positive whole number", [None, 1, 21, 101]),
-    ("AGS", "selection", "one of ('smoothed', 'latest')", []),
     ("AGS", "schedule", ONE_OF_SCHEDULES, []),
     ("AGS", "risk_share", "between 0 and 1", [None, 0.5, 1e-40]),
     ("AGS", "loss_ceiling", "a number", [None, 0, -1, 0.0, math.inf, *POSITIVE]),
