@@ -62,7 +62,7 @@ SWITCHES: dict[str, dict[str, Any] | Callable[[], Any]] = {
     "shrinkage": of_loss(shrinks=False),
     "rates that follow risks": constant(group_weights, "ASSUMED_STEPS", 1e9),
     "share of the game": of_loss(directions=1e6),
-    "weights that return": constant(group_weights, "RETURNED", 0.0),
+    "largest lead": constant(group_weights, "LARGEST_LEAD", math.inf),
     "scale of rows": constant(centring, "SHORTEST", 1.0),
     "ceiling by the level": of_loss(ceiling_of_level=math.inf),
     "fewer passes": {"max_passes": 40},

@@ -86,7 +86,7 @@ def test_released_risks_are_those_of_groups_with_the_noise_that_is_stated(by_cel
     )
     risks = make_risks(BinaryLogLoss(), cells.sizes).overlapping(cells)
     weights, mixture = np.zeros(risks.n_weights), np.array(plan.problem.prior)
-    limits = Limits(1.0, plan.schedule.feedback_range, 1.0, 0.0)
+    limits = Limits(1.0, plan.schedule.feedback_range, 0.0)
     noise = seeded(3, plan.releases)
     found = [from_pass(plan, risks, weights, mixture, noise, limits) for _ in range(n_steps)]
     released = np.array([one.risks for one in found])
@@ -221,7 +221,7 @@ def test_batches_release_all_groups_of_a_record_with_the_noise_that_is_stated():
     most = influence(plan.problem, mixture)
     std = z * batches.gradient_bound * most / (rate * math.sqrt(0.5))
     assert batches.gradient_std(mixture) == pytest.approx(std)
-    noise, limits = seeded(3, plan.releases), Limits(schedule.ceiling, 0.0, 1.0, 0.0)
+    noise, limits = seeded(3, plan.releases), Limits(schedule.ceiling, 0.0, 0.0)
     found = [from_batch(plan, risks, weights, mixture, noise, limits) for _ in range(n_steps)]
     released = np.array([one.risks for one in found])
     exact, gradients = risks.risks_and_gradients(weights, ceiling=schedule.ceiling)

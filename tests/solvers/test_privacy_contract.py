@@ -220,7 +220,7 @@ def test_a_plan_is_made_from_a_problem_and_a_budget():
     facts = {field.name for field in dataclasses.fields(Problem)}
     assert facts == {
         "loss", "group_sizes", "n_features", "radius", "prior", "intercept_scaling", "hidden",
-        "optimism_correction", "cells",
+        "optimism_correction", "cells", "fresh_calls",
     }  # fmt: skip
 
 

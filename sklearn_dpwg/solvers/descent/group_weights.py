@@ -16,10 +16,9 @@ from sklearn_dpwg.solvers.steps import GainOfGroups, best_rate, normalised
 # gone by is at least this share of the assumed.
 ASSUMED_STEPS, LEAST_SPREAD = 10.0, 1.0 / 30.0
 
-# Share of the weights, over a whole run, that goes back to the prior's. Without it a group that led
-# for half of a run leads for the other half too, whatever becomes of the others: .15 on one task.
-# (Herbster and Warmuth 1998, Tracking the best expert, the fixed share)
-RETURNED = 0.5
+# A group leads another by at most this and log p in its exponent. Without it one that led for half
+# of a run leads for the other half too, whatever becomes of the others: .15 on one task.
+LARGEST_LEAD = 4.0
 
 
 class GroupWeights:
@@ -57,10 +56,10 @@ class GroupWeights:
         spread -= float((weights * (1.0 - weights)) @ variances)
         self._spread += spread
         self._n_spreads += 1.0
-        of_game = normalised(self._log_weights + rate * risks)
-        back = RETURNED / schedule.n_steps
-        of_game = (1.0 - back) * of_game + back * np.asarray(schedule.prior)
-        self._log_weights, self.current = np.log(of_game), self._gain.played(of_game)
+        exponents = self._log_weights + rate * risks
+        lead = LARGEST_LEAD + np.log(len(risks))
+        self._log_weights = np.maximum(exponents, exponents.max() - lead)
+        self.current = self._gain.played(normalised(self._log_weights))
 
     def _rate(self, variances: FloatArray) -> float:
         """Return θ/T with θ² = H(π) / (q²/T + mean_i v_i/2) for the spread q so far."""

@@ -264,7 +264,7 @@ CENTRING_FAULTS = {
         centring_module, "row_sum_sensitivity", lambda real, problem: 1.0
     ),
     "a diameter of one clip": lambda patch: patch.setattr(
-        centring_module.CentredProblem, "gradient_diameter", property(lambda self: self.clip)
+        centring_module.CentredProblem, "gradient_diameter", property(lambda self: self.lipschitz)
     ),
 }
 
@@ -659,7 +659,12 @@ OVERLAP_OF_GDA = {name: OVERLAP_FAULTS[name] for name in list(OVERLAP_FAULTS)[:2
 CASES = {
     "mgr": Case(MGR, mgr_plans, MGR_FAULTS, {"a ceiling above the planned one": higher_ceilings}),
     "mgr on centred rows": Case(
-        MGR, centred_plans, CENTRING_FAULTS, {"a diameter of one clip": centred_plans}, n_pairs=120
+        MGR,
+        centred_plans,
+        CENTRING_FAULTS,
+        {"a diameter of one clip": centred_plans},
+        n_pairs=120,
+        strength=0.85,
     ),
     "mgr on whitened rows": Case(MGR, whitened_plans, WHITENING_FAULTS, n_pairs=120, strength=0.85),
     "mgr below a ceiling that follows risks": Case(

@@ -59,7 +59,8 @@ def phased_plans(seed=0, n_plans=60, *, losses=OF_PHASES, facts=None, calls=0, *
     for index in range(n_plans):
         n_phases, loss = int(rng.integers(1, 4)), losses[index % len(losses)]
         problem = random_problem(rng, loss, least=max(n_phases, 2 * calls), most=3, **facts or {})
-        problem = dataclasses.replace(problem, fresh_calls=calls)
+        corrected = {"optimism_correction": float(index % 2)}
+        problem = dataclasses.replace(problem, fresh_calls=calls, **corrected)
         solver = PhasedERM(
             n_phases,
             mu_weights=float(rng.choice([1e-2, 1.0, 30.0, 300.0])) * _smooth(problem),

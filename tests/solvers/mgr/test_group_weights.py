@@ -11,6 +11,7 @@ from scipy.special import softmax
 from sklearn_dpwg.losses import BinaryLogLoss, MultinomialLogLoss, SmoothedHinge, SquaredError
 from sklearn_dpwg.privacy import Budget
 from sklearn_dpwg.solvers import MGR, Solution
+from sklearn_dpwg.solvers.descent import group_weights
 from sklearn_dpwg.solvers.descent.group_weights import (
     LEAST_CEILING,
     GroupWeights,
@@ -32,7 +33,8 @@ def adapting(sizes=(50, 400, 3000), loss=None, **parameters):
     return problem, MGR(n_steps=50, **parameters).plan(problem, BUDGET)
 
 
-def test_the_rate_begins_as_planned_and_follows_the_spread():
+def test_the_rate_begins_as_planned_and_follows_the_spread(monkeypatch):
+    monkeypatch.setattr(group_weights, "LARGEST_LEAD", math.inf)
     problem, plan = adapting(sizes=(500, 500))
     schedule, variances = plan.schedule, np.full(2, 1e-6)
     noise = RunNoise(np.zeros(2), variances / schedule.n_steps)
