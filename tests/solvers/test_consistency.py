@@ -75,7 +75,7 @@ def test_more_records_leave_less_of_it():
 
 def test_limits_that_do_not_vanish_are_seen(monkeypatch):
     monkeypatch.setattr(solver_module, "SLOPES_LOOSEN", 0.0)
-    assert excess(world(4_000, numbers=False), "mgr", 1e4) > CLASSES["mgr"]
+    assert excess(world(4_000, numbers=True), "mgr", 1e4) > NUMBERS["mgr"]
 
 
 def test_leads_without_end_are_seen(monkeypatch):

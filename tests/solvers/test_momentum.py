@@ -14,7 +14,11 @@ from tests.helpers.group_data import make_problem
 
 
 def schedule_of(**parameters):
-    return MGR(n_steps=100, centring=False, **parameters).plan(make_problem((40, 90)), Budget(1.0, 1e-6)).schedule
+    return (
+        MGR(n_steps=100, centring=False, **parameters)
+        .plan(make_problem((40, 90)), Budget(1.0, 1e-6))
+        .schedule
+    )
 
 
 def test_a_ball_that_rolls_uphill_stops_and_takes_shorter_steps():
