@@ -1,8 +1,9 @@
-"""The online solver on fresh records: excess, time, slopes.
+"""The online solver on fresh records: time, slopes, numbers of groups, defaults.
 
-`python benchmarks/oco.py` prints all, `python benchmarks/oco.py excess` (or `speed`, `slopes`,
-`groups`, `crossover`, `defaults`) one table: on real data epsilon = 1, delta = 1e-5, five seeds,
-mean and standard error; else the population excess where the optimum is known.
+`python benchmarks/oco.py` prints all, `python benchmarks/oco.py speed` (or `slopes`, `groups`,
+`crossover`, `defaults`) one table: on real data epsilon = 1, delta = 1e-5, five seeds, mean and
+standard error; else the population excess where the optimum is known. `papers.py` has the paper's
+schedule beside the plan on real data.
 """
 
 from __future__ import annotations
@@ -15,11 +16,11 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from common import excess_table, make_estimator, row, run_tables, seconds, sweep, weights_of_runs
+from common import excess_table, run_tables, sweep, weights_of_runs
 from rates_worlds import HardWorld
 
 from sklearn_dpwg import DPWorstGroupClassifier
-from sklearn_dpwg.datasets import load_dataset, make_worst_group_classification
+from sklearn_dpwg.datasets import make_worst_group_classification
 from sklearn_dpwg.privacy import Budget
 from sklearn_dpwg.solvers import MGR, OCO, FreshSolver, PhasedERM
 
@@ -27,28 +28,6 @@ DATA_SETS = ("adult", "law-school", "minneapolis-stops", "census-income-kdd")
 N_SEEDS = 5
 PAPER = OCO(schedule="paper", noise="toeplitz")
 FACTS = {"fit_intercept": False, "data_norm": 1.0, "neighbours": "replace-one-within-group"}
-
-
-def excess() -> None:
-    """Print the excess of the solvers, and what an unseeded fit takes."""
-    solvers = {
-        "oco": OCO(),
-        "oco, sampled": OCO(play="sampled"),
-        "oco, paper": PAPER,
-        "mgr": MGR(),
-        "phased-erm": PhasedERM(),
-    }
-    variants = {name: {"solver": solver} for name, solver in solvers.items()}
-    excess_table("excess worst-group risk", variants, DATA_SETS, N_SEEDS, zero=True)
-    print("\nan unseeded fit of oco")
-    row("", ("records", "rounds", "seconds"), 12)
-    for name in DATA_SETS:
-        data = load_dataset(name)
-        model = make_estimator(data, solver=OCO())
-        fit = partial(model.fit, data.data, data.target, groups=data.groups)
-        fit()  # imports the secure sampler
-        taken = seconds(fit)
-        row(name, (f"{len(data.target):,}", model.n_iter_, f"{taken:.2f}"), 12)
 
 
 def speed() -> None:
@@ -96,7 +75,6 @@ def slopes() -> None:
     solvers = {
         "oco": OCO(max_rounds=1024),
         "oco, sampled": OCO(play="sampled", max_rounds=1024),
-        "oco, paper": PAPER,
     }
     sweep(
         "excess population risk by records, 4 groups, 5 weights, epsilon = 1; predicting nothing: "
@@ -198,4 +176,4 @@ def defaults() -> None:
 
 
 if __name__ == "__main__":
-    run_tables({e.__name__: e for e in (excess, speed, slopes, groups, crossover, defaults)})
+    run_tables({e.__name__: e for e in (speed, slopes, groups, crossover, defaults)})
