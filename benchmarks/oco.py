@@ -1,8 +1,9 @@
-"""Solvers on fresh records: excess, slopes, days of a stream.
+"""Solvers on fresh records: slopes, numbers of groups, days of a stream, defaults.
 
-`python benchmarks/oco.py` prints all, `python benchmarks/oco.py excess` (or `slopes`, `groups`,
-`crossover`, `days`, `defaults`) one table: on real data epsilon = 1, delta = 1e-5, five seeds, mean
-and standard error; else the population excess where the optimum is known.
+`python benchmarks/oco.py` prints all, `python benchmarks/oco.py slopes` (or `groups`, `crossover`,
+`days`, `defaults`) one table: on real data epsilon = 1, delta = 1e-5, five seeds, mean and standard
+error; else the population excess where the optimum is known. `papers.py` has the paper's schedule
+beside the plan on real data.
 """
 
 from __future__ import annotations
@@ -25,19 +26,6 @@ DATA_SETS = ("adult", "law-school", "minneapolis-stops", "census-income-kdd")
 N_SEEDS = 5
 PAPER = OCO(schedule="paper", noise="toeplitz")
 FACTS = {"fit_intercept": False, "data_norm": 1.0, "neighbours": "replace-one-within-group"}
-
-
-def excess() -> None:
-    """Print the excess of the solvers."""
-    solvers = {
-        "oco": OCO(),
-        "oco, sampled": OCO(play="sampled"),
-        "oco, paper": PAPER,
-        "mgr": MGR(),
-        "phased-erm": PhasedERM(),
-    }
-    variants = {name: {"solver": solver} for name, solver in solvers.items()}
-    excess_table("excess worst-group risk", variants, DATA_SETS, N_SEEDS, zero=True)
 
 
 def day(rng: np.random.Generator, n: int = 4_000) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -95,7 +83,6 @@ def slopes() -> None:
     solvers = {
         "oco": OCO(max_rounds=1024),
         "oco, sampled": OCO(play="sampled", max_rounds=1024),
-        "oco, paper": PAPER,
     }
     sweep(
         "excess population risk by records, 4 groups, 5 weights, epsilon = 1; predicting nothing: "
@@ -196,4 +183,4 @@ def defaults() -> None:
 
 
 if __name__ == "__main__":
-    run_tables({e.__name__: e for e in (excess, slopes, groups, crossover, days, defaults)})
+    run_tables({e.__name__: e for e in (slopes, groups, crossover, days, defaults)})

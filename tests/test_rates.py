@@ -23,7 +23,7 @@ def rates(monkeypatch):
         patch.setattr("warnings.simplefilter", lambda *_: None)
         import rates
     yield rates
-    for name in ("rates", "rates_worlds", "common"):
+    for name in ("rates", "rates_worlds", "online_to_batch", "common"):
         sys.modules.pop(name, None)
 
 
