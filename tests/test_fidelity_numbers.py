@@ -7,6 +7,7 @@ from functools import cache
 import numpy as np
 import pytest
 from scipy.optimize import brentq
+from scipy.stats import chi2
 
 from sklearn_dpwg import losses
 from sklearn_dpwg.privacy import Budget, Release, calibrate
@@ -49,7 +50,7 @@ def each_phase(plan):
 
 @cache
 def share_of_lemma_3():
-    """Largest over some of the plans that docs/theory/phased-erm.md prints it for."""
+    """Largest over the plans that docs/theory/phased-erm.md names."""
     shares = []
     for n in (100, 10_000):
         for n_groups, radius in ((2, 20.0), (16, 1.0)):
@@ -144,17 +145,6 @@ def factor_at_a_small_epsilon():
     return float(remark.rsplit(" ", 1)[1])
 
 
-def steps_of_theorem_10():
-    """Over the formula with the constant 1."""
-    plan = plan_of(MGR, 90, 90, max_passes=10**6)
-    problem = plan.problem
-    root = problem.loss_range * math.sqrt(math.log(2))
-    steps = (problem.diameter * problem.lipschitz + root) * 90**2
-    steps /= problem.lipschitz * problem.loss_range * 10 * math.log(1 / DELTA)
-    assert plan.schedule.averaged == math.floor(steps) > 2
-    return plan.schedule.averaged / math.floor(steps)
-
-
 def noises_of_a_wrong_choice():
     plan = plan_of(AGS, 300, 300)
     problem, n_steps = plan.problem, plan.schedule.averaged
@@ -197,7 +187,6 @@ COMPUTED = [
     ("{} fresh records", lambda: sum(plan_of(OCO, 99, 99).schedule.weight_rates), 0),
     ("{} of the noise at {} rounds", quieter_than_the_tree, 0.005),
     ("here it is {}, and one factor", factor_at_a_small_epsilon, 0),
-    ("as written, with constants {} and", steps_of_theorem_10, 0),
     ("`max_passes` + {} |", steps_above_the_passes, 0),
     ("`max_passes` + {}, and η", steps_above_the_passes, 0),
     ("which errs by that of {} |", noises_of_a_wrong_choice, 1e-9),
@@ -316,6 +305,13 @@ def _no_curvature_in_the_benchmark():
     return not curvature.any()
 
 
+def _norms_of_a_normal_vector():
+    """P(‖X‖ ≥ x) over exp(-x²/2)."""
+    x = np.linspace(0.5, 4.0, 9)
+    first, second, third = (chi2.sf(x**2, d) / np.exp(-(x**2) / 2) for d in (1, 2, 3))
+    return (first < 1).all() and np.allclose(second, 1) and (third > 1).all()
+
+
 # Each a function that is true; which formula it is, with words around it if it stands twice.
 OF_THE_CODE = {
     r"$\delta=0$": _delta_of_0_is_refused,
@@ -340,6 +336,7 @@ OF_THE_CODE = {
     r"$T=\lceil n^{2/3}\rceil$, $n=K$": _steps_of_gda,
     r"curvature $\beta_t\mu/2$": _curvature_that_is_told,
     r"where $\sigma_H=0$": _no_curvature_in_the_benchmark,
+    r"with σ = 1 for $d\le2$ alone (at 2 with equality)": _norms_of_a_normal_vector,
 }
 
 
