@@ -60,9 +60,10 @@ class BinaryLogLoss(Loss):
         margin = targets * scores
         held = np.maximum(margin, edge)
         slope = np.minimum(expit(-held), largest)
-        with np.errstate(invalid="ignore"):  # of infinite margins, which are above the edge
+        # of infinite margins, which are above the edge, and of very large ones
+        with np.errstate(invalid="ignore", under="ignore"):
             line = np.where(margin < edge, largest * (edge - margin), 0.0)
-        return np.logaddexp(0.0, -held) + line, -targets * slope
+            return np.logaddexp(0.0, -held) + line, -targets * slope
 
     def curvature(self, scores: FloatArray, targets: FloatArray) -> FloatArray:
         curvature = expit(scores) * expit(-scores)
