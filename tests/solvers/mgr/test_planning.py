@@ -321,6 +321,34 @@ def test_paper_schedule_is_the_papers(sizes, epsilon, loss):
         assert cost <= epsilon * (1 + 1e-9)
 
 
+@pytest.mark.parametrize("first", [1, 2, 7])
+@pytest.mark.parametrize("seed", range(3))
+def test_leaving_out_the_start_keeps_the_bound(first, seed):
+    """The proposition of section 7, on linear games: rounds first to first + T - 1 are averaged."""
+    rng, T, d, p, M = np.random.default_rng(seed), 12, 4, 3, 2.0
+    gradients = rng.normal(size=(T + first, p, d))
+    gradients /= np.linalg.norm(gradients, axis=2, keepdims=True)
+    losses = rng.uniform(size=(T + first, p)) * rng.choice([0.0, 1.0], size=(1, p))
+    eta_w, eta_g = M / math.sqrt(T), math.sqrt(math.log(p) / T)
+    w, group_weights = np.zeros(d), np.full(p, 1.0 / p)
+    weights_regret, played, heard = np.zeros(d), 0.0, np.zeros(p)
+    for t in range(1, T + first):
+        gradient = group_weights @ gradients[t]
+        if t >= first:
+            weights_regret += gradient
+            played += gradient @ w
+            heard += losses[t] - group_weights @ losses[t]
+        w = w - eta_w * gradient
+        w *= min(1.0, M / 2 / np.linalg.norm(w))
+        group_weights = group_weights * np.exp(eta_g * losses[t])
+        group_weights /= group_weights.sum()
+    against_the_best = played + M / 2 * np.linalg.norm(weights_regret)
+    assert against_the_best <= M**2 / (2 * eta_w) + eta_w * T / 2 + 1e-9
+    left_out = (first - 1) * 1.0  # B a round
+    rounds = T + first - 1
+    assert heard.max() <= math.log(p) / eta_g + eta_g * rounds / 8 + left_out + 1e-9
+
+
 def test_paper_steps_are_capped_and_the_cap_is_all_that_is_read():
     problem = make_problem((3000, 3000))
     capped = paper_plan(problem, BUDGET, max_passes=17)
