@@ -13,21 +13,15 @@ from scipy.optimize import brentq
 
 from sklearn_dpwg._checks import FloatArray
 from sklearn_dpwg._repr import short_repr
-from sklearn_dpwg.data.kernels.passes import one_blas_thread
 from sklearn_dpwg.data.problem import Problem
 from sklearn_dpwg.data.risks import Risks
-from sklearn_dpwg.data.risks.record_block import ROW_STEP, times
+from sklearn_dpwg.data.risks.record_block import times
+from sklearn_dpwg.data.threads import one_blas_thread
 from sklearn_dpwg.exceptions import InputError
-from sklearn_dpwg.losses import Loss, LossConstants
+from sklearn_dpwg.losses import BinaryLogLoss, Loss, LossConstants
 from sklearn_dpwg.optimum.objective import project_to_ball
 from sklearn_dpwg.privacy import NoiseSource, Release
-from sklearn_dpwg.privacy.sensitivity.sums import (
-    SumGrid,
-    grid_step,
-    moment_sensitivity,
-    moment_steps,
-    summation_slack,
-)
+from sklearn_dpwg.privacy.sensitivity.sums import moment_sensitivity
 from sklearn_dpwg.solvers.solver import by_loss
 
 # Second moments are released of up to so many columns d, where records times μ are at least so
@@ -41,8 +35,9 @@ MOST_RECORDS = 2**36
 # told from smaller ones, as a share of the mean of all.
 LONGEST_STRETCH, LEAST_MEAN_SQUARE = 4.0, 0.01
 
-# Records whose outer products are added exactly before the sum is rounded.
-BLOCK_SIZE = 2**13
+# Entries of a matrix that rows are whitened by are whole multiples of it: of norm at most 4, its
+# products with rows are whole numbers below 2^53.
+WHITENING_STEP = 2.0**-24
 
 # Value of the constant column behind centred rows.
 CONSTANT = 0.25
@@ -122,9 +117,9 @@ def check_centring(problem: Problem, owner: str) -> None:
         raise InputError(
             f"centring of {owner} needs an intercept, which takes up the centre, but there is none."
         )
-    if type(problem.loss).__dict__.get("kernel") is None:
+    if not problem.loss.has_ends:
         raise InputError(
-            f"centring of {owner} needs a loss with a compiled kernel, which limits slopes, got "
+            f"centring of {owner} needs a loss with ends(), which limits slopes, got "
             f"{problem.loss!r}."
         )
 
@@ -197,7 +192,7 @@ class CentredProblem(Problem):
         below clip/‖u‖; that of others is not.
         """
         bound = super().smoothness
-        is_logistic = type(self.loss).__dict__.get("kernel") == "binary_log"
+        is_logistic = type(self.loss) is BinaryLogLoss
         return min(bound, self.clip * self.row_norm) if is_logistic else bound
 
     @property
@@ -213,18 +208,9 @@ def centred_problem(problem: Problem, limit: SlopeLimit, *, unit: float = 1.0) -
     return CentredProblem(**facts, limit=limit, clip=limit.longest, unit=unit)
 
 
-def row_sum_grid(problem: Problem) -> SumGrid:
-    """Return the grid on which rows are added up."""
-    return SumGrid(loss_step=0.0, gradient_step=grid_step(2.0, problem.n_records))
-
-
 def row_sum_sensitivity(problem: Problem) -> float:
-    """Return how far replacing one record moves the sum of all rows."""
-    grid = row_sum_grid(problem)
-    longest = 1.0 + 2.0**-40  # the rounding of its factor
-    return 2.0 * longest + summation_slack(
-        grid.gradient_step, n_dimensions=max(problem.n_features, 1)
-    )
+    """Return how far replacing one record moves the sum of all rows: 2, and its rounding, once."""
+    return 2.0 + problem.n_records * 2.0**-51
 
 
 @dataclass(frozen=True, eq=False)
@@ -353,7 +339,7 @@ def release_centre(
     of_rows, *of_moments, of_squares = releases
     n_records, d = problem.n_records, problem.n_features
     sensitivity = row_sum_sensitivity(problem)
-    total = data.row_sum(grid=row_sum_grid(problem))
+    total = data.row_sum()
     mean = noise.gaussian(total, sensitivity=sensitivity, release=of_rows) / n_records
     variance = d * (of_rows.noise_multiplier * sensitivity / n_records) ** 2
     square = float(mean @ mean)
@@ -362,8 +348,7 @@ def release_centre(
     whitening = None
     for release in of_moments:
         whitening = _release_whitening(problem, data, noise, release, mean, center)
-    step = grid_step(1.0, n_records)
-    squares = np.array([data.spread(center, step=step, whitening=whitening)])
+    squares = np.array([data.spread(center, whitening=whitening)])
     noisy = float(noise.gaussian(squares, sensitivity=1.0, release=of_squares)[0])
     mean_square = float(np.clip(noisy / n_records, 0.0, 1.0)) + CONSTANT**2
     return Centring(center, limit.at(mean_square), whitening)
@@ -373,11 +358,9 @@ def moment_sum_sensitivity(problem: Problem) -> float:
     """Return how far replacing one record moves the second moments of all rows, or of columns.
 
     ``‖x x' - y y'‖² = ‖x‖⁴ + ‖y‖⁴ - 2 (x·y)²`` is at most 2, and so is ``Σ_j (x_j² - y_j²)²``,
-    whose terms are at most ``x_j⁴ + y_j⁴``; with what rounding of entries and of the sum adds.
+    whose terms are at most ``x_j⁴ + y_j⁴``; with the rounding of the sum and of products with √2.
     """
-    d, (step, sum_step) = problem.n_features, moment_steps(1.01, problem.n_records, BLOCK_SIZE)
-    norm = 1.0 + 2.0**-40 + math.sqrt(d) * step / 2.0
-    return moment_sensitivity(norm) + d * sum_step + problem.n_records * 2.0**-49
+    return moment_sensitivity(1.0) + problem.n_records * 2.0**-49
 
 
 def _release_whitening(
@@ -391,10 +374,7 @@ def _release_whitening(
     """Release second moments, and return what makes rows half white by them."""
     n_records, d = problem.n_records, problem.n_features
     columns_alone = release.name == SQUARES
-    step, sum_step = moment_steps(1.01, n_records, BLOCK_SIZE)
-    sums = data.second_moments(
-        columns_alone=columns_alone, step=step, sum_step=sum_step, block_size=BLOCK_SIZE
-    )
+    sums = data.second_moments(columns_alone=columns_alone)
     at = np.arange(d) if columns_alone else np.triu_indices(d)
     counted = 1.0 if columns_alone else np.where(at[0] == at[1], 1.0, math.sqrt(2.0))
     sensitivity = moment_sum_sensitivity(problem)
@@ -410,7 +390,7 @@ def _release_whitening(
         values, vectors = np.linalg.eigh(found)
         whitening = (vectors * whitening_factors(values, std * math.sqrt(2.0 * d))) @ vectors.T
     whitening = (whitening + whitening.T) / 2.0
-    return np.asarray(np.rint(whitening / ROW_STEP) * ROW_STEP)
+    return np.asarray(np.rint(whitening / WHITENING_STEP) * WHITENING_STEP)
 
 
 def whitening_factors(mean_squares: FloatArray, noise: float) -> FloatArray:

@@ -10,9 +10,9 @@ import numpy as np
 from scipy.linalg import cho_solve, cholesky, solve_triangular
 
 from sklearn_dpwg._checks import FloatArray
-from sklearn_dpwg.data.kernels.passes import one_blas_thread
 from sklearn_dpwg.data.problem import Problem
 from sklearn_dpwg.data.risks import Risks
+from sklearn_dpwg.data.threads import one_blas_thread
 from sklearn_dpwg.optimum.newton import SINGLE, WIDE
 from sklearn_dpwg.optimum.saddle_point import minimise_quadratic_on_ball, worst_group_optimum
 from sklearn_dpwg.privacy import Budget, NoiseSource

@@ -126,7 +126,7 @@ def from_pass(
     sizes = np.asarray(plan.problem.group_sizes, dtype=float)
     of_gradient, *of_risks = after_centring(plan.releases)
     relative: dict[str, Any] = {"center": center} if center else {}
-    losses, gradients = data.sums(weights, ceiling=ceiling, grid=schedule.grid, **relative)
+    losses, gradients = data.sums(weights, ceiling=ceiling, **relative)
     gradients = gradients / (unit * sizes[:, None])
     if schedule.step == "weighted":
         gradient, most = group_weights @ gradients, influence(plan.problem, group_weights)
@@ -172,7 +172,6 @@ def from_batch(
         noise.poisson_sample(release, by_place=plan.problem.hidden is not None),
         ceiling=schedule.ceiling,
         center=batches.center,
-        grid=schedule.grid,
     )
     # by public sizes: how many joined is secret, and would let a record move the weight of others
     gradients = gradients / (unit * batches.expected_sizes[:, None])
@@ -218,7 +217,7 @@ def from_one_group(
     assert isinstance(schedule, AGSSchedule)
     sizes = np.asarray(plan.problem.group_sizes, dtype=float)
     of_gradient, *of_risks = after_centring(plan.releases)
-    losses, gradients = data.sums(weights, ceiling=schedule.ceiling, grid=schedule.grid)
+    losses, gradients = data.sums(weights, ceiling=schedule.ceiling)
     risks, moved = np.zeros(1), schedule.feedback_range * plan.problem.loss_moves
     for release in of_risks:
         risks = _noisy_risks(losses, plan.problem, moved, release, noise)
@@ -264,7 +263,7 @@ class GroupGame:
         `Problem.loss_moves` say. The paper's schedule counts every group as the smallest.
         """
         schedule, sizes = self.schedule, self.sizes
-        losses, gradients = self.data.sums(weights, ceiling=schedule.ceiling, grid=schedule.grid)
+        losses, gradients = self.data.sums(weights, ceiling=schedule.ceiling)
         most = 1.0 / sizes.min() if schedule.is_paper else influence(self.problem, dual)
         gradient = self.noise.gaussian(
             dual @ (gradients / (self.unit * sizes[:, None])),
