@@ -18,8 +18,6 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from scipy.sparse import csr_array, csr_matrix
-from threadpoolctl import threadpool_info, threadpool_limits
-
 from sklearn_dpwg.data.kernels import compiled
 from sklearn_dpwg.data.kernels.passes import (
     Blocks,
@@ -37,6 +35,8 @@ from sklearn_dpwg.data.kernels.passes import (
     scale_rows,
     slope_bounds,
 )
+from threadpoolctl import threadpool_info, threadpool_limits
+
 from sklearn_dpwg.data.records import RecordEncoder
 from sklearn_dpwg.data.risks import GroupRisks
 from sklearn_dpwg.losses import (

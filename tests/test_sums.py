@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
 from sklearn_dpwg.data.kernels import passes as partition
 from sklearn_dpwg.data.kernels.passes import Blocks
+
 from sklearn_dpwg.data.risks import GroupRisks, record_block
 from sklearn_dpwg.losses import (
     AbsoluteError,
@@ -167,9 +167,7 @@ def assert_moved_as_stated(stated, one, other):
 def test_the_adversary_moves_sums_by_no_more_than_is_stated(layout, dtype, loss):
     pair = [adversary(x, layout=layout, dtype=dtype, loss=loss) for x in (1.0, -1.0)]
     stated = SumSensitivity.of(facts(pair[0]), ceiling=2.0)
-    assert_moved_as_stated(
-        stated, *(risks.sums(np.zeros(4), ceiling=2.0, grid=stated.grid) for risks in pair)
-    )
+    assert_moved_as_stated(stated, *(risks.sums(np.zeros(4), ceiling=2.0) for risks in pair))
 
 
 @pytest.mark.parametrize("n_blocks", [2, 40])
@@ -184,10 +182,8 @@ def test_the_adversary_moves_sums_of_stored_blocks_by_no_more_than_is_stated(lay
     ]
     zero, everybody_joins = np.zeros(4), EveryRecord()
     for read in (
-        lambda risks: risks.sums(zero, ceiling=2.0, grid=stated.grid),
-        lambda risks: risks.sampled_sums(
-            zero, everybody_joins, ceiling=2.0, center=0.0, grid=stated.grid
-        ),
+        lambda risks: risks.sums(zero, ceiling=2.0),
+        lambda risks: risks.sampled_sums(zero, everybody_joins, ceiling=2.0, center=0.0),
     ):
         assert_moved_as_stated(stated, *map(read, stored))
 

@@ -134,12 +134,12 @@ def whole_sums(
             values, slopes = losses_and_slopes(loss, scores, targets[block], limits)
             values = np.minimum(values, ceiling)
             groups, cuts = _groups_of(starts, here, block)
-            for level, whole in enumerate(_levels(values, units[0], 12, is_fine)):
+            for level, whole in enumerate(_levels(values, units[0], is_fine)):
                 of_block = np.add.reduceat(whole, cuts)
                 _add(totals, level, groups, of_block, LOSS_SPLIT)
             if not gradients:
                 continue
-            for level, whole in enumerate(_levels(slopes, units[1], SLOPE_BITS, is_fine)):
+            for level, whole in enumerate(_levels(slopes, units[1], is_fine)):
                 of_block = np.empty((len(cuts), n_outputs, n_columns))
                 of_block[..., :-1] = _products(part, whole, cuts)
                 of_block[..., -1] = np.add.reduceat(whole, cuts)
@@ -161,8 +161,9 @@ def whole_sums(
         totals[:, here] += of_losses
         sums[:, here] += of_slopes
     for level in range(n_parts // 2):
-        totals[2 * level : 2 * level + 2] *= units[0] * 2.0 ** (-12 * level)
-        sums[2 * level : 2 * level + 2] *= units[1] * 2.0 ** (-SLOPE_BITS * level)
+        of_level, share = slice(2 * level, 2 * level + 2), 2.0 ** (-SLOPE_BITS * level)
+        totals[of_level] *= units[0] * share
+        sums[of_level] *= units[1] * share
     return totals, sums
 
 
@@ -178,14 +179,14 @@ def losses_and_slopes(
     return values, slopes.reshape(scores.shape)
 
 
-def _levels(values: FloatArray, unit: float, more: int, is_fine: bool) -> Sequence[FloatArray]:
+def _levels(values: FloatArray, unit: float, is_fine: bool) -> Sequence[FloatArray]:
     """Return how many whole units there are in numbers and, of fine ones, in what is left."""
     counted = values * (1.0 / unit)
     whole = np.trunc(counted)
     if not is_fine:
         return (whole,)
     counted -= whole
-    return whole, cut(counted, 2.0**-more)
+    return whole, cut(counted, 2.0**-SLOPE_BITS)
 
 
 def _products(rows: Any, slopes: FloatArray, cuts: IndexArray) -> FloatArray:

@@ -291,11 +291,10 @@ class RecordBlock:
 
     def row_sum(self) -> Sums:
         """Return the sum of all rows."""
-        ones = np.ones(self.records.rows.shape[0])
-        sums = np.zeros((2, self.n_features))
-        for first in range(0, len(ones), MOMENT_ROWS):
-            run = slice(first, first + MOMENT_ROWS)
-            add_split(sums, self._rows(run).T @ ones[run], MOMENT_SPLIT)
+        n_records, sums = self.records.rows.shape[0], np.zeros((2, self.n_features))
+        for first in range(0, n_records, MOMENT_ROWS):
+            rows = self._rows(slice(first, min(first + MOMENT_ROWS, n_records)))
+            add_split(sums, np.asarray(rows.sum(axis=0)), MOMENT_SPLIT)
         return (sums,)
 
     def spread(self, center: FloatArray, whitening: FloatArray | None = None) -> Sums:

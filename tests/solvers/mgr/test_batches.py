@@ -241,7 +241,7 @@ def single_records(data):
 
     def one(group, position, weights):
         index = records.starts[group] + position
-        row = records.rows[index] * records.row_scale[index]
+        row = records.rows[index].astype(float)
         if data.intercept_scaling > 0:
             row = np.append(row, data.intercept_scaling)
         scores = weights.reshape(loss.n_outputs, -1) @ row

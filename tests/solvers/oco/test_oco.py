@@ -58,7 +58,7 @@ class Listed(SampleOracle):
 
     def __init__(self, data):
         records = data.records
-        self.rows = records.rows * records.row_scale[:, None]
+        self.rows = records.rows.astype(float)
         self.targets, self.next = records.targets, list(records.starts[:-1])
 
     def draw(self, group, size):
