@@ -38,6 +38,7 @@ BLOCK_ROWS = 2**13
 SLOPE_SPLIT, LOSS_SPLIT = 2.0**10, 2.0**26
 # A block of rows stays in the second-level cache between its two products.
 ENTRIES_PER_BLOCK = 2**18
+LEAST_ROWS = 64
 # Fewer entries take less time than waking a thread; a record's loss takes as long as some.
 ENTRIES_PER_TASK, ENTRIES_PER_LOSS = 2**17, 40
 # From so many groups in a block on, one product with a sparse matrix makes all their sums.
@@ -148,7 +149,7 @@ def whole_sums(
 
     n_records, is_sparse = rows.shape[0], isinstance(rows, csr_array)
     n_entries = (rows.nnz // max(n_records, 1)) if is_sparse else n_features
-    n_rows = int(np.clip(ENTRIES_PER_BLOCK // max(n_entries, 1), 64, BLOCK_ROWS))
+    n_rows = int(np.clip(ENTRIES_PER_BLOCK // max(n_entries, 1), LEAST_ROWS, BLOCK_ROWS))
     n_tasks = n_records * (n_entries + ENTRIES_PER_LOSS) // ENTRIES_PER_TASK
     borders = np.linspace(0, n_records, max(1, min(n_tasks, n_threads(), MAX_TASKS)) + 1)
     totals = np.zeros((n_parts, len(starts) - 1))
