@@ -33,6 +33,9 @@ from sklearn_dpwg.losses.base import LossConstants
 # rows: a score is below 2^52 units, and so are the sums of a block's gradients and losses.
 WEIGHT_BITS, SLOPE_BITS, LOSS_BITS = 36, 23, 39
 BLOCK_ROWS = 2**13
+# Fine sums, which are not released, have so many bits of slopes more, and as many again of what is
+# left, in blocks of an eighth of the rows.
+FINE_BITS, REST = 3, 2.0**-26
 # Sums are held in multiples of so many units and in what is left of these: up to 2^38 records in
 # up to 2^28 pieces.
 SLOPE_SPLIT, LOSS_SPLIT = 2.0**10, 2.0**26
@@ -117,7 +120,8 @@ def whole_sums(
     are the same however rows are cut into parts. Fine sums have twice the digits.
     """
     n_outputs, n_features = weights.shape
-    units = _units(loss, weights, intercepts, ceiling)
+    loss_unit, slope_unit = _units(loss, weights, intercepts, ceiling)
+    slope_unit *= 2.0**-FINE_BITS if is_fine else 1.0
     matrix = cut_weights(weights)
     n_columns = n_features + 1 if gradients else 0
     n_parts = 4 if is_fine else 2
@@ -135,12 +139,12 @@ def whole_sums(
             values, slopes = losses_and_slopes(loss, scores, targets[block], limits)
             values = np.minimum(values, ceiling)
             groups, cuts = _groups_of(starts, here, block)
-            for level, whole in enumerate(_levels(values, units[0], is_fine)):
+            for level, whole in enumerate(_levels(values, loss_unit, is_fine)):
                 of_block = np.add.reduceat(whole, cuts)
                 _add(totals, level, groups, of_block, LOSS_SPLIT)
             if not gradients:
                 continue
-            for level, whole in enumerate(_levels(slopes, units[1], is_fine)):
+            for level, whole in enumerate(_levels(slopes, slope_unit, is_fine)):
                 of_block = np.empty((len(cuts), n_outputs, n_columns))
                 of_block[..., :-1] = _products(part, whole, cuts)
                 of_block[..., -1] = np.add.reduceat(whole, cuts)
@@ -149,7 +153,8 @@ def whole_sums(
 
     n_records, is_sparse = rows.shape[0], isinstance(rows, csr_array)
     n_entries = (rows.nnz // max(n_records, 1)) if is_sparse else n_features
-    n_rows = int(np.clip(ENTRIES_PER_BLOCK // max(n_entries, 1), LEAST_ROWS, BLOCK_ROWS))
+    most_rows = BLOCK_ROWS >> FINE_BITS if is_fine else BLOCK_ROWS
+    n_rows = max(1, min(max(ENTRIES_PER_BLOCK // max(n_entries, 1), LEAST_ROWS), most_rows))
     n_tasks = n_records * (n_entries + ENTRIES_PER_LOSS) // ENTRIES_PER_TASK
     borders = np.linspace(0, n_records, max(1, min(n_tasks, n_threads(), MAX_TASKS)) + 1)
     totals = np.zeros((n_parts, len(starts) - 1))
@@ -162,9 +167,9 @@ def whole_sums(
         totals[:, here] += of_losses
         sums[:, here] += of_slopes
     for level in range(n_parts // 2):
-        of_level, share = slice(2 * level, 2 * level + 2), 2.0 ** (-SLOPE_BITS * level)
-        totals[of_level] *= units[0] * share
-        sums[of_level] *= units[1] * share
+        of_level, share = slice(2 * level, 2 * level + 2), REST**level
+        totals[of_level] *= loss_unit * share
+        sums[of_level] *= slope_unit * share
     return totals, sums
 
 
@@ -187,7 +192,7 @@ def _levels(values: FloatArray, unit: float, is_fine: bool) -> Sequence[FloatArr
     if not is_fine:
         return (whole,)
     counted -= whole
-    return whole, cut(counted, 2.0**-SLOPE_BITS)
+    return whole, cut(counted, REST)
 
 
 def _products(rows: Any, slopes: FloatArray, cuts: IndexArray) -> FloatArray:

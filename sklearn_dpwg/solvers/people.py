@@ -109,7 +109,7 @@ class _Search:
         # where the next fit starts, and the Hessian that serves while it can
         self._weights, self._hessian = exact.weights, np.zeros((data.n_weights,) * 2)
         # so that nothing depends on how far a stated norm is above that of rows
-        squares = data.spread(np.zeros(data.n_features), step=STEP)
+        squares = data.spread(np.zeros(data.n_features))
         self._length = max(squares / problem.n_records, STEP)
         self._fits: dict[tuple[float, float], Fit] = {}
 

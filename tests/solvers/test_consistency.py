@@ -21,7 +21,7 @@ from tests.helpers.relations import relation_of
 CLASSES = {"auto": 2e-3, "mgr": 2e-3, "gda": 1.5e-3, "ags": 3e-3, "phased-erm": 3e-3}
 UNWHITENED, LEFT = MGR(whitening=False), 1.5e-3
 NUMBERS = {"auto": 2e-4, "moments": 2e-4, "mgr": 2e-3, "gda": 1e-3}
-KINKS = {("hinge", "mgr"): 1e-2, ("hinge", "gda"): 1e-3, ("absolute_error", "mgr"): 3e-3}
+KINKS = {("hinge", "mgr"): 1e-2, ("hinge", "gda"): 1e-3, ("absolute_error", "mgr"): 4e-3}
 
 
 def world(n_records, *, numbers):

@@ -93,8 +93,8 @@ MOMENT_ROWS = 2**13
 # Residuals beside rows are whole multiples of it: sums of products are below 2^53 units, and held
 # in multiples of the second number of units and what is left of these.
 RESIDUAL_STEP, MOMENT_SPLIT = 2.0**-18, 2.0**-10
-# Squared distances of up to 2^38 rows are cut to multiples of it.
-SQUARE_STEP = 2.0**-15
+# Squared distances, of up to 2^29 rows a block, are cut to multiples of it, and split alike.
+SQUARE_STEP, SQUARE_SPLIT = 2.0**-24, 4.0
 # A Hessian of fewer entries takes less time than waking a thread.
 ENTRIES_PER_TASK = 2**16
 
@@ -300,7 +300,9 @@ class RecordBlock:
     def spread(self, center: FloatArray, whitening: FloatArray | None = None) -> Sums:
         """Return the sum of squared distances of rows from a centre, each cut, and at most 1."""
         squares = np.minimum(self._squared_distances(center, whitening), 1.0)
-        return (np.array([cut(squares, SQUARE_STEP).sum() * SQUARE_STEP]),)
+        sums = np.zeros((2, 1))
+        add_split(sums, cut(squares, SQUARE_STEP).sum(keepdims=True) * SQUARE_STEP, SQUARE_SPLIT)
+        return (sums,)
 
     def second_moments(self, *, columns_alone: bool) -> Sums:
         """Return what `Risks.second_moments` adds up, in two parts."""

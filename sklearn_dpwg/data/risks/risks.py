@@ -291,7 +291,7 @@ class Risks:
 
         Each, at most 1, is cut to a whole number, for a release.
         """
-        return float(self._reduced(methodcaller("spread", center, whitening))[0][0])
+        return float(self._reduced(methodcaller("spread", center, whitening))[0].sum())
 
     def centred(
         self,

@@ -193,7 +193,7 @@ def test_without_noise_the_model_is_the_risks():
     exact = worst_group_optimum(data, radius=2.0)
     for seed in range(3):
         center = 0.3 * np.random.default_rng(seed).standard_normal(problem.n_weights)
-        scales = {"clip": 5.0, "constant": 0.75, "length": 1.25, "step": 2.0**-22}
+        scales = {"clip": 5.0, "constant": 0.75, "length": 1.25}
         moments = data.residual_moments(center, **scales) / np.array([[[400.0]], [[300.0]]])
         weights, mixture = robust_optimum(
             moments,
