@@ -229,7 +229,7 @@ def count_runs(plan: SearchPlan, rng: np.random.Generator) -> int:
 
 # --- who is held out, and the worst group's score -------------------------------------------------
 
-# Scores become multiples of this, so that their sums are exact; docs/theory/sums.md, section 9a.
+# Scores become multiples of this, so that their sums are exact.
 GRID = 2.0**-20
 
 
