@@ -41,25 +41,24 @@ def whole_rows(rows: Any, data_norm: float, order: IndexArray | None = None) -> 
     Rows longer than `data_norm` are shortened to it, then all are divided by it. None is longer
     than 1 afterwards: no rounding is left to count (docs/theory/sums.md).
     """
-    is_sparse = isinstance(rows, csr_array)
+    is_sparse, copy = isinstance(rows, csr_array), None
     if is_sparse:
         rows = rows if order is None else rows[order]
-        copy = csr_array(
-            (np.empty(rows.nnz, dtype=np.float32), rows.indices, rows.indptr), shape=rows.shape
-        )
+        numbers = np.empty(rows.nnz, dtype=np.float32)
+        copy = csr_array((numbers, rows.indices, rows.indptr), shape=rows.shape)
     else:
-        copy = np.empty(rows.shape, dtype=np.float32)
+        numbers = np.empty(rows.shape, dtype=np.float32)
 
     def fill(block: slice) -> None:
         if is_sparse:
             part = row_block(rows, block.start, block.stop).astype(np.float64)
-            copy.data[rows.indptr[block.start] : rows.indptr[block.stop]] = _cut(part, data_norm)
+            numbers[rows.indptr[block.start] : rows.indptr[block.stop]] = _cut(part, data_norm)
         else:
             given = rows[block] if order is None else rows[order[block]]
-            copy[block] = _cut(np.array(given, dtype=np.float64, order="C"), data_norm)
+            numbers[block] = _cut(np.array(given, dtype=np.float64, order="C"), data_norm)
 
     _of_each_block(rows, fill)
-    return copy
+    return numbers if copy is None else copy
 
 
 def _cut(rows: Any, data_norm: float) -> FloatArray:

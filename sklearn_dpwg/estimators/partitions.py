@@ -258,7 +258,7 @@ def seal_of(block: RecordBlock) -> bytes:
     parts += [rows.data, rows.indices, rows.indptr] if is_sparse else [rows]
     for part in parts:
         digest.update(repr((part.dtype.str, part.shape)).encode())
-        digest.update(np.ascontiguousarray(part))
+        digest.update(np.ascontiguousarray(part).data)
     return digest.digest()
 
 
