@@ -68,7 +68,14 @@ def cut_weights(weights: FloatArray) -> FloatArray:
 def exact_scores(rows: Any, weights: FloatArray) -> FloatArray:
     """Return ``rows @ weights.T`` of whole rows in double precision, each row's rounded once."""
     first = cut_weights(weights)
-    return np.asarray(rows @ first.T + rows @ cut_weights(weights - first).T)
+    return _scores(rows, first) + _scores(rows, cut_weights(weights - first))
+
+
+def _scores(rows: Any, weights: FloatArray) -> FloatArray:
+    """Return ``rows @ weights.T``; of one output it is a product with a vector, which is faster."""
+    if len(weights) == 1:
+        return np.asarray((rows @ weights[0])[:, None])
+    return np.asarray(rows @ weights.T)
 
 
 def add_split(total: FloatArray, sums: FloatArray, split: float) -> None:
@@ -122,7 +129,7 @@ def whole_sums(
     n_outputs, n_features = weights.shape
     loss_unit, slope_unit = _units(loss, weights, intercepts, ceiling)
     slope_unit *= 2.0**-FINE_BITS if is_fine else 1.0
-    matrix = cut_weights(weights)
+    matrix = weights if is_fine else cut_weights(weights)
     n_columns = n_features + 1 if gradients else 0
     n_parts = 4 if is_fine else 2
 
@@ -134,7 +141,7 @@ def whole_sums(
         for start in range(first, last, n_rows):
             block = slice(start, min(start + n_rows, last))
             part = _in_double(rows, block, room)
-            scores = (exact_scores(part, weights) if is_fine else part @ matrix.T) + intercepts
+            scores = (exact_scores if is_fine else _scores)(part, matrix) + intercepts
             limits = None if slope_limits is None else slope_limits[block]
             values, slopes = losses_and_slopes(loss, scores, targets[block], limits)
             values = np.minimum(values, ceiling)
@@ -144,17 +151,23 @@ def whole_sums(
                 _add(totals, level, groups, of_block, LOSS_SPLIT)
             if not gradients:
                 continue
-            for level, whole in enumerate(_levels(slopes, slope_unit, is_fine)):
-                of_block = np.empty((len(cuts), n_outputs, n_columns))
-                of_block[..., :-1] = _products(part, whole, cuts)
-                of_block[..., -1] = np.add.reduceat(whole, cuts)
-                _add(sums, level, groups, of_block, SLOPE_SPLIT)
+            levels = _levels(slopes, slope_unit, is_fine)
+            for top in range(block.start, block.stop, most_rows):
+                piece = slice(top, min(top + most_rows, block.stop))
+                groups, cuts = _groups_of(starts, here, piece)
+                inner = slice(piece.start - block.start, piece.stop - block.start)
+                some = _some(part, inner.start, inner.stop)
+                for level, whole in enumerate(levels):
+                    of_piece = np.empty((len(cuts), n_outputs, n_columns))
+                    of_piece[..., :-1] = _products(some, whole[inner], cuts)
+                    of_piece[..., -1] = np.add.reduceat(whole[inner], cuts)
+                    _add(sums, level, groups, of_piece, SLOPE_SPLIT)
         return here, totals, sums
 
     n_records, is_sparse = rows.shape[0], isinstance(rows, csr_array)
     n_entries = (rows.nnz // max(n_records, 1)) if is_sparse else n_features
     most_rows = BLOCK_ROWS >> FINE_BITS if is_fine else BLOCK_ROWS
-    n_rows = max(1, min(max(ENTRIES_PER_BLOCK // max(n_entries, 1), LEAST_ROWS), most_rows))
+    n_rows = max(1, min(max(ENTRIES_PER_BLOCK // max(n_entries, 1), LEAST_ROWS), BLOCK_ROWS))
     n_tasks = n_records * (n_entries + ENTRIES_PER_LOSS) // ENTRIES_PER_TASK
     borders = np.linspace(0, n_records, max(1, min(n_tasks, n_threads(), MAX_TASKS)) + 1)
     totals = np.zeros((n_parts, len(starts) - 1))
@@ -207,16 +220,25 @@ def _products(rows: Any, slopes: FloatArray, cuts: IndexArray) -> FloatArray:
         return np.stack(found, axis=1)
     return np.stack(
         [
-            np.asarray(row_block(rows, first, last).T @ slopes[first:last]).T
+            _scores(_some(rows, first, last).T, slopes[first:last].T).T
             for first, last in zip(cuts, ends, strict=True)
         ]
     )
 
 
+def _some(rows: Any, first: int, last: int) -> Any:
+    """Return the rows ``first:last``, themselves if these are all."""
+    return rows if last - first == rows.shape[0] else row_block(rows, first, last)
+
+
 def _in_double(rows: Any, block: slice, room: FloatArray | None) -> Any:
     """Return a block of rows in double precision, dense ones in memory that is there already."""
     if room is None:
-        return row_block(rows, block.start, block.stop).astype(np.float64)
+        bounds = rows.indptr[block.start : block.stop + 1]
+        entries = slice(bounds[0], bounds[-1])
+        numbers = rows.data[entries].astype(np.float64)
+        shape = (block.stop - block.start, rows.shape[1])
+        return csr_array((numbers, rows.indices[entries], bounds - bounds[0]), shape=shape)
     part = room[: block.stop - block.start]
     part[:] = rows[block]
     return part
