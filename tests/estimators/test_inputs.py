@@ -98,7 +98,7 @@ def test_exact_solution_of_every_form(make_task, kind, form, precision):
 
 
 @pytest.mark.parametrize("precision", ["float64", "float32"])
-def test_rows_keep_their_precision_and_are_not_densified(monkeypatch, binary, precision):
+def test_rows_are_held_in_single_precision_and_not_densified(monkeypatch, binary, precision):
     seen = []
 
     class WatchedEncoder(RecordEncoder):
@@ -110,7 +110,7 @@ def test_rows_keep_their_precision_and_are_not_densified(monkeypatch, binary, pr
     X = with_zeros(binary.data.X).astype(precision)
     for form in ("C", "F", "pandas", "polars", "csr_array"):
         binary.make().fit(FORMS[form](X), binary.data.y, binary.data.groups)
-        assert seen[-1].dtype == precision
+        assert seen[-1].dtype == np.float32
         assert isinstance(seen[-1], csr_array) == (form == "csr_array")
 
 
@@ -180,7 +180,7 @@ def test_a_model_of_sparse_rows_is_pickled_without_them(binary):
 
 N_RECORDS, N_FEATURES = 30_000, 80
 # what is kept beside the rows: a factor, a target and a code a record, groups, sums of a task
-BESIDE = 90 * N_RECORDS + 2**21
+BESIDE = 90 * N_RECORDS + 5 * 2**20
 
 
 def size(X):
@@ -233,5 +233,5 @@ def test_rows_are_copied_once_in_single_precision(form, precision, solver):
     for codes in (np.sort(groups), groups):
         peak = traced(lambda: model.fit(X, y, groups=codes))  # noqa: B023
         assert (before != X).sum() == 0
-        # compressed rows that are sorted by group bring their indices along
-        assert 0.9 * n_bytes < peak < (2 if form == "csr" else 1) * n_bytes + BESIDE
+        # compressed rows that are put in order bring their indices along, in their own precision
+        assert 0.9 * n_bytes < peak < (4 if form == "csr" else 1) * n_bytes + BESIDE

@@ -275,13 +275,14 @@ class RecordBlock:
             self.records.rows.shape[0] * shape[-1] // max(ENTRIES_PER_TASK, 4 * int(np.prod(shape)))
         )
         partition = Partition.of(self.records.starts, n_tasks)
+        n_rows = min(MOMENT_ROWS, 8 * _rows_in_cache(self.n_features))
 
         def task(part: slice) -> FloatArray:
             sums = np.zeros((2, *shape))
             for group, first, last in partition.segments(part):
                 at = group if shape[0] > 1 else 0
-                for start in range(first, last, MOMENT_ROWS):
-                    of_block = block_sums(slice(start, min(start + MOMENT_ROWS, last)))
+                for start in range(first, last, n_rows):
+                    of_block = block_sums(slice(start, min(start + n_rows, last)))
                     add_split(sums[:, at], of_block, MOMENT_SPLIT)
             return sums
 
@@ -292,8 +293,9 @@ class RecordBlock:
     def row_sum(self) -> Sums:
         """Return the sum of all rows."""
         n_records, sums = self.records.rows.shape[0], np.zeros((2, self.n_features))
-        for first in range(0, n_records, MOMENT_ROWS):
-            rows = self._rows(slice(first, min(first + MOMENT_ROWS, n_records)))
+        n_rows = min(MOMENT_ROWS, 8 * _rows_in_cache(self.n_features))
+        for first in range(0, n_records, n_rows):
+            rows = self._rows(slice(first, min(first + n_rows, n_records)))
             add_split(sums, np.asarray(rows.sum(axis=0)), MOMENT_SPLIT)
         return (sums,)
 
