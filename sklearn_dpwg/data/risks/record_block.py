@@ -103,8 +103,8 @@ class RecordBlock:
     """Some of the records of every group, which answers with sums, never with means.
 
     All answers are functions of the records here and of what is asked alone; a group may have none
-    here. Sums on a grid may be added in any order, as what a record adds to them depends on no
-    other record, nor on where it is; the others are added in the order of the blocks.
+    here. Whole sums may be added in any order, as what a record adds to them depends on no other
+    record, nor on where it is; the others are added in the order of the blocks.
     """
 
     def __init__(

@@ -27,7 +27,7 @@ from sklearn_dpwg.data.risks.selection import Selection
 from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.losses import Loss
 
-# docs/theory/sums.md proves what adding up so many off the grid costs.
+# Pieces that sums stay exact in: docs/theory/sums.md.
 MAX_BLOCKS = 2**20
 _SIZES = attrgetter("group_sizes")
 
@@ -104,8 +104,8 @@ class Risks:
     """Group risks of records under a loss, all that a solver sees of the data.
 
     A block, wherever an engine holds it, returns sums, and the risks divide what was added up.
-    Sums on a grid are reduced by the engine in any order. The others come back block by block and
-    are added in the order of the blocks, with what rounding takes given back, so that no engine
+    Whole sums are reduced by the engine in any order. Hessians and the like come back block by block
+    and are added in the order of the blocks, with what rounding takes given back, so that no engine
     decides a bit of them either.
     """
 
@@ -363,7 +363,7 @@ class Risks:
     def overlapping(self, cells: Cells) -> Self:
         """Return the risks of groups that are made of these cells, which the blocks' groups are.
 
-        Sums over a group are those of its cells, added exactly where they are on a grid.
+        Sums over a group are those of its cells.
         """
         other = copy(self)
         other.cells, other.group_sizes = cells, cells.group_sizes
@@ -393,7 +393,7 @@ class Risks:
         return self.engine.reduce(self.handles, function)
 
     def _added(self, function: Callable[[Any], Any], *, is_one: bool = False) -> Sums:
-        """Return sums off a grid, in one pass: in the order of the blocks, rounded as if once."""
+        """Return what is never released, in one pass: in the order of the blocks, rounded as if once."""
         self.n_passes += 1
         first, *others = self.engine.collect(self.handles, function)
         totals = [first] if is_one else list(first)
