@@ -104,7 +104,7 @@ class Risks:
     """Group risks of records under a loss, all that a solver sees of the data.
 
     A block, wherever an engine holds it, returns sums, and the risks divide what was added up.
-    Whole sums are reduced by the engine in any order. Hessians and the like come back block by block
+    Whole sums are reduced by the engine in any order. Others come back block by block
     and are added in the order of the blocks, with what rounding takes given back, so that no engine
     decides a bit of them either.
     """
@@ -393,7 +393,7 @@ class Risks:
         return self.engine.reduce(self.handles, function)
 
     def _added(self, function: Callable[[Any], Any], *, is_one: bool = False) -> Sums:
-        """Return what is never released, in one pass: in the order of the blocks, rounded as if once."""
+        """Return sums that are not released, in the order of the blocks, rounded as if once."""
         self.n_passes += 1
         first, *others = self.engine.collect(self.handles, function)
         totals = [first] if is_one else list(first)
