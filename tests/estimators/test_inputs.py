@@ -228,10 +228,11 @@ def test_rows_are_copied_once_in_single_precision(form, precision, solver):
     bounds = {"data_norm": 1.0, "radius": 1.0, **WITHIN_GROUP}
     model = DPWorstGroupClassifier(epsilon, solver=solver, **bounds)
     X, y, groups = big(form, precision)
+    model.fit(X[:99], y[:99], groups=groups[:99])  # what is loaded late is not traced
     before = X.copy()
     n_bytes = 4 * (X.nnz if form == "csr" else X.size)
     for codes in (np.sort(groups), groups):
         peak = traced(lambda: model.fit(X, y, groups=codes))  # noqa: B023
         assert (before != X).sum() == 0
         # compressed rows that are put in order bring their indices along, in their own precision
-        assert 0.9 * n_bytes < peak < (6 if form == "csr" else 1) * n_bytes + BESIDE
+        assert 0.9 * n_bytes < peak < (4 if form == "csr" else 1) * n_bytes + BESIDE
