@@ -28,7 +28,7 @@ from utility.store import FOLDER
 
 from sklearn_dpwg.solvers import MGR, centring
 from sklearn_dpwg.solvers.descent import group_weights, rule
-from sklearn_dpwg.solvers.solver import BY_KERNEL
+from sklearn_dpwg.solvers.solver import BY_LOSS
 
 MODULES = (
     "losses.classification",
@@ -44,7 +44,7 @@ MODULES = (
 def of_loss(**values: Any) -> Callable[[], Any]:
     """Return what gives every loss other constants."""
     return lambda: patch.dict(
-        BY_KERNEL, {name: replace(each, **values) for name, each in BY_KERNEL.items()}
+        BY_LOSS, {name: replace(each, **values) for name, each in BY_LOSS.items()}
     )
 
 

@@ -16,7 +16,6 @@ from scipy.stats import t as student
 from sklearn.utils import Bunch
 
 from sklearn_dpwg import DPWorstGroupClassifier, DPWorstGroupRegressor
-from sklearn_dpwg.data.kernels import compiled
 from sklearn_dpwg.data.records import RecordEncoder
 from sklearn_dpwg.data.risks import GroupRisks
 from sklearn_dpwg.datasets import load_dataset
@@ -31,8 +30,6 @@ from sklearn_dpwg.privacy import Budget, NoiseSource
 
 EPSILON, DELTA = 1.0, 1e-5
 PUBLIC = {"neighbours": "replace-one-within-group"}  # which every solver knows
-# what is measured is what is compiled, as in all but the first fits of a process
-compiled.WORK_OF_COMPILING = 0
 
 
 def ignore_warnings() -> None:

@@ -15,7 +15,6 @@ from sklearn_dpwg.data.risks import GroupRisks, Selection
 from sklearn_dpwg.datasets import make_worst_group_classification
 from sklearn_dpwg.losses import BinaryLogLoss, Huber, Loss
 from sklearn_dpwg.optimum.saddle_point import smooth_optimum
-from sklearn_dpwg.privacy.sensitivity.sums import SumGrid
 
 FloatArray = NDArray[np.float64]
 
@@ -40,9 +39,9 @@ class CountedRisks(GroupRisks):
         return np.add.reduceat(values, self.records.starts[:-1], axis=0)
 
     def sums(
-        self, weights: FloatArray, *, ceiling: float, grid: SumGrid, **_: object
+        self, weights: FloatArray, *, ceiling: float, gradients: bool = True
     ) -> tuple[FloatArray, FloatArray]:
-        """Return sums of losses and gradients; without hidden groups there is no centre."""
+        """Return sums of losses and gradients."""
         losses, slopes = self.risks_and_gradients(weights, ceiling=ceiling)
         sizes = np.asarray(self.group_sizes, dtype=float)
         return sizes * losses, sizes[:, None] * slopes
@@ -136,7 +135,6 @@ class TypicalWorld(World):
         p, _, k = counts.shape
         records = GroupedRecords(
             rows=np.tile(self.rows, (2 * p, 1)),
-            row_scale=np.ones(2 * p * k),
             targets=np.tile(np.repeat([1.0, -1.0], k), p),
             starts=np.arange(p + 1) * 2 * k,
         )
@@ -204,7 +202,6 @@ class HardWorld(World):
         rows[0] = (2.0 * plus / group_size - 1.0) / root
         records = GroupedRecords(
             rows=rows,
-            row_scale=np.ones(self.n_groups),
             targets=np.eye(1, self.n_groups)[0],
             starts=np.arange(self.n_groups + 1),
         )

@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_array, check_is_fitted
 from sklearn_dpwg._checks import FloatArray, without_weights
 from sklearn_dpwg.data.frames import is_elsewhere
 from sklearn_dpwg.data.groups import check_cell_sizes, columns_of_cells, labelled_sizes
-from sklearn_dpwg.data.kernels.passes import canonical_rows, row_norms
+from sklearn_dpwg.data.rows import canonical_rows, row_norms
 from sklearn_dpwg.estimators import encode
 from sklearn_dpwg.estimators.learn import Facts, unchanged_on_failure
 from sklearn_dpwg.estimators.partitions import Partitioned

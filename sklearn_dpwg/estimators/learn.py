@@ -28,10 +28,10 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from sklearn_dpwg._checks import FloatArray
 from sklearn_dpwg.data import frames
 from sklearn_dpwg.data import groups as grouping
-from sklearn_dpwg.data.kernels.passes import canonical_rows, linear_scores
 from sklearn_dpwg.data.problem import Cells, HiddenGroups, Problem, equal_sizes, largest_reach
 from sklearn_dpwg.data.records import RecordEncoder
 from sklearn_dpwg.data.risks import GroupRisks
+from sklearn_dpwg.data.rows import canonical_rows, linear_scores
 from sklearn_dpwg.estimators import encode, planning
 from sklearn_dpwg.estimators.encode import Targets, first_weights
 from sklearn_dpwg.estimators.planning import Progress, warn_of_plan
@@ -352,7 +352,7 @@ class InMemory:
         """Yield the risks; copies of rows are not kept for as long as the solver runs."""
         n_cells = len(problem.cell_sizes)
         hidden = problem.hidden is not None
-        encoder = RecordEncoder(n_cells, self.row_norm, hides_groups=hidden, by_columns=True)
+        encoder = RecordEncoder(n_cells, self.row_norm, hides_groups=hidden)
         records = encoder.encode(self.rows, self.targets, self.codes)
         del self.rows, self.targets, self.codes
         yield GroupRisks(records, problem.loss, problem.intercept_scaling)

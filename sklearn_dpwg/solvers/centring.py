@@ -13,21 +13,15 @@ from scipy.optimize import brentq
 
 from sklearn_dpwg._checks import FloatArray
 from sklearn_dpwg._repr import short_repr
-from sklearn_dpwg.data.kernels.passes import one_blas_thread
 from sklearn_dpwg.data.problem import Problem
 from sklearn_dpwg.data.risks import Risks
 from sklearn_dpwg.data.risks.record_block import times
+from sklearn_dpwg.data.threads import one_blas_thread
 from sklearn_dpwg.exceptions import InputError
-from sklearn_dpwg.losses import LossConstants
+from sklearn_dpwg.losses import BinaryLogLoss, LossConstants
 from sklearn_dpwg.optimum.objective import project_to_ball
 from sklearn_dpwg.privacy import NoiseSource, Release
-from sklearn_dpwg.privacy.sensitivity.sums import (
-    SumGrid,
-    grid_step,
-    moment_sensitivity,
-    moment_steps,
-    summation_slack,
-)
+from sklearn_dpwg.privacy.sensitivity.sums import moment_sensitivity
 from sklearn_dpwg.solvers.solver import by_loss
 
 # Second moments are released of up to so many columns d, where records times μ are at least so
@@ -44,9 +38,6 @@ LONGEST_STRETCH, LEAST_MEAN_SQUARE = 4.0, 0.01
 # Entries of P are whole multiples of this: products with rows on their grid, of norms up to 4/2^-6,
 # are exact.
 WHITENING_STEP = 2.0**-18
-
-# Records whose outer products are added exactly before the sum is rounded.
-BLOCK_SIZE = 2**13
 
 # Value of the constant column behind centred rows, whose mean square is 1.
 CONSTANT = 0.5
@@ -114,9 +105,9 @@ def check_centring(problem: Problem, owner: str) -> None:
         raise InputError(
             f"centring of {owner} needs an intercept, which takes up the centre, but there is none."
         )
-    if type(problem.loss).__dict__.get("kernel") is None:
+    if not problem.loss.has_ends:
         raise InputError(
-            f"centring of {owner} needs a loss with a compiled kernel, which limits slopes, got "
+            f"centring of {owner} needs a loss with ends(), which limits slopes, got "
             f"{problem.loss!r}."
         )
 
@@ -189,7 +180,7 @@ class CentredProblem(Problem):
         below clip/‖u‖; that of others is not.
         """
         bound = self.constants.smoothness * row_norm**2
-        is_logistic = type(self.loss).__dict__.get("kernel") == "binary_log"
+        is_logistic = type(self.loss) is BinaryLogLoss
         return min(bound, self.limit.clip * row_norm) if is_logistic else bound
 
 
@@ -202,18 +193,9 @@ def centred_problem(problem: Problem, limit: SlopeLimit) -> CentredProblem:
     return CentredProblem(**facts, limit=limit, stretch=stretch)
 
 
-def row_sum_grid(problem: Problem) -> SumGrid:
-    """Return the grid on which rows are added up."""
-    return SumGrid(loss_step=0.0, gradient_step=grid_step(2.0, problem.n_records))
-
-
 def row_sum_sensitivity(problem: Problem) -> float:
-    """Return how far replacing one record moves the sum of all rows."""
-    grid = row_sum_grid(problem)
-    longest = 1.0 + 2.0**-40  # the rounding of its factor
-    return 2.0 * longest + summation_slack(
-        grid.gradient_step, n_dimensions=max(problem.n_features, 1)
-    )
+    """Return how far replacing one record moves the sum of all rows: 2, and its rounding, once."""
+    return 2.0 + problem.n_records * 2.0**-51
 
 
 @dataclass(frozen=True, eq=False)
@@ -341,7 +323,7 @@ def release_centre(
     of_rows, *of_moments, of_squares = releases
     n_records, d = problem.n_records, problem.n_features
     sensitivity = row_sum_sensitivity(problem)
-    total = data.row_sum(grid=row_sum_grid(problem))
+    total = data.row_sum()
     mean = noise.gaussian(total, sensitivity=sensitivity, release=of_rows) / n_records
     variance = d * (of_rows.noise_multiplier * sensitivity / n_records) ** 2
     square = float(mean @ mean)
@@ -350,9 +332,8 @@ def release_centre(
     whitening: FloatArray = np.ones(d)
     for release in of_moments:
         whitening = _release_whitening(problem, data, noise, release, mean, center)
-    step = grid_step(1.0, n_records)
     whitening = on_grid(whitening)
-    squares = np.array([data.spread(center, step=step, whitening=whitening)])
+    squares = np.array([data.spread(center, whitening=whitening)])
     noisy = float(noise.gaussian(squares, sensitivity=1.0, release=of_squares)[0])
     least = max(SHORTEST**2, DEVIATIONS * of_squares.noise_multiplier / n_records)
     scale = 1.0 / math.sqrt(np.clip(noisy / n_records, min(least, 1.0), 1.0))
@@ -363,11 +344,9 @@ def moment_sum_sensitivity(problem: Problem) -> float:
     """Return how far replacing one record moves the second moments of all rows, or of columns.
 
     ``‖x x' - y y'‖² = ‖x‖⁴ + ‖y‖⁴ - 2 (x·y)²`` is at most 2, and so is ``Σ_j (x_j² - y_j²)²``,
-    whose terms are at most ``x_j⁴ + y_j⁴``; with what rounding of entries and of the sum adds.
+    whose terms are at most ``x_j⁴ + y_j⁴``; with the rounding of the sum and of products with √2.
     """
-    d, (step, sum_step) = problem.n_features, moment_steps(1.01, problem.n_records, BLOCK_SIZE)
-    norm = 1.0 + 2.0**-40 + math.sqrt(d) * step / 2.0
-    return moment_sensitivity(norm) + d * sum_step + problem.n_records * 2.0**-49
+    return moment_sensitivity(1.0) + problem.n_records * 2.0**-49
 
 
 def _release_whitening(
@@ -381,10 +360,7 @@ def _release_whitening(
     """Release second moments, and return what makes rows half white by them."""
     n_records, d = problem.n_records, problem.n_features
     columns_alone = release.name == SQUARES
-    step, sum_step = moment_steps(1.01, n_records, BLOCK_SIZE)
-    sums = data.second_moments(
-        columns_alone=columns_alone, step=step, sum_step=sum_step, block_size=BLOCK_SIZE
-    )
+    sums = data.second_moments(columns_alone=columns_alone)
     at = np.arange(d) if columns_alone else np.triu_indices(d)
     counted = 1.0 if columns_alone else np.where(at[0] == at[1], 1.0, math.sqrt(2.0))
     sensitivity = moment_sum_sensitivity(problem)

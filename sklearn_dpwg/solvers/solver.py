@@ -15,7 +15,7 @@ from sklearn_dpwg.data.oracles import SampleOracle
 from sklearn_dpwg.data.problem import Problem
 from sklearn_dpwg.data.risks import Risks
 from sklearn_dpwg.exceptions import InputError, InputTypeError, PlanExceededError
-from sklearn_dpwg.losses import Loss
+from sklearn_dpwg.losses import BinaryLogLoss, Loss, MultinomialLogLoss, SquaredError
 from sklearn_dpwg.privacy import Budget, NoiseSource
 from sklearn_dpwg.solvers.plan import Plan
 
@@ -406,16 +406,16 @@ SQUARED_ERROR = ByLoss(
     passes=60,
 )
 
-BY_KERNEL = {
-    "binary_log": LOG_LOSS,
-    "multinomial_log": LOG_LOSS,
-    "squared_error": SQUARED_ERROR,
+BY_LOSS: dict[type[Loss], ByLoss] = {
+    BinaryLogLoss: LOG_LOSS,
+    MultinomialLogLoss: LOG_LOSS,
+    SquaredError: SQUARED_ERROR,
 }
 
 
 def by_loss(loss: Loss, signal: float = 0.0) -> ByLoss:
-    """Return the constants of a loss, by the kernel that its own class names."""
-    return BY_KERNEL.get(type(loss).__dict__.get("kernel") or "", ByLoss()).at(signal)
+    """Return the constants of a loss, which are its class's own."""
+    return BY_LOSS.get(type(loss), ByLoss()).at(signal)
 
 
 def signal(problem: Problem, budget: Budget) -> float:

@@ -15,10 +15,7 @@ from sklearn_dpwg.data.problem import Problem
 from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.privacy.noise.samplers import LARGEST_QUOTIENT
 from sklearn_dpwg.privacy.sensitivity.sums import (
-    SumGrid,
-    grid_step,
     record_rounding,
-    summation_slack,
     weighting_slack,
 )
 from sklearn_dpwg.solvers.solver import by_loss
@@ -345,6 +342,8 @@ class Momentum:
 
 # Sums of losses and gradients: over fresh records, and how far a record and rounding move them.
 
+# Losses are cut by less than this share of the largest.
+LOSS_UNIT = 2.0**-36
 # Records of a batch whose gradients are added before the next ones.
 BLOCK_ROWS = 2**11
 _UNIT = 2.0**-53
@@ -423,8 +422,6 @@ class SumSensitivity:
 
     Parameters
     ----------
-    grid : SumGrid
-        Steps of the sums.
     gradient_diameter : float
         By how much replacing a record moves a weighted sum of group means, over the ratio of its
         group's weight to its size.
@@ -434,10 +431,9 @@ class SumSensitivity:
         By how much replacing a record moves the sum of its group's losses, and twice what one that
         joins a batch, or leaves its group for another, moves the sum of losses minus the centre.
     center : float
-        Middle of the range of losses, on the grid.
+        Middle of the range of losses.
     """
 
-    grid: SumGrid
     gradient_diameter: float
     gradient_norm: float
     loss_range: float
@@ -459,40 +455,28 @@ class SumSensitivity:
         SumSensitivity
             From these alone.
         """
-        constants, largest_group = problem.constants, problem.most_in_a_group
+        constants = problem.constants
         highest = min(ceiling, constants.supremum)
         of_gradient, of_loss = record_errors(problem, highest)
         # as they are read: a change of variables may follow
         factor, gradient = problem.rounding_factor, problem.summed_norm + of_gradient
-        loss = max(abs(highest), abs(constants.infimum)) + of_loss
-        grid = SumGrid(
-            loss_step=grid_step(loss, largest_group),
-            gradient_step=grid_step(gradient, largest_group),
+        # a loss is cut, and the sum of a group's, the centre taken off, is rounded a few times
+        loss = (max(abs(highest), abs(constants.infimum)) + of_loss) * (
+            LOSS_UNIT + 8.0 * _UNIT * problem.most_in_a_group
         )
-        slack = summation_slack(
-            problem.row_norm * grid.gradient_step, n_dimensions=problem.n_weights
-        )
-        loss_slack = summation_slack(grid.loss_step)
-        loss_range = constants.range_up_to(ceiling) + 2.0 * of_loss
-        middle = constants.infimum + (highest - constants.infimum) / 2.0
+        # cutting moves gradients towards 0, each output by itself: not farther apart than one from
+        # 0, or than two opposite ones
+        diameter = max(problem.pair_diameter, problem.lipschitz)
+        if problem.loss.n_outputs > 1:
+            diameter = 2.0 * problem.lipschitz
         return cls(
-            grid=grid,
-            gradient_diameter=problem.pair_diameter
+            gradient_diameter=diameter
             + 2.0 * of_gradient
-            + factor * slack
             + factor
             * weighting_slack(
-                gradient + 0.5 * slack,
-                n_records=problem.n_records,
-                n_groups=problem.roundings_of_a_mean,
+                gradient, n_records=problem.n_records, n_groups=problem.roundings_of_a_mean
             ),
-            gradient_norm=problem.lipschitz + of_gradient + 0.5 * factor * slack,
-            # the centre is on the grid, half a step at most from the middle
-            loss_range=loss_range + 2.0 * loss_slack,
-            center=on_step(middle, grid.loss_step),
+            gradient_norm=problem.lipschitz + of_gradient,
+            loss_range=constants.range_up_to(ceiling) + 2.0 * of_loss + loss,
+            center=constants.infimum + (highest - constants.infimum) / 2.0,
         )
-
-
-def on_step(number: float, step: float) -> float:
-    """Return the nearest multiple of a step."""
-    return float(np.rint(number / step) * step)

@@ -194,7 +194,6 @@ def paper_fields(
         "gradient_diameter": sums.gradient_diameter,
         "ceiling": problem.constants.supremum,
         "feedback_range": sums.loss_range,
-        "grid": sums.grid,
         "prior": (1.0 / problem.n_groups,) * problem.n_groups,
         "is_paper": True,
     }

@@ -129,7 +129,7 @@ def from_pass(
     sizes = np.asarray(problem.group_sizes, dtype=float)
     of_gradient, *of_risks = after_centring(plan.releases)
     relative: dict[str, Any] = {"center": center} if center else {}
-    losses, gradients = data.sums(weights, ceiling=ceiling, grid=schedule.grid, **relative)
+    losses, gradients = data.sums(weights, ceiling=ceiling, **relative)
     gradients = gradients / sizes[:, None]
     ranges: float | FloatArray = feedback_range
     if schedule.step == "sampled":
@@ -175,7 +175,6 @@ def from_batch(
         noise.poisson_sample(release, by_place=plan.problem.hidden is not None),
         ceiling=schedule.ceiling,
         center=batches.center,
-        grid=schedule.grid,
     )
     # by public sizes: how many joined is secret, and would let a record move the weight of others
     gradients = gradients / batches.expected_sizes[:, None]
@@ -215,7 +214,7 @@ def from_one_group(
     assert isinstance(schedule, AGSSchedule)
     sizes = np.asarray(plan.problem.group_sizes, dtype=float)
     of_gradient, *of_risks = after_centring(plan.releases)
-    losses, gradients = data.sums(weights, ceiling=schedule.ceiling, grid=schedule.grid)
+    losses, gradients = data.sums(weights, ceiling=schedule.ceiling)
     risks = variances = np.zeros(1)
     for release in of_risks:
         facts = plan.problem, schedule.feedback_range, release, noise

@@ -15,7 +15,6 @@ from scipy.optimize import minimize_scalar
 from sklearn_dpwg._checks import FloatArray, Rules, any_number, flag, one_of, positive, share, whole
 from sklearn_dpwg.data.problem import Cells, Problem
 from sklearn_dpwg.exceptions import InputError
-from sklearn_dpwg.privacy.sensitivity.sums import SumGrid
 from sklearn_dpwg.solvers.centring import CentredProblem, SlopeLimit
 from sklearn_dpwg.solvers.solver import by_loss
 from sklearn_dpwg.solvers.steps import (
@@ -23,7 +22,6 @@ from sklearn_dpwg.solvers.steps import (
     SumSensitivity,
     best_rate,
     loss_ceiling,
-    on_step,
     risk_spread,
     shown,
 )
@@ -42,7 +40,6 @@ class DescentSchedule(StepLimits):
     ceiling: float  # a record's loss counts for at most this much in the group risks
     # b: a record moves the sum of its group's losses by at most this, rounding included
     feedback_range: float
-    grid: SumGrid  # blocks and steps of the sums
     prior: tuple[float, ...]  # π, of the groups
     # where rows are taken relative to a released centre: how far slopes are limited
     centring: SlopeLimit | None = None
@@ -202,8 +199,7 @@ class MGRSchedule(DescentSchedule):
         """Return what losses up to a ceiling are taken relative to: 0 where groups are public."""
         if self.lowest_loss is None:
             return 0.0
-        middle = self.lowest_loss + (ceiling - self.lowest_loss) / 2.0
-        return on_step(middle, self.grid.loss_step)
+        return self.lowest_loss + (ceiling - self.lowest_loss) / 2.0
 
     def __str__(self) -> str:
         """Return a few lines for people."""
@@ -511,7 +507,6 @@ class StepRule(StepLimits, ABC):
             "gradient_diameter": self.sums.gradient_diameter,
             "ceiling": self.ceiling,
             "feedback_range": self.feedback_range,
-            "grid": self.sums.grid,
             "prior": problem.prior,
             "centring": problem.limit if isinstance(problem, CentredProblem) else None,
         }

@@ -15,7 +15,7 @@ from sklearn_dpwg.data.risks import Risks
 from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.losses import SquaredError
 from sklearn_dpwg.privacy import Budget, NoiseSource, Release, calibrate
-from sklearn_dpwg.privacy.sensitivity.sums import moment_sensitivity, moment_steps
+from sklearn_dpwg.privacy.sensitivity.sums import moment_sensitivity
 from sklearn_dpwg.solvers.plan import Plan
 from sklearn_dpwg.solvers.rounds.noisy_moments import (
     MomentsSchedule,
@@ -24,7 +24,6 @@ from sklearn_dpwg.solvers.rounds.noisy_moments import (
     shrunk,
 )
 from sklearn_dpwg.solvers.rounds.releases import (
-    BLOCK_SIZE,
     MOMENTS,
     release_moments,
 )
@@ -50,7 +49,7 @@ CONSTANT, LENGTH = 0.75, 1.25
 # What the sensitivity is larger by to pay for rounding.
 ROUNDING = 5e-3
 
-# Records of a group up to which both parts of its sums are exact (docs/theory/sums.md, section 7).
+# Records of a group up to which both parts of its sums are exact (docs/theory/sums.md).
 LARGEST_GROUP = 2**38
 
 # What planning assumes that residuals, and weights from those of the round before, are in the last
@@ -66,14 +65,12 @@ def _schedule(
     has_constant = problem.intercept_scaling > 0.0
     constant, length = (CONSTANT, LENGTH) if has_constant else (0.0, 1.0)
     norm = math.sqrt(1.0 + constant**2 + length**2)
-    step, sum_step = _rounding_steps(problem, norm)
+    _check_rounding(problem, norm)
     return MomentsSchedule(
         multipliers=tuple(multipliers),
         sensitivity=(1.0 + ROUNDING) * moment_sensitivity(norm) * problem.group_moves,
         constant=constant,
         length=length,
-        step=step,
-        sum_step=sum_step,
         target_bound=problem.loss.target_bound,
         clip=float(parameters.clip),
         ridge=float(parameters.ridge),
@@ -81,29 +78,16 @@ def _schedule(
     )
 
 
-def _rounding_steps(problem: Problem, norm: float) -> tuple[float, float]:
-    """Return the finest step of entries, and that of sums, with which sums are exact.
-
-    A vector is rounded by at most half a step in each coordinate, which its norm and so the
-    sensitivity pay for, and integers below 2⁵³ are floats. The sum of all blocks is held in
-    multiples of the second step and in what is left of it; together they are rounded once, by at
-    most half of that step in every entry of either neighbour's sum.
-    """
-    size, largest = problem.n_columns + 1, problem.most_in_a_group
+def _check_rounding(problem: Problem, norm: float) -> None:
+    """Refuse groups so large that rounding their sums, and their products with √2, would show."""
     # a record that changes its group moves the rounding of two sums
-    n_sums = 1 if problem.hidden is None else 2
-    square = ((1.0 + ROUNDING / 4.0) * norm) ** 2
-    step, sum_step = moment_steps((1.0 + ROUNDING / 4.0) * norm, largest, BLOCK_SIZE)
-    if (
-        math.sqrt(size) * step / 2.0 > ROUNDING / 5.0 * norm
-        or n_sums * size * sum_step + largest * square * 2.0**-51 > ROUNDING / 5.0 * norm**2
-        or largest > LARGEST_GROUP
-    ):
+    n_sums, largest = 1 if problem.hidden is None else 2, problem.most_in_a_group
+    rounding = n_sums * largest * norm**2 * 2.0**-50
+    if rounding > ROUNDING / 5.0 * norm**2 or largest > LARGEST_GROUP:
         raise InputError(
             f"solver 'moments' cannot add up {largest:,} records of a group with "
             f"{problem.n_weights:,} weights exactly: choose 'mgr', or split the group."
         )
-    return step, sum_step
 
 
 def excess_bound_by_group(problem: Problem, schedule: MomentsSchedule, *, aim: float) -> FloatArray:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from sklearn_dpwg._checks import FloatArray
 from sklearn_dpwg._repr import short_repr
-from sklearn_dpwg.data.kernels.passes import one_blas_thread
+from sklearn_dpwg.data.threads import one_blas_thread
 from sklearn_dpwg.optimum import smooth_optimum
 from sklearn_dpwg.optimum.saddle_point import minimise_quadratic_on_ball
 
@@ -32,8 +32,6 @@ class MomentsSchedule:
     sensitivity: float  # by how much one record moves the sums of a round
     constant: float  # entry of a record's vector for the intercept; 0 without one
     length: float  # largest entry of a record's vector for the residual
-    step: float  # what entries are rounded to multiples of
-    sum_step: float  # what the sums of a block of records are rounded to multiples of
     target_bound: float  # bound on residuals in the first round
     clip: float  # least bound on residuals in later rounds, over their root mean square
     ridge: float  # what keeps the model from fitting noise; see `robust_optimum`

@@ -151,7 +151,7 @@ class PhasedERM(PhasedERMParameters, FreshSolver):
     def _learned(self, problem: Problem, budget: Budget) -> Problem:
         """Return what the weights are learned for: the problem, or that of centred rows."""
         # several derivatives that are shortened together are no gradient of a convex function
-        # and the smooth stand-in for a loss with kinks has no compiled kernel, which limits slopes
+        # and the smooth stand-in for a loss with kinks has no ends, which limit slopes
         is_convex = problem.loss.n_outputs == 1 and problem.loss.smooth
         if self.centring:
             if problem.fresh_calls:

@@ -23,9 +23,6 @@ WEIGHTS, RISKS, MOMENTS = "phase weights", "group risks", "second moments"
 # that halves the time of a phase.
 KEEP_HESSIAN = 0.1
 
-# Records whose outer products are added exactly before the sum is rounded.
-BLOCK_SIZE = 2**13
-
 
 def release_risks(
     read: Risks,
@@ -43,7 +40,7 @@ def release_risks(
     relative to the middle of their range.
     """
     center = 0.0 if problem.hidden is None else sums.center
-    losses, _ = read.sums(weights, ceiling=ceiling, grid=sums.grid, gradients=False, center=center)
+    losses, _ = read.sums(weights, ceiling=ceiling, gradients=False, center=center)
     # sums, of which a record moves those of its groups: dividing them first would round them
     moved = sums.loss_range * problem.loss_moves
     noisy = noise.gaussian(losses, sensitivity=moved, release=release, payer=payer)
@@ -121,9 +118,6 @@ def _moments_read(
         clip=clip,
         constant=schedule.constant,
         length=schedule.length,
-        step=schedule.step,
-        sum_step=schedule.sum_step,
-        block_size=BLOCK_SIZE,
     )
     at = triangle(sums.shape[1], has_constant=schedule.constant > 0.0)
     return sums[:, at[0], at[1]], at, np.where(at[0] == at[1], 1.0, math.sqrt(2.0))

@@ -378,7 +378,7 @@ _MORE_THAN_THE_RATE = 4
 
 @dataclass(frozen=True)
 class RoundSensitivity:
-    """Sensitivities of a round: docs/theory/sums.md, section 9."""
+    """Sensitivities of a round: docs/theory/oco.md, section 5."""
 
     # by how much a record moves the sum of gradients of a round and, by rounding, all later rows of
     # the prefix sums, over the largest factor of a record

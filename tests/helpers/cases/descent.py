@@ -244,8 +244,8 @@ def _unlimited(real, data, center, **facts):
     return risks
 
 
-def _first_ceiling(real, data, weights, *, ceiling, grid):
-    return real(data, weights, ceiling=0.5 * data.loss.target_bound**2, grid=grid)
+def _first_ceiling(real, data, weights, *, ceiling):
+    return real(data, weights, ceiling=0.5 * data.loss.target_bound**2)
 
 
 CENTRING_FAULTS = {
@@ -271,9 +271,7 @@ CENTRING_FAULTS = {
 
 def _of_long_rows(real, data, **facts):
     block = copy(data.handles[0])
-    block.records = dataclasses.replace(
-        block.records, row_scale=np.ones(len(block.records.targets))
-    )
+    block.records = dataclasses.replace(block.records, rows=2.0 * block.records.rows)
     other = copy(data)
     other.handles = [block]
     return real(other, **facts)

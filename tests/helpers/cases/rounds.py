@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from copy import copy
 
 import numpy as np
 import pytest
@@ -312,15 +313,20 @@ def moments_plans(make=random_problem):
 MOMENTS = "second moments"
 
 
-def _reads(name, factor=1.0, wrong=None):
+def _reads(name, factor):
     """Plant moments that are read with another fact than the sensitivity is for."""
 
     def read(real, data, center, **facts):
-        return real(
-            data, center, **facts | {name: factor * facts[name] if wrong is None else wrong}
-        )
+        return real(data, center, **facts | {name: factor * facts[name]})
 
     return instead(GroupRisks, "residual_moments", read)
+
+
+def _of_longer_rows(real, data, center, **facts):
+    block, other = copy(data.handles[0]), copy(data)
+    block.records = dataclasses.replace(block.records, rows=1.5 * block.records.rows)
+    other.handles = [block]
+    return real(other, center, **facts)
 
 
 def _exact_residuals_bound(patch):
@@ -342,7 +348,7 @@ MOMENTS_FAULTS = {
     "half the sensitivity": half(Moments, MOMENTS),
     "residuals clipped later than stated": _reads("length", 1.2),
     "a longer constant": _reads("constant", 1.5),
-    "coarse steps": _reads("step", wrong=1.0),
+    "longer rows": instead(GroupRisks, "residual_moments", _of_longer_rows),
     "the exact moments are learned from": exact(Moments, MOMENTS),
     "divided by what is in the records": draws(
         Moments, MOMENTS, lambda draw, value, stated, plan: draw(value * 3, stated)

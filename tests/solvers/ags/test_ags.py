@@ -53,7 +53,7 @@ def stated(plan, data, answers, first, visits):
         group = int(np.argmax(scores))
         taken[group] += 1
         asked = next(answers)
-        np.testing.assert_allclose(asked.value, gradients[group], rtol=1e-7, atol=1e-12)
+        np.testing.assert_allclose(asked.value, gradients[group], rtol=1e-5, atol=1e-6)
         std = plan.releases[0].noise_multiplier * schedule.gradient_diameter / sizes[group]
         step, momentum = step_and_momentum(schedule, std)
         velocity = momentum * velocity - step * asked.answer
@@ -86,7 +86,7 @@ def test_a_run_is_the_stated_algorithm(loss, solver, visits, sizes):
         found = solver.run(plan, data, noise, start=Solution(first, None, 0))
         inside = project_to_ball(first, problem.radius)
         weights, taken = stated(plan, data, noise.asked, inside, visits)
-        np.testing.assert_allclose(found.weights, weights, rtol=1e-7, atol=1e-10)
+        np.testing.assert_allclose(found.weights, weights, rtol=1e-5, atol=1e-6)
         np.testing.assert_allclose(found.group_weights, taken / taken.sum())
 
 
@@ -105,7 +105,7 @@ def test_one_group_is_noisy_gradient_descent():
         )
         weights = project_to_ball(weights - 0.3 * noisy, problem.radius)
         kept.append(weights)
-    np.testing.assert_allclose(found.weights, np.mean(kept, axis=0), rtol=1e-7)
+    np.testing.assert_allclose(found.weights, np.mean(kept, axis=0), rtol=1e-5)
     assert found.group_weights == [1.0]
     assert release.noise_multiplier == pytest.approx(math.sqrt(25) / BUDGET.mu, rel=1e-5)
 

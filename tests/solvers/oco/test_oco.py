@@ -58,7 +58,7 @@ class Listed(SampleOracle):
 
     def __init__(self, data):
         records = data.records
-        self.rows = records.rows * records.row_scale[:, None]
+        self.rows = records.rows.astype(float)
         self.targets, self.next = records.targets, list(records.starts[:-1])
 
     def draw(self, group, size):
@@ -209,7 +209,7 @@ def test_a_game_of_places_is_the_stated_one(loss):
         played_groups.append(group_weights)
         influence = max(influence, (group_weights / rates).max())
         chosen = order[16 * t : 16 * t + 16]
-        shortened = rows[chosen] / np.linalg.norm(rows[chosen], axis=1, keepdims=True)
+        shortened = data.records.rows[np.argsort(data.records.places)[chosen]].astype(float)
         values, gradients = batch(problem, shortened, targets[chosen], weights)
         total += (group_weights / rates)[codes[chosen]] @ gradients
         center = (problem.constants.infimum + schedule.ceiling) / 2.0

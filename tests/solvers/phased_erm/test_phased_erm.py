@@ -23,7 +23,7 @@ BUDGET = Budget(1.0, 1e-6)
 
 def clipped_risks(data, weights, ceiling):
     records = data.records
-    rows = records.rows * records.row_scale[:, None]
+    rows = records.rows.astype(float)
     matrix = weights.reshape(data.loss.n_outputs, -1)
     scores = rows @ matrix[:, :-1].T + data.intercept_scaling * matrix[:, -1]
     scores = scores[:, 0] if data.loss.n_outputs == 1 else scores
