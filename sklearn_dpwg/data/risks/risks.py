@@ -303,8 +303,8 @@ class Risks:
     ) -> Self:
         """Return the risks of rows relative to a released centre, which are not copied.
 
-        A row is ``u = (P (x - center), constant)``, P a released symmetric matrix on the grid of
-        `ROW_STEP`, or a factor a column, or nothing. Where the gradient of a record would be longer
+        A row is ``u = (P (x - center), constant)``, P a released symmetric matrix of steps of
+        `WHITENING_STEP`, or a factor a column, or nothing. Where the gradient of a record would be longer
         than `clip`, its loss goes on as a line (with several outputs, its gradient is shortened).
         """
         self.n_passes += 1
