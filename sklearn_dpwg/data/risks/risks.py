@@ -304,8 +304,8 @@ class Risks:
         """Return the risks of rows relative to a released centre, which are not copied.
 
         A row is ``u = (P (x - center), constant)``, P a released symmetric matrix of steps of
-        `WHITENING_STEP`, or a factor a column, or nothing. Where the gradient of a record would be longer
-        than `clip`, its loss goes on as a line (with several outputs, its gradient is shortened).
+        `WHITENING_STEP`, or a factor a column, or nothing. Where the gradient of a record would be
+        longer than `clip`, its loss goes on as a line (with several outputs it is shortened).
         """
         self.n_passes += 1
         facts = {"constant": constant, "clip": clip, "whitening": whitening}
