@@ -407,10 +407,10 @@ def record_errors(problem: Problem, highest: float) -> tuple[float, float]:
     """
     constants, score = problem.constants, problem.constants.score_bound
     steepness = constants.smoothness if constants.smoothness < np.inf else 1.0
-    slope = constants.lipschitz + max(1.0, steepness) * score
+    slope = problem.slope_bound + max(1.0, steepness) * score
     loss = abs(highest) + (constants.lipschitz + 1.0) * score
     return (
-        problem.rounding_factor * record_rounding(problem.row_norm * slope, problem.n_weights),
+        problem.rounding_factor * record_rounding(problem.norm_read * slope, problem.n_weights),
         record_rounding(loss, problem.n_weights),
     )
 
@@ -470,7 +470,7 @@ class SumSensitivity:
             gradient_step=grid_step(gradient, largest_group),
         )
         slack = summation_slack(
-            problem.row_norm * grid.gradient_step, n_dimensions=problem.n_weights
+            problem.norm_read * grid.gradient_step, n_dimensions=problem.n_weights
         )
         loss_slack = summation_slack(grid.loss_step)
         loss_range = constants.range_up_to(ceiling) + 2.0 * of_loss
