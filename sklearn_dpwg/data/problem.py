@@ -354,6 +354,16 @@ class Problem:
         return self.row_norm * self.constants.gradient_diameter
 
     @property
+    def norm_read(self) -> float:
+        """Bound on the norm of a row, and on its constant, as sums are read."""
+        return max(1.0, self.row_norm)
+
+    @property
+    def slope_bound(self) -> float:
+        """Largest norm of a record's derivatives in its scores."""
+        return self.constants.lipschitz
+
+    @property
     def summed_norm(self) -> float:
         """Largest norm of what a record adds to the sums of gradients that are read."""
         return self.lipschitz

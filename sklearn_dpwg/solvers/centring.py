@@ -153,7 +153,17 @@ class CentredProblem(Problem):
     @property
     def summed_norm(self) -> float:
         """Largest norm of what a record adds to the sums that are read, before they are centred."""
-        return math.sqrt(2.0) * self.constants.lipschitz
+        return self.norm_read * self.slope_bound
+
+    @property
+    def norm_read(self) -> float:
+        """Norm of ``(x, 1)``."""
+        return math.sqrt(2.0)
+
+    @property
+    def slope_bound(self) -> float:
+        """Slopes are limited to ``clip/‖u‖``, and no u is shorter than s₀."""
+        return min(self.constants.lipschitz, self.limit.clip / self.intercept_scaling)
 
     @property
     def rounding_factor(self) -> float:

@@ -406,10 +406,10 @@ def record_errors(problem: Problem, highest: float) -> tuple[float, float]:
     """
     constants, score = problem.constants, problem.constants.score_bound
     steepness = constants.smoothness if constants.smoothness < np.inf else 1.0
-    slope = constants.lipschitz + max(1.0, steepness) * score
+    slope = problem.slope_bound + max(1.0, steepness) * score
     loss = abs(highest) + (constants.lipschitz + 1.0) * score
     return (
-        problem.rounding_factor * record_rounding(problem.row_norm * slope, problem.n_weights),
+        problem.rounding_factor * record_rounding(problem.norm_read * slope, problem.n_weights),
         record_rounding(loss, problem.n_weights),
     )
 
