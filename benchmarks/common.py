@@ -168,7 +168,7 @@ def turn_by_turn(
     n_turns: int,
     clock: Callable[[], float] = time.perf_counter,
 ) -> np.ndarray:
-    """Return seconds of shape (n_sides, n_turns), after a first turn that compiles."""
+    """Return seconds of shape (n_sides, n_turns), after a first turn that loads."""
 
     def taken(side: Callable[[], object]) -> float:
         start = clock()

@@ -191,7 +191,7 @@ def peak_of_fit(name: str) -> None:
         return y, groups, X.T if layout == "F" else X
 
     y, groups, X = draw(20_000)
-    model.fit(X, y, groups=groups)  # loads and compiles
+    model.fit(X, y, groups=groups)  # loads
     y, groups, X = draw(n_rows)
     arrays = (X.data, X.indices, X.indptr) if layout == "csr" else (X,)
     n_bytes = sum(array.nbytes for array in arrays)

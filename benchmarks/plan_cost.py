@@ -101,5 +101,5 @@ def cells() -> None:
 
 if __name__ == "__main__":
     warnings.simplefilter("ignore")
-    DPWorstGroupClassifier().plan(group_sizes=[500, 500], n_features=5)  # imports, compiled code
+    DPWorstGroupClassifier().plan(group_sizes=[500, 500], n_features=5)  # imports
     run_tables({"plans": plans, "cells": cells})

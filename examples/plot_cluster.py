@@ -52,7 +52,7 @@ def fit(X, y, groups):
 #
 # Here workers are threads of this process; on a cluster only the address differs.
 
-fit(X, y, groups)  # what is loaded and compiled once is not timed
+fit(X, y, groups)  # what is loaded once is not timed
 results = {"in memory": fit(X, y, groups)}
 cut = [da.from_array(part, chunks=(N // 6, *part.shape[1:])) for part in (X, y, groups)]
 for n_workers in (1, 2, 3):

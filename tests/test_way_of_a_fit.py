@@ -35,7 +35,7 @@ def calls() -> list[tuple[str, str]]:
     solver = MGR(n_steps=6, centring=False)  # the centre is one release more
     known = {"data_norm": 1.0, "random_state": 0} | WITHIN_GROUP
     model = DPWorstGroupClassifier(1.0, 1e-5, solver=solver, **known)
-    model.fit(X, y, groups=groups)  # compiles, and fills what is kept between fits
+    model.fit(X, y, groups=groups)  # fills what is kept between fits
     seen: list[tuple[str, str]] = []
 
     def note(frame, event, _):
