@@ -56,7 +56,7 @@ def sharpness() -> None:
 def world(problem: Problem, rows: np.ndarray, targets: np.ndarray, optimum: float) -> Any:
     """Return groups of equal records, each held once, with their problem and optimum."""
     n_groups = len(rows)
-    records = GroupedRecords(rows, np.ones(n_groups), targets, np.arange(n_groups + 1))
+    records = GroupedRecords(rows, targets, np.arange(n_groups + 1))
     counts = np.array(problem.group_sizes, dtype=float)
     return CountedRisks(records, problem.loss, 0.0, counts=counts), problem, optimum
 

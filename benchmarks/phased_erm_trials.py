@@ -25,6 +25,7 @@ from common import DELTA, EPSILON, excess_table, row, unit_risks
 from sklearn_dpwg.data.problem import Problem
 from sklearn_dpwg.data.records import GroupedRecords
 from sklearn_dpwg.data.risks import GroupRisks
+from sklearn_dpwg.data.rows import whole_rows
 from sklearn_dpwg.datasets import load_dataset
 from sklearn_dpwg.optimum import solve_saddle_point
 from sklearn_dpwg.optimum.objective import project_to_ball
@@ -97,7 +98,7 @@ def shaped(power: float, data: Any, mu_weights: float, seed: int) -> float:
     limit = np.quantile(norms, 0.95) if power else np.hypot(1.0, SCALING)
     moved *= (np.minimum(norms, limit) / norms / limit)[:, None]
     risks = GroupRisks(
-        GroupedRecords(moved, np.ones(len(moved)), records.targets, records.starts),
+        GroupedRecords(whole_rows(moved, 1.0), records.targets, records.starts),
         reference.loss,
         0.0,
     )

@@ -32,6 +32,7 @@ from rates_worlds import CountedRisks, HardWorld, InterceptWorld, TypicalWorld, 
 from sklearn_dpwg.data.problem import Problem
 from sklearn_dpwg.data.records import GroupedRecords
 from sklearn_dpwg.data.risks import GroupRisks
+from sklearn_dpwg.data.rows import whole_rows
 from sklearn_dpwg.datasets import make_lower_bound
 from sklearn_dpwg.losses import AbsoluteError
 from sklearn_dpwg.optimum import solve_saddle_point, worst_group_optimum
@@ -402,7 +403,7 @@ def report_algorithm_4() -> None:
         print(f"μ_λ = {mu_groups:.3g}")
         report_gaps(smooth, lipschitz, partial(response, smooth))
     # one record of loss |w|: the minimum is at the kink, with value μ_w c²/2
-    records = GroupedRecords(np.ones((1, 1)), np.ones(1), np.zeros(1), np.array([0, 1]))
+    records = GroupedRecords(np.ones((1, 1)), np.zeros(1), np.array([0, 1]))
     kink = CountedRisks(records, AbsoluteError(1.0), 0.0, counts=np.ones(1))
     kinked = RegularisedObjective(kink, 1.0, np.ones(1), 1.0, 1.0, np.array([0.3]))
     print("\nAlgorithm 4: one record of loss |w|, μ_w = 1")
@@ -461,7 +462,8 @@ def report_lower_bound() -> None:
                 )
                 order = np.argsort(made.groups, kind="stable")
                 rows, targets = made.data[order], made.target[order]
-                records = GroupedRecords(rows, np.ones(2 * n), targets, np.array([0, n, 2 * n]))
+                whole, starts = whole_rows(rows, 1.0), np.array([0, n, 2 * n])
+                records = GroupedRecords(whole, targets, starts)
                 data = GroupRisks(records, AbsoluteError(1.0), 0.0)
                 problem = Problem(data.loss, (n, n), d, radius, (0.5, 0.5), 0.0)
                 found = {"nothing": np.zeros(d)}

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from sklearn_dpwg.data.problem import Problem
 from sklearn_dpwg.data.records import GroupedRecords
 from sklearn_dpwg.data.risks import GroupRisks, Selection
+from sklearn_dpwg.data.rows import whole_rows
 from sklearn_dpwg.datasets import make_worst_group_classification
 from sklearn_dpwg.losses import BinaryLogLoss, Huber, Loss
 from sklearn_dpwg.optimum.saddle_point import smooth_optimum
@@ -39,12 +40,17 @@ class CountedRisks(GroupRisks):
         return np.add.reduceat(values, self.records.starts[:-1], axis=0)
 
     def sums(
-        self, weights: FloatArray, *, ceiling: float, gradients: bool = True
+        self,
+        weights: FloatArray,
+        *,
+        ceiling: float,
+        gradients: bool = True,
+        center: float = 0.0,
     ) -> tuple[FloatArray, FloatArray]:
-        """Return sums of losses and gradients."""
+        """Return sums of losses relative to a centre, and of gradients."""
         losses, slopes = self.risks_and_gradients(weights, ceiling=ceiling)
         sizes = np.asarray(self.group_sizes, dtype=float)
-        return sizes * losses, sizes[:, None] * slopes
+        return sizes * (losses - center), sizes[:, None] * slopes
 
     def risks(self, weights: FloatArray, *, ceiling: float | None = None) -> FloatArray:
         """Return the mean loss of each group."""
@@ -168,8 +174,7 @@ class InterceptWorld(TypicalWorld):
         table = super().draw(group_size, rng)
         held = np.repeat(np.arange(len(table.counts)), table.counts.astype(int))
         records = GroupedRecords(
-            np.ascontiguousarray(table.records.rows[held, :-1]),
-            np.ones(len(held)),
+            whole_rows(table.records.rows[held, :-1], 1.0),
             table.records.targets[held],
             np.arange(self.n_groups + 1) * group_size,
         )

@@ -9,6 +9,7 @@ import pytest
 
 from sklearn_dpwg.data.records import GroupedRecords
 from sklearn_dpwg.data.risks import GroupRisks
+from sklearn_dpwg.data.rows import whole_rows
 from sklearn_dpwg.losses import Huber
 from tests.helpers.selections import Listed
 
@@ -34,8 +35,7 @@ def repeated(table):
     groups = np.repeat(np.arange(table.n_groups), np.diff(records.starts))
     sizes = np.bincount(np.repeat(groups, times), minlength=table.n_groups)
     rows = GroupedRecords(
-        np.repeat(records.rows, times, axis=0),
-        np.ones(times.sum()),
+        whole_rows(np.repeat(records.rows, times, axis=0), 1.0),
         np.repeat(records.targets, times),
         np.concatenate([[0], np.cumsum(sizes)]),
     )
@@ -43,7 +43,9 @@ def repeated(table):
 
 
 def test_a_table_of_counts_is_its_records(rates):
-    table = rates.TypicalWorld(3, 4).draw(200, np.random.default_rng(0))
+    world = rates.TypicalWorld(3, 4)
+    world.rows = whole_rows(world.rows, 1.0).astype(float)
+    table = world.draw(200, np.random.default_rng(0))
     rows = repeated(table)
     weights = np.random.default_rng(1).normal(size=4)
     assert table.group_sizes == rows.group_sizes == (200, 200, 200)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from sklearn_dpwg.data.risks import GroupRisks
+from sklearn_dpwg.data.rows import whole_rows
 from sklearn_dpwg.privacy import Release, epsilon_of
 from tests.helpers.benchmarks import utility_with
 
@@ -22,7 +23,7 @@ def small_task(utility, kind="classification", n=400, seed=0):
     rng = np.random.default_rng(seed)
     codes = (rng.random(n) < 0.25).astype(int)
     X = rng.normal(size=(n, 3)) / 4.0
-    X /= np.maximum(1.0, np.linalg.norm(X, axis=1))[:, None]
+    X = whole_rows(X, np.linalg.norm(X, axis=1).max()).astype(float)
     scores = 3.0 * X[:, 0] + np.where(codes == 1, 3.0, -1.0) * X[:, 1]
     rows = np.column_stack([X, np.ones(n)])
     targets = np.where(scores > 0, 1.0, -1.0) if kind == "classification" else np.tanh(scores)

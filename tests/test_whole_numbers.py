@@ -303,7 +303,9 @@ def test_no_neighbour_moves_a_sum_by_more_than_is_paid(loss, layout, dtype, limi
     limited = limited and loss.has_ends
     if limited:
         problem = centred_problem(problem, SlopeLimit(1.0, 0.4))
-        pair = [risks.centred(np.full(3, 0.2), constant=0.25, clip=problem.clip) for risks in pair]
+        pair = [
+            risks.centred(np.full(3, 0.2), constant=0.25, clip=problem.limit.clip) for risks in pair
+        ]
     weights = rng.standard_normal(problem.n_weights)
     weights *= 3.0 / np.linalg.norm(weights) / (3.0 if limited else 1.0)
     stated = SumSensitivity.of(problem, ceiling=CEILING)

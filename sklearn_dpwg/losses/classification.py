@@ -134,7 +134,8 @@ class BinaryLogLoss(Loss):
         margin = targets * scores
         held = np.maximum(margin, self.edge) if self.largest_slope < 1.0 else margin
         small = exp(-np.abs(held))
-        values = log1p(small)
+        with np.errstate(under="ignore"):  # of very large margins
+            values = log1p(small)
         values -= np.minimum(held, 0.0)
         slopes = np.where(held > 0.0, small, 1.0)
         small += 1.0

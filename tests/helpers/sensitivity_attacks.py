@@ -16,6 +16,7 @@ import numpy as np
 from sklearn_dpwg.data.problem import Problem
 from sklearn_dpwg.data.records import GroupedRecords
 from sklearn_dpwg.data.risks import GroupRisks
+from sklearn_dpwg.data.rows import whole_rows
 from sklearn_dpwg.losses import BinaryLogLoss, Hinge, Loss, MultinomialLogLoss, SquaredError
 from sklearn_dpwg.optimum.objective import RegularisedObjective, SaddlePoint
 from sklearn_dpwg.optimum.saddle_point import attainable_gap, solve_saddle_point
@@ -52,7 +53,7 @@ class Case:
 
     @property
     def risks(self) -> GroupRisks:
-        records = GroupedRecords(self.rows, np.ones(len(self.rows)), self.targets, self.starts)
+        records = GroupedRecords(whole_rows(self.rows, 1.0), self.targets, self.starts)
         return GroupRisks(records, self.loss, self.intercept)
 
     @property
