@@ -19,7 +19,7 @@ from typing import Any
 
 import exact_speed
 import numpy as np
-from common import ignore_warnings, quartiles, risks_of, run_tables, seconds, slope_of, turn_by_turn
+from common import ignore_warnings, quartiles, risks_of, run_tables, turn_by_turn
 from scipy.sparse import random as sparse_random
 from sklearn.pipeline import make_pipeline
 
@@ -97,31 +97,6 @@ def measure_sparse() -> None:
         lambda: model.fit(dense, y, groups=groups), lambda: model.fit(rows, y, groups=groups), 3
     )
     report("a default fit, the same (seeded noise)", ">= 5", faster, spread, holds=faster >= 5.0)
-
-
-def measure_slope() -> None:
-    """Measure the slope of log time of a default fit in log K."""
-    rng = np.random.default_rng(0)
-    sizes = (10_000, 30_000, 100_000, 300_000, 1_000_000)
-    times = []
-    for size in sizes:
-        X = rng.uniform(-1.0, 1.0, size=(size, 20))
-        y = (X[:, 0] + 0.3 * rng.standard_normal(size) > 0).astype(int)
-        groups = rng.integers(0, N_GROUPS, size)
-        model = DPWorstGroupClassifier(delta=1e-7, data_norm=20**0.5)
-        model.fit(X[:5000], y[:5000], groups=groups[:5000])
-        fit = partial(model.fit, X, y, groups=groups)
-        times.append([seconds(fit) for _ in range(5)])
-    middle = np.median(times, axis=1)
-    print("  K x 20, seconds: " + ", ".join(
-        f"{size:,}: {value:.2f}" for size, value in zip(sizes, middle, strict=True)
-    ))  # fmt: skip
-    every = [slope_of(sizes, run) for run in np.transpose(times)]
-    slope = float(np.median(every))
-    report("slope of log seconds of a default fit in log K", "<= 1.05", slope,
-           f"({min(every):.2f} to {max(every):.2f})", holds=slope <= 1.05)  # fmt: skip
-    last = slope_of(sizes[-2:], middle[-2:])
-    report("  the same from 3*10^5 to 10^6", "<= 1.05", last, "", holds=last <= 1.05)
 
 
 PROCESS = """
@@ -240,7 +215,7 @@ if __name__ == "__main__":
         peak_of_fit(sys.argv[2])
     else:
         print(f"{n_threads()} threads\n{'':<58}{'target':>12}{'median':>10}  quartiles")
-        parts = {"pass": measure_pass, "exact": exact_speed.main, "slope": measure_slope}
+        parts = {"pass": measure_pass, "exact": exact_speed.main}
         parts |= {"default": measure_default}
         parts |= {"memory": measure_memory, "sparse": measure_sparse, "bends": measure_bends}
         run_tables(parts)
