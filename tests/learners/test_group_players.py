@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import softmax
 
-from sklearn_dpwg.solvers.stream.learners import EXP3, Hedge
+from sklearn_dpwg.solvers.learners import EXP3, Hedge
 
 
 class Uniform:

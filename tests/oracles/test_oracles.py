@@ -5,8 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sklearn_dpwg.data.oracles import GeneratorOracle, InMemoryOracle, SampleOracle
-from sklearn_dpwg.data.oracles.base import EncodingOracle, RecordOracle
+from sklearn_dpwg.data.oracles import (
+    EncodingOracle,
+    GeneratorOracle,
+    InMemoryOracle,
+    RecordOracle,
+    SampleOracle,
+)
 from sklearn_dpwg.data.records import RecordEncoder
 from sklearn_dpwg.data.risks import GroupRisks
 from sklearn_dpwg.exceptions import OracleError

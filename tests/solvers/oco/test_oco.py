@@ -15,9 +15,9 @@ from sklearn_dpwg.optimum.objective import project_to_ball
 from sklearn_dpwg.privacy import Budget, NoiseSource
 from sklearn_dpwg.privacy.prefix_sums import make_prefix_sums
 from sklearn_dpwg.solvers import OCO, Exact, OnlineToBatch, PhasedERM
+from sklearn_dpwg.solvers.learners import FTRL
+from sklearn_dpwg.solvers.oco import EXPECTED_SPREAD
 from sklearn_dpwg.solvers.steps import heard
-from sklearn_dpwg.solvers.stream.games import EXPECTED_SPREAD
-from sklearn_dpwg.solvers.stream.learners import FTRL
 from tests.helpers.cases.stream import BUDGET
 from tests.helpers.contract import compared
 from tests.helpers.group_data import make_data, make_problem
@@ -104,7 +104,7 @@ def test_a_sampled_game_is_algorithm_2(loss, noise):
     b, c = 3, int(schedule.feedback_rates[0])
     log_weights = np.log(np.array(schedule.prior))
     total, played, played_groups = np.zeros(problem.n_weights), [], []
-    gamma = schedule.strength_rule.strength(
+    gamma = schedule.strength(
         schedule.gradient_multiplier * schedule.worst_std * schedule.gradient_diameter / b
     )
     for _ in range(12):
@@ -151,7 +151,7 @@ def test_a_weighted_game_is_the_stated_one(loss, sizes):
     for t in range(10):
         group_weights = np.exp(log_weights - log_weights.max())
         group_weights /= group_weights.sum()
-        gamma = schedule.strength_rule.strength(unit * influence)
+        gamma = schedule.strength(unit * influence)
         weights = project_to_ball(-total / gamma, problem.radius)
         played.append(weights)
         played_groups.append(group_weights)
@@ -203,7 +203,7 @@ def test_a_game_of_places_is_the_stated_one(loss):
     for t in range(10):
         group_weights = prior * np.exp(exponents)
         group_weights /= group_weights.sum()
-        gamma = schedule.strength_rule.strength(unit * influence)
+        gamma = schedule.strength(unit * influence)
         weights = project_to_ball(-total / gamma, problem.radius)
         played.append(weights)
         played_groups.append(group_weights)

@@ -1,4 +1,10 @@
-"""The contract of every sample oracle, and oracles of records in memory or made on demand."""
+"""Sample oracles: sources of fresh records of a group.
+
+A fresh solver never holds the records. It asks a `SampleOracle` for a few of one group, uses each
+once, and forgets them. They may lie in memory (`InMemoryOracle`), or be made on demand or fetched
+from a database by a function (`GeneratorOracle`); a class of your own needs one method and has to
+keep the promises of `SampleOracle`.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +22,8 @@ from sklearn_dpwg.data.frames import label_key, same_rows
 from sklearn_dpwg.data.groups import encode_groups
 from sklearn_dpwg.data.records import GroupedRecords, RecordEncoder
 from sklearn_dpwg.exceptions import InputTypeError, OracleError
+
+__all__ = ["GeneratorOracle", "InMemoryOracle", "SampleOracle"]
 
 
 class SampleOracle(ABC):
