@@ -429,9 +429,9 @@ def test_rounding_of_rounds_is_small_and_paid_for():
             assert 0.0 < of_gradient < added
             assert 1.0 < of_loss < 1.0 + added
     mechanism = make_prefix_sums("tree", n_steps=64, n_dimensions=21)
-    rates = np.array([6.5, 4.0]), np.array([3.5, 1.0])
+    rates = np.array([[6.5, 4.0], [3.5, 1.0]])
     of_rates = {
-        play: round_sensitivity(problem, mechanism, 1.0, Design(play, 64, *rates, 0.5))
+        play: round_sensitivity(problem, mechanism, 1.0, Design(play, 64, rates, 0.5))
         for play in ("weighted", "sampled")
     }
     # a weighted round reads 7 + 4 and 4 + 4 records at most, a sampled one as many as it says

@@ -242,18 +242,22 @@ class StreamGame(Game):
         return self._n_played == self._schedule.n_rounds
 
     def advance(self, oracle: SampleOracle, available: Sequence[float]) -> int:
+        before = self._n_played
+        for sizes in self._rounds(available):
+            self._n_played += 1
+            self._play_round(oracle, sizes)
+        return self._n_played - before
+
+    def _rounds(self, available: Sequence[float]) -> Iterable[Any]:
+        """Return what `_play_round` reads in each round that there are records for."""
         rates, left = self._schedule.rates, self._schedule.n_rounds - self._n_played
         enough = np.floor((np.asarray(available) / rates) * (1 + 1e-9)).min()
         n_rounds = max(0, int(min(left, enough)))
         of_all = [math.ceil(n_rounds * rate * (1 - 1e-9)) for rate in rates]
-        used = [min(*pair) for pair in zip(available, of_all, strict=True)]
-        for sizes in self._dealt(used, n_rounds):
-            self._n_played += 1
-            self._play_round(oracle, sizes)
-        return n_rounds
+        return self._dealt([min(*pair) for pair in zip(available, of_all, strict=True)], n_rounds)
 
     def _dealt(self, used: Sequence[float], n_rounds: int) -> Iterable[Any]:
-        """Return what `_play_round` reads in each round: records of each group, or of all."""
+        """Return how records that are used are dealt to rounds: those of each group, or all."""
         return dealt(used, n_rounds)
 
     @abstractmethod

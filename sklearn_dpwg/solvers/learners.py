@@ -63,7 +63,7 @@ class FTRL(Learner):
     """
 
     def start(self, initial: FloatArray, radius: float, strength: float) -> WeightPlayer:
-        return _FTRLPlayer(initial, radius, strength)
+        return _Leader(initial, radius, strength, guesses=False)
 
 
 class OptimisticFTRL(FTRL):
@@ -73,21 +73,21 @@ class OptimisticFTRL(FTRL):
     """
 
     def start(self, initial: FloatArray, radius: float, strength: float) -> WeightPlayer:
-        return _OptimisticPlayer(initial, radius, strength)
+        return _Leader(initial, radius, strength, guesses=True)
 
 
-class _FTRLPlayer(WeightPlayer):
-    def __init__(self, initial: FloatArray, radius: float, strength: float) -> None:
-        self._radius = radius
+class _Leader(WeightPlayer):
+    def __init__(
+        self, initial: FloatArray, radius: float, strength: float, *, guesses: bool
+    ) -> None:
+        self._radius, self._guesses = radius, guesses
+        self._guess: FloatArray | float = 0.0
         # all losses and the regulariser together are ⟨total, w⟩ + strength/2 ‖w‖² and a constant
         self._strength = positive_finite(strength, "strength")
         self._total = -self._strength * initial
 
     def predict(self) -> FloatArray:
-        return self._least(self._total)
-
-    def _least(self, total: FloatArray) -> FloatArray:
-        weights: FloatArray = total * (-1.0 / self._strength)
+        weights: FloatArray = (self._total + self._guess) * (-1.0 / self._strength)
         squared_norm = weights.dot(weights)
         if squared_norm > self._radius**2:
             weights *= self._radius / math.sqrt(squared_norm)
@@ -99,19 +99,8 @@ class _FTRLPlayer(WeightPlayer):
         self._total += linear
         self._total -= curvature * center
         self._strength += curvature
-
-
-class _OptimisticPlayer(_FTRLPlayer):
-    _last: FloatArray | float = 0.0
-
-    def predict(self) -> FloatArray:
-        return self._least(self._total + self._last)
-
-    def update(
-        self, linear: FloatArray, curvature: float = 0.0, center: FloatArray | float = 0.0
-    ) -> None:
-        super().update(linear, curvature, center)
-        self._last = linear.copy()
+        if self._guesses:
+            self._guess = linear.copy()
 
 
 def strength_of_least_regret(

@@ -9,16 +9,21 @@ it plays both. `docs/theory/oco.md` proves what is promised.
 from __future__ import annotations
 
 import math
-from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
-from functools import cached_property
 from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sklearn_dpwg._checks import FloatArray, Rules, any_number, one_of, positive, share, within
+from sklearn_dpwg._checks import (
+    FloatArray,
+    Rules,
+    accepted_by,
+    any_number,
+    one_of,
+    share,
+)
 from sklearn_dpwg._repr import documented, short_repr
 from sklearn_dpwg.data.oracles import RecordOracle, SampleOracle
 from sklearn_dpwg.data.problem import Problem
@@ -45,13 +50,12 @@ from sklearn_dpwg.solvers.steps import batch_losses, gradient_sum
 SUMS, LOSSES = "gradient sums", "group losses"
 
 
-def _learner_has_a_strength(solver: OCO) -> None:
-    """Refuse a learner that no regulariser holds, which the noise could not be planned for."""
-    if isinstance(learners.make_learner(solver.learner), learners.ParameterFree):
-        raise InputError(
-            f"learner of OCO must be one that a strength regularises, such as 'ftrl', got "
-            f"{solver.learner!r}: OnlineToBatch takes it."
-        )
+def _leader(learner: str | learners.Learner) -> learners.FTRL:
+    """Return a learner that a strength regularises: the noise could be planned for no other."""
+    made = learners.make_learner(learner)
+    if not isinstance(made, learners.FTRL):
+        raise InputError(f"learner must be 'ftrl', 'optimistic' or one of them, got {learner!r}.")
+    return made
 
 
 @documented(SHARED_PARAMETERS)
@@ -88,13 +92,9 @@ class OCO(StreamSolver):
     weight_share : float, optional
         Share of the records that the weights player gets, between 0 and 1; of the budget (of μ²)
         with ``neighbours="replace-one"``, where both players read all records.
-    group_rate : float, optional
-        Step size of the group player, positive.
     loss_ceiling : float, optional
         Each record's loss counts for at most this much for the group player; planned: half again
         the largest loss of a model that predicts nothing. Infinity: no ceiling.
-    averaging : float, default=2.0
-        Round t counts in the averages by t to this power; 0 is the paper's plain average.
 
     Notes
     -----
@@ -102,8 +102,6 @@ class OCO(StreamSolver):
     a sampled one by Γ/b, with b or b_i the records of a round, or one noisy loss by B/b:
     `docs/theory/oco.md`. With ``neighbours="replace-one"`` rounds read places, whatever groups are
     in them, and both players hear noisy prefix sums of all: `docs/theory/replace-one.md`.
-
-    `benchmarks/oco.py` prints the table that the defaults are from.
 
     References
     ----------
@@ -119,18 +117,13 @@ class OCO(StreamSolver):
     _: KW_ONLY
     play: Literal["weighted", "sampled"] | None = None
     weight_share: float | None = None
-    group_rate: float | None = None
     loss_ceiling: float | None = None
-    averaging: float = 2.0
 
     name: ClassVar[str] = "oco"
     rules = Rules(
         "OCO",
-        _learner_has_a_strength,
-        **RULES,
-        group_rate=positive(or_none=True),
+        **RULES | {"learner": accepted_by(_leader)},
         weight_share=share(or_none=True),
-        averaging=within(0.0, 100.0),
         loss_ceiling=any_number(or_none=True),
         play=one_of("weighted", "sampled", or_none=True),
     )
@@ -149,17 +142,17 @@ class OCO(StreamSolver):
         return plan(problem, budget, self)
 
     def begin(self, plan: Plan, noise: NoiseSource, *, start: Solution | None = None) -> OCOGame:
-        schedule = plan.schedule
-        assert isinstance(schedule, OCOSchedule)
-        kind: type[OCOGame] = SampledGame if schedule.play == "sampled" else WeightedGame
-        if schedule.places is not None:
+        assert isinstance(plan.schedule, OCOSchedule)
+        kind: type[OCOGame] = SampledGame if plan.schedule.play == "sampled" else OCOGame
+        if plan.schedule.places is not None:
             kind = PlacesGame
-        return kind(plan, noise, start, learners.make_learner(self.learner))
+        return kind(plan, noise, start, _leader(self.learner))
 
 
-# What is left of the variance of the last sum's noise in the averaged weights: 0.28 to 0.38 for the
-# square-root Toeplitz mechanism with 8 to 1024 rounds (tests/solvers/oco/test_planning.py).
-AVERAGED_VARIANCE = 0.35
+# Round t counts in the averages by t to this power, as late rounds know more. What is left in them
+# of the variance of the last sum's noise: 0.28 to 0.38 for the square-root Toeplitz mechanism with
+# 8 to 1024 rounds (tests/solvers/oco/test_planning.py).
+AVERAGING, AVERAGED_VARIANCE = 2.0, 0.35
 # The plan's step is at most this over H: gradient descent on a loss of curvature H is stable up to
 # there, and may swing for ever beyond.
 LONGEST_STEP = 2.0
@@ -201,12 +194,6 @@ class OCOSchedule(StreamSchedule):
             return np.array([self.places])
         return np.add(self.weight_rates, self.feedback_rates)
 
-    @cached_property
-    def noise_correction(self) -> FloatArray:
-        """Of a weighted game: log E exp(η N) of the noise N of each group's loss."""
-        unit = self.group_rate * self.feedback_multiplier * self.feedback_range
-        return steps.log_mean_exp_laplace(unit / np.asarray(self.feedback_rates))
-
     def strength(self, noise_std: Any) -> Any:
         """Return the strength γ for the deviation of a coordinate of the noisiest sum.
 
@@ -220,17 +207,6 @@ class OCOSchedule(StreamSchedule):
             return np.sqrt(self.n_rounds * slope) / self.aim
         curved = (2.0 * self.n_rounds * variance * self.smoothness / self.aim**2) ** (1.0 / 3.0)
         return np.maximum(curved, self.smoothness / LONGEST_STEP)
-
-    def weights_bounds(self, noise_stds: FloatArray, n_rounds: FloatArray) -> FloatArray:
-        """Return the weights' part of planning bounds, each where so many rounds are played."""
-        step = 1.0 / self.strength(noise_stds)
-        moved = step * noise_stds * math.sqrt(AVERAGED_VARIANCE)
-        noise = self.lipschitz * moved
-        if math.isinf(self.smoothness):
-            noise = noise + 0.5 * step * self.lipschitz**2
-        else:
-            noise = np.minimum(noise, 0.5 * self.smoothness * moved**2)
-        return np.asarray(self.aim**2 / (2.0 * step * n_rounds) + noise)
 
     def __str__(self) -> str:
         """Return a few lines for people."""
@@ -275,7 +251,7 @@ def least_bound_plan(problem: Problem, budget: Budget, solver: OCO) -> Plan:
     multiple, prior = CEILING_OVER_ZERO_SCORE, np.asarray(problem.prior)
     ceiling = float(steps.loss_ceiling(problem, solver.loss_ceiling, "OCO", multiple=multiple))
 
-    def planned(design: Design) -> tuple[OCOSchedule, list[Release], FloatArray]:
+    def planned(design: Design) -> tuple[OCOSchedule, Sequence[Release], FloatArray]:
         releases = planned_releases(problem, budget, design)
         schedule = schedule_of(problem, solver, design, releases, ceiling)
         return schedule, releases, excess_bound_by_group(problem, schedule)
@@ -289,9 +265,9 @@ class Design(NamedTuple):
 
     play: Literal["weighted", "sampled"]
     n_rounds: int
-    # records of each group, or of all places, that the weights player reads in a round
-    weight_rates: FloatArray
-    feedback_rates: FloatArray  # the same for the group player; both on average
+    # records of each group, or of all places, that the weights player reads in a round on average,
+    # and the same for the group player; (2, n_groups)
+    rates: FloatArray
     weight_share: float  # of the records, or where places are for both players, of the μ²
 
 
@@ -300,11 +276,6 @@ def designs(problem: Problem, solver: OCO) -> Iterator[Design]:
     several, hidden = problem.n_groups > 1, problem.hidden is not None
     sizes = np.asarray(problem.queue_sizes, dtype=float)
     n_records, batch = float(sizes.sum()), solver.batch_size
-    if several and not hidden and sizes.min() < 2:
-        raise InputError(
-            "OCO needs at least 2 records of every group, one for each player, got a group of 1: "
-            "merge it or leave it out."
-        )
     if batch is None and math.isinf(n_records):
         batch = 1
     play = solver.play or _best_play(problem, solver)
@@ -323,8 +294,8 @@ def designs(problem: Problem, solver: OCO) -> Iterator[Design]:
             else:
                 own = batch or max(1, int(kept * n_records / n_rounds))
                 other = _feedback_size(own, kept) if several else 0
-                rates = np.full((2, len(sizes)), [[float(own)], [float(other)]])
-            yield Design(play, n_rounds, rates[0], rates[1], kept)
+                rates = np.full((2, len(sizes)), [[own], [other]], dtype=float)
+            yield Design(play, n_rounds, rates, kept)
 
 
 def _best_play(problem: Problem, solver: OCO) -> Literal["weighted", "sampled"]:
@@ -354,9 +325,9 @@ def _weighted_rates(problem: Problem, n_rounds: int, size: int | None, kept: flo
     of_all = np.minimum(n_rounds * rates, sizes)
     if of_all.min() < 2.0 * (1.0 - 1e-9):
         raise InputError(
-            f"batch_size of OCO must let every group have 2 records in all rounds, one for each "
-            f"player, got {size!r} with the groups' players in {n_rounds:,} round(s): take larger "
-            f"batches, more rounds, or merge the smallest group."
+            f"OCO needs at least 2 records of every group, one for each player, got "
+            f"{of_all.min():.2g} of one in {n_rounds:,} round(s): take larger batches or more "
+            f"rounds, or merge that group with another."
         )
     # both players of a small group get a record
     weights = kept * of_all
@@ -366,7 +337,7 @@ def _weighted_rates(problem: Problem, n_rounds: int, size: int | None, kept: flo
     return np.stack([rates - feedback, feedback])
 
 
-def planned_releases(problem: Problem, budget: Budget, design: Design) -> list[Release]:
+def planned_releases(problem: Problem, budget: Budget, design: Design) -> tuple[Release, ...]:
     """Return the releases whose noise just keeps the budget: of sums, and of losses of groups.
 
     Players read disjoint records, so each has the whole budget. Where groups are hidden both read
@@ -381,13 +352,13 @@ def planned_releases(problem: Problem, budget: Budget, design: Design) -> list[R
     sums = Release(SUMS, "gaussian", 1.0, 1, part=0)
     # rounds read disjoint batches: a record is in one of them and pays for one
     losses = Release(LOSSES, "laplace", 1.0, design.n_rounds, part=1, draws_per_record=1)
-    return [*calibrate([sums], budget), *calibrate([losses], budget)]
+    return *calibrate([sums], budget), *calibrate([losses], budget)
 
 
 def schedule_of(
     problem: Problem, solver: OCO, design: Design, releases: Sequence[Release], ceiling: float
 ) -> OCOSchedule:
-    """Return the schedule of a design, by default with the best rate of the group player."""
+    """Return the schedule of a design, with the best rate of the group player."""
     n_rounds, several, constants = design.n_rounds, problem.n_groups > 1, problem.constants
     mechanism = solver.prefix_sums(problem, n_rounds)
     gradient_diameter, feedback_range = round_sensitivity(problem, mechanism, ceiling, design)
@@ -395,9 +366,9 @@ def schedule_of(
     feedback_bound, center, places = feedback_range, constants.infimum, None
     if problem.hidden is not None:
         center += (ceiling - constants.infimum) / 2.0
-        places = float(design.weight_rates[0])
+        places = float(design.rates[0, 0])
     if several and design.play == "sampled":
-        unit = multiplier * feedback_range / float(design.feedback_rates[0])
+        unit = multiplier * feedback_range / float(design.rates[1, 0])
         # the paper's: with this much room no noise of T rounds is likely to be clipped
         feedback_bound += 2.0 * unit * math.log(max(n_rounds, 2))
     schedule = OCOSchedule(
@@ -412,23 +383,21 @@ def schedule_of(
         ceiling=ceiling,
         center=center,
         prior=problem.prior,
-        weight_rates=rates_of_groups(problem, design.weight_rates),
-        feedback_rates=rates_of_groups(problem, design.feedback_rates),
+        weight_rates=rates_of_groups(problem, design.rates[0]),
+        feedback_rates=rates_of_groups(problem, design.rates[1]),
         places=places,
         feedback_bound=feedback_bound,
         aim=solver.aim * problem.reach,
         smoothness=problem.smoothness * problem.loss.n_outputs,
         lipschitz=problem.lipschitz,
-        fixed_strength=learners.make_learner(solver.learner).strength,
-        averaging=float(solver.averaging),
+        fixed_strength=_leader(solver.learner).strength,
+        averaging=AVERAGING,
     )
     if not several:
         return schedule
-    rate, prior = solver.group_rate, np.asarray(problem.prior)
-    if rate is None:
-        start, steady = _group_terms(problem, schedule, np.full(problem.n_groups, n_rounds))
-        rate = steps.best_rate(float(prior @ start), float(prior @ steady))
-    return replace(schedule, group_rate=float(rate))
+    prior, played = np.asarray(problem.prior), np.full(problem.n_groups, n_rounds)
+    start, steady = (float(prior @ terms) for terms in _group_terms(problem, schedule, played))
+    return replace(schedule, group_rate=steps.best_rate(start, steady))
 
 
 def excess_bound_by_group(problem: Problem, schedule: OCOSchedule) -> FloatArray:
@@ -443,11 +412,18 @@ def excess_bound_by_group(problem: Problem, schedule: OCOSchedule) -> FloatArray
         played = np.minimum(sizes / schedule.rates, schedule.n_rounds)
     unit = schedule.gradient_multiplier * schedule.worst_std * schedule.gradient_diameter
     noise_stds = unit / _rates_to_plan_for(problem, schedule.weight_rates)
-    bound = schedule.weights_bounds(noise_stds, played)
+    step = 1.0 / schedule.strength(noise_stds)
+    moved = step * noise_stds * math.sqrt(AVERAGED_VARIANCE)
+    noise = schedule.lipschitz * moved
+    if math.isinf(schedule.smoothness):
+        noise = noise + 0.5 * step * schedule.lipschitz**2
+    else:
+        noise = np.minimum(noise, 0.5 * schedule.smoothness * moved**2)
+    bound = schedule.aim**2 / (2.0 * step * played) + noise
     if problem.n_groups > 1:
         start, steady = _group_terms(problem, schedule, played)
         bound += start / schedule.group_rate + schedule.group_rate * steady
-    return bound
+    return np.asarray(bound)
 
 
 def _group_terms(
@@ -492,9 +468,9 @@ def round_sensitivity(
     of_gradient, of_loss = steps.record_errors(problem, min(ceiling, constants.supremum))
     gradient = problem.lipschitz + of_gradient
     loss_range = constants.range_up_to(ceiling) + 2.0 * of_loss
-    n_weight, n_feedback = float(design.weight_rates.max()), float(design.feedback_rates.max())
+    n_weight, n_feedback = map(float, design.rates.max(axis=1))
     if design.play == "weighted":
-        n_weight = float((np.ceil(design.weight_rates) + _MORE_THAN_THE_RATE).sum())
+        n_weight = float((np.ceil(design.rates[0]) + _MORE_THAN_THE_RATE).sum())
         n_feedback = math.ceil(n_feedback) + _MORE_THAN_THE_RATE
     errors = [steps.rounding_of_sum(n, problem.n_groups) for n in (n_weight, n_feedback)]
     # of the sums of both neighbours, and of the rows that these sums are in
@@ -536,7 +512,7 @@ def paper_plan(problem: Problem, budget: Budget, solver: OCO) -> Plan:
     other = own if several else 0.0
     most = problem.n_records / (own + other)
     n_rounds = max(1, int(most if solver.n_rounds is None else min(solver.n_rounds, most)))
-    design = Design("sampled", n_rounds, np.full(p, own), np.full(p, other), 0.5)
+    design = Design("sampled", n_rounds, np.full((2, p), [[own], [other]]), 0.5)
     releases = planned_releases(problem, budget, design)
     # "B/(b ε)" with the paper's pure ε: exact accounting lets a touch less noise do
     bound = problem.loss_range
@@ -548,11 +524,9 @@ def paper_plan(problem: Problem, budget: Budget, solver: OCO) -> Plan:
     scale = releases[0].noise_multiplier * (problem.gradient_diameter / own)
     scale *= mechanism.column_norm
     scale *= math.sqrt(problem.n_weights)
-    learner = learners.make_learner(solver.learner)
-    assert isinstance(learner, learners.FTRL)
     noise = scale * mechanism.row_norms(), scale * mechanism.increment_norms()
     strength, regret = learners.strength_of_least_regret(
-        learner, problem.radius, problem.lipschitz, *noise
+        _leader(solver.learner), problem.radius, problem.lipschitz, *noise
     )
     schedule = replace(
         schedule_of(problem, solver, design, releases, problem.constants.supremum),
@@ -574,13 +548,12 @@ def paper_plan(problem: Problem, budget: Budget, solver: OCO) -> Plan:
 
 
 class OCOGame(StreamGame):
-    """Two online learners that play against each other on fresh records."""
+    """Two online learners play against each other: rounds read all groups and weigh gradients."""
 
     _schedule: OCOSchedule
-    _groups: learners.GroupPlayer
 
     def __init__(
-        self, plan: Plan, noise: NoiseSource, start: Solution | None, learner: learners.Learner
+        self, plan: Plan, noise: NoiseSource, start: Solution | None, learner: learners.FTRL
     ) -> None:
         super().__init__(plan, noise, start)
         prior = np.asarray(self._schedule.prior)
@@ -593,14 +566,6 @@ class OCOGame(StreamGame):
         self._player = learner.start(self._first, plan.problem.radius, self._strength)
         self._total, self._weights_sum = 0.0, np.zeros(plan.problem.n_weights)
         self._group_weights_sum = np.zeros(plan.problem.n_groups)
-
-    @abstractmethod
-    def _make_groups(self, prior: FloatArray) -> learners.GroupPlayer:
-        """Return the player of groups."""
-
-    @abstractmethod
-    def _influence(self, group_weights: FloatArray) -> float:
-        """Return the largest factor of a record's gradient in that of a round."""
 
     def _planned_strength(self) -> float:
         schedule = self._schedule
@@ -627,59 +592,6 @@ class OCOGame(StreamGame):
         weights, group_weights = self._weights_sum, self._group_weights_sum
         return Solution(weights / self._total, group_weights / self._total, self._n_played)
 
-
-class SampledGame(OCOGame):
-    """Rounds read one group, drawn from the group weights: Algorithm 2 of Zhou and Bassily.
-
-    The game ends early where the drawn group has too few records left.
-    """
-
-    _groups: learners.EXP3
-    _drawn: int | None = None
-
-    def advance(self, oracle: SampleOracle, available: Sequence[float]) -> int:
-        before, size = self._n_played, int(self._schedule.rates[0])
-        left = [math.inf if count == math.inf else int(count) // size for count in available]
-        while not self.is_over:
-            if self._drawn is None:
-                several = self._problem.n_groups > 1
-                self._drawn = self._groups.sample(self._noise.rng) if several else 0
-            group = self._drawn
-            # the group that was drawn stays drawn: a later call goes on with it
-            if left[group] < 1:
-                break
-            left[group] -= 1
-            self._drawn = None
-            self._n_played += 1
-            self._play_round(oracle, group)
-        return self._n_played - before
-
-    def _play_round(self, oracle: SampleOracle, group: int) -> None:
-        problem, schedule = self._problem, self._schedule
-        n_weight, n_feedback = int(schedule.weight_rates[0]), int(schedule.feedback_rates[0])
-        rows, targets = oracle.draw(group, n_weight + n_feedback)
-        weights = self._player.predict()
-        values, slopes = batch_losses(problem, rows, targets, weights)
-        self._release_gradient(gradient_sum(problem, rows, slopes, n_weight) / n_weight, weights)
-        for release in self._feedback_releases:
-            losses = clipped_losses(schedule, values, n_weight) - schedule.center
-            mean, moved = float(losses.sum()) / n_feedback, schedule.feedback_range / n_feedback
-            noisy = float(self._noise.laplace(mean, sensitivity=moved, release=release))
-            bound = schedule.feedback_bound
-            self._groups.update(group, min(max(bound - noisy, 0.0), 2.0 * bound))
-
-    def _make_groups(self, prior: FloatArray) -> learners.EXP3:
-        return learners.EXP3(prior, self._schedule.group_rate, 2.0 * self._schedule.feedback_bound)
-
-    def _influence(self, group_weights: FloatArray) -> float:
-        return 1.0 / self._schedule.weight_rates[0]
-
-
-class WeightedGame(OCOGame):
-    """Rounds read records of every group and weigh their gradients."""
-
-    _groups: learners.Hedge
-
     def _dealt(self, used: Sequence[float], n_rounds: int) -> Iterable[Any]:
         # each group's records are dealt evenly to the rounds, and in each first to the weights
         of_rates = zip(used, self._schedule.weight_rates, self._schedule.rates, strict=True)
@@ -687,7 +599,7 @@ class WeightedGame(OCOGame):
         to_groups = [n - own for n, own in zip(used, to_weights, strict=True)]
         return zip(dealt(to_weights, n_rounds), dealt(to_groups, n_rounds), strict=True)
 
-    def _play_round(self, oracle: SampleOracle, sizes: tuple[list[int], list[int]]) -> None:
+    def _play_round(self, oracle: SampleOracle, sizes: Any) -> None:
         problem, schedule = self._problem, self._schedule
         weights, group_weights = self._player.predict(), self._groups.group_weights
         gradient, sums = np.zeros_like(weights), np.zeros(problem.n_groups)
@@ -715,13 +627,60 @@ class WeightedGame(OCOGame):
         rates = np.asarray(schedule.feedback_rates)
         moved = np.where(is_read, schedule.feedback_range / rates, 0.0)
         noisy = self._noise.laplace(sums / rates, sensitivity=moved, release=release)
-        self._groups.update(-noisy + np.where(is_read, schedule.noise_correction, 0.0) / rate)
+        scale = rate * schedule.feedback_multiplier * schedule.feedback_range / rates
+        correction = np.where(is_read, steps.log_mean_exp_laplace(scale), 0.0)
+        self._groups.update(-noisy + correction / rate)
 
-    def _make_groups(self, prior: FloatArray) -> learners.Hedge:
+    def _make_groups(self, prior: FloatArray) -> Any:
+        """Return the player of groups."""
         return learners.Hedge(prior, self._schedule.group_rate)
 
     def _influence(self, group_weights: FloatArray) -> float:
+        """Return the largest factor of a record's gradient in that of a round."""
         return float((group_weights * (1.0 / np.asarray(self._schedule.weight_rates))).max())
+
+
+class SampledGame(OCOGame):
+    """Rounds read one group, drawn from the group weights: Algorithm 2 of Zhou and Bassily.
+
+    The game ends early where the drawn group has too few records left.
+    """
+
+    _drawn: int | None = None
+
+    def _rounds(self, available: Sequence[float]) -> Iterator[int]:
+        size = int(self._schedule.rates[0])
+        left = [math.inf if count == math.inf else int(count) // size for count in available]
+        while not self.is_over:
+            if self._drawn is None:
+                several = self._problem.n_groups > 1
+                self._drawn = self._groups.sample(self._noise.rng) if several else 0
+            # the group that was drawn stays drawn: a later call goes on with it
+            if left[self._drawn] < 1:
+                return
+            group, self._drawn = self._drawn, None
+            left[group] -= 1
+            yield group
+
+    def _play_round(self, oracle: SampleOracle, group: Any) -> None:
+        problem, schedule = self._problem, self._schedule
+        n_weight, n_feedback = int(schedule.weight_rates[0]), int(schedule.feedback_rates[0])
+        rows, targets = oracle.draw(group, n_weight + n_feedback)
+        weights = self._player.predict()
+        values, slopes = batch_losses(problem, rows, targets, weights)
+        self._release_gradient(gradient_sum(problem, rows, slopes, n_weight) / n_weight, weights)
+        for release in self._feedback_releases:
+            losses = clipped_losses(schedule, values, n_weight) - schedule.center
+            mean, moved = float(losses.sum()) / n_feedback, schedule.feedback_range / n_feedback
+            noisy = float(self._noise.laplace(mean, sensitivity=moved, release=release))
+            bound = schedule.feedback_bound
+            self._groups.update(group, min(max(bound - noisy, 0.0), 2.0 * bound))
+
+    def _make_groups(self, prior: FloatArray) -> Any:
+        return learners.EXP3(prior, self._schedule.group_rate, 2.0 * self._schedule.feedback_bound)
+
+    def _influence(self, group_weights: FloatArray) -> float:
+        return 1.0 / self._schedule.weight_rates[0]
 
 
 # Standard deviation that hidden groups' risks are expected to have, as a share of what predicting
@@ -729,7 +688,7 @@ class WeightedGame(OCOGame):
 EXPECTED_SPREAD = 0.05
 
 
-class PlacesGame(WeightedGame):
+class PlacesGame(OCOGame):
     """The same where groups are hidden: rounds read places, whatever groups are in them.
 
     What a record counts for follows from its group; which round it is in does not. Both players

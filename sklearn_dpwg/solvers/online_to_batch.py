@@ -51,6 +51,9 @@ from sklearn_dpwg.solvers.steps import (
     shown,
 )
 
+# All sums are one release, exactly.
+SUMS = Release("sums of gradient differences", "gaussian", 1.0, 1)
+
 
 @documented(SHARED_PARAMETERS)
 @dataclass(eq=False, repr=False)
@@ -246,7 +249,7 @@ CLIPPED_DEVIATIONS = 4.0
 
 def least_bound_plan(problem: Problem, budget: Budget, solver: OnlineToBatch) -> Plan:
     """Return the plan whose bound is least over whatever the parameters leave open."""
-    release = planned_release(budget)
+    (release,) = calibrate([SUMS], budget)
     most = problem.n_records / (solver.batch_size or 1)
     bound, schedule = first_of_least(
         (
@@ -257,13 +260,8 @@ def least_bound_plan(problem: Problem, budget: Budget, solver: OnlineToBatch) ->
         ),
         itemgetter(0),
     )
-    return plan_of(problem, budget, release, schedule, bound)
-
-
-def planned_release(budget: Budget) -> Release:
-    """Return the release whose noise just keeps the budget: all sums are one, exactly."""
-    (release,) = calibrate([Release("sums of gradient differences", "gaussian", 1.0, 1)], budget)
-    return release
+    bounds = bound / np.asarray(problem.prior)
+    return stream_plan("online-to-batch", problem, budget, [release], schedule, bounds)
 
 
 def rates_of(problem: Problem, solver: OnlineToBatch, n_rounds: int) -> FloatArray:
@@ -278,18 +276,13 @@ def rates_of(problem: Problem, solver: OnlineToBatch, n_rounds: int) -> FloatArr
 
 
 def planned_schedule(
-    problem: Problem,
-    solver: OnlineToBatch,
-    release: Release,
-    n_rounds: int,
-    rates: FloatArray,
+    problem: Problem, solver: OnlineToBatch, release: Release, n_rounds: int, rates: FloatArray
 ) -> tuple[float, OnlineToBatchSchedule]:
     """Return the planning bound for a number of rounds, and its schedule."""
     mechanism = solver.prefix_sums(problem, n_rounds)
     rounding, stretch = difference_rounding(problem, mechanism, rates)
     group_rates, prior = rates_of_groups(problem, rates), np.asarray(problem.prior)
-    learner = make_learner(solver.learner)
-    is_free = isinstance(learner, ParameterFree)
+    is_free = isinstance(make_learner(solver.learner), ParameterFree)
     schedule = OnlineToBatchSchedule(
         n_rounds=n_rounds,
         power=solver.exponent,
@@ -307,10 +300,9 @@ def planned_schedule(
         convexity=float(solver.convexity),
         effective_batch=effective_batch(prior, group_rates) if is_free else None,
     )
-    aim = solver.aim * problem.reach
     # bets may go anywhere in the ball; weights that grow like t up to the aim are so far from their
     # average
-    reach = problem.diameter if is_free else aim / (solver.exponent + 2.0)
+    reach = problem.diameter if is_free else solver.aim * problem.reach / (solver.exponent + 2.0)
     weights = round_weights(n_rounds, solver.exponent)
     moved = reach * weights / np.cumsum(weights)
     moved[0] = 0.0
@@ -318,7 +310,7 @@ def planned_schedule(
     noise = release.noise_multiplier * float((prior / group_rates).max())
     noise_stds = noise * np.maximum.accumulate(units) * mechanism.standard_deviations()
     least_bound = betting_bound if is_free else strength_bound
-    bound, strength = least_bound(problem, learner, schedule, noise_stds, aim)
+    bound, strength = least_bound(problem, solver, schedule, noise_stds)
     return bound, replace(schedule, strength=strength)
 
 
@@ -350,11 +342,7 @@ def difference_rounding(
 
 
 def strength_bound(
-    problem: Problem,
-    learner: Learner,
-    schedule: OnlineToBatchSchedule,
-    noise_stds: FloatArray,
-    aim: float,
+    problem: Problem, solver: OnlineToBatch, schedule: OnlineToBatchSchedule, noise_stds: FloatArray
 ) -> tuple[float, float]:
     """Return the planning bound and the strength that makes it least.
 
@@ -363,11 +351,12 @@ def strength_bound(
     """
     weights = round_weights(schedule.n_rounds + 1, schedule.power)
     totals, convexity = np.cumsum(weights), schedule.convexity
+    aim, fixed = solver.aim * problem.reach, make_learner(solver.learner).strength
     curve = problem.smoothness * problem.loss.n_outputs
     least = max(curve * (LEAST_STRENGTH * float(np.max(weights**2 / totals))), 1e-300)
     strengths = least * 2.0 ** np.arange(0.0, 60.0, 0.25)
-    if learner.strength is not None:
-        strengths = np.array([float(learner.strength)])
+    if fixed is not None:
+        strengths = np.array([float(fixed)])
     # the output is linear in the sums' noise where nothing answers to it
     heard = ADDED_UP * weights[1:] / totals[-1] * np.cumsum(noise_stds)
     std = np.asarray(heard.sum() / strengths)
@@ -384,17 +373,15 @@ def strength_bound(
 
 
 def betting_bound(
-    problem: Problem,
-    learner: ParameterFree,
-    schedule: OnlineToBatchSchedule,
-    noise_stds: FloatArray,
-    aim: float,
+    problem: Problem, solver: OnlineToBatch, schedule: OnlineToBatchSchedule, noise_stds: FloatArray
 ) -> tuple[float, float]:
     """Return the bound for a parameter-free learner at the aim, and its largest norm.
 
     Theorem 11 of the paper with the constants of `ParameterFree`.
     """
-    n_rounds, convexity = schedule.n_rounds, schedule.convexity
+    n_rounds, convexity, aim = schedule.n_rounds, schedule.convexity, solver.aim * problem.reach
+    learner = make_learner(solver.learner)
+    assert isinstance(learner, ParameterFree)
     noise_norms = math.sqrt(problem.n_weights) * noise_stds
     weights = round_weights(n_rounds + 1, schedule.power)
     slopes, curves = schedule.regulariser(np.arange(1.0, n_rounds + 1.0), noise_norms)
@@ -404,18 +391,6 @@ def betting_bound(
     strength = float(norms.max() if learner.strength is None else learner.strength)
     regret = betting_regret(learner, n_rounds, problem.radius, strength, aim)
     return (regret + costs) / float(weights.sum()) + 0.5 * convexity * aim**2, strength
-
-
-def plan_of(
-    problem: Problem,
-    budget: Budget,
-    release: Release,
-    schedule: OnlineToBatchSchedule,
-    bound: float,
-) -> Plan:
-    """Return the plan of a schedule whose bound is on the risk of the mixture."""
-    bounds = bound / np.asarray(schedule.mixture)
-    return stream_plan("online-to-batch", problem, budget, [release], schedule, bounds)
 
 
 # --- the paper's --------------------------------------------------------------------------------
@@ -445,7 +420,7 @@ def paper_plan(problem: Problem, budget: Budget, solver: OnlineToBatch) -> Plan:
     else:  # what a group that ends cannot give, those without end do
         rates, endless = np.minimum(own * prior, sizes / n_rounds), prior * np.isinf(sizes)
         rates += (own - rates.sum()) * endless / endless.sum()
-    release = planned_release(budget)
+    (release,) = calibrate([SUMS], budget)
     bound, schedule = planned_schedule(problem, solver, release, n_rounds, rates)
     mechanism = solver.prefix_sums(problem, n_rounds)
     factor = 2.0 * (schedule.power + 1.0) * math.sqrt(math.log2(2.0 * (n_rounds + 1)))
@@ -455,8 +430,8 @@ def paper_plan(problem: Problem, budget: Budget, solver: OnlineToBatch) -> Plan:
     if isinstance(learner, ParameterFree):
         remark += "; its constants of the regulariser hold an unstated one, and are not used"
     else:
-        stds = _noise_stds(problem, schedule, mechanism.standard_deviations())
-        bound, strength = papers_bound(problem, learner, schedule, stds)
+        deviations = mechanism.standard_deviations()
+        bound, strength = papers_bound(problem, learner, schedule, deviations)
         schedule = replace(schedule, strength=strength)
     share = _proved_share(schedule, problem.diameter)
     release = replace(release, noise_multiplier=release.noise_multiplier / share)
@@ -466,7 +441,8 @@ def paper_plan(problem: Problem, budget: Budget, solver: OnlineToBatch) -> Plan:
         papers_factor=schedule.papers_factor * share,
         remark=remark,
     )
-    return plan_of(problem, budget, release, schedule, bound)
+    bounds = bound / np.asarray(problem.prior)
+    return stream_plan("online-to-batch", problem, budget, [release], schedule, bounds)
 
 
 def _proved_share(schedule: OnlineToBatchSchedule, diameter: float) -> float:
@@ -487,23 +463,13 @@ def _proved_share(schedule: OnlineToBatchSchedule, diameter: float) -> float:
     return min(1.0, largest * (1.0 + 1e-9))
 
 
-def _noise_stds(
-    problem: Problem, schedule: OnlineToBatchSchedule, deviations: FloatArray
-) -> FloatArray:
-    """Return the noise of a coordinate of each sum if weights are a diameter apart."""
-    influence = float((np.asarray(schedule.mixture) / schedule.group_rates).max())
-    first = schedule.papers_sensitivity(1, problem.diameter)
-    units = first * round_weights(schedule.n_rounds, schedule.power - 1.0)
-    stds = schedule.multiplier * influence * np.maximum.accumulate(units) * deviations
-    return np.asarray(stds, dtype=np.float64)
-
-
 def papers_bound(
-    problem: Problem, learner: Learner, schedule: OnlineToBatchSchedule, noise_stds: FloatArray
+    problem: Problem, learner: Learner, schedule: OnlineToBatchSchedule, deviations: FloatArray
 ) -> tuple[float, float]:
     """Return the theorem's bound on the excess risk, and the strength that makes it least.
 
-    `docs/theory/online-to-batch.md`, section 4, with nothing known of σ_G and σ_H but L and H.
+    `docs/theory/online-to-batch.md`, section 4, with nothing known of σ_G and σ_H but L and H, and
+    weights that are a diameter apart.
     """
     radius, diameter, convexity = problem.radius, problem.diameter, schedule.convexity
     weights = round_weights(schedule.n_rounds + 1, schedule.power)
@@ -512,7 +478,11 @@ def papers_bound(
     steps = (weights - before) * problem.lipschitz + before * problem.smoothness * moved
     batch = effective_batch(np.asarray(schedule.mixture), schedule.group_rates)
     sampled = np.sqrt(np.cumsum(steps[:-1] ** 2) / batch)
-    noise = math.sqrt(problem.n_weights) * noise_stds
+    influence = float((np.asarray(schedule.mixture) / schedule.group_rates).max())
+    units = schedule.papers_sensitivity(1, diameter)
+    units = units * round_weights(schedule.n_rounds, schedule.power - 1.0)
+    stds = schedule.multiplier * influence * np.maximum.accumulate(units) * deviations
+    noise = math.sqrt(problem.n_weights) * stds
     errors = sampled + noise
     # of the public regulariser, half of which is curvature
     norms = 1.5 * weights * convexity * diameter

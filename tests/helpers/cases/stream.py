@@ -145,8 +145,8 @@ OCO_FAULTS = {
     "an order that follows values": instead(RecordOracle, "__init__", _by_target),
 }
 WEIGHTED_FAULTS = {
-    "the mean influence": instead(oco.WeightedGame, "_influence", _mean_influence),
-    "the first influence for ever": instead(oco.WeightedGame, "_influence", _first_influence),
+    "the mean influence": instead(oco.OCOGame, "_influence", _mean_influence),
+    "the first influence for ever": instead(oco.OCOGame, "_influence", _first_influence),
 }
 SAMPLED_FAULTS = {
     "no diameter": states(

@@ -17,7 +17,7 @@ from sklearn_dpwg.privacy.prefix_sums import make_prefix_sums
 from sklearn_dpwg.solvers import OCO, Exact, OnlineToBatch, PhasedERM
 from sklearn_dpwg.solvers.learners import FTRL
 from sklearn_dpwg.solvers.oco import EXPECTED_SPREAD
-from sklearn_dpwg.solvers.steps import heard
+from sklearn_dpwg.solvers.steps import heard, log_mean_exp_laplace
 from tests.helpers.cases.stream import BUDGET
 from tests.helpers.contract import compared
 from tests.helpers.group_data import make_data, make_problem
@@ -91,7 +91,7 @@ def averaged(values, power):
 def test_a_sampled_game_is_algorithm_2(loss, noise):
     """Round by round: draw a group, two batches, noisy gradient sums, EXP3, averages."""
     problem = make_problem((60, 90, 50), loss=loss)
-    solver = OCO(play="sampled", noise=noise, n_rounds=12, batch_size=3, averaging=1.0)
+    solver = OCO(play="sampled", noise=noise, n_rounds=12, batch_size=3)
     plan = solver.plan(problem, BUDGET)
     schedule = plan.schedule
     data = make_data(problem, *random_records(problem, np.random.default_rng(5)))
@@ -120,8 +120,8 @@ def test_a_sampled_game_is_algorithm_2(loss, noise):
         heard = np.minimum(values[b:], schedule.ceiling).mean() - problem.constants.infimum
         unheard = np.clip(schedule.feedback_bound - heard, 0.0, 2.0 * schedule.feedback_bound)
         log_weights[drawn] -= schedule.group_rate * unheard / group_weights[drawn]
-    assert np.allclose(found.weights, averaged(played, 1.0), rtol=1e-9, atol=1e-12)
-    assert np.allclose(found.group_weights, averaged(played_groups, 1.0))
+    assert np.allclose(found.weights, averaged(played, 2.0), rtol=1e-9, atol=1e-12)
+    assert np.allclose(found.group_weights, averaged(played_groups, 2.0))
     assert found.n_iter == 12
 
 
@@ -130,7 +130,7 @@ def test_a_sampled_game_is_algorithm_2(loss, noise):
 def test_a_weighted_game_is_the_stated_one(loss, sizes):
     """All groups in every round, also those with fewer records than rounds; all records used."""
     problem = make_problem(sizes, loss=loss)
-    solver = OCO(n_rounds=10, averaging=2.0)
+    solver = OCO(n_rounds=10)
     plan = solver.plan(problem, BUDGET)
     schedule = plan.schedule
     data = make_data(problem, *random_records(problem, np.random.default_rng(6)))
@@ -168,7 +168,9 @@ def test_a_weighted_game_is_the_stated_one(loss, sizes):
             if several and n_other:
                 clipped = np.minimum(values[n_own:], schedule.ceiling) - problem.constants.infimum
                 log_weights[i] += schedule.group_rate * clipped.sum() / other[i]
-                log_weights[i] -= schedule.noise_correction[i]
+                noise = schedule.group_rate * schedule.feedback_multiplier
+                scale = np.array(noise * schedule.feedback_range / other[i])
+                log_weights[i] -= log_mean_exp_laplace(scale)
     assert np.allclose(found.weights, averaged(played, 2.0), rtol=1e-8, atol=1e-12)
     assert np.allclose(found.group_weights, averaged(played_groups, 2.0))
     # what is stated for noise is the largest influence so far times the diameter
@@ -182,7 +184,7 @@ def test_a_weighted_game_is_the_stated_one(loss, sizes):
 def test_a_game_of_places_is_the_stated_one(loss):
     """Where groups are hidden: places in a random order, weighed by what stands for sizes."""
     problem = replace(make_problem((60, 90, 9), loss=loss), hidden=HiddenGroups(160, 3.0))
-    solver = OCO(n_rounds=10, averaging=2.0)
+    solver = OCO(n_rounds=10)
     plan = solver.plan(problem, Budget(1e3, 1e-6))
     schedule = plan.schedule
     rng = np.random.default_rng(6)
