@@ -64,9 +64,8 @@ class OCO(StreamSolver):
     """A private online learner plays weights against a player of groups, on fresh records.
 
     Every record is used once, by one of the two players, so each player has the whole budget, and
-    records may come from a stream, a simulator or a database as well as from arrays. The weights
-    player learns from noisy prefix sums of gradients, the group player from noisy losses of
-    batches. ``None`` means planned from public facts.
+    records may come from a stream, a simulator or a database as well as from arrays. ``None`` means
+    planned from public facts.
 
     Parameters
     ----------
@@ -139,7 +138,14 @@ class OCO(StreamSolver):
     def _plan(self, problem: Problem, budget: Budget) -> Plan:
         self._check_end(problem)
         plan = paper_plan if self.schedule == "paper" else least_bound_plan
-        return plan(problem, budget, self)
+        schedule, releases, bounds = plan(problem, budget, self)
+        if problem.n_groups > 1:
+            largest = float(schedule.rates.max())
+            quotient = largest * schedule.ceiling / schedule.feedback_range
+            batch = f"a batch of {largest:,.3g} records"
+            steps.refuse_rounding(quotient, batch, "take more rounds")
+        early = schedule.play == "sampled"
+        return stream_plan("oco", problem, budget, releases, schedule, bounds, early_stop=early)
 
     def begin(self, plan: Plan, noise: NoiseSource, *, start: Solution | None = None) -> OCOGame:
         assert isinstance(plan.schedule, OCOSchedule)
@@ -246,18 +252,22 @@ WEIGHT_SHARES, FEWEST_ROUNDS = (0.5, 0.6, 0.7, 0.8, 0.9), 8
 SAMPLED_GROUPS, ROUNDS_OF_A_GROUP = 8, 2.0
 
 
-def least_bound_plan(problem: Problem, budget: Budget, solver: OCO) -> Plan:
-    """Return the plan whose bound is least over whatever the parameters leave open."""
+# The schedule, the releases, and the bounds on the excess risk if a group is the worst-off one.
+Planned = tuple[OCOSchedule, Sequence[Release], FloatArray]
+
+
+def least_bound_plan(problem: Problem, budget: Budget, solver: OCO) -> Planned:
+    """Plan for the least bound over whatever the parameters leave open."""
     multiple, prior = CEILING_OVER_ZERO_SCORE, np.asarray(problem.prior)
     ceiling = float(steps.loss_ceiling(problem, solver.loss_ceiling, "OCO", multiple=multiple))
 
-    def planned(design: Design) -> tuple[OCOSchedule, Sequence[Release], FloatArray]:
+    def planned(design: Design) -> Planned:
         releases = planned_releases(problem, budget, design)
         schedule = schedule_of(problem, solver, design, releases, ceiling)
         return schedule, releases, excess_bound_by_group(problem, schedule)
 
     every = map(planned, designs(problem, solver))
-    return plan_of(problem, budget, *first_of_least(every, lambda each: float(prior @ each[2])))
+    return first_of_least(every, lambda each: float(prior @ each[2]))
 
 
 class Design(NamedTuple):
@@ -482,27 +492,11 @@ def round_sensitivity(
     return diameter * (1.0 + 16.0 * _UNIT), feedback * (1.0 + 16.0 * _UNIT)
 
 
-def plan_of(
-    problem: Problem,
-    budget: Budget,
-    schedule: OCOSchedule,
-    releases: Sequence[Release],
-    bounds: FloatArray,
-) -> Plan:
-    """Return the plan of a schedule; refused where rounding could show a record."""
-    if problem.n_groups > 1:
-        largest = float(schedule.rates.max())
-        quotient = largest * schedule.ceiling / schedule.feedback_range
-        steps.refuse_rounding(quotient, f"a batch of {largest:,.3g} records", "take more rounds")
-    is_sampled = schedule.play == "sampled"
-    return stream_plan("oco", problem, budget, releases, schedule, bounds, early_stop=is_sampled)
-
-
 # --- the paper's --------------------------------------------------------------------------------
 
 
-def paper_plan(problem: Problem, budget: Budget, solver: OCO) -> Plan:
-    """Return the plan of the paper's parameters, whose noise is accounted for exactly.
+def paper_plan(problem: Problem, budget: Budget, solver: OCO) -> Planned:
+    """Plan with the paper's parameters, whose noise is accounted for exactly.
 
     `docs/theory/oco.md`, section 6, has them. (Zhou and Bassily 2024, Algorithm 2, Theorem 7 and
     Corollary 8)
@@ -541,7 +535,7 @@ def paper_plan(problem: Problem, budget: Budget, solver: OCO) -> Plan:
     excess = regret / n_rounds
     if several:
         excess += math.log(p) / (rate * n_rounds) + 2.0 * rate * p * bound**2
-    return plan_of(problem, budget, schedule, releases, np.full(p, excess))
+    return schedule, releases, np.full(p, excess)
 
 
 # --- the games ----------------------------------------------------------------------------------

@@ -61,18 +61,15 @@ class OnlineToBatch(StreamSolver):
     """Minimises the risk of one distribution, or of a fixed mixture of groups, in one pass.
 
     Every record is used once, so records may come from a stream, a simulator or a database as well
-    as from arrays. An online learner is told the gradient of the whole risk at an average of its
-    weights, which noisy prefix sums of gradient differences keep up to date. The groups' `prior` is
-    the mixture: with the default, the average risk of all records. It is *not* for the worst
-    group, and never chosen by ``"auto"``. ``None`` means planned from public facts.
+    as from arrays. The groups' `prior` is the mixture: with the default, the average risk of all
+    records. It is *not* for the worst group. ``None`` means planned from public facts.
 
     Parameters
     ----------
     learner : str or Learner, default="optimistic"
-        Who plays the weights: "optimistic" (its regret follows how much gradients differ between
-        records), "ftrl", "parameter-free" (its regret follows the distance from
-        the start, but it needs tens of thousands of rounds), or an instance such as
-        ``FTRL(strength=50.0)``.
+        "optimistic" (its regret follows how much gradients differ between records), "ftrl",
+        "parameter-free" (its regret follows the distance from the start, but it needs tens of
+        thousands of rounds), or an instance such as ``FTRL(strength=50.0)``.
     <noise>
     n_rounds : int, optional
         Most rounds that read records; the output is the weights after the last.
@@ -145,8 +142,11 @@ class OnlineToBatch(StreamSolver):
                 f"gradients change, got {problem.loss!r}, which has kinks."
             )
         self._check_end(problem)
+        (release,) = calibrate([SUMS], budget)
         plan = paper_plan if self.schedule == "paper" else least_bound_plan
-        return plan(problem, budget, self)
+        release, schedule, bound = plan(problem, release, self)
+        bounds = bound / np.asarray(problem.prior)
+        return stream_plan(self.name, problem, budget, [release], schedule, bounds)
 
     def begin(
         self, plan: Plan, noise: NoiseSource, *, start: Solution | None = None
@@ -247,21 +247,21 @@ ADDED_UP = 0.6
 CLIPPED_DEVIATIONS = 4.0
 
 
-def least_bound_plan(problem: Problem, budget: Budget, solver: OnlineToBatch) -> Plan:
-    """Return the plan whose bound is least over whatever the parameters leave open."""
-    (release,) = calibrate([SUMS], budget)
+# The release, the schedule, and its bound on the excess risk of the mixture.
+Planned = tuple[Release, OnlineToBatchSchedule, float]
+
+
+def least_bound_plan(problem: Problem, release: Release, solver: OnlineToBatch) -> Planned:
+    """Plan for the least bound over whatever the parameters leave open."""
+
+    def planned(n_rounds: int) -> Planned:
+        return planned_rounds(
+            problem, release, solver, n_rounds, rates_of(problem, solver, n_rounds)
+        )
+
     most = problem.n_records / (solver.batch_size or 1)
-    bound, schedule = first_of_least(
-        (
-            planned_schedule(
-                problem, solver, release, n_rounds, rates_of(problem, solver, n_rounds)
-            )
-            for n_rounds in solver.numbers_of_rounds(most, fewest=FEWEST_ROUNDS)
-        ),
-        itemgetter(0),
-    )
-    bounds = bound / np.asarray(problem.prior)
-    return stream_plan("online-to-batch", problem, budget, [release], schedule, bounds)
+    numbers = solver.numbers_of_rounds(most, fewest=FEWEST_ROUNDS)
+    return first_of_least(map(planned, numbers), itemgetter(2))
 
 
 def rates_of(problem: Problem, solver: OnlineToBatch, n_rounds: int) -> FloatArray:
@@ -275,10 +275,10 @@ def rates_of(problem: Problem, solver: OnlineToBatch, n_rounds: int) -> FloatArr
     return np.asarray(sizes * min(batch / sizes.sum(), 1.0 / n_rounds))
 
 
-def planned_schedule(
-    problem: Problem, solver: OnlineToBatch, release: Release, n_rounds: int, rates: FloatArray
-) -> tuple[float, OnlineToBatchSchedule]:
-    """Return the planning bound for a number of rounds, and its schedule."""
+def planned_rounds(
+    problem: Problem, release: Release, solver: OnlineToBatch, n_rounds: int, rates: FloatArray
+) -> Planned:
+    """Plan a number of rounds that read so many records of each group, or of all places."""
     mechanism = solver.prefix_sums(problem, n_rounds)
     rounding, stretch = difference_rounding(problem, mechanism, rates)
     group_rates, prior = rates_of_groups(problem, rates), np.asarray(problem.prior)
@@ -311,7 +311,7 @@ def planned_schedule(
     noise_stds = noise * np.maximum.accumulate(units) * mechanism.standard_deviations()
     least_bound = betting_bound if is_free else strength_bound
     bound, strength = least_bound(problem, solver, schedule, noise_stds)
-    return bound, replace(schedule, strength=strength)
+    return release, replace(schedule, strength=strength), bound
 
 
 def effective_batch(mixture: FloatArray, rates: Sequence[float]) -> float:
@@ -399,8 +399,8 @@ def betting_bound(
 MOST_ROUNDS = 2_000_000
 
 
-def paper_plan(problem: Problem, budget: Budget, solver: OnlineToBatch) -> Plan:
-    """Return the plan of the paper's parameters, whose noise is accounted for exactly.
+def paper_plan(problem: Problem, release: Release, solver: OnlineToBatch) -> Planned:
+    """Plan with the paper's parameters, whose noise is accounted for exactly.
 
     `docs/theory/online-to-batch.md`, section 5, has them. Of T rounds the last reads none, as its
     sum would never be used. (Zhang, Tran and Cutkosky 2022, Algorithm 1, equation (6), Theorems 4,
@@ -420,8 +420,7 @@ def paper_plan(problem: Problem, budget: Budget, solver: OnlineToBatch) -> Plan:
     else:  # what a group that ends cannot give, those without end do
         rates, endless = np.minimum(own * prior, sizes / n_rounds), prior * np.isinf(sizes)
         rates += (own - rates.sum()) * endless / endless.sum()
-    (release,) = calibrate([SUMS], budget)
-    bound, schedule = planned_schedule(problem, solver, release, n_rounds, rates)
+    release, schedule, bound = planned_rounds(problem, release, solver, n_rounds, rates)
     mechanism = solver.prefix_sums(problem, n_rounds)
     factor = 2.0 * (schedule.power + 1.0) * math.sqrt(math.log2(2.0 * (n_rounds + 1)))
     schedule = replace(schedule, papers_factor=factor / mechanism.column_norm)
@@ -434,15 +433,9 @@ def paper_plan(problem: Problem, budget: Budget, solver: OnlineToBatch) -> Plan:
         bound, strength = papers_bound(problem, learner, schedule, deviations)
         schedule = replace(schedule, strength=strength)
     share = _proved_share(schedule, problem.diameter)
-    release = replace(release, noise_multiplier=release.noise_multiplier / share)
-    schedule = replace(
-        schedule,
-        multiplier=release.noise_multiplier,
-        papers_factor=schedule.papers_factor * share,
-        remark=remark,
-    )
-    bounds = bound / np.asarray(problem.prior)
-    return stream_plan("online-to-batch", problem, budget, [release], schedule, bounds)
+    multiplier, factor = release.noise_multiplier / share, schedule.papers_factor * share
+    schedule = replace(schedule, multiplier=multiplier, papers_factor=factor, remark=remark)
+    return replace(release, noise_multiplier=multiplier), schedule, bound
 
 
 def _proved_share(schedule: OnlineToBatchSchedule, diameter: float) -> float:
