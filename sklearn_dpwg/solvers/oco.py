@@ -39,7 +39,9 @@ from sklearn_dpwg.solvers.fresh_records import (
     StreamSchedule,
     StreamSolver,
     dealt,
+    numbers_of_rounds,
     of_records,
+    prefix_sums,
     rates_of_groups,
     stream_plan,
 )
@@ -298,7 +300,7 @@ def designs(problem: Problem, solver: OCO) -> Iterator[Design]:
         if size is not None and several and not hidden:
             size += _feedback_size(size, kept)
         least = 2 if size is None and play == "sampled" else size or 1
-        for n_rounds in solver.numbers_of_rounds(n_records / least, fewest=FEWEST_ROUNDS):
+        for n_rounds in numbers_of_rounds(solver, n_records / least, fewest=FEWEST_ROUNDS):
             if play == "weighted":
                 rates = _weighted_rates(problem, n_rounds, size, kept)
             else:
@@ -370,7 +372,7 @@ def schedule_of(
 ) -> OCOSchedule:
     """Return the schedule of a design, with the best rate of the group player."""
     n_rounds, several, constants = design.n_rounds, problem.n_groups > 1, problem.constants
-    mechanism = solver.prefix_sums(problem, n_rounds)
+    mechanism = prefix_sums(solver, problem, n_rounds)
     gradient_diameter, feedback_range = round_sensitivity(problem, mechanism, ceiling, design)
     multiplier = releases[1].noise_multiplier if several else 0.0
     feedback_bound, center, places = feedback_range, constants.infimum, None
@@ -514,7 +516,7 @@ def paper_plan(problem: Problem, budget: Budget, solver: OCO) -> Planned:
         unit = releases[1].noise_multiplier * problem.loss_range / other
         bound += 2.0 * unit * math.log(max(n_rounds, 2))
     rate = math.sqrt(math.log(p) / (p * n_rounds)) / bound
-    mechanism = solver.prefix_sums(problem, n_rounds)
+    mechanism = prefix_sums(solver, problem, n_rounds)
     scale = releases[0].noise_multiplier * (problem.gradient_diameter / own)
     scale *= mechanism.column_norm
     scale *= math.sqrt(problem.n_weights)

@@ -30,7 +30,9 @@ from sklearn_dpwg.solvers.fresh_records import (
     StreamSchedule,
     StreamSolver,
     dealt,
+    numbers_of_rounds,
     of_records,
+    prefix_sums,
     rates_of_groups,
     stream_plan,
 )
@@ -260,7 +262,7 @@ def least_bound_plan(problem: Problem, release: Release, solver: OnlineToBatch) 
         )
 
     most = problem.n_records / (solver.batch_size or 1)
-    numbers = solver.numbers_of_rounds(most, fewest=FEWEST_ROUNDS)
+    numbers = numbers_of_rounds(solver, most, fewest=FEWEST_ROUNDS)
     return first_of_least(map(planned, numbers), itemgetter(2))
 
 
@@ -279,7 +281,7 @@ def planned_rounds(
     problem: Problem, release: Release, solver: OnlineToBatch, n_rounds: int, rates: FloatArray
 ) -> Planned:
     """Plan a number of rounds that read so many records of each group, or of all places."""
-    mechanism = solver.prefix_sums(problem, n_rounds)
+    mechanism = prefix_sums(solver, problem, n_rounds)
     rounding, stretch = difference_rounding(problem, mechanism, rates)
     group_rates, prior = rates_of_groups(problem, rates), np.asarray(problem.prior)
     is_free = isinstance(make_learner(solver.learner), ParameterFree)
@@ -421,7 +423,7 @@ def paper_plan(problem: Problem, release: Release, solver: OnlineToBatch) -> Pla
         rates, endless = np.minimum(own * prior, sizes / n_rounds), prior * np.isinf(sizes)
         rates += (own - rates.sum()) * endless / endless.sum()
     release, schedule, bound = planned_rounds(problem, release, solver, n_rounds, rates)
-    mechanism = solver.prefix_sums(problem, n_rounds)
+    mechanism = prefix_sums(solver, problem, n_rounds)
     factor = 2.0 * (schedule.power + 1.0) * math.sqrt(math.log2(2.0 * (n_rounds + 1)))
     schedule = replace(schedule, papers_factor=factor / mechanism.column_norm)
     learner = make_learner(solver.learner)

@@ -176,17 +176,6 @@ def test_regret_is_within_its_bound(learner, adversary, strength, n_steps, curve
     assert regret <= bound + 1e-9
 
 
-def test_the_bound_is_nearly_attained():
-    learner = FTRL()
-    ratios = [
-        regret / bound
-        for adversary in ADVERSARIES
-        for strength in (3.0, 10.0)
-        for regret, bound in [play(learner, adversary, strength=strength)]
-    ]
-    assert 0.9 < max(ratios) <= 1.0 + 1e-9
-
-
 # --- the optimistic learner --------------------------------------------------------------------
 
 

@@ -49,14 +49,6 @@ def test_every_record_once_and_of_the_right_group(seed):
     assert any(order != sorted(order) for order in orders)  # not in the order of the table
 
 
-def test_every_order_is_as_likely():
-    counts = np.zeros((3, 3))
-    for seed in range(3000):
-        rows, _ = InMemoryOracle([[0], [1], [2]], [0, 0, 0], ["a"] * 3, seed).draw("a", 3)
-        counts[np.arange(3), rows[:, 0]] += 1
-    assert abs(counts - 1000).max() < 150
-
-
 def from_memory(X, y, groups):
     return InMemoryOracle(X, y, groups, 5)
 

@@ -8,9 +8,8 @@ import math
 import numpy as np
 import pytest
 
-from sklearn_dpwg.losses import BinaryLogLoss, MultinomialLogLoss
+from sklearn_dpwg.losses import BinaryLogLoss
 from sklearn_dpwg.optimum import worst_group_optimum
-from sklearn_dpwg.privacy.prefix_sums import PREFIX_SUMS
 from sklearn_dpwg.solvers import OnlineToBatch, Solution, online_to_batch
 from sklearn_dpwg.solvers.fresh_records import NoisySums
 from sklearn_dpwg.solvers.learners import FTRL, LEARNERS, OptimisticFTRL, ParameterFree
@@ -98,11 +97,6 @@ def test_paper_rounds_read_one_record(sizes):
         assert (abs(counts - end * np.array(sizes) / 40) <= 1.0).all()
     weights, _ = algorithm_1(problem, [record for _, record in drawn], power=1.0, strength=2.0)
     np.testing.assert_allclose(game.finish().weights, weights, rtol=1e-8, atol=1e-10)
-
-
-@pytest.mark.parametrize("noise", sorted(PREFIX_SUMS))
-def test_every_mechanism_gives_the_same_sums(noise):
-    assert is_algorithm_1(noise=noise)
 
 
 def differences_of_noisy_sums(patch):
@@ -230,10 +224,9 @@ def test_parts_are_the_same_game():
 
 @pytest.mark.parametrize("learner", sorted(LEARNERS))
 @pytest.mark.parametrize("convexity", [0.0, 0.05])
-@pytest.mark.parametrize("loss", [BinaryLogLoss(), MultinomialLogLoss(3)], ids=lambda x: x.name)
-def test_without_noise_the_risk_of_the_mixture_is_minimised(learner, convexity, loss):
+def test_without_noise_the_risk_of_the_mixture_is_minimised(learner, convexity):
     """All learners, also with the regulariser, whose own optimum it is then."""
-    problem = make_problem((400, 200), loss=loss, radius=4.0)
+    problem = make_problem((400, 200), radius=4.0)
     rng = np.random.default_rng(3)
     rows, targets = random_records(problem, rng)
     targets = np.where(rows[:, 0] > 0, targets.max(), targets.min())
@@ -256,7 +249,7 @@ def test_without_noise_the_risk_of_the_mixture_is_minimised(learner, convexity, 
             weights @ weights
         )
 
-    one = make_problem((600,), loss=loss, radius=4.0)
+    one = make_problem((600,), radius=4.0)
     best = worst_group_optimum(make_data(one, rows, targets), radius=4.0).weights
     at_zero = risk(np.zeros(problem.n_weights))
     assert risk(found) - risk(best) < 0.25 * (at_zero - risk(best))
