@@ -360,11 +360,11 @@ def strength_bound(
     if fixed is not None:
         strengths = np.array([float(fixed)])
     # the output is linear in the sums' noise where nothing answers to it
-    heard = ADDED_UP * weights[1:] / totals[-1] * np.cumsum(noise_stds)
-    std = np.asarray(heard.sum() / strengths)
+    of_output = ADDED_UP * weights[1:] / totals[-1] * np.cumsum(noise_stds)
+    std = np.asarray(of_output.sum() / strengths)
     if convexity:  # one after the other, as there may be a round a record
         curved = 0.5 * convexity * totals[:-1]
-        std = np.array([(heard / (strength + curved)).sum() for strength in strengths])
+        std = np.array([(of_output / (strength + curved)).sum() for strength in strengths])
     # a direction of curvature h answers to noise where h times this is above 1
     length = totals[-1] / strengths
     answered = np.minimum(curve, problem.n_weights / length)
