@@ -41,6 +41,7 @@ TABLE = [
     ("PhasedERM", "mu_groups", "positive or infinite", [None, 2.5, 1, 21, 1.0, 0.5, 101, math.inf]),
     ("PhasedERM", "averaging", "above 0, at most 1", [None, 1, 1.0, 0.5, 1e-40]),
     ("PhasedERM", "sharpening", "from 1 to 10", [None, 2.5, 1, 1.0]),
+    ("OCO", "averaging", "from 0 to 100", [0, 2.5, 1, 21, 1.0, 0.5, 0.0, 1e-40]),
     ("PhasedERM", "horizon", "a whole number from 1 to 128", [1, 21, 101]),
     ("OCO", "play", "one of ('weighted', 'sampled')", [None]),
     ("OCO", "noise", "one of ('independent', 'toeplitz', 'tree')", [None]),

@@ -22,7 +22,9 @@ from sklearn_dpwg._checks import (
     accepted_by,
     any_number,
     one_of,
+    positive,
     share,
+    within,
 )
 from sklearn_dpwg._repr import documented, short_repr
 from sklearn_dpwg.data.oracles import RecordOracle, SampleOracle
@@ -93,9 +95,13 @@ class OCO(StreamSolver):
     weight_share : float, optional
         Share of the records that the weights player gets, between 0 and 1; of the budget (of μ²)
         with ``neighbours="replace-one"``, where both players read all records.
+    group_rate : float, optional
+        Step size of the group player, positive.
     loss_ceiling : float, optional
         Each record's loss counts for at most this much for the group player; planned: half again
         the largest loss of a model that predicts nothing. Infinity: no ceiling.
+    averaging : float, default=2.0
+        Round t counts in the averages by t to this power; 0 is the paper's plain average.
 
     Notes
     -----
@@ -118,13 +124,17 @@ class OCO(StreamSolver):
     _: KW_ONLY
     play: Literal["weighted", "sampled"] | None = None
     weight_share: float | None = None
+    group_rate: float | None = None
     loss_ceiling: float | None = None
+    averaging: float = 2.0
 
     name: ClassVar[str] = "oco"
     rules = Rules(
         "OCO",
         **RULES | {"learner": accepted_by(_leader)},
+        group_rate=positive(or_none=True),
         weight_share=share(or_none=True),
+        averaging=within(0.0, 100.0),
         loss_ceiling=any_number(or_none=True),
         play=one_of("weighted", "sampled", or_none=True),
     )
@@ -157,10 +167,9 @@ class OCO(StreamSolver):
         return kind(plan, noise, start, _leader(self.learner))
 
 
-# Round t counts in the averages by t to this power, as late rounds know more. What is left in them
-# of the variance of the last sum's noise: 0.28 to 0.38 for the square-root Toeplitz mechanism with
-# 8 to 1024 rounds (tests/solvers/oco/test_planning.py).
-AVERAGING, AVERAGED_VARIANCE = 2.0, 0.35
+# What is left of the variance of the last sum's noise in the averaged weights: 0.28 to 0.38 for the
+# square-root Toeplitz mechanism with 8 to 1024 rounds (tests/solvers/oco/test_planning.py).
+AVERAGED_VARIANCE = 0.35
 # The plan's step is at most this over H: gradient descent on a loss of curvature H is stable up to
 # there, and may swing for ever beyond.
 LONGEST_STEP = 2.0
@@ -370,7 +379,7 @@ def planned_releases(problem: Problem, budget: Budget, design: Design) -> tuple[
 def schedule_of(
     problem: Problem, solver: OCO, design: Design, releases: Sequence[Release], ceiling: float
 ) -> OCOSchedule:
-    """Return the schedule of a design, with the best rate of the group player."""
+    """Return the schedule of a design, by default with the best rate of the group player."""
     n_rounds, several, constants = design.n_rounds, problem.n_groups > 1, problem.constants
     mechanism = prefix_sums(solver, problem, n_rounds)
     gradient_diameter, feedback_range = round_sensitivity(problem, mechanism, ceiling, design)
@@ -403,13 +412,13 @@ def schedule_of(
         smoothness=problem.smoothness * problem.loss.n_outputs,
         lipschitz=problem.lipschitz,
         fixed_strength=_leader(solver.learner).strength,
-        averaging=AVERAGING,
+        averaging=float(solver.averaging),
     )
     if not several:
         return schedule
     prior, played = np.asarray(problem.prior), np.full(problem.n_groups, n_rounds)
     start, steady = (float(prior @ terms) for terms in _group_terms(problem, schedule, played))
-    return replace(schedule, group_rate=steps.best_rate(start, steady))
+    return replace(schedule, group_rate=float(solver.group_rate or steps.best_rate(start, steady)))
 
 
 def excess_bound_by_group(problem: Problem, schedule: OCOSchedule) -> FloatArray:

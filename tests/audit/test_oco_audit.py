@@ -156,11 +156,10 @@ def planned(play, noise="toeplitz"):
         n_rounds=N_ROUNDS,
         weight_share=0.5,
         batch_size=2 if play == "sampled" else None,
+        group_rate=1e-9,
         loss_ceiling=math.inf,
     )
     plan = solver.plan(problem, Budget(EPSILON, DELTA))
-    still = dataclasses.replace(plan.schedule, group_rate=1e-9)
-    plan = dataclasses.replace(plan, schedule=still)
     scaled = {"sampled": 2.0, "weighted": 2.0}[play]
     assert plan.schedule.weight_rates[0] == scaled
     return plan

@@ -91,7 +91,7 @@ def averaged(values, power):
 def test_a_sampled_game_is_algorithm_2(loss, noise):
     """Round by round: draw a group, two batches, noisy gradient sums, EXP3, averages."""
     problem = make_problem((60, 90, 50), loss=loss)
-    solver = OCO(play="sampled", noise=noise, n_rounds=12, batch_size=3)
+    solver = OCO(play="sampled", noise=noise, n_rounds=12, batch_size=3, averaging=1.0)
     plan = solver.plan(problem, BUDGET)
     schedule = plan.schedule
     data = make_data(problem, *random_records(problem, np.random.default_rng(5)))
@@ -120,8 +120,8 @@ def test_a_sampled_game_is_algorithm_2(loss, noise):
         heard = np.minimum(values[b:], schedule.ceiling).mean() - problem.constants.infimum
         unheard = np.clip(schedule.feedback_bound - heard, 0.0, 2.0 * schedule.feedback_bound)
         log_weights[drawn] -= schedule.group_rate * unheard / group_weights[drawn]
-    assert np.allclose(found.weights, averaged(played, 2.0), rtol=1e-9, atol=1e-12)
-    assert np.allclose(found.group_weights, averaged(played_groups, 2.0))
+    assert np.allclose(found.weights, averaged(played, 1.0), rtol=1e-9, atol=1e-12)
+    assert np.allclose(found.group_weights, averaged(played_groups, 1.0))
     assert found.n_iter == 12
 
 

@@ -14,7 +14,6 @@ from sklearn_dpwg.privacy.prefix_sums import make_prefix_sums
 from sklearn_dpwg.solvers import OCO, OnlineToBatch
 from sklearn_dpwg.solvers.oco import (
     AVERAGED_VARIANCE,
-    AVERAGING,
     LONGEST_STEP,
     RISK_SPREAD,
     WEIGHT_SHARES,
@@ -31,7 +30,7 @@ def test_share_of_the_variance_that_averages_keep(n_rounds):
     """The number in the rule is that of the Toeplitz mechanism with the default averages."""
     mechanism = make_prefix_sums("toeplitz", n_steps=n_rounds, n_dimensions=1)
     decoder, _ = mechanism.factors()
-    shares = np.arange(1.0, n_rounds + 1) ** AVERAGING
+    shares = np.arange(1.0, n_rounds + 1) ** OCO().averaging
     shares /= shares.sum()
     # round t plays the sum of the rounds before it
     kept = np.linalg.norm(shares[1:] @ decoder[:-1]) / np.linalg.norm(decoder[-1])
