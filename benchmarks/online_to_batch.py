@@ -19,7 +19,7 @@ from sklearn_dpwg.losses import BinaryLogLoss, Huber
 from sklearn_dpwg.optimum import worst_group_optimum
 from sklearn_dpwg.privacy import Budget
 from sklearn_dpwg.solvers import MGR, OCO, OnlineToBatch, Solution, Solver
-from sklearn_dpwg.solvers.stream.learners import FTRL, OptimisticFTRL, ParameterFree
+from sklearn_dpwg.solvers.learners import FTRL, OptimisticFTRL, ParameterFree
 
 N_WEIGHTS, RADIUS, N_SEEDS = 16, 0.5, 7
 SIGNALS = (0.003, 0.006, 0.012, 0.025, 0.05, 0.1, 0.2, 0.4, 0.8)

@@ -15,7 +15,7 @@ from common import row, run_tables, seconds
 
 from sklearn_dpwg.privacy import NoiseSource
 from sklearn_dpwg.privacy.prefix_sums import PREFIX_SUMS, PrefixSumStream, make_prefix_sums
-from sklearn_dpwg.solvers.stream.learners import EXP3, FTRL
+from sklearn_dpwg.solvers.learners import EXP3, FTRL
 
 NAMES = ("toeplitz", "tree", "independent")
 N_STEPS, N_DIMENSIONS, N_GROUPS = 200_000, 50, 10

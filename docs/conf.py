@@ -110,7 +110,7 @@ def public_names():
         "data.risks",
         "data.sources",
         "privacy.prefix_sums",
-        "solvers.stream.learners",
+        "solvers.learners",
     }
     for name in ["sklearn_dpwg", *(f"sklearn_dpwg.{module}" for module in sorted(modules))]:
         module = importlib.import_module(name)

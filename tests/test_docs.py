@@ -91,7 +91,7 @@ PUBLIC_INSIDE = [
     "data.sources",
     "metrics.intervals",
     "privacy.prefix_sums",
-    "solvers.stream.learners",
+    "solvers.learners",
 ]
 
 

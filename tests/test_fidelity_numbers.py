@@ -2,6 +2,7 @@
 
 import math
 import re
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -18,8 +19,8 @@ from sklearn_dpwg.privacy.sensitivity.saddle_point import (
     saddle_point_sensitivity,
 )
 from sklearn_dpwg.solvers import AGS, GDA, MGR, OCO, OnlineToBatch, PhasedERM
+from sklearn_dpwg.solvers.online_to_batch import round_weight
 from sklearn_dpwg.solvers.rounds.certificate import certified, rounding_of_minimiser
-from sklearn_dpwg.solvers.stream.schedule import DifferenceSensitivity, Regulariser, round_weight
 from tests.helpers.group_data import make_data, make_problem
 from tests.helpers.neighbours import random_records
 from tests.helpers.replay import silent
@@ -102,14 +103,16 @@ def factor_of_a_finite_strength():
 
 def largest_difference_over_the_papers(power):
     """Largest Δ_t over that of (6) before the factor of the tree, Γ = 2G as for the hinge."""
-    proved = DifferenceSensitivity(2.0, smoothness=1.0, rounding=0.0, stretch=1.0)
+    schedule = plan_of(OnlineToBatch, 50).schedule
+    exact = {"gradient_diameter": 2.0, "smoothness": 1.0, "rounding": 0.0, "stretch": 1.0}
+    proved = replace(schedule, **exact)
     shares, total = [], 0.0
     for t in range(1, 60):
         weight, before = round_weight(t, power), round_weight(t - 1, power)
         total += weight
         for distance in (0.0, 0.1, 1.0, 4.0, 50.0) if t > 1 else (0.0,):
             papers = 2.0 * (power + 1.0) * (1.0 + distance) * t ** (power - 1.0)
-            shares.append(proved.of_round(weight, before, weight / total * distance) / papers)
+            shares.append(proved.sensitivity(weight, before, weight / total * distance) / papers)
     return max(shares)
 
 
@@ -157,7 +160,9 @@ def noises_of_a_wrong_choice():
 
 
 def constant_of_the_betting_regulariser():
-    slope, curve = Regulariser(lipschitz=3.0, smoothness=5.0, batch_size=1.0).of_round(4, 3.0, 0.0)
+    schedule = plan_of(OnlineToBatch, 50, learner="parameter-free", power=3.0).schedule
+    schedule = replace(schedule, lipschitz=3.0, smoothness=5.0, effective_batch=1.0)
+    slope, curve = schedule.regulariser(4.0, 0.0)
     assert slope / 3.0 == curve / 5.0
     return slope / (3.0 * 4**2.5)
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from sklearn_dpwg.data.oracles.base import RecordOracle
+from sklearn_dpwg.data.oracles import RecordOracle
 from sklearn_dpwg.data.problem import Problem
 from sklearn_dpwg.data.records import RecordEncoder
 from sklearn_dpwg.data.risks import GroupRisks

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 
 from sklearn_dpwg._checks import without_weights
 from sklearn_dpwg.data.groups import labelled_sizes
-from sklearn_dpwg.data.oracles.base import EncodingOracle, SampleOracle
+from sklearn_dpwg.data.oracles import EncodingOracle, SampleOracle
 from sklearn_dpwg.data.risks import GroupRisks
 from sklearn_dpwg.estimators.encode import Targets, group_size, positive_whole
 from sklearn_dpwg.estimators.learn import Facts, Fitting, unchanged_on_failure

@@ -17,7 +17,7 @@ from sklearn_dpwg.data.oracles import SampleOracle
 from sklearn_dpwg.privacy import Budget
 from sklearn_dpwg.privacy.gaussian import gdp_mu
 from sklearn_dpwg.solvers import OCO, Solution
-from sklearn_dpwg.solvers.stream.learners import FTRL
+from sklearn_dpwg.solvers.learners import FTRL
 from tests.helpers.cases.stream import OCO_FAULTS
 from tests.helpers.group_data import make_problem
 from tests.helpers.lower_bounds import (

@@ -15,7 +15,7 @@ import pytest
 from sklearn.base import clone
 
 from sklearn_dpwg import DPWorstGroupRegressor
-from sklearn_dpwg.data.oracles.base import RecordOracle
+from sklearn_dpwg.data.oracles import RecordOracle
 from sklearn_dpwg.data.records import RecordEncoder
 from sklearn_dpwg.exceptions import (
     UngroupedWarning,

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import softmax
 
-from sklearn_dpwg.solvers.stream.learners import EXP3, Hedge
+from sklearn_dpwg.solvers.learners import EXP3, Hedge
 
 
 class Uniform:
@@ -68,10 +68,9 @@ def test_exp3_down_to_tiny_weights(depth):
         player = EXP3(prior, rate=0.5, ceiling=2.0)
         assert player.group_weights[1] == pytest.approx(depth, rel=1e-12)
         player.update(1, loss)
-        (_, expected) = exact_exp3(prior, 0.5, 2.0, [(1, loss)])
-        assert np.array(player._logs)[1] == pytest.approx(expected, rel=1e-12)
+        expected = np.exp(exact_exp3(prior, 0.5, 2.0, [(1, loss)]))
+        assert player.group_weights == pytest.approx(expected, rel=1e-9, abs=1e-307)
         player.update(0, loss)  # the heavy one pays a little, and is heavy again
-        assert np.isfinite(np.array(player._logs)).all()
         assert player.group_weights[0] == pytest.approx(1.0, rel=1e-9)
 
 
@@ -90,17 +89,8 @@ def test_exp3_never_leaves_the_simplex(n_groups, rate, moves):
         assert np.isfinite(weights).all()
         assert (weights >= 0.0).all()
         assert weights.sum() == pytest.approx(1.0, abs=1e-12)
-        assert np.isfinite(np.array(player._logs)).all()
         group = player.sample(Uniform(0.999999999))
         assert weights[group] > 0.0
-
-
-def test_feedback_is_clipped():
-    for loss, as_if in [(-5.0, 0.0), (7.0, 2.0), (math.inf, 2.0), (-math.inf, 0.0)]:
-        clipped, exact = EXP3([0.3, 0.7], 0.1, 2.0), EXP3([0.3, 0.7], 0.1, 2.0)
-        clipped.update(0, loss)
-        exact.update(0, as_if)
-        np.testing.assert_array_equal(clipped.group_weights, exact.group_weights)
 
 
 def test_hedge_is_a_softmax():
@@ -117,13 +107,11 @@ def test_hedge_at_extremes():
     player = Hedge([0.5, 0.5], rate=1e300)
     for losses in ([1e8, 0.0], [-1e8, 0.0], [0.0, 0.0], [-1e8, -1e8]):
         player.update(np.array(losses))
-        assert np.isfinite(np.array(player._logs)).all()
         assert player.group_weights.sum() == 1.0
     gentle = Hedge([0.5, 0.5], rate=1.0)
     for _ in range(3):
         gentle.update(np.array([300.0, 0.0]))
     assert gentle.group_weights[0] == 0.0
-    assert gentle._logs[0] == pytest.approx(-900.0)
     for _ in range(3):
         gentle.update(np.array([0.0, 300.0]))
     np.testing.assert_allclose(gentle.group_weights, [0.5, 0.5])

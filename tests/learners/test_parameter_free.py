@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sklearn_dpwg.solvers.stream.learners import ParameterFree, betting_regret
+from sklearn_dpwg.solvers.learners import ParameterFree, betting_regret
 from tests.learners.test_weight_players import ADVERSARIES, one_way
 
 RADIUS = 2.0
@@ -24,9 +24,9 @@ def play(adversary, *, n_steps, strength, wealth, radius=RADIUS, seed=0, curved=
         played.append(player.predict())
         assert np.linalg.norm(played[-1]) <= radius * (1 + 1e-12)
         linear = adversary(rng, played[-1], step)
-        curves = (0.2, np.full(3, 0.1)) if curved else (0.0, None)
+        curves = (0.2, np.full(3, 0.1)) if curved else (0.0, 0.0)
         player.update(linear, *curves)
-        heard.append(linear + (curves[0] * (played[-1] - curves[1]) if curved else 0.0))
+        heard.append(linear + curves[0] * (played[-1] - curves[1]))
     played, heard = np.array(played), np.array(heard)
     norms = np.linalg.norm(heard, axis=1)
     heard *= np.minimum(1.0, strength / np.maximum(norms, 1e-300))[:, None]

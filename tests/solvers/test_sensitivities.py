@@ -18,13 +18,11 @@ from sklearn_dpwg.losses import (
     SquaredHinge,
 )
 from sklearn_dpwg.privacy import Budget
-from sklearn_dpwg.privacy.prefix_sums import make_prefix_sums
 from sklearn_dpwg.privacy.sensitivity.sums import moment_sensitivity
 from sklearn_dpwg.solvers import AGS, GDA, MGR, Moments, OnlineToBatch, Solution
 from sklearn_dpwg.solvers.centring import CONSTANT
 from sklearn_dpwg.solvers.descent import releases
-from sklearn_dpwg.solvers.stream.releases import difference_sum
-from sklearn_dpwg.solvers.stream.schedule import DifferenceSensitivity, round_weight
+from sklearn_dpwg.solvers.online_to_batch import difference_sum, round_weight
 from tests.helpers.cases import descent, stream
 from tests.helpers.group_data import make_data, make_problem
 from tests.helpers.neighbours import random_data, random_records
@@ -136,9 +134,9 @@ def test_the_square_of_the_constant_is_not_released():
 # --- games -------------------------------------------------------------------------------------
 
 
-def numbers_of(problem, batch=1.0):
-    mechanism = make_prefix_sums("toeplitz", n_steps=8, n_dimensions=problem.n_weights)
-    return DifferenceSensitivity.of(problem, mechanism, np.full(problem.n_groups, batch))
+def schedule_of(problem):
+    solver = OnlineToBatch(n_rounds=8, batch_size=problem.n_groups)
+    return solver.plan(problem, BUDGET).schedule
 
 
 @pytest.mark.parametrize("loss", stream.LOSSES, ids=lambda loss: loss.name)
@@ -147,7 +145,7 @@ def test_the_sensitivity_holds_for_all_records_and_points(loss):
     rng = np.random.default_rng(0)
     for radius in (0.3, 30.0):
         problem = make_problem((9,), loss=loss, radius=radius, n_features=3)
-        numbers, largest = numbers_of(problem), 0.0
+        schedule, largest = schedule_of(problem), 0.0
         for _ in range(60):
             rows, targets = random_records(problem, rng)
             rows = rows[:2] / np.maximum(1.0, np.linalg.norm(rows[:2], axis=1))[:, None]
@@ -159,7 +157,7 @@ def test_the_sensitivity_holds_for_all_records_and_points(loss):
             before = here + 10.0 ** rng.uniform(-6, 0) * (before - here)
             step, power = int(rng.integers(1, 20)), float(rng.choice([0.0, 1.0, 3.0]))
             weight, last = round_weight(step, power), round_weight(step - 1, power)
-            stated = numbers.of_round(weight, last, float(np.linalg.norm(here - before)))
+            stated = schedule.sensitivity(weight, last, float(np.linalg.norm(here - before)))
             one, other = (
                 difference_sum(
                     problem, rows[i : i + 1], targets[i : i + 1], (weight, here), (last, before)
@@ -170,7 +168,7 @@ def test_the_sensitivity_holds_for_all_records_and_points(loss):
         assert 0.2 < largest <= 1.0, radius
 
 
-def one_smoothness_is_stated(problem, numbers) -> bool:
+def one_smoothness_is_stated(problem, schedule) -> bool:
     """Whether two records of which one curves and one does not move by just what is stated."""
     here, before = np.array([0.5, 0.0]), np.array([0.1, 0.0])
     rows = np.array([[1.0, 0.0], [0.0, 0.0]])
@@ -180,25 +178,25 @@ def one_smoothness_is_stated(problem, numbers) -> bool:
     )
     moved = float(np.linalg.norm(one - other))
     assert moved == pytest.approx(problem.smoothness * 0.4)
-    return moved <= numbers.of_round(1.0, 1.0, 0.4) <= moved * (1.0 + 1e-9)
+    return moved <= schedule.sensitivity(1.0, 1.0, 0.4) <= moved * (1.0 + 1e-9)
 
 
 @pytest.mark.parametrize(("factor", "holds"), [(1.0, True), (2.0, False), (0.5, False)])
 def test_one_smoothness_is_needed_and_enough(factor, holds):
     """Planted: two H for one would be twice the noise, half of it too little."""
     problem = make_problem((9,), loss=SquaredError(), radius=2.0, scaling=0.0)
-    numbers = replace(numbers_of(problem), smoothness=factor * problem.smoothness)
-    assert one_smoothness_is_stated(problem, numbers) == holds
+    schedule = replace(schedule_of(problem), smoothness=factor * problem.smoothness)
+    assert one_smoothness_is_stated(problem, schedule) == holds
 
 
 def test_the_sensitivity_is_the_one_written_down():
     problem = make_problem((9, 5), radius=4.0)
-    numbers, diameter = numbers_of(problem), problem.gradient_diameter
+    schedule, diameter = schedule_of(problem), problem.gradient_diameter
     curve = problem.smoothness
     for weight, before, moved in [(1.0, 0.0, 3.0), (5.0, 4.0, 0.2), (5.0, 4.0, 1e9), (1.0, 1.0, 0)]:
         change = min(curve * moved, 2.0 * diameter) if before else 0.0
         exact = (weight - before) * diameter + before * change
-        found = numbers.of_round(weight, before, moved)
+        found = schedule.sensitivity(weight, before, moved)
         assert exact <= found <= exact * (1.0 + 1e-9) + 1e-10
 
 
@@ -245,7 +243,7 @@ def test_a_mixture_of_the_start_is_paid_for():
     data = make_data(problem, *random_records(problem, np.random.default_rng(1)))
     start = Solution(np.zeros(problem.n_weights), np.array([0.75, 0.25]), 0)
     solver.run(plan, data, source, start=start)
-    first = plan.schedule.sensitivity.of_round(1.0, 0.0, 0.0)
+    first = plan.schedule.sensitivity(1.0, 0.0, 0.0)
     assert source.asked[0].sensitivity == pytest.approx(0.75 / 10.0 * first)
 
 

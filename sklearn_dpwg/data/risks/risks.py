@@ -12,7 +12,7 @@ from typing import Any, Protocol, Self
 import numpy as np
 
 from sklearn_dpwg._checks import FloatArray
-from sklearn_dpwg.data.oracles.base import RecordOracle
+from sklearn_dpwg.data.oracles import RecordOracle
 from sklearn_dpwg.data.problem import Cells
 from sklearn_dpwg.data.records import GroupedRecords
 from sklearn_dpwg.data.risks.record_block import (

@@ -11,7 +11,7 @@ import numpy as np
 
 from sklearn_dpwg._checks import FloatArray
 from sklearn_dpwg._repr import short_repr
-from sklearn_dpwg.data.oracles.base import RecordOracle, SampleOracle
+from sklearn_dpwg.data.oracles import RecordOracle, SampleOracle
 from sklearn_dpwg.data.problem import Problem
 from sklearn_dpwg.data.records import RecordEncoder
 from sklearn_dpwg.data.risks import GroupRisks, Risks

@@ -13,7 +13,7 @@ from unittest.mock import patch
 
 import numpy as np
 
-from sklearn_dpwg.data.oracles.base import RecordOracle
+from sklearn_dpwg.data.oracles import RecordOracle
 from sklearn_dpwg.data.problem import Problem
 from sklearn_dpwg.data.records import RecordEncoder
 from sklearn_dpwg.data.risks import GroupRisks

@@ -10,7 +10,7 @@ from sklearn_dpwg import DPAUCClassifier, DPWorstGroupClassifier, DPWorstGroupRe
 from sklearn_dpwg.postprocessing import DPThresholdClassifier
 from sklearn_dpwg.preprocessing import DPStandardScaler
 from sklearn_dpwg.solvers import MGR, OCO
-from sklearn_dpwg.solvers.stream.learners import FTRL
+from sklearn_dpwg.solvers.learners import FTRL
 from tests.audit.front_door.data import DELTA, EPSILON, bounded, one_group, released, table
 from tests.helpers.relations import WITHIN_GROUP
 

@@ -7,7 +7,7 @@ from functools import partial
 import numpy as np
 import pytest
 
-from sklearn_dpwg.data.oracles.base import RecordOracle
+from sklearn_dpwg.data.oracles import RecordOracle
 from sklearn_dpwg.data.problem import Problem
 from sklearn_dpwg.losses import (
     BinaryLogLoss,
@@ -18,16 +18,10 @@ from sklearn_dpwg.losses import (
     SquaredHinge,
 )
 from sklearn_dpwg.privacy import Budget
-from sklearn_dpwg.solvers import OCO, OnlineToBatch
-from sklearn_dpwg.solvers.stream import games
-from sklearn_dpwg.solvers.stream.games import OCOGame, OnlineToBatchGame, SampledGame, WeightedGame
-from sklearn_dpwg.solvers.stream.learners import (
-    FTRL,
-    OptimisticFTRL,
-    ParameterFree,
-)
-from sklearn_dpwg.solvers.stream.releases import NoisySums
-from sklearn_dpwg.solvers.stream.schedule import DifferenceSensitivity
+from sklearn_dpwg.solvers import OCO, OnlineToBatch, fresh_records, oco, online_to_batch
+from sklearn_dpwg.solvers.fresh_records import NoisySums
+from sklearn_dpwg.solvers.learners import FTRL, OptimisticFTRL, ParameterFree
+from sklearn_dpwg.solvers.online_to_batch import OnlineToBatchSchedule
 from tests.helpers.contract import Case, draws, exact, half, instead, leaks, states
 from tests.helpers.group_data import make_problem
 from tests.helpers.neighbours import hidden_problem, random_problem
@@ -52,7 +46,8 @@ def _start_outside(patch):
     def start(real, learner, initial, radius, strength):
         return real(learner, initial, 9 * radius, strength)
 
-    wrap(patch, games, "project_to_ball", lambda real, weights, radius: weights)
+    for module in (fresh_records, online_to_batch):
+        wrap(patch, module, "project_to_ball", lambda real, weights, radius: weights)
     for kind in (FTRL, OptimisticFTRL, ParameterFree):
         wrap(patch, kind, "start", start)
 
@@ -122,24 +117,26 @@ def _ends_on_a_target(patch):
             real(game, oracle, group)
         game.has_ended = drawn[0][1][0] > 0
 
-    over = OCOGame.is_over.fget
-    wrap(patch, SampledGame, "_play_round", play_round)
+    over = oco.OCOGame.is_over.fget
+    wrap(patch, oco.SampledGame, "_play_round", play_round)
     patch.setattr(
-        OCOGame, "is_over", property(lambda game: getattr(game, "has_ended", False) or over(game))
+        oco.OCOGame,
+        "is_over",
+        property(lambda game: getattr(game, "has_ended", False) or over(game)),
     )
 
 
 OCO_FAULTS = {
-    "gradients of both roles": instead(games, "gradient_sum", _both_roles),
+    "gradients of both roles": instead(oco, "gradient_sum", _both_roles),
     "losses of both roles": instead(
-        games,
+        oco,
         "clipped_losses",
         lambda real, schedule, values, n_weight: real(schedule, values, 0),
     ),
     "no ceiling": instead(
-        games, "clipped_losses", lambda real, schedule, values, n_weight: values[n_weight:]
+        oco, "clipped_losses", lambda real, schedule, values, n_weight: values[n_weight:]
     ),
-    "batch not divided": instead(games, "gradient_sum", _not_divided),
+    "batch not divided": instead(oco, "gradient_sum", _not_divided),
     "half the sensitivity": half(OCO, "gradient sums"),
     "losses not divided": draws(OCO, "group losses", _sums_of_losses),
     "half the sensitivity of the losses": half(OCO, "group losses"),
@@ -148,8 +145,8 @@ OCO_FAULTS = {
     "an order that follows values": instead(RecordOracle, "__init__", _by_target),
 }
 WEIGHTED_FAULTS = {
-    "the mean influence": instead(WeightedGame, "_influence", _mean_influence),
-    "the first influence for ever": instead(WeightedGame, "_influence", _first_influence),
+    "the mean influence": instead(oco.OCOGame, "_influence", _mean_influence),
+    "the first influence for ever": instead(oco.OCOGame, "_influence", _first_influence),
 }
 SAMPLED_FAULTS = {
     "no diameter": states(
@@ -199,8 +196,8 @@ HIDDEN_FAULTS = {
     OF_HALF_A_PAIR: _half_of_a_pair,
 }
 HIDDEN_OCO_FAULTS = {
-    "true sizes": instead(games, "sums_by_group", _true_sizes),
-    "uncentred losses": instead(games, "clipped_losses", _uncentred),
+    "true sizes": instead(oco, "sums_by_group", _true_sizes),
+    "uncentred losses": instead(oco, "clipped_losses", _uncentred),
     "no ceiling": OCO_FAULTS["no ceiling"],
     "half the sensitivity of the losses": half(OCO, "group losses"),
     "the mean influence": WEIGHTED_FAULTS["the mean influence"],
@@ -260,56 +257,58 @@ def _wrong_batch(patch):
         seen["last"] = rows, targets
         return found
 
-    wrap(patch, games, "difference_sum", other_batch)
+    wrap(patch, online_to_batch, "difference_sum", other_batch)
 
 
 def _no_weight_for_the_first(patch):
     """0^0 = 1: the first difference would have nothing but the gradients' change."""
 
     def nothing_at_first(real, self, weight, before, moved):
-        return real(self, weight, before if before else weight, moved)
+        return real(self, weight, np.where(before, before, weight), moved)
 
-    wrap(patch, games, "round_weight", lambda real, step, power: float(step) ** power)
-    wrap(patch, DifferenceSensitivity, "of_round", nothing_at_first)
+    wrap(patch, online_to_batch, "round_weight", lambda real, step, power: float(step) ** power)
+    wrap(patch, OnlineToBatchSchedule, "sensitivity", nothing_at_first)
 
 
 def _influence(of_game):
     """Plant an influence that a game takes as ``of_game(game, schedule)``."""
 
-    def begin(real, game, plan, schedule, *others):
-        real(game, plan, schedule, *others)
-        game._influence = float(of_game(game, schedule))
+    def begin(real, game, plan, *others):
+        real(game, plan, *others)
+        game._influence = float(of_game(game, plan.schedule))
 
-    return instead(OnlineToBatchGame, "__init__", begin)
+    return instead(online_to_batch.OnlineToBatchGame, "__init__", begin)
 
 
 def _exact_sum(real, self, difference, sensitivity):
     self.exact = getattr(self, "exact", 0.0) + difference
-    real(self, difference, sensitivity)
+    real(self, difference, sensitivity=sensitivity)
     return self.exact
 
 
 def _leaking_difference(real, self, difference, sensitivity):
-    return real(self, difference, sensitivity) + 1e-9 * difference
+    return real(self, difference, sensitivity=sensitivity) + 1e-9 * difference
 
 
 BATCH_FAULTS = {
     "the wrong batch in the difference": _wrong_batch,
     "no smoothness": instead(
-        DifferenceSensitivity,
-        "of_round",
-        lambda real, self, weight, before, moved: real(self, weight, before, 0.0),
+        OnlineToBatchSchedule,
+        "sensitivity",
+        lambda real, self, weight, before, moved: real(self, weight, before, 0.0 * moved),
     ),
     "half the diameter": half(OnlineToBatch, "sums of gradient differences"),
     "no weight for the first round of all": _no_weight_for_the_first,
     "batch not divided": instead(
-        games,
+        online_to_batch,
         "difference_sum",
         lambda real, problem, rows, *others: len(rows) * real(problem, rows, *others),
     ),
     "the mean influence": _influence(lambda game, schedule: game._shares.mean()),
     "the planned mixture for another": _influence(
-        lambda game, schedule: (np.asarray(schedule.mixture) / np.asarray(schedule.rates)).max()
+        lambda game, schedule: (
+            np.asarray(schedule.mixture) / np.asarray(schedule.group_rates)
+        ).max()
     ),
     "an exact sum teaches": instead(NoisySums, "release", _exact_sum),
     "an exact difference leaks": instead(NoisySums, "release", _leaking_difference),

@@ -15,9 +15,9 @@ from sklearn_dpwg.optimum.objective import project_to_ball
 from sklearn_dpwg.privacy import Budget, NoiseSource
 from sklearn_dpwg.privacy.prefix_sums import make_prefix_sums
 from sklearn_dpwg.solvers import OCO, Exact, OnlineToBatch, PhasedERM
-from sklearn_dpwg.solvers.steps import heard
-from sklearn_dpwg.solvers.stream.games import EXPECTED_SPREAD
-from sklearn_dpwg.solvers.stream.learners import FTRL
+from sklearn_dpwg.solvers.learners import FTRL
+from sklearn_dpwg.solvers.oco import EXPECTED_SPREAD
+from sklearn_dpwg.solvers.steps import heard, log_mean_exp_laplace
 from tests.helpers.cases.stream import BUDGET
 from tests.helpers.contract import compared
 from tests.helpers.group_data import make_data, make_problem
@@ -104,7 +104,7 @@ def test_a_sampled_game_is_algorithm_2(loss, noise):
     b, c = 3, int(schedule.feedback_rates[0])
     log_weights = np.log(np.array(schedule.prior))
     total, played, played_groups = np.zeros(problem.n_weights), [], []
-    gamma = schedule.strength_rule.strength(
+    gamma = schedule.strength(
         schedule.gradient_multiplier * schedule.worst_std * schedule.gradient_diameter / b
     )
     for _ in range(12):
@@ -130,7 +130,7 @@ def test_a_sampled_game_is_algorithm_2(loss, noise):
 def test_a_weighted_game_is_the_stated_one(loss, sizes):
     """All groups in every round, also those with fewer records than rounds; all records used."""
     problem = make_problem(sizes, loss=loss)
-    solver = OCO(n_rounds=10, averaging=2.0)
+    solver = OCO(n_rounds=10)
     plan = solver.plan(problem, BUDGET)
     schedule = plan.schedule
     data = make_data(problem, *random_records(problem, np.random.default_rng(6)))
@@ -151,7 +151,7 @@ def test_a_weighted_game_is_the_stated_one(loss, sizes):
     for t in range(10):
         group_weights = np.exp(log_weights - log_weights.max())
         group_weights /= group_weights.sum()
-        gamma = schedule.strength_rule.strength(unit * influence)
+        gamma = schedule.strength(unit * influence)
         weights = project_to_ball(-total / gamma, problem.radius)
         played.append(weights)
         played_groups.append(group_weights)
@@ -168,7 +168,9 @@ def test_a_weighted_game_is_the_stated_one(loss, sizes):
             if several and n_other:
                 clipped = np.minimum(values[n_own:], schedule.ceiling) - problem.constants.infimum
                 log_weights[i] += schedule.group_rate * clipped.sum() / other[i]
-                log_weights[i] -= schedule.noise_correction[i]
+                noise = schedule.group_rate * schedule.feedback_multiplier
+                scale = np.array(noise * schedule.feedback_range / other[i])
+                log_weights[i] -= log_mean_exp_laplace(scale)
     assert np.allclose(found.weights, averaged(played, 2.0), rtol=1e-8, atol=1e-12)
     assert np.allclose(found.group_weights, averaged(played_groups, 2.0))
     # what is stated for noise is the largest influence so far times the diameter
@@ -182,7 +184,7 @@ def test_a_weighted_game_is_the_stated_one(loss, sizes):
 def test_a_game_of_places_is_the_stated_one(loss):
     """Where groups are hidden: places in a random order, weighed by what stands for sizes."""
     problem = replace(make_problem((60, 90, 9), loss=loss), hidden=HiddenGroups(160, 3.0))
-    solver = OCO(n_rounds=10, averaging=2.0)
+    solver = OCO(n_rounds=10)
     plan = solver.plan(problem, Budget(1e3, 1e-6))
     schedule = plan.schedule
     rng = np.random.default_rng(6)
@@ -203,7 +205,7 @@ def test_a_game_of_places_is_the_stated_one(loss):
     for t in range(10):
         group_weights = prior * np.exp(exponents)
         group_weights /= group_weights.sum()
-        gamma = schedule.strength_rule.strength(unit * influence)
+        gamma = schedule.strength(unit * influence)
         weights = project_to_ball(-total / gamma, problem.radius)
         played.append(weights)
         played_groups.append(group_weights)

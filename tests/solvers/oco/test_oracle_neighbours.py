@@ -7,8 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from sklearn_dpwg.data.oracles import GeneratorOracle, InMemoryOracle
-from sklearn_dpwg.data.oracles.base import EncodingOracle
+from sklearn_dpwg.data.oracles import EncodingOracle, GeneratorOracle, InMemoryOracle
 from sklearn_dpwg.solvers import OCO, PhasedERM
 from tests.helpers.cases.stream import BUDGET
 from tests.helpers.contract import compared

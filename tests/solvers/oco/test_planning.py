@@ -12,8 +12,13 @@ from sklearn_dpwg.losses import BinaryLogLoss, Hinge, MultinomialLogLoss, Square
 from sklearn_dpwg.privacy import Budget
 from sklearn_dpwg.privacy.prefix_sums import make_prefix_sums
 from sklearn_dpwg.solvers import OCO, OnlineToBatch
-from sklearn_dpwg.solvers.stream.planning import RISK_SPREAD, excess_bound_by_group
-from sklearn_dpwg.solvers.stream.schedule import LONGEST_STEP, WEIGHT_SHARES, StrengthRule
+from sklearn_dpwg.solvers.oco import (
+    AVERAGED_VARIANCE,
+    LONGEST_STEP,
+    RISK_SPREAD,
+    WEIGHT_SHARES,
+    excess_bound_by_group,
+)
 from tests.helpers.group_data import make_problem
 
 BUDGET = Budget(1.0, 1e-6)
@@ -29,18 +34,19 @@ def test_share_of_the_variance_that_averages_keep(n_rounds):
     shares /= shares.sum()
     # round t plays the sum of the rounds before it
     kept = np.linalg.norm(shares[1:] @ decoder[:-1]) / np.linalg.norm(decoder[-1])
-    assert 0.75 < kept**2 / StrengthRule.averaged_variance < 1.6
+    assert 0.75 < kept**2 / AVERAGED_VARIANCE < 1.6
 
 
 @pytest.mark.parametrize("smoothness", [0.3, math.inf])
 @pytest.mark.parametrize("noise_std", [0.5, 5.0, 100.0])
 def test_the_strength_is_the_best_one(smoothness, noise_std):
-    rule = StrengthRule(n_rounds=100, aim=4.0, smoothness=smoothness, lipschitz=1.1)
+    schedule = OCO(n_rounds=100).plan(make_problem(SIZES), BUDGET).schedule
+    rule = dataclasses.replace(schedule, aim=4.0, smoothness=smoothness, lipschitz=1.1)
     strength = rule.strength(noise_std)
     if strength > 1.0001 * smoothness / LONGEST_STEP or math.isinf(smoothness):
         # the rule minimises the curved part for smooth losses, the general one for others
         def bound(gamma):
-            moved = noise_std / gamma * math.sqrt(rule.averaged_variance)
+            moved = noise_std / gamma * math.sqrt(AVERAGED_VARIANCE)
             start = 16.0 * gamma / 200.0
             if math.isinf(smoothness):
                 return start + 1.1**2 / (2 * gamma) + 1.1 * moved
@@ -48,7 +54,7 @@ def test_the_strength_is_the_best_one(smoothness, noise_std):
 
         assert all(bound(strength) <= bound(f * strength) for f in (0.5, 0.9, 1.1, 2.0))
     assert rule.strength(2.0 * noise_std) >= strength
-    assert dataclasses.replace(rule, fixed=7.0).strength(noise_std) == 7.0
+    assert dataclasses.replace(rule, fixed_strength=7.0).strength(noise_std) == 7.0
 
 
 @pytest.mark.parametrize("play", ["weighted", "sampled"])
@@ -61,7 +67,7 @@ def test_bound_is_the_one_written_down(play, loss):
         own, other = s.weight_rates[i], s.feedback_rates[i]
         played = 50.0 if play == "weighted" else min(50.0, size / (own + other))
         std = s.gradient_multiplier * s.worst_std * s.gradient_diameter / own
-        gamma = s.strength_rule.strength(std)
+        gamma = s.strength(std)
         moved = math.sqrt(0.35) * std / gamma
         bound = (0.4 * problem.radius) ** 2 * gamma / (2 * played)
         if math.isinf(problem.smoothness):
@@ -160,7 +166,7 @@ def test_paper_schedule_is_the_papers():
     noise = s.gradient_multiplier * problem.gradient_diameter * mechanism.standard_deviations()
     variation = 0.5 * n_rounds * problem.lipschitz**2
     variation += problem.lipschitz * math.sqrt(3) * noise[:-1].sum()
-    assert math.isclose(s.strength_rule.fixed, math.sqrt(2 * variation) / problem.radius)
+    assert math.isclose(s.fixed_strength, math.sqrt(2 * variation) / problem.radius)
     regret = math.sqrt(2 * variation) * problem.radius / n_rounds
     bandit = math.log(2) / (rate * n_rounds) + rate * 2 * 2 * s.feedback_bound**2
     assert math.isclose(plan.predicted_excess, regret + bandit)
@@ -176,7 +182,7 @@ def test_what_cannot_be_planned():
         OCO().plan(make_problem((1, 30)), BUDGET)
     with pytest.raises(ValueError, match="where rounding may show a record: take more rounds"):
         OCO(n_rounds=1).plan(make_problem((10**9, 10**9)), BUDGET)
-    with pytest.raises(ValueError, match=r"^batch_size of OCO must let every group have 2 records"):
+    with pytest.raises(ValueError, match="OCO needs at least 2 records of every group"):
         OCO(batch_size=1, n_rounds=1000).plan(make_problem((2, 100_000)), BUDGET)
 
 

@@ -11,8 +11,8 @@ from sklearn_dpwg.losses import BinaryLogLoss, Hinge, MultinomialLogLoss
 from sklearn_dpwg.privacy import Budget
 from sklearn_dpwg.privacy.prefix_sums import PREFIX_SUMS, make_prefix_sums
 from sklearn_dpwg.solvers import OnlineToBatch
-from sklearn_dpwg.solvers.stream.learners import FTRL
-from sklearn_dpwg.solvers.stream.planning import ADDED_UP
+from sklearn_dpwg.solvers.learners import FTRL
+from sklearn_dpwg.solvers.online_to_batch import ADDED_UP
 from tests.helpers.group_data import make_problem
 from tests.helpers.reference import papers_node_std
 
@@ -84,7 +84,7 @@ def test_a_plan_is_the_best_of_what_is_tried():
 def test_tiny_groups_have_a_plan(schedule, sizes, noise):
     solver = OnlineToBatch(schedule=schedule, noise=noise, max_rounds=20, n_rounds=30)
     plan = solver.plan(make_problem(sizes), BUDGET)
-    rates = np.array(plan.schedule.rates)
+    rates = np.array(plan.schedule.group_rates)
     assert plan.n_steps >= 1
     assert math.isfinite(plan.predicted_excess)
     assert plan.n_drawn <= sum(sizes)
@@ -95,13 +95,13 @@ def test_tiny_groups_have_a_plan(schedule, sizes, noise):
 def test_groups_without_end():
     problem = make_problem((math.inf, math.inf), prior=(0.3, 0.7))
     plan = OnlineToBatch(n_rounds=50, batch_size=10).plan(problem, BUDGET)
-    assert plan.schedule.rates == pytest.approx((3.0, 7.0))
+    assert plan.schedule.group_rates == pytest.approx((3.0, 7.0))
     assert plan.n_steps == 50
     paper = OnlineToBatch(n_rounds=50, schedule="paper").plan(problem, BUDGET)
-    assert paper.schedule.rates == pytest.approx((0.3, 0.7))
+    assert paper.schedule.group_rates == pytest.approx((0.3, 0.7))
     ends = make_problem((math.inf, 10, math.inf), prior=(0.2, 0.5, 0.3))
     paper = OnlineToBatch(n_rounds=50, schedule="paper").plan(ends, BUDGET)
-    assert paper.schedule.rates == pytest.approx((0.32, 0.2, 0.48))
+    assert paper.schedule.group_rates == pytest.approx((0.32, 0.2, 0.48))
     for schedule in ("planned", "paper"):
         with pytest.raises(ValueError, match=r"^n_rounds of OnlineToBatch must be set where"):
             OnlineToBatch(schedule=schedule).plan(problem, BUDGET)
@@ -117,7 +117,7 @@ def test_paper_schedule_is_the_papers(learner):
     plan = OnlineToBatch(learner, schedule="paper").plan(problem, BUDGET)
     s = plan.schedule
     power = 3.0 if learner == "parameter-free" else 1.0
-    assert (plan.n_steps, s.noise, s.power, s.rates) == (2_999, "tree", power, (1.0,))
+    assert (plan.n_steps, s.noise, s.power, s.group_rates) == (2_999, "tree", power, (1.0,))
     # the noise of a node is that of (6), whatever the tree's own factor
     mechanism = make_prefix_sums("tree", n_steps=2_999, n_dimensions=3)
     for step, farthest in [(1, 0.0), (7, 1.3), (2_999, 4.0)]:

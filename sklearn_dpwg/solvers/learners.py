@@ -1,4 +1,4 @@
-"""Online learners of weights and players of groups, the two sides of the game on fresh samples.
+"""Online learners of weights and players of groups, the two sides of the game on fresh records.
 
 No learner knows about privacy: behind noisy prefix sums it is private whatever it does, and DP-FTRL
 is `FTRL` there. `docs/theory/online-learners.md` bounds the regrets.
@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -16,7 +15,6 @@ from sklearn.base import BaseEstimator
 
 from sklearn_dpwg._checks import FloatArray, positive_finite
 from sklearn_dpwg.exceptions import InputError, InputTypeError
-from sklearn_dpwg.privacy.prefix_sums import PrefixSums
 
 __all__ = ["FTRL", "OptimisticFTRL", "ParameterFree"]
 
@@ -24,7 +22,7 @@ __all__ = ["FTRL", "OptimisticFTRL", "ParameterFree"]
 class WeightPlayer(ABC):
     """Plays weights in a ball, one round after another, and takes a loss after each.
 
-    The loss of a round is ⟨linear, w⟩ + curvature/2 ‖w - center‖², the center 0 by default.
+    The loss of a round is ⟨linear, w⟩ + curvature/2 ‖w - center‖².
     """
 
     @abstractmethod
@@ -33,7 +31,7 @@ class WeightPlayer(ABC):
 
     @abstractmethod
     def update(
-        self, linear: FloatArray, curvature: float = 0.0, center: FloatArray | None = None
+        self, linear: FloatArray, curvature: float = 0.0, center: FloatArray | float = 0.0
     ) -> None:
         """Take the loss of the round."""
 
@@ -65,7 +63,7 @@ class FTRL(Learner):
     """
 
     def start(self, initial: FloatArray, radius: float, strength: float) -> WeightPlayer:
-        return _FTRLPlayer(initial, radius, positive_finite(strength, "strength"))
+        return _Leader(initial, radius, strength, guesses=False)
 
 
 class OptimisticFTRL(FTRL):
@@ -75,78 +73,55 @@ class OptimisticFTRL(FTRL):
     """
 
     def start(self, initial: FloatArray, radius: float, strength: float) -> WeightPlayer:
-        return _OptimisticPlayer(initial, radius, positive_finite(strength, "strength"))
+        return _Leader(initial, radius, strength, guesses=True)
 
 
-class _FTRLPlayer(WeightPlayer):
-    def __init__(self, initial: FloatArray, radius: float, strength: float) -> None:
-        self._radius = radius
+class _Leader(WeightPlayer):
+    def __init__(
+        self, initial: FloatArray, radius: float, strength: float, *, guesses: bool
+    ) -> None:
+        self._radius, self._guesses = radius, guesses
+        self._guess: FloatArray | float = 0.0
         # all losses and the regulariser together are ⟨total, w⟩ + strength/2 ‖w‖² and a constant
-        self._total = -strength * initial
-        self._strength = strength
+        self._strength = positive_finite(strength, "strength")
+        self._total = -self._strength * initial
 
     def predict(self) -> FloatArray:
-        return self._least(self._total)
-
-    def _least(self, total: FloatArray) -> FloatArray:
-        weights: FloatArray = total * (-1.0 / self._strength)
+        weights: FloatArray = (self._total + self._guess) * (-1.0 / self._strength)
         squared_norm = weights.dot(weights)
         if squared_norm > self._radius**2:
             weights *= self._radius / math.sqrt(squared_norm)
         return weights
 
     def update(
-        self, linear: FloatArray, curvature: float = 0.0, center: FloatArray | None = None
+        self, linear: FloatArray, curvature: float = 0.0, center: FloatArray | float = 0.0
     ) -> None:
         self._total += linear
-        if curvature:
-            self._strength += curvature
-            if center is not None:
-                self._total -= curvature * center
-
-
-class _OptimisticPlayer(_FTRLPlayer):
-    def __init__(self, initial: FloatArray, radius: float, strength: float) -> None:
-        super().__init__(initial, radius, strength)
-        self._last: FloatArray | None = None
-
-    def predict(self) -> FloatArray:
-        return self._least(self._total if self._last is None else self._total + self._last)
-
-    def update(
-        self, linear: FloatArray, curvature: float = 0.0, center: FloatArray | None = None
-    ) -> None:
-        super().update(linear, curvature, center)
-        self._last = linear.copy()
-
-
-class SumNoise(NamedTuple):
-    """Root mean squared norms of the noise on the sums of linear parts, and on their differences.
-
-    Each of shape (n_steps,).
-    """
-
-    sums: FloatArray
-    increments: FloatArray
-
-    @classmethod
-    def of(cls, mechanism: PrefixSums, noise_multiplier: float, sensitivity: float) -> SumNoise:
-        """Return the noise of a mechanism, of which a record moves one vector by so much."""
-        scale = noise_multiplier * sensitivity * mechanism.column_norm
-        scale *= float(np.sqrt(mechanism.n_dimensions))
-        return cls(scale * mechanism.row_norms(), scale * mechanism.increment_norms())
+        self._total -= curvature * center
+        self._strength += curvature
+        if self._guesses:
+            self._guess = linear.copy()
 
 
 def strength_of_least_regret(
-    learner: FTRL, n_steps: int, radius: float, gradient_norm: float, noise: SumNoise
+    learner: FTRL,
+    radius: float,
+    gradient_norm: float,
+    noise_of_sums: FloatArray,
+    noise_of_increments: FloatArray,
 ) -> tuple[float, float]:
-    """Return γ, planned to make the bound on the expected regret least, and that bound."""
-    played = noise.sums[: n_steps - 1]  # the last sum is never played
+    """Return γ, planned to make the bound on the expected regret least, and that bound.
+
+    The noise is the root mean squared norm of that on each sum of linear parts, and on each
+    difference of two; (n_steps,).
+    """
+    n_steps = len(noise_of_sums)
+    played = noise_of_sums[:-1]  # the last sum is never played
     variation = 0.5 * n_steps * gradient_norm**2
     if isinstance(learner, OptimisticFTRL):
         # the first round has no guess
         variation = (0.5 + 2.0 * (n_steps - 1)) * gradient_norm**2
-        played = played + noise.increments[: n_steps - 1]
+        played = played + noise_of_increments[:-1]
     variation += gradient_norm * float(np.sum(played))
     strength = learner.strength
     if strength is None:
@@ -176,9 +151,8 @@ class ParameterFree(Learner):
         self.wealth = wealth
 
     def start(self, initial: FloatArray, radius: float, strength: float) -> WeightPlayer:
-        largest = positive_finite(strength, "strength")
         wealth = positive_finite(self.wealth, "wealth") * radius
-        return _ParameterFreePlayer(initial, radius, largest, wealth)
+        return _ParameterFreePlayer(initial, radius, strength, wealth)
 
 
 def betting_regret(
@@ -192,36 +166,32 @@ def betting_regret(
 
 
 class _ParameterFreePlayer(WeightPlayer):
-    def __init__(self, start: FloatArray, radius: float, largest: float, wealth: float) -> None:
-        self._start, self._radius, self._largest = start.copy(), radius, largest
+    def __init__(self, initial: FloatArray, radius: float, largest: float, wealth: float) -> None:
+        self._initial, self._radius = initial.copy(), radius
+        self._largest = positive_finite(largest, "strength")
         self._n_rounds = 1  # counting the one to come
         self._wealth, self._outcomes = wealth, 0.0  # in units of the weights, and of `largest`
-        self._direction = np.zeros_like(start)
+        self._direction = np.zeros_like(initial)
         self._squares = 0.0
         self._place()
 
     def _place(self) -> None:
         """Work out what is played, and the outward normal where it was put back into the ball."""
         self._bet = self._outcomes / self._n_rounds * self._wealth
-        free = self._start + self._bet * self._direction
-        norm = float(np.linalg.norm(free))
+        self._played = self._initial + self._bet * self._direction
         self._outward: FloatArray | None = None
-        self._played = free
+        norm = float(np.linalg.norm(self._played))
         if norm > self._radius:
-            self._outward = free / norm
-            self._played = free * (self._radius / norm)
+            self._outward = self._played / norm
+            self._played = self._played * (self._radius / norm)
 
     def predict(self) -> FloatArray:
         return self._played.copy()
 
     def update(
-        self, linear: FloatArray, curvature: float = 0.0, center: FloatArray | None = None
+        self, linear: FloatArray, curvature: float = 0.0, center: FloatArray | float = 0.0
     ) -> None:
-        gradient = linear
-        if curvature:
-            gradient = linear + curvature * (
-                self._played if center is None else self._played - center
-            )
+        gradient = linear + curvature * (self._played - center)
         norm = float(np.linalg.norm(gradient))
         if norm > self._largest:
             gradient = gradient * (self._largest / norm)

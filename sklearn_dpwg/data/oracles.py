@@ -1,4 +1,10 @@
-"""The contract of every sample oracle, and oracles of records in memory or made on demand."""
+"""Sample oracles: sources of fresh records of a group.
+
+A fresh solver never holds the records. It asks a `SampleOracle` for a few of one group, uses each
+once, and forgets them. They may lie in memory (`InMemoryOracle`), or be made on demand or fetched
+from a database by a function (`GeneratorOracle`); a class of your own needs one method and has to
+keep the promises of `SampleOracle`.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +22,8 @@ from sklearn_dpwg.data.frames import label_key, same_rows
 from sklearn_dpwg.data.groups import encode_groups
 from sklearn_dpwg.data.records import GroupedRecords, RecordEncoder
 from sklearn_dpwg.exceptions import InputTypeError, OracleError
+
+__all__ = ["GeneratorOracle", "InMemoryOracle", "SampleOracle"]
 
 
 class SampleOracle(ABC):
@@ -207,10 +215,6 @@ class InMemoryOracle(SampleOracle):
         return self._rows[chosen], self._targets[chosen]
 
 
-# Small draws are gathered this many records at a time: a gather costs more than a slice of one.
-_AHEAD = 256
-
-
 class RecordOracle(SampleOracle):
     """Hands out `GroupedRecords` without replacement, each group shuffled once, by position.
 
@@ -227,9 +231,6 @@ class RecordOracle(SampleOracle):
             queues = [np.argsort(records.places)]
         self._order = [rng.permutation(queue) for queue in queues]
         self._n_drawn = [0] * len(self._order)
-        nothing = (np.empty((0, records.rows.shape[1])), np.empty(0))
-        self._ahead = [nothing] * len(self._order)
-        self._ahead_from = [0] * len(self._order)
 
     def draw_places(self, size: int) -> tuple[FloatArray, FloatArray, NDArray[np.intp]]:
         """Return the records of the next places, and the groups that these are in."""
@@ -245,13 +246,7 @@ class RecordOracle(SampleOracle):
             raise OracleError(
                 f"group {group} has {len(order) - start} record(s) left, and {size} were asked for."
             )
-        rows, targets = self._ahead[group]
-        if stop - self._ahead_from[group] > len(targets):
-            chosen = order[start : max(stop, start + _AHEAD)]
-            # a few rows at a time, so sparse ones may as well be dense
-            rows = self._rows[chosen].toarray() if self._is_sparse else self._rows.take(chosen, 0)
-            rows, targets = rows.astype(np.float64), self._targets.take(chosen)
-            self._ahead[group], self._ahead_from[group] = (rows, targets), start
-        self._n_drawn[group] = stop
-        taken = slice(start - self._ahead_from[group], stop - self._ahead_from[group])
-        return rows[taken], targets[taken]
+        chosen, self._n_drawn[group] = order[start:stop], stop
+        # a few rows at a time, so sparse ones may as well be dense
+        rows = self._rows[chosen].toarray() if self._is_sparse else self._rows.take(chosen, 0)
+        return rows.astype(np.float64), self._targets.take(chosen)

@@ -1,0 +1,267 @@
+"""Rounds of fresh records, with noise on prefix sums: what the solvers of a stream share.
+
+`OCO` and `OnlineToBatch` read each record once, in the round that counts and an order of positions
+decide. An online learner hears the noisy sums of what the rounds add up to.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Iterable, Sequence
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+
+from sklearn_dpwg._checks import (
+    FloatArray,
+    Rules,
+    accepted_by,
+    key_of,
+    one_of,
+    positive,
+    whole,
+)
+from sklearn_dpwg._repr import short_repr
+from sklearn_dpwg.data.oracles import SampleOracle
+from sklearn_dpwg.data.problem import Problem
+from sklearn_dpwg.exceptions import InputError
+from sklearn_dpwg.optimum.objective import project_to_ball
+from sklearn_dpwg.privacy import Budget, NoiseSource, Release
+from sklearn_dpwg.privacy.prefix_sums import (
+    PREFIX_SUMS,
+    PrefixSums,
+    PrefixSumStream,
+    make_prefix_sums,
+)
+from sklearn_dpwg.solvers.learners import Learner, make_learner
+from sklearn_dpwg.solvers.plan import Plan
+from sklearn_dpwg.solvers.solver import FreshSolver, Game, Solution
+
+# Numbers of rounds that are tried.
+ROUNDS_PER_DOUBLING = 4
+
+
+@dataclass(eq=False, repr=False)
+class StreamSolver(FreshSolver):
+    """Parameters of both solvers, which document them; ``None`` means planned."""
+
+    learner: str | Learner = "ftrl"
+    _: KW_ONLY
+    noise: str | None = None
+    n_rounds: int | None = None
+    batch_size: int | None = None
+    schedule: Literal["planned", "paper"] = "planned"
+    aim: float = 0.4
+    max_rounds: int = 256
+    horizon: int = 10
+
+    rules: ClassVar[Rules]
+
+    def _check_parameters(self) -> None:
+        self.rules.check(self)
+
+    def _check_end(self, problem: Problem) -> None:
+        """Refuse groups without end where nothing says how many rounds there are."""
+        if math.isinf(problem.n_records) and self.n_rounds is None:
+            raise InputError(
+                f"n_rounds of {type(self).__name__} must be set where a group has no end (a size "
+                f"of infinity), got None."
+            )
+
+    @property
+    def mechanism(self) -> str:
+        """Name of the prefix-sum mechanism; the papers' is the tree."""
+        return self.noise or ("tree" if self.schedule == "paper" else "toeplitz")
+
+
+# What each parameter may be.
+RULES: dict[str, Any] = {
+    "n_rounds": whole(or_none=True),
+    "batch_size": whole(or_none=True),
+    "horizon": whole(),
+    "max_rounds": whole(),
+    "aim": positive(),
+    "schedule": one_of("planned", "paper"),
+    "noise": key_of(PREFIX_SUMS, or_none=True),
+    "learner": accepted_by(make_learner),
+}
+# What both documentations say of them, for `documented`.
+SHARED_PARAMETERS = {
+    "noise": """\
+    noise : {"toeplitz", "tree", "independent"}, optional
+        Mechanism of the prefix sums. Toeplitz, the planned one, has the least noise and remembers a
+        number a weight and round, the trees a number a weight and doubling. The paper's is the
+        tree.
+""",
+    "aim, max_rounds, horizon": """\
+    aim : float, default=0.4
+        Distance from the first weights, 0 or a start, that the learner's strength is planned for,
+        as a share of the radius, of 20 at most.
+    max_rounds : int, default=256
+        Largest number of rounds that a plan may choose by itself.
+    horizon : int, default=10
+        For ``partial_fit``: the plan is made on the first call, for this many calls with as many
+        records of each group as the first.
+""",
+}
+
+
+# Rounds: how many there are, and what they read.
+
+
+def prefix_sums(solver: StreamSolver, problem: Problem, n_rounds: int) -> PrefixSums:
+    """Return the mechanism for the gradients of so many rounds."""
+    return make_prefix_sums(solver.mechanism, n_steps=n_rounds, n_dimensions=problem.n_weights)
+
+
+def numbers_of_rounds(solver: StreamSolver, most: float, *, fewest: int) -> list[int]:
+    """Return numbers of rounds to try, at most so many; batches of a size fix theirs.
+
+    Those of a plan for many calls divide among them.
+    """
+    if solver.n_rounds is not None:
+        return [max(1, int(min(solver.n_rounds, most)))]
+    if solver.batch_size is not None:
+        return [max(1, int(most))]
+    most = max(1, int(min(most, solver.max_rounds)))
+    fewest = min(fewest, most)
+    n_tried = 1 + math.ceil(ROUNDS_PER_DOUBLING * math.log2(most / fewest))
+    tried = np.geomspace(fewest, most, n_tried) / solver.horizon
+    return sorted({min(most, math.ceil(number) * solver.horizon) for number in tried})
+
+
+@dataclass(frozen=True, kw_only=True)
+class StreamSchedule:
+    """What the rounds of both solvers need besides the records and the noise."""
+
+    n_rounds: int  # at most so many read records
+    noise: str  # name of the prefix-sum mechanism
+    worst_std: float  # deviation of the noisiest sum, per unit of noise and sensitivity
+    places: float | None  # where groups are hidden, the places of a round
+    remark: str = ""
+
+    __repr__ = short_repr
+
+    @property
+    @abstractmethod
+    def rates(self) -> FloatArray:
+        """Records of a round, on average: of each group, or of all places."""
+
+
+def stream_plan(
+    solver: str,
+    problem: Problem,
+    budget: Budget,
+    releases: Sequence[Release],
+    schedule: StreamSchedule,
+    bounds: FloatArray,
+    *,
+    early_stop: bool = False,
+) -> Plan:
+    """Return the plan of a schedule; one that may stop early reads one group in a round."""
+    of_round = float(schedule.rates[0] if early_stop else sum(schedule.rates))
+    return Plan.of(
+        solver,
+        problem,
+        budget,
+        releases=releases,
+        schedule=schedule,
+        bounds=bounds,
+        n_steps=schedule.n_rounds,
+        early_stop=early_stop,
+        n_drawn=round(min(schedule.n_rounds * of_round, problem.n_records)),
+    )
+
+
+def rates_of_groups(problem: Problem, rates: FloatArray) -> tuple[float, ...]:
+    """Return records of each group in a round; of places as many as its size says."""
+    if problem.hidden is not None:
+        rates = rates[0] * np.asarray(problem.group_sizes, dtype=float) / problem.n_records
+    return tuple(rates.tolist())
+
+
+def dealt(used: Sequence[float], n_rounds: int) -> list[list[int]]:
+    """Return how many records of each group each round gets, evenly and in whole numbers."""
+    steps = np.arange(n_rounds + 1)
+    ends = [steps * int(n) // max(1, n_rounds) for n in used]
+    return np.diff(np.array(ends), axis=1).T.tolist()
+
+
+def of_records(factors: FloatArray, slopes: FloatArray) -> FloatArray:
+    """Return the slopes of records, each times a factor of its own."""
+    return np.asarray((slopes.T * factors).T)
+
+
+class NoisySums:
+    """Noisy sums of all vectors so far, one Gaussian release, spent where the first one comes."""
+
+    def __init__(self, mechanism: PrefixSums, noise: NoiseSource, release: Release) -> None:
+        self._mechanism, self._noise, self._release = mechanism, noise, release
+        self._stds = mechanism.standard_deviations()
+        self._stream: PrefixSumStream | None = None
+        self.noisy_sum: FloatArray | float = 0.0  # what was released last,
+        self.unit_std = 0.0  # and its noise, per unit of the multiplier and of sensitivity
+
+    def rise(self, vector: FloatArray, *, sensitivity: float) -> FloatArray:
+        """Add a vector and return what the noisy sum rose by, which is as private as the sums."""
+        before = self.noisy_sum
+        return self.release(vector, sensitivity=sensitivity) - before
+
+    def release(self, vector: FloatArray, *, sensitivity: float) -> FloatArray:
+        """Add a vector, which a record moves by so much, and return the noisy sum."""
+        if self._stream is None:
+            self._stream = self._mechanism.open(self._noise, self._release, sensitivity=None)
+        noisy_sum = self._stream.add(vector, sensitivity)
+        self.noisy_sum, self.unit_std = noisy_sum, float(self._stds[self._stream.n_added - 1])
+        return noisy_sum
+
+
+class StreamGame(Game):
+    """Rounds that are played as far as records last: all groups are used up together.
+
+    The game pauses where any group has too few records left.
+    """
+
+    _schedule: StreamSchedule
+    _n_played = 0
+
+    def __init__(self, plan: Plan, noise: NoiseSource, start: Solution | None) -> None:
+        assert isinstance(plan.schedule, StreamSchedule)
+        self._problem, self._schedule, self._noise = plan.problem, plan.schedule, noise
+        self._first = np.zeros(plan.problem.n_weights)
+        if start is not None:
+            self._first = project_to_ball(start.weights, plan.problem.radius)
+        self._sums = self._noisy_sums(plan.releases[0], plan.problem.n_weights)
+
+    def _noisy_sums(self, release: Release, n_dimensions: int) -> NoisySums:
+        facts = {"n_steps": self._schedule.n_rounds, "n_dimensions": n_dimensions}
+        return NoisySums(make_prefix_sums(self._schedule.noise, **facts), self._noise, release)
+
+    @property
+    def is_over(self) -> bool:
+        return self._n_played == self._schedule.n_rounds
+
+    def advance(self, oracle: SampleOracle, available: Sequence[float]) -> int:
+        before = self._n_played
+        for sizes in self._rounds(available):
+            self._n_played += 1
+            self._play_round(oracle, sizes)
+        return self._n_played - before
+
+    def _rounds(self, available: Sequence[float]) -> Iterable[Any]:
+        """Return what `_play_round` reads in each round that there are records for."""
+        rates, left = self._schedule.rates, self._schedule.n_rounds - self._n_played
+        enough = np.floor((np.asarray(available) / rates) * (1 + 1e-9)).min()
+        n_rounds = max(0, int(min(left, enough)))
+        of_all = [math.ceil(n_rounds * rate * (1 - 1e-9)) for rate in rates]
+        return self._dealt([min(*pair) for pair in zip(available, of_all, strict=True)], n_rounds)
+
+    def _dealt(self, used: Sequence[float], n_rounds: int) -> Iterable[Any]:
+        """Return how records that are used are dealt to rounds: those of each group, or all."""
+        return dealt(used, n_rounds)
+
+    @abstractmethod
+    def _play_round(self, oracle: SampleOracle, sizes: Any) -> None:
+        """Play a round on so many fresh records."""
