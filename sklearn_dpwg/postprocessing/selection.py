@@ -128,8 +128,11 @@ class Selection:
         """
         first, part = self._cuts(thresholds)
         whole = np.zeros_like(part)
-        # with no part of the bin that a threshold is in, and with all of it
-        least, most = self._counted(first, whole), self._counted(first - (part > 0.0), whole)
+        # where a threshold lies, and no count, says whether it divides a bin: of that one none, and all
+        ends = np.array(self.edges)
+        divides = (first > 0) & (thresholds < ends[first])
+        divides |= thresholds == ends[-1]  # who has this very score is in the bin below
+        least, most = self._counted(first, whole), self._counted(first - divides, whole)
         error = _ERROR / max(len(self.edges) - 2, 1)
         found = [
             (low.limits(noise, error)[0], high.limits(noise, error)[1])
