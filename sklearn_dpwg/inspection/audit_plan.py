@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 
@@ -111,28 +112,20 @@ def price_of_bins(
     threshold: float,
     noise: IntegerNoise | None,
     size: int,
-    *,
-    has_outcomes: bool,
-    is_public: bool,
+    n_classes: int,
 ) -> float:
-    """Return by how much bins widen the interval of a selection rate at the threshold."""
+    """Return by how much bins widen the interval of a selection rate of 0.3 at the threshold.
+
+    That is by the variances of sampling, and of noise in the cells on both sides.
+    """
     if noise is None:
         return 0.0
     below = edges.index(threshold) + 1
     wide, narrow = (
-        expected_widths(
-            size,
-            0.3,
-            noise,
-            n_bins,
-            has_outcomes=has_outcomes,
-            is_public=is_public,
-            confidence=0.95,
-            metrics=OF_DECISIONS,
-        )["selection_rate"][0]
-        for n_bins in ((below, len(edges) + 1 - below), (1, 1))
+        0.3 * 0.7 * size + n_classes * noise.std**2 * (0.7**2 * n_above + 0.3**2 * n_below)
+        for n_below, n_above in ((below, len(edges) + 1 - below), (1, 1))
     )
-    return wide / narrow - 1.0
+    return math.sqrt(wide / narrow) - 1.0
 
 
 def expected_widths(
@@ -144,7 +137,6 @@ def expected_widths(
     has_outcomes: bool = True,
     is_public: bool,
     confidence: float,
-    metrics: tuple[str, ...] = _METRICS,
 ) -> dict[str, tuple[float, float]]:
     """Return by metric the width, and that without noise.
 
@@ -153,7 +145,7 @@ def expected_widths(
     """
     wrong = 0.5 * base_rate * (1.0 - base_rate)
     shares = [[1.0 - base_rate - wrong, wrong], [wrong, base_rate - wrong]]
-    cells = np.rint(size * np.array([shares])).astype(np.int64)
+    cells, metrics = np.rint(size * np.array([shares])).astype(np.int64), _METRICS
     if not has_outcomes:
         cells, metrics = cells.sum(axis=1, keepdims=True), OF_DECISIONS
     sizes = (int(cells.sum()),) if is_public else None

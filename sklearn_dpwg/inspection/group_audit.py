@@ -375,12 +375,7 @@ class GroupAudit(PlainlyStored, BaseEstimator):
             return (facts.edges if len(facts.edges) > 1 else None), None
         edges = audit_plan.default_edges(facts.threshold)
         price = audit_plan.price_of_bins(
-            edges,
-            facts.threshold,
-            facts.noise,
-            mean_size,
-            has_outcomes=has_outcomes,
-            is_public=self.sizes == "public",
+            edges, facts.threshold, facts.noise, mean_size, 1 + has_outcomes
         )
         return (edges if price <= audit_plan.MOST_PRICE else None), price
 

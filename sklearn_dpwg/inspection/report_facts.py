@@ -248,8 +248,12 @@ def _protects(results: Mapping[str, AuditResult]) -> str:
     guarantee, model = result.privacy_, result.model_privacy_
     if not (result.is_private and guarantee.is_private):
         return "Nobody is protected: the counts may reveal any record."
-    said = {section.title: section.text for section in sections(guarantee)}
-    gains = words.capital(said["What an attacker gains"].split(". ")[0].rstrip("."))
+    right = math.ceil(1000.0 * (1.0 + float(guarantee.profile(0.0))) / 2.0 - 1e-9) / 10.0
+    who = "two people" if guarantee.of_person else "two records"
+    gains = (
+        f"Protected is each one of them: who knows all others, and guesses which of {who} is in, "
+        f"is right in {right:g} % of cases at most, and in 50 % without this page"
+    )
     covers = "This covers the audit alone: no guarantee of a model was stated with it"
     if model is not None:
         alone = rounded_up(model.epsilon)

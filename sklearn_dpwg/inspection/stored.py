@@ -31,6 +31,9 @@ def from_json(kind: type, text: str, names: Sequence[str]) -> Plain:
         found = {name: read(plain[name]) for name, read in _READERS.items()}
         found["threshold"], found["score_edges"] = _threshold_and_edges(plain)
         _check_counts(plain, len(found["group_labels"]))
+        spent = found["privacy_"].epsilon
+        if found["model_privacy_"] is None and found["epsilon"] < spent * (1.0 - 1e-6):
+            raise InputError(f"epsilon must be at least what was spent, {spent!r}.")
         counts = plain["counts"]
         return found | {"counts": tuple(tuple(map(tuple, table)) for table in counts)}
 
@@ -48,7 +51,7 @@ def _label_to_plain(label: Hashable) -> Any:
 def _label_from_plain(plain: Any) -> Hashable:
     if isinstance(plain, dict) and list(plain) == ["tuple"] and isinstance(plain["tuple"], list):
         return tuple(map(_label_from_plain, plain["tuple"]))
-    if not isinstance(plain, str | bool | int | float):
+    if not isinstance(plain, str | bool | int | float) or (isinstance(plain, float) and not math.isfinite(plain)):
         raise InputError(f"group_labels and classes must be texts or numbers, got {plain!r}.")
     return plain
 

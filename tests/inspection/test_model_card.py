@@ -42,10 +42,10 @@ def test_a_card_has_guarantee_plan_groups_and_limits(model):
         "# DPWorstGroupClassifier",
         "## Purpose",
         "## Privacy guarantee",
-        "## Plan",
-        "## Parameters",
         "## Groups",
         "## Limits",
+        "## Parameters",
+        "## Appendix: the plan",
     ]
     for section in sections(model.privacy_):
         assert f"**{section.title}**" in card

@@ -57,7 +57,9 @@ def pages(tmp_path_factory, forty_groups, hostile) -> dict[str, Path]:
         for seed, name in enumerate(("new", "old"))
     }
     reports = {
-        "two models": AuditReport(two, notes="For the board.", model=bent_model()),
+        "two models": AuditReport(
+            two, notes="For the board.", model=bent_model(), verdict_metric="selection_rate"
+        ),
         "40 groups": forty_groups,
         "hostile": hostile,
     }

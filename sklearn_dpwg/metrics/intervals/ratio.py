@@ -248,8 +248,8 @@ def difference_interval(first: Interval, second: Interval) -> Interval:
 
 
 def _is_end(limit: float) -> bool:
-    """Whether a limit is an end of what rates may be, up to the tolerance of a search."""
-    return min(abs(limit), abs(1.0 - abs(limit))) < _END  # the negative of a rate, too
+    """Whether a limit is an end of what rates, or their negatives, may be, up to a tolerance."""
+    return min(abs(limit), abs(1.0 - abs(limit))) < _END
 
 
 def same_confidence(rates: tuple[Interval, ...]) -> float:
@@ -305,9 +305,9 @@ def ratio_of_rates(first: Interval, second: Interval) -> Interval:
         high = (p * q + math.sqrt(max((p * q) ** 2 - a * c, 0.0))) / a
     else:
         high = math.inf
-    if _is_end(second.high):
+    if abs(second.high - 1.0) < _END:
         low = first.low / second.high
-    if _is_end(first.high) and second.low > 0.0:
+    if abs(first.high - 1.0) < _END and second.low > 0.0:
         high = first.high / second.low
     estimate = p / q if q > 0.0 else math.inf
     return Interval(estimate, min(low, estimate), max(high, estimate), first.confidence)
