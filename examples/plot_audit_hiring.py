@@ -35,7 +35,7 @@ audit = GroupAudit(
 )  # seeded, so that this page repeats itself: never do so with records of people
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", SeededNoiseWarning)
-    result = audit.run(resumes["resume_quality"], called, names)
+    result = audit.run(resumes["resume_quality"], called, names, kind="decisions")
 print(f"epsilon = {result.privacy_.epsilon:.3g}\n")
 print(result.verdict("selection_rate", at_least=0.8))
 
@@ -76,7 +76,7 @@ plt.show()
 # shown) intervals are hardly narrower: 4,870 résumés do not tell more.
 
 exact = GroupAudit(epsilon=float("inf"), group_labels=labels, classes=("low", "high")).run(
-    resumes["resume_quality"], called, names
+    resumes["resume_quality"], called, names, kind="decisions"
 )
 for name, one in (("epsilon = 1", result), ("no privacy", exact)):
     widths = ", ".join(f"{rate.group}: {rate.width:.3f}" for rate in one.rates("selection_rate"))

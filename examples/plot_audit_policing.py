@@ -43,7 +43,7 @@ print(audit.plan(group_sizes=dict(stops.groups.value_counts())))
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", SeededNoiseWarning)
-    result = audit.run(kind, searched, stops.groups)
+    result = audit.run(kind, searched, stops.groups, kind="decisions")
 print(f"epsilon = {result.privacy_.epsilon:.3g}")
 columns = {
     "selection_rate": "all stops",

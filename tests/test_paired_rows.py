@@ -61,7 +61,7 @@ DOORS = {
     ),
     "audit": (lambda y, s, g: GroupAudit(**AUDIT).run(y, s, g), "y_true scores groups"),
     "audit of two": (
-        lambda y, s, g: GroupAudit(n_audits=2, **AUDIT).run(y, {"m": s, "n": P.to_numpy()}, g),
+        lambda y, s, g: GroupAudit(**AUDIT).run(y, {"m": s, "n": P.to_numpy()}, g),
         "y_true scores['m'] groups",
     ),
     "scorer": (lambda X, y, g: scorer("accuracy")(FITTED, X, y, groups=g), "X y groups"),
@@ -154,6 +154,8 @@ def test_the_class_that_rates_are_of_is_printed_with_them():
     rates = group_table(truth, truth, groups=groups, metrics="recall", pos_label="hired")
     assert str(rates).startswith("positive: hired ")
     assert group_table(truth, truth, groups=groups).columns.name is None
-    result = GroupAudit(np.inf, classes=["rejected", "hired"]).run(truth, truth, groups)
+    result = GroupAudit(np.inf, classes=["rejected", "hired"]).run(
+        truth, truth, groups, kind="decisions"
+    )
     assert "Selected is 'hired', and not 'rejected'." in str(result)
     assert result.table().columns.name == "positive: hired"

@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
 from sklearn_dpwg.inspection import words
 from sklearn_dpwg.inspection.histogram import OF_DECISIONS, Histogram
-from sklearn_dpwg.privacy import IntegerNoise, PrivacyGuarantee, Release
+from sklearn_dpwg.privacy import Budget, IntegerNoise, PrivacyGuarantee, Release, calibrate
 from sklearn_dpwg.privacy.statement import cost_of
 
 # Rates that a plan shows.
@@ -99,6 +100,13 @@ class AuditPlan:
                 f"widen the interval of a selection rate by {100 * self.price:.0f} %."
             )
         return lines
+
+
+@lru_cache(maxsize=64)  # the accountant is slow, and every run plans
+def release_of(budget: Budget) -> Release:
+    """Return the release of the histogram, at a budget."""
+    (found,) = calibrate([Release("counts", "discrete-laplace", 1.0, max_count=1)], budget)
+    return found
 
 
 def default_edges(threshold: float) -> tuple[float, ...]:

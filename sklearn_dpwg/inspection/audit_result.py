@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Iterable, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -328,7 +328,7 @@ class AuditResult:
         DataFrame
             Indexed by group and metric. Columns: "estimate", "low", "high"; "sampling", the width
             that the interval would have without noise, "noise", by how much it is wider; and
-            "note", what to know of it.
+            "note", what to know of it. The axis of columns is named by the positive class.
         """
         import pandas as pd
 
@@ -349,7 +349,8 @@ class AuditResult:
         groups = pd.Index([index[row][1] for row in order], tupleize_cols=False, dtype=object)
         levels = [groups, [index[row][2] for row in order]]
         named = pd.MultiIndex.from_arrays(levels, names=[self.group_name, "metric"])
-        return pd.DataFrame([rows[row] for row in order], index=named, columns=columns)
+        table = pd.DataFrame([rows[row] for row in order], index=named, columns=columns)
+        return table.rename_axis(columns=f"positive: {self.classes[1]}")
 
     def impact_ratios(
         self,

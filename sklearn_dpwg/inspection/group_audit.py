@@ -359,7 +359,7 @@ class GroupAudit(PlainlyStored, BaseEstimator):
         if not is_private:
             none = PrivacyGuarantee.non_private(budget.delta, **said)
             return _Facts(classes, threshold, edges, None, none.for_person(self.rows_per_person))
-        release = Release("counts", "discrete-laplace", 1.0 / budget.epsilon, max_count=1)
+        release = audit_plan.release_of(budget)
         guarantee = PrivacyGuarantee.from_releases([release], budget, **said)
         return _Facts(
             classes, threshold, edges, release, guarantee.for_person(self.rows_per_person)

@@ -6,6 +6,7 @@ import warnings
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from typing import Any, Self
 from uuid import uuid4
 
@@ -37,6 +38,9 @@ from sklearn_dpwg.estimators import DPWorstGroupClassifier
 from sklearn_dpwg.estimators.encode import check_found_groups, stated_rows
 from sklearn_dpwg.estimators.learn import unchanged_on_failure
 from sklearn_dpwg.exceptions import InputError, InputTypeError
+from sklearn_dpwg.inspection.audit_result import AuditResult
+from sklearn_dpwg.inspection.audit_rows import group_name, plain_label, versions_now
+from sklearn_dpwg.inspection.group_audit import nested
 from sklearn_dpwg.ledger.costs import StartCost, holdings_of, own_costs
 from sklearn_dpwg.ledger.ledger import spending
 from sklearn_dpwg.model_selection.search_plan import (
@@ -56,7 +60,15 @@ from sklearn_dpwg.postprocessing.histogram import (
     release_counts,
     split_budget,
 )
-from sklearn_dpwg.privacy import Budget, NoiseSource, PrivacyGuarantee, Relation, joint_guarantee
+from sklearn_dpwg.privacy import (
+    Budget,
+    NoiseSource,
+    PrivacyGuarantee,
+    Relation,
+    Release,
+    joint_guarantee,
+)
+from sklearn_dpwg.privacy.noise.samplers import noise_on_integers
 from sklearn_dpwg.privacy.release import check_delta
 from sklearn_dpwg.solvers import Plan
 
@@ -239,6 +251,8 @@ SHARED_PARAMETERS = {
         that of the model too if it has none, and voids the guarantee for who knows it.
 """,
     "histogram_ to plan_": """\
+    audit_ : AuditResult
+        The one release, as an audit tells it: rates at each edge, calibration, AUC, a page.
     histogram_ : ndarray of shape (n_groups, 2, n_bins)
         The noisy counts by group, class and bin; the one release. They may be negative.
     score_edges_ : ndarray of shape (n_bins + 1,)
@@ -252,7 +266,7 @@ SHARED_PARAMETERS = {
     group_sizes_ : ndarray of shape (n_groups,)
         Public sizes of the groups, where the model was fitted here.
     plan_ : PostprocessingPlan
-        What was released, with how much noise.
+        What `fit` released, with how much noise.
 """,
     "n_features_in_, feature_names_in_": """\
     n_features_in_ : int
@@ -343,6 +357,56 @@ class ScorePostprocessor(PlainlyStored, MetaEstimatorMixin, ClassifierMixin, Bas
             self._fit(X, y, groups)
         return self
 
+    def fit_audit(self, audit: AuditResult) -> Self:
+        """Learn from the histogram that was released already, at no further cost.
+
+        Parameters
+        ----------
+        audit : AuditResult
+            What `GroupAudit.run` released of the scores of the frozen ``estimator``, with outcomes
+            and bins, or ``audit_`` of thresholds or a calibration of the same model.
+
+        Returns
+        -------
+        self : object
+            The fitted estimator, whose cost is that of the audit: `privacy_of` counts it once.
+
+        Raises
+        ------
+        ValueError
+            If the audit has no outcomes, no bins or other classes, or the model is not frozen.
+        """
+        with unchanged_on_failure(self):
+            self._check_parameters()
+            if not is_frozen(self.estimator):
+                raise InputError("estimator must be in a FrozenEstimator for fit_audit.")
+            classes = two_classes(self.estimator)
+            if not audit.has_outcomes or audit.score_edges is None or audit.n_cells > 1:
+                raise InputError(
+                    "audit must have outcomes and bins of the scores of one model, got another one."
+                )
+            if [*map(label_key, audit.classes)] != [*map(label_key, classes)]:
+                raise InputError(
+                    f"classes of the audit must be those of the model, {classes.tolist()!r}, got "
+                    f"{audit.classes!r}."
+                )
+            costs = audit._costs or (StartCost(uuid4().hex, "stated", audit.privacy_),)
+            guarantee, own = audit.privacy_, costs[-1]
+            if audit.model_privacy_ is None:
+                guarantee, costs = with_frozen(own, self.estimator, held_out=self.held_out)
+            edges = np.array([0.0, *audit.score_edges, 1.0])
+            noisy = np.array(audit.counts, dtype=np.int64)
+            for of_fit in ("_start_costs", "group_sizes_", "plan_"):
+                self.__dict__.pop(of_fit, None)
+            self._learn(noisy, edges, audit._counted.std)
+            self.estimator_, self.classes_ = self.estimator, classes
+            self.group_labels_ = np.array([*audit.group_labels, None], dtype=object)[:-1]
+            self.histogram_, self.score_edges_ = noisy, edges
+            self.privacy_, self._costs, self.audit_ = guarantee, costs, audit
+            self._n_records = audit.n_records or max(int(noisy.sum()), 1)
+            self._needs_groups = bool(self.per_group) and len(audit.group_labels) > 1
+        return self
+
     def _fit(self, X: Any, y: Any, groups: Any) -> None:
         edges = self._check_parameters()
         _, y, groups = same_rows(X=X, y=y, groups=groups)
@@ -390,7 +454,35 @@ class ScorePostprocessor(PlainlyStored, MetaEstimatorMixin, ClassifierMixin, Bas
         self.histogram_, self.score_edges_ = noisy, edges
         self.plan_, self.privacy_, self._costs = plan, guarantee, costs
         self._n_records = len(scores)
+        self.audit_ = self._as_audit(groups, release)
         self._needs_groups = bool(self.per_group) and len(known.labels) > 1
+
+    def _as_audit(self, groups: Any, release: Release | None) -> AuditResult:
+        """Return the histogram as an audit tells it; its threshold is the edge nearest to 0.5."""
+        inner = self.score_edges_[1:-1].tolist()
+        sizes = getattr(self, "group_sizes_", None)
+        model = holdings_of(self.estimator_).guarantee if is_frozen(self.estimator_) else None
+        if not is_frozen(self.estimator):
+            model = last_step(self.estimator_).privacy_
+        found = AuditResult(
+            group_labels=tuple(plain_label(label) for label in self.group_labels_),
+            group_name=group_name(groups, self.group_by),
+            classes=(plain_label(self.classes_[0]), plain_label(self.classes_[1])),
+            counts=nested(self.histogram_),
+            noise=None if release is None else noise_on_integers(release),
+            sizes=None if sizes is None else tuple(int(size) for size in sizes),
+            threshold=min(inner, key=lambda edge: abs(edge - 0.5)),
+            score_edges=tuple(inner),
+            confidence=0.95,
+            privacy_=self.privacy_,
+            model_privacy_=model,
+            created=datetime.now(UTC).date().isoformat(),
+            versions=versions_now(),
+            epsilon=float(self.epsilon),
+            n_records=self._n_records,
+        )
+        object.__setattr__(found, "_costs", self._costs)
+        return found
 
     def _fit_model(
         self,

@@ -24,7 +24,6 @@ from sklearn_dpwg.postprocessing.histogram import (
     log_falling,
 )
 from sklearn_dpwg.postprocessing.selection import Selection
-from sklearn_dpwg.privacy.noise.samplers import noise_on_integers
 
 # Rates that thresholds are sought for; finer ones differ by less than the noise.
 _RATES = np.linspace(0.0, 1.0, 401)
@@ -316,17 +315,16 @@ class DPThresholdClassifier(ScorePostprocessor):
         Without noise limits are apart by that alone.
         """
         check_is_fitted(self)
-        likely = likely_counts(self.histogram_, self.score_edges_, self.plan_.count_std)
+        likely = likely_counts(self.histogram_, self.score_edges_, self.audit_._counted.std)
         sizes = getattr(self, "group_sizes_", None)
         found = Selection(self.histogram_, likely, self.score_edges_, sizes, self._n_records)
-        noise = None if self.plan_.release is None else noise_on_integers(self.plan_.release)
         table = np.column_stack(
             [
                 found.records(),
                 found.positive(),
                 found.chosen(np.full(len(likely), 0.5)),
                 found.chosen(self.thresholds_),
-                found.limits(self.thresholds_, noise, bool(self.per_group)),
+                found.limits(self.thresholds_, self.audit_.noise, bool(self.per_group)),
             ]
         )
         labels = pd.Index([*self.group_labels_, "all"], dtype=object, name="group")

@@ -221,7 +221,7 @@ TAKERS = {
     "table": lambda X, y, g: group_table(y, y, groups=g),
     "scorer": lambda X, y, g: worst_group_scorer("accuracy")(None, X, y, groups=g),
     "audit": lambda X, y, g: GroupAudit(classes=[0, 1], group_labels=[0, 1], score_edges=None).run(
-        y, y, g
+        y, y, g, kind="decisions"
     ),
     "DPStandardScaler": lambda X, y, g: DPStandardScaler(bounds=(-1, 1)).fit(X),
     "PublicSchema": lambda X, y, g: PublicSchema({0: Number(-1, 1), 1: Number(-1, 1)}).fit(X),

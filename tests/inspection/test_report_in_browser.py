@@ -146,7 +146,7 @@ def test_groups_are_sorted_by_keyboard(browser, pages):
         assert heading.get_attribute("aria-sort") == "ascending"
         values = (
             "[...document.querySelectorAll('table.groups tbody tr')]"
-            ".map(row => Number(row.cells[5].dataset.value))"
+            ".map(row => Number(row.cells[6].dataset.value))"
         )
         rates = tab.evaluate(values)
         assert rates == sorted(rates)

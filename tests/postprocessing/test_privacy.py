@@ -9,12 +9,14 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LogisticRegression
 
 from sklearn_dpwg.data.problem import LABELS_THAT_OCCUR
 from sklearn_dpwg.estimators import learn
 from sklearn_dpwg.exceptions import BudgetExceededError, PlanExceededError
+from sklearn_dpwg.inspection import GroupAudit
 from sklearn_dpwg.ledger import PrivacyLedger, privacy_of
 from sklearn_dpwg.postprocessing import DPCalibratedClassifier, DPThresholdClassifier, base
 from sklearn_dpwg.postprocessing.calibration import calibrated_shares
@@ -418,3 +420,75 @@ def test_the_budget_pays_for_noise_on_the_whole_numbers(epsilon):
     paid = PrivacyGuarantee.from_releases([Release("w", "gaussian", 1e9, max_count=1)], 1e-6)
     _, release = split_budget(budget, 0.25, 1, lambda of_model: SimpleNamespace(guarantee=paid))
     assert release.noise_multiplier * 0.5 * budget.mu >= 1.0 + 0.99e-6
+
+
+def test_one_release_serves_audit_thresholds_and_calibration():
+    """Of one model on one data set all three cost what one does."""
+    rng = np.random.default_rng(0)
+    X, groups = rng.uniform(-0.5, 0.5, (3000, 2)), rng.choice(["a", "b"], 3000)
+    y = (X[:, 0] + 0.2 * rng.normal(size=3000) > 0).astype(int)
+    model = LogisticRegression().fit(X, y)
+    with PrivacyLedger(1.0, 1e-6) as book:
+        made = GroupAudit(1.0, group_labels=["a", "b"], score_edges=[0.2, 0.4, 0.5, 0.7])
+        audit = made.run(y, model.predict_proba(X)[:, 1], groups)
+        chosen, calibrated = (
+            kind(FrozenEstimator(model), held_out=True).fit_audit(audit)
+            for kind in (DPThresholdClassifier, DPCalibratedClassifier)
+        )
+        again = DPCalibratedClassifier(FrozenEstimator(model), held_out=True)
+        again.fit_audit(chosen.audit_)
+    assert len(book.rows) == 1
+    together = privacy_of([audit, chosen, calibrated, again], warn=False)
+    assert together.epsilon == audit.privacy_.epsilon
+    assert (again.probabilities_ == calibrated.probabilities_).all()
+    table = chosen.selected()
+    assert table.loc["a", "low"] <= table.loc["a", "chosen"] <= table.loc["a", "high"]
+    assert calibrated.predict_proba(X, groups).shape == (3000, 2)
+    fitted = DPThresholdClassifier(FrozenEstimator(model), held_out=True).fit(X, y, groups)
+    assert fitted.audit_.privacy_ == fitted.privacy_
+    assert fitted.audit_.rates("auc")[0].low > 0.6
+    assert (np.array(fitted.audit_.counts) == fitted.histogram_).all()
+    two = GroupAudit(1.0, group_labels=["a", "b"]).run(y, y, groups, kind="decisions")
+    with pytest.raises(ValueError, match="audit must have outcomes and bins"):
+        DPThresholdClassifier(FrozenEstimator(model)).fit_audit(two)
+    with pytest.raises(ValueError, match="FrozenEstimator"):
+        DPThresholdClassifier(model).fit_audit(audit)
+
+
+@pytest.mark.parametrize("epsilon", [0.3, 1.0])
+@pytest.mark.filterwarnings("ignore::sklearn_dpwg.exceptions.SeededNoiseWarning")
+def test_limits_of_who_is_chosen_hold_where_a_threshold_divides_a_bin(epsilon):
+    """However few the likely counts say are above it: one of a thousand is to be chosen."""
+    rng, missed, n_runs = np.random.default_rng(0), 0, 60
+    sizes = {"large": 5000, "small": 200}
+    groups = np.repeat(list(sizes), list(sizes.values()))
+    for seed in range(n_runs):
+        scores = rng.beta(2.0, 5.0, len(groups))
+        model = FrozenEstimator(ByScore().fit(scores[:, None], np.arange(len(scores)) % 2))
+        made = DPThresholdClassifier(
+            model,
+            epsilon=epsilon,
+            constraint="selection_rate",
+            per_group=False,
+            max_gap=1.0,
+            share=0.001,
+            held_out=True,
+            group_labels=list(sizes),
+            random_state=seed,
+        ).fit(scores[:, None], (rng.random(len(scores)) < scores).astype(int), groups)
+        table, chosen = made.selected(), scores >= made.thresholds_[0]
+        for label in sizes:
+            share = chosen[groups == label].mean()
+            missed += not table.loc[label, "low"] <= share <= table.loc[label, "high"]
+    assert missed <= 0.05 * 2 * n_runs
+
+
+class ByScore(ClassifierMixin, BaseEstimator):
+    """Takes a column for the score."""
+
+    def fit(self, X, y):
+        self.classes_, self.n_features_in_ = np.array([0, 1]), 1
+        return self
+
+    def predict_proba(self, X):
+        return np.column_stack([1.0 - X[:, 0], X[:, 0]])
