@@ -336,11 +336,11 @@ def audit(
         if json_file is not None:
             parts[json_file].write_text(result.to_json(), encoding="utf-8")
         if output is not None:
-            asked: dict[str, Any] = {"metric": None if metric == "selection_rate" else metric}
-            if fail_below is not None:
-                which = {"reference": compared}
-                asked = {"verdict_metric": metric, "at_least": fail_below, "which": which}
-            page = AuditReport(result, model=shown, **asked)
+            judged = None if fail_below is None else metric
+            which = {"reference": compared}
+            page = AuditReport(
+                result, verdict_metric=judged, at_least=fail_below, which=which, model=shown
+            )
             parts[output].write_text(page.html(), encoding="utf-8")
     click.echo(in_lines(result, metric, compared))
     for path in outputs:

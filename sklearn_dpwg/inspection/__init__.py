@@ -2,6 +2,7 @@
 
 from sklearn_dpwg.inspection.audit_plan import AuditPlan
 from sklearn_dpwg.inspection.audit_result import AuditResult
+from sklearn_dpwg.inspection.comparisons import Verdict
 from sklearn_dpwg.inspection.displays import (
     GroupCurvesDisplay,
     GroupMetricDisplay,
@@ -10,7 +11,6 @@ from sklearn_dpwg.inspection.displays import (
 from sklearn_dpwg.inspection.group_audit import GroupAudit
 from sklearn_dpwg.inspection.report import AuditReport, model_card
 from sklearn_dpwg.inspection.shape_display import ShapeDisplay, shape_functions
-from sklearn_dpwg.inspection.comparisons import Verdict
 
 __all__ = [
     "AuditPlan",

@@ -16,8 +16,9 @@ from sklearn_dpwg.privacy.statement import cost_of
 
 # Rates that a plan shows.
 _METRICS = ("selection_rate", "error_rate", "true_positive_rate", "false_positive_rate")
-# Bins by default, and by how much these may widen the interval of a selection rate.
-N_BINS, MOST_PRICE = 20, 0.1
+# Bins by default, and by how much these may widen the interval of a selection rate in a group so
+# large a part of the mean size: the small ones pay most, and how small they are is secret.
+N_BINS, MOST_PRICE, SMALL = 20, 0.1, 0.25
 
 
 @dataclass(frozen=True)
@@ -42,10 +43,10 @@ class AuditPlan:
     n_bins : int
         How many bins of scores are counted.
     price : float or None
-        By how much 20 bins widen the interval of a selection rate in a group of the mean size,
+        By how much 20 bins widen the interval of a selection rate in a group of ``small_size``,
         where that decides about bins.
-    mean_size : int
-        The mean size.
+    small_size : int
+        A quarter of the mean size.
 
     See Also
     --------
@@ -60,7 +61,7 @@ class AuditPlan:
     widths: tuple[tuple[Hashable, int, Mapping[str, tuple[float, float]]], ...]
     n_bins: int
     price: float | None
-    mean_size: int
+    small_size: int
 
     @property
     def count_std(self) -> float:
@@ -96,7 +97,7 @@ class AuditPlan:
         if self.price is not None:
             done = "are counted" if self.n_bins > 2 else "would be too many"
             lines.append(
-                f"{N_BINS} bins of scores {done}: in a group of {self.mean_size:,} people they "
+                f"{N_BINS} bins of scores {done}: in a group of {self.small_size:,} people they "
                 f"widen the interval of a selection rate by {100 * self.price:.0f} %."
             )
         return lines
@@ -119,12 +120,12 @@ def price_of_bins(
     edges: tuple[float, ...],
     threshold: float,
     noise: IntegerNoise | None,
-    size: int,
+    size: float,
     n_classes: int,
 ) -> float:
-    """Return by how much bins widen the interval of a selection rate of 0.3 at the threshold.
+    """Return by how much bins widen the interval of a selection rate of 0.3 in a group.
 
-    That is by the variances of sampling, and of noise in the cells on both sides.
+    That is by the variances of sampling, and of noise in the cells on both sides of the threshold.
     """
     if noise is None:
         return 0.0
@@ -153,7 +154,8 @@ def expected_widths(
     """
     wrong = 0.5 * base_rate * (1.0 - base_rate)
     shares = [[1.0 - base_rate - wrong, wrong], [wrong, base_rate - wrong]]
-    cells, metrics = np.rint(size * np.array([shares])).astype(np.int64), _METRICS
+    metrics: tuple[str, ...] = _METRICS
+    cells = np.rint(size * np.array([shares])).astype(np.int64)
     if not has_outcomes:
         cells, metrics = cells.sum(axis=1, keepdims=True), OF_DECISIONS
     sizes = (int(cells.sum()),) if is_public else None

@@ -289,12 +289,11 @@ class AuditResult:
             for groups of less than 2 % of the records.
         """
         sizes, half = self._counted.group_sizes(), self._counted.size_error(self.confidence)
-        least = _SMALL_SHARE * sum(sizes)
-        found = []
+        least, found = _SMALL_SHARE * sum(sizes), []
         for label, size in zip(self.group_labels, sizes, strict=True):
-            ends = (max(0.0, one) for one in (size, size - half, size + half))
+            estimate, low, high = (max(0.0, one) for one in (size, size - half, size + half))
             note = "under 2 % of the records" if size < least else ""
-            found.append(GroupRate(label, "size", *ends, note))
+            found.append(GroupRate(label, "size", estimate, low, high, note))
         return tuple(found)
 
     def calibration(self, group: Hashable) -> tuple[GroupRate, ...]:
@@ -332,25 +331,22 @@ class AuditResult:
         """
         import pandas as pd
 
-        exact, index, rows = self._counted.without_noise(), [], []
+        exact, parts = self._counted.without_noise(), {}
+        groups = pd.Index(self.group_labels, tupleize_cols=False, dtype=object)
         for metric in ("size", *self.METRICS):
             rates = self.group_sizes() if metric == "size" else self.rates(metric)
-            for place, rate in enumerate(rates):
-                sampling = 0.0
-                if metric != "size":
-                    sampling = exact.interval(metric, place, self.confidence).width
-                width = max(rate.width, sampling if self.noise is None else 0.0)
-                sampling = min(sampling, width)
-                index.append((place, rate.group, metric))
-                rows.append([rate.estimate, rate.low, rate.high, sampling, width - sampling])
-                rows[-1].append(rate.note)
+            found = pd.DataFrame(map(vars, rates), index=groups)
+            width = found["high"] - found["low"]
+            alone = [0.0] * len(groups)
+            if metric != "size":
+                places = range(len(groups))
+                alone = [exact.interval(metric, one, self.confidence).width for one in places]
+            found["sampling"] = np.minimum(alone, width)
+            parts[metric] = found.assign(noise=width - found["sampling"])
         columns = ["estimate", "low", "high", "sampling", "noise", "note"]
-        order = sorted(range(len(index)), key=lambda row: index[row][0])
-        groups = pd.Index([index[row][1] for row in order], tupleize_cols=False, dtype=object)
-        levels = [groups, [index[row][2] for row in order]]
-        named = pd.MultiIndex.from_arrays(levels, names=[self.group_name, "metric"])
-        table = pd.DataFrame([rows[row] for row in order], index=named, columns=columns)
-        return table.rename_axis(columns=f"positive: {self.classes[1]}")
+        table = pd.concat(parts, names=["metric", self.group_name])[columns].swaplevel()
+        order = np.arange(len(table)).reshape(len(parts), -1).T.ravel()
+        return table.iloc[order].rename_axis(columns=f"positive: {self.classes[1]}")
 
     def impact_ratios(
         self,
@@ -366,23 +362,17 @@ class AuditResult:
 
         Parameters
         ----------
-        metric : str
-            A rate of `METRICS`.
-        at_least : float, default=0.8
-            What the ratios will be held against; upper limits are the sharpest there.
+        metric, at_least, **which
+            As in `verdict`; upper limits are the sharpest at what ratios are held against.
         confidence : float, optional
             Another one than that of the audit.
-        **which
-            Which groups are compared, and of whom the rates are, as in `verdict`.
 
         Returns
         -------
         tuple of GroupRate
             One a group.
         """
-        return self._contrasts(
-            self._comparison(metric, at_least, confidence=confidence, **which)
-        )
+        return self._contrasts(self._comparison(metric, at_least, confidence=confidence, **which))
 
     def differences(
         self,
@@ -398,23 +388,18 @@ class AuditResult:
 
         Parameters
         ----------
-        metric : str
-            A rate of `METRICS`. Of a harm, such as an error rate, the group with more is behind.
-        within : float, default=0.1
-            What the differences will be held against; lower limits are the sharpest there.
+        metric, within, **which
+            As in `verdict`. Of a harm, such as an error rate, the group with more is behind.
         confidence : float, optional
             Another one than that of the audit.
-        **which
-            Which groups are compared, and of whom the rates are, as in `verdict`.
 
         Returns
         -------
         tuple of GroupRate
             One a group: the larger rate of two less the smaller one.
         """
-        return self._contrasts(
-            self._comparison(metric, None, within=within, confidence=confidence, **which)
-        )
+        asked = {"within": within, "confidence": confidence, **which}
+        return self._contrasts(self._comparison(metric, None, **asked))
 
     def worst_groups(self, metric: str | None = None, **which: Any) -> WorstGroups:
         """Return the groups, of those that are judged, that may be worst by a metric.
@@ -528,8 +513,10 @@ class AuditResult:
     def __str__(self) -> str:
         """Return a line a group, for people."""
         no, yes = self.classes
-        shown = [one for one in ("base_rate", "selection_rate", "error_rate") if one in self.METRICS]
-        listed = {"size": self.group_sizes(), **{name: self.rates(name) for name in shown}}
+        shown = [
+            one for one in ("base_rate", "selection_rate", "error_rate") if one in self.METRICS
+        ]
+        listed = {"size": self.group_sizes()} | {name: self.rates(name) for name in shown}
         groups = zip(*listed.values(), strict=True)
         rows = [[words.text_of(row[0].group), *map(words.cell, row)] for row in groups]
         lines = words.table([["group", *listed], *rows])

@@ -26,7 +26,7 @@ from sklearn_dpwg.data.frames import (
     same_text,
 )
 from sklearn_dpwg.data.groups import GroupBy, encode_groups, names_of_columns, select_groups
-from sklearn_dpwg.exceptions import InputError, InputTypeError
+from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.ledger.costs import Holdings, StartCost, holdings_of
 from sklearn_dpwg.privacy import PrivacyGuarantee
 
@@ -111,7 +111,11 @@ def scores_of(values: Any, n_records: int, name: str) -> FloatArray:
 
 
 def is_selected(
-    values: Any, n_records: int, classes: tuple[Hashable, Hashable], threshold: float | None, name: str
+    values: Any,
+    n_records: int,
+    classes: tuple[Hashable, Hashable],
+    threshold: float | None,
+    name: str,
 ) -> NDArray[np.bool_]:
     """Return whether each record is decided, or scored, to be of the second class."""
     if threshold is not None:

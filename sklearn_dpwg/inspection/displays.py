@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
@@ -16,7 +17,6 @@ from sklearn_dpwg.inspection.drawing import Display, Look, SmallMultiples
 from sklearn_dpwg.inspection.histogram import GroupRate, greater_is_worse, unit_of
 from sklearn_dpwg.inspection.report_facts import NOT_JUDGED, Asked
 from sklearn_dpwg.privacy import PrivacyGuarantee
-from sklearn_dpwg.privacy.statement import rounded_up
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -322,7 +322,7 @@ def curves_of(result: AuditResult, kind: str, most: int = _MOST_CURVES) -> list[
     if kind == "calibration":
         first = result.calibration(result.group_labels[chosen[0]])  # which refuses what has none
         ends = (0.0, *edges, 1.0)
-        x = [(low + high) / 2.0 for low, high in zip(ends[:-1], ends[1:], strict=True)]
+        x = [(low + high) / 2.0 for low, high in pairwise(ends)]
         rest = [result.calibration(result.group_labels[one]) for one in chosen[1:]]
         of_each = zip(chosen, [first, *rest], strict=True)
         return [_Curve(names[one], x, rates) for one, rates in of_each]
@@ -348,15 +348,12 @@ def curves_of(result: AuditResult, kind: str, most: int = _MOST_CURVES) -> list[
 # The false alarms at which the words of a guarantee state a detection.
 FALSE_ALARM = 0.05
 # Points of a curve: enough to look smooth, few enough to be computed in a blink.
-# One of them is the stated ε.
 N_POINTS = 82
-# The largest ε of the picture, over the stated one.
-WIDEST = 3.0
 
 
 @dataclass(eq=False, repr=False)
 class PrivacyProfileDisplay(Display):
-    """The trade-off of an attacker, or the privacy profile δ(ε).
+    """The trade-off of an attacker.
 
     Whose guarantee is `privacy_of` a model, or ``privacy_`` of an audit. The trade-off: who looks
     for one record in what was released, and is willing to raise a false alarm so often, detects it
@@ -375,8 +372,6 @@ class PrivacyProfileDisplay(Display):
         The figure of the axes.
     false_alarms_, detections_ : ndarray
         Points of the trade-off.
-    epsilons_, deltas_ : ndarray
-        Points of the profile.
 
     Examples
     --------
@@ -391,24 +386,7 @@ class PrivacyProfileDisplay(Display):
 
     guarantee: PrivacyGuarantee
 
-    def plot(
-        self,
-        ax: Axes | None = None,
-        *,
-        kind: Literal["tradeoff", "profile"] = "tradeoff",
-        title: str | None = None,
-    ) -> Self:
-        """Draw the trade-off of an attacker, or δ over ε where `kind` is "profile"."""
-        if kind not in ("tradeoff", "profile"):
-            raise InputError(f"kind must be 'tradeoff' or 'profile', got {kind!r}.")
-        self._is_over_line = kind == "profile"
-        self._draw_kind = {"tradeoff": self._draw_tradeoff, "profile": self._draw_profile}[kind]
-        return super().plot(ax, title=title)
-
     def _draw(self) -> tuple[str, str, str]:
-        return self._draw_kind()
-
-    def _draw_tradeoff(self) -> tuple[str, str, str]:
         self.false_alarms_, self.detections_ = tradeoff_points(self.guarantee)
         self.ax_.plot([0, 1], [0, 1], label="only guesses", **drawing.DASHED)
         curve: Look = {"color": drawing.BLUE, "linewidth": 2.2, "label": "the best attacker"}
@@ -427,26 +405,6 @@ class PrivacyProfileDisplay(Display):
             title = "No privacy: an attacker may find every record"
         return title, "false alarms", "detections, at most"
 
-    def _draw_profile(self) -> tuple[str, str, str]:
-        guarantee = self.guarantee
-        self.epsilons_, self.deltas_ = profile_points(guarantee)
-        bottom = guarantee.delta / 100.0
-        curve: Look = {"color": drawing.BLUE, "linewidth": 2.2, "label": "δ(ε)"}
-        # a pure guarantee falls to zero, which a logarithm cannot show
-        self.ax_.plot(self.epsilons_, np.maximum(self.deltas_, bottom / 100.0), **curve)
-        self.ax_.set_ylim(0.0, 1.02)
-        title = "No privacy: no ε is promised"
-        if guarantee.is_private:
-            epsilon, delta = rounded_up(guarantee.epsilon), rounded_up(guarantee.delta, 2)
-            said = f"stated: ε = {epsilon} at δ = {delta}"
-            self.ax_.plot([guarantee.epsilon], [guarantee.delta], label=said, **drawing.DIAMONDS)
-            title = "Privacy profile: for each ε the δ that it holds at"
-            self.ax_.set_yscale("log")
-            self.ax_.yaxis.set_major_formatter(lambda value, _: f"{value:.0e}")
-            self.ax_.set_ylim(bottom, 1.0)
-        drawing.legend(self.ax_)
-        return title, "ε", "δ"
-
 
 def tradeoff_points(guarantee: PrivacyGuarantee) -> tuple[Any, Any]:
     """Return false alarms, denser where they are few, and the most detections there."""
@@ -459,16 +417,6 @@ def tradeoff_points(guarantee: PrivacyGuarantee) -> tuple[Any, Any]:
 def detection(guarantee: PrivacyGuarantee) -> float:
     """Return how often a record is detected at most, at 5 % false alarms."""
     return 1.0 - float(guarantee.tradeoff(FALSE_ALARM)) if guarantee.is_private else 1.0
-
-
-def profile_points(guarantee: PrivacyGuarantee) -> tuple[Any, Any]:
-    """Return values of ε and the δ of each, until it is far below the stated one."""
-    if not guarantee.is_private:
-        return np.array([0.0, 1.0]), np.ones(2)
-    epsilons = np.linspace(0.0, WIDEST * max(guarantee.epsilon, 1e-3), N_POINTS)
-    deltas = guarantee.profile(epsilons)
-    first_below = int(np.argmax(deltas < guarantee.delta / 100.0)) or N_POINTS
-    return epsilons[: first_below + 1], deltas[: first_below + 1]
 
 
 # Pictures of a page, whose numbers are in its tables.
@@ -490,7 +438,8 @@ _CURVES = {
 
 def pictures_of(every: Sequence[Asked], names: Sequence[str]) -> list[dict[str, Any]]:
     """Return the pictures of a page: a title, a sentence and the SVG."""
-    asked, found = every[0], []
+    asked = every[0]
+    found: list[tuple[Any, str, str]] = []
     for place, compared in enumerate(asked.compared):
         shown = contrasts_shown(asked, place)
         sides = ("right", "left") if compared.margin.is_ratio else ("left", "right")

@@ -9,7 +9,7 @@ import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 from xml.etree import ElementTree
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ class SmallMultiples(ABC):
 
     items: Sequence[Any]
     label: str  # of the axis that all share
-    layout: str | None = "constrained"
+    layout: Literal["constrained"] | None = "constrained"
 
     @abstractmethod
     def _draw(self, ax: Any, item: Any) -> None:
@@ -235,7 +235,7 @@ def svg_of(
     prefix: str,
     size: tuple[float, float],
     title: str,
-    layout: str | None = "constrained",
+    layout: Literal["constrained"] | None = "constrained",
 ) -> str:
     """Return what a function draws as an svg element whose ids start with a prefix.
 

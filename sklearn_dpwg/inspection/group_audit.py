@@ -72,9 +72,9 @@ class GroupAudit(PlainlyStored, BaseEstimator):
         Scores from here on predict the positive class; fixed in advance.
     score_edges : sequence of float, optional
         Inner edges of the bins of scores, the threshold among them. By default there are 20 bins
-        of equal width where these make the interval of a selection rate, in a group of the mean
-        size, wider by at most a tenth (`AuditPlan` says by how much), and else two, on both
-        sides of the threshold; ``[threshold]`` asks for these.
+        of equal width where these make the interval of a selection rate, in a group of a quarter
+        of the mean size, wider by at most a tenth (`AuditPlan` says by how much), and else two,
+        on both sides of the threshold; ``[threshold]`` asks for these.
     sizes : {"hidden", "public"}, default="hidden"
         Whether groups have secret sizes, so that a record may be replaced by one of any group, or
         public ones, which narrow intervals and protect no record's group.
@@ -104,7 +104,8 @@ class GroupAudit(PlainlyStored, BaseEstimator):
     --------
     >>> import numpy as np
     >>> from sklearn_dpwg.inspection import GroupAudit
-    >>> audit = GroupAudit(epsilon=1.0, group_labels=["a", "b"])
+    >>> edges = [0.25, 0.5, 0.75]
+    >>> audit = GroupAudit(epsilon=1.0, group_labels=["a", "b"], score_edges=edges)
     >>> round(audit.plan().count_std, 2)
     2.8
     >>> rng = np.random.default_rng(0)
@@ -207,7 +208,7 @@ class GroupAudit(PlainlyStored, BaseEstimator):
             widths=tuple((label, size, known[size]) for label, size in groups),
             n_bins=sum(n_bins),
             price=price,
-            mean_size=mean,
+            small_size=round(audit_plan.SMALL * mean),
         )
 
     @overload
@@ -351,7 +352,8 @@ class GroupAudit(PlainlyStored, BaseEstimator):
                     f"score_edges must be None for kind='decisions', got {self.score_edges!r}."
                 )
             threshold = None
-        relation, public = Relation.REPLACE_ONE, PUBLIC_FACTS
+        relation = Relation.REPLACE_ONE
+        public: tuple[str, ...] = PUBLIC_FACTS
         if self.sizes == "public":
             relation = Relation.REPLACE_ONE_WITHIN_GROUP
             public = (*PUBLIC_FACTS, "the size of every group")
@@ -375,7 +377,11 @@ class GroupAudit(PlainlyStored, BaseEstimator):
             return (facts.edges if len(facts.edges) > 1 else None), None
         edges = audit_plan.default_edges(facts.threshold)
         price = audit_plan.price_of_bins(
-            edges, facts.threshold, facts.noise, mean_size, 1 + has_outcomes
+            edges,
+            facts.threshold,
+            facts.noise,
+            audit_plan.SMALL * mean_size,
+            1 + has_outcomes,
         )
         return (edges if price <= audit_plan.MOST_PRICE else None), price
 
@@ -403,7 +409,8 @@ class GroupAudit(PlainlyStored, BaseEstimator):
                 )
             joint = audit_rows.joint_bins(scores, *decide)
             return AuditedRows(*known, joint, 2 ** len(scores), names=tuple(scores)), None
-        edges, _ = self._edges(facts, n_records // len(labels), has_outcomes=y_true is not None)
+        mean = n_records // len(labels)
+        edges, _ = self._edges(facts, mean, has_outcomes=positive is not None)
         if edges is None:
             selected = audit_rows.is_selected(scores, *decide, "scores")
             return AuditedRows(*known, selected, 2), None

@@ -194,9 +194,7 @@ class Histogram:
         """Return how often records of a group are of the second class, by bin."""
         cells = (self.n_cells, self.n_cells)
         return [
-            ratio_interval(
-                yes, no, noise=self.noise, n_cells=cells, confidence=confidence
-            )
+            ratio_interval(yes, no, noise=self.noise, n_cells=cells, confidence=confidence)
             for no, yes in self.counts[group].T.tolist()
         ]
 
@@ -297,14 +295,14 @@ class Histogram:
         of_records += np.maximum(no, 0.0) @ (above / p - estimate) ** 2 * p**2
         # Σ(value − count · θ)², of the noise in each class, and of the product of both
         loud = sum(
-            float((values**2).sum()) - 2.0 * one * shares * values.sum() + len(no) * (one * shares) ** 2
+            float((values**2).sum())
+            - 2.0 * one * shares * values.sum()
+            + len(no) * (one * shares) ** 2
             for values, one in ((below, n), (above, p))
         )
         both = float((pairs**2).sum()) - 2.0 * shares * pairs.sum() + pairs.size * shares**2
         at_noise = np.maximum(loud * self.std**2 + both * self.std**4, 0.0)
-        reach = np.sqrt(
-            normal**2 * np.maximum(sampling, of_records) + noisy**2 * at_noise
-        )
+        reach = np.sqrt(normal**2 * np.maximum(sampling, of_records) + noisy**2 * at_noise)
         kept = np.flatnonzero(np.abs(float(no @ pairs @ yes) - n * p * shares) <= reach)
         low, high = (shares[kept[0]], shares[kept[-1]]) if len(kept) else (0.0, 1.0)
         return Interval(estimate, min(low, estimate), max(high, estimate), confidence)
@@ -338,7 +336,7 @@ class Histogram:
         return Interval(estimate, min(low, estimate), max(high, estimate), confidence)
 
     def _mean_loss(self, metric: str, counts: FloatArray, confidence: float) -> Interval:
-        """Return an interval of a mean loss, whose limits are exact ones for the most skewed losses.
+        """Return an interval of a mean loss, with limits that are exact for the most skewed losses.
 
         Sampling is that of losses of two values, one of them the bound beyond the limit, with the
         same mean and variance (docs/theory/group-audit.md). Noise is in Σ c (l − mean), whose mean
@@ -367,9 +365,7 @@ class Histogram:
             return min((b + math.sqrt(max(b**2 - a * c, 0.0))) / a, 1.0)
 
         high, low = above(mean, losses), 1.0 - above(1.0 - mean, 1.0 - losses)
-        return Interval(
-            bound * mean, bound * min(low, mean), bound * max(high, mean), confidence
-        )
+        return Interval(bound * mean, bound * min(low, mean), bound * max(high, mean), confidence)
 
 
 def _losses(metric: str, middles: FloatArray) -> FloatArray:

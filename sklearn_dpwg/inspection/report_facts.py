@@ -166,7 +166,9 @@ class Asked:
 
     def of_attribute(self, result: AuditResult) -> Asked:
         """Return the same question of an attribute, without what is about single groups."""
-        kept = {name: self.which[name] for name in ("min_share", "of", "within") if name in self.which}
+        kept = {
+            name: self.which[name] for name in ("min_share", "of", "within") if name in self.which
+        }
         return Asked(result, self.metric, self.judged, self.at_least, kept)
 
 

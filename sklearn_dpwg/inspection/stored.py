@@ -51,7 +51,9 @@ def _label_to_plain(label: Hashable) -> Any:
 def _label_from_plain(plain: Any) -> Hashable:
     if isinstance(plain, dict) and list(plain) == ["tuple"] and isinstance(plain["tuple"], list):
         return tuple(map(_label_from_plain, plain["tuple"]))
-    if not isinstance(plain, str | bool | int | float) or (isinstance(plain, float) and not math.isfinite(plain)):
+    if not isinstance(plain, str | bool | int | float) or (
+        isinstance(plain, float) and not math.isfinite(plain)
+    ):
         raise InputError(f"group_labels and classes must be texts or numbers, got {plain!r}.")
     return plain
 

@@ -9,8 +9,7 @@ or are put around a frozen one, and both say in ``privacy_`` what all of it prom
 """
 
 from sklearn_dpwg.postprocessing.calibration import DPCalibratedClassifier
-from sklearn_dpwg.postprocessing.histogram import PostprocessingPlan
 from sklearn_dpwg.postprocessing.monotone_effects import monotone
 from sklearn_dpwg.postprocessing.thresholds import DPThresholdClassifier
 
-__all__ = ["DPCalibratedClassifier", "DPThresholdClassifier", "PostprocessingPlan", "monotone"]
+__all__ = ["DPCalibratedClassifier", "DPThresholdClassifier", "monotone"]

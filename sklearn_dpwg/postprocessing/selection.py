@@ -128,7 +128,7 @@ class Selection:
         """
         first, part = self._cuts(thresholds)
         whole = np.zeros_like(part)
-        # where a threshold lies, and no count, says whether it divides a bin: of that one none, and all
+        # where it lies, and no count, says whether a threshold divides a bin: none, and all of it
         ends = np.array(self.edges)
         divides = (first > 0) & (thresholds < ends[first])
         divides |= thresholds == ends[-1]  # who has this very score is in the bin below

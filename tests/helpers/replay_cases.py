@@ -199,9 +199,7 @@ def audit(**parameters: Any) -> Any:
     planned = GroupAudit(**known | parameters)
     found = planned.run(TARGETS["two"], scores, GROUPS)
     # the result's own text carries a date
-    return SimpleNamespace(
-        counts=found.counts, privacy_=found.privacy_, plan_=planned.plan()
-    )
+    return SimpleNamespace(counts=found.counts, privacy_=found.privacy_, plan_=planned.plan())
 
 
 def search(hides: bool = False) -> Any:

@@ -77,7 +77,9 @@ def test_neighbours_move_what_is_paid_for(name, watched):
         if name == "decisions":
             table = (None, *table[1:])
         other = with_another_record(rng, table, group=audit.sizes == "hidden")
-        ((release, _, before),), ((paid, _, after),) = (handed(audit, one) for one in (table, other))
+        ((release, _, before),), ((paid, _, after),) = (
+            handed(audit, one) for one in (table, other)
+        )
         assert release == paid == audit.plan().release
         moved = np.abs(before - after)
         assert before.shape == shape

@@ -71,21 +71,21 @@ def test_a_plan_without_outcomes_is_of_selection_alone_and_narrower():
 
 
 def test_bins_are_the_default_where_they_widen_a_rate_by_a_tenth_at_most():
-    """By the mean size, which is public: no record tells whether there are bins."""
-    few, many = (audit().plan(group_sizes=dict.fromkeys(LABELS, n)) for n in (300, 3000))
+    """In a group of a quarter of the mean size, which is public: no record tells whether there are bins."""
+    few, many = (audit().plan(group_sizes=dict.fromkeys(LABELS, n)) for n in (3000, 9000))
     assert few.n_bins == 2
     assert many.n_bins == 20
     assert few.price > 0.1 >= many.price
     for plan in (few, many):
-        assert f"{plan.mean_size:,} people" in str(plan)
+        assert f"{plan.small_size:,} people" in str(plan)
         assert f"by {100 * plan.price:.0f} %" in str(plan)
     asked = audit(score_edges=(0.2, 0.5)).plan(group_sizes=dict.fromkeys(LABELS, 300))
     assert (asked.n_bins, asked.price) == (3, None)
     assert audit().plan(kind="decisions").n_bins == 2
     assert audit(epsilon=math.inf).plan().n_bins == 20
     y, groups = np.tile([0, 1], 4500), np.resize(LABELS, 9000)
-    assert len(audit(threshold=0.33).run(y, y * 0.9, groups).counts[0][0]) == 21
-    assert len(audit().run(y[:900], y[:900] * 0.9, groups[:900]).counts[0][0]) == 2
+    assert len(audit(epsilon=8.0, threshold=0.33).run(y, y * 0.9, groups).counts[0][0]) == 21
+    assert len(audit().run(y, y * 0.9, groups).counts[0][0]) == 2
 
 
 def test_no_value_says_whether_it_is_a_score_or_a_decision(table):

@@ -99,9 +99,7 @@ WITHOUT_PRIVACY = [
     lambda: DPAUCClassifier(math.inf, data_norm=1.0).fit(X, LABELS),
     lambda: DPStandardScaler(math.inf).fit(X),
     lambda: DPThresholdClassifier(INNER, epsilon=math.inf).fit(X, LABELS),
-    lambda: GroupAudit(math.inf, group_labels=[0, 1]).run(
-        ONES, ONES, GROUPS, kind="decisions"
-    ),
+    lambda: GroupAudit(math.inf, group_labels=[0, 1]).run(ONES, ONES, GROUPS, kind="decisions"),
 ]
 
 
