@@ -436,9 +436,8 @@ _CURVES = {
 }
 
 
-def pictures_of(every: Sequence[Asked], names: Sequence[str]) -> list[dict[str, Any]]:
+def pictures_of(asked: Asked) -> list[dict[str, Any]]:
     """Return the pictures of a page: a title, a sentence and the SVG."""
-    asked = every[0]
     found: list[tuple[Any, str, str]] = []
     for place, compared in enumerate(asked.compared):
         shown = contrasts_shown(asked, place)
@@ -459,8 +458,6 @@ def pictures_of(every: Sequence[Asked], names: Sequence[str]) -> list[dict[str, 
         display = GroupMetricDisplay(**rates_shown(asked, metric), most=_MOST_ROWS)
         title = f"{words.capital(words.of_metric(metric))} of each group"
         found.append((display, title, text))
-    if len(every) > 1:
-        found.append(_of_models(every, names))
     attacker = PrivacyProfileDisplay(asked.result.privacy_)
     found.append(
         (
@@ -499,25 +496,3 @@ def _curves(asked: Asked) -> list[dict[str, Any]]:
         svg = GroupCurvesDisplay(curves, kind)._pictures(kind)
         found.append({"title": title, "text": text, "rows": [], "svg": svg, "is_wide": True})
     return found
-
-
-def _of_models(every: Sequence[Asked], names: Sequence[str]) -> tuple[Any, str, str]:
-    """Return a row a model: where the metric of its worst group may lie."""
-    rates, metric = [], every[0].metric
-    for name, asked in zip(names, every, strict=True):
-        worst = asked.worst
-        mine = [one for one in asked.result.rates(metric, of=asked.of) if one.group in worst.groups]
-        known = [one.estimate for one in mine if math.isfinite(one.estimate)]
-        known = known or [(worst.low + worst.high) / 2.0]
-        value = max(known) if greater_is_worse(metric) else min(known)
-        value = min(max(value, worst.low), worst.high)
-        rates.append(GroupRate(name, metric, value, worst.low, worst.high))
-    display = GroupMetricDisplay(
-        rates,
-        answers=[""] * len(rates),
-        is_private=all(one.result.is_private for one in every),
-        confidence=every[0].result.confidence,
-        greater_is_worse=greater_is_worse(metric),
-    )
-    title = f"{words.capital(words.of_metric(metric))} of the worst group, by model"
-    return display, title, "The bar is where the worst group's value may lie."

@@ -158,8 +158,6 @@ def _hash(text: str) -> str:
 
 # What else a verdict is asked with.
 _WHICH = ("leave_out", "min_share", "reference", "of", "within")
-# What a script or an HTML parser could take for the end of where JSON stands.
-_IN_JSON = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"}
 
 
 class AuditReport:
@@ -284,7 +282,7 @@ class AuditReport:
 
     @cached_property
     def _page(self) -> str:
-        pictures = pictures_of(list(self._asked.values()), texts_of(self.results))
+        pictures = pictures_of(next(iter(self._asked.values())))
         if self.effects is not None:
             drawn = {"svg": self.effects.pictures(), "is_wide": True}
             pictures.append(self._facts["effects"] | drawn)
@@ -299,19 +297,6 @@ class AuditReport:
             HTML that needs nothing else.
         """
         return self._page
-
-    def json(self) -> str:
-        """Return all that the page says as JSON.
-
-        Returns
-        -------
-        str
-            Standard JSON in ASCII, without the characters that mean something in HTML.
-        """
-        text = json.dumps(self._facts, allow_nan=False, indent=1)
-        for character, escaped in _IN_JSON.items():
-            text = text.replace(character, escaped)
-        return text
 
     def dict(self) -> dict[str, Any]:
         """Return all that the page says as plain values.
@@ -429,7 +414,6 @@ def model_card(
         "Limits": "\n".join(f"- {escape_markdown(visible(text))}" for text in (*limits, *LIMITS)),
         **_effects(model, None if audit is None else audit.classes[1]),
         "Parameters": _parameters(inner),
-        "Appendix: the plan": _plan(inner),
     }
     card = Card(model, template=None, model_diagram=False)
     over = escape_markdown(cut(name, 120)).replace("/", r"\/")  # else it opens a section within
@@ -466,13 +450,6 @@ def _guarantee(guarantee: PrivacyGuarantee) -> str:
     parts = sections(guarantee)
     code = [f"    {line}" for part in parts for line in part.code]
     return "\n".join([_bullets((part.title, part.text) for part in parts), "", *code]).strip()
-
-
-def _plan(model: Any) -> str:
-    if not hasattr(model, "plan_"):
-        return "The model does not tell its plan."
-    lines = str(model.plan_).split("\nDifferential privacy:")[0].split("\nNo privacy:")[0]
-    return "\n".join(f"    {visible(line)}" for line in lines.strip().split("\n"))
 
 
 def _parameters(model: Any) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import hashlib
 import html
-import json
 import re
 from dataclasses import replace
 from html.parser import HTMLParser
@@ -270,11 +269,11 @@ def test_the_words_of_the_guarantee_are_on_the_page(report):
 def test_equal_results_give_equal_bytes_whatever_the_records_were(report, result):
     said = {"notes": "For the board.", "command": "audit stops.csv"}
     again = AuditReport(AuditResult.from_json(result.to_json()), **said)
-    for form in ("html", "json", "markdown"):
+    for form in ("html", "dict", "markdown"):
         assert getattr(again, form)() == getattr(report, form)()
     (first, second), others = result.counts[0], result.counts[1:]
     counts = (((first[0] + 1, first[1]), second), *others)
-    assert AuditReport(replace(result, counts=counts), **said).json() != report.json()
+    assert AuditReport(replace(result, counts=counts), **said).dict() != report.dict()
 
 
 def test_the_page_fetches_nothing_and_runs_only_what_it_brings(report):
@@ -338,12 +337,8 @@ def test_hostile_labels_are_text_in_pictures(hostile):
     assert max(map(len, drawn)) < 40
 
 
-def test_hostile_labels_are_text_in_json(hostile):
-    text = hostile.json()
-    assert text.isascii()
-    assert not set("<>&\x00") & set(text)
-    facts = json.loads(text)
-    assert facts == hostile.dict()
+def test_hostile_labels_are_apart(hostile):
+    facts = hostile.dict()
     assert facts["groups"]["rows"][0]["group"] == "<script>alert(1)</script>"
     assert len({row["group"] for row in facts["groups"]["rows"]}) == len(HOSTILE)
 

@@ -71,7 +71,7 @@ def test_a_plan_without_outcomes_is_of_selection_alone_and_narrower():
 
 
 def test_bins_are_the_default_where_they_widen_a_rate_by_a_tenth_at_most():
-    """In a group of a quarter of the mean size, which is public: no record tells whether there are bins."""
+    """In a group of a quarter of the mean size, which is public: no record tells it."""
     few, many = (audit().plan(group_sizes=dict.fromkeys(LABELS, n)) for n in (3000, 9000))
     assert few.n_bins == 2
     assert many.n_bins == 20
