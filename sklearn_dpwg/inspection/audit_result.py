@@ -362,10 +362,14 @@ class AuditResult:
 
         Parameters
         ----------
-        metric, at_least, **which
-            As in `verdict`; upper limits are the sharpest at what ratios are held against.
+        metric : str
+            A rate of `METRICS`.
+        at_least : float, default=0.8
+            What the ratios will be held against; upper limits are the sharpest there.
         confidence : float, optional
             Another one than that of the audit.
+        **which
+            As in `verdict`.
 
         Returns
         -------
@@ -388,10 +392,14 @@ class AuditResult:
 
         Parameters
         ----------
-        metric, within, **which
-            As in `verdict`. Of a harm, such as an error rate, the group with more is behind.
+        metric : str
+            A rate of `METRICS`. Of a harm, such as an error rate, the group with more is behind.
+        within : float, default=0.1
+            What the differences will be held against; lower limits are the sharpest there.
         confidence : float, optional
             Another one than that of the audit.
+        **which
+            As in `verdict`.
 
         Returns
         -------

@@ -345,6 +345,7 @@ class GroupAudit(PlainlyStored, BaseEstimator):
         is_private = budget.epsilon < math.inf
         audit_rows.check_labels(self.group_labels, is_private=is_private)
         classes = audit_rows.two_classes(self.classes)
+        threshold: float | None
         threshold, edges = audit_rows.threshold_and_edges(self.threshold, self.score_edges)
         if kind == "decisions":
             if edges is not None:

@@ -30,7 +30,7 @@ _PROOF = "To check it"
 _FOR_PROGRAMMERS = ", k rows `for_records(k)`"
 # Metrics beside the base rate and the selection rate, and what is in the table only if asked for.
 COLUMNS = (
-    *("base_rate", "selection_rate", "false_positive_rate", "false_negative_rate", "precision"),
+    *("base_rate", "selection_rate", "false_positive_rate", "false_negative_rate"),
     *("auc", "calibration_error"),
 )
 ANSWERS = {
@@ -88,7 +88,6 @@ GLOSSARY = (
         "as a power of e: at 0.1 next to nothing, at 1 a factor of 2.7, at 10 nearly any.",
     ),
     ("δ (delta)", "The small probability with which the promise of ε may be broken."),
-    ("Noise", "Random whole numbers that were added to counts before anybody saw them."),
 )
 # What is said otherwise where the records are everybody.
 OF_RECORDS = {

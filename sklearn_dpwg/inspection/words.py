@@ -135,7 +135,7 @@ def of_metric(metric: str) -> str:
         return f"impact ratio of the {of_metric(metric.removesuffix(' ratio'))}"
     if metric.endswith(" difference"):
         return f"difference in {of_metric(metric.removesuffix(' difference'))}"
-    return metric.replace("_", " ")
+    return "AUC" if metric == "auc" else metric.replace("_", " ")
 
 
 def number(value: float | None, *, unit: str | None = None, limit: float | None = None) -> str:

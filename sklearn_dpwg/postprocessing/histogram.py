@@ -227,31 +227,10 @@ def lone_release(budget: Budget, rows_per_person: int | None) -> Release | None:
 
 @dataclass(frozen=True)
 class PostprocessingPlan:
-    """What fitting thresholds or a calibration will release, from public facts alone.
+    """What fitting thresholds or a calibration will release, from public facts alone; print it.
 
-    Parameters
-    ----------
-    model : Plan or None
-        Plan of the model, at its part of the budget; None where it is fitted already.
-    release : Release or None
-        The histogram; None without privacy.
-    budget : Budget
-        ε and δ of everything that the fit releases.
-    n_groups : int
-        Number of groups.
-    n_bins : int
-        Number of bins of scores.
-    guarantee : PrivacyGuarantee
-        What the fit costs; a frozen model's own cost comes on top.
-
-    Examples
-    --------
-    >>> from sklearn_dpwg import DPWorstGroupClassifier
-    >>> from sklearn_dpwg.postprocessing import DPThresholdClassifier
-    >>> model = DPThresholdClassifier(DPWorstGroupClassifier(data_norm=1.0), epsilon=2.0)
-    >>> plan = model.plan(group_sizes={"a": 5000, "b": 800}, n_features=4)
-    >>> round(plan.count_std, 1)
-    7.2
+    ``model`` is None where it is fitted already, ``release`` without privacy; ``guarantee`` is what
+    the fit costs, and a frozen model's own cost comes on top.
     """
 
     model: Plan | None

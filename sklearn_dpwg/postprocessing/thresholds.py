@@ -302,17 +302,13 @@ class DPThresholdClassifier(ScorePostprocessor):
 
         Notes
         -----
-        Shares come from the noisy counts as they are, which are right in the mean: none is drawn
-        to those of all groups or cut, as thresholds need it. So one of a small group may be below
-        0 or above 1, and means that the noise hides it. Where the size is noisy too, a share is a
-        quotient of two such counts, cut to 0 and 1, and NaN if no record seems to be there.
+        Shares come from the noisy counts as they are, which are right in the mean: one of a small
+        group may be below 0 or above 1, and means that the noise hides it. Where the size is noisy
+        too, a share is a quotient of two such counts, NaN if no record seems to be there.
 
-        With probability 0.95 the limits of a row hold the share of these very records, not of new
-        people. They are exact by the law of the noise, and widened for thresholds that were chosen
-        by the same counts. A threshold between two edges chooses part of a bin, of which limits
-        take none and all, and the share what the histogram makes likely.
-
-        Without noise limits are apart by that alone.
+        With probability 0.95 the limits of a row hold the share of these very records, by the law
+        of the noise, for thresholds that were chosen by the same counts. Of a bin that a threshold
+        divides they take none and all, and the share what the histogram makes likely.
         """
         check_is_fitted(self)
         likely = likely_counts(self.histogram_, self.score_edges_, self.audit_._counted.std)

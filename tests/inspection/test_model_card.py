@@ -76,7 +76,7 @@ def test_labels_and_words_that_mean_harm_are_text(model):
     assert len(titles(card)) == 6
     rows = [line for line in card.split("\n") if line.startswith("|")]
     widths = {len(re.findall(r"(?<!\\)\|", row)) for row in rows}
-    assert widths == {3, 10}
+    assert widths == {3, 9}
 
 
 def test_what_is_inside_a_pipeline_is_described_and_written(model, tmp_path):
