@@ -28,7 +28,10 @@ def to_json(values: Plain) -> str:
 def from_json(kind: type, text: str, names: Sequence[str]) -> Plain:
     """Return the fields of a result, of these names, each checked."""
     with read_json(kind, text, names) as plain:
-        found = {name: read(plain[name]) for name, read in _READERS.items()}
+        found = {
+            name: None if plain[name] is None and name in _MAY_BE_NULL else read(plain[name], name)
+            for name, read in _READERS.items()
+        }
         found["threshold"], found["score_edges"] = _threshold_and_edges(plain)
         _check_counts(plain, len(found["group_labels"]))
         spent = found["privacy_"].epsilon
@@ -58,10 +61,10 @@ def _label_from_plain(plain: Any) -> Hashable:
     return plain
 
 
-def _labels(plain: Any) -> tuple[Hashable, ...]:
-    labels = tuple(map(_label_from_plain, _list(plain, "group_labels")))
+def _labels(plain: Any, name: str) -> tuple[Hashable, ...]:
+    labels = tuple(map(_label_from_plain, _list(plain, name)))
     if not labels or same_text(labels) is not None:
-        raise InputError(f"group_labels must be labels that differ, got {plain!r}.")
+        raise InputError(f"{name} must be labels that differ, got {plain!r}.")
     return labels
 
 
@@ -71,66 +74,60 @@ def _list(value: Any, name: str) -> list[Any]:
     return value
 
 
-def _text(name: str) -> Callable[[Any], str]:
-    def read(value: Any) -> str:
-        if not isinstance(value, str):
-            raise InputError(f"{name} must be text, got {value!r}.")
-        return value
-
-    return read
+def _text(value: Any, name: str) -> str:
+    if not isinstance(value, str):
+        raise InputError(f"{name} must be text, got {value!r}.")
+    return value
 
 
-def _whole(name: str, *, least: int) -> Callable[[Any], int]:
-    return lambda value: whole_number(value, name, least=least)
+def _whole(value: Any, name: str) -> int:
+    return whole_number(value, name, least=1)
 
 
-def _or_none(read: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    return lambda value: None if value is None else read(value)
+def _sizes(plain: Any, name: str) -> tuple[int, ...]:
+    return tuple(whole_number(one, name, least=0) for one in _list(plain, name))
 
 
-def _sizes(plain: Any) -> tuple[int, ...]:
-    return tuple(map(_whole("sizes", least=0), _list(plain, "sizes")))
-
-
-def _noise(plain: Any) -> IntegerNoise:
+def _noise(plain: Any, name: str) -> IntegerNoise:
     if not isinstance(plain, dict) or set(plain) != {"mechanism", "scale"}:
-        raise InputError(f"noise must have a mechanism and a scale, got {plain!r}.")
+        raise InputError(f"{name} must have a mechanism and a scale, got {plain!r}.")
     return IntegerNoise(**plain)
 
 
-def _guarantee(plain: Any) -> PrivacyGuarantee:
+def _guarantee(plain: Any, name: str) -> PrivacyGuarantee:
     return PrivacyGuarantee.from_json(json.dumps(plain))
 
 
-def _versions(plain: Any) -> dict[str, str]:
-    if not isinstance(plain, dict) or not all(isinstance(one, str) for one in plain.values()):
-        raise InputError(f"versions must be texts by name, got {plain!r}.")
-    return plain
+def _versions(plain: Any, name: str) -> dict[str, str]:
+    if not isinstance(plain, dict):
+        raise InputError(f"{name} must be texts by name, got {plain!r}.")
+    return {library: _text(one, name) for library, one in plain.items()}
 
 
-def _epsilon(plain: Any) -> float:
+def _epsilon(plain: Any, name: str) -> float:
     return Budget(math.inf if plain == "inf" else plain, 0.5).epsilon
 
 
-def _classes(plain: Any) -> tuple[Hashable, Hashable]:
-    return two_classes(tuple(map(_label_from_plain, _list(plain, "classes"))))
+def _classes(plain: Any, name: str) -> tuple[Hashable, Hashable]:
+    return two_classes(tuple(map(_label_from_plain, _list(plain, name))))
 
 
-_READERS: dict[str, Callable[[Any], Any]] = {
+_READERS: dict[str, Callable[[Any, str], Any]] = {
     "group_labels": _labels,
-    "group_name": _text("group_name"),
+    "group_name": _text,
     "classes": _classes,
-    "noise": _or_none(_noise),
-    "sizes": _or_none(_sizes),
-    "confidence": lambda value: open_unit(value, "confidence"),
+    "noise": _noise,
+    "sizes": _sizes,
+    "confidence": open_unit,
     "privacy_": _guarantee,
-    "model_privacy_": _or_none(_guarantee),
-    "created": _text("created"),
+    "model_privacy_": _guarantee,
+    "created": _text,
     "versions": _versions,
-    "n_cells": _whole("n_cells", least=1),
+    "n_cells": _whole,
     "epsilon": _epsilon,
-    "n_records": _or_none(_whole("n_records", least=1)),
+    "n_records": _whole,
 }
+_MAY_BE_NULL = ("noise", "sizes", "model_privacy_", "n_records")
 
 
 def _threshold_and_edges(plain: Plain) -> tuple[float | None, tuple[float, ...] | None]:
