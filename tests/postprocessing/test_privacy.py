@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 
@@ -29,9 +29,11 @@ from sklearn_dpwg.postprocessing.histogram import (
     release_counts,
     split_budget,
 )
+from sklearn_dpwg.postprocessing.selection import Selection
 from sklearn_dpwg.postprocessing.thresholds import RULES
 from sklearn_dpwg.privacy import (
     Budget,
+    IntegerNoise,
     NoiseSource,
     PrivacyGuarantee,
     Relation,
@@ -455,40 +457,15 @@ def test_one_release_serves_audit_thresholds_and_calibration():
         DPThresholdClassifier(model).fit_audit(audit)
 
 
-@pytest.mark.parametrize("epsilon", [0.3, 1.0])
-@pytest.mark.filterwarnings("ignore::sklearn_dpwg.exceptions.SeededNoiseWarning")
-def test_limits_of_who_is_chosen_hold_where_a_threshold_divides_a_bin(epsilon):
-    """However few the likely counts say are above it: one of a thousand is to be chosen."""
-    rng, missed, n_runs = np.random.default_rng(0), 0, 60
-    sizes = {"large": 5000, "small": 200}
-    groups = np.repeat(list(sizes), list(sizes.values()))
-    for seed in range(n_runs):
-        scores = rng.beta(2.0, 5.0, len(groups))
-        model = FrozenEstimator(ByScore().fit(scores[:, None], np.arange(len(scores)) % 2))
-        made = DPThresholdClassifier(
-            model,
-            epsilon=epsilon,
-            constraint="selection_rate",
-            per_group=False,
-            max_gap=1.0,
-            share=0.001,
-            held_out=True,
-            group_labels=list(sizes),
-            random_state=seed,
-        ).fit(scores[:, None], (rng.random(len(scores)) < scores).astype(int), groups)
-        table, chosen = made.selected(), scores >= made.thresholds_[0]
-        for label in sizes:
-            share = chosen[groups == label].mean()
-            missed += not table.loc[label, "low"] <= share <= table.loc[label, "high"]
-    assert missed <= 0.05 * 2 * n_runs
-
-
-class ByScore(ClassifierMixin, BaseEstimator):
-    """Takes a column for the score."""
-
-    def fit(self, X, y):
-        self.classes_, self.n_features_in_ = np.array([0, 1]), 1
-        return self
-
-    def predict_proba(self, X):
-        return np.column_stack([1.0 - X[:, 0], X[:, 0]])
+@pytest.mark.parametrize("sizes", [None, np.array([5000, 200])])
+def test_where_a_threshold_lies_says_whether_it_divides_a_bin(sizes):
+    """However few the likely counts say are above it: some may be chosen."""
+    noisy = np.array([[[4000, 1], [995, 4]], [[190, 0], [10, 0]]])
+    likely = np.array([[[4000.0, 1.0], [995.0, 4.0]], [[190.0, 0.2], [10.0, 0.1]]])
+    found = Selection(noisy, likely, np.array([0.0, 0.98, 1.0]), sizes, 5200)
+    for threshold in (0.99, 1.0):
+        limits = found.limits(np.full(2, threshold), IntegerNoise("laplace", 2.0), per_group=False)
+        assert (limits[:, 0] == 0.0).all()
+        assert (limits[:, 1] > 0.0).all()
+    nobody = found.limits(np.full(2, np.inf), IntegerNoise("laplace", 2.0), per_group=False)
+    assert (nobody == 0.0).all()
