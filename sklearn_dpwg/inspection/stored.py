@@ -28,7 +28,7 @@ def to_json(values: Plain) -> str:
 def from_json(kind: type, text: str, names: Sequence[str]) -> Plain:
     """Return the fields of a result, of these names, each checked."""
     with read_json(kind, text, names) as plain:
-        found = {
+        found: Plain = {
             name: None if plain[name] is None and name in _MAY_BE_NULL else read(plain[name], name)
             for name, read in _READERS.items()
         }
