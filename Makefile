@@ -58,7 +58,7 @@ bench: $(INSTALLED)  ## measure default fits beside peers, among people that no 
 
 bench-solvers: $(INSTALLED)  ## print the excess tables of the solvers that the docs quote
 	@$(BIN)/python benchmarks/phased_erm.py
-	@$(BIN)/python benchmarks/oco.py excess
+	@$(BIN)/python benchmarks/papers.py
 
 audit: $(INSTALLED)  ## attack the privacy claims, print the verdicts, try properties on new examples
 	@status=0; $(BIN)/python -m pytest -q -m audit -s tests || status=1; \

@@ -163,7 +163,7 @@ def main(wheel: str) -> None:
     if package > MAX_IMPORT_SECONDS:
         sys.exit("import is too slow: python -X importtime shows where the time goes")
     if first > MAX_FIRST_SECONDS:
-        sys.exit("a first fit is too slow: numba's event recorder shows what it compiles")
+        sys.exit("a first fit is too slow: python -m cProfile shows where the time goes")
     print("to fill in before an upload:", ", ".join(to_fill_in()) or "nothing")
 
 

@@ -26,24 +26,25 @@ from utility import held_out
 from utility.held_out import Method, compare, table
 from utility.store import FOLDER
 
-from sklearn_dpwg.solvers import MGR
+from sklearn_dpwg.solvers import MGR, centring
 from sklearn_dpwg.solvers.descent import group_weights, rule
-from sklearn_dpwg.solvers.solver import BY_KERNEL
+from sklearn_dpwg.solvers.solver import BY_LOSS
 
 MODULES = (
-    "descent.group_weights",
-    "descent.planning",
-    "descent.rule",
-    "centring",
-    "solver",
-    "steps",
+    "losses.classification",
+    "solvers.descent.group_weights",
+    "solvers.descent.planning",
+    "solvers.descent.rule",
+    "solvers.centring",
+    "solvers.solver",
+    "solvers.steps",
 )
 
 
 def of_loss(**values: Any) -> Callable[[], Any]:
     """Return what gives every loss other constants."""
     return lambda: patch.dict(
-        BY_KERNEL, {name: replace(each, **values) for name, each in BY_KERNEL.items()}
+        BY_LOSS, {name: replace(each, **values) for name, each in BY_LOSS.items()}
     )
 
 
@@ -61,6 +62,8 @@ SWITCHES: dict[str, dict[str, Any] | Callable[[], Any]] = {
     "shrinkage": of_loss(shrinks=False),
     "rates that follow risks": constant(group_weights, "ASSUMED_STEPS", 1e9),
     "share of the game": of_loss(directions=1e6),
+    "largest lead": constant(group_weights, "LARGEST_LEAD", math.inf),
+    "scale of rows": constant(centring, "SHORTEST", 1.0),
     "ceiling by the level": of_loss(ceiling_of_level=math.inf),
     "fewer passes": {"max_passes": 40},
     "more passes": {"max_passes": 150},
@@ -80,7 +83,7 @@ def change_of(text: str) -> tuple[str, Any]:
     if where == "loss":
         return "patch", of_loss(**values)
     (found,) = (each for each in MODULES if each.endswith(where))
-    return "patch", constant(import_module(f"sklearn_dpwg.solvers.{found}"), name, values[name])
+    return "patch", constant(import_module(f"sklearn_dpwg.{found}"), name, values[name])
 
 
 def changed(text: str) -> Method:

@@ -1,9 +1,9 @@
 """Active group selection beside multiplicative weights, and its rates.
 
-Mean excess worst-group risk over the exact optimum, δ = 1e-5, with two standard errors, and what
-AGS has more than MGR with rows as they are, seed by seed. Then the handicap θ. Then slopes in the
-records of a group: where the choice of the group rules, for the paper's selection by the last risks
-alone, and where the noise of the gradient does.
+Mean excess worst-group risk over the exact optimum, δ = 1e-5, with two standard errors, beside
+MGR, on centred rows and on rows as they are. Then the handicap θ. Then slopes in the records of a
+group: where the choice of the group rules, for the paper's schedule, and where the noise of the
+gradient does. `papers.py` has the paper's schedule on data.
 
     python benchmarks/ags.py [data] [sharpness] [slopes]
 """
@@ -14,34 +14,22 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from common import (
-    cell,
-    excess_of_fits,
-    excess_table,
-    run_tables,
-    sweep,
-    weights_of_runs,
-    zero_excess,
-)
+from common import excess_table, run_tables, sweep, weights_of_runs
 from rates_worlds import CountedRisks
 
 from sklearn_dpwg.data.problem import Problem
 from sklearn_dpwg.data.records import GroupedRecords
-from sklearn_dpwg.datasets import load_dataset
 from sklearn_dpwg.losses import AbsoluteError, Huber
 from sklearn_dpwg.privacy import Budget
 from sklearn_dpwg.solvers import AGS, MGR, Solver
 
 DATA = ("adult", "law-school", "compas", "german-credit")
 EPSILONS, N_SEEDS = (1.0, 4.0), 6
-PLAIN = "MGR, rows as they are"
 METHODS: dict[str, Solver] = {
     "MGR": MGR(),
-    PLAIN: MGR(centring=False),
+    "MGR, rows as they are": MGR(centring=False),
     "AGS": AGS(),
     "AGS, 75 visits": AGS(visits=75),
-    "AGS, the last risks": AGS(selection="latest"),
-    "AGS, the paper's": AGS(schedule="paper"),
 }
 SHARPNESS = (10.0, 20.0, 40.0, np.inf)
 
@@ -51,19 +39,10 @@ BUDGET, N_RUNS = Budget(1.0, 1e-6), 12
 
 def data() -> None:
     """Print the table of data sets."""
+    variants = {name: {"solver": solver} for name, solver in METHODS.items()}
     for epsilon in EPSILONS:
-        print(f"\nepsilon = {epsilon:g}; in brackets what predicting nothing has")
-        for name in DATA:
-            loaded = load_dataset(name)
-            found = {
-                method: excess_of_fits(loaded, N_SEEDS, epsilon=epsilon, solver=solver)
-                for method, solver in METHODS.items()
-            }
-            print(f"  {name} ({zero_excess(loaded):.3f})")
-            for method, values in found.items():
-                more = cell(values - found[PLAIN], errors=2.0, sign="+")
-                beside = "" if "MGR" in method else f"   {more} more"
-                print(f"    {method:<24}{cell(values, errors=2.0)}{beside}")
+        title = f"epsilon = {epsilon:g}"
+        excess_table(title, variants, DATA, N_SEEDS, errors=2.0, zero=True, epsilon=epsilon)
 
 
 def sharpness() -> None:
@@ -112,10 +91,8 @@ def median_excess(world: Any, solver: Solver, size: int) -> float:
 
 def slopes() -> None:
     """Print the slopes in the number of records of a group."""
-    latest = AGS(selection="latest", max_passes=100_000)
     paper = AGS(schedule="paper", max_passes=100_000)
     curves = {
-        "the choice rules, the last risks": (choice_world, latest, -0.5),
         "the choice rules, the paper's": (choice_world, paper, -0.5),
         "the gradient's noise rules": (gradient_world, AGS(), -1.0),
     }

@@ -42,7 +42,7 @@ class Task:
 
     def area(self, weights: np.ndarray) -> float:
         """Return the area under the curve of weights for rows of norm 1."""
-        scores = (self.records.rows * self.records.row_scale[:, None]) @ weights
+        scores = (self.records.rows.astype(float)) @ weights
         return float(roc_auc_score(self.records.targets > 0.5, scores))
 
     def of_model(self, model) -> list[float]:

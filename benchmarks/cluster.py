@@ -24,7 +24,6 @@ from sklearn_dpwg.data.distributed.dask_engine import DaskEngine
 from sklearn_dpwg.data.records import RecordEncoder
 from sklearn_dpwg.data.risks import RecordBlock
 from sklearn_dpwg.losses import BinaryLogLoss
-from sklearn_dpwg.privacy.sensitivity.sums import SumGrid, grid_step
 
 
 def make_block(seed, n_records, n_columns, n_groups):
@@ -36,25 +35,19 @@ def make_block(seed, n_records, n_columns, n_groups):
     return RecordBlock(RecordEncoder(n_groups, 1.0).encode(rows, targets, codes), BinaryLogLoss())
 
 
-def grid_of(n_records):
-    """Return the grid on which sums of so many losses, or entries of gradients, are exact."""
-    step = grid_step(1.0 + 2.0**-20, n_records)  # each is at most 1, but for rounding
-    return SumGrid(step, step)
-
-
-def timed_sums(block, weights, grid):
+def timed_sums(block, weights):
     """Return a block's sums and the processor time they took."""
     start = time.thread_time()
-    losses, slopes = block.sums(weights, ceiling=1.0, grid=grid)[:2]
+    losses, slopes = block.sums(weights, ceiling=1.0)
     return losses, slopes, np.array([time.thread_time() - start])
 
 
-def in_memory(blocks, weights, grid):
+def in_memory(blocks, weights):
     """Return the processor time of a pass over blocks in this process, on one thread."""
-    return float(sum(timed_sums(block, weights, grid)[2][0] for block in blocks))
+    return float(sum(timed_sums(block, weights)[2][0] for block in blocks))
 
 
-def measure(n_workers, sizes, weights, grid, n_passes):
+def measure(n_workers, sizes, weights, n_passes):
     """Return mean seconds of the kernel and of all, the median of wall seconds, and the sums."""
     with (
         LocalCluster(n_workers=n_workers, threads_per_worker=1, dashboard_address=":0") as cluster,
@@ -62,7 +55,7 @@ def measure(n_workers, sizes, weights, grid, n_passes):
     ):
         engine = DaskEngine(client)
         handles = engine.derive(engine.hold(range(len(sizes))), make_block, sizes)
-        pass_over = partial(timed_sums, weights=weights, grid=grid)
+        pass_over = partial(timed_sums, weights=weights)
         sums = engine.reduce(handles, pass_over)[:2]
         kernel, walls = 0.0, []
         before = sum(client.run(time.process_time).values()) + time.process_time()
@@ -86,15 +79,14 @@ def main():
     print(f"{given.rows:,} x {given.columns} float32, {given.blocks} blocks, {given.passes} passes")
     load = os.getloadavg()[0]
     blocks = [make_block(seed, *size) for seed, size in enumerate(sizes)]
-    grid = grid_of(sum(size[0] for size in sizes))
-    in_memory(blocks, weights, grid)
-    local = np.mean([in_memory(blocks, weights, grid) for _ in range(given.passes)])
+    in_memory(blocks, weights)
+    local = np.mean([in_memory(blocks, weights) for _ in range(given.passes)])
     del blocks
     print(f"{'':>12}{'kernel s':>10}{'all s':>10}{'wall s':>10}")
     print(f"{'in memory':>12}{local:10.3f}")
     walls, bits = [], []
     for n_workers in (1, 2):
-        kernel, everything, wall, sums = measure(n_workers, sizes, weights, grid, given.passes)
+        kernel, everything, wall, sums = measure(n_workers, sizes, weights, given.passes)
         walls.append(wall)
         bits.append([one.tobytes() for one in sums])
         print(f"{n_workers:>4} workers{kernel:10.3f}{everything:10.3f}{wall:10.3f}")

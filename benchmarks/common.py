@@ -16,7 +16,6 @@ from scipy.stats import t as student
 from sklearn.utils import Bunch
 
 from sklearn_dpwg import DPWorstGroupClassifier, DPWorstGroupRegressor
-from sklearn_dpwg.data.kernels import compiled
 from sklearn_dpwg.data.records import RecordEncoder
 from sklearn_dpwg.data.risks import GroupRisks
 from sklearn_dpwg.datasets import load_dataset
@@ -31,8 +30,6 @@ from sklearn_dpwg.privacy import Budget, NoiseSource
 
 EPSILON, DELTA = 1.0, 1e-5
 PUBLIC = {"neighbours": "replace-one-within-group"}  # which every solver knows
-# what is measured is what is compiled, as in all but the first fits of a process
-compiled.WORK_OF_COMPILING = 0
 
 
 def ignore_warnings() -> None:
@@ -83,9 +80,9 @@ def unit_targets(data: Bunch) -> np.ndarray:
     return np.clip((target - (low + high) / 2) / ((high - low) / 2), -1.0, 1.0)
 
 
-def unit_risks(data: Bunch) -> GroupRisks:
+def unit_risks(data: Bunch, *, grouped: bool = True) -> GroupRisks:
     """Return group risks on unit rows with a unit intercept, as the reference optimum has them."""
-    codes = np.searchsorted(np.asarray(data.group_labels), data.groups)
+    codes = np.searchsorted(np.asarray(data.group_labels), data.groups) * grouped
     loss = BinaryLogLoss() if data.entry.task == "classification" else SquaredError()
     return risks_of(data.data, unit_targets(data), codes, loss, data_norm=data.data_norm)
 
@@ -108,12 +105,12 @@ def fits(data: Bunch, n_seeds: int, *, grouped: bool = True, **parameters: Any) 
 
 
 def excess_of_fits(
-    data: Bunch, n_seeds: int, *, optimum: float | None = None, **parameters: Any
+    data: Bunch, n_seeds: int, *, optimum: float | None = None, grouped: bool = True, **told: Any
 ) -> np.ndarray:
     """Return the excess worst-group risk of seeded fits over the optimum, or the reference one."""
-    risks = unit_risks(data)
+    risks, models = unit_risks(data, grouped=grouped), fits(data, n_seeds, grouped=grouped, **told)
     least = data.entry.reference_optimum if optimum is None else optimum
-    return np.array([worst_risk(m, risks, data) - least for m in fits(data, n_seeds, **parameters)])
+    return np.array([worst_risk(each, risks, data) - least for each in models])
 
 
 def zero_excess(data: Bunch) -> float:

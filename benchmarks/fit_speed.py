@@ -25,8 +25,8 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 
 from sklearn_dpwg import DPWorstGroupClassifier
-from sklearn_dpwg.data.kernels.passes import n_threads
 from sklearn_dpwg.data.risks import GroupRisks
+from sklearn_dpwg.data.threads import n_threads
 from sklearn_dpwg.losses import LOSSES, BinaryLogLoss, Loss
 from sklearn_dpwg.preprocessing import PublicShapes
 from sklearn_dpwg.solvers import MGR

@@ -1,60 +1,43 @@
-"""Descent–ascent: slopes, its group step, and excess on real data.
+"""Descent–ascent: slopes, and its group step. `papers.py` has its excess on real data.
 
 `slopes` fits the excess of planned runs to the number of records. `group_step` varies the step
-length of the group weights. `data` compares with MGR.
+length of the group weights.
 
-    python benchmarks/gda.py [slopes] [group_step] [data]
+    python benchmarks/gda.py [slopes] [group_step]
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 
 import common
-import numpy as np
+import rates
 from common import DELTA
-from rates_worlds import HardWorld, TypicalWorld, World
+from rates_worlds import World
 
 from sklearn_dpwg.datasets import load_dataset
-from sklearn_dpwg.privacy import Budget
 from sklearn_dpwg.solvers import GDA, MGR, Solver
 
-N_GROUPS, N_FEATURES = 4, 16
 SIZES = (4_000, 12_000, 40_000, 120_000, 400_000)
-N_SEEDS = 8
-SIGNALS = tuple(4.0**-k for k in range(7))
-
 DATA = ("law-school", "adult", "compas", "german-credit")
 
 
-def excess(worlds: list[World], solver: Solver, n_records: float) -> float:
-    """Return the largest median excess over seeds, in the population, at ε = 0.1."""
-    size = int(n_records) // N_GROUPS
-    medians = []
-    for world in worlds:
-        runs = common.weights_of_runs(
-            solver,
-            world.problem(size),
-            lambda seed, world=world: world.draw(size, np.random.default_rng([seed, 1])),
-            range(N_SEEDS),
-            Budget(0.1, DELTA),
-        )
-        medians.append(np.median([world.excess(weights) for weights in runs]))
-    return float(max(medians))
+def excess(worlds_at: Callable[..., list[World]], solver: Solver, n_records: float) -> float:
+    """Return the mean excess over seeds in the population, of the worst world, at ε = 0.1."""
+    point = rates.Point(n_records=int(n_records), epsilon=0.1)
+    runs = rates.measured(worlds_at, [point], partial(rates.excess_of_runs, solver=solver))
+    return float(runs.mean(axis=2).max())
 
 
 def report_slopes() -> None:
     """Print excess against the number of records where noise rules, and its slopes."""
-    kinds: dict[str, list[World]] = {
-        "hard": [HardWorld(N_GROUPS, N_FEATURES, signal=signal) for signal in SIGNALS],
-        "typical": [TypicalWorld(N_GROUPS, N_FEATURES)],
-    }
     common.sweep(
-        f"median excess of planned runs by records, p = {N_GROUPS}, d = {N_FEATURES}, ε = 0.1",
+        "mean excess of planned runs by records, p = 4, d = 16, ε = 0.1",
         SIZES,
         {
-            f"{name}, {solver.name}": (partial(excess, worlds, solver), -1.0)
-            for name, worlds in kinds.items()
+            f"{name}, {solver.name}": (partial(excess, worlds_at, solver), -1.0)
+            for name, worlds_at in rates.FAMILIES.items()
             for solver in (GDA(), MGR(sampling_rate=1.0))
         },
     )
@@ -72,27 +55,5 @@ def report_group_step() -> None:
         print(f"{name:>15}  " + "   ".join(cells), flush=True)
 
 
-def report_data() -> None:
-    """Print the excess of both schedules beside MGR's."""
-    print(f"\nmean excess worst-group risk ± standard error, δ = {DELTA:g}, 6 seeds (paper: 2)")
-    solvers = {"gda": GDA(), "mgr": MGR(sampling_rate=1.0), "paper: gda": GDA(schedule="paper")}
-    for name in DATA:
-        data = load_dataset(name)
-        print(f"{name}: predicting nothing {common.zero_excess(data):.4f}")
-        for epsilon in (1.0, 4.0):
-            cells = []
-            for label, solver in solvers.items():
-                n_seeds = 2 if "paper" in label else 6
-                found = common.excess_of_fits(data, n_seeds, epsilon=epsilon, solver=solver)
-                cells.append(f"{label} {common.cell(found)}")
-            print(f"  ε = {epsilon:g}: " + "   ".join(cells), flush=True)
-
-
 if __name__ == "__main__":
-    common.run_tables(
-        {
-            "slopes": report_slopes,
-            "group_step": report_group_step,
-            "data": report_data,
-        },
-    )
+    common.run_tables({"slopes": report_slopes, "group_step": report_group_step})

@@ -1,27 +1,26 @@
-"""The online solver on fresh records: excess, time, slopes.
+"""Solvers on fresh records: slopes, numbers of groups, days of a stream, defaults.
 
-`python benchmarks/oco.py` prints all, `python benchmarks/oco.py excess` (or `speed`, `slopes`,
-`groups`, `crossover`, `defaults`) one table: on real data epsilon = 1, delta = 1e-5, five seeds,
-mean and standard error; else the population excess where the optimum is known.
+`python benchmarks/oco.py` prints all, `python benchmarks/oco.py slopes` (or `groups`, `crossover`,
+`days`, `defaults`) one table: on real data epsilon = 1, delta = 1e-5, five seeds, mean and standard
+error; else the population excess where the optimum is known. `papers.py` has the paper's schedule
+beside the plan on real data.
 """
 
 from __future__ import annotations
 
-import cProfile
-import pstats
-import time
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import numpy as np
-from common import excess_table, make_estimator, row, run_tables, seconds, sweep, weights_of_runs
+from common import excess_table, row, run_tables, sweep, weights_of_runs
 from rates_worlds import HardWorld
 
 from sklearn_dpwg import DPWorstGroupClassifier
-from sklearn_dpwg.datasets import load_dataset, make_worst_group_classification
+from sklearn_dpwg.data.oracles import SampleOracle
+from sklearn_dpwg.datasets import make_worst_group_classification
 from sklearn_dpwg.privacy import Budget
-from sklearn_dpwg.solvers import MGR, OCO, FreshSolver, PhasedERM
+from sklearn_dpwg.solvers import MGR, OCO, PhasedERM
 
 DATA_SETS = ("adult", "law-school", "minneapolis-stops", "census-income-kdd")
 N_SEEDS = 5
@@ -29,45 +28,33 @@ PAPER = OCO(schedule="paper", noise="toeplitz")
 FACTS = {"fit_intercept": False, "data_norm": 1.0, "neighbours": "replace-one-within-group"}
 
 
-def excess() -> None:
-    """Print the excess of the solvers, and what an unseeded fit takes."""
-    solvers = {
-        "oco": OCO(),
-        "oco, sampled": OCO(play="sampled"),
-        "oco, paper": PAPER,
-        "mgr": MGR(),
-        "phased-erm": PhasedERM(),
-    }
-    variants = {name: {"solver": solver} for name, solver in solvers.items()}
-    excess_table("excess worst-group risk", variants, DATA_SETS, N_SEEDS, zero=True)
-    print("\nan unseeded fit of oco")
-    row("", ("records", "rounds", "seconds"), 12)
-    for name in DATA_SETS:
-        data = load_dataset(name)
-        model = make_estimator(data, solver=OCO())
-        fit = partial(model.fit, data.data, data.target, groups=data.groups)
-        fit()  # imports the secure sampler
-        taken = seconds(fit)
-        row(name, (f"{len(data.target):,}", model.n_iter_, f"{taken:.2f}"), 12)
+def day(rng: np.random.Generator, n: int = 4_000) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the records of a day in the guide to streams."""
+    X, region = rng.uniform(-1, 1, size=(n, 2)) / np.sqrt(2), rng.choice(2, size=n, p=[0.7, 0.3])
+    return X, (X[:, 0] + 0.3 * (1 - 2 * region) * X[:, 1] > 0).astype(int), region
 
 
-def speed() -> None:
-    """Print what 200,000 rounds of single records take, and where the time goes."""
-    rng = np.random.default_rng(0)
-    n_records, n_weights, n_groups, n_rounds = 480_000, 50, 10, 200_000
-    X = rng.normal(size=(n_records, n_weights)) / np.sqrt(n_weights)
-    groups, y = rng.integers(0, n_groups, n_records), (X[:, 0] > 0).astype(int)
-    solver = OCO(play="sampled", n_rounds=n_rounds, batch_size=1, weight_share=0.5, group_rate=1e-9)
-    model = DPWorstGroupClassifier(solver=solver, random_state=0, **FACTS)
-    start, cpu = time.perf_counter(), time.process_time()
-    model.fit(X, y, groups=groups)
-    print(
-        f"{model.n_iter_:,} rounds, {n_weights} weights, {n_groups} groups, seeded: "
-        f"{time.perf_counter() - start:.1f} s, {time.process_time() - cpu:.1f} s of processor\n"
-    )
-    profile = cProfile.Profile()
-    profile.runcall(model.fit, X, y, groups=groups)
-    pstats.Stats(profile).sort_stats("tottime").print_stats(12)
+def days() -> None:
+    """Print the worst region's loss after ten days, day by day or fitted to all of them."""
+    X, y, region = day(np.random.default_rng(10**6), 100_000)
+    row("", ("epsilon = 1", "epsilon = 4"), 14)
+    for solver, fits in (("phased-erm", False), ("oco", False), ("phased-erm", True)):
+        medians = []
+        for epsilon in (1.0, 4.0):
+            found = []
+            for seed in range(2 * N_SEEDS - 1):
+                rng = np.random.default_rng(seed)
+                told = FACTS | {"fit_intercept": True, "solver": solver, "random_state": seed}
+                model = DPWorstGroupClassifier(epsilon, 1e-6, **told)
+                parts = [day(rng) for _ in range(10)]
+                if fits:
+                    model.fit(*map(np.concatenate, zip(*parts, strict=True)))
+                else:
+                    [model.partial_fit(*part) for part in parts]
+                losses = -model.predict_log_proba(X)[np.arange(len(y)), y]
+                found.append(max(losses[region == each].mean() for each in range(2)))
+            medians.append(f"{np.median(found):.3f}")
+        row(f"{solver}, {'all at once' if fits else 'day by day'}", medians, 14)
 
 
 def population_excess(solver: Any, n_groups: int, n_records: int) -> float:
@@ -96,7 +83,6 @@ def slopes() -> None:
     solvers = {
         "oco": OCO(max_rounds=1024),
         "oco, sampled": OCO(play="sampled", max_rounds=1024),
-        "oco, paper": PAPER,
     }
     sweep(
         "excess population risk by records, 4 groups, 5 weights, epsilon = 1; predicting nothing: "
@@ -110,7 +96,7 @@ def slopes() -> None:
 def groups() -> None:
     """Print excess against the number of groups at a fixed number of records."""
     solvers = {
-        "oco": OCO(),
+        "oco, weighted": OCO(play="weighted"),
         "oco, sampled": OCO(play="sampled"),
         "phased-erm": PhasedERM(),
         "mgr": MGR(),
@@ -123,7 +109,7 @@ def groups() -> None:
     sweep(title, (2, 8, 32, 128), curves)
 
 
-class HardOracle:
+class HardOracle(SampleOracle):
     """Draws single records of a `HardWorld`."""
 
     def __init__(self, world: HardWorld, rng: np.random.Generator) -> None:
@@ -143,12 +129,11 @@ def hard_excess(solver: Any, p: int, *, d: int, n_draws: int, n_seeds: int) -> f
 
     def excess_of(signal: float, seed: int) -> float:
         world = HardWorld(p, d, signal=signal, seed=seed)
-        rng, problem = np.random.default_rng([seed, 1]), world.problem(n_draws // p)
-        data = world.draw(n_draws // p, rng)
-        if isinstance(solver, FreshSolver):
+        oracle = HardOracle(world, np.random.default_rng([seed, 1]))
+        problem = replace(world.problem(n_draws // p), fresh_calls=1)
+        if isinstance(solver, OCO):
             problem = replace(problem, group_sizes=(np.inf,) * p)
-            data = HardOracle(world, rng)
-        (weights,) = weights_of_runs(solver, problem, data, [seed], Budget(1.0, 1e-6))
+        (weights,) = weights_of_runs(solver, problem, oracle, [seed], Budget(1.0, 1e-6))
         return world.excess(weights)
 
     return max(
@@ -198,4 +183,4 @@ def defaults() -> None:
 
 
 if __name__ == "__main__":
-    run_tables({e.__name__: e for e in (excess, speed, slopes, groups, crossover, defaults)})
+    run_tables({e.__name__: e for e in (slopes, groups, crossover, days, defaults)})

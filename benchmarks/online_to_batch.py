@@ -32,7 +32,6 @@ def average() -> None:
             "optimistic": OnlineToBatch(),
             "ftrl": OnlineToBatch("ftrl"),
             "parameter-free": OnlineToBatch("parameter-free", n_rounds=10_000),
-            "paper": OnlineToBatch(schedule="paper"),
             "oco (DP-FTRL)": OCO(),
             "mgr": MGR(),
         }
@@ -111,12 +110,12 @@ def hard_excess(solver: Solver, epsilon: float, n_records: float, sigma: float =
 
 
 def slopes() -> None:
-    """Print excess against records, draws and the spread of gradients.
+    """Print excess against records and the spread of gradients.
 
     The loss is linear in the ball, as in `benchmarks/rates.py`: gradients of norm 1/2 with
     probability sigma_G^2 and 0 else.
     """
-    planned, paper = OnlineToBatch(), OnlineToBatch(schedule="paper")
+    planned = OnlineToBatch()
     title = "largest median excess over means, 16 weights, by"
     sweep(
         f"{title} records K",
@@ -124,14 +123,6 @@ def slopes() -> None:
         {
             "noise rules, ε = 0.1": (partial(hard_excess, planned, 0.1), -1.0),
             "sampling rules, ε = 1000": (partial(hard_excess, planned, 1e3), -0.5),
-        },
-    )
-    sweep(
-        f"{title} draws T = K",
-        [round(k) for k in np.geomspace(300, 3_000, 4)],
-        {
-            "paper, ε = 1": (partial(hard_excess, paper, 1.0), -1.0),
-            "paper, ε = 1000": (partial(hard_excess, paper, 1e3), -0.5),
         },
     )
     sweep(

@@ -1,4 +1,4 @@
-"""Minimax phased ERM: how much noise, and how much excess.
+"""Minimax phased ERM: how much noise, and losses with kinks.
 
 First the noise of planned releases over what Lemma 3 of Zhou and Bassily (2024) with the classical
 multiplier √(2 log(1.25/δ))/ε asks for: the same records and regularisation, ε = 1, δ = 1e-5. *One
@@ -6,12 +6,10 @@ phase* and *phases* (the default plan) keep the group weights fixed within a pha
 limit μ_λ → ∞, where it is least. *Saddle* is one phase with μ_λ = B/10. One of the phases has a
 share of the budget, and its noise is compared with that of a single release for all of ε.
 
-Then the excess worst-group risk on the training records over the reference optimum, five seeds:
-mean and half the 95 % interval, planned and the paper's schedule, beside predicting nothing.
+Then losses with kinks at ε = 1: the largest group's mean loss on the training records, beside MGR,
+five seeds, mean and half the 95 % interval. `papers.py` has the paper's schedule.
 
-Last, losses with kinks at ε = 1: the largest group's mean loss on the training records, beside MGR.
-
-    python benchmarks/phased_erm.py [noise] [excess] [kinks]
+    python benchmarks/phased_erm.py [noise] [kinks]
 """
 
 from __future__ import annotations
@@ -22,12 +20,11 @@ from typing import Any
 import common
 import numpy as np
 
-from sklearn_dpwg.datasets import dataset_names, load_dataset
+from sklearn_dpwg.datasets import load_dataset
 from sklearn_dpwg.privacy.sensitivity.saddle_point import lemma3_sensitivity
 from sklearn_dpwg.solvers import MGR, PhasedERM
 
 N_SEEDS = 5
-EPSILONS = (0.5, 1.0, 2.0)
 NOISE_ON = ("adult", "law-school", "compas", "minneapolis-stops", "cps-hourly-earnings")
 KINKS = (
     ("adult", "hinge"),
@@ -73,33 +70,6 @@ def noise() -> None:
         common.row(name, [f"{value:.4f}" for value in found], 12)
 
 
-def excess() -> None:
-    """Print the excess of fits."""
-    print(f"\nexcess worst-group risk, δ = {common.DELTA:g}, {N_SEEDS} seeds\n")
-    common.row("data set", ("ε", "planned", "phases", "paper", "its true ε", "predict nothing"), 20)
-    paper = PhasedERM(schedule="paper")
-    for name in dataset_names():
-        data = load_dataset(name)
-        zero = common.zero_excess(data)
-        for epsilon in EPSILONS:
-            planned, papers = (
-                common.interval(
-                    common.excess_of_fits(data, N_SEEDS, epsilon=epsilon, solver=solver)
-                )
-                for solver in (PhasedERM(), paper)
-            )
-            plan, true = (
-                common.make_estimator(data, epsilon, solver=solver).plan(
-                    **common.public_facts(data)
-                )
-                for solver in (PhasedERM(), paper)
-            )
-            ours, theirs = (f"{mean:.4f} ± {half:.4f}" for mean, half in (planned, papers))
-            mark = "" if planned[0] <= zero + planned[1] else " worse"
-            cells = (f"{epsilon:g}", ours, plan.n_steps, theirs, f"{true.guarantee.epsilon:.3g}")
-            common.row(name, (*cells, f"{zero:.4f}{mark}"), 20)
-
-
 def kinks() -> None:
     """Print the largest group loss of losses with kinks."""
     print(f"\nlargest group loss, ε = 1, δ = {common.DELTA:g}, {N_SEEDS} seeds\n")
@@ -118,4 +88,4 @@ def kinks() -> None:
 
 
 if __name__ == "__main__":
-    common.run_tables({"noise": noise, "excess": excess, "kinks": kinks})
+    common.run_tables({"noise": noise, "kinks": kinks})

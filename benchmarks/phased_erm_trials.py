@@ -88,9 +88,7 @@ def shaped(power: float, data: Any, mu_weights: float, seed: int) -> float:
     """Return the excess of one phase whose noise has the shape of the data."""
     reference = unit_risks(data)
     records = reference.records
-    rows = np.column_stack(
-        [records.rows * records.row_scale[:, None], np.full(len(records.rows), SCALING)]
-    )
+    rows = np.column_stack([records.rows.astype(float), np.full(len(records.rows), SCALING)])
     values, basis = np.linalg.eigh(rows.T @ rows / len(rows))
     values = np.maximum(values, 1e-3 * values.max())
     transform = (basis * (values / values.max()) ** (-power / 2)) @ basis.T

@@ -10,8 +10,12 @@ of that of predicting nothing; its 95 % interval is over seeds. Beside it stands
 same points of a √(p/K) + b p√d/(Kε), where a comes from one measurement without privacy and b from
 one measurement of the solver (K = 31,623, ε = 0.1), for all sweeps alike.
 
-    python benchmarks/rates.py [hard] [typical] [papers] [doubling] [non-private] [algorithm-4]
-                               [lower-bound]
+"intercept" is the typical one with rows far from 0, which a model centres; "binding" has its
+optimum on the sphere of the ball. "strongly-convex" is Theorem 8 of Zhang, Tran and Cutkosky, which
+promises the squares of both terms for the average risk with a ridge.
+
+    python benchmarks/rates.py [hard] [typical] [intercept] [binding] [doubling] [non-private]
+                               [strongly-convex] [algorithm-4] [lower-bound]
 """
 
 from __future__ import annotations
@@ -22,7 +26,8 @@ from functools import partial
 
 import numpy as np
 from common import ignore_warnings, run_tables, slope_of, weights_of_runs
-from rates_worlds import CountedRisks, HardWorld, TypicalWorld, World
+from online_to_batch import SignOracle
+from rates_worlds import CountedRisks, HardWorld, InterceptWorld, TypicalWorld, World
 
 from sklearn_dpwg.data.problem import Problem
 from sklearn_dpwg.data.records import GroupedRecords
@@ -38,7 +43,7 @@ from sklearn_dpwg.optimum.objective import (
 from sklearn_dpwg.privacy import Budget
 from sklearn_dpwg.privacy.gaussian import gdp_mu
 from sklearn_dpwg.privacy.sensitivity.saddle_point import saddle_point_sensitivity
-from sklearn_dpwg.solvers import MGR, PhasedERM
+from sklearn_dpwg.solvers import MGR, OnlineToBatch, PhasedERM
 from sklearn_dpwg.solvers.exact import remark_strengths
 from sklearn_dpwg.solvers.solver import Solver
 
@@ -112,7 +117,7 @@ SWEEPS = (
 # --- measuring ---------------------------------------------------------------------------------
 
 
-def table_of(world: World, point: Point, seed: int) -> CountedRisks:
+def table_of(world: World, point: Point, seed: int) -> GroupRisks:
     """Return the sample of a seed."""
     return world.draw(point.group_size, np.random.default_rng([seed, 1]))
 
@@ -130,9 +135,9 @@ def hard_worlds(point: Point) -> list[World]:
     return [HardWorld(point.n_groups, point.n_weights, signal=signal) for signal in SIGNALS]
 
 
-def typical_worlds(point: Point) -> list[World]:
+def typical_worlds(point: Point, kind: Callable[..., World] = TypicalWorld) -> list[World]:
     """Return one typical population."""
-    return [TypicalWorld(point.n_groups, point.n_weights)]
+    return [kind(point.n_groups, point.n_weights)]
 
 
 FAMILIES = {"hard": hard_worlds, "typical": typical_worlds}
@@ -147,7 +152,7 @@ def measured(worlds_at: Callable, points: Sequence[Point], measure: Measure) -> 
 
 def nothing_at(worlds_at: Callable, point: Point) -> float:
     """Return the excess of predicting nothing, in the worst world."""
-    return max(world.excess(np.zeros(world.n_features)) for world in worlds_at(point))
+    return max(world.nothing for world in worlds_at(point))
 
 
 def show(axis: str, values: Sequence[float], columns: Mapping[str, np.ndarray]) -> None:
@@ -256,25 +261,7 @@ def report_sweeps(
             )
 
 
-# --- the papers' own schedules, and why later phases are stronger ------------------------------
-
-
-def report_papers() -> None:
-    """Print the excess of the papers' schedules beside that of predicting nothing."""
-    schedules: dict[str, Solver] = {
-        "MGR, 150 passes": MGR(schedule="paper"),
-        "phased ERM, paper": PhasedERM(schedule="paper"),
-    }
-    values = powers(1e4, 1e6, 3)
-    points = [Point(n_records=value) for value in values]
-    for kind, worlds_at in FAMILIES.items():
-        print(f"\nthe papers' schedules: p = 4, d = 16, ε = 1, {kind}")
-        nothing = np.array([nothing_at(worlds_at, point) for point in points])
-        columns = {
-            name: measured(worlds_at, points, partial(excess_of_runs, solver=solver))
-            for name, solver in schedules.items()
-        }
-        show("K", values, {"nothing": nothing[:, None, None], **columns})
+# --- why later phases are stronger -------------------------------------------------------------
 
 
 def excess_of_doubling(world: World, point: Point) -> np.ndarray:
@@ -365,6 +352,38 @@ def report_non_private() -> None:
     k = np.array(RECORDS)
     rate = slope_of(RECORDS, np.sqrt(4 / k * np.log(k / 4) * np.log(k)))
     print(f"theory: slope -0.5, with the remark's logarithms {rate:.2f}", flush=True)
+
+
+# --- strongly convex risks ---------------------------------------------------------------------
+
+
+def excess_of_ridge(world: World, point: Point, *, learner: str) -> np.ndarray:
+    """Return the excess of each seed's mean risk with ½‖w‖² on top, least at half the mean row."""
+    runs = weights_of_runs(
+        OnlineToBatch(learner, convexity=1.0),
+        world.problem(point.group_size),
+        lambda seed: SignOracle(world.mean, 1.0, np.random.default_rng([seed, 1])),
+        range(N_SEEDS),
+        Budget(point.epsilon, DELTA),
+    )
+    return np.array([0.5 * np.sum((weights - world.mean / 2.0) ** 2) for weights in runs])
+
+
+def report_strongly_convex() -> None:
+    """Print the excess where sampling rules, and where noise does."""
+    for epsilon, exponent in ((1000.0, -1), (0.03, -2)):
+        print(f"\nstrongly convex: p = 1, d = 16, ε = {epsilon:g}, theory: slope {exponent}")
+        points = [Point(1, n_records=value, epsilon=epsilon) for value in RECORDS[3:]]
+        columns = {
+            learner: measured(
+                lambda point: [HardWorld(1, point.n_weights, signal=0.5)],
+                points,
+                partial(excess_of_ridge, learner=learner),
+            )
+            for learner in ("optimistic", "ftrl")
+        }
+        show("K", RECORDS[3:], columns)
+        show_slopes(RECORDS[3:], columns)
 
 
 # --- the published solver of a phase -----------------------------------------------------------
@@ -465,9 +484,20 @@ if __name__ == "__main__":
             "hard": partial(report_sweeps, hard_worlds),
             # other numbers of groups or of weights are other populations
             "typical": partial(report_sweeps, typical_worlds, SWEEPS[:4]),
-            "papers": report_papers,
+            # whose rows are written out
+            "intercept": partial(
+                report_sweeps,
+                partial(typical_worlds, kind=InterceptWorld),
+                [*(replace(each, values=RECORDS[:5]) for each in SWEEPS[1:3]), SWEEPS[3]],
+            ),
+            "binding": partial(
+                report_sweeps,
+                partial(typical_worlds, kind=partial(TypicalWorld, binds=True)),
+                SWEEPS[:3],
+            ),
             "doubling": report_doubling,
             "non-private": report_non_private,
+            "strongly-convex": report_strongly_convex,
             "algorithm-4": report_algorithm_4,
             "lower-bound": report_lower_bound,
         }

@@ -14,7 +14,7 @@ from sklearn_dpwg.data.records import GroupedRecords
 from sklearn_dpwg.data.risks import GroupRisks, Selection
 from sklearn_dpwg.datasets import make_worst_group_classification
 from sklearn_dpwg.losses import BinaryLogLoss, Huber, Loss
-from sklearn_dpwg.privacy.sensitivity.sums import SumGrid
+from sklearn_dpwg.optimum.saddle_point import smooth_optimum
 
 FloatArray = NDArray[np.float64]
 
@@ -39,9 +39,9 @@ class CountedRisks(GroupRisks):
         return np.add.reduceat(values, self.records.starts[:-1], axis=0)
 
     def sums(
-        self, weights: FloatArray, *, ceiling: float, grid: SumGrid, gradients: bool = True
+        self, weights: FloatArray, *, ceiling: float, gradients: bool = True
     ) -> tuple[FloatArray, FloatArray]:
-        """Return sums of losses and gradients; a benchmark has no use for the grid."""
+        """Return sums of losses and gradients."""
         losses, slopes = self.risks_and_gradients(weights, ceiling=ceiling)
         sizes = np.asarray(self.group_sizes, dtype=float)
         return sizes * losses, sizes[:, None] * slopes
@@ -84,17 +84,24 @@ class CountedRisks(GroupRisks):
 class World:
     """A population to draw tables from."""
 
+    scaling = 0.0  # of the intercept; 0 is none
+
     def __init__(self, loss: Loss, radius: float, n_groups: int, n_features: int) -> None:
         self.loss, self.radius = loss, radius
         self.n_groups, self.n_features = n_groups, n_features
+
+    @property
+    def nothing(self) -> float:
+        """Excess of predicting nothing."""
+        return self.excess(np.zeros(self.n_features + (self.scaling > 0.0)))
 
     def problem(self, group_size: int) -> Problem:
         """Return the public facts of a sample of so many records in each group."""
         prior = (1.0 / self.n_groups,) * self.n_groups
         sizes = (group_size,) * self.n_groups
-        return Problem(self.loss, sizes, self.n_features, self.radius, prior, 0.0)
+        return Problem(self.loss, sizes, self.n_features, self.radius, prior, self.scaling)
 
-    def draw(self, group_size: int, rng: np.random.Generator) -> CountedRisks:
+    def draw(self, group_size: int, rng: np.random.Generator) -> GroupRisks:
         """Draw so many records of each group."""
         raise NotImplementedError
 
@@ -104,32 +111,73 @@ class World:
 
 
 class TypicalWorld(World):
-    """`make_worst_group_classification`: several groups matter at the optimum, inside the ball."""
+    """`make_worst_group_classification`: several groups matter at the optimum.
 
-    def __init__(self, n_groups: int, n_features: int, *, radius: float = 8.0, seed: int = 0):
-        shape = {"n_groups": n_groups, "n_features": n_features, "group_sizes": 2}
-        made = make_worst_group_classification(radius=radius, random_state=seed, **shape)
-        self.population = made.population
+    It is inside the ball, or on its sphere where the ball `binds`.
+    """
+
+    def __init__(self, n_groups: int, n_features: int, *, binds: bool = False) -> None:
+        radius, shape = 8.0, {"n_groups": n_groups, "n_features": n_features, "group_sizes": 2}
+        made = make_worst_group_classification(
+            radius=radius, random_state=0, boundary=binds, **shape
+        )
+        self.population, self.rows = made.population, made.population.atoms
         super().__init__(BinaryLogLoss(), radius, n_groups, n_features)
 
-    def draw(self, group_size: int, rng: np.random.Generator) -> CountedRisks:
-        """Draw counts of every atom with either label."""
-        atoms = self.population.atoms
-        of_atoms = rng.multinomial(group_size, self.population.atom_probabilities)
-        positive = rng.binomial(of_atoms, self.population.class_probabilities)
-        counts = np.hstack([positive, of_atoms - positive]).ravel().astype(float)
-        p, k = of_atoms.shape
+    def draw(self, group_size: int, rng: np.random.Generator) -> GroupRisks:
+        """Draw counts of every row with either label."""
+        of_rows = rng.multinomial(group_size, self.population.atom_probabilities)
+        positive = rng.binomial(of_rows, self.population.class_probabilities)
+        return self.table(np.stack([positive, of_rows - positive], axis=1))
+
+    def table(self, counts: FloatArray) -> CountedRisks:
+        """Return the risks of counts of shape (n_groups, 2, n_rows), one and zero as labels."""
+        p, _, k = counts.shape
         records = GroupedRecords(
-            rows=np.tile(atoms, (2 * p, 1)),
-            row_scale=np.ones(2 * p * k),
+            rows=np.tile(self.rows, (2 * p, 1)),
             targets=np.tile(np.repeat([1.0, -1.0], k), p),
             starts=np.arange(p + 1) * 2 * k,
         )
-        return CountedRisks(records, self.loss, 0.0, counts=counts)
+        return CountedRisks(records, self.loss, 0.0, counts=counts.ravel().astype(float))
 
     def excess(self, weights: FloatArray) -> float:
         """Return the excess worst-group risk in the population."""
         return float(self.population.excess_risk(weights))
+
+
+class InterceptWorld(TypicalWorld):
+    """The typical world with rows far from 0, so that models need an intercept and centre rows.
+
+    Rows are (x + c)/2 with a unit vector c, written out, in a ball twice as large.
+    """
+
+    scaling = 0.35
+
+    def __init__(self, n_groups: int, n_features: int) -> None:
+        super().__init__(n_groups, n_features)
+        self.radius *= 2.0
+        rows = (self.rows + np.ones(n_features) / np.sqrt(n_features)) / 2.0
+        self.rows = np.column_stack([rows, np.full(len(rows), self.scaling)])
+        positive, chances = self.population.class_probabilities, self.population.atom_probabilities
+        self.people = self.table(1e9 * np.stack([chances * positive, chances * (1 - positive)], 1))
+        best = smooth_optimum(self.people, radius=self.radius).weights
+        self.optimum = float(self.people.risks(best).max())
+
+    def draw(self, group_size: int, rng: np.random.Generator) -> GroupRisks:
+        """Draw records of each group."""
+        table = super().draw(group_size, rng)
+        held = np.repeat(np.arange(len(table.counts)), table.counts.astype(int))
+        records = GroupedRecords(
+            np.ascontiguousarray(table.records.rows[held, :-1]),
+            np.ones(len(held)),
+            table.records.targets[held],
+            np.arange(self.n_groups + 1) * group_size,
+        )
+        return GroupRisks(records, self.loss, self.scaling)
+
+    def excess(self, weights: FloatArray) -> float:
+        """Return the excess worst-group risk in the population."""
+        return float(self.people.risks(weights).max() - self.optimum)
 
 
 class HardWorld(World):
@@ -154,7 +202,6 @@ class HardWorld(World):
         rows[0] = (2.0 * plus / group_size - 1.0) / root
         records = GroupedRecords(
             rows=rows,
-            row_scale=np.ones(self.n_groups),
             targets=np.eye(1, self.n_groups)[0],
             starts=np.arange(self.n_groups + 1),
         )

@@ -34,7 +34,7 @@ from utility.population import DEFINITIONS, load_definition
 from sklearn_dpwg import DPWorstGroupClassifier, DPWorstGroupRegressor
 from sklearn_dpwg.data.groups import members_of_groups
 from sklearn_dpwg.datasets import load_dataset
-from sklearn_dpwg.solvers.solver import BY_KERNEL
+from sklearn_dpwg.solvers.solver import BY_LOSS
 
 # Attributes beside the groups, whose labels are split at commas: columns, or bands of an age.
 MORE = {
@@ -163,8 +163,8 @@ def rows_of(name: str) -> Iterator[tuple[str, ...]]:
 def main() -> None:
     """Print a row a data set, ε and measure, and how often a setting wins its own."""
     names = [each for each in sys.argv[1:] if each != "--unshrunk"]
-    whole = {kernel: replace(each, shrinks=False) for kernel, each in BY_KERNEL.items()}
-    with patch.dict(BY_KERNEL, whole if len(names) < len(sys.argv) - 1 else {}):
+    whole = {loss: replace(each, shrinks=False) for loss, each in BY_LOSS.items()}
+    with patch.dict(BY_LOSS, whole if len(names) < len(sys.argv) - 1 else {}):
         print_tables(names or [*list(MORE)[:-1], *TASKS, *list(MORE)[-1:]])
 
 

@@ -241,9 +241,9 @@ def above(low: float, *, most: float) -> Rule:
     return _number(f"above {low:g} and at most {most:g}", lambda number: low < number <= most)
 
 
-def one_of(*choices: str) -> Rule:
+def one_of(*choices: str, or_none: bool = False) -> Rule:
     """Allow one of several names."""
-    return _rule(f"one of {choices}", lambda value: value in choices)
+    return _rule(f"one of {choices}", lambda value: value in choices, or_none)
 
 
 def flag(*, or_none: bool = False) -> Rule:
@@ -253,7 +253,7 @@ def flag(*, or_none: bool = False) -> Rule:
 
 def key_of(table: Mapping[str, object], *, or_none: bool = False) -> Rule:
     """Allow a name in a table, as the table is when the parameter is checked."""
-    return lambda value: None if or_none and value is None else one_of(*sorted(table))(value)
+    return lambda value: one_of(*sorted(table), or_none=or_none)(value)
 
 
 def accepted_by(make: Callable[[Any], object]) -> Rule:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pickle
-from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -11,46 +10,38 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sklearn_dpwg.data.kernels.passes import Blocks, fused_pass
 from sklearn_dpwg.data.records import RecordEncoder
-from sklearn_dpwg.data.risks import RecordBlock, Risks, record_block
-from sklearn_dpwg.data.risks.record_block import BLOCK_ROWS, ROW_STEP, LocalEngine
+from sklearn_dpwg.data.risks import RecordBlock, Risks
+from sklearn_dpwg.data.risks.record_block import LocalEngine
 from sklearn_dpwg.data.risks.selection import keyed_parts
 from sklearn_dpwg.losses import BinaryLogLoss, Hinge, MultinomialLogLoss, Quantile, SquaredError
 from sklearn_dpwg.privacy import Budget
 from sklearn_dpwg.privacy.noise.poisson import PoissonSample
-from sklearn_dpwg.privacy.sensitivity.sums import SumGrid, grid_step, summation_slack
 from sklearn_dpwg.solvers import MGR, Exact, Moments, PhasedERM
+from sklearn_dpwg.solvers.centring import WHITENING_STEP
 from tests.helpers.group_data import make_data, make_problem, make_risks
 from tests.helpers.neighbours import random_data
 from tests.helpers.selections import Listed
 from tests.helpers.sources import seeded
 from tests.helpers.storage import RestlessEngine, in_blocks
-from tests.helpers.sum_cases import PlainAbsoluteError, laid_out, rounded_by_blocks
+from tests.helpers.sum_cases import PlainAbsoluteError, laid_out
 
 LOSSES = (BinaryLogLoss(), MultinomialLogLoss(3), SquaredError(1.0), PlainAbsoluteError())
 SIZES = (37, 1, 90)
-GRID = SumGrid(2.0**-30, 2.0**-32)
-MOMENTS = {
-    "clip": 1.0, "constant": 0.75, "length": 1.25, "step": 2.0**-18, "sum_step": 2.0**-30,
-    "block_size": 8,
-}  # fmt: skip
-
-
-STEPS = {name: MOMENTS[name] for name in ("step", "sum_step", "block_size")}
+MOMENTS = {"clip": 1.0, "constant": 0.75, "length": 1.25}
 
 
 def _white(n):
-    """Return a symmetric matrix on the grid on which its products with rows are exact."""
+    """Return a symmetric matrix whose products with rows are exact."""
     found = np.eye(n) + 0.1 * np.cos(np.add.outer(np.arange(n), np.arange(n)))
-    return np.rint(found / ROW_STEP) * ROW_STEP
+    return np.rint(found / WHITENING_STEP) * WHITENING_STEP
 
 
 WHITE = _white(3)
 
 
 def answers(risks, weights, *, exact):
-    """Return what blocks answer: sums on a grid, or the others."""
+    """Return what blocks answer: exact ones, or the others."""
     some = np.linspace(0.2, 0.8, risks.n_groups)
     if not exact:
         centred = risks.with_loss(BinaryLogLoss()) if risks.loss.n_outputs == 1 else risks
@@ -68,13 +59,13 @@ def answers(risks, weights, *, exact):
         return found
     sample = PoissonSample(0.4, bytes(32))
     found = [
-        *risks.sums(weights, ceiling=0.8, grid=GRID, center=2.0**-4),
-        risks.sums(weights, ceiling=0.8, grid=GRID, gradients=False)[0],
-        *risks.sampled_sums(weights, sample, ceiling=0.8, center=2.0**-3, grid=GRID),
-        risks.row_sum(grid=GRID),
-        np.array(risks.spread(np.full(3, 0.1), step=2.0**-40)),
-        np.array(risks.spread(np.full(3, 0.1), step=2.0**-40, whitening=WHITE)),
-        *(risks.second_moments(columns_alone=alone, **STEPS) for alone in (True, False)),
+        *risks.sums(weights, ceiling=0.8, center=2.0**-4),
+        risks.sums(weights, ceiling=0.8, gradients=False)[0],
+        *risks.sampled_sums(weights, sample, ceiling=0.8, center=2.0**-3),
+        risks.row_sum(),
+        np.array(risks.spread(np.full(3, 0.1))),
+        np.array(risks.spread(np.full(3, 0.1), whitening=WHITE)),
+        *(risks.second_moments(columns_alone=alone) for alone in (True, False)),
     ]
     if risks.loss.n_outputs == 1:
         found.append(risks.residual_moments(weights, **MOMENTS))
@@ -84,7 +75,7 @@ def answers(risks, weights, *, exact):
 @pytest.mark.parametrize("layout", ["rows", "columns", "csr"])
 @pytest.mark.parametrize("loss", LOSSES, ids=repr)
 def test_many_blocks_answer_as_one(loss, layout):
-    """Off the grid to rounding; on it to the last bit, wherever blocks end."""
+    """Hessians to rounding, sums to the last bit, wherever blocks end."""
     rng = np.random.default_rng(0)
     rows = laid_out(rng.standard_normal((sum(SIZES), 3)), layout)
     one = make_risks(loss, SIZES, intercept=0.5, rows=rows)
@@ -96,7 +87,7 @@ def test_many_blocks_answer_as_one(loss, layout):
             np.testing.assert_allclose(found, expected, **tolerance)
 
 
-def test_no_order_of_blocks_changes_a_bit_of_sums_on_a_grid():
+def test_no_order_of_blocks_changes_a_bit_of_sums():
     one = make_risks(BinaryLogLoss(), SIZES)
     weights = np.random.default_rng(2).standard_normal(one.n_weights)
     first, *others = (
@@ -106,42 +97,6 @@ def test_no_order_of_blocks_changes_a_bit_of_sums_on_a_grid():
     for other in others:
         for found, expected in zip(other, first, strict=True):
             np.testing.assert_array_equal(found, expected)
-
-
-def test_sums_off_the_grid_are_rounded_as_if_once():
-    """Blocks that cancel leave what plain addition loses, and no engine decides an order."""
-    targets = np.concatenate([np.full(1, 1.0), np.full(400, 2.0**-53), np.full(1, -1.0)])
-    risks = make_risks(
-        SquaredError(1.0), (402,), 1, intercept=0.0, rows=np.ones((402, 1)), data_norm=1.0
-    )
-    risks.records.targets[:] = targets
-    blocks = in_blocks(risks, 2, engine=RestlessEngine())
-    handles = [
-        type(blocks.handles[0])(risks.records.take([np.array([i])]), risks.loss, 0.0)
-        for i in range(402)
-    ]
-    many = Risks(
-        LocalEngine(), handles, loss=risks.loss, intercept_scaling=0.0,
-        group_sizes=(402,), n_features=1,
-    )  # fmt: skip
-    _, gradients = many.risks_and_gradients(np.zeros(1))
-    assert gradients[0, 0] == pytest.approx(-400 * 2.0**-53 / 402, rel=1e-12)
-
-
-def test_one_block_is_one_reading_of_the_rows():
-    """The bits of the kernel's sums over the sizes, without a rounding between."""
-    risks = make_risks(BinaryLogLoss(), (5000, 300), intercept=0.5)
-    weights = np.random.default_rng(3).standard_normal(4)
-    records = risks.records
-    totals, slopes = fused_pass(
-        risks.loss, records.rows, records.row_scale, records.targets,
-        Blocks.of(records.starts, BLOCK_ROWS), weights[None, :-1], 0.5 * weights[-1:],
-    )  # fmt: skip
-    found, gradients = risks.risks_and_gradients(weights)
-    sizes = np.array([5000.0, 300.0])
-    np.testing.assert_array_equal(found, totals / sizes)
-    slopes[:, :, -1] *= 0.5
-    np.testing.assert_array_equal(gradients, slopes[:, 0] / sizes[:, None])
 
 
 # --- parts ---------------------------------------------------------------------------------------
@@ -250,41 +205,6 @@ def test_a_block_travels_and_shows_nothing():
         np.testing.assert_array_equal(one, other)
 
 
-def test_steps_of_the_grid_are_public_whatever_the_blocks():
-    """However many blocks there are, sums are exact."""
-    n = 2**8
-    rows, step = np.ones((n, 1)), grid_step(1.0, n)
-    risks = make_risks(PlainAbsoluteError(), (n,), 1, intercept=0.0, rows=rows, data_norm=1.0)
-    single = in_blocks(risks, n, engine=RestlessEngine())
-    _, found = single.sums(np.full(1, 9.0), ceiling=1.0, grid=SumGrid(step, step))
-    assert found[0, 0] == n
-
-
-def stored_with_a_border(first, n, step):
-    """Return a sum over two blocks, the second from a place.
-
-    Eight rows of 0.6 / 8 steps, eight of 0, and so on: rounded by eights, they come to 1 and 0
-    steps, those of a half of either to 0.3 of one.
-    """
-    rows = np.repeat(np.arange(n // 8) % 2 == 0, 8)[:, None] * (0.6 / 8 * step)
-    risks = make_risks(PlainAbsoluteError(), (n,), 1, intercept=0.0, rows=rows, data_norm=1.0)
-    records = replace(risks.records, targets=np.full(n, -1.0))  # all slopes are 1
-    parts = [records.take([span]) for span in (np.arange(first), np.arange(first, n))]
-    blocks = [RecordBlock(part, risks.loss, 0.0) for part in parts]
-    facts = {"loss": risks.loss, "intercept_scaling": 0.0, "group_sizes": (n,)}
-    stored = Risks(LocalEngine(), blocks, n_features=1, **facts)
-    return stored.sums(np.full(1, 9.0), ceiling=1.0, grid=SumGrid(step, step))[1]
-
-
-def test_borders_that_a_record_moves_round_nobody_anew(monkeypatch):
-    """Storage is cut by bytes: one long record moves the border of all behind it."""
-    n, step = 2**12, 2.0**-20
-    assert np.array_equal(stored_with_a_border(8, n, step), stored_with_a_border(12, n, step))
-    monkeypatch.setattr(record_block, "weighted_row_sums", rounded_by_blocks)  # is seen
-    moved = stored_with_a_border(8, n, step) - stored_with_a_border(12, n, step)
-    assert abs(moved).max() > 100 * summation_slack(step)
-
-
 @given(
     loss=st.sampled_from([*LOSSES, Hinge(), Quantile(0.8)]),
     layout=st.sampled_from(["rows", "csr"]),
@@ -325,18 +245,18 @@ def test_no_border_changes_a_bit_of_what_is_released(
         return Risks(LocalEngine(), blocks, n_features=n_features, **facts)
 
     def released(risks):
-        grid, center = SumGrid(2.0**-42, 2.0**-42), np.full(n_features, 0.5 / n_features)
+        center = np.full(n_features, 0.5 / n_features)
         sample = PoissonSample(0.4, bytes(range(32)))
         found = [
-            *risks.sums(weights, ceiling=3.0, grid=grid),
-            *risks.sampled_sums(weights, sample, ceiling=3.0, center=0.25, grid=grid),
-            risks.row_sum(grid=grid),
-            np.array(risks.spread(center, step=2.0**-44)),
+            *risks.sums(weights, ceiling=3.0),
+            *risks.sampled_sums(weights, sample, ceiling=3.0, center=0.25),
+            risks.row_sum(),
+            np.array(risks.spread(center)),
         ]
-        if type(loss).__dict__.get("kernel"):
+        if loss.has_ends:
             for white in (None, np.linspace(0.5, 2.0, n_features), _white(n_features)):
                 view = risks.centred(center, constant=0.25, clip=0.3, whitening=white)
-                found += view.sums(weights, ceiling=3.0, grid=grid)
+                found += view.sums(weights, ceiling=3.0)
         if loss.n_outputs == 1:
             found.append(risks.residual_moments(weights, **MOMENTS))
         return found

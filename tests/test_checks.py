@@ -30,7 +30,6 @@ ONE_OF_SCHEDULES = "one of ('planned', 'paper')"
 # Of every rule a parameter, the sentence's end, and which of the values are allowed.
 TABLE = [
     ("AGS", "n_steps", "a positive whole number", [None, 1, 21, 101]),
-    ("AGS", "selection", "one of ('smoothed', 'latest')", []),
     ("AGS", "schedule", ONE_OF_SCHEDULES, []),
     ("AGS", "risk_share", "between 0 and 1", [None, 0.5, 1e-40]),
     ("AGS", "loss_ceiling", "a number", [None, 0, -1, 0.0, math.inf, *POSITIVE]),
@@ -43,11 +42,11 @@ TABLE = [
     ("PhasedERM", "averaging", "above 0, at most 1", [None, 1, 1.0, 0.5, 1e-40]),
     ("PhasedERM", "sharpening", "from 1 to 10", [None, 2.5, 1, 1.0]),
     ("OCO", "averaging", "from 0 to 100", [0, 2.5, 1, 21, 1.0, 0.5, 0.0, 1e-40]),
-    ("OCO", "play", "one of ('weighted', 'sampled')", []),
+    ("PhasedERM", "horizon", "a whole number from 1 to 128", [1, 21, 101]),
+    ("OCO", "play", "one of ('weighted', 'sampled')", [None]),
     ("OCO", "noise", "one of ('independent', 'toeplitz', 'tree')", [None]),
     ("Moments", "n_rounds", "a whole number from 1 to 20", [1]),
     ("Moments", "ridge", "at least 0 and finite", [0, 0.0, *POSITIVE]),
-    ("GDA", "weight_ridge", "at least 0 and finite", [None, 0, 0.0, *POSITIVE]),
 ]
 
 # The words of a rule, with whether None is allowed.
@@ -55,6 +54,7 @@ RULES = {
     ("a positive whole number", False): whole(),
     ("a positive whole number", True): whole(or_none=True),
     ("a whole number from 1 to 20", False): whole(1, 20),
+    ("a whole number from 1 to 128", False): whole(1, 128),
     ("positive and finite", False): positive(),
     ("positive and finite", True): positive(or_none=True),
     ("positive or infinite", True): positive(least=1e-30, or_infinite=True, or_none=True),
@@ -66,8 +66,7 @@ RULES = {
     ("a number", True): any_number(or_none=True),
     ("at least 0 and finite", False): at_least_zero(),
     ("at least 0 and finite", True): at_least_zero(or_none=True),
-    ("one of ('weighted', 'sampled')", False): one_of("weighted", "sampled"),
-    ("one of ('smoothed', 'latest')", False): one_of("smoothed", "latest"),
+    ("one of ('weighted', 'sampled')", True): one_of("weighted", "sampled", or_none=True),
     (ONE_OF_SCHEDULES, False): one_of("planned", "paper"),
     ("one of ('independent', 'toeplitz', 'tree')", True): key_of(PREFIX_SUMS, or_none=True),
 }

@@ -162,7 +162,9 @@ def test_the_solver_table_is_the_registry():
     assert sorted(rows) == sorted(SOLVERS)
     for name, (class_cell, data_model, *others) in rows.items():
         assert f".{SOLVERS[name].__name__}`" in class_cell
-        assert data_model == ("fresh" if issubclass(SOLVERS[name], FreshSolver) else "fixed")
+        kind = SOLVERS[name]
+        fresh = "fresh" if not getattr(kind, "reads_again", False) else "both"
+        assert data_model == (fresh if issubclass(kind, FreshSolver) else "fixed")
         assert len(others) == 3
         assert all(others)
 

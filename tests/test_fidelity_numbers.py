@@ -7,6 +7,7 @@ from functools import cache
 import numpy as np
 import pytest
 from scipy.optimize import brentq
+from scipy.stats import chi2
 
 from sklearn_dpwg import losses
 from sklearn_dpwg.privacy import Budget, Release, calibrate
@@ -17,7 +18,6 @@ from sklearn_dpwg.privacy.sensitivity.saddle_point import (
     saddle_point_sensitivity,
 )
 from sklearn_dpwg.solvers import AGS, GDA, MGR, OCO, OnlineToBatch, PhasedERM
-from sklearn_dpwg.solvers.descent.gda import PaperSteps
 from sklearn_dpwg.solvers.rounds.certificate import certified, rounding_of_minimiser
 from sklearn_dpwg.solvers.stream.schedule import DifferenceSensitivity, Regulariser, round_weight
 from tests.helpers.group_data import make_data, make_problem
@@ -44,18 +44,18 @@ def plan_of(solver, *sizes, epsilon=1.0, n_features=10, radius=3.0, **parameters
 
 
 def each_phase(plan):
-    phases = plan.schedule
+    phases = plan.schedule.phases
     return [phases.phase(t, np.asarray(phases.solved.prior)) for t in range(phases.n_phases)]
 
 
 @cache
 def share_of_lemma_3():
-    """Largest over some of the plans that docs/theory/phased-erm.md prints it for."""
+    """Largest over the plans that docs/theory/phased-erm.md names."""
     shares = []
     for n in (100, 10_000):
         for n_groups, radius in ((2, 20.0), (16, 1.0)):
             plan = plan_of(PhasedERM, *(n,) * n_groups, epsilon=10.0, radius=radius)
-            solved = plan.schedule.solved
+            solved = plan.schedule.phases.solved
             for phase in each_phase(plan):
                 of_the_paper = lemma3_sensitivity(
                     group_sizes=solved.group_sizes,
@@ -145,17 +145,6 @@ def factor_at_a_small_epsilon():
     return float(remark.rsplit(" ", 1)[1])
 
 
-def steps_of_theorem_10():
-    """Over the formula with the constant 1."""
-    plan = plan_of(MGR, 90, 90, max_passes=10**6)
-    problem = plan.problem
-    root = problem.loss_range * math.sqrt(math.log(2))
-    steps = (problem.diameter * problem.lipschitz + root) * 90**2
-    steps /= problem.lipschitz * problem.loss_range * 10 * math.log(1 / DELTA)
-    assert plan.schedule.averaged == math.floor(steps) > 2
-    return plan.schedule.averaged / math.floor(steps)
-
-
 def noises_of_a_wrong_choice():
     plan = plan_of(AGS, 300, 300)
     problem, n_steps = plan.problem, plan.schedule.averaged
@@ -198,7 +187,6 @@ COMPUTED = [
     ("{} fresh records", lambda: sum(plan_of(OCO, 99, 99).schedule.weight_rates), 0),
     ("{} of the noise at {} rounds", quieter_than_the_tree, 0.005),
     ("here it is {}, and one factor", factor_at_a_small_epsilon, 0),
-    ("as written, with constants {} and", steps_of_theorem_10, 0),
     ("`max_passes` + {} |", steps_above_the_passes, 0),
     ("`max_passes` + {}, and η", steps_above_the_passes, 0),
     ("which errs by that of {} |", noises_of_a_wrong_choice, 1e-9),
@@ -222,7 +210,7 @@ def _delta_of_0_is_refused():
 def _noise_of_theorem_2():
     plan = plan_of(PhasedERM, 400, 900)
     solved, root = plan.problem, math.log2(400) * math.log(1 / DELTA)
-    eta = 2.0 / (plan.schedule.mu_weights[0] * plan.schedule.solved.group_sizes[0])
+    eta = 2.0 / (plan.schedule.phases.mu_weights[0] * plan.schedule.phases.solved.group_sizes[0])
     square = 72.0 * 10 * max(solved.lipschitz, solved.loss_range) ** 2 * root * eta**2
     return all(
         math.isclose(
@@ -236,7 +224,7 @@ def _noise_of_theorem_2():
 
 
 def _slack_of_a_phase():
-    solved, strength = plan_of(PhasedERM, 400, 900).schedule.solved, 0.3
+    solved, strength = plan_of(PhasedERM, 400, 900).schedule.phases.solved, 0.3
     strengths = {"mu_weights": strength, "mu_groups": 0.1}
     gap, paid = certified(solved, 0.01, **strengths)
     slack = paid - 0.01 - rounding_of_minimiser(solved, **strengths)
@@ -245,7 +233,7 @@ def _slack_of_a_phase():
 
 def _phases_and_parts():
     plan = plan_of(PhasedERM, 700, 900)
-    return plan.n_steps == 9 and plan.schedule.solved.group_sizes == (700 // 9,) * 2
+    return plan.n_steps == 9 and plan.schedule.phases.solved.group_sizes == (700 // 9,) * 2
 
 
 def _room_of_a_sampled_game():
@@ -286,7 +274,7 @@ def _the_start_is_left_out():
 def _constant_of_gda():
     """Sigma over the printed c is G √(T log(1/δ))/(Kε)."""
     plan = plan_of(GDA, 30, 70)
-    problem, rho, n_steps = plan.problem, plan.schedule.weight_ridge, plan.n_steps
+    problem, rho, n_steps = plan.problem, plan.schedule.ridge, plan.n_steps
     gradient = max(
         100 / 30 * problem.lipschitz + rho * problem.diameter,
         100 / 30 * problem.loss_range + math.sqrt(2.0) * rho,
@@ -297,10 +285,9 @@ def _constant_of_gda():
 
 
 def _steps_of_gda():
-    plan = plan_of(GDA, 30, 70, weight_ridge=0.5)
-    moves = PaperSteps(plan.schedule, 2).push(3, np.ones(2), np.ones(2), 0.0)
+    plan = plan_of(GDA, 30, 70, ridge=0.5)
     assert plan.n_steps == math.ceil(100 ** (2 / 3))
-    assert [float(each[0]) for each in moves] == [-1 / 1.5, 1 / 1.5]
+    assert "steps 1/(rho t) with rho = 0.5" in str(plan.schedule)
     return list(plan.schedule.points) == list(range(1, plan.n_steps + 1))
 
 
@@ -316,6 +303,13 @@ def _no_curvature_in_the_benchmark():
     """Its rows have norm at most 1, weights 1/2, and targets are 1."""
     curvature = losses.Huber(0.5).curvature(np.linspace(-0.499, 0.499, 9), np.ones(9))
     return not curvature.any()
+
+
+def _norms_of_a_normal_vector():
+    """P(‖X‖ ≥ x) over exp(-x²/2)."""
+    x = np.linspace(0.5, 4.0, 9)
+    first, second, third = (chi2.sf(x**2, d) / np.exp(-(x**2) / 2) for d in (1, 2, 3))
+    return (first < 1).all() and np.allclose(second, 1) and (third > 1).all()
 
 
 # Each a function that is true; which formula it is, with words around it if it stands twice.
@@ -342,6 +336,7 @@ OF_THE_CODE = {
     r"$T=\lceil n^{2/3}\rceil$, $n=K$": _steps_of_gda,
     r"curvature $\beta_t\mu/2$": _curvature_that_is_told,
     r"where $\sigma_H=0$": _no_curvature_in_the_benchmark,
+    r"with σ = 1 for $d\le2$ alone (at 2 with equality)": _norms_of_a_normal_vector,
 }
 
 
@@ -369,7 +364,7 @@ def test_formulas_are_the_codes(formula):
 
 def test_phases_are_solved_far_better_than_the_paper_asks():
     for plan in (plan_of(PhasedERM, 100, 100), plan_of(PhasedERM, 10**6, 10**6, radius=20.0)):
-        solved, n = plan.schedule.solved, plan.schedule.solved.group_sizes[0]
+        solved, n = plan.schedule.phases.solved, plan.schedule.phases.solved.group_sizes[0]
         for phase in each_phase(plan):
             of_the_paper = solved.lipschitz**2 / phase.mu_weights
             of_the_paper += solved.loss_range**2 / phase.mu_groups
@@ -389,7 +384,7 @@ def test_a_larger_group_has_less_noise_for_the_same_price():
     gradients = [asked.noise_scale for asked in source.asked if asked.release is plan.releases[0]]
     assert max(gradients) / min(gradients) == pytest.approx(300 / 30)
     # phases read as many records of every group instead
-    assert plan_of(PhasedERM, 64, 900).schedule.solved.group_sizes == (64 // 6,) * 2
+    assert plan_of(PhasedERM, 64, 900).schedule.phases.solved.group_sizes == (64 // 6,) * 2
 
 
 def test_what_renyi_privacy_gives_is_for_small_deltas():

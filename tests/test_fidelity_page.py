@@ -134,7 +134,6 @@ def test_no_remark_of_the_first_paper_is_left_out(parts):
     ("place", "is_missing"),
     [
         ("`MGR`", False),
-        ("`MGRs`", True),
         ("`NoiseSource.gaussians`", True),
         ("{doc}`mgrs`", True),
         ("`MGR`, `benchmarks/none.py`", True),
@@ -142,13 +141,3 @@ def test_no_remark_of_the_first_paper_is_left_out(parts):
 )
 def test_a_wrong_place_would_be_seen(place, is_missing, defined):
     assert bool(missing(place, defined)) == is_missing
-
-
-def test_numbers_are_read():
-    assert named("Appendix, Lemmas 7 to 9, Definition 7, tails") == {
-        ("Lemma", 7),
-        ("Lemma", 8),
-        ("Lemma", 9),
-        ("Definition", 7),
-    }
-    assert named("Definitions 4 and 5") == {("Definition", 4), ("Definition", 5)}

@@ -7,7 +7,7 @@ import subprocess
 import sys
 
 LATE = {
-    "dp_accounting", "opendp", "matplotlib", "numba", "pyarrow", "polars", "dask", "distributed"
+    "dp_accounting", "opendp", "matplotlib", "pyarrow", "polars", "dask", "distributed"
 }  # fmt: skip
 
 

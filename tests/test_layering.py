@@ -339,8 +339,8 @@ FAULTS = {
         ["sklearn_dpwg.solvers.stream.planning -> sklearn_dpwg.solvers.rounds.phases (l.2)"],
     ),
     "rows that know what reads them": (
-        {"data/kernels/passes.py": "from sklearn_dpwg.data.risks.record_block import E"},
-        ["sklearn_dpwg.data.kernels.passes -> sklearn_dpwg.data.risks.record_block (l.1)"],
+        {"data/rows.py": "from sklearn_dpwg.data.risks.record_block import E"},
+        ["sklearn_dpwg.data.rows -> sklearn_dpwg.data.risks.record_block (l.1)"],
     ),
     "a way up": (
         {

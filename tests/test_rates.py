@@ -23,7 +23,7 @@ def rates(monkeypatch):
         patch.setattr("warnings.simplefilter", lambda *_: None)
         import rates
     yield rates
-    for name in ("rates", "rates_worlds", "common"):
+    for name in ("rates", "rates_worlds", "online_to_batch", "common"):
         sys.modules.pop(name, None)
 
 
@@ -49,15 +49,11 @@ def test_a_table_of_counts_is_its_records(rates):
     assert table.group_sizes == rows.group_sizes == (200, 200, 200)
     assert table.n_weights == rows.n_weights
     for ceiling in (None, 0.5):
-        for found, exact in zip(
-            table.risks_and_gradients(weights, ceiling=ceiling),
-            rows.risks_and_gradients(weights, ceiling=ceiling),
-            strict=True,
-        ):
-            np.testing.assert_allclose(found, exact, rtol=1e-12)
-        np.testing.assert_allclose(
-            table.risks(weights, ceiling=ceiling), rows.risks(weights, ceiling=ceiling), rtol=1e-12
+        found, exact = (
+            np.column_stack(each.risks_and_gradients(weights, ceiling=ceiling))
+            for each in (table, rows)
         )
+        np.testing.assert_allclose(found, exact, rtol=1e-12)
     rng = np.random.default_rng(2)
     positions = Listed([np.sort(rng.choice(200, size=n, replace=False)) for n in (50, 1, 200)])
     np.testing.assert_allclose(
@@ -67,6 +63,16 @@ def test_a_table_of_counts_is_its_records(rates):
     np.testing.assert_allclose(
         table.hessian(weights, shares), rows.hessian(weights, shares), rtol=1e-10, atol=1e-15
     )
+
+
+@pytest.mark.filterwarnings("ignore::sklearn_dpwg.exceptions.SeededNoiseWarning")
+@pytest.mark.parametrize("kind", ["TypicalWorld", "InterceptWorld"])
+def test_solvers_learn_in_a_world(rates, monkeypatch, kind):
+    monkeypatch.setattr(rates, "N_SEEDS", 1)
+    world = getattr(rates, kind)(2, 2)
+    for solver in (rates.MGR(max_passes=9, sampling_rate=1.0), rates.PhasedERM(2)):
+        (excess,) = rates.excess_of_runs(world, rates.Point(2, 2, 2000, 1e3), solver)
+        assert -1e-9 <= excess < world.nothing / 2
 
 
 def test_excess_of_the_hard_world_is_exact(rates):

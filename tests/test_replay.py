@@ -29,8 +29,6 @@ from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 
-import llvmlite.binding as llvm
-import numba
 import numpy as np
 import pytest
 import scipy
@@ -172,10 +170,9 @@ def machine() -> dict[str, str]:
     blas = {f"{each['internal_api']} {each['version']} {each['architecture']}" for each in ours}
     simd: dict[str, Any] = np.show_config(mode="dicts")["SIMD Extensions"]
     return {
-        "processor": f"{platform.machine()} {model}, {llvm.get_host_cpu_name()}",
+        "processor": f"{platform.machine()} {model}",
         "blas": ", ".join(sorted(blas)),
         "simd": " ".join(simd.get("found", [])),
-        "numba": f"{numba.__version__} {numba.config.CPU_NAME or ''}".strip(),
         "numpy": np.__version__,
         "scipy": scipy.__version__,
         "scikit-learn": sklearn.__version__,

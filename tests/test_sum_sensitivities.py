@@ -15,7 +15,7 @@ from sklearn_dpwg.data.problem import Problem
 from sklearn_dpwg.losses import BinaryLogLoss, SquaredError
 from sklearn_dpwg.optimum import project_to_ball
 from sklearn_dpwg.privacy import Budget
-from sklearn_dpwg.privacy.sensitivity.sums import grid_step, summation_slack, weighting_slack
+from sklearn_dpwg.privacy.sensitivity.sums import grid_step, weighting_slack
 from sklearn_dpwg.solvers import MGR, Auto, Moments, PhasedERM
 from sklearn_dpwg.solvers.rounds.certificate import rounding_of_minimiser
 from sklearn_dpwg.solvers.steps import SumSensitivity
@@ -42,11 +42,6 @@ def test_the_step_is_the_finest_power_of_two_that_suffices(bound, n_terms):
     assert total > limit * Fraction(2047, 4096)
 
 
-def test_the_slack_is_the_formula():
-    found = Fraction(summation_slack(2.0**-20, n_dimensions=25))
-    assert 5 * Fraction(1, 2**20) <= found <= 5 * Fraction(1, 2**20) * Fraction(1 + 2**-40)
-
-
 @pytest.mark.parametrize("n_records", [10**3, 10**6, 10**9, 10**10])
 def test_what_is_paid_for_rounding_is_small(n_records):
     problem = Problem(BinaryLogLoss(), (n_records, n_records // 10), 50, 22.4, (0.5, 0.5), 0.5)
@@ -55,7 +50,6 @@ def test_what_is_paid_for_rounding_is_small(n_records):
     assert 1.0 < stated.gradient_diameter / problem.gradient_diameter < 1.0 + added
     assert 1.0 < stated.gradient_norm / problem.lipschitz < 1.0 + added
     assert 1.0 < stated.loss_range / problem.constants.range_up_to(1.0) < 1.0 + added
-    assert n_records * problem.lipschitz <= 2.0**52 * stated.grid.gradient_step
 
 
 @given(
@@ -67,9 +61,7 @@ def test_weighted_means_of_exact_sums_err_by_no_more_than_is_paid(sizes, scale, 
     """λ·S/n in floating point, against rational numbers, for sums on the grid of any size."""
     rng = np.random.default_rng(seed)
     p, d = len(sizes), 4
-    step = grid_step(scale, max(sizes))
     sums = rng.uniform(-1.0, 1.0, (p, d)) * scale / math.sqrt(d) * np.array(sizes)[:, None]
-    sums = np.rint(sums / step) * step
     weights = rng.dirichlet(np.full(p, 0.3)) + 1e-300
     factors = np.array([1.0, 1.0, 1.0, 0.7])  # of the intercept
     found = weights @ (sums * factors / np.array(sizes, float)[:, None])

@@ -401,6 +401,7 @@ def main(words: Sequence[str] | None = None) -> None:
     parser.add_argument("--beside", default="group-blind", help="the method to compare with")
     parser.add_argument("--splits", type=int, default=N_SPLITS)
     parser.add_argument("--folder", type=Path, default=HELD_OUT)
+    parser.add_argument("--solver", help="how far it plays the game, beside group-blind")
     parser.add_argument("--patch", help="module:function to call first, with nothing")
     parser.add_argument("--report", action="store_true", help="measure nothing")
     parser.add_argument("--docs", action="store_true", help="put the results into results.md")
@@ -408,6 +409,12 @@ def main(words: Sequence[str] | None = None) -> None:
     if asked.patch:
         module, _, function = asked.patch.partition(":")
         getattr(importlib.import_module(module), function)()
+    if asked.solver:
+        blind, game = {"grouped": False}, {"optimism_correction": 0.0}
+        for name, given in ("people", {}), ("group-blind", blind), ("records", game):
+            METHODS[f"{asked.solver}, {name}"] = estimator(solver=asked.solver, **given)
+        asked.methods = list(METHODS)[-3:]
+        asked.beside = asked.methods[1]
     if unknown := set(asked.methods) - METHODS.keys() - PEERS.keys() - REFERENCES.keys():
         parser.error(
             f"--methods must be of {[*METHODS, *PEERS, *REFERENCES]}, got {sorted(unknown)}."

@@ -1,4 +1,4 @@
-"""Fits of this package's estimators: default parameters, and the papers' schedules."""
+"""Fits of this package's estimators with default parameters."""
 
 from __future__ import annotations
 
@@ -11,32 +11,9 @@ import numpy as np
 
 from sklearn_dpwg import DPWorstGroupClassifier, DPWorstGroupRegressor
 from sklearn_dpwg.exceptions import NoProtectionWarning, SeededNoiseWarning, WeakPlanWarning
-from sklearn_dpwg.solvers import AGS, GDA, MGR, OCO, OnlineToBatch, PhasedERM
 from utility.tasks import Task
 
 DELTA = 1e-5
-
-# Nothing is set but the budget, that groups are public, what the task's data are, and the seed.
-OURS: dict[str, Any] = {
-    "ours (auto)": "auto",
-    "mgr": "mgr",
-    "phased-erm": "phased-erm",
-    "oco": "oco",
-    "online-to-batch": "online-to-batch",
-    "moments": "moments",
-    "gda": "gda",
-    "ags": "ags",
-}
-
-PAPERS: dict[str, Any] = {
-    # its T grows with K² ε² (2,097 on adult at ε = 1): nearly everywhere the cap decides
-    "paper: mgr, at most 150 passes": MGR(schedule="paper"),
-    "paper: phased-erm": PhasedERM(schedule="paper"),
-    "paper: oco": OCO(schedule="paper"),
-    "paper: online-to-batch": OnlineToBatch(schedule="paper"),
-    "paper: gda": GDA(schedule="paper"),
-    "paper: ags": AGS(schedule="paper"),
-}
 
 
 def number(value: float) -> float | None:

@@ -17,6 +17,7 @@ SEED = 0
 SHARES = (0.4, 0.25, 0.15, 0.12, 0.08)
 # Of the far optimum: categories of a column, columns of each kind, and a ball that holds it.
 N_LEVELS, N_CATEGORICAL, N_NUMBERS, FAR_RADIUS = 9, 12, 12, 100.0
+WIDE_RADIUS = 1000.0
 
 
 def normal_rows(n_records: int) -> Task:
@@ -52,6 +53,46 @@ def far_optimum(n_records: int = 90_000) -> Task:
     return _task("made-far-optimum", X, scores, codes, rng, FAR_RADIUS)
 
 
+def log_counts(n_records: int = 70_000) -> Task:
+    """Return logarithms of 125 counts, common and rare ones, under one bound for all."""
+    rng = np.random.default_rng([SEED, 3])
+    rates = np.exp(np.linspace(-3.0, 3.0, 125) + _factors(rng, n_records, 125))
+    X = np.log1p(rng.poisson(rates)) / 8.0
+    return _wide("made-log-counts", np.minimum(X, 1.0), rng)
+
+
+def unequal_spreads(n_records: int = 50_000) -> Task:
+    """Return 200 normal numbers that depend on each other, of spreads from 1 to e^4."""
+    rng = np.random.default_rng([SEED, 4])
+    spreads = np.exp(rng.permutation(np.linspace(-4.0, 0.0, 200)))
+    X = _factors(rng, n_records, 200) + 0.7 * rng.normal(size=(n_records, 200))
+    return _wide("made-unequal-spreads", np.clip(0.3 * spreads * X, -1.0, 1.0), rng)
+
+
+def rare_words(n_records: int = 60_000) -> Task:
+    """Return whether each of 300 words is there, in one to six hundred of a thousand texts."""
+    rng = np.random.default_rng([SEED, 5])
+    often = np.geomspace(0.3, 5e-4, 300) * np.exp(_factors(rng, n_records, 300))
+    return _wide("made-rare-words", (rng.random(often.shape) < often).astype(float), rng)
+
+
+def _factors(rng: np.random.Generator, n_records: int, n_columns: int) -> np.ndarray:
+    """Draw what columns share: eight factors, which groups have other means of."""
+    factors = rng.normal(size=(n_records, 8)) + 0.5 * rng.normal(size=(5, 8))[_codes(n_records)]
+    return factors @ rng.normal(size=(8, n_columns)) * 0.25
+
+
+def _wide(name: str, X: np.ndarray, rng: np.random.Generator) -> Task:
+    """Return records whose classes follow columns as far as these differ, in each group its own."""
+    codes, effects = _codes(len(X)), rng.normal(size=X.shape[1])
+    own = rng.normal(size=(len(SHARES), X.shape[1])) * np.linspace(0.3, 1.0, 5)[:, None]
+    X = X / np.sqrt(X.shape[1])
+    weights = (effects + own) / (X.std(axis=0) + 1e-4)
+    scores = np.einsum("ij,ij->i", X, weights[codes])
+    scores = (scores - scores.mean()) * 2.0 / scores.std()
+    return _task(name, X, scores, codes, rng, WIDE_RADIUS)
+
+
 def _codes(n_records: int) -> np.ndarray:
     return np.repeat(np.arange(len(SHARES)), np.round(np.array(SHARES) * n_records).astype(int))
 
@@ -77,4 +118,7 @@ def _task(
 WORLDS: dict[str, Callable[..., Task]] = {
     "made-normal-rows": lambda: normal_rows(40_000),
     "made-far-optimum": far_optimum,
+    "made-log-counts": log_counts,
+    "made-unequal-spreads": unequal_spreads,
+    "made-rare-words": rare_words,
 }

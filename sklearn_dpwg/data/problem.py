@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain
 from typing import Any
@@ -44,6 +44,12 @@ PUBLIC_FACTS_OF_OVERLAP = (
 
 # A larger ball is room for weights that data ask for, and no reason to plan longer steps.
 LARGEST_REACH, LARGEST_OF_NUMBERS = 20.0, 4.0
+
+
+def largest_reach(loss: Loss) -> float:
+    """Return how far steps are planned for at most, whatever the radius."""
+    return LARGEST_OF_NUMBERS if loss.task == "regression" else LARGEST_REACH
+
 
 # With more cells than these, noise on each of them takes longer than reading the records.
 MOST_NOISY_CELLS = 2_000
@@ -184,6 +190,9 @@ class Problem:
     cells : Cells, optional
         Where groups overlap, the disjoint cells that they are made of: neighbours differ in one
         record of one cell. By default groups are disjoint.
+    fresh_calls : int, default=0
+        In how many calls records come that are read once; 0 where all are there, to be read again.
+        Problems that differ in this alone are equal.
 
     Raises
     ------
@@ -205,6 +214,7 @@ class Problem:
     hidden: HiddenGroups | None = None
     optimism_correction: float = 1.0
     cells: Cells | None = None
+    fresh_calls: int = field(default=0, compare=False)
 
     __repr__ = short_repr
 
@@ -321,8 +331,7 @@ class Problem:
     @property
     def reach(self) -> float:
         """What aims are shares of: the radius, but room beyond 20 (4 for numbers) is for data."""
-        largest = LARGEST_OF_NUMBERS if self.loss.task == "regression" else LARGEST_REACH
-        return min(self.radius, largest)
+        return min(self.radius, largest_reach(self.loss))
 
     @property
     def row_norm(self) -> float:
@@ -343,6 +352,16 @@ class Problem:
     def gradient_diameter(self) -> float:
         """Largest distance Γ between two records' gradients, at most 2L."""
         return self.row_norm * self.constants.gradient_diameter
+
+    @property
+    def norm_read(self) -> float:
+        """Bound on the norm of a row, and on its constant, as sums are read."""
+        return max(1.0, self.row_norm)
+
+    @property
+    def slope_bound(self) -> float:
+        """Largest norm of a record's derivatives in its scores."""
+        return self.constants.lipschitz
 
     @property
     def summed_norm(self) -> float:

@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_array, check_is_fitted
 from sklearn_dpwg._checks import FloatArray, without_weights
 from sklearn_dpwg.data.frames import is_elsewhere
 from sklearn_dpwg.data.groups import check_cell_sizes, columns_of_cells, labelled_sizes
-from sklearn_dpwg.data.kernels.passes import canonical_rows, row_norms
+from sklearn_dpwg.data.rows import canonical_rows, row_norms
 from sklearn_dpwg.estimators import encode
 from sklearn_dpwg.estimators.learn import Facts, unchanged_on_failure
 from sklearn_dpwg.estimators.partitions import Partitioned
@@ -88,9 +88,9 @@ SHARED_PARAMETERS = {
     optimism_correction : float, default=1.0
         How far the learner mistrusts what its own records say of groups: a model that learned from
         few records of a group looks better on them than among new people, and is corrected so many
-        times for that. It decides how far weight is moved to groups that are worse off, for solver
-        "auto" or "mgr", and for every solver but "exact" where ε is infinite. 0 is the game of the
-        papers, on the records themselves.
+        times for that. It decides how far weight is moved to groups that are worse off, for every
+        solver but "exact", "oco" and "online-to-batch". 0 is the game of the papers, on the records
+        themselves.
 """,
     "group_weights_ to feature_names_in_": """\
     group_weights_ : ndarray of shape (n_groups,)
@@ -238,7 +238,8 @@ class DPWorstGroupEstimator(Partitioned, Streaming):
             table = index.to_frame() if isinstance(index, pd.Index) else None
             facts = self._overlapping(facts, columns, table)
         problem, solver = self._problem(facts), make_solver(self.solver, epsilon=budget.epsilon)
-        if math.isinf(problem.n_records) and not isinstance(solver, FreshSolver):
+        reads_once = isinstance(solver, FreshSolver) and not solver.reads_again
+        if math.isinf(problem.n_records) and not reads_once:
             raise InputError(
                 f"group_sizes must be finite with solver={self.solver!r}, which needs all records "
                 f"at once, got {problem.group_sizes!r}."

@@ -11,17 +11,15 @@ from numpy.typing import NDArray
 
 from sklearn_dpwg._checks import FloatArray
 from sklearn_dpwg.data.records import GroupedRecords
+from sklearn_dpwg.data.risks.record_block import MOMENT_SPLIT
+from sklearn_dpwg.data.whole_numbers import add_split
 from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.privacy import NoiseSource, Release
 from sklearn_dpwg.privacy.sensitivity.sums import moment_sensitivity
 
-# A row of norm 1 comes out longer by the rounding of its factor.
-LONGEST_ROW = 1.0 + 2.0**-40
-
-# Rounding of entries may add this share to the norm of a record's vector; integers below 2⁵³ are
-# floats, so that coarser entries make all sums exact.
-MOST_ROUNDING, DIGITS = 1e-3, 53
-BLOCK_SIZE = 2**13
+# Records whose outer products are added exactly before the sum is split, and up to which the
+# rounding of sums, once, is less than a thousandth of what a record moves.
+BLOCK_SIZE, MOST_RECORDS = 2**13, 2**38
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,25 +35,21 @@ class ClassMoments:
 
     @classmethod
     def of(cls, records: GroupedRecords, is_second: NDArray[np.bool_], *, constant: float) -> Self:
-        """Return the exact moments of records, rounded entry by entry to a public grid.
+        """Return the exact moments of records, whose rows are whole numbers.
 
         The sums are exact whatever the order of the records, so no label decides how another
         record is rounded.
         """
         n_records, n_features = records.rows.shape
-        step = entry_step(n_records, n_features, constant)
-        sums = np.zeros((2, n_features + 1, n_features + 1))
+        sums = np.zeros((2, 2, n_features + 1, n_features + 1))
         for first in range(0, n_records, BLOCK_SIZE):
             block = slice(first, min(first + BLOCK_SIZE, n_records))
-            vectors = np.full((block.stop - first, n_features + 1), np.rint(constant / step))
+            vectors = np.full((block.stop - first, n_features + 1), constant)
             rows: Any = records.rows[block]
-            rows = rows.toarray() if hasattr(rows, "toarray") else rows
-            vectors[:, :-1] = np.rint(
-                np.asarray(rows, dtype=np.float64) * (records.row_scale[block, None] / step)
-            )
+            vectors[:, :-1] = rows.toarray() if hasattr(rows, "toarray") else rows
             for of_class, chosen in enumerate((~is_second[block], is_second[block])):
-                sums[of_class] += vectors[chosen].T @ vectors[chosen]
-        return cls(sums * step**2, constant, n_records)
+                add_split(sums[:, of_class], vectors[chosen].T @ vectors[chosen], MOMENT_SPLIT)
+        return cls(sums.sum(axis=0), constant, n_records)
 
     def released(self, noise: NoiseSource, release: Release) -> ClassMoments:
         """Release both classes' sums at once: the line at which records meet noise.
@@ -96,31 +90,23 @@ class ClassMoments:
         return np.asarray(self.sums[:, :-1, :-1] / self.counts[:, None, None])
 
 
-def entry_step(n_records: int, n_features: int, constant: float) -> float:
-    """Return the finest step of entries with which all sums are exact; refuse too many records."""
-    largest = n_records * (1.0 + MOST_ROUNDING) ** 2 * (1.0 + constant**2)
-    step = 2.0 ** math.ceil((math.log2(largest) - DIGITS) / 2.0)
-    if math.sqrt(n_features) * step / 2.0 > MOST_ROUNDING or step > constant:
-        raise InputError(
-            f"X must have fewer records or columns, as the moments of {n_records:,} records with "
-            f"{n_features:,} columns cannot be added up exactly."
-        )
-    return step
-
-
 def class_moment_sensitivity(n_records: int, n_features: int, constant: float) -> float:
     """Return how far replacing one record, its class included, moves both sums together.
 
     Where the record keeps its class, one sum moves by ``v v' - u u'``; where it changes it, one by
     ``v v'`` and the other by ``u u'``: the Frobenius norms are
     ``√(‖v‖⁴ + ‖u‖⁴ - 2<u, v>²)`` and ``√(‖v‖⁴ + ‖u‖⁴)``, both at most ``√2 (1 + constant²)``. The
-    rest pays for rounding: of entries, and of the products with √2 before noise is added.
+    rest pays for rounding: of the sums, and of the products with √2 before noise is added.
     """
-    step = entry_step(n_records, n_features, constant)
-    square = (LONGEST_ROW + math.sqrt(n_features) * step / 2.0) ** 2 + constant**2
+    if n_records > MOST_RECORDS:
+        raise InputError(
+            f"X must have at most {MOST_RECORDS:,} records, as the moments of {n_records:,} "
+            "cannot be added up exactly."
+        )
+    square = 1.0 + constant**2
     n_entries = (n_features + 1) * (n_features + 2)
     return moment_sensitivity(math.sqrt(square)) + (
-        math.sqrt(n_entries) * n_records * square * 2.0**-50
+        math.sqrt(n_entries) * n_records * square * 2.0**-49
     )
 
 

@@ -19,7 +19,7 @@ from sklearn_dpwg.losses import LOSSES, Loss, make_loss
 from sklearn_dpwg.solvers import Solver
 
 # Value of the constant column behind rows of norm 1. Smaller means less noise on all weights and a
-# slower intercept (benchmarks/mgr_defaults.py intercept).
+# slower intercept.
 INTERCEPT_SCALING = 0.35
 
 
@@ -65,9 +65,10 @@ class DPWorstGroupClassifier(ScoredByBlock, LinearClassifier, DPWorstGroupEstima
         "squared_hinge" for two; or an instance such as ``SmoothedHinge(width=0.1)`` of
         `sklearn_dpwg.losses`, whose parameters nest as ``loss__width``.
         Probabilities come with the log loss only.
-    radius : float, default=60.0
-        Radius of the ball of weights, for rows of norm at most 1. The larger, the better the
-        best model in the ball; steps are planned for 20 at most, and noise hardly grows with it.
+    radius : float, optional
+        Radius of the ball of weights, for rows of norm at most 1. Planned: 1,000, which binds
+        nowhere that data can tell; 60 for what a paper scales its noise or steps by, and 10,000
+        without privacy.
     <data_norm, fit_intercept, prior>
     classes : sequence, optional
         All classes; found in y by default, and public either way. They may be more than y holds.
@@ -104,8 +105,6 @@ class DPWorstGroupClassifier(ScoredByBlock, LinearClassifier, DPWorstGroupEstima
     share, and says which share is chosen before and after. There is no ``class_weight``: a record
     that counts twenty times needs twenty times the noise, and moving the threshold needs none.
 
-    `prior` is the one that ``benchmarks/mgr_defaults.py`` found best on six data sets.
-
     References
     ----------
     X. Zhou and R. Bassily (2024), Differentially Private Worst-group Risk Minimization, ICML.
@@ -133,7 +132,7 @@ class DPWorstGroupClassifier(ScoredByBlock, LinearClassifier, DPWorstGroupEstima
         *,
         solver: str | Solver = "auto",
         loss: str | Loss = "log_loss",
-        radius: float = 60.0,
+        radius: float | None = None,
         data_norm: float | None = None,
         fit_intercept: bool = True,
         prior: Any = "proportional",

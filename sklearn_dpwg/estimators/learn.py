@@ -28,10 +28,10 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from sklearn_dpwg._checks import FloatArray
 from sklearn_dpwg.data import frames
 from sklearn_dpwg.data import groups as grouping
-from sklearn_dpwg.data.kernels.passes import canonical_rows, linear_scores
-from sklearn_dpwg.data.problem import Cells, HiddenGroups, Problem, equal_sizes
+from sklearn_dpwg.data.problem import Cells, HiddenGroups, Problem, equal_sizes, largest_reach
 from sklearn_dpwg.data.records import RecordEncoder
 from sklearn_dpwg.data.risks import GroupRisks
+from sklearn_dpwg.data.rows import canonical_rows, linear_scores
 from sklearn_dpwg.estimators import encode, planning
 from sklearn_dpwg.estimators.encode import Targets, first_weights
 from sklearn_dpwg.estimators.planning import Progress, warn_of_plan
@@ -330,7 +330,12 @@ class Facts:
     n_features: int
     labels: Any = None  # of the groups; a preview needs none
     cells: Cells | None = None  # where groups overlap
-    n_calls: int = 1  # with as many records each, which are planned for
+    fresh_calls: int = 0  # with as many records each, read once, which are planned for
+
+    @property
+    def n_calls(self) -> int:
+        """Number of calls that are planned for."""
+        return self.fresh_calls or 1
 
 
 @dataclass(eq=False, repr=False)
@@ -347,7 +352,7 @@ class InMemory:
         """Yield the risks; copies of rows are not kept for as long as the solver runs."""
         n_cells = len(problem.cell_sizes)
         hidden = problem.hidden is not None
-        encoder = RecordEncoder(n_cells, self.row_norm, hides_groups=hidden, by_columns=True)
+        encoder = RecordEncoder(n_cells, self.row_norm, hides_groups=hidden)
         records = encoder.encode(self.rows, self.targets, self.codes)
         del self.rows, self.targets, self.codes
         yield GroupRisks(records, problem.loss, problem.intercept_scaling)
@@ -364,7 +369,7 @@ class Fitting(Progress, PrivateEstimator):
 
     solver: str | Solver
     loss: Any
-    radius: float
+    radius: float | None
     fit_intercept: bool
     prior: Any
     group_labels: Any
@@ -406,7 +411,7 @@ class Fitting(Progress, PrivateEstimator):
 
     def _check_parameters(self) -> Budget:
         """Check what needs no records, before any budget is spent."""
-        self._check_sizes("radius", "data_norm")
+        self._check_sizes("data_norm", *(["radius"] if self.radius is not None else []))
         for name in ("fit_intercept", "verbose"):
             value = getattr(self, name)
             if not isinstance(value, bool | np.bool_ | int | np.integer):
@@ -477,16 +482,21 @@ class Fitting(Progress, PrivateEstimator):
         if self._hides_groups:
             is_stated = self.group_labels is not None
             hidden = HiddenGroups(n_records, n_calls=facts.n_calls, labels_are_stated=is_stated)
+        radius, loss = self.radius, facts.targets.loss
+        if radius is None:
+            solver = make_solver(self.solver, epsilon=float(self.epsilon))
+            radius = solver.room * largest_reach(loss)
         return Problem(
-            loss=facts.targets.loss,
+            loss=loss,
             group_sizes=tuple(facts.sizes),
             n_features=facts.n_features,
-            radius=float(self.radius),
+            radius=float(radius),
             prior=encode.resolve_prior(self.prior, facts.sizes),
             intercept_scaling=self._intercept_scaling if self.fit_intercept else 0.0,
             hidden=hidden,
             optimism_correction=float(self.optimism_correction),
             cells=facts.cells,
+            fresh_calls=facts.fresh_calls,
         )
 
     def _first_weights(self, facts: Facts) -> Solution | None:

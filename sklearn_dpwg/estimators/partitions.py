@@ -23,7 +23,6 @@ from sklearn.utils.validation import check_array, column_or_1d, validate_data
 from sklearn_dpwg.data import frames
 from sklearn_dpwg.data import groups as grouping
 from sklearn_dpwg.data.frames import is_source
-from sklearn_dpwg.data.kernels.compiled import rounding_kind
 from sklearn_dpwg.data.problem import Problem
 from sklearn_dpwg.data.records import GroupedRecords, RecordEncoder
 from sklearn_dpwg.data.risks import RecordBlock, Risks
@@ -44,11 +43,6 @@ from sklearn_dpwg.solvers import FreshSolver, make_solver
 
 # Labels or classes of one partition that are gathered; more are no groups, and would fill memory.
 MOST_LABELS = 2**17
-_MIXED = (
-    "workers must have processors of one kind and the same numba and NumPy, as others round "
-    "otherwise, got {kinds}: set the environment variable NUMBA_CPU_NAME=generic on all of them, "
-    "before they start."
-)
 _CHANGED = (
     "partition {place} of the records must be the same whenever it is read, and it is not what it "
     "was: a file was written to, or a step of its computation draws anew."
@@ -231,7 +225,6 @@ class Encoder:
             return check_array(
                 X,
                 dtype=self.dtype,
-                order="C",  # a score by columns is rounded otherwise, and borders may move
                 accept_sparse="csr",
                 ensure_min_samples=0,
                 estimator=self.owner,
@@ -255,16 +248,8 @@ def encode_partition(
     return RecordBlock(records, loss, intercept_scaling, first_ranks=expected.first_ranks)
 
 
-@dataclass(frozen=True)
-class Seal:
-    """What a block is known again by: a digest of its bytes, and how the worker rounds."""
-
-    digest: bytes = field(repr=False)
-    kind: str
-
-
-def seal_of(block: RecordBlock) -> Seal:
-    """Return what a block is known again by."""
+def seal_of(block: RecordBlock) -> bytes:
+    """Return a digest that a block is known again by."""
     records, digest = block.records, hashlib.sha256(usedforsecurity=False)
     rows: Any = records.rows
     parts: list[Any] = [records.targets, records.starts]
@@ -272,19 +257,15 @@ def seal_of(block: RecordBlock) -> Seal:
     is_sparse = isinstance(rows, csr_array)
     parts += [rows.data, rows.indices, rows.indptr] if is_sparse else [rows]
     for part in parts:
-        in_order: Any = part.T if part.flags.f_contiguous else np.ascontiguousarray(part)
-        digest.update(repr((part.dtype.str, part.shape, part.flags.f_contiguous)).encode())
-        digest.update(in_order)
-    return Seal(digest.digest(), rounding_kind())
+        digest.update(repr((part.dtype.str, part.shape)).encode())
+        digest.update(np.ascontiguousarray(part).data)
+    return digest.digest()
 
 
-def same_block(block: RecordBlock, place: int, seal: Seal) -> RecordBlock:
+def same_block(block: RecordBlock, place: int, seal: bytes) -> RecordBlock:
     """Return a block that is what it was when it was proved sound, however often it is made."""
-    found = seal_of(block)
-    if found.digest != seal.digest:
+    if seal_of(block) != seal:
         raise ChangedDataError(_CHANGED.format(place=place))
-    if found.kind != seal.kind:
-        raise ChangedDataError(_MIXED.format(kinds=f"{seal.kind} and {found.kind}"))
     return block
 
 
@@ -309,7 +290,7 @@ class InPartitions:
                 spool = stack.enter_context(Spool(self.held.spool))
                 # the traceback of a failed fit may hold blocks for as long as the caller likes
                 stack.callback(spool.drop)
-                row_size = problem.n_features * self.encoder.dtype.itemsize + 16
+                row_size = problem.n_features * 4 + 8
                 spool.reserve(problem.n_records * row_size)
             encode_one = partial(
                 encode_partition,
@@ -324,9 +305,6 @@ class InPartitions:
             if not isinstance(self.held.engine, LocalEngine):
                 # a worker that is lost takes its blocks along, and they are made once more
                 seals = engine.collect(blocks, seal_of)
-                kinds = sorted({seal.kind for seal in seals})
-                if len(kinds) > 1:  # docs/theory/sums.md, section 10
-                    raise InputError(_MIXED.format(kinds=" and ".join(kinds)))
                 places = [(each.place, seal) for each, seal in zip(filled, seals, strict=True)]
                 unsealed, blocks = blocks, engine.derive(blocks, same_block, places)
                 engine.release(unsealed)
@@ -352,7 +330,8 @@ class Partitioned(Fitting):
                 "the source names groups and group_by is set: use one of them, not both."
             )
         budget = self._check_parameters()
-        if isinstance(make_solver(self.solver, epsilon=budget.epsilon), FreshSolver):
+        solver = make_solver(self.solver, epsilon=budget.epsilon)
+        if isinstance(solver, FreshSolver) and not solver.reads_again:
             raise InputError(
                 f"solver must be one that reads all records at once, such as 'auto', with records "
                 f"that are not in memory, got {self.solver!r}: fit_oracle learns from fresh "

@@ -51,8 +51,10 @@ class DPWorstGroupRegressor(ScoredByBlock, RegressorMixin, DPWorstGroupEstimator
         nearer bound. For training they are mapped to [-1, 1], and losses are those of the mapped
         targets. Must be said at a finite `epsilon`, and not read off the data. Left open without
         privacy, they are the range of y.
-    radius : float, default=12.0
-        Radius of the ball of weights, for rows of norm at most 1 and mapped targets.
+    radius : float, optional
+        Radius of the ball of weights, for rows of norm at most 1 and mapped targets. Planned: 200,
+        which binds nowhere that data can tell; 12 for what a paper scales its noise or steps by,
+        and 2,000 without privacy.
     <data_norm, fit_intercept, prior>
     <group_labels to start>
     <neighbours, optimism_correction>
@@ -104,7 +106,7 @@ class DPWorstGroupRegressor(ScoredByBlock, RegressorMixin, DPWorstGroupEstimator
         solver: str | Solver = "auto",
         loss: str | Loss = "squared_error",
         target_bounds: tuple[float, float] | None = None,
-        radius: float = 12.0,
+        radius: float | None = None,
         data_norm: float | None = None,
         fit_intercept: bool = True,
         prior: Any = "proportional",

@@ -116,7 +116,7 @@ class Streaming(Fitting):
     ) -> Self:
         """Learn from records that an oracle draws, each used once.
 
-        Only with a solver for fresh records, such as ``solver="oco"``.
+        Only with a solver for fresh records: "oco", "online-to-batch" or "phased-erm".
 
         Parameters
         ----------
@@ -153,7 +153,8 @@ class Streaming(Fitting):
             sizes = [group_size(size) for size in given]
             n_features = positive_whole(n_features, "n_features")
             self._groupings = ("groups of the oracle",)
-            facts = Facts(self._targets(None, classes), sizes, sum(sizes), n_features, labels)
+            targets = self._targets(None, classes)
+            facts = Facts(targets, sizes, sum(sizes), n_features, labels, fresh_calls=1)
             # of what the fit before had
             self.__dict__.pop("feature_names_in_", None)
             self.n_features_in_ = n_features
@@ -170,11 +171,11 @@ class Streaming(Fitting):
     ) -> Self:
         """Go on learning from records that were never seen before.
 
-        Only with a solver for fresh records, such as ``solver="oco"``. The first call makes the
-        plan, for `horizon` (of the solver) calls with as many records of each group as it has
-        itself, and the budget is that of all calls together. Each call plays as many rounds as
-        its records allow; those that are left over are not kept. With ``neighbours="replace-one"``
-        groups are counted once, in the first call.
+        Only with a solver for fresh records, as `fit_oracle`. The first call makes the plan, for
+        `horizon` (of the solver) calls with as many records of each group as it has itself, and
+        the budget is that of all calls together. Each call plays as many rounds as its records
+        allow; those that are left over are not kept. With ``neighbours="replace-one"`` groups are
+        counted once, in the first call.
 
         Parameters
         ----------
@@ -249,7 +250,7 @@ class Streaming(Fitting):
             begun.append((game, noise, game.advance(data.as_oracle(noise.rng), available)))
             return game.finish()
 
-        self._learn(budget, replace(facts, sizes=of_all, n_calls=horizon), records, play)
+        self._learn(budget, replace(facts, sizes=of_all, fresh_calls=horizon), records, play)
         self.group_sizes_ = np.asarray(self.plan_.problem.group_sizes) // horizon
         ((game, noise, n_played),) = begun
         self._open = OpenGame(game, self.plan_, budget, noise, facts.targets, self._as_text())

@@ -100,26 +100,18 @@ class Loss(ABC):
     which has a field ``target_bound`` for Y. A loss with parameters is a frozen dataclass; those
     that a user may choose come first, and ``rules`` (or ``__post_init__``) check them. A loss whose
     scores mean probabilities has a method ``probabilities(scores)``, and a classifier with it has
-    ``predict_proba``. ``kernel`` names the branch of the compiled pass (`data.kernels`)
-    that computes this very loss, and ``kernel_field`` the parameter that it needs, if any; every
-    class states its own, and one without is computed by its methods, block by block.
+    ``predict_proba``. A loss with `ends` can be limited in its slopes record by
+    record, as centred rows ask for.
     """
 
     name: ClassVar[str]
     task: ClassVar[Task]
     smooth: ClassVar[bool] = True
-    kernel: ClassVar[str | None] = None
-    kernel_field: ClassVar[str | None] = None
     rules: ClassVar[Rules] = Rules("Loss")
     n_outputs: int = 1
 
     def __post_init__(self) -> None:
         self.rules.check(self)
-
-    @property
-    def kernel_parameter(self) -> float:
-        """The number that the kernel's formula needs, 0 if none."""
-        return float(getattr(self, self.kernel_field)) if self.kernel_field else 0.0
 
     @abstractmethod
     def value_and_derivative(
@@ -188,6 +180,64 @@ class Loss(ABC):
             Losses.
         """
         return self.value_and_derivative(scores, targets)[0]
+
+    def ends(self, targets: FloatArray, limits: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the scores between which the loss of each record is no steeper than a limit.
+
+        Parameters
+        ----------
+        targets : ndarray of shape (n_records,)
+            Encoded targets.
+        limits : ndarray of shape (n_records,)
+            Positive bounds on the derivative, which is steeper at some scores.
+
+        Returns
+        -------
+        low, high : ndarray of shape (n_records,)
+            The ends, infinite where the loss is no steeper on a side.
+        """
+        raise InputTypeError(f"slopes of {self!r} cannot be limited: it has no ends().")
+
+    @property
+    def has_ends(self) -> bool:
+        """Whether slopes can be limited: those of several outputs always can."""
+        return self.n_outputs > 1 or type(self).ends is not Loss.ends
+
+    def limited(
+        self, scores: FloatArray, targets: FloatArray, limits: FloatArray
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return losses that go on as lines where they would be steeper than limits.
+
+        Derivatives of several outputs are shortened together to the limit, and losses stay.
+
+        Parameters
+        ----------
+        scores : ndarray of shape (n_records,) or (n_records, n_outputs)
+            Decision values.
+        targets : ndarray of shape (n_records,)
+            Encoded targets.
+        limits : ndarray of shape (n_records,)
+            Bounds on the norm of the derivative.
+
+        Returns
+        -------
+        values, derivatives : ndarray
+            As `value_and_derivative` returns them.
+        """
+        values, slopes = self.value_and_derivative(scores, targets)
+        if slopes.ndim > 1:
+            squares = (slopes * slopes).sum(axis=1)
+            where = np.flatnonzero(squares > limits * limits)
+            slopes[where] *= (limits[where] / np.sqrt(squares[where]))[:, None]
+            return values, slopes
+        where = np.flatnonzero(np.abs(slopes) > limits)
+        if len(where):
+            far, limit = scores[where], limits[where]
+            held = np.clip(far, *self.ends(targets[where], limit))
+            line = limit * np.abs(far - held)
+            values[where] = self.value_and_derivative(held, targets[where])[0] + line
+            slopes[where] = np.copysign(limit, slopes[where])
+        return values, slopes
 
     def with_bounded_slope(self) -> Loss:
         """Return the loss to learn with in place of this one where noise is added.
@@ -461,6 +511,11 @@ class KinkedLoss(Loss):
 
     def curvature(self, scores: FloatArray, targets: FloatArray) -> FloatArray:
         return np.zeros_like(scores)
+
+    def ends(self, targets: FloatArray, limits: FloatArray) -> tuple[FloatArray, FloatArray]:
+        lower, upper = self.slopes(targets)
+        low = np.where(-lower > limits, targets, -np.inf)
+        return low, np.where(upper > limits, targets, np.inf)
 
     def smoothed(self, width: float) -> SmoothedLoss:
         """Return the loss with a parabola in place of the kink."""

@@ -30,7 +30,6 @@ class SquaredError(Loss):
     target_bound: float = 1.0  # the bound Y on the absolute value of the target; positive
     name: ClassVar[str] = "squared_error"
     task: ClassVar[Task] = "regression"
-    kernel: ClassVar[str | None] = "squared_error"
     rules: ClassVar[Rules] = Rules("SquaredError", target_bound=positive())
 
     def value_and_derivative(
@@ -41,6 +40,9 @@ class SquaredError(Loss):
 
     def curvature(self, scores: FloatArray, targets: FloatArray) -> FloatArray:
         return np.ones_like(scores)
+
+    def ends(self, targets: FloatArray, limits: FloatArray) -> tuple[FloatArray, FloatArray]:
+        return targets - limits, targets + limits
 
     def constants(self, score_bound: float) -> LossConstants:
         slope = CutLine(self.target_bound)
@@ -72,8 +74,6 @@ class Huber(Loss):
     target_bound: float = 1.0  # the bound Y on the absolute value of the target
     name: ClassVar[str] = "huber"
     task: ClassVar[Task] = "regression"
-    kernel: ClassVar[str | None] = "huber"
-    kernel_field: ClassVar[str | None] = "threshold"
     rules: ClassVar[Rules] = Rules("Huber", threshold=positive(), target_bound=positive())
 
     def value_and_derivative(
@@ -85,6 +85,10 @@ class Huber(Loss):
 
     def curvature(self, scores: FloatArray, targets: FloatArray) -> FloatArray:
         return np.where(np.abs(scores - targets) < self.threshold, 1.0, 0.0)
+
+    def ends(self, targets: FloatArray, limits: FloatArray) -> tuple[FloatArray, FloatArray]:
+        reach = np.where(limits < self.threshold, limits, np.inf)
+        return targets - reach, targets + reach
 
     def constants(self, score_bound: float) -> LossConstants:
         is_near = self.threshold - self.target_bound <= score_bound / 8.0
@@ -106,7 +110,6 @@ class AbsoluteError(KinkedLoss):
     target_bound: float = 1.0  # the bound Y on the absolute value of the target; positive
     name: ClassVar[str] = "absolute_error"
     task: ClassVar[Task] = "regression"
-    kernel: ClassVar[str | None] = "absolute_error"
     rules: ClassVar[Rules] = Rules("AbsoluteError", target_bound=positive())
 
     def slopes(self, targets: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -131,8 +134,6 @@ class Quantile(KinkedLoss):
     target_bound: float = 1.0  # the bound Y on the absolute value of the target; positive
     name: ClassVar[str] = "quantile"
     task: ClassVar[Task] = "regression"
-    kernel: ClassVar[str | None] = "quantile"
-    kernel_field: ClassVar[str | None] = "level"
     rules: ClassVar[Rules] = Rules("Quantile", level=inside(0.0, 1.0), target_bound=positive())
 
     def slopes(self, targets: FloatArray) -> tuple[FloatArray, FloatArray]:

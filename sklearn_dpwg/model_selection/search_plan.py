@@ -229,7 +229,7 @@ def count_runs(plan: SearchPlan, rng: np.random.Generator) -> int:
 
 # --- who is held out, and the worst group's score -------------------------------------------------
 
-# Scores become multiples of this, so that their sums are exact; docs/theory/sums.md, section 9a.
+# Scores become multiples of this, so that their sums are exact.
 GRID = 2.0**-20
 
 
@@ -295,7 +295,7 @@ def worst_over_sizes(scores: FloatArray, codes: Indices) -> tuple[float, float]:
     """
     sizes = np.bincount(codes)
     sums = np.bincount(codes, weights=np.rint(scores / GRID))
-    worst = float((sums / (sizes / GRID)).min())
+    worst = float((sums / (sizes / GRID)).min())  # rounded once, of exact sums
     return worst, float((1.0 + sizes.min() * 2.0**-50) / sizes.min())
 
 

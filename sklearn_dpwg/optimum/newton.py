@@ -12,9 +12,9 @@ from scipy.linalg.lapack import dpotrf, dpotrs
 from scipy.optimize import brentq
 
 from sklearn_dpwg._checks import FloatArray
-from sklearn_dpwg.data.kernels.passes import one_blas_thread
 from sklearn_dpwg.data.risks import RiskFunctions, Risks
 from sklearn_dpwg.data.risks.selection import keyed_parts
+from sklearn_dpwg.data.threads import one_blas_thread
 from sklearn_dpwg.optimum.objective import SaddlePoint, project_to_ball
 
 MAX_ITERATIONS = 50

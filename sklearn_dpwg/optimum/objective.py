@@ -115,7 +115,7 @@ def log_sum_exp(exponents: FloatArray) -> float:
 def ball_gap(weights: FloatArray, gradient: FloatArray, mu_weights: float, radius: float) -> float:
     """Return the maximum over the ball of ``-<g, v-w> - μ/2 ‖v-w‖²``, for w in it.
 
-    Weights count as longer by rounding, up to the sphere: docs/theory/sums.md, section 6.
+    Weights count as longer by rounding, up to the sphere (docs/theory/phased-erm-sensitivity.md).
 
     With a = w - g/μ, v its projection and ρ = max(1, ‖a‖/R) the maximum is
     ``μ/2 (ρ ‖v-w‖² + (ρ-1) (R²-‖w‖²))``. Nothing cancels there, so a gap of 1e-30 is one.

@@ -311,7 +311,7 @@ class DPStandardScaler(_Scaler):
 
     Both numbers of every record are rounded to multiples of a public power of two, so that all sums
     are exact and no record decides how others are rounded; the step, at most 4·n·2⁻⁵² for n
-    records, adds √(2d) steps to the sensitivity (``docs/theory/sums.md``).
+    records, adds √(2d) steps to the sensitivity.
 
     The guarantee adds up with that of a model fitted behind the scaler.
 

@@ -8,6 +8,7 @@ from typing import ClassVar
 from sklearn_dpwg.data.problem import Problem
 from sklearn_dpwg.data.risks import Risks
 from sklearn_dpwg.exceptions import InputError, InputTypeError
+from sklearn_dpwg.losses import SquaredError
 from sklearn_dpwg.privacy import Budget, NoiseSource
 from sklearn_dpwg.solvers.descent.ags import AGS
 from sklearn_dpwg.solvers.descent.gda import GDA
@@ -91,7 +92,7 @@ class Auto(Solver):
 
 def _measured(problem: Problem, budget: Budget) -> tuple[Solver, str]:
     """Return what did best on tasks like this one, and why."""
-    if type(problem.loss).__dict__.get("kernel") == "squared_error":
+    if type(problem.loss) is SquaredError:
         columns, moments = max(problem.n_columns, 1), Moments()
         # noise on moments of overlapping groups is for all groups of a record
         is_clear = signal(problem, budget) >= CLEAR_MOMENTS * columns**1.5 * problem.group_moves

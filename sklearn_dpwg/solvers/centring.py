@@ -13,21 +13,15 @@ from scipy.optimize import brentq
 
 from sklearn_dpwg._checks import FloatArray
 from sklearn_dpwg._repr import short_repr
-from sklearn_dpwg.data.kernels.passes import one_blas_thread
 from sklearn_dpwg.data.problem import Problem
 from sklearn_dpwg.data.risks import Risks
-from sklearn_dpwg.data.risks.record_block import ROW_STEP, times
+from sklearn_dpwg.data.risks.record_block import times
+from sklearn_dpwg.data.threads import one_blas_thread
 from sklearn_dpwg.exceptions import InputError
-from sklearn_dpwg.losses import Loss, LossConstants
+from sklearn_dpwg.losses import BinaryLogLoss, LossConstants
 from sklearn_dpwg.optimum.objective import project_to_ball
 from sklearn_dpwg.privacy import NoiseSource, Release
-from sklearn_dpwg.privacy.sensitivity.sums import (
-    SumGrid,
-    grid_step,
-    moment_sensitivity,
-    moment_steps,
-    summation_slack,
-)
+from sklearn_dpwg.privacy.sensitivity.sums import moment_sensitivity
 from sklearn_dpwg.solvers.solver import by_loss
 
 # Second moments are released of up to so many columns d, where records times μ are at least so
@@ -41,15 +35,16 @@ MOST_RECORDS = 2**36
 # told from smaller ones, as a share of the mean of all.
 LONGEST_STRETCH, LEAST_MEAN_SQUARE = 4.0, 0.01
 
-# Records whose outer products are added exactly before the sum is rounded.
-BLOCK_SIZE = 2**13
+# Entries of P are whole multiples of this: products with rows on their grid, of norms up to 4/2^-6,
+# are exact.
+WHITENING_STEP = 2.0**-18
 
-# Value of the constant column behind centred rows.
-CONSTANT = 0.25
+# Value of the constant column behind centred rows, whose mean square is 1.
+CONSTANT = 0.5
 
-# A gradient of one record is at most this long, and longer in proportion to the `signal` from here
-# on: the bias of a limit that most records reach costs more than noise does.
-LONGEST_GRADIENT, LONGEST_BINDS = 0.6, 300.0
+# Centred rows are scaled as if their root mean square were at least this, and their mean square at
+# least so many standard deviations of its noise.
+SHORTEST, DEVIATIONS = 2.0**-6, 2.0
 
 _UNIT = 2.0**-53
 
@@ -65,35 +60,23 @@ SHARES_BEFORE = (CENTRE_SHARE, MOMENTS_SHARE, SQUARES_SHARE, SPREAD_SHARE)
 
 @dataclass(frozen=True)
 class SlopeLimit:
-    """How long a record's gradient may be, planned for the noise that a limit saves."""
+    """How long a record's gradient may be, for the noise that a limit saves."""
 
-    share: float  # of the root mean square of centred rows, which is released
-    longest: float  # the most that may be released; noise is planned for it
+    share: float  # of the root mean square of centred rows, which their scale makes 1
     # the release that rows are whitened by, `MOMENTS` or `SQUARES`; empty where they are not
     whitening: str = ""
 
-    @classmethod
-    def of(cls, loss: Loss, signal: float, whitening: str = "") -> SlopeLimit:
-        """Return the limit at a `signal`; the mean squared distance is released as at most 1."""
-        share = by_loss(loss, signal).clip_share
-        longest = LONGEST_GRADIENT * max(1.0, signal / LONGEST_BINDS)
-        return cls(share, min(longest, share * math.hypot(1.0, CONSTANT)), whitening)
-
     @property
-    def least_unit(self) -> float:
-        """Least limit that may be released, in units of the largest: no row is shorter than s₀."""
-        return self.share * CONSTANT / self.longest
-
-    def at(self, mean_square: float) -> float:
-        """Return the limit for a released mean squared norm of centred rows."""
-        return min(self.longest, self.share * math.sqrt(mean_square))
+    def clip(self) -> float:
+        """Largest norm of a record's gradient."""
+        return self.share * math.hypot(1.0, CONSTANT)
 
     def __str__(self) -> str:
         """Return what centring is, for previews."""
         white = f", half whitened by released {self.whitening}" if self.whitening else ""
         return (
-            f"rows relative to a released mean row{white}; a record's gradient counts up to a norm "
-            f"of {self.share:.3g} times their released root mean square"
+            f"rows relative to a released mean row{white}, in units of their released root mean "
+            f"square; a record's gradient counts up to a norm of {self.share:.3g} times it"
         )
 
 
@@ -122,9 +105,9 @@ def check_centring(problem: Problem, owner: str) -> None:
         raise InputError(
             f"centring of {owner} needs an intercept, which takes up the centre, but there is none."
         )
-    if type(problem.loss).__dict__.get("kernel") is None:
+    if not problem.loss.has_ends:
         raise InputError(
-            f"centring of {owner} needs a loss with a compiled kernel, which limits slopes, got "
+            f"centring of {owner} needs a loss with ends(), which limits slopes, got "
             f"{problem.loss!r}."
         )
 
@@ -134,13 +117,11 @@ class CentredProblem(Problem):
     """A problem whose rows are ``u = (P (x - c), s₀)``, whatever the released centre c and P.
 
     `intercept_scaling` is s₀. Slopes are limited so that no gradient of a record is longer than
-    `clip`, the planned limit's longest until one is released. Gradients may be read in units, down
-    to `unit` of theirs, in which a record counts for `clip` whatever the released limit is.
+    the limit's `clip`.
     """
 
-    limit: SlopeLimit = SlopeLimit(1.0, LONGEST_GRADIENT)
-    clip: float = LONGEST_GRADIENT
-    unit: float = 1.0
+    limit: SlopeLimit = SlopeLimit(1.0)
+    stretch: float = 1.0  # bound on ‖P‖
     norm_of_rows: float = 0.0  # bound on the norm of a row before it was centred
 
     __repr__ = short_repr
@@ -155,11 +136,6 @@ class CentredProblem(Problem):
         return replace(found, infimum=min(0.0, found.infimum))
 
     @property
-    def stretch(self) -> float:
-        """Bound on ‖P‖."""
-        return LONGEST_STRETCH if self.limit.whitening else 1.0
-
-    @property
     def row_norm(self) -> float:
         """Bound √(4 ‖P‖² + s₀²) on the norm of a row: x and c are in the unit ball."""
         return math.hypot(2.0 * self.stretch, self.intercept_scaling)
@@ -167,22 +143,32 @@ class CentredProblem(Problem):
     @property
     def lipschitz(self) -> float:
         """Largest norm of a record's gradient."""
-        return self.clip
+        return self.limit.clip
 
     @property
     def gradient_diameter(self) -> float:
         """Largest distance between two records' gradients."""
-        return 2.0 * self.clip
+        return 2.0 * self.limit.clip
 
     @property
     def summed_norm(self) -> float:
         """Largest norm of what a record adds to the sums that are read, before they are centred."""
-        return math.sqrt(2.0) * self.constants.lipschitz
+        return self.norm_read * self.slope_bound
+
+    @property
+    def norm_read(self) -> float:
+        """Norm of ``(x, 1)``."""
+        return math.sqrt(2.0)
+
+    @property
+    def slope_bound(self) -> float:
+        """Slopes are limited to ``clip/‖u‖``, and no u is shorter than s₀."""
+        return min(self.constants.lipschitz, self.limit.clip / self.intercept_scaling)
 
     @property
     def rounding_factor(self) -> float:
-        """Bound on the norm of the map of sums over ``(x, 1)`` to sums over u, in these units."""
-        return math.sqrt(2.0 * self.stretch**2 + CONSTANT**2) / self.unit
+        """Bound on the norm of the map of sums over ``(x, 1)`` to sums over u."""
+        return math.sqrt(2.0 * self.stretch**2 + CONSTANT**2)
 
     @property
     def roundings_of_a_mean(self) -> int:
@@ -191,40 +177,35 @@ class CentredProblem(Problem):
 
     @property
     def smoothness(self) -> float:
-        """Smoothness H in the weights.
+        return self._smoothness(self.row_norm)
+
+    @property
+    def usual_smoothness(self) -> float:
+        return self._smoothness(math.hypot(2.0, CONSTANT))
+
+    def _smoothness(self, row_norm: float) -> float:
+        """Return the smoothness H in the weights of rows up to a norm.
 
         The curvature of the log loss of two classes is at most its slope, which the limit keeps
         below clip/‖u‖; that of others is not.
         """
-        bound = super().smoothness
-        is_logistic = type(self.loss).__dict__.get("kernel") == "binary_log"
-        return min(bound, self.clip * self.row_norm) if is_logistic else bound
-
-    @property
-    def usual_smoothness(self) -> float:
-        return replace(self, limit=replace(self.limit, whitening="")).smoothness
+        bound = self.constants.smoothness * row_norm**2
+        is_logistic = type(self.loss) is BinaryLogLoss
+        return min(bound, self.limit.clip * row_norm) if is_logistic else bound
 
 
-def centred_problem(problem: Problem, limit: SlopeLimit, *, unit: float = 1.0) -> CentredProblem:
+def centred_problem(problem: Problem, limit: SlopeLimit) -> CentredProblem:
     """Return the public facts of a problem once its rows are centred."""
     facts = {each.name: getattr(problem, each.name) for each in fields(Problem)}
     facts["intercept_scaling"] = CONSTANT
     facts["norm_of_rows"] = problem.row_norm
-    return CentredProblem(**facts, limit=limit, clip=limit.longest, unit=unit)
-
-
-def row_sum_grid(problem: Problem) -> SumGrid:
-    """Return the grid on which rows are added up."""
-    return SumGrid(loss_step=0.0, gradient_step=grid_step(2.0, problem.n_records))
+    stretch = (LONGEST_STRETCH if limit.whitening else 1.0) / SHORTEST
+    return CentredProblem(**facts, limit=limit, stretch=stretch)
 
 
 def row_sum_sensitivity(problem: Problem) -> float:
-    """Return how far replacing one record moves the sum of all rows."""
-    grid = row_sum_grid(problem)
-    longest = 1.0 + 2.0**-40  # the rounding of its factor
-    return 2.0 * longest + summation_slack(
-        grid.gradient_step, n_dimensions=max(problem.n_features, 1)
-    )
+    """Return how far replacing one record moves the sum of all rows: 2, and its rounding, once."""
+    return 2.0 + problem.n_records * 2.0**-51
 
 
 @dataclass(frozen=True, eq=False)
@@ -233,7 +214,7 @@ class Centring:
 
     center: FloatArray  # the released centre, in the unit ball; (n_features,)
     clip: float  # no gradient of a record is longer
-    whitening: FloatArray | None = None  # P, a symmetric matrix or a factor a column
+    whitening: FloatArray  # P, a symmetric matrix or a factor a column
 
     def view(self, data: Risks) -> Risks:
         """Return the risks of centred rows with limited slopes."""
@@ -254,10 +235,9 @@ class Centring:
         matrix = weights.reshape(problem.loss.n_outputs, -1).copy()
         constants = problem.intercept_scaling * matrix[:, -1] + matrix[:, :-1] @ self.center
         matrix[:, -1] = constants / CONSTANT
-        if self.whitening is not None:
-            is_matrix = self.whitening.ndim == 2
-            inverse = np.linalg.inv(self.whitening) if is_matrix else 1.0 / self.whitening
-            matrix[:, :-1] = times(matrix[:, :-1], np.asarray(inverse, dtype=float))
+        is_matrix = self.whitening.ndim == 2
+        inverse = np.linalg.inv(self.whitening) if is_matrix else 1.0 / self.whitening
+        matrix[:, :-1] = times(matrix[:, :-1], np.asarray(inverse, dtype=float))
         return matrix.ravel()
 
     def project(self, weights: FloatArray, problem: Problem) -> FloatArray:
@@ -303,9 +283,8 @@ class Centring:
     @cached_property
     def _axes(self) -> tuple[FloatArray, FloatArray | None]:
         """Factors p of P along its axes, and the axes where they are not the columns."""
-        if self.whitening is None or self.whitening.ndim == 1:
-            ones = np.ones_like(self.center)
-            return (ones if self.whitening is None else self.whitening), None
+        if self.whitening.ndim == 1:
+            return self.whitening, None
         with one_blas_thread():
             factors, axes = np.linalg.eigh(self.whitening)
         return factors, axes
@@ -348,36 +327,36 @@ def release_centre(
 
     Replacing a record moves the sum of rows by at most 2 and that of squared distances, each cut at
     1, by at most 1. The noisy mean is shrunk by the positive part of ``1 - d s²/‖c‖²`` (James and
-    Stein), with s its noise, and drawn into the unit ball: both read released numbers only.
+    Stein), with s its noise, and drawn into the unit ball; rows are scaled to a mean square of 1.
+    All three read released numbers only.
     """
     of_rows, *of_moments, of_squares = releases
     n_records, d = problem.n_records, problem.n_features
     sensitivity = row_sum_sensitivity(problem)
-    total = data.row_sum(grid=row_sum_grid(problem))
+    total = data.row_sum()
     mean = noise.gaussian(total, sensitivity=sensitivity, release=of_rows) / n_records
     variance = d * (of_rows.noise_multiplier * sensitivity / n_records) ** 2
     square = float(mean @ mean)
     shrunk = max(0.0, 1.0 - variance / square) if square > 0.0 else 0.0
     center = project_to_ball(shrunk * mean, 1.0)
-    whitening = None
+    whitening: FloatArray = np.ones(d)
     for release in of_moments:
         whitening = _release_whitening(problem, data, noise, release, mean, center)
-    step = grid_step(1.0, n_records)
-    squares = np.array([data.spread(center, step=step, whitening=whitening)])
+    whitening = on_grid(whitening)
+    squares = np.array([data.spread(center, whitening=whitening)])
     noisy = float(noise.gaussian(squares, sensitivity=1.0, release=of_squares)[0])
-    mean_square = float(np.clip(noisy / n_records, 0.0, 1.0)) + CONSTANT**2
-    return Centring(center, limit.at(mean_square), whitening)
+    least = max(SHORTEST**2, DEVIATIONS * of_squares.noise_multiplier / n_records)
+    scale = 1.0 / math.sqrt(np.clip(noisy / n_records, min(least, 1.0), 1.0))
+    return Centring(center, limit.clip, on_grid(scale * whitening))
 
 
 def moment_sum_sensitivity(problem: Problem) -> float:
     """Return how far replacing one record moves the second moments of all rows, or of columns.
 
     ``‖x x' - y y'‖² = ‖x‖⁴ + ‖y‖⁴ - 2 (x·y)²`` is at most 2, and so is ``Σ_j (x_j² - y_j²)²``,
-    whose terms are at most ``x_j⁴ + y_j⁴``; with what rounding of entries and of the sum adds.
+    whose terms are at most ``x_j⁴ + y_j⁴``; with the rounding of the sum and of products with √2.
     """
-    d, (step, sum_step) = problem.n_features, moment_steps(1.01, problem.n_records, BLOCK_SIZE)
-    norm = 1.0 + 2.0**-40 + math.sqrt(d) * step / 2.0
-    return moment_sensitivity(norm) + d * sum_step + problem.n_records * 2.0**-49
+    return moment_sensitivity(1.0) + problem.n_records * 2.0**-49
 
 
 def _release_whitening(
@@ -391,10 +370,7 @@ def _release_whitening(
     """Release second moments, and return what makes rows half white by them."""
     n_records, d = problem.n_records, problem.n_features
     columns_alone = release.name == SQUARES
-    step, sum_step = moment_steps(1.01, n_records, BLOCK_SIZE)
-    sums = data.second_moments(
-        columns_alone=columns_alone, step=step, sum_step=sum_step, block_size=BLOCK_SIZE
-    )
+    sums = data.second_moments(columns_alone=columns_alone)
     at = np.arange(d) if columns_alone else np.triu_indices(d)
     counted = 1.0 if columns_alone else np.where(at[0] == at[1], 1.0, math.sqrt(2.0))
     sensitivity = moment_sum_sensitivity(problem)
@@ -409,8 +385,12 @@ def _release_whitening(
     with one_blas_thread():
         values, vectors = np.linalg.eigh(found)
         whitening = (vectors * whitening_factors(values, std * math.sqrt(2.0 * d))) @ vectors.T
-    whitening = (whitening + whitening.T) / 2.0
-    return np.asarray(np.rint(whitening / ROW_STEP) * ROW_STEP)
+    return np.asarray(whitening + whitening.T) / 2.0
+
+
+def on_grid(whitening: FloatArray) -> FloatArray:
+    """Return the nearest P whose products with rows are exact."""
+    return np.asarray(np.rint(whitening / WHITENING_STEP) * WHITENING_STEP)
 
 
 def whitening_factors(mean_squares: FloatArray, noise: float) -> FloatArray:

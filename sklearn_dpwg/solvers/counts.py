@@ -86,19 +86,15 @@ def whole_sizes(noisy: FloatArray, *, n_records: int, floor: int) -> tuple[int, 
 def _is_plain(release: Release) -> bool:
     """Return whether a release is Gaussian noise on what every record is read for.
 
-    No part alone: a record that changes its group pays for both.
+    No part alone: a record that changes its group pays for both. It keeps its place, and so the
+    draws of fresh records that it is in.
     """
-    return (
-        release.mechanism == "gaussian"
-        and release.part is None
-        and release.sampling_rate == 1.0
-        and release.paid_count == release.max_count
-    )
+    return release.mechanism == "gaussian" and release.part is None and release.sampling_rate == 1.0
 
 
 def _square(releases: Sequence[Release]) -> float:
     """Return the μ² of Gaussian releases."""
-    return math.fsum(each.max_count / each.noise_multiplier**2 for each in releases)
+    return math.fsum(each.paid_count / each.noise_multiplier**2 for each in releases)
 
 
 def _sorted(releases: Sequence[Release]) -> list[str]:

@@ -70,6 +70,10 @@ class Exact(Solver):
     uses_start: ClassVar[bool] = False
     knows_overlap: ClassVar[bool] = True
 
+    @property
+    def room(self) -> float:
+        return 500.0 if self.schedule == "planned" else super().room
+
     def __init__(
         self, tolerance: float = 1e-6, *, schedule: Literal["planned", "paper"] = "planned"
     ) -> None:

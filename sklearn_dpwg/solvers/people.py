@@ -10,9 +10,9 @@ import numpy as np
 from scipy.linalg import cho_solve, cholesky, solve_triangular
 
 from sklearn_dpwg._checks import FloatArray
-from sklearn_dpwg.data.kernels.passes import one_blas_thread
 from sklearn_dpwg.data.problem import Problem
 from sklearn_dpwg.data.risks import Risks
+from sklearn_dpwg.data.threads import one_blas_thread
 from sklearn_dpwg.optimum.newton import SINGLE, WIDE
 from sklearn_dpwg.optimum.saddle_point import minimise_quadratic_on_ball, worst_group_optimum
 from sklearn_dpwg.privacy import Budget, NoiseSource
@@ -109,7 +109,7 @@ class _Search:
         # where the next fit starts, and the Hessian that serves while it can
         self._weights, self._hessian = exact.weights, np.zeros((data.n_weights,) * 2)
         # so that nothing depends on how far a stated norm is above that of rows
-        squares = data.spread(np.zeros(data.n_features), step=STEP)
+        squares = data.spread(np.zeros(data.n_features))
         self._length = max(squares / problem.n_records, STEP)
         self._fits: dict[tuple[float, float], Fit] = {}
 

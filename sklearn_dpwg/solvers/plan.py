@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any, Literal, NoReturn, Self, TypeVar, final
+from typing import Any, NoReturn, Self, TypeVar, final
 
 import numpy as np
 
@@ -54,10 +54,6 @@ class Plan:
         exceed it; see `predicted_excess_if_worst`.
     predicted_excess_if_worst : tuple of float
         The same bound if one group, known to nobody, is the worst-off one; an entry a group.
-    children : tuple of Plan
-        Plans of parts of the run.
-    composition : {"sequential", "parallel"}
-        Whether the children read the same records or disjoint ones.
     early_stop : bool
         Whether a run may release less than planned; all of it is paid for anyway.
     n_drawn : int, optional
@@ -81,8 +77,6 @@ class Plan:
     schedule: object
     predicted_excess: float
     predicted_excess_if_worst: tuple[float, ...]
-    children: tuple[Plan, ...] = ()
-    composition: Literal["sequential", "parallel"] = "sequential"
     early_stop: bool = False
     n_drawn: int | None = None
     remark: str = ""
@@ -102,7 +96,7 @@ class Plan:
         releases: Sequence[Release],
         schedule: object,
         bounds: Sequence[float] | FloatArray,
-        n_steps: int,
+        n_steps: int | None = None,
         **others: Any,
     ) -> Self:
         """Return a plan whose predictions follow from one bound a group.
@@ -121,10 +115,10 @@ class Plan:
             The solver's own public numbers.
         bounds : sequence of float
             For each group a bound on the excess risk if that group is the worst-off one.
-        n_steps : int
-            Steps of the solver.
+        n_steps : int, optional
+            Steps of the solver; by default its schedule's.
         **others : dict
-            ``children``, ``composition``, ``early_stop``, ``n_drawn`` and ``remark`` of a plan.
+            ``early_stop``, ``n_drawn`` and ``remark`` of a plan.
 
         Returns
         -------
@@ -136,7 +130,7 @@ class Plan:
             problem=problem,
             budget=budget,
             releases=tuple(releases),
-            n_steps=n_steps,
+            n_steps=getattr(schedule, "n_steps", 0) if n_steps is None else n_steps,
             schedule=schedule,
             predicted_excess=float(np.asarray(problem.prior) @ np.asarray(bounds)),
             predicted_excess_if_worst=tuple(float(bound) for bound in bounds),
@@ -191,20 +185,20 @@ class Plan:
         """Whether the bound promises no more than a model that predicts nothing."""
         return self.predicted_excess >= self.problem.constants.zero_score
 
+    @property
+    def _remarks(self) -> list[str]:
+        """What else a reader should know of the plan and of the game."""
+        return [each for each in (self.remark, self.problem.game) if each]
+
     def __str__(self) -> str:
         """Return a preview for people: releases, noise, predictions, guarantee."""
         return f"{self._without_guarantee()}\n\n{self.guarantee}"
 
     def _without_guarantee(self) -> str:
         """Return a preview of a fit that another guarantee covers with more."""
-        lines = [
-            _headline(self),
-            *([self.remark] if self.remark else []),
-            *([self.problem.game] if self.problem.game else []),
-            *(["", *str(self.counts).splitlines()] if self.counts is not None else []),
-            "",
-            "Releases (noise in units of what one record can change, fixed beforehand):",
-        ]
+        counts = str(self.counts or "").splitlines()
+        lines = [_headline(self), *self._remarks, *([""] if counts else []), *counts, ""]
+        lines.append("Releases (noise in units of what one record can change, fixed beforehand):")
         lines += [
             f"  {release.name}: {release.max_count:,} x {release.mechanism}, noise multiplier "
             f"{release.noise_multiplier:.4g}{who_pays}"
@@ -235,13 +229,7 @@ class Plan:
         cost = f"Cost: {cost_of(guarantee)}"
         return html.box(
             _headline(self),
-            [
-                *([self.remark] if self.remark else []),
-                *([self.problem.game] if self.problem.game else []),
-                *(str(self.counts).splitlines() if self.counts is not None else []),
-                *_prediction(self),
-                cost,
-            ],
+            [*self._remarks, *str(self.counts or "").splitlines(), *_prediction(self), cost],
             html.fold("Releases and schedule", of_releases + schedule),
             html.fold("Guarantee", guarantee._repr_html_()),
             protected=guarantee.is_private,

@@ -15,12 +15,10 @@ from sklearn_dpwg.data.problem import Problem
 from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.privacy.noise.samplers import LARGEST_QUOTIENT
 from sklearn_dpwg.privacy.sensitivity.sums import (
-    SumGrid,
-    grid_step,
     record_rounding,
-    summation_slack,
     weighting_slack,
 )
+from sklearn_dpwg.solvers.solver import by_loss
 
 # Standard deviation of the group risks under the group weights that planning assumes, as a share
 # of what predicting nothing can cost: what groups that carry weight differ by in practice. The
@@ -179,15 +177,90 @@ def variance_between(means: FloatArray, variances: FloatArray) -> float:
     return between
 
 
+# What groups can gain, and how far the game is played.
+
+# Steps that the mean of released risks runs over, and steps after which its gain counts.
+RUNNING_STEPS, FIRST_STEPS = 80, 15
+
+# Variance of a loss from record to record, as a share of the square of what predicting nothing
+# costs; how many times that of the noise counts; the least drop of the mean risk, as a share; and
+# the least that predicting nothing may cost by a noisy release, as a share of the most.
+LOSS_VARIANCE, NOISE_COUNTS, LEAST_DROP, LEAST_RISK = 0.2, 3.0, 0.04, 1e-3
+
+
+class GainOfGroups:
+    """How much weights on groups can gain, by released risks, and which share of the game it pays.
+
+    A group whose risk is above that of all by a gap g, where learning has lowered the risk of all
+    by D, can gain about ``E = g²/(4D)``: along the weights of all that is exact for quadratic
+    risks. Let G be `ByLoss.directions` times that. To learn d weights from its own n records costs
+    ``d/(2n)``, so the game has the share ``1/(1 + d/(2 n G))`` in the weights that are played, and
+    the groups' shares of the records have the rest. Risks are means of late steps, drawn together
+    as far as noise and sampling explain what they differ by; the largest gain that was seen counts,
+    as playing makes risks alike. What does not adapt plays the game. (docs/theory/people.md)
+    """
+
+    def __init__(
+        self, problem: Problem, *, adapts: bool = True, risk_of_nothing: float = 0.0
+    ) -> None:
+        self._sizes = np.asarray(problem.group_sizes, dtype=float)
+        self._prior, nothing = np.asarray(problem.prior), problem.constants.zero_score
+        # the risk at weights of 0: that of a log loss is known, others are released first of all
+        of_loss = by_loss(problem.loss)
+        self._nothing = nothing if of_loss.shrinks else risk_of_nothing
+        self._directions = of_loss.directions
+        self._least = LEAST_RISK * nothing
+        of_weights = problem.optimism_correction * problem.n_weights
+        self._costs = of_weights / (2.0 * self._sizes)
+        self._total, self._variances = np.zeros((2, len(self._sizes)))
+        self._count, self._n_steps = 0.0, 0
+        self._adapts = adapts and problem.n_groups > 1
+        self.gain, self.error = 0.0, 0.0
+        self.share = 0.5 if self._adapts and of_weights else 1.0
+
+    def push(self, risks: FloatArray, variances: FloatArray) -> None:
+        """Take in the released risks of a step, and the variances of their noise."""
+        if not self._adapts:
+            return
+        kept = 1.0 - 1.0 / RUNNING_STEPS
+        if not self._nothing:
+            self._nothing = max(float(self._prior @ risks), self._least)
+        self._n_steps += 1
+        self._total = kept * self._total + risks
+        self._variances = kept**2 * self._variances + variances
+        self._count = kept * self._count + 1.0
+        noise = NOISE_COUNTS * self._variances / self._count**2
+        noise = noise + LOSS_VARIANCE * self._nothing**2 / self._sizes
+        means = self._total / self._count
+        of_all = float(self._prior @ means)
+        between = variance_between(means, noise)
+        gaps = between / (between + noise) * (means - of_all)
+        gaps -= self._prior @ gaps
+        drop = 4.0 * max(self._nothing - of_all, LEAST_DROP * self._nothing) / self._directions
+        worst = int(gaps.argmax())
+        gain = float(gaps[worst] ** 2 / drop)
+        if self._n_steps <= FIRST_STEPS or gain > self.gain:
+            self.gain, self.error = gain, float(2.0 * gaps[worst] * np.sqrt(noise[worst]) / drop)
+            paid = gain + self._costs[worst]
+            self.share = gain / paid if paid else 1.0
+
+    def played(self, of_game: FloatArray) -> FloatArray:
+        """Return the group weights that are played, where those of the game are these."""
+        return self.share * of_game + (1.0 - self.share) * self._prior
+
+    @property
+    def released(self) -> dict[str, float]:
+        """What a `Solution` says of the gain."""
+        return {"group_gain": self.gain, "group_gain_std": self.error} if self._adapts else {}
+
+
 # Nesterov's momentum, whose longest step follows the noisy gradients.
 
 # A noisy gradient points uphill along the velocity if it does so by more than this many standard
 # deviations of its noise, which noise alone does in one step of 740.
 UPHILL = 3.0
 
-# What is left of the longest step after that; 0.5 and 0.8 did worse on the census, where 1 would do
-# best, which promises no end of the shortening (benchmarks/mgr_defaults.py SHORTER epsilon=4
-# census-income-kdd).
+# What is left of the longest step after that; 1 would promise no end of the shortening.
 SHORTER = 0.9
 
 
@@ -269,6 +342,8 @@ class Momentum:
 
 # Sums of losses and gradients: over fresh records, and how far a record and rounding move them.
 
+# Losses are cut by less than this share of the largest.
+LOSS_UNIT = 2.0**-36
 # Records of a batch whose gradients are added before the next ones.
 BLOCK_ROWS = 2**11
 _UNIT = 2.0**-53
@@ -331,10 +406,10 @@ def record_errors(problem: Problem, highest: float) -> tuple[float, float]:
     """
     constants, score = problem.constants, problem.constants.score_bound
     steepness = constants.smoothness if constants.smoothness < np.inf else 1.0
-    slope = constants.lipschitz + max(1.0, steepness) * score
+    slope = problem.slope_bound + max(1.0, steepness) * score
     loss = abs(highest) + (constants.lipschitz + 1.0) * score
     return (
-        problem.rounding_factor * record_rounding(problem.row_norm * slope, problem.n_weights),
+        problem.rounding_factor * record_rounding(problem.norm_read * slope, problem.n_weights),
         record_rounding(loss, problem.n_weights),
     )
 
@@ -347,8 +422,6 @@ class SumSensitivity:
 
     Parameters
     ----------
-    grid : SumGrid
-        Steps of the sums.
     gradient_diameter : float
         By how much replacing a record moves a weighted sum of group means, over the ratio of its
         group's weight to its size.
@@ -358,10 +431,9 @@ class SumSensitivity:
         By how much replacing a record moves the sum of its group's losses, and twice what one that
         joins a batch, or leaves its group for another, moves the sum of losses minus the centre.
     center : float
-        Middle of the range of losses, on the grid.
+        Middle of the range of losses.
     """
 
-    grid: SumGrid
     gradient_diameter: float
     gradient_norm: float
     loss_range: float
@@ -383,40 +455,28 @@ class SumSensitivity:
         SumSensitivity
             From these alone.
         """
-        constants, largest_group = problem.constants, problem.most_in_a_group
+        constants = problem.constants
         highest = min(ceiling, constants.supremum)
         of_gradient, of_loss = record_errors(problem, highest)
         # as they are read: a change of variables may follow
         factor, gradient = problem.rounding_factor, problem.summed_norm + of_gradient
-        loss = max(abs(highest), abs(constants.infimum)) + of_loss
-        grid = SumGrid(
-            loss_step=grid_step(loss, largest_group),
-            gradient_step=grid_step(gradient, largest_group),
+        # a loss is cut, and the sum of a group's, the centre taken off, is rounded a few times
+        loss = (max(abs(highest), abs(constants.infimum)) + of_loss) * (
+            LOSS_UNIT + 8.0 * _UNIT * problem.most_in_a_group
         )
-        slack = summation_slack(
-            problem.row_norm * grid.gradient_step, n_dimensions=problem.n_weights
-        )
-        loss_slack = summation_slack(grid.loss_step)
-        loss_range = constants.range_up_to(ceiling) + 2.0 * of_loss
-        middle = constants.infimum + (highest - constants.infimum) / 2.0
+        # cutting moves gradients towards 0, each output by itself: not farther apart than one from
+        # 0, or than two opposite ones
+        diameter = max(problem.pair_diameter, problem.lipschitz)
+        if problem.loss.n_outputs > 1:
+            diameter = 2.0 * problem.lipschitz
         return cls(
-            grid=grid,
-            gradient_diameter=problem.pair_diameter
+            gradient_diameter=diameter
             + 2.0 * of_gradient
-            + factor * slack
             + factor
             * weighting_slack(
-                gradient + 0.5 * slack,
-                n_records=problem.n_records,
-                n_groups=problem.roundings_of_a_mean,
+                gradient, n_records=problem.n_records, n_groups=problem.roundings_of_a_mean
             ),
-            gradient_norm=problem.lipschitz + of_gradient + 0.5 * factor * slack,
-            # the centre is on the grid, half a step at most from the middle
-            loss_range=loss_range + 2.0 * loss_slack,
-            center=on_step(middle, grid.loss_step),
+            gradient_norm=problem.lipschitz + of_gradient,
+            loss_range=constants.range_up_to(ceiling) + 2.0 * of_loss + loss,
+            center=constants.infimum + (highest - constants.infimum) / 2.0,
         )
-
-
-def on_step(number: float, step: float) -> float:
-    """Return the nearest multiple of a step."""
-    return float(np.rint(number / step) * step)

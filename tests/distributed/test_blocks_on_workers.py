@@ -10,12 +10,10 @@ from sklearn_dpwg.data.distributed.dask_engine import DaskEngine
 from sklearn_dpwg.data.risks.selection import keyed_parts
 from sklearn_dpwg.losses import BinaryLogLoss, Hinge
 from sklearn_dpwg.privacy.noise.poisson import PoissonSample
-from sklearn_dpwg.privacy.sensitivity.sums import SumGrid
 from tests.helpers import toy_blocks as toy
 from tests.helpers.group_data import make_risks
 from tests.helpers.storage import in_blocks
 
-GRID = SumGrid(2.0**-30, 2.0**-32)
 SIZES = (37, 1, 90)
 
 
@@ -31,8 +29,8 @@ def answers(risks):
         risks.risks(weights),
         *risks.risks_and_gradients(weights),
         risks.hessian(weights, np.array([0.2, 0.3, 0.5])),
-        *risks.sums(weights, ceiling=0.8, grid=GRID),
-        *risks.sampled_sums(weights, sample, ceiling=0.8, center=2.0**-3, grid=GRID),
+        *risks.sums(weights, ceiling=0.8),
+        *risks.sampled_sums(weights, sample, ceiling=0.8, center=2.0**-3),
         *risks.part(part).risks_and_gradients(weights),
         risks.with_loss(Hinge()).risks(weights),
     ]

@@ -8,7 +8,6 @@ import time
 import dask
 import dask.array as da
 import dask.dataframe as dd
-import numba
 import numpy as np
 import pandas as pd
 import pytest
@@ -303,35 +302,6 @@ def test_columns_of_one_folder_of_files_stay_cut_alike(processes, tmp_path):
     other = make(solver=PASSES).fit(whole[names], whole["y"], groups=whole["g"])
     np.testing.assert_allclose(model.coef_, other.coef_, rtol=0, atol=1e-9)
     assert model.score(parts[names], parts["y"]) == other.score(whole[names], whole["y"])
-
-
-def of_kind(name):
-    numba.config.CPU_NAME = name
-
-
-def test_workers_that_round_otherwise_are_refused(processes, draws):
-    chunked = [in_chunks(part) for part in records()]
-    one, _ = processes.scheduler_info()["workers"]
-    processes.run(of_kind, "generic", workers=[one])
-    try:
-        with pytest.raises(ValueError, match=r"^workers must have processors .* generic \(.* all"):
-            make(solver=PASSES).fit(*chunked)
-        assert draws() == []
-    finally:
-        processes.run(of_kind, None)
-
-
-def test_a_worker_that_rounds_otherwise_takes_no_lost_ones_place(processes, at_pass, draws):
-    chunked = [in_chunks(part) for part in records()]
-    processes.run(of_kind, "generic")
-    at_pass(5, lambda: kill(processes, 2))  # those that start again are of this machine's kind
-    try:
-        with pytest.raises(ChangedDataError, match=r"^workers must have processors") as error:
-            make(solver=PASSES).fit(*chunked)
-    finally:
-        processes.run(of_kind, None)
-    assert "count the budget of this fit" in error.value.__notes__[0]
-    assert draws()
 
 
 @pytest.mark.parametrize("overlap", ["attributes", "both"])

@@ -52,12 +52,12 @@ def test_moments_are_those_of_the_rows(form):
     for of_class, chosen in enumerate((~is_second, is_second)):
         own = clipped[chosen]
         assert moments.counts[of_class] == chosen.sum()
-        np.testing.assert_allclose(moments.means[of_class], own.mean(axis=0), atol=1e-6)
+        np.testing.assert_allclose(moments.means[of_class], own.mean(axis=0), atol=3e-5)
         np.testing.assert_allclose(
-            moments.second_moments[of_class], own.T @ own / chosen.sum(), atol=1e-6
+            moments.second_moments[of_class], own.T @ own / chosen.sum(), atol=3e-5
         )
         covariance = np.cov(own.T, bias=True)
-        np.testing.assert_allclose(covariances(moments)[of_class], covariance, atol=1e-6)
+        np.testing.assert_allclose(covariances(moments)[of_class], covariance, atol=3e-5)
 
 
 def test_sums_are_exact_in_any_order_and_over_any_blocks(monkeypatch):
@@ -70,7 +70,7 @@ def test_sums_are_exact_in_any_order_and_over_any_blocks(monkeypatch):
 
 
 def test_too_many_records_are_refused():
-    with pytest.raises(ValueError, match=r"^X must have fewer records or columns"):
+    with pytest.raises(ValueError, match=r"^X must have at most"):
         class_moment_sensitivity(10**14, 400, 0.75)
 
 

@@ -120,7 +120,7 @@ def visible(model, caught):
     plan = model.plan_
     shown = (
         plan.releases, plan.schedule, plan.problem, plan.counts, plan.predicted_excess_if_worst,
-        plan.remark, plan.n_steps, str(plan), plan.children,
+        plan.remark, plan.n_steps, str(plan),
     )  # fmt: skip
     attributes = sorted(name for name in vars(model) if name.endswith("_"))
     told = sorted(str(each.message) for each in caught)
@@ -149,7 +149,7 @@ def test_nothing_visible_follows_from_true_sizes(solver, cuts, monkeypatch):
         found.append(visible(model, caught))
     for other in found[1:]:
         assert other == found[0]
-    assert any("some groups are so small" in text for text in found[0][10])
+    assert any("some groups are so small" in text for text in found[0][9])
 
 
 def test_the_group_of_what_is_not_stated_may_be_empty_without_a_warning():
@@ -243,7 +243,9 @@ def test_an_oracle_needs_public_groups():
         classifier(solver="oco").fit_oracle  # noqa: B018 - has no such method
 
 
-@pytest.mark.parametrize("solver", [OCO(horizon=2), OnlineToBatch(horizon=2)], ids=repr)
+@pytest.mark.parametrize(
+    "solver", [OCO(horizon=2), OnlineToBatch(horizon=2), PhasedERM(horizon=2)], ids=repr
+)
 def test_calls_count_groups_once_and_show_no_later_sizes(solver, monkeypatch):
     same_counts(monkeypatch, (350, 180, 60, 10))
     found = []

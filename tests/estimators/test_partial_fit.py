@@ -16,6 +16,7 @@ from sklearn.base import clone
 
 from sklearn_dpwg import DPWorstGroupRegressor
 from sklearn_dpwg.data.oracles.base import RecordOracle
+from sklearn_dpwg.data.records import RecordEncoder
 from sklearn_dpwg.exceptions import (
     UngroupedWarning,
 )
@@ -78,7 +79,10 @@ def test_no_record_is_drawn_twice(binary, monkeypatch):
     estimator, given = make(binary), set()
     for number in range(4):
         X, y, groups = make_part(binary, number)
-        given |= set(map(tuple, X.tolist()))
+        records = RecordEncoder(1, estimator.data_norm).encode(
+            X, np.zeros(len(X)), np.zeros(len(X), dtype=int)
+        )
+        given |= set(map(tuple, records.rows.tolist()))
         estimator.partial_fit(X, y, groups)
     assert len(seen) == len(set(seen))
     assert set(seen) <= given

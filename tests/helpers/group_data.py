@@ -82,7 +82,7 @@ def dense(risks: GroupRisks, group: int) -> tuple[np.ndarray, np.ndarray]:
     """Return one group's rows, scaled and with the constant column, and its targets."""
     records = risks.records
     part = slice(records.starts[group], records.starts[group + 1])
-    rows = records.rows[part] * records.row_scale[part, None]
+    rows = records.rows[part].astype(float)
     if risks.intercept_scaling > 0:
         rows = np.hstack([rows, np.full((len(rows), 1), risks.intercept_scaling)])
     return rows, records.targets[part]

@@ -8,7 +8,6 @@ from typing import NamedTuple
 import numpy as np
 
 from sklearn_dpwg.data.risks import GroupRisks
-from sklearn_dpwg.privacy.sensitivity.sums import SumGrid
 from sklearn_dpwg.solvers.steps import step_and_momentum
 
 # --- steps -------------------------------------------------------------------------------------
@@ -42,10 +41,8 @@ class Ball(NamedTuple):
 
 
 def estimates(risks, weights, batch, *, expected_sizes, ceiling, center):
-    """Return the group risks and gradients that a batch shows, without noise or a grid."""
-    losses, gradients = risks.sampled_sums(
-        weights, batch, ceiling=ceiling, center=center, grid=SumGrid(0.0, 0.0)
-    )
+    """Return the group risks and gradients that a batch shows, without noise."""
+    losses, gradients = risks.sampled_sums(weights, batch, ceiling=ceiling, center=center)
     expected_sizes = np.asarray(expected_sizes)
     return center + losses / expected_sizes, gradients / expected_sizes[:, None]
 
@@ -72,11 +69,11 @@ def paper_points(data: GroupRisks, problem, schedule):
     for t in range(1, schedule.n_steps + 1):
         points.append((w, mixture))
         risks, gradients = data.risks_and_gradients(w)
-        of_w = mixture @ gradients + schedule.weight_ridge * w
-        of_mixture = risks - schedule.group_ridge * (mixture - prior)
-        w = w - of_w / (schedule.weight_ridge * t)
+        of_w = mixture @ gradients + schedule.ridge * w
+        of_mixture = risks - schedule.ridge * (mixture - prior)
+        w = w - of_w / (schedule.ridge * t)
         w = w / max(1.0, np.linalg.norm(w) / problem.radius)
-        mixture = nearest_distribution(mixture + of_mixture / (schedule.group_ridge * t))
+        mixture = nearest_distribution(mixture + of_mixture / (schedule.ridge * t))
     return points
 
 

@@ -11,4 +11,5 @@ def relation_of(solver: Any) -> dict[str, str]:
     """Return the parameter that a solver of public groups needs; none for one that hides them."""
     made = SOLVERS[solver]() if isinstance(solver, str) and solver in SOLVERS else solver
     is_public = isinstance(made, Solver) and not made.hides_groups
-    return WITHIN_GROUP if is_public or isinstance(made, FreshSolver) else {}
+    is_fresh = isinstance(made, FreshSolver) and not made.reads_again
+    return WITHIN_GROUP if is_public or is_fresh else {}

@@ -32,7 +32,6 @@ from sklearn_dpwg.solvers import (
     MGR,
     OCO,
     SOLVERS,
-    FreshPhasedERM,
     Moments,
     OnlineToBatch,
     PhasedERM,
@@ -56,7 +55,6 @@ TARGETS = {
 KINDS = {"log_loss": "two", "hinge": "two", "smoothed_hinge": "two", "multinomial": "three"}
 
 VARIANTS: dict[str, Any] = {
-    "ags latest": AGS(selection="latest"),
     "ags paper": AGS(schedule="paper", n_steps=20),
     "gda paper": GDA(schedule="paper", n_steps=20),
     "gda centred": GDA(centring=True),
@@ -73,7 +71,6 @@ VARIANTS: dict[str, Any] = {
     "phased-erm paper": PhasedERM(schedule="paper"),
     "phased-erm 4 phases": PhasedERM(n_phases=4, sharpening=3.0),
     "phased-erm centred": PhasedERM(centring=True),
-    "fresh phased-erm": FreshPhasedERM(),
     "oco optimistic": OCO(learner="optimistic"),
     **{
         f"online-to-batch {learner}": OnlineToBatch(learner=learner)
@@ -89,7 +86,8 @@ FRESH: dict[str, Any] = {
     "oco sampled": partial(OCO, play="sampled"),
     "oco tree": partial(OCO, noise="tree"),
     "online-to-batch": partial(OnlineToBatch),
-    "fresh phased-erm": partial(FreshPhasedERM),
+    "phased-erm": partial(PhasedERM),
+    "fresh phased-erm": partial(PhasedERM, schedule="paper"),
 }
 
 
@@ -257,7 +255,7 @@ OTHERS: dict[str, Fit] = {
     "mgr | three rows a person": partial(fit, "mgr", "log_loss", rows_per_person=3),
     "mgr | no intercept": partial(fit, "mgr", "log_loss", fit_intercept=False),
     "mgr | equal prior": partial(fit, "mgr", "squared_error", prior="uniform"),
-    "ags latest | one group": lambda: make(AGS(selection="latest"), "log_loss").fit(
+    "ags | one group": lambda: make(AGS(), "log_loss").fit(
         ROWS, TARGETS["two"], groups=np.repeat("a", N)
     ),
 }

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from scipy.sparse import csr_array
 
 from sklearn_dpwg.data.records import GroupedRecords
 from sklearn_dpwg.data.risks import GroupRisks, RecordBlock, Risks
@@ -83,6 +81,4 @@ def _cuts(rng: np.random.Generator, size: int, n_blocks: int) -> np.ndarray:
 
 
 def _some(records: GroupedRecords, which: Sequence[np.ndarray]) -> GroupedRecords:
-    taken = records.take(which)
-    is_by_columns = not isinstance(records.rows, csr_array) and not records.rows.flags.c_contiguous
-    return replace(taken, rows=np.asfortranarray(taken.rows)) if is_by_columns else taken
+    return records.take(which)

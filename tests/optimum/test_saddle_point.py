@@ -105,7 +105,7 @@ def exact_gap(risks, weights, *, radius, prior, mu_weights, mu_groups, center):
     for group in range(risks.n_groups):
         records = risks.records
         part = slice(records.starts[group], records.starts[group + 1])
-        rows = records.rows[part].astype(wide) * records.row_scale[part, None].astype(wide)
+        rows = records.rows[part].astype(wide)
         rows = np.hstack([rows, np.full((len(rows), 1), wide(risks.intercept_scaling))])
         scores, targets = rows @ weights, records.targets[part].astype(wide)
         if isinstance(risks.loss, BinaryLogLoss):

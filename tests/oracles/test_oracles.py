@@ -116,7 +116,7 @@ def test_drawn_records_are_those_of_the_encoder():
             assert len(drawn) == len(drawn_targets) == chunk
             found += np.column_stack([drawn, drawn_targets]).tolist()
         part = slice(records.starts[group], records.starts[group + 1])
-        expected = records.rows[part] * records.row_scale[part, None]
+        expected = records.rows[part].astype(float)
         expected = np.column_stack([expected, records.targets[part]])
         assert sorted(found) == sorted(expected.tolist())
         assert found != expected.tolist()
@@ -142,7 +142,7 @@ def test_rows_are_clipped_as_in_a_fit():
     y = rng.choice(["no", "yes"], 30)
     drawn, targets = answering((rows, y)).draw(1, 30)
     records = RecordEncoder(1, 1.5).encode(rows, encode(y), np.zeros(30, dtype=int))
-    assert np.array_equal(drawn, records.rows * records.row_scale[:, None])
+    assert np.array_equal(drawn, records.rows.astype(float))
     assert np.array_equal(targets, encode(y))
     assert np.linalg.norm(drawn, axis=1).max() <= 1.0 + 1e-12
 

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 SLOW = {"dp_accounting", "opendp"}
-KNOW_ESTIMATORS = {"sklearn", "joblib", "pandas", "numba"}
+KNOW_ESTIMATORS = {"sklearn", "joblib", "pandas"}
 
 
 def modules_after(statement):

@@ -14,7 +14,6 @@ from sklearn_dpwg.solvers import (
     OCO,
     SOLVERS,
     Auto,
-    FreshPhasedERM,
     Moments,
     OnlineToBatch,
     PhasedERM,
@@ -103,8 +102,6 @@ def test_every_other_solver_refuses_in_one_sentence():
         assert not solver.hides_groups
         with pytest.raises(ValueError, match=needed):
             solver.plan(problem, BUDGET)
-    with pytest.raises(ValueError, match="needs neighbours='replace-one-within"):
-        FreshPhasedERM().plan(problem, BUDGET)
 
 
 def test_a_plan_for_hidden_groups_refuses_others_without_telling_sizes():

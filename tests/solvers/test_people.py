@@ -14,10 +14,9 @@ from sklearn_dpwg import DPWorstGroupClassifier, DPWorstGroupRegressor
 from sklearn_dpwg.data.problem import Cells, Problem
 from sklearn_dpwg.losses import BinaryLogLoss, Hinge, MultinomialLogLoss, SquaredError
 from sklearn_dpwg.privacy import Budget, NoiseSource
-from sklearn_dpwg.solvers import MGR, Exact, make_solver
-from sklearn_dpwg.solvers.descent.group_weights import FIRST_STEPS, GainOfGroups
+from sklearn_dpwg.solvers import AGS, GDA, MGR, Exact, Moments, PhasedERM, make_solver
 from sklearn_dpwg.solvers.people import N_DIRECTIONS, directions, shrinker
-from sklearn_dpwg.solvers.steps import variance_between
+from sklearn_dpwg.solvers.steps import FIRST_STEPS, GainOfGroups, variance_between
 from tests.helpers.group_data import dense, make_data, make_problem, make_risks
 from tests.helpers.sources import seeded
 
@@ -278,11 +277,38 @@ def test_the_largest_gain_counts_as_playing_makes_risks_alike():
     assert gain.share == seen
 
 
-def test_a_run_mixes_the_game_with_the_shares_of_the_records():
+def run(solver, problem, data):
+    plan = solver.plan(problem, Budget(8.0, 1e-6))
+    return solver.run(plan, data, seeded(0, plan.releases))
+
+
+@pytest.mark.parametrize(
+    "solver",
+    [MGR(), MGR(sampling_rate=0.5, n_steps=60), GDA(n_steps=60), AGS(n_steps=60), PhasedERM(4)],
+    ids=repr,
+)
+def test_a_run_mixes_the_game_with_the_shares_of_the_records(solver):
     """With nothing to gain a private run is the group-blind one; its gain is released with it."""
     problem, data = shifted((4000, 400), (0.0, 0.0))
-    for solver in (MGR(), MGR(sampling_rate=0.5, n_steps=60)):
-        plan = solver.plan(problem, Budget(8.0, 1e-6))
-        found = solver.run(plan, data, seeded(0, plan.releases))
+    found = run(solver, problem, data)
+    if found.group_weights is not None:
         assert found.group_weights == pytest.approx(problem.prior, abs=0.1)
-        assert 0.0 <= found.group_gain < 0.02
+    assert 0.0 <= found.group_gain < 0.02
+    found = run(solver, replace(problem, optimism_correction=0.0), data)
+    assert found.group_gain is not None
+
+
+def test_moments_play_what_they_show_that_a_group_gains():
+    """Of groups alike the mean is learned, of groups that differ about the game is."""
+    rng, sizes = np.random.default_rng(0), (40_000, 20_000)
+    problem = make_problem(sizes, loss=SquaredError(), n_features=2, radius=4.0)
+    rows, codes = rng.uniform(-0.5, 0.5, (60_000, 2)), np.repeat([0, 1], sizes)
+    for slope, gains in ((0.0, False), (1.2, True)):
+        noise = 0.1 * rng.standard_normal(60_000)
+        data = make_data(problem, rows, 0.5 * rows[:, 0] + slope * codes * rows[:, 1] + noise)
+        found = run(Moments(), problem, data)
+        game = run(Moments(), replace(problem, optimism_correction=0.0), data)
+        weights, of_game = found.group_weights, game.group_weights
+        share = (weights[1] - 1 / 3) / (of_game[1] - 1 / 3)
+        assert share == pytest.approx(1.0 if gains else 0.0, abs=0.1)
+        assert (found.group_gain > 0.001) == gains

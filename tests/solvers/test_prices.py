@@ -35,7 +35,7 @@ BUDGET = Budget(1.0, 1e-6)
 
 def one_group_is_worst(visits):
     """Return plan, data and solver where the second of three groups is always the worst."""
-    problem = make_problem((40, 60, 50))
+    problem = dataclasses.replace(make_problem((40, 60, 50)), optimism_correction=0.0)
     solver = AGS(n_steps=12, visits=visits, sharpness=math.inf, loss_ceiling=math.inf)
     rows, targets = random_data(problem, 0)
     rows[:] = np.array([1.0, 0.0])

@@ -84,7 +84,6 @@ RUNS = {
     "mgr on batches": MGR(n_steps=7, sampling_rate=0.3),
     "mgr of the paper": MGR(schedule="paper", max_passes=7),
     "ags, smoothed": AGS(n_steps=7, risk_share=0.3),
-    "ags, latest": AGS(n_steps=7, selection="latest"),
     "ags, visits": AGS(n_steps=7, visits=3),
     "ags of the paper": AGS(schedule="paper", max_passes=7),
     "gda": GDA(n_steps=7),
@@ -221,7 +220,7 @@ def test_a_plan_is_made_from_a_problem_and_a_budget():
     facts = {field.name for field in dataclasses.fields(Problem)}
     assert facts == {
         "loss", "group_sizes", "n_features", "radius", "prior", "intercept_scaling", "hidden",
-        "optimism_correction", "cells",
+        "optimism_correction", "cells", "fresh_calls",
     }  # fmt: skip
 
 

@@ -76,19 +76,6 @@ def test_what_comes_back_has_the_same_bits(tmp_path_factory, kind, n_records, li
         assert not array.flags.writeable or name == "starts" or not array.size
 
 
-def test_rows_on_a_mapped_file_stay_where_they_are(tmp_path):
-    np.save(tmp_path / "X.npy", np.full((8, 2), 0.5))
-    X = np.load(tmp_path / "X.npy", mmap_mode="r")
-    records = RecordEncoder(1, 1.0).encode(np.asarray(X), np.ones(8), np.zeros(8, dtype=np.intp))
-    with Spool(tmp_path) as kept:
-        mapped = kept.write(records)
-        assert np.shares_memory(mapped.rows, X)
-        assert not np.shares_memory(mapped.targets, records.targets)
-        again = kept.write(mapped)
-    assert again.rows.tobytes() == X.tobytes()
-    assert again.row_scale.tobytes() == records.row_scale.tobytes()
-
-
 @pytest.mark.parametrize("umask", [0o000, 0o777])
 def test_no_name_leads_to_the_rows_whatever_the_umask(tmp_path, umask):
     before = os.umask(umask)

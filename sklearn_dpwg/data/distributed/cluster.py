@@ -11,7 +11,7 @@ from uuid import uuid4
 
 import numpy as np
 
-from sklearn_dpwg.data.kernels.passes import allow_threads
+from sklearn_dpwg.data.threads import allow_threads
 from sklearn_dpwg.exceptions import ClusterError, InputError, InputTypeError
 
 # Seconds after which a wait looks whether workers went away.

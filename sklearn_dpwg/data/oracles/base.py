@@ -97,7 +97,7 @@ class EncodingOracle(SampleOracle):
             raise OracleError(f"the oracle gave NaN or infinity in X when {asked}.")
         encoded = self._encode_targets(targets)
         records = self._encoder.encode(rows, encoded, np.zeros(size, dtype=np.intp))
-        return records.rows * records.row_scale[:, None], records.targets
+        return records.rows.astype(np.float64), records.targets
 
     def _as_arrays(self, given: Any, asked: str) -> tuple[FloatArray, NDArray[Any]]:
         try:
@@ -220,7 +220,6 @@ class RecordOracle(SampleOracle):
 
     def __init__(self, records: GroupedRecords, rng: np.random.Generator) -> None:
         self._rows, self._targets = records.rows, records.targets
-        self._row_scale = records.row_scale[:, None]
         self._is_sparse = issparse(records.rows)
         queues = np.split(np.arange(records.starts[-1]), records.starts[1:-1])
         self._groups = np.repeat(np.arange(len(queues)), records.group_sizes)
@@ -251,7 +250,7 @@ class RecordOracle(SampleOracle):
             chosen = order[start : max(stop, start + _AHEAD)]
             # a few rows at a time, so sparse ones may as well be dense
             rows = self._rows[chosen].toarray() if self._is_sparse else self._rows.take(chosen, 0)
-            rows, targets = rows * self._row_scale.take(chosen, axis=0), self._targets.take(chosen)
+            rows, targets = rows.astype(np.float64), self._targets.take(chosen)
             self._ahead[group], self._ahead_from[group] = (rows, targets), start
         self._n_drawn[group] = stop
         taken = slice(start - self._ahead_from[group], stop - self._ahead_from[group])

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from copy import copy
 from dataclasses import replace
 from functools import partial, reduce
-from itertools import pairwise
 from typing import Any, Protocol
 
 import numpy as np
@@ -14,23 +13,12 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from sklearn_dpwg._checks import FloatArray
-from sklearn_dpwg.data.kernels.passes import (
-    Blocks,
-    Partition,
-    fused_pass,
-    has_kernel,
-    one_blas_thread,
-    row_block,
-    row_norms,
-    run_on_threads,
-    scale_rows,
-    slope_bounds,
-)
 from sklearn_dpwg.data.records import GroupedRecords
 from sklearn_dpwg.data.risks.selection import Selection
-from sklearn_dpwg.exceptions import InputTypeError
+from sklearn_dpwg.data.rows import row_block, row_norms, scale_rows
+from sklearn_dpwg.data.threads import Partition, one_blas_thread, run_on_threads
+from sklearn_dpwg.data.whole_numbers import add_split, cut, exact_scores, whole_sums
 from sklearn_dpwg.losses import Loss
-from sklearn_dpwg.privacy.sensitivity.sums import SumGrid
 
 # Where blocks of records live, and how their sums get together.
 
@@ -100,13 +88,13 @@ class LocalEngine:
 BLOCK_BYTES = 2**18
 # Rows in compressed form go into one product with each other at a time.
 SPARSE_BLOCK_ROWS = 2**14
-# Rows whose sums are added before the next ones.
-BLOCK_ROWS = 2**11
-# What a record adds is not rounded.
-FINEST = SumGrid(loss_step=0.0, gradient_step=0.0)
-# Entries of rows, of norm at most 1, are rounded to it where they meet a matrix of norm at most 4
-# whose entries are multiples of it: products of whole numbers, whose sums are below 2⁵³.
-ROW_STEP = 2.0**-24
+# Rows whose products with each other are added before their sums are split.
+MOMENT_ROWS = 2**13
+# Residuals beside rows are whole multiples of it: sums of products are below 2^53 units, and held
+# in multiples of the second number of units and what is left of these.
+RESIDUAL_STEP, MOMENT_SPLIT = 2.0**-18, 2.0**-10
+# Squared distances, of up to 2^29 rows a block, are cut to multiples of it, and split alike.
+SQUARE_STEP, SQUARE_SPLIT = 2.0**-24, 4.0
 # A Hessian of fewer entries takes less time than waking a thread.
 ENTRIES_PER_TASK = 2**16
 
@@ -115,8 +103,8 @@ class RecordBlock:
     """Some of the records of every group, which answers with sums, never with means.
 
     All answers are functions of the records here and of what is asked alone; a group may have none
-    here. Sums on a grid may be added in any order, as what a record adds to them depends on no
-    other record, nor on where it is; the others are added in the order of the blocks.
+    here. Whole sums may be added in any order, as what a record adds to them depends on no other
+    record, nor on where it is; the others are added in the order of the blocks.
     """
 
     def __init__(
@@ -139,9 +127,6 @@ class RecordBlock:
         self.n_features = int(records.rows.shape[1])
         # records of each group in front of the block
         self.first_ranks = (0,) * len(self.group_sizes) if first_ranks is None else first_ranks
-        self._blocks = Blocks.of(records.starts, BLOCK_ROWS)
-        self.is_alone = False  # whether no others are beside it, whose memory would add up
-        self._kept_bounds: tuple[Any, Any] = (None, None)
 
     def __repr__(self) -> str:
         """Return the class alone: a log must hold no record."""
@@ -162,23 +147,31 @@ class RecordBlock:
         weights: FloatArray,
         *,
         ceiling: float | None = None,
-        grid: SumGrid | None = None,
         gradients: bool = True,
+        is_fine: bool = False,
     ) -> Sums:
-        """Return each group's sum of losses and that of slopes times rows, in one pass.
+        """Return each group's sum of losses and that of slopes times rows, in one pass, in parts.
 
-        Of shape (n_groups, n_outputs, n_features + 1), the slopes themselves last, or no columns.
+        Of shape (n_parts, n_groups, n_outputs, n_features + 1), the slopes themselves last, or no
+        columns.
         """
-        highest = np.inf if ceiling is None else ceiling
-        add_up = self._compiled_sums if has_kernel(self.loss) else self._numpy_sums
-        return add_up(weights, highest, grid or FINEST, gradients=gradients)
+        records = self.records
+        return whole_sums(
+            self.loss,
+            records.rows,
+            records.targets,
+            records.starts,
+            *self._split(weights),
+            ceiling=np.inf if ceiling is None else ceiling,
+            slope_limits=records.slope_limits,
+            gradients=gradients,
+            is_fine=is_fine,
+        )
 
-    def sampled_sums(
-        self, weights: FloatArray, selection: Selection, *, ceiling: float, grid: SumGrid
-    ) -> Sums:
+    def sampled_sums(self, weights: FloatArray, selection: Selection, *, ceiling: float) -> Sums:
         """Return the sums over a copy of the records that joined, and how many did."""
         joined = self.part(selection)
-        losses, slopes = joined.sums(weights, ceiling=ceiling, grid=grid)
+        losses, slopes = joined.sums(weights, ceiling=ceiling)
         return losses, slopes, np.asarray(joined.group_sizes, dtype=float)
 
     def curvature(
@@ -226,7 +219,7 @@ class RecordBlock:
                 moved: Any = 0.0
                 for slope, matrix in zip(np.atleast_2d(slopes.T), of_outputs, strict=True):
                     of_rows = self._rows(block) @ matrix[: self.n_features]
-                    of_rows *= (slope * records.row_scale[block])[:, None]
+                    of_rows *= slope[:, None]
                     if constant > 0:
                         of_rows += np.outer(constant * slope, matrix[-1])
                     moved += of_rows
@@ -250,106 +243,83 @@ class RecordBlock:
         return sums[0], sums[1]
 
     def moment_sums(
-        self,
-        weights: FloatArray,
-        *,
-        clip: float,
-        constant: float,
-        length: float,
-        step: float,
-        sum_step: float,
-        block_size: int,
+        self, weights: FloatArray, *, clip: float, constant: float, length: float
     ) -> Sums:
-        """Return what `Risks.residual_moments` adds up, over the squared step, in two parts.
+        """Return what `Risks.residual_moments` adds up, in two parts.
 
-        Both are whole numbers that no order rounds; the lower left is not filled.
+        The lower left is not filled.
         """
         n_features, size = self.n_features, self.n_columns + 1
-        tail = [np.rint(constant / step)] if self.intercept_scaling > 0 else []
+        tail = [constant] if self.intercept_scaling > 0 else []
+        matrix, intercepts = self._split(weights)
 
-        def block_sums(group: int, start: int, stop: int) -> FloatArray:
-            sums = np.zeros((size, size))
-            segment = [(group, start, stop)]
-            for _, run, scores in self._scored_blocks(weights, segment, square=True, by_row=True):
-                residuals = np.clip(self.records.targets[run] - scores, -clip, clip)
-                last = np.empty((len(scores), 1 + len(tail)))
-                last[:, :-1] = tail
-                last[:, -1] = np.rint(residuals * (length / clip / step))
-                left = _rounded(self._rows(run), self.records.row_scale[run] / step)
-                sums[:n_features, :n_features] += _dense(left.T @ left)
-                sums[:n_features, n_features:] += left.T @ last
-                sums[n_features:, n_features:] += last.T @ last
+        def block_sums(run: slice) -> FloatArray:
+            sums, rows = np.zeros((size, size)), self._rows(run)
+            scores = exact_scores(rows, matrix)[:, 0] + intercepts[0]
+            residuals = np.clip(self.records.targets[run] - scores, -clip, clip)
+            last = np.empty((len(scores), 1 + len(tail)))
+            last[:, :-1] = tail
+            last[:, -1] = cut(residuals * (length / clip), RESIDUAL_STEP) * RESIDUAL_STEP
+            sums[:n_features, :n_features] += _dense(rows.T @ rows)
+            sums[:n_features, n_features:] += rows.T @ last
+            sums[n_features:, n_features:] += last.T @ last
             return sums
 
-        shape = (self.n_groups, size, size)
-        return self._exact_sums(block_sums, shape, sum_step / step**2, block_size)
+        return self._exact_sums(block_sums, (self.n_groups, size, size))
 
     def _exact_sums(
-        self,
-        block_sums: Callable[[int, int, int], FloatArray],
-        shape: tuple[int, ...],
-        unit: float,
-        block_size: int,
+        self, block_sums: Callable[[slice], FloatArray], shape: tuple[int, ...]
     ) -> Sums:
-        """Add up whole numbers of blocks, by group or of all: multiples of a unit and the rest."""
+        """Add up whole numbers of blocks, by group or of all, in two parts."""
         n_tasks = (
             self.records.rows.shape[0] * shape[-1] // max(ENTRIES_PER_TASK, 4 * int(np.prod(shape)))
         )
-        blocks = Blocks.of(self.records.starts, block_size)
-        partition = Partition.of(blocks.starts, n_tasks)
+        partition = Partition.of(self.records.starts, n_tasks)
+        n_rows = min(MOMENT_ROWS, 8 * _rows_in_cache(self.n_features))
 
         def task(part: slice) -> FloatArray:
             sums = np.zeros((2, *shape))
             for group, first, last in partition.segments(part):
-                at = group if len(sums[0]) > 1 else 0
-                for start, stop in pairwise(blocks.edges[first : last + 1].tolist()):
-                    # whole numbers: multiples of a large one and what is left are added exactly
-                    of_block = block_sums(group, start, stop)
-                    multiples = on_grid(of_block, unit)
-                    sums[0, at] += multiples
-                    sums[1, at] += of_block - multiples
+                at = group if shape[0] > 1 else 0
+                for start in range(first, last, n_rows):
+                    of_block = block_sums(slice(start, min(start + n_rows, last)))
+                    add_split(sums[:, at], of_block, MOMENT_SPLIT)
             return sums
 
         with one_blas_thread():
             parts = run_on_threads([partial(task, part) for part in partition.tasks])
-        multiples, left = _total(parts, (2, *shape))
-        return multiples, left
+        return (_total(parts, (2, *shape)),)
 
-    def row_sum(self, *, grid: SumGrid) -> Sums:
-        """Return the sum of all rows, each rounded to a grid, in one pass."""
-        row_scale, sums = self.records.row_scale, np.zeros(self.n_features)
-        n_rows = _rows_in_cache(self.n_features)
-        for first in range(0, len(row_scale), n_rows):
-            block = slice(first, min(first + n_rows, len(row_scale)))
-            factors = row_scale[block, None]
-            sums += weighted_row_sums(self._rows(block), factors, grid.gradient_step)[0]
+    def row_sum(self) -> Sums:
+        """Return the sum of all rows."""
+        n_records, sums = self.records.rows.shape[0], np.zeros((2, self.n_features))
+        n_rows = min(MOMENT_ROWS, 8 * _rows_in_cache(self.n_features))
+        for first in range(0, n_records, n_rows):
+            rows = self._rows(slice(first, min(first + n_rows, n_records)))
+            add_split(sums, np.asarray(rows.sum(axis=0)), MOMENT_SPLIT)
         return (sums,)
 
-    def spread(
-        self, center: FloatArray, *, step: float, whitening: FloatArray | None = None
-    ) -> Sums:
-        """Return the sum of squared distances of rows from a centre, each at most 1, on a grid."""
+    def spread(self, center: FloatArray, whitening: FloatArray | None = None) -> Sums:
+        """Return the sum of squared distances of rows from a centre, each cut, and at most 1."""
         squares = np.minimum(self._squared_distances(center, whitening), 1.0)
-        return (np.array([np.rint(squares / step).sum() * step]),)
+        sums = np.zeros((2, 1))
+        add_split(sums, cut(squares, SQUARE_STEP).sum(keepdims=True) * SQUARE_STEP, SQUARE_SPLIT)
+        return (sums,)
 
-    def second_moments(
-        self, *, columns_alone: bool, step: float, sum_step: float, block_size: int
-    ) -> Sums:
-        """Return what `Risks.second_moments` adds up, over the squared step, in two parts."""
+    def second_moments(self, *, columns_alone: bool) -> Sums:
+        """Return what `Risks.second_moments` adds up, in two parts."""
         size = self.n_features
 
-        def block_sums(group: int, start: int, stop: int) -> FloatArray:
-            run = slice(start, stop)
-            left = _rounded(self._rows(run), self.records.row_scale[run] / step)
-            return np.asarray((left * left).sum(axis=0) if columns_alone else _dense(left.T @ left))
+        def block_sums(run: slice) -> FloatArray:
+            rows = self._rows(run)
+            return np.asarray((rows * rows).sum(axis=0) if columns_alone else _dense(rows.T @ rows))
 
-        shape = (1, size) if columns_alone else (1, size, size)
-        return self._exact_sums(block_sums, shape, sum_step / step**2, block_size)
+        return self._exact_sums(block_sums, (1, size) if columns_alone else (1, size, size))
 
     def with_loss(self, loss: Loss) -> RecordBlock:
         """Return the same rows under another loss."""
         other = copy(self)
-        other.loss, other._kept_bounds = loss, (None, None)
+        other.loss = loss
         return other
 
     def centred(
@@ -359,14 +329,12 @@ class RecordBlock:
         constant: float,
         clip: float,
         whitening: FloatArray | None = None,
-        is_alone: bool = False,
     ) -> RecordBlock:
         """Return the same rows relative to a centre, no gradient of a record above a norm."""
         lengths = np.sqrt(self._squared_distances(center, whitening) + constant**2)
         other = copy(self)
         other.records = replace(self.records, slope_limits=clip / lengths)
         other.intercept_scaling, other.center, other.whitening = constant, center, whitening
-        other.is_alone = is_alone
         return other
 
     def part(self, selection: Selection) -> RecordBlock:
@@ -402,22 +370,21 @@ class RecordBlock:
     ) -> None:
         """Add what the records of a block contribute, given their curvatures times weights."""
         kind = np.float32 if rough else np.float64
-        rows, row_scale = self._rows(block), self.records.row_scale[block]
+        rows = self._rows(block, kind)
         n_outputs, n_features, constant = len(hessian), self.n_features, self.intercept_scaling
-        curvature = curvature.reshape(len(row_scale), n_outputs, n_outputs)
+        curvature = curvature.reshape(-1, n_outputs, n_outputs)
         for first in range(n_outputs):
             for second in range(first + 1):
                 between = curvature[:, first, second]
                 if np.all(between >= 0.0):
                     # a matrix times its own transpose costs half as much
-                    left = right = scale_rows(rows, np.sqrt(between) * row_scale, kind)
+                    left = right = scale_rows(rows, np.sqrt(between), kind)
                 else:
-                    left = scale_rows(rows, row_scale, kind)
-                    right = scale_rows(rows, between * row_scale, kind)
+                    left, right = rows, scale_rows(rows, between, kind)
                 pieces = hessian[first, :, second, :]
                 pieces[:n_features, :n_features] += _dense(left.T @ right)
                 if constant > 0:
-                    edge = constant * (rows.T @ (between * row_scale))
+                    edge = constant * (rows.T @ between)
                     pieces[:n_features, -1] += edge
                     pieces[-1, :n_features] += edge
                     pieces[-1, -1] += constant**2 * between.sum()
@@ -427,30 +394,27 @@ class RecordBlock:
     def _squared_distances(
         self, center: FloatArray, whitening: FloatArray | None = None
     ) -> FloatArray:
-        """Return the squared distance of each row from a centre, of both times a whitening.
-
-        Rows that meet a matrix are rounded, so that products are exact and each row's its own: what
-        is returned is then no less than the distance.
-        """
-        row_scale, of_center = self.records.row_scale, times(center, whitening)
-        is_matrix = whitening is not None and whitening.ndim == 2
-        squares, n_rows = np.empty(len(row_scale)), _rows_in_cache(self.n_features)
+        """Return no less than the squared distance of each row from a centre, of both times a P."""
+        of_center = times(center, whitening)
+        squares, n_rows = np.empty(self.records.rows.shape[0]), _rows_in_cache(self.n_features)
         for first in range(0, len(squares), n_rows):
             block = slice(first, min(first + n_rows, len(squares)))
             rows = self._rows(block)
-            if is_matrix:
-                moved = times(_rounded(rows, row_scale[block] / ROW_STEP), whitening) * ROW_STEP
-                lengths = np.sqrt(((moved - of_center) ** 2).sum(axis=1))
-                squares[block] = (lengths + 2.0 * ROW_STEP * np.sqrt(self.n_features)) ** 2
+            if whitening is not None and whitening.ndim == 2:
+                # products of whole numbers: each row's are its own
+                squares[block] = ((times(rows, whitening) - of_center) ** 2).sum(axis=1)
                 continue
-            is_sparse, along = isinstance(rows, csr_array), times(of_center, whitening)
-            products = rows @ along if is_sparse else scores_by_row(rows, along[None])[:, 0]
-            squares[block] = (row_norms(times(rows, whitening)) * row_scale[block]) ** 2
-            squares[block] -= 2.0 * products * row_scale[block]
-        return squares if is_matrix else np.maximum(squares + (of_center**2).sum(), 0.0)
+            along = times(of_center, whitening)[None]
+            squares[block] = row_norms(times(rows, whitening)) ** 2
+            squares[block] -= 2.0 * exact_scores(rows, along)[:, 0]
+            squares[block] += (of_center**2).sum()
+        longest = 1.0 if whitening is None else float(np.abs(whitening).max(initial=0.0))
+        error = (self.n_features + 4) * longest**2 * 2.0**-46
+        return np.asarray(np.maximum(squares, 0.0) + error)
 
-    def _rows(self, block: slice) -> Any:
-        return row_block(self.records.rows, block.start, block.stop)
+    def _rows(self, block: slice, kind: type[np.floating] = np.float64) -> Any:
+        """Return rows in double precision, where products of whole numbers are exact."""
+        return row_block(self.records.rows, block.start, block.stop).astype(kind, copy=False)
 
     def _is_curved(self, scores: FloatArray, block: slice) -> Any:
         """Return which records of a block have a slope below their limit."""
@@ -459,68 +423,6 @@ class RecordBlock:
             return 1.0
         _, slopes = self.loss.value_and_derivative(scores, self.records.targets[block])
         return np.abs(slopes) < limits[block]
-
-    def _compiled_sums(
-        self, weights: FloatArray, ceiling: float, grid: SumGrid, *, gradients: bool
-    ) -> tuple[FloatArray, FloatArray]:
-        """Return each group's sum of losses and, if wanted, that of slopes times rows."""
-        return fused_pass(
-            self.loss,
-            self.records.rows,
-            self.records.row_scale,
-            self.records.targets,
-            self._blocks,
-            *self._split(weights),
-            ceiling=ceiling,
-            gradients=gradients,
-            loss_step=grid.loss_step,
-            gradient_step=grid.gradient_step,
-            slope_bounds=self._slope_bounds(),
-        )
-
-    def _slope_bounds(self) -> tuple[FloatArray, FloatArray] | None:
-        """Return what bounds slopes, which a block that is alone keeps from pass to pass."""
-        limits = self.records.slope_limits
-        if limits is None:
-            return None
-        kept_limits, bounds = self._kept_bounds
-        if kept_limits is not limits or bounds is None:
-            bounds = slope_bounds(self.loss, limits)
-            if self.is_alone:
-                self._kept_bounds = limits, bounds
-        return bounds
-
-    def _numpy_sums(
-        self, weights: FloatArray, ceiling: float, grid: SumGrid, *, gradients: bool
-    ) -> tuple[FloatArray, FloatArray]:
-        """Do as the compiled pass for a loss without a kernel."""
-        if self.records.slope_limits is not None:
-            raise InputTypeError(f"slopes of {self.loss!r} have no kernel that limits them: a bug.")
-        records, n_columns = self.records, self.n_features + 1 if gradients else 0
-        totals = np.zeros(self.n_groups)
-        slope_sums = np.zeros((self.n_groups, self.loss.n_outputs, n_columns))
-        lost, lost_slopes = np.zeros_like(totals), np.zeros_like(slope_sums)
-        for group, run, scores in self._scored_blocks(weights, self._segments()):
-            values, slopes = self.loss.value_and_derivative(scores, records.targets[run])
-            total = float(on_grid(np.minimum(values, ceiling), grid.loss_step).sum())
-            totals[group], error = exact_sum(totals[group], total)
-            lost[group] += error
-            if not gradients:
-                continue
-            slopes = slopes.reshape(len(values), -1)
-            of_block = np.empty(slope_sums.shape[1:])
-            of_block[:, -1] = on_grid(slopes, grid.gradient_step).sum(axis=0)
-            slopes = slopes * records.row_scale[run, None]
-            of_block[:, :-1] = weighted_row_sums(self._rows(run), slopes, grid.gradient_step)
-            slope_sums[group], error = exact_sum(slope_sums[group], of_block)
-            lost_slopes[group] += error
-        return totals + lost, slope_sums + lost_slopes
-
-    def _segments(self) -> Iterator[tuple[int, int, int]]:
-        """Yield the group and the rows of every block."""
-        for group, first, last in Partition.of(self._blocks.starts, 1).segments(slice(None)):
-            for start, stop in pairwise(self._blocks.edges[first : last + 1].tolist()):
-                yield group, start, stop
 
     def _split(self, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the weights of the features, and what the constant column adds to the scores."""
@@ -539,7 +441,6 @@ class RecordBlock:
         segments: Iterable[tuple[int, int, int]] | None = None,
         *,
         square: bool = False,
-        by_row: bool = False,
     ) -> Iterator[tuple[int, slice, FloatArray]]:
         """Yield (group, rows, scores) for blocks, which fit the cache, of segments or all rows."""
         records, n_features = self.records, self.n_features
@@ -554,12 +455,7 @@ class RecordBlock:
         for group, start, stop in segments:
             for first in range(start, stop, block_rows):
                 block = slice(first, min(first + block_rows, stop))
-                rows = self._rows(block)
-                if isinstance(rows, csr_array) or (square and not by_row):
-                    scores = rows @ feature_weights.T
-                else:
-                    scores = scores_by_row(rows, feature_weights)
-                scores = scores * records.row_scale[block, None] + intercepts
+                scores = self._rows(block) @ feature_weights.T + intercepts
                 yield group, block, scores[:, 0] if self.loss.n_outputs == 1 else scores
 
 
@@ -570,33 +466,6 @@ def _total(parts: Sequence[FloatArray], shape: tuple[int, ...]) -> FloatArray:
 
 def _rows_in_cache(n_features: int) -> int:
     return max(64, BLOCK_BYTES // (8 * max(n_features, 1)))
-
-
-def scores_by_row(rows: Any, weights: FloatArray) -> FloatArray:
-    """Return ``rows @ weights.T``, each row's numbers added up by themselves.
-
-    A product of matrices rounds a row by how many others there are, which is secret in a batch.
-    """
-    rows = np.ascontiguousarray(rows, dtype=np.float64)
-    return np.stack([(rows * of_output).sum(axis=1) for of_output in weights], axis=1)
-
-
-def weighted_row_sums(rows: Any, factors: FloatArray, step: float) -> FloatArray:
-    """Return ``factors.T @ rows``, each product rounded to a multiple of the step unless it is 0.
-
-    Added up in floating point, multiples are exact in any order.
-    """
-    if step == 0.0:
-        return np.asarray((rows.T @ factors).T)
-    sums = np.empty((factors.shape[1], rows.shape[1]))
-    for output, of_output in enumerate(factors.T):
-        sums[output] = _rounded(rows, of_output / step).sum(axis=0)
-    return sums * step
-
-
-def on_grid(value: Any, step: float) -> Any:
-    """Return the nearest multiples of a power of two, or the values themselves for a step of 0."""
-    return np.rint(value / step) * step if step > 0.0 else value
 
 
 def exact_sum(first: Any, second: Any) -> tuple[Any, Any]:
@@ -616,14 +485,6 @@ def times(rows: Any, whitening: FloatArray | None) -> Any:
         entries = rows.data * whitening[rows.indices]
         return csr_array((entries, rows.indices, rows.indptr), shape=rows.shape)
     return rows * whitening
-
-
-def _rounded(rows: Any, factors: FloatArray) -> Any:
-    """Return rows, each times a factor, in whole numbers."""
-    products = scale_rows(rows, factors)
-    entries = products.data if isinstance(products, csr_array) else products
-    np.rint(entries, out=entries)
-    return products
 
 
 def _dense(product: Any) -> FloatArray:

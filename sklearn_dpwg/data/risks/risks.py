@@ -26,9 +26,8 @@ from sklearn_dpwg.data.risks.record_block import (
 from sklearn_dpwg.data.risks.selection import Selection
 from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.losses import Loss
-from sklearn_dpwg.privacy.sensitivity.sums import SumGrid
 
-# docs/theory/sums.md proves what adding up so many off the grid costs.
+# Pieces that sums stay exact in: docs/theory/sums.md.
 MAX_BLOCKS = 2**20
 _SIZES = attrgetter("group_sizes")
 
@@ -105,8 +104,8 @@ class Risks:
     """Group risks of records under a loss, all that a solver sees of the data.
 
     A block, wherever an engine holds it, returns sums, and the risks divide what was added up.
-    Sums on a grid are reduced by the engine in any order. The others come back block by block and
-    are added in the order of the blocks, with what rounding takes given back, so that no engine
+    Whole sums are reduced by the engine in any order. Others come back block by block
+    and are added in the order of the blocks, with what rounding takes given back, so that no engine
     decides a bit of them either.
     """
 
@@ -154,14 +153,15 @@ class Risks:
 
     def risks(self, weights: FloatArray, *, ceiling: float | None = None) -> FloatArray:
         """Return the mean loss of each group, in one pass."""
-        totals, _ = self._added(methodcaller("sums", weights, ceiling=ceiling, gradients=False))
-        return self._means_of_losses(totals)
+        asked = methodcaller("sums", weights, ceiling=ceiling, gradients=False, is_fine=True)
+        return self._means_of_losses(self._reduced(asked)[0].sum(axis=0))
 
     def risks_and_gradients(
         self, weights: FloatArray, *, ceiling: float | None = None
     ) -> tuple[FloatArray, FloatArray]:
         """Return risks and gradients in one pass; rows are sorted, so groups cost nothing extra."""
-        totals, slopes = self._added(methodcaller("sums", weights, ceiling=ceiling))
+        asked = methodcaller("sums", weights, ceiling=ceiling, is_fine=True)
+        totals, slopes = (parts.sum(axis=0) for parts in self._reduced(asked))
         return self._means_of_losses(totals), self._gradients(slopes) / self._divisors[:, None]
 
     def sums(
@@ -169,7 +169,6 @@ class Risks:
         weights: FloatArray,
         *,
         ceiling: float,
-        grid: SumGrid,
         gradients: bool = True,
         center: float = 0.0,
     ) -> tuple[FloatArray, FloatArray]:
@@ -177,17 +176,16 @@ class Risks:
 
         Where groups overlap, losses are those of each cell if these are what is released.
 
-        What each record adds is rounded to the grid, which makes the rest exact, in any order: one
-        record moves the sums by what itself adds, wherever it is (``docs/theory/sums.md``). Losses
-        count for at most the ceiling, relative to a centre that is a multiple of their step.
-        Gradients are for intercepts times their scaling, and have no columns if not wanted.
+        All is added in whole numbers, exactly: one record moves the sums by what itself adds,
+        wherever it is (``docs/theory/sums.md``). Losses count for at most the ceiling, relative to
+        a centre. Gradients are for intercepts times their scaling, and have no columns if not
+        wanted.
         """
-        asked = methodcaller("sums", weights, ceiling=ceiling, grid=grid, gradients=gradients)
-        losses, slopes = self._reduced(asked)
+        asked = methodcaller("sums", weights, ceiling=ceiling, gradients=gradients)
+        losses, slopes = (parts.sum(axis=0) for parts in self._reduced(asked))
         if self.cells is None or not self.cells.are_quieter:
             losses = self._of_groups(losses)
         if center:
-            # exact: multiples of the step, and the centre is one
             losses = losses - center * np.asarray(self.group_sizes, dtype=float)
         return losses, self._gradients(slopes) if gradients else np.zeros((self.n_groups, 0))
 
@@ -198,15 +196,14 @@ class Risks:
         *,
         ceiling: float,
         center: float,
-        grid: SumGrid,
     ) -> tuple[FloatArray, FloatArray]:
         """Return the sums over the records that a selection chooses, for a release; 0 for nobody.
 
         A selection asked again chooses the same records: what is lost on the way is read again.
         """
-        asked = methodcaller("sampled_sums", weights, selection, ceiling=ceiling, grid=grid)
-        losses, slopes, counts = self.engine.reduce(self.handles, asked)
-        # exact: multiples of the step, and the centre is one
+        asked = methodcaller("sampled_sums", weights, selection, ceiling=ceiling)
+        *sums, counts = self.engine.reduce(self.handles, asked)
+        losses, slopes = (parts.sum(axis=0) for parts in sums)
         return self._of_groups(losses - center * counts), self._gradients(slopes)
 
     def hessian(
@@ -263,62 +260,38 @@ class Risks:
         return float(self._record_weights(group_weights) ** 2 @ self.cell_sizes)
 
     def residual_moments(
-        self,
-        weights: FloatArray,
-        *,
-        clip: float,
-        constant: float,
-        length: float,
-        step: float,
-        sum_step: float,
-        block_size: int,
+        self, weights: FloatArray, *, clip: float, constant: float, length: float
     ) -> FloatArray:
         """Return each group's sum of ``v v'``, v a row with a constant and its clipped residual.
 
         With r the target minus the score of a record, clipped to ``[-clip, clip]``, v is
-        ``(x, constant, length r / clip)``, without the constant where there is no intercept.
-        Entries of v are rounded to multiples of a step, a power of 2 that is coarse enough for the
-        sums of a block of `block_size` records to be floating-point numbers. Multiples of another
-        one, at least ``step**2``, of which all sums are at most 2⁵² multiples, and what is left of
-        those are added up exactly, so that only the whole sum is rounded, once.
+        ``(x, constant, length r / clip)``, without the constant where there is no intercept. All
+        are whole numbers, which are added exactly; only the whole sum is rounded, once.
         """
-        facts = {"clip": clip, "constant": constant, "length": length, "step": step}
-        asked = methodcaller(
-            "moment_sums", weights, **facts, sum_step=sum_step, block_size=block_size
-        )
-        multiples, left = map(self._of_groups, self._reduced(asked))
-        sums = multiples + left
+        asked = methodcaller("moment_sums", weights, clip=clip, constant=constant, length=length)
+        sums = self._of_groups(self._reduced(asked)[0].sum(axis=0))
         n = self.n_features
         sums[:, n:, :n] = np.swapaxes(sums[:, :n, n:], 1, 2)
-        return np.asarray(sums * step**2)
+        return sums
 
-    def row_sum(self, *, grid: SumGrid) -> FloatArray:
-        """Return the sum of the rows of all groups, without constants, on a grid for a release."""
-        (total,) = self._reduced(methodcaller("row_sum", grid=grid))
-        return total
+    def row_sum(self) -> FloatArray:
+        """Return the sum of the rows of all groups, without constants, for a release."""
+        return np.asarray(self._reduced(methodcaller("row_sum"))[0].sum(axis=0))
 
-    def second_moments(
-        self, *, columns_alone: bool, step: float, sum_step: float, block_size: int
-    ) -> FloatArray:
+    def second_moments(self, *, columns_alone: bool) -> FloatArray:
         """Return the sum of ``x x'`` over all rows, or of squares by column, for a release.
 
-        Steps are those of `residual_moments`: the whole sum is rounded, once.
+        The whole sum is rounded, once.
         """
-        steps = {"step": step, "sum_step": sum_step, "block_size": block_size}
-        asked = methodcaller("second_moments", columns_alone=columns_alone, **steps)
-        multiples, left = self._reduced(asked)
-        return np.asarray((multiples[0] + left[0]) * step**2)
+        asked = methodcaller("second_moments", columns_alone=columns_alone)
+        return np.asarray(self._reduced(asked)[0].sum(axis=0)[0])
 
-    def spread(
-        self, center: FloatArray, *, step: float, whitening: FloatArray | None = None
-    ) -> float:
-        """Return the sum of the squared distances of all rows from a released centre, exactly.
+    def spread(self, center: FloatArray, *, whitening: FloatArray | None = None) -> float:
+        """Return the sum of the squared distances of all rows from a released centre.
 
-        Each, at most 1, is rounded to multiples of a step, a power of two, for a release.
+        Each, at most 1, is cut to a whole number, for a release.
         """
-        asked = methodcaller("spread", center, step=step, whitening=whitening)
-        (total,) = self._reduced(asked)
-        return float(total[0])
+        return float(self._reduced(methodcaller("spread", center, whitening))[0].sum())
 
     def centred(
         self,
@@ -330,14 +303,13 @@ class Risks:
     ) -> Self:
         """Return the risks of rows relative to a released centre, which are not copied.
 
-        A row is ``u = (P (x - center), constant)``, P a released symmetric matrix on the grid of
-        `ROW_STEP`, or a factor a column, or nothing. Where the gradient of a record would be longer
-        than `clip`, its loss goes on as a line (with several outputs, its gradient is shortened).
+        A row is ``u = (P (x - center), constant)``, P a released symmetric matrix of steps of
+        `WHITENING_STEP`, or a factor a column, or nothing. Where the gradient of a record would be
+        longer than `clip`, its loss goes on as a line (with several outputs it is shortened).
         """
         self.n_passes += 1
-        told = {"constant": constant, "clip": clip, "whitening": whitening}
-        told["is_alone"] = len(self.handles) == 1
-        derived = self._derived(methodcaller("centred", center, **told))
+        facts = {"constant": constant, "clip": clip, "whitening": whitening}
+        derived = self._derived(methodcaller("centred", center, **facts))
         derived.intercept_scaling, derived.center = constant, center
         derived.whitening = whitening
         derived.normalisers, derived.loss_center, derived.n_passes = None, 0.0, 0
@@ -391,7 +363,7 @@ class Risks:
     def overlapping(self, cells: Cells) -> Self:
         """Return the risks of groups that are made of these cells, which the blocks' groups are.
 
-        Sums over a group are those of its cells, added exactly where they are on a grid.
+        Sums over a group are those of its cells.
         """
         other = copy(self)
         other.cells, other.group_sizes = cells, cells.group_sizes
@@ -421,7 +393,7 @@ class Risks:
         return self.engine.reduce(self.handles, function)
 
     def _added(self, function: Callable[[Any], Any], *, is_one: bool = False) -> Sums:
-        """Return sums off a grid, in one pass: in the order of the blocks, rounded as if once."""
+        """Return sums that are not released, in the order of the blocks, rounded as if once."""
         self.n_passes += 1
         first, *others = self.engine.collect(self.handles, function)
         totals = [first] if is_one else list(first)

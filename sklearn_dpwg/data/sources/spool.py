@@ -90,7 +90,7 @@ def place_of(array: NDArray[Any], root: np.memmap[Any, Any], facts: FileFacts) -
 
 # Where arrays begin in a file, so that each is aligned for any type.
 _ALIGNMENT = 64
-_BESIDE_ROWS = ("row_scale", "targets", "slope_limits", "places")
+_BESIDE_ROWS = ("targets", "slope_limits", "places")
 
 
 class Spool:
@@ -135,10 +135,7 @@ class Spool:
             )
 
     def write(self, records: GroupedRecords) -> GroupedRecords:
-        """Write a block and map it: the same numbers in the same order of memory, read-only.
-
-        Rows that are on a mapped file already stay where they are.
-        """
+        """Write a block and map it: the same numbers, read-only."""
         arrays = _arrays_of(records)
         padded = [-(-array.nbytes // _ALIGNMENT) * _ALIGNMENT for array in arrays.values()]
         offsets = np.cumsum([0, *padded]).tolist()
@@ -148,7 +145,7 @@ class Spool:
             start = file.seek(0, os.SEEK_END)
             for offset, array in zip(offsets, arrays.values(), strict=False):
                 file.seek(start + offset)
-                in_order: Any = array.T if _is_by_columns(array) else np.ascontiguousarray(array)
+                in_order: Any = np.ascontiguousarray(array)
                 file.write(memoryview(in_order).cast("B") if array.size else b"")
             file.truncate(start + offsets[-1])
             mapped = _mapped(file, start, arrays, offsets)
@@ -203,12 +200,12 @@ def _size(n_bytes: int) -> str:
 
 
 def _arrays_of(records: GroupedRecords) -> dict[str, NDArray[Any]]:
-    """Return the arrays that are written: all but rows that are on a mapped file already."""
+    """Return the arrays that are written."""
     rows = records.rows
     arrays: dict[str, Any] = {}
     if isinstance(rows, csr_array):
         arrays = {"data": rows.data, "indices": rows.indices, "indptr": rows.indptr}
-    elif mapping_of(rows) is None:
+    else:
         arrays = {"rows": rows}
     arrays |= {name: getattr(records, name) for name in _BESIDE_ROWS}
     return {name: array for name, array in arrays.items() if array is not None}
@@ -227,10 +224,6 @@ def _with_arrays(records: GroupedRecords, mapped: dict[str, Any]) -> GroupedReco
     return replace(records, **mapped)
 
 
-def _is_by_columns(array: NDArray[Any]) -> bool:
-    return array.flags.f_contiguous and not array.flags.c_contiguous
-
-
 def _mapped(
     file: BinaryIO, start: int, arrays: dict[str, NDArray[Any]], offsets: list[int]
 ) -> dict[str, NDArray[Any]]:
@@ -241,7 +234,5 @@ def _mapped(
     found = {}
     for offset, (name, array) in zip(offsets, arrays.items(), strict=False):
         flat = whole[offset : offset + array.nbytes].view(array.dtype)
-        by_columns = _is_by_columns(array)
-        shape = array.shape[::-1] if by_columns else array.shape
-        found[name] = flat.reshape(shape).T if by_columns else flat.reshape(shape)
+        found[name] = flat.reshape(array.shape)
     return found

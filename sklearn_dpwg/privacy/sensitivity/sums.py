@@ -1,9 +1,8 @@
-"""Sensitivity of sums whose terms are rounded one by one: docs/theory/sums.md has the proofs."""
+"""What rounding adds to how far a record moves sums: docs/theory/sums.md has the proofs."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 from sklearn_dpwg._checks import non_negative, positive_finite, whole_number
 from sklearn_dpwg.exceptions import InputError
@@ -14,14 +13,6 @@ _UNIT = 2.0**-53
 _STEPS = 2.0**52
 # Relative error of a loss or a slope, in roundings of a score: a margin for exp, log and the like.
 _ROUNDINGS_OF_A_RECORD = 16
-
-
-@dataclass(frozen=True)
-class SumGrid:
-    """Powers of two to whose multiples a record's terms of sums are rounded; 0 rounds nothing."""
-
-    loss_step: float
-    gradient_step: float
 
 
 def grid_step(bound: float, n_terms: int) -> float:
@@ -40,16 +31,6 @@ def grid_step(bound: float, n_terms: int) -> float:
     product = mantissa * count_mantissa * (1.0 + 4.0 * _UNIT)
     power = exponent + count_exponent - 52 + (product > 1.0) - (product <= 0.5)
     return math.ldexp(1.0, max(power, -960))
-
-
-def summation_slack(step: float, *, n_dimensions: int = 1) -> float:
-    """Bound what rounding terms to a grid adds to how far one replaced record moves their sum.
-
-    Half a step in every coordinate of either record; half as much where one joins or leaves.
-    """
-    step = positive_finite(step, "step")
-    n_dimensions = whole_number(n_dimensions, "n_dimensions", least=1)
-    return math.sqrt(n_dimensions) * step * (1.0 + 4.0 * _UNIT)
 
 
 def record_rounding(size: float, n_dimensions: int) -> float:
@@ -83,16 +64,3 @@ def moment_sensitivity(norm: float) -> float:
     2009; Wang 2018, *Revisiting differentially private linear regression*)
     """
     return math.sqrt(2.0) * positive_finite(norm, "norm") ** 2
-
-
-def moment_steps(norm: float, n_terms: int, block_size: int) -> tuple[float, float]:
-    """Return steps of entries and of sums with which sums of outer products are exact.
-
-    Entries of vectors of at most this norm are rounded to multiples of the first, the finest whose
-    products are floats added up in a block; the sum of all terms to one of the second.
-    (docs/theory/sums.md, section 7)
-    """
-    in_block = min(n_terms, block_size) * norm**2
-    step = 2.0 ** math.ceil((math.log2(in_block) - 53) / 2.0)
-    is_one_block = n_terms <= block_size
-    return step, step**2 if is_one_block else max(step**2, grid_step(norm**2, n_terms))

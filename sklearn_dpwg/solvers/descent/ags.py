@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar, Literal, Self
+from typing import ClassVar, Self
 
 import numpy as np
 from scipy.optimize import minimize_scalar
 
-from sklearn_dpwg._checks import FloatArray, Rules, one_of, positive, whole
+from sklearn_dpwg._checks import FloatArray, Rules, positive, whole
 from sklearn_dpwg.data.problem import Problem
 from sklearn_dpwg.data.risks import Risks
 from sklearn_dpwg.exceptions import InputError
@@ -24,9 +24,9 @@ from sklearn_dpwg.solvers.descent.rule import (
     RunNoise,
     StepRule,
 )
-from sklearn_dpwg.solvers.plan import Plan, first_of_least
+from sklearn_dpwg.solvers.plan import Plan
 from sklearn_dpwg.solvers.solver import Solution, Solver, signal
-from sklearn_dpwg.solvers.steps import Momentum, risk_spread
+from sklearn_dpwg.solvers.steps import GainOfGroups, Momentum, risk_spread
 
 # A planned θ is at most the first where risks are smoothed, as a running mean lags behind what it
 # is the mean of, which no bound here knows (benchmarks/ags.py sharpness); and else at most the
@@ -35,9 +35,6 @@ SHARPEST_OF_MEANS, SHARPEST = 10.0, 1e6
 
 # A running mean of risks is as short as noise allows, which is this much of the assumed spread.
 QUIET = 0.1
-
-# Shares of μ² for the risks by which so many numbers of steps are compared.
-SHARES, N_TRIED = (0.03, 0.1, 0.3, 0.6), 30
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -52,12 +49,14 @@ class AGS(DescentParameters, Solver):
     Parameters
     ----------
     n_steps : int, optional
-        Number of steps T; planned: that of the least bound, at most `max_passes`. No more than
-        `visits` times the number of groups are taken.
+        Number of steps T; planned: `max_passes`. No more than `visits` times the number of groups
+        are taken.
     schedule : {"planned", "paper"}, default="planned"
         "paper" takes steps, rate and noise from Zhou and Bassily's Theorems 13 and 14 with their
         constants set to 1 (both noises larger by one factor where that would break the budget),
-        the last risks with Laplace noise, no handicap and the average of ``w_1, …, w_T``.
+        the last risks alone with Laplace noise, no handicap and the average of ``w_1, …, w_T``.
+        Planned runs take groups by a running mean of released risks, over as many steps as their
+        noise asks for.
     risk_share : float, optional
         Share of the budget (of μ²) spent on group risks, between 0 and 1.
     loss_ceiling : float, optional
@@ -69,9 +68,6 @@ class AGS(DescentParameters, Solver):
         Share of the iterates, the last ones, that is averaged; above 0, at most 1.
     max_passes : int, optional
         Largest number of steps, of one pass over the rows each. Planned: as `MGR`'s.
-    selection : {"smoothed", "latest"}, default="smoothed"
-        Whether the group is taken by a running mean of released risks, over as many steps as their
-        noise asks for, or, as in the paper, by the last ones alone.
     visits : int, optional
         Largest number V of steps that take any one group. A record pays for the gradients of its
         own group alone, so noise on these is that of V draws. Planned: T, as fewer would forbid
@@ -100,7 +96,6 @@ class AGS(DescentParameters, Solver):
     AGS(n_steps=50, visits=25)
     """
 
-    selection: Literal["smoothed", "latest"] = "smoothed"
     visits: int | None = None
     sharpness: float | None = None
     step_size: float | None = None
@@ -111,7 +106,6 @@ class AGS(DescentParameters, Solver):
         "AGS",
         **RULES,
         visits=whole(or_none=True),
-        selection=one_of("smoothed", "latest"),
         sharpness=positive(or_infinite=True, or_none=True),
         step_size=positive(or_none=True),
     )
@@ -119,10 +113,9 @@ class AGS(DescentParameters, Solver):
     def _check_game(self, problem: Problem) -> None:
         """Refuse what counts by groups how often a record pays, where it is in several."""
         super()._check_game(problem)
-        if problem.cells is not None and (self.schedule == "paper" or self.visits is not None):
+        if problem.cells is not None and self.visits is not None:
             raise InputError(
-                "schedule and visits of AGS must be 'planned' and None for overlapping groups, got "
-                f"{self.schedule!r} and {self.visits!r}."
+                f"visits of AGS must be None for overlapping groups, got {self.visits!r}."
             )
 
     def _plan(self, problem: Problem, budget: Budget) -> Plan:
@@ -133,40 +126,49 @@ class AGS(DescentParameters, Solver):
         schedule = plan.schedule
         assert isinstance(schedule, AGSSchedule)
         weights = releases.Beginning.of(plan, data, noise, start).weights
-        choice = GroupChoice(schedule)
+        gain = GainOfGroups(plan.problem, adapts=not schedule.is_paper)
+        choice = GroupChoice(schedule, gain)
         ball, total = Momentum(schedule, len(weights)), np.zeros_like(weights)
         if schedule.averaged > schedule.n_steps:
             total = weights.copy()
         for t in range(schedule.n_steps):
             released = releases.from_one_group(plan, data, weights, choice.take, noise)
-            move = ball.push(released.gradient, released.noise_std)
-            weights = project_to_ball(weights + move, plan.problem.radius)
+            weights = project_to_ball(weights + ball.push(*released), plan.problem.radius)
             if t >= schedule.n_steps - schedule.averaged:
                 total = total + weights
         learned = total / schedule.averaged
-        return Solution(learned, choice.shares, schedule.n_steps)
+        return Solution(learned, choice.shares, schedule.n_steps, **gain.released)
 
 
 class GroupChoice:
-    """The group that each step takes, from released risks and public facts alone."""
+    """The group that each step takes, from released risks and public facts alone.
 
-    def __init__(self, schedule: AGSSchedule) -> None:
+    Each step owes its weight to groups as far as the game is played: all of it to the one that
+    looks worst off, or a part by the prior. The group that is owed most is taken, and pays a step.
+    """
+
+    def __init__(self, schedule: AGSSchedule, gain: GainOfGroups) -> None:
+        self._gain, self._owed = gain, np.zeros(len(schedule.prior))
         self._memory, self._most = schedule.memory, schedule.visits
         self._handicap = -np.log(np.asarray(schedule.prior)) / schedule.sharpness
         self._mean = np.zeros(len(schedule.prior))
         self._n_heard = 0
         self.visits = np.zeros(len(schedule.prior), dtype=int)
 
-    def take(self, risks: FloatArray) -> int:
+    def take(self, risks: FloatArray, variances: FloatArray) -> int:
         """Return the group that a step with these released risks takes.
 
-        It is that of the largest mean among the groups that may still be taken, or of equals the
-        first.
+        In the game it is that of the largest mean among the groups that may still be taken, or of
+        equals the first.
         """
+        self._gain.push(risks, variances)
         self._n_heard += 1
         self._mean = self._mean + (risks - self._mean) / min(self._n_heard, self._memory)
-        score = np.where(self.visits < self._most, self._mean - self._handicap, -np.inf)
-        group = int(np.argmax(score))
+        is_free = self.visits < self._most
+        worst = np.argmax(np.where(is_free, self._mean - self._handicap, -np.inf))
+        self._owed += self._gain.played(np.eye(len(risks))[worst])
+        group = int(np.argmax(np.where(is_free, self._owed, -np.inf)))
+        self._owed[group] -= 1.0
         self.visits[group] += 1
         return group
 
@@ -201,7 +203,7 @@ class ChoiceRule(StepRule):
 
     def memory(self, variances: FloatArray) -> int:
         """Return how many steps the mean of released risks, of such noise over a run, runs over."""
-        if self.parameters.selection == "latest" or self.problem.n_groups == 1:
+        if self.problem.n_groups == 1:
             return 1
         spread = QUIET * risk_spread(self.problem)
         needed = self.n_steps * float(variances.mean()) / spread**2
@@ -247,18 +249,8 @@ def of_choice(prior: FloatArray, variances: FloatArray, sharpness: float) -> Flo
 
 def least_bound_plan(problem: Problem, budget: Budget, parameters: AGS) -> Plan:
     """Plan by minimising the bound over whatever the parameters leave open."""
-    found = signal(problem, budget)
-    most = parameters.max_passes or planning.PASSES
-    numbers = [most]  # where risks are smoothed the bound knows no price of a step
-    if parameters.n_steps is not None:
-        numbers = [parameters.n_steps]
-    elif parameters.selection == "latest":
-        numbers = sorted({round(float(number)) for number in np.geomspace(1, most, N_TRIED)})
-    rules = [ChoiceRule.of_at_most(problem, parameters, number, found) for number in numbers]
-    rule = first_of_least(
-        rules,
-        lambda each: min(each.excess(each.noise_of_passes(budget.mu, at)) for at in SHARES),
-    )
+    n_steps = parameters.n_steps or parameters.max_passes or planning.PASSES
+    rule = ChoiceRule.of_at_most(problem, parameters, n_steps, signal(problem, budget))
     paid, noise = planning.pay_for_passes(rule, budget, gradient=GRADIENT_OF_ONE_GROUP)
     schedule = AGSSchedule(
         **rule.planned(),
@@ -267,7 +259,7 @@ def least_bound_plan(problem: Problem, budget: Budget, parameters: AGS) -> Plan:
         sharpness=math.inf if parameters.sharpness == math.inf else rule.sharpness(noise),
     )
     bounds = rule.bound(noise)
-    return planning.plan_of("ags", problem, budget, paid, schedule, bounds)
+    return Plan.of("ags", problem, budget, releases=paid, schedule=schedule, bounds=bounds)
 
 
 def paper_plan(problem: Problem, budget: Budget, parameters: AGS) -> Plan:
@@ -294,5 +286,5 @@ def paper_plan(problem: Problem, budget: Budget, parameters: AGS) -> Plan:
     excess = noise.regret
     if p > 1:
         excess += 16.0 * noise.tau * math.log(p * n * n_steps / 2.0)
-    bounds = np.full(p, excess)
-    return planning.plan_of("ags", problem, budget, noise.releases, schedule, bounds)
+    paid, bounds = noise.releases, np.full(p, excess)
+    return Plan.of("ags", problem, budget, releases=paid, schedule=schedule, bounds=bounds)

@@ -9,14 +9,15 @@ from typing import ClassVar
 import numpy as np
 from scipy.optimize import minimize_scalar
 
-from sklearn_dpwg._checks import FloatArray, Rules, at_least_zero, flag, positive
+from sklearn_dpwg._checks import FloatArray, Rules, flag, positive
 from sklearn_dpwg.data.problem import Problem
 from sklearn_dpwg.data.risks import Risks
 from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.optimum.objective import on_simplex
 from sklearn_dpwg.privacy import Budget, NoiseSource, Release, calibrate
-from sklearn_dpwg.solvers.descent import planning
-from sklearn_dpwg.solvers.descent.releases import GRADIENT, RISKS, Beginning, GroupGame
+from sklearn_dpwg.solvers.descent import planning, releases
+from sklearn_dpwg.solvers.descent.group_weights import Limits
+from sklearn_dpwg.solvers.descent.releases import GRADIENT, RISKS
 from sklearn_dpwg.solvers.descent.rule import (
     RULES,
     DescentParameters,
@@ -26,30 +27,18 @@ from sklearn_dpwg.solvers.descent.rule import (
 )
 from sklearn_dpwg.solvers.plan import Plan
 from sklearn_dpwg.solvers.solver import Solution, Solver, signal
-from sklearn_dpwg.solvers.steps import Momentum, risk_spread
+from sklearn_dpwg.solvers.steps import GainOfGroups, Momentum, risk_spread
 
 
 def _paper_is_as_written(parameters: GDA) -> None:
-    """Refuse what the paper's schedule fixes."""
-    if parameters.schedule != "paper":
-        return
-    for name in ("risk_share", "group_step", "loss_ceiling", "centring"):
+    """Refuse what the paper's schedule fixes, and a strength that is the paper's alone."""
+    names = ("risk_share", "group_step", "loss_ceiling", "centring")
+    for name in names if parameters.schedule == "paper" else ("ridge",):
         value = getattr(parameters, name)
         if value is not None and value is not False:
             raise InputError(
-                f"{name} of GDA must be None with schedule='paper', which fixes it, got {value!r}."
+                f"{name} of GDA must be None with schedule={parameters.schedule!r}, got {value!r}."
             )
-    both = parameters.weight_ridge, parameters.group_ridge
-    if both[0] is not None and both[1] is not None and both[0] != both[1]:
-        raise InputError(
-            f"weight_ridge and group_ridge of GDA must be the same with schedule='paper', which "
-            f"has one strength for both players, got {both[0]!r} and {both[1]!r}."
-        )
-    if 0.0 in both:
-        raise InputError(
-            f"weight_ridge and group_ridge of GDA must be positive with schedule='paper', whose "
-            f"steps are 1/(ridge t), got {both[0]!r} and {both[1]!r}."
-        )
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -58,7 +47,7 @@ class GDA(DescentParameters, Solver):
 
     Every step takes noisy gradients of the group-weighted risk in the weights and in the group
     weights at one point, and moves both at once. It is `MGR` with projected steps in place of
-    multiplicative ones, and with public regularisers. ``None`` means planned from public facts.
+    multiplicative ones. ``None`` means planned from public facts.
 
     Parameters
     ----------
@@ -80,11 +69,9 @@ class GDA(DescentParameters, Solver):
     max_passes : int, optional
         Number of passes over the rows, and so of steps, where `n_steps` is planned. Planned: as
         `MGR`'s.
-    weight_ridge : float, optional
-        Strength ρ_w of the public ``ρ_w/2 ‖w - w₁‖²``; planned: 0, or the ρ of least bound in the
-        paper's schedule, which has one for both players.
-    group_ridge : float, optional
-        Strength ρ_λ of the public ``-ρ_λ/2 ‖λ - π‖²``; planned: 0, or as `weight_ridge`.
+    ridge : float, optional
+        In the paper's schedule, strength ρ of the public ``ρ/2 ‖w - w₁‖²`` and
+        ``-ρ/2 ‖λ - π‖²``, positive; planned: that of least bound.
     group_step : float, optional
         Step length of the group weights, positive; planned: by the noise on the risks and their
         assumed spread.
@@ -110,8 +97,7 @@ class GDA(DescentParameters, Solver):
     GDA(n_steps=50)
     """
 
-    weight_ridge: float | None = None
-    group_ridge: float | None = None
+    ridge: float | None = None
     group_step: float | None = None
     centring: bool | None = None
 
@@ -121,81 +107,53 @@ class GDA(DescentParameters, Solver):
         "GDA",
         _paper_is_as_written,
         **RULES,
-        weight_ridge=at_least_zero(or_none=True),
-        group_ridge=at_least_zero(or_none=True),
+        ridge=positive(or_none=True),
         group_step=positive(or_none=True),
         centring=flag(or_none=True),
     )
-
-    def _check_game(self, problem: Problem) -> None:
-        """Refuse overlapping groups in the paper's schedule, which is about disjoint ones."""
-        super()._check_game(problem)
-        if problem.cells is not None and self.schedule == "paper":
-            raise InputError(
-                "schedule of GDA must be 'planned' for overlapping groups, got 'paper'."
-            )
 
     def _plan(self, problem: Problem, budget: Budget) -> Plan:
         plan = paper_plan if self.schedule == "paper" else least_bound_plan
         return plan(problem, budget, self)
 
     def _run(self, plan: Plan, data: Risks, noise: NoiseSource, start: Solution | None) -> Solution:
-        schedule = plan.schedule
+        schedule, problem = plan.schedule, plan.problem
         assert isinstance(schedule, GDASchedule)
         dual = prior = np.asarray(schedule.prior)
         if start is not None and start.group_weights is not None:
             dual = start.group_weights
-        dual = on_simplex(dual)
-        first = Beginning.of(plan, data, noise, start)
-        game = GroupGame(plan, first, noise)
+        dual, gain = on_simplex(dual), GainOfGroups(problem, adapts=not schedule.is_paper)
+        first = releases.Beginning.of(plan, data, noise, start)
+        limits = Limits(schedule.ceiling, schedule.feedback_range, 0.0)
         weights, points = first.weights, schedule.points
         weights_sum, dual_sum = np.zeros_like(weights), np.zeros_like(dual)
-        steps = (PaperSteps if schedule.is_paper else PlannedSteps)(schedule, len(weights))
+        ball = Momentum(schedule, len(weights))
         for step in range(1, schedule.n_steps + 2):
+            played = gain.played(dual)
             if step in points:
                 weights_sum += weights
-                dual_sum += dual
+                dual_sum += played
             if step > schedule.n_steps:
                 break
-            released = game.release(weights, dual)
-            # regularisers know no record, so their gradients need no noise
-            slope = released.weights + schedule.weight_ridge * (weights - first.weights)
-            rise = released.dual + schedule.group_ridge * (prior - dual)
-            move, dual_move = steps.push(step, slope, rise, released.noise_std)
-            weights = game.project_weights(weights + move)
-            dual = game.project_dual(dual + dual_move)
+            released = releases.from_pass(plan, first.data, weights, played, noise, limits)
+            rise = released.risks if problem.n_groups > 1 else np.zeros(1)
+            gain.push(released.risks, released.risk_variances)
+            if schedule.is_paper:
+                # regularisers know no record, so their gradients need no noise
+                slope = released.gradient + schedule.ridge * (weights - first.weights)
+                rise = rise + schedule.ridge * (prior - dual)
+                move, dual_move = -slope / (schedule.ridge * step), rise / (schedule.ridge * step)
+            else:
+                move = ball.push(released.gradient, released.noise_std)
+                dual_move = schedule.group_step * rise
+            weights = first.project(weights + move)
+            dual = on_simplex(dual + dual_move)
         learned = first.weights_of_rows(weights_sum / len(points))
-        return Solution(learned, dual_sum / len(points), schedule.n_steps)
-
-
-class PaperSteps:
-    """Steps of length ``1/(ρ t)``, those of strongly convex-concave games."""
-
-    def __init__(self, schedule: GDASchedule, n_weights: int) -> None:
-        self.of_weights, self.of_dual = schedule.weight_ridge, schedule.group_ridge
-
-    def push(
-        self, step: int, slope: FloatArray, rise: FloatArray, noise_std: float
-    ) -> tuple[FloatArray, FloatArray]:
-        """Return the moves of both players in a step, counted from 1, before projection."""
-        return -slope / (self.of_weights * step), rise / (self.of_dual * step)
-
-
-class PlannedSteps:
-    """Steps of the weights with momentum, steps of one length of the group weights."""
-
-    def __init__(self, schedule: GDASchedule, n_weights: int) -> None:
-        self.ball, self.group_step = Momentum(schedule, n_weights), schedule.group_step
-
-    def push(
-        self, step: int, slope: FloatArray, rise: FloatArray, noise_std: float
-    ) -> tuple[FloatArray, FloatArray]:
-        """Return the moves of both players, before projection."""
-        return self.ball.push(slope, noise_std), self.group_step * rise
+        return Solution(learned, dual_sum / len(points), schedule.n_steps, **gain.released)
 
 
 class EuclideanRule(StepRule):
-    """The rule with projected steps of the group weights, and regularisers of both players."""
+    """The rule with projected steps of the group weights."""
 
     def group_step(self, noise: RunNoise) -> float:
         """Return the step of least regret of the group weights, or what the user set."""
@@ -211,37 +169,22 @@ class EuclideanRule(StepRule):
         of_groups = self.problem.n_groups * risk_spread(self.problem) ** 2
         return of_groups + self.n_steps * float(noise.risk.sum())
 
-    def bound(self, noise: RunNoise) -> FloatArray:
-        """Return the planning bound for each group, with the bias of the weights' regulariser."""
-        return super().bound(noise) + (self.parameters.weight_ridge or 0.0) * self.aim**2 / 2.0
-
     def of_groups(self, noise: RunNoise) -> FloatArray:
-        """Return ``‖e_i - π‖²/(2ηT) + η (p q² + Σ_j s_j²)/2``, and the regulariser's bias.
-
-        η is the step and q the assumed spread.
-        """
+        """Return ``‖e_i - π‖²/(2ηT) + η (p q² + Σ_j s_j²)/2`` for the step η, assumed spread q."""
         prior = np.asarray(self.problem.prior)
         distance, step = 1.0 - 2.0 * prior + prior @ prior, self.group_step(noise)
-        regret = distance / (2.0 * step * self.n_steps) + step * self._spread(noise) / 2.0
-        return np.asarray(regret + (self.parameters.group_ridge or 0.0) * distance / 2.0)
+        return np.asarray(distance / (2.0 * step * self.n_steps) + step * self._spread(noise) / 2.0)
 
 
 def least_bound_plan(problem: Problem, budget: Budget, parameters: GDA) -> Plan:
     """Plan by minimising the bound on the excess risk over whatever the parameters leave open."""
-    found = signal(problem, budget)
     learned = planning.learned_problem(problem, parameters, budget)
     n_steps = parameters.n_steps or parameters.max_passes or planning.PASSES
-    ridge = parameters.weight_ridge or 0.0
-    rule = EuclideanRule.of(learned, parameters, n_steps, signal=found, ridge=ridge)
-    releases, noise = planning.pay_for_passes(rule, budget)
-    schedule = GDASchedule(
-        **rule.planned(),
-        weight_ridge=ridge,
-        group_ridge=parameters.group_ridge or 0.0,
-        group_step=rule.group_step(noise),
-    )
+    rule = EuclideanRule.of(learned, parameters, n_steps, signal=signal(problem, budget))
+    paid, noise = planning.pay_for_passes(rule, budget)
+    schedule = GDASchedule(**rule.planned(), group_step=rule.group_step(noise))
     bounds = rule.bound(noise)
-    return planning.plan_of("gda", problem, budget, releases, schedule, bounds)
+    return Plan.of("gda", problem, budget, releases=paid, schedule=schedule, bounds=bounds)
 
 
 def paper_plan(problem: Problem, budget: Budget, parameters: GDA) -> Plan:
@@ -259,12 +202,9 @@ def paper_plan(problem: Problem, budget: Budget, parameters: GDA) -> Plan:
     wanted = [Release(GRADIENT, "gaussian", 1.0 / sums.gradient_diameter, n_steps)]
     if problem.n_groups > 1:
         wanted.append(Release(RISKS, "gaussian", 1.0 / sums.loss_range, n_steps))
-    releases = calibrate(wanted, budget)
-    sigma = releases[0].noise_multiplier * sums.gradient_diameter / smallest
-    set_by_user = [
-        each for each in (parameters.weight_ridge, parameters.group_ridge) if each is not None
-    ]
-    ridge = set_by_user[0] if set_by_user else best_ridge(problem, n_steps, sigma)
+    paid = calibrate(wanted, budget)
+    sigma = paid[0].noise_multiplier * sums.gradient_diameter / smallest
+    ridge = parameters.ridge or best_ridge(problem, n_steps, sigma)
     lipschitz = max(
         n_records / smallest * problem.lipschitz + problem.diameter * ridge,
         n_records / smallest * problem.loss_range + math.sqrt(2.0) * ridge,
@@ -274,16 +214,14 @@ def paper_plan(problem: Problem, budget: Budget, parameters: GDA) -> Plan:
     )
     schedule = GDASchedule(
         **planning.paper_fields(problem, sums, n_steps, averaged=n_steps, step_size=1.0 / ridge),
-        weight_ridge=ridge,
-        group_ridge=ridge,
-        is_paper=True,
+        ridge=ridge,
         remark=(
             f"the paper's noise for both players, {sigma:.3g} a coordinate, with the least "
             f"constant that keeps the budget: {sigma / with_constant_1:.3g}"
         ),
     )
     bounds = np.full(problem.n_groups, strong_gap_bound(problem, n_steps, sigma, ridge))
-    return planning.plan_of("gda", problem, budget, releases, schedule, bounds)
+    return Plan.of("gda", problem, budget, releases=paid, schedule=schedule, bounds=bounds)
 
 
 def strong_gap_bound(problem: Problem, n_steps: int, sigma: float, ridge: float) -> float:

@@ -10,75 +10,15 @@ import numpy as np
 from sklearn_dpwg._checks import FloatArray
 from sklearn_dpwg.data.problem import Problem
 from sklearn_dpwg.solvers.descent.rule import MGRSchedule
-from sklearn_dpwg.solvers.solver import by_loss
-from sklearn_dpwg.solvers.steps import (
-    best_rate,
-    normalised,
-    variance_between,
-)
+from sklearn_dpwg.solvers.steps import GainOfGroups, best_rate, normalised
 
 # The assumed spread of the group risks counts like so many released ones, and the spread that is
 # gone by is at least this share of the assumed.
 ASSUMED_STEPS, LEAST_SPREAD = 10.0, 1.0 / 30.0
 
-# Steps that the mean of released risks runs over, and steps after which its gain counts.
-RUNNING_STEPS, FIRST_STEPS = 80, 15
-
-# Variance of a loss from record to record, as a share of the square of what predicting nothing
-# costs; how many times that of the noise counts; the least drop of the mean risk, as a share; and
-# the least that predicting nothing may cost by a noisy release, as a share of the most.
-LOSS_VARIANCE, NOISE_COUNTS, LEAST_DROP, LEAST_RISK = 0.2, 3.0, 0.04, 1e-3
-
-
-class GainOfGroups:
-    """How much weights on groups can gain, by released risks, and which share of the game it pays.
-
-    A group whose risk is above that of all by a gap g, where learning has lowered the risk of all
-    by D, can gain about ``E = g²/(4D)``: along the weights of all that is exact for quadratic
-    risks. Let G be `ByLoss.directions` times that. To learn d weights from its own n records costs
-    ``d/(2n)``, so the game has the share ``1/(1 + d/(2 n G))`` in the weights that are played, and
-    the groups' shares of the records have the rest. Risks are means of late steps, drawn together
-    as far as noise and sampling explain what they differ by; the largest gain that was seen counts,
-    as playing makes risks alike. (docs/theory/people.md)
-    """
-
-    def __init__(self, problem: Problem) -> None:
-        self._sizes = np.asarray(problem.group_sizes, dtype=float)
-        self._prior, nothing = np.asarray(problem.prior), problem.constants.zero_score
-        # the risk at weights of 0: that of a log loss is known, others are released first of all
-        of_loss = by_loss(problem.loss)
-        self._nothing = nothing if of_loss.shrinks else 0.0
-        self._directions = of_loss.directions
-        self._least = LEAST_RISK * nothing
-        of_weights = problem.optimism_correction * problem.n_weights
-        self._costs = of_weights / (2.0 * self._sizes)
-        self._total, self._variances = np.zeros((2, len(self._sizes)))
-        self._count, self._n_steps = 0.0, 0
-        self.gain, self.error, self.share = 0.0, 0.0, 0.5
-
-    def push(self, risks: FloatArray, variances: FloatArray) -> None:
-        """Take in the released risks of a step, and the variances of their noise."""
-        kept = 1.0 - 1.0 / RUNNING_STEPS
-        if not self._nothing:
-            self._nothing = max(float(self._prior @ risks), self._least)
-        self._n_steps += 1
-        self._total = kept * self._total + risks
-        self._variances = kept**2 * self._variances + variances
-        self._count = kept * self._count + 1.0
-        noise = NOISE_COUNTS * self._variances / self._count**2
-        noise = noise + LOSS_VARIANCE * self._nothing**2 / self._sizes
-        means = self._total / self._count
-        of_all = float(self._prior @ means)
-        between = variance_between(means, noise)
-        gaps = between / (between + noise) * (means - of_all)
-        gaps -= self._prior @ gaps
-        drop = 4.0 * max(self._nothing - of_all, LEAST_DROP * self._nothing) / self._directions
-        worst = int(gaps.argmax())
-        gain = float(gaps[worst] ** 2 / drop)
-        if self._n_steps <= FIRST_STEPS or gain > self.gain:
-            self.gain, self.error = gain, float(2.0 * gaps[worst] * np.sqrt(noise[worst]) / drop)
-            paid = gain + self._costs[worst]
-            self.share = gain / paid if paid else 1.0
+# A group leads another by at most this and log p in its exponent. Without it one that led for half
+# of a run leads for the other half too, whatever becomes of the others: .15 on one task.
+LARGEST_LEAD = 4.0
 
 
 class GroupWeights:
@@ -90,14 +30,9 @@ class GroupWeights:
     rate.
     """
 
-    def __init__(
-        self,
-        schedule: MGRSchedule,
-        log_weights: FloatArray,
-        gain: GainOfGroups | None,
-    ) -> None:
+    def __init__(self, schedule: MGRSchedule, log_weights: FloatArray, gain: GainOfGroups) -> None:
         self.schedule, self._log_weights, self._gain = schedule, log_weights, gain
-        self.current = self._weights()
+        self.current = gain.played(normalised(log_weights))
         # squared spreads: how many, and their sum
         self._n_spreads = ASSUMED_STEPS
         self._spread = ASSUMED_STEPS * schedule.assumed_spread**2
@@ -111,10 +46,9 @@ class GroupWeights:
         if not schedule.adapts:
             correction = np.asarray(schedule.noise_correction)
             self._log_weights = self._log_weights + schedule.group_rate * risks - correction
-            self.current = self._weights()
+            self.current = normalised(self._log_weights)
             return
-        if self._gain is not None:
-            self._gain.push(risks, variances)
+        self._gain.push(risks, variances)
         weights = self.current
         # before the step is known
         rate = self._rate(variances)
@@ -122,16 +56,10 @@ class GroupWeights:
         spread -= float((weights * (1.0 - weights)) @ variances)
         self._spread += spread
         self._n_spreads += 1.0
-        self._log_weights = self._log_weights + rate * risks
-        self.current = self._weights()
-
-    def _weights(self) -> FloatArray:
-        """Return the share of the weights of the exponents that is played, and of the prior's."""
-        of_game = normalised(self._log_weights)
-        if self._gain is None:
-            return of_game
-        share = self._gain.share
-        return share * of_game + (1.0 - share) * np.asarray(self.schedule.prior)
+        exponents = self._log_weights + rate * risks
+        lead = LARGEST_LEAD + np.log(len(risks))
+        self._log_weights = np.maximum(exponents, exponents.max() - lead)
+        self.current = self._gain.played(normalised(self._log_weights))
 
     def _rate(self, variances: FloatArray) -> float:
         """Return θ/T with θ² = H(π) / (q²/T + mean_i v_i/2) for the spread q so far."""
@@ -151,17 +79,15 @@ class Limits(NamedTuple):
     ceiling: float  # its loss counts up to this
     # it moves the sum of its group's losses by at most this, rounding included
     feedback_range: float
-    unit: float  # of gradients: it moves them by at most the plan's diameter times this
     center: float  # losses are taken relative to this: 0 where groups are public
 
 
 class PlannedLimits:
     """Limits of the plan in every step; the base of limits that follow releases."""
 
-    def __init__(self, schedule: MGRSchedule, unit: float = 1.0) -> None:
+    def __init__(self, schedule: MGRSchedule) -> None:
         self.schedule, ceiling = schedule, schedule.ceiling
-        center = schedule.center_of(ceiling)
-        self.planned = Limits(ceiling, schedule.feedback_range, unit, center)
+        self.planned = Limits(ceiling, schedule.feedback_range, schedule.center_of(ceiling))
 
     def push(self, risks: FloatArray, variances: FloatArray, group_weights: FloatArray) -> None:
         """Take in the risks of a step, the variances of their noise and the weights of the step."""
@@ -185,8 +111,8 @@ class LossLevel(PlannedLimits):
     Losses count up to a multiple of what was released of it, and never up to more than planned.
     """
 
-    def __init__(self, schedule: MGRSchedule, problem: Problem, unit: float = 1.0) -> None:
-        super().__init__(schedule, unit)
+    def __init__(self, schedule: MGRSchedule, problem: Problem) -> None:
+        super().__init__(schedule)
         self._shares = np.asarray(problem.group_sizes) / sum(problem.group_sizes)
         self._levels: deque[FloatArray] = deque(maxlen=WINDOW)
 
@@ -209,7 +135,7 @@ class LossLevel(PlannedLimits):
         ceiling = float(np.clip(schedule.ceiling_of_level * self.level, least, most))
         # what rounding adds to the range does not shrink with it
         feedback_range = schedule.feedback_range - (most - ceiling)
-        return Limits(ceiling, feedback_range, self.planned.unit, schedule.center_of(ceiling))
+        return Limits(ceiling, feedback_range, schedule.center_of(ceiling))
 
 
 # A group's mean risk is believed to be lower than released by so many deviations of its noise.

@@ -14,7 +14,6 @@ from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.privacy import Budget, NoiseSource
 from sklearn_dpwg.solvers.descent import planning, releases
 from sklearn_dpwg.solvers.descent.group_weights import (
-    GainOfGroups,
     GroupWeights,
     LossLevel,
     PlannedLimits,
@@ -23,7 +22,7 @@ from sklearn_dpwg.solvers.descent.group_weights import (
 from sklearn_dpwg.solvers.descent.rule import MGRParameters, MGRSchedule
 from sklearn_dpwg.solvers.plan import Plan
 from sklearn_dpwg.solvers.solver import Solution, Solver
-from sklearn_dpwg.solvers.steps import Momentum
+from sklearn_dpwg.solvers.steps import GainOfGroups, Momentum
 
 
 class MGR(MGRParameters, Solver):
@@ -81,9 +80,6 @@ class MGR(MGRParameters, Solver):
     advance; on batches both together. Step sizes follow earlier releases. `docs/theory/mgr.md`
     proves each.
 
-    ``benchmarks/mgr_defaults.py`` prints how flat the minimum is that the defaults of `aim`,
-    `averaging` and `max_passes` are the middle of.
-
     References
     ----------
     Zhou and Bassily (2024), Algorithm 3, Theorems 9 and 10.
@@ -106,12 +102,6 @@ class MGR(MGRParameters, Solver):
                 "'replace-one-within-group', got 'paper'."
             )
 
-    def _check_game(self, problem: Problem) -> None:
-        """Refuse overlapping groups in the paper's schedule, which is about disjoint ones."""
-        super()._check_game(problem)
-        if problem.cells is not None and self.schedule == "paper":
-            raise InputError("schedule of MGR must be 'planned' with groups that overlap.")
-
     def _plan(self, problem: Problem, budget: Budget) -> Plan:
         if self.schedule == "paper":
             return paper_plan(problem, budget, max_passes=self.max_passes or planning.PASSES)
@@ -123,8 +113,8 @@ class MGR(MGRParameters, Solver):
         release = releases.from_pass if schedule.batches is None else releases.from_batch
         first = releases.Beginning.of(plan, data, noise, start)
         weights, ball = first.weights, Momentum(schedule, problem.n_weights)
-        following = _limits_of_run(schedule, problem, first.unit)
-        gain = GainOfGroups(problem) if schedule.adapts else None
+        following = _limits_of_run(schedule, problem)
+        gain = GainOfGroups(problem, adapts=schedule.adapts)
         players = GroupWeights(schedule, _log_group_weights(schedule, start), gain)
         shrinkage = Shrinkage(problem.constants.zero_score, n_groups)
         total, mixture = np.zeros_like(weights), np.zeros(n_groups)
@@ -148,15 +138,15 @@ class MGR(MGRParameters, Solver):
         learned, mixture = total / schedule.averaged, mixture / schedule.averaged
         if schedule.shrinks and start is None:
             learned = learned * shrinkage.kept
-        gained = (None, None) if gain is None else (gain.gain, gain.error)
-        return Solution(first.weights_of_rows(learned), mixture, schedule.n_steps, *gained)
+        weights = first.weights_of_rows(learned)
+        return Solution(weights, mixture, schedule.n_steps, **gain.released)
 
 
-def _limits_of_run(schedule: MGRSchedule, problem: Problem, unit: float) -> PlannedLimits:
+def _limits_of_run(schedule: MGRSchedule, problem: Problem) -> PlannedLimits:
     """Return what sets the limits of each step."""
     if schedule.follows_level:
-        return LossLevel(schedule, problem, unit)
-    return PlannedLimits(schedule, unit)
+        return LossLevel(schedule, problem)
+    return PlannedLimits(schedule)
 
 
 def _log_group_weights(schedule: MGRSchedule, start: Solution | None) -> FloatArray:
@@ -191,8 +181,8 @@ def paper_plan(problem: Problem, budget: Budget, *, max_passes: int) -> Plan:
     )
     # the regret bounds in the proof of Theorem 10
     excess = noise.regret + 2.0 * feedback_bound * math.sqrt(math.log(p) / n_steps)
-    bounds = np.full(p, excess)
-    return planning.plan_of("mgr", problem, budget, noise.releases, schedule, bounds)
+    paid, bounds = noise.releases, np.full(p, excess)
+    return Plan.of("mgr", problem, budget, releases=paid, schedule=schedule, bounds=bounds)
 
 
 def _steps_and_noise(problem: Problem, budget: Budget, max_passes: int) -> tuple[int, float, float]:

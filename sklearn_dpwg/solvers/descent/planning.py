@@ -20,7 +20,6 @@ from sklearn_dpwg.solvers.centring import SlopeLimit
 from sklearn_dpwg.solvers.descent.releases import GRADIENT, GRADIENT_AND_RISKS, RISKS
 from sklearn_dpwg.solvers.descent.rule import (
     Batches,
-    DescentSchedule,
     HedgeRule,
     MGRParameters,
     MGRSchedule,
@@ -77,26 +76,6 @@ def make_batches(rule: StepRule, rate: float, multiplier: float, risk_share: flo
     )
 
 
-def plan_of(
-    solver: str,
-    problem: Problem,
-    budget: Budget,
-    releases: Sequence[Release],
-    schedule: DescentSchedule,
-    bounds: FloatArray,
-) -> Plan:
-    """Return the plan of a schedule."""
-    return Plan.of(
-        solver,
-        problem,
-        budget,
-        releases=releases,
-        schedule=schedule,
-        bounds=bounds,
-        n_steps=schedule.n_steps,
-    )
-
-
 # Least planning bound, calibrated to a budget.
 
 
@@ -121,8 +100,8 @@ def learned_problem(problem: Problem, parameters: Any, budget: Budget) -> Proble
     by = ""
     if white or (white is None and by_loss(problem.loss).whitens):
         by = centring.planned_whitening(problem, math.inf if white else budget.mu)
-    limit = SlopeLimit.of(problem.loss, signal(problem, budget), by)
-    return centring.centred_problem(problem, limit, unit=limit.least_unit)
+    limit = SlopeLimit(by_loss(problem.loss, signal(problem, budget)).clip_share, by)
+    return centring.centred_problem(problem, limit)
 
 
 def pay_for_passes(
@@ -215,8 +194,8 @@ def paper_fields(
         "gradient_diameter": sums.gradient_diameter,
         "ceiling": problem.constants.supremum,
         "feedback_range": sums.loss_range,
-        "grid": sums.grid,
         "prior": (1.0 / problem.n_groups,) * problem.n_groups,
+        "is_paper": True,
     }
 
 
@@ -244,8 +223,8 @@ def _plan_of_passes(problem: Problem, rule: HedgeRule, budget: Budget) -> Plan:
         risk_stds = of_sum / np.array(problem.group_sizes)
     noise = rule.noise_of_passes(total, share)
     scale = rule.group_rate_at(noise) * risk_stds
-    schedule = _schedule(rule, noise, budget, scale**2 / 2.0)
-    return plan_of("mgr", problem, budget, releases, schedule, rule.bound(noise))
+    schedule, bounds = _schedule(rule, noise, budget, scale**2 / 2.0), rule.bound(noise)
+    return Plan.of("mgr", problem, budget, releases=releases, schedule=schedule, bounds=bounds)
 
 
 def _plan_of_batches(problem: Problem, rule: HedgeRule, budget: Budget) -> Plan:
@@ -271,7 +250,8 @@ def _plan_of_batches(problem: Problem, rule: HedgeRule, budget: Budget) -> Plan:
         of_noise = batches.log_mean_exp_of_coins(group_rate)
         of_noise = of_noise + (group_rate * batches.risk_stds) ** 2 / 2.0
     schedule = _schedule(rule, noise, budget, of_noise, batches=batches)
-    return plan_of("mgr", problem, budget, releases, schedule, rule.bound(noise))
+    bounds = rule.bound(noise)
+    return Plan.of("mgr", problem, budget, releases=releases, schedule=schedule, bounds=bounds)
 
 
 def _without_unheard(noise: RunNoise, problem: Problem) -> RunNoise:
@@ -288,26 +268,17 @@ def _schedule(
     """Return a schedule for the noise, and log E exp of what it adds to the groups' exponents."""
     problem, parameters = rule.problem, rule.parameters
     of_loss = by_loss(problem.loss, signal(problem, budget))
-    adapts = _adapts(problem, parameters)
+    adapts = parameters.group_rate is None and problem.n_groups > 1
     follows_level = adapts and parameters.loss_ceiling is None and others.get("batches") is None
     return MGRSchedule(
         **rule.planned(),
         lowest_loss=None if problem.hidden is None else problem.constants.infimum,
         step="weighted",
         group_rate=rule.group_rate_at(noise),
-        noise_correction=() if adapts else _floats(CORRECTION * log_mean_exp),
+        noise_correction=() if adapts else tuple((CORRECTION * log_mean_exp).tolist()),
         adapts=adapts,
         assumed_spread=risk_spread(problem),
         ceiling_of_level=of_loss.ceiling_of_level if follows_level else math.inf,
         shrinks=adapts and of_loss.shrinks,
         **others,
     )
-
-
-def _adapts(problem: Problem, parameters: MGRParameters) -> bool:
-    """Return whether group weights follow the spread of the risks, and what groups can gain."""
-    return parameters.group_rate is None and problem.n_groups > 1
-
-
-def _floats(values: FloatArray) -> tuple[float, ...]:
-    return tuple(float(value) for value in values)

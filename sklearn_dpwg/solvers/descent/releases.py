@@ -2,8 +2,7 @@
 
 All are given what earlier releases decided (the weights, the group weights) and hand over
 gradients and risks with the noise that public facts and those weights ask for. What they return is
-all that a run learns of the records. Gradients are released in a unit of theirs: the plan counts a
-record for its diameter times it.
+all that a run learns of the records.
 """
 
 from __future__ import annotations
@@ -17,7 +16,6 @@ from sklearn_dpwg._checks import FloatArray
 from sklearn_dpwg.data.problem import Problem
 from sklearn_dpwg.data.risks import Risks
 from sklearn_dpwg.optimum import project_to_ball
-from sklearn_dpwg.optimum.objective import on_simplex
 from sklearn_dpwg.privacy import NoiseSource, Release
 from sklearn_dpwg.solvers.centring import Centring, after_centring, release_centre
 from sklearn_dpwg.solvers.descent.group_weights import Limits
@@ -42,7 +40,6 @@ class Beginning(NamedTuple):
 
     weights: FloatArray
     data: Risks
-    unit: float  # of gradients
     problem: Problem
     centring: Centring | None
 
@@ -56,12 +53,11 @@ class Beginning(NamedTuple):
         assert isinstance(plan.schedule, DescentSchedule)
         limit = plan.schedule.centring
         if limit is None:
-            return cls(weights, data, 1.0, problem, None)
+            return cls(weights, data, problem, None)
         before = plan.releases[: -len(after_centring(plan.releases))]
         centring = release_centre(problem, limit, data, noise, before)
-        unit = centring.clip / limit.longest
         weights = centring.to_centred(weights, problem)
-        return cls(weights, centring.view(data), unit, problem, centring)
+        return cls(weights, centring.view(data), problem, centring)
 
     def project(self, weights: FloatArray) -> FloatArray:
         """Return the nearest weights that are in the ball, as weights of rows."""
@@ -81,21 +77,24 @@ class Beginning(NamedTuple):
 def _noisy_risks(
     losses: FloatArray,
     problem: Problem,
-    sensitivity: float | FloatArray,
+    feedback_range: float | FloatArray,
     release: Release,
     noise: NoiseSource,
-) -> FloatArray:
-    """Release sums of losses, which a record moves so far, and divide those of groups by sizes.
+) -> tuple[FloatArray, FloatArray]:
+    """Release sums of losses, of which a record moves one so far; return risks and variances.
 
-    Dividing first would round what is released.
+    What was released is divided by the sizes: dividing first would round it.
     """
-    add_noise = noise.gaussian if release.mechanism == "gaussian" else noise.laplace
-    noisy = add_noise(losses, sensitivity=sensitivity, release=release)
+    is_gaussian = release.mechanism == "gaussian"
+    add_noise = noise.gaussian if is_gaussian else noise.laplace
     sizes = np.asarray(problem.group_sizes, dtype=float)
-    return np.asarray(sums_of_groups(problem, noisy) / sizes)
+    noisy = add_noise(losses, sensitivity=feedback_range * problem.loss_moves, release=release)
+    of_sum = release.noise_multiplier * (feedback_range * problem.loss_noise)
+    stds = of_sum / sizes * (1.0 if is_gaussian else np.sqrt(2.0))
+    return np.asarray(sums_of_groups(problem, noisy) / sizes), np.asarray(stds**2)
 
 
-# Of multiplicative group reweighting, for all groups together.
+# Of multiplicative group reweighting and descent–ascent, for all groups together.
 
 
 class StepRelease(NamedTuple):
@@ -119,37 +118,41 @@ def from_pass(
     noise: NoiseSource,
     limits: Limits,
 ) -> StepRelease:
-    """Read all records; release the gradient and, by a release of their own, the group risks."""
-    schedule = plan.schedule
-    assert isinstance(schedule, MGRSchedule)
-    ceiling, feedback_range, unit, center = limits
-    sizes = np.asarray(plan.problem.group_sizes, dtype=float)
+    """Read all records; release the gradient and, by a release of their own, the group risks.
+
+    A record of group i moves the gradient by at most ``λ_i Γ/n_i`` and the sum of losses of its own
+    group by at most b; where groups overlap, by what `influence` and `Problem.loss_moves` say.
+    """
+    schedule, problem = plan.schedule, plan.problem
+    assert isinstance(schedule, GDASchedule | MGRSchedule)
+    ceiling, feedback_range, center = limits
+    sizes = np.asarray(problem.group_sizes, dtype=float)
     of_gradient, *of_risks = after_centring(plan.releases)
     relative: dict[str, Any] = {"center": center} if center else {}
-    losses, gradients = data.sums(weights, ceiling=ceiling, grid=schedule.grid, **relative)
-    gradients = gradients / (unit * sizes[:, None])
-    if schedule.step == "weighted":
-        gradient, most = group_weights @ gradients, influence(plan.problem, group_weights)
-        typical = most
-    else:
+    losses, gradients = data.sums(weights, ceiling=ceiling, **relative)
+    gradients = gradients / sizes[:, None]
+    ranges: float | FloatArray = feedback_range
+    if schedule.step == "sampled":
         drawn = int(noise.rng.choice(len(sizes), p=group_weights))
         gradient, most = gradients[drawn], 1.0 / sizes[drawn]
         typical = float(np.sqrt(group_weights @ sizes**-2.0))
+    else:
+        gradient, most = group_weights @ gradients, influence(problem, group_weights)
+        if schedule.step == "like the smallest group":
+            most, ranges = 1.0 / sizes.min(), feedback_range * (sizes / sizes.min())
+        typical = most
     gradient = noise.gaussian(
         gradient,
         sensitivity=float(schedule.gradient_diameter * most),
         release=of_gradient,
     )
-    risks = risk_stds = np.zeros(0)
-    moved = feedback_range * plan.problem.loss_moves
+    risks = variances = np.zeros(0)
     for release in of_risks:
-        risks = _noisy_risks(losses, plan.problem, moved, release, noise)
+        risks, variances = _noisy_risks(losses, problem, ranges, release, noise)
         risks = risks + center if center else risks
-        of_sum = release.noise_multiplier * (feedback_range * plan.problem.loss_noise)
-        risk_stds = of_sum / sizes * (1.0 if release.mechanism == "gaussian" else np.sqrt(2.0))
-    noise_std = unit * of_gradient.noise_multiplier * schedule.gradient_diameter * typical
-    risks, variances = heard(risks, risk_stds**2, plan.problem)
-    return StepRelease(unit * gradient, risks, noise_std, variances)
+    noise_std = of_gradient.noise_multiplier * schedule.gradient_diameter * typical
+    risks, variances = heard(risks, variances, problem)
+    return StepRelease(gradient, risks, noise_std, variances)
 
 
 def from_batch(
@@ -165,17 +168,16 @@ def from_batch(
     (release,) = after_centring(plan.releases)
     assert isinstance(schedule, MGRSchedule)
     assert schedule.batches is not None
-    batches, unit = schedule.batches, limits.unit
+    batches = schedule.batches
     losses, gradients = data.sampled_sums(
         weights,
         # where groups are hidden a coin a place, whatever the group
         noise.poisson_sample(release, by_place=plan.problem.hidden is not None),
         ceiling=schedule.ceiling,
         center=batches.center,
-        grid=schedule.grid,
     )
     # by public sizes: how many joined is secret, and would let a record move the weight of others
-    gradients = gradients / (unit * batches.expected_sizes[:, None])
+    gradients = gradients / batches.expected_sizes[:, None]
     risks, risk_stds = losses / batches.expected_sizes, batches.risk_stds
     released = noise.shared_gaussian(
         np.concatenate([group_weights @ gradients, risks[: len(risk_stds)]]),
@@ -188,41 +190,36 @@ def from_batch(
     noise_std = batches.step_std(group_weights, n_weights=len(weights))
     noisy_risks = batches.center + released[len(weights) :]
     noisy_risks, variances = heard(noisy_risks, batches.risk_variances, plan.problem)
-    gradient = unit * released[: len(weights)]
-    return StepRelease(gradient, noisy_risks, unit * noise_std, variances)
+    gradient = released[: len(weights)]
+    return StepRelease(gradient, noisy_risks, noise_std, variances)
 
 
 # Of active group selection: the gradient of one group.
-
-
-class OneGroup(NamedTuple):
-    """What a step that takes one group releases."""
-
-    gradient: FloatArray  # noisy gradient of the risk of the group; (n_weights,)
-    noise_std: float  # standard deviation of a coordinate of the gradient
 
 
 def from_one_group(
     plan: Plan,
     data: Risks,
     weights: FloatArray,
-    choose: Callable[[FloatArray], int],
+    choose: Callable[[FloatArray, FloatArray], int],
     noise: NoiseSource,
-) -> OneGroup:
+) -> tuple[FloatArray, float]:
     """Read all records; release the group risks, and the gradient of the group chosen by them.
 
-    ``choose`` is given what was released of the risks and nothing else; with one group, a zero.
-    That group alone pays for the gradient.
+    ``choose`` is given what was released of the risks, with variances, and nothing else; with one
+    group, zeros. That group alone pays for the gradient, which is returned with the standard
+    deviation of its noise.
     """
     schedule = plan.schedule
     assert isinstance(schedule, AGSSchedule)
     sizes = np.asarray(plan.problem.group_sizes, dtype=float)
     of_gradient, *of_risks = after_centring(plan.releases)
-    losses, gradients = data.sums(weights, ceiling=schedule.ceiling, grid=schedule.grid)
-    risks, moved = np.zeros(1), schedule.feedback_range * plan.problem.loss_moves
+    losses, gradients = data.sums(weights, ceiling=schedule.ceiling)
+    risks = variances = np.zeros(1)
     for release in of_risks:
-        risks = _noisy_risks(losses, plan.problem, moved, release, noise)
-    group = choose(risks)
+        facts = plan.problem, schedule.feedback_range, release, noise
+        risks, variances = _noisy_risks(losses, *facts)
+    group = choose(risks, variances)
     sensitivity = float(schedule.gradient_diameter / sizes[group])
     gradient = noise.gaussian(
         gradients[group] / sizes[group],
@@ -230,59 +227,4 @@ def from_one_group(
         release=of_gradient,
         payer=group,
     )
-    noise_std = of_gradient.noise_multiplier * sensitivity
-    return OneGroup(gradient, noise_std)
-
-
-# Of descent–ascent: both players' gradients at one point.
-
-
-class Released(NamedTuple):
-    """What a step of both players releases."""
-
-    weights: FloatArray  # noisy gradient in the weights, which descend; (n_weights,)
-    dual: FloatArray  # noisy group risks, which group weights ascend; (n_groups,)
-    noise_std: float  # standard deviation of the noise on a coordinate of the gradient
-
-
-class GroupGame:
-    """The game of weights against group weights, ``Σ λ_i L_i(w)``, as noisy releases."""
-
-    def __init__(self, plan: Plan, first: Beginning, noise: NoiseSource) -> None:
-        assert isinstance(plan.schedule, GDASchedule)
-        self.schedule, self.data, self.noise = plan.schedule, first.data, noise
-        self.unit, self.first = first.unit, first
-        self.problem = plan.problem
-        self.sizes = np.asarray(plan.problem.group_sizes, dtype=float)
-        self.of_gradient, *self.of_risks = after_centring(plan.releases)
-
-    def release(self, weights: FloatArray, dual: FloatArray) -> Released:
-        """Read all records; release the gradient and, by a release of their own, the group risks.
-
-        A record of group i moves the gradient by at most ``λ_i Γ/n_i`` and the sum of losses of its
-        own group by at most b; where groups overlap, by what `influence` and
-        `Problem.loss_moves` say. The paper's schedule counts every group as the smallest.
-        """
-        schedule, sizes = self.schedule, self.sizes
-        losses, gradients = self.data.sums(weights, ceiling=schedule.ceiling, grid=schedule.grid)
-        most = 1.0 / sizes.min() if schedule.is_paper else influence(self.problem, dual)
-        gradient = self.noise.gaussian(
-            dual @ (gradients / (self.unit * sizes[:, None])),
-            sensitivity=float(schedule.gradient_diameter * most),
-            release=self.of_gradient,
-        )
-        risks = np.zeros_like(dual)
-        ratios = sizes / sizes.min() if schedule.is_paper else np.ones_like(losses)
-        for release in self.of_risks:
-            of_sums = schedule.feedback_range * self.problem.loss_moves * ratios
-            risks = _noisy_risks(losses, self.problem, of_sums, release, self.noise)
-        noise_std = self.of_gradient.noise_multiplier * schedule.gradient_diameter * most
-        return Released(self.unit * gradient, risks, self.unit * noise_std)
-
-    def project_weights(self, weights: FloatArray) -> FloatArray:
-        """Return the nearest weights in the ball."""
-        return self.first.project(weights)
-
-    def project_dual(self, dual: FloatArray) -> FloatArray:
-        """Return the nearest group weights."""
-        return on_simplex(dual)
+    return gradient, of_gradient.noise_multiplier * sensitivity

@@ -15,7 +15,6 @@ from scipy.optimize import minimize_scalar
 from sklearn_dpwg._checks import FloatArray, Rules, any_number, flag, one_of, positive, share, whole
 from sklearn_dpwg.data.problem import Cells, Problem
 from sklearn_dpwg.exceptions import InputError
-from sklearn_dpwg.privacy.sensitivity.sums import SumGrid
 from sklearn_dpwg.solvers.centring import CentredProblem, SlopeLimit
 from sklearn_dpwg.solvers.solver import by_loss
 from sklearn_dpwg.solvers.steps import (
@@ -23,7 +22,6 @@ from sklearn_dpwg.solvers.steps import (
     SumSensitivity,
     best_rate,
     loss_ceiling,
-    on_step,
     risk_spread,
     shown,
 )
@@ -42,10 +40,10 @@ class DescentSchedule(StepLimits):
     ceiling: float  # a record's loss counts for at most this much in the group risks
     # b: a record moves the sum of its group's losses by at most this, rounding included
     feedback_range: float
-    grid: SumGrid  # blocks and steps of the sums
     prior: tuple[float, ...]  # π, of the groups
     # where rows are taken relative to a released centre: how far slopes are limited
     centring: SlopeLimit | None = None
+    is_paper: bool = False  # whether it is that of the paper, which plays the game on the records
     remark: str = ""  # what else a reader of the plan should know
 
     @property
@@ -201,8 +199,7 @@ class MGRSchedule(DescentSchedule):
         """Return what losses up to a ceiling are taken relative to: 0 where groups are public."""
         if self.lowest_loss is None:
             return 0.0
-        middle = self.lowest_loss + (ceiling - self.lowest_loss) / 2.0
-        return on_step(middle, self.grid.loss_step)
+        return self.lowest_loss + (ceiling - self.lowest_loss) / 2.0
 
     def __str__(self) -> str:
         """Return a few lines for people."""
@@ -271,12 +268,13 @@ class AGSSchedule(DescentSchedule):
 class GDASchedule(DescentSchedule):
     """Everything that `GDA.run` needs besides the records and the noise."""
 
-    weight_ridge: float  # strengths ρ_w and ρ_λ of the public regularisers
-    group_ridge: float
-    # whether steps are `1/(ρ t)` and noise is the same for all groups and group weights, as if
-    # every group were as small as the smallest
-    is_paper: bool = False
-    group_step: float = 0.0  # step length of the group weights; 0 where steps are `1/(ρ t)`
+    ridge: float = 0.0  # strength ρ of the paper's public regularisers, whose steps are `1/(ρ t)`
+    group_step: float = 0.0  # step length of the group weights in planned runs
+
+    @property
+    def step(self) -> str:
+        """How loud noise is: in the paper's schedule as if all groups were like the smallest."""
+        return "like the smallest group" if self.is_paper else "weighted"
 
     @property
     def points(self) -> range:
@@ -287,10 +285,9 @@ class GDASchedule(DescentSchedule):
     def __str__(self) -> str:
         """Return a few lines for people."""
         lines = []
-        if self.weight_ridge or self.group_ridge:
+        if self.is_paper:
             lines.append(
-                f"regularised by {self.weight_ridge:.3g}/2 |w - w1|^2 and "
-                f"-{self.group_ridge:.3g}/2 |lambda - prior|^2, which are public"
+                f"regularised by {self.ridge:.3g}/2 (|w - w1|^2 - |lambda - prior|^2), public"
             )
         if len(self.prior) > 1:
             of_groups = "" if self.is_paper else f", move by {self.group_step:.3g} times the risks"
@@ -302,7 +299,7 @@ class GDASchedule(DescentSchedule):
             f"both players move at once, average of points {self.points[0]:,} to "
             f"{self.points[-1]:,} of {self.n_steps + 1:,}, one pass over the rows a step",
             *lines,
-            steps=f"steps 1/(rho t) with rho = {self.weight_ridge:.3g}" if self.is_paper else "",
+            steps=f"steps 1/(rho t) with rho = {self.ridge:.3g}" if self.is_paper else "",
         )
 
 
@@ -387,7 +384,6 @@ class StepRule(StepLimits, ABC):
         n_steps: int,
         *,
         signal: float = 0.0,
-        ridge: float = 0.0,
     ) -> Self:
         """Return what the parameters ask for; refuse a ceiling that no loss can be below."""
         of_loss = by_loss(problem.loss, signal)
@@ -401,11 +397,11 @@ class StepRule(StepLimits, ABC):
             step_size = wanted
         elif math.isinf(problem.smoothness):
             # the best step without noise against a comparator of norm aim
-            step_size = aim / ((problem.lipschitz + ridge * aim) * math.sqrt(n_steps))
+            step_size = aim / (problem.lipschitz * math.sqrt(n_steps))
             if cls.is_bold:
                 boldness = min(BOLDNESS_AT_KINKS, max(1.0, n_steps / STEPS_TO_MEND))
         else:
-            step_size = 1.0 / (problem.smoothness + ridge)
+            step_size = 1.0 / problem.smoothness
             if cls.is_bold:
                 boldness = BOLDNESS * problem.smoothness / problem.usual_smoothness
         if wanted is None and (cls.is_bold or math.isfinite(problem.smoothness)):
@@ -511,7 +507,6 @@ class StepRule(StepLimits, ABC):
             "gradient_diameter": self.sums.gradient_diameter,
             "ceiling": self.ceiling,
             "feedback_range": self.feedback_range,
-            "grid": self.sums.grid,
             "prior": problem.prior,
             "centring": problem.limit if isinstance(problem, CentredProblem) else None,
         }

@@ -9,7 +9,6 @@ import numpy as np
 
 from sklearn_dpwg._checks import FloatArray
 from sklearn_dpwg.data.problem import Problem
-from sklearn_dpwg.data.risks.record_block import BLOCK_ROWS
 from sklearn_dpwg.optimum.saddle_point import attainable_gap
 from sklearn_dpwg.privacy.sensitivity.saddle_point import (
     hidden_group_sensitivities,
@@ -18,8 +17,8 @@ from sklearn_dpwg.privacy.sensitivity.saddle_point import (
 from sklearn_dpwg.solvers.steps import influence, record_errors
 
 _UNIT = 2.0**-53
-# Roundings of a sum beside one a term: of products, of vector registers, of tasks.
-_EXTRA_ROUNDINGS = 128
+# Of a mean of sums that are exact, in four parts, beside one for each cell of a group.
+_ROUNDINGS_OF_A_MEAN = 16
 # Digits that a logarithm of a group weight may take before the point, as roundings.
 _LOG_WEIGHT = 750.0
 # The certified distance to the exact solution may add this share to a sensitivity, where floating
@@ -124,19 +123,7 @@ def total_weight(solved: Problem, mu_groups: float, prior: Any = None) -> float:
     return max(1.0, solved.n_records * float((weights / divisors).max()))
 
 
-# Rounding of the certificate: docs/theory/sums.md, section 6.
-
-
-def rounding_of_mean(size: int, n_cells: int = 1) -> float:
-    """Bound the error of the mean of so many terms of norm 1, added up block by block.
-
-    Where groups overlap, the sums of so many cells are added up then, one by one.
-    """
-    n_additions = 2.0 * BLOCK_ROWS + _EXTRA_ROUNDINGS + n_cells
-    # what rounding takes from sums of blocks is kept and given back, so that these count squared
-    n_blocks = (size / BLOCK_ROWS + 1.0) * _UNIT
-    of_block = n_additions * _UNIT / (1.0 - n_additions * _UNIT)
-    return of_block + 2.0 * (n_blocks / (1.0 - n_blocks)) ** 2
+# Rounding of the certificate: docs/theory/phased-erm-sensitivity.md.
 
 
 def rounding_of_minimiser(
@@ -151,7 +138,7 @@ def rounding_of_minimiser(
     total = total_weight(solved, mu_groups, prior)
     n_groups, lipschitz = solved.n_groups, total * (solved.lipschitz + of_gradient)
     n_cells = 1 if solved.cells is None else len(solved.cells.sizes)
-    relative = rounding_of_mean(solved.most_in_a_group, n_cells)
+    relative = (_ROUNDINGS_OF_A_MEAN + n_cells) * _UNIT
     loss = max(abs(solved.constants.supremum), abs(solved.constants.infimum)) + of_loss
     # of the logarithm of a group weight: of its risk, and of the exponent itself
     risk = total * (relative * loss + of_loss) / mu_groups

@@ -15,29 +15,20 @@ from sklearn_dpwg.data.risks import Risks
 from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.losses import SquaredError
 from sklearn_dpwg.privacy import Budget, NoiseSource, Release, calibrate
-from sklearn_dpwg.privacy.sensitivity.sums import moment_sensitivity, moment_steps
+from sklearn_dpwg.privacy.sensitivity.sums import moment_sensitivity
 from sklearn_dpwg.solvers.plan import Plan
-from sklearn_dpwg.solvers.rounds.noisy_moments import MomentsSchedule, robust_optimum, shrunk
+from sklearn_dpwg.solvers.rounds.noisy_moments import (
+    MomentsSchedule,
+    mixed_optimum,
+    robust_optimum,
+    shrunk,
+)
 from sklearn_dpwg.solvers.rounds.releases import (
-    BLOCK_SIZE,
     MOMENTS,
     release_moments,
 )
 from sklearn_dpwg.solvers.solver import Solution, Solver
-
-
-@dataclass(eq=False, repr=False)
-class MomentsParameters:
-    """Parameters of `Moments`, which documents them."""
-
-    n_rounds: int = 3
-    _: KW_ONLY
-    growth: float = 2.0
-    clip: float = 2.0
-    ridge: float = 0.25
-    smoothing: float = 3.0
-    aim: float = 0.3
-
+from sklearn_dpwg.solvers.steps import GainOfGroups
 
 RULES = Rules(
     "Moments",
@@ -58,7 +49,7 @@ CONSTANT, LENGTH = 0.75, 1.25
 # What the sensitivity is larger by to pay for rounding.
 ROUNDING = 5e-3
 
-# Records of a group up to which both parts of its sums are exact (docs/theory/sums.md, section 7).
+# Records of a group up to which both parts of its sums are exact (docs/theory/sums.md).
 LARGEST_GROUP = 2**38
 
 # What planning assumes that residuals, and weights from those of the round before, are in the last
@@ -67,21 +58,19 @@ LEFT_BY_ROUNDS = 0.5
 
 
 def _schedule(
-    problem: Problem, parameters: MomentsParameters, multipliers: Sequence[float]
+    problem: Problem, parameters: Moments, multipliers: Sequence[float]
 ) -> MomentsSchedule:
     """Return a schedule with the noise multiplier of each round."""
     assert isinstance(problem.loss, SquaredError)
     has_constant = problem.intercept_scaling > 0.0
     constant, length = (CONSTANT, LENGTH) if has_constant else (0.0, 1.0)
     norm = math.sqrt(1.0 + constant**2 + length**2)
-    step, sum_step = _rounding_steps(problem, norm)
+    _check_rounding(problem, norm)
     return MomentsSchedule(
         multipliers=tuple(multipliers),
         sensitivity=(1.0 + ROUNDING) * moment_sensitivity(norm) * problem.group_moves,
         constant=constant,
         length=length,
-        step=step,
-        sum_step=sum_step,
         target_bound=problem.loss.target_bound,
         clip=float(parameters.clip),
         ridge=float(parameters.ridge),
@@ -89,29 +78,16 @@ def _schedule(
     )
 
 
-def _rounding_steps(problem: Problem, norm: float) -> tuple[float, float]:
-    """Return the finest step of entries, and that of sums, with which sums are exact.
-
-    A vector is rounded by at most half a step in each coordinate, which its norm and so the
-    sensitivity pay for, and integers below 2⁵³ are floats. The sum of all blocks is held in
-    multiples of the second step and in what is left of it; together they are rounded once, by at
-    most half of that step in every entry of either neighbour's sum.
-    """
-    size, largest = problem.n_columns + 1, problem.most_in_a_group
+def _check_rounding(problem: Problem, norm: float) -> None:
+    """Refuse groups so large that rounding their sums, and their products with √2, would show."""
     # a record that changes its group moves the rounding of two sums
-    n_sums = 1 if problem.hidden is None else 2
-    square = ((1.0 + ROUNDING / 4.0) * norm) ** 2
-    step, sum_step = moment_steps((1.0 + ROUNDING / 4.0) * norm, largest, BLOCK_SIZE)
-    if (
-        math.sqrt(size) * step / 2.0 > ROUNDING / 5.0 * norm
-        or n_sums * size * sum_step + largest * square * 2.0**-51 > ROUNDING / 5.0 * norm**2
-        or largest > LARGEST_GROUP
-    ):
+    n_sums, largest = 1 if problem.hidden is None else 2, problem.most_in_a_group
+    rounding = n_sums * largest * norm**2 * 2.0**-50
+    if rounding > ROUNDING / 5.0 * norm**2 or largest > LARGEST_GROUP:
         raise InputError(
             f"solver 'moments' cannot add up {largest:,} records of a group with "
             f"{problem.n_weights:,} weights exactly: choose 'mgr', or split the group."
         )
-    return step, sum_step
 
 
 def excess_bound_by_group(problem: Problem, schedule: MomentsSchedule, *, aim: float) -> FloatArray:
@@ -156,7 +132,8 @@ def _reach(schedule: MomentsSchedule, std: float, mean_square: float) -> float:
 MOST_WEIGHTS_OF_MOMENTS = 200
 
 
-class Moments(MomentsParameters, Solver):
+@dataclass(eq=False, repr=False)
+class Moments(Solver):
     """Noisy second moments of every group, and the exact minimax optimum of what they show.
 
     For the squared error a group's risk is a quadratic function of the weights, whose coefficients
@@ -205,6 +182,14 @@ class Moments(MomentsParameters, Solver):
     Moments(n_rounds=2)
     """
 
+    n_rounds: int = 3
+    _: KW_ONLY
+    growth: float = 2.0
+    clip: float = 2.0
+    ridge: float = 0.25
+    smoothing: float = 3.0
+    aim: float = 0.3
+
     name: ClassVar[str] = "moments"
     uses_start: ClassVar[bool] = False
     knows_overlap: ClassVar[bool] = True
@@ -216,7 +201,11 @@ class Moments(MomentsParameters, Solver):
         """Accept: all of it is proved for hidden groups too."""
 
     def _plan(self, problem: Problem, budget: Budget) -> Plan:
-        self._refuse_other_losses(problem)
+        if not isinstance(problem.loss, SquaredError):
+            raise InputError(
+                f"solver {self.name!r} is for loss 'squared_error' alone, whose risks are "
+                f"quadratic, got {problem.loss!r}."
+            )
         shares = float(self.growth) ** np.arange(self.n_rounds)
         shares = shares / shares.sum()
         wanted = [Release(MOMENTS, "gaussian", 1.0 / math.sqrt(share), 1) for share in shares]
@@ -231,14 +220,6 @@ class Moments(MomentsParameters, Solver):
             bounds=excess_bound_by_group(problem, schedule, aim=self.aim * problem.reach),
             n_steps=self.n_rounds,
         )
-
-    def _refuse_other_losses(self, problem: Problem) -> None:
-        """Refuse risks that are not quadratic."""
-        if not isinstance(problem.loss, SquaredError):
-            raise InputError(
-                f"solver {self.name!r} is for loss 'squared_error' alone, whose risks are "
-                f"quadratic, got {problem.loss!r}."
-            )
 
     def _run(self, plan: Plan, data: Risks, noise: NoiseSource, start: Solution | None) -> Solution:
         schedule, problem = plan.schedule, plan.problem
@@ -258,7 +239,7 @@ class Moments(MomentsParameters, Solver):
             stds = schedule.sensitivity / np.sqrt(precision[-1, -1]) / sizes
             stds_of_rows = schedule.sensitivity / np.sqrt(precision[0, 0]) / sizes
             heard, stds, stds_of_rows = _heard(mean, stds, stds_of_rows, problem)
-            weights, group_weights, mean_square = _learned(
+            weights, group_weights, mean_square, gain = _learned(
                 heard,
                 stds,
                 stds_of_rows,
@@ -275,7 +256,7 @@ class Moments(MomentsParameters, Solver):
                 # residuals that are no shorter than the targets are no better to know
                 center, clip = np.zeros_like(weights), schedule.target_bound
                 precision[-1, :] = precision[:, -1] = 0.0
-        return Solution(weights, group_weights, schedule.n_rounds)
+        return Solution(weights, group_weights, schedule.n_rounds, **gain.released)
 
 
 def _units(problem: Problem, schedule: MomentsSchedule, clip: float) -> FloatArray:
@@ -313,8 +294,8 @@ def _learned(
     *,
     center: FloatArray,
     clip: float,
-) -> tuple[FloatArray, FloatArray, float]:
-    """Return weights, mixture and the mean square of the residuals that noisy moments show."""
+) -> tuple[FloatArray, FloatArray, float, GainOfGroups]:
+    """Return weights, mixture, the mean square of the residuals, and the gain of groups."""
     sizes = np.asarray(problem.group_sizes, dtype=float)
     shares = sizes / sizes.sum()
     of_rows = np.zeros(moments.shape[1:], dtype=bool)
@@ -323,6 +304,7 @@ def _learned(
     free = np.ones_like(of_rows)
     if schedule.constant > 0.0:
         free[-2, -2] = False
+    released = moments
     moments = shrunk(moments, stds_of_rows, of_rows & free)
     moments = shrunk(moments, stds, ~of_rows)
     units = _units(problem, schedule, clip)
@@ -338,5 +320,24 @@ def _learned(
         shares=shares,
         radius=problem.radius,
     )
-    along = np.append(center - weights, 1.0) * units
-    return weights, group_weights, float(shares @ ((moments @ along) @ along))
+
+    def squares(weights: FloatArray, moments: FloatArray) -> tuple[FloatArray, float]:
+        along = np.append(center - weights, 1.0) * units
+        return (moments @ along) @ along, float(along @ along)
+
+    def mixed(mixture: FloatArray) -> FloatArray:
+        facts = {"center": center, "stds": stds_of_rows}
+        return mixed_optimum(
+            moments, units, mixture, **facts, ridge=schedule.ridge, radius=problem.radius
+        )
+
+    mean_square = float(shares @ squares(weights, moments)[0])
+    prior = np.asarray(problem.prior)
+    nothing = float(prior @ squares(np.zeros_like(weights), released)[0]) / 2.0
+    gain = GainOfGroups(problem, risk_of_nothing=nothing)
+    found, length = squares(mixed(prior), released)
+    gain.push(found / 2.0, (stds * length / 2.0) ** 2)
+    if gain.share < 1.0:
+        group_weights = gain.played(group_weights)
+        weights = mixed(group_weights)
+    return weights, group_weights, mean_square, gain

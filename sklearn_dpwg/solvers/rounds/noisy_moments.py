@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 
 from sklearn_dpwg._checks import FloatArray
 from sklearn_dpwg._repr import short_repr
-from sklearn_dpwg.data.kernels.passes import one_blas_thread
+from sklearn_dpwg.data.threads import one_blas_thread
 from sklearn_dpwg.optimum import smooth_optimum
+from sklearn_dpwg.optimum.saddle_point import minimise_quadratic_on_ball
 
 # A slack is at most this share of the radius in the units that the ball sees.
 SLACK_IN_BALL = 1e-3
@@ -31,8 +32,6 @@ class MomentsSchedule:
     sensitivity: float  # by how much one record moves the sums of a round
     constant: float  # entry of a record's vector for the intercept; 0 without one
     length: float  # largest entry of a record's vector for the residual
-    step: float  # what entries are rounded to multiples of
-    sum_step: float  # what the sums of a block of records are rounded to multiples of
     target_bound: float  # bound on residuals in the first round
     clip: float  # least bound on residuals in later rounds, over their root mean square
     ridge: float  # what keeps the model from fitting noise; see `robust_optimum`
@@ -187,3 +186,23 @@ def robust_optimum(
             risks, radius=radius, tolerance=TOLERANCE * size_of_risks, max_newton_steps=100
         )
     return found.weights[:n_weights], found.group_weights
+
+
+def mixed_optimum(
+    moments: FloatArray,
+    units: FloatArray,
+    mixture: FloatArray,
+    *,
+    center: FloatArray,
+    stds: FloatArray,
+    ridge: float,
+    radius: float,
+) -> FloatArray:
+    """Minimise a mixture of the risks that noisy moments show, with the ridge of its own noise."""
+    mean, scale = np.tensordot(mixture, moments, 1), units[:-1]
+    noise_norm = math.sqrt(len(mean)) * float(np.linalg.norm(mixture * stds))
+    hessian = positive_part(mean[:-1, :-1]) + ridge * noise_norm * np.eye(len(scale))
+    hessian = hessian * scale[:, None] * scale
+    linear = mean[:-1, -1] * (scale * units[-1]) + hessian @ center
+    with one_blas_thread():
+        return minimise_quadratic_on_ball(hessian, linear, radius, np.finfo(float).tiny)

@@ -9,14 +9,10 @@ from typing import ClassVar
 
 import numpy as np
 
-from sklearn_dpwg._checks import FloatArray, Rules, positive, whole
-from sklearn_dpwg.data.oracles import SampleOracle
 from sklearn_dpwg.data.problem import Problem
-from sklearn_dpwg.data.records import RecordEncoder
-from sklearn_dpwg.data.risks import GroupRisks, Risks
+from sklearn_dpwg.data.risks import Risks
 from sklearn_dpwg.data.risks.selection import keyed_parts
 from sklearn_dpwg.exceptions import InputError
-from sklearn_dpwg.optimum.objective import project_to_ball
 from sklearn_dpwg.privacy import Budget, NoiseSource, PrivacyGuarantee, Release, calibrate
 from sklearn_dpwg.privacy.statement import rounded_up
 from sklearn_dpwg.solvers.centring import (
@@ -28,17 +24,12 @@ from sklearn_dpwg.solvers.centring import (
 from sklearn_dpwg.solvers.plan import Plan
 from sklearn_dpwg.solvers.rounds.certificate import Phase, solved_phase
 from sklearn_dpwg.solvers.rounds.phases import RULES, PhasedERMParameters, Phases
-from sklearn_dpwg.solvers.rounds.releases import WEIGHTS, release_weights
-from sklearn_dpwg.solvers.rounds.rounds import (
-    Rounds,
-    first_weights,
-    plan_of_rounds,
-    run_rounds,
-)
-from sklearn_dpwg.solvers.solver import FreshSolver, Game, Solution, Solver, signal
+from sklearn_dpwg.solvers.rounds.releases import WEIGHTS
+from sklearn_dpwg.solvers.rounds.rounds import PhaseGame, Rounds, plan_of_rounds
+from sklearn_dpwg.solvers.solver import FreshSolver, Game, Solution, by_loss, signal
 
 
-class PhasedERM(PhasedERMParameters, Solver):
+class PhasedERM(PhasedERMParameters, FreshSolver):
     """Minimax phased ERM: exact regularised minimax solutions, released with Gaussian noise.
 
     Each phase finds the saddle point of the worst-group risk, regularised towards the weights that
@@ -54,7 +45,7 @@ class PhasedERM(PhasedERMParameters, Solver):
     schedule : {"planned", "paper"}, default="planned"
         "paper" is Algorithm 1 of Zhou and Bassily with the constants of their Theorem 2 (the noise
         larger where theirs would break the budget), projected in every phase; it sets everything
-        else but `smoothing_width`. `FreshPhasedERM` is the same for an oracle or a stream.
+        else but `smoothing_width` and `horizon`.
     mu_weights : float, optional
         Regularisation μ_w of the weights in the last phase. Planned: by the noise.
     sharpening : float, optional
@@ -74,6 +65,9 @@ class PhasedERM(PhasedERMParameters, Solver):
         from it.
     max_passes : int, default=300
         Passes over the rows that a planned number of phases may take; 16 phases with 40 weights.
+    horizon : int, default=10
+        For ``partial_fit``: the plan is made on the first call, for this many calls with as many
+        records of each group as the first. A call plays whole phases on its records.
     centring : bool, optional
         Whether rows are taken relative to a released mean row, with a limit on each record's
         gradient. Planned: for the log loss of two classes or the squared error with an intercept,
@@ -85,6 +79,8 @@ class PhasedERM(PhasedERMParameters, Solver):
     ``saddle_point_sensitivity(...)``, whatever the records are, and the noise multipliers are fixed
     in advance. The strengths μ_w follow from the noise, that is from earlier releases.
     The best response of the group player inside a phase is not private and is never kept.
+    Records of ``fit_oracle`` and ``partial_fit`` are read once, in one phase, which has the whole
+    budget to itself.
     `docs/theory/phased-erm.md` proves the privacy and derives the bound.
 
     References
@@ -100,6 +96,7 @@ class PhasedERM(PhasedERMParameters, Solver):
 
     name: ClassVar[str] = "phased-erm"
     knows_overlap: ClassVar[bool] = True
+    reads_again: ClassVar[bool] = True
 
     def _check_parameters(self) -> None:
         RULES.check(self)
@@ -112,11 +109,17 @@ class PhasedERM(PhasedERMParameters, Solver):
             )
 
     def _check_game(self, problem: Problem) -> None:
-        """Refuse overlapping groups in the paper's schedule, whose parts are of disjoint groups."""
+        """Refuse groups without end, and those that overlap where parts are of disjoint ones."""
         super()._check_game(problem)
-        if problem.cells is not None and self.schedule == "paper":
+        if math.isinf(problem.n_records):
             raise InputError(
-                "schedule of PhasedERM must be 'planned' for groups that overlap, got 'paper'."
+                "group_sizes must be finite for PhasedERM, which divides them among its phases, "
+                "got inf."
+            )
+        if problem.cells is not None and (self.schedule == "paper" or problem.fresh_calls):
+            raise InputError(
+                "schedule of PhasedERM must be 'planned' for groups that overlap, and all records "
+                f"there at once, got {self.schedule!r}."
             )
 
     def _plan(self, problem: Problem, budget: Budget) -> Plan:
@@ -124,11 +127,23 @@ class PhasedERM(PhasedERMParameters, Solver):
             return paper_plan(problem, budget, smoothing_width=self.smoothing_width)
         return plan_of_rounds(self.name, problem, budget, self, self._learned(problem, budget))
 
+    def begin(self, plan: Plan, noise: NoiseSource, *, start: Solution | None = None) -> Game:
+        if not plan.problem.fresh_calls:
+            raise InputError("plan must be for fresh records, got fresh_calls=0 in its problem.")
+        return PhaseGame(plan, noise, start)
+
     def _run(self, plan: Plan, data: Risks, noise: NoiseSource, start: Solution | None) -> Solution:
-        if isinstance(plan.schedule, Rounds):
-            return run_rounds(plan, data, noise, start)
+        if plan.problem.fresh_calls:
+            return super()._run(plan, data, noise, start)
         game = PhaseGame(plan, noise, start)
-        sizes = (game.sizes,) * plan.n_steps
+        if not game.has_parts:
+            data = game.centred(data)
+            for _ in range(plan.n_steps):
+                game.play(data)
+            return game.finish()
+        schedule = plan.schedule
+        assert isinstance(schedule, Rounds)
+        sizes = (schedule.phases.solved.group_sizes,) * plan.n_steps
         for part in keyed_parts(plan.problem.group_sizes, sizes, noise.rng):
             game.play(data.part(part))
         return game.finish()
@@ -136,9 +151,11 @@ class PhasedERM(PhasedERMParameters, Solver):
     def _learned(self, problem: Problem, budget: Budget) -> Problem:
         """Return what the weights are learned for: the problem, or that of centred rows."""
         # several derivatives that are shortened together are no gradient of a convex function
-        # and the smooth stand-in for a loss with kinks has no compiled kernel, which limits slopes
+        # and the smooth stand-in for a loss with kinks has no ends, which limit slopes
         is_convex = problem.loss.n_outputs == 1 and problem.loss.smooth
         if self.centring:
+            if problem.fresh_calls:
+                raise InputError("centring of PhasedERM must be None for fresh records, got True.")
             check_centring(problem, "PhasedERM")
             if not is_convex:
                 raise InputError(
@@ -147,9 +164,9 @@ class PhasedERM(PhasedERMParameters, Solver):
                 )
         # phases are solved in a ball of centred rows, which is another one where it binds
         is_room = problem.radius > problem.reach
-        wanted = is_convex and is_room and is_worth_centring(problem)
+        wanted = is_convex and is_room and is_worth_centring(problem) and not problem.fresh_calls
         is_centred = wanted if self.centring is None else self.centring
-        limit = SlopeLimit.of(problem.loss, signal(problem, budget))
+        limit = SlopeLimit(by_loss(problem.loss, signal(problem, budget)).clip_share)
         return centred_problem(problem, limit) if is_centred else problem
 
 
@@ -188,7 +205,7 @@ def paper_plan(problem: Problem, budget: Budget, *, smoothing_width: float | Non
     true_epsilon = PrivacyGuarantee.from_releases(
         [Release(WEIGHTS, "gaussian", min(papers), 1)], budget.delta
     ).epsilon
-    schedule = Phases(
+    phases_of_plan = Phases(
         solved=part,
         n_phases=n_phases,
         averaged=1,
@@ -196,6 +213,7 @@ def paper_plan(problem: Problem, budget: Budget, *, smoothing_width: float | Non
         mu_groups=mu_groups,
         mu_weights=tuple(mu_weights),
         smoothing_width=width,
+        reads="a part of its own",
         remark=(
             f"the paper's noise costs epsilon = {rounded_up(true_epsilon)}; largest factor on it "
             f"to keep the budget: {max(np.divide(multipliers, papers)):.4g}"
@@ -204,31 +222,14 @@ def paper_plan(problem: Problem, budget: Budget, *, smoothing_width: float | Non
     drawn = [z * phase.sensitivity for z, phase in zip(multipliers, phases, strict=True)]
     bounds = np.full(p, _excess(solved, n_read, phases, drawn))
     releases = [Release(WEIGHTS, "gaussian", z, 1, part=t) for t, z in enumerate(multipliers)]
-    facts = replace(problem, group_sizes=part.group_sizes)
-    of_parts = [_plan_of_parts(facts, budget, schedule, bounds, [each]) for each in releases]
-    return _plan_of_parts(problem, budget, schedule, bounds, releases, of_parts)
-
-
-def _plan_of_parts(
-    problem: Problem,
-    budget: Budget,
-    schedule: Phases,
-    bounds: FloatArray,
-    releases: Sequence[Release],
-    children: Sequence[Plan] = (),
-) -> Plan:
-    """Return the plan of phases that read records of their own, or that of one of them."""
-    n_phases = len(releases)
     return Plan.of(
         "phased-erm",
         problem,
         budget,
         releases=releases,
-        schedule=schedule,
+        schedule=Rounds(phases_of_plan),
         bounds=bounds,
         n_steps=n_phases,
-        children=tuple(children),
-        composition="parallel",
     )
 
 
@@ -269,107 +270,3 @@ def _excess(solved: Problem, n_read: int, phases: Sequence[Phase], stds: Sequenc
         excess += phase.mu_weights * distance**2 + lipschitz * moved / n_read * log_n * log_np
         excess += solved.loss_range * math.sqrt(log_np / n_read)
     return excess
-
-
-FRESH_RULES = Rules("FreshPhasedERM", smoothing_width=positive(or_none=True), horizon=whole())
-
-
-class FreshPhasedERM(FreshSolver):
-    """`PhasedERM` with the paper's schedule, for records that are drawn: an oracle, or a stream.
-
-    The plan, its noise and the minimiser of a phase are those of ``PhasedERM(schedule="paper")``.
-    What differs is where the records come from: phase t draws its n_t records of every group when
-    it begins, where the fixed-data solver cuts the groups into parts. Between phases only released
-    weights are kept.
-
-    Parameters
-    ----------
-    smoothing_width : float, optional
-        For a loss with kinks: how far from a kink, in the score, the loss that is minimised differs
-        from it.
-    horizon : int, default=10
-        For ``partial_fit``: the plan is made on the first call, for this many calls with as many
-        records of each group as the first. A call plays as many whole phases as its records are
-        enough for.
-
-    Notes
-    -----
-    A record is in one phase, so phases are paid for in parallel, as in `PhasedERM`
-    (`docs/theory/phased-erm.md`). Which phase that is follows from counts and from the order of the
-    oracle, which no record decides.
-
-    References
-    ----------
-    Zhou and Bassily (2024), Algorithm 1 and Theorem 2.
-
-    Examples
-    --------
-    >>> from sklearn_dpwg.solvers import FreshPhasedERM
-    >>> FreshPhasedERM(horizon=4)
-    FreshPhasedERM(horizon=4)
-    """
-
-    name: ClassVar[str] = "phased-erm"
-
-    def __init__(self, *, smoothing_width: float | None = None, horizon: int = 10) -> None:
-        self.smoothing_width = smoothing_width
-        self.horizon = horizon
-
-    def _check_parameters(self) -> None:
-        FRESH_RULES.check(self)
-
-    def _plan(self, problem: Problem, budget: Budget) -> Plan:
-        if math.isinf(max(problem.group_sizes)):
-            raise InputError(
-                "group_sizes must be finite for FreshPhasedERM, which divides them among its "
-                "phases, got inf."
-            )
-        return paper_plan(problem, budget, smoothing_width=self.smoothing_width)
-
-    def begin(self, plan: Plan, noise: NoiseSource, *, start: Solution | None = None) -> Game:
-        return PhaseGame(plan, noise, start)
-
-
-class PhaseGame(Game):
-    """A round is a phase of the paper's schedule, on records that no other phase reads."""
-
-    def __init__(self, plan: Plan, noise: NoiseSource, start: Solution | None) -> None:
-        assert isinstance(plan.schedule, Phases)
-        self._plan, self._phases, self._noise = plan, plan.schedule, noise
-        self._weights = first_weights(plan.problem, start)
-        self._n_played = 0
-        self.sizes = self._phases.solved.group_sizes
-
-    @property
-    def is_over(self) -> bool:
-        return self._n_played == self._phases.n_phases
-
-    def advance(self, oracle: SampleOracle, available: Sequence[float]) -> int:
-        before, left = self._n_played, np.array(available, dtype=float)
-        while not self.is_over and (left >= self.sizes).all():
-            left -= self.sizes
-            self.play(self._draw(oracle))
-        return self._n_played - before
-
-    def finish(self) -> Solution:
-        return Solution(self._weights.copy(), None, self._n_played)
-
-    def play(self, read: Risks) -> None:
-        """Release the minimiser of the next phase on its records."""
-        solved, index = self._phases.solved, self._n_played
-        prior = np.asarray(solved.prior)
-        phase, release = self._phases.phase(index, prior), self._plan.releases[index]
-        noisy = release_weights(read, self._weights, prior, phase, solved, self._noise, release)
-        self._n_played += 1
-        self._weights = project_to_ball(noisy, self._plan.problem.radius)
-
-    def _draw(self, oracle: SampleOracle) -> GroupRisks:
-        """Return the risks of fresh records, whose rows the oracle has shortened already."""
-        problem = self._plan.problem
-        drawn = [oracle.draw(group, size) for group, size in enumerate(self.sizes)]
-        records = RecordEncoder(problem.n_groups, data_norm=1.0).encode(
-            np.concatenate([rows for rows, _ in drawn]),
-            np.concatenate([np.asarray(targets) for _, targets in drawn]),
-            np.repeat(np.arange(problem.n_groups), self.sizes),
-        )
-        return GroupRisks(records, problem.loss, problem.intercept_scaling)

@@ -42,6 +42,7 @@ class PhasedERMParameters:
     aim: float = 0.3
     smoothing_width: float | None = None
     max_passes: int = 300
+    horizon: int = 10
     centring: bool | None = None
 
 
@@ -74,6 +75,7 @@ RULES = Rules(
     centring=flag(or_none=True),
     n_phases=whole(or_none=True),
     max_passes=whole(),
+    horizon=whole(1, MOST_PHASES),
     mu_weights=positive(least=_WEAKEST, or_none=True),
     aim=positive(),
     smoothing_width=positive(or_none=True),
@@ -91,8 +93,6 @@ AVERAGED = (0.0, 0.5)
 # (benchmarks/phased_erm_trials.py) and leave far more noise on the output where they do not.
 SHARPENINGS = (1.25, 1.6, 2.5)
 WIDTHS = (1.0, 0.25, 0.1, 0.025)
-# B/μ_λ of a single phase.
-LOG_ODDS = (0.1, 1.0, 10.0, 100.0, 1000.0)
 # Ratios of curvature to strength at which the bound is evaluated, and prices of curvature.
 _RATIOS = np.concatenate([[0.0], np.geomspace(1e-7, 1e16, 921)])
 _PRICES = np.concatenate([[0.0], np.geomspace(1e-9, 1.0, 73)])
@@ -238,7 +238,8 @@ class Phases:
     mu_weights: tuple[float, ...] | None
     bound: DescentBound | None = None
     smoothing_width: float = 0.0  # of the smooth stand-in for a loss with kinks
-    remark: str = ""  # of the paper's schedule, each phase of which reads a part of its own
+    reads: str = "all records"  # what a phase reads
+    remark: str = ""  # of the paper's schedule
 
     __repr__ = short_repr
 
@@ -262,9 +263,8 @@ class Phases:
     def in_words(self, *between: str) -> str:
         """Return a few lines for people, with what happens between phases."""
         n_phases, prior = self.n_phases, self.solved.prior
-        records = "a part of its own" if self.remark else "all records"
         lines = [
-            f"{n_phases} phase(s), each reads {records}; output is the average of the last "
+            f"{n_phases} phase(s), each reads {self.reads}; output is the average of the last "
             f"{self.averaged}"
         ]
         if isinstance(self.solved, CentredProblem):
@@ -310,10 +310,9 @@ def possible_phases(
     n_phases: int,
     *,
     multiplier: float,
-    mu_groups: float | None,
 ) -> Iterator[tuple[FloatArray, Phases]]:
     """Yield all phases that the parameters leave open, with the bounds of their weights."""
-    mu_groups = math.inf if mu_groups is None else float(mu_groups)
+    mu_groups = math.inf if parameters.mu_groups is None else float(parameters.mu_groups)
     shares = AVERAGED if parameters.averaging is None else (parameters.averaging,)
     numbers_averaged = sorted({max(1, round(share * n_phases)) for share in shares})
     sharpenings: tuple[float, ...] = (1.0,)

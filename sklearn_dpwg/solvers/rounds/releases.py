@@ -23,9 +23,6 @@ WEIGHTS, RISKS, MOMENTS = "phase weights", "group risks", "second moments"
 # that halves the time of a phase.
 KEEP_HESSIAN = 0.1
 
-# Records whose outer products are added exactly before the sum is rounded.
-BLOCK_SIZE = 2**13
-
 
 def release_risks(
     read: Risks,
@@ -35,16 +32,18 @@ def release_risks(
     ceiling: float,
     noise: NoiseSource,
     release: Release,
+    payer: int | None = None,
 ) -> FloatArray:
     """Return the clipped risks of the records at released weights, with noise.
 
-    Where groups are hidden, losses count relative to the middle of their range.
+    The payer is the phase that alone reads fresh ones. Where groups are hidden, losses count
+    relative to the middle of their range.
     """
     center = 0.0 if problem.hidden is None else sums.center
-    losses, _ = read.sums(weights, ceiling=ceiling, grid=sums.grid, gradients=False, center=center)
+    losses, _ = read.sums(weights, ceiling=ceiling, gradients=False, center=center)
     # sums, of which a record moves those of its groups: dividing them first would round them
     moved = sums.loss_range * problem.loss_moves
-    noisy = noise.gaussian(losses, sensitivity=moved, release=release)
+    noisy = noise.gaussian(losses, sensitivity=moved, release=release, payer=payer)
     # by what stands for the sizes of hidden groups
     noisy = sums_of_groups(problem, noisy) / np.asarray(problem.group_sizes)
     return noisy + center if center else noisy
@@ -58,6 +57,7 @@ def release_weights(
     solved: Problem,
     noise: NoiseSource,
     release: Release,
+    payer: int | None = None,
 ) -> FloatArray:
     """Return the minimiser of a phase around released weights, with noise.
 
@@ -84,7 +84,8 @@ def release_weights(
     # the tolerance is within reach on every data set, so this is never about the records
     if not found.gap <= phase.tolerance:
         raise ArithmeticError("a phase was not solved to its public tolerance: a bug.")
-    return noise.gaussian(found.weights, sensitivity=phase.sensitivity, release=release)
+    sensitivity = phase.sensitivity
+    return noise.gaussian(found.weights, sensitivity=sensitivity, release=release, payer=payer)
 
 
 def release_moments(
@@ -117,9 +118,6 @@ def _moments_read(
         clip=clip,
         constant=schedule.constant,
         length=schedule.length,
-        step=schedule.step,
-        sum_step=schedule.sum_step,
-        block_size=BLOCK_SIZE,
     )
     at = triangle(sums.shape[1], has_constant=schedule.constant > 0.0)
     return sums[:, at[0], at[1]], at, np.where(at[0] == at[1], 1.0, math.sqrt(2.0))

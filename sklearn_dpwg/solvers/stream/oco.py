@@ -114,10 +114,11 @@ class OCO(OCOParameters, FreshSolver):
     horizon : int, default=10
         For ``partial_fit``: the plan is made on the first call, for this many calls with as many
         records of each group as the first.
-    play : {"weighted", "sampled"}, default="weighted"
+    play : {"weighted", "sampled"}, optional
         "weighted": a round takes records of every group and weighs their gradients; all groups
         are used up together. "sampled": Algorithm 2 of the paper; a round takes records of one
-        group, drawn from the group weights, and play ends when a drawn group has run out.
+        group, drawn from the group weights, and play ends when a drawn group has run out. Planned:
+        "sampled" from 8 groups on that have records for two rounds, but in calls.
     weight_share : float, optional
         Share of the records that the weights player gets, between 0 and 1; of the budget (of μ²)
         with ``neighbours="replace-one"``, where both players read all records.

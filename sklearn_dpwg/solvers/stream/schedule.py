@@ -103,7 +103,7 @@ class OCOParameters(StreamParameters):
     """Parameters of `OCO`, which documents them."""
 
     _: KW_ONLY
-    play: Literal["weighted", "sampled"] = "weighted"
+    play: Literal["weighted", "sampled"] | None = None
     weight_share: float | None = None
     group_rate: float | None = None
     loss_ceiling: float | None = None
@@ -127,7 +127,7 @@ OCO_RULES = Rules(
     weight_share=share(or_none=True),
     averaging=within(0.0, 100.0),
     loss_ceiling=any_number(or_none=True),
-    play=one_of("weighted", "sampled"),
+    play=one_of("weighted", "sampled", or_none=True),
 )
 
 
@@ -266,6 +266,9 @@ class OCOSchedule:
 # Shares of the records that the weights player may get, and the numbers of rounds that are tried.
 WEIGHT_SHARES = (0.5, 0.6, 0.7, 0.8, 0.9)
 FEWEST_ROUNDS = 8
+# A game of so many groups, the smallest of which has records for so many rounds, draws them
+# (benchmarks/oco.py groups).
+SAMPLED_GROUPS, ROUNDS_OF_A_GROUP = 8, 2.0
 
 
 @dataclass(frozen=True)
@@ -303,6 +306,7 @@ def designs(problem: Problem, parameters: OCOParameters) -> Iterator[Design]:
     batch = parameters.batch_size
     if batch is None and unbounded:
         batch = 1
+    play = parameters.play or _best_play(parameters, problem)
     shares: tuple[float, ...] = WEIGHT_SHARES if several else (1.0,)
     if parameters.weight_share is not None and several:
         shares = (parameters.weight_share,)
@@ -311,11 +315,11 @@ def designs(problem: Problem, parameters: OCOParameters) -> Iterator[Design]:
         size = batch
         if size is not None and several and not hidden:
             size += _feedback_size(size, kept)
-        least = 2 if size is None and parameters.play == "sampled" else size or 1
+        least = 2 if size is None and play == "sampled" else size or 1
         for n_rounds in numbers_of_rounds(
             parameters, n_records / least, fewest=FEWEST_ROUNDS, is_dealt=size is not None
         ):
-            if parameters.play == "weighted":
+            if play == "weighted":
                 total = n_records / n_rounds if size is None else float(size)
                 total = min(total, n_records / n_rounds)
                 parts = np.full(p, 1.0 / p) if unbounded else sizes / n_records
@@ -340,6 +344,18 @@ def designs(problem: Problem, parameters: OCOParameters) -> Iterator[Design]:
                 yield Design("sampled", n_rounds, rates, feedback, kept)
 
 
+def _best_play(parameters: OCOParameters, problem: Problem) -> Literal["weighted", "sampled"]:
+    """Return how groups are played where nobody says: drawn where they are many, and lasting."""
+    sizes = problem.queue_sizes
+    batch, n_rounds = parameters.batch_size, parameters.n_rounds or parameters.max_rounds
+    if batch is None and not math.isinf(sum(sizes)):
+        drawn = sum(sizes) / n_rounds
+    else:
+        drawn = 2.0 * (batch or 1)
+    is_lasting = min(sizes) >= ROUNDS_OF_A_GROUP * drawn and problem.fresh_calls <= 1
+    return "sampled" if len(sizes) >= SAMPLED_GROUPS and is_lasting else "weighted"
+
+
 def _refuse_too_few(expected: float, batch_size: int | None, n_rounds: int) -> None:
     """Refuse batches in which a player would get fewer than no records of a small group."""
     if expected < 2.0 * (1.0 - 1e-9):
@@ -362,7 +378,7 @@ _MORE_THAN_THE_RATE = 4
 
 @dataclass(frozen=True)
 class RoundSensitivity:
-    """Sensitivities of a round: docs/theory/sums.md, section 9."""
+    """Sensitivities of a round: docs/theory/oco.md, section 5."""
 
     # by how much a record moves the sum of gradients of a round and, by rounding, all later rows of
     # the prefix sums, over the largest factor of a record

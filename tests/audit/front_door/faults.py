@@ -85,8 +85,8 @@ def unclipped_values(X, low, high):
 
 
 def unclipped(true, self, rows, targets, codes):
-    records = true(self, rows, targets, codes)
-    return replace(records, row_scale=np.full_like(records.row_scale, 1.0 / self.data_norm))
+    records = true(replace(self, data_norm=1e6), rows, targets, codes)
+    return replace(records, rows=records.rows * np.float32(1e6 / self.data_norm))
 
 
 UNCLIPPED = wrapped(RecordEncoder, "encode", unclipped)
@@ -108,7 +108,7 @@ def wide_residuals(true, self, weights, *, clip, length, **options):
 def first_again(true, self, group, size):
     """Hand out the first records of a group, whatever was drawn before."""
     true(self, group, size)
-    return self._rows[:size] * self._row_scale[:size], self._targets[:size]
+    return self._rows[:size].astype(float), self._targets[:size]
 
 
 def unclipped_targets(true, self, y):

@@ -118,7 +118,7 @@ SCENARIOS: dict[str, Scenario] = {
     "GDA, a pass": Scenario(fitted(gda(n_steps=1))),
     "GDA, many passes": Scenario(fitted(gda(n_steps=8))),
     "GDA, the paper's schedule": Scenario(
-        fitted(classifier(solver=GDA(8, schedule="paper", weight_ridge=1e3), prior="uniform"))
+        fitted(classifier(solver=GDA(8, schedule="paper", ridge=1e3), prior="uniform"))
     ),
     "AGS, visits of a group": Scenario(
         # the canary's group is taken until it has no visits left

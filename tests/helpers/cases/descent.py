@@ -24,7 +24,6 @@ from sklearn_dpwg.solvers import AGS, GDA, MGR, SumSensitivity
 from sklearn_dpwg.solvers import centring as centring_module
 from sklearn_dpwg.solvers.descent import ags as ags_module
 from sklearn_dpwg.solvers.descent import releases
-from sklearn_dpwg.solvers.descent.releases import GroupGame
 from sklearn_dpwg.solvers.descent.rule import Batches, MGRSchedule
 from tests.helpers.contract import (
     Case,
@@ -245,8 +244,8 @@ def _unlimited(real, data, center, **facts):
     return risks
 
 
-def _first_ceiling(real, data, weights, *, ceiling, grid):
-    return real(data, weights, ceiling=0.5 * data.loss.target_bound**2, grid=grid)
+def _first_ceiling(real, data, weights, *, ceiling):
+    return real(data, weights, ceiling=0.5 * data.loss.target_bound**2)
 
 
 CENTRING_FAULTS = {
@@ -265,16 +264,14 @@ CENTRING_FAULTS = {
         centring_module, "row_sum_sensitivity", lambda real, problem: 1.0
     ),
     "a diameter of one clip": lambda patch: patch.setattr(
-        centring_module.CentredProblem, "gradient_diameter", property(lambda self: self.clip)
+        centring_module.CentredProblem, "gradient_diameter", property(lambda self: self.lipschitz)
     ),
 }
 
 
 def _of_long_rows(real, data, **facts):
     block = copy(data.handles[0])
-    block.records = dataclasses.replace(
-        block.records, row_scale=np.ones(len(block.records.targets))
-    )
+    block.records = dataclasses.replace(block.records, rows=2.0 * block.records.rows)
     other = copy(data)
     other.handles = [block]
     return real(other, **facts)
@@ -495,7 +492,6 @@ def ags_plans():
         solver = AGS(
             n_steps=4,
             visits=[None, 1, 2, 3][index % 4],
-            selection="latest" if index % 5 == 0 else "smoothed",
             schedule="paper" if index % 11 == 0 else "planned",
             sharpness=[None, math.inf, 3.0][index % 3],
             loss_ceiling=rng.choice([None, np.inf, _low(problem, 0.3)]),
@@ -518,7 +514,7 @@ AGS_FAULTS = of_every_step(AGS, TAKEN) | {
     "visits not enforced": instead(
         ags_module,
         "GroupChoice",
-        lambda real, schedule: real(dataclasses.replace(schedule, visits=10**6)),
+        lambda real, schedule, *gain: real(dataclasses.replace(schedule, visits=10**6), *gain),
     ),
     "weights leave the ball": instead(ags_module, "project_to_ball", _outside),
 }
@@ -534,45 +530,24 @@ def gda_plans():
         is_paper = index % 4 == 0
         ridge = float(rng.choice([1e-3, 0.1, 10.0]))
         ceiling: Any = rng.choice([None, np.inf, _low(problem, 0.1)])
-        weight_ridge: Any = rng.choice([None, ridge])
-        group_ridge: Any = rng.choice([None, ridge])
+        stated: Any = rng.choice([None, ridge])
         solver = GDA(
             n_steps=3,
             schedule="paper" if is_paper else "planned",
             loss_ceiling=None if is_paper else ceiling,
-            weight_ridge=weight_ridge,
-            group_ridge=group_ridge,
+            ridge=stated if is_paper else None,
             risk_share=None if is_paper else 0.3,
         )
         yield solver.plan(problem, random_budget(rng)), solver
 
 
-def _states_in_a_game(wrong):
-    """Plant a gradient's sensitivity that is stated as ``wrong(game, group weights)``."""
-
-    def release(real, game, weights, dual):
-        def change(draw, value, stated):
-            return draw(value, game.schedule.gradient_diameter * wrong(game, dual))
-
-        true, game.noise = game.noise, tampered(game.noise, "gradient", change)
-        try:
-            return real(game, weights, dual)
-        finally:
-            game.noise = true
-
-    return instead(GroupGame, "release", release)
-
-
-GDA_FAULTS = of_every_step(GDA) | {
-    "the mean group": _states_in_a_game(lambda game, dual: (dual / game.sizes).mean()),
-    "the prior for the weights": _states_in_a_game(
-        lambda game, dual: (np.array(game.schedule.prior) / game.sizes).max()
-    ),
-    "weights leave the ball": instead(releases, "project_to_ball", _outside),
-    "a start outside the ball": instead(
-        releases, "project_to_ball", lambda real, weights, radius: 3.0 * weights
-    ),
-}
+_LIKE_MGR = (
+    "the mean group",
+    "the prior for the weights",
+    "weights leave the ball",
+    "a warm start outside the ball",
+)
+GDA_FAULTS = of_every_step(GDA) | {name: MGR_FAULTS[name] for name in _LIKE_MGR}
 
 # --- groups that overlap -----------------------------------------------------------------------
 
@@ -682,7 +657,12 @@ OVERLAP_OF_GDA = {name: OVERLAP_FAULTS[name] for name in list(OVERLAP_FAULTS)[:2
 CASES = {
     "mgr": Case(MGR, mgr_plans, MGR_FAULTS, {"a ceiling above the planned one": higher_ceilings}),
     "mgr on centred rows": Case(
-        MGR, centred_plans, CENTRING_FAULTS, {"a diameter of one clip": centred_plans}, n_pairs=120
+        MGR,
+        centred_plans,
+        CENTRING_FAULTS,
+        {"a diameter of one clip": centred_plans},
+        n_pairs=120,
+        strength=0.85,
     ),
     "mgr on whitened rows": Case(MGR, whitened_plans, WHITENING_FAULTS, n_pairs=120, strength=0.85),
     "mgr below a ceiling that follows risks": Case(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from copy import copy
 
 import numpy as np
 import pytest
@@ -15,11 +16,12 @@ from sklearn_dpwg.losses import (
     Quantile,
     SquaredError,
 )
-from sklearn_dpwg.solvers import FreshPhasedERM, Moments, PhasedERM, steps
+from sklearn_dpwg.solvers import Moments, PhasedERM, steps
 from sklearn_dpwg.solvers.rounds import certificate, releases, rounds
 from sklearn_dpwg.solvers.rounds import moments as moments_module
 from sklearn_dpwg.solvers.rounds import phased_erm as phased_module
 from sklearn_dpwg.solvers.rounds.phases import Phases
+from sklearn_dpwg.solvers.rounds.rounds import PhaseGame, Rounds
 from tests.helpers.cases.descent import (
     LOSSES,
     OF_HIDDEN_GROUPS,
@@ -53,11 +55,13 @@ def _smooth(problem):
 # --- PhasedERM ---------------------------------------------------------------------------------
 
 
-def phased_plans(seed=0, n_plans=60, *, losses=OF_PHASES, facts=None, **parameters):
+def phased_plans(seed=0, n_plans=60, *, losses=OF_PHASES, facts=None, calls=0, **parameters):
     rng = np.random.default_rng(seed)
     for index in range(n_plans):
         n_phases, loss = int(rng.integers(1, 4)), losses[index % len(losses)]
-        problem = random_problem(rng, loss, least=n_phases, most=3, **facts or {})
+        problem = random_problem(rng, loss, least=max(n_phases, 2 * calls), most=3, **facts or {})
+        corrected = {"optimism_correction": float(index % 2)}
+        problem = dataclasses.replace(problem, fresh_calls=calls, **corrected)
         solver = PhasedERM(
             n_phases,
             mu_weights=float(rng.choice([1e-2, 1.0, 30.0, 300.0])) * _smooth(problem),
@@ -84,19 +88,21 @@ def centred_phases():
     return phased_plans(4, 30, losses=LOSSES[:2], facts={"scaling": 1.0}, centring=True)
 
 
-def fresh_plans():
-    rng = np.random.default_rng(0)
-    for index in range(30):
-        problem = random_problem(rng, OF_PHASES[index % 7], sizes=[8, 12, 25], most=3)
-        solver = FreshPhasedERM(smoothing_width=float(rng.choice([0.05, 1.0])))
-        yield solver.plan(problem, random_budget(rng)), solver
+def fresh_phases():
+    """Yield a third by the paper's schedule, and some for two calls."""
+    yield from phased_plans(5, 24, calls=1)
+    yield from phased_plans(6, 16, calls=2)
+    facts = {"sizes": [8, 12, 25]}
+    paper = dict.fromkeys(SET_BY_PAPER) | {"schedule": "paper"}
+    yield from phased_plans(7, 20, calls=1, facts=facts, **paper)
 
 
-def hidden_phases(seed=0, n_plans=70, **parameters):
+def hidden_phases(seed=0, n_plans=70, calls=0, **parameters):
     rng = np.random.default_rng(seed)
     for index in range(n_plans):
         loss = OF_HIDDEN_GROUPS[index % 7]
         problem = hidden_problem(rng, loss, n_groups=int(rng.integers(1, 4)))
+        problem = dataclasses.replace(problem, fresh_calls=calls)
         solver = PhasedERM(
             int(rng.integers(1, 4)),
             mu_weights=float(rng.choice([1e-1, 1.0, 30.0])) * _smooth(problem),
@@ -146,7 +152,7 @@ def _fewer_strengths(real, *arguments):
     return phase._replace(mu_groups=min(phase.mu_groups, 0.01))
 
 
-def _largest_group(real, read, weights, problem, sums, ceiling, noise, release):
+def _largest_group(real, read, weights, problem, sums, ceiling, noise, release, payer):
     """State the largest group's size for all risks."""
     sizes = np.full(read.n_groups, max(read.group_sizes))
     value = read.risks(weights, ceiling=ceiling)
@@ -247,6 +253,30 @@ PHASED_FAULTS = {
 }
 
 
+def _sizes_of_all(real, schedule, problem, sizes):
+    return real(schedule, problem, [schedule.n_rounds * size for size in sizes])
+
+
+def _from_the_beginning(real, game, oracle, sizes):
+    oracle._n_drawn = [0] * len(oracle._n_drawn)
+    return real(game, oracle, sizes)
+
+
+def _ends_on_a_risk(real, game, read):
+    if not game._answered or read.risks(game._weights).max() < 2.0:
+        real(game, read)
+
+
+FRESH_FAULTS = {
+    "half the sensitivity of fresh weights": phases(sensitivity=1 / 2),
+    "half the sensitivity of fresh risks": half(PhasedERM, "group risks"),
+    "the sizes of all phases together": instead(Rounds, "of_fresh", _sizes_of_all),
+    "a record in every phase": instead(PhaseGame, "_draw", _from_the_beginning),
+    "a phase that is left out on an exact risk": instead(PhaseGame, "play", _ends_on_a_risk),
+    "exact fresh risks move the prior": exact(PhasedERM, "group risks"),
+}
+
+
 def _still_group_weights(real, **facts):
     return real(**facts | {"entropy_weight": np.inf})
 
@@ -283,15 +313,20 @@ def moments_plans(make=random_problem):
 MOMENTS = "second moments"
 
 
-def _reads(name, factor=1.0, wrong=None):
+def _reads(name, factor):
     """Plant moments that are read with another fact than the sensitivity is for."""
 
     def read(real, data, center, **facts):
-        return real(
-            data, center, **facts | {name: factor * facts[name] if wrong is None else wrong}
-        )
+        return real(data, center, **facts | {name: factor * facts[name]})
 
     return instead(GroupRisks, "residual_moments", read)
+
+
+def _of_longer_rows(real, data, center, **facts):
+    block, other = copy(data.handles[0]), copy(data)
+    block.records = dataclasses.replace(block.records, rows=1.5 * block.records.rows)
+    other.handles = [block]
+    return real(other, center, **facts)
 
 
 def _exact_residuals_bound(patch):
@@ -302,8 +337,8 @@ def _exact_residuals_bound(patch):
         return seen[-1]
 
     def learned(real, *arguments, **facts):
-        weights, mixture, _ = real(*arguments, **facts)
-        return weights, mixture, 0.01 * seen[-1][:, -1, -1].sum()
+        weights, mixture, _, gain = real(*arguments, **facts)
+        return weights, mixture, 0.01 * seen[-1][:, -1, -1].sum(), gain
 
     wrap(patch, GroupRisks, "residual_moments", read)
     wrap(patch, moments_module, "_learned", learned)
@@ -313,7 +348,7 @@ MOMENTS_FAULTS = {
     "half the sensitivity": half(Moments, MOMENTS),
     "residuals clipped later than stated": _reads("length", 1.2),
     "a longer constant": _reads("constant", 1.5),
-    "coarse steps": _reads("step", wrong=1.0),
+    "longer rows": instead(GroupRisks, "residual_moments", _of_longer_rows),
     "the exact moments are learned from": exact(Moments, MOMENTS),
     "divided by what is in the records": draws(
         Moments, MOMENTS, lambda draw, value, stated, plan: draw(value * 3, stated)
@@ -364,8 +399,16 @@ CASES = {
     "phased-erm on centred rows": Case(
         PhasedERM, centred_phases, n_pairs=60, rounding=CERTIFIED, strength=0.9
     ),
+    # few records are in the phase that begins at the weights which they are worst for
     "phased-erm on fresh records": Case(
-        FreshPhasedERM, fresh_plans, n_pairs=90, rounding=CERTIFIED, strength=0.9
+        PhasedERM, fresh_phases, FRESH_FAULTS, n_pairs=180, rounding=CERTIFIED, strength=0.8
+    ),
+    "phased-erm on fresh records of hidden groups": Case(
+        PhasedERM,
+        lambda: hidden_phases(3, 35, calls=2),
+        n_pairs=140,
+        rounding=CERTIFIED,
+        strength=0.8,
     ),
     "phased-erm for hidden groups": Case(
         PhasedERM, hidden_phases, HIDDEN_FAULTS, HIDDEN_PLANS, n_pairs=140, rounding=CERTIFIED

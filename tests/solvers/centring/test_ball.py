@@ -21,7 +21,7 @@ def centring_of(way, d, rng):
     center = rng.normal(size=d)
     center *= rng.uniform(0.0, 1.0) / np.linalg.norm(center)
     if way == "none":
-        return Centring(center, 0.6)
+        return Centring(center, 0.6, np.full(d, 3.0))
     axes = np.linalg.qr(rng.normal(size=(d, d)))[0]
     factors = rng.uniform(0.05, 4.0, d)
     whitening = factors if way == "columns" else (axes * factors) @ axes.T

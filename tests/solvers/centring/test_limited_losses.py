@@ -56,7 +56,6 @@ def make(loss, layout="dense", seed=0):
 def centred_rows(whole, center):
     rows = whole.records.rows
     rows = np.asarray(rows.toarray() if hasattr(rows, "toarray") else rows, dtype=float)
-    rows = rows * whole.records.row_scale[:, None]
     return np.column_stack([rows - center, np.full(len(rows), CONSTANT)])
 
 

@@ -8,18 +8,17 @@ from scipy.sparse import csr_array
 
 from sklearn_dpwg.data.records import RecordEncoder
 from sklearn_dpwg.data.risks import GroupRisks
-from sklearn_dpwg.data.risks.record_block import ROW_STEP
 from sklearn_dpwg.losses import BinaryLogLoss, Loss, MultinomialLogLoss, SquaredError
 from sklearn_dpwg.privacy import Budget
 from sklearn_dpwg.solvers import MGR, Solution
 from sklearn_dpwg.solvers import centring as module
 from sklearn_dpwg.solvers.centring import (
-    BLOCK_SIZE,
     LONGEST_STRETCH,
     MOMENTS,
     MOMENTS_SHARE,
     SQUARES,
     SQUARES_SHARE,
+    WHITENING_STEP,
     CentredProblem,
     Centring,
     SlopeLimit,
@@ -35,7 +34,7 @@ from tests.helpers.replay import silent
 from tests.helpers.sources import seeded
 
 BUDGET = Budget(1.0, 1e-6)
-LIMIT = SlopeLimit(0.9, 0.6)
+LIMIT = SlopeLimit(0.9, MOMENTS)
 
 
 def problem_of(sizes=(9_000, 3_000), **facts):
@@ -82,13 +81,11 @@ def test_who_asks_decides():
 @pytest.mark.parametrize("columns_alone", [False, True])
 def test_a_record_moves_second_moments_by_root_two_and_no_more(columns_alone):
     problem = problem_of(sizes=(3, 2), n_features=3)
-    step, sum_step = module.moment_steps(1.01, 5, BLOCK_SIZE)
-    facts = {"step": step, "sum_step": sum_step, "block_size": BLOCK_SIZE}
     rng, worst = np.random.default_rng(0), 0.0
 
     def released(rows):
         data = make_data(problem, rows, np.ones(5))
-        sums = data.second_moments(columns_alone=columns_alone, **facts)
+        sums = data.second_moments(columns_alone=columns_alone)
         return (
             sums if columns_alone else sums[np.triu_indices(3)] * [1, 2**0.5, 2**0.5, 1, 2**0.5, 1]
         )
@@ -103,13 +100,10 @@ def test_a_record_moves_second_moments_by_root_two_and_no_more(columns_alone):
     assert 0.999 * math.sqrt(2.0) < worst <= moment_sum_sensitivity(problem)
 
 
-def test_second_moments_pay_for_the_rounding_of_every_entry_and_of_the_sum():
+def test_second_moments_pay_for_the_rounding_of_the_sum():
     for n, d in ((5, 3), (10**6, 200), (10**9, 200)):
-        problem = problem_of(sizes=(n,), n_features=d)
-        step, sum_step = module.moment_steps(1.01, n, BLOCK_SIZE)
-        rounding = 2.0**0.5 * math.sqrt(d) * step + d * sum_step
-        more = moment_sum_sensitivity(problem) - math.sqrt(2.0)
-        assert 0.99 * rounding <= more < 1e-3
+        more = moment_sum_sensitivity(problem_of(sizes=(n,), n_features=d)) - math.sqrt(2.0)
+        assert n * 2.0**-50 <= more < 1e-3
 
 
 @pytest.mark.parametrize("name", [MOMENTS, SQUARES])
@@ -122,7 +116,7 @@ def test_what_rows_are_multiplied_by_follows_from_the_release(name, monkeypatch)
     data = make_data(problem, rows, np.ones(12_000))
     plan = MGR(whitening=True).plan(problem, Budget(50.0, 1e-6))
     found = release_centre(problem, LIMIT, data, silent(), plan.releases[:3])
-    rows = rows * data.records.row_scale[:, None]
+    rows = data.records.rows.astype(float)
     z = rows - found.center
     moments = z.T @ z / len(z)
     if name == SQUARES:
@@ -133,13 +127,13 @@ def test_what_rows_are_multiplied_by_follows_from_the_release(name, monkeypatch)
         factors = np.diag(vectors.T @ found.whitening @ vectors)
         white = z @ found.whitening
         assert np.array_equal(found.whitening, found.whitening.T)
-        assert not np.any(found.whitening / ROW_STEP % 1.0)
+        assert not np.any(found.whitening / WHITENING_STEP % 1.0)
     # fourth roots, up to one factor, but for what is below a hundredth of the mean
     seen = values > 0.02 * values.mean()
     assert 2 <= seen.sum() < 4
     assert np.ptp(factors[seen] * values[seen] ** 0.25) < 1e-3 * factors.max()
-    assert (white**2).sum() == pytest.approx((z**2).sum(), rel=0.05)
-    assert factors.max() < LONGEST_STRETCH
+    assert (white**2).sum() == pytest.approx(len(z), rel=1e-3)
+    assert factors.max() < LONGEST_STRETCH / math.sqrt((z**2).sum(axis=1).mean())
 
 
 def test_no_factor_is_above_the_longest_and_noise_is_not_taken_for_rows():
@@ -155,7 +149,7 @@ def test_lengths_are_never_too_small_and_each_rows_own(layout, of_columns):
     rng = np.random.default_rng(0)
     rows = rng.normal(size=(700, 7)) * (rng.random((700, 7)) < 0.6)
     white = rng.normal(size=(7, 7))
-    white = np.rint((white + white.T) / ROW_STEP) * ROW_STEP
+    white = np.rint((white + white.T) / WHITENING_STEP) * WHITENING_STEP
     white = np.abs(white[0]) if of_columns else white
     center, order = rng.normal(size=7) / 4.0, rng.permutation(700)[:333]
 
@@ -165,14 +159,15 @@ def test_lengths_are_never_too_small_and_each_rows_own(layout, of_columns):
         records = encoder.encode(layout(some), np.ones(len(some)), codes)
         risks = GroupRisks(records, BinaryLogLoss(), 1.0)
         view = risks.centred(center, constant=0.25, clip=0.5, whitening=white)
-        return view.records.slope_limits, records.row_scale
+        whole = records.rows.toarray() if layout is csr_array else records.rows
+        return view.records.slope_limits, whole.astype(float)
 
-    found, scale = limits(rows)
+    found, whole = limits(rows)
     np.testing.assert_array_equal(limits(rows[order])[0], found[order])
-    moved = rows * scale[:, None] - center
+    moved = whole - center
     moved = moved * white if of_columns else moved @ white
     exact = 0.5 / np.sqrt((moved**2).sum(axis=1) + 0.25**2)
-    np.testing.assert_allclose(found, exact, rtol=1e-5)
+    np.testing.assert_allclose(found, exact, rtol=1e-9)
     assert (found <= exact * (1.0 + 1e-13)).all()
 
 
@@ -188,7 +183,7 @@ def test_weights_score_alike_in_both_variables(loss: Loss, of_columns):
     back = centring.from_centred(weights, problem)
     np.testing.assert_allclose(centring.to_centred(back, problem), weights, atol=1e-9)
     data = make_data(problem, rng.normal(size=(490, 4)), np.zeros(490) + 1.0)
-    free = Centring(centring.center, 1e9, white).view(data)  # no slope reaches such a limit
+    free = Centring(centring.center, 1e9, white).view(data)  # no limit
     np.testing.assert_allclose(free.risks(weights), data.risks(back), rtol=1e-12)
     # derivatives are those in the variables of centred rows
     some, apart = np.array([0.3, 0.7]), 1e-5 * rng.normal(size=problem.n_weights)
@@ -217,8 +212,7 @@ def test_runs_with_a_start_and_on_batches_release_what_is_planned(solver):
 @pytest.mark.parametrize("factor", [1.0, 8.0])
 def test_batches_pay_for_rounding_before_a_change_of_variables(factor, monkeypatch):
     """Sums of a batch are rounded, and then mapped by P: more in proportion to what P stretches."""
-    limit = SlopeLimit.of(BinaryLogLoss(), 1e3, MOMENTS)
-    learned = centred_problem(problem_of(), limit, unit=limit.least_unit)
+    learned = centred_problem(problem_of(), LIMIT)
     rule = HedgeRule.of(learned, MGR(), 20)
     usual = make_batches(rule, 0.1, 1.0, 0.2).rounding
     larger = factor * learned.rounding_factor

@@ -11,6 +11,7 @@ from scipy.special import softmax
 from sklearn_dpwg.losses import BinaryLogLoss, MultinomialLogLoss, SmoothedHinge, SquaredError
 from sklearn_dpwg.privacy import Budget
 from sklearn_dpwg.solvers import MGR, Solution
+from sklearn_dpwg.solvers.descent import group_weights
 from sklearn_dpwg.solvers.descent.group_weights import (
     LEAST_CEILING,
     GroupWeights,
@@ -18,7 +19,7 @@ from sklearn_dpwg.solvers.descent.group_weights import (
     Shrinkage,
 )
 from sklearn_dpwg.solvers.descent.rule import HedgeRule, RunNoise
-from sklearn_dpwg.solvers.steps import SumSensitivity
+from sklearn_dpwg.solvers.steps import GainOfGroups, SumSensitivity
 from tests.helpers.group_data import make_data, make_problem
 from tests.helpers.sources import seeded
 
@@ -32,7 +33,8 @@ def adapting(sizes=(50, 400, 3000), loss=None, **parameters):
     return problem, MGR(n_steps=50, **parameters).plan(problem, BUDGET)
 
 
-def test_the_rate_begins_as_planned_and_follows_the_spread():
+def test_the_rate_begins_as_planned_and_follows_the_spread(monkeypatch):
+    monkeypatch.setattr(group_weights, "LARGEST_LEAD", math.inf)
     problem, plan = adapting(sizes=(500, 500))
     schedule, variances = plan.schedule, np.full(2, 1e-6)
     noise = RunNoise(np.zeros(2), variances / schedule.n_steps)
@@ -40,7 +42,7 @@ def test_the_rate_begins_as_planned_and_follows_the_spread():
 
     def rates(spread):
         """Return the first rate and the one after twenty steps, by how the weights move."""
-        player = GroupWeights(schedule, np.log(problem.prior), None)
+        player = GroupWeights(schedule, np.log(problem.prior), GainOfGroups(problem, adapts=False))
         found = []
         for t in range(20):
             before, risk = player.current, spread * math.sqrt(0.25 / np.prod(player.current))
@@ -65,7 +67,7 @@ def test_regret_is_at_most_what_the_page_states(n, seed):
     """Theorem 2a without noise, for every group as the one to compare with."""
     rng = np.random.default_rng(seed)
     problem, plan = adapting(sizes=(20,) * n)
-    found = GroupWeights(plan.schedule, np.log(problem.prior), None)
+    found = GroupWeights(plan.schedule, np.log(problem.prior), GainOfGroups(problem, adapts=False))
     gained, allowed = np.zeros(n), -np.log(problem.prior)
     for _ in range(30):
         before, risks = found.current, rng.random(n)
@@ -80,7 +82,7 @@ def test_weights_of_runs_that_do_not_adapt_are_plain_hedge():
     problem, plan = adapting(group_rate=0.7)
     assert not plan.schedule.adapts
     assert not plan.schedule.follows_level
-    player = GroupWeights(plan.schedule, np.log(problem.prior), None)
+    player = GroupWeights(plan.schedule, np.log(problem.prior), GainOfGroups(problem, adapts=False))
     risks = np.array([0.2, 0.4, 0.1])
     player.push(risks, np.ones(3))
     exponents = np.log(problem.prior) + 0.7 * risks - np.array(plan.schedule.noise_correction)
@@ -90,11 +92,10 @@ def test_weights_of_runs_that_do_not_adapt_are_plain_hedge():
 @pytest.mark.parametrize("mean", [-1.0, 0.0, 1e-6, 0.003, 0.02, 5.0, 1e9])
 def test_the_ceiling_follows_the_level_and_is_never_above_the_planned(mean):
     problem, plan = adapting()
-    schedule, found = plan.schedule, LossLevel(plan.schedule, problem, 0.7)
+    schedule, found = plan.schedule, LossLevel(plan.schedule, problem)
     for _ in range(20):
         found.push(np.full(3, mean), np.full(3, 1e-12), np.full(3, 1 / 3))
     limits = found.limits()
-    assert limits.unit == 0.7
     least = LEAST_CEILING * schedule.ceiling
     assert limits.ceiling == pytest.approx(np.clip(6.0 * mean, least, schedule.ceiling), rel=1e-2)
     assert least <= limits.ceiling <= schedule.ceiling

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
 from sklearn_dpwg.data.records import RecordEncoder
-from sklearn_dpwg.data.risks import GroupRisks
+from sklearn_dpwg.data.risks import GroupRisks, record_block
 from sklearn_dpwg.exceptions import SeededNoiseWarning
 from sklearn_dpwg.losses import SquaredError
 from sklearn_dpwg.optimum import smooth_optimum, worst_group_optimum
@@ -23,7 +23,7 @@ from sklearn_dpwg.solvers.rounds.noisy_moments import (
     robust_optimum,
     shrunk,
 )
-from sklearn_dpwg.solvers.rounds.releases import BLOCK_SIZE, triangle
+from sklearn_dpwg.solvers.rounds.releases import triangle
 from tests.helpers.group_data import make_data, make_problem
 from tests.helpers.neighbours import random_data
 from tests.helpers.replay import Recorder, silent
@@ -44,6 +44,11 @@ def linear_data(sizes, seed=0, *, n_features=3, noise=0.05, **facts):
     return problem, make_data(problem, rows, targets)
 
 
+def of_records(problem):
+    """Return the game on the records."""
+    return dataclasses.replace(problem, optimism_correction=0.0)
+
+
 def excess(problem, data, weights):
     exact = worst_group_optimum(data, radius=problem.radius)
     return data.risks(weights).max() - data.risks(exact.weights).max()
@@ -52,9 +57,9 @@ def excess(problem, data, weights):
 # --- sums --------------------------------------------------------------------------------------
 
 
-def vectors(data, weights, *, clip, constant, length, step):
+def vectors(data, weights, *, clip, constant, length):
     """Return v of every record, computed apart."""
-    rows = data.records.rows * data.records.row_scale[:, None]
+    rows = data.records.rows.astype(float)
     parts = [rows]
     scores = rows @ weights[: rows.shape[1]]
     if data.intercept_scaling > 0:
@@ -62,18 +67,18 @@ def vectors(data, weights, *, clip, constant, length, step):
         scores = scores + data.intercept_scaling * weights[-1]
     residuals = np.clip(data.records.targets - scores, -clip, clip)
     v = np.hstack([*parts, residuals[:, None] * length / clip])
-    return step * np.rint(v / step)
+    v[:, -1] = np.trunc(v[:, -1] * 2.0**18) / 2.0**18
+    return v
 
 
-SCALES = {"clip": 0.4, "constant": 0.75, "length": 1.25, "step": 2.0**-20}
-IN_BLOCKS = {"sum_step": 2.0**-40, "block_size": 256}
+SCALES = {"clip": 0.4, "constant": 0.75, "length": 1.25}
 
 
 @pytest.mark.parametrize("scaling", [0.0, 0.5])
 def test_moments_are_sums_of_outer_products(scaling):
     problem, data = linear_data((300, 40, 7), scaling=scaling)
     weights = np.random.default_rng(1).standard_normal(problem.n_weights)
-    found = data.residual_moments(weights, **SCALES, **IN_BLOCKS)
+    found = data.residual_moments(weights, **SCALES)
     v = vectors(data, weights, **SCALES)
     for group, (first, last) in enumerate(zip([0, 300, 340], [300, 340, 347], strict=True)):
         np.testing.assert_array_equal(found[group], v[first:last].T @ v[first:last])
@@ -89,12 +94,10 @@ def test_sums_are_exact_however_rows_are_held(seed, kind):
     targets = rng.uniform(-1, 1, size=2_000)
     codes = np.repeat([0, 1], [1_500, 500])
     encoder, weights = RecordEncoder(2, 1.0), np.zeros(6)
-    step = 2.0**-20
-    scales = {**SCALES, "step": step}
 
     def moments(rows):
         records = encoder.encode(rows, targets, codes)
-        return GroupRisks(records, LOSS, 0.5).residual_moments(weights, **scales, **IN_BLOCKS)
+        return GroupRisks(records, LOSS, 0.5).residual_moments(weights, **SCALES)
 
     expected = moments(rows)
     if kind == "tasks":
@@ -109,8 +112,8 @@ def test_sums_are_exact_however_rows_are_held(seed, kind):
             "columns": np.asfortranarray(rows),
         }
         found = moments(held[kind])
-    # a norm in single precision may differ in its last digit, and so a rounded entry by a step
-    slack = 0.0 if kind == "tasks" else 4_000 * step
+    # the norm of a sparse row may differ in its last digit, and so an entry by a unit
+    slack = 4_000 * 2.0**-16 if kind == "sparse" else 0.0
     np.testing.assert_allclose(found, expected, rtol=0.0, atol=slack)
 
 
@@ -195,10 +198,8 @@ def test_without_noise_the_model_is_the_risks():
     exact = worst_group_optimum(data, radius=2.0)
     for seed in range(3):
         center = 0.3 * np.random.default_rng(seed).standard_normal(problem.n_weights)
-        scales = {"clip": 5.0, "constant": 0.75, "length": 1.25, "step": 2.0**-22}
-        moments = data.residual_moments(center, **scales, **IN_BLOCKS) / np.array(
-            [[[400.0]], [[300.0]]]
-        )
+        scales = {"clip": 5.0, "constant": 0.75, "length": 1.25}
+        moments = data.residual_moments(center, **scales) / np.array([[[400.0]], [[300.0]]])
         weights, mixture = robust_optimum(
             moments,
             np.array([1.0, 1.0, 1.0, 0.5 / 0.75, 5.0 / 1.25]),
@@ -228,6 +229,7 @@ def test_a_triangle_leaves_out_what_is_public():
 @pytest.mark.parametrize("n_rounds", [1, 3])
 def test_much_budget_is_the_exact_optimum(scaling, n_rounds):
     problem, data = linear_data((900, 700, 500), scaling=scaling)
+    problem = of_records(problem)
     plan = Moments(n_rounds).plan(problem, Budget(1e8, 1e-6))
     for source in (silent(), NoiseSource(releases=plan.releases)):
         found = Moments(n_rounds).run(plan, data, source)
@@ -237,7 +239,7 @@ def test_much_budget_is_the_exact_optimum(scaling, n_rounds):
 def test_later_rounds_are_about_short_residuals():
     """The last round tells weights from their neighbours where the first cannot."""
     problem, data = linear_data((3000, 2000), noise=0.05)
-    errors = {}
+    problem, errors = of_records(problem), {}
     for n_rounds in (1, 3):
         plan = Moments(n_rounds).plan(problem, BUDGET)
         with pytest.warns(SeededNoiseWarning):
@@ -250,7 +252,7 @@ def test_later_rounds_are_about_short_residuals():
 
 
 def test_targets_are_read_again_where_residuals_are_no_shorter():
-    problem = make_problem((400, 300), loss=LOSS, scaling=0.0)
+    problem = of_records(make_problem((400, 300), loss=LOSS, scaling=0.0))
     rows, _ = random_data(problem, 0)
     signs = np.random.default_rng(0).choice([-1.0, 1.0], size=700)
     data, asked = make_data(problem, rows, signs), []
@@ -365,44 +367,22 @@ def test_the_bound_is_the_one_written_down(n_rounds, scaling):
     assert plan.predicted_excess == pytest.approx(float(np.dot(problem.prior, bounds)))
 
 
-@given(st.integers(1, 2**26) | st.integers(1, 10**10), st.integers(1, 100))
-def test_steps_keep_sums_exact_and_sensitivities_true(size, n_features):
-    problem = make_problem((size,), loss=LOSS, n_features=n_features)
-    schedule = Moments().plan(problem, BUDGET).schedule
-    step, norm = schedule.step, math.sqrt(1 + schedule.constant**2 + schedule.length**2)
-    rounded = norm * (1 + 1e-9) + math.sqrt(problem.n_columns + 1) * step / 2
-    assert min(size, BLOCK_SIZE) * (rounded / step) ** 2 <= 2.0**53
-    assert size * rounded**2 / schedule.sum_step <= 2.0**53
-    assert math.log2(step).is_integer()
-    assert math.log2(schedule.sum_step).is_integer()
-    # of the vectors as rounded, with the sums of blocks rounded, and √2 beside the entries off the
-    # diagonal
-    from_sums = math.sqrt(2.0) * rounded**2
-    from_blocks = (problem.n_columns + 1) * schedule.sum_step * (size > BLOCK_SIZE)
-    from_root = 2.0 * 2.0**-53 * size * rounded**2
-    assert from_sums + from_blocks + from_root <= schedule.sensitivity
-
-
-def test_sums_are_rounded_once_however_records_lie():
-    """Products beyond 2⁵³ of the finest step, in blocks of three: against whole numbers."""
-    problem, data = linear_data((300, 40, 7))
-    weights = np.random.default_rng(1).standard_normal(problem.n_weights)
-    scales = {**SCALES, "step": 2.0**-25}
-    steps = {"sum_step": 2.0**-44, "block_size": 3}
-    found = data.residual_moments(weights, **scales, **steps)
-    v = vectors(data, weights, **scales)
+def test_sums_are_rounded_once_however_records_lie(monkeypatch):
+    """In blocks of three and of all, against whole numbers."""
+    _, data = linear_data((300, 40, 7))
+    weights = np.random.default_rng(1).standard_normal(data.n_weights)
+    found = data.residual_moments(weights, **SCALES)
+    v = vectors(data, weights, **SCALES)
     for group, (first, last) in enumerate([(0, 300), (300, 340), (340, 347)]):
-        whole = np.rint(v[first:last] / scales["step"]).astype(int).astype(object)
-        exact = whole.T @ whole
-        if group == 0:
-            assert max(exact.ravel()) > 2**53
-        assert np.array_equal(found[group] / scales["step"] ** 2, exact.astype(float))
+        whole = np.rint(v[first:last] * 2.0**18).astype(int).astype(object)
+        assert np.array_equal(found[group] * 2.0**36, (whole.T @ whole).astype(float))
     rng = np.random.default_rng(2)
     order = [rng.permutation(size) for size in data.group_sizes]
     again = GroupRisks(data.records.take(order), data.loss, data.intercept_scaling)
-    assert np.array_equal(again.residual_moments(weights, **scales, **steps), found)
+    monkeypatch.setattr(record_block, "MOMENT_ROWS", 3)
+    assert np.array_equal(again.residual_moments(weights, **SCALES), found)
     stored = in_blocks(data, 5, engine=RestlessEngine())
-    assert np.array_equal(stored.residual_moments(weights, **scales, **steps), found)
+    assert np.array_equal(stored.residual_moments(weights, **SCALES), found)
 
 
 def test_what_cannot_be_planned_is_refused():

@@ -14,7 +14,7 @@ from sklearn_dpwg.losses import BinaryLogLoss, Hinge, MultinomialLogLoss, Square
 from sklearn_dpwg.optimum.objective import project_to_ball
 from sklearn_dpwg.privacy import Budget, NoiseSource
 from sklearn_dpwg.privacy.prefix_sums import make_prefix_sums
-from sklearn_dpwg.solvers import OCO, Exact, OnlineToBatch
+from sklearn_dpwg.solvers import OCO, Exact, OnlineToBatch, PhasedERM
 from sklearn_dpwg.solvers.steps import heard
 from sklearn_dpwg.solvers.stream.games import EXPECTED_SPREAD
 from sklearn_dpwg.solvers.stream.learners import FTRL
@@ -58,7 +58,7 @@ class Listed(SampleOracle):
 
     def __init__(self, data):
         records = data.records
-        self.rows = records.rows * records.row_scale[:, None]
+        self.rows = records.rows.astype(float)
         self.targets, self.next = records.targets, list(records.starts[:-1])
 
     def draw(self, group, size):
@@ -209,7 +209,7 @@ def test_a_game_of_places_is_the_stated_one(loss):
         played_groups.append(group_weights)
         influence = max(influence, (group_weights / rates).max())
         chosen = order[16 * t : 16 * t + 16]
-        shortened = rows[chosen] / np.linalg.norm(rows[chosen], axis=1, keepdims=True)
+        shortened = data.records.rows[np.argsort(data.records.places)[chosen]].astype(float)
         values, gradients = batch(problem, shortened, targets[chosen], weights)
         total += (group_weights / rates)[codes[chosen]] @ gradients
         center = (problem.constants.infimum + schedule.ceiling) / 2.0
@@ -223,14 +223,16 @@ def test_a_game_of_places_is_the_stated_one(loss):
     assert np.allclose(found.group_weights, averaged(played_groups, 2.0))
 
 
-@pytest.mark.parametrize("solver", [OCO(n_rounds=4), OnlineToBatch(n_rounds=4)], ids=repr)
+@pytest.mark.parametrize(
+    "solver", [OCO(n_rounds=4), OnlineToBatch(n_rounds=4), PhasedERM(4)], ids=repr
+)
 def test_a_record_of_a_later_call_moves_what_it_pays_for(solver):
     """Hidden groups in two calls, of which the second holds the record that changes its group."""
     worst = 0.0
     for seed in range(40):
         facts = hidden_problem(np.random.default_rng(seed), BinaryLogLoss(), n_groups=3)
         twice = HiddenGroups(2 * facts.n_records, facts.hidden.count_std, n_calls=2)
-        plan = solver.plan(replace(facts, hidden=twice), BUDGET)
+        plan = solver.plan(replace(facts, hidden=twice, fresh_calls=2), BUDGET)
         pair, runs = neighbours(facts, seed), []
         for last in (pair.data, pair.other):
             source = fixed_transcript(seed, {})
@@ -240,7 +242,7 @@ def test_a_record_of_a_later_call_moves_what_it_pays_for(solver):
             assert game.is_over or facts.n_records == 2
             runs.append((source, game.finish()))
         worst = max(worst, *compared(plan, *runs).values())
-    assert 0.5 < worst <= 1.0 + 1e-9
+    assert 0.5 < worst <= 1.0 + 1e-6  # of a phase's certificate
 
 
 def test_a_sampled_game_ends_when_the_drawn_group_has_run_out():
@@ -266,7 +268,7 @@ def test_parts_are_the_same_game():
     solver = OCO(n_rounds=6)
     plan = solver.plan(problem, BUDGET)
     data = make_data(problem, *random_records(problem, np.random.default_rng(0)))
-    whole, parts = (solver.begin(plan, NoiseSource(1, plan.releases)) for _ in range(2))
+    whole, parts, short = (solver.begin(plan, NoiseSource(1, plan.releases)) for _ in range(3))
     whole.advance(Listed(data), (60, 30))
     oracle = Listed(data)
     for _ in range(3):
@@ -276,16 +278,9 @@ def test_parts_are_the_same_game():
     one, other = whole.finish(), parts.finish()
     assert np.array_equal(one.weights, other.weights)
     assert np.array_equal(one.group_weights, other.group_weights)
-
-
-def test_left_over_records_are_not_used():
-    problem = make_problem((60, 30))
-    solver = OCO(n_rounds=6)
-    game = solver.begin(plan := solver.plan(problem, BUDGET), NoiseSource(1, plan.releases))
-    oracle = Listed(make_data(problem, *random_records(problem, np.random.default_rng(0))))
-    assert game.advance(oracle, (19, 30)) == 1
-    assert oracle.next == [10, 65]
-    assert game.advance(oracle, (9, 30)) == 0
+    oracle = Listed(data)  # what is left over is not used
+    assert short.advance(oracle, (19, 30)) == 1
+    assert short.advance(oracle, (9, 30)) == 0
     assert oracle.next == [10, 65]
 
 

@@ -176,13 +176,21 @@ def test_what_cannot_be_planned():
         OCO().plan(make_problem((1, 30)), BUDGET)
     with pytest.raises(ValueError, match="where rounding may show a record: take more rounds"):
         OCO(n_rounds=1).plan(make_problem((10**9, 10**9)), BUDGET)
-
-
-def test_batches_too_small_for_a_tiny_group_are_refused():
-    """They would give the weights player fewer than no records of it."""
-    problem = make_problem((2, 100_000))
     with pytest.raises(ValueError, match=r"^batch_size of OCO must let every group have 2 records"):
-        OCO(batch_size=1, n_rounds=1000).plan(problem, BUDGET)
-    plan = OCO(batch_size=1).plan(make_problem((2, 10)), BUDGET)
-    assert min(plan.schedule.weight_rates) > 0
-    assert min(plan.schedule.feedback_rates) > 0
+        OCO(batch_size=1, n_rounds=1000).plan(make_problem((2, 100_000)), BUDGET)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "calls", "play"),
+    [
+        ([900] * 7, 0, "weighted"),
+        ([900] * 8, 1, "sampled"),
+        ([900] * 8, 10, "weighted"),
+        ([9000] * 8 + [400], 0, "weighted"),
+        ([math.inf] * 8, 1, "sampled"),
+    ],
+)
+def test_groups_are_drawn_where_they_are_many_and_lasting(sizes, calls, play):
+    problem = make_problem(sizes, prior=[1.0 / len(sizes)] * len(sizes))
+    plan = OCO(n_rounds=100).plan(dataclasses.replace(problem, fresh_calls=calls), BUDGET)
+    assert plan.schedule.play == play

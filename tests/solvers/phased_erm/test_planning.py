@@ -170,16 +170,10 @@ def test_more_records_or_a_larger_budget_never_predict_worse(parameters, loss):
 def test_plans_are_the_best_of_what_they_may_choose():
     problem = make_problem((900, 40, 60), n_features=8, radius=10.0)
     best = PhasedERM().plan(problem, BUDGET)
-    most = 300 // passes_of_a_phase(problem)
     for n_phases in PHASES[1:]:
-        if n_phases > most:
-            break
-        for averaging in (None, 1.0):
-            other = PhasedERM(n_phases, averaging=averaging)
-            predicted = other.plan(problem, BUDGET).predicted_excess
-            if averaging is None:
-                assert best.predicted_excess <= predicted + 1e-12
-            assert predicted < 10.0
+        if n_phases <= 300 // passes_of_a_phase(problem):
+            other = PhasedERM(n_phases).plan(problem, BUDGET)
+            assert best.predicted_excess <= other.predicted_excess + 1e-12
 
 
 def test_phases_become_stronger_as_planned():
@@ -199,12 +193,6 @@ def test_phases_become_stronger_as_planned():
             assert np.abs(np.log(rises)).max() <= 1.01 * math.log(STRENGTHS[1] / STRENGTHS[0])
 
 
-def test_plans_of_one_group_release_no_risks():
-    plan = PhasedERM().plan(make_problem((500,)), BUDGET)
-    assert [release.name for release in plan.releases] == ["phase weights"]
-    assert plan.schedule.group_rate == 0.0
-
-
 @pytest.mark.parametrize("sizes", [(1,), (1, 1), (1, 2, 3), (3, 2, 1000)])
 @pytest.mark.parametrize("schedule", ["planned", "paper"])
 def test_tiny_groups_have_plans(sizes, schedule):
@@ -212,8 +200,10 @@ def test_tiny_groups_have_plans(sizes, schedule):
     plan = PhasedERM(schedule=schedule).plan(problem, BUDGET)
     assert plan.guarantee.epsilon <= 1.0
     if schedule == "paper":
-        assert min(plan.schedule.solved.group_sizes) >= 1
+        assert min(plan.schedule.phases.solved.group_sizes) >= 1
     assert "phase(s)" in str(plan)
+    if len(sizes) == 1:
+        assert {release.name for release in plan.releases} == {"phase weights"}
 
 
 @pytest.mark.parametrize("loss", [Hinge(), AbsoluteError(), Quantile(0.3)])
@@ -240,7 +230,7 @@ def test_kinks_are_rounded_off_by_a_public_width(loss):
 def test_paper_schedule_is_the_papers(epsilon):
     problem = make_problem((1000, 4000), radius=5.0, n_features=4)
     plan = PhasedERM(schedule="paper").plan(problem, Budget(epsilon, 1e-6))
-    schedule, n, d, p = plan.schedule, 1000, 5, 2
+    schedule, n, d, p = plan.schedule.phases, 1000, 5, 2
     assert schedule.n_phases == 9  # floor(log2(1000))
     assert schedule.solved.group_sizes == (111, 111)
     assert schedule.solved.prior == (0.5, 0.5)
@@ -276,11 +266,11 @@ def test_paper_schedule_is_the_papers(epsilon):
 
 def theorem_of_the_paper(problem, plan):
     """Lemma 4 as printed, once a phase, and L times the length of the last noise."""
-    n, p, d = plan.schedule.solved.group_sizes[0], problem.n_groups, problem.n_weights
+    n, p, d = plan.schedule.phases.solved.group_sizes[0], problem.n_groups, problem.n_weights
     L, B = problem.lipschitz, problem.loss_range
     moved, total = problem.diameter, 0.0
     for t, release in enumerate(plan.releases):
-        phase = plan.schedule.phase(t, np.full(p, 1 / p))
+        phase = plan.schedule.phases.phase(t, np.full(p, 1 / p))
         w, groups = phase.mu_weights, phase.mu_groups
         stability = (L**2 / (n * w) + L * B / (n * np.sqrt(w * groups))) * np.log(n) * np.log(n * p)
         total += w * moved**2 + stability + B * np.sqrt(np.log(p * n)) / np.sqrt(n)

@@ -19,50 +19,22 @@ from tests.helpers.sources import seeded
 BUDGET = Budget(1.0, 1e-6)
 
 
-def example(**parameters):
-    problem = make_problem((40, 9), radius=3.0)
-    solver = PhasedERM(**parameters)
-    return problem, solver, make_data(problem, *random_data(problem, 0))
-
-
-KINDS = (
-    {},
-    {"n_phases": 1},
-    {"n_phases": 4, "mu_groups": 1.0},
-    {"schedule": "paper"},
-)
-
-
-def test_each_part_has_its_own_releases():
-    problem, solver, _ = example(schedule="paper")
-    plan = solver.plan(problem, BUDGET)
-    assert plan.composition == "parallel"
-    assert len(plan.children) == len(plan.guarantee.events) == plan.n_steps > 1
-    for part, child in enumerate(plan.children):
-        assert {release.part for release in child.releases} == {part}
-        assert child.problem.group_sizes == plan.schedule.solved.group_sizes
-        assert child.guarantee.epsilon <= 1.0
-    assert [r for child in plan.children for r in child.releases if r.name == "phase weights"] == [
-        r for r in plan.releases if r.name == "phase weights"
-    ]
-    assert plan.guarantee.epsilon <= 1.0
-
-
 def test_the_paper_keeps_the_budget_where_its_noise_does_not():
     problem = make_problem((900, 700), radius=20.0, scaling=0.0)
     for epsilon in (0.1, 1.0, 10.0, 1e3, 1e5):
         plan = PhasedERM(schedule="paper").plan(problem, Budget(epsilon, 1e-6))
         assert plan.guarantee.epsilon <= epsilon
-        stated = float(plan.schedule.remark.split("= ")[1].split(";")[0])
-        factor = float(plan.schedule.remark.rsplit(": ")[1])
+        assert [release.part for release in plan.releases] == list(range(plan.n_steps))
+        stated = float(plan.schedule.phases.remark.split("= ")[1].split(";")[0])
+        factor = float(plan.schedule.phases.remark.rsplit(": ")[1])
         assert (factor > 1.0) == (stated > epsilon)
         if factor == 1.0:
             assert plan.guarantee.epsilon == pytest.approx(stated, rel=1e-3)
 
 
 def test_a_phase_that_is_not_solved_is_an_error(monkeypatch):
-    problem, solver, data = example(n_phases=1)
-    plan = solver.plan(problem, BUDGET)
+    problem, solver = make_problem((40, 9), radius=3.0), PhasedERM(1)
+    data, plan = make_data(problem, *random_data(problem, 0)), solver.plan(problem, BUDGET)
     solve = releases.solve_saddle_point
     monkeypatch.setattr(
         releases,

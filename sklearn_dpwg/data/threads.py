@@ -1,0 +1,159 @@
+"""Tasks on all cores, and rows cut into shares for them."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import pairwise
+from typing import Any, TypeVar
+
+import joblib
+import numpy as np
+from numpy.typing import NDArray
+from threadpoolctl import ThreadpoolController
+
+IndexArray = NDArray[np.intp]
+
+Result = TypeVar("Result")
+
+_ALLOWED: ContextVar[int | None] = ContextVar("allowed_threads", default=None)
+
+
+def n_threads() -> int:
+    """Return how many threads a pass may use: all cores, if neither caller nor OpenMP says less."""
+    cores = _n_cores()
+    told = _ALLOWED.get()
+    if told is not None:
+        return min(cores, told)
+    allowed = os.environ.get("OMP_NUM_THREADS", "")
+    return min(cores, int(allowed)) if allowed.isdecimal() and int(allowed) > 0 else cores
+
+
+@contextmanager
+def allow_threads(number: int) -> Iterator[None]:
+    """Let passes of this thread use so many: a cluster's worker is told one by its environment."""
+    token = _ALLOWED.set(number)
+    try:
+        yield
+    finally:
+        _ALLOWED.reset(token)
+
+
+def run_on_threads(tasks: Sequence[Callable[[], Result]]) -> list[Result]:
+    """Run tasks that release the interpreter's lock, each once, on a few threads.
+
+    Results are in the order of the tasks. Which thread runs a task depends on the time each takes,
+    so none may write where another does. The calling thread works too: a call always ends, whatever
+    the threads of the pool are busy with. Threads follow the caller's `numpy.errstate`.
+    """
+    n_helpers = min(n_threads(), len(tasks)) - 1
+    if n_helpers < 1:
+        return [task() for task in tasks]
+    waiting = deque(range(len(tasks)))
+    results: dict[int, Result] = {}
+    settings: dict[str, Any] = dict(np.geterr())
+
+    def work() -> None:
+        with np.errstate(**settings):
+            while True:
+                try:
+                    index = waiting.popleft()
+                except IndexError:
+                    return
+                results[index] = tasks[index]()
+
+    helpers: list[Future[None]] = [_pool(os.getpid()).submit(work) for _ in range(n_helpers)]
+    try:
+        work()
+    finally:
+        waiting.clear()
+        # one that never started has nothing to do any more
+        errors = [helper.exception() for helper in helpers if not helper.cancel()]
+    for error in errors:
+        if error is not None:
+            raise error
+    return [results[index] for index in range(len(tasks))]
+
+
+@contextmanager
+def one_blas_thread() -> Iterator[None]:
+    """Keep BLAS, of the whole process, from starting threads of its own below ours."""
+    global _n_inside, _limit
+    with _LOCK:
+        if _n_inside == 0:
+            _limit = _blas().limit(limits=1)
+        _n_inside += 1
+    try:
+        yield
+    finally:
+        with _LOCK:
+            _n_inside -= 1
+            if _n_inside == 0:
+                _limit.restore_original_limits()
+
+
+# The limit is the process's: the first caller to come sets it, the last to go lifts it.
+_LOCK = threading.Lock()
+_n_inside = 0
+_limit: Any = None
+
+
+@lru_cache(maxsize=1)
+def _n_cores() -> int:
+    return int(joblib.cpu_count())
+
+
+@lru_cache(maxsize=1)
+def _pool(process: int) -> ThreadPoolExecutor:
+    """Return the pool of this process: a fork has none of its parent's threads."""
+    return ThreadPoolExecutor(max(_n_cores() - 1, 1), thread_name_prefix=f"sklearn_dpwg-{process}")
+
+
+@lru_cache(maxsize=1)
+def _blas() -> Any:
+    return ThreadpoolController().select(user_api="blas")
+
+
+# Enough tasks for a few cores to finish together, few enough for their partial sums.
+MAX_TASKS = 16
+
+
+@dataclass(frozen=True, eq=False)
+class Partition:
+    """Rows, or blocks of rows, cut where a task ends and where a group ends.
+
+    It depends on sizes only, never on the number of cores, so sums that are combined in its order
+    are the same bit for bit on every number of threads.
+    """
+
+    n_groups: int
+    # group of each segment, in ascending order; a group without records has none; (n_segments,)
+    groups: IndexArray
+    firsts: IndexArray  # a segment holds the rows `firsts[s]:lasts[s]`; (n_segments,)
+    lasts: IndexArray
+    tasks: list[slice]  # the segments of each task
+
+    @classmethod
+    def of(cls, starts: IndexArray, n_tasks: int) -> Partition:
+        """Cut rows ``starts[i]:starts[i + 1]`` of groups into at most `MAX_TASKS` even tasks."""
+        n_tasks = max(1, min(n_tasks, MAX_TASKS))
+        cuts = np.linspace(starts[0], starts[-1], n_tasks + 1).astype(np.intp)
+        points = np.union1d(cuts, starts)
+        firsts, lasts = points[:-1], points[1:]
+        groups = np.searchsorted(starts, firsts, side="right") - 1
+        bounds = np.unique(np.searchsorted(firsts, cuts)).tolist()
+        tasks = [slice(*pair) for pair in pairwise(bounds)]
+        return cls(len(starts) - 1, groups, firsts, lasts, tasks)
+
+    def segments(self, part: slice) -> Iterator[tuple[int, int, int]]:
+        """Yield the group, the first row and the end of some segments."""
+        columns = (self.groups[part], self.firsts[part], self.lasts[part])
+        for group, first, last in zip(*columns, strict=True):
+            yield int(group), int(first), int(last)

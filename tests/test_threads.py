@@ -1,0 +1,288 @@
+"""Tasks on threads, and rows in bulk: norms, blocks and products."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import warnings
+from functools import partial
+
+import numpy as np
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+from scipy.sparse import csr_array, csr_matrix
+from threadpoolctl import threadpool_info, threadpool_limits
+
+from sklearn_dpwg.data.rows import (
+    canonical_rows,
+    linear_scores,
+    row_block,
+    row_norms,
+    scale_rows,
+)
+from sklearn_dpwg.data.threads import (
+    Partition,
+    allow_threads,
+    n_threads,
+    one_blas_thread,
+    run_on_threads,
+)
+from sklearn_dpwg.losses import BinaryLogLoss, SquaredError
+from tests.helpers.group_data import make_risks
+
+LAYOUTS = ("C", "F", "strided", "read-only", "csr", "csr, 64-bit indices")
+
+
+def laid_out(rows, layout):
+    if layout == "F":
+        return np.asfortranarray(rows)
+    if layout == "strided":
+        wide = np.zeros((2 * len(rows), 2 * rows.shape[1]), dtype=rows.dtype)
+        wide[::2, ::2] = rows
+        return wide[::2, ::2]
+    if layout == "read-only":
+        rows = rows.copy()
+        rows.flags.writeable = False
+    if layout.startswith("csr"):
+        rows = csr_array(rows)
+        if layout.endswith("64-bit indices"):
+            # the constructor would make them short again
+            rows.indices, rows.indptr = rows.indices.astype(int), rows.indptr.astype(int)
+    return rows
+
+
+@given(sizes=st.lists(st.integers(0, 40), min_size=1, max_size=8), n_tasks=st.integers(1, 40))
+@example(sizes=[0, 30], n_tasks=2)
+def test_partition_covers_every_row_once(sizes, n_tasks):
+    starts = np.concatenate([[0], np.cumsum(sizes)])
+    partition = Partition.of(starts, n_tasks)
+    assert len(partition.tasks) <= 16
+    covered = [piece for part in partition.tasks for piece in partition.segments(part)]
+    assert covered == list(partition.segments(slice(None)))
+    rows = [row for _, first, last in covered for row in range(first, last)]
+    assert rows == list(range(sum(sizes)))
+    for group, first, last in covered:
+        assert starts[group] <= first < last <= starts[group + 1]
+
+
+# --- threads -----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def cores(monkeypatch):
+    """Return a function that makes the package believe in a number of cores."""
+    module = sys.modules[run_on_threads.__module__]
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+
+    def pretend(number):
+        module._pool.cache_clear()
+        monkeypatch.setattr(module, "_n_cores", lambda: number)
+
+    yield pretend
+    module._pool.cache_clear()
+
+
+def test_any_number_of_threads_gives_the_same_bits(cores):
+    risks = make_risks(BinaryLogLoss(), (9000, 3, 6000), n_features=12)
+    weights = np.linspace(-1.0, 1.0, risks.n_weights)
+    found = []
+    for number in (1, 2, 5):
+        cores(number)
+        group_weights = np.array([0.5, 0.2, 0.3])
+        results = (*risks.risks_and_gradients(weights), risks.hessian(weights, group_weights))
+        found.append([result.tobytes() for result in results])
+    assert found[0] == found[1] == found[2]
+
+
+def test_tasks_run_once_and_keep_their_order(cores):
+    cores(4)
+    seen = []
+
+    def task(number):
+        seen.append(number)
+        return number**2
+
+    squares = run_on_threads([partial(task, number) for number in range(50)])
+    assert squares == [number**2 for number in range(50)]
+    assert sorted(seen) == list(range(50))
+    assert run_on_threads([]) == []
+
+
+@pytest.mark.parametrize("in_caller", [True, False])
+def test_an_error_in_a_task_is_raised(cores, in_caller):
+    cores(2)
+    meeting = threading.Barrier(2, timeout=20)
+
+    def task():
+        meeting.wait()
+        if in_caller == (threading.current_thread() is threading.main_thread()):
+            raise KeyError("here")
+
+    with pytest.raises(KeyError, match="here"):
+        run_on_threads([task] * 2)
+    assert run_on_threads([lambda: 1, lambda: 2]) == [1, 2]
+
+
+def test_threads_follow_the_callers_errstate(cores):
+    # whether a number overflows depends on the records, so it may neither warn nor fail
+    cores(3)
+    meeting = threading.Barrier(3, timeout=20)
+
+    def task():
+        meeting.wait()
+        return np.array([1e308]) * 10.0
+
+    with np.errstate(all="ignore"):
+        assert np.isinf(run_on_threads([task] * 3)).all()
+    with np.errstate(over="raise"), pytest.raises(FloatingPointError):
+        run_on_threads([task] * 3)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+def test_a_fork_has_threads_of_its_own(cores):
+    cores(2)
+    run_on_threads([lambda: 1] * 4)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # of forking with threads
+        child = os.fork()
+    if child == 0:
+        try:
+            run_on_threads([threading.Barrier(2, timeout=20).wait] * 2)
+        finally:
+            os._exit(int(sys.exc_info()[0] is not None))
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+def blas_threads():
+    return {one["num_threads"] for one in threadpool_info() if one["user_api"] == "blas"}
+
+
+def test_blas_gets_its_threads_back():
+    with threadpool_limits(limits=2, user_api="blas"):
+        before = blas_threads()
+        with one_blas_thread(), one_blas_thread():
+            assert blas_threads() == {1}
+        assert blas_threads() == before
+
+
+def test_a_hessian_keeps_blas_to_the_threads_of_its_own():
+    seen = []
+
+    class WatchingLoss(SquaredError):  # noqa: N818
+        def curvature(self, scores, targets):
+            seen.append(blas_threads())
+            return super().curvature(scores, targets)
+
+    risks = make_risks(WatchingLoss(), (30, 20))
+    with threadpool_limits(limits=2, user_api="blas"):
+        risks.hessian(np.zeros(risks.n_weights), np.array([0.5, 0.5]))
+    assert seen == [{1}] * len(seen) != []
+
+
+# --- helpers for rows --------------------------------------------------------------------------
+
+
+def scrambled(rows, seed=0):
+    """Return dense rows in compressed form, unordered, some entries in two parts, flags lying."""
+    rng = np.random.default_rng(seed)
+    data, indices, indptr = [], [], [0]
+    for row in rows:
+        entries = []
+        for column in np.flatnonzero((row != 0) | (rng.random(len(row)) < 0.2)):
+            if rng.random() < 0.5:
+                entries.append((column, row[column]))
+            else:
+                entries += [(column, row[column] / 4), (column, 3 * row[column] / 4)]
+        for place in rng.permutation(len(entries)):
+            indices.append(entries[place][0])
+            data.append(entries[place][1])
+        indptr.append(len(data))
+    made = csr_array((np.array(data), np.array(indices, dtype=int), indptr), shape=rows.shape)
+    made.has_sorted_indices = True
+    made.has_canonical_format = True
+    return made
+
+
+@given(seed=st.integers(0, 2**32 - 1), n_rows=st.integers(1, 12), n_columns=st.integers(1, 6))
+def test_flags_of_sparse_rows_are_not_believed(seed, n_rows, n_columns):
+    rng = np.random.default_rng(seed)
+    rows = rng.normal(size=(n_rows, n_columns)) * (rng.random((n_rows, n_columns)) < 0.5)
+    given_rows = scrambled(rows, seed)
+    kept = given_rows.data.copy(), given_rows.indices.copy(), given_rows.indptr.copy()
+    found = canonical_rows(given_rows)
+    np.testing.assert_allclose(found.toarray(), rows, rtol=1e-15)
+    np.testing.assert_allclose(row_norms(found), np.linalg.norm(rows, axis=1), rtol=1e-14)
+    for column_indices in np.split(found.indices, found.indptr[1:-1]):
+        assert (np.diff(column_indices) > 0).all()
+    for array, before in zip(
+        (given_rows.data, given_rows.indices, given_rows.indptr), kept, strict=True
+    ):
+        np.testing.assert_array_equal(array, before)
+
+
+def test_ordered_sparse_rows_are_not_copied():
+    rows = csr_matrix(np.eye(4))
+    found = canonical_rows(rows)
+    assert np.shares_memory(found.data, rows.data)
+
+
+def test_wrong_indices_and_entries_of_one_place_that_overflow_are_refused():
+    for indices in ([0, 5], [-1, 0]):
+        rows = csr_array(([1.0, 1.0], [0, 1], [0, 1, 2]), shape=(2, 2))
+        rows.indices = np.array(indices, dtype=np.int32)
+        with pytest.raises(ValueError, match="ind"):
+            canonical_rows(rows)
+    rows = csr_array(([1e308, 1e308], [0, 0], [0, 2]), shape=(1, 1))
+    with pytest.raises(ValueError, match=r"^X must hold finite numbers, got entries of one place"):
+        canonical_rows(rows)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_norms_blocks_and_scores(layout, dtype):
+    rng = np.random.default_rng(0)
+    rows = (1e20 * rng.normal(size=(300, 4)) * (rng.random((300, 4)) < 0.6)).astype(dtype)
+    given_rows = laid_out(rows, layout)
+    exact = rows.astype(float)
+    np.testing.assert_allclose(row_norms(given_rows), np.linalg.norm(exact, axis=1), rtol=1e-14)
+    weights = rng.normal(size=(2, 4))
+    np.testing.assert_allclose(
+        linear_scores(given_rows, weights), exact @ weights.T, rtol=1e-12, atol=1e6
+    )
+    part = row_block(given_rows, 3, 100)
+    assert layout.startswith("csr") or np.shares_memory(part, given_rows)
+    scaled = scale_rows(part, np.arange(97.0))
+    scaled = scaled.toarray() if layout.startswith("csr") else scaled
+    np.testing.assert_allclose(scaled, exact[3:100] * np.arange(97.0)[:, None], rtol=1e-15)
+    assert scaled.dtype == float
+
+
+def test_a_worker_says_how_many_threads_its_passes_use(monkeypatch):
+    """In its own thread only, and whatever the environment says."""
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    module = sys.modules[run_on_threads.__module__]
+    monkeypatch.setattr(module, "_n_cores", lambda: 8)
+    seen = []
+    with allow_threads(3):
+        assert n_threads() == 3
+        thread = threading.Thread(target=lambda: seen.append(n_threads()))
+        thread.start()
+        thread.join()
+        with allow_threads(20):
+            assert n_threads() == 8
+        assert n_threads() == 3
+    assert n_threads() == 1
+    assert seen == [1]
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize(
+    ("n_columns", "dtype"), [(20, np.float32), (200, np.float64), (9000, np.float32)]
+)
+def test_a_norm_depends_on_its_row_alone(n_columns, dtype, order):
+    """Borders of storage may leave a row alone, or with others."""
+    row = np.random.default_rng(0).standard_normal(n_columns).astype(dtype)
+    norms = [row_norms(np.array(np.tile(row, (n, 1)), order=order)) for n in (1, 2, 64, 65)]
+    assert len(np.unique(np.concatenate(norms))) == 1

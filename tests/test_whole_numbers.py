@@ -1,0 +1,517 @@
+"""The pass of whole numbers: what a record adds, that sums are exact, and faults that would show.
+
+Sums are compared without rounding, in rational numbers.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from fractions import Fraction
+from functools import partial
+
+import mpmath
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.sparse import csr_array
+
+from sklearn_dpwg.data import rows as rows_module
+from sklearn_dpwg.data import whole_numbers as module
+from sklearn_dpwg.data.risks import GroupRisks, record_block
+from sklearn_dpwg.losses import (
+    LOSSES,
+    AbsoluteError,
+    BinaryLogLoss,
+    Hinge,
+    Huber,
+    MultinomialLogLoss,
+    Quantile,
+    SmoothedHinge,
+    SquaredError,
+    SquaredHinge,
+)
+from sklearn_dpwg.losses.classification import exp, log, log1p
+from sklearn_dpwg.privacy.sensitivity.sums import moment_sensitivity
+from sklearn_dpwg.solvers.centring import (
+    SlopeLimit,
+    centred_problem,
+    moment_sum_sensitivity,
+    row_sum_sensitivity,
+)
+from sklearn_dpwg.solvers.steps import SumSensitivity
+from tests.helpers.group_data import make_risks as drawn_risks
+from tests.helpers.group_data import naive
+from tests.helpers.selections import EveryRecord, Listed
+from tests.helpers.storage import RestlessEngine, in_blocks
+from tests.helpers.sum_cases import (
+    PlainAbsoluteError,
+    adversary,
+    facts,
+    make_risks,
+    moves,
+)
+
+EVERY_LOSS = (
+    BinaryLogLoss(),
+    BinaryLogLoss(0.85),
+    MultinomialLogLoss(3),
+    SquaredError(),
+    Hinge(),
+    SmoothedHinge(0.3),
+    SquaredHinge(),
+    Huber(),
+    AbsoluteError(),
+    Quantile(0.8),
+    PlainAbsoluteError(),
+)
+LAYOUTS = ("rows", "columns", "csr")
+SIZES, CEILING = (9, 1, 6), 0.7
+
+
+def some_targets(loss, rng, n):
+    if loss.task == "multiclass":
+        return rng.integers(0, loss.n_outputs, n).astype(float)
+    return rng.choice([-1.0, 1.0], n) * (1.0 if loss.task == "binary" else rng.random(n))
+
+
+def some_rows(rng, n, d=3):
+    """Return rows of all lengths, some above 1, some next to nothing."""
+    rows = rng.standard_normal((n, d)) * 2.0 ** -rng.choice([0, 0, 9, 52], (n, 1))
+    rows[rng.random((n, d)) < 0.3] = 0.0
+    return rows
+
+
+def some_risks(loss, rng, *, layout="rows", dtype=float, scaling=0.5, limited=False):
+    n = sum(SIZES)
+    rows = some_rows(rng, n)
+    risks = make_risks(
+        loss, rows, some_targets(loss, rng, n), SIZES, layout=layout, dtype=dtype, scaling=scaling
+    )
+    if limited:
+        risks = risks.centred(np.full(3, 0.1), constant=0.25, clip=0.4)
+    return risks, rows.astype(dtype).astype(float)
+
+
+def fractions(array):
+    return [Fraction(each) for each in np.ravel(array).tolist()]
+
+
+def in_fractions(parts):
+    """Return what parts of sums add up to, without rounding."""
+    return [sum(column) for column in zip(*map(fractions, parts), strict=True)]
+
+
+# --- what each record adds, and that the sums are the sum of it ----------------------------------
+
+
+def check_rows(risks, rows):
+    """Assert that rows are whole, cut towards zero and none longer than 1."""
+    whole = risks.handles[0].records.rows
+    whole = np.asarray(whole.toarray() if isinstance(whole, csr_array) else whole, dtype=float)
+    assert np.array_equal(whole * 2.0**16, np.rint(whole * 2.0**16))
+    assert ((whole * 2.0**16) ** 2).sum(axis=1).max() <= 2.0**32
+    exact = rows / np.maximum(1.0, np.linalg.norm(rows, axis=1, keepdims=True))
+    assert (np.abs(whole) <= np.abs(exact) * (1.0 + 1e-13)).all()
+    assert (np.abs(whole - exact) < 1.1 * 2.0**-16).all()
+    return whole
+
+
+def due(risks, weights, whole, index):
+    """Return the loss and the slopes of a record at its exact score for the cut weights."""
+    block = risks.handles[0]
+    matrix, intercepts = block._split(weights)
+    unit = 2.0 ** (math.frexp(np.linalg.norm(matrix))[1] - 36)
+    scores = []
+    for of_output, intercept in zip(matrix, intercepts, strict=True):
+        terms = [Fraction(math.trunc(w / unit)) * Fraction(unit) for w in of_output.tolist()]
+        score = sum(w * x for w, x in zip(terms, fractions(whole[index]), strict=True))
+        scores.append(float(score) + float(intercept))
+    records = block.records
+    limits = None if records.slope_limits is None else records.slope_limits[[index]]
+    return module.losses_and_slopes(
+        risks.loss, np.array([scores]), records.targets[[index]], limits
+    )
+
+
+def check(risks, rows, weights):
+    """Assert what the page of proof says of a pass."""
+    whole, block = check_rows(risks, rows), risks.handles[0]
+    units = module._units(risks.loss, *block._split(weights), CEILING)
+    totals = [Fraction(0)] * 3, [Fraction(0)] * (3 * risks.loss.n_outputs * 4)
+    for index in range(sum(SIZES)):
+        group = int(np.searchsorted(np.cumsum(SIZES), index, side="right"))
+        rank = index - sum(SIZES[:group])
+        alone = block.part(Listed([np.arange(rank, rank + (i == group)) for i in range(3)]))
+        losses, slopes = map(in_fractions, alone.sums(weights, ceiling=CEILING))
+        value, slope = due(risks, weights, whole, index)
+        loss = min(float(value[0]), CEILING)
+        assert Fraction(loss) - Fraction(units[0]) < losses[group] <= Fraction(loss)
+        of_record = np.array(slopes, dtype=object).reshape(3, risks.loss.n_outputs, 4)
+        assert not of_record[np.arange(3) != group].any()
+        for output, exact in enumerate(slope[0].tolist()):
+            *of_row, added = of_record[group, output]
+            assert abs(exact) - units[1] < abs(added) <= abs(Fraction(exact))
+            assert added * Fraction(exact) >= 0
+            assert of_row == [added * each for each in fractions(whole[index])]
+        for total, one in zip(totals, (losses, slopes), strict=True):
+            total[:] = [a + b for a, b in zip(total, one, strict=True)]
+    for total, sums in zip(totals, block.sums(weights, ceiling=CEILING), strict=True):
+        assert total == in_fractions(sums)
+
+
+@given(
+    loss=st.sampled_from(EVERY_LOSS),
+    layout=st.sampled_from(LAYOUTS),
+    dtype=st.sampled_from([np.float64, np.float32]),
+    limited=st.booleans(),
+    seed=st.integers(0, 2**32 - 1),
+)
+def test_a_record_adds_what_it_adds_alone_and_no_more_than_it_should(
+    loss, layout, dtype, limited, seed
+):
+    rng = np.random.default_rng(seed)
+    risks, rows = some_risks(loss, rng, layout=layout, dtype=dtype, limited=limited)
+    weights = rng.standard_normal(risks.n_weights) * rng.choice([0.1, 1.0, 7.0])
+    check(risks, rows, weights)
+
+
+def strained(patch):
+    """Use all of the 53 digits: sums of four rows reach the most that floats hold."""
+    for name, value in {"SLOPE_BITS": 35, "LOSS_BITS": 51, "BLOCK_ROWS": 4}.items():
+        patch.setattr(module, name, value)
+    patch.setattr(module, "ENTRIES_PER_BLOCK", 1)
+    patch.setattr(module, "LEAST_ROWS", 4)
+
+
+def _levels(of_losses=np.trunc, of_slopes=np.trunc):
+    def levels(values, unit, is_fine):
+        return ((of_losses if values.ndim == 1 else of_slopes)(values / unit),)
+
+    return lambda patch: patch.setattr(module, "_levels", levels)
+
+
+def _upwards(values):
+    return np.copysign(np.ceil(np.abs(values)), values)
+
+
+def _rows(way):
+    def rows(entries, data_norm):
+        norms = np.maximum(np.sqrt(rows_module._squares(entries)), data_norm)
+        return way(rows_module._of_entries(entries, 2.0**16 / norms) * entries) * 2.0**-16
+
+    return lambda patch: patch.setattr(rows_module, "_cut", rows)
+
+
+def _pass(**wrong):
+    def whole_sums(*arguments, **options):
+        return module.whole_sums(*arguments, **options | wrong)
+
+    return lambda patch: patch.setattr(record_block, "whole_sums", whole_sums)
+
+
+def _unit_of_who_takes_part(patch):
+    units = module._units
+
+    def whole_sums(loss, rows, *arguments, **options):
+        scale = 2.0 ** -(rows.shape[0] % 7)
+        patch.setattr(module, "_units", lambda *some: tuple(scale * u for u in units(*some)))
+        return module.whole_sums(loss, rows, *arguments, **options)
+
+    patch.setattr(record_block, "whole_sums", whole_sums)
+
+
+def _without_split(total, sums, split):
+    total[0] += sums
+
+
+FAULTS = {
+    "a slope rounded up": _levels(of_slopes=_upwards),
+    "a slope rounded to the nearest": _levels(of_slopes=np.rint),
+    "a slope not cut": _levels(of_slopes=lambda values: values),
+    "a loss rounded up": _levels(of_losses=np.ceil),
+    "a loss not cut": _levels(of_losses=lambda values: values),
+    "a row not cut": _rows(lambda values: values),
+    "a row rounded to the nearest": _rows(np.rint),
+    "weights not cut": lambda patch: patch.setattr(module, "cut_weights", lambda weights: weights),
+    "gradients above 2^53": lambda patch: patch.setattr(module, "SLOPE_BITS", 44),
+    "losses above 2^53": lambda patch: patch.setattr(module, "LOSS_BITS", 57),
+    "a total above 2^53": lambda patch: patch.setattr(module, "add_split", _without_split),
+    "weights in single precision": lambda patch: patch.setattr(
+        module, "cut_weights", lambda weights: weights.astype(np.float32)
+    ),
+    "a unit that who takes part decides": _unit_of_who_takes_part,
+    "no ceiling": _pass(ceiling=math.inf),
+    "no limits of slopes": _pass(slope_limits=None),
+}
+
+
+def checked(limited, loss=None):
+    rng = np.random.default_rng(5)
+    risks, rows = some_risks(loss or BinaryLogLoss(), rng, limited=limited)
+    check(risks, rows, 3.0 * rng.standard_normal(risks.n_weights))
+
+
+@pytest.mark.parametrize("limited", [False, True])
+def test_all_digits_are_enough(limited, monkeypatch):
+    strained(monkeypatch)
+    checked(limited)
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_faults_are_seen(fault, monkeypatch):
+    strained(monkeypatch)
+    FAULTS[fault](monkeypatch)
+    with pytest.raises(AssertionError):
+        checked(limited=fault == "no limits of slopes")
+
+
+# --- neighbours ----------------------------------------------------------------------------------
+
+
+@given(
+    loss=st.sampled_from(EVERY_LOSS),
+    layout=st.sampled_from(LAYOUTS),
+    dtype=st.sampled_from([np.float64, np.float32]),
+    limited=st.booleans(),
+    seed=st.integers(0, 2**32 - 1),
+)
+def test_no_neighbour_moves_a_sum_by_more_than_is_paid(loss, layout, dtype, limited, seed):
+    """One record replaced, joining a batch, or opposite to itself: the furthest that it can be."""
+    rng = np.random.default_rng(seed)
+    n, place = sum(SIZES), int(rng.integers(sum(SIZES)))
+    rows, targets = some_rows(rng, n), some_targets(loss, rng, n)
+    rows[place] = 5.0 * rng.standard_normal(3)
+    others, other_targets = rows.copy(), targets.copy()
+    others[place] *= -rng.choice([1.0, 0.1])
+    other_targets[place] = some_targets(loss, rng, 1)[0] if rng.random() < 0.7 else targets[place]
+    pair = [
+        make_risks(loss, *each, SIZES, layout=layout, dtype=dtype, scaling=0.5)
+        for each in ((rows, targets), (others, other_targets))
+    ]
+    problem = facts(pair[0], radius=3.0)
+    assert (
+        moves(*(risks.row_sum() for risks in pair)) <= Fraction(row_sum_sensitivity(problem)) ** 2
+    )
+    at = np.triu_indices(3)
+    times = np.where(at[0] == at[1], 1.0, math.sqrt(2.0))
+    moments = [risks.second_moments(columns_alone=False)[at] * times for risks in pair]
+    assert moves(*moments) <= Fraction(moment_sum_sensitivity(problem)) ** 2
+    spreads = [risks.spread(np.full(3, 0.2)) for risks in pair]
+    assert abs(Fraction(spreads[0]) - Fraction(spreads[1])) <= 1
+    limited = limited and loss.has_ends
+    if limited:
+        problem = centred_problem(problem, SlopeLimit(1.0, 0.4))
+        pair = [risks.centred(np.full(3, 0.2), constant=0.25, clip=problem.clip) for risks in pair]
+    weights = rng.standard_normal(problem.n_weights)
+    weights *= 3.0 / np.linalg.norm(weights) / (3.0 if limited else 1.0)
+    stated = SumSensitivity.of(problem, ceiling=CEILING)
+    group = int(np.searchsorted(np.cumsum(SIZES), place, side="right"))
+    rank = place - sum(SIZES[:group])
+    joins = [np.arange(size) for size in SIZES]
+    leaves = [np.delete(each, rank) if i == group else each for i, each in enumerate(joins)]
+    for read, due in (
+        (lambda risks: risks.sums(weights, ceiling=CEILING, center=stated.center), 1.0),
+        (partial(sampled, weights=weights, who=joins, center=stated.center), 1.0),
+    ):
+        (losses, gradients), (other_losses, other_gradients) = map(read, pair)
+        assert moves(gradients, other_gradients) <= Fraction(stated.gradient_diameter) ** 2
+        assert moves(losses, other_losses) <= (Fraction(stated.loss_range) * Fraction(due)) ** 2
+    (losses, gradients), (other_losses, other_gradients) = (
+        sampled(pair[0], weights=weights, who=who, center=stated.center) for who in (joins, leaves)
+    )
+    assert moves(gradients, other_gradients) <= Fraction(stated.gradient_norm) ** 2
+    assert moves(losses, other_losses) <= (Fraction(stated.loss_range) / 2) ** 2
+
+
+def sampled(risks, *, weights, who, center):
+    return risks.sampled_sums(weights, Listed(who), ceiling=CEILING, center=center)
+
+
+@given(seed=st.integers(0, 2**32 - 1), scaling=st.sampled_from([0.0, 0.5]))
+def test_no_neighbour_moves_residual_moments_by_more_than_is_paid(seed, scaling):
+    rng, n = np.random.default_rng(seed), sum(SIZES)
+    rows, targets = some_rows(rng, n), rng.uniform(-1.0, 1.0, n)
+    others = rows.copy()
+    others[3] = 9.0 * rng.standard_normal(3)
+    scales = {"clip": 0.4, "constant": 0.75 if scaling else 0.0, "length": 1.25}
+    weights = rng.standard_normal(3 + (scaling > 0))
+    norm = math.hypot(1.0, scales["constant"], scales["length"])
+    found = [
+        make_risks(SquaredError(), each, targets, SIZES, scaling=scaling).residual_moments(
+            weights, **scales
+        )
+        for each in (rows, others)
+    ]
+    assert moves(*found) <= Fraction(moment_sensitivity(norm)) ** 2
+
+
+# --- the adversary: around a power of two one record decides how all later ones are rounded -------
+
+
+@pytest.mark.parametrize("n_blocks", [1, 40])
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_the_adversary_moves_sums_by_no_more_than_is_stated(layout, n_blocks):
+    """Blocks of storage are cut anywhere, and added in another order on either side."""
+    pair = [adversary(x, layout=layout) for x in (1.0, -1.0)]
+    stated = SumSensitivity.of(facts(pair[0]), ceiling=2.0)
+    stored = [
+        in_blocks(risks, n_blocks, 9, engine=RestlessEngine(seed))
+        for seed, risks in enumerate(pair)
+    ]
+    zero = np.zeros(4)
+    for read in (
+        lambda risks: risks.sums(zero, ceiling=2.0),
+        lambda risks: risks.sampled_sums(zero, EveryRecord(), ceiling=2.0, center=0.0),
+    ):
+        (losses, gradients), (other_losses, others) = map(read, stored)
+        assert moves(gradients, others) <= Fraction(stated.gradient_diameter) ** 2
+        assert moves(gradients, others) >= Fraction(2 * (1 - 2**-20)) ** 2  # the attack is on
+        assert moves(losses, other_losses) <= Fraction(stated.loss_range) ** 2
+
+
+# --- any order, any parts, any threads -----------------------------------------------------------
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("loss", [Huber(), PlainAbsoluteError(), MultinomialLogLoss(3)], ids=repr)
+def test_sums_have_the_same_bits_whatever_the_order_and_the_parts(monkeypatch, layout, loss):
+    rng = np.random.default_rng(1)
+    sizes = (30, *(1,) * 25, 3000, 0, 1200)
+    n = sum(sizes)
+    rows = rng.standard_normal((n, 20))
+    risks = make_risks(loss, rows, some_targets(loss, rng, n), sizes, layout=layout)
+    weights = rng.standard_normal(risks.n_weights)
+    block = risks.handles[0]
+    found = [part.sum(axis=0) for part in block.sums(weights, ceiling=1.0)]
+    fine = [part.sum(axis=0) for part in block.sums(weights, ceiling=1.0, is_fine=True)]
+
+    def assert_same(block):
+        for is_fine, expected in ((False, found), (True, fine)):
+            sums = block.sums(weights, ceiling=1.0, is_fine=is_fine)
+            assert all(
+                np.array_equal(a.sum(axis=0), b) for a, b in zip(sums, expected, strict=True)
+            )
+
+    alone = block.sums(weights, ceiling=1.0, gradients=False)
+    assert np.array_equal(alone[0].sum(axis=0), found[0])
+    assert alone[1].shape == (2, len(sizes), loss.n_outputs, 0)
+    for n_threads, n_rows in ((3, 64), (1, 777)):
+        monkeypatch.setattr(module, "n_threads", lambda n=n_threads: n)
+        monkeypatch.setattr(module, "ENTRIES_PER_TASK", 1)
+        monkeypatch.setattr(module, "BLOCK_ROWS", n_rows)
+        assert_same(block)
+    records = block.records.take([rng.permutation(size) for size in sizes])
+    assert_same(GroupRisks(records, loss, 0.0).handles[0])
+    assert np.allclose(found[0], fine[0], rtol=1e-8)
+    assert np.allclose(found[1], fine[1], atol=1e-3)
+
+
+def test_compressed_and_dense_rows_have_the_same_bits():
+    rng = np.random.default_rng(2)
+    narrow = rng.integers(-9, 9, (50, 4)) / 64.0
+    wide = np.zeros((50, 4000))
+    wide[:, ::1000] = narrow
+    targets, weights = rng.choice([-1.0, 1.0], 50), rng.standard_normal(4)
+    wide_weights = np.zeros(4000)
+    wide_weights[::1000] = weights
+    one = make_risks(BinaryLogLoss(), narrow, targets, (30, 20)).sums(weights, ceiling=3.0)
+    other = make_risks(BinaryLogLoss(), wide, targets, (30, 20), layout="csr").sums(
+        wide_weights, ceiling=3.0
+    )
+    assert np.array_equal(one[0], other[0])
+    assert np.array_equal(one[1], other[1][:, ::1000])
+    assert np.count_nonzero(other[1]) == np.count_nonzero(one[1])
+
+
+# --- numbers -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("loss", EVERY_LOSS, ids=repr)
+def test_sums_are_those_of_single_records(loss, layout):
+    rng = np.random.default_rng(3)
+    for sizes, d in (((40, 1, 300, 7), 5), ((600, 4), 2), ((9, 8), 700)):
+        rows = rng.standard_normal((sum(sizes), d))
+        targets = some_targets(loss, rng, sum(sizes))
+        risks = make_risks(loss, rows, targets, sizes, layout=layout, scaling=0.5)
+        weights = 2.0 * rng.standard_normal(risks.n_weights)
+        if layout == "csr":
+            dense = replace(risks.records, rows=risks.records.rows.toarray())
+            plain = GroupRisks(dense, loss, 0.5)
+        else:
+            plain = risks
+        values, gradients, _ = naive(plain, weights)
+        found, slopes = risks.risks_and_gradients(weights)
+        np.testing.assert_allclose(found, values, rtol=1e-12)
+        np.testing.assert_allclose(slopes, gradients, rtol=1e-9, atol=1e-12)
+        np.testing.assert_array_equal(risks.risks(weights), found)
+
+
+def test_every_loss_is_tried():
+    assert {type(loss) for loss in EVERY_LOSS} >= set(LOSSES)
+
+
+@pytest.mark.parametrize("loss", EVERY_LOSS, ids=repr)
+@pytest.mark.parametrize("size", [0.0, 1e-300, 1e3, 1e8])
+def test_far_and_small_weights_have_finite_sums(loss, size):
+    rows = np.array([[1.0], [-1.0], [1e-300], [0.0]] * 2)
+    targets = np.repeat([1.0, 0.0 if loss.task == "multiclass" else -1.0], 4)
+    risks = make_risks(loss, rows, targets, (8,))
+    found = risks.risks_and_gradients(size * np.linspace(1.0, -1.0, loss.n_outputs))
+    assert all(np.isfinite(each).all() for each in found)
+
+
+def test_small_losses_and_sums_of_many_records_keep_their_digits():
+    value = make_risks(BinaryLogLoss(), [[1.0]], [1.0], (1,)).risks(np.array([20.0]))
+    np.testing.assert_allclose(value, math.log1p(math.exp(-20.0)), rtol=1e-7)
+    residuals = np.random.default_rng(0).uniform(-1.0, 1.0, 300_000)
+    found = make_risks(SquaredError(), np.zeros((300_000, 1)), residuals, (300_000,)).risks(
+        np.zeros(1)
+    )
+    exact = float(np.sum(residuals.astype(np.longdouble) ** 2) / 600_000)
+    np.testing.assert_allclose(found, exact, rtol=1e-14)
+
+
+def test_groups_and_blocks_without_records_have_no_sums():
+    risks = drawn_risks(SquaredError(), (5, 3))
+    some = risks.records.take([np.arange(0), np.arange(3)])
+    totals, sums = GroupRisks(some, risks.loss).handles[0].sums(np.ones(4))
+    assert not totals[:, 0].any()
+    assert not sums[:, 0].any()
+    nobody = GroupRisks(some.take([np.arange(0)] * 2), risks.loss).handles[0].sums(np.ones(4))
+    assert not any(part.any() for part in nobody)
+    flat = make_risks(SquaredError(), np.zeros((3, 0)), np.ones(3), (2, 1), scaling=0.5)
+    np.testing.assert_allclose(flat.risks(np.array([4.0])), 0.5)
+
+
+@pytest.mark.parametrize(
+    ("formula", "exact", "ends"),
+    [
+        (exp, mpmath.exp, (-700.0, 0.0)),
+        (log1p, mpmath.log1p, (1e-300, 1.0)),
+        (log, mpmath.log, (1.0, 1e3)),
+    ],
+)
+def test_formulas_err_by_less_than_is_assumed(formula, exact, ends):
+    rng = np.random.default_rng(0)
+    numbers = rng.uniform(*ends, 3000)
+    if formula is not log:
+        numbers[:1000] *= 2.0 ** -rng.uniform(0.0, 60.0, 1000)
+    edges = np.log(2.0) * np.arange(-10.0, 0.0, 0.5) if ends[0] < 0 else [1.0]
+    numbers = np.concatenate([numbers, *(np.nextafter(edges, to) for to in ends)])
+    numbers = np.clip(numbers, *ends)
+    numbers = numbers[numbers != 1.0] if formula is log else numbers
+    with mpmath.workdps(40):
+        exacts = [exact(mpmath.mpf(float(number))) for number in numbers]
+        found = map(mpmath.mpf, formula(numbers).tolist())
+        errors = [abs(one / each - 1) for one, each in zip(found, exacts, strict=True)]
+    assert max(errors) < 2.5 * 2.0**-53
+
+
+def test_what_is_not_a_number_stays_so():
+    found = exp(np.array([np.nan, -np.inf]))
+    assert np.isnan(found[0])
+    assert found[1] == pytest.approx(np.exp(-708.0))
+    assert np.isnan(log1p(np.array([np.nan]))).all()
