@@ -28,8 +28,8 @@ _PACKAGES = (
     *("data.problem", "estimators.auc", "estimators.classifier", "estimators.regressor"),
     *("inspection.audit_plan", "inspection.audit_result", "inspection.report"),
     *("inspection.shape_display", "inspection.comparisons", "losses", "metrics.intervals"),
-    *("model_selection.search", "model_selection.search_plan", "postprocessing.calibration"),
-    *("postprocessing.histogram", "postprocessing.thresholds", "preprocessing"),
+    *("model_selection.search", "postprocessing.classifiers", "postprocessing.histogram"),
+    "preprocessing",
     *("privacy.guarantee", "privacy.noise.integer_noise", "privacy.release"),
     *("privacy.sensitivity.sums", "solvers"),
 )

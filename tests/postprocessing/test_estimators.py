@@ -19,7 +19,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from sklearn_dpwg import DPWorstGroupClassifier
 from sklearn_dpwg.ledger import PrivacyLedger
 from sklearn_dpwg.postprocessing import DPCalibratedClassifier, DPThresholdClassifier
-from sklearn_dpwg.postprocessing.calibration import calibrated_shares
+from sklearn_dpwg.postprocessing.histogram import calibrated_shares
 from sklearn_dpwg.privacy.noise.samplers import noise_on_integers
 from sklearn_dpwg.solvers import MGR
 from tests.helpers.relations import WITHIN_GROUP

@@ -19,18 +19,18 @@ from sklearn_dpwg.exceptions import BudgetExceededError, PlanExceededError
 from sklearn_dpwg.inspection import GroupAudit
 from sklearn_dpwg.ledger import PrivacyLedger, privacy_of
 from sklearn_dpwg.postprocessing import DPCalibratedClassifier, DPThresholdClassifier, base
-from sklearn_dpwg.postprocessing.calibration import calibrated_shares
 from sklearn_dpwg.postprocessing.histogram import (
+    RULES,
+    Selection,
+    calibrated_shares,
     checked_edges,
     count_scores,
     histogram_guarantee,
     likely_counts,
     noise_std,
+    plan_release,
     release_counts,
-    split_budget,
 )
-from sklearn_dpwg.postprocessing.selection import Selection
-from sklearn_dpwg.postprocessing.thresholds import RULES
 from sklearn_dpwg.privacy import (
     Budget,
     IntegerNoise,
@@ -420,7 +420,7 @@ def test_a_refit_around_another_model_forgets_the_first(frozen, private, records
 def test_the_budget_pays_for_noise_on_the_whole_numbers(epsilon):
     budget = Budget(epsilon, 1e-6)
     paid = PrivacyGuarantee.from_releases([Release("w", "gaussian", 1e9, max_count=1)], 1e-6)
-    _, release = split_budget(budget, 0.25, 1, lambda of_model: SimpleNamespace(guarantee=paid))
+    _, release = plan_release(budget, 0.25, 1, lambda of_model: SimpleNamespace(guarantee=paid))
     assert release.noise_multiplier * 0.5 * budget.mu >= 1.0 + 0.99e-6
 
 

@@ -1,132 +1,116 @@
-"""Classification by thresholds that were chosen with differential privacy."""
+"""Thresholds and calibration by one private histogram of a model's scores."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
 from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from sklearn.isotonic import isotonic_regression
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from sklearn_dpwg._checks import FloatArray, open_unit, positive_finite, real_number
 from sklearn_dpwg._repr import documented
 from sklearn_dpwg.exceptions import InputError
-from sklearn_dpwg.postprocessing.base import SHARED_PARAMETERS, ScorePostprocessor
+from sklearn_dpwg.postprocessing.base import SHARED, ScorePostprocessor
 from sklearn_dpwg.postprocessing.histogram import (
+    COUNTED,
     N_BINS,
-    from_edge_on,
+    RULES,
+    Selection,
+    calibrated_shares,
     likely_counts,
-    log_falling,
+    thresholds_of_share,
 )
-from sklearn_dpwg.postprocessing.selection import Selection
-
-# Rates that thresholds are sought for; finer ones differ by less than the noise.
-_RATES = np.linspace(0.0, 1.0, 401)
-# A score that nobody has, so that a threshold there chooses nobody.
-NOBODY = np.inf
 
 
-def worst_error(
-    counts: FloatArray, edges: FloatArray, per_group: bool, max_gap: float, miss_cost: float
-) -> FloatArray:
-    """Return the thresholds at which the largest error rate of a group is least."""
-    errors = _errors(counts, miss_cost) / counts.sum(axis=(1, 2))[:, None]
-    candidates = np.append(edges[:-1], NOBODY)
-    if per_group:
-        return np.asarray(candidates[errors.argmin(axis=1)])
-    return np.full(len(counts), candidates[errors.max(axis=0).argmin()])
+@documented(SHARED)
+class DPCalibratedClassifier(ScorePostprocessor):
+    """Calibrate a model's scores for each group, or for all, by one private histogram.
 
+    How many records of each group and class have which scores is released once, with noise. The
+    share of the second class in each bin, drawn to that of all groups where noise is loud or
+    records are few and made to rise with the score, is the calibrated probability. The guarantee
+    is for model and calibration together.
 
-def _errors(counts: FloatArray, miss_cost: float) -> FloatArray:
-    """Return the errors of each group with a threshold at each edge; the last chooses nobody."""
-    chosen = from_edge_on(counts)
-    missed = chosen[:, 1, :1] - chosen[:, 1]
-    return np.asarray(chosen[:, 0] + miss_cost * missed)
+    Parameters
+    ----------
+    <estimator, epsilon, delta>
+    per_group : bool, default=True
+        Whether each group has a calibration of its own, or all share one.
+    <group_labels to random_state>
 
+    Attributes
+    ----------
+    probabilities_ : ndarray of shape (n_groups, n_bins)
+        Calibrated probability of the second class in the middle of each bin, rising; in the order
+        of ``group_labels_``.
+    <audit_ to n_features_in_>
 
-def _equalised(
-    constraint: str,
-    counts: FloatArray,
-    edges: FloatArray,
-    per_group: bool,
-    max_gap: float,
-    miss_cost: float,
-) -> FloatArray:
-    """Return thresholds with few errors whose rates of what is counted differ by at most a gap."""
-    errors = _errors(counts, miss_cost)
-    chosen = from_edge_on(COUNTED[constraint](counts))
-    rates = chosen / np.maximum(chosen[:, :1], np.finfo(float).tiny)
-    if not per_group:
-        is_near = np.ptp(rates, axis=0) <= max_gap
-        total = np.where(is_near, errors.sum(axis=0), np.inf)
-        return np.full(len(errors), np.append(edges[:-1], NOBODY)[total.argmin()])
-    places = np.stack([_places_of(of_group) for of_group in rates])
-    costs = np.stack(
-        [
-            np.interp(at, np.arange(len(edges)), of_group)
-            for at, of_group in zip(places, errors, strict=True)
-        ]
-    )
-    width = int(max_gap * (len(_RATES) - 1) + 1e-9)
-    windows = np.lib.stride_tricks.sliding_window_view(costs, width + 1, axis=1)
-    start = int(windows.min(axis=2).sum(axis=0).argmin())
-    best = start + windows[:, start].argmin(axis=1)
-    at = places[np.arange(len(errors)), best]
-    found = np.interp(at, np.arange(len(edges)), edges)
-    return np.where(best == 0, NOBODY, found)
+    See Also
+    --------
+    DPThresholdClassifier : Thresholds, from the same histogram.
 
+    Notes
+    -----
+    Between the middles of two bins probabilities are interpolated, so that scores keep their order
+    within a group; where noise makes neighbouring bins equal, scores between them become equal.
 
-def thresholds_of_share(
-    likely: FloatArray, noisy: FloatArray, edges: FloatArray, per_group: bool, share: float
-) -> FloatArray:
-    """Return the thresholds that choose a share of what is counted, of each group or of all.
-
-    Those of groups follow from likely counts, which never are below 0, so that a sparse bin has too
-    many on average and too few are chosen. For all together the noise is low enough to take sums of
-    noisy counts instead, which are right in the mean, made to fall from edge to edge.
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_dpwg import DPWorstGroupClassifier
+    >>> from sklearn_dpwg.postprocessing import DPCalibratedClassifier
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(-0.7, 0.7, size=(4000, 2))
+    >>> groups = np.where(X[:, 1] > 0, "a", "b")
+    >>> y = (X[:, 0] > 0).astype(int)
+    >>> model = DPCalibratedClassifier(DPWorstGroupClassifier(data_norm=1.0), epsilon=4.0)
+    >>> probabilities = model.fit(X, y, groups).predict_proba(X, groups)[:, 1]
+    >>> bool(abs(probabilities.mean() - y.mean()) < 0.1)
+    True
     """
-    if per_group:
-        falling = log_falling(likely)
-    else:
-        sums = from_edge_on(noisy.sum(axis=0))
-        falling = np.log(np.maximum(isotonic_regression(sums, increasing=False), 0.5))[None]
-    wanted = falling[:, 0] + np.log(share)
-    found = [
-        np.interp(at, of_group[::-1], edges[::-1])
-        for at, of_group in zip(wanted, falling, strict=True)
-    ]
-    return np.repeat(found, len(likely) // len(found))
+
+    __metadata_request__predict_proba = {"groups": True}  # noqa: RUF012
+
+    def _learn(self, noisy: NDArray[np.int64], edges: FloatArray, noise_std: float) -> None:
+        self.probabilities_ = calibrated_shares(noisy, edges, noise_std, bool(self.per_group))
+
+    def predict_proba(self, X: Any, groups: Any = None) -> FloatArray:
+        """Return calibrated probabilities.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_records, n_features)
+            Rows.
+        groups : array-like of shape (n_records,) or (n_records, n_columns), optional
+            Group of each row, where groups are calibrated apart and `group_by` is not set.
+
+        Returns
+        -------
+        ndarray of shape (n_records, 2)
+            Probabilities, in the order of ``classes_``.
+        """
+        second = self._probability(*self._scored(X, groups))
+        return np.column_stack([1.0 - second, second])
+
+    def _is_chosen(self, scores: FloatArray, codes: NDArray[np.intp]) -> NDArray[np.bool_]:
+        second = self._probability(scores, codes)
+        return second > 1.0 - second
+
+    def _probability(self, scores: FloatArray, codes: NDArray[np.intp]) -> FloatArray:
+        """Return the probability of each score, linear between the middles of bins."""
+        middles = (self.score_edges_[:-1] + self.score_edges_[1:]) / 2
+        second = np.empty(len(scores))
+        for code, of_group in enumerate(self.probabilities_):
+            members = codes == code
+            second[members] = np.interp(scores[members], middles, of_group)
+        return second
 
 
-def _places_of(rates: FloatArray) -> FloatArray:
-    """Return the places, in bins, at which a falling curve of rates takes each of the rates."""
-    return np.interp(_RATES, rates[::-1], np.arange(len(rates), dtype=np.float64)[::-1])
-
-
-# whose shares are to be equal, or to be stated
-COUNTED: dict[str, Callable[[FloatArray], FloatArray]] = {
-    "selection_rate": lambda counts: np.asarray(counts.sum(axis=1)),
-    "true_positive_rate": lambda counts: counts[:, 1],
-}
-Rule = Callable[[FloatArray, FloatArray, bool, float, float], FloatArray]
-# thresholds by counts, edges, per_group, max_gap and miss_cost
-RULES: dict[str, Rule] = {
-    "selection_rate": partial(_equalised, "selection_rate"),
-    "true_positive_rate": partial(_equalised, "true_positive_rate"),
-    "worst_error": worst_error,
-}
-
-
-def _has_probabilities(wrapper: DPThresholdClassifier) -> bool:
-    return hasattr(getattr(wrapper, "estimator_", wrapper.estimator), "predict_proba")
-
-
-@documented(SHARED_PARAMETERS)
+@documented(SHARED)
 class DPThresholdClassifier(ScorePostprocessor):
     """Choose the threshold of each group, or one for all, by one private histogram of scores.
 
@@ -156,11 +140,7 @@ class DPThresholdClassifier(ScorePostprocessor):
         Share of records to choose, between 0 and 1, such as what there is room for, in place of
         the one with the fewest errors: of each group with ``constraint="selection_rate"``, of all
         records with ``per_group=False``; with "true_positive_rate" the share of positives.
-    <group_labels, group_by, classes>
-    n_bins : int, default=12
-        Number of bins of scores from 0 to 1, of equal width in log odds but for the outer two.
-        More tell finer, and are noisier together.
-    <score_edges, histogram_share, held_out, random_state>
+    <group_labels to random_state>
 
     Attributes
     ----------
@@ -169,10 +149,7 @@ class DPThresholdClassifier(ScorePostprocessor):
     thresholds_ : ndarray of shape (n_groups,)
         Least score of the second class, in the order of ``group_labels_``; infinite where nobody
         is chosen.
-    <histogram_ to plan_>
-    privacy_ : PrivacyGuarantee
-        The guarantee of model and thresholds together.
-    <n_features_in_, feature_names_in_>
+    <audit_ to n_features_in_>
 
     See Also
     --------
@@ -242,16 +219,13 @@ class DPThresholdClassifier(ScorePostprocessor):
         self.miss_cost = miss_cost
         self.share = share
 
-    def _check_parameters(self) -> FloatArray:
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
         if self.constraint not in RULES:
             raise InputError(f"constraint must be one of {sorted(RULES)}, got {self.constraint!r}.")
         gap = real_number(self.max_gap, "max_gap")
         if not 0.0 <= gap <= 1.0:
             raise InputError(f"max_gap must be from 0 to 1, got {gap!r}.")
-        if isinstance(self.miss_cost, str) and self.miss_cost != "balanced":
-            raise InputError(
-                f"miss_cost must be 'balanced' or a positive number, got {self.miss_cost!r}."
-            )
         if self.miss_cost != "balanced":
             positive_finite(self.miss_cost, "miss_cost")
         if self.share is not None:
@@ -261,14 +235,11 @@ class DPThresholdClassifier(ScorePostprocessor):
                     "share must be None with constraint='worst_error', which looks for the fewest "
                     f"errors; 'selection_rate' takes a share, got {self.share!r}."
                 )
-        edges = super()._check_parameters()
-        looks_for_one = self.constraint != "worst_error" and self.share is None
-        if looks_for_one and not self.per_group and gap == 0.0:
+        elif self.constraint != "worst_error" and not self.per_group and gap == 0.0:
             raise InputError(
                 "max_gap must be positive where all groups share one threshold, which makes their "
                 "rates equal by choosing everybody or nobody only, got 0."
             )
-        return edges
 
     def _learn(self, noisy: NDArray[np.int64], edges: FloatArray, noise_std: float) -> None:
         likely, per_group = likely_counts(noisy, edges, noise_std), bool(self.per_group)
@@ -279,9 +250,9 @@ class DPThresholdClassifier(ScorePostprocessor):
             how = edges, per_group, float(self.max_gap), self.miss_cost_
             self.thresholds_ = RULES[self.constraint](likely, *how)
         else:
-            count, share = COUNTED[self.constraint], float(self.share)
+            count = COUNTED[self.constraint]
             counted = count(likely), count(np.asarray(noisy, dtype=np.float64))
-            self.thresholds_ = thresholds_of_share(*counted, edges, per_group, share)
+            self.thresholds_ = thresholds_of_share(*counted, edges, per_group, float(self.share))
 
     def _is_chosen(self, scores: FloatArray, codes: NDArray[np.intp]) -> NDArray[np.bool_]:
         return np.asarray(scores >= self.thresholds_[codes])
@@ -311,23 +282,24 @@ class DPThresholdClassifier(ScorePostprocessor):
         divides they take none and all, and the share what the histogram makes likely.
         """
         check_is_fitted(self)
-        likely = likely_counts(self.histogram_, self.score_edges_, self.audit_._counted.std)
+        noise, edges = self.audit_.noise, self.score_edges_
+        likely = likely_counts(self.histogram_, edges, 0.0 if noise is None else noise.std)
         sizes = getattr(self, "group_sizes_", None)
-        found = Selection(self.histogram_, likely, self.score_edges_, sizes, self._n_records)
+        counted = Selection(self.histogram_, likely, edges, sizes, self._n_records)
         table = np.column_stack(
             [
-                found.records(),
-                found.positive(),
-                found.chosen(np.full(len(likely), 0.5)),
-                found.chosen(self.thresholds_),
-                found.limits(self.thresholds_, self.audit_.noise, bool(self.per_group)),
+                counted.records(),
+                counted.positive(),
+                counted.chosen(np.full(len(likely), 0.5)),
+                counted.chosen(self.thresholds_),
+                counted.limits(self.thresholds_, noise, bool(self.per_group)),
             ]
         )
         labels = pd.Index([*self.group_labels_, "all"], dtype=object, name="group")
         names = ["records", "positive", "at 0.5", "chosen", "low", "high"]
         return pd.DataFrame(table, labels, names).astype({"records": int})
 
-    @available_if(_has_probabilities)
+    @available_if(lambda wrapper: hasattr(wrapper._model, "predict_proba"))
     def predict_proba(self, X: Any) -> FloatArray:
         """Return the model's own probabilities, which no threshold changes.
 
