@@ -1,6 +1,6 @@
 """Folds and searches that know groups."""
 
-from sklearn_dpwg.model_selection.search import DPSearchCV, SearchPlan
+from sklearn_dpwg.model_selection.search import DPSearchCV
 from sklearn_dpwg.model_selection.splitters import PublicKFold
 
-__all__ = ["DPSearchCV", "PublicKFold", "SearchPlan"]
+__all__ = ["DPSearchCV", "PublicKFold"]

@@ -223,36 +223,30 @@ def release_held_out_sizes(
     return HeldOutSizes(n_held_out, sizes * (n_held_out / len(codes)), is_heard)
 
 
-def worst_over_sizes(scores: FloatArray, codes: Indices) -> tuple[float, float]:
-    """Return the worst group's score where groups are public, and how far a record moves it.
-
-    A record moves its group's mean by at most one over the group's number of records, and the
-    smallest of the means by no more.
-    """
-    sizes = np.bincount(codes)
-    sums = np.bincount(codes, weights=np.rint(scores / GRID))
-    worst = float((sums / (sizes / GRID)).min())  # rounded once, of exact sums
-    return worst, float((1.0 + sizes.min() * 2.0**-50) / sizes.min())
-
-
-def worst_over_counts(
-    scores: FloatArray, codes: Indices, sizes: HeldOutSizes
+def worst_score(
+    scores: FloatArray, codes: Indices, released: HeldOutSizes | None = None
 ) -> tuple[float, float]:
-    """Return the worst group's score over what stands for sizes, and how far a record moves it.
+    """Return the worst group's score, and how far one record moves it.
 
-    A record that stays in its group moves one mean by one over the divisor, and one that leaves it
-    two by half of that at most, as scores count from the middle of their range; the smallest mean
-    moves by no more. Groups that may be empty are left out; where all may, all records are one.
+    Where groups are public a record moves its group's mean by at most one over the group's size.
+    Where what was released stands for sizes, one that stays in its group moves one mean by one over
+    the divisor, and one that leaves it two by half of that at most, as scores count from the middle
+    of their range. The smallest mean moves by no more. Groups that may be empty are left out; where
+    all may, all records are one.
     """
-    centred = np.rint(scores / GRID) - 0.5 / GRID
-    if sizes.is_heard.any():
-        sums = np.bincount(codes, weights=centred, minlength=len(sizes.divisors))[sizes.is_heard]
-        divisors = sizes.divisors[sizes.is_heard]
+    middle = 0.0 if released is None else 0.5
+    centred = np.rint(scores / GRID) - middle / GRID
+    if released is None:
+        divisors = np.bincount(codes).astype(np.float64)
+        sums, n_rounded = np.bincount(codes, weights=centred), divisors.min()
     else:
-        sums, divisors = centred.sum(keepdims=True), np.array([float(sizes.n_held_out)])
-    worst = float((0.5 + sums / (divisors / GRID)).min())
-    of_rounding = sizes.n_held_out * 2.0**-50
-    return worst, float((1.0 + of_rounding) / divisors.min())
+        n_rounded, heard = released.n_held_out, released.is_heard
+        divisors, sums = np.array([float(n_rounded)]), centred.sum(keepdims=True)
+        if heard.any():
+            sums = np.bincount(codes, weights=centred, minlength=len(heard))[heard]
+            divisors = released.divisors[heard]
+    worst = float((middle + sums / (divisors / GRID)).min())  # rounded once, of exact sums
+    return worst, float((1.0 + n_rounded * 2.0**-50) / divisors.min())
 
 
 def record_scores(scoring: Scoring, estimator: Any, X: Any, y: NDArray[Any]) -> FloatArray:
@@ -289,9 +283,6 @@ def noisy_score(
     """Return the noisy score of the worst group held out; what was released stands for sizes."""
     release = Release("score", "laplace", multiplier, max_count=1)
     scores = record_scores(scoring, candidate, X, y)
-    if released is None:
-        worst, sensitivity = worst_over_sizes(scores, codes)
-    else:
-        worst, sensitivity = worst_over_counts(scores, codes, released)
+    worst, sensitivity = worst_score(scores, codes, released)
     noise = NoiseSource(seed, [release])
     return float(noise.laplace(worst, sensitivity=sensitivity, release=release))

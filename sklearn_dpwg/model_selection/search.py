@@ -32,7 +32,7 @@ from sklearn_dpwg.data.problem import HiddenGroups, equal_sizes
 from sklearn_dpwg.estimators.encode import stated_rows
 from sklearn_dpwg.estimators.learn import warn_of_row_norm
 from sklearn_dpwg.exceptions import InputError, SeededNoiseWarning, UnsupportedMechanismError
-from sklearn_dpwg.ledger.costs import StartCost, costs_in, in_words
+from sklearn_dpwg.ledger.costs import costs_in, in_words
 from sklearn_dpwg.ledger.ledger import spending
 from sklearn_dpwg.model_selection.fit_then_release import (
     FitThenRelease,
@@ -70,18 +70,14 @@ PUBLIC_FACTS = (
 _MOST_CANDIDATES = 1000  # that are all checked before the first run
 
 
-# --- plan -----------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True)
 class SearchPlan:
     """What every run of a search may spend, from public facts alone; print it.
 
-    The number of runs is truncated negative binomial, of a mean and a shape: 1 geometric, 0
-    logarithmic. Laplace noise on a score has ``score_multiplier`` times what one held-out record
-    can move it. Events of the guarantee are for who is fitted on and who is held out, and of a
-    person with k rows for each number of these that is fitted on. ``counts`` of hidden groups among
-    all records are released once before the first run; None where groups are public or one.
+    Laplace noise on a score has ``score_multiplier`` times what one held-out record can move it.
+    Events of the guarantee are for who is fitted on and who is held out, and of a person with k
+    rows for each number of these that is fitted on. ``counts`` of hidden groups among all records
+    are released once before the first run; None where groups are public or one.
     """
 
     mean_runs: float
@@ -194,18 +190,16 @@ def _largest(event: Callable[[float], DpEvent], budget: Budget, *, start: float)
     def excess(log_size: float) -> float:
         return epsilon_of(event(math.exp(log_size)), budget.delta) - budget.epsilon
 
-    high = math.log(start)
+    low = high = math.log(start)
     if excess(high) <= 0.0:
         return start
-    low = high
     while excess(low) > 0.0:
         low -= 1.0
         if low < high - 30.0:
             raise InputError(
                 f"epsilon={budget.epsilon!r} is too small for so many runs: lower n_iter."
             )
-    root = brentq(excess, low, high, xtol=1e-7)
-    size = math.exp(root - 1e-6)
+    size = math.exp(brentq(excess, low, high, xtol=1e-7) - 1e-6)
     while epsilon_of(event(size), budget.delta) > budget.epsilon:
         size *= 1.0 - 1e-4
     return size
@@ -225,33 +219,23 @@ def count_runs(plan: SearchPlan, rng: np.random.Generator) -> int:
     return int(rng.logseries(1.0 - success))
 
 
-# --- candidates -----------------------------------------------------------------------------------
-
-
 def known_candidates(distributions: Any) -> list[dict[str, Any]]:
-    """Return all candidates that can be listed, or one, which tells whether a run goes through."""
-    spaces = [distributions] if isinstance(distributions, Mapping) else list(distributions)
-    if not any(hasattr(values, "rvs") for space in spaces for values in space.values()):
-        grid = ParameterGrid(distributions)
-        if 0 < len(grid) <= _MOST_CANDIDATES:
-            return list(grid)
-    return list(ParameterSampler(distributions, 1, random_state=0))
+    """Return all candidates that can be listed, or one, which tells whether a run goes through.
 
-
-def starts_of(search: Any) -> tuple[StartCost, ...]:
-    """Return the private fits that candidates of a search begin with; refuse drawn ones.
-
-    Those of all: which candidates are drawn is secret, and the choice knows those that lost.
+    Private fits that they begin with have to be listed, as all are paid for: which candidates are
+    drawn is secret, and the choice knows those that lost.
     """
-    spaces = search.param_distributions
-    for space in [spaces] if isinstance(spaces, Mapping) else spaces:
-        for name, values in space.items():
-            if name.rpartition("__")[2] == "start" and hasattr(values, "rvs"):
-                raise InputError(
-                    f"param_distributions must list the values of {name}, so that what they cost "
-                    f"is known before, got {values!r}."
-                )
-    return tuple(costs_in(search.get_params()))
+    spaces = [distributions] if isinstance(distributions, Mapping) else list(distributions)
+    drawn = {n: each for space in spaces for n, each in space.items() if hasattr(each, "rvs")}
+    for name, values in drawn.items():
+        if name.rpartition("__")[2] == "start":
+            raise InputError(
+                f"param_distributions must list the values of {name}, so that what they cost is "
+                f"known before, got {values!r}."
+            )
+    if not drawn and 0 < len(grid := ParameterGrid(distributions)) <= _MOST_CANDIDATES:
+        return list(grid)
+    return list(ParameterSampler(distributions, 1, random_state=0))
 
 
 def check_releases(guarantee: PrivacyGuarantee, parameters: Mapping[str, Any]) -> None:
@@ -378,7 +362,7 @@ class DPSearchCV(FitThenRelease):
     of each take more noise in fits and scores alike. A person's rows may be in both parts, so that
     scores are kinder than those of new people would be.
 
-    The time that the search takes tells how many runs there were, which is outside the guarantee.
+    The time that a search takes tells how many runs there were, which is outside the guarantee.
 
     Examples
     --------
@@ -445,19 +429,20 @@ class DPSearchCV(FitThenRelease):
         )
 
     def planned_guarantee(self) -> PrivacyGuarantee:
-        """Return the guarantee that ``fit`` will give, without reading a record.
+        """Return the guarantee that ``fit`` will give, whatever the candidates.
 
         Returns
         -------
         PrivacyGuarantee
-            For ``epsilon`` and ``delta``, whatever the candidates.
+            That of ``plan()``.
         """
         return self.plan().guarantee
 
     def _fit(self, X: Any, y: Any, groups: Any) -> None:
         """Search; before the first run one is gone through with a model that learned nothing."""
-        plan, scoring, starts = self.plan(), self._scoring(), starts_of(self)
+        plan, scoring = self.plan(), self._scoring()
         known = known_candidates(self.param_distributions)
+        starts = tuple(costs_in(self.get_params()))
         X, y, groups = self._records(X, y, groups)
         # what is wrong with the records shows here, in the words that a fit of one has for it
         tried = self._in_budget(known[0], plan)

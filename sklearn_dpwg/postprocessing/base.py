@@ -97,11 +97,18 @@ def two_classes(model: Any) -> NDArray[Any]:
     return classes
 
 
-def positives(y: Any, classes: NDArray[Any], n_records: int) -> NDArray[np.bool_]:
+def check_classes(classes: Any, model: Any) -> None:
+    """Refuse classes that are not those of a frozen model, in their order."""
+    own = two_classes(model)
+    if [*map(label_key, plain_list(classes))] != [*map(label_key, own)]:
+        raise InputError(
+            f"classes must be those of the frozen model, {own.tolist()!r}, got {classes!r}."
+        )
+
+
+def positives(y: Any, classes: NDArray[Any]) -> NDArray[np.bool_]:
     """Return which targets are the second class; others than the two are refused."""
     values = column_or_1d(y)
-    if len(values) != n_records:
-        raise InputError(f"y must hold one class a record, {n_records}, got {len(values)}.")
     at = places(values, classes)
     if (at < 0).any():
         row = int(np.argmin(at))
@@ -159,11 +166,9 @@ SHARED = {
         steps learn nothing from the records: it is fitted, and its ``epsilon`` and ``delta`` are
         set. Or any fitted classifier of two classes in scikit-learn's ``FrozenEstimator``, if it
         scores each row by that row alone.
-    epsilon : float, default=1.0
-        ε of what a fit releases: of model and histogram together, or of the histogram alone where
-        the model is frozen. ``inf`` for none.
-    delta : float, default=1e-6
-        δ of the same. A histogram around a frozen model needs none.
+    epsilon, delta : float, default=1.0 and 1e-6
+        ε and δ of what a fit releases: of model and histogram together, or of the histogram alone
+        where the model is frozen, which needs no δ. ``epsilon=inf`` for no privacy.
 """,
     "group_labels to random_state": """\
     group_labels : sequence, optional
@@ -190,26 +195,20 @@ SHARED = {
     "audit_ to n_features_in_": """\
     audit_ : AuditResult
         The one release, as an audit tells it: rates at each edge, calibration, AUC, a page.
-    histogram_ : ndarray of shape (n_groups, 2, n_bins)
-        The noisy counts by group, class and bin; the one release. They may be negative.
-    score_edges_ : ndarray of shape (n_bins + 1,)
-        Edges of the bins.
+    histogram_, score_edges_ : ndarray of shape (n_groups, 2, n_bins), and of (n_bins + 1,)
+        The noisy counts by group, class and bin, which may be negative, and the edges of the bins.
     estimator_ : estimator
         The fitted model.
-    classes_ : ndarray of shape (2,)
-        Classes.
-    group_labels_ : ndarray of shape (n_groups,)
-        Group labels.
+    classes_, group_labels_ : ndarray of shape (2,), and of (n_groups,)
+        Classes, and group labels.
     group_sizes_ : ndarray of shape (n_groups,)
         Public sizes of the groups, where the model was fitted here.
     plan_ : PostprocessingPlan
         What `fit` released, with how much noise.
     privacy_ : PrivacyGuarantee
         The guarantee of model and histogram together.
-    n_features_in_ : int
-        Number of columns of X.
-    feature_names_in_ : ndarray of shape (n_features,)
-        Names of the columns, where X had them.
+    n_features_in_, feature_names_in_ : int, and ndarray of shape (n_features,)
+        Number of columns of X, and their names, where it had them.
 """,
 }
 
@@ -311,8 +310,8 @@ class ScorePostprocessor(ClassifierMixin, FitThenRelease):
                 "n_features must be given for a model that is fitted here, got None; a frozen one "
                 "needs none."
             )
-        facts = {"group_sizes": group_sizes, "n_features": n_features, "classes": classes}
-        return self._plan(self._unfitted()[1], **facts, group_labels=group_labels)
+        facts: dict[str, Any] = {"group_sizes": group_sizes, "group_labels": group_labels}
+        return self._plan(self._unfitted()[1], n_features=n_features, classes=classes, **facts)
 
     def _plan(self, final: Any, n_groups: int = 0, **facts: Any) -> PostprocessingPlan:
         """Return the plan of a model and its histogram, and give the model its budget.
@@ -382,26 +381,22 @@ class ScorePostprocessor(ClassifierMixin, FitThenRelease):
             classes=classes.tolist() if final.classes is None else None,
             group_labels=list(labels),
         )
-        n_records = len(column_or_1d(y))
-        codes = np.zeros(n_records, dtype=np.intp)
+        is_positive = positives(y, classes)
+        codes = np.zeros(len(is_positive), dtype=np.intp)
         if groups is not None:
-            codes, _ = encode_groups(groups, n_records, list(labels), may_be_empty=True)
-        is_stated = final.group_labels is not None
-        return _Checked(model, plan, codes, labels, positives(y, classes, n_records), is_stated)
+            codes, _ = encode_groups(groups, len(codes), list(labels), may_be_empty=True)
+        return _Checked(model, plan, codes, labels, is_positive, final.group_labels is not None)
 
     def _check_frozen(self, X: Any, y: Any, groups: Any) -> _Checked:
         """Check records against a fitted model, before their histogram is released."""
         model, is_stated = self.estimator, self.group_labels is not None
         check_is_fitted(model)
-        classes = two_classes(model)
-        given = classes if self.classes is None else plain_list(self.classes)
-        if [*map(label_key, given)] != [*map(label_key, classes)]:
-            raise InputError(
-                f"classes must be those of the frozen model, {classes.tolist()!r}, got "
-                f"{self.classes!r}."
-            )
+        if self.classes is not None:
+            check_classes(self.classes, model)
         n_records = len(positive_scores(model, X))  # what is wrong with X shows here
-        is_positive = positives(y, classes, n_records)
+        is_positive = positives(y, two_classes(model))
+        if len(is_positive) != n_records:
+            raise InputError(f"y must hold one class a record, {n_records}, got {len(y)}.")
         codes, labels = np.zeros(n_records, dtype=np.intp), np.array([0], dtype=object)
         if groups is not None:
             codes, labels = encode_groups(
@@ -445,8 +440,8 @@ class ScorePostprocessor(ClassifierMixin, FitThenRelease):
                 # that of hidden groups is made once more, for their counts
                 plan, of_model = replace(plan, model=final.plan_), final.privacy_
                 guarantee = joint_guarantee([of_model, alone], self.delta)
-                stated = {"groupings": alone.groupings, "requested_epsilon": self.epsilon}
-                guarantee = replace(guarantee, **stated)
+                guarantee = replace(guarantee, groupings=alone.groupings)
+                guarantee = replace(guarantee, requested_epsilon=self.epsilon)
                 costs, self._start_costs = (*own_costs(final), own), final._start_costs
                 if final.count_std_ == 0.0:
                     self.group_sizes_ = final.group_sizes_
@@ -482,16 +477,11 @@ class ScorePostprocessor(ClassifierMixin, FitThenRelease):
             self._check_parameters()
             if not is_frozen(self.estimator):
                 raise InputError("estimator must be in a FrozenEstimator for fit_audit.")
-            classes = two_classes(self.estimator)
             if not audit.has_outcomes or audit.score_edges is None or audit.n_cells > 1:
                 raise InputError(
                     "audit must have outcomes and bins of the scores of one model, got another one."
                 )
-            if [*map(label_key, audit.classes)] != [*map(label_key, classes)]:
-                raise InputError(
-                    f"classes of the audit must be those of the model, {classes.tolist()!r}, got "
-                    f"{audit.classes!r}."
-                )
+            check_classes(audit.classes, self.estimator)
             costs = audit._costs or (StartCost(uuid4().hex, "stated", audit.privacy_),)
             guarantee = audit.privacy_
             if audit.model_privacy_ is None:

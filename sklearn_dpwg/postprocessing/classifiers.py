@@ -30,10 +30,9 @@ from sklearn_dpwg.postprocessing.histogram import (
 class DPCalibratedClassifier(ScorePostprocessor):
     """Calibrate a model's scores for each group, or for all, by one private histogram.
 
-    How many records of each group and class have which scores is released once, with noise. The
-    share of the second class in each bin, drawn to that of all groups where noise is loud or
-    records are few and made to rise with the score, is the calibrated probability. The guarantee
-    is for model and calibration together.
+    The share of the second class in each bin of scores, drawn to that of all groups where noise is
+    loud or records are few and made to rise with the score, is the calibrated probability. The
+    guarantee is for model and calibration together.
 
     Parameters
     ----------
@@ -45,8 +44,7 @@ class DPCalibratedClassifier(ScorePostprocessor):
     Attributes
     ----------
     probabilities_ : ndarray of shape (n_groups, n_bins)
-        Calibrated probability of the second class in the middle of each bin, rising; in the order
-        of ``group_labels_``.
+        Calibrated probability of the second class in the middle of each bin, rising.
     <audit_ to n_features_in_>
 
     See Also
@@ -114,9 +112,8 @@ class DPCalibratedClassifier(ScorePostprocessor):
 class DPThresholdClassifier(ScorePostprocessor):
     """Choose the threshold of each group, or one for all, by one private histogram of scores.
 
-    A model gives scores. How many records of each group and class have which scores is released
-    once, with noise; thresholds follow from that alone. The guarantee is for model and thresholds
-    together.
+    How many records of each group and class have which scores is released once, with noise;
+    thresholds follow from that alone. The guarantee is for model and thresholds together.
 
     Parameters
     ----------
@@ -147,8 +144,7 @@ class DPThresholdClassifier(ScorePostprocessor):
     miss_cost_ : float
         What a miss counted as.
     thresholds_ : ndarray of shape (n_groups,)
-        Least score of the second class, in the order of ``group_labels_``; infinite where nobody
-        is chosen.
+        Least score of the second class; infinite where nobody is chosen.
     <audit_ to n_features_in_>
 
     See Also
@@ -260,16 +256,15 @@ class DPThresholdClassifier(ScorePostprocessor):
     def selected(self) -> pd.DataFrame:
         """Return which share of the records is chosen, by half and by the thresholds.
 
-        It follows from the released histogram, noise included, and costs nothing more.
+        It follows from the released histogram and costs nothing more.
 
         Returns
         -------
         pandas.DataFrame
             A row for each group and one for "all". Columns: "records", how many there are, by the
-            histogram where their number is not public; "positive", the share of the second
-            class; "at 0.5", the share that the model alone chooses, with probabilities of at least
-            one half; "chosen", the share that the thresholds choose; "low" and "high", limits of
-            that share.
+            histogram where that is not public; "positive", the share of the second class; "at 0.5",
+            the share with probabilities of at least one half; "chosen", the share that the
+            thresholds choose; "low" and "high", limits of that share.
 
         Notes
         -----

@@ -259,7 +259,7 @@ def test_no_neighbour_moves_a_search_by_more_than_its_sensitivity(monkeypatch, f
 
 
 def test_planted_faults_are_caught(monkeypatch):
-    honest = fit_then_release.worst_over_counts
+    honest = fit_then_release.worst_score
 
     def true_means(scores, codes, sizes):
         n_held_out = np.bincount(codes, minlength=len(sizes.divisors))
@@ -275,7 +275,7 @@ def test_planted_faults_are_caught(monkeypatch):
 
     with monkeypatch.context() as patch:
         few_noise(patch)
-        patch.setattr(fit_then_release, "worst_over_counts", true_means)
+        patch.setattr(fit_then_release, "worst_score", true_means)
         worst, leaks = replay(patch, range(200))
         assert worst > 1.1
         assert not leaks

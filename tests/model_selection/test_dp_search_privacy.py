@@ -27,8 +27,7 @@ from sklearn_dpwg.model_selection.fit_then_release import (
     noisy_score,
     record_scores,
     split,
-    worst_over_counts,
-    worst_over_sizes,
+    worst_score,
 )
 from sklearn_dpwg.model_selection.search import count_runs, plan_search
 from sklearn_dpwg.preprocessing import BoundedScaler
@@ -146,14 +145,13 @@ def test_a_persons_rows_move_a_score_by_no_more_than_so_many_sensitivities(data)
     for row in rows:
         others[row] = data.draw(ends)
         moved[row] = data.draw(st.integers(0, n_groups - 1)) if hidden else codes[row]
+    released = None
     if hidden:
         heard = np.array(data.draw(st.lists(st.booleans(), min_size=n_groups, max_size=n_groups)))
         released = HeldOutSizes(n, np.array(sizes, dtype=float) + 0.5, heard)
-        (one, step), (two, _) = (
-            worst_over_counts(*pair, released) for pair in ((scores, codes), (others, moved))
-        )
-    else:
-        (one, step), (two, _) = (worst_over_sizes(each, codes) for each in (scores, others))
+    (one, step), (two, _) = (
+        worst_score(*pair, released) for pair in ((scores, codes), (others, moved))
+    )
     assert abs(Fraction(one) - Fraction(two)) <= len(rows) * Fraction(step)
 
 
