@@ -97,13 +97,11 @@ class PostprocessingPlan:
         cells = f"{self.n_groups} groups, 2 classes and {self.n_bins} bins of scores"
         noise, of_model = "No noise is added.", ""
         if self.release is not None:
-            small = max(3.0 * self.size_std, 1.0)
-            unit = 10.0 ** max(math.floor(math.log10(small)) - 1, 0)
+            small = float(f"{max(3.0 * self.size_std, 1.0):.2g}")
             noise = (
                 f"Each count has {self.release.mechanism} noise of standard deviation "
                 f"{self.count_std:.3g}, the size of a group {self.size_std:.3g}: thresholds of a "
-                f"group of fewer than about {round(small / unit) * unit:,.0f} records are mostly "
-                f"those of all."
+                f"group of fewer than about {small:,.0f} records are mostly those of all."
             )
         budget = "This is the histogram alone; privacy_ adds what the frozen model cost."
         if self.model is not None:

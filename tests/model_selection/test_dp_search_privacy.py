@@ -93,16 +93,6 @@ def test_warnings_do_not_tell_the_number_of_runs(monkeypatch):
         assert [warning.category for warning in caught] == [SeededNoiseWarning]
 
 
-class Known:
-    """A model whose scores are known."""
-
-    def fit(self, *args, **kwargs):
-        return self
-
-    def predict(self, X):
-        return np.asarray(X)[:, 0]
-
-
 @given(st.data())
 @settings(max_examples=200, deadline=None)
 def test_no_record_moves_a_score_by_more_than_its_sensitivity(data):
@@ -124,9 +114,7 @@ def test_no_record_moves_a_score_by_more_than_its_sensitivity(data):
         patch.setattr(NoiseSource, "laplace", seen)
         for replacement in (scores[index], data.draw(st.floats(-9, 9))):
             scores[index] = replacement
-            noisy_score(
-                lambda model, X, y: scores, Known(), 1.0, None, scores[:, None], scores, codes
-            )
+            noisy_score(lambda model, X, y: scores, None, 1.0, None, scores[:, None], scores, codes)
     assert abs(Fraction(values[0]) - Fraction(values[1])) <= Fraction(bounds[0])
     assert bounds[0] == bounds[1] == (1.0 + min(sizes) * 2.0**-50) / min(sizes)
 
@@ -175,7 +163,7 @@ def test_no_score_decides_how_others_are_rounded(released, monkeypatch):
         sums.append(Fraction(np.bincount(codes, weights=scores)[0]))
         noisy_score(
             lambda model, X, y, scores=scores: scores,
-            Known(), 1.0, None, scores[:, None], scores, codes, released,
+            None, 1.0, None, scores[:, None], scores, codes, released,
         )  # fmt: skip
     (one, sensitivity), (other, _) = seen
     assert abs(one - other) <= sensitivity
