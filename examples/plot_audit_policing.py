@@ -17,7 +17,8 @@ from sklearn_dpwg.exceptions import SeededNoiseWarning
 from sklearn_dpwg.inspection import GroupAudit, GroupMetricDisplay
 
 stops = load_dataset("minneapolis-stops", as_frame=True)
-searched = stops.target.astype(float)  # a decision as a score: 0 or 1
+# a decision, in the words of the kinds of stops
+searched = np.where(stops.target.astype(float) > 0.0, "suspicious", "traffic")
 kind = np.where(stops.data["problem=suspicious"] == 1.0, "suspicious", "traffic")
 
 # %%
@@ -43,7 +44,7 @@ print(audit.plan(group_sizes=dict(stops.groups.value_counts())))
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", SeededNoiseWarning)
-    result = audit.run(kind, searched, stops.groups)
+    result = audit.run(kind, searched, stops.groups, kind="decisions")
 print(f"epsilon = {result.privacy_.epsilon:.3g}")
 columns = {
     "selection_rate": "all stops",

@@ -55,7 +55,7 @@ audit = GroupAudit(
 )
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", SeededNoiseWarning)
-    result = audit.run(outcome, degree, groups)
+    result = audit.run(outcome, degree, groups, kind="decisions")
 print(f"the audit: epsilon = {result.privacy_.epsilon:.3g}\n")
 for metric, whom in (("base_rate", "all people"), ("precision", "people with a degree")):
     worst = result.worst_groups(metric)

@@ -27,9 +27,9 @@ __all__ = ["trusted_types"]
 _PACKAGES = (
     *("data.problem", "estimators.auc", "estimators.classifier", "estimators.regressor"),
     *("inspection.audit_plan", "inspection.audit_result", "inspection.report"),
-    *("inspection.shape_display", "inspection.verdicts", "losses", "metrics.intervals"),
-    *("model_selection.search", "model_selection.search_plan", "postprocessing.calibration"),
-    *("postprocessing.histogram", "postprocessing.thresholds", "preprocessing"),
+    *("inspection.shape_display", "inspection.comparisons", "losses", "metrics.intervals"),
+    *("model_selection.search", "postprocessing.classifiers", "postprocessing.histogram"),
+    "preprocessing",
     *("privacy.guarantee", "privacy.noise.integer_noise", "privacy.release"),
     *("privacy.sensitivity.sums", "solvers"),
 )

@@ -225,7 +225,7 @@ def test_rows_of_labels_are_stored_plainly(labels):
         assert {type(one) for one in read.group_labels_} == {str}
         np.testing.assert_array_equal(read.predict(X), fitted.predict(X))
     audit = GroupAudit(1.0, 1e-6, group_labels=labels, classes=classes)
-    assert '"a"' in audit.run(Y, Y, G).to_json()
+    assert '"a"' in audit.run(Y, Y, G, kind="decisions").to_json()
     assert Category(labels).levels == ("a", "b")
 
 

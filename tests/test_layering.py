@@ -41,7 +41,7 @@ MEETS_NOISE = {
     f"{PACKAGE}.{name}"
     for name in (
         "inspection.group_audit",
-        "model_selection.search_plan",
+        "model_selection.fit_then_release",
         "estimators.class_moments",
         "postprocessing.histogram",
         "preprocessing.scalers",
@@ -373,13 +373,13 @@ FAULTS = {
         {
             "estimators/base.py": "import sklearn_dpwg.metrics, sklearn_dpwg.datasets",
             "metrics/__init__.py": "from sklearn_dpwg.losses import base",
-            "model_selection/search_plan.py": "import sklearn_dpwg.preprocessing",
+            "model_selection/search.py": "import sklearn_dpwg.preprocessing",
         },
         [
             "sklearn_dpwg.estimators.base -> sklearn_dpwg.metrics (l.1)",
             "sklearn_dpwg.estimators.base -> sklearn_dpwg.datasets (l.1)",
             "sklearn_dpwg.metrics -> sklearn_dpwg.losses.base (l.1)",
-            "sklearn_dpwg.model_selection.search_plan -> sklearn_dpwg.preprocessing (l.1)",
+            "sklearn_dpwg.model_selection.search -> sklearn_dpwg.preprocessing (l.1)",
         ],
     ),
 }

@@ -14,7 +14,7 @@ from sklearn_dpwg.inspection import GroupAudit
 from sklearn_dpwg.ledger import PrivacyLedger
 from sklearn_dpwg.metrics import group_table, worst_group_score
 from sklearn_dpwg.metrics import worst_group_scorer as scorer
-from sklearn_dpwg.model_selection import DPSearchCV, GroupLabelStratifiedKFold, PublicKFold
+from sklearn_dpwg.model_selection import DPSearchCV, PublicKFold
 from sklearn_dpwg.postprocessing import DPCalibratedClassifier, DPThresholdClassifier
 from sklearn_dpwg.preprocessing import bound_rows_per_person
 from sklearn_dpwg.solvers import MGR, OCO
@@ -55,13 +55,9 @@ DOORS = {
         "X y groups person",
     ),
     "folds": (lambda X, g: list(PublicKFold(2).split(X, groups=g)), "X groups"),
-    "stratified folds": (
-        lambda X, y, g: list(GroupLabelStratifiedKFold(2).split(X, y, g)),
-        "X y groups",
-    ),
     "audit": (lambda y, s, g: GroupAudit(**AUDIT).run(y, s, g), "y_true scores groups"),
     "audit of two": (
-        lambda y, s, g: GroupAudit(n_audits=2, **AUDIT).run(y, {"m": s, "n": P.to_numpy()}, g),
+        lambda y, s, g: GroupAudit(**AUDIT).run(y, {"m": s, "n": P.to_numpy()}, g),
         "y_true scores['m'] groups",
     ),
     "scorer": (lambda X, y, g: scorer("accuracy")(FITTED, X, y, groups=g), "X y groups"),
@@ -154,6 +150,8 @@ def test_the_class_that_rates_are_of_is_printed_with_them():
     rates = group_table(truth, truth, groups=groups, metrics="recall", pos_label="hired")
     assert str(rates).startswith("positive: hired ")
     assert group_table(truth, truth, groups=groups).columns.name is None
-    result = GroupAudit(np.inf, classes=["rejected", "hired"]).run(truth, truth, groups)
+    result = GroupAudit(np.inf, classes=["rejected", "hired"]).run(
+        truth, truth, groups, kind="decisions"
+    )
     assert "Selected is 'hired', and not 'rejected'." in str(result)
     assert result.table().columns.name == "positive: hired"

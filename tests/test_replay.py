@@ -50,7 +50,6 @@ LOOSE = {
     "mgr paper*": (1e-8, "calibration searches a multiplier until a tolerance of its own"),
     "oco * epsilon 1000": (1e-7, "so it does for Laplace noise, which is 2e-7 of a multiplier"),
     "exact *": (1e-8, "the optimum of a loss with kinks is certified to a tolerance, not to a bit"),
-    "audit of losses": (1e-3, "the search for ε of several mechanisms stops at a coarser one"),
 }
 # What a fit keeps that is a number or an array of them.
 LEARNED = (

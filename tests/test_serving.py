@@ -160,7 +160,7 @@ def test_a_pickle_holds_no_record(name, made):
 
 def test_an_audit_is_kept():
     audit = GroupAudit(4.0, group_labels=["a", "b"], classes=["no", "yes"], random_state=0)
-    result = audit.run(Y, Y, G)
+    result = audit.run(Y, Y, G, kind="decisions")
     assert in_skops(result) == result == AuditResult.from_json(result.to_json())
     assert result.verdict().answer
     assert in_pickle(result) == result

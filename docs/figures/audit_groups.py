@@ -18,6 +18,6 @@ wrong = rng.random(len(groups)) < np.array([errors[group] for group in groups])
 predicted = np.where(wrong, ~passed, passed)
 
 audit = GroupAudit(epsilon=1.0, group_labels=list(sizes), random_state=0)
-result = audit.run(passed.astype(int), predicted.astype(int), groups)
+result = audit.run(passed.astype(int), predicted.astype(int), groups, kind="decisions")
 _, axes = plt.subplots(figsize=(6.4, 3.2), layout="constrained")
 GroupMetricDisplay.from_audit(result, ax=axes)

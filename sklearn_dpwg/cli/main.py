@@ -331,13 +331,15 @@ def audit(
         groups = complete(rows, facts.group_columns)
         with book or nullcontext():
             same = fitted if same_records else None
-            result = audited.run(targets, decided, groups, same_records_as=same)
+            kind: Any = "decisions" if scores is None else "scores"
+            result = audited.run(targets, decided, groups, kind=kind, same_records_as=same)
         if json_file is not None:
             parts[json_file].write_text(result.to_json(), encoding="utf-8")
         if output is not None:
+            judged = None if fail_below is None else metric
             which = {"reference": compared}
             page = AuditReport(
-                result, verdict_metric=metric, at_least=fail_below, which=which, model=shown
+                result, verdict_metric=judged, at_least=fail_below, which=which, model=shown
             )
             parts[output].write_text(page.html(), encoding="utf-8")
     click.echo(in_lines(result, metric, compared))

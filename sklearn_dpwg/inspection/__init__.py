@@ -2,20 +2,22 @@
 
 from sklearn_dpwg.inspection.audit_plan import AuditPlan
 from sklearn_dpwg.inspection.audit_result import AuditResult
+from sklearn_dpwg.inspection.comparisons import Verdict
 from sklearn_dpwg.inspection.displays import (
+    GroupCurvesDisplay,
     GroupMetricDisplay,
     PrivacyProfileDisplay,
 )
 from sklearn_dpwg.inspection.group_audit import GroupAudit
 from sklearn_dpwg.inspection.report import AuditReport, model_card
 from sklearn_dpwg.inspection.shape_display import ShapeDisplay, shape_functions
-from sklearn_dpwg.inspection.verdicts import Verdict
 
 __all__ = [
     "AuditPlan",
     "AuditReport",
     "AuditResult",
     "GroupAudit",
+    "GroupCurvesDisplay",
     "GroupMetricDisplay",
     "PrivacyProfileDisplay",
     "ShapeDisplay",

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
 
 from sklearn_dpwg.inspection import words
-from sklearn_dpwg.inspection.audit_rows import SHARE_OF_SUMS
-from sklearn_dpwg.inspection.verdicts import OF_DECISIONS, CountedRates
+from sklearn_dpwg.inspection.histogram import OF_DECISIONS, Histogram
 from sklearn_dpwg.privacy import Budget, IntegerNoise, PrivacyGuarantee, Release, calibrate
-from sklearn_dpwg.privacy.noise.samplers import noise_on_integers
 from sklearn_dpwg.privacy.statement import cost_of
+
+# Rates that a plan shows.
+_METRICS = ("selection_rate", "error_rate", "true_positive_rate", "false_positive_rate")
+# Bins by default, and by how much these may widen the interval of a selection rate in a group so
+# large a part of the mean size: the small ones pay most, and how small they are is secret.
+N_BINS, MOST_PRICE, SMALL = 20, 0.1, 0.25
 
 
 @dataclass(frozen=True)
@@ -22,14 +27,12 @@ class AuditPlan:
 
     Parameters
     ----------
-    releases : tuple of Release
-        What one audit draws; none without privacy.
+    release : Release or None
+        The histogram; None without privacy.
     noise : IntegerNoise or None
         Law of the noise on every count.
     guarantee : PrivacyGuarantee
         What one audit costs.
-    n_audits : int
-        How many audits of the same records keep the budget together.
     base_rate : float
         Share of the positive class that the widths assume.
     confidence : float
@@ -37,19 +40,28 @@ class AuditPlan:
     widths : tuple of (group, size, mapping)
         For each group, or None where only sizes are shown, a guess of its size, and by metric the
         width of its interval to expect and that without noise.
+    n_bins : int
+        How many bins of scores are counted.
+    price : float or None
+        By how much 20 bins widen the interval of a selection rate in a group of ``small_size``,
+        where that decides about bins.
+    small_size : int
+        A quarter of the mean size.
 
     See Also
     --------
     GroupAudit.plan : Makes plans.
     """
 
-    releases: tuple[Release, ...]
+    release: Release | None
     noise: IntegerNoise | None
     guarantee: PrivacyGuarantee
-    n_audits: int
     base_rate: float
     confidence: float
     widths: tuple[tuple[Hashable, int, Mapping[str, tuple[float, float]]], ...]
+    n_bins: int
+    price: float | None
+    small_size: int
 
     @property
     def count_std(self) -> float:
@@ -74,76 +86,55 @@ class AuditPlan:
     def _cost(self) -> str:
         if self.noise is None:
             return "Audit without privacy: exact counts, which contain unprotected statistics."
-        each = f", one of {self.n_audits} that keep the budget together" * (self.n_audits > 1)
-        cost, relation = cost_of(self.guarantee), self.guarantee.relation
-        return f"Private audit{each}: {cost}, neighbours: {relation}."
+        relation = self.guarantee.relation
+        return f"Private audit: {cost_of(self.guarantee)}, neighbours: {relation}."
 
     def _noise_lines(self) -> list[str]:
-        if self.noise is None:
-            return []
-        law = "discrete Laplace" if self.noise.mechanism == "laplace" else "discrete Gaussian"
-        return [f"Every count has {law} noise of standard deviation {self.noise.std:.2f}."]
-
-
-# What an audit draws: the counts, and the sums of losses.
-
-# A loss has so much of epsilon beside the counts, which have 1: its sums are of whole losses, so
-# noise on counts, from which sizes and all rates follow, would hurt more.
-_SHARE_OF_A_LOSS = 0.5
-
-_LAPLACE, _GAUSSIAN = "discrete-laplace", "gaussian"
-
-
-@dataclass(frozen=True)
-class PlannedReleases:
-    """The releases of one audit: counts, and a pair for the sums and squares of each loss."""
-
-    counts: Release
-    losses: tuple[tuple[Release, Release], ...]
-
-    @property
-    def all(self) -> tuple[Release, ...]:
-        """Every release in order."""
-        return (self.counts, *(release for pair in self.losses for release in pair))
-
-    @property
-    def noise(self) -> IntegerNoise:
-        """Law of the noise on every count."""
-        return noise_on_integers(self.counts)
+        lines = []
+        if self.noise is not None:
+            std = self.noise.std
+            lines.append(f"Every count has discrete Laplace noise of standard deviation {std:.2f}.")
+        if self.price is not None:
+            done = "are counted" if self.n_bins > 2 else "would be too many"
+            lines.append(
+                f"{N_BINS} bins of scores {done}: in a group of {self.small_size:,} people they "
+                f"widen the interval of a selection rate by {100 * self.price:.0f} %."
+            )
+        return lines
 
 
 @lru_cache(maxsize=64)  # the accountant is slow, and every run plans
-def plan_releases(
-    budget: Budget, losses: tuple[str, ...], mechanism: str, n_audits: int
-) -> PlannedReleases:
-    """Return the releases of one of so many audits, by default of the quieter mechanism."""
-    kinds = {"laplace": [_LAPLACE], "gaussian": [_GAUSSIAN]}.get(mechanism, [_LAPLACE, _GAUSSIAN])
-    planned = [_calibrated(budget, losses, kind, n_audits) for kind in kinds]
-    return min(planned, key=lambda one: one.noise.std)
+def release_of(budget: Budget) -> Release:
+    """Return the release of the histogram, at a budget."""
+    (found,) = calibrate([Release("counts", "discrete-laplace", 1.0, max_count=1)], budget)
+    return found
 
 
-def _calibrated(
-    budget: Budget, losses: tuple[str, ...], kind: str, n_audits: int
-) -> PlannedReleases:
-    shares = [1.0]
-    for _ in losses:
-        shares += [_SHARE_OF_A_LOSS * SHARE_OF_SUMS, _SHARE_OF_A_LOSS * (1.0 - SHARE_OF_SUMS)]
-    names = ["counts", *(f"{loss} {what}" for loss in losses for what in ("sums", "squares"))]
-    kinds = [kind, *["laplace" if kind == _LAPLACE else kind] * (2 * len(losses))]
-    # Laplace noise costs one over its multiplier, Gaussian noise one over the square of it
-    power = 1.0 if kind == _LAPLACE else 0.5
-    wanted = [
-        Release(name, which, share**-power, max_count=n_audits)  # type: ignore[arg-type]
-        for name, which, share in zip(names, kinds, shares, strict=True)
-    ]
-    counts, *rest = [replace(one, max_count=1) for one in calibrate(wanted, budget)]
-    return PlannedReleases(counts, tuple(zip(rest[::2], rest[1::2], strict=True)))
+def default_edges(threshold: float) -> tuple[float, ...]:
+    """Return inner edges of bins of equal width, and the threshold."""
+    equal = [place / N_BINS for place in range(1, N_BINS)]
+    return tuple(sorted({*equal, threshold}))
 
 
-# Widths of intervals to expect of a group of a size.
+def price_of_bins(
+    edges: tuple[float, ...],
+    threshold: float,
+    noise: IntegerNoise | None,
+    size: float,
+    n_classes: int,
+) -> float:
+    """Return by how much bins widen the interval of a selection rate of 0.3 in a group.
 
-# What a preview lists; other rates are as wide as these.
-METRICS = ("selection_rate", "error_rate", "true_positive_rate", "false_positive_rate")
+    That is by the variances of sampling, and of noise in the cells on both sides of the threshold.
+    """
+    if noise is None:
+        return 0.0
+    below = edges.index(threshold) + 1
+    wide, narrow = (
+        0.3 * 0.7 * size + n_classes * noise.std**2 * (0.7**2 * n_above + 0.3**2 * n_below)
+        for n_below, n_above in ((below, len(edges) + 1 - below), (1, 1))
+    )
+    return math.sqrt(wide / narrow) - 1.0
 
 
 def expected_widths(
@@ -163,16 +154,19 @@ def expected_widths(
     """
     wrong = 0.5 * base_rate * (1.0 - base_rate)
     shares = [[1.0 - base_rate - wrong, wrong], [wrong, base_rate - wrong]]
+    metrics: tuple[str, ...] = _METRICS
     cells = np.rint(size * np.array([shares])).astype(np.int64)
     if not has_outcomes:
-        cells = cells.sum(axis=1, keepdims=True)
+        cells, metrics = cells.sum(axis=1, keepdims=True), OF_DECISIONS
     sizes = (int(cells.sum()),) if is_public else None
-    noisy = CountedRates(cells, n_bins, noise, sizes)
-    exact = noisy.with_noise(None)
+    spread = np.zeros((1, len(cells[0]), sum(n_bins)), dtype=np.int64)
+    spread[:, :, [0, n_bins[0]]] = cells
+    noisy = Histogram(spread, n_bins[0], noise, sizes)
+    exact = noisy.without_noise()
     return {
         metric: (
             noisy.interval(metric, 0, confidence).width,
             exact.interval(metric, 0, confidence).width,
         )
-        for metric in (METRICS if has_outcomes else OF_DECISIONS)
+        for metric in metrics
     }

@@ -2,68 +2,74 @@
 
 from __future__ import annotations
 
-import json
 import math
-from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass, fields, replace
 from functools import cached_property, partial
-from itertools import starmap
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sklearn_dpwg._checks import open_unit, read_json, whole_number
+from sklearn_dpwg._checks import open_unit, whole_number
 from sklearn_dpwg.data.frames import label_column, places
 from sklearn_dpwg.exceptions import InputError
-from sklearn_dpwg.inspection import comparisons, verdicts
-from sklearn_dpwg.inspection.attributes import results_by_attribute
-from sklearn_dpwg.inspection.audit_rows import left_out_by_name, threshold_and_edges, two_classes
-from sklearn_dpwg.inspection.verdicts import (
-    OF_DECISIONS,
-    RATES,
-    GroupRate,
-    LossSums,
-    Verdict,
-    WorstGroups,
-)
-from sklearn_dpwg.inspection.words import in_line
+from sklearn_dpwg.inspection import comparisons, histogram, stored, words
+from sklearn_dpwg.inspection.audit_rows import left_out_by_name
+from sklearn_dpwg.inspection.comparisons import Verdict
+from sklearn_dpwg.inspection.histogram import RATES, GroupRate, Histogram, Of
 from sklearn_dpwg.ledger.costs import StartCost
-from sklearn_dpwg.metrics.intervals import Interval, ratio_interval, worst_group_set
-from sklearn_dpwg.privacy import Budget, IntegerNoise, PrivacyGuarantee
+from sklearn_dpwg.metrics.intervals import Interval, worst_group_set
+from sklearn_dpwg.privacy import IntegerNoise, PrivacyGuarantee
 from sklearn_dpwg.privacy.statement import rounded_up
 
 if TYPE_CHECKING:
     import pandas as pd
 
-# Whether the records are a sample of what the rates are of, or are everybody.
-Of = Literal["process", "records"]
 _OF_RECORDS = " That is of these very people, not of a process that they are a sample of."
 # Estimated records below so many deviations of their noise tell next to nothing.
 _LOUD = 3.0
 # Categories of a smaller share may be left out, and have a note: 6 RCNY 5-301(d).
 _SMALL_SHARE = 0.02
-# Fields in the order of the JSON object.
-_IN_JSON = (
-    *("group_name", "threshold", "confidence", "created", "n_cells", "epsilon", "privacy_"),
-    *("model_privacy_", "group_labels", "classes", "counts", "sizes", "score_edges", "noise"),
-    *("versions", "losses", "n_records"),
-)
 
 
 class _Metrics:
-    """All rates of the class; of a result those that its counts tell."""
+    """All rates of the class; of a result what its counts tell."""
 
     def __get__(self, result: AuditResult | None, owner: type | None = None) -> tuple[str, ...]:
-        return tuple(RATES) if result is None or result.has_outcomes else OF_DECISIONS
+        return tuple(RATES) if result is None else result._counted.metrics
+
+
+@dataclass(frozen=True)
+class WorstGroups:
+    """Every judged group that may be worst by a metric, and how bad the worst is.
+
+    The worst one is among them with the audit's confidence; of what is not a rate that is no
+    theorem but was measured (docs/theory/group-audit.md).
+    """
+
+    metric: str
+    groups: tuple[Hashable, ...]
+    low: float  # bounds of the metric in the worst group
+    high: float
+    gap: Interval  # how far the worst group is from the best
+
+    def __str__(self) -> str:
+        """Return a line for people."""
+        named = " or ".join(map(words.text_of, self.groups)) or "nobody is judged"
+        return (
+            f"worst by {self.metric}: {named}; there it is {self.low:.3g} to {self.high:.3g}, "
+            f"{self.gap.low:.3g} to {self.gap.high:.3g} from the best group "
+            f"({self.gap.confidence:.0%} confidence)"
+        )
 
 
 @dataclass(frozen=True)
 class AuditResult:
-    """Counts that an audit released, with the rates, ratios and verdicts that follow from them.
+    """The histogram that an audit released, and the numbers and verdicts that follow from it.
 
     It holds released numbers only, so whatever is made of it costs no privacy. Made by
-    `GroupAudit.run`.
+    `GroupAudit.run`, and by thresholds and calibrations as ``audit_``.
 
     Parameters
     ----------
@@ -75,7 +81,7 @@ class AuditResult:
         The negative and the positive class.
     counts : tuple
         For each group and class the count of records in each bin of scores, with noise; so counts
-        may be negative. Of decisions without outcomes there is one such tuple a group.
+        may be negative. Decisions are two bins. Without outcomes there is one such tuple a group.
     noise : IntegerNoise or None
         Law of the noise on every count; None where there is none and nothing is private.
     sizes : tuple of int or None
@@ -94,8 +100,6 @@ class AuditResult:
         Date, in ISO form.
     versions : mapping from str to str
         Versions of the libraries.
-    losses : tuple of LossSums, default=()
-        What was released of losses.
     n_cells : int, default=1
         Of how many noisy numbers each count is the sum; more than one where several models were
         audited at once.
@@ -110,9 +114,10 @@ class AuditResult:
 
     Notes
     -----
-    Intervals cover that the records are a sample and that counts are noisy: they invert exact
-    tests with the law of the noise; those of mean losses do so for the most skewed losses of the
-    same variance, and their coverage was measured. Each holds by itself.
+    Intervals cover that the records are a sample and that counts are noisy. Those of rates invert
+    exact tests with the law of the noise; the coverage of others was measured. Each holds by
+    itself. The AUC, losses and the error of calibration are of scores rounded to the middle of
+    their bins.
 
     Examples
     --------
@@ -124,6 +129,8 @@ class AuditResult:
     >>> result = GroupAudit(epsilon=1.0, group_labels=["a", "b"]).run(y, y * 0.9, groups)
     >>> result.verdict("selection_rate", at_least=0.8).answer
     'fails'
+    >>> result.table().loc[("b", "base_rate"), ["low", "high"]].between(0.25, 0.35).all()
+    np.True_
     """
 
     group_labels: tuple[Hashable, ...]
@@ -138,8 +145,7 @@ class AuditResult:
     privacy_: PrivacyGuarantee
     model_privacy_: PrivacyGuarantee | None
     created: str
-    versions: Mapping[str, str]
-    losses: tuple[LossSums, ...] = ()
+    versions: dict[str, str]
     n_cells: int = 1
     epsilon: float = math.inf
     n_records: int | None = None
@@ -151,7 +157,7 @@ class AuditResult:
     @property
     def has_outcomes(self) -> bool:
         """Whether outcomes were counted beside decisions; without them no error is known."""
-        return not self.counts or len(self.counts[0]) == 2
+        return len(self.counts[0]) == 2
 
     @property
     def is_private(self) -> bool:
@@ -159,15 +165,33 @@ class AuditResult:
         return self.noise is not None
 
     def cells(self) -> NDArray[np.int64]:
-        """Return the counts of truth and prediction.
+        """Return the counts of truth and decision.
 
         Returns
         -------
         ndarray of shape (n_groups, 2, 2)
-            Counts with noise, by group, class and predicted class; of shape (n_groups, 1, 2)
-            without outcomes.
+            Counts with noise, by group, class and decision; of shape (n_groups, 1, 2) without
+            outcomes.
         """
         return self._counted.cells.copy()
+
+    def at(self, threshold: float) -> AuditResult:
+        """Return the same release with another threshold, at no further cost.
+
+        Parameters
+        ----------
+        threshold : float
+            One of ``score_edges``.
+
+        Returns
+        -------
+        AuditResult
+            Whose rates and verdicts are of scores from there on.
+        """
+        edges = self.score_edges or (self.threshold,)
+        if threshold not in edges or self.threshold is None:
+            raise InputError(f"threshold must be one of the edges {edges!r}, got {threshold!r}.")
+        return self._with(threshold=float(threshold))
 
     def by_attribute(self) -> dict[str, AuditResult]:
         """Return the same release by each attribute, where groups are cells of several.
@@ -175,11 +199,49 @@ class AuditResult:
         Returns
         -------
         dict from str to AuditResult
-            A result an attribute, by its name, or its place where columns had no names. It costs
-            no more privacy. Intervals and verdicts hold by themselves, as those of several metrics.
-            Every combination of values has to be a group, as ``itertools.product`` lists them.
+            A result an attribute, by its name, or its place where columns had no names: counts of
+            a value are sums over its cells, at no further cost. Every combination of values has to
+            be a group, as ``itertools.product`` lists them, people in it or not: whoever is in a
+            cell of no stated label is in none.
         """
-        return results_by_attribute(self)
+        first = self.group_labels[0]
+        width = len(first) if isinstance(first, tuple) else 1
+        if width == 1:
+            return {self.group_name: self}
+        names = self.group_name.split(" and ")
+        if len(set(names)) != width:  # columns had no names, some that hold the word, or 1 and "1"
+            names = [str(place) for place in range(width)]
+        return {name: self._of_attribute(place, name) for place, name in enumerate(names)}
+
+    def _of_attribute(self, place: int, name: str) -> AuditResult:
+        cells: dict[Hashable, list[int]] = {}
+        for cell, label in enumerate(self.group_labels):
+            assert isinstance(label, tuple)
+            cells.setdefault(label[place], []).append(cell)
+        n_cells = {len(one) for one in cells.values()}
+        if len(n_cells) > 1:
+            raise InputError(
+                "group_labels of the audit must hold every combination of values, as "
+                f"itertools.product lists them, to be told by attribute, got some values of "
+                f"{name!r} in {min(n_cells)} and some in {max(n_cells)}."
+            )
+
+        def added(numbers: Any) -> list[Any]:
+            return [np.array(numbers)[one].sum(axis=0).tolist() for one in cells.values()]
+
+        return self._with(
+            group_labels=tuple(cells),
+            group_name=name,
+            counts=tuple(tuple(map(tuple, table)) for table in added(self.counts)),
+            sizes=None if self.sizes is None else tuple(added(self.sizes)),
+            n_cells=n_cells.pop() * self.n_cells,
+        )
+
+    def _with(self, **changed: Any) -> AuditResult:
+        """Return a result of the same release, whoever adds costs up."""
+        found = replace(self, **changed)
+        object.__setattr__(found, "_costs", self._costs)
+        return found
 
     def rates(
         self,
@@ -189,13 +251,13 @@ class AuditResult:
         family: Literal["groups"] | int = 1,
         of: Of = "process",
     ) -> tuple[GroupRate, ...]:
-        """Return a rate, or the mean of a loss, of each group.
+        """Return a metric of each group.
 
         Parameters
         ----------
         metric : str, optional
-            One of `METRICS`, or the name of a loss of the audit; by default the error rate, or the
-            selection rate where no outcomes were counted.
+            One of `METRICS`; by default the error rate, or the selection rate where no outcomes
+            were counted.
         confidence : float, optional
             Another one than that of the audit.
         family : "groups" or int, default=1
@@ -227,18 +289,64 @@ class AuditResult:
             for groups of less than 2 % of the records.
         """
         sizes, half = self._counted.group_sizes(), self._counted.size_error(self.confidence)
-        least = _SMALL_SHARE * sum(sizes)
+        least, found = _SMALL_SHARE * sum(sizes), []
+        for label, size in zip(self.group_labels, sizes, strict=True):
+            estimate, low, high = (max(0.0, one) for one in (size, size - half, size + half))
+            note = "under 2 % of the records" if size < least else ""
+            found.append(GroupRate(label, "size", estimate, low, high, note))
+        return tuple(found)
+
+    def calibration(self, group: Hashable) -> tuple[GroupRate, ...]:
+        """Return how often records of a group are positive, by bin of scores.
+
+        Parameters
+        ----------
+        group : label
+            The group.
+
+        Returns
+        -------
+        tuple of GroupRate
+            One a bin, in order of the scores.
+        """
+        if not self._has_bins:
+            raise InputError("calibration needs outcomes and score_edges, got an audit without.")
+        place = int(places(label_column([group]), self.group_labels)[0])
+        if place < 0:
+            raise InputError(f"group must be one of {self.group_labels!r}, got {group!r}.")
         return tuple(
-            GroupRate(
-                label,
-                "size",
-                max(0.0, size),
-                max(0.0, size - half),
-                max(0.0, size + half),
-                "under 2 % of the records" if size < least else "",
-            )
-            for label, size in zip(self.group_labels, sizes, strict=True)
+            GroupRate(self.group_labels[place], "calibration", one.estimate, one.low, one.high)
+            for one in self._counted.calibration(place, self.confidence)
         )
+
+    def table(self) -> pd.DataFrame:
+        """Return every number of the audit: a row a group and metric.
+
+        Returns
+        -------
+        DataFrame
+            Indexed by group and metric. Columns: "estimate", "low", "high"; "sampling", the width
+            that the interval would have without noise, "noise", by how much it is wider; and
+            "note", what to know of it. The axis of columns is named by the positive class.
+        """
+        import pandas as pd
+
+        exact, parts = self._counted.without_noise(), {}
+        groups = pd.Index(self.group_labels, tupleize_cols=False, dtype=object)
+        for metric in ("size", *self.METRICS):
+            rates = self.group_sizes() if metric == "size" else self.rates(metric)
+            found = pd.DataFrame(map(vars, rates), index=groups)
+            width = found["high"] - found["low"]
+            alone = [0.0] * len(groups)
+            if metric != "size":
+                places = range(len(groups))
+                alone = [exact.interval(metric, one, self.confidence).width for one in places]
+            found["sampling"] = np.minimum(alone, width)
+            parts[metric] = found.assign(noise=width - found["sampling"])
+        columns = ["estimate", "low", "high", "sampling", "noise", "note"]
+        table = pd.concat(parts, names=["metric", self.group_name])[columns].swaplevel()
+        order = np.arange(len(table)).reshape(len(parts), -1).T.ravel()
+        return table.iloc[order].rename_axis(columns=f"positive: {self.classes[1]}")
 
     def impact_ratios(
         self,
@@ -255,21 +363,20 @@ class AuditResult:
         Parameters
         ----------
         metric : str
-            One of `METRICS`.
+            A rate of `METRICS`.
         at_least : float, default=0.8
             What the ratios will be held against; upper limits are the sharpest there.
         confidence : float, optional
             Another one than that of the audit.
         **which
-            Which groups are compared, and of whom the rates are, as in `verdict`.
+            As in `verdict`.
 
         Returns
         -------
         tuple of GroupRate
             One a group.
         """
-        ratios = self._comparison(metric, at_least, confidence=confidence, **which).contrasts
-        return self._named(f"{metric} ratio", metric, ratios)
+        return self._contrasts(self._comparison(metric, at_least, confidence=confidence, **which))
 
     def differences(
         self,
@@ -286,25 +393,21 @@ class AuditResult:
         Parameters
         ----------
         metric : str
-            One of `METRICS`. Of a harm, such as an error rate, the group with more is behind.
+            A rate of `METRICS`. Of a harm, such as an error rate, the group with more is behind.
         within : float, default=0.1
             What the differences will be held against; lower limits are the sharpest there.
         confidence : float, optional
             Another one than that of the audit.
         **which
-            Which groups are compared, and of whom the rates are, as in `verdict`.
+            As in `verdict`.
 
         Returns
         -------
         tuple of GroupRate
             One a group: the larger rate of two less the smaller one.
         """
-        compared = self._comparison(metric, None, within=within, confidence=confidence, **which)
-        found = [  # not −0.0
-            Interval(0.0 - c.estimate, 0.0 - c.high, 0.0 - c.low, c.confidence)
-            for c in compared.contrasts
-        ]
-        return self._named(f"{metric} difference", metric, found)
+        asked = {"within": within, "confidence": confidence, **which}
+        return self._contrasts(self._comparison(metric, None, **asked))
 
     def worst_groups(self, metric: str | None = None, **which: Any) -> WorstGroups:
         """Return the groups, of those that are judged, that may be worst by a metric.
@@ -325,12 +428,12 @@ class AuditResult:
         metric, of = metric or default_metric([self]), which.get("of", "process")
         judged = self._comparison(self.METRICS[0], None, **which).judged
         if not judged:
-            most = self._losses[metric].bound if metric in self._losses else 1.0
+            most = histogram.OF_SCORES.get(metric, 1.0)
             unknown = Interval(math.nan, 0.0, most, self.confidence)
             return WorstGroups(metric, (), 0.0, most, unknown)
         found = worst_group_set(
             [partial(self._interval, metric, i, of=of) for i in judged],
-            greater_is_worse=verdicts.greater_is_worse(metric),
+            greater_is_worse=histogram.greater_is_worse(metric),
             confidence=self.confidence,
         )
         groups = tuple(self.group_labels[judged[i]] for i in found.members)
@@ -374,17 +477,16 @@ class AuditResult:
         reference: Hashable = None,
         of: Of = "process",
     ) -> Verdict:
-        """Return whether every two groups' rates are near enough to each other, or cannot be told.
+        """Return whether all groups are treated alike enough.
 
         Parameters
         ----------
         metric : str or sequence of str
-            One of `METRICS`; of a harm, such as an error rate, large values are the bad ones. Of
-            several, or "equalized_odds" (the true and the false positive rate), every one has to
-            pass, and the sentence is about the one that decides.
+            A rate of `METRICS`; or several, or "equalized_odds" (the true and the false positive
+            rate): each has to pass.
         at_least : float, default=0.8
-            Smallest ratio of the smaller rate to the larger that passes; 0.8 is the rule of four
-            fifths.
+            Smallest ratio of two rates that passes; 0.8 is the four-fifths rule, which is about
+            people who are selected for something.
         within : float, optional
             In place of a ratio the largest difference of two rates that passes.
         leave_out : sequence of labels, default=()
@@ -413,69 +515,20 @@ class AuditResult:
         which |= {"within": within, "reference": reference}
         return comparisons.together(self._comparisons(metric, at_least, **which))
 
-    def calibration(self, group: Hashable) -> tuple[GroupRate, ...]:
-        """Return how often records of a group are positive, by bin of scores.
-
-        Parameters
-        ----------
-        group : label
-            The group.
-
-        Returns
-        -------
-        tuple of GroupRate
-            One a bin, in order of the scores.
-        """
-        if self.score_edges is None:
-            raise InputError("calibration needs an audit with score_edges, got one without.")
-        place = int(places(label_column([group]), self.group_labels)[0])
-        if place < 0:
-            raise InputError(f"group must be one of {self.group_labels!r}, got {group!r}.")
-        negatives, positives = self.counts[place]
-        cells = (self.n_cells, self.n_cells)
-        rate = partial(ratio_interval, noise=self.noise, n_cells=cells, confidence=self.confidence)
-        return tuple(
-            GroupRate(group, "calibration", one.estimate, one.low, one.high)
-            for one in starmap(rate, zip(positives, negatives, strict=True))
-        )
-
-    def table(self) -> pd.DataFrame:
-        """Return a row a group.
-
-        Returns
-        -------
-        DataFrame
-            Size, rates that are there, and impact ratio of selection, each with its limits, and a
-            note; the columns are named by the positive class.
-        """
-        import pandas as pd
-
-        names = ("selection_rate", "error_rate", "true_positive_rate", "false_positive_rate")
-        listed = {"size": self.group_sizes()}
-        there = [name for name in names if name in self.METRICS]
-        listed |= {metric: self.rates(metric) for metric in (*there, *self._losses)}
-        listed["impact_ratio"] = self.impact_ratios()
-        columns: dict[str, list[Any]] = {}
-        for name, rates in listed.items():
-            for end, said in (("estimate", ""), ("low", "_low"), ("high", "_high")):
-                columns[f"{name}{said}"] = [getattr(rate, end) for rate in rates]
-        notes = zip(listed["size"], listed["selection_rate"], strict=True)
-        columns["note"] = ["; ".join(filter(None, (a.note, b.note))) for a, b in notes]
-        index = pd.Index(self.group_labels, tupleize_cols=False, dtype=object, name=self.group_name)
-        table = pd.DataFrame(columns, index=index)
-        return table.rename_axis(columns=f"positive: {self.classes[1]}")
-
     def __repr__(self) -> str:
         return f"AuditResult({len(self.group_labels)} groups, epsilon={rounded_up(self.epsilon)})"
 
     def __str__(self) -> str:
-        """Return the verdict and a line a group, for people."""
-        listed = {"size": self.group_sizes(), "impact_ratio": self.impact_ratios()}
-        shown = dict.fromkeys(["selection_rate", default_metric([self])])
-        listed |= {name: self.rates(name) for name in shown}
+        """Return a line a group, for people."""
         no, yes = self.classes
-        selected = f"Selected is {yes!r}, and not {no!r}."
-        return "\n".join([str(self.verdict()), selected, "", *verdicts.in_lines(listed)])
+        shown = [
+            one for one in ("base_rate", "selection_rate", "error_rate") if one in self.METRICS
+        ]
+        listed = {"size": self.group_sizes()} | {name: self.rates(name) for name in shown}
+        groups = zip(*listed.values(), strict=True)
+        rows = [[words.text_of(row[0].group), *map(words.cell, row)] for row in groups]
+        lines = words.table([["group", *listed], *rows])
+        return "\n".join([f"Selected is {yes!r}, and not {no!r}.", "", *lines])
 
     def to_json(self) -> str:
         """Return the result as a JSON object.
@@ -485,11 +538,7 @@ class AuditResult:
         str
             Standard JSON with everything that was released.
         """
-        plain = {name: getattr(self, name) for name in _IN_JSON}
-        plain["epsilon"] = "inf" if math.isinf(self.epsilon) else self.epsilon
-        for name in ("group_labels", "classes"):
-            plain[name] = [_label_to_plain(label) for label in plain[name]]
-        return json.dumps(plain, allow_nan=False, indent=1, default=_to_plain)
+        return stored.to_json({field.name: getattr(self, field.name) for field in fields(self)})
 
     @classmethod
     def from_json(cls, text: str) -> AuditResult:
@@ -504,9 +553,13 @@ class AuditResult:
         -------
         AuditResult
             Equal to the one written.
+
+        Raises
+        ------
+        ValueError
+            If a field is not what `to_json` writes, or ε is not that of what was released.
         """
-        with read_json(cls, text, _IN_JSON) as described:
-            return cls(**_from_plain(described))
+        return cls(**stored.from_json(cls, text, [field.name for field in fields(cls)]))
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the fields for a pickle, without what was computed of them."""
@@ -521,20 +574,17 @@ class AuditResult:
         return {}
 
     @cached_property
-    def _counted(self) -> verdicts.CountedRates:
+    def _counted(self) -> Histogram:
+        edges, first = self.score_edges, 1
+        if edges is not None and self.threshold is not None:
+            first = edges.index(self.threshold) + 1
         counts = np.array(self.counts, dtype=np.int64)
-        positive = 1
-        if self.score_edges is not None and self.threshold is not None:
-            positive = counts.shape[2] - 1 - self.score_edges.index(self.threshold)
-        split = counts.shape[2] - positive
-        parts = (counts[:, :, :split], counts[:, :, split:])
-        cells = np.stack([part.sum(axis=2) for part in parts], axis=2)
-        n_noisy = (split * self.n_cells, positive * self.n_cells)
-        return verdicts.CountedRates(cells, n_noisy, self.noise, self.sizes)
+        ends = None if edges is None else (0.0, *edges, 1.0)
+        return Histogram(counts, first, self.noise, self.sizes, self.n_cells, ends)
 
-    @cached_property
-    def _losses(self) -> dict[str, LossSums]:
-        return {loss.name: loss for loss in self.losses}
+    @property
+    def _has_bins(self) -> bool:
+        return "auc" in self.METRICS
 
     def _named(
         self, name: str, metric: str, intervals: Iterable[Interval]
@@ -544,32 +594,37 @@ class AuditResult:
             for i, (label, one) in enumerate(zip(self.group_labels, intervals, strict=True))
         )
 
+    def _contrasts(self, compared: comparisons.Comparison) -> tuple[GroupRate, ...]:
+        """Return the impact ratio, or the difference, of each group as it is shown."""
+        metric, found = compared.metric, compared.contrasts
+        if compared.margin.is_ratio:
+            return self._named(f"{metric} ratio", metric, found)
+        turned = [  # not −0.0
+            Interval(0.0 - c.estimate, 0.0 - c.high, 0.0 - c.low, c.confidence) for c in found
+        ]
+        return self._named(f"{metric} difference", metric, turned)
+
     def _interval(self, metric: str, group: int, confidence: float, of: Of = "process") -> Interval:
         key = (metric, group, confidence, of)
         if key not in self._known:
-            self._known[key] = self._compute(metric, group, confidence, of)
+            counted = self._counts_of(of)
+            self._check_metric(metric, counted.metrics)
+            self._known[key] = counted.interval(metric, group, confidence)
         return self._known[key]
 
-    def _compute(self, metric: str, group: int, confidence: float, of: Of) -> Interval:
-        if metric in self._losses and of == "process":
-            return verdicts.mean_interval(self._losses[metric], group, self._counted, confidence)
-        self._check_metric(metric, self._losses if of == "process" else ())
-        return self._counts_of(of).interval(metric, group, confidence)
-
-    def _counts_of(self, of: Of) -> verdicts.CountedRates:
+    def _counts_of(self, of: Of) -> Histogram:
         """Return the counts, as of a sample or of everybody."""
         if of not in ("process", "records"):
             raise InputError(f"of must be 'process' or 'records', got {of!r}.")
-        return replace(self._counted, is_sample=of == "process")
+        return self._counted if of == "process" else replace(self._counted, is_sample=False)
 
-    def _check_metric(self, metric: str, losses: Iterable[str] = ()) -> None:
-        """Refuse a rate that does not follow from the counts."""
-        if metric in self.METRICS:
-            return
-        known = f"one of {', '.join([*self.METRICS, *losses])}"
-        if not self.has_outcomes:
-            known = f"{self.METRICS[0]}, all that decisions without outcomes tell"
-        raise InputError(f"metric must be {known}, got {metric!r}.")
+    def _check_metric(self, metric: str, known: Sequence[str]) -> None:
+        """Refuse what does not follow from the counts."""
+        if metric not in known:
+            said = f"one of {', '.join(known)}"
+            if not self.has_outcomes:
+                said = f"{known[0]}, all that decisions without outcomes tell"
+            raise InputError(f"metric must be {said}, got {metric!r}.")
 
     def _note(self, metric: str, group: int) -> str:
         if metric not in RATES:
@@ -587,10 +642,10 @@ class AuditResult:
         self, metric: str | Sequence[str], at_least: float | None, **which: Any
     ) -> list[comparisons.Comparison]:
         """Return the comparison of each metric, which share the error of "fails"."""
-        metrics = verdicts.metrics_of(metric)
+        metrics = histogram.metrics_of(metric)
         if not self.has_outcomes:  # the refusal names what was asked
             for name in [metric] if isinstance(metric, str) else metric:
-                self._check_metric(name)
+                self._check_metric(name, self.METRICS)
         given = which | ({"joint": metrics} if len(metrics) > 1 else {})
         return [self._comparison(one, at_least, **given) for one in metrics]
 
@@ -608,7 +663,7 @@ class AuditResult:
         joint: Sequence[str] = (),
     ) -> comparisons.Comparison:
         """Return all pairs of groups as `verdict` compares them, by one of the joint metrics."""
-        self._check_metric(metric)
+        self._check_metric(metric, [one for one in self.METRICS if one in RATES])
         named, reference = left_out_by_name(self.group_labels, leave_out, min_share, reference)
         margin = comparisons.margin_of(at_least, within)
         level = self.confidence if confidence is None else open_unit(confidence, "confidence")
@@ -616,10 +671,10 @@ class AuditResult:
         if key in self._compared:
             return self._compared[key]
         reasons = self._left_out(named, min_share)
-        texts = tuple(map(in_line, self.group_labels))
+        texts = tuple(map(words.in_line, self.group_labels))
         place = None if reference is None else self.group_labels.index(reference)
         reasons = {why: [one for one in these if one != place] for why, these in reasons.items()}
-        out = _places(reasons)
+        out = {one for these in reasons.values() for one in these}
         judged = tuple(one for one in range(len(texts)) if one not in out)
         if len(judged) < 2:
             reasons["nobody is left to compare them with"], judged = [*judged], ()
@@ -673,65 +728,17 @@ class AuditResult:
             self._known[key] = self._counts_of(of).pooled(groups).interval(metric, 0, confidence)
         return self._known[key]
 
+    def _overall(self, metric: str) -> float | None:
+        """Return a rate of all groups together, from the same counts; None of what is no rate."""
+        if metric not in RATES:
+            return None
+        together = self._counted.pooled(tuple(range(len(self.group_labels))))
+        hits, misses = (
+            together.total(0, cells)[0] for cells in (RATES[metric].hits, RATES[metric].misses)
+        )
+        return min(1.0, max(0.0, hits / (hits + misses))) if hits + misses > 0 else None
+
 
 def default_metric(results: Iterable[AuditResult]) -> str:
     """Return what groups are shown by where nobody says: errors, if outcomes were counted."""
     return "error_rate" if all(one.has_outcomes for one in results) else "selection_rate"
-
-
-def _places(reasons: Mapping[str, Sequence[int]]) -> set[int]:
-    return {place for places in reasons.values() for place in places}
-
-
-# Results as plain values, and back.
-
-
-def _to_plain(value: Any) -> Any:
-    return json.loads(value.to_json()) if isinstance(value, PrivacyGuarantee) else asdict(value)
-
-
-def _from_plain(plain: dict[str, Any]) -> dict[str, Any]:
-    """Return the arguments of a result, each checked."""
-    found = {name: _in_tuples(value) for name, value in plain.items()}
-    found["group_labels"] = tuple(map(_label_from_plain, plain["group_labels"]))
-    found["classes"] = two_classes([_label_from_plain(label) for label in plain["classes"]])
-    for name in ("privacy_", "model_privacy_"):
-        if plain[name] is not None or name == "privacy_":
-            found[name] = PrivacyGuarantee.from_json(json.dumps(plain[name]))
-    if plain["noise"] is not None:
-        found["noise"] = IntegerNoise(**plain["noise"])
-    losses = ({name: _in_tuples(value) for name, value in one.items()} for one in plain["losses"])
-    found["losses"] = tuple(LossSums(**one) for one in losses)
-    found["epsilon"] = Budget(float(plain["epsilon"]), 0.5).epsilon
-    open_unit(plain["confidence"], "confidence")
-    whole_number(plain["n_cells"], "n_cells", least=1)
-    if plain["threshold"] is not None:
-        threshold_and_edges(plain["threshold"], plain["score_edges"])
-    n_groups, numbers = len(found["group_labels"]), np.array(plain["counts"])
-    n_classes = numbers.shape[1:2]
-    are_counts = numbers.dtype.kind == "i" and numbers.ndim == 3 and n_classes in ((1,), (2,))
-    if not are_counts or len(numbers) != n_groups or numbers.shape[2] < 2:
-        raise InputError(f"counts must be whole numbers of {n_groups} groups by class and bin.")
-    if plain["sizes"] is not None and len(plain["sizes"]) != n_groups:
-        raise InputError(f"sizes must be of {n_groups} groups, got {len(plain['sizes'])}.")
-    for name in ("created", "group_name"):
-        if not isinstance(plain[name], str):
-            raise InputError(f"{name} must be text, got {plain[name]!r}.")
-    return found
-
-
-def _in_tuples(value: Any) -> Any:
-    return tuple(map(_in_tuples, value)) if isinstance(value, list) else value
-
-
-def _label_to_plain(label: Hashable) -> Any:
-    if isinstance(label, tuple):
-        return {"tuple": [_label_to_plain(part) for part in label]}
-    return label
-
-
-def _label_from_plain(plain: Any) -> Hashable:
-    if isinstance(plain, dict):
-        return tuple(_label_from_plain(part) for part in plain["tuple"])
-    found: Hashable = plain
-    return found

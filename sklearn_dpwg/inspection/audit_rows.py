@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence, Set
+from collections.abc import Hashable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from importlib.metadata import version
 from numbers import Real
-from types import MappingProxyType
 from typing import Any
 from uuid import uuid4
 
@@ -15,7 +14,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from sklearn_dpwg._checks import FloatArray, open_unit, real_number, whole_number
+from sklearn_dpwg._checks import FloatArray, open_unit, real_number
 from sklearn_dpwg._version import __version__
 from sklearn_dpwg.data.frames import (
     checked_labels,
@@ -27,15 +26,11 @@ from sklearn_dpwg.data.frames import (
     same_text,
 )
 from sklearn_dpwg.data.groups import GroupBy, encode_groups, names_of_columns, select_groups
-from sklearn_dpwg.exceptions import InputError, InputTypeError
-from sklearn_dpwg.inspection.verdicts import LossSums
+from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.ledger.costs import Holdings, StartCost, holdings_of
-from sklearn_dpwg.privacy import PrivacyGuarantee, Release
+from sklearn_dpwg.privacy import PrivacyGuarantee
 
 Codes = NDArray[np.signedinteger[Any]]
-# Of a loss the sum in each group, and that of the squares.
-Sums = tuple[NDArray[np.int64], ...]
-
 # Rows that are read at a time: a few megabytes of labels.
 _BLOCK = 50_000
 
@@ -83,8 +78,8 @@ def class_codes(values: Any, classes: tuple[Hashable, Hashable], name: str) -> N
         what = "classes" if name == "y_true" else "decisions"
         differ = "are missing" if pd.isna(array[~known]).any() else "differ"
         hint = "classes=(negative, positive) names others"
-        if name != "y_true" and array.dtype.kind not in "biuf" and differ == "differ":
-            hint += ", and probabilities must be of a type of numbers"
+        if name != "y_true":
+            hint += ", and of scores say kind='scores'"
         raise InputError(
             f"{name} must hold the {what} {classes[0]!r} and {classes[1]!r} alone, and some values "
             f"{differ}; {hint}."
@@ -92,25 +87,13 @@ def class_codes(values: Any, classes: tuple[Hashable, Hashable], name: str) -> N
     return np.asarray(at == 1)
 
 
-def are_predictions(scores: NDArray[Any], classes: tuple[Hashable, Hashable]) -> bool:
-    """Return whether what is called scores are predicted classes."""
-    if scores.dtype.kind not in "biuf":
-        return True
-    # 0 and 1 are probabilities too, of the class 1 alone
-    return scores.dtype.kind in "biu" and tuple(classes) != (0, 1)
-
-
-def are_decisions(scores: Any) -> bool:
-    """Return whether scores are words or declared booleans, so that no threshold decides.
-
-    Whole numbers may be told from others by one person's value, where a type was inferred.
-    """
-    kind = np.asarray(scores).dtype.kind
-    return kind not in "biuf" or (kind == "b" and hasattr(scores, "dtype"))
-
-
-def probabilities(scores: NDArray[Any], n_records: int, name: str) -> FloatArray:
-    """Return the probability of the second class of each record."""
+def scores_of(values: Any, n_records: int, name: str) -> FloatArray:
+    """Return the score in [0, 1] of each record, of two columns the second."""
+    scores = np.asarray(values)
+    if scores.dtype.kind not in "fiu":
+        raise InputError(
+            f"{name} must be numbers, of classes say kind='decisions', got {scores.dtype}."
+        )
     if scores.ndim == 2 and scores.shape[1] == 2:
         scores = scores[:, 1]
     if scores.shape != (n_records,):
@@ -122,31 +105,27 @@ def probabilities(scores: NDArray[Any], n_records: int, name: str) -> FloatArray
     if not ((found >= 0.0) & (found <= 1.0)).all():
         raise InputError(
             f"{name} must be probabilities between 0 and 1, and some are "
-            f"{'missing' if np.isnan(found).any() else 'not'}; decisions must be whole numbers, "
-            f"booleans or text, none of them missing."
+            f"{'missing' if np.isnan(found).any() else 'not'}; of classes say kind='decisions'."
         )
     return found
 
 
-def is_predicted(
-    scores: Any, n_records: int, classes: tuple[Hashable, Hashable], threshold: float, name: str
+def is_selected(
+    values: Any,
+    n_records: int,
+    classes: tuple[Hashable, Hashable],
+    threshold: float | None,
+    name: str,
 ) -> NDArray[np.bool_]:
-    """Return whether each record is predicted to be of the second class."""
-    array = np.asarray(scores)
-    if are_predictions(array, classes):
-        if array.shape != (n_records,):
-            raise InputError(
-                f"{name} must have one entry a record: got shape {array.shape} for {n_records} "
-                f"records."
-            )
-        return class_codes(array, classes, name)
-    found = probabilities(array, n_records, name)
-    if tuple(classes) == (1, 0) and ((found == 0.0) | (found == 1.0)).all():
+    """Return whether each record is decided, or scored, to be of the second class."""
+    if threshold is not None:
+        return scores_of(values, n_records, name) >= threshold
+    array = np.asarray(values)
+    if array.shape != (n_records,):
         raise InputError(
-            f"{name} of 0.0 and 1.0 alone may be classes or probabilities where classes=(1, 0): "
-            f"pass classes as whole numbers."
+            f"{name} must have one entry a record: got shape {array.shape} for {n_records} records."
         )
-    return found >= threshold
+    return class_codes(array, classes, name)
 
 
 def n_decided(scores: Any) -> int:
@@ -162,19 +141,16 @@ def joint_bins(
     scores: Mapping[str, ArrayLike],
     n_records: int,
     classes: tuple[Hashable, Hashable],
-    threshold: float,
+    threshold: float | None,
 ) -> NDArray[np.int8]:
-    """Return the predictions of several models as the digits of a binary number."""
+    """Return the decisions of several models as the digits of a binary number."""
     if not 1 <= len(scores) <= _MOST_MODELS:
         raise InputError(
-            f"scores must be of at most {_MOST_MODELS} models at once, got {len(scores)}: audit "
-            f"each by itself, with n_audits={max(len(scores), 1)}."
+            f"scores must be of at most {_MOST_MODELS} models at once, got {len(scores)}."
         )
     bins = np.zeros(n_records, dtype=np.int8)
     for digit, (name, one) in enumerate(scores.items()):
-        array = np.asarray(one)
-        said = f"scores of {name!r}"
-        selected = is_predicted(array, n_records, classes, threshold, said)
+        selected = is_selected(one, n_records, classes, threshold, f"scores of {name!r}")
         bins += selected.astype(np.int8) << digit
     return bins
 
@@ -188,7 +164,7 @@ class AuditedRows:
     sizes: tuple[int, ...]
     positive: NDArray[np.bool_] | None
     bins: NDArray[Any]
-    score: FloatArray | None = None
+    n_bins: int
     names: tuple[str, ...] = ("",)
 
     @property
@@ -201,11 +177,12 @@ class AuditedRows:
         """Of how many noisy counts those of one model are sums."""
         return int(2 ** (self.n_models - 1))
 
-    def counts(self, n_bins: int) -> NDArray[np.int64]:
+    def counts(self) -> NDArray[np.int64]:
         """Return the exact counts by group, class and bin: a record is in one of them.
 
         Without outcomes all records count as of one class.
         """
+        n_bins = self.n_bins
         shape = (len(self.labels), 1 if self.positive is None else 2, n_bins)
         counts = np.zeros(math.prod(shape), dtype=np.int64)
         for rows in blocks(len(self.codes)):
@@ -215,12 +192,6 @@ class AuditedRows:
             cells += self.bins[rows]
             counts += np.bincount(cells, minlength=counts.size)
         return counts.reshape(shape)
-
-    def sums_of(self, loss: str) -> Sums:
-        """Return the exact sums of a loss and of its squares in each group."""
-        assert self.score is not None
-        assert self.positive is not None
-        return whole_sums(loss, self.positive, self.score, self.codes, len(self.labels))
 
     def of_models(self, counts: NDArray[np.int64]) -> list[NDArray[np.int64]]:
         """Return the counts of each model, of joint ones."""
@@ -233,85 +204,6 @@ class AuditedRows:
             joint.sum(axis=tuple(other for other in places if other != place))
             for place in reversed(places)
         ]
-
-
-# Losses that an audit may release: clipped, in whole units, summed by group.
-
-# A bound on losses is so many units: no rounding of a loss is more than a millionth of the bound.
-UNITS = 2**20
-# Of a loss's epsilon the sums have more, as they say the mean, and squares its interval alone.
-SHARE_OF_SUMS = 0.6
-# A probability below 0.01 counts as 0.01: a loss without bound cannot be released.
-_LEAST_PROBABILITY = 0.01
-
-
-def _log_loss(positive: NDArray[np.bool_], score: FloatArray) -> FloatArray:
-    with np.errstate(divide="ignore"):
-        return np.asarray(-np.log(np.where(positive, score, 1.0 - score)))
-
-
-def _squared_error(positive: NDArray[np.bool_], score: FloatArray) -> FloatArray:
-    return np.asarray((positive - score) ** 2)
-
-
-Loss = Callable[[NDArray[np.bool_], FloatArray], FloatArray]
-
-# Each loss with what it is clipped to.
-LOSSES: Mapping[str, tuple[Loss, float]] = MappingProxyType(
-    {
-        "log_loss": (_log_loss, -math.log(_LEAST_PROBABILITY)),
-        "squared_error": (_squared_error, 1.0),
-    }
-)
-
-
-def loss_sums(
-    names: Sequence[str],
-    sums: Sequence[Sums],
-    releases: Sequence[tuple[Release, Release]],
-) -> tuple[LossSums, ...]:
-    """Return released sums and squares in the units of the losses; without releases exact ones."""
-    found = []
-    for place, (name, pair) in enumerate(zip(names, sums, strict=True)):
-        bound = LOSSES[name][1]
-        units = (bound / UNITS, bound**2 / (4 * UNITS))
-        first, second = (
-            tuple((one * unit).tolist()) for one, unit in zip(pair, units, strict=True)
-        )
-        stds = [_std(release) * UNITS for release in releases[place]] if releases else [0.0, 0.0]
-        sum_std, square_std = (std * unit for std, unit in zip(stds, units, strict=True))
-        found.append(LossSums(name, bound, first, second, sum_std, square_std))
-    return tuple(found)
-
-
-def _std(release: Release) -> float:
-    """Return the deviation of the noise in units of the sensitivity, which is large."""
-    return release.noise_multiplier * (1.0 if release.mechanism == "gaussian" else math.sqrt(2.0))
-
-
-def whole_sums(
-    name: str,
-    positive: NDArray[np.bool_],
-    score: FloatArray,
-    codes: Codes,
-    n_groups: int,
-) -> Sums:
-    """Return for each group the sums of centred losses and of centred squares, in units.
-
-    A centred loss is within half the bound of 0, its square within an eighth of the squared bound
-    of that; in units either is at most ``UNITS // 2`` in size, so that replacing a record, its
-    group included, moves all sums together by at most ``UNITS``.
-    """
-    loss, bound = LOSSES[name]
-    # whole numbers below 2**53, which floats add without error in any order
-    sums, total_squares = np.zeros(n_groups), np.zeros(n_groups)
-    for rows in blocks(len(codes)):
-        clipped = np.clip(loss(positive[rows], score[rows]), 0.0, bound)
-        centred = clipped / bound - 0.5
-        squares = np.rint(centred * centred * (4 * UNITS)) - UNITS // 2
-        sums += np.bincount(codes[rows], np.rint(centred * UNITS), n_groups)
-        total_squares += np.bincount(codes[rows], squares, n_groups)
-    return sums.astype(np.int64), total_squares.astype(np.int64)
 
 
 # The guarantee of a model that was fitted to the records of an audit.
@@ -443,26 +335,6 @@ def _is_inside(value: Any) -> bool:
     return 0.0 < float(value) <= 1.0
 
 
-def loss_names(losses: Any) -> tuple[str, ...]:
-    """Return the losses by name."""
-    if not isinstance(losses, str) and not hasattr(losses, "__iter__"):
-        raise InputTypeError(f"losses must be some of {', '.join(LOSSES)}, got {losses!r}.")
-    names = (losses,) if isinstance(losses, str) else tuple(losses)
-    for name in names:
-        if name not in LOSSES:
-            raise InputError(f"losses must be some of {', '.join(LOSSES)}, got {name!r}.")
-    if len(set(names)) < len(names):
-        raise InputError(f"losses must differ, got {losses!r}.")
-    return names
-
-
-def check_without_outcomes(**about_outcomes: Any) -> None:
-    """Refuse what is about outcomes where there are none."""
-    for name, value in about_outcomes.items():
-        if value:
-            raise InputError(f"{name} must be left out of an audit without outcomes, got {value}.")
-
-
 def smallest_ratio(at_least: Any) -> float:
     """Return what impact ratios are held against."""
     ratio = real_number(at_least, "at_least")
@@ -503,16 +375,13 @@ def left_out_by_name(
     return named, reference
 
 
-def check_choices(audit: Any) -> None:
+def check_choices(audit: Any, kind: Any) -> None:
     """Refuse wrong names and numbers."""
+    if kind not in ("scores", "decisions"):
+        raise InputError(f"kind must be 'scores' or 'decisions', got {kind!r}.")
     if audit.sizes not in ("hidden", "public"):
         raise InputError(f"sizes must be 'hidden' or 'public', got {audit.sizes!r}.")
-    if audit.mechanism not in ("auto", "laplace", "gaussian"):
-        raise InputError(
-            f"mechanism must be 'auto', 'laplace' or 'gaussian', got {audit.mechanism!r}."
-        )
     open_unit(audit.confidence, "confidence")
-    whole_number(audit.n_audits, "n_audits", least=1)
     if audit.rows_per_person not in (None, 1):
         raise InputError(
             f"rows_per_person of an audit must be 1 or None, got {audit.rows_per_person!r}: keep "

@@ -13,7 +13,7 @@ from sklearn_dpwg._checks import open_unit
 from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.inspection.audit_rows import smallest_ratio
 from sklearn_dpwg.inspection.contrasts import Answer, Counts, Levels, Margin, excess, levels_of
-from sklearn_dpwg.inspection.verdicts import JOINT, Verdict, greater_is_worse
+from sklearn_dpwg.inspection.histogram import JOINT, greater_is_worse
 from sklearn_dpwg.inspection.words import capital, listed, of_metric
 from sklearn_dpwg.metrics.intervals import Interval
 
@@ -26,6 +26,29 @@ _N_TRIED = 6
 # Whom a group is compared with, and whether the sides are turned; and what comes of it.
 _Rivals = tuple[tuple[int, ...], bool]
 _Against = dict[_Rivals, Interval]
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Whether ratios, or differences, of groups are what is asked for.
+
+    Parameters
+    ----------
+    answer : {"passes", "fails", "cannot tell", "not judged", "reference"}
+        The answer; "not judged" of a group that is left out, "reference" of the one that all are
+        compared with.
+    sentence : str
+        The answer in words, with its numbers.
+    would_tell : str
+        What would help to an answer, where there is none: more people, or more ε; else empty.
+    """
+
+    answer: Answer
+    sentence: str
+    would_tell: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.sentence} {self.would_tell}".strip()
 
 
 @dataclass(frozen=True)

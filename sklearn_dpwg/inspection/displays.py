@@ -1,28 +1,28 @@
-"""Pictures of a metric by group, and of what a guarantee leaves an attacker."""
+"""Pictures of a metric by group, of curves by group, and of what a guarantee leaves an attacker."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 
 from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.inspection import drawing, words
-from sklearn_dpwg.inspection.asked import Asked, overall_rate
 from sklearn_dpwg.inspection.audit_result import AuditResult, default_metric
-from sklearn_dpwg.inspection.drawing import Display, Look
-from sklearn_dpwg.inspection.verdicts import GroupRate, greater_is_worse, unit_of
+from sklearn_dpwg.inspection.drawing import Display, Look, SmallMultiples
+from sklearn_dpwg.inspection.histogram import GroupRate, greater_is_worse, unit_of
+from sklearn_dpwg.inspection.report_facts import NOT_JUDGED, Asked
 from sklearn_dpwg.privacy import PrivacyGuarantee
-from sklearn_dpwg.privacy.statement import rounded_up
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
-MAY_BE_WORST, NOT_JUDGED, REFERENCE = "may be worst", "not judged", "reference"
+MAY_BE_WORST, REFERENCE = "may be worst", "reference"
 # Shape and word, and colour only with them.
 _LOOKS = {
     "": ("o", drawing.BLUE),
@@ -57,6 +57,8 @@ class GroupMetricDisplay(Display):
         What the line is.
     greater_is_worse : bool, default=True
         Which end is on top: the worst group is.
+    most : int, optional
+        How many groups are drawn, from the top.
 
     See Also
     --------
@@ -82,6 +84,7 @@ class GroupMetricDisplay(Display):
     reference: float | None = None
     reference_name: str = "all records"
     greater_is_worse: bool = True
+    most: int | None = None
 
     @classmethod
     def from_audit(
@@ -101,8 +104,8 @@ class GroupMetricDisplay(Display):
         result : AuditResult
             The audit.
         metric : str, optional
-            A rate of `AuditResult.METRICS`, or a loss of the audit; by default the error rate, or
-            the selection rate where no outcomes were counted.
+            One of `AuditResult.METRICS`; by default the error rate, or the selection rate where no
+            outcomes were counted.
         ratio : bool, default=False
             Draw each group's rate over the largest one instead, and whether it passes.
         at_least : float, default=0.8
@@ -118,19 +121,20 @@ class GroupMetricDisplay(Display):
             The display, drawn.
         """
         metric = metric or default_metric([result])
-        asked = Asked(metric, at_least)
-        shown = contrasts_shown(result, asked) if ratio else rates_shown(result, metric)
-        return cls(**shown).plot(ax, title=title)
+        asked = Asked(result, metric, metric if ratio else None, at_least, {})
+        return cls(**(contrasts_shown(asked) if ratio else rates_shown(asked))).plot(
+            ax, title=title
+        )
 
     @property
     def order(self) -> list[int]:
         """Groups from the top of the picture, the worst first."""
         estimates = np.array([rate.estimate for rate in self.rates])
         sign = -1.0 if self.greater_is_worse else 1.0
-        return np.argsort(sign * estimates, kind="stable").tolist()
+        return np.argsort(sign * estimates, kind="stable")[: self.most].tolist()
 
     def _height(self) -> float:
-        return drawing.height_of(len(self.rates))
+        return drawing.height_of(len(self.order))
 
     def _draw(self) -> tuple[str, str, str]:
         names = words.shortened(rate.group for rate in self.rates)
@@ -177,17 +181,17 @@ class GroupMetricDisplay(Display):
         where: Look = {
             "transform": self.ax_.get_yaxis_transform(),
             "va": "center",
-            "fontsize": drawing.letters(len(self.rates)),
+            "fontsize": drawing.letters(len(self.order)),
         }
         for row in rows if answer else []:
             drawing.write(self.ax_, 1.01, row, answer, **where)
 
 
-def rates_shown(result: AuditResult, metric: str, asked: Asked = Asked()) -> dict[str, Any]:  # noqa: B008
-    """Return what a `GroupMetricDisplay` of a rate, or of a loss, is made with."""
-    rates = result.rates(metric, of=asked.of)
-    worst, judged = result.worst_groups(metric, **asked.which).groups, asked.judged(result)
-    words_of = ["" if place in judged else NOT_JUDGED for place in range(len(rates))]
+def rates_shown(asked: Asked, metric: str | None = None) -> dict[str, Any]:
+    """Return what a `GroupMetricDisplay` of a metric is made with: by default of the asked one."""
+    result, worst = asked.result, asked.worst.groups if metric in (None, asked.metric) else ()
+    rates = result.rates(metric or asked.metric, of=asked.of)
+    words_of = ["" if place in asked.places else NOT_JUDGED for place in range(len(rates))]
     return {
         **_shown_of(result),
         "rates": rates,
@@ -195,22 +199,22 @@ def rates_shown(result: AuditResult, metric: str, asked: Asked = Asked()) -> dic
             MAY_BE_WORST if one.group in worst else word
             for one, word in zip(rates, words_of, strict=True)
         ],
-        "reference": overall_rate(result, metric),
-        "greater_is_worse": greater_is_worse(metric),
+        "reference": result._overall(metric or asked.metric),
+        "greater_is_worse": greater_is_worse(metric or asked.metric),
     }
 
 
-def contrasts_shown(result: AuditResult, asked: Asked) -> dict[str, Any]:
+def contrasts_shown(asked: Asked, place: int = 0) -> dict[str, Any]:
     """Return what a `GroupMetricDisplay` of the contrasts by one rate is made with."""
-    limit = abs(asked.margin.least)
-    (rates,) = asked.contrasts(result).values()
+    compared = asked.compared[place]
+    limit, is_ratio = abs(compared.margin.least), compared.margin.is_ratio
     return {
-        **_shown_of(result),
-        "rates": rates,
-        "answers": asked.answers(result),
+        **_shown_of(asked.result),
+        "rates": asked.result._contrasts(compared),
+        "answers": [compared.of_one(one).answer for one in range(len(compared.labels))],
         "reference": limit,
-        "reference_name": f"{limit:g}" if asked.margin.is_ratio else f"{100 * limit:g} points",
-        "greater_is_worse": not asked.margin.is_ratio,
+        "reference_name": f"{limit:g}" if is_ratio else f"{100 * limit:g} points",
+        "greater_is_worse": not is_ratio,
     }
 
 
@@ -218,18 +222,138 @@ def _shown_of(result: AuditResult) -> dict[str, Any]:
     return {"is_private": result.is_private, "confidence": result.confidence}
 
 
+# Groups that small pictures are drawn of where nobody says.
+_MOST_CURVES = 8
+# Rows of a picture on a page, and points of a curve.
+_MOST_ROWS, _MOST_POINTS = 30, 10
+
+
+@dataclass(frozen=True)
+class _Curve:
+    """A curve of one group, with a band around it."""
+
+    name: str
+    x: Sequence[float]
+    rates: Sequence[GroupRate]
+
+
+class GroupCurvesDisplay(SmallMultiples):
+    """Small pictures, one a group: calibration, or the ROC curve, with a band of intervals.
+
+    Make one by `from_audit`.
+
+    Parameters
+    ----------
+    curves : sequence of curves
+        What is drawn, in order.
+    kind : {"calibration", "roc"}
+        What they are.
+
+    See Also
+    --------
+    AuditReport : Such pictures on one page, with what they mean.
+    """
+
+    layout = None
+
+    def __init__(self, curves: Sequence[_Curve], kind: str) -> None:
+        self.items = tuple(curves)
+        self.kind = kind
+        self.label = _LABELS[kind][1]
+
+    @classmethod
+    def from_audit(
+        cls,
+        result: AuditResult,
+        kind: Literal["calibration", "roc"] = "calibration",
+        *,
+        most: int = _MOST_CURVES,
+    ) -> Self:
+        """Draw what an audit of outcomes and bins of scores released.
+
+        Parameters
+        ----------
+        result : AuditResult
+            The audit.
+        kind : {"calibration", "roc"}, default="calibration"
+            Shares of positives by score, on the diagonal if scores say what they mean; or true over
+            false positive rates, at each edge.
+        most : int, default=8
+            How many groups are drawn, those of the most people.
+
+        Returns
+        -------
+        GroupCurvesDisplay
+            The display, drawn.
+        """
+        return cls(curves_of(result, kind, most), kind).plot()
+
+    def _draw(self, ax: Any, item: Any) -> None:
+        drawing.bare(ax)
+        ax.grid(visible=False)
+        ax.plot([0, 1], [0, 1], **drawing.DASHED)
+        known = [i for i, one in enumerate(item.rates) if not math.isnan(one.estimate)]
+        x = [item.x[i] for i in known]
+        ends = ([getattr(item.rates[i], end) for i in known] for end in ("low", "high"))
+        ax.fill_between(x, *ends, color=drawing.BLUE, alpha=0.25, linewidth=0)
+        ax.plot(x, [item.rates[i].estimate for i in known], color=drawing.BLUE, lw=1.6)
+        ax.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02), xticks=[0, 0.5, 1], yticks=[0, 0.5, 1])
+        ax.set_title(words.cut(item.name, 28), parse_math=False, loc="left", fontsize="small")
+        ax.set_xlabel(_LABELS[self.kind][0], fontsize="x-small")
+        ax.tick_params(labelsize="x-small", length=0)
+
+    def _title(self, item: Any) -> str:
+        return f"{item.name}: {self.label} by {_LABELS[self.kind][0]}"
+
+
+_LABELS = {
+    "calibration": ("score", "share that is positive"),
+    "roc": ("false positive rate", "true positive rate"),
+}
+
+
+def curves_of(result: AuditResult, kind: str, most: int = _MOST_CURVES) -> list[_Curve]:
+    """Return the curves of the largest groups."""
+    if kind not in _LABELS:
+        raise InputError(f"kind must be 'calibration' or 'roc', got {kind!r}.")
+    edges, names = result.score_edges or (), words.texts_of(result.group_labels)
+    sizes = np.array([size.estimate for size in result.group_sizes()])
+    chosen = np.argsort(-sizes, kind="stable")[:most].tolist()
+    if kind == "calibration":
+        first = result.calibration(result.group_labels[chosen[0]])  # which refuses what has none
+        ends = (0.0, *edges, 1.0)
+        x = [(low + high) / 2.0 for low, high in pairwise(ends)]
+        rest = [result.calibration(result.group_labels[one]) for one in chosen[1:]]
+        of_each = zip(chosen, [first, *rest], strict=True)
+        return [_Curve(names[one], x, rates) for one, rates in of_each]
+    result.calibration(result.group_labels[0])
+    step = math.ceil(len(edges) / _MOST_POINTS)
+    every = [result.at(edge)._counted for edge in edges[::step]]
+    found = []
+    for one in chosen:
+        label, level = result.group_labels[one], result.confidence
+        rates = [GroupRate(label, "roc", 0.0, 0.0, 0.0)]
+        points = [0.0]
+        for counted in reversed(every):
+            hits = counted.interval("true_positive_rate", one, level)
+            (fp, _), (tn, _) = (counted.total(one, (cell,)) for cell in ((0, 1), (0, 0)))
+            points.append(max(fp, 0) / max(max(fp, 0) + max(tn, 0), 1))
+            rates.append(GroupRate(label, "roc", hits.estimate, hits.low, hits.high))
+        found.append(
+            _Curve(names[one], [*points, 1.0], [*rates, GroupRate(label, "roc", 1.0, 1.0, 1.0)])
+        )
+    return found
+
+
 # The false alarms at which the words of a guarantee state a detection.
 FALSE_ALARM = 0.05
 # Points of a curve: enough to look smooth, few enough to be computed in a blink.
-# One of them is the stated ε.
 N_POINTS = 82
-# The largest ε of the picture, over the stated one.
-WIDEST = 3.0
 
 
 @dataclass(eq=False, repr=False)
 class PrivacyProfileDisplay(Display):
-    """The trade-off of an attacker, or the privacy profile δ(ε).
+    """The trade-off of an attacker.
 
     Whose guarantee is `privacy_of` a model, or ``privacy_`` of an audit. The trade-off: who looks
     for one record in what was released, and is willing to raise a false alarm so often, detects it
@@ -248,8 +372,6 @@ class PrivacyProfileDisplay(Display):
         The figure of the axes.
     false_alarms_, detections_ : ndarray
         Points of the trade-off.
-    epsilons_, deltas_ : ndarray
-        Points of the profile.
 
     Examples
     --------
@@ -264,24 +386,7 @@ class PrivacyProfileDisplay(Display):
 
     guarantee: PrivacyGuarantee
 
-    def plot(
-        self,
-        ax: Axes | None = None,
-        *,
-        kind: Literal["tradeoff", "profile"] = "tradeoff",
-        title: str | None = None,
-    ) -> Self:
-        """Draw the trade-off of an attacker, or δ over ε where `kind` is "profile"."""
-        if kind not in ("tradeoff", "profile"):
-            raise InputError(f"kind must be 'tradeoff' or 'profile', got {kind!r}.")
-        self._is_over_line = kind == "profile"
-        self._draw_kind = {"tradeoff": self._draw_tradeoff, "profile": self._draw_profile}[kind]
-        return super().plot(ax, title=title)
-
     def _draw(self) -> tuple[str, str, str]:
-        return self._draw_kind()
-
-    def _draw_tradeoff(self) -> tuple[str, str, str]:
         self.false_alarms_, self.detections_ = tradeoff_points(self.guarantee)
         self.ax_.plot([0, 1], [0, 1], label="only guesses", **drawing.DASHED)
         curve: Look = {"color": drawing.BLUE, "linewidth": 2.2, "label": "the best attacker"}
@@ -300,26 +405,6 @@ class PrivacyProfileDisplay(Display):
             title = "No privacy: an attacker may find every record"
         return title, "false alarms", "detections, at most"
 
-    def _draw_profile(self) -> tuple[str, str, str]:
-        guarantee = self.guarantee
-        self.epsilons_, self.deltas_ = profile_points(guarantee)
-        bottom = guarantee.delta / 100.0
-        curve: Look = {"color": drawing.BLUE, "linewidth": 2.2, "label": "δ(ε)"}
-        # a pure guarantee falls to zero, which a logarithm cannot show
-        self.ax_.plot(self.epsilons_, np.maximum(self.deltas_, bottom / 100.0), **curve)
-        self.ax_.set_ylim(0.0, 1.02)
-        title = "No privacy: no ε is promised"
-        if guarantee.is_private:
-            epsilon, delta = rounded_up(guarantee.epsilon), rounded_up(guarantee.delta, 2)
-            said = f"stated: ε = {epsilon} at δ = {delta}"
-            self.ax_.plot([guarantee.epsilon], [guarantee.delta], label=said, **drawing.DIAMONDS)
-            title = "Privacy profile: for each ε the δ that it holds at"
-            self.ax_.set_yscale("log")
-            self.ax_.yaxis.set_major_formatter(lambda value, _: f"{value:.0e}")
-            self.ax_.set_ylim(bottom, 1.0)
-        drawing.legend(self.ax_)
-        return title, "ε", "δ"
-
 
 def tradeoff_points(guarantee: PrivacyGuarantee) -> tuple[Any, Any]:
     """Return false alarms, denser where they are few, and the most detections there."""
@@ -334,11 +419,80 @@ def detection(guarantee: PrivacyGuarantee) -> float:
     return 1.0 - float(guarantee.tradeoff(FALSE_ALARM)) if guarantee.is_private else 1.0
 
 
-def profile_points(guarantee: PrivacyGuarantee) -> tuple[Any, Any]:
-    """Return values of ε and the δ of each, until it is far below the stated one."""
-    if not guarantee.is_private:
-        return np.array([0.0, 1.0]), np.ones(2)
-    epsilons = np.linspace(0.0, WIDEST * max(guarantee.epsilon, 1e-3), N_POINTS)
-    deltas = guarantee.profile(epsilons)
-    first_below = int(np.argmax(deltas < guarantee.delta / 100.0)) or N_POINTS
-    return epsilons[: first_below + 1], deltas[: first_below + 1]
+# Pictures of a page, whose numbers are in its tables.
+
+_HEIGHT = 3.9  # inches of a picture with two axes of numbers
+_CURVES = {
+    "calibration": (
+        "Calibration of each group",
+        "How often people with a score turned out positive; on the dashed line scores mean what "
+        "they say.",
+    ),
+    "roc": (
+        "ROC curve of each group",
+        "True over false positive rate, at each edge of the bins; the farther above the dashed "
+        "line, the better scores tell both classes apart.",
+    ),
+}
+
+
+def pictures_of(asked: Asked) -> list[dict[str, Any]]:
+    """Return the pictures of a page: a title, a sentence and the SVG."""
+    found: list[tuple[Any, str, str]] = []
+    for place, compared in enumerate(asked.compared):
+        shown = contrasts_shown(asked, place)
+        sides = ("right", "left") if compared.margin.is_ratio else ("left", "right")
+        name = "Impact ratio" if compared.margin.is_ratio else "Difference"
+        title = f"{name} of each group in {words.of_metric(compared.metric)}"
+        text = (
+            f"A group passes where its whole interval is {sides[0]} of {shown['reference_name']}, "
+            f"and fails where it is {sides[1]} of it."
+        )
+        found.append((GroupMetricDisplay(**shown, most=_MOST_ROWS), title, text))
+    known = asked.result._counts_of(asked.of).metrics
+    metrics = ["base_rate", "selection_rate", *asked.metrics, asked.metric]
+    for metric in dict.fromkeys(one for one in metrics if one in known):
+        text = "The dashed line is the rate of all records together."
+        if metric == asked.metric:
+            text += " A diamond and the words stand by every group that may be worst."
+        display = GroupMetricDisplay(**rates_shown(asked, metric), most=_MOST_ROWS)
+        title = f"{words.capital(words.of_metric(metric))} of each group"
+        found.append((display, title, text))
+    attacker = PrivacyProfileDisplay(asked.result.privacy_)
+    found.append(
+        (
+            attacker,
+            "What an attacker can find out about one record",
+            "Who raises a false alarm so often detects a record at most so often; on the dashed "
+            "line an attacker only guesses.",
+        )
+    )
+    drawn = [_drawn(f"p{place}", *each) for place, each in enumerate(found, start=1)]
+    return drawn[:-1] + _curves(asked) + drawn[-1:]
+
+
+def _drawn(prefix: str, display: Any, title: str, text: str) -> dict[str, Any]:
+    is_rows = isinstance(display, GroupMetricDisplay)
+    height = display._height() if is_rows else _HEIGHT
+    if is_rows and len(display.rates) > len(display.order):
+        text += f" These are the first {len(display.order)} of {len(display.rates):,} groups."
+    svg = drawing.svg_of(
+        lambda ax: display.plot(ax, title=""),
+        prefix=prefix,
+        size=(drawing.INCHES, height),
+        title=title,
+    )
+    return {"title": title, "text": text, "rows": [], "svg": svg, "is_wide": False}
+
+
+def _curves(asked: Asked) -> list[dict[str, Any]]:
+    """Return small pictures of calibration and ROC curves, where the audit has bins."""
+    result, found = asked.result, []
+    for kind, (title, text) in _CURVES.items() if result._has_bins else ():
+        curves, n_groups = curves_of(result, kind), len(result.group_labels)
+        text += " Each point of a band holds by itself."
+        if len(curves) < n_groups:
+            text += f" These are the {len(curves)} groups of the most people, of {n_groups:,}."
+        svg = GroupCurvesDisplay(curves, kind)._pictures(kind)
+        found.append({"title": title, "text": text, "rows": [], "svg": svg, "is_wide": True})
+    return found

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import io
+import math
 import re
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Self
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal, Self
 from xml.etree import ElementTree
 
 if TYPE_CHECKING:
@@ -25,6 +27,8 @@ DASHED: Look = {"color": FAINT, "linestyle": "--", "linewidth": 1.2}
 DIAMONDS: Look = {"marker": "D", "color": VERMILION, "linestyle": "none"}
 # Inches: a picture as wide as a column of text, whose rows are as high as a line.
 WIDTH, ROW, MARGINS = 6.4, 0.24, 1.3
+# Inches of a small picture, and how many stand beside each other.
+SMALL, ABREAST = (2.5, 2.2), 4
 MANY = 12  # rows from which on letters get smaller
 
 
@@ -74,6 +78,59 @@ class Display(ABC):
     @abstractmethod
     def _draw(self) -> tuple[str, str, str]:
         """Draw on the axes, and return title and labels of the axes."""
+
+
+class SmallMultiples(ABC):
+    """A small picture of each of some items, beside each other."""
+
+    items: Sequence[Any]
+    label: str  # of the axis that all share
+    layout: Literal["constrained"] | None = "constrained"
+
+    @abstractmethod
+    def _draw(self, ax: Any, item: Any) -> None:
+        """Draw one item."""
+
+    @abstractmethod
+    def _title(self, item: Any) -> str:
+        """Return what a picture of an item is, for who does not see it."""
+
+    def plot(self) -> Self:
+        """Draw the display in a figure of its own.
+
+        Returns
+        -------
+        SmallMultiples
+            The display itself, with the axes as ``axes_`` and their figure as ``figure_``.
+        """
+        plt = pyplot(f"{type(self).__name__}.plot")
+        abreast = min(ABREAST, max(len(self.items), 1))
+        down = max(math.ceil(len(self.items) / abreast), 1)
+        self.figure_, self.axes_ = plt.subplots(
+            *(down, abreast),
+            figsize=(SMALL[0] * abreast, SMALL[1] * down + 0.4),
+            layout="constrained",
+            squeeze=False,
+        )
+        for ax in self.axes_.flat[len(self.items) :]:
+            ax.set_visible(False)
+        for ax, item in zip(self.axes_.flat, self.items, strict=False):
+            self._draw(ax, item)
+        self.figure_.supylabel(self.label, fontsize="small")
+        return self
+
+    def _pictures(self, prefix: str) -> str:
+        """Return a picture an item as svg elements, for a page."""
+        return "".join(
+            svg_of(
+                partial(self._draw, item=item),
+                prefix=f"{prefix}-{place}",
+                size=SMALL,
+                title=self._title(item),
+                layout=self.layout,
+            )
+            for place, item in enumerate(self.items)
+        )
 
 
 def height_of(n_rows: int) -> float:
@@ -165,12 +222,20 @@ _SETTINGS = {
 _SVG, _XLINK = "{http://www.w3.org/2000/svg}", "{http://www.w3.org/1999/xlink}"
 _DROPPED = (f"{_SVG}metadata", f"{_SVG}style")
 _REFERENCE = re.compile(r"#([\w-]+)")
+# Where something stands, in more digits than anybody sees.
+_PLACES = ("d", "x", "y", "transform")
+_LONG = re.compile(r"-?\d+\.\d{2,}")
 # What the style of a text says as one word; its family is the page's.
 _FONT = re.compile(r"(?P<size>[\d.]+)px (?P<family>.+)")
 
 
 def svg_of(
-    draw: Callable[[Axes], object], *, prefix: str, size: tuple[float, float], title: str
+    draw: Callable[[Axes], object],
+    *,
+    prefix: str,
+    size: tuple[float, float],
+    title: str,
+    layout: Literal["constrained"] | None = "constrained",
 ) -> str:
     """Return what a function draws as an svg element whose ids start with a prefix.
 
@@ -185,8 +250,11 @@ def svg_of(
         # the browser has its own fonts
         warnings.filterwarnings("ignore", "Glyph .* missing from", UserWarning)
         warnings.filterwarnings("ignore", "Matplotlib currently does not support", UserWarning)
-        figure = Figure(figsize=size, layout="constrained")
-        draw(figure.add_subplot())
+        figure = Figure(figsize=size, layout=layout)
+        ax = figure.add_subplot()
+        if layout is None:  # small pictures are all alike
+            figure.subplots_adjust(left=0.17, right=0.97, bottom=0.2, top=0.88)
+        draw(ax)
         figure.savefig(written, format="svg", metadata={"Date": None, "Creator": None})
     root = ElementTree.fromstring(written.getvalue())
     _tidy(root, prefix)
@@ -225,6 +293,8 @@ def _tidy(root: ElementTree.Element, prefix: str) -> None:
                 element.set(name, value.replace("url(#", f"url(#{prefix}-"))
             elif value == _INK:
                 element.set(name, "currentColor")
+            elif name in _PLACES:
+                element.set(name, _LONG.sub(lambda match: f"{float(match[0]):.4g}", value))
 
 
 def _declarations(style: str) -> list[tuple[str, str]]:

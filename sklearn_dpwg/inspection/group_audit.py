@@ -19,13 +19,20 @@ from sklearn_dpwg.data.frames import PlainlyStored
 from sklearn_dpwg.data.groups import GroupBy, grouping_names, labelled_sizes
 from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.inspection import audit_plan, audit_rows
-from sklearn_dpwg.inspection.audit_plan import AuditPlan, PlannedReleases
+from sklearn_dpwg.inspection.audit_plan import AuditPlan
 from sklearn_dpwg.inspection.audit_result import AuditResult
 from sklearn_dpwg.inspection.audit_rows import AuditedRows
-from sklearn_dpwg.inspection.verdicts import LossSums
 from sklearn_dpwg.ledger.costs import StartCost
 from sklearn_dpwg.ledger.ledger import spending
-from sklearn_dpwg.privacy import Budget, NoiseSource, PrivacyGuarantee, Relation, joint_guarantee
+from sklearn_dpwg.privacy import (
+    Budget,
+    NoiseSource,
+    PrivacyGuarantee,
+    Relation,
+    Release,
+    joint_guarantee,
+)
+from sklearn_dpwg.privacy.noise.samplers import noise_on_integers
 from sklearn_dpwg.privacy.release import check_delta
 
 PUBLIC_FACTS = (
@@ -37,21 +44,23 @@ PUBLIC_FACTS = (
 _SIZES = (100, 1_000, 10_000)
 
 Scores = ArrayLike | Mapping[str, ArrayLike]
+# What scores are: probabilities of the positive class, or classes that were decided for.
+Kind = Literal["scores", "decisions"]
 
 
 class GroupAudit(PlainlyStored, BaseEstimator):
     """Count what a model does to each group, with noise that protects every record.
 
-    One release of the counts of truth and prediction in every group gives all rates, ratios and
-    group sizes, each with an interval that covers noise and sampling. Without outcomes it is that
-    of decisions alone, with half as many counts.
+    One histogram of group, outcome and bin of score is released. It gives the size of each group,
+    its base rate, all rates of decisions at each edge, calibration, AUC and losses, each with an
+    interval that covers noise and sampling.
 
     Parameters
     ----------
     epsilon : float, default=1.0
-        ε of all planned audits together; ``inf`` for exact counts without privacy.
+        ε of a run; ``inf`` for exact counts without privacy.
     delta : float, default=1e-6
-        δ at which ε is stated.
+        δ at which ε is stated; the noise needs none.
     group_labels : sequence, optional
         Every group, declared in advance (tuples for several columns); required at finite ε. A
         group without records is no error: it is shown as one of which nobody can tell.
@@ -62,23 +71,17 @@ class GroupAudit(PlainlyStored, BaseEstimator):
     threshold : float, default=0.5
         Scores from here on predict the positive class; fixed in advance.
     score_edges : sequence of float, optional
-        Inner edges of bins of scores, the threshold among them, for calibration; rates are of
-        sums over bins then, and √(bins/2) times as noisy.
+        Inner edges of the bins of scores, the threshold among them. By default there are 20 bins
+        of equal width where these make the interval of a selection rate, in a group of a quarter
+        of the mean size, wider by at most a tenth (`AuditPlan` says by how much), and else two,
+        on both sides of the threshold; ``[threshold]`` asks for these.
     sizes : {"hidden", "public"}, default="hidden"
         Whether groups have secret sizes, so that a record may be replaced by one of any group, or
         public ones, which narrow intervals and protect no record's group.
-    losses : sequence of {"log_loss", "squared_error"}, default=()
-        Losses whose means are released too, on a share of ε: each gets half of what the counts
-        get. Log loss counts probabilities below 0.01 as 0.01.
-    mechanism : {"auto", "laplace", "gaussian"}, default="auto"
-        Law of the noise; by default that of the smaller deviation by the accountant, which is
-        Laplace but for many audits of the same records.
     confidence : float, default=0.95
         Probability of each interval to hold the truth.
     random_state : int, RandomState or Generator, optional
         A seed makes the noise repeatable and voids the guarantee for whoever knows it.
-    n_audits : int, default=1
-        How many audits of the same records keep ε and δ together; each run is one of them.
     rows_per_person : {None, 1}, default=None
         1 says that each person has one of the records, as `bound_rows_per_person` with ``k=1``
         sees to: ε and δ are a person's then, also beside a model of several rows of each.
@@ -101,15 +104,16 @@ class GroupAudit(PlainlyStored, BaseEstimator):
     --------
     >>> import numpy as np
     >>> from sklearn_dpwg.inspection import GroupAudit
-    >>> audit = GroupAudit(epsilon=1.0, group_labels=["a", "b"])
+    >>> edges = [0.25, 0.5, 0.75]
+    >>> audit = GroupAudit(epsilon=1.0, group_labels=["a", "b"], score_edges=edges)
     >>> round(audit.plan().count_std, 2)
     2.8
     >>> rng = np.random.default_rng(0)
     >>> groups = np.repeat(["a", "b"], 5000)
     >>> y = (rng.random(10_000) < 0.4).astype(int)
     >>> result = audit.run(y, rng.random(10_000), groups)
-    >>> result.verdict().answer
-    'passes'
+    >>> bool(abs(result.rates("auc")[0].estimate - 0.5) < 0.05)
+    True
     """
 
     def __init__(
@@ -123,11 +127,8 @@ class GroupAudit(PlainlyStored, BaseEstimator):
         threshold: float = 0.5,
         score_edges: Sequence[float] | None = None,
         sizes: Literal["hidden", "public"] = "hidden",
-        losses: Sequence[str] = (),
-        mechanism: Literal["auto", "laplace", "gaussian"] = "auto",
         confidence: float = 0.95,
         random_state: Any = None,
-        n_audits: int = 1,
         rows_per_person: Literal[1] | None = None,
     ) -> None:
         self.epsilon = epsilon
@@ -138,11 +139,8 @@ class GroupAudit(PlainlyStored, BaseEstimator):
         self.threshold = threshold
         self.score_edges = score_edges
         self.sizes = sizes
-        self.losses = losses
-        self.mechanism = mechanism
         self.confidence = confidence
         self.random_state = random_state
-        self.n_audits = n_audits
         self.rows_per_person = rows_per_person
 
     def plan(
@@ -151,6 +149,7 @@ class GroupAudit(PlainlyStored, BaseEstimator):
         group_sizes: Any = None,
         base_rate: float = 0.3,
         outcomes: bool = True,
+        kind: Kind = "scores",
     ) -> AuditPlan:
         """Return what an audit releases and how wide its intervals will be, without any record.
 
@@ -163,40 +162,53 @@ class GroupAudit(PlainlyStored, BaseEstimator):
             and is wrong half as often as by chance.
         outcomes : bool, default=True
             Whether outcomes will be passed; without them ``base_rate`` is the share selected.
+        kind : {"scores", "decisions"}, default="scores"
+            What will be passed, as in `run`.
 
         Returns
         -------
         AuditPlan
             Noise, guarantee and widths; print it.
         """
-        facts = self._facts(has_outcomes=outcomes)
+        facts = self._facts(kind)
         base_rate = open_unit(base_rate, "base_rate")
         groups: list[tuple[Hashable, int]] = [(None, size) for size in _SIZES]
         if group_sizes is not None:
             labels, sizes = labelled_sizes(group_sizes, None, self.group_labels)
             guessed = [whole_number(size, "group_sizes", least=0) for size in sizes]
             groups = list(zip(labels, guessed, strict=True))
-        noise = None if facts.planned is None else facts.planned.noise
+        mean = sum(size for _, size in groups) // len(groups)
+
+        def bins(size: int) -> tuple[tuple[int, int], float | None]:
+            edges, price = self._edges(facts, size, has_outcomes=outcomes)
+            if edges is None or facts.threshold is None:
+                return (1, 1), price
+            below = edges.index(facts.threshold) + 1
+            return (below, len(edges) + 1 - below), price
+
         known = {
             size: audit_plan.expected_widths(
                 size,
                 base_rate,
-                noise,
-                facts.n_bins,
+                facts.noise,
+                bins(size if group_sizes is None else mean)[0],
                 has_outcomes=outcomes,
                 is_public=self.sizes == "public",
                 confidence=self.confidence,
             )
             for size in {size for _, size in groups}
         }
+        n_bins, price = bins(mean)
         return AuditPlan(
-            releases=() if facts.planned is None else facts.planned.all,
-            noise=noise,
+            release=facts.release,
+            noise=facts.noise,
             guarantee=facts.guarantee,
-            n_audits=self.n_audits,
             base_rate=base_rate,
             confidence=self.confidence,
             widths=tuple((label, size, known[size]) for label, size in groups),
+            n_bins=sum(n_bins),
+            price=price,
+            small_size=round(audit_plan.SMALL * mean),
         )
 
     @overload
@@ -206,6 +218,7 @@ class GroupAudit(PlainlyStored, BaseEstimator):
         scores: Mapping[str, ArrayLike],
         groups: Any,
         *,
+        kind: Kind = "scores",
         same_records_as: Any = None,
         model: Any = None,
     ) -> dict[str, AuditResult]: ...
@@ -217,6 +230,7 @@ class GroupAudit(PlainlyStored, BaseEstimator):
         scores: ArrayLike,
         groups: Any,
         *,
+        kind: Kind = "scores",
         same_records_as: Any = None,
         model: Any = None,
     ) -> AuditResult: ...
@@ -227,22 +241,25 @@ class GroupAudit(PlainlyStored, BaseEstimator):
         scores: Scores,
         groups: Any,
         *,
+        kind: Kind = "scores",
         same_records_as: Any = None,
         model: Any = None,
     ) -> AuditResult | dict[str, AuditResult]:
-        """Release the counts of every group.
+        """Release the histogram of every group.
 
         Parameters
         ----------
         y_true : array-like of shape (n_records,) or None
-            True classes. None counts decisions alone: selection rates and their ratios follow, from
-            half as many noisy counts, and no errors.
+            True classes. None counts scores or decisions alone: selection rates follow, from half
+            as many noisy counts, and no errors.
         scores : array-like of shape (n_records,) or (n_records, 2), or mapping of names to such
             Probabilities of the positive class, or predicted classes. Of several models, up to
-            five, the joint counts are released once, and the noise of a model's counts grows by
+            five, the joint decisions are counted once, and the noise of a model's counts grows by
             √2 with each further model; that is less than what audits one by one would cost.
         groups : array-like of shape (n_records,) or (n_records, n_columns)
             Groups; several columns are intersected. With ``group_by`` the rows to find them in.
+        kind : {"scores", "decisions"}, default="scores"
+            What ``scores`` are: probabilities, or classes. No value tells, so the caller does.
         same_records_as : estimator, PrivacyGuarantee, True or False, optional
             What was fitted to these very records, whose cost is stated together with the audit's;
             True for ``model``, False for a model that was fitted to others.
@@ -271,14 +288,16 @@ class GroupAudit(PlainlyStored, BaseEstimator):
             If `random_state` is set.
         """
         audit_rows.check_same_records(y_true, scores, groups)
-        facts = self._facts(has_outcomes=y_true is not None)
-        rows = self._rows(facts, y_true, scores, groups)
+        facts = self._facts(kind)
+        rows, edges = self._rows(facts, y_true, scores, groups)
+        n_records, noise = len(rows.codes), None
         before = audit_rows.holdings_of_model(
-            same_records_as, model, len(rows.codes), is_private=facts.planned is not None
+            same_records_as, model, n_records, is_private=facts.release is not None
         )
-        guarantee, noise = facts.guarantee, self._noise(facts)
-        if noise is not None:
-            check_delta(self.delta, len(rows.codes))
+        guarantee = facts.guarantee
+        if facts.release is not None:
+            noise = NoiseSource(self.random_state, [facts.release])
+            check_delta(self.delta, n_records)
             named = grouping_names(groups, self.group_by) if self.sizes == "public" else ()
             guarantee = replace(guarantee, seeded=noise.seeded, groupings=named)
         # what cannot be stated together is refused while nothing is spent
@@ -286,69 +305,91 @@ class GroupAudit(PlainlyStored, BaseEstimator):
         if before.guarantee is not None:
             total = joint_guarantee([before.guarantee, guarantee], self.delta)
         own = StartCost(uuid4().hex, type(self).__name__, guarantee)
-        counts, losses = self._release(facts, rows, guarantee, noise, own.key)
+        counts = rows.counts()
+        # exact counts are a release too
+        drawn: Any = noise or SimpleNamespace(draws=("exact counts",))
+        name = type(self).__name__
+        with spending(guarantee, drawn, name, self, key=own.key, whose="audit", values="counts"):
+            if noise is not None and facts.release is not None:
+                counts = noise.integers(counts, release=facts.release)
         whole = AuditResult(
             group_labels=tuple(audit_rows.plain_label(label) for label in rows.labels),
             group_name=audit_rows.group_name(groups, self.group_by),
             classes=facts.classes,
             counts=(),
-            noise=None if facts.planned is None else facts.planned.noise,
+            noise=facts.noise,
             sizes=rows.sizes if self.sizes == "public" else None,
-            threshold=None if self._are_decisions(facts, scores) else facts.threshold,
-            score_edges=facts.edges,
+            threshold=facts.threshold,
+            score_edges=edges,
             confidence=float(self.confidence),
             privacy_=total,
             model_privacy_=before.guarantee,
             created=datetime.now(UTC).date().isoformat(),
             versions=audit_rows.versions_now(),
-            losses=losses,
             n_cells=rows.n_cells,
             epsilon=float(self.epsilon),
-            n_records=len(rows.codes),
+            n_records=n_records,
         )
         found = {
-            name: replace(whole, counts=_nested(of_model))
+            name: replace(whole, counts=nested(of_model))
             for name, of_model in zip(rows.names, rows.of_models(counts), strict=True)
         }
         for result in found.values():
             object.__setattr__(result, "_costs", (*before.costs, own))
         return found if isinstance(scores, Mapping) else found[""]
 
-    def _facts(self, *, has_outcomes: bool = True) -> _Facts:
+    def _facts(self, kind: Any) -> _Facts:
         """Return what follows from the parameters alone, all of them checked."""
         budget = Budget(self.epsilon, self.delta)
-        audit_rows.check_choices(self)
+        audit_rows.check_choices(self, kind)
         is_private = budget.epsilon < math.inf
         audit_rows.check_labels(self.group_labels, is_private=is_private)
         classes = audit_rows.two_classes(self.classes)
+        threshold: float | None
         threshold, edges = audit_rows.threshold_and_edges(self.threshold, self.score_edges)
-        losses = audit_rows.loss_names(self.losses)
-        if not has_outcomes:
-            audit_rows.check_without_outcomes(losses=losses, score_edges=edges)
+        if kind == "decisions":
+            if edges is not None:
+                raise InputError(
+                    f"score_edges must be None for kind='decisions', got {self.score_edges!r}."
+                )
+            threshold = None
         relation = Relation.REPLACE_ONE
         public: tuple[str, ...] = PUBLIC_FACTS
         if self.sizes == "public":
-            relation, public = (
-                Relation.REPLACE_ONE_WITHIN_GROUP,
-                (*PUBLIC_FACTS, "the size of every group"),
-            )
-        n_bins = (1, 1)
-        if edges is not None:
-            n_bins = (edges.index(threshold) + 1, len(edges) - edges.index(threshold))
+            relation = Relation.REPLACE_ONE_WITHIN_GROUP
+            public = (*PUBLIC_FACTS, "the size of every group")
+        said: dict[str, Any] = {"public": public, "relation": relation}
         if not is_private:
-            none = PrivacyGuarantee.non_private(budget.delta, public=public, relation=relation)
-            none = none.for_person(self.rows_per_person)
-            return _Facts(classes, threshold, edges, losses, n_bins, None, none)
-        planned = audit_plan.plan_releases(budget, losses, self.mechanism, self.n_audits)
-        guarantee = PrivacyGuarantee.from_releases(
-            planned.all, budget, public=public, relation=relation
-        ).for_person(self.rows_per_person)
-        return _Facts(classes, threshold, edges, losses, n_bins, planned, guarantee)
+            none = PrivacyGuarantee.non_private(budget.delta, **said)
+            return _Facts(classes, threshold, edges, None, none.for_person(self.rows_per_person))
+        release = audit_plan.release_of(budget)
+        guarantee = PrivacyGuarantee.from_releases([release], budget, **said)
+        return _Facts(
+            classes, threshold, edges, release, guarantee.for_person(self.rows_per_person)
+        )
+
+    def _edges(
+        self, facts: _Facts, mean_size: int, *, has_outcomes: bool
+    ) -> tuple[tuple[float, ...] | None, float | None]:
+        """Return inner edges of more than two bins, and the price of those by default."""
+        if facts.threshold is None:
+            return None, None
+        if facts.edges is not None:
+            return (facts.edges if len(facts.edges) > 1 else None), None
+        edges = audit_plan.default_edges(facts.threshold)
+        price = audit_plan.price_of_bins(
+            edges,
+            facts.threshold,
+            facts.noise,
+            audit_plan.SMALL * mean_size,
+            1 + has_outcomes,
+        )
+        return (edges if price <= audit_plan.MOST_PRICE else None), price
 
     def _rows(
         self, facts: _Facts, y_true: ArrayLike | None, scores: Scores, groups: Any
-    ) -> AuditedRows:
-        """Return the records as codes, all of them checked."""
+    ) -> tuple[AuditedRows, tuple[float, ...] | None]:
+        """Return the records as codes, all of them checked, and the edges of bins."""
         positive = None
         if y_true is not None:
             positive = audit_rows.class_codes(y_true, facts.classes, "y_true")
@@ -359,85 +400,42 @@ class GroupAudit(PlainlyStored, BaseEstimator):
         codes, labels = audit_rows.group_codes(groups, n_records, self.group_labels, self.group_by)
         audit_rows.check_several(len(labels))
         sizes = tuple(np.bincount(codes, minlength=len(labels)).tolist())
+        known = codes, labels, sizes, positive
+        decide = n_records, facts.classes, facts.threshold
         if isinstance(scores, Mapping):
-            if facts.edges is not None or facts.losses:
+            if facts.edges is not None and len(facts.edges) > 1:
                 raise InputError(
-                    f"scores of several models must be audited without score_edges and losses, or "
-                    f"each by itself with n_audits={len(scores)}."
+                    "scores of several models must be audited without score_edges, or each by "
+                    "itself."
                 )
-            bins = audit_rows.joint_bins(scores, n_records, facts.classes, facts.threshold)
-            return AuditedRows(codes, labels, sizes, positive, bins, names=tuple(scores))
-        array = np.asarray(scores)
-        if facts.edges is None and not facts.losses:
-            selected = audit_rows.is_predicted(
-                array, n_records, facts.classes, facts.threshold, "scores"
-            )
-            return AuditedRows(codes, labels, sizes, positive, selected)
-        if audit_rows.are_predictions(array, facts.classes):
-            raise InputError(
-                f"scores must be probabilities for score_edges and losses, got "
-                f"{array.dtype.type.__name__}."
-            )
-        score = audit_rows.probabilities(array, n_records, "scores")
-        edges = facts.edges or (facts.threshold,)
-        bins = np.searchsorted(np.array(edges), score, side="right").astype(np.int16)
-        return AuditedRows(codes, labels, sizes, positive, bins, score)
-
-    def _are_decisions(self, facts: _Facts, scores: Scores) -> bool:
-        """Return whether no threshold decides about anybody."""
-        if facts.edges is not None or facts.losses:
-            return False
-        return all(
-            map(
-                audit_rows.are_decisions,
-                scores.values() if isinstance(scores, Mapping) else [scores],
-            )
-        )
-
-    def _noise(self, facts: _Facts) -> NoiseSource | None:
-        """Return the source of the planned noise, or None where there is none."""
-        return None if facts.planned is None else NoiseSource(self.random_state, facts.planned.all)
-
-    def _release(
-        self,
-        facts: _Facts,
-        rows: AuditedRows,
-        guarantee: PrivacyGuarantee,
-        noise: NoiseSource | None,
-        key: str | None = None,
-    ) -> tuple[NDArray[np.int64], tuple[LossSums, ...]]:
-        """Return counts and sums of losses with noise, charged to every open ledger."""
-        counts = rows.counts(2**rows.n_models if rows.n_models > 1 else sum(facts.n_bins))
-        sums = [rows.sums_of(loss) for loss in facts.losses]
-        # exact counts are a release too
-        drawn = noise or SimpleNamespace(draws=("exact counts",))
-        name, values = type(self).__name__, "counts"
-        with spending(guarantee, drawn, name, self, key=key, whose="audit", values=values):
-            if noise is None or facts.planned is None:
-                return counts, audit_rows.loss_sums(facts.losses, sums, ())
-            counts = noise.integers(counts, release=facts.planned.counts)
-            noisy = [
-                tuple(
-                    noise.integers(one, release=release, sensitivity=audit_rows.UNITS)
-                    for one, release in zip(pair, releases, strict=True)
-                )
-                for pair, releases in zip(sums, facts.planned.losses, strict=True)
-            ]
-        return counts, audit_rows.loss_sums(facts.losses, noisy, facts.planned.losses)
+            joint = audit_rows.joint_bins(scores, *decide)
+            return AuditedRows(*known, joint, 2 ** len(scores), names=tuple(scores)), None
+        mean = n_records // len(labels)
+        edges, _ = self._edges(facts, mean, has_outcomes=positive is not None)
+        if edges is None:
+            selected = audit_rows.is_selected(scores, *decide, "scores")
+            return AuditedRows(*known, selected, 2), None
+        values = audit_rows.scores_of(scores, n_records, "scores")
+        bins = np.searchsorted(np.array(edges), values, side="right").astype(np.int32)
+        return AuditedRows(*known, bins, len(edges) + 1), edges
 
 
 @dataclass(frozen=True)
 class _Facts:
-    """What follows from the parameters of an audit."""
+    """What follows from the parameters of an audit; no threshold of decisions."""
 
     classes: tuple[Hashable, Hashable]
-    threshold: float
+    threshold: float | None
     edges: tuple[float, ...] | None
-    losses: tuple[str, ...]
-    n_bins: tuple[int, int]
-    planned: PlannedReleases | None
+    release: Release | None
     guarantee: PrivacyGuarantee
 
+    @property
+    def noise(self) -> Any:
+        """Law of the noise on every count."""
+        return None if self.release is None else noise_on_integers(self.release)
 
-def _nested(counts: NDArray[np.int64]) -> tuple[tuple[tuple[int, ...], ...], ...]:
+
+def nested(counts: NDArray[np.int64]) -> tuple[tuple[tuple[int, ...], ...], ...]:
+    """Return counts as a result keeps them."""
     return tuple(tuple(map(tuple, table)) for table in counts.tolist())

@@ -21,14 +21,9 @@ from sklearn.base import BaseEstimator
 
 from sklearn_dpwg.exceptions import InputError, InputTypeError
 from sklearn_dpwg.inspection import words
-from sklearn_dpwg.inspection.asked import Asked
 from sklearn_dpwg.inspection.audit_result import AuditResult, default_metric
-from sklearn_dpwg.inspection.report_facts import (
-    group_facts,
-    pictures_of,
-    report_facts,
-    verdict_facts,
-)
+from sklearn_dpwg.inspection.displays import pictures_of
+from sklearn_dpwg.inspection.report_facts import Asked, group_facts, report_facts, worst_facts
 from sklearn_dpwg.inspection.shape_display import ModelEffects, effects_of
 from sklearn_dpwg.inspection.words import cut, texts_of, visible
 from sklearn_dpwg.ledger import privacy_of
@@ -61,11 +56,11 @@ def written(path: str | os.PathLike[str], *, overwrite: bool = True) -> Iterator
 
 SECTIONS = (
     ("verdict", "Verdict"),
-    ("privacy", "Privacy"),
     ("groups", "Groups"),
     ("attributes", "By attribute"),
     ("pictures", "Pictures"),
     ("models", "Models"),
+    ("privacy", "Privacy"),
     ("attacker", "Attacker"),
     ("outside", "Not covered"),
     ("record", "How it was made"),
@@ -87,7 +82,8 @@ def as_html(facts: Mapping[str, Any], pictures: Sequence[Mapping[str, Any]]) -> 
         f"default-src 'none'; style-src '{_hash(style)}'; script-src '{_hash(script)}'; "
         "base-uri 'none'; form-action 'none'"
     )
-    absent = {name for name, key in (("models", "model"), ("attributes",) * 2) if not facts[key]}
+    keys = {"models": "model", "attributes": "attributes", "verdict": "verdict"}
+    absent = {name for name, key in keys.items() if not facts[key]}
     return (
         _environment("html")
         .get_template("report.html.jinja")
@@ -160,8 +156,8 @@ def _hash(text: str) -> str:
     return f"sha256-{base64.b64encode(digest).decode()}"
 
 
-# What a script or an HTML parser could take for the end of where JSON stands.
-_IN_JSON = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"}
+# What else a verdict is asked with.
+_WHICH = ("leave_out", "min_share", "reference", "of", "within")
 
 
 class AuditReport:
@@ -182,17 +178,17 @@ class AuditReport:
     command : str, optional
         What the audit was made with, to be made again.
     metric : str, optional
-        By which groups are worst off: a rate of `AuditResult.METRICS`, or a loss of the audit; by
-        default the first one of ``verdict_metric``, but where that is the selection rate the error
-        rate if outcomes were counted.
+        By which groups are worst off: one of `AuditResult.METRICS`; by default the first of
+        ``verdict_metric``, or else the error rate if outcomes were counted.
+    verdict_metric : str or sequence of str, optional
+        The rate that is judged, or several, as in `AuditResult.verdict`; by default none is. The
+        four-fifths rule is about "selection_rate", where people are selected for something.
     at_least : float, default=0.8
-        What impact ratios are held against; 0.8 is the four-fifths rule.
-    verdict_metric : str or sequence of str, default="selection_rate"
-        The rate that is judged, or several, as in `AuditResult.verdict`.
+        What impact ratios are held against.
     which : mapping, optional
         What else `AuditResult.verdict` takes: ``within``, ``leave_out``, ``min_share``,
         ``reference`` and ``of``. By ``of="records"`` all numbers of the page are of these very
-        people; mean losses, of which that is not known, are left out.
+        people; what bins of scores tell, of which that is not known, is left out.
     model : pipeline, optional
         The private model that the page is about, behind a `PublicSchema` or `PublicShapes`: the
         page shows what it does with each column (`ShapeDisplay`), and names its cost.
@@ -231,8 +227,8 @@ class AuditReport:
         notes: str | Sequence[str] = (),
         command: str | None = None,
         metric: str | None = None,
+        verdict_metric: str | Sequence[str] | None = None,
         at_least: float | None = None,
-        verdict_metric: str | Sequence[str] = "selection_rate",
         which: Mapping[str, Any] | None = None,
         model: Any = None,
         by_attribute: bool = False,
@@ -246,36 +242,37 @@ class AuditReport:
                     f"result must be an AuditResult or a mapping of them, got "
                     f"{type(one).__name__} for {name!r}."
                 )
+        for name in which or {}:
+            if name not in _WHICH:
+                raise InputError(f"which must hold some of {', '.join(_WHICH)}, got {name!r}.")
         self.results = results
         self.title = title
         self.notes = (notes,) if isinstance(notes, str) else tuple(notes)
         self.command = command
-        self.at_least = at_least
-        self.verdict_metric = verdict_metric
-        self.which = dict(which or {})
-        self.metric = metric or self._asked.worst_by(results.values())
+        first = Asked(next(iter(results.values())), "", verdict_metric, at_least, which or {})
+        self.metric = metric or (first.metrics or [default_metric(results.values())])[0]
+        if metric is None and first.metrics[:1] == ["selection_rate"]:
+            self.metric = default_metric(results.values())
+        self._asked = {
+            name: Asked(one, self.metric, verdict_metric, at_least, which or {})
+            for name, one in results.items()
+        }
+        for asked in self._asked.values():
+            asked.check()
         self.by_attribute = by_attribute
-        for one in results.values():
-            self._asked.judged(one)
         if by_attribute:
             next(iter(results.values())).by_attribute()  # which refuses what it cannot tell
         is_made = model is None or isinstance(model, ModelEffects)
         wanted = next(iter(results.values())).classes[1]
         self.effects = model if is_made else ModelEffects.from_model(model, wanted)
 
-    @property
-    def _asked(self) -> Asked:
-        return Asked(self.verdict_metric, self.at_least, self.which)
-
     @cached_property
     def _facts(self) -> dict[str, Any]:
         found = report_facts(
-            self.results,
+            self._asked,
             title=self.title,
             notes=self.notes,
             command=self.command,
-            metric=self.metric,
-            asked=self._asked,
             by_attribute=self.by_attribute,
         )
         if self.effects is None:
@@ -285,7 +282,7 @@ class AuditReport:
 
     @cached_property
     def _page(self) -> str:
-        pictures = pictures_of(self.results, metric=self.metric, asked=self._asked)
+        pictures = pictures_of(next(iter(self._asked.values())))
         if self.effects is not None:
             drawn = {"svg": self.effects.pictures(), "is_wide": True}
             pictures.append(self._facts["effects"] | drawn)
@@ -300,19 +297,6 @@ class AuditReport:
             HTML that needs nothing else.
         """
         return self._page
-
-    def json(self) -> str:
-        """Return all that the page says as JSON.
-
-        Returns
-        -------
-        str
-            Standard JSON in ASCII, without the characters that mean something in HTML.
-        """
-        text = json.dumps(self._facts, allow_nan=False, indent=1)
-        for character, escaped in _IN_JSON.items():
-            text = text.replace(character, escaped)
-        return text
 
     def dict(self) -> dict[str, Any]:
         """Return all that the page says as plain values.
@@ -379,9 +363,8 @@ def model_card(
     purpose: str | None = None,
     limits: Sequence[str] = (),
     path: str | os.PathLike[str] | None = None,
-    at_least: float = 0.8,
 ) -> str:
-    """Return a card that goes with a model: guarantee, plan, groups, limits.
+    """Return a card that goes with a model: guarantee, groups, limits, and how it was made.
 
     Parameters
     ----------
@@ -397,8 +380,6 @@ def model_card(
         Further limits, before those of every worst-group model.
     path : path-like, optional
         Where to write the card too.
-    at_least : float, default=0.8
-        What impact ratios are held against.
 
     Returns
     -------
@@ -429,11 +410,10 @@ def model_card(
     found = {
         "Purpose": escape_markdown(visible(purpose or "Not stated by whoever made this card.")),
         "Privacy guarantee": _guarantee(guarantee),
-        "Plan": _plan(inner),
-        "Parameters": _parameters(inner),
-        **_effects(model, None if audit is None else audit.classes[1]),
-        "Groups": _groups(inner, audit, at_least),
+        "Groups": _groups(inner, audit),
         "Limits": "\n".join(f"- {escape_markdown(visible(text))}" for text in (*limits, *LIMITS)),
+        **_effects(model, None if audit is None else audit.classes[1]),
+        "Parameters": _parameters(inner),
     }
     card = Card(model, template=None, model_diagram=False)
     over = escape_markdown(cut(name, 120)).replace("/", r"\/")  # else it opens a section within
@@ -472,13 +452,6 @@ def _guarantee(guarantee: PrivacyGuarantee) -> str:
     return "\n".join([_bullets((part.title, part.text) for part in parts), "", *code]).strip()
 
 
-def _plan(model: Any) -> str:
-    if not hasattr(model, "plan_"):
-        return "The model does not tell its plan."
-    lines = str(model.plan_).split("\nDifferential privacy:")[0].split("\nNo privacy:")[0]
-    return "\n".join(f"    {visible(line)}" for line in lines.strip().split("\n"))
-
-
 def _parameters(model: Any) -> str:
     rows = ["| parameter | value |", "| --- | --- |"]
     for name, value in sorted(model.get_params(deep=False).items()):
@@ -506,18 +479,14 @@ def _effects(model: Any, wanted: Any) -> dict[str, str]:
     return {"Effects": f"{escape_markdown(facts['text'])}\n\n{found}"}
 
 
-def _groups(model: Any, audit: AuditResult | None, at_least: float) -> str:
+def _groups(model: Any, audit: AuditResult | None) -> str:
     if audit is not None:
-        metric, asked = default_metric([audit]), Asked(at_least=at_least)
-        verdict = verdict_facts(audit, metric, asked)
-        parts = ("headline", "sentence", "scope", "selected", "worst", "value", "gap")
-        said = [verdict[key] for key in parts]
+        asked = Asked(audit, default_metric([audit]), None, None, {})
         privacy = sections(audit.privacy_)[0]
-        facts = {"groups": group_facts(audit, metric, asked)}
         return "\n\n".join(
             [
-                escape_markdown(" ".join(said)),
-                as_markdown(facts, "groups").strip(),
+                as_markdown({"groups": group_facts(asked)}, "groups").strip(),
+                escape_markdown(worst_facts(asked)["sentence"]),
                 _bullets([(f"Privacy of these numbers: {privacy.title}", privacy.text)]),
             ]
         )

@@ -1,30 +1,22 @@
-"""What a report says and shows, as plain values that follow from released numbers alone."""
+"""What a report says, as plain values that follow from the tables of audits alone."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
-from sklearn_dpwg.inspection import words
-from sklearn_dpwg.inspection.asked import Asked, overall_rate
-from sklearn_dpwg.inspection.audit_result import AuditResult
-from sklearn_dpwg.inspection.displays import (
-    NOT_JUDGED,
-    GroupMetricDisplay,
-    PrivacyProfileDisplay,
-    contrasts_shown,
-    rates_shown,
-)
-from sklearn_dpwg.inspection.drawing import INCHES, height_of, svg_of
-from sklearn_dpwg.inspection.verdicts import RATES, GroupRate, greater_is_worse, unit_of
+from sklearn_dpwg.inspection import comparisons, words
+from sklearn_dpwg.inspection.audit_result import AuditResult, WorstGroups
+from sklearn_dpwg.inspection.comparisons import Comparison
+from sklearn_dpwg.inspection.histogram import RATES, GroupRate, Of, unit_of
 from sklearn_dpwg.inspection.words import texts_of, visible
 from sklearn_dpwg.privacy import PrivacyGuarantee, Relation
 from sklearn_dpwg.privacy.statement import rounded_up, sections
 
-# What a report says of privacy, in the words of the guarantees.
-
+NOT_JUDGED = "not judged"
 # An attacker who is right 99 times in a hundred is held back by nothing worth a blue banner.
 NEARLY_CERTAIN = 0.99
 HEADLINES = {
@@ -36,30 +28,265 @@ HEADLINES = {
 _ATTACKER = ("No privacy", "Promise", "What an attacker gains", "Unit of privacy", "Randomness")
 _PROOF = "To check it"
 _FOR_PROGRAMMERS = ", k rows `for_records(k)`"
+# Metrics beside the base rate and the selection rate, and what is in the table only if asked for.
+COLUMNS = (
+    *("base_rate", "selection_rate", "false_positive_rate", "false_negative_rate"),
+    *("auc", "calibration_error"),
+)
+ANSWERS = {
+    "passes": "Passes {}.",
+    "fails": "Fails {}.",
+    "cannot tell": "Cannot tell whether this passes {}.",
+}
+GLOSSARY = (
+    (
+        "Impact ratio",
+        "A group's rate over that of the best-off group, or of the one that all are compared with; "
+        "of a harm, such as an error rate, the other way round. 1 is equal.",
+    ),
+    (
+        "Difference",
+        "How far a group's rate is behind that of the best-off group, or from that of the one that "
+        "all are compared with. 0 is equal.",
+    ),
+    (
+        "Four-fifths rule",
+        "A rule of thumb of US agencies about whom an employer selects: a ratio below 0.8 is taken "
+        "as evidence of adverse impact, tempered where numbers are small (29 CFR 1607.4 D).",
+    ),
+    (
+        "Base rate",
+        "Share of a group that truly is {1}. Where it differs between groups, so do the selection "
+        "rates of a perfect model.",
+    ),
+    ("Selection rate", "Share of a group that is selected: decided, or predicted, to be {1}."),
+    ("Error rate", "Share of a group whose decision or prediction is not what turned out."),
+    ("True positive rate", "Share that is selected among those who truly are {1}."),
+    ("False positive rate", "Share that is selected among those who truly are {0}."),
+    ("False negative rate", "Share that is not selected among those who truly are {1}."),
+    ("Precision", "Share that truly is {1} among those who are selected."),
+    (
+        "AUC",
+        "How often somebody who truly is {1} has a higher score than somebody who is {0}, of the "
+        "same group; ties count one half.",
+    ),
+    (
+        "Calibration error",
+        "How far scores are, in the mean, from the share that truly is {1} among people of such "
+        "scores.",
+    ),
+    (
+        "Interval",
+        "What the true value of the population may be, with the stated confidence. It covers that "
+        "the people are a sample, and the noise that protects them.",
+    ),
+    ("May be worst", "With the stated confidence this group may be the worst off."),
+    ("Cannot tell", "The interval reaches to both sides of the limit: neither a pass nor a fail."),
+    (
+        "ε (epsilon)",
+        "How much one person's record can change the probability of anything that is released, "
+        "as a power of e: at 0.1 next to nothing, at 1 a factor of 2.7, at 10 nearly any.",
+    ),
+    ("δ (delta)", "The small probability with which the promise of ε may be broken."),
+)
+# What is said otherwise where the records are everybody.
+OF_RECORDS = {
+    "Interval": "What the true value among these very people may be, with the stated confidence. "
+    "It covers the noise that protects them, and says nothing of anybody else."
+}
 
 
-def banner(results: Mapping[str, AuditResult]) -> dict[str, Any]:
+@dataclass(frozen=True)
+class Asked:
+    """An audit with what is asked of it: by what groups are worst off, and which verdict, if any.
+
+    ``judged`` and ``which`` are the metric and the keywords of `AuditResult.verdict`.
+    """
+
+    result: AuditResult
+    metric: str
+    judged: str | Sequence[str] | None
+    at_least: float | None
+    which: Mapping[str, Any]
+
+    @cached_property
+    def compared(self) -> list[Comparison]:
+        """The comparison of each rate that is judged; none without a verdict."""
+        if self.judged is None:
+            return []
+        return self.result._comparisons(self.judged, self.at_least, **self.which)
+
+    @cached_property
+    def places(self) -> tuple[int, ...]:
+        """The groups that are judged, or may be worst."""
+        return self.result._comparison(self.result.METRICS[0], None, **self.which).judged
+
+    def check(self) -> None:
+        """Refuse what cannot be asked."""
+        self.result._check_metric(self.metric, self.result._counts_of(self.of).metrics)
+        _ = self.compared, self.places
+
+    @cached_property
+    def worst(self) -> WorstGroups:
+        """The groups that may be worst."""
+        return self.result.worst_groups(self.metric, **self.which)
+
+    @property
+    def of(self) -> Of:
+        """Of whom the rates are: of a process, or of the very records."""
+        found: Of = self.which.get("of", "process")
+        return found
+
+    @property
+    def metrics(self) -> list[str]:
+        """The rates that are judged."""
+        return [one.metric for one in self.compared]
+
+    @cached_property
+    def answers(self) -> list[str]:
+        """The answer about each group; empty texts without a verdict."""
+        places = range(len(self.result.group_labels))
+        if not self.compared:
+            return ["" for _ in places]
+        return [comparisons.together(self.compared, place).answer for place in places]
+
+    @property
+    def rule(self) -> str:
+        """What is passed or failed, in words."""
+        names = words.listed([words.of_metric(one) for one in self.metrics])
+        margin, one = self.compared[0].margin, self.which.get("reference")
+        beside = "" if one is None else f" beside {words.in_sentence(words.text_of(one))}"
+        if not margin.is_ratio:
+            gap = f"{100 * margin.gap:g} percentage points"
+            return f"the test that every difference in {names}{beside} is at most {gap}"
+        if (names, margin.factor) == ("selection rate", 0.8):
+            return f"the four-fifths rule{beside}"
+        return f"the test that every ratio of {names}{beside} is at least {margin.factor:g}"
+
+    def of_attribute(self, result: AuditResult) -> Asked:
+        """Return the same question of an attribute, without what is about single groups."""
+        kept = {
+            name: self.which[name] for name in ("min_share", "of", "within") if name in self.which
+        }
+        return Asked(result, self.metric, self.judged, self.at_least, kept)
+
+
+def report_facts(
+    every: Mapping[str, Asked],
+    *,
+    title: str | None,
+    notes: tuple[str, ...],
+    command: str | None,
+    by_attribute: bool = False,
+) -> dict[str, Any]:
+    """Return all that a page says, section by section."""
+    asked = next(iter(every.values()))
+    result, results = asked.result, {name: one.result for name, one in every.items()}
+    names = dict(zip(results, texts_of(results), strict=True))
+    known = (*_ATTACKER, _PROOF, "Differential privacy")
+    attributes = result.by_attribute().items() if by_attribute else ()
+    return {
+        "title": visible(title) if title is not None else f"Audit by {visible(result.group_name)}",
+        "sentences": [_who(asked), _what(result), _protects(results)],
+        "model": next(iter(names.values())) if len(results) > 1 else None,
+        "notes": [visible(note) for note in notes],
+        "verdict": verdict_facts(asked) if asked.compared else None,
+        "worst": worst_facts(asked),
+        "confidence": result.confidence,
+        "privacy": _banner(results),
+        "groups": group_facts(asked),
+        "attributes": [
+            {
+                "name": visible(name),
+                "verdict": verdict_facts(of_one) if of_one.compared else None,
+                "groups": group_facts(of_one),
+            }
+            for name, of_one in ((name, asked.of_attribute(one)) for name, one in attributes)
+        ],
+        "models": [_model_facts(names[name], one) for name, one in every.items()],
+        "attacker": _said(results, names, lambda title: title in _ATTACKER),
+        "outside": _said(results, names, lambda title: title not in known) + _caveats(asked),
+        "record": _record(result, command) | {"proof": _proof(result)},
+        "glossary": _glossary(asked),
+    }
+
+
+# The three sentences on top, and what is promised.
+
+
+def _who(asked: Asked) -> str:
+    """Return when the audit was made, of how many people in which groups, and what is selected."""
+    result = asked.result
+    number, n_groups = _total(result), len(result.group_labels)
+    exact = result.n_records is not None or result.sizes is not None or not result.is_private
+    name = visible(result.group_name)
+    by = "" if name == "group" else f" by {words.cut(name)}"
+    return (
+        f"Audited {visible(result.created)}: {'' if exact else 'about '}{number:,.0f} people in "
+        f"{n_groups:,} {'group' if n_groups == 1 else 'groups'}{by}. {_selected(result)}"
+    )
+
+
+def _what(result: AuditResult) -> str:
+    """Return what was released."""
+    bins = "each decision"
+    if result.threshold is not None:
+        bins = f"a score on either side of {result.threshold:g}"
+    if result.score_edges is not None:
+        bins = f"a score in each of {len(result.score_edges) + 1} bins"
+    outcome = "each outcome and " if result.has_outcomes else ""
+    how = "with noise" if result.is_private else "exactly"
+    n = sum(len(row) for table in result.counts for row in table)
+    return (
+        f"Released {how}, and once: how many people of each group have {outcome}{bins}; every "
+        f"number below follows from these {n:,} counts."
+    )
+
+
+def _protects(results: Mapping[str, AuditResult]) -> str:
+    """Return what one person may lose at most, and whether that covers the model."""
+    result = results[_weakest(results)]
+    guarantee, model = result.privacy_, result.model_privacy_
+    if not (result.is_private and guarantee.is_private):
+        return "Nobody is protected: the counts may reveal any record."
+    right = math.ceil(1000.0 * (1.0 + float(guarantee.profile(0.0))) / 2.0 - 1e-9) / 10.0
+    who = "two people" if guarantee.of_person else "two records"
+    gains = (
+        f"Protected is each one of them: who knows all others, and guesses which of {who} is in, "
+        f"is right in {right:g} % of cases at most, and in 50 % without this page"
+    )
+    covers = "This covers the audit alone: no guarantee of a model was stated with it"
+    if model is not None:
+        alone = rounded_up(model.epsilon)
+        covers = f"This covers the audit and the model, which has ε = {alone} by itself"
+    return visible(f"{gains}. {covers}.")
+
+
+def _banner(results: Mapping[str, AuditResult]) -> dict[str, Any]:
     """Return the weakest protection of what is on the page, in a headline and sentences."""
-    states = {name: _state(result) for name, result in results.items()}
-    name = max(states, key=lambda one: list(HEADLINES).index(states[one]))
-    state, guarantee = states[name], results[name].privacy_
+    result = results[_weakest(results)]
+    state, guarantee = _state(result), result.privacy_
     said = {section.title: section.text for section in sections(guarantee)}
-    gains = said.get("What an attacker gains", said.get("No privacy", ""))
-    sentences = [words.capital(gains)]
+    sentences = [said.get("What an attacker gains", said.get("No privacy", ""))]
     if state == "unprotected" and guarantee.is_private:
         sentences = ["The counts were released without noise and may reveal any record."]
     if state == "seeded":
-        sentences.append(words.capital(said["Randomness"]))
+        sentences.append(said["Randomness"])
     if guarantee.is_private:
-        model = results[name].model_privacy_ is not None
-        covers = "the audit and the model, which read the same records" if model else "the audit"
-        sentences.append(f"This covers {covers}; costs of other runs on these records add up.")
+        sentences.append("Costs of other runs on these records add up.")
+    epsilon = rounded_up(guarantee.epsilon) if guarantee.is_private else "∞"
+    relation = visible(str(guarantee.relation))
     return {
         "state": state,
         "headline": HEADLINES[state],
-        "cost": _cost(guarantee),
-        "sentences": [visible(sentence) for sentence in sentences],
+        "cost": f"ε = {epsilon} at δ = {rounded_up(guarantee.delta)}; neighbours: {relation}",
+        "sentences": [visible(words.capital(sentence)) for sentence in sentences],
     }
+
+
+def _weakest(results: Mapping[str, AuditResult]) -> str:
+    order = list(HEADLINES)
+    return max(results, key=lambda name: order.index(_state(results[name])))
 
 
 def _state(result: AuditResult) -> str:
@@ -71,13 +298,7 @@ def _state(result: AuditResult) -> str:
     return "seeded" if guarantee.seeded else "private"
 
 
-def _cost(guarantee: PrivacyGuarantee) -> str:
-    epsilon = rounded_up(guarantee.epsilon) if guarantee.is_private else "∞"
-    relation = visible(str(guarantee.relation))
-    return f"ε = {epsilon} at δ = {rounded_up(guarantee.delta)}; neighbours: {relation}"
-
-
-def proof(result: AuditResult) -> dict[str, Any]:
+def _proof(result: AuditResult) -> dict[str, Any]:
     """Return code that computes ε without this library."""
     for section in sections(result.privacy_):
         if section.title == _PROOF:
@@ -104,124 +325,6 @@ def _said(
     ]
 
 
-COLUMNS = (
-    "selection_rate",
-    "impact_ratio",
-    "error_rate",
-    "true_positive_rate",
-    "false_positive_rate",
-)
-ANSWERS = {
-    "passes": "Passes {}.",
-    "fails": "Fails {}.",
-    "cannot tell": "Cannot tell whether this passes {}.",
-}
-GLOSSARY = (
-    (
-        "Impact ratio",
-        "A group's rate over that of the best-off group, or of the one that all are compared with; "
-        "of a harm, such as an error rate, the other way round. 1 is equal.",
-    ),
-    (
-        "Difference",
-        "How far a group's rate is behind that of the best-off group, or from that of the one that "
-        "all are compared with. 0 is equal.",
-    ),
-    (
-        "Four-fifths rule",
-        "A rule of thumb of US agencies: a ratio below 0.8 is taken as evidence of adverse impact, "
-        "tempered where numbers are small (29 CFR 1607.4 D).",
-    ),
-    ("Selection rate", "Share of a group that is selected: decided, or predicted, to be {1}."),
-    ("Error rate", "Share of a group whose decision or prediction is not what turned out."),
-    ("True positive rate", "Share that is selected among those who truly are {1}."),
-    ("False positive rate", "Share that is selected among those who truly are {0}."),
-    (
-        "Interval",
-        "What the true value of the population may be, with the stated confidence. It covers that "
-        "the people are a sample, and the noise that protects them.",
-    ),
-    ("May be worst", "With the stated confidence this group may be the worst off."),
-    ("Cannot tell", "The interval reaches to both sides of the limit: neither a pass nor a fail."),
-    (
-        "ε (epsilon)",
-        "How much one person's record can change the probability of anything that is released, "
-        "as a power of e: at 0.1 next to nothing, at 1 a factor of 2.7, at 10 nearly any.",
-    ),
-    ("δ (delta)", "The small probability with which the promise of ε may be broken."),
-    ("Noise", "Random whole numbers that were added to counts before anybody saw them."),
-)
-# What is said otherwise where the records are everybody.
-OF_RECORDS = {
-    "Interval": "What the true value among these very people may be, with the stated confidence. "
-    "It covers the noise that protects them, and says nothing of anybody else."
-}
-
-
-def report_facts(
-    results: Mapping[str, AuditResult],
-    *,
-    title: str | None,
-    notes: tuple[str, ...],
-    command: str | None,
-    metric: str,
-    asked: Asked,
-    by_attribute: bool = False,
-) -> dict[str, Any]:
-    """Return all that a page says, section by section."""
-    first = next(iter(results.values()))
-    names = dict(zip(results, texts_of(results), strict=True))
-    group_name = visible(first.group_name)
-    known = (*_ATTACKER, _PROOF, "Differential privacy")
-    verdicts = {name: verdict_facts(one, metric, asked) for name, one in results.items()}
-    return {
-        "title": visible(title) if title is not None else f"Fairness audit by {group_name}",
-        "about": _about(first),
-        "model": next(iter(names.values())) if len(results) > 1 else None,
-        "notes": [visible(note) for note in notes],
-        "verdict": next(iter(verdicts.values())),
-        "privacy": banner(results),
-        "groups": group_facts(first, metric, asked),
-        "attributes": _attributes(first, metric, asked) if by_attribute else [],
-        "models": [
-            _model_facts(names[name], result, metric, asked, verdicts[name])
-            for name, result in results.items()
-        ],
-        "attacker": _said(results, names, lambda title: title in _ATTACKER),
-        "outside": _said(results, names, lambda title: title not in known) + _caveats(first, asked),
-        "record": _record(results, command) | {"proof": proof(first)},
-        "glossary": _glossary(first, asked),
-    }
-
-
-def _attributes(result: AuditResult, metric: str, asked: Asked) -> list[dict[str, Any]]:
-    """Return verdict and groups of each attribute, asked what is not about single groups."""
-    which = {
-        name: asked.which[name] for name in ("min_share", "of", "within") if name in asked.which
-    }
-    same = replace(asked, which=which)
-    return [
-        {
-            "name": visible(name),
-            "verdict": verdict_facts(one, metric, same),
-            "groups": group_facts(one, metric, same),
-        }
-        for name, one in result.by_attribute().items()
-    ]
-
-
-def _about(result: AuditResult) -> str:
-    """Return when the audit was made, of how many people in which groups."""
-    number, n_groups = _total(result), len(result.group_labels)
-    exact = result.n_records is not None or result.sizes is not None or not result.is_private
-    name = visible(result.group_name)
-    return (
-        f"Audited {visible(result.created)}: {'' if exact else 'about '}{number:,.0f} people in "
-        f"{n_groups:,} {'group' if n_groups == 1 else 'groups'}"
-        f"{'' if name == 'group' else f' by {words.cut(name)}'}."
-    )
-
-
 def _total(result: AuditResult) -> float:
     """Return the number of records, which is public, or an estimate if it was not kept."""
     if result.n_records is not None:
@@ -234,70 +337,68 @@ def _classes(result: AuditResult) -> list[str]:
     return [f"‘{words.in_sentence(visible(str(one)))}’" for one in result.classes]
 
 
-def _glossary(result: AuditResult, asked: Asked) -> list[dict[str, str]]:
-    """Return what explains the terms of the page: there are no errors without outcomes."""
-    there = [words.of_metric(name) for name in result.METRICS]
-    terms = dict(GLOSSARY) | (OF_RECORDS if asked.of == "records" else {})
-    del terms["Difference" if asked.margin.is_ratio else "Impact ratio"]
-    no, yes = _classes(result)
-    return [
-        {"term": term, "text": text.replace("{0}", no).replace("{1}", yes)}
-        for term, text in terms.items()
-        if term.lower().replace(" ", "_") not in RATES or term.lower() in there
-    ]
-
-
-def verdict_facts(result: AuditResult, metric: str, asked: Asked) -> dict[str, Any]:
-    """Return the verdict that was asked for, about whom it is, and who may be worst off."""
-    verdict, answers = asked.verdict(result), asked.answers(result)
-    said = words.with_short_names(verdict.sentence, result.group_labels)
-    sentence, mark, left_out = said.partition(" Not judged, as ")
-    return {
-        "confidence": result.confidence,
-        "answer": verdict.answer,
-        "judged": asked.metric if isinstance(asked.metric, str) else list(asked.metric),
-        "headline": ANSWERS[verdict.answer].format(asked.rule),
-        "sentence": sentence,
-        "scope": f"{_scope(result, asked, answers)}{mark}{left_out}",
-        "selected": _selected(result),
-        "together": _TOGETHER if verdict.answer == "fails" and "fails" not in answers else "",
-        "would_tell": words.with_short_names(verdict.would_tell, result.group_labels),
-        "allows": _allows(result, asked, verdict.answer, sentence),
-        "trained": "" if result.model_privacy_ is None else _TRAINED[result.has_outcomes],
-        **_worst_facts(result, metric, asked),
-    }
-
-
-_TOGETHER = "Which single group fails these numbers cannot tell; groups taken together do."
-_TRAINED = {
-    True: "The model learned from these very people: expect it to err more often on others, and "
-    "rates of others to lie outside of the intervals.",
-    False: "The model learned from these very people: expect rates of others to lie outside of the "
-    "intervals.",
-}
-
-
-def _scope(result: AuditResult, asked: Asked, answers: Sequence[str]) -> str:
-    """Return by what and about whom the verdict is."""
-    texts = [words.in_sentence(text) for text in texts_of(result.group_labels)]
-    names = [text for text, answer in zip(texts, answers, strict=True) if answer != NOT_JUDGED]
-    rates = words.listed([words.of_metric(one) for one in asked.metrics])
-    return f"Judged by {rates}: {words.listed(names) or 'nobody'}."
-
-
 def _selected(result: AuditResult) -> str:
     no, yes = _classes(result)
     how = "" if result.threshold is None else f": by a score of {result.threshold:g} or more"
     return f"Selected is whoever is decided, or predicted, to be {yes}, and not {no}{how}."
 
 
-def _allows(result: AuditResult, asked: Asked, answer: str, sentence: str) -> str:
-    name = "ratio" if asked.margin.is_ratio else "difference"
-    level = f"{100 * result.confidence:g} %"
-    brackets = f"In brackets is the {level} interval of the {name} of these two."
+def _glossary(asked: Asked) -> list[dict[str, str]]:
+    """Return what explains the terms of the page."""
+    terms = dict(GLOSSARY) | (OF_RECORDS if asked.of == "records" else {})
+    is_ratio = [one.margin.is_ratio for one in asked.compared[:1]]
+    for term, is_asked in (
+        ("Impact ratio", True in is_ratio),
+        ("Difference", False in is_ratio),
+        ("Four-fifths rule", bool(is_ratio) and "four-fifths" in asked.rule),
+        ("Cannot tell", bool(is_ratio)),
+    ):
+        if not is_asked:
+            del terms[term]
+    no, yes = _classes(asked.result)
+    of_metrics = {*RATES, "auc", "calibration_error"}
+    return [
+        {"term": term, "text": text.replace("{0}", no).replace("{1}", yes)}
+        for term, text in terms.items()
+        for key in [term.lower().replace(" ", "_")]
+        if key not in of_metrics or key in asked.result.METRICS
+    ]
+
+
+# The verdict, if one was asked for, and who may be worst.
+
+
+def verdict_facts(asked: Asked) -> dict[str, Any]:
+    """Return the verdict that was asked for, and about whom it is."""
+    result, verdict = asked.result, comparisons.together(asked.compared)
+    said = words.with_short_names(verdict.sentence, result.group_labels)
+    sentence, mark, left_out = said.partition(" Not judged, as ")
+    texts = [words.in_sentence(text) for text in texts_of(result.group_labels)]
+    names = [text for text, one in zip(texts, asked.answers, strict=True) if one != NOT_JUDGED]
+    rates = words.listed([words.of_metric(one) for one in asked.metrics])
+    together = verdict.answer == "fails" and "fails" not in asked.answers
+    return {
+        "answer": verdict.answer,
+        "judged": asked.judged if isinstance(asked.judged, str) else list(asked.judged or ()),
+        "headline": ANSWERS[verdict.answer].format(asked.rule),
+        "sentence": sentence,
+        "scope": f"Judged by {rates}: {words.listed(names) or 'nobody'}.{mark}{left_out}",
+        "together": _TOGETHER * together,
+        "would_tell": words.with_short_names(verdict.would_tell, result.group_labels),
+        "allows": _allows(asked, verdict.answer, sentence),
+    }
+
+
+_TOGETHER = "Which single group fails these numbers cannot tell; groups taken together do."
+
+
+def _allows(asked: Asked, answer: str, sentence: str) -> str:
+    confidence = asked.result.confidence
+    name = "ratio" if asked.compared[0].margin.is_ratio else "difference"
+    brackets = f"In brackets is the {100 * confidence:g} % interval of the {name} of these two."
     if answer == "cannot tell":
         return brackets if "[" in sentence else ""
-    rarely = f"{100 * (1 - result.confidence) / 2:.3g} %"
+    rarely = f"{100 * (1 - confidence) / 2:.3g} %"
     chance = "the chance in who is among these people and for "
     return (
         f"{brackets} “{answer.capitalize()}” allows for {chance * (asked.of == 'process')}noise: "
@@ -305,15 +406,14 @@ def _allows(result: AuditResult, asked: Asked, answer: str, sentence: str) -> st
     )
 
 
-def _worst_facts(result: AuditResult, metric: str, asked: Asked) -> dict[str, Any]:
+def worst_facts(asked: Asked) -> dict[str, Any]:
     """Return who may be worst off by how much."""
+    result, worst, shown = asked.result, asked.worst, words.of_metric(asked.metric)
     names = dict(zip(result.group_labels, texts_of(result.group_labels), strict=True))
-    worst, shown = result.worst_groups(metric, **asked.which), words.of_metric(metric)
     if not worst.groups:
-        none = {"worst": "Nobody is judged.", "value": "", "gap": "", "may_be_worst": []}
-        return {"metric": metric, **none}
-    in_percent = metric in RATES
-    low, high = (words.number(end, unit=unit_of(metric)) for end in (worst.low, worst.high))
+        return {"metric": asked.metric, "sentence": "Nobody is judged.", "may_be_worst": []}
+    in_percent = unit_of(asked.metric) == "%"
+    low, high = (words.number(end, unit=unit_of(asked.metric)) for end in (worst.low, worst.high))
     found = words.listed([words.in_sentence(names[label]) for label in worst.groups], "or")
     who = f"the worst-off group {'is' if len(worst.groups) == 1 else 'may be'} {found}"
     if len(worst.groups) == len(names):
@@ -323,21 +423,21 @@ def _worst_facts(result: AuditResult, metric: str, asked: Asked) -> dict[str, An
         f"{100 * end:.1f}" if in_percent else f"{end:.3g}"
         for end in (gap.estimate, gap.low, gap.high)
     )
-    return {
-        "metric": metric,
-        "worst": f"By {shown}, {who}.",
-        "value": f"The {shown} of whichever group is worst lies between {low} and {high}.",
-        "gap": f"It is {size}{unit} from the best-off group ({least} to {most}).",
-        "may_be_worst": [names[label] for label in worst.groups],
-    }
+    sentence = (
+        f"By {shown}, {who}. The {shown} of whichever group is worst lies between {low} and "
+        f"{high}. It is {size}{unit} from the best-off group ({least} to {most})."
+    )
+    may_be_worst = [names[label] for label in worst.groups]
+    return {"metric": asked.metric, "sentence": sentence, "may_be_worst": may_be_worst}
 
 
-def group_facts(result: AuditResult, metric: str, asked: Asked) -> dict[str, Any]:
+# The table of groups.
+
+
+def group_facts(asked: Asked) -> dict[str, Any]:
     """Return the table of groups: a row a group, numbers and notes."""
-    texts = texts_of(result.group_labels)
-    worst = set(result.worst_groups(metric, **asked.which).groups)
-    answers, listed_rates = asked.answers(result), _columns(result, metric, asked)
-    sizes = result.group_sizes()
+    result, sizes = asked.result, asked.result.group_sizes()
+    texts, listed_rates = texts_of(result.group_labels), _columns(asked)
     rows = []
     for place, (label, text) in enumerate(zip(result.group_labels, texts, strict=True)):
         rates = {name: rates[place] for name, rates in listed_rates.items()}
@@ -346,39 +446,49 @@ def group_facts(result: AuditResult, metric: str, asked: Asked) -> dict[str, Any
                 "group": text,
                 "size": _numbers(sizes[place]),
                 "rates": {name: _numbers(rate) for name, rate in rates.items()},
-                "answer": answers[place],
-                "may_be_worst": label in worst,
+                "answer": asked.answers[place],
+                "may_be_worst": label in asked.worst.groups,
                 "notes": _notes(text, sizes[place].note, rates),
             }
         )
-    together = {name: overall_rate(result, name) for name in listed_rates}
-    named = {name: rates[0].metric for name, rates in listed_rates.items()}
-    named |= {name: "impact_ratio" for name in named if named[name] == "selection_rate ratio"}
+    limit = asked.compared[0].margin.factor if asked.compared else None
+    said = {name: rates[0].metric for name, rates in listed_rates.items()}
     return {
         "name": visible(result.group_name),
-        "metric": metric,
+        "metric": asked.metric,
+        "has_answers": bool(asked.compared),
+        "confidence": result.confidence,
         "columns": [
             {
                 "key": name,
-                "words": words.of_metric(said),
-                "unit": unit_of(said),
-                "is_contrast": name not in (*result.METRICS, *(one.name for one in result.losses)),
-                "limit": asked.margin.factor if said.endswith("ratio") else None,
+                "words": words.of_metric("impact_ratio" if name == "impact_ratio" else said[name]),
+                "unit": unit_of(said[name]),
+                "is_contrast": name not in result.METRICS,
+                "limit": limit if said[name].endswith("ratio") else None,
             }
-            for name, said in named.items()
+            for name in said
         ],
         "rows": rows,
-        "all": {"size": _total(result), "rates": together},
+        "all": {
+            "size": _total(result),
+            "rates": {name: result._overall(name) for name in listed_rates},
+        },
         "limits": _limits(result, rows),
     }
 
 
-def _columns(result: AuditResult, metric: str, asked: Asked) -> dict[str, tuple[GroupRate, ...]]:
-    """Return the rates and contrasts of all groups by column; losses are never of records."""
-    names = [name for name in COLUMNS if name in result.METRICS] + [metric, *asked.metrics]
-    names += [loss.name for loss in result.losses if asked.of == "process"]
-    first, *others = ((name, result.rates(name, of=asked.of)) for name in dict.fromkeys(names))
-    return dict([first, *asked.contrasts(result).items(), *others])
+def _columns(asked: Asked) -> dict[str, tuple[GroupRate, ...]]:
+    """Return the rates and contrasts of all groups by column."""
+    result = asked.result
+    known = result._counts_of(asked.of).metrics
+    names = [name for name in COLUMNS if name in known]
+    names += [name for name in (*asked.metrics, asked.metric) if name in known]
+    found = {name: result.rates(name, of=asked.of) for name in dict.fromkeys(names)}
+    for one in asked.compared:
+        rates = result._contrasts(one)
+        is_alone = len(asked.compared) == 1 and one.margin.is_ratio
+        found["impact_ratio" if is_alone else rates[0].metric.replace(" ", "_")] = rates
+    return found
 
 
 def _limits(result: AuditResult, rows: Sequence[Mapping[str, Any]]) -> str:
@@ -411,31 +521,35 @@ def _numbers(rate: GroupRate) -> dict[str, float | None]:
     return {name: value if math.isfinite(value) else None for name, value in found.items()}
 
 
-def _model_facts(
-    name: str, result: AuditResult, metric: str, asked: Asked, verdict: Mapping[str, Any]
-) -> dict[str, Any]:
-    worst = result.worst_groups(metric, **asked.which)
-    model, audit = result.model_privacy_, result.privacy_
+def _model_facts(name: str, asked: Asked) -> dict[str, Any]:
+    result, worst = asked.result, asked.worst
+    model: PrivacyGuarantee | None = result.model_privacy_
+    verdict = comparisons.together(asked.compared) if asked.compared else None
     return {
         "model": name,
         "epsilon": None if model is None else rounded_up(model.epsilon),
-        "audit_epsilon": rounded_up(audit.epsilon) if result.is_private else "∞",
+        "audit_epsilon": rounded_up(result.privacy_.epsilon) if result.is_private else "∞",
         "worst": {"low": worst.low, "high": worst.high},
-        "unit": unit_of(metric),
-        "may_be_worst": verdict["may_be_worst"],
-        "answer": verdict["answer"],
-        "sentence": verdict["sentence"],
+        "unit": unit_of(asked.metric),
+        "may_be_worst": worst_facts(asked)["may_be_worst"],
+        "answer": "" if verdict is None else verdict.answer,
+        "sentence": ""
+        if verdict is None
+        else words.with_short_names(verdict.sentence, result.group_labels),
     }
 
 
-def _caveats(result: AuditResult, asked: Asked) -> list[dict[str, str]]:
+# What no guarantee covers, and how the page was made.
+
+
+def _caveats(asked: Asked) -> list[dict[str, str]]:
     """Return what no guarantee covers, whatever the numbers are."""
+    result, model = asked.result, asked.result.model_privacy_
     sizes = (
         "The sizes of the groups were stated as public; they are exact and unprotected."
         if result.sizes is not None
         else "The audit hides the sizes of the groups; the page shows estimates of them."
     )
-    model = result.model_privacy_
     is_apart = model is not None and model.is_private and model.relation != Relation.REPLACE_ONE
     if result.sizes is None and is_apart:
         sizes += (
@@ -443,58 +557,46 @@ def _caveats(result: AuditResult, asked: Asked) -> list[dict[str, str]]:
             "its own groups, and who is in which, as public."
         )
     several = (
-        "Intervals and the verdict take rows for people. If a person has k rows that are alike, "
-        "intervals are about √k times too narrow, and the verdict is wrong more often."
+        "Intervals and verdicts take rows for people. If a person has k rows that are alike, "
+        "intervals are about √k times too narrow, and verdicts are wrong more often."
     )
     if result.privacy_.of_person:
-        several = "Each person has one row, so intervals and the verdict are about people."
+        several = "Each person has one row, so intervals and verdicts are about people."
     if asked.of == "records":
         several = "Rates are of rows: a person with k rows counts k times."
-    found = {"Names and sizes of groups": sizes, "Several rows of a person": several}
+    learned = "rates of others may lie outside of the intervals on this page"
+    if result.has_outcomes:
+        learned = f"expect the model to err more often on others, and {learned}"
+    began = "None of these people were said to be among them. If they were:"
+    if model is not None:
+        began = "It learned from these very people:"
+    found = {
+        "Names and sizes of groups": sizes,
+        "Several rows of a person": several,
+        "People the model learned from": f"{began} {learned}.",
+    }
     if result.threshold is not None:
         found["Threshold"] = (
             "It was given to the audit as a public number. Had it been chosen by looking at these "
             "records, that choice would be outside the guarantee."
         )
-    if result.model_privacy_ is None:
-        others = (
-            "the model errs more often on others than"
-            if result.has_outcomes
-            else ("rates of others may differ from those")
-        )
-        found["People the model learned from"] = (
-            f"None of these people were said to be among them. If they were, {others} on this page."
-        )
     return [{"title": title, "text": text} for title, text in found.items()]
 
 
-def _record(results: Mapping[str, AuditResult], command: str | None) -> dict[str, Any]:
-    result = next(iter(results.values()))
+def _record(result: AuditResult, command: str | None) -> dict[str, Any]:
     noise = result.noise
-    n_groups, n_bins = len(result.group_labels), len(result.counts[0][0])
-    n_counts, of_classes = n_groups * n_bins * len(result.counts[0]), ""
-    if result.has_outcomes:
-        of_classes = "2 classes × "
-    released = f"{n_counts:,} counts: {n_groups:,} groups × {of_classes}{n_bins} "
-    released += "predictions" if result.score_edges is None else "bins of scores"
-    several = f", which is a sum of {result.n_cells}" if result.n_cells > 1 else ""
-    if noise is None:
-        drawn = "none; the counts are exact"
-    else:
+    drawn = "none; the counts are exact"
+    if noise is not None:
+        several = f", which is a sum of {result.n_cells}" if result.n_cells > 1 else ""
         drawn = (
             f"discrete {noise.mechanism.capitalize()} of scale {noise.scale:.4g}, standard "
             f"deviation {noise.std:.3g}, on each count{several}"
         )
-    threshold = "none, as there were decisions"
-    if result.threshold is not None:
-        threshold = f"{result.threshold:g}"
     facts = {
         "Date": visible(result.created),
-        "Released": released,
         "Noise": drawn,
         "Confidence of intervals": f"{100 * result.confidence:g} %",
         "Classes": " and ".join(repr(visible(str(one))) for one in result.classes),
-        "Threshold": threshold,
         "Command": visible(command) if command is not None else "not stated",
     }
     facts |= {f"Version of {visible(name)}": visible(v) for name, v in result.versions.items()}
@@ -504,86 +606,5 @@ def _record(results: Mapping[str, AuditResult], command: str | None) -> dict[str
     truly = [f"truly {y}, " for y in classes] if result.has_outcomes else [""]
     header = [f"{y}predicted {p}" for y in truly for p in classes]
     rows = [{"group": text, "counts": row} for text, row in zip(texts, cells, strict=True)]
-    return {
-        "private": noise is not None,
-        "facts": facts,
-        "counts": {"header": header, "rows": rows},
-    }
-
-
-# Pictures, whose numbers are in the tables of the page.
-
-_HEIGHT = 3.9  # inches of a picture with two axes of numbers
-
-# What is drawn, title and sentence.
-_Picture = tuple[Any, str, str]
-
-
-def pictures_of(
-    results: Mapping[str, AuditResult], *, metric: str, asked: Asked
-) -> list[dict[str, Any]]:
-    """Return the pictures: a title, a sentence and the SVG."""
-    result = next(iter(results.values()))
-    pictures = [_of_contrasts(result, one) for one in asked.each]
-    losses = [loss.name for loss in result.losses if asked.of == "process"]
-    pictures += [
-        (
-            GroupMetricDisplay(**rates_shown(result, name, asked)),
-            f"{words.capital(words.of_metric(name))} of each group",
-            "A diamond and the words stand by every judged group that may be worst. The dashed "
-            "line is the rate of all records together.",
-        )
-        for name in dict.fromkeys(["selection_rate", *asked.metrics, metric, *losses])
-    ]
-    if len(results) > 1:
-        pictures.append(_of_models(results, metric, asked))
-    pictures.append(
-        (
-            PrivacyProfileDisplay(result.privacy_),
-            "What an attacker can find out about one record",
-            "Who raises a false alarm so often detects a record at most so often; on the dashed "
-            "line an attacker only guesses.",
-        )
-    )
-    return [_drawn(f"p{place}", *each) for place, each in enumerate(pictures, start=1)]
-
-
-def _drawn(prefix: str, display: Any, title: str, text: str) -> dict[str, Any]:
-    is_rows = isinstance(display, GroupMetricDisplay)
-    size = INCHES, height_of(len(display.rates)) if is_rows else _HEIGHT
-    svg = svg_of(lambda ax: display.plot(ax, title=""), prefix=prefix, size=size, title=title)
-    return {"title": title, "text": text, "rows": [], "svg": svg, "is_wide": False}
-
-
-def _of_contrasts(result: AuditResult, asked: Asked) -> _Picture:
-    rate, shown = words.of_metric(asked.metrics[0]), contrasts_shown(result, asked)
-    kind, sides = "Difference", ("left", "right")
-    if asked.margin.is_ratio:
-        kind, sides = "Impact ratio", ("right", "left")
-    text = (
-        f"A group passes where its whole interval is {sides[0]} of {shown['reference_name']}, and "
-        f"fails where it is {sides[1]} of it."
-    )
-    return GroupMetricDisplay(**shown), f"{kind} of each group in {rate}", text
-
-
-def _of_models(results: Mapping[str, AuditResult], metric: str, asked: Asked) -> _Picture:
-    """Return a row a model: where the metric of its worst group may lie."""
-    rates = []
-    for name, result in zip(texts_of(results), results.values(), strict=True):
-        worst = result.worst_groups(metric, **asked.which)
-        mine = [one for one in result.rates(metric, of=asked.of) if one.group in worst.groups]
-        known = [one.estimate for one in mine if math.isfinite(one.estimate)]
-        known = known or [(worst.low + worst.high) / 2.0]
-        value = max(known) if greater_is_worse(metric) else min(known)
-        value = min(max(value, worst.low), worst.high)
-        rates.append(GroupRate(name, metric, value, worst.low, worst.high))
-    display = GroupMetricDisplay(
-        rates,
-        answers=[""] * len(rates),
-        is_private=all(one.is_private for one in results.values()),
-        confidence=next(iter(results.values())).confidence,
-        greater_is_worse=greater_is_worse(metric),
-    )
-    title = f"{words.capital(words.of_metric(metric))} of the worst group, by model"
-    return display, title, "The bar is where the worst group's value may lie."
+    counts = {"header": header, "rows": rows}
+    return {"private": noise is not None, "facts": facts, "counts": counts}

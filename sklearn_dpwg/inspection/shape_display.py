@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
@@ -14,6 +13,7 @@ from numpy.typing import NDArray
 from sklearn_dpwg._checks import FloatArray, as_text
 from sklearn_dpwg.exceptions import InputError, InputTypeError
 from sklearn_dpwg.inspection import drawing, words
+from sklearn_dpwg.inspection.drawing import SmallMultiples
 from sklearn_dpwg.ledger import privacy_of
 from sklearn_dpwg.preprocessing.shapes import parts_of
 from sklearn_dpwg.privacy import PrivacyGuarantee
@@ -89,14 +89,12 @@ def _weights_of(model: Any, of: Hashable) -> FloatArray:
     return 0.0 - coef[0] if len(coef) == 1 else coef[classes.index(of)]
 
 
-# Inches of a small picture, and how many stand beside each other.
-_SMALL, _ABREAST = (2.5, 2.2), 4
 MOST = 24  # columns that are drawn where nobody says
 # Levels that a small picture names, letters of a name, and which points of a number a map has.
 _LEVELS, _LETTERS, _EVERY = 8, 12, 4
 
 
-class ShapeDisplay:
+class ShapeDisplay(SmallMultiples):
     """Small pictures of what columns add to the score: lines of numbers, bars, maps of pairs.
 
     Make one by `from_estimator`.
@@ -114,8 +112,9 @@ class ShapeDisplay:
     """
 
     def __init__(self, effects: Sequence[Effect], unit: str) -> None:
-        self.effects = tuple(effects)
+        self.items = self.effects = tuple(effects)
         self.unit = unit
+        self.label = f"effect ({unit})"
 
     @classmethod
     def from_estimator(
@@ -144,33 +143,8 @@ class ShapeDisplay:
         unit += "" if of is None else f" of ‘{words.visible(str(of))}’"
         return cls(shape_functions(model, schema, of=of)[:most], unit).plot()
 
-    def plot(self) -> Self:
-        """Draw the display in a figure of its own.
-
-        Returns
-        -------
-        ShapeDisplay
-            The display itself, with the axes as ``axes_`` and their figure as ``figure_``.
-        """
-        plt = drawing.pyplot("ShapeDisplay.plot")
-        abreast = min(_ABREAST, max(len(self.effects), 1))
-        down = max(math.ceil(len(self.effects) / abreast), 1)
-        self.figure_, axes = plt.subplots(
-            *(down, abreast),
-            figsize=(_SMALL[0] * abreast, _SMALL[1] * down + 0.4),
-            layout="constrained",
-            squeeze=False,
-            sharey=not any(effect.axes for effect in self.effects),
-        )
-        self.axes_: NDArray[Any] = axes
-        for ax in axes.flat[len(self.effects) :]:
-            ax.set_visible(False)
-        for ax, effect in zip(axes.flat, self.effects, strict=False):
-            self._draw(ax, effect)
-        self.figure_.supylabel(f"effect ({self.unit})", fontsize="small")
-        return self
-
-    def _draw(self, ax: Any, effect: Effect) -> None:
+    def _draw(self, ax: Any, item: Any) -> None:
+        effect: Effect = item
         drawing.bare(ax)
         if effect.axes:
             _draw_map(ax, effect)
@@ -189,17 +163,8 @@ class ShapeDisplay:
         room = 0.06 * max(float(np.ptp(ends)), 1e-9)
         return float(ends.min()) - room, float(ends.max()) + room
 
-    def _pictures(self) -> str:
-        """Return a picture a column as svg elements, for a page."""
-        return "".join(
-            drawing.svg_of(
-                partial(self._draw, effect=effect),
-                prefix=f"shapes-{place}",
-                size=_SMALL,
-                title=f"{words.text_of(effect.name)}: effect ({self.unit})",
-            )
-            for place, effect in enumerate(self.effects)
-        )
+    def _title(self, item: Any) -> str:
+        return f"{words.text_of(item.name)}: {self.label}"
 
 
 def _draw_line(ax: Any, effect: Effect) -> None:
@@ -314,7 +279,7 @@ class ModelEffects:
 
     def pictures(self) -> str:
         """Return the pictures as svg elements."""
-        return ShapeDisplay(self.effects[:MOST], f"log odds of ‘{self.of}’")._pictures()
+        return ShapeDisplay(self.effects[:MOST], f"log odds of ‘{self.of}’")._pictures("shapes")
 
 
 def effects_of(model: Any, wanted: Any = None) -> ModelEffects | None:

@@ -6,6 +6,7 @@ import math
 import unicodedata
 from collections.abc import Hashable, Iterable, Sequence
 from itertools import zip_longest
+from typing import Any
 
 # Joiners belong to emoji and to Persian; every other character of format is shown by its number.
 _JOINERS = "\u200c\u200d"
@@ -134,7 +135,7 @@ def of_metric(metric: str) -> str:
         return f"impact ratio of the {of_metric(metric.removesuffix(' ratio'))}"
     if metric.endswith(" difference"):
         return f"difference in {of_metric(metric.removesuffix(' difference'))}"
-    return metric.replace("_", " ")
+    return "AUC" if metric == "auc" else metric.replace("_", " ")
 
 
 def number(value: float | None, *, unit: str | None = None, limit: float | None = None) -> str:
@@ -162,6 +163,15 @@ def interval(
         return f"{100 * low:.1f} to {100 * high:.1f}\u00a0{unit}"
     ends = (number(end, limit=limit) for end in (low, high))
     return " to ".join(ends)
+
+
+def cell(rate: Any) -> str:
+    """Write a number of a group with the ends of its interval."""
+    if rate.metric == "size":
+        return f"{rate.estimate:,.0f}"
+    if math.isnan(rate.estimate):
+        return "cannot tell"
+    return f"{rate.estimate:.2f} [{rate.low:.2f}, {rate.high:.2f}]"
 
 
 def table(rows: Sequence[Sequence[str]], least: Sequence[int] = ()) -> list[str]:

@@ -1,7 +1,6 @@
 """Folds and searches that know groups."""
 
 from sklearn_dpwg.model_selection.search import DPSearchCV
-from sklearn_dpwg.model_selection.search_plan import SearchPlan
-from sklearn_dpwg.model_selection.splitters import GroupLabelStratifiedKFold, PublicKFold
+from sklearn_dpwg.model_selection.splitters import PublicKFold
 
-__all__ = ["DPSearchCV", "GroupLabelStratifiedKFold", "PublicKFold", "SearchPlan"]
+__all__ = ["DPSearchCV", "PublicKFold"]

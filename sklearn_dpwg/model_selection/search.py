@@ -2,67 +2,275 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
-from typing import Any, NoReturn, Self
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, NoReturn
 from uuid import uuid4
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import brentq
 from sklearn import config_context
-from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone, is_classifier
-from sklearn.model_selection import ParameterSampler
-from sklearn.utils import get_tags, indexable
+from sklearn.base import clone, is_classifier
+from sklearn.model_selection import ParameterGrid, ParameterSampler
+from sklearn.utils import indexable
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from sklearn_dpwg._checks import without_weights
-from sklearn_dpwg.data.frames import PlainlyStored, in_memory, same_rows
+from sklearn_dpwg.data.frames import in_memory, plain_list
 from sklearn_dpwg.data.groups import (
     GroupBy,
     encode_groups,
-    find_groups,
     grouping_names,
     take_rows,
     without_groups,
 )
-from sklearn_dpwg.data.problem import equal_sizes
+from sklearn_dpwg.data.problem import HiddenGroups, equal_sizes
 from sklearn_dpwg.estimators.encode import stated_rows
 from sklearn_dpwg.estimators.learn import warn_of_row_norm
-from sklearn_dpwg.exceptions import InputError, SeededNoiseWarning
-from sklearn_dpwg.ledger.costs import in_words
+from sklearn_dpwg.exceptions import InputError, SeededNoiseWarning, UnsupportedMechanismError
+from sklearn_dpwg.ledger.costs import costs_in, in_words
 from sklearn_dpwg.ledger.ledger import spending
-from sklearn_dpwg.model_selection.search_plan import (
+from sklearn_dpwg.model_selection.fit_then_release import (
+    FitThenRelease,
     Indices,
-    Runs,
     Scoring,
-    SearchPlan,
-    check_relation,
-    check_releases,
-    count_runs,
-    final_step,
     fit_in_groups,
-    known_candidates,
     last_step,
     learn_nothing,
     noisy_score,
-    plan_search,
     record_scores,
     release_held_out_sizes,
-    share_of_counts,
     split,
-    starts_of,
-    switch_off_output,
 )
-from sklearn_dpwg.privacy import Budget, NoiseSource, PrivacyGuarantee
+from sklearn_dpwg.privacy import (
+    Budget,
+    NoiseSource,
+    PrivacyGuarantee,
+    Relation,
+    Release,
+    epsilon_of,
+)
+from sklearn_dpwg.privacy.accounting.calibration import is_gaussian
+from sklearn_dpwg.privacy.gaussian import gdp_epsilon
+from sklearn_dpwg.privacy.statement import rounded_up
+from sklearn_dpwg.solvers.counts import COUNT_SHARE, COUNTS, std_of_count
+
+if TYPE_CHECKING:
+    from dp_accounting import DpEvent
+
+SHAPES = {"geometric": 1.0, "logarithmic": 0.0}
+PUBLIC_FACTS = (
+    "which group each record is in, and the group sizes",
+    "the parameters of the search and of its estimator, the candidates included",
+)
+_MOST_CANDIDATES = 1000  # that are all checked before the first run
 
 
-def _has(name: str) -> Callable[[Any], bool]:
-    def check(search: Any) -> bool:
-        return hasattr(getattr(search, "best_estimator_", search.estimator), name)
+@dataclass(frozen=True)
+class SearchPlan:
+    """What every run of a search may spend, from public facts alone; print it.
 
-    return check
+    Laplace noise on a score has ``score_multiplier`` times what one held-out record can move it.
+    Events of the guarantee are for who is fitted on and who is held out, and of a person with k
+    rows for each number of these that is fitted on. ``counts`` of hidden groups among all records
+    are released once before the first run; None where groups are public or one.
+    """
+
+    mean_runs: float
+    shape: float
+    run_epsilon: float
+    run_delta: float
+    score_multiplier: float
+    guarantee: PrivacyGuarantee
+    hides_groups: bool = False
+    counts: Release | None = None
+
+    @property
+    def count_std(self) -> float:
+        """Standard deviation of the noise on a count of a hidden group; 0 without one."""
+        return std_of_count(self.counts)
+
+    @property
+    def count_floor(self) -> int:
+        """Count up to which a hidden group may be empty, and is not scored."""
+        return HiddenGroups(1, self.count_std).floor
+
+    def __str__(self) -> str:
+        """Return a preview for people."""
+        of_groups, number = "", "number of them"
+        if self.hides_groups:
+            number = "noisy count times the share held out"
+            of_groups = "Who is held out follows from places among all records, not from groups.\n"
+        if self.counts is not None:
+            of_groups = (
+                f"Counts of the groups are released once before the first run, with noise of "
+                f"standard deviation {self.count_std:.3g}; a group not above "
+                f"{self.count_floor:,} may be empty, and is not scored.\n{of_groups}"
+            )
+        return (
+            f"Search of {self.mean_runs:g} runs in the mean, of which the best is released.\n"
+            f"Each run fits with epsilon={rounded_up(self.run_epsilon)} at delta="
+            f"{rounded_up(self.run_delta)}, scores held-out records with Laplace noise of scale "
+            f"{self.score_multiplier:.4g} over the smallest group's {number}.\n"
+            f"{of_groups}\n{self.guarantee}"
+        )
+
+
+@lru_cache(maxsize=64)  # a search plans before its fit, in it, and on every fold of another
+def plan_search(
+    budget: Budget,
+    *,
+    mean_runs: float,
+    distribution: str,
+    count_share: float | None = None,
+    labels_are_stated: bool = True,
+    rows_per_person: int | None = None,
+) -> SearchPlan:
+    """Return the largest budget of a run with which the whole search keeps its own.
+
+    Where groups are hidden, a share of μ² goes to their counts, which all records pay for: 0 where
+    there is one group, None where groups are public.
+
+    Of a person's k rows some are fitted on and the others held out, which of them being no function
+    of what they hold. With a rows of k in a fit of μ, that costs the person aμ/k, and the others
+    move each score by at most k − a times what a record moves it. So there are k + 1 cases, all of
+    which keep the budget.
+    """
+    from dp_accounting import dp_event
+
+    if distribution not in SHAPES:
+        raise InputError(f"distribution must be one of {sorted(SHAPES)}, got {distribution!r}.")
+    if not 1.0 <= float(mean_runs) <= 1e6:
+        raise InputError(f"n_iter must be a number from 1 to 1e6, got {mean_runs!r}.")
+    if budget.epsilon == math.inf:
+        raise InputError("epsilon must be finite: without privacy use RandomizedSearchCV.")
+    mean, shape = float(mean_runs), SHAPES[distribution]
+    k, counts = rows_per_person or 1, None
+    if count_share:
+        counts = Release(COUNTS, "gaussian", k / (math.sqrt(count_share) * budget.mu), 1)
+
+    def event(mu: float, rate: float, n_fitted: int) -> DpEvent:
+        of_fit = dp_event.GaussianDpEvent(k / (n_fitted * mu)) if n_fitted else None
+        of_score = dp_event.LaplaceDpEvent(k / ((k - n_fitted) * rate)) if n_fitted < k else None
+        paid = [one for one in (of_fit, of_score) if one is not None]
+        run = paid[0] if len(paid) == 1 else dp_event.ComposedDpEvent(paid)
+        best = dp_event.RepeatAndSelectDpEvent(run, mean, shape)
+        if counts is None:
+            return best
+        of_person = dp_event.GaussianDpEvent(counts.noise_multiplier / k)
+        return dp_event.ComposedDpEvent([of_person, best])
+
+    mu = _largest(lambda mu: event(mu, 1.0, k), budget, start=budget.mu)
+    rate = _largest(lambda rate: event(1.0, rate, 0), budget, start=budget.epsilon)
+    # divided rows cost less wherever we looked; a plan where they do not is refused below
+    events = [event(mu, rate, a) for a in range(k, -1, -1)]
+    hides_groups = count_share is not None
+    *public, _ = HiddenGroups(1, labels_are_stated=labels_are_stated).public_facts
+    guarantee = PrivacyGuarantee.from_events(
+        events,
+        budget,
+        public=(*public, PUBLIC_FACTS[1]) if hides_groups else PUBLIC_FACTS,
+        relation=Relation.REPLACE_ONE if hides_groups else Relation.REPLACE_ONE_WITHIN_GROUP,
+    ).for_person(None if rows_per_person is None else 1)
+    guarantee = replace(guarantee, records_per_person=k)  # whose events are a person's
+    # a fit calibrates noise to (ε, δ): the one whose μ this is, rounded down
+    run_epsilon = gdp_epsilon(budget.delta, mu) * (1.0 - 1e-9)
+    return SearchPlan(
+        mean, shape, run_epsilon, budget.delta, k / rate, guarantee, hides_groups, counts
+    )
+
+
+def _largest(event: Callable[[float], DpEvent], budget: Budget, *, start: float) -> float:
+    """Return the largest ratio of signal to noise whose selection keeps the budget."""
+
+    def excess(log_size: float) -> float:
+        return epsilon_of(event(math.exp(log_size)), budget.delta) - budget.epsilon
+
+    low = high = math.log(start)
+    if excess(high) <= 0.0:
+        return start
+    while excess(low) > 0.0:
+        low -= 1.0
+        if low < high - 30.0:
+            raise InputError(
+                f"epsilon={budget.epsilon!r} is too small for so many runs: lower n_iter."
+            )
+    size = math.exp(brentq(excess, low, high, xtol=1e-7) - 1e-6)
+    while epsilon_of(event(size), budget.delta) > budget.epsilon:
+        size *= 1.0 - 1e-4
+    return size
+
+
+def count_runs(plan: SearchPlan, rng: np.random.Generator) -> int:
+    """Draw the number of runs, at least 1, which must stay secret."""
+    if plan.mean_runs == 1.0:
+        return 1
+    if plan.shape == 1.0:
+        return int(rng.geometric(1.0 / plan.mean_runs))
+
+    def mean_of(success: float) -> float:  # of the logarithmic distribution
+        return -(1.0 - success) / (success * math.log(success))
+
+    success = brentq(lambda g: mean_of(g) - plan.mean_runs, 1e-12, 1.0 - 1e-12)
+    return int(rng.logseries(1.0 - success))
+
+
+def known_candidates(distributions: Any) -> list[dict[str, Any]]:
+    """Return all candidates that can be listed, or one, which tells whether a run goes through.
+
+    Private fits that they begin with have to be listed, as all are paid for: which candidates are
+    drawn is secret, and the choice knows those that lost.
+    """
+    spaces = [distributions] if isinstance(distributions, Mapping) else list(distributions)
+    drawn = {n: each for space in spaces for n, each in space.items() if hasattr(each, "rvs")}
+    for name, values in drawn.items():
+        if name.rpartition("__")[2] == "start":
+            raise InputError(
+                f"param_distributions must list the values of {name}, so that what they cost is "
+                f"known before, got {values!r}."
+            )
+    if not drawn and 0 < len(grid := ParameterGrid(distributions)) <= _MOST_CANDIDATES:
+        return list(grid)
+    return list(ParameterSampler(distributions, 1, random_state=0))
+
+
+def check_releases(guarantee: PrivacyGuarantee, parameters: Mapping[str, Any]) -> None:
+    """Refuse a candidate by name if its fit is not one Gaussian release of the run's budget."""
+    if not all(is_gaussian(event) for event in guarantee.events):
+        raise UnsupportedMechanismError(
+            f"the candidate {dict(parameters)!r} has releases that are not all Gaussian, which a "
+            f"private selection cannot account for tightly: leave it out."
+        )
+
+
+def switch_off_output(candidate: Any) -> None:
+    """Switch off what a candidate prints and calls: how many runs there are is secret."""
+    parameters = candidate.get_params()
+    for each in (candidate, *parameters.values()):
+        if hasattr(each, "set_callbacks"):
+            each.set_callbacks()
+    for name in parameters:
+        if name.rpartition("__")[2] == "verbose":
+            candidate.set_params(**{name: False})
+
+
+def _protected(final: Any) -> dict[str, Any]:
+    """Return the parameters of a private model that say what a search protects."""
+    labels = None if final.group_labels is None else plain_list(final.group_labels)
+    rows = stated_rows(final.rows_per_person)
+    return {"neighbours": final.neighbours, "rows_per_person": rows, "group_labels": labels}
+
+
+@dataclass
+class _Runs:
+    """The best run so far, and what was released, for the ledger alone."""
+
+    draws: list[object] = field(default_factory=list)
+    best: tuple[float, dict[str, Any], Any] = (-math.inf, {}, None)  # score, parameters, model
 
 
 def _of_best(name: str, returned: str, shape: str) -> Any:
@@ -85,10 +293,10 @@ def _of_best(name: str, returned: str, shape: str) -> Any:
         ndarray of shape {shape}
             The {returned}.
         """
-    return available_if(_has(name))(method)
+    return available_if(lambda search: hasattr(search._model, name))(method)
 
 
-class DPSearchCV(PlainlyStored, MetaEstimatorMixin, BaseEstimator):
+class DPSearchCV(FitThenRelease):
     """Search for hyper-parameters so that the winner *and its choosing* are private together.
 
     A random number of runs is made. Each draws a candidate, fits it on most of the records and
@@ -102,10 +310,8 @@ class DPSearchCV(PlainlyStored, MetaEstimatorMixin, BaseEstimator):
         learn nothing from the records. Its ``epsilon`` and ``delta`` are set by the search.
     param_distributions : dict, or sequence of dicts
         Lists, or distributions with ``rvs``, by parameter, as for ``RandomizedSearchCV``.
-    epsilon : float, default=1.0
-        ε of everything together.
-    delta : float, default=1e-6
-        δ of everything together.
+    epsilon, delta : float
+        ε and δ of everything together.
     n_iter : float, default=5
         Mean number of runs. More find better candidates, and cost each run some of its budget.
     distribution : {"geometric", "logarithmic"}, default="geometric"
@@ -156,7 +362,7 @@ class DPSearchCV(PlainlyStored, MetaEstimatorMixin, BaseEstimator):
     of each take more noise in fits and scores alike. A person's rows may be in both parts, so that
     scores are kinder than those of new people would be.
 
-    The time that the search takes tells how many runs there were, which is outside the guarantee.
+    The time that a search takes tells how many runs there were, which is outside the guarantee.
 
     Examples
     --------
@@ -174,7 +380,7 @@ class DPSearchCV(PlainlyStored, MetaEstimatorMixin, BaseEstimator):
     True
     """
 
-    __metadata_request__fit = {"groups": True}  # noqa: RUF012
+    _fitted_name = "best_estimator_"
 
     def __init__(
         self,
@@ -209,66 +415,34 @@ class DPSearchCV(PlainlyStored, MetaEstimatorMixin, BaseEstimator):
         SearchPlan
             Print it.
         """
+        final = self._private_step(self.estimator)
+        labels, share = final.group_labels, None
+        if final.neighbours == "replace-one":
+            share = 0.0 if labels is not None and len(labels) == 1 else COUNT_SHARE
         return plan_search(
             Budget(self.epsilon, self.delta),
             mean_runs=self.n_iter,
             distribution=self.distribution,
-            count_share=share_of_counts(self.estimator),
-            labels_are_stated=getattr(last_step(self.estimator), "group_labels", None) is not None,
-            rows_per_person=stated_rows(
-                getattr(last_step(self.estimator), "rows_per_person", None)
-            ),
+            count_share=share,
+            labels_are_stated=labels is not None,
+            rows_per_person=stated_rows(final.rows_per_person),
         )
 
     def planned_guarantee(self) -> PrivacyGuarantee:
-        """Return the guarantee that ``fit`` will give, without reading a record.
+        """Return the guarantee that ``fit`` will give, whatever the candidates.
 
         Returns
         -------
         PrivacyGuarantee
-            For ``epsilon`` and ``delta``, whatever the candidates.
+            That of ``plan()``.
         """
         return self.plan().guarantee
 
-    @without_weights
-    def fit(self, X: Any, y: Any, groups: Any = None) -> Self:
-        """Search, and keep the best run alone.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_records, n_features)
-            Rows.
-        y : array-like of shape (n_records,)
-            Targets.
-        groups : array-like of shape (n_records,) or (n_records, n_columns), optional
-            Group of each record, protected or public as `neighbours` of the estimator says;
-            cells of several columns are intersected.
-
-        Returns
-        -------
-        self : object
-            The search.
-
-        Raises
-        ------
-        ValueError
-            If any input or parameter is wrong; no budget is spent then.
-        TypeError
-            If the estimator is no private one, or `scoring` takes other arguments.
-        UnsupportedMechanismError
-            If a candidate's releases are not all Gaussian.
-        BudgetExceededError
-            If a `PrivacyLedger` has less left.
-
-        Notes
-        -----
-        Before the first run one is gone through with a model that learned nothing. An error after
-        that carries a note that the budget is spent.
-        """
+    def _fit(self, X: Any, y: Any, groups: Any) -> None:
+        """Search; before the first run one is gone through with a model that learned nothing."""
         plan, scoring = self.plan(), self._scoring()
-        # of all candidates: which are drawn is secret, and the choice knows those that lost
-        starts = starts_of(self)
-        known = self._known_candidates()
+        known = known_candidates(self.param_distributions)
+        starts = tuple(costs_in(self.get_params()))
         X, y, groups = self._records(X, y, groups)
         # what is wrong with the records shows here, in the words that a fit of one has for it
         tried = self._in_budget(known[0], plan)
@@ -281,14 +455,16 @@ class DPSearchCV(PlainlyStored, MetaEstimatorMixin, BaseEstimator):
         of_each = None if plan.hides_groups else labels
         train, held_out = split(codes, of_each, self.test_size, source.rng)
         facts = self._facts(plan, codes[train], labels, form)
-        self._check_candidates(known, plan, facts)
+        checked = [self._candidate(parameters, plan, facts) for parameters in known]
+        if any(last_step(candidate).data_norm is None for candidate in checked):
+            warn_of_row_norm()
         if source.seeded:
             NoiseSource(0)  # for its warning
         fitted_on = (take_rows(X, train), y[train], labels[codes[train]])
         scored_on = (take_rows(X, held_out), y[held_out], codes[held_out])
         names = () if plan.hides_groups else grouping_names(groups, self.group_by)
         guarantee = replace(plan.guarantee, seeded=source.seeded, groupings=names)
-        runs, name, key = Runs(), type(self).__name__, uuid4().hex
+        runs, name, key = _Runs(), type(self).__name__, uuid4().hex
         with (
             spending(guarantee, runs, name, plan.guarantee, key=key, whose="search", before=starts),
             warnings.catch_warnings(),
@@ -301,12 +477,11 @@ class DPSearchCV(PlainlyStored, MetaEstimatorMixin, BaseEstimator):
             if plan.hides_groups:
                 own = int(coins.integers(2**32)) if source.seeded else None
                 runs.draws.append(plan.counts)
-                released = release_held_out_sizes(plan, codes, len(labels), len(held_out), own)
+                of_all = plan.counts, plan.count_floor, codes, len(labels)
+                released = release_held_out_sizes(*of_all, len(held_out), own)
             for _ in range(count_runs(plan, coins)):
-                seed = int(coins.integers(2**32))
-                (parameters,) = ParameterSampler(
-                    self.param_distributions, 1, random_state=int(coins.integers(2**32))
-                )
+                seed, drawn = int(coins.integers(2**32)), int(coins.integers(2**32))
+                (parameters,) = ParameterSampler(self.param_distributions, 1, random_state=drawn)
                 candidate = self._candidate(parameters, plan, facts)
                 runs.draws.append(parameters)
                 last_step(candidate).set_params(random_state=seed if source.seeded else None)
@@ -314,51 +489,89 @@ class DPSearchCV(PlainlyStored, MetaEstimatorMixin, BaseEstimator):
                 last_step(candidate)._is_paid = True
                 fit_in_groups(candidate, *fitted_on)
                 check_releases(last_step(candidate).plan_.guarantee, parameters)
-                own = seed + 1 if source.seeded else None
-                score = noisy_score(scoring, candidate, plan, own, *scored_on, released)
+                own, paid = seed + 1 if source.seeded else None, plan.score_multiplier
+                score = noisy_score(scoring, candidate, paid, own, *scored_on, released)
                 if score > runs.best[0]:
                     runs.best = (score, parameters, candidate)
-        best, self.plan_ = runs.best, plan
-        self.best_score_, self.best_params_, self.best_estimator_ = best
+        self.plan_ = plan
+        self.best_score_, self.best_params_, self.best_estimator_ = runs.best
         # the model was chosen too, so what its one fit cost is not what it cost
         guarantee = replace(guarantee, outside=in_words(starts))  # a ledger counts them
         for kept in (last_step(self.best_estimator_), self):
             kept.privacy_, kept._start_costs, kept._fit_key = guarantee, starts, key
-        return self
 
-    def __sklearn_tags__(self) -> Any:
-        """Return the tags of the estimator that is searched."""
-        tags = super().__sklearn_tags__()
-        inner = get_tags(self.estimator)
-        tags.estimator_type = inner.estimator_type
-        tags.input_tags, tags.target_tags = inner.input_tags, inner.target_tags
-        tags.classifier_tags = inner.classifier_tags
-        tags.regressor_tags = inner.regressor_tags
-        return tags
+    def _scoring(self) -> Scoring:
+        """Return what scores a record, or refuse what is none."""
+        check_reached = getattr(self.scoring, "check_reached", None)
+        if check_reached is not None:
+            check_reached(self.estimator)
+        if self.scoring is None:
+            return "accuracy" if is_classifier(self.estimator) else "absolute_error"
+        if not callable(self.scoring) and self.scoring not in ("accuracy", "absolute_error"):
+            raise InputError(
+                f'scoring must be "accuracy", "absolute_error" or a callable, got {self.scoring!r}.'
+            )
+        return self.scoring
 
-    @property
-    def cv_results_(self) -> NoReturn:
-        """Not available: raises AttributeError, as only the winner is paid for."""
-        raise AttributeError(
-            "DPSearchCV has no cv_results_: the budget pays for the best run alone, best_params_, "
-            "best_score_ and best_estimator_; not even the number of runs is released."
-        )
+    def _codes(
+        self, groups: Any, form: Any, n_records: int, *, hides_groups: bool
+    ) -> tuple[Indices, NDArray[np.object_]]:
+        """Return each record's index into the labels, and these; without groups all are one."""
+        if groups is None:
+            return np.zeros(n_records, dtype=np.intp), form.group_labels_
+        stated = last_step(self.estimator).group_labels
+        return encode_groups(groups, n_records, stated, may_be_empty=hides_groups)
+
+    def _facts(
+        self, plan: SearchPlan, codes: Indices, labels: NDArray[Any], form: Any
+    ) -> dict[str, Any]:
+        """Return the public facts of the records fitted on, of hidden groups equal sizes."""
+        sizes = list(equal_sizes(len(codes), len(labels)))
+        return {
+            "labels": labels.tolist(),
+            "group_sizes": sizes if plan.hides_groups else np.bincount(codes).tolist(),
+            "n_features": form.n_features_in_,
+            **({"classes": form.classes_.tolist()} if is_classifier(self.estimator) else {}),
+        }
+
+    def _in_budget(self, parameters: Mapping[str, Any], plan: SearchPlan) -> Any:
+        """Return an unfitted candidate with the budget of a run, or refuse it by name."""
+        candidate = clone(self.estimator).set_params(**clone(dict(parameters), safe=False))
+        final, shown = self._private_step(candidate), f"got {dict(parameters)!r}."
+        if {"epsilon", "delta"} & {name.rpartition("__")[2] for name in parameters}:
+            raise InputError(
+                f"param_distributions must leave epsilon and delta to the search, {shown}"
+            )
+        given = _protected(last_step(self.estimator))
+        for name, value in _protected(final).items():
+            if value != given[name]:
+                raise InputError(
+                    f"param_distributions must leave {name} to the estimator, as the search "
+                    f"protects what that says, {shown}"
+                )
+        final.set_params(epsilon=plan.run_epsilon, delta=plan.run_delta)
+        switch_off_output(candidate)
+        return candidate
+
+    def _candidate(
+        self, parameters: Mapping[str, Any], plan: SearchPlan, facts: Mapping[str, Any]
+    ) -> Any:
+        """Return an unfitted candidate that knows all classes, and pays for Gaussian releases."""
+        candidate, known = self._in_budget(parameters, plan), dict(facts)
+        final = last_step(candidate)
+        classes, labels = known.pop("classes", None), known.pop("labels")
+        if classes is not None and final.classes is None:
+            # all classes are public; which of them a run is fitted on is not
+            final.set_params(classes=classes)
+        if plan.hides_groups and final.group_labels is None:  # the same for labels
+            final.set_params(group_labels=labels)
+        check_releases(final.plan(**known).guarantee, parameters)
+        return candidate
 
     def _features(self, X: Any) -> Any:
         """Return rows without the columns that say the groups."""
         in_memory(X=X)
         return without_groups(X, self.group_by, self)
-
-    @property
-    def classes_(self) -> NDArray[Any]:
-        """Classes of the model."""
-        return np.asarray(self.best_estimator_.classes_)
-
-    @property
-    def n_features_in_(self) -> int:
-        """Number of columns of X, without those that `group_by` names."""
-        check_is_fitted(self)
-        return int(self.best_estimator_.n_features_in_)
 
     predict = _of_best("predict", "predictions", "(n_records,)")
     predict_proba = _of_best("predict_proba", "probabilities", "(n_records, n_classes)")
@@ -385,91 +598,15 @@ class DPSearchCV(PlainlyStored, MetaEstimatorMixin, BaseEstimator):
         rows = self._features(X)
         return float(self.best_estimator_.score(rows, y, sample_weight=sample_weight))
 
-    def _scoring(self) -> Scoring:
-        """Return what scores a record, or refuse what is none."""
-        check_reached = getattr(self.scoring, "check_reached", None)
-        if check_reached is not None:
-            check_reached(self.estimator)
-        if self.scoring is None:
-            return "accuracy" if is_classifier(self.estimator) else "absolute_error"
-        if not callable(self.scoring) and self.scoring not in ("accuracy", "absolute_error"):
-            raise InputError(
-                f'scoring must be "accuracy", "absolute_error" or a callable, got {self.scoring!r}.'
-            )
-        return self.scoring
+    @property
+    def classes_(self) -> NDArray[Any]:
+        """Classes of the model."""
+        return np.asarray(self.best_estimator_.classes_)
 
-    def _records(self, X: Any, y: Any, groups: Any) -> tuple[Any, Any, Any]:
-        """Return rows without the columns of groups, targets and groups, of the same records."""
-        _, y, groups = same_rows(X=X, y=y, groups=groups)
-        if final_step(self.estimator).group_by is not None:
-            raise InputError(
-                "group_by of the estimator must be None, as the search needs the groups too: set "
-                "group_by of DPSearchCV."
-            )
-        return without_groups(X, self.group_by), y, find_groups(X, groups, self.group_by)
-
-    def _codes(
-        self, groups: Any, form: Any, n_records: int, *, hides_groups: bool
-    ) -> tuple[Indices, NDArray[np.object_]]:
-        """Return each record's index into the labels, and these; without groups all are one."""
-        if groups is None:
-            return np.zeros(n_records, dtype=np.intp), form.group_labels_
-        stated = final_step(self.estimator).group_labels
-        return encode_groups(groups, n_records, stated, may_be_empty=hides_groups)
-
-    def _facts(
-        self, plan: SearchPlan, codes: Indices, labels: NDArray[Any], form: Any
-    ) -> dict[str, Any]:
-        """Return the public facts of the records fitted on, of hidden groups equal sizes."""
-        sizes = list(equal_sizes(len(codes), len(labels)))
-        facts: dict[str, Any] = {
-            "labels": labels.tolist(),
-            "group_sizes": sizes if plan.hides_groups else np.bincount(codes).tolist(),
-            "n_features": form.n_features_in_,
-        }
-        if is_classifier(self.estimator):
-            facts["classes"] = form.classes_.tolist()
-        return facts
-
-    def _known_candidates(self) -> list[dict[str, Any]]:
-        """Return all candidates that can be listed, or one."""
-        known = known_candidates(self.param_distributions)
-        # any one tells whether a run can go through
-        return known or list(ParameterSampler(self.param_distributions, 1, random_state=0))
-
-    def _check_candidates(
-        self, known: list[dict[str, Any]], plan: SearchPlan, facts: Mapping[str, Any]
-    ) -> None:
-        """Refuse a candidate, or warn of one, before the first run."""
-        candidates = [self._candidate(parameters, plan, facts) for parameters in known]
-        if any(final_step(candidate).data_norm is None for candidate in candidates):
-            warn_of_row_norm()
-
-    def _in_budget(self, parameters: Mapping[str, Any], plan: SearchPlan) -> Any:
-        """Return an unfitted candidate with the budget of a run, or refuse it by name."""
-        candidate = clone(self.estimator).set_params(**clone(dict(parameters), safe=False))
-        final = final_step(candidate)
-        if {"epsilon", "delta"} & {name.rpartition("__")[2] for name in parameters}:
-            raise InputError(
-                f"param_distributions must leave epsilon and delta to the search, got "
-                f"{dict(parameters)!r}."
-            )
-        check_relation(final, plan, parameters)
-        final.set_params(epsilon=plan.run_epsilon, delta=plan.run_delta)
-        switch_off_output(candidate)
-        return candidate
-
-    def _candidate(
-        self, parameters: Mapping[str, Any], plan: SearchPlan, facts: Mapping[str, Any]
-    ) -> Any:
-        """Return an unfitted candidate that knows all classes, and pays for Gaussian releases."""
-        candidate, known = self._in_budget(parameters, plan), dict(facts)
-        final = final_step(candidate)
-        classes, labels = known.pop("classes", None), known.pop("labels")
-        if classes is not None and final.classes is None:
-            # all classes are public; which of them a run is fitted on is not
-            final.set_params(classes=classes)
-        if plan.hides_groups and final.group_labels is None:  # the same for labels
-            final.set_params(group_labels=labels)
-        check_releases(final.plan(**known).guarantee, parameters)
-        return candidate
+    @property
+    def cv_results_(self) -> NoReturn:
+        """Not available: raises AttributeError, as only the winner is paid for."""
+        raise AttributeError(
+            "DPSearchCV has no cv_results_: the budget pays for the best run alone, best_params_, "
+            "best_score_ and best_estimator_; not even the number of runs is released."
+        )

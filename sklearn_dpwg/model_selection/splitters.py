@@ -1,4 +1,4 @@
-"""Folds that public facts decide, and folds that hold every group and label."""
+"""Folds that public facts decide."""
 
 from __future__ import annotations
 
@@ -8,10 +8,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.model_selection import KFold, StratifiedKFold
+from sklearn.model_selection import KFold
 from sklearn.utils import check_random_state
 from sklearn.utils.metadata_routing import MetadataRequest
-from sklearn.utils.multiclass import type_of_target
 
 from sklearn_dpwg.data.frames import same_rows
 from sklearn_dpwg.data.groups import (
@@ -24,7 +23,6 @@ from sklearn_dpwg.data.groups import (
 from sklearn_dpwg.exceptions import InputError
 
 Indices = NDArray[np.intp]
-Folds = Iterator[tuple[Indices, Indices]]
 
 
 class PublicKFold(KFold):
@@ -51,20 +49,14 @@ class PublicKFold(KFold):
         chooses the fold, so that records of one key stay together and nobody's fold changes when
         others join or leave.
 
-    See Also
-    --------
-    GroupLabelStratifiedKFold : Folds that follow labels too, which no sum of fits covers.
-
     Notes
     -----
     Without `key` the i-th record, or the i-th of an order that the seed decides, is in fold
-    i mod `n_splits`. With `key` a record's fold is a function of its own key and of the seed. So
-    neighbours, which agree in the key of every place, have the same folds, and every fit on folds
-    reads the same places of both, of which at most one holds another record, of whatever group:
-    the fit's own guarantee covers it, and composition all of them
-    (``docs/guide/counting_fits.md``).
-
-    All folds are as large, up to one record; by key they are about as large.
+    i mod `n_splits`, so that folds are as large, up to one record. With `key` a record's fold is a
+    function of its own key and of the seed. So neighbours, which agree in the key of every place,
+    have the same folds, and every fit on folds reads the same places of both, of which at most one
+    holds another record, of whatever group: the fit's own guarantee covers it, and composition all
+    of them (``docs/guide/counting_fits.md``).
 
     Examples
     --------
@@ -103,7 +95,7 @@ class PublicKFold(KFold):
         """Name for `privacy_of` what a record must keep, so that nobody's fold changes."""
         return tuple(f"key of folds: {name}" for name in grouping_names(None, self.key))
 
-    def split(self, X: Any, y: Any = None, groups: Any = None) -> Folds:
+    def split(self, X: Any, y: Any = None, groups: Any = None) -> Iterator[tuple[Indices, Indices]]:
         """Yield the positions of the records of each fold.
 
         Parameters
@@ -128,7 +120,7 @@ class PublicKFold(KFold):
             If a fold would lack a group, or a key is missing.
         """
         _, groups = same_rows(X=X, groups=groups)
-        n_records = _length(X)
+        n_records = int(X.shape[0]) if hasattr(X, "shape") else len(X)
         groups = find_groups(X, groups, self.group_by)
         codes, labels = np.zeros(n_records, dtype=np.intp), None
         if groups is not None:
@@ -163,131 +155,6 @@ class PublicKFold(KFold):
         return (numbers % np.uint64(self.n_splits)).astype(np.intp)[codes]
 
 
-class GroupLabelStratifiedKFold(StratifiedKFold):
-    """Stratify folds by group and label together.
-
-    Every fold holds its share of each group, and within a group of each class, so that a
-    worst-group score is of the same groups in every fold. Targets that are no classes are
-    stratified by group alone.
-
-    Parameters
-    ----------
-    n_splits : int, default=5
-        Number of folds, at least 2.
-    shuffle : bool, default=False
-        Shuffle the records of each cell before they are dealt out.
-    random_state : int or RandomState, optional
-        Seed of the shuffling.
-    group_by : column name, column index, sequence of them, or callable, optional
-        Finds the groups in X. By default they are passed to ``split``, which scikit-learn does
-        for ``groups=`` of searches and ``cross_validate``, with metadata routing and without.
-
-    Notes
-    -----
-    Classes of a group with fewer records than folds are dealt out together, so that a fold may
-    lack such a class but never the group. scikit-learn's ``StratifiedGroupKFold`` does the
-    opposite: it keeps a group within one fold, for records that belong together.
-
-    One record's label decides which fold *other* records are in, so replacing it changes more than
-    one record of a training set, and no guarantee of the models of folds covers that. Use it where
-    these and their scores stay with those who may see the records, and `PublicKFold` elsewhere.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from sklearn_dpwg.model_selection import GroupLabelStratifiedKFold
-    >>> y, groups = np.array([0, 0, 1, 1] * 2), np.repeat(["a", "b"], 4)
-    >>> for _, test in GroupLabelStratifiedKFold(2).split(np.zeros((8, 1)), y, groups):
-    ...     print(groups[test], y[test])
-    ['a' 'a' 'b' 'b'] [0 1 0 1]
-    ['a' 'a' 'b' 'b'] [0 1 0 1]
-    """
-
-    # the groups reach split through everything that routes metadata, unless X holds them
-    __metadata_request__split = {"groups": True}  # noqa: RUF012
-
-    def __init__(
-        self,
-        n_splits: int = 5,
-        *,
-        shuffle: bool = False,
-        random_state: Any = None,
-        group_by: GroupBy | None = None,
-    ) -> None:
-        super().__init__(n_splits, shuffle=shuffle, random_state=random_state)
-        self.group_by = group_by
-
-    def get_metadata_routing(self) -> MetadataRequest:
-        """Return what scikit-learn should hand to ``split``: groups, unless X holds them."""
-        if self.group_by is not None:
-            return MetadataRequest(owner=self)
-        return super().get_metadata_routing()
-
-    def split(self, X: Any, y: Any = None, groups: Any = None) -> Folds:
-        """Yield the positions of the records of each fold.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_records, n_features)
-            Rows; read only by `group_by`.
-        y : array-like of shape (n_records,)
-            Labels.
-        groups : array-like of shape (n_records,) or (n_records, n_columns), optional
-            Group of each record; cells of several columns are intersected.
-
-        Yields
-        ------
-        train : ndarray of int
-            Positions of all other folds.
-        test : ndarray of int
-            Positions of one fold.
-
-        Raises
-        ------
-        ValueError
-            If there are no groups, or a group has fewer records than there are folds.
-        """
-        _, y, groups = same_rows(X=X, y=y, groups=groups)
-        groups = find_groups(X, groups, self.group_by)
-        if groups is None:
-            raise InputError("groups must be given, or group_by set, to stratify by group.")
-        n_records = _length(X)
-        codes, labels = encode_groups(groups, n_records, None)
-        sizes = np.bincount(codes)
-        if sizes.min() < self.n_splits:
-            raise InputError(
-                f"n_splits={self.n_splits} folds need as many records of each group: group "
-                f"{labels[sizes.argmin()]!r} has {sizes.min()}."
-            )
-        classes = np.zeros(n_records, dtype=np.intp)
-        if y is None:
-            raise InputError("y must be given to stratify by label: PublicKFold needs none.")
-        if not type_of_target(y).startswith("continuous"):
-            classes = np.unique(np.asarray(y), return_inverse=True)[1].ravel()
-        yield from super().split(X, self._strata(codes, classes))
-
-    def _strata(self, codes: Indices, classes: Indices) -> Indices:
-        """Return a number a cell, those with fewer records than folds of one group united."""
-        strata = codes * (classes.max() + 1) + classes
-        sizes = np.bincount(strata)
-        rare = sizes[strata] < self.n_splits
-        united = strata.max() + 1 + codes
-        for group in np.unique(codes[rare]):
-            members = codes == group
-            if np.count_nonzero(members & rare) < self.n_splits:  # then with the largest cell
-                cells = strata[members & ~rare]
-                rare |= members & (strata == np.bincount(cells).argmax())
-        return np.where(rare, united, strata)
-
-
-def _length(X: Any) -> int:
-    return int(X.shape[0]) if hasattr(X, "shape") else len(X)
-
-
 def _text(key: Any) -> str:
-    """Return a key as text: of a number the same whatever other values made of its column."""
-    if isinstance(key, tuple):
-        return ",".join(map(_text, key))
-    text = str(key)
-    # among strings an array writes 7.0 where it held 7.0 before
-    return text.removesuffix(".0")
+    """Return a key as text: among strings an array writes 7.0 where it held 7 before."""
+    return ",".join(map(_text, key)) if isinstance(key, tuple) else str(key).removesuffix(".0")

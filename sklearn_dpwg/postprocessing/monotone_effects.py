@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 from scipy.optimize import nnls
 
-from sklearn_dpwg._checks import FloatArray
 from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.preprocessing.shapes import parts_of
 
@@ -44,10 +43,9 @@ def monotone(model: Any, effects: Mapping[str, int], schema: Any = None) -> Any:
 
     Notes
     -----
-    The weights of a column move to the nearest ones, in norm, with that sign on every piece:
-    the projection onto a cone, by non-negative least squares. It is made of released weights, so
-    it is post-processing. Where the truth is monotone the projection brings every column's weights
-    no farther from those of the truth.
+    The weights of a column move to the nearest ones, in norm, with that sign on every piece: a
+    projection onto a cone, made of released weights alone. Where the truth is monotone it brings no
+    column's weights farther from those of the truth.
 
     Examples
     --------
@@ -66,8 +64,8 @@ def monotone(model: Any, effects: Mapping[str, int], schema: Any = None) -> Any:
     >>> bool((np.diff(shape_functions(rising)[0].effects) > -1e-9).all())
     True
     """
-    found = deepcopy(model)
-    inner, schema = parts_of(found, schema)
+    bent = deepcopy(model)
+    inner, schema = parts_of(bent, schema)
     weights = np.array(np.atleast_2d(inner.coef_), dtype=np.float64)
     if len(weights) > 1:
         raise InputError(f"model must have one score, got {len(weights)}: one a class.")
@@ -77,19 +75,14 @@ def monotone(model: Any, effects: Mapping[str, int], schema: Any = None) -> Any:
             raise InputError(f"effects must be of columns {list(columns)!r}, got {name!r}.")
         if sign not in (1, -1):
             raise InputError(f"effects must be 1 or -1, got {sign!r} for {name!r}.")
-        if not columns[name].has_order:
+        if not (one := columns[name]).has_order:
             raise InputError(f"effects must be of numbers, dates or orders, got {name!r}.")
-        one = columns[name]
         if any(name in each.of for each in columns.values()):
             raise InputError(f"effects must be of columns without interactions, got {name!r}.")
+        # the nearest weights for which no step falls are w + Aᵀν for the best ν at least 0
         steps = sign * np.diff(one.rows[: one.n_known], axis=0)
-        weights[0, one.columns] = _onto_cone(weights[0, one.columns], steps)
+        steps = np.unique(steps / np.linalg.norm(steps, axis=1, keepdims=True), axis=0)
+        moved, _ = nnls(steps.T, -weights[0, one.columns])
+        weights[0, one.columns] += steps.T @ moved
     inner.coef_ = weights.reshape(np.shape(inner.coef_))
-    return found
-
-
-def _onto_cone(weights: FloatArray, steps: FloatArray) -> FloatArray:
-    """Return the nearest weights for which no step falls: w + Aᵀν for the best ν at least 0."""
-    steps = np.unique(steps / np.linalg.norm(steps, axis=1, keepdims=True), axis=0)
-    moved, _ = nnls(steps.T, -weights)
-    return np.asarray(weights + steps.T @ moved)
+    return bent

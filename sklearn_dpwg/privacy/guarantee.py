@@ -17,7 +17,6 @@ from sklearn_dpwg._checks import (
     non_negative,
     open_unit,
     read_json,
-    real_number,
     whole_number,
 )
 from sklearn_dpwg.exceptions import InputError, InputTypeError, PlanExceededError
@@ -34,7 +33,7 @@ from sklearn_dpwg.privacy.accounting.composition import (
     joint_compositions,
 )
 from sklearn_dpwg.privacy.accounting.loss_distribution import (
-    event_from_dict,
+    checked_event,
     event_of_composition,
     event_to_dict,
 )
@@ -408,16 +407,25 @@ class PrivacyGuarantee:
         Returns
         -------
         PrivacyGuarantee
-            Equal to the one written; its ε is read, not recomputed.
+            Equal to the one written.
+
+        Raises
+        ------
+        ValueError
+            If a field is not what `to_json` writes, or ε is not that of the events.
         """
         with read_json(cls, text, [field.name for field in fields(cls)]) as described:
-            requested = described["requested_epsilon"]
-            read = {
-                "epsilon": real_number(float(described["epsilon"]), "epsilon"),
-                "events": [event_from_dict(event) for event in described["events"]],
-                "requested_epsilon": None if requested is None else float(requested),
-            }
-            return cls(**described | read)
+            found = cls(**described | _read_fields(described))
+        try:
+            epsilon = found.epsilon_at(found.delta)
+        except (ArithmeticError, ValueError, TypeError, LookupError):
+            raise InputError("events must be ones that can be accounted for together.") from None
+        if not (epsilon == found.epsilon or math.isclose(epsilon, found.epsilon, rel_tol=1e-6)):
+            raise InputError(
+                f"epsilon must be that of the events, {epsilon!r} at delta = {found.delta!r}, got "
+                f"{found.epsilon!r}."
+            )
+        return found
 
     def __repr__(self) -> str:
         facts = [
@@ -445,6 +453,28 @@ class PrivacyGuarantee:
 def _compositions(events: Sequence[DpEvent]) -> tuple[Composition, ...]:
     """Return the distinct compositions of events."""
     return tuple(dict.fromkeys(composition_of_event(event) for event in events))
+
+
+def _read_fields(described: dict[str, Any]) -> dict[str, Any]:
+    """Return what is not checked where a guarantee is made, or stands in JSON in another form."""
+    found: dict[str, Any] = {}
+    for name in ("public", "outside", "groupings"):
+        texts = described[name]
+        if not isinstance(texts, list) or not all(isinstance(one, str) for one in texts):
+            raise InputError(f"{name} must be a list of texts, got {texts!r}.")
+    for name in ("seeded", "of_person"):
+        if not isinstance(described[name], bool):
+            raise InputError(f"{name} must be true or false, got {described[name]!r}.")
+    for name in ("epsilon", "requested_epsilon"):
+        value = math.inf if described[name] == "inf" else described[name]
+        if value is not None or name == "epsilon":
+            value = non_negative(value, name)
+        found[name] = value
+    if found["requested_epsilon"] is not None and found["requested_epsilon"] < found["epsilon"]:
+        raise InputError(f"requested_epsilon must be at least epsilon, {found['epsilon']!r}.")
+    if not isinstance(described["events"], list):
+        raise InputError(f"events must be a list, got {described['events']!r}.")
+    return found | {"events": [checked_event(event) for event in described["events"]]}
 
 
 def _to_plain(number: float | None) -> float | str | None:

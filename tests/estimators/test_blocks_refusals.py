@@ -18,7 +18,7 @@ from sklearn_dpwg.exceptions import ChangedDataError
 from sklearn_dpwg.inspection import GroupAudit
 from sklearn_dpwg.ledger import PrivacyLedger
 from sklearn_dpwg.metrics import group_table, worst_group_scorer
-from sklearn_dpwg.model_selection import DPSearchCV, GroupLabelStratifiedKFold
+from sklearn_dpwg.model_selection import DPSearchCV
 from sklearn_dpwg.postprocessing import DPThresholdClassifier
 from sklearn_dpwg.preprocessing import (
     DPStandardScaler,
@@ -217,11 +217,10 @@ TAKERS = {
     "search": lambda X, y, g: DPSearchCV(DPWorstGroupClassifier(), {"radius": [1.0, 2.0]}).fit(
         X, y, g
     ),
-    "folds": lambda X, y, g: list(GroupLabelStratifiedKFold(2).split(X, y, g)),
     "table": lambda X, y, g: group_table(y, y, groups=g),
     "scorer": lambda X, y, g: worst_group_scorer("accuracy")(None, X, y, groups=g),
     "audit": lambda X, y, g: GroupAudit(classes=[0, 1], group_labels=[0, 1], score_edges=None).run(
-        y, y, g
+        y, y, g, kind="decisions"
     ),
     "DPStandardScaler": lambda X, y, g: DPStandardScaler(bounds=(-1, 1)).fit(X),
     "PublicSchema": lambda X, y, g: PublicSchema({0: Number(-1, 1), 1: Number(-1, 1)}).fit(X),

@@ -305,7 +305,7 @@ def test_an_audit_asks_whether_as_many_records_were_the_same():
     model = classifier(overlap="attributes").fit(X, Y, groups=GROUPS)
     audit = GroupAudit(group_labels=["f", "m"])
     with pytest.raises(ValueError, match="same_records_as"):
-        audit.run(Y, model.predict(X), GROUPS["sex"], model=model)
+        audit.run(Y, model.predict(X), GROUPS["sex"], kind="decisions", model=model)
     thresholds = DPThresholdClassifier(classifier(overlap="attributes"), group_labels=["f", "m"])
     with pytest.raises(
         ValueError, match=r"^overlap of the estimator must be 'cells' in DPThreshold"

@@ -35,7 +35,7 @@ from sklearn.preprocessing import OneHotEncoder
 from sklearn_dpwg import DPWorstGroupClassifier
 from sklearn_dpwg.exceptions import UngroupedWarning
 from sklearn_dpwg.metrics import worst_group_scorer
-from sklearn_dpwg.model_selection import GroupLabelStratifiedKFold
+from sklearn_dpwg.model_selection import PublicKFold
 from sklearn_dpwg.preprocessing import BoundedScaler
 from sklearn_dpwg.solvers import MGR
 
@@ -244,7 +244,8 @@ def test_ids_where_groups_belong_are_caught():
 @pytest.mark.usefixtures("routing")
 def test_groups_reach_model_scorer_and_folds_at_once():
     found = GridSearchCV(
-        pipe(model()), GRID, cv=GroupLabelStratifiedKFold(3), refit="worst_group", n_jobs=2,
+        pipe(model()), GRID, cv=PublicKFold(3, shuffle=True, random_state=0),
+        refit="worst_group", n_jobs=2,
         scoring=worst_group_scorer(per_group=True), error_score="raise",
     )  # fmt: skip
     with joblib.parallel_config("threading"):

@@ -197,9 +197,7 @@ def audit(**parameters: Any) -> Any:
     planned = GroupAudit(**known | parameters)
     found = planned.run(TARGETS["two"], scores, GROUPS)
     # the result's own text carries a date
-    return SimpleNamespace(
-        counts=found.counts, losses=found.losses, privacy_=found.privacy_, plan_=planned.plan()
-    )
+    return SimpleNamespace(counts=found.counts, privacy_=found.privacy_, plan_=planned.plan())
 
 
 def search(hides: bool = False) -> Any:
@@ -212,8 +210,7 @@ OTHERS: dict[str, Fit] = {
     "a search": search,
     "a search over hidden groups": partial(search, hides=True),
     "audit": audit,
-    "audit of losses": partial(audit, losses=["log_loss", "squared_error"]),
-    "audit of bins, gaussian": partial(audit, score_edges=[0.25, 0.5], mechanism="gaussian"),
+    "audit of bins": partial(audit, score_edges=[0.25, 0.5]),
     "audit of public sizes": partial(audit, sizes="public"),
     "auc": ranking,
     "auc | csr": partial(ranking, "csr"),

@@ -98,7 +98,7 @@ def answers_in(world, n_audits, seed=0):
     for _ in range(n_audits):
         draws = rng.random(len(groups)) if world.of == "process" else evenly
         chosen = (draws < np.array(world.rates)[groups]).astype(int)
-        result = audit.run(np.zeros_like(chosen), chosen, groups)
+        result = audit.run(np.zeros_like(chosen), chosen, groups, kind="decisions")
         verdict = result.verdict(
             world.metric, within=world.within, of=world.of, reference=world.reference
         )

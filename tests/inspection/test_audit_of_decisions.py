@@ -34,26 +34,22 @@ def decisions():
 def test_a_page_of_decisions_is_about_selection_alone(decisions):
     report = AuditReport(decisions)
     facts = report.dict()
-    assert [one["key"] for one in facts["groups"]["columns"]] == ["selection_rate", "impact_ratio"]
-    assert facts["verdict"]["metric"] == facts["verdict"]["judged"] == "selection_rate"
-    assert facts["verdict"]["answer"] == decisions.verdict().answer
-    assert facts["record"]["facts"]["Released"] == "8 counts: 4 groups × 2 predictions"
+    assert [one["key"] for one in facts["groups"]["columns"]] == ["selection_rate"]
+    assert (facts["worst"]["metric"], facts["verdict"]) == ("selection_rate", None)
+    assert "these 8 counts" in facts["sentences"][1]
     counts = facts["record"]["counts"]
     assert [len(row["counts"]) for row in counts["rows"]] == [len(counts["header"])] * 4 == [2] * 4
     terms = {one["term"] for one in facts["glossary"]}
-    assert not {"Error rate", "True positive rate", "False positive rate"} & terms
+    assert not {"Error rate", "True positive rate", "False positive rate", "Base rate"} & terms
     assert "Selection rate" in terms
-    shown = [facts["groups"], facts["verdict"], facts["record"]["facts"], counts]
+    shown = [facts["groups"], facts["worst"], facts["record"]["facts"], counts]
     assert not [word for word in OF_ERRORS if word in str(shown).lower()]
     for page in (report.html(), report.markdown()):
         assert "selection rate" in page
         assert "truly" not in page
         assert "err more often" not in page
-    alone = AuditReport(audit_result(LABELS, counts=COUNTS)).html()
-    assert "errs more often" not in alone
-    assert "rates of others may differ from those on this page" in alone
     with pytest.raises(ValueError, match="metric must be selection_rate, all that decisions"):
-        AuditReport(decisions, metric="error_rate").dict()
+        AuditReport(decisions, metric="error_rate")
     with pytest.raises(ValueError, match="got 'equalized_odds'"):
         decisions.verdict("equalized_odds")
 
@@ -69,4 +65,6 @@ def test_records_of_a_group_of_whom_surely_nobody_is_selected_have_a_ratio_of_0(
 
 def exactly_nobody():
     groups = np.repeat(["a", "b"], 40)
-    return GroupAudit(np.inf, group_labels=["a", "b"]).run(None, groups == "a", groups)
+    return GroupAudit(np.inf, group_labels=["a", "b"]).run(
+        None, groups == "a", groups, kind="decisions"
+    )

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from sklearn_dpwg.inspection import GroupAudit, group_audit
-from sklearn_dpwg.inspection.audit_rows import UNITS, whole_sums
 from sklearn_dpwg.privacy import NoiseSource, Relation
 
 LABELS = ["a", "b", "c", "nobody"]
@@ -32,11 +31,10 @@ def watched(monkeypatch):
     monkeypatch.setattr(group_audit, "NoiseSource", Watched)
 
 
-def handed(audit: GroupAudit, table: tuple, facts=None) -> list[tuple]:
+def handed(audit: GroupAudit, table: tuple) -> list[tuple]:
     """Return what an audit of a table hands to the noise."""
     WATCHED.clear()
-    facts = facts or audit._facts(has_outcomes=table[0] is not None)
-    audit._release(facts, audit._rows(facts, *table), facts.guarantee, audit._noise(facts))
+    audit.run(*table)
     return list(WATCHED)
 
 
@@ -62,45 +60,40 @@ def with_another_record(rng: np.random.Generator, table: tuple, *, group: bool) 
 AUDITS = {
     "counts": {},
     "bins": {"score_edges": (0.2, 0.5, 0.9)},
-    "losses": {"losses": ("log_loss", "squared_error")},
-    "gaussian": {"mechanism": "gaussian", "losses": ("log_loss",)},
     "public sizes": {"sizes": "public"},
     "decisions": {},
 }
 
 
+@pytest.mark.filterwarnings("ignore::sklearn_dpwg.exceptions.NoProtectionWarning")
 @pytest.mark.parametrize("name", AUDITS)
 def test_neighbours_move_what_is_paid_for(name, watched):
     """A record that changes anything, its group too, moves two counts by one each at most."""
     rng = np.random.default_rng(17)
     audit = GroupAudit(1.0, group_labels=LABELS, **AUDITS[name])
-    farthest, facts = 0, audit._facts()
+    shape, farthest = (4, 1 if name == "decisions" else 2, 4 if name == "bins" else 2), 0
     for _ in range(210):
         table = random_table(rng, int(rng.integers(1, 12)))
         if name == "decisions":
             table = (None, *table[1:])
         other = with_another_record(rng, table, group=audit.sizes == "hidden")
-        before, after = handed(audit, table, facts), handed(audit, other, facts)
-        assert [one[:2] for one in before] == [one[:2] for one in after]
-        for (release, sensitivity, first), (_, _, second) in zip(before, after, strict=True):
-            moved = np.abs(first - second)
-            if sensitivity is None:
-                assert first.shape == (4, 1 if name == "decisions" else 2, sum(facts.n_bins))
-                assert first.sum() == len(table[1])  # a record is in one cell
-                assert moved.max() <= 1
-                farthest = max(farthest, int(moved.sum()))
-                assert moved.sum() <= 2
-            else:
-                assert sensitivity == UNITS
-                norm = moved.sum() if release.mechanism == "laplace" else np.linalg.norm(moved)
-                assert norm <= UNITS
+        ((release, _, before),), ((paid, _, after),) = (
+            handed(audit, one) for one in (table, other)
+        )
+        assert release == paid == audit.plan().release
+        moved = np.abs(before - after)
+        assert before.shape == shape
+        assert before.sum() == len(table[1])  # a record is in one cell
+        assert moved.max() <= 1
+        assert moved.sum() <= 2
+        farthest = max(farthest, int(moved.sum()))
     assert farthest == 2
 
 
+@pytest.mark.filterwarnings("ignore::sklearn_dpwg.exceptions.NoProtectionWarning")
 def test_joint_counts_of_several_models_are_one_release(watched):
     rng = np.random.default_rng(3)
     audit = GroupAudit(1.0, group_labels=LABELS)
-    facts = audit._facts()
     for _ in range(100):
         y, one, groups = random_table(rng, 6)
         table = (y, {"one": one, "two": rng.random(6), "three": rng.random(6)}, groups)
@@ -110,27 +103,13 @@ def test_joint_counts_of_several_models_are_one_release(watched):
         other[2][place] = rng.choice(np.array(LABELS, dtype=object))
         for scores in other[1].values():
             scores[place] = rng.random()
-        ((*_, before),), ((*_, after),) = (handed(audit, each, facts) for each in (table, other))
+        ((*_, before),), ((*_, after),) = (handed(audit, each) for each in (table, other))
         assert before.shape == (4, 2, 8)
         assert np.abs(before - after).sum() <= 2
 
 
-@pytest.mark.parametrize("name", ["log_loss", "squared_error"])
-def test_sums_of_losses_of_extreme_records(name):
-    """The farthest that a record can move them is just what is paid for."""
-    positive = np.array([True, True, False])
-    codes = np.array([0, 1, 0])
-    sums, squares = whole_sums(name, positive, np.array([1.0, 0.0, 0.5]), codes, 2)
-    other = whole_sums(name, positive, np.array([0.0, 0.0, 0.5]), codes, 2)
-    assert np.abs(sums - other[0]).sum() == UNITS
-    moved = whole_sums(name, positive, np.array([0.0, 0.0, 0.5]), np.array([1, 1, 0]), 2)
-    assert np.abs(sums - moved[0]).sum() == UNITS
-    assert np.abs(squares - moved[1]).sum() == UNITS
-
-
-@pytest.mark.parametrize("n_audits", [1, 8])
-@pytest.mark.parametrize(("losses", "outcomes"), [((), True), (("log_loss",), True), ((), False)])
-def test_draws_are_those_of_the_plan(n_audits, losses, outcomes, monkeypatch):
+@pytest.mark.parametrize("outcomes", [True, False])
+def test_draws_are_those_of_the_plan(outcomes, monkeypatch):
     made = []
 
     class Remembered(NoiseSource):
@@ -139,44 +118,32 @@ def test_draws_are_those_of_the_plan(n_audits, losses, outcomes, monkeypatch):
             made.append(self)
 
     monkeypatch.setattr(group_audit, "NoiseSource", Remembered)
-    audit = GroupAudit(1.0, group_labels=LABELS, losses=losses, n_audits=n_audits)
-    rng = np.random.default_rng(0)
-    y, scores, groups = random_table(rng, 50)
+    audit = GroupAudit(1.0, group_labels=LABELS)
+    y, scores, groups = random_table(np.random.default_rng(0), 50)
     result = audit.run(y if outcomes else None, scores, groups)
     (source,) = made
     plan = audit.plan(outcomes=outcomes)
-    assert tuple(draw.release for draw in source.draws) == plan.releases
-    shape = (4, 2 if outcomes else 1, 2)
-    assert [draw.shape for draw in source.draws] == [shape, *[(4,)] * (2 * len(losses))]
+    assert [draw.release for draw in source.draws] == [plan.release]
+    assert [draw.shape for draw in source.draws] == [(4, 2 if outcomes else 1, 2)]
     assert result.privacy_.events == plan.guarantee.events
     assert result.privacy_.relation == Relation.REPLACE_ONE
 
 
 @pytest.mark.parametrize("outcomes", [True, False])
-@pytest.mark.parametrize("mechanism", ["laplace", "gaussian"])
-def test_a_result_holds_the_noise_of_its_plan(mechanism, outcomes):
+def test_a_result_holds_the_noise_of_its_plan(outcomes):
     """Everything that a run returns, against what it returns without privacy."""
     y, groups = np.tile([0, 1], 500), np.repeat(np.arange(500), 2)
-    found = []
-    for epsilon in (1.0, math.inf):
-        audit = GroupAudit(
-            epsilon,
-            group_labels=range(500),
-            losses=("squared_error",) if outcomes else (),
-            mechanism=mechanism,
+    noisy, exact = (
+        GroupAudit(epsilon, group_labels=range(500), score_edges=[0.5]).run(
+            y if outcomes else None, np.full(1000, 0.3), groups
         )
-        result = audit.run(y if outcomes else None, np.full(1000, 0.3), groups)
-        sums = [each for loss in result.losses for each in (loss.sums, loss.squares)]
-        found.append([np.array(each) for each in (result.counts, *sums)])
-        if epsilon == 1.0:
-            assert result.noise == audit.plan(outcomes=outcomes).noise
-            stated = [result.noise.std]
-            for loss in result.losses:
-                stated += [loss.sum_noise_std, loss.square_noise_std]
-    for noisy, exact, std in zip(*found, stated, strict=True):
-        # five deviations to either side, for noise of heavy tails
-        assert 0.75 < (noisy - exact).std() / std < 1.25
-        assert (noisy != exact).mean() > 0.5
+        for epsilon in (1.0, math.inf)
+    )
+    assert noisy.noise == GroupAudit(1.0, group_labels=range(500)).plan(outcomes=outcomes).noise
+    apart = np.array(noisy.counts) - np.array(exact.counts)
+    # five deviations to either side, for noise of heavy tails
+    assert 0.75 < apart.std() / noisy.noise.std < 1.25
+    assert (apart != 0).mean() > 0.5
 
 
 def deviations_above(epsilon: float, first: np.ndarray, second: np.ndarray) -> float:
@@ -205,13 +172,13 @@ def released(
 
     The events "at least so much" of it have the largest ratio that there is.
     """
-    audit = GroupAudit(epsilon, group_labels=LABELS, mechanism="laplace")
-    facts, n = audit._facts(has_outcomes=outcomes), 150_000
-    release = facts.planned.counts.scaled(factor)
+    audit = GroupAudit(epsilon, group_labels=LABELS)
+    facts, n = audit._facts("scores"), 150_000
+    release = facts.release.scaled(factor)
     found = []
     for seed, table in enumerate(NEIGHBOURS):
-        rows = audit._rows(facts, table[0] if outcomes else None, *table[1:])
-        exact = rows.counts(2)
+        rows, _ = audit._rows(facts, table[0] if outcomes else None, *table[1:])
+        exact = rows.counts()
         cells = np.tile([exact[0, -1, 1], exact[1, 0, 0]], (n, 1))
         noisy = NoiseSource(seed, [release]).integers(cells, release=release)
         size = float(rows.sizes[0]) if told else 0.0

@@ -6,14 +6,16 @@ import json
 import math
 import pickle
 
+import numpy as np
 import pytest
 
+from sklearn_dpwg.exceptions import InputError, InputTypeError
 from sklearn_dpwg.inspection import AuditResult
-from sklearn_dpwg.inspection.asked import overall_rate
-from sklearn_dpwg.inspection.verdicts import GroupRate, WorstGroups
+from sklearn_dpwg.inspection.audit_result import WorstGroups
+from sklearn_dpwg.inspection.histogram import GroupRate
 from sklearn_dpwg.metrics.intervals import Interval, rate_interval, ratio_interval
 from sklearn_dpwg.privacy import IntegerNoise, PrivacyGuarantee, Release
-from tests.helpers.audit_cases import audit_result
+from tests.helpers.audit_cases import MODEL_GUARANTEE, audit_result
 
 RELEASED = Release("counts", "discrete-laplace", 1.0, max_count=1)
 GUARANTEE = PrivacyGuarantee.from_releases([RELEASED], 1e-6, relation="replace-one")
@@ -110,7 +112,7 @@ def test_decisions_alone_have_the_noise_of_half_as_many_counts():
         one(sizes=(500, 600, 65)).rates("selection_rate") for one in (of_decisions, result)
     )
     assert known[2].width < both[2].width
-    assert overall_rate(found, "selection_rate") == overall_rate(whole, "selection_rate")
+    assert found._overall("selection_rate") == whole._overall("selection_rate")
 
 
 def test_decisions_alone_say_what_they_tell():
@@ -118,10 +120,8 @@ def test_decisions_alone_say_what_they_tell():
     assert not found.has_outcomes
     assert found.METRICS == ("selection_rate",)
     assert found.worst_groups().metric == "selection_rate"
-    assert [column for column in found.table() if not column.endswith(("_low", "_high"))] == [
-        *("size", "selection_rate", "impact_ratio", "note")
-    ]
-    assert str(found).splitlines()[3].split() == ["group", "size", "impact_ratio", "selection_rate"]
+    assert found.table().index.unique("metric").tolist() == ["size", "selection_rate"]
+    assert str(found).splitlines()[2].split() == ["group", "size", "selection_rate"]
     says = "metric must be selection_rate, all that decisions without outcomes tell, got 'error_ra"
     for ask in (found.rates, found.worst_groups, found.verdict, found.impact_ratios):
         with pytest.raises(ValueError, match=says):
@@ -140,7 +140,7 @@ def test_notes():
     negative = result(((*COUNTS[0],), ((-3, 1), (0, -2))))
     assert negative.rates("error_rate")[1].note
     assert (negative.rates("error_rate")[1].low, negative.rates("error_rate")[1].high) == (0, 1)
-    assert "fewer than three" in negative.table()["note"].iloc[1]
+    assert "fewer than three" in negative.table().loc[("b", "error_rate"), "note"]
 
 
 def test_worst_groups():
@@ -178,15 +178,26 @@ def test_json_round_trip(noise):
     assert str(again.verdict()) == str(one.verdict())
 
 
-def test_table():
-    table = result().table()
-    assert table.index.tolist() == ["a", "b", "c"]
-    assert table.index.name == "place"
-    names = ("size", "selection_rate", "error_rate", "true_positive_rate", "false_positive_rate")
-    for name in (*names, "impact_ratio"):
-        assert (table[f"{name}_low"] <= table[name]).all()
-        assert (table[name] <= table[f"{name}_high"]).all()
-    assert (table["note"] == "").tolist() == [True, True, True]
+@pytest.mark.parametrize("noise", [NOISE, None])
+def test_the_table_is_what_everything_else_says(noise):
+    found = result(noise=noise)
+    table = found.table()
+    assert table.index.names == ["place", "metric"]
+    assert len(table) == 3 * 10
+    for metric in AuditResult.METRICS:
+        for rate in found.rates(metric):
+            row = table.loc[(rate.group, metric)]
+            assert (row["estimate"], row["low"], row["high"]) == (
+                rate.estimate,
+                rate.low,
+                rate.high,
+            )
+            assert row["sampling"] + row["noise"] == pytest.approx(rate.width)
+            assert (row["noise"] > 0.0) == (noise is not None)
+            assert row["sampling"] > 0.0
+    sizes = table.xs("size", level="metric")
+    assert (sizes["sampling"] == 0.0).all()
+    assert sizes["estimate"].tolist() == [500.0, 600.0, 65.0]
 
 
 @pytest.mark.parametrize("text", ["", "{}"])
@@ -195,20 +206,69 @@ def test_other_text_is_no_result(text):
         AuditResult.from_json(text)
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"unless": 1},
-        {"counts": [[[1, 2], [3, 4]]]},
-        {"sizes": [1, 2]},
-        {"privacy_": None},
-        {"noise": {"mechanism": "none", "scale": 1.0}},
-    ],
-)
-def test_a_forged_field_is_refused(change):
+def mutations(plain, rng):
+    """Yield a name and a changed copy of a JSON object, for each field and every one inside."""
+    others = [
+        None,
+        True,
+        0,
+        -1,
+        1.5,
+        1e308,
+        "",
+        "words",
+        [],
+        [[]],
+        {},
+        {"a": 1},
+        [None],
+        float("nan"),
+    ]
+
+    def walk(value, path):
+        yield path
+        inside = value if isinstance(value, list) else ()
+        for key, one in value.items() if isinstance(value, dict) else enumerate(inside):
+            yield from walk(one, (*path, key))
+
+    for path in list(walk(plain, ()))[1:]:
+        for other in [others[place] for place in rng.permutation(len(others))[:4]]:
+            changed = json.loads(json.dumps(plain))
+            inner = changed
+            for key in path[:-1]:
+                inner = inner[key]
+            inner[path[-1]] = other
+            yield f"{path} {other!r}", changed
+
+
+def test_every_field_of_a_file_is_checked_as_it_is_read():
+    """A changed one gives one sentence, or something that can be asked."""
+    binned = result(
+        (((9, 8, 7), (1, 2, 3)), ((9, 9, 9), (8, 8, 8))),
+        score_edges=(0.3, 0.5),
+        sizes=(30, 51),
+        group_labels=(("a", 1), ("b", 2)),
+        model_privacy_=MODEL_GUARANTEE,
+    )
+    tried, refused = 0, 0
+    for what, changed in mutations(json.loads(binned.to_json()), np.random.default_rng(0)):
+        tried += 1
+        try:
+            found = AuditResult.from_json(json.dumps(changed))
+        except (InputError, InputTypeError) as error:
+            refused += str(error).endswith(".") and "\n" not in str(error)
+        else:
+            assert AuditResult.from_json(found.to_json()) == found, what
+            found._counted.interval("selection_rate", 0, found.confidence)
+    assert tried > 250
+    assert refused > 0.8 * tried  # one that is not one sentence makes it fewer
+
+
+def test_epsilon_is_compared_with_what_was_released():
     described = json.loads(result().to_json())
-    with pytest.raises((ValueError, TypeError)):
-        AuditResult.from_json(json.dumps(described | change))
+    described["privacy_"]["epsilon"] = 0.1
+    with pytest.raises(InputError, match="epsilon must be that of the events"):
+        AuditResult.from_json(json.dumps(described))
     name = next(iter(described))
     with pytest.raises(ValueError, match="text must be what"):
         AuditResult.from_json(json.dumps({k: v for k, v in described.items() if k != name}))

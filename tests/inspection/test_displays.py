@@ -98,17 +98,6 @@ def test_the_tradeoff_is_that_of_the_guarantee():
     np.testing.assert_allclose(display.detections_, expected)
     caught = math.ceil(1000 * (1 - float(MODEL_GUARANTEE.tradeoff(0.05)))) / 10
     assert f"5 % false alarms: {caught:g} % detected" in texts(display.ax_)
-    with pytest.raises(ValueError, match="kind must be"):
-        display.plot(kind="roc")
-
-
-@pytest.mark.parametrize("guarantee", [GUARANTEE, MODEL_GUARANTEE])
-def test_the_profile_goes_through_the_stated_point(guarantee):
-    display = PrivacyProfileDisplay(guarantee).plot(kind="profile")
-    at = int(np.argmin(abs(display.epsilons_ - guarantee.epsilon)))
-    assert display.epsilons_[at] == pytest.approx(guarantee.epsilon)
-    assert display.deltas_[at] <= guarantee.delta * 1.001
-    np.testing.assert_allclose(display.deltas_, guarantee.profile(display.epsilons_), atol=1e-15)
 
 
 # --- shared ------------------------------------------------------------------------------------

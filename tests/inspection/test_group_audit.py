@@ -8,18 +8,13 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from sklearn.base import clone
 
 from sklearn_dpwg import DPWorstGroupClassifier
 from sklearn_dpwg.exceptions import BudgetExceededError
 from sklearn_dpwg.inspection import AuditResult, GroupAudit
-from sklearn_dpwg.inspection.verdicts import CountedRates, LossSums, mean_interval
 from sklearn_dpwg.ledger import PrivacyLedger
-from sklearn_dpwg.metrics.intervals import rate_interval
 from sklearn_dpwg.privacy import (
-    IntegerNoise,
     NoiseSource,
     PrivacyGuarantee,
     Relation,
@@ -57,7 +52,6 @@ def test_plan_needs_no_records_and_tells_widths():
         assert said in text
     assert "0.300" not in str(audit(epsilon=math.inf).plan())
     assert "unprotected" in str(audit(epsilon=math.inf).plan())
-    assert "one of 8 that keep the budget" in str(audit(n_audits=8).plan())
     with pytest.raises(ValueError, match="base_rate must be strictly between 0 and 1, got"):
         audit().plan(base_rate=1.5)
     with pytest.raises(TypeError, match=r"base_rate must be a number, got '0.3'"):
@@ -67,37 +61,51 @@ def test_plan_needs_no_records_and_tells_widths():
 def test_a_plan_without_outcomes_is_of_selection_alone_and_narrower():
     sizes = {"a": 300, "b": 1000, "c": 0}
     alone, whole = (audit().plan(group_sizes=sizes, outcomes=one) for one in (False, True))
-    assert (alone.releases, alone.noise) == (whole.releases, whole.noise)
+    assert (alone.release, alone.noise) == (whole.release, whole.noise)
     for (_, size, one), (_, _, other) in zip(alone.widths, whole.widths, strict=True):
         ((name, (width, sampling)),) = one.items()
         assert sampling == other[name][1]
         assert width < other[name][0] or size == 0
     assert "at a selection rate of 0.3" in str(alone)
     assert "error_rate" not in str(alone)
-    for changes in ({"losses": ["log_loss"]}, {"score_edges": np.array([0.2, 0.5])}):
-        with pytest.raises(ValueError, match="must be left out of an audit without outcomes"):
-            audit(**changes).plan(outcomes=False)
 
 
-@pytest.mark.parametrize(("n_audits", "quieter"), [(1, "laplace"), (20, "gaussian")])
-def test_the_quieter_mechanism_is_taken(n_audits, quieter):
-    known = {
-        name: audit(mechanism=name, n_audits=n_audits).plan()
-        for name in ("laplace", "gaussian", "auto")
-    }
-    assert known["auto"].noise.mechanism == quieter
-    assert known["auto"].count_std == min(plan.count_std for plan in known.values())
+def test_bins_are_the_default_where_they_widen_a_rate_by_a_tenth_at_most():
+    """In a group of a quarter of the mean size, which is public: no record tells it."""
+    few, many = (audit().plan(group_sizes=dict.fromkeys(LABELS, n)) for n in (3000, 9000))
+    assert few.n_bins == 2
+    assert many.n_bins == 20
+    assert few.price > 0.1 >= many.price
+    for plan in (few, many):
+        assert f"{plan.small_size:,} people" in str(plan)
+        assert f"by {100 * plan.price:.0f} %" in str(plan)
+    asked = audit(score_edges=(0.2, 0.5)).plan(group_sizes=dict.fromkeys(LABELS, 300))
+    assert (asked.n_bins, asked.price) == (3, None)
+    assert audit().plan(kind="decisions").n_bins == 2
+    assert audit(epsilon=math.inf).plan().n_bins == 20
+    y, groups = np.tile([0, 1], 4500), np.resize(LABELS, 9000)
+    assert len(audit(epsilon=8.0, threshold=0.33).run(y, y * 0.9, groups).counts[0][0]) == 21
+    assert len(audit().run(y, y * 0.9, groups).counts[0][0]) == 2
 
 
-def test_planned_audits_keep_the_budget_together(table):
-    made = audit(n_audits=3)
-    with PrivacyLedger(epsilon=1.0, delta=1e-6) as book:
-        for _ in range(3):
-            result = made.run(*table)
-        assert result.privacy_.epsilon < 0.4
-        with pytest.raises(BudgetExceededError):
-            made.run(*table)
-    assert book.epsilon_spent == pytest.approx(1.0, rel=1e-3)
+def test_no_value_says_whether_it_is_a_score_or_a_decision(table):
+    y, scores, groups = table
+    for wrong in (y == 1, np.where(y, "yes", "no")):
+        with pytest.raises(ValueError, match="kind='decisions'"):
+            audit().run(y, wrong, groups)
+    with pytest.raises(ValueError, match="kind='scores'"):
+        audit().run(y, scores, groups, kind="decisions")
+    as_scores, as_decisions = (
+        audit(epsilon=math.inf, score_edges=[0.5]).run(y, y, groups),
+        audit(epsilon=math.inf).run(y, y, groups, kind="decisions"),
+    )
+    assert as_scores.counts == as_decisions.counts
+    assert (as_scores.threshold, as_decisions.threshold) == (0.5, None)
+    whole, one_less = np.zeros(N), np.zeros(N)
+    one_less[0] = 0.25
+    for found in (audit().run(y, each, groups) for each in (whole, one_less)):
+        assert len(found.counts[0][0]) == 2
+        assert found.threshold == 0.5
 
 
 @pytest.mark.parametrize("form", ["scores", "two columns", "classes", "words", "booleans"])
@@ -112,7 +120,8 @@ def test_exact_counts_in_every_form(table, form):
         "words": (("no", "yes"), words[y], pd.Series(words[predicted])),
         "booleans": ((False, True), y == 1, predicted == 1),
     }[form]
-    result = audit(epsilon=math.inf, classes=classes).run(truth, given, groups)
+    kind = "scores" if form in ("scores", "two columns") else "decisions"
+    result = audit(epsilon=math.inf, classes=classes).run(truth, given, groups, kind=kind)
     for label, cells in zip(LABELS, result.cells(), strict=True):
         inside = groups == label
         expected = np.bincount(2 * y[inside] + predicted[inside], minlength=4)
@@ -125,14 +134,15 @@ def test_decisions_alone_are_counted(table):
     y, scores, groups = table
     whole = audit(epsilon=math.inf).run(y, scores, groups)
     chosen = np.where(scores >= 0.5, "yes", "no")
-    for classes, taken in (((0, 1), scores), (("no", "yes"), chosen)):
-        alone = audit(epsilon=math.inf, classes=classes).run(None, taken, groups)
+    for classes, taken, kind in (((0, 1), scores, "scores"), (("no", "yes"), chosen, "decisions")):
+        alone = audit(epsilon=math.inf, classes=classes).run(None, taken, groups, kind=kind)
         assert (alone.cells() == whole.cells().sum(axis=1, keepdims=True)).all()
         assert alone.rates() == whole.rates("selection_rate")
         assert alone.verdict() == whole.verdict()
     both = {"one": scores, "other": 1.0 - scores}
     for name, one in audit(epsilon=math.inf).run(None, both, groups).items():
-        assert one.counts == audit(epsilon=math.inf).run(None, both[name], groups).counts
+        alone = audit(epsilon=math.inf, score_edges=[0.5]).run(None, both[name], groups)
+        assert one.counts == alone.counts
         assert one.n_cells == 2
     private, other = audit().run(None, scores, groups), audit().run(*table)
     assert private.privacy_.events == other.privacy_.events
@@ -182,7 +192,7 @@ def test_several_models_share_one_release(table):
     models = {"one": scores, "other": 1.0 - scores, "third": np.full(N, 0.7)}
     exact = audit(epsilon=math.inf).run(y, models, groups)
     for name, result in exact.items():
-        alone = audit(epsilon=math.inf).run(y, models[name], groups)
+        alone = audit(epsilon=math.inf, score_edges=[0.5]).run(y, models[name], groups)
         assert result.counts == alone.counts
         assert result.n_cells == 4
     with PrivacyLedger(epsilon=1.01, delta=1e-6) as book:
@@ -193,88 +203,6 @@ def test_several_models_share_one_release(table):
     assert sizes[0] == sizes[1] == sizes[2]
     alone = audit().run(*table).rates()[0]
     assert noisy["one"].rates()[0].width > alone.width
-
-
-def test_bins_give_calibration_and_the_same_rates(table):
-    y, scores, groups = table
-    plain = audit(epsilon=math.inf).run(y, scores, groups)
-    binned = audit(epsilon=math.inf, score_edges=(0.2, 0.5, 0.8)).run(y, scores, groups)
-    assert (binned.cells() == plain.cells()).all()
-    shown = binned.calibration("a")
-    assert len(shown) == 4
-    inside = (groups == "a") & (scores >= 0.5) & (scores < 0.8)
-    assert shown[2].estimate == pytest.approx(y[inside].mean())
-    with pytest.raises(ValueError, match="needs an audit with score_edges"):
-        plain.calibration("a")
-    with pytest.raises(ValueError, match="group must be one of"):
-        binned.calibration("z")
-
-
-def test_losses_are_clipped_means(table):
-    y, scores, groups = table
-    names = ("log_loss", "squared_error")
-    exact = audit(epsilon=math.inf, losses=names).run(y, scores, groups)
-    chance = np.where(y == 1, scores, 1.0 - scores)
-    truth = {"log_loss": -np.log(np.maximum(chance, 0.01)), "squared_error": (y - scores) ** 2}
-    for name in names:
-        for rate in exact.rates(name):
-            inside = groups == rate.group
-            assert rate.estimate == pytest.approx(truth[name][inside].mean(), abs=1e-5)
-            half = 1.96 * truth[name][inside].std() / math.sqrt(inside.sum())
-            assert 2.0 * half < rate.width < 4.0 * half
-    noisy = audit(epsilon=50.0, losses=names).run(y, scores, groups)
-    assert noisy.rates("log_loss")[0].estimate == pytest.approx(
-        exact.rates("log_loss")[0].estimate, abs=0.1
-    )
-    assert noisy.worst_groups("log_loss").groups
-    assert noisy.privacy_.epsilon == pytest.approx(50.0, rel=1e-3)
-    assert AuditResult.from_json(noisy.to_json()) == noisy
-
-
-def released(losses, codes, epsilon=math.inf):
-    """Return the rates of any losses: squared errors of scores, of negatives alone."""
-    made = audit(epsilon=epsilon, group_labels=range(codes[-1] + 1), losses=("squared_error",))
-    return made.run(np.zeros(len(codes), dtype=int), np.sqrt(losses), codes).rates("squared_error")
-
-
-@pytest.mark.parametrize(("values", "side"), [((0.3, 1.0), "high"), ((0.0, 0.6), "low")])
-def test_limits_of_losses_of_two_values_are_exact(values, side):
-    """The upper one where the greater is the bound, the lower one where the smaller is 0."""
-    hits, n = (0, 3, 40, 80), 80
-    losses = np.concatenate([np.where(np.arange(n) < k, values[1], values[0]) for k in hits])
-    for k, rate in zip(hits, released(losses, np.repeat(np.arange(4), n)), strict=True):
-        limit = getattr(rate_interval(k, n), side)
-        expected = values[0] + (values[1] - values[0]) * limit
-        # a variance that is rounded to 0 or not
-        assert getattr(rate, side) == pytest.approx(expected, abs=2e-4), k
-
-
-@pytest.mark.parametrize("epsilon", [math.inf, 4.0, 1.0])
-def test_intervals_of_losses_cover(epsilon):
-    """Where one loss in a hundred is large; a normal interval holds in 78 % without noise."""
-    rng = np.random.default_rng(0)
-    losses = np.where(rng.random(300 * 300) < 0.01, 1.0, 0.002)
-    rates = released(losses, np.repeat(np.arange(300), 300), epsilon)
-    mean = 0.01 + 0.99 * 0.002
-    assert np.mean([rate.low <= mean <= rate.high for rate in rates]) >= 0.94
-
-
-@given(
-    st.floats(-1.5, 1.5),
-    st.floats(-1.5, 1.5),
-    st.integers(-5, 60) | st.integers(1, 10**7),
-    st.sampled_from([None, IntegerNoise("laplace", 3.0), IntegerNoise("gaussian", 9.0)]),
-    st.booleans(),
-)
-def test_limits_of_losses_are_in_order_whatever_noise_made_of_sums(mean, square, n, noise, public):
-    """And widen with the confidence."""
-    stds = (0.0, 0.0) if noise is None else (12.0, 20.0)
-    loss = LossSums("any", 4.0, (2.0 * mean * n,), (2.0 * square * n,), *stds)
-    cells = np.array([[[n, 0], [0, 0]]])
-    counted = CountedRates(cells, (1, 1), noise, (max(n, 0),) if public else None)
-    inner, outer = (mean_interval(loss, 0, counted, level) for level in (0.9, 0.9999))
-    assert 0.0 <= outer.low <= inner.low <= inner.high <= outer.high <= 4.0
-    assert math.isnan(inner.estimate) or inner.low <= inner.estimate <= inner.high
 
 
 def test_an_audit_of_the_records_of_a_fit_costs_both(table):
@@ -333,12 +261,13 @@ def test_result_holds_plain_values_alone(table):
     assert len(text) < 6_000
 
 
-@pytest.mark.parametrize("kind", [np.int64, np.uint8, bool])
-def test_whole_numbers_are_classes_in_whatever_order_these_are(kind):
+@pytest.mark.parametrize("kind", [np.int64, np.uint8, bool, float])
+def test_classes_are_classes_in_whatever_order_these_are(kind):
     y = np.arange(N) % 2
     groups = np.resize(LABELS, N)
     for classes in ((0, 1), (1, 0)):
-        exact = audit(epsilon=math.inf, classes=classes).run(y, y.astype(kind), groups)
+        made = audit(epsilon=math.inf, classes=classes)
+        exact = made.run(y, y.astype(kind), groups, kind="decisions")
         assert {rate.estimate for rate in exact.rates("error_rate")} == {0.0}, classes
 
 
@@ -353,29 +282,33 @@ SEEN: dict[str, tuple[dict, dict, str]] = {
     "median": ({"threshold": "median"}, {}, "threshold must be a number fixed in advance"),
     "falling edges": ({"score_edges": (0.8, 0.5)}, {}, "score_edges must increase"),
     "sizes": ({"sizes": "secret"}, {}, "sizes must be 'hidden' or 'public', got 'secret'"),
-    "losses": ({"losses": ["hinge"]}, {}, "losses must be some of log_loss, squared_error, got"),
     "one class": ({"classes": (1, 1)}, {}, "classes must be the negative and the positive class"),
     "short scores": ({}, {"scores": np.zeros(5)}, r"got shape \(5,\) for 600 records"),
     "no records": ({}, {"y_true": [], "scores": [], "groups": []}, "at least one record, got none"),
     "many models": (
         {},
         {"scores": {str(i): np.zeros(N) for i in range(6)}},
-        "at most 5 models at once, got 6: audit each by itself, with n_audits=6",
+        "at most 5 models at once, got 6",
     ),
-    "losses of no outcomes": (
-        {"losses": ["log_loss"]},
-        {"y_true": None},
-        "losses must be left out of an audit without outcomes, got",
+    "kind": ({}, {"kind": "words"}, "kind must be 'scores' or 'decisions', got 'words'"),
+    "edges of decisions": (
+        {"score_edges": [0.5]},
+        {"kind": "decisions"},
+        "score_edges must be None for kind='decisions', got",
     ),
     "decisions of others": (
         {},
-        {"y_true": None, "scores": ["no"] * N},
+        {"y_true": None, "scores": ["no"] * N, "kind": "decisions"},
         r"decisions 0 and 1 alone, and some values differ; classes=\(negative, positive\) names",
     ),
     "missing decisions": (
         {"classes": ("no", "yes")},
-        {"y_true": None, "scores": np.array(["no", "yes", None] * N, dtype=object)[:N]},
-        r"decisions 'no' and 'yes' alone, and some values are missing; .* names others\.$",
+        {
+            "y_true": None,
+            "scores": np.array(["no", "yes", None] * N, dtype=object)[:N],
+            "kind": "decisions",
+        },
+        "decisions 'no' and 'yes' alone, and some values are missing",
     ),
     "no model": ({}, {"same_records_as": True}, "must be the model or its guarantee where no"),
 }
@@ -414,19 +347,14 @@ def test_a_ledger_knows_that_noise_came_from_a_seed(table):
     assert book.report()["seeded"].tolist() == [True]
 
 
-@pytest.mark.parametrize("n_before", [0, 1])
-def test_an_error_is_charged_and_says_so_once_something_is_released(n_before, table, monkeypatch):
-    draw, drawn = NoiseSource.integers, []
-
+def test_an_error_after_the_release_is_charged_and_says_so(table, monkeypatch):
     def fail(self, counts, **kwargs):
-        if len(drawn) == n_before:
-            raise KeyboardInterrupt
-        drawn.append(counts)
-        return draw(self, counts, **kwargs)
+        draw(self, counts, **kwargs)
+        raise KeyboardInterrupt
 
+    draw = NoiseSource.integers
     monkeypatch.setattr(NoiseSource, "integers", fail)
     with PrivacyLedger(1.5, 1e-6) as book, pytest.raises(KeyboardInterrupt) as caught:
-        audit(losses=("squared_error",)).run(*table)
-    assert len(book.rows) == n_before
-    notes = getattr(caught.value, "__notes__", [])
-    assert [("as spent" in note) for note in notes] == [True] * n_before
+        audit().run(*table)
+    assert len(book.rows) == 1
+    assert ["as spent" in note for note in caught.value.__notes__] == [True]

@@ -36,20 +36,18 @@ def titles(card: str) -> list[str]:
     return re.findall(r"^#+ .*$", card, re.MULTILINE)
 
 
-def test_a_card_has_guarantee_plan_groups_and_limits(model):
+def test_a_card_has_guarantee_groups_and_limits(model):
     card = model_card(model, purpose="Who gets a loan.", limits=["Not for pensions."])
     assert titles(card) == [
         "# DPWorstGroupClassifier",
         "## Purpose",
         "## Privacy guarantee",
-        "## Plan",
-        "## Parameters",
         "## Groups",
         "## Limits",
+        "## Parameters",
     ]
     for section in sections(model.privacy_):
         assert f"**{section.title}**" in card
-    assert "    Plan of solver 'mgr'" in card
     assert "| group | noisy count |" in card
     assert rf"| a\|b | {model.group_sizes_[1]:,} |" in card
     assert "was not audited" in card
@@ -75,15 +73,14 @@ def test_labels_and_words_that_mean_harm_are_text(model):
     card = model_card(model, audit_result(HOSTILE, noise=None), title=harm, purpose=harm)
     assert "<" not in card
     assert "\x00" not in card
-    assert len(titles(card)) == 7
+    assert len(titles(card)) == 6
     rows = [line for line in card.split("\n") if line.startswith("|")]
     widths = {len(re.findall(r"(?<!\\)\|", row)) for row in rows}
-    assert widths == {3, 10}
+    assert widths == {3, 9}
 
 
 def test_what_is_inside_a_pipeline_is_described_and_written(model, tmp_path):
     card = model_card(make_pipeline(FunctionTransformer(), model), path=tmp_path / "README.md")
-    assert "Plan of solver 'mgr'" in card
     assert (tmp_path / "README.md").read_text(encoding="utf-8") == card
     with pytest.raises(ValueError, match="private"):
         model_card(FunctionTransformer())

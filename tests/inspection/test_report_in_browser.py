@@ -57,7 +57,9 @@ def pages(tmp_path_factory, forty_groups, hostile) -> dict[str, Path]:
         for seed, name in enumerate(("new", "old"))
     }
     reports = {
-        "two models": AuditReport(two, notes="For the board.", model=bent_model()),
+        "two models": AuditReport(
+            two, notes="For the board.", model=bent_model(), verdict_metric="selection_rate"
+        ),
         "40 groups": forty_groups,
         "hostile": hostile,
     }
@@ -144,7 +146,7 @@ def test_groups_are_sorted_by_keyboard(browser, pages):
         assert heading.get_attribute("aria-sort") == "ascending"
         values = (
             "[...document.querySelectorAll('table.groups tbody tr')]"
-            ".map(row => Number(row.cells[5].dataset.value))"
+            ".map(row => Number(row.cells[6].dataset.value))"
         )
         rates = tab.evaluate(values)
         assert rates == sorted(rates)

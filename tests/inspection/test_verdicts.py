@@ -6,7 +6,7 @@ from scipy.special import ndtr, ndtri
 
 from sklearn_dpwg.inspection import GroupAudit
 from sklearn_dpwg.inspection.contrasts import Counts, Levels, Margin, levels_of
-from sklearn_dpwg.inspection.verdicts import CountedRates
+from sklearn_dpwg.inspection.histogram import Histogram
 from sklearn_dpwg.metrics.intervals import (
     difference_interval,
     rate_interval,
@@ -24,7 +24,7 @@ def audit(sizes, rates, *, labels=None, epsilon=np.inf, **changes):
     place = np.concatenate([np.arange(size) for size in sizes])
     chosen = (place < np.rint(np.multiply(sizes, rates))[groups]).astype(int)
     given = {"group_labels": range(labels or len(sizes)), "epsilon": epsilon, **changes}
-    return GroupAudit(**given).run(np.zeros_like(chosen), chosen, groups)
+    return GroupAudit(**given).run(np.zeros_like(chosen), chosen, groups, kind="decisions")
 
 
 def test_a_rare_group_that_is_selected_most_is_compared_with():
@@ -118,7 +118,7 @@ def test_by_a_difference_and_in_equalized_odds_a_reference_may_be_on_either_side
 def test_groups_together_have_the_noise_of_all_their_counts():
     noise = IntegerNoise("laplace", 2.0)
     cells = np.array([[[20, 5], [10, 9]], [[30, 8], [11, 7]], [[9, 9], [9, 9]]])
-    together = CountedRates(cells, (1, 1), noise, None).pooled((0, 1))
+    together = Histogram(cells, 1, noise, None).pooled((0, 1))
     wanted = ratio_interval(29, 71, noise=noise, n_cells=(4, 4), confidence=0.9)
     assert together.interval("selection_rate", 0, 0.9) == wanted
 

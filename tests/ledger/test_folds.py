@@ -21,7 +21,7 @@ from sklearn_dpwg import DPWorstGroupClassifier, DPWorstGroupRegressor
 from sklearn_dpwg.exceptions import OutsideGuaranteeWarning, UnsupportedMechanismError
 from sklearn_dpwg.ledger import privacy_of
 from sklearn_dpwg.ledger.folds import folds_outside
-from sklearn_dpwg.model_selection import DPSearchCV, GroupLabelStratifiedKFold, PublicKFold
+from sklearn_dpwg.model_selection import DPSearchCV, PublicKFold
 from sklearn_dpwg.solvers import MGR
 from tests.helpers.ledger_cases import DELTA, X, Y, ones
 from tests.helpers.relations import WITHIN_GROUP
@@ -46,7 +46,7 @@ PUBLIC = [
 ]
 BY_LABEL = [
     *(None, 3, np.int64(3), StratifiedKFold(3), known.RepeatedStratifiedKFold()),
-    *(known.StratifiedShuffleSplit(), known.StratifiedGroupKFold(), GroupLabelStratifiedKFold(3)),
+    *(known.StratifiedShuffleSplit(), known.StratifiedGroupKFold()),
 ]
 UNKNOWN = [
     *(known.GroupKFold(3), known.PredefinedSplit([0, 1]), [([0], [1])], iter([]), Unlike()),

@@ -99,7 +99,7 @@ WITHOUT_PRIVACY = [
     lambda: DPAUCClassifier(math.inf, data_norm=1.0).fit(X, LABELS),
     lambda: DPStandardScaler(math.inf).fit(X),
     lambda: DPThresholdClassifier(INNER, epsilon=math.inf).fit(X, LABELS),
-    lambda: GroupAudit(math.inf, group_labels=[0, 1]).run(ONES, ONES, GROUPS),
+    lambda: GroupAudit(math.inf, group_labels=[0, 1]).run(ONES, ONES, GROUPS, kind="decisions"),
 ]
 
 
@@ -260,7 +260,7 @@ MODEL = DPWorstGroupClassifier(4.0, solver=MGR(n_steps=2), data_norm=1.0)
 DONE = {
     "fit": lambda: MODEL.fit(X, LABELS, GROUPS),
     "audit": lambda: GroupAudit(4.0, group_labels=[0, 1], random_state=0).run(
-        LABELS, LABELS, GROUPS
+        LABELS, LABELS, GROUPS, kind="decisions"
     ),
     # how often it fits is drawn, and secret
     "search": lambda: DPSearchCV(MODEL, {"radius": [1.0]}, epsilon=4.0).fit(X, LABELS, GROUPS),

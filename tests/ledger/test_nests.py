@@ -135,10 +135,8 @@ class Nest:
 
     def audited(self, models):
         """Return models with the result of an audit of their records."""
-        audit = GroupAudit(
-            0.5, DELTA, group_labels=[1.0, 2.0], mechanism="gaussian", random_state=1
-        )
-        return [*models, audit.run(Y, Y, ones(X), same_records_as=models)]
+        audit = GroupAudit(0.5, DELTA, group_labels=[1.0, 2.0], random_state=1)
+        return [*models, audit.run(Y, Y, ones(X), kind="decisions", same_records_as=models)]
 
 
 def check(seed, sources):

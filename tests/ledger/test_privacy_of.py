@@ -377,8 +377,8 @@ def test_what_a_part_leaves_outside_stays_outside(around):
 
 def audit_of(**facts):
     labels = (LABELS == "yes").astype(int)
-    audit = GroupAudit(0.5, DELTA, group_labels=[1.0, 2.0], mechanism="gaussian")
-    return audit.run(labels, labels, ones(X), **facts)
+    audit = GroupAudit(0.5, DELTA, group_labels=[1.0, 2.0])
+    return audit.run(labels, labels, ones(X), kind="decisions", **facts)
 
 
 def test_a_fit_that_stands_in_two_places_counts_once():

@@ -22,16 +22,14 @@ from sklearn_dpwg.exceptions import BudgetExceededError, SeededNoiseWarning
 from sklearn_dpwg.ledger import PrivacyLedger, privacy_of
 from sklearn_dpwg.model_selection import DPSearchCV
 from sklearn_dpwg.model_selection import search as dp_search_cv
-from sklearn_dpwg.model_selection.search_plan import (
+from sklearn_dpwg.model_selection.fit_then_release import (
     HeldOutSizes,
-    count_runs,
     noisy_score,
-    plan_search,
     record_scores,
     split,
-    worst_over_counts,
-    worst_over_sizes,
+    worst_score,
 )
+from sklearn_dpwg.model_selection.search import count_runs, plan_search
 from sklearn_dpwg.preprocessing import BoundedScaler
 from sklearn_dpwg.privacy import Budget, NoiseSource, joint_guarantee
 from tests.helpers.relations import WITHIN_GROUP
@@ -76,7 +74,9 @@ def test_a_score_has_the_noise_that_is_paid_for():
     """What a run is compared by, against the worst group's score: 1/4, of 40 records."""
     plan, codes = search().plan(), np.repeat([0, 1], [40, 60])
     scores = np.where(codes == 0, 0.25, 0.75)
-    run = partial(noisy_score, lambda *_: scores, None, plan, None, codes, codes, codes)
+    run = partial(
+        noisy_score, lambda *_: scores, None, plan.score_multiplier, None, codes, codes, codes
+    )
     stated = plan.score_multiplier / 40.0
     sizes = HeldOutSizes(100, np.array([40.0, 60.0]), np.array([True, True]))
     for released in (None, sizes):
@@ -93,16 +93,6 @@ def test_warnings_do_not_tell_the_number_of_runs(monkeypatch):
         assert [warning.category for warning in caught] == [SeededNoiseWarning]
 
 
-class Known:
-    """A model whose scores are known."""
-
-    def fit(self, *args, **kwargs):
-        return self
-
-    def predict(self, X):
-        return np.asarray(X)[:, 0]
-
-
 @given(st.data())
 @settings(max_examples=200, deadline=None)
 def test_no_record_moves_a_score_by_more_than_its_sensitivity(data):
@@ -113,7 +103,6 @@ def test_no_record_moves_a_score_by_more_than_its_sensitivity(data):
         data.draw(st.lists(st.floats(0, 1), min_size=len(codes), max_size=len(codes)))
     )
     index = data.draw(st.integers(0, len(codes) - 1))
-    plan = plan_search(Budget(1.0, 1e-6), mean_runs=1, distribution="geometric")
     values, bounds = [], []
 
     def seen(self, value, *, sensitivity, release):
@@ -125,9 +114,7 @@ def test_no_record_moves_a_score_by_more_than_its_sensitivity(data):
         patch.setattr(NoiseSource, "laplace", seen)
         for replacement in (scores[index], data.draw(st.floats(-9, 9))):
             scores[index] = replacement
-            noisy_score(
-                lambda model, X, y: scores, Known(), plan, None, scores[:, None], scores, codes
-            )
+            noisy_score(lambda model, X, y: scores, None, 1.0, None, scores[:, None], scores, codes)
     assert abs(Fraction(values[0]) - Fraction(values[1])) <= Fraction(bounds[0])
     assert bounds[0] == bounds[1] == (1.0 + min(sizes) * 2.0**-50) / min(sizes)
 
@@ -146,14 +133,13 @@ def test_a_persons_rows_move_a_score_by_no_more_than_so_many_sensitivities(data)
     for row in rows:
         others[row] = data.draw(ends)
         moved[row] = data.draw(st.integers(0, n_groups - 1)) if hidden else codes[row]
+    released = None
     if hidden:
         heard = np.array(data.draw(st.lists(st.booleans(), min_size=n_groups, max_size=n_groups)))
         released = HeldOutSizes(n, np.array(sizes, dtype=float) + 0.5, heard)
-        (one, step), (two, _) = (
-            worst_over_counts(*pair, released) for pair in ((scores, codes), (others, moved))
-        )
-    else:
-        (one, step), (two, _) = (worst_over_sizes(each, codes) for each in (scores, others))
+    (one, step), (two, _) = (
+        worst_score(*pair, released) for pair in ((scores, codes), (others, moved))
+    )
     assert abs(Fraction(one) - Fraction(two)) <= len(rows) * Fraction(step)
 
 
@@ -169,7 +155,6 @@ def test_no_score_decides_how_others_are_rounded(released, monkeypatch):
         return value
 
     monkeypatch.setattr(NoiseSource, "laplace", spy)
-    plan = plan_search(Budget(1.0, 1e-6), mean_runs=1, distribution="geometric")
     codes = np.zeros(2 * n, dtype=int)
     sums = []
     for first in (1.0, 0.0):
@@ -178,7 +163,7 @@ def test_no_score_decides_how_others_are_rounded(released, monkeypatch):
         sums.append(Fraction(np.bincount(codes, weights=scores)[0]))
         noisy_score(
             lambda model, X, y, scores=scores: scores,
-            Known(), plan, None, scores[:, None], scores, codes, released,
+            None, 1.0, None, scores[:, None], scores, codes, released,
         )  # fmt: skip
     (one, sensitivity), (other, _) = seen
     assert abs(one - other) <= sensitivity
@@ -250,7 +235,6 @@ def test_audit_of_the_selection(planted, monkeypatch, capsys):
     monkeypatch.setattr(dp_search_cv, "fit_in_groups", lambda *args: None)
     monkeypatch.setattr(dp_search_cv, "learn_nothing", lambda *args: form)
     monkeypatch.setattr(dp_search_cv, "check_releases", lambda *args: None)
-    monkeypatch.setattr(dp_search_cv, "final_step", lambda estimator: estimator)
     monkeypatch.setattr(dp_search_cv, "split", lambda codes, *rest: (np.arange(1), np.arange(1, 2)))
     multiplier = 0.2 if planted else 1.0
     plan = plan_search(Budget(1.0, 1e-6), mean_runs=10, distribution="geometric")

@@ -17,7 +17,7 @@ from sklearn.model_selection import (
     cross_validate,
 )
 
-from sklearn_dpwg.model_selection import GroupLabelStratifiedKFold, PublicKFold
+from sklearn_dpwg.model_selection import PublicKFold
 
 PEOPLE = pd.DataFrame(
     {"id": np.repeat(np.arange(30), 2), "group": list("aab") * 20, "income": np.arange(60.0)}
@@ -160,7 +160,6 @@ USES = {
     ("cv", "moves"),
     [
         (5, True),
-        (GroupLabelStratifiedKFold(5, group_by="group"), True),
         (PublicKFold(5), False),
         (PublicKFold(5, group_by="group"), False),
         (PublicKFold(5, key="id"), False),

@@ -11,7 +11,7 @@ from dp_accounting import NeighboringRelation, dp_event
 from dp_accounting.rdp import RdpAccountant
 from scipy.optimize import brentq
 
-from sklearn_dpwg.model_selection.search_plan import SHAPES, count_runs, plan_search
+from sklearn_dpwg.model_selection.search import SHAPES, count_runs, plan_search
 from sklearn_dpwg.privacy import Budget
 from sklearn_dpwg.privacy.statement import rounded_up
 

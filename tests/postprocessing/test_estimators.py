@@ -19,7 +19,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from sklearn_dpwg import DPWorstGroupClassifier
 from sklearn_dpwg.ledger import PrivacyLedger
 from sklearn_dpwg.postprocessing import DPCalibratedClassifier, DPThresholdClassifier
-from sklearn_dpwg.postprocessing.calibration import calibrated_shares
+from sklearn_dpwg.postprocessing.histogram import calibrated_shares
 from sklearn_dpwg.privacy.noise.samplers import noise_on_integers
 from sklearn_dpwg.solvers import MGR
 from tests.helpers.relations import WITHIN_GROUP
@@ -148,7 +148,7 @@ def test_it_says_what_it_selects(frozen):
 def selections(frozen, sizes, known, seeds, **asked):
     """Return errors of the shares that are said, and how often limits hold, of 40 and more."""
     rng = np.random.default_rng(0)
-    groups = np.repeat(list("abc"), sizes)
+    groups = np.repeat(list("abc")[: len(sizes)], sizes)
     scores = np.clip(rng.beta(2.0, 38.0, size=len(groups)), 0.0, 0.9)
     X, y = np.column_stack([scores, scores]), (rng.random(len(groups)) < scores).astype(int)
     errors, hold, numbers = [], [], []
@@ -204,6 +204,13 @@ def test_limits_hold_where_a_threshold_parts_a_bin(per_group, frozen):
     errors, hold, _ = selections(frozen, (40, 300, 4000), True, 30, epsilon=4.0, **asked)
     assert hold.mean(axis=0).min() >= 0.95
     assert abs(np.nanmean(errors[:, 0], axis=0))[2:].max() < 0.01
+
+
+@pytest.mark.parametrize("epsilon", [0.3, 1.0, 3.0])
+def test_limits_hold_where_hardly_anybody_is_chosen(epsilon, frozen):
+    asked = {"constraint": "selection_rate", "share": 0.001, "per_group": False}
+    _, hold, _ = selections(frozen, (5000, 200), False, 40, epsilon=epsilon, **asked)
+    assert hold.mean(axis=0).min() >= 0.95
 
 
 @pytest.mark.parametrize("constraint", ["selection_rate", "true_positive_rate"])

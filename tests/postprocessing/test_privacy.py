@@ -11,25 +11,29 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LogisticRegression
 
 from sklearn_dpwg.data.problem import LABELS_THAT_OCCUR
 from sklearn_dpwg.estimators import learn
 from sklearn_dpwg.exceptions import BudgetExceededError, PlanExceededError
+from sklearn_dpwg.inspection import GroupAudit
 from sklearn_dpwg.ledger import PrivacyLedger, privacy_of
 from sklearn_dpwg.postprocessing import DPCalibratedClassifier, DPThresholdClassifier, base
-from sklearn_dpwg.postprocessing.calibration import calibrated_shares
 from sklearn_dpwg.postprocessing.histogram import (
+    RULES,
+    Selection,
+    calibrated_shares,
     checked_edges,
     count_scores,
     histogram_guarantee,
     likely_counts,
     noise_std,
+    plan_release,
     release_counts,
-    split_budget,
 )
-from sklearn_dpwg.postprocessing.thresholds import RULES
 from sklearn_dpwg.privacy import (
     Budget,
+    IntegerNoise,
     NoiseSource,
     PrivacyGuarantee,
     Relation,
@@ -416,5 +420,52 @@ def test_a_refit_around_another_model_forgets_the_first(frozen, private, records
 def test_the_budget_pays_for_noise_on_the_whole_numbers(epsilon):
     budget = Budget(epsilon, 1e-6)
     paid = PrivacyGuarantee.from_releases([Release("w", "gaussian", 1e9, max_count=1)], 1e-6)
-    _, release = split_budget(budget, 0.25, 1, lambda of_model: SimpleNamespace(guarantee=paid))
+    _, release = plan_release(budget, 0.25, 1, lambda of_model: SimpleNamespace(guarantee=paid))
     assert release.noise_multiplier * 0.5 * budget.mu >= 1.0 + 0.99e-6
+
+
+def test_one_release_serves_audit_thresholds_and_calibration():
+    """Of one model on one data set all three cost what one does."""
+    rng = np.random.default_rng(0)
+    X, groups = rng.uniform(-0.5, 0.5, (3000, 2)), rng.choice(["a", "b"], 3000)
+    y = (X[:, 0] + 0.2 * rng.normal(size=3000) > 0).astype(int)
+    model = LogisticRegression().fit(X, y)
+    with PrivacyLedger(1.0, 1e-6) as book:
+        made = GroupAudit(1.0, group_labels=["a", "b"], score_edges=[0.2, 0.4, 0.5, 0.7])
+        audit = made.run(y, model.predict_proba(X)[:, 1], groups)
+        chosen, calibrated = (
+            kind(FrozenEstimator(model), held_out=True).fit_audit(audit)
+            for kind in (DPThresholdClassifier, DPCalibratedClassifier)
+        )
+        again = DPCalibratedClassifier(FrozenEstimator(model), held_out=True)
+        again.fit_audit(chosen.audit_)
+    assert len(book.rows) == 1
+    together = privacy_of([audit, chosen, calibrated, again], warn=False)
+    assert together.epsilon == audit.privacy_.epsilon
+    assert (again.probabilities_ == calibrated.probabilities_).all()
+    table = chosen.selected()
+    assert table.loc["a", "low"] <= table.loc["a", "chosen"] <= table.loc["a", "high"]
+    assert calibrated.predict_proba(X, groups).shape == (3000, 2)
+    fitted = DPThresholdClassifier(FrozenEstimator(model), held_out=True).fit(X, y, groups)
+    assert fitted.audit_.privacy_ == fitted.privacy_
+    assert fitted.audit_.rates("auc")[0].low > 0.6
+    assert (np.array(fitted.audit_.counts) == fitted.histogram_).all()
+    two = GroupAudit(1.0, group_labels=["a", "b"]).run(y, y, groups, kind="decisions")
+    with pytest.raises(ValueError, match="audit must have outcomes and bins"):
+        DPThresholdClassifier(FrozenEstimator(model)).fit_audit(two)
+    with pytest.raises(ValueError, match="FrozenEstimator"):
+        DPThresholdClassifier(model).fit_audit(audit)
+
+
+@pytest.mark.parametrize("sizes", [None, np.array([5000, 200])])
+def test_where_a_threshold_lies_says_whether_it_divides_a_bin(sizes):
+    """However few the likely counts say are above it: some may be chosen."""
+    noisy = np.array([[[4000, 1], [995, 4]], [[190, 0], [10, 0]]])
+    likely = np.array([[[4000.0, 1.0], [995.0, 4.0]], [[190.0, 0.2], [10.0, 0.1]]])
+    found = Selection(noisy, likely, np.array([0.0, 0.98, 1.0]), sizes, 5200)
+    for threshold in (0.99, 1.0):
+        limits = found.limits(np.full(2, threshold), IntegerNoise("laplace", 2.0), per_group=False)
+        assert (limits[:, 0] == 0.0).all()
+        assert (limits[:, 1] > 0.0).all()
+    nobody = found.limits(np.full(2, np.inf), IntegerNoise("laplace", 2.0), per_group=False)
+    assert (nobody == 0.0).all()

@@ -8,8 +8,13 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
-from sklearn_dpwg.postprocessing.histogram import checked_edges, count_scores, likely_counts
-from sklearn_dpwg.postprocessing.thresholds import RULES, thresholds_of_share
+from sklearn_dpwg.postprocessing.histogram import (
+    RULES,
+    checked_edges,
+    count_scores,
+    likely_counts,
+    thresholds_of_share,
+)
 
 EDGES = np.linspace(0.0, 1.0, 7)
 CANDIDATES = np.append(EDGES[:-1], np.inf)

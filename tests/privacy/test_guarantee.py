@@ -158,7 +158,7 @@ def test_json_holds_no_other_class(gaussian):
         with pytest.raises(ValueError, match=r"text must be what PrivacyGuarantee\.to_json wrote"):
             PrivacyGuarantee.from_json(json.dumps(wrong))
     described["events"][0]["type"] = "os.system"
-    with pytest.raises(ValueError, match="The type of an event must be one of"):
+    with pytest.raises(ValueError, match="events must each have a type of"):
         PrivacyGuarantee.from_json(json.dumps(described))
     odd = PrivacyGuarantee(1.0, 1e-6, "replace-one", (), (dp_event.ZCDpEvent(0.1),))
     with pytest.raises(UnsupportedMechanismError, match="ZCDpEvent"):

@@ -201,6 +201,9 @@ def _lower_limit(
 
 # Differences of two rates.
 
+# Limits so near to 0 and 1 are found for what is there.
+_END = 1e-9
+
 
 def difference_interval(first: Interval, second: Interval) -> Interval:
     """Return an interval for the first rate minus the second, of two independent groups.
@@ -219,8 +222,10 @@ def difference_interval(first: Interval, second: Interval) -> Interval:
     -----
     The method of variance estimates recovery, MOVER (Zou and Donner, Statistics in Medicine 27,
     2008): the distance of each limit from the estimate is the root of the sum of the squares of the
-    two distances that it is made of. It is not exact, but as good as the limits that it is given. A
-    rate of nobody, NaN, is anywhere between its limits.
+    two distances that it is made of. It is not exact, but as good as the limits that it is given.
+    Where a limit is 0 or 1, the estimate was cut there too, and its distance is shorter than its
+    error may be: then the limit is that of both tests inverted, one rate's limit less the other's.
+    A rate of nobody, NaN, is anywhere between its limits.
 
     Examples
     --------
@@ -233,9 +238,18 @@ def difference_interval(first: Interval, second: Interval) -> Interval:
     estimate = first.estimate - second.estimate
     if math.isnan(estimate):
         return Interval(estimate, first.low - second.high, first.high - second.low, confidence)
-    below = math.hypot(first.estimate - first.low, second.high - second.estimate)
-    above = math.hypot(first.high - first.estimate, second.estimate - second.low)
-    return Interval(estimate, estimate - below, estimate + above, confidence)
+    low = estimate - math.hypot(first.estimate - first.low, second.high - second.estimate)
+    high = estimate + math.hypot(first.high - first.estimate, second.estimate - second.low)
+    if _is_end(first.low) or _is_end(second.high):
+        low = first.low - second.high
+    if _is_end(first.high) or _is_end(second.low):
+        high = first.high - second.low
+    return Interval(estimate, low, high, confidence)
+
+
+def _is_end(limit: float) -> bool:
+    """Whether a limit is an end of what rates, or their negatives, may be, up to a tolerance."""
+    return min(abs(limit), abs(1.0 - abs(limit))) < _END
 
 
 def same_confidence(rates: tuple[Interval, ...]) -> float:
@@ -264,7 +278,8 @@ def ratio_of_rates(first: Interval, second: Interval) -> Interval:
     Notes
     -----
     MOVER for ratios (Donner and Zou, Statistical Methods in Medical Research 21, 2012): ρ is
-    between the limits if MOVER's interval for first − ρ · second holds 0. It is not exact.
+    between the limits if MOVER's interval for first − ρ · second holds 0. It is not exact. Where a
+    limit is an end, 0 or 1, it is that of both tests inverted, as in `difference_interval`.
 
     Examples
     --------
@@ -290,6 +305,10 @@ def ratio_of_rates(first: Interval, second: Interval) -> Interval:
         high = (p * q + math.sqrt(max((p * q) ** 2 - a * c, 0.0))) / a
     else:
         high = math.inf
+    if abs(second.high - 1.0) < _END:
+        low = first.low / second.high
+    if abs(first.high - 1.0) < _END and second.low > 0.0:
+        high = first.high / second.low
     estimate = p / q if q > 0.0 else math.inf
     return Interval(estimate, min(low, estimate), max(high, estimate), first.confidence)
 

@@ -123,6 +123,41 @@ def event_from_dict(described: dict[str, Any]) -> DpEvent:
     return getattr(dp_event, kind)(**values)
 
 
+# What the numbers of an event may be, by field: a rule, and the rule in words.
+_NUMBERS: dict[str, tuple[Callable[[Any], bool], str]] = {
+    "noise_multiplier": (lambda value: 0.0 <= value < math.inf, "at least 0 and finite"),
+    "noise_parameter": (lambda value: 0.0 < value < math.inf, "positive and finite"),
+    "sensitivity": (lambda value: value >= 1 and value == int(value), "a whole number from 1 on"),
+    "sampling_probability": (lambda value: 0.0 <= value <= 1.0, "between 0 and 1"),
+    "count": (lambda value: value >= 1 and value == int(value), "a whole number from 1 on"),
+    "mean": (lambda value: 1.0 <= value < math.inf, "at least 1 and finite"),
+    "shape": (lambda value: 0.0 <= value < math.inf, "at least 0 and finite"),
+}
+
+
+def checked_event(described: Any) -> DpEvent:
+    """Return the event that `event_to_dict` described, maybe in a file: each field is checked."""
+    kind = described.get("type") if isinstance(described, dict) else None
+    if not isinstance(kind, str) or kind not in _FIELDS:
+        raise InputError(f"events must each have a type of {sorted(_FIELDS)}, got {described!r}.")
+    if set(described) != {"type", *_FIELDS[kind]}:
+        raise InputError(f"events of type {kind} must have the fields {_FIELDS[kind]!r} alone.")
+    for field in _FIELDS[kind]:
+        value = described[field]
+        inside = value if field == "events" and isinstance(value, list) else [value]
+        if field in _NUMBERS:
+            is_allowed, said = _NUMBERS[field]
+            is_number = isinstance(value, int | float) and not isinstance(value, bool)
+            if not is_number or math.isnan(value) or not is_allowed(value):
+                raise InputError(f"{field} in events must be {said}, got {value!r}.")
+        elif not inside:
+            raise InputError("events inside events must be at least one.")
+        else:
+            for one in inside:
+                checked_event(one)
+    return event_from_dict(described)
+
+
 def event_of_composition(composition: Composition) -> DpEvent:
     """Return an event of the same cost."""
     from dp_accounting import dp_event
