@@ -473,7 +473,8 @@ def in_lines(result: AuditResult, metric: str, reference: Hashable) -> str:
     """Return a line a group, with sizes, rates and ratios, and what that costs."""
     metrics = dict.fromkeys(["selection_rate", metric, "error_rate"])
     rates = {one.replace("_", " "): result.rates(one) for one in metrics if one in result.METRICS}
-    rates["ratio"] = result.impact_ratios(metric, reference=reference)
+    verdict = result.verdict(metric, reference=reference)
+    rates["ratio"] = tuple(one.contrasts[0] for one in verdict.groups)
     columns = {
         name: [f"{one.estimate:.3f} [{one.low:.3f}, {one.high:.3f}]" for one in each]
         for name, each in rates.items()

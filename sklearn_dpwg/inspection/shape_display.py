@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from sklearn_dpwg._checks import FloatArray, as_text
 from sklearn_dpwg.exceptions import InputError, InputTypeError
-from sklearn_dpwg.inspection import drawing, words
-from sklearn_dpwg.inspection.drawing import SmallMultiples
+from sklearn_dpwg.inspection import displays, words
+from sklearn_dpwg.inspection.displays import SmallMultiples
 from sklearn_dpwg.ledger import privacy_of
 from sklearn_dpwg.preprocessing.shapes import parts_of
 from sklearn_dpwg.privacy import PrivacyGuarantee
@@ -145,11 +145,11 @@ class ShapeDisplay(SmallMultiples):
 
     def _draw(self, ax: Any, item: Any) -> None:
         effect: Effect = item
-        drawing.bare(ax)
+        displays.bare(ax)
         if effect.axes:
             _draw_map(ax, effect)
         else:
-            ax.axhline(0.0, zorder=1, **drawing.DASHED)
+            ax.axhline(0.0, zorder=1, **displays.DASHED)
             (_draw_line if effect.is_number else _draw_bars)(ax, effect)
             ax.set_ylim(*self._limits)
         name = words.cut(words.text_of(effect.name), 22 if effect.axes else 28)
@@ -163,21 +163,18 @@ class ShapeDisplay(SmallMultiples):
         room = 0.06 * max(float(np.ptp(ends)), 1e-9)
         return float(ends.min()) - room, float(ends.max()) + room
 
-    def _title(self, item: Any) -> str:
-        return f"{words.text_of(item.name)}: {self.label}"
-
 
 def _draw_line(ax: Any, effect: Effect) -> None:
     known = effect.n_known
-    ax.plot(np.linspace(0.0, 1.0, known), effect.effects[:known], color=drawing.BLUE, lw=1.8)
+    ax.plot(np.linspace(0.0, 1.0, known), effect.effects[:known], color=displays.BLUE, lw=1.8)
     if effect.may_be_missing:
-        ax.plot([1.15], effect.effects[known:], **drawing.DIAMONDS, markersize=4)
+        ax.plot([1.15], effect.effects[known:], **displays.DIAMONDS, markersize=4)
     _name_numbers(ax.xaxis, effect, [0.0, 0.5, 1.0], 1.15)
 
 
 def _draw_bars(ax: Any, effect: Effect) -> None:
     order = _largest(effect.effects)
-    ax.bar(np.arange(len(order)), effect.effects[order], color=drawing.BLUE, width=0.7)
+    ax.bar(np.arange(len(order)), effect.effects[order], color=displays.BLUE, width=0.7)
     _name_levels(ax.xaxis, effect, order)
 
 
@@ -279,7 +276,7 @@ class ModelEffects:
 
     def pictures(self) -> str:
         """Return the pictures as svg elements."""
-        return ShapeDisplay(self.effects[:MOST], f"log odds of ‘{self.of}’")._pictures("shapes")
+        return ShapeDisplay(self.effects[:MOST], f"log odds of ‘{self.of}’").pictures("shapes")
 
 
 def effects_of(model: Any, wanted: Any = None) -> ModelEffects | None:
