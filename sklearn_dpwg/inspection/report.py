@@ -168,7 +168,8 @@ class AuditReport:
 
     @cached_property
     def _page(self) -> str:
-        result, effects = self.result, self.effects
+        result, effects, sizes = self.result, self.effects, self.result.group_sizes()
+        columns = _columns(result, [*self.judged, self.metric], self.of, self.verdict)
         facts: dict[str, Any] = {
             "title": visible(self.title or f"Audit by {visible(result.group_name)}"),
             "sentences": [_who(result), _what(result), _protects(result)],
@@ -181,7 +182,8 @@ class AuditReport:
             "of": self.of,
             "metric": self.metric,
             "worst": self.worst,
-            "columns": _columns(result, [*self.judged, self.metric], self.of, self.verdict),
+            "columns": columns,
+            "remarks": [notes_of(size, place, columns) for place, size in enumerate(sizes)],
             "metrics": result._counts_of(self.of).metrics,
             "promise": [
                 (part.title, part.text.replace(_FOR_PROGRAMMERS, ""), "\n".join(part.code))
@@ -445,7 +447,8 @@ def _template() -> Any:
     )
     made.filters |= {"cut": cut, "words": words.of_metric, "shown": words.number}
     made.filters |= {"visible": visible, "capital": words.capital, "interval": words.interval}
-    made.globals |= {"notes_of": notes_of, "quoted": lambda one: f"‘{words.in_sentence(one)}’"}
+    made.filters["any"] = any
+    made.globals |= {"quoted": lambda one: f"‘{words.in_sentence(one)}’"}
     return made.get_template("report.html.jinja")
 
 
