@@ -84,12 +84,8 @@ class AuditResult:
 
     Parameters
     ----------
-    group_labels : tuple of labels
-        The groups.
-    group_name : str
-        What the groups are made of, in words.
-    classes : tuple of two classes
-        The negative and the positive class.
+    group_labels, group_name, classes : tuple of labels, str, tuple of two classes
+        The groups, what they are made of in words, and the negative and the positive class.
     counts : tuple
         For each group and class the count of records in each bin of scores, with noise; so counts
         may be negative. Decisions are two bins. Without outcomes there is one such tuple a group.
@@ -97,27 +93,21 @@ class AuditResult:
         Law of the noise on every count; None where there is none and nothing is private.
     sizes : tuple of int or None
         Exact sizes of the groups where they are public.
-    threshold : float or None
-        Scores from here on predict the positive class; None where there were decisions, no scores.
-    score_edges : tuple of float or None
-        Inner edges of the bins, the threshold among them; None where it is the only one.
+    threshold, score_edges : float or None, tuple of float or None
+        Scores from the threshold on predict the positive class, None of decisions; the inner edges
+        of the bins, the threshold among them, None where it is the only one.
     confidence : float
         Probability of every interval to hold the truth.
-    privacy_ : PrivacyGuarantee
-        What the audit costs, with the model that was fitted to the same records, if one was.
-    model_privacy_ : PrivacyGuarantee or None
-        What that model costs alone.
-    created : str
-        Date, in ISO form.
-    versions : mapping from str to str
-        Versions of the libraries.
+    privacy_, model_privacy_ : PrivacyGuarantee, PrivacyGuarantee or None
+        What the audit costs, with the model that was fitted to the same records, if one was; and
+        what that model costs alone.
+    created, versions : str, mapping from str to str
+        Date, in ISO form, and versions of the libraries.
     n_cells : int, default=1
         Of how many noisy numbers each count is the sum; more than one where several models were
         audited at once.
-    epsilon : float, default=inf
-        ε that was asked for this audit alone.
-    n_records : int or None, default=None
-        Public number of records, where it is known.
+    epsilon, n_records : float, int or None
+        ε that was asked for this audit alone, and the public number of records if it is known.
 
     See Also
     --------
@@ -380,7 +370,7 @@ class AuditResult:
         ----------
         metric : str, optional
             As in `rates`.
-        leave_out, min_share, of
+        leave_out, min_share, of : sequence of labels, float, {"process", "records"}
             As in `verdict`.
 
         Returns

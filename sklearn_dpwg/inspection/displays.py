@@ -14,7 +14,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, Self
 from xml.etree import ElementTree
 
@@ -374,7 +373,6 @@ class SmallMultiples(ABC):
 
     items: Sequence[Any]
     label: str  # of the axis that all share
-    margins: Mapping[str, float] | None = None  # of pictures that are all alike, which saves time
 
     @abstractmethod
     def _draw(self, ax: Any, item: Any) -> None:
@@ -401,16 +399,6 @@ class SmallMultiples(ABC):
             self._draw(ax, item)
         self.figure_.supylabel(self.label, fontsize="small")
         return self
-
-    def pictures(self, prefix: str) -> str:
-        """Return a picture an item as svg elements, for a page."""
-        drawn = []
-        for place, item in enumerate(self.items):
-            title = f"{words.text_of(item.name)}: {self.label}"
-            draw = partial(self._draw, item=item)
-            how: Look = {"size": _SMALL, "title": title, "margins": self.margins}
-            drawn.append(svg_of(draw, prefix=f"{prefix}-{place}", **how))
-        return "".join(drawn)
 
 
 # Groups that small pictures are drawn of where nobody says, and points of a curve.
@@ -446,8 +434,6 @@ class GroupCurvesDisplay(SmallMultiples):
     --------
     AuditReport : Such pictures on one page, with what they mean.
     """
-
-    margins = MappingProxyType({"left": 0.17, "right": 0.97, "bottom": 0.2, "top": 0.88})
 
     def __init__(self, curves: Sequence[_Curve], kind: str) -> None:
         self.items = tuple(curves)
@@ -494,6 +480,17 @@ class GroupCurvesDisplay(SmallMultiples):
         ax.set_title(words.cut(item.name, 28), parse_math=False, loc="left", fontsize="small")
         ax.set_xlabel(_LABELS[self.kind][0], fontsize="x-small")
         ax.tick_params(labelsize="x-small", length=0)
+
+    def _pictures(self) -> str:
+        """Return a picture a group as svg elements, for a page."""
+        # all are alike, so that no layout has to be found
+        margins = {"left": 0.17, "right": 0.97, "bottom": 0.2, "top": 0.88}
+        drawn = []
+        for place, item in enumerate(self.items):
+            how: Look = {"prefix": f"{self.kind}-{place}", "title": f"{item.name}: {self.label}"}
+            draw = partial(self._draw, item=item)
+            drawn.append(svg_of(draw, size=_SMALL, margins=margins, **how))
+        return "".join(drawn)
 
 
 def curves_of(result: AuditResult, kind: str, most: int = _MOST_CURVES) -> list[_Curve]:

@@ -27,7 +27,6 @@ from sklearn_dpwg.exceptions import InputError, InputTypeError
 from sklearn_dpwg.inspection import displays, words
 from sklearn_dpwg.inspection.audit_result import AuditResult
 from sklearn_dpwg.inspection.histogram import GroupRate, unit_of
-from sklearn_dpwg.inspection.shape_display import ModelEffects, effects_of
 from sklearn_dpwg.inspection.verdicts import Verdict, metrics_of
 from sklearn_dpwg.inspection.words import cut, texts_of, visible
 from sklearn_dpwg.ledger import privacy_of
@@ -101,9 +100,6 @@ class AuditReport:
         What else `AuditResult.verdict` takes: ``within``, ``leave_out``, ``min_share``,
         ``reference`` and ``of``. By ``of="records"`` all numbers of the page are of these very
         people; what bins of scores tell, of which that is not known, is left out.
-    model : pipeline, optional
-        The private model that the page is about, behind a `PublicSchema` or `PublicShapes`: the
-        page shows what it does with each column (`ShapeDisplay`), and names its cost.
 
     See Also
     --------
@@ -138,7 +134,6 @@ class AuditReport:
         verdict_metric: str | Sequence[str] | None = None,
         at_least: float | None = None,
         which: Mapping[str, Any] | None = None,
-        model: Any = None,
     ) -> None:
         if not isinstance(result, AuditResult):
             raise InputTypeError(f"result must be an AuditResult, got {type(result).__name__}.")
@@ -158,8 +153,6 @@ class AuditReport:
             self.judged = metrics_of(verdict_metric)
         about = {name: self.which[name] for name in _WHICH[:2] if name in self.which}
         self.worst = result.worst_groups(self.metric, of=self.of, **about)
-        is_made = model is None or isinstance(model, ModelEffects)
-        self.effects = model if is_made else ModelEffects.from_model(model, result.classes[1])
 
     @property
     def of(self) -> Any:
@@ -168,7 +161,7 @@ class AuditReport:
 
     @cached_property
     def _page(self) -> str:
-        result, effects, sizes = self.result, self.effects, self.result.group_sizes()
+        result, sizes = self.result, self.result.group_sizes()
         columns = _columns(result, [*self.judged, self.metric], self.of, self.verdict)
         facts: dict[str, Any] = {
             "title": visible(self.title or f"Audit by {visible(result.group_name)}"),
@@ -189,15 +182,13 @@ class AuditReport:
                 (part.title, part.text.replace(_FOR_PROGRAMMERS, ""), "\n".join(part.code))
                 for part in sections(result.privacy_)
             ],
-            "effects": None,
         }
-        if effects is not None:
-            facts["effects"] = effects.facts(is_counted=result.model_privacy_ is not None)
-        return as_html(facts, self._pictures(), "" if effects is None else effects.pictures())
+        return as_html(facts, self._pictures())
 
     def _pictures(self) -> list[tuple[str, str, str, bool]]:
         """Return title, text and SVG of each picture, and whether these are many small ones."""
-        result, found = self.result, []
+        result = self.result
+        found: list[tuple[displays.Display, str, str]] = []
         for place, metric in enumerate(self.judged if self.verdict is not None else ()):
             assert self.verdict is not None
             shown = displays.contrasts_shown(result, self.verdict, self.limit, place)
@@ -373,14 +364,15 @@ def notes_of(size: GroupRate, place: int, columns: Sequence[_Column]) -> list[st
     return [f"{of_some[note]}{note}" for note in notes]
 
 
-def _drawn(prefix: str, display: Any, title: str, text: str) -> tuple[str, str, str, bool]:
-    height = display.height
+def _drawn(
+    prefix: str, display: displays.Display, title: str, text: str
+) -> tuple[str, str, str, bool]:
     if isinstance(display, displays.GroupMetricDisplay) and len(display.rates) > len(display.order):
         text += f" These are the first {len(display.order)} of {len(display.rates):,} groups."
     svg = displays.svg_of(
         lambda ax: display.plot(ax, title=""),
         prefix=prefix,
-        size=(displays.INCHES, height),
+        size=(displays.INCHES, display.height),
         title=title,
     )
     return title, text, svg, False
@@ -406,7 +398,7 @@ def _curves(result: AuditResult) -> list[tuple[str, str, str, bool]]:
         text += " Each point of a band holds by itself."
         if len(curves) < n_groups:
             text += f" These are the {len(curves)} groups of the most people, of {n_groups:,}."
-        svg = displays.GroupCurvesDisplay(curves, kind).pictures(kind)
+        svg = displays.GroupCurvesDisplay(curves, kind)._pictures()
         found.append((f"{title} by group", text, svg, True))
     return found
 
@@ -414,7 +406,7 @@ def _curves(result: AuditResult) -> list[tuple[str, str, str, bool]]:
 # The page, which gets these facts and nothing else.
 
 
-def as_html(facts: Mapping[str, Any], pictures: Sequence[Any], effects: str = "") -> str:
+def as_html(facts: Mapping[str, Any], pictures: Sequence[Any]) -> str:
     """Return the page. It may fetch nothing, and run and style nothing but what it brings."""
     from markupsafe import Markup
 
@@ -425,7 +417,7 @@ def as_html(facts: Mapping[str, Any], pictures: Sequence[Any], effects: str = ""
     )
     # the only text that is not escaped: two files of this package, and pictures that are written
     # by an XML library
-    raw = {"style": Markup(style), "script": Markup(script), "drawn_effects": Markup(effects)}
+    raw = {"style": Markup(style), "script": Markup(script)}
     drawn = [(title, text, Markup(svg), is_small) for title, text, svg, is_small in pictures]
     return str(_template().render(**facts, **raw, pictures=drawn, policy=policy))
 
@@ -523,15 +515,9 @@ def model_card(
     >>> X = rng.uniform(-0.5, 0.5, size=(20_000, 2))
     >>> y, groups = X[:, 0] > 0, np.where(X[:, 1] > 0.2, "a", "b")
     >>> model = DPWorstGroupClassifier(data_norm=1.0).fit(X, y, groups)
-    >>> print(model_card(model, purpose="A toy.").splitlines()[1])
+    >>> print(model_card(model, purpose="A toy.").splitlines()[0])
     # DPWorstGroupClassifier
     """
-    try:
-        from skops.card import Card
-    except ImportError as error:
-        raise ImportError(
-            "model_card needs skops, which is not installed: pip install 'sklearn-dpwg[audit]'."
-        ) from error
     inner = _private_part(model)
     name = visible(title) if title is not None else type(inner).__name__
     parts = sections(privacy_of(model, warn=False))
@@ -542,18 +528,10 @@ def model_card(
         "Privacy guarantee": "\n".join(promise).strip(),
         "Groups": _sizes(inner) if audit is None else _audited(audit),
         "Limits": "\n".join(f"- {escape_markdown(visible(text))}" for text in (*limits, *LIMITS)),
+        "Parameters": _parameters(inner),
     }
-    effects = effects_of(model, None if audit is None else audit.classes[1])
-    if effects is not None:
-        facts = effects.facts()
-        table = _table(facts["header"], facts["rows"])
-        found["Effects"] = f"{escape_markdown(facts['text'])}\n\n{table}"
-    found["Parameters"] = _parameters(inner)
-    card = Card(model, template=None, model_diagram=False)
-    over = escape_markdown(cut(name, 120)).replace("/", r"\/")  # else it opens a section within
-    card.add(**{over: ""})
-    card.add(**{f"{over}/{title}": text for title, text in found.items()})
-    text = str(card.render())
+    head = f"# {escape_markdown(cut(name, 120))}"
+    text = "\n\n".join([head, *(f"## {title}\n\n{part}" for title, part in found.items())]) + "\n"
     if path is not None:
         with written(path) as part:
             part.write_bytes(text.encode())

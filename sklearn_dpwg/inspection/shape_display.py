@@ -10,14 +10,11 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from sklearn_dpwg._checks import FloatArray, as_text
-from sklearn_dpwg.exceptions import InputError, InputTypeError
+from sklearn_dpwg._checks import FloatArray
+from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.inspection import displays, words
 from sklearn_dpwg.inspection.displays import SmallMultiples
-from sklearn_dpwg.ledger import privacy_of
 from sklearn_dpwg.preprocessing.shapes import parts_of
-from sklearn_dpwg.privacy import PrivacyGuarantee
-from sklearn_dpwg.privacy.statement import rounded_up
 
 
 @dataclass(frozen=True)
@@ -227,61 +224,3 @@ def _name_levels(axis: Any, effect: Effect, order: NDArray[np.intp]) -> None:
     left_out = len(effect.values) - len(order)
     if left_out:
         axis.set_label_text(f"and {left_out} with less", fontsize="x-small")
-
-
-@dataclass(frozen=True)
-class ModelEffects:
-    """What a page says of a model's columns: effects on the log odds of a class, and their cost."""
-
-    effects: tuple[Effect, ...]
-    of: str
-    privacy: PrivacyGuarantee
-
-    @classmethod
-    def from_model(cls, model: Any, wanted: Any = None) -> Self:
-        """Return what is said of a private pipeline: of a class, or else the second of its two."""
-        privacy = privacy_of(model, warn=False)
-        if not privacy.is_private:
-            raise InputError("model must be private, got one whose weights tell of its records.")
-        classes: Any = getattr(parts_of(model, None)[0], "classes_", ())
-        if len(classes) != 2:
-            raise InputError(f"model must have two classes, as audits do, got {len(classes)}.")
-        named = [one for one in classes if as_text(one) == as_text(wanted)]
-        of = named[0] if named else classes[1]
-        return cls(shape_functions(model, of=of), words.visible(str(of)), privacy)
-
-    def facts(self, *, is_counted: bool = False) -> dict[str, Any]:
-        """Return title, sentence and table; the cost may be counted in that of the page."""
-        cost = f"ε = {rounded_up(self.privacy.epsilon)} at δ = {rounded_up(self.privacy.delta)}"
-        cost += ", counted above" if is_counted else ", a cost of its own"
-        cost += ", for those who do not know the seed" if self.privacy.seeded else ""
-        rows = []
-        for one in self.effects:
-            ends = int(one.effects.argmin()), int(one.effects.argmax())
-            cells = [(f"{one.effects[end]:+.2f}", words.visible(one.values[end])) for end in ends]
-            rows.append([words.text_of(one.name), *(cell for pair in cells for cell in pair)])
-        text = (
-            f"What the model adds to the log odds of ‘{self.of}’ at each value, less the mean over "
-            f"values, the largest effect first. It follows from public values and the model's "
-            f"weights, which were released at {cost}. Small bends may be noise."
-        )
-        if len(self.effects) > MOST:
-            text += f" The numbers also have {len(self.effects) - MOST} columns with less."
-        return {
-            "title": "What the model does with each column",
-            "text": text,
-            "header": ["column", "least", "at", "most", "at"],
-            "rows": rows,
-        }
-
-    def pictures(self) -> str:
-        """Return the pictures as svg elements."""
-        return ShapeDisplay(self.effects[:MOST], f"log odds of ‘{self.of}’").pictures("shapes")
-
-
-def effects_of(model: Any, wanted: Any = None) -> ModelEffects | None:
-    """Return what a page says of a model, None of one that has no such effects or no privacy."""
-    try:
-        return ModelEffects.from_model(model, wanted)
-    except (InputError, InputTypeError):
-        return None

@@ -7,14 +7,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import pandas as pd
 import pytest
-from sklearn.pipeline import make_pipeline
 
-from sklearn_dpwg import DPWorstGroupClassifier
 from sklearn_dpwg.inspection import AuditReport
-from sklearn_dpwg.preprocessing import Category, Number, PublicSchema
 from tests.helpers.audit_cases import MODEL_GUARANTEE, audit_result
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
@@ -54,9 +49,7 @@ def pages(tmp_path_factory, forty_groups, hostile) -> dict[str, Path]:
     folder = tmp_path_factory.mktemp("pages")
     one = audit_result(5, model_privacy_=MODEL_GUARANTEE)
     reports = {
-        "a model": AuditReport(
-            one, notes="For the board.", model=bent_model(), verdict_metric="selection_rate"
-        ),
+        "a model": AuditReport(one, notes="For the board.", verdict_metric="selection_rate"),
         "40 groups": forty_groups,
         "hostile": hostile,
     }
@@ -65,17 +58,6 @@ def pages(tmp_path_factory, forty_groups, hostile) -> dict[str, Path]:
         found[name] = folder / f"{name}.html"
         report.write_html(found[name])
     return found
-
-
-def bent_model() -> Any:
-    """Return a model that bends, with a pair of columns and a long name."""
-    rng = np.random.default_rng(0)
-    table = pd.DataFrame({"age": rng.uniform(0, 90, 2000), "town": rng.choice(["A", "B"], 2000)})
-    columns = {"age": Number(0, 90, missing=True), "town": Category(("A", "B", "long" * 20))}
-    schema = PublicSchema(columns, interactions=[("age", "town")])
-    model = make_pipeline(schema, DPWorstGroupClassifier(8.0, data_norm=1.0))
-    groups = rng.choice(["a", "b"], 2000)
-    return model.fit(table, abs(table["age"] - 45) < 20, dpworstgroupclassifier__groups=groups)
 
 
 @contextmanager
