@@ -26,8 +26,8 @@ __all__ = ["trusted_types"]
 # Where classes are that a person may keep.
 _PACKAGES = (
     *("data.problem", "estimators.auc", "estimators.classifier", "estimators.regressor"),
-    *("inspection.audit_plan", "inspection.audit_result", "inspection.report"),
-    *("inspection.shape_display", "inspection.comparisons", "losses", "metrics.intervals"),
+    *("inspection.group_audit", "inspection.audit_result", "inspection.report"),
+    *("inspection.shape_display", "inspection.verdicts", "losses", "metrics.intervals"),
     *("model_selection.search", "postprocessing.classifiers", "postprocessing.histogram"),
     "preprocessing",
     *("privacy.guarantee", "privacy.noise.integer_noise", "privacy.release"),
@@ -37,7 +37,6 @@ _PACKAGES = (
 _PARTS = (
     *(f"datetime.{name}" for name in ("date", "datetime", "timedelta", "timezone")),
     *("pandas.Interval", "pandas._libs.interval.Interval"),  # labels that pandas.cut makes
-    "sklearn_dpwg.inspection.group_audit.GroupAudit",
     "sklearn_dpwg.ledger.costs.StartCost",
 )
 

@@ -73,7 +73,7 @@ def hidden():
 def audited():
     result = GroupAudit(**STATED).run(Y, X["u"].to_numpy() % 1.0, GROUPS)
     page = AuditReport(result)
-    return [result, result.to_json(), page, page.html(), page.markdown()]
+    return [result, result.to_json(), page, page.html()]
 
 
 PUBLISHED = {

@@ -32,7 +32,6 @@ from sklearn_dpwg.data.frames import places
 from sklearn_dpwg.exceptions import BudgetExceededError, DPWGError, InputError
 from sklearn_dpwg.inspection import AuditReport, AuditResult, GroupAudit
 from sklearn_dpwg.inspection.report import written
-from sklearn_dpwg.inspection.shape_display import effects_of
 from sklearn_dpwg.inspection.words import in_line
 from sklearn_dpwg.ledger import PrivacyLedger
 from sklearn_dpwg.preprocessing import Number, bound_rows_per_person
@@ -315,7 +314,6 @@ def audit(
     compared = None if reference is None else label_of(reference, facts)
     for name in ("jinja2", "matplotlib") if output is not None else ():
         import_module(name)  # missing now, and not once the budget is spent
-    shown = None if fitted is None else effects_of(fitted, audited.classes[1])
     book, outputs = make_ledger(**ledger), [one for one in (json_file, output) if one is not None]
     with ExitStack() as files:
         parts = {one: files.enter_context(written(one, overwrite=overwrite)) for one in outputs}
@@ -338,9 +336,7 @@ def audit(
         if output is not None:
             judged = None if fail_below is None else metric
             which = {"reference": compared}
-            page = AuditReport(
-                result, verdict_metric=judged, at_least=fail_below, which=which, model=shown
-            )
+            page = AuditReport(result, verdict_metric=judged, at_least=fail_below, which=which)
             parts[output].write_text(page.html(), encoding="utf-8")
     click.echo(in_lines(result, metric, compared))
     for path in outputs:
@@ -473,7 +469,8 @@ def in_lines(result: AuditResult, metric: str, reference: Hashable) -> str:
     """Return a line a group, with sizes, rates and ratios, and what that costs."""
     metrics = dict.fromkeys(["selection_rate", metric, "error_rate"])
     rates = {one.replace("_", " "): result.rates(one) for one in metrics if one in result.METRICS}
-    rates["ratio"] = result.impact_ratios(metric, reference=reference)
+    verdict = result.verdict(metric, reference=reference)
+    rates["ratio"] = tuple(one.contrasts[0] for one in verdict.groups)
     columns = {
         name: [f"{one.estimate:.3f} [{one.low:.3f}, {one.high:.3f}]" for one in each]
         for name, each in rates.items()

@@ -1,16 +1,15 @@
 """Private audits of what a model does to groups, their pictures and their page."""
 
-from sklearn_dpwg.inspection.audit_plan import AuditPlan
 from sklearn_dpwg.inspection.audit_result import AuditResult
-from sklearn_dpwg.inspection.comparisons import Verdict
 from sklearn_dpwg.inspection.displays import (
     GroupCurvesDisplay,
     GroupMetricDisplay,
     PrivacyProfileDisplay,
 )
-from sklearn_dpwg.inspection.group_audit import GroupAudit
+from sklearn_dpwg.inspection.group_audit import AuditPlan, GroupAudit
 from sklearn_dpwg.inspection.report import AuditReport, model_card
 from sklearn_dpwg.inspection.shape_display import ShapeDisplay, shape_functions
+from sklearn_dpwg.inspection.verdicts import Verdict
 
 __all__ = [
     "AuditPlan",

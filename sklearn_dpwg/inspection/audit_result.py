@@ -1,23 +1,30 @@
-"""What an audit released, and everything that follows from it."""
+"""What an audit released, the table that follows from it, verdicts, and its file."""
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sklearn_dpwg._checks import open_unit, whole_number
+from sklearn_dpwg._checks import open_unit, read_json
 from sklearn_dpwg.data.frames import label_column, places
 from sklearn_dpwg.exceptions import InputError
-from sklearn_dpwg.inspection import comparisons, histogram, stored, words
-from sklearn_dpwg.inspection.audit_rows import left_out_by_name
-from sklearn_dpwg.inspection.comparisons import Verdict
+from sklearn_dpwg.inspection import histogram, verdicts, words
+from sklearn_dpwg.inspection.audit_rows import (
+    label_to_plain,
+    left_out_by_name,
+    read_field,
+    threshold_and_edges,
+    value_to_plain,
+)
 from sklearn_dpwg.inspection.histogram import RATES, GroupRate, Histogram, Of
+from sklearn_dpwg.inspection.verdicts import Comparison, Verdict
 from sklearn_dpwg.ledger.costs import StartCost
 from sklearn_dpwg.metrics.intervals import Interval, worst_group_set
 from sklearn_dpwg.privacy import IntegerNoise, PrivacyGuarantee
@@ -26,7 +33,6 @@ from sklearn_dpwg.privacy.statement import rounded_up
 if TYPE_CHECKING:
     import pandas as pd
 
-_OF_RECORDS = " That is of these very people, not of a process that they are a sample of."
 # Estimated records below so many deviations of their noise tell next to nothing.
 _LOUD = 3.0
 # Categories of a smaller share may be left out, and have a note: 6 RCNY 5-301(d).
@@ -55,30 +61,31 @@ class WorstGroups:
     gap: Interval  # how far the worst group is from the best
 
     def __str__(self) -> str:
-        """Return a line for people."""
-        named = " or ".join(map(words.text_of, self.groups)) or "nobody is judged"
+        """Return a sentence for people."""
+        if not self.groups:
+            return "Nobody is judged."
+        unit, gap = histogram.unit_of(self.metric), self.gap
+        points = "points" if unit == "%" else ""
+        names = words.listed([words.in_sentence(one) for one in self.groups], "or")
+        verb = "may be" if len(self.groups) > 1 else "is"
         return (
-            f"worst by {self.metric}: {named}; there it is {self.low:.3g} to {self.high:.3g}, "
-            f"{self.gap.low:.3g} to {self.gap.high:.3g} from the best group "
-            f"({self.gap.confidence:.0%} confidence)"
+            f"Worst off by {words.of_metric(self.metric)} {verb} {names}: "
+            f"{words.interval(self.low, self.high, unit)} in the worst group, "
+            f"{words.interval(gap.low, gap.high, points)} from the best one."
         )
 
 
 @dataclass(frozen=True)
 class AuditResult:
-    """The histogram that an audit released, and the numbers and verdicts that follow from it.
+    """The histogram that an audit released, and the table and verdicts that follow from it.
 
     It holds released numbers only, so whatever is made of it costs no privacy. Made by
     `GroupAudit.run`, and by thresholds and calibrations as ``audit_``.
 
     Parameters
     ----------
-    group_labels : tuple of labels
-        The groups.
-    group_name : str
-        What the groups are made of, in words.
-    classes : tuple of two classes
-        The negative and the positive class.
+    group_labels, group_name, classes : tuple of labels, str, tuple of two classes
+        The groups, what they are made of in words, and the negative and the positive class.
     counts : tuple
         For each group and class the count of records in each bin of scores, with noise; so counts
         may be negative. Decisions are two bins. Without outcomes there is one such tuple a group.
@@ -86,27 +93,21 @@ class AuditResult:
         Law of the noise on every count; None where there is none and nothing is private.
     sizes : tuple of int or None
         Exact sizes of the groups where they are public.
-    threshold : float or None
-        Scores from here on predict the positive class; None where there were decisions, no scores.
-    score_edges : tuple of float or None
-        Inner edges of the bins, the threshold among them; None where it is the only one.
+    threshold, score_edges : float or None, tuple of float or None
+        Scores from the threshold on predict the positive class, None of decisions; the inner edges
+        of the bins, the threshold among them, None where it is the only one.
     confidence : float
         Probability of every interval to hold the truth.
-    privacy_ : PrivacyGuarantee
-        What the audit costs, with the model that was fitted to the same records, if one was.
-    model_privacy_ : PrivacyGuarantee or None
-        What that model costs alone.
-    created : str
-        Date, in ISO form.
-    versions : mapping from str to str
-        Versions of the libraries.
+    privacy_, model_privacy_ : PrivacyGuarantee, PrivacyGuarantee or None
+        What the audit costs, with the model that was fitted to the same records, if one was; and
+        what that model costs alone.
+    created, versions : str, mapping from str to str
+        Date, in ISO form, and versions of the libraries.
     n_cells : int, default=1
         Of how many noisy numbers each count is the sum; more than one where several models were
         audited at once.
-    epsilon : float, default=inf
-        ε that was asked for this audit alone.
-    n_records : int or None, default=None
-        Public number of records, where it is known.
+    epsilon, n_records : float, int or None
+        ε that was asked for this audit alone, and the public number of records if it is known.
 
     See Also
     --------
@@ -116,8 +117,8 @@ class AuditResult:
     -----
     Intervals cover that the records are a sample and that counts are noisy. Those of rates invert
     exact tests with the law of the noise; the coverage of others was measured. Each holds by
-    itself. The AUC, losses and the error of calibration are of scores rounded to the middle of
-    their bins.
+    itself; for ``n`` that hold together ask for a confidence of ``1 - 0.05 / n``. The AUC, losses
+    and the error of calibration are of scores rounded to the middle of their bins.
 
     Examples
     --------
@@ -174,6 +175,8 @@ class AuditResult:
             outcomes.
         """
         return self._counted.cells.copy()
+
+    # Other readings of the same release.
 
     def at(self, threshold: float) -> AuditResult:
         """Return the same release with another threshold, at no further cost.
@@ -243,12 +246,42 @@ class AuditResult:
         object.__setattr__(found, "_costs", self._costs)
         return found
 
+    # The table.
+
+    def table(self) -> pd.DataFrame:
+        """Return every number of the audit: a row a group and metric.
+
+        Returns
+        -------
+        DataFrame
+            Indexed by group and metric. Columns: "estimate", "low", "high"; "sampling", the width
+            that the interval would have without noise, "noise", by how much it is wider; and
+            "note", what to know of it. The axis of columns is named by the positive class.
+        """
+        import pandas as pd
+
+        exact, parts = self._counted.without_noise(), {}
+        groups = pd.Index(self.group_labels, tupleize_cols=False, dtype=object)
+        for metric in ("size", *self.METRICS):
+            rates = self.group_sizes() if metric == "size" else self.rates(metric)
+            found = pd.DataFrame(map(vars, rates), index=groups)
+            width = found["high"] - found["low"]
+            alone = [0.0] * len(groups)
+            if metric != "size":
+                places = range(len(groups))
+                alone = [exact.interval(metric, one, self.confidence).width for one in places]
+            found["sampling"] = np.minimum(alone, width)
+            parts[metric] = found.assign(noise=width - found["sampling"])
+        columns = ["estimate", "low", "high", "sampling", "noise", "note"]
+        table = pd.concat(parts, names=["metric", self.group_name])[columns].swaplevel()
+        order = np.arange(len(table)).reshape(len(parts), -1).T.ravel()
+        return table.iloc[order].rename_axis(columns=f"positive: {self.classes[1]}")
+
     def rates(
         self,
         metric: str | None = None,
         *,
         confidence: float | None = None,
-        family: Literal["groups"] | int = 1,
         of: Of = "process",
     ) -> tuple[GroupRate, ...]:
         """Return a metric of each group.
@@ -260,9 +293,6 @@ class AuditResult:
             were counted.
         confidence : float, optional
             Another one than that of the audit.
-        family : "groups" or int, default=1
-            How many intervals are to hold together, with that confidence: those of all groups, or
-            a number, such as that of groups times that of metrics that are shown.
         of : {"process", "records"}, default="process"
             Whether the records are a sample of what the rates are of, or are everybody: intervals
             are of the noise alone then.
@@ -272,12 +302,14 @@ class AuditResult:
         tuple of GroupRate
             One a group, with a note where little is known.
         """
-        metric = metric or default_metric([self])
-        level = self.confidence if confidence is None else confidence
-        n = len(self.group_labels) if family == "groups" else family
-        level = 1.0 - (1.0 - open_unit(level, "confidence")) / whole_number(n, "family", least=1)
-        groups = range(len(self.group_labels))
-        return self._named(metric, metric, [self._interval(metric, g, level, of) for g in groups])
+        metric = metric or self._shown_by
+        level = self.confidence if confidence is None else open_unit(confidence, "confidence")
+        found = []
+        for place, label in enumerate(self.group_labels):
+            one = self._interval(metric, place, level, of)
+            note = self._note(metric, place)
+            found.append(GroupRate(label, metric, one.estimate, one.low, one.high, note))
+        return tuple(found)
 
     def group_sizes(self) -> tuple[GroupRate, ...]:
         """Return how many records each group has.
@@ -309,7 +341,7 @@ class AuditResult:
         tuple of GroupRate
             One a bin, in order of the scores.
         """
-        if not self._has_bins:
+        if not self.has_bins:
             raise InputError("calibration needs outcomes and score_edges, got an audit without.")
         place = int(places(label_column([group]), self.group_labels)[0])
         if place < 0:
@@ -319,105 +351,27 @@ class AuditResult:
             for one in self._counted.calibration(place, self.confidence)
         )
 
-    def table(self) -> pd.DataFrame:
-        """Return every number of the audit: a row a group and metric.
+    @property
+    def has_bins(self) -> bool:
+        """Whether outcomes and several bins of scores were counted, as calibration needs."""
+        return "auc" in self.METRICS
 
-        Returns
-        -------
-        DataFrame
-            Indexed by group and metric. Columns: "estimate", "low", "high"; "sampling", the width
-            that the interval would have without noise, "noise", by how much it is wider; and
-            "note", what to know of it. The axis of columns is named by the positive class.
-        """
-        import pandas as pd
-
-        exact, parts = self._counted.without_noise(), {}
-        groups = pd.Index(self.group_labels, tupleize_cols=False, dtype=object)
-        for metric in ("size", *self.METRICS):
-            rates = self.group_sizes() if metric == "size" else self.rates(metric)
-            found = pd.DataFrame(map(vars, rates), index=groups)
-            width = found["high"] - found["low"]
-            alone = [0.0] * len(groups)
-            if metric != "size":
-                places = range(len(groups))
-                alone = [exact.interval(metric, one, self.confidence).width for one in places]
-            found["sampling"] = np.minimum(alone, width)
-            parts[metric] = found.assign(noise=width - found["sampling"])
-        columns = ["estimate", "low", "high", "sampling", "noise", "note"]
-        table = pd.concat(parts, names=["metric", self.group_name])[columns].swaplevel()
-        order = np.arange(len(table)).reshape(len(parts), -1).T.ravel()
-        return table.iloc[order].rename_axis(columns=f"positive: {self.classes[1]}")
-
-    def impact_ratios(
+    def worst_groups(
         self,
-        metric: str = "selection_rate",
-        at_least: float | None = None,
+        metric: str | None = None,
         *,
-        confidence: float | None = None,
-        **which: Any,
-    ) -> tuple[GroupRate, ...]:
-        """Return each group's rate over that of the group that is best off, whichever that is.
-
-        Of a harm, such as an error rate, it is the smallest rate over the group's own: 1 is best.
-
-        Parameters
-        ----------
-        metric : str
-            A rate of `METRICS`.
-        at_least : float, default=0.8
-            What the ratios will be held against; upper limits are the sharpest there.
-        confidence : float, optional
-            Another one than that of the audit.
-        **which
-            As in `verdict`.
-
-        Returns
-        -------
-        tuple of GroupRate
-            One a group.
-        """
-        return self._contrasts(self._comparison(metric, at_least, confidence=confidence, **which))
-
-    def differences(
-        self,
-        metric: str = "selection_rate",
-        within: float = 0.1,
-        *,
-        confidence: float | None = None,
-        **which: Any,
-    ) -> tuple[GroupRate, ...]:
-        """Return by how much each group is behind the one that is best off, whichever that is.
-
-        With a ``reference`` it is how far each group is from that one, above or below.
-
-        Parameters
-        ----------
-        metric : str
-            A rate of `METRICS`. Of a harm, such as an error rate, the group with more is behind.
-        within : float, default=0.1
-            What the differences will be held against; lower limits are the sharpest there.
-        confidence : float, optional
-            Another one than that of the audit.
-        **which
-            As in `verdict`.
-
-        Returns
-        -------
-        tuple of GroupRate
-            One a group: the larger rate of two less the smaller one.
-        """
-        asked = {"within": within, "confidence": confidence, **which}
-        return self._contrasts(self._comparison(metric, None, **asked))
-
-    def worst_groups(self, metric: str | None = None, **which: Any) -> WorstGroups:
+        leave_out: Sequence[Hashable] = (),
+        min_share: float = 0.0,
+        of: Of = "process",
+    ) -> WorstGroups:
         """Return the groups, of those that are judged, that may be worst by a metric.
 
         Parameters
         ----------
         metric : str, optional
             As in `rates`.
-        **which
-            Which groups are judged, and of whom the rates are, as in `verdict`.
+        leave_out, min_share, of : sequence of labels, float, {"process", "records"}
+            As in `verdict`.
 
         Returns
         -------
@@ -425,8 +379,9 @@ class AuditResult:
             A set that holds the worst judged group with the audit's confidence; an empty one where
             no group is judged.
         """
-        metric, of = metric or default_metric([self]), which.get("of", "process")
-        judged = self._comparison(self.METRICS[0], None, **which).judged
+        metric = metric or self._shown_by
+        self._check_metric(metric, of)
+        judged, _, _ = self._judged(leave_out, min_share)
         if not judged:
             most = histogram.OF_SCORES.get(metric, 1.0)
             unknown = Interval(math.nan, 0.0, most, self.confidence)
@@ -439,33 +394,6 @@ class AuditResult:
         groups = tuple(self.group_labels[judged[i]] for i in found.members)
         return WorstGroups(metric, groups, found.value_low, found.value_high, found.gap)
 
-    def group_verdicts(
-        self,
-        metric: str | Sequence[str] = "selection_rate",
-        at_least: float | None = None,
-        **which: Any,
-    ) -> tuple[Verdict, ...]:
-        """Return whether each group is too far from the best-off one.
-
-        Parameters
-        ----------
-        metric : str or sequence of str
-            As in `verdict`.
-        at_least : float, default=0.8
-            Smallest ratio that passes.
-        **which
-            A difference that passes, ``within=``, and the rest as in `verdict`.
-
-        Returns
-        -------
-        tuple of Verdict
-            One a group: where one fails, all together fail.
-        """
-        compared = self._comparisons(metric, at_least, **which)
-        return tuple(
-            comparisons.together(compared, group) for group in range(len(self.group_labels))
-        )
-
     def verdict(
         self,
         metric: str | Sequence[str] = "selection_rate",
@@ -477,7 +405,7 @@ class AuditResult:
         reference: Hashable = None,
         of: Of = "process",
     ) -> Verdict:
-        """Return whether all groups are treated alike enough.
+        """Return whether all groups are treated alike enough, and each of them.
 
         Parameters
         ----------
@@ -509,11 +437,16 @@ class AuditResult:
             where some pair is too far apart even at the near one, at levels that count how many
             are compared. Either is wrong with a probability of at most half the error of the
             audit's confidence. A group that noise alone could have made is not judged; whoever is
-            not is named.
+            not is named. ``groups`` has the same of each group.
         """
-        which: dict[str, Any] = {"leave_out": leave_out, "min_share": min_share, "of": of}
-        which |= {"within": within, "reference": reference}
-        return comparisons.together(self._comparisons(metric, at_least, **which))
+        metrics = verdicts.metrics_of(metric)
+        which: dict[str, Any] = {"within": within, "leave_out": leave_out, "min_share": min_share}
+        which |= {"reference": reference, "of": of, "joint": metrics if len(metrics) > 1 else ()}
+        compared = [self._comparison(one, at_least, **which) for one in metrics]
+        scope = self._judged(leave_out, min_share, reference)[2]
+        if of == "records":
+            scope = f" That is of these very people, not of a process that they are of.{scope}"
+        return verdicts.verdict_of(compared, self.group_labels, scope)
 
     def __repr__(self) -> str:
         return f"AuditResult({len(self.group_labels)} groups, epsilon={rounded_up(self.epsilon)})"
@@ -521,14 +454,162 @@ class AuditResult:
     def __str__(self) -> str:
         """Return a line a group, for people."""
         no, yes = self.classes
-        shown = [
-            one for one in ("base_rate", "selection_rate", "error_rate") if one in self.METRICS
-        ]
-        listed = {"size": self.group_sizes()} | {name: self.rates(name) for name in shown}
-        groups = zip(*listed.values(), strict=True)
-        rows = [[words.text_of(row[0].group), *map(words.cell, row)] for row in groups]
-        lines = words.table([["group", *listed], *rows])
-        return "\n".join([f"Selected is {yes!r}, and not {no!r}.", "", *lines])
+        shown = ("base_rate", "selection_rate", "error_rate")
+        listed = {one: self.rates(one) for one in shown if one in self.METRICS}
+        rows = [["group", "size", *listed]]
+        for place, size in enumerate(self.group_sizes()):
+            rates = [each[place] for each in listed.values()]
+            cells = [f"{one.estimate:.2f} [{one.low:.2f}, {one.high:.2f}]" for one in rates]
+            rows.append([words.text_of(size.group), f"{size.estimate:,.0f}", *cells])
+        return "\n".join([f"Selected is {yes!r}, and not {no!r}.", "", *words.table(rows)])
+
+    # What all of this is made of.
+
+    @property
+    def _shown_by(self) -> str:
+        """What groups are shown by where nobody says: errors, if outcomes were counted."""
+        return "error_rate" if self.has_outcomes else "selection_rate"
+
+    @cached_property
+    def _counted(self) -> Histogram:
+        edges, first = self.score_edges, 1
+        if edges is not None and self.threshold is not None:
+            first = edges.index(self.threshold) + 1
+        counts = np.array(self.counts, dtype=np.int64)
+        ends = None if edges is None else (0.0, *edges, 1.0)
+        return Histogram(counts, first, self.noise, self.sizes, self.n_cells, ends)
+
+    def _counts_of(self, of: Of) -> Histogram:
+        """Return the counts, as of a sample or of everybody."""
+        if of not in ("process", "records"):
+            raise InputError(f"of must be 'process' or 'records', got {of!r}.")
+        return self._counted if of == "process" else replace(self._counted, is_sample=False)
+
+    @cached_property
+    def _known(self) -> dict[Any, Interval]:
+        return {}
+
+    def _interval(self, metric: str, group: int, confidence: float, of: Of = "process") -> Interval:
+        self._check_metric(metric, of)
+        return self._pooled(metric, of, (group,), confidence)
+
+    def _pooled(self, metric: str, of: Of, groups: tuple[int, ...], confidence: float) -> Interval:
+        """Return the interval of a metric in some groups together."""
+        key = (metric, of, groups, confidence)
+        if key not in self._known:
+            counted, place = self._counts_of(of), groups[0]
+            if len(groups) > 1:
+                counted, place = counted.pooled(groups), 0
+            self._known[key] = counted.interval(metric, place, confidence)
+        return self._known[key]
+
+    def _check_metric(self, metric: str, of: Of = "process", among: Iterable[str] = ()) -> None:
+        """Refuse what does not follow from the counts."""
+        known = tuple(among) or self._counts_of(of).metrics
+        if metric not in known:
+            listed = f"one of {', '.join(known)}"
+            if not self.has_outcomes:
+                listed = f"{known[0]}, all that decisions without outcomes tell"
+            raise InputError(f"metric must be {listed}, got {metric!r}.")
+
+    def _note(self, metric: str, group: int) -> str:
+        if metric not in RATES:
+            return ""
+        rate = RATES[metric]
+        total, n_noisy = self._counted.total(group, (*rate.hits, *rate.misses))
+        if self.sizes is not None and rate.is_of_all:
+            return "" if self.sizes[group] else "no records"
+        if self.noise is None:
+            return "" if total else "no records"
+        loud = total < _LOUD * self.noise.std * math.sqrt(n_noisy)
+        return "fewer than three noise deviations" if loud else ""
+
+    def _overall(self, metric: str) -> float:
+        """Return a rate of all groups together, NaN of what is no rate."""
+        if metric not in RATES:
+            return math.nan
+        together = self._counted.pooled(tuple(range(len(self.group_labels))))
+        hits, misses = (
+            together.total(0, cells)[0] for cells in (RATES[metric].hits, RATES[metric].misses)
+        )
+        return min(1.0, max(0.0, hits / (hits + misses))) if hits + misses > 0 else math.nan
+
+    def _comparison(
+        self,
+        metric: str,
+        at_least: float | None,
+        *,
+        within: float | None = None,
+        leave_out: Sequence[Hashable] = (),
+        min_share: float = 0.0,
+        reference: Hashable = None,
+        of: Of = "process",
+        joint: Sequence[str] = (),
+    ) -> Comparison:
+        """Return all pairs of groups as `verdict` compares them, by one of the joint metrics."""
+        self._check_metric(metric, of, [one for one in self.METRICS if one in RATES])
+        margin = verdicts.margin_of(at_least, within)
+        judged, place, _ = self._judged(leave_out, min_share, reference)
+        return Comparison(
+            names=tuple(map(words.in_sentence, words.texts_of(self.group_labels))),
+            metric=metric,
+            margin=margin,
+            judged=judged,
+            rate_of=partial(self._pooled, metric, of),
+            counts=verdicts.Counts.of_rate(self._counts_of(of), metric),
+            confidence=self.confidence,
+            reference=place,
+            n_joint=max(len(joint), 1),
+            both_ways=verdicts.are_both_ways(margin, place, joint),
+        )
+
+    def _judged(
+        self, leave_out: Any, min_share: float, reference: Hashable = None
+    ) -> tuple[tuple[int, ...], int | None, str]:
+        """Return the groups that are judged, the reference, and in words who is not, and why."""
+        named, reference = left_out_by_name(self.group_labels, leave_out, min_share, reference)
+        place = None if reference is None else self.group_labels.index(reference)
+        reasons = self._left_out(named, min_share)
+        reasons = {why: [one for one in these if one != place] for why, these in reasons.items()}
+        out = {one for these in reasons.values() for one in these}
+        judged = tuple(one for one in range(len(self.group_labels)) if one not in out)
+        if len(judged) < 2:
+            reasons["nobody is left to compare them with"] = list(judged)
+            judged, place = (), None
+        names = tuple(map(words.in_sentence, words.texts_of(self.group_labels)))
+        scope = "".join(
+            f" Not judged, as {why}: {words.listed([names[one] for one in these])}."
+            for why, these in reasons.items()
+            if these
+        )
+        return judged, place, scope
+
+    def _left_out(self, named: list[Hashable], min_share: float) -> dict[str, list[int]]:
+        """Return the groups that are not judged by reason, which names public numbers."""
+        sizes = self._counted.group_sizes()
+        half, least = self._counted.fewest_judged(self.confidence)
+        share = min_share * sum(sizes)
+        declared: list[int] = []
+        few: list[int] = []
+        small: list[int] = []
+        for place, (label, size) in enumerate(zip(self.group_labels, sizes, strict=True)):
+            if label in named:
+                declared.append(place)
+            elif size + half < least:
+                few.append(place)
+            elif size + half < share:
+                small.append(place)
+        return {
+            "they are left out on request": declared,
+            f"they have fewer than {least} people": few,
+            f"they have less than {100 * min_share:g} % of the people": small,
+        }
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the fields for a pickle, without what was computed of them."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
+    # As a file.
 
     def to_json(self) -> str:
         """Return the result as a JSON object.
@@ -538,7 +619,11 @@ class AuditResult:
         str
             Standard JSON with everything that was released.
         """
-        return stored.to_json({field.name: getattr(self, field.name) for field in fields(self)})
+        plain = self.__getstate__()
+        plain["epsilon"] = "inf" if math.isinf(self.epsilon) else self.epsilon
+        for name in ("group_labels", "classes"):
+            plain[name] = [label_to_plain(label) for label in plain[name]]
+        return json.dumps(plain, allow_nan=False, indent=1, default=value_to_plain)
 
     @classmethod
     def from_json(cls, text: str) -> AuditResult:
@@ -559,186 +644,26 @@ class AuditResult:
         ValueError
             If a field is not what `to_json` writes, or ε is not that of what was released.
         """
-        return cls(**stored.from_json(cls, text, [field.name for field in fields(cls)]))
+        with read_json(cls, text, [field.name for field in fields(cls)]) as plain:
+            found = cls(**{name: read_field(name, value) for name, value in plain.items()})
+            found._check()
+        return found
 
-    def __getstate__(self) -> dict[str, Any]:
-        """Return the fields for a pickle, without what was computed of them."""
-        return {field.name: getattr(self, field.name) for field in fields(self)}
-
-    @cached_property
-    def _known(self) -> dict[Any, Interval]:
-        return {}
-
-    @cached_property
-    def _compared(self) -> dict[Any, comparisons.Comparison]:
-        return {}
-
-    @cached_property
-    def _counted(self) -> Histogram:
-        edges, first = self.score_edges, 1
-        if edges is not None and self.threshold is not None:
-            first = edges.index(self.threshold) + 1
-        counts = np.array(self.counts, dtype=np.int64)
-        ends = None if edges is None else (0.0, *edges, 1.0)
-        return Histogram(counts, first, self.noise, self.sizes, self.n_cells, ends)
-
-    @property
-    def _has_bins(self) -> bool:
-        return "auc" in self.METRICS
-
-    def _named(
-        self, name: str, metric: str, intervals: Iterable[Interval]
-    ) -> tuple[GroupRate, ...]:
-        return tuple(
-            GroupRate(label, name, one.estimate, one.low, one.high, self._note(metric, i))
-            for i, (label, one) in enumerate(zip(self.group_labels, intervals, strict=True))
-        )
-
-    def _contrasts(self, compared: comparisons.Comparison) -> tuple[GroupRate, ...]:
-        """Return the impact ratio, or the difference, of each group as it is shown."""
-        metric, found = compared.metric, compared.contrasts
-        if compared.margin.is_ratio:
-            return self._named(f"{metric} ratio", metric, found)
-        turned = [  # not −0.0
-            Interval(0.0 - c.estimate, 0.0 - c.high, 0.0 - c.low, c.confidence) for c in found
-        ]
-        return self._named(f"{metric} difference", metric, turned)
-
-    def _interval(self, metric: str, group: int, confidence: float, of: Of = "process") -> Interval:
-        key = (metric, group, confidence, of)
-        if key not in self._known:
-            counted = self._counts_of(of)
-            self._check_metric(metric, counted.metrics)
-            self._known[key] = counted.interval(metric, group, confidence)
-        return self._known[key]
-
-    def _counts_of(self, of: Of) -> Histogram:
-        """Return the counts, as of a sample or of everybody."""
-        if of not in ("process", "records"):
-            raise InputError(f"of must be 'process' or 'records', got {of!r}.")
-        return self._counted if of == "process" else replace(self._counted, is_sample=False)
-
-    def _check_metric(self, metric: str, known: Sequence[str]) -> None:
-        """Refuse what does not follow from the counts."""
-        if metric not in known:
-            said = f"one of {', '.join(known)}"
-            if not self.has_outcomes:
-                said = f"{known[0]}, all that decisions without outcomes tell"
-            raise InputError(f"metric must be {said}, got {metric!r}.")
-
-    def _note(self, metric: str, group: int) -> str:
-        if metric not in RATES:
-            return ""
-        rate = RATES[metric]
-        total, n_noisy = self._counted.total(group, (*rate.hits, *rate.misses))
-        if self.sizes is not None and rate.is_of_all:
-            return "" if self.sizes[group] else "no records"
-        if self.noise is None:
-            return "" if total else "no records"
-        loud = total < _LOUD * self.noise.std * math.sqrt(n_noisy)
-        return "fewer than three noise deviations" if loud else ""
-
-    def _comparisons(
-        self, metric: str | Sequence[str], at_least: float | None, **which: Any
-    ) -> list[comparisons.Comparison]:
-        """Return the comparison of each metric, which share the error of "fails"."""
-        metrics = histogram.metrics_of(metric)
-        if not self.has_outcomes:  # the refusal names what was asked
-            for name in [metric] if isinstance(metric, str) else metric:
-                self._check_metric(name, self.METRICS)
-        given = which | ({"joint": metrics} if len(metrics) > 1 else {})
-        return [self._comparison(one, at_least, **given) for one in metrics]
-
-    def _comparison(
-        self,
-        metric: str,
-        at_least: float | None,
-        *,
-        within: float | None = None,
-        leave_out: Sequence[Hashable] = (),
-        min_share: float = 0.0,
-        reference: Hashable = None,
-        confidence: float | None = None,
-        of: Of = "process",
-        joint: Sequence[str] = (),
-    ) -> comparisons.Comparison:
-        """Return all pairs of groups as `verdict` compares them, by one of the joint metrics."""
-        self._check_metric(metric, [one for one in self.METRICS if one in RATES])
-        named, reference = left_out_by_name(self.group_labels, leave_out, min_share, reference)
-        margin = comparisons.margin_of(at_least, within)
-        level = self.confidence if confidence is None else open_unit(confidence, "confidence")
-        key = (metric, margin, tuple(named), min_share, reference, level, of, tuple(joint))
-        if key in self._compared:
-            return self._compared[key]
-        reasons = self._left_out(named, min_share)
-        texts = tuple(map(words.in_line, self.group_labels))
-        place = None if reference is None else self.group_labels.index(reference)
-        reasons = {why: [one for one in these if one != place] for why, these in reasons.items()}
-        out = {one for these in reasons.values() for one in these}
-        judged = tuple(one for one in range(len(texts)) if one not in out)
-        if len(judged) < 2:
-            reasons["nobody is left to compare them with"], judged = [*judged], ()
-            place = None
-        both_ways = comparisons.are_both_ways(margin, place, joint)
-        alone = f"alone{', above it or below' * both_ways}"
-        found = comparisons.Comparison(
-            labels=texts,
-            metric=metric,
-            margin=margin,
-            judged=judged,
-            left_out=_OF_RECORDS * (of == "records")
-            + ("" if place is None else f" Each group is compared with {texts[place]} {alone}.")
-            + comparisons.not_judged(
-                [(why, [texts[one] for one in these]) for why, these in reasons.items()]
-            ),
-            rate_of=partial(self._pooled, metric, of),
-            counts=self._counts_of(of).arrays(metric),
-            confidence=level,
-            reference=place,
-            n_joint=max(len(joint), 1),
-            both_ways=both_ways,
-        )
-        return self._compared.setdefault(key, found)
-
-    def _left_out(self, named: list[Hashable], min_share: float) -> dict[str, list[int]]:
-        """Return the groups that are not judged by reason, which names public numbers."""
-        sizes = self._counted.group_sizes()
-        half, least = self._counted.fewest_judged(self.confidence)
-        share = min_share * sum(sizes)
-        reasons: dict[str, list[int]] = {
-            "they are left out on request": [],
-            f"they have fewer than {least} people": [],
-            f"they have less than {100 * min_share:g} % of the people": [],
-        }
-        declared, few, small = reasons.values()
-        for place, (label, size) in enumerate(zip(self.group_labels, sizes, strict=True)):
-            if label in named:
-                declared.append(place)
-            elif size + half < least:
-                few.append(place)
-            elif size + half < share:
-                small.append(place)
-        return reasons
-
-    def _pooled(self, metric: str, of: Of, groups: tuple[int, ...], confidence: float) -> Interval:
-        if len(groups) == 1:
-            return self._interval(metric, groups[0], confidence, of)
-        key = (metric, groups, confidence, of)
-        if key not in self._known:
-            self._known[key] = self._counts_of(of).pooled(groups).interval(metric, 0, confidence)
-        return self._known[key]
-
-    def _overall(self, metric: str) -> float | None:
-        """Return a rate of all groups together, from the same counts; None of what is no rate."""
-        if metric not in RATES:
-            return None
-        together = self._counted.pooled(tuple(range(len(self.group_labels))))
-        hits, misses = (
-            together.total(0, cells)[0] for cells in (RATES[metric].hits, RATES[metric].misses)
-        )
-        return min(1.0, max(0.0, hits / (hits + misses))) if hits + misses > 0 else None
-
-
-def default_metric(results: Iterable[AuditResult]) -> str:
-    """Return what groups are shown by where nobody says: errors, if outcomes were counted."""
-    return "error_rate" if all(one.has_outcomes for one in results) else "selection_rate"
+    def _check(self) -> None:
+        """Refuse fields of a file that contradict each other."""
+        n_groups, n_bins = len(self.group_labels), 2
+        if self.score_edges is not None:
+            n_bins = len(self.score_edges) + 1
+        if (self.threshold, self.score_edges) != (None, None):
+            threshold_and_edges(self.threshold, self.score_edges)
+        n_classes = {len(table) for table in self.counts}
+        rows = {len(row) for table in self.counts for row in table}
+        if len(self.counts) != n_groups or n_classes not in ({1}, {2}) or rows != {n_bins}:
+            raise InputError(
+                f"counts must be of {n_groups} groups by class, each of {n_bins} bins, and are not."
+            )
+        if self.sizes is not None and len(self.sizes) != n_groups:
+            raise InputError(f"sizes must be of {n_groups} groups, got {len(self.sizes)}.")
+        spent = self.privacy_.epsilon
+        if self.model_privacy_ is None and self.epsilon < spent * (1.0 - 1e-6):
+            raise InputError(f"epsilon must be at least what was spent, {spent!r}.")

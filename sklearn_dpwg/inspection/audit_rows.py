@@ -1,10 +1,12 @@
-"""Rows of an audit as codes: groups, classes, predictions and bins of scores."""
+"""What goes into an audit, checked: rows as codes, parameters, and the fields of a file."""
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Hashable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Mapping, Sequence, Set
+from dataclasses import asdict, dataclass
+from functools import partial
 from importlib.metadata import version
 from numbers import Real
 from typing import Any
@@ -12,9 +14,9 @@ from uuid import uuid4
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from sklearn_dpwg._checks import FloatArray, open_unit, real_number
+from sklearn_dpwg._checks import FloatArray, open_unit, real_number, whole_number
 from sklearn_dpwg._version import __version__
 from sklearn_dpwg.data.frames import (
     checked_labels,
@@ -28,14 +30,11 @@ from sklearn_dpwg.data.frames import (
 from sklearn_dpwg.data.groups import GroupBy, encode_groups, names_of_columns, select_groups
 from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.ledger.costs import Holdings, StartCost, holdings_of
-from sklearn_dpwg.privacy import PrivacyGuarantee
+from sklearn_dpwg.privacy import Budget, IntegerNoise, PrivacyGuarantee
 
 Codes = NDArray[np.signedinteger[Any]]
-# Rows that are read at a time: a few megabytes of labels.
-_BLOCK = 50_000
-
-# Models whose predictions are counted together: from six on, noise on so many joint counts is
-# louder than that of an audit each.
+# Models whose decisions are counted together: from six on, noise on so many joint counts is louder
+# than that of an audit each.
 _MOST_MODELS = 5
 
 
@@ -53,13 +52,8 @@ def group_codes(
     if group_by is not None:
         groups = select_groups(groups, group_by)
     codes, labels = encode_groups(groups, n_records, group_labels, may_be_empty=True)
-    return codes.astype(np.int32), tuple(labels)
-
-
-def blocks(n_records: int) -> Iterator[slice]:
-    """Yield slices of so many rows that what is computed of them needs little memory."""
-    for start in range(0, n_records, _BLOCK):
-        yield slice(start, min(start + _BLOCK, n_records))
+    check_several(len(labels))
+    return codes, tuple(labels)
 
 
 def group_name(groups: Any, group_by: GroupBy | None) -> str:
@@ -69,200 +63,132 @@ def group_name(groups: Any, group_by: GroupBy | None) -> str:
 
 def class_codes(values: Any, classes: tuple[Hashable, Hashable], name: str) -> NDArray[np.bool_]:
     """Return whether each value is the second class."""
-    array = np.asarray(values)
+    array = np.atleast_1d(np.asarray(values))
     if array.ndim != 1:
         raise InputError(f"{name} must have one entry a record, got shape {array.shape}.")
     at = places(array, classes)
-    known = at >= 0
-    if not known.all():
-        what = "classes" if name == "y_true" else "decisions"
-        differ = "are missing" if pd.isna(array[~known]).any() else "differ"
-        hint = "classes=(negative, positive) names others"
-        if name != "y_true":
-            hint += ", and of scores say kind='scores'"
+    if (at < 0).any():
+        is_truth = name == "y_true"
+        differ = "are missing" if pd.isna(array[at < 0]).any() else "differ"
+        hint = "" if is_truth else ", and of scores say kind='scores'"
         raise InputError(
-            f"{name} must hold the {what} {classes[0]!r} and {classes[1]!r} alone, and some values "
-            f"{differ}; {hint}."
+            f"{name} must hold the {'classes' if is_truth else 'decisions'} {classes[0]!r} and "
+            f"{classes[1]!r} alone, and some values {differ}; classes=(negative, positive) names "
+            f"others{hint}."
         )
     return np.asarray(at == 1)
 
 
-def scores_of(values: Any, n_records: int, name: str) -> FloatArray:
+def scores_of(values: Any, name: str) -> FloatArray:
     """Return the score in [0, 1] of each record, of two columns the second."""
-    scores = np.asarray(values)
+    scores = np.atleast_1d(np.asarray(values))
     if scores.dtype.kind not in "fiu":
         raise InputError(
             f"{name} must be numbers, of classes say kind='decisions', got {scores.dtype}."
         )
     if scores.ndim == 2 and scores.shape[1] == 2:
         scores = scores[:, 1]
-    if scores.shape != (n_records,):
-        raise InputError(
-            f"{name} must have one entry a record: got shape {scores.shape} for {n_records} "
-            f"records."
-        )
-    found = scores.astype(np.float64, copy=False)
-    if not ((found >= 0.0) & (found <= 1.0)).all():
+    if not ((scores >= 0.0) & (scores <= 1.0)).all():
         raise InputError(
             f"{name} must be probabilities between 0 and 1, and some are "
-            f"{'missing' if np.isnan(found).any() else 'not'}; of classes say kind='decisions'."
+            f"{'missing' if np.isnan(scores).any() else 'not'}; of classes say kind='decisions'."
         )
-    return found
+    return scores.astype(np.float64, copy=False)
 
 
-def is_selected(
-    values: Any,
+def bins_of(
+    scores: Any,
     n_records: int,
     classes: tuple[Hashable, Hashable],
-    threshold: float | None,
-    name: str,
-) -> NDArray[np.bool_]:
-    """Return whether each record is decided, or scored, to be of the second class."""
-    if threshold is not None:
-        return scores_of(values, n_records, name) >= threshold
-    array = np.asarray(values)
-    if array.shape != (n_records,):
+    inner: Sequence[float] | None,
+    name: str = "scores",
+) -> NDArray[np.intp]:
+    """Return the bin of each record: of its score between inner edges, or of its decision."""
+    values = class_codes(scores, classes, name) if inner is None else scores_of(scores, name)
+    if values.shape != (n_records,):
         raise InputError(
-            f"{name} must have one entry a record: got shape {array.shape} for {n_records} records."
+            f"{name} must have one entry a record: got shape {values.shape} for {n_records} "
+            f"records."
         )
-    return class_codes(array, classes, name)
+    if inner is None:
+        return values.astype(np.intp)
+    return np.searchsorted(np.array(inner), values, side="right")
 
 
-def n_decided(scores: Any) -> int:
-    """Return of how many records there are scores, of the first model if of several."""
-    one = next(iter(scores.values()), ()) if isinstance(scores, Mapping) else scores
-    shape = np.asarray(one).shape
-    if not shape:
-        raise InputError("scores must have one entry a record, got shape ().")
-    return shape[0]
-
-
-def joint_bins(
-    scores: Mapping[str, ArrayLike],
-    n_records: int,
-    classes: tuple[Hashable, Hashable],
-    threshold: float | None,
-) -> NDArray[np.int8]:
-    """Return the decisions of several models as the digits of a binary number."""
-    if not 1 <= len(scores) <= _MOST_MODELS:
-        raise InputError(
-            f"scores must be of at most {_MOST_MODELS} models at once, got {len(scores)}."
-        )
-    bins = np.zeros(n_records, dtype=np.int8)
-    for digit, (name, one) in enumerate(scores.items()):
-        selected = is_selected(one, n_records, classes, threshold, f"scores of {name!r}")
-        bins += selected.astype(np.int8) << digit
-    return bins
+def n_given(y_true: Any, scores: Any) -> int:
+    """Return of how many records there are classes, or else scores, of the first of the models."""
+    name, values = "y_true", y_true
+    if y_true is None:
+        name = "scores"
+        values = next(iter(scores.values()), ()) if isinstance(scores, Mapping) else scores
+    n_records = len(np.atleast_1d(np.asarray(values)))
+    if n_records == 0:
+        raise InputError(f"{name} must have at least one record, got none.")
+    return n_records
 
 
 @dataclass(frozen=True)
 class AuditedRows:
-    """Records as codes: group, class, bin of scores or joint predictions."""
+    """Records as codes: group, class, and a bin of scores or of decisions by each model."""
 
     codes: Codes
     labels: tuple[Hashable, ...]
-    sizes: tuple[int, ...]
     positive: NDArray[np.bool_] | None
-    bins: NDArray[Any]
+    bins: dict[str, NDArray[np.intp]]
     n_bins: int
-    names: tuple[str, ...] = ("",)
+
+    def __post_init__(self) -> None:
+        if not 1 <= len(self.bins) <= _MOST_MODELS:
+            raise InputError(
+                f"scores must be of 1 to {_MOST_MODELS} models at once, got {len(self.bins)}."
+            )
 
     @property
-    def n_models(self) -> int:
-        """How many models were audited at once."""
-        return len(self.names)
+    def sizes(self) -> tuple[int, ...]:
+        """Exact sizes of the groups."""
+        return tuple(np.bincount(self.codes, minlength=len(self.labels)).tolist())
 
     @property
     def n_cells(self) -> int:
         """Of how many noisy counts those of one model are sums."""
-        return int(2 ** (self.n_models - 1))
+        return int(self.n_bins ** (len(self.bins) - 1))
 
     def counts(self) -> NDArray[np.int64]:
-        """Return the exact counts by group, class and bin: a record is in one of them.
+        """Return the exact counts by group, class and bins of all models: a record is in one cell.
 
         Without outcomes all records count as of one class.
         """
-        n_bins = self.n_bins
-        shape = (len(self.labels), 1 if self.positive is None else 2, n_bins)
-        counts = np.zeros(math.prod(shape), dtype=np.int64)
-        for rows in blocks(len(self.codes)):
-            cells = self.codes[rows].astype(np.intp) * (shape[1] * n_bins)
-            if self.positive is not None:
-                cells += self.positive[rows] * n_bins
-            cells += self.bins[rows]
-            counts += np.bincount(cells, minlength=counts.size)
-        return counts.reshape(shape)
+        n_classes, n_joint = 1 if self.positive is None else 2, self.n_bins ** len(self.bins)
+        cells = self.codes.astype(np.intp)
+        if self.positive is not None:
+            cells = cells * n_classes + self.positive
+        for bins in reversed(self.bins.values()):
+            cells = cells * self.n_bins + bins
+        shape = (len(self.labels), n_classes, n_joint)
+        return np.bincount(cells, minlength=math.prod(shape)).reshape(shape)
 
-    def of_models(self, counts: NDArray[np.int64]) -> list[NDArray[np.int64]]:
-        """Return the counts of each model, of joint ones."""
-        if self.n_models == 1:
-            return [counts]
-        joint = counts.reshape(*counts.shape[:2], *[2] * self.n_models)
-        places = range(2, 2 + self.n_models)
-        # the prediction of the first model is the last binary digit
-        return [
-            joint.sum(axis=tuple(other for other in places if other != place))
-            for place in reversed(places)
-        ]
+    def by_model(self, counts: NDArray[np.int64]) -> dict[str, NDArray[np.int64]]:
+        """Return the counts by group, class and bin of each model."""
+        joint = counts.reshape(*counts.shape[:2], *[self.n_bins] * len(self.bins))
+        axes = range(2, joint.ndim)  # the first model's is the last
+        return {
+            name: joint.sum(axis=tuple(other for other in axes if other != axis))
+            for axis, name in zip(reversed(axes), self.bins, strict=True)
+        }
 
 
-# The guarantee of a model that was fitted to the records of an audit.
-
-
-def holdings_of_model(
-    same_records_as: Any, model: Any, n_records: int, *, is_private: bool
-) -> Holdings:
-    """Return what the model that saw these records cost, or nothing where it saw others.
-
-    A model that was fitted to just as many records, which is public, most likely saw these: then
-    one has to say so, or say that it did not.
-    """
-    nothing = Holdings((), None, ())
-    if same_records_as is False:
-        return nothing
+def holdings_of_model(same_records_as: Any) -> Holdings:
+    """Return what a model that saw these records cost, or nothing where there is none."""
     if same_records_as is None:
-        if is_private and n_records in _numbers_fitted(model):
-            raise InputError(
-                f"same_records_as must be the model where it was fitted to these records, or False "
-                f"where it was not, got None for a model that was fitted to as many, {n_records:,}."
-            )
-        return nothing
+        return Holdings((), None, ())
     if isinstance(same_records_as, PrivacyGuarantee):
         stated = StartCost(uuid4().hex, "stated", same_records_as)
         return Holdings((stated,), same_records_as, same_records_as.outside)
-    if same_records_as is True:
-        if model is None:
-            raise InputError(
-                "same_records_as must be the model or its guarantee where no model is passed, got "
-                "True."
-            )
-        same_records_as = model
     found = holdings_of(same_records_as)
     if found.guarantee is None:
         name = type(same_records_as).__name__
-        raise InputError(f"same_records_as holds no private fit, got {name}.")
+        raise InputError(f"same_records_as must hold a private fit, or be None, got {name}.")
     return found
-
-
-def n_records_of(model: Any) -> int:
-    """Return how many records a model was fitted to, whose groups may overlap or be hidden."""
-    problem = getattr(getattr(model, "plan_", None), "problem", None)
-    if problem is not None and (problem.cells is not None or problem.hidden is not None):
-        return int(problem.n_records)
-    return round(float(np.sum(model.group_sizes_)))
-
-
-def _numbers_fitted(model: Any) -> set[int]:
-    """Return to how many records a model, and whatever is inside it, was fitted where they tell."""
-    numbers = set()
-    if hasattr(model, "_n_records"):
-        numbers.add(int(model._n_records))
-    if hasattr(model, "group_sizes_"):
-        numbers.add(n_records_of(model))
-    inner = [step for _, step in getattr(model, "steps", ())]
-    names = ("best_estimator_", "estimator_", "estimator")
-    inner += [getattr(model, name) for name in names if hasattr(model, name)]
-    return numbers.union(*map(_numbers_fitted, inner))
 
 
 def plain_label(label: Any) -> Hashable:
@@ -335,14 +261,6 @@ def _is_inside(value: Any) -> bool:
     return 0.0 < float(value) <= 1.0
 
 
-def smallest_ratio(at_least: Any) -> float:
-    """Return what impact ratios are held against."""
-    ratio = real_number(at_least, "at_least")
-    if not 0.0 < ratio <= 1.0:
-        raise InputError(f"at_least must be above 0 and at most 1, got {at_least!r}.")
-    return ratio
-
-
 def left_out_by_name(
     group_labels: Sequence[Hashable],
     leave_out: Any,
@@ -410,8 +328,108 @@ def check_several(n_groups: int) -> None:
 
 
 def check_same_records(y_true: Any, scores: Any, groups: Any) -> None:
-    """Refuse what would be computed into memory without a word, and rows that are not paired."""
-    of_models = {"scores": scores}
-    if isinstance(scores, Mapping):
-        of_models = {f"scores[{name!r}]": each for name, each in scores.items()}
-    same_rows(y_true=y_true, groups=groups, **of_models)
+    """Refuse rows that are not paired, and what would be computed into memory without a word."""
+    of_models = scores if isinstance(scores, Mapping) else {"": scores}
+    named = {f"scores[{name!r}]" if name else "scores": one for name, one in of_models.items()}
+    same_rows(y_true=y_true, groups=groups, **named)
+
+
+# Fields of a file, each checked as it is read.
+
+
+def value_to_plain(value: Any) -> Any:
+    """Return a guarantee or a law of noise as JSON holds it."""
+    return json.loads(value.to_json()) if isinstance(value, PrivacyGuarantee) else asdict(value)
+
+
+def label_to_plain(label: Hashable) -> Any:
+    """Return a label as JSON holds it, which knows no tuples."""
+    if isinstance(label, tuple):
+        return {"tuple": [label_to_plain(part) for part in label]}
+    return label
+
+
+def _label(plain: Any) -> Hashable:
+    if isinstance(plain, dict) and list(plain) == ["tuple"]:
+        return tuple(map(_label, _list(plain["tuple"], "tuple")))
+    is_finite = not isinstance(plain, float) or math.isfinite(plain)
+    if not isinstance(plain, str | bool | int | float) or not is_finite:
+        raise InputError(f"group_labels and classes must be texts or numbers, got {plain!r}.")
+    return plain
+
+
+def _labels(plain: Any, name: str) -> tuple[Hashable, ...]:
+    labels = tuple(map(_label, _list(plain, name)))
+    if not labels or same_text(labels) is not None:
+        raise InputError(f"{name} must be labels that differ, got {plain!r}.")
+    return labels
+
+
+def _list(value: Any, name: str) -> list[Any]:
+    if not isinstance(value, list):
+        raise InputError(f"{name} must be a list, got {value!r}.")
+    return value
+
+
+def _text(value: Any, name: str) -> str:
+    if not isinstance(value, str):
+        raise InputError(f"{name} must be text, got {value!r}.")
+    return value
+
+
+def _noise(plain: Any, name: str) -> IntegerNoise:
+    if not isinstance(plain, dict) or set(plain) != {"mechanism", "scale"}:
+        raise InputError(f"{name} must have a mechanism and a scale, got {plain!r}.")
+    return IntegerNoise(**plain)
+
+
+def _versions(plain: Any, name: str) -> dict[str, str]:
+    if not isinstance(plain, dict):
+        raise InputError(f"{name} must be texts by name, got {plain!r}.")
+    return {library: _text(one, name) for library, one in plain.items()}
+
+
+def _count(value: Any, name: str) -> int:
+    if whole_number(value, name, least=-(10**15)) > 10**15:
+        raise InputError(f"{name} must be at most 1e15, got {value}.")
+    return int(value)
+
+
+def _counts(plain: Any, name: str) -> tuple[tuple[tuple[int, ...], ...], ...]:
+    return tuple(
+        tuple(tuple(_count(one, name) for one in _list(row, name)) for row in _list(table, name))
+        for table in _list(plain, name)
+    )
+
+
+def _whole(least: int) -> Callable[[Any, str], int]:
+    return partial(whole_number, least=least)
+
+
+_MAY_BE_NULL = ("noise", "sizes", "threshold", "score_edges", "model_privacy_", "n_records")
+_READERS: dict[str, Callable[[Any, str], Any]] = {
+    "group_labels": _labels,
+    "classes": lambda plain, name: two_classes(_labels(plain, name)),
+    "counts": _counts,
+    "noise": _noise,
+    "sizes": lambda plain, name: tuple(_whole(0)(one, name) for one in _list(plain, name)),
+    "threshold": lambda plain, _: threshold_and_edges(plain, None)[0],
+    "score_edges": lambda plain, name: threshold_and_edges(
+        next(iter(_list(plain, name)), None), plain
+    )[1],
+    "confidence": open_unit,
+    "versions": _versions,
+    "n_cells": _whole(1),
+    "epsilon": lambda plain, _: Budget(math.inf if plain == "inf" else plain, 0.5).epsilon,
+    "n_records": _whole(1),
+}
+_READERS |= dict.fromkeys(("group_name", "created"), _text)
+_READERS |= dict.fromkeys(
+    ("privacy_", "model_privacy_"),
+    lambda plain, _: PrivacyGuarantee.from_json(json.dumps(plain)),
+)
+
+
+def read_field(name: str, plain: Any) -> Any:
+    """Return the value of a field of a result, checked."""
+    return None if plain is None and name in _MAY_BE_NULL else _READERS[name](plain, name)

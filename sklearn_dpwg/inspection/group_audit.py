@@ -1,4 +1,4 @@
-"""Audit of what a model does to groups, released with differential privacy."""
+"""Audit of what a model does to groups, released with differential privacy, and its plan."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import math
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import lru_cache
 from types import SimpleNamespace
 from typing import Any, Literal, overload
 from uuid import uuid4
@@ -18,34 +19,125 @@ from sklearn_dpwg._checks import open_unit, whole_number
 from sklearn_dpwg.data.frames import PlainlyStored
 from sklearn_dpwg.data.groups import GroupBy, grouping_names, labelled_sizes
 from sklearn_dpwg.exceptions import InputError
-from sklearn_dpwg.inspection import audit_plan, audit_rows
-from sklearn_dpwg.inspection.audit_plan import AuditPlan
+from sklearn_dpwg.inspection import audit_rows, words
 from sklearn_dpwg.inspection.audit_result import AuditResult
 from sklearn_dpwg.inspection.audit_rows import AuditedRows
+from sklearn_dpwg.inspection.histogram import OF_DECISIONS, Histogram
 from sklearn_dpwg.ledger.costs import StartCost
 from sklearn_dpwg.ledger.ledger import spending
 from sklearn_dpwg.privacy import (
     Budget,
+    IntegerNoise,
     NoiseSource,
     PrivacyGuarantee,
     Relation,
     Release,
+    calibrate,
     joint_guarantee,
 )
 from sklearn_dpwg.privacy.noise.samplers import noise_on_integers
 from sklearn_dpwg.privacy.release import check_delta
+from sklearn_dpwg.privacy.statement import cost_of
 
 PUBLIC_FACTS = (
     "the number of records",
     "the labels of the groups",
     "every parameter of the audit, and whether it got scores or decisions",
 )
-# Sizes of groups that a preview shows where none are guessed.
+# Sizes of groups, and rates, that a plan shows where none are guessed.
 _SIZES = (100, 1_000, 10_000)
+_RATES = ("selection_rate", "error_rate", "true_positive_rate", "false_positive_rate")
+# Bins by default, and by how much these may widen the interval of a selection rate in a group of so
+# large a part of the mean size: the small ones pay most, and how small they are is secret.
+N_BINS, MOST_PRICE, SMALL = 20, 0.1, 0.25
 
 Scores = ArrayLike | Mapping[str, ArrayLike]
 # What scores are: probabilities of the positive class, or classes that were decided for.
 Kind = Literal["scores", "decisions"]
+# Inner edges of the bins of scores; None of decisions.
+Edges = tuple[float, ...] | None
+
+
+@dataclass(frozen=True)
+class AuditPlan:
+    """What an audit releases and costs, from public facts alone; ``print`` it.
+
+    Parameters
+    ----------
+    release : Release or None
+        The histogram; None without privacy.
+    noise : IntegerNoise or None
+        Law of the noise on every count.
+    guarantee : PrivacyGuarantee
+        What one audit costs.
+    base_rate : float
+        Share of the positive class that the widths assume.
+    confidence : float
+        That of the intervals.
+    widths : tuple of (group, size, mapping)
+        For each group, or None where only sizes are shown, a guess of its size, and by metric the
+        width of its interval to expect and that without noise.
+    n_bins : int
+        How many bins of scores are counted.
+    price : float or None
+        By how much 20 bins widen the interval of a selection rate in a group of ``small_size``,
+        where that decides about bins.
+    small_size : int
+        A quarter of the mean size.
+
+    See Also
+    --------
+    GroupAudit.plan : Makes plans.
+    """
+
+    release: Release | None
+    noise: IntegerNoise | None
+    guarantee: PrivacyGuarantee
+    base_rate: float
+    confidence: float
+    widths: tuple[tuple[Hashable, int, Mapping[str, tuple[float, float]]], ...]
+    n_bins: int
+    price: float | None
+    small_size: int
+
+    @property
+    def count_std(self) -> float:
+        """Standard deviation of the noise on a count, 0 without privacy."""
+        return 0.0 if self.noise is None else self.noise.std
+
+    def __str__(self) -> str:
+        """Return the plan for people."""
+        metrics = list(self.widths[0][2])
+        rows = [["group", "size", *metrics]]
+        for group, size, widths in self.widths:
+            cells = [f"{width:.3f} ({sampling:.3f})" for width, sampling in widths.values()]
+            rows.append(["any" if group is None else words.in_line(group), f"{size:,}", *cells])
+        rate = "base rate" if len(metrics) > 1 else "selection rate"  # decisions alone
+        said = (
+            f"Widths of {100 * self.confidence:g} % intervals to expect at a {rate} of "
+            f"{self.base_rate:g}, in brackets those of sampling alone:"
+        )
+        table = words.table(rows, (5, 9, *[13] * len(metrics)))
+        return "\n".join([self._cost(), *self._noise_lines(), "", said, *table])
+
+    def _cost(self) -> str:
+        if self.noise is None:
+            return "Audit without privacy: exact counts, which contain unprotected statistics."
+        relation = self.guarantee.relation
+        return f"Private audit: {cost_of(self.guarantee)}, neighbours: {relation}."
+
+    def _noise_lines(self) -> list[str]:
+        lines = []
+        if self.noise is not None:
+            std = self.noise.std
+            lines.append(f"Every count has discrete Laplace noise of standard deviation {std:.2f}.")
+        if self.price is not None:
+            done = "are counted" if self.n_bins > 2 else "would be too many"
+            lines.append(
+                f"{N_BINS} bins of scores {done}: in a group of {self.small_size:,} people they "
+                f"widen the interval of a selection rate by {100 * self.price:.0f} %."
+            )
+        return lines
 
 
 class GroupAudit(PlainlyStored, BaseEstimator):
@@ -178,37 +270,29 @@ class GroupAudit(PlainlyStored, BaseEstimator):
             guessed = [whole_number(size, "group_sizes", least=0) for size in sizes]
             groups = list(zip(labels, guessed, strict=True))
         mean = sum(size for _, size in groups) // len(groups)
-
-        def bins(size: int) -> tuple[tuple[int, int], float | None]:
-            edges, price = self._edges(facts, size, has_outcomes=outcomes)
-            if edges is None or facts.threshold is None:
-                return (1, 1), price
-            below = edges.index(facts.threshold) + 1
-            return (below, len(edges) + 1 - below), price
-
-        known = {
-            size: audit_plan.expected_widths(
-                size,
-                base_rate,
-                facts.noise,
-                bins(size if group_sizes is None else mean)[0],
-                has_outcomes=outcomes,
+        edges, price = facts.inner_edges(mean, has_outcomes=outcomes)
+        widths = {}
+        for size in {size for _, size in groups}:
+            inner = edges
+            if group_sizes is None:  # each of the sizes is that of all groups
+                inner, _ = facts.inner_edges(size, has_outcomes=outcomes)
+            widths[size] = _expected_widths(
+                _expected_counts(size, base_rate, facts.n_bins(inner), has_outcomes=outcomes),
+                facts,
+                inner,
+                self.confidence,
                 is_public=self.sizes == "public",
-                confidence=self.confidence,
             )
-            for size in {size for _, size in groups}
-        }
-        n_bins, price = bins(mean)
         return AuditPlan(
             release=facts.release,
             noise=facts.noise,
             guarantee=facts.guarantee,
             base_rate=base_rate,
             confidence=self.confidence,
-            widths=tuple((label, size, known[size]) for label, size in groups),
-            n_bins=sum(n_bins),
+            widths=tuple((label, size, widths[size]) for label, size in groups),
+            n_bins=sum(facts.n_bins(edges)),
             price=price,
-            small_size=round(audit_plan.SMALL * mean),
+            small_size=round(SMALL * mean),
         )
 
     @overload
@@ -220,7 +304,6 @@ class GroupAudit(PlainlyStored, BaseEstimator):
         *,
         kind: Kind = "scores",
         same_records_as: Any = None,
-        model: Any = None,
     ) -> dict[str, AuditResult]: ...
 
     @overload
@@ -232,7 +315,6 @@ class GroupAudit(PlainlyStored, BaseEstimator):
         *,
         kind: Kind = "scores",
         same_records_as: Any = None,
-        model: Any = None,
     ) -> AuditResult: ...
 
     def run(
@@ -243,7 +325,6 @@ class GroupAudit(PlainlyStored, BaseEstimator):
         *,
         kind: Kind = "scores",
         same_records_as: Any = None,
-        model: Any = None,
     ) -> AuditResult | dict[str, AuditResult]:
         """Release the histogram of every group.
 
@@ -260,12 +341,9 @@ class GroupAudit(PlainlyStored, BaseEstimator):
             Groups; several columns are intersected. With ``group_by`` the rows to find them in.
         kind : {"scores", "decisions"}, default="scores"
             What ``scores`` are: probabilities, or classes. No value tells, so the caller does.
-        same_records_as : estimator, PrivacyGuarantee, True or False, optional
-            What was fitted to these very records, whose cost is stated together with the audit's;
-            True for ``model``, False for a model that was fitted to others.
-        model : estimator, optional
-            The model that gave the scores. One that was fitted to as many records as there are here
-            needs ``same_records_as``.
+        same_records_as : estimator or PrivacyGuarantee, optional
+            What was fitted to these very records, such as the model that gave the scores: its cost
+            is stated together with the audit's.
 
         Returns
         -------
@@ -290,14 +368,11 @@ class GroupAudit(PlainlyStored, BaseEstimator):
         audit_rows.check_same_records(y_true, scores, groups)
         facts = self._facts(kind)
         rows, edges = self._rows(facts, y_true, scores, groups)
-        n_records, noise = len(rows.codes), None
-        before = audit_rows.holdings_of_model(
-            same_records_as, model, n_records, is_private=facts.release is not None
-        )
+        before, noise = audit_rows.holdings_of_model(same_records_as), None
         guarantee = facts.guarantee
         if facts.release is not None:
             noise = NoiseSource(self.random_state, [facts.release])
-            check_delta(self.delta, n_records)
+            check_delta(self.delta, len(rows.codes))
             named = grouping_names(groups, self.group_by) if self.sizes == "public" else ()
             guarantee = replace(guarantee, seeded=noise.seeded, groupings=named)
         # what cannot be stated together is refused while nothing is spent
@@ -312,31 +387,29 @@ class GroupAudit(PlainlyStored, BaseEstimator):
         with spending(guarantee, drawn, name, self, key=own.key, whose="audit", values="counts"):
             if noise is not None and facts.release is not None:
                 counts = noise.integers(counts, release=facts.release)
-        whole = AuditResult(
-            group_labels=tuple(audit_rows.plain_label(label) for label in rows.labels),
-            group_name=audit_rows.group_name(groups, self.group_by),
-            classes=facts.classes,
-            counts=(),
-            noise=facts.noise,
-            sizes=rows.sizes if self.sizes == "public" else None,
-            threshold=facts.threshold,
-            score_edges=edges,
-            confidence=float(self.confidence),
-            privacy_=total,
-            model_privacy_=before.guarantee,
-            created=datetime.now(UTC).date().isoformat(),
-            versions=audit_rows.versions_now(),
-            n_cells=rows.n_cells,
-            epsilon=float(self.epsilon),
-            n_records=n_records,
-        )
-        found = {
-            name: replace(whole, counts=nested(of_model))
-            for name, of_model in zip(rows.names, rows.of_models(counts), strict=True)
-        }
-        for result in found.values():
-            object.__setattr__(result, "_costs", (*before.costs, own))
-        return found if isinstance(scores, Mapping) else found[""]
+        has_bins = edges is not None and len(edges) > 1
+        found = {}
+        for model, of_model in rows.by_model(counts).items():
+            found[model] = AuditResult(
+                group_labels=tuple(audit_rows.plain_label(label) for label in rows.labels),
+                group_name=audit_rows.group_name(groups, self.group_by),
+                classes=facts.classes,
+                counts=nested(of_model),
+                noise=facts.noise,
+                sizes=rows.sizes if self.sizes == "public" else None,
+                threshold=None if edges is None else facts.threshold,
+                score_edges=edges if has_bins else None,
+                confidence=float(self.confidence),
+                privacy_=total,
+                model_privacy_=before.guarantee,
+                created=datetime.now(UTC).date().isoformat(),
+                versions=audit_rows.versions_now(),
+                n_cells=rows.n_cells,
+                epsilon=float(self.epsilon),
+                n_records=len(rows.codes),
+            )
+            object.__setattr__(found[model], "_costs", (*before.costs, own))
+        return found if isinstance(scores, Mapping) else found["scores"]
 
     def _facts(self, kind: Any) -> _Facts:
         """Return what follows from the parameters alone, all of them checked."""
@@ -344,98 +417,138 @@ class GroupAudit(PlainlyStored, BaseEstimator):
         audit_rows.check_choices(self, kind)
         is_private = budget.epsilon < math.inf
         audit_rows.check_labels(self.group_labels, is_private=is_private)
-        classes = audit_rows.two_classes(self.classes)
-        threshold: float | None
         threshold, edges = audit_rows.threshold_and_edges(self.threshold, self.score_edges)
-        if kind == "decisions":
-            if edges is not None:
-                raise InputError(
-                    f"score_edges must be None for kind='decisions', got {self.score_edges!r}."
-                )
-            threshold = None
-        relation = Relation.REPLACE_ONE
-        public: tuple[str, ...] = PUBLIC_FACTS
+        if kind == "decisions" and edges is not None:
+            raise InputError(
+                f"score_edges must be None for kind='decisions', got {self.score_edges!r}."
+            )
+        about: dict[str, Any] = {"public": PUBLIC_FACTS, "relation": Relation.REPLACE_ONE}
         if self.sizes == "public":
-            relation = Relation.REPLACE_ONE_WITHIN_GROUP
-            public = (*PUBLIC_FACTS, "the size of every group")
-        said: dict[str, Any] = {"public": public, "relation": relation}
-        if not is_private:
-            none = PrivacyGuarantee.non_private(budget.delta, **said)
-            return _Facts(classes, threshold, edges, None, none.for_person(self.rows_per_person))
-        release = audit_plan.release_of(budget)
-        guarantee = PrivacyGuarantee.from_releases([release], budget, **said)
+            about["public"] = (*PUBLIC_FACTS, "the size of every group")
+            about["relation"] = Relation.REPLACE_ONE_WITHIN_GROUP
+        release, guarantee = None, PrivacyGuarantee.non_private(budget.delta, **about)
+        if is_private:
+            release = release_of(budget)
+            guarantee = PrivacyGuarantee.from_releases([release], budget, **about)
         return _Facts(
-            classes, threshold, edges, release, guarantee.for_person(self.rows_per_person)
-        )
-
-    def _edges(
-        self, facts: _Facts, mean_size: int, *, has_outcomes: bool
-    ) -> tuple[tuple[float, ...] | None, float | None]:
-        """Return inner edges of more than two bins, and the price of those by default."""
-        if facts.threshold is None:
-            return None, None
-        if facts.edges is not None:
-            return (facts.edges if len(facts.edges) > 1 else None), None
-        edges = audit_plan.default_edges(facts.threshold)
-        price = audit_plan.price_of_bins(
+            audit_rows.two_classes(self.classes),
+            kind,
+            threshold,
             edges,
-            facts.threshold,
-            facts.noise,
-            audit_plan.SMALL * mean_size,
-            1 + has_outcomes,
+            release,
+            guarantee.for_person(self.rows_per_person),
         )
-        return (edges if price <= audit_plan.MOST_PRICE else None), price
 
     def _rows(
         self, facts: _Facts, y_true: ArrayLike | None, scores: Scores, groups: Any
-    ) -> tuple[AuditedRows, tuple[float, ...] | None]:
-        """Return the records as codes, all of them checked, and the edges of bins."""
-        positive = None
-        if y_true is not None:
-            positive = audit_rows.class_codes(y_true, facts.classes, "y_true")
-        n_records = audit_rows.n_decided(scores) if positive is None else len(positive)
-        if n_records == 0:
-            name = "scores" if positive is None else "y_true"
-            raise InputError(f"{name} must have at least one record, got none.")
+    ) -> tuple[AuditedRows, Edges]:
+        """Return the records as codes, all of them checked, and the inner edges of bins."""
+        n_records, classes = audit_rows.n_given(y_true, scores), facts.classes
+        has_outcomes = y_true is not None
+        positive = audit_rows.class_codes(y_true, classes, "y_true") if has_outcomes else None
         codes, labels = audit_rows.group_codes(groups, n_records, self.group_labels, self.group_by)
-        audit_rows.check_several(len(labels))
-        sizes = tuple(np.bincount(codes, minlength=len(labels)).tolist())
-        known = codes, labels, sizes, positive
-        decide = n_records, facts.classes, facts.threshold
+        edges, _ = facts.inner_edges(n_records // len(labels), has_outcomes=has_outcomes)
+        models = {"scores": scores}
         if isinstance(scores, Mapping):
             if facts.edges is not None and len(facts.edges) > 1:
                 raise InputError(
                     "scores of several models must be audited without score_edges, or each by "
                     "itself."
                 )
-            joint = audit_rows.joint_bins(scores, *decide)
-            return AuditedRows(*known, joint, 2 ** len(scores), names=tuple(scores)), None
-        mean = n_records // len(labels)
-        edges, _ = self._edges(facts, mean, has_outcomes=positive is not None)
-        if edges is None:
-            selected = audit_rows.is_selected(scores, *decide, "scores")
-            return AuditedRows(*known, selected, 2), None
-        values = audit_rows.scores_of(scores, n_records, "scores")
-        bins = np.searchsorted(np.array(edges), values, side="right").astype(np.int32)
-        return AuditedRows(*known, bins, len(edges) + 1), edges
+            edges = None if edges is None else (facts.threshold,)
+            models = dict(scores)
+        bins = {}
+        for name, one in models.items():
+            what = f"scores of {name!r}" if isinstance(scores, Mapping) else name
+            bins[name] = audit_rows.bins_of(one, n_records, classes, edges, what)
+        return AuditedRows(codes, labels, positive, bins, sum(facts.n_bins(edges))), edges
 
 
 @dataclass(frozen=True)
 class _Facts:
-    """What follows from the parameters of an audit; no threshold of decisions."""
+    """What follows from the parameters of an audit."""
 
     classes: tuple[Hashable, Hashable]
-    threshold: float | None
-    edges: tuple[float, ...] | None
+    kind: Kind
+    threshold: float
+    edges: Edges
     release: Release | None
     guarantee: PrivacyGuarantee
 
     @property
-    def noise(self) -> Any:
+    def noise(self) -> IntegerNoise | None:
         """Law of the noise on every count."""
         return None if self.release is None else noise_on_integers(self.release)
+
+    def inner_edges(self, mean_size: int, *, has_outcomes: bool) -> tuple[Edges, float | None]:
+        """Return the inner edges of bins, and the price of those by default; none of decisions."""
+        if self.kind == "decisions" or self.edges is not None:
+            return self.edges, None
+        equal = {place / N_BINS for place in range(1, N_BINS)}
+        edges = tuple(sorted({*equal, self.threshold}))
+        price = self._price_of(edges, SMALL * mean_size, 1 + has_outcomes)
+        return (edges if price <= MOST_PRICE else (self.threshold,)), price
+
+    def n_bins(self, edges: Edges) -> tuple[int, int]:
+        """Return how many bins are below the threshold, and how many are not."""
+        if edges is None:
+            return 1, 1
+        below = edges.index(self.threshold) + 1
+        return below, len(edges) + 1 - below
+
+    def _price_of(self, edges: Edges, size: float, n_classes: int) -> float:
+        """Return by how much bins widen the interval of a selection rate of 0.3 in a group.
+
+        That is by the variances of sampling, and of noise in the cells on both sides of the
+        threshold.
+        """
+        if self.noise is None:
+            return 0.0
+        noise = n_classes * self.noise.std**2
+        wide, narrow = (
+            0.3 * 0.7 * size + noise * (0.7**2 * n_above + 0.3**2 * n_below)
+            for n_below, n_above in (self.n_bins(edges), (1, 1))
+        )
+        return math.sqrt(wide / narrow) - 1.0
 
 
 def nested(counts: NDArray[np.int64]) -> tuple[tuple[tuple[int, ...], ...], ...]:
     """Return counts as a result keeps them."""
     return tuple(tuple(map(tuple, table)) for table in counts.tolist())
+
+
+@lru_cache(maxsize=64)  # the accountant is slow, and every run plans
+def release_of(budget: Budget) -> Release:
+    """Return the release of the histogram, at a budget."""
+    (found,) = calibrate([Release("counts", "discrete-laplace", 1.0, max_count=1)], budget)
+    return found
+
+
+def _expected_counts(
+    size: int, base_rate: float, n_bins: tuple[int, int], *, has_outcomes: bool
+) -> NDArray[np.int64]:
+    """Return the counts of a model that selects as many as are positive, half as often in vain."""
+    wrong = 0.5 * base_rate * (1.0 - base_rate)
+    shares = [[1.0 - base_rate - wrong, wrong], [wrong, base_rate - wrong]]
+    cells = np.rint(size * np.array([shares])).astype(np.int64)
+    if not has_outcomes:
+        cells = cells.sum(axis=1, keepdims=True)
+    spread = np.zeros((1, len(cells[0]), sum(n_bins)), dtype=np.int64)
+    spread[:, :, [0, n_bins[0]]] = cells
+    return spread
+
+
+def _expected_widths(
+    counts: NDArray[np.int64], facts: _Facts, edges: Edges, confidence: float, *, is_public: bool
+) -> dict[str, tuple[float, float]]:
+    """Return by metric the width, and that without noise."""
+    sizes = (int(counts.sum()),) if is_public else None
+    noisy = Histogram(counts, facts.n_bins(edges)[0], facts.noise, sizes)
+    metrics = OF_DECISIONS if counts.shape[1] == 1 else _RATES
+    return {
+        metric: (
+            noisy.interval(metric, 0, confidence).width,
+            noisy.without_noise().interval(metric, 0, confidence).width,
+        )
+        for metric in metrics
+    }

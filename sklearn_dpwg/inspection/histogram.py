@@ -19,8 +19,6 @@ from numpy.typing import NDArray
 from scipy.special import betaincinv, ndtri
 
 from sklearn_dpwg._checks import FloatArray
-from sklearn_dpwg.exceptions import InputError, InputTypeError
-from sklearn_dpwg.inspection.contrasts import Counts
 from sklearn_dpwg.metrics.intervals import Interval, rate_interval, ratio_interval
 from sklearn_dpwg.metrics.intervals.rate import census_interval
 from sklearn_dpwg.privacy import IntegerNoise
@@ -91,9 +89,6 @@ OF_SCORES: Mapping[str, float] = MappingProxyType(
 )
 # What decisions tell without outcomes.
 OF_DECISIONS = ("selection_rate",)
-# Metrics of which each has to pass.
-JOINT = {"equalized_odds": ("true_positive_rate", "false_positive_rate")}
-
 # Groups of fewer people are not judged, nor are those that noise alone may have made.
 _FEWEST = 10
 _SURELY = 0.99999
@@ -104,22 +99,11 @@ def greater_is_worse(metric: str) -> bool:
     return RATES[metric].greater_is_worse if metric in RATES else metric != "auc"
 
 
-def metrics_of(metric: Any) -> tuple[str, ...]:
-    """Return the rates that are judged together: one, several, or those of a joint name."""
-    names = [metric] if isinstance(metric, str) else metric
-    if not (isinstance(names, Sequence) and all(isinstance(one, str) for one in names)):
-        raise InputTypeError(f"metric must be a name or a sequence of names, got {metric!r}.")
-    found = dict.fromkeys(one for name in names for one in JOINT.get(name, (name,)))
-    if not found:
-        raise InputError(f"metric must be one of {', '.join(RATES)}, or several, got none.")
-    return tuple(found)
-
-
-def unit_of(metric: str) -> str | None:
-    """Return what a hundred times a number is in: a rate, or a difference of two; else None."""
+def unit_of(metric: str) -> str:
+    """Return what a hundred times a number is in: a rate, or a difference of two; else nothing."""
     if metric.removesuffix(" difference") in (*RATES, "calibration", "calibration_error"):
         return "points" if metric.endswith(" difference") else "%"
-    return None
+    return ""
 
 
 @dataclass(frozen=True)
@@ -175,20 +159,18 @@ class Histogram:
         rate = RATES[metric]
         hits, n_hits = self.total(group, rate.hits)
         misses, n_misses = self.total(group, rate.misses)
-        known = None
-        if self.sizes is not None and self.noise is not None and rate.is_of_all:
-            known = self.sizes[group]
-        n_cells = (n_hits, n_misses)
+        known, n_cells = self.known_size(rate, group), (n_hits, n_misses)
         if not self.is_sample:
             return census_interval((hits, misses), known, self.noise, n_cells, confidence)
-        how: dict[str, Any] = {
-            "noise": self.noise,
-            "n_cells": n_cells,
-            "confidence": confidence,
-        }
+        how: Any = {"noise": self.noise, "n_cells": n_cells, "confidence": confidence}
         if known is not None:
             return rate_interval(hits, known, failures=misses, **how)
         return ratio_interval(hits, misses, **how)
+
+    def known_size(self, rate: CellRate, group: int) -> int | None:
+        """Return the number of records that a noisy rate is of, where it is public."""
+        is_known = self.sizes is not None and self.noise is not None and rate.is_of_all
+        return self.sizes[group] if is_known and self.sizes is not None else None
 
     def calibration(self, group: int, confidence: float) -> list[Interval]:
         """Return how often records of a group are of the second class, by bin."""
@@ -197,10 +179,6 @@ class Histogram:
             ratio_interval(yes, no, noise=self.noise, n_cells=cells, confidence=confidence)
             for no, yes in self.counts[group].T.tolist()
         ]
-
-    def at(self, first: int) -> Histogram:
-        """Return the same counts where bins from another one on are selected."""
-        return replace(self, first=first)
 
     def pooled(self, groups: tuple[int, ...]) -> Histogram:
         """Return the counts of some groups together, as of one group."""
@@ -211,19 +189,6 @@ class Histogram:
     def without_noise(self) -> Histogram:
         """Return the same counts as if they had no noise."""
         return replace(self, counts=np.maximum(self.counts, 0), noise=None)
-
-    def arrays(self, metric: str) -> Counts:
-        """Return the hits and misses of a rate in all groups, with the variances of their noise."""
-        rate = RATES[metric]
-        hits, misses = (
-            np.array([self.total(one, cells) for one in range(len(self.counts))], dtype=np.float64)
-            for cells in (rate.hits, rate.misses)
-        )
-        variance = 0.0 if self.noise is None else self.noise.std**2
-        known = self.sizes is not None and self.noise is not None and rate.is_of_all
-        totals = np.array(self.sizes, dtype=np.float64) if known else None
-        noise = (hits[:, 1] * variance, misses[:, 1] * variance)
-        return Counts(hits[:, 0], misses[:, 0], *noise, totals, self.is_sample)
 
     def total(self, group: int, cells: Sequence[Cell]) -> tuple[int, int]:
         """Return the sum of some cells of a group, and of how many noisy numbers it is."""
@@ -322,8 +287,6 @@ class Histogram:
         by_records = np.maximum(counts[1], 0.0) * (1.0 - middles) ** 2
         by_records += np.maximum(counts[0], 0.0) * middles**2
         sampling = np.maximum(by_records, in_bins * middles * (1.0 - middles))
-        if not self.is_sample:
-            sampling = np.zeros_like(sampling)
         seen = np.abs(sums).sum()
         stds = np.sqrt(sampling + of_noise)
         up = math.hypot(normal * math.sqrt(sampling.sum()), noisy * math.sqrt(of_noise.sum()))

@@ -1,15 +1,19 @@
-"""One page about an audit, and a card of a model, for people who were not there."""
+"""One page about an audit, and a card of a model, for people who were not there.
+
+Both read the table of an `AuditResult` and its verdict, and compute nothing of their own.
+"""
 
 from __future__ import annotations
 
 import base64
 import hashlib
 import html
-import json
+import math
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import cache, cached_property
 from importlib.resources import files
 from pathlib import Path
@@ -20,15 +24,14 @@ from typing import Any
 from sklearn.base import BaseEstimator
 
 from sklearn_dpwg.exceptions import InputError, InputTypeError
-from sklearn_dpwg.inspection import words
-from sklearn_dpwg.inspection.audit_result import AuditResult, default_metric
-from sklearn_dpwg.inspection.displays import pictures_of
-from sklearn_dpwg.inspection.report_facts import Asked, group_facts, report_facts, worst_facts
-from sklearn_dpwg.inspection.shape_display import ModelEffects, effects_of
+from sklearn_dpwg.inspection import displays, words
+from sklearn_dpwg.inspection.audit_result import AuditResult
+from sklearn_dpwg.inspection.histogram import GroupRate, unit_of
+from sklearn_dpwg.inspection.verdicts import Verdict, metrics_of
 from sklearn_dpwg.inspection.words import cut, texts_of, visible
 from sklearn_dpwg.ledger import privacy_of
 from sklearn_dpwg.privacy import PrivacyGuarantee
-from sklearn_dpwg.privacy.statement import sections
+from sklearn_dpwg.privacy.statement import rounded_up, sections
 
 
 @contextmanager
@@ -52,134 +55,42 @@ def written(path: str | os.PathLike[str], *, overwrite: bool = True) -> Iterator
         part.unlink(missing_ok=True)
 
 
-# Pages made of templates, which get the facts of a report and nothing else.
-
-SECTIONS = (
-    ("verdict", "Verdict"),
-    ("groups", "Groups"),
-    ("attributes", "By attribute"),
-    ("pictures", "Pictures"),
-    ("models", "Models"),
-    ("privacy", "Privacy"),
-    ("attacker", "Attacker"),
-    ("outside", "Not covered"),
-    ("record", "How it was made"),
-    ("glossary", "Glossary"),
-)
-# What Markdown, its tables or its formulas take for something else: anywhere, and in front.
-_MARKUP = re.compile(r"([\\`*_{}\[\]|~$])")
-_IN_FRONT = re.compile(r"^(\s*(?:\d+(?=[.)](?:\s|$)))?)([#+=.)>-])")
-# What GitHub makes into links.
-_LINKS = {"://": "&#58;//", "www.": "www&#46;", "@": "&#64;"}
-
-
-def as_html(facts: Mapping[str, Any], pictures: Sequence[Mapping[str, Any]]) -> str:
-    """Return the page. It may fetch nothing, and run and style nothing but what it brings."""
-    from markupsafe import Markup
-
-    style, script = _read("report.css"), _read("report.js")
-    policy = (
-        f"default-src 'none'; style-src '{_hash(style)}'; script-src '{_hash(script)}'; "
-        "base-uri 'none'; form-action 'none'"
-    )
-    keys = {"models": "model", "attributes": "attributes", "verdict": "verdict"}
-    absent = {name for name, key in keys.items() if not facts[key]}
-    return (
-        _environment("html")
-        .get_template("report.html.jinja")
-        .render(
-            facts=facts,
-            # the only text that is not escaped: two files of this package, and pictures that are
-            # written by an XML library
-            style=Markup(style),
-            script=Markup(script),
-            pictures=[{**picture, "svg": Markup(picture["svg"])} for picture in pictures],
-            policy=policy,
-            sections=[one for one in SECTIONS if one[0] not in absent],
-        )
-    )
-
-
-def as_markdown(facts: Mapping[str, Any], part: str = "report") -> str:
-    """Return the page, or its table of groups, as Markdown."""
-    return _environment("markdown").get_template(f"{part}.md.jinja").render(facts=facts)
-
-
-def escape_markdown(text: object) -> str:
-    """Return text that Markdown shows as it is, on one line."""
-    if not isinstance(text, str):
-        return str(text)
-    line = _MARKUP.sub(r"\\\1", " ".join(text.split("\n")))
-    escaped = html.escape(_IN_FRONT.sub(r"\1\\\2", line), quote=False)
-    for link, harmless in _LINKS.items():
-        escaped = escaped.replace(link, harmless)
-    return escaped
-
-
-@cache
-def _environment(kind: str) -> Any:
-    try:
-        from jinja2 import Environment, PackageLoader, StrictUndefined
-    except ImportError as error:
-        raise ImportError(
-            "AuditReport needs jinja2, which is not installed: pip install 'sklearn-dpwg[audit]'."
-        ) from error
-    of_kind: dict[str, Any] = {"autoescape": True}
-    if kind == "markdown":
-        of_kind = {"autoescape": False, "finalize": escape_markdown}
-    made = Environment(
-        loader=PackageLoader("sklearn_dpwg.inspection", "templates"),
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        keep_trailing_newline=True,
-        **of_kind,
-    )
-    made.filters.update(
-        cut=words.cut,
-        words=words.of_metric,
-        listed=words.listed,
-        shown=lambda value, unit: words.number(value, unit=unit),
-        interval=lambda rate, unit, limit=None: words.interval(
-            rate["low"], rate["high"], unit=unit, limit=limit
-        ),
-    )
-    return made
-
-
-@cache
-def _read(name: str) -> str:
-    return files("sklearn_dpwg.inspection").joinpath("templates", name).read_text("utf-8")
-
-
-def _hash(text: str) -> str:
-    digest = hashlib.sha256(text.encode()).digest()
-    return f"sha256-{base64.b64encode(digest).decode()}"
-
-
 # What else a verdict is asked with.
 _WHICH = ("leave_out", "min_share", "reference", "of", "within")
+# Metrics in the table of groups beside those that are asked for, and in pictures.
+_COLUMNS = (
+    *("base_rate", "selection_rate", "false_positive_rate", "false_negative_rate"),
+    *("auc", "calibration_error"),
+)
+_DRAWN = ("base_rate", "selection_rate")
+# An attacker who is right so often is held back by nothing worth a page without a warning.
+_NEARLY_CERTAIN = 0.99
+_WARNINGS = {
+    "weak": "Hardly private: ε is so large that it protects next to nobody",
+    "seeded": "Private only from those who do not know the seed",
+    "unprotected": "Not private: contains unprotected statistics",
+}
+_FOR_PROGRAMMERS = ", k rows `for_records(k)`"
+_MOST_ROWS = 30  # of a picture
 
 
 class AuditReport:
-    """A page that says who may be worst off, how sure that is, and what it costs in privacy.
+    """A page that says who was audited, what was released, what that protects, and how groups fare.
 
     It is made of released numbers alone: whatever could be said about the guarantee of the
     `AuditResult` holds for the page, and the same result gives the same bytes.
 
     Parameters
     ----------
-    result : AuditResult, or mapping from name to AuditResult
-        The audit; of several models the first is the one the page is about, and the others are
-        compared with it.
+    result : AuditResult
+        The audit.
     title : str, optional
         Title of the page.
     notes : str, or sequence of str, default=()
-        Paragraphs under the title, such as what the model is for.
-    command : str, optional
-        What the audit was made with, to be made again.
+        Paragraphs under the title, such as what the model is for, or how the audit was made.
     metric : str, optional
-        By which groups are worst off: one of `AuditResult.METRICS`; by default the first of
-        ``verdict_metric``, or else the error rate if outcomes were counted.
+        By which groups are worst off: one of `AuditResult.METRICS`; by default the error rate, or
+        the selection rate where no outcomes were counted.
     verdict_metric : str or sequence of str, optional
         The rate that is judged, or several, as in `AuditResult.verdict`; by default none is. The
         four-fifths rule is about "selection_rate", where people are selected for something.
@@ -189,12 +100,6 @@ class AuditReport:
         What else `AuditResult.verdict` takes: ``within``, ``leave_out``, ``min_share``,
         ``reference`` and ``of``. By ``of="records"`` all numbers of the page are of these very
         people; what bins of scores tell, of which that is not known, is left out.
-    model : pipeline, optional
-        The private model that the page is about, behind a `PublicSchema` or `PublicShapes`: the
-        page shows what it does with each column (`ShapeDisplay`), and names its cost.
-    by_attribute : bool, default=False
-        Where groups are all cells of several columns, whether there is a part for each column too,
-        with a verdict that leaves nobody out and compares every two of its values.
 
     See Also
     --------
@@ -204,8 +109,8 @@ class AuditReport:
     Notes
     -----
     The page is one file without any request, and needs no script: a short one, whose hash is in
-    the page's content security policy, sorts tables. Title, notes and command are public by the
-    caller's word.
+    the page's content security policy, sorts tables. Title and notes are public by the caller's
+    word.
 
     Examples
     --------
@@ -214,79 +119,110 @@ class AuditReport:
     >>> rng = np.random.default_rng(0)
     >>> y, groups = rng.integers(2, size=4000), np.where(rng.random(4000) < 0.3, "a", "b")
     >>> result = GroupAudit(epsilon=1.0, group_labels=["a", "b"]).run(y, y, groups)
-    >>> report = AuditReport(result, title="Loans")
-    >>> report.dict()["title"], len(report.html()) < 500_000
-    ('Loans', True)
+    >>> page = AuditReport(result, title="Loans").html()
+    >>> "<h1>Loans</h1>" in page, len(page) < 300_000
+    (True, True)
     """
 
     def __init__(
         self,
-        result: AuditResult | Mapping[str, AuditResult],
+        result: AuditResult,
         *,
         title: str | None = None,
         notes: str | Sequence[str] = (),
-        command: str | None = None,
         metric: str | None = None,
         verdict_metric: str | Sequence[str] | None = None,
         at_least: float | None = None,
         which: Mapping[str, Any] | None = None,
-        model: Any = None,
-        by_attribute: bool = False,
     ) -> None:
-        results = dict(result) if isinstance(result, Mapping) else {"the model": result}
-        if not results:
-            raise InputError("result must hold at least one AuditResult, got an empty mapping.")
-        for name, one in results.items():
-            if not isinstance(one, AuditResult):
-                raise InputTypeError(
-                    f"result must be an AuditResult or a mapping of them, got "
-                    f"{type(one).__name__} for {name!r}."
-                )
-        for name in which or {}:
-            if name not in _WHICH:
-                raise InputError(f"which must hold some of {', '.join(_WHICH)}, got {name!r}.")
-        self.results = results
+        if not isinstance(result, AuditResult):
+            raise InputTypeError(f"result must be an AuditResult, got {type(result).__name__}.")
+        self.result = result
         self.title = title
         self.notes = (notes,) if isinstance(notes, str) else tuple(notes)
-        self.command = command
-        first = Asked(next(iter(results.values())), "", verdict_metric, at_least, which or {})
-        self.metric = metric or (first.metrics or [default_metric(results.values())])[0]
-        if metric is None and first.metrics[:1] == ["selection_rate"]:
-            self.metric = default_metric(results.values())
-        self._asked = {
-            name: Asked(one, self.metric, verdict_metric, at_least, which or {})
-            for name, one in results.items()
-        }
-        for asked in self._asked.values():
-            asked.check()
-        self.by_attribute = by_attribute
-        if by_attribute:
-            next(iter(results.values())).by_attribute()  # which refuses what it cannot tell
-        is_made = model is None or isinstance(model, ModelEffects)
-        wanted = next(iter(results.values())).classes[1]
-        self.effects = model if is_made else ModelEffects.from_model(model, wanted)
+        self.which = dict(which or {})
+        for name in self.which:
+            if name not in _WHICH:
+                raise InputError(f"which must hold some of {', '.join(_WHICH)}, got {name!r}.")
+        self.metric = metric or result._shown_by
+        self.limit = self.which.get("within") or at_least or 0.8
+        self.verdict: Verdict | None = None
+        self.judged: tuple[str, ...] = ()
+        if verdict_metric is not None:
+            self.verdict = result.verdict(verdict_metric, at_least, **self.which)
+            self.judged = metrics_of(verdict_metric)
+        about = {name: self.which[name] for name in _WHICH[:2] if name in self.which}
+        self.worst = result.worst_groups(self.metric, of=self.of, **about)
 
-    @cached_property
-    def _facts(self) -> dict[str, Any]:
-        found = report_facts(
-            self._asked,
-            title=self.title,
-            notes=self.notes,
-            command=self.command,
-            by_attribute=self.by_attribute,
-        )
-        if self.effects is None:
-            return found | {"effects": None}
-        is_counted = next(iter(self.results.values())).model_privacy_ is not None
-        return found | {"effects": self.effects.facts(is_counted=is_counted)}
+    @property
+    def of(self) -> Any:
+        """Of whom the rates are: of a process, or of the very records."""
+        return self.which.get("of", "process")
 
     @cached_property
     def _page(self) -> str:
-        pictures = pictures_of(next(iter(self._asked.values())))
-        if self.effects is not None:
-            drawn = {"svg": self.effects.pictures(), "is_wide": True}
-            pictures.append(self._facts["effects"] | drawn)
-        return as_html(self._facts, pictures)
+        result, sizes = self.result, self.result.group_sizes()
+        columns = _columns(result, [*self.judged, self.metric], self.of, self.verdict)
+        facts: dict[str, Any] = {
+            "title": visible(self.title or f"Audit by {visible(result.group_name)}"),
+            "sentences": [_who(result), _what(result), _protects(result)],
+            "notes": [visible(note) for note in self.notes],
+            "warning": _WARNINGS.get(_state(result)),
+            "state": _state(result),
+            "verdict": self.verdict,
+            "result": result,
+            "names": texts_of(result.group_labels),
+            "of": self.of,
+            "metric": self.metric,
+            "worst": self.worst,
+            "columns": columns,
+            "remarks": [notes_of(size, place, columns) for place, size in enumerate(sizes)],
+            "metrics": result._counts_of(self.of).metrics,
+            "promise": [
+                (part.title, part.text.replace(_FOR_PROGRAMMERS, ""), "\n".join(part.code))
+                for part in sections(result.privacy_)
+            ],
+        }
+        return as_html(facts, self._pictures())
+
+    def _pictures(self) -> list[tuple[str, str, str, bool]]:
+        """Return title, text and SVG of each picture, and whether these are many small ones."""
+        result = self.result
+        found: list[tuple[displays.Display, str, str]] = []
+        for place, metric in enumerate(self.judged if self.verdict is not None else ()):
+            assert self.verdict is not None
+            shown = displays.contrasts_shown(result, self.verdict, self.limit, place)
+            is_ratio = shown["rates"][0].metric.endswith("ratio")
+            sides = ("right", "left") if is_ratio else ("left", "right")
+            title = f"{'Ratio' if is_ratio else 'Difference'} in {words.of_metric(metric)}"
+            text = (
+                f"A group passes where its whole interval is {sides[0]} of "
+                f"{shown['reference_name']}, and fails where it is {sides[1]} of it."
+            )
+            found.append((displays.GroupMetricDisplay(**shown, most=_MOST_ROWS), title, text))
+        known = result._counts_of(self.of).metrics
+        judged, _, _ = result._judged(
+            self.which.get("leave_out", ()), self.which.get("min_share", 0)
+        )
+        out = [one for place, one in enumerate(result.group_labels) if place not in judged]
+        for metric in dict.fromkeys((*_DRAWN, *self.judged, self.metric)):
+            if metric in known:
+                worst = self.worst.groups if metric == self.metric else ()
+                shown = displays.rates_shown(result, metric, worst, not_judged=out, of=self.of)
+                text = "The dashed line is the rate of all records together." * (
+                    shown["reference"] is not None
+                )
+                text += " A diamond stands by every group that may be worst." * bool(worst)
+                display = displays.GroupMetricDisplay(**shown, most=_MOST_ROWS)
+                found.append((display, words.capital(words.of_metric(metric)), text.strip()))
+        attacker = displays.PrivacyProfileDisplay(result.privacy_)
+        text = (
+            "Who raises a false alarm so often detects a record at most so often; on the dashed "
+            "line an attacker only guesses."
+        )
+        found.append((attacker, "What an attacker can find out about one record", text))
+        drawn = [_drawn(f"p{place}", *each) for place, each in enumerate(found, start=1)]
+        return [*drawn[:-1], *_curves(result), drawn[-1]]
 
     def html(self) -> str:
         """Return the page.
@@ -297,27 +233,6 @@ class AuditReport:
             HTML that needs nothing else.
         """
         return self._page
-
-    def dict(self) -> dict[str, Any]:
-        """Return all that the page says as plain values.
-
-        Returns
-        -------
-        dict
-            By section; a copy that may be changed.
-        """
-        plain: dict[str, Any] = json.loads(json.dumps(self._facts))
-        return plain
-
-    def markdown(self) -> str:
-        """Return the page without its pictures as Markdown.
-
-        Returns
-        -------
-        str
-            With tables, as GitHub reads it.
-        """
-        return as_markdown(self._facts)
 
     def write_html(self, path: str | os.PathLike[str]) -> None:
         """Write the page to a file.
@@ -339,6 +254,206 @@ class AuditReport:
         )
 
 
+# The three sentences on top.
+
+
+def _who(result: AuditResult) -> str:
+    """Return when the audit was made, of how many people in which groups, and what is selected."""
+    number = float(result.n_records or sum(size.estimate for size in result.group_sizes()))
+    is_exact = result.n_records is not None or result.sizes is not None or not result.is_private
+    name = visible(result.group_name)
+    no, yes = (f"‘{words.in_sentence(one)}’" for one in result.classes)
+    by = "" if result.threshold is None else f", by a score of {result.threshold:g} or more"
+    return (
+        f"Audited {visible(result.created)}: {'' if is_exact else 'about '}{number:,.0f} people in "
+        f"{len(result.group_labels):,} groups{'' if name == 'group' else f' by {cut(name)}'}. "
+        f"Selected is whoever is decided, or predicted, to be {yes}, and not {no}{by}."
+    )
+
+
+def _what(result: AuditResult) -> str:
+    """Return what was released."""
+    bins = "each decision"
+    if result.threshold is not None:
+        bins = f"a score on either side of {result.threshold:g}"
+    if result.score_edges is not None:
+        bins = f"a score in each of {len(result.score_edges) + 1} bins"
+    outcome = "each outcome and " if result.has_outcomes else ""
+    n = sum(len(row) for table in result.counts for row in table)
+    return (
+        f"Released {'with noise' if result.is_private else 'exactly'}, and once: how many people "
+        f"of each group have {outcome}{bins}; every number below follows from these {n:,} counts."
+    )
+
+
+def _protects(result: AuditResult) -> str:
+    """Return what one person may lose at most, and whether that covers the model."""
+    guarantee, model = result.privacy_, result.model_privacy_
+    if not (result.is_private and guarantee.is_private):
+        return "Nobody is protected: the counts may reveal any record."
+    right = math.ceil(1000.0 * _right(guarantee) - 1e-9) / 10.0
+    covers = "This covers the audit alone: no guarantee of a model was stated with it"
+    if model is not None:
+        alone = rounded_up(model.epsilon)
+        covers = f"This covers the audit and the model, which has ε = {alone} by itself"
+    return (
+        f"Protected is each one of them: who knows all others, and guesses which of two "
+        f"{'people' if guarantee.of_person else 'records'} is in, is right in {right:g} % of cases "
+        f"at most, and in 50 % without this page. {covers}."
+    )
+
+
+def _right(guarantee: PrivacyGuarantee) -> float:
+    """Return how often an attacker is right who chooses between two records."""
+    return (1.0 + float(guarantee.profile(0.0))) / 2.0
+
+
+def _state(result: AuditResult) -> str:
+    """Return what the page has to warn of: "private" needs no warning."""
+    if not (result.is_private and result.privacy_.is_private):
+        return "unprotected"
+    if _right(result.privacy_) >= _NEARLY_CERTAIN:
+        return "weak"
+    return "seeded" if result.privacy_.seeded else "private"
+
+
+# Rows of the table of groups, and pictures.
+
+
+@dataclass(frozen=True)
+class _Column:
+    """A metric of all groups as a column, with that of all records; contrasts have none."""
+
+    metric: str
+    rates: tuple[GroupRate, ...]
+    overall: float
+
+    @property
+    def unit(self) -> str:
+        """What a hundred times a number is in."""
+        return unit_of(self.metric)
+
+    @property
+    def name(self) -> str:
+        """The heading."""
+        return words.of_metric(self.metric)
+
+
+def _columns(
+    result: AuditResult, metrics: Iterable[str], of: Any = "process", verdict: Any = None
+) -> list[_Column]:
+    known = result._counts_of(of).metrics
+    names = [one for one in dict.fromkeys((*_COLUMNS, *metrics)) if one in known]
+    found = [_Column(one, result.rates(one, of=of), result._overall(one)) for one in names]
+    contrasts = [one.contrasts for one in verdict.groups] if verdict else []
+    return found + [
+        _Column(each[0].metric, each, math.nan) for each in zip(*contrasts, strict=True)
+    ]
+
+
+def notes_of(size: GroupRate, place: int, columns: Sequence[_Column]) -> list[str]:
+    """Return what to know of a group: of its size, and of its rates."""
+    notes: dict[str, list[str]] = {size.note: []} if size.note else {}
+    for column in columns:
+        if column.rates[place].note:
+            notes.setdefault(column.rates[place].note, []).append(column.name)
+    of_some = {
+        note: f"{words.listed(names)}: " if len(names) < len(columns) - 1 and names else ""
+        for note, names in notes.items()
+    }
+    return [f"{of_some[note]}{note}" for note in notes]
+
+
+def _drawn(
+    prefix: str, display: displays.Display, title: str, text: str
+) -> tuple[str, str, str, bool]:
+    if isinstance(display, displays.GroupMetricDisplay) and len(display.rates) > len(display.order):
+        text += f" These are the first {len(display.order)} of {len(display.rates):,} groups."
+    svg = displays.svg_of(
+        lambda ax: display.plot(ax, title=""),
+        prefix=prefix,
+        size=(displays.INCHES, display.height),
+        title=title,
+    )
+    return title, text, svg, False
+
+
+def _curves(result: AuditResult) -> list[tuple[str, str, str, bool]]:
+    """Return small pictures of calibration and ROC curves, where the audit has bins."""
+    of_kind = {
+        "calibration": (
+            "Calibration",
+            "How often people with a score turned out positive; on the dashed line scores mean "
+            "what they say.",
+        ),
+        "roc": (
+            "ROC curve",
+            "True over false positive rate, at edges of the bins; the farther above the dashed "
+            "line, the better scores tell both classes apart.",
+        ),
+    }
+    found, n_groups = [], len(result.group_labels)
+    for kind, (title, text) in of_kind.items() if result.has_bins else ():
+        curves = displays.curves_of(result, kind)
+        text += " Each point of a band holds by itself."
+        if len(curves) < n_groups:
+            text += f" These are the {len(curves)} groups of the most people, of {n_groups:,}."
+        svg = displays.GroupCurvesDisplay(curves, kind)._pictures()
+        found.append((f"{title} by group", text, svg, True))
+    return found
+
+
+# The page, which gets these facts and nothing else.
+
+
+def as_html(facts: Mapping[str, Any], pictures: Sequence[Any]) -> str:
+    """Return the page. It may fetch nothing, and run and style nothing but what it brings."""
+    from markupsafe import Markup
+
+    style, script = _read("report.css"), _read("report.js")
+    policy = (
+        f"default-src 'none'; style-src '{_hash(style)}'; script-src '{_hash(script)}'; "
+        "base-uri 'none'; form-action 'none'"
+    )
+    # the only text that is not escaped: two files of this package, and pictures that are written
+    # by an XML library
+    raw = {"style": Markup(style), "script": Markup(script)}
+    drawn = [(title, text, Markup(svg), is_small) for title, text, svg, is_small in pictures]
+    return str(_template().render(**facts, **raw, pictures=drawn, policy=policy))
+
+
+@cache
+def _template() -> Any:
+    try:
+        from jinja2 import Environment, PackageLoader, StrictUndefined
+    except ImportError as error:
+        raise ImportError(
+            "AuditReport needs jinja2, which is not installed: pip install 'sklearn-dpwg[audit]'."
+        ) from error
+    made = Environment(
+        loader=PackageLoader("sklearn_dpwg.inspection", "templates"),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        keep_trailing_newline=True,
+        autoescape=True,
+    )
+    made.filters |= {"cut": cut, "words": words.of_metric, "shown": words.number}
+    made.filters |= {"visible": visible, "capital": words.capital, "interval": words.interval}
+    made.filters["any"] = any
+    made.globals |= {"quoted": lambda one: f"‘{words.in_sentence(one)}’"}
+    return made.get_template("report.html.jinja")
+
+
+@cache
+def _read(name: str) -> str:
+    return files("sklearn_dpwg.inspection").joinpath("templates", name).read_text("utf-8")
+
+
+def _hash(text: str) -> str:
+    digest = hashlib.sha256(text.encode()).digest()
+    return f"sha256-{base64.b64encode(digest).decode()}"
+
+
 # Cards that go with a model.
 
 LIMITS = (
@@ -349,6 +464,11 @@ LIMITS = (
     "it says nothing about people whom the model is used on.",
     "A linear model: it cannot make up for features that say less about one group than another.",
 )
+# What Markdown, its tables or its formulas take for something else: anywhere, and in front.
+_MARKUP = re.compile(r"([\\`*_{}\[\]|~$])")
+_IN_FRONT = re.compile(r"^(\s*(?:\d+(?=[.)](?:\s|$)))?)([#+=.)>-])")
+# What GitHub makes into links.
+_LINKS = {"://": "&#58;//", "www.": "www&#46;", "@": "&#64;"}
 # A seed in a published card would void the guarantee that stands above it.
 _SEED = re.compile(r"random_state=(?!None\b)[^,()]*(\([^()]*\)[^,()]*)?")
 _REPR = Repr()
@@ -395,31 +515,23 @@ def model_card(
     >>> X = rng.uniform(-0.5, 0.5, size=(20_000, 2))
     >>> y, groups = X[:, 0] > 0, np.where(X[:, 1] > 0.2, "a", "b")
     >>> model = DPWorstGroupClassifier(data_norm=1.0).fit(X, y, groups)
-    >>> print(model_card(model, purpose="A toy.").splitlines()[1])
+    >>> print(model_card(model, purpose="A toy.").splitlines()[0])
     # DPWorstGroupClassifier
     """
-    try:
-        from skops.card import Card
-    except ImportError as error:
-        raise ImportError(
-            "model_card needs skops, which is not installed: pip install 'sklearn-dpwg[audit]'."
-        ) from error
-    guarantee = privacy_of(model, warn=False)
     inner = _private_part(model)
     name = visible(title) if title is not None else type(inner).__name__
+    parts = sections(privacy_of(model, warn=False))
+    code = [f"    {line}" for part in parts for line in part.code]
+    promise = [_bullets((part.title, part.text) for part in parts), "", *code]
     found = {
         "Purpose": escape_markdown(visible(purpose or "Not stated by whoever made this card.")),
-        "Privacy guarantee": _guarantee(guarantee),
-        "Groups": _groups(inner, audit),
+        "Privacy guarantee": "\n".join(promise).strip(),
+        "Groups": _sizes(inner) if audit is None else _audited(audit),
         "Limits": "\n".join(f"- {escape_markdown(visible(text))}" for text in (*limits, *LIMITS)),
-        **_effects(model, None if audit is None else audit.classes[1]),
         "Parameters": _parameters(inner),
     }
-    card = Card(model, template=None, model_diagram=False)
-    over = escape_markdown(cut(name, 120)).replace("/", r"\/")  # else it opens a section within
-    card.add(**{over: ""})
-    card.add(**{f"{over}/{title}": text for title, text in found.items()})
-    text = str(card.render())
+    head = f"# {escape_markdown(cut(name, 120))}"
+    text = "\n\n".join([head, *(f"## {title}\n\n{part}" for title, part in found.items())]) + "\n"
     if path is not None:
         with written(path) as part:
             part.write_bytes(text.encode())
@@ -439,26 +551,32 @@ def _private_part(model: Any) -> Any:
     return inner
 
 
+def escape_markdown(text: str) -> str:
+    """Return text that Markdown shows as it is, on one line."""
+    line = _MARKUP.sub(r"\\\1", " ".join(text.split("\n")))
+    escaped = html.escape(_IN_FRONT.sub(r"\1\\\2", line), quote=False)
+    for link, harmless in _LINKS.items():
+        escaped = escaped.replace(link, harmless)
+    return escaped
+
+
 def _bullets(pairs: Iterable[tuple[str, str]]) -> str:
-    return "\n".join(
-        f"- **{escape_markdown(visible(name))}**: {escape_markdown(visible(text))}"
-        for name, text in pairs
-    )
+    escaped = ([escape_markdown(visible(text)) for text in pair] for pair in pairs)
+    return "\n".join(f"- **{name}**: {text}" for name, text in escaped)
 
 
-def _guarantee(guarantee: PrivacyGuarantee) -> str:
-    parts = sections(guarantee)
-    code = [f"    {line}" for part in parts for line in part.code]
-    return "\n".join([_bullets((part.title, part.text) for part in parts), "", *code]).strip()
+def _table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [header, ["---", *["---:"] * (len(header) - 1)]]
+    lines += [[escape_markdown(cut(visible(cell), 200)) for cell in row] for row in rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 def _parameters(model: Any) -> str:
-    rows = ["| parameter | value |", "| --- | --- |"]
+    rows = []
     for name, value in sorted(model.get_params(deep=False).items()):
         is_seed = name == "random_state" and value is not None
-        shown = "a seed, not shown" if is_seed else _shown(value)
-        rows.append(f"| {escape_markdown(name)} | {escape_markdown(visible(shown))} |")
-    return "\n".join(rows)
+        rows.append((name, "a seed, not shown" if is_seed else _shown(value)))
+    return _table(["parameter", "value"], rows)
 
 
 def _shown(value: Any) -> str:
@@ -470,32 +588,33 @@ def _shown(value: Any) -> str:
     return cut(_SEED.sub("random_state=(a seed, not shown)", whole), _REPR.maxother)
 
 
-def _effects(model: Any, wanted: Any) -> dict[str, str]:
-    effects = effects_of(model, wanted)
-    if effects is None:
-        return {}
-    facts = effects.facts()
-    found = as_markdown({"effects": facts}, "effects").strip()
-    return {"Effects": f"{escape_markdown(facts['text'])}\n\n{found}"}
+def _audited(audit: AuditResult) -> str:
+    """Return how an audit saw the groups, and what that cost."""
+    columns, sizes = _columns(audit, [audit._shown_by]), audit.group_sizes()
+    rows = []
+    for place, (name, size) in enumerate(zip(texts_of(audit.group_labels), sizes, strict=True)):
+        cells = [name, f"{size.estimate:,.0f} ± {size.width / 2:,.0f}"]
+        for column in columns:
+            rate = column.rates[place]
+            limits = words.interval(rate.low, rate.high, column.unit)
+            cells.append(f"{words.number(rate.estimate, column.unit)} ({limits})")
+        rows.append([*cells, "; ".join(notes_of(size, place, columns))])
+    privacy = sections(audit.privacy_)[0]
+    return "\n\n".join(
+        [
+            _table(["group", "people", *(column.name for column in columns), "notes"], rows),
+            escape_markdown(str(audit.worst_groups())),
+            _bullets([(f"Privacy of these numbers: {privacy.title}", privacy.text)]),
+        ]
+    )
 
 
-def _groups(model: Any, audit: AuditResult | None) -> str:
-    if audit is not None:
-        asked = Asked(audit, default_metric([audit]), None, None, {})
-        privacy = sections(audit.privacy_)[0]
-        return "\n\n".join(
-            [
-                as_markdown({"groups": group_facts(asked)}, "groups").strip(),
-                escape_markdown(worst_facts(asked)["sentence"]),
-                _bullets([(f"Privacy of these numbers: {privacy.title}", privacy.text)]),
-            ]
-        )
+def _sizes(model: Any) -> str:
+    """Return the groups that a model learned for, where no audit tells how it treats them."""
     nobody = "How the model treats groups was not audited."
     if not hasattr(model, "group_sizes_"):
         return nobody
     records = "noisy count" if getattr(model, "count_std_", 0.0) else "records"
-    rows = [f"| group | {records} |", "| --- | ---: |"]
     texts = texts_of(list(model.group_labels_))
-    for text, size in zip(texts, model.group_sizes_, strict=True):
-        rows.append(f"| {escape_markdown(cut(text, 200))} | {size:,.0f} |")
-    return "\n".join([nobody, "", *rows])
+    sizes = [f"{size:,.0f}" for size in model.group_sizes_]
+    return f"{nobody}\n\n{_table(['group', records], zip(texts, sizes, strict=True))}"

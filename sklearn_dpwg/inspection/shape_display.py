@@ -10,14 +10,11 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from sklearn_dpwg._checks import FloatArray, as_text
-from sklearn_dpwg.exceptions import InputError, InputTypeError
-from sklearn_dpwg.inspection import drawing, words
-from sklearn_dpwg.inspection.drawing import SmallMultiples
-from sklearn_dpwg.ledger import privacy_of
+from sklearn_dpwg._checks import FloatArray
+from sklearn_dpwg.exceptions import InputError
+from sklearn_dpwg.inspection import displays, words
+from sklearn_dpwg.inspection.displays import SmallMultiples
 from sklearn_dpwg.preprocessing.shapes import parts_of
-from sklearn_dpwg.privacy import PrivacyGuarantee
-from sklearn_dpwg.privacy.statement import rounded_up
 
 
 @dataclass(frozen=True)
@@ -145,11 +142,11 @@ class ShapeDisplay(SmallMultiples):
 
     def _draw(self, ax: Any, item: Any) -> None:
         effect: Effect = item
-        drawing.bare(ax)
+        displays.bare(ax)
         if effect.axes:
             _draw_map(ax, effect)
         else:
-            ax.axhline(0.0, zorder=1, **drawing.DASHED)
+            ax.axhline(0.0, zorder=1, **displays.DASHED)
             (_draw_line if effect.is_number else _draw_bars)(ax, effect)
             ax.set_ylim(*self._limits)
         name = words.cut(words.text_of(effect.name), 22 if effect.axes else 28)
@@ -163,21 +160,18 @@ class ShapeDisplay(SmallMultiples):
         room = 0.06 * max(float(np.ptp(ends)), 1e-9)
         return float(ends.min()) - room, float(ends.max()) + room
 
-    def _title(self, item: Any) -> str:
-        return f"{words.text_of(item.name)}: {self.label}"
-
 
 def _draw_line(ax: Any, effect: Effect) -> None:
     known = effect.n_known
-    ax.plot(np.linspace(0.0, 1.0, known), effect.effects[:known], color=drawing.BLUE, lw=1.8)
+    ax.plot(np.linspace(0.0, 1.0, known), effect.effects[:known], color=displays.BLUE, lw=1.8)
     if effect.may_be_missing:
-        ax.plot([1.15], effect.effects[known:], **drawing.DIAMONDS, markersize=4)
+        ax.plot([1.15], effect.effects[known:], **displays.DIAMONDS, markersize=4)
     _name_numbers(ax.xaxis, effect, [0.0, 0.5, 1.0], 1.15)
 
 
 def _draw_bars(ax: Any, effect: Effect) -> None:
     order = _largest(effect.effects)
-    ax.bar(np.arange(len(order)), effect.effects[order], color=drawing.BLUE, width=0.7)
+    ax.bar(np.arange(len(order)), effect.effects[order], color=displays.BLUE, width=0.7)
     _name_levels(ax.xaxis, effect, order)
 
 
@@ -230,61 +224,3 @@ def _name_levels(axis: Any, effect: Effect, order: NDArray[np.intp]) -> None:
     left_out = len(effect.values) - len(order)
     if left_out:
         axis.set_label_text(f"and {left_out} with less", fontsize="x-small")
-
-
-@dataclass(frozen=True)
-class ModelEffects:
-    """What a page says of a model's columns: effects on the log odds of a class, and their cost."""
-
-    effects: tuple[Effect, ...]
-    of: str
-    privacy: PrivacyGuarantee
-
-    @classmethod
-    def from_model(cls, model: Any, wanted: Any = None) -> Self:
-        """Return what is said of a private pipeline: of a class, or else the second of its two."""
-        privacy = privacy_of(model, warn=False)
-        if not privacy.is_private:
-            raise InputError("model must be private, got one whose weights tell of its records.")
-        classes: Any = getattr(parts_of(model, None)[0], "classes_", ())
-        if len(classes) != 2:
-            raise InputError(f"model must have two classes, as audits do, got {len(classes)}.")
-        named = [one for one in classes if as_text(one) == as_text(wanted)]
-        of = named[0] if named else classes[1]
-        return cls(shape_functions(model, of=of), words.visible(str(of)), privacy)
-
-    def facts(self, *, is_counted: bool = False) -> dict[str, Any]:
-        """Return title, sentence and table; the cost may be counted in that of the page."""
-        cost = f"ε = {rounded_up(self.privacy.epsilon)} at δ = {rounded_up(self.privacy.delta)}"
-        cost += ", counted above" if is_counted else ", a cost of its own"
-        cost += ", for those who do not know the seed" if self.privacy.seeded else ""
-        rows = []
-        for one in self.effects:
-            ends = int(one.effects.argmin()), int(one.effects.argmax())
-            cells = [(f"{one.effects[end]:+.2f}", words.visible(one.values[end])) for end in ends]
-            rows.append([words.text_of(one.name), *(cell for pair in cells for cell in pair)])
-        text = (
-            f"What the model adds to the log odds of ‘{self.of}’ at each value, less the mean over "
-            f"values, the largest effect first. It follows from public values and the model's "
-            f"weights, which were released at {cost}. Small bends may be noise."
-        )
-        if len(self.effects) > MOST:
-            text += f" The numbers also have {len(self.effects) - MOST} columns with less."
-        return {
-            "title": "What the model does with each column",
-            "text": text,
-            "header": ["column", "least", "at", "most", "at"],
-            "rows": rows,
-        }
-
-    def pictures(self) -> str:
-        """Return the pictures as svg elements."""
-        return ShapeDisplay(self.effects[:MOST], f"log odds of ‘{self.of}’")._pictures("shapes")
-
-
-def effects_of(model: Any, wanted: Any = None) -> ModelEffects | None:
-    """Return what a page says of a model, None of one that has no such effects or no privacy."""
-    try:
-        return ModelEffects.from_model(model, wanted)
-    except (InputError, InputTypeError):
-        return None

@@ -1,4 +1,4 @@
-"""Labels, numbers and sentences as people read them: everything shows, and nothing acts."""
+"""Labels and numbers as people read them: every character shows, and none acts."""
 
 from __future__ import annotations
 
@@ -6,18 +6,13 @@ import math
 import unicodedata
 from collections.abc import Hashable, Iterable, Sequence
 from itertools import zip_longest
-from typing import Any
 
 # Joiners belong to emoji and to Persian; every other character of format is shown by its number.
 _JOINERS = "\u200c\u200d"
 _CONTROLS = {"\n": r"\n", "\r": r"\r", "\t": r"\t", "\0": r"\0"}
 _UNSHOWN = {"Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp"}
-# About what stands beside an axis of five inches without taking half of it.
-_BESIDE_AN_AXIS = 22
-# About what a reader takes in without stumbling.
-_IN_A_SENTENCE = 48
-# About what a cell of a table of names may take.
-_IN_A_TABLE = 60
+# Characters that stand beside an axis, in a sentence, and in a cell of a table of names.
+BESIDE_AN_AXIS, _IN_A_SENTENCE, _IN_A_TABLE = 22, 48, 60
 
 NOT_PRIVATE = "not private"
 
@@ -66,27 +61,22 @@ def text_of(label: Hashable) -> str:
     return "".join([*map(_outer_space, before), *map(_visible, inner), *map(_outer_space, after)])
 
 
-def texts_of(labels: Iterable[Hashable]) -> tuple[str, ...]:
-    """Return a text a label, no two the same; 1 and "1" are told apart by a number."""
-    return _numbered([text_of(label) for label in labels])
-
-
-def shortened(labels: Iterable[Hashable], width: int = _BESIDE_AN_AXIS) -> tuple[str, ...]:
-    """Return texts of labels of at most about that many characters, no two the same."""
-    return _numbered([cut(text, width) for text in texts_of(labels)])
+def texts_of(labels: Iterable[Hashable], width: int | None = None) -> tuple[str, ...]:
+    """Return a text a label, no two the same, of about so many characters at most."""
+    texts = _numbered([text_of(label) for label in labels])
+    return texts if width is None else _numbered([cut(text, width) for text in texts])
 
 
 def cut(text: str, width: int = _IN_A_TABLE) -> str:
-    """Return the beginning and the end of a long text."""
+    """Return the beginning and the end of a long text: names of a family may differ there alone."""
     if len(text) <= width:
         return text
-    # names of a family often differ at their end alone
     tail = width // 4
     return f"{text[: width - tail - 1].rstrip()}…{text[-tail:].lstrip()}"
 
 
 def _numbered(texts: Sequence[str]) -> tuple[str, ...]:
-    """Tell equal texts apart by numbers that no other text has."""
+    """Tell equal texts apart, as those of 1 and "1", by numbers that no other text has."""
     found: dict[str, None] = {}
     given = set(texts)
     for text in texts:
@@ -98,26 +88,12 @@ def _numbered(texts: Sequence[str]) -> tuple[str, ...]:
     return tuple(found)
 
 
-def in_sentence(text: str) -> str:
-    """Return a name as it may stand in a sentence: short, and with its own direction of writing."""
-    name = cut(text, _IN_A_SENTENCE)
+def in_sentence(label: Hashable) -> str:
+    """Return a label as it may stand in a sentence: short, with its own direction of writing."""
+    name = cut(text_of(label), _IN_A_SENTENCE)
     if any(unicodedata.bidirectional(character) in ("R", "AL") for character in name):
         return f"\u2068{name}\u2069"
     return name
-
-
-def with_short_names(text: str, labels: Iterable[Hashable]) -> str:
-    """Return a sentence with the labels in it as short text in which every character shows."""
-    for label in sorted(labels, key=lambda one: -len(str(one))):
-        name = in_sentence(text_of(label))
-        if len(in_line(label)) > 1 and name != in_line(label):
-            text = text.replace(in_line(label), name)
-    return visible(text)
-
-
-def capital(text: str) -> str:
-    """Return a sentence with its first letter as a capital."""
-    return text[:1].upper() + text[1:]
 
 
 def listed(texts: Sequence[str], conjunction: str = "and", most: int = 6) -> str:
@@ -129,49 +105,30 @@ def listed(texts: Sequence[str], conjunction: str = "and", most: int = 6) -> str
     return f"{', '.join(texts[:-1])} {conjunction} {texts[-1]}"
 
 
+def capital(text: str) -> str:
+    """Return a sentence with its first letter as a capital."""
+    return text[:1].upper() + text[1:]
+
+
 def of_metric(metric: str) -> str:
     """Return the name of a metric as words: "error rate"."""
-    if metric.endswith(" ratio"):
-        return f"impact ratio of the {of_metric(metric.removesuffix(' ratio'))}"
-    if metric.endswith(" difference"):
-        return f"difference in {of_metric(metric.removesuffix(' difference'))}"
     return "AUC" if metric == "auc" else metric.replace("_", " ")
 
 
-def number(value: float | None, *, unit: str | None = None, limit: float | None = None) -> str:
-    """Write a hundred times a number with its unit, one that has none with two decimals.
-
-    A number that is not the limit gets more decimals where it would look like it.
-    """
-    if value is None or not math.isfinite(value):
+def number(value: float, unit: str = "") -> str:
+    """Write a hundred times a number with its unit, one that has none with two decimals."""
+    if not math.isfinite(value):
         return "–"
-    if unit:
-        return f"{100 * value:.1f}\u00a0{unit}"
-    digits = 2
-    while limit is not None and digits < 6 and float(f"{value:.{digits}f}") == limit != value:
-        digits += 1
-    return f"{value:.{digits}f}"
+    return f"{100 * value:.1f}\u00a0{unit}" if unit else f"{value:.2f}"
 
 
-def interval(
-    low: float | None, high: float | None, *, unit: str | None = None, limit: float | None = None
-) -> str:
+def interval(low: float, high: float, unit: str = "") -> str:
     """Write both ends of an interval."""
-    if low is None or high is None or not math.isfinite(low + high):
+    if not math.isfinite(low + high):
         return "unknown"
-    if unit:
-        return f"{100 * low:.1f} to {100 * high:.1f}\u00a0{unit}"
-    ends = (number(end, limit=limit) for end in (low, high))
-    return " to ".join(ends)
-
-
-def cell(rate: Any) -> str:
-    """Write a number of a group with the ends of its interval."""
-    if rate.metric == "size":
-        return f"{rate.estimate:,.0f}"
-    if math.isnan(rate.estimate):
-        return "cannot tell"
-    return f"{rate.estimate:.2f} [{rate.low:.2f}, {rate.high:.2f}]"
+    ends = (100 * low, 100 * high) if unit else (low, high)
+    first, last = (f"{end:.{1 if unit else 2}f}" for end in ends)
+    return f"{first} to {last}\u00a0{unit}".strip()
 
 
 def table(rows: Sequence[Sequence[str]], least: Sequence[int] = ()) -> list[str]:

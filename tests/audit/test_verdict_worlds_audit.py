@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from scipy.special import ndtr
 
-from sklearn_dpwg.inspection import comparisons
+from sklearn_dpwg.inspection import verdicts
 from sklearn_dpwg.inspection.audit_result import AuditResult
-from sklearn_dpwg.inspection.contrasts import Counts, Levels, Margin, excess
+from sklearn_dpwg.inspection.verdicts import Counts, Levels, Margin, excess
 from sklearn_dpwg.metrics.intervals import rate
 from sklearn_dpwg.metrics.intervals.rate import Survival
 from sklearn_dpwg.privacy import IntegerNoise
@@ -46,19 +46,19 @@ FAULTS = {
     ),
     "two groups do not share": (
         "small differences of two",
-        (comparisons, "levels_of", lambda counts, margin, error: Levels(0.0, error)),
+        (verdicts, "levels_of", lambda counts, margin, error: Levels(0.0, error)),
     ),
     "the two sides of a reference do not share": (
         "small differences from a reference",
-        (comparisons.Comparison, "_levels", Levels(0.0, 0.025)),
+        (verdicts.Comparison, "_levels", Levels(0.0, 0.025)),
     ),
     "below a reference alone": (
         "above a reference",
-        (comparisons, "are_both_ways", lambda margin, reference, metrics: False),
+        (verdicts, "are_both_ways", lambda margin, reference, metrics: False),
     ),
     "error not shared": (
         "40 at the border",
-        (comparisons, "levels_of", lambda counts, margin, error: Levels(0.0, error)),
+        (verdicts, "levels_of", lambda counts, margin, error: Levels(0.0, error)),
     ),
     "an empty group counted": (
         "equal, 20 empty",

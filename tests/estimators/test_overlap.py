@@ -14,7 +14,6 @@ from sklearn.base import clone
 from sklearn_dpwg import DPWorstGroupClassifier, DPWorstGroupRegressor
 from sklearn_dpwg.data.sources import ParquetSource
 from sklearn_dpwg.exceptions import UngroupedWarning
-from sklearn_dpwg.inspection import GroupAudit
 from sklearn_dpwg.metrics import group_table, worst_group_score, worst_group_scorer
 from sklearn_dpwg.model_selection import DPSearchCV
 from sklearn_dpwg.postprocessing import DPThresholdClassifier
@@ -301,11 +300,7 @@ def test_records_in_partitions_are_the_fit_of_the_whole(overlap, tmp_path):
     np.testing.assert_allclose(learned(model), learned(whole), rtol=1e-9)
 
 
-def test_an_audit_asks_whether_as_many_records_were_the_same():
-    model = classifier(overlap="attributes").fit(X, Y, groups=GROUPS)
-    audit = GroupAudit(group_labels=["f", "m"])
-    with pytest.raises(ValueError, match="same_records_as"):
-        audit.run(Y, model.predict(X), GROUPS["sex"], kind="decisions", model=model)
+def test_thresholds_refuse_groups_that_overlap():
     thresholds = DPThresholdClassifier(classifier(overlap="attributes"), group_labels=["f", "m"])
     with pytest.raises(
         ValueError, match=r"^overlap of the estimator must be 'cells' in DPThreshold"

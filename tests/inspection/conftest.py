@@ -41,4 +41,4 @@ def hostile() -> AuditReport:
         privacy_=replace(GUARANTEE, public=(harm,), outside=(harm,), groupings=(harm,)),
         model_privacy_=MODEL_GUARANTEE,
     )
-    return AuditReport({harm: result}, title=harm, notes=[harm], command=harm)
+    return AuditReport(result, title=harm, notes=[harm])

@@ -181,10 +181,10 @@ def test_an_empty_group_is_one_of_which_nobody_can_tell(table):
     size = result.group_sizes()[3]
     assert size.low == 0.0 < size.high
     assert result.rates()[3].note == "fewer than three noise deviations"
-    assert result.group_verdicts()[3].answer == "not judged"
+    assert result.verdict().groups[3].answer == "not judged"
     exact = audit(epsilon=math.inf, group_labels=[*LABELS, "nobody"]).run(*table)
     assert exact.rates()[3].note == "no records"
-    assert exact.group_verdicts()[3].answer == "not judged"
+    assert exact.verdict().groups[3].answer == "not judged"
 
 
 def test_several_models_share_one_release(table):
@@ -218,18 +218,10 @@ def test_an_audit_of_the_records_of_a_fit_costs_both(table):
     assert both.privacy_.relation == Relation.REPLACE_ONE_WITHIN_GROUP
     by_guarantee = audit().run(y, scores, groups, same_records_as=model.privacy_)
     assert by_guarantee.privacy_.epsilon == pytest.approx(both.privacy_.epsilon)
-    assert audit().run(y, scores, groups, model=model, same_records_as=True).model_privacy_
-    other = audit().run(y, scores, groups, model=model, same_records_as=False)
-    assert other.privacy_.epsilon <= 1.0
-    with pytest.raises(ValueError, match="same_records_as must be the model where it was fitted"):
-        audit().run(y, scores, groups, model=model)
     later = clone(model).set_params(start=model).fit(X, y, groups=groups)
+    total = audit().run(y, scores, groups, same_records_as=later).privacy_
     parts = [one.privacy_ for one in (model, later, own)]
-    for said in ({"same_records_as": later}, {"model": later, "same_records_as": True}):
-        total = audit().run(y, scores, groups, **said).privacy_
-        assert total.epsilon == pytest.approx(joint_guarantee(parts, 1e-6).epsilon, rel=1e-9)
-    half = slice(0, N // 2)
-    assert audit().run(y[half], scores[half], groups[half], model=model).model_privacy_ is None
+    assert total.epsilon == pytest.approx(joint_guarantee(parts, 1e-6).epsilon, rel=1e-9)
 
 
 def test_a_ledger_counts_audits(table):
@@ -288,7 +280,7 @@ SEEN: dict[str, tuple[dict, dict, str]] = {
     "many models": (
         {},
         {"scores": {str(i): np.zeros(N) for i in range(6)}},
-        "at most 5 models at once, got 6",
+        "1 to 5 models at once, got 6",
     ),
     "kind": ({}, {"kind": "words"}, "kind must be 'scores' or 'decisions', got 'words'"),
     "edges of decisions": (
@@ -310,7 +302,11 @@ SEEN: dict[str, tuple[dict, dict, str]] = {
         },
         "decisions 'no' and 'yes' alone, and some values are missing",
     ),
-    "no model": ({}, {"same_records_as": True}, "must be the model or its guarantee where no"),
+    "no model": (
+        {},
+        {"same_records_as": PrivacyLedger(1.0, 1e-6)},
+        "same_records_as must hold a private",
+    ),
 }
 
 

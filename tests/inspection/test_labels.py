@@ -6,7 +6,7 @@ import unicodedata
 
 import pytest
 
-from sklearn_dpwg.inspection.words import in_sentence, shortened, text_of, texts_of
+from sklearn_dpwg.inspection.words import in_sentence, text_of, texts_of
 from tests.helpers.audit_cases import HOSTILE
 
 
@@ -49,11 +49,11 @@ def test_labels_that_differ_have_texts_that_differ():
 
 def test_short_names_differ_and_keep_their_ends():
     names = [f"a region with a very long name, number {number}" for number in range(40)]
-    short = shortened(names, 20)
+    short = texts_of(names, 20)
     assert len(set(short)) == 40
     assert short[7].endswith("er 7")
     assert max(map(len, short)) <= 20
-    alike = shortened(["x" * 50, "x" * 60, "x" * 70], 10)
+    alike = texts_of(["x" * 50, "x" * 60, "x" * 70], 10)
     assert alike == ("xxxxxxx…xx", "xxxxxxx…xx (2)", "xxxxxxx…xx (3)")
 
 

@@ -18,8 +18,6 @@ from sklearn_dpwg.privacy.statement import sections
 from sklearn_dpwg.solvers import MGR
 from tests.helpers.audit_cases import HOSTILE, audit_result
 
-pytest.importorskip("skops.card", reason="skops is not installed")
-
 SEED = 987_654_321
 
 
