@@ -26,7 +26,7 @@ LOOK_INSIDE = """
 import importlib.resources, sklearn_dpwg
 assert importlib.resources.files("sklearn_dpwg").joinpath("py.typed").is_file()
 templates = importlib.resources.files("sklearn_dpwg").joinpath("inspection", "templates")
-assert len([file for file in templates.iterdir() if file.name.startswith("report.")]) == 4
+assert len([file for file in templates.iterdir() if file.name.startswith("report.")]) == 3
 print("sklearn-dpwg", sklearn_dpwg.__version__)
 """
 FIRST_FIT = """
