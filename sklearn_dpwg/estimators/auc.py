@@ -10,8 +10,10 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import expit, log_expit
+from sklearn.utils.validation import validate_data
 
 from sklearn_dpwg._checks import FloatArray, Rules, at_least_zero, without_weights
+from sklearn_dpwg.data.frames import same_rows
 from sklearn_dpwg.data.records import RecordEncoder
 from sklearn_dpwg.estimators.class_moments import (
     ClassMoments,
@@ -19,7 +21,16 @@ from sklearn_dpwg.estimators.class_moments import (
     class_moment_sensitivity,
     covariances,
 )
-from sklearn_dpwg.estimators.encode import ClassTargets, find_classes, positive_whole, stated_rows
+from sklearn_dpwg.estimators.encode import (
+    PRECISIONS,
+    ClassTargets,
+    advice_on_missing_values,
+    check_columns,
+    check_targets,
+    find_classes,
+    positive_whole,
+    stated_rows,
+)
 from sklearn_dpwg.estimators.learn import LinearClassifier, PrivateEstimator, unchanged_on_failure
 from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.losses import BinaryLogLoss
@@ -239,7 +250,12 @@ class DPAUCClassifier(LinearClassifier, PrivateEstimator):
 
     def _fit(self, X: Any, y: ArrayLike) -> None:
         budget = self._check_parameters()
-        rows, labels = self._validated(X, y)
+        X, y = same_rows(X=X, y=y)
+        check_columns(X)
+        with advice_on_missing_values(X):
+            rows, labels = validate_data(
+                self, X, check_targets(y, is_classifier=True), dtype=PRECISIONS, accept_sparse="csr"
+            )
         known = find_classes(labels, self.classes)
         if len(known) > 2:
             raise InputError(
