@@ -32,10 +32,6 @@ from sklearn_dpwg.exceptions import ChangedDataError, ClusterError, InputError, 
 __all__ = ["options"]
 
 _SAFE_SCHEMES = ("inproc", "tls", "wss")
-_NO_SPARSE = (
-    "X has sparse blocks, which are not taken from a cluster: pass dense blocks, "
-    "X.map_blocks(lambda rows: rows.toarray()), or sparse rows in memory."
-)
 
 
 @dataclass(frozen=True)
@@ -74,9 +70,7 @@ def options(
     None
         Nothing; the options count until the block is left.
     """
-    if not isinstance(insecure, bool):
-        raise InputTypeError(f"insecure must be True or False, got {insecure!r}.")
-    chosen = Options(client, positive_finite(pass_timeout, "pass_timeout"), insecure)
+    chosen = Options(client, positive_finite(pass_timeout, "pass_timeout"), insecure is True)
     token = _CURRENT.set(chosen)
     try:
         yield
@@ -112,8 +106,6 @@ def _is_loopback(rest: str) -> bool:
 
 class Held:
     """What a task returns: dask is told its size, and nothing else."""
-
-    __slots__ = ("content", "seal")
 
     def __init__(self, content: Any, seal: bytes | None) -> None:
         self.content = content
@@ -286,7 +278,10 @@ def partitions_of(X: Any, y: Any, groups: Any = None) -> list[Any]:
 
 def _table(place: int, X: Any, y: Any, groups: Any = None) -> Table:
     if issparse(X):
-        raise InputError(_NO_SPARSE)
+        raise InputError(
+            "X has sparse blocks, which are not taken from a cluster: pass dense blocks, "
+            "X.map_blocks(lambda rows: rows.toarray()), or sparse rows in memory."
+        )
     for name, part in (("y", y), ("groups", groups)):
         if part is not None and len(part) != len(X):
             raise InputError(
@@ -307,8 +302,6 @@ def _check_kind(name: str, value: Any) -> None:
     if value.ndim not in allowed:
         words = " or ".join(map(str, allowed))
         raise InputError(f"{name} must have {words} dimensions, got {value.ndim}.")
-    if _is_array(value) and issparse(value._meta):
-        raise InputError(_NO_SPARSE)
 
 
 def _is_array(value: Any) -> bool:

@@ -21,6 +21,7 @@ from sklearn_dpwg.estimators.class_moments import (
     class_moment_sensitivity,
     covariances,
 )
+from sklearn_dpwg.estimators.elsewhere import LinearClassifier
 from sklearn_dpwg.estimators.encode import (
     PRECISIONS,
     ClassTargets,
@@ -31,7 +32,7 @@ from sklearn_dpwg.estimators.encode import (
     positive_whole,
     stated_rows,
 )
-from sklearn_dpwg.estimators.learn import LinearClassifier, PrivateEstimator, unchanged_on_failure
+from sklearn_dpwg.estimators.learn import PrivateEstimator, unchanged_on_failure
 from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.losses import BinaryLogLoss
 from sklearn_dpwg.privacy import Budget, NoiseSource, PrivacyGuarantee, Release, calibrate

@@ -183,7 +183,7 @@ class DPWorstGroupEstimator(Streaming):
                 raise InputError(
                     "the source names groups and group_by is set: use one of them, not both."
                 )
-            self._learn(budget, *self._facts(partitions_of(X, y, groups)))
+            self._learn(budget, *self._encode(partitions_of(X, y, groups)))
         return self
 
     def plan(

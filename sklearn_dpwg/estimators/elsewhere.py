@@ -1,4 +1,4 @@
-"""What a model says of rows that memory does not hold: of a source, or of collections of dask."""
+"""What a model says of rows: in memory, of a source, or of collections of dask."""
 
 from __future__ import annotations
 
@@ -10,16 +10,68 @@ from typing import Any, TypeVar
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from sklearn.base import is_classifier
+from sklearn.base import ClassifierMixin, is_classifier
 from sklearn.metrics import accuracy_score, r2_score
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from sklearn_dpwg._checks import FloatArray
 from sklearn_dpwg.data.frames import is_dask, is_elsewhere, same_rows, spelled
 from sklearn_dpwg.data.groups import without_groups
 from sklearn_dpwg.estimators.partitions import checked_targets, partitions_of, refuse_tables
 from sklearn_dpwg.exceptions import InputError
 
 Method = TypeVar("Method", bound=Callable[..., Any])
+
+
+class LinearClassifier(ClassifierMixin):
+    """What a classifier with linear scores says of rows."""
+
+    classes_: NDArray[Any]
+    coef_: FloatArray
+    intercept_: FloatArray
+    predict_proba: Any
+    _linear: Any
+
+    def decision_function(self, X: Any) -> FloatArray:
+        """Return scores ``X @ coef_.T + intercept_``; no row is shortened.
+
+        Parameters
+        ----------
+        X : array-like or sparse array (CSR) of shape (n_records, n_features)
+            Rows; also a Source where ``fit`` takes one, or a collection of dask, and then the
+            answer is one, computed when asked for.
+
+        Returns
+        -------
+        ndarray of shape (n_records,) or (n_records, n_classes)
+            Scores; positive for the second of two classes.
+        """
+        check_is_fitted(self, "plan_")
+        scores = self._linear(X, self.coef_) + self.intercept_
+        return np.asarray(scores[:, 0] if len(self.classes_) == 2 else scores)
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Return the most probable class of each row.
+
+        Parameters
+        ----------
+        X : array-like or sparse array (CSR) of shape (n_records, n_features)
+            Rows, as `decision_function` takes them.
+
+        Returns
+        -------
+        ndarray of shape (n_records,)
+            Classes.
+        """
+        scores = self.decision_function(X)
+        index = (scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
+        return np.asarray(self.classes_[index])
+
+    def predict_log_proba(self, X: Any) -> FloatArray:
+        """Return the logarithm of the probability of each class."""
+        with np.errstate(divide="ignore"):  # a probability that underflows is log 0 = -inf
+            return np.log(self.predict_proba(X))
+
 
 # What a fitted model needs to predict; its other attributes, a seed among them, stay here.
 _NEEDED = (

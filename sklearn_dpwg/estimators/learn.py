@@ -20,7 +20,7 @@ from uuid import uuid4
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import issparse
-from sklearn.base import BaseEstimator, ClassifierMixin, is_classifier
+from sklearn.base import BaseEstimator, is_classifier
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.svm import LinearSVC
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
@@ -235,81 +235,6 @@ class PrivateEstimator(frames.PlainlyStored, BaseEstimator):
         return tags
 
 
-class LinearClassifier(ClassifierMixin):
-    """What a classifier with linear scores says of rows."""
-
-    classes_: NDArray[Any]
-    coef_: FloatArray
-    intercept_: FloatArray
-    _linear: Any
-
-    def decision_function(self, X: Any) -> FloatArray:
-        """Return scores ``X @ coef_.T + intercept_``; no row is shortened.
-
-        Parameters
-        ----------
-        X : array-like or sparse array (CSR) of shape (n_records, n_features)
-            Rows; also a Source where ``fit`` takes one, or a collection of dask, and then the
-            answer is one, computed when asked for.
-
-        Returns
-        -------
-        ndarray of shape (n_records,) or (n_records, n_classes)
-            Scores; positive for the second of two classes.
-        """
-        check_is_fitted(self, "plan_")
-        scores = self._linear(X, self.coef_) + self.intercept_
-        return np.asarray(scores[:, 0] if len(self.classes_) == 2 else scores)
-
-    def predict(self, X: Any) -> NDArray[Any]:
-        """Return the most probable class of each row.
-
-        Parameters
-        ----------
-        X : array-like or sparse array (CSR) of shape (n_records, n_features)
-            Rows, as `decision_function` takes them.
-
-        Returns
-        -------
-        ndarray of shape (n_records,)
-            Classes.
-        """
-        scores = self.decision_function(X)
-        index = (scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
-        return np.asarray(self.classes_[index])
-
-    @abstractmethod
-    def predict_proba(self, X: Any) -> FloatArray:
-        """Return the probability of each class.
-
-        Parameters
-        ----------
-        X : array-like or sparse array (CSR) of shape (n_records, n_features)
-            Rows, as `decision_function` takes them.
-
-        Returns
-        -------
-        ndarray of shape (n_records, n_classes)
-            Probabilities, in the order of ``classes_``.
-        """
-
-    def predict_log_proba(self, X: Any) -> FloatArray:
-        """Return the logarithm of the probability of each class.
-
-        Parameters
-        ----------
-        X : array-like or sparse array (CSR) of shape (n_records, n_features)
-            Rows, as `decision_function` takes them.
-
-        Returns
-        -------
-        ndarray of shape (n_records, n_classes)
-            Logarithms of probabilities, in the order of ``classes_``.
-        """
-        with np.errstate(divide="ignore"):  # a probability that underflows is log 0 = -inf
-            return np.log(self.predict_proba(X))
-
-
 @dataclass(frozen=True, eq=False)
 class Facts:
     """What is known of records before a solver reads one."""
@@ -439,7 +364,7 @@ class Fitting(Progress, PrivateEstimator):
     def _learn_nothing(self, X: Any, y: ArrayLike, groups: Any) -> None:
         """Take the form of a fitted model without reading a value, to try what uses one."""
         budget = self._check_parameters()
-        facts, _ = self._facts(partitions_of(X, y, groups))
+        facts, _ = self._encode(partitions_of(X, y, groups))
         problem, solver = self._problem(facts), make_solver(self.solver, epsilon=budget.epsilon)
         plan = self._plan_within(budget, solver, problem)
         solution = Solution(np.zeros(problem.n_weights), None, n_iter=0)
@@ -496,7 +421,7 @@ class Fitting(Progress, PrivateEstimator):
             self._warn_about_budget(budget, plan.problem.n_records if n_drawn is None else n_drawn)
         warn_of_plan(plan, facts.labels)
 
-    def _facts(
+    def _encode(
         self,
         partitions: Partitions,
         classes: ArrayLike | None = None,

@@ -91,8 +91,10 @@ def _in_memory(X: Any, y: Any, groups: Any) -> Table:
     frames.same_rows(X=X, y=y, groups=groups)
     if y is None:
         raise InputError("fit requires y to be passed, but the target y is None.")
-    if not hasattr(X, "shape"):
-        X = np.asarray(X, dtype=object)  # a single string would make strings of all numbers
+    if not hasattr(X, "shape"):  # of a list a single string would make strings of all numbers
+        X = np.asarray(X, dtype=None if hasattr(X, "__array__") else object)
+    if not hasattr(y, "shape") and hasattr(y, "__array__"):
+        y = np.asarray(y)
     if issparse(X):
         X = csr_array(X)  # type: ignore[call-overload]
     check_consistent_length(X, y)

@@ -237,7 +237,7 @@ class Streaming(Fitting):
     def _begin(self, X: Any, y: ArrayLike, groups: Any, classes: Sequence[Any] | None) -> None:
         """Plan for all calls, and play the first one's rounds."""
         budget = self._check_parameters()
-        facts, records = self._facts(self._in_memory(X, y, groups), classes)
+        facts, records = self._encode(self._in_memory(X, y, groups), classes)
         solver = make_solver(self.solver, epsilon=budget.epsilon)
         assert isinstance(solver, FreshSolver)
         horizon = positive_whole(solver.horizon, "horizon of the solver")
@@ -268,7 +268,7 @@ class Streaming(Fitting):
             )
         game, plan, noise = opened.game, opened.plan, opened.noise
         held = self._in_memory(X, y, groups)
-        facts, records = self._facts(held, classes, first=opened.targets)
+        facts, records = self._encode(held, classes, first=opened.targets)
         # whatever is wrong with records shows before anything is lost, and a ledger that was opened
         # since the first call is charged for the whole plan
         with (
