@@ -320,7 +320,18 @@ class DPAUCClassifier(LinearClassifier, PrivateEstimator):
         return self._plan(self._check_parameters(), 1, 1).guarantee
 
     def predict_proba(self, X: Any) -> FloatArray:
-        """Return the probability of each class, by the model of normal scores."""
+        """Return the probability of each class, by the model of normal scores.
+
+        Parameters
+        ----------
+        X : array-like or sparse array (CSR) of shape (n_records, n_features)
+            Rows.
+
+        Returns
+        -------
+        ndarray of shape (n_records, 2)
+            Probabilities, in the order of ``classes_``.
+        """
         scores = self.decision_function(X)
         return np.column_stack([expit(-scores), expit(scores)])
 
