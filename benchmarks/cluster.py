@@ -1,7 +1,7 @@
 """Cost of a pass on a dask cluster.
 
 Holds random records on the worker processes of a cluster on this machine and makes passes, one task
-a worker each, in turns with passes over the same records in memory. Prints processor time of the
+a block each, in turns with passes over the same records in memory. Prints processor time of the
 kernel on the workers over that in memory, that of all processes over the kernel's, and the wall
 time of one worker over that of two. Wall times need two idle cores: what the machine does besides
 is printed with them. ``--help`` lists the sizes.
@@ -18,9 +18,10 @@ from functools import partial
 os.environ.update(OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1", MKL_NUM_THREADS="1")
 
 import numpy as np
+from dask import delayed
 from distributed import Client, LocalCluster
 
-from sklearn_dpwg.data.distributed.dask_engine import DaskEngine
+from sklearn_dpwg.data.distributed import DaskEngine
 from sklearn_dpwg.data.records import RecordEncoder
 from sklearn_dpwg.data.risks import RecordBlock
 from sklearn_dpwg.losses import BinaryLogLoss
@@ -53,8 +54,9 @@ def measure(n_workers, sizes, weights, n_passes):
         LocalCluster(n_workers=n_workers, threads_per_worker=1, dashboard_address=":0") as cluster,
         Client(cluster) as client,
     ):
-        engine = DaskEngine(client)
-        handles = engine.derive(engine.hold(range(len(sizes))), make_block, sizes)
+        engine = DaskEngine()
+        seeds = [delayed(seed) for seed in range(len(sizes))]
+        handles = engine.derive(seeds, make_block, sizes)
         pass_over = partial(timed_sums, weights=weights)
         sums = engine.reduce(handles, pass_over)[:2]
         kernel, walls = 0.0, []

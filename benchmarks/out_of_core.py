@@ -34,7 +34,7 @@ from sklearn_dpwg.data.records import RecordEncoder
 from sklearn_dpwg.data.risks import GroupRisks, RecordBlock, Risks
 from sklearn_dpwg.data.risks.record_block import LocalEngine
 from sklearn_dpwg.data.sources import ArraySource, ParquetSource
-from sklearn_dpwg.data.sources.spool import Spool
+from sklearn_dpwg.data.sources.source import spooled
 from sklearn_dpwg.losses import BinaryLogLoss
 
 LABELS = np.array(["east", "north", "south", "west", "islands"])
@@ -146,7 +146,8 @@ def measure_memory(directory, names, what):
     """Print, as JSON, the memory of this process for blocks and three passes over them."""
     weights = np.random.default_rng(1).standard_normal(len(names) + 1)
     found = {}
-    with Spool(directory) as spool, peak(found):
+    n_rows = len(np.load(directory / "y.npy", "r"))
+    with spooled(directory, n_rows, len(names)) as spool, peak(found):
         risks = held(directory, names, spool, what)
         for _ in range(3):
             risks.risks_and_gradients(weights)
@@ -177,8 +178,9 @@ def compare(directory, names, n_turns):
     weights = np.random.default_rng(1).standard_normal(len(names) + 1)
     X, y, codes = (np.load(directory / f"{name}.npy") for name in ("X", "y", "codes"))
     risks = {"in memory": GroupRisks(encoded(X, y, codes), BinaryLogLoss(), 0.5)}
-    with Spool(directory) as spool:
-        risks["mapped"] = held(directory, names, spool, "mapped")
+    room = partial(spooled, directory, len(y), len(names))
+    with room() as spool, room() as other:
+        risks["mapped"] = held(directory, names, other, "mapped")
         start, wall = time.process_time(), time.perf_counter()
         risks["spool"] = held(directory, names, spool, "spool")
         once, waited = time.process_time() - start, time.perf_counter() - wall

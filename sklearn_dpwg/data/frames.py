@@ -26,9 +26,9 @@ BY_PARTITION = (
     "frame.map_partitions(scaler.transform), and fit it on any part of them"
 )
 BEFORE_SOURCE = (
-    "what it does to a row needs no other, so transform each file, or in the query of a LazyFrame, "
-    "write that, and name its columns in the source that fit and predict of the estimator itself "
-    "take, as the steps of a Pipeline take arrays and frames"
+    "what it does to a row needs no other, so transform each file, write that, and name its "
+    "columns in the source that fit and predict of the estimator itself take, as the steps of a "
+    "Pipeline take arrays and frames"
 )
 
 # What is in memory and needs no other library to be read.

@@ -212,13 +212,15 @@ def _one_spelling(labels: Iterable[Any], groups: Any, is_hidden: bool) -> list[A
 
 
 def count_labels(
-    groups: Any, n_records: int, *, is_stated: bool = False
+    groups: Any, n_records: int, *, is_stated: bool = False, takes_missing: bool = False
 ) -> tuple[list[Hashable], NDArray[np.intp]]:
     """Return the labels found, in the order in which they come, and how many records have each.
 
-    Where labels are stated, None stands for those that are missing.
+    Where missing ones are taken, None stands for them.
     """
     codes, labels = _factorized(groups, n_records, is_stated=is_stated)
+    if (codes < 0).any() and not takes_missing:
+        raise _missing_in(codes < 0)
     n_missing, *counts = np.bincount(codes + 1, minlength=len(labels) + 1).tolist()
     if n_missing:
         return [*labels, None], np.array([*counts, n_missing])

@@ -1,4 +1,4 @@
-"""The private rows, clipped and sorted by group."""
+"""The private records: as they come, and clipped and sorted by group."""
 
 from __future__ import annotations
 
@@ -24,9 +24,34 @@ ADVICE = {
         "days since 2020-01-01 that BoundedScaler scales by public bounds"
     ),
     "complex numbers": "pass real and imaginary parts as columns of their own",
-    "lists or structs": "make a column of its own of each number in them",
-    "missing values alone": "leave the column out",
 }
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Table:
+    """Raw records in memory, which are a partition; its ``repr`` shows none of them.
+
+    Parameters
+    ----------
+    X : ndarray, csr_array, csr_matrix or DataFrame of shape (n_records, n_features)
+        Rows. Of a partition's labels alone it has no rows, and columns and types as in full.
+    y : ndarray of shape (n_records,), or None
+        Targets; None of records without any.
+    groups : ndarray, Series or DataFrame with n_records entries, optional
+        Groups; None for none.
+    """
+
+    X: Any
+    y: Any
+    groups: Any = None
+
+    def read(self) -> Table:
+        """Return the records."""
+        return self
+
+    def read_labels(self) -> Table:
+        """Return the records without their rows."""
+        return Table(self.X[:0], self.y, self.groups)
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,8 +10,10 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import expit, log_expit
+from sklearn.utils.validation import validate_data
 
 from sklearn_dpwg._checks import FloatArray, Rules, at_least_zero, without_weights
+from sklearn_dpwg.data.frames import same_rows
 from sklearn_dpwg.data.records import RecordEncoder
 from sklearn_dpwg.estimators.class_moments import (
     ClassMoments,
@@ -19,8 +21,18 @@ from sklearn_dpwg.estimators.class_moments import (
     class_moment_sensitivity,
     covariances,
 )
-from sklearn_dpwg.estimators.encode import ClassTargets, find_classes, positive_whole, stated_rows
-from sklearn_dpwg.estimators.learn import LinearClassifier, PrivateEstimator, unchanged_on_failure
+from sklearn_dpwg.estimators.elsewhere import LinearClassifier
+from sklearn_dpwg.estimators.encode import (
+    PRECISIONS,
+    ClassTargets,
+    advice_on_missing_values,
+    check_columns,
+    check_targets,
+    find_classes,
+    positive_whole,
+    stated_rows,
+)
+from sklearn_dpwg.estimators.learn import PrivateEstimator, unchanged_on_failure
 from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.losses import BinaryLogLoss
 from sklearn_dpwg.privacy import Budget, NoiseSource, PrivacyGuarantee, Release, calibrate
@@ -239,7 +251,12 @@ class DPAUCClassifier(LinearClassifier, PrivateEstimator):
 
     def _fit(self, X: Any, y: ArrayLike) -> None:
         budget = self._check_parameters()
-        rows, labels = self._validated(X, y)
+        X, y = same_rows(X=X, y=y)
+        check_columns(X)
+        with advice_on_missing_values(X):
+            rows, labels = validate_data(
+                self, X, check_targets(y, is_classifier=True), dtype=PRECISIONS, accept_sparse="csr"
+            )
         known = find_classes(labels, self.classes)
         if len(known) > 2:
             raise InputError(
@@ -303,7 +320,18 @@ class DPAUCClassifier(LinearClassifier, PrivateEstimator):
         return self._plan(self._check_parameters(), 1, 1).guarantee
 
     def predict_proba(self, X: Any) -> FloatArray:
-        """Return the probability of each class, by the model of normal scores."""
+        """Return the probability of each class, by the model of normal scores.
+
+        Parameters
+        ----------
+        X : array-like or sparse array (CSR) of shape (n_records, n_features)
+            Rows.
+
+        Returns
+        -------
+        ndarray of shape (n_records, 2)
+            Probabilities, in the order of ``classes_``.
+        """
         scores = self.decision_function(X)
         return np.column_stack([expit(-scores), expit(scores)])
 

@@ -19,7 +19,7 @@ from sklearn_dpwg.data.groups import check_cell_sizes, columns_of_cells, labelle
 from sklearn_dpwg.data.rows import canonical_rows, row_norms
 from sklearn_dpwg.estimators import encode
 from sklearn_dpwg.estimators.learn import Facts, unchanged_on_failure
-from sklearn_dpwg.estimators.partitions import Partitioned
+from sklearn_dpwg.estimators.partitions import partitions_of
 from sklearn_dpwg.estimators.planning import plan_within, with_start
 from sklearn_dpwg.estimators.stream import Streaming
 from sklearn_dpwg.exceptions import InputError
@@ -114,7 +114,7 @@ SHARED_PARAMETERS = {
 }
 
 
-class DPWorstGroupEstimator(Partitioned, Streaming):
+class DPWorstGroupEstimator(Streaming):
     """Base of the private worst-group estimators; not for direct use."""
 
     # groups reach fit through every meta-estimator that routes metadata
@@ -151,8 +151,8 @@ class DPWorstGroupEstimator(Partitioned, Streaming):
             If a weight is passed, or a parameter or input is of the wrong type; no budget is spent
             then.
         ChangedDataError
-            If records that are read from a file, or computed by dask, once more are not what they
-            were.
+            If groups that are read once more, or records that dask computes once more, are not
+            what they were.
 
         Warns
         -----
@@ -170,11 +170,20 @@ class DPWorstGroupEstimator(Partitioned, Streaming):
         these.
         """
         with unchanged_on_failure(self):
-            if is_elsewhere(X, y, groups):
-                self._fit_partitions(X, y, groups)
-            else:
-                budget = self._check_parameters()
-                self._learn(budget, *self._encode(X, y, groups))
+            budget = self._check_parameters()
+            solver = make_solver(self.solver, epsilon=budget.epsilon)
+            reads_once = isinstance(solver, FreshSolver) and not solver.reads_again
+            if reads_once and is_elsewhere(X, y, groups):
+                raise InputError(
+                    f"solver must be one that reads all records at once, such as 'auto', with "
+                    f"records that are not in memory, got {self.solver!r}: fit_oracle learns from "
+                    f"fresh records."
+                )
+            if self.group_by is not None and getattr(X, "groups", None) is not None:
+                raise InputError(
+                    "the source names groups and group_by is set: use one of them, not both."
+                )
+            self._learn(budget, *self._encode(partitions_of(X, y, groups)))
         return self
 
     def plan(

@@ -12,9 +12,8 @@ from sklearn.utils.metaestimators import available_if
 from sklearn_dpwg._checks import FloatArray
 from sklearn_dpwg._repr import documented
 from sklearn_dpwg.estimators.base import SHARED_PARAMETERS, DPWorstGroupEstimator
-from sklearn_dpwg.estimators.elsewhere import ScoredByBlock, by_block
+from sklearn_dpwg.estimators.elsewhere import LinearClassifier, ScoredByBlock, by_block
 from sklearn_dpwg.estimators.encode import ClassTargets, find_classes
-from sklearn_dpwg.estimators.learn import LinearClassifier
 from sklearn_dpwg.losses import LOSSES, Loss, make_loss
 from sklearn_dpwg.solvers import Solver
 

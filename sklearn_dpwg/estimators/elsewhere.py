@@ -1,224 +1,77 @@
-"""Records that are not in memory: partitions that an engine holds, and what a model says of them.
-
-Rows stay where they are.
-"""
+"""What a model says of rows: in memory, of a source, or of collections of dask."""
 
 from __future__ import annotations
 
-import os
-import sys
 import warnings
-import weakref
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable
 from functools import partial, wraps
 from typing import Any, TypeVar
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from sklearn.base import is_classifier
-from sklearn.utils.validation import check_is_fitted, check_X_y, validate_data
+from sklearn.base import ClassifierMixin, is_classifier
+from sklearn.metrics import accuracy_score, r2_score
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sklearn_dpwg._checks import FloatArray
-from sklearn_dpwg.data.frames import (
-    is_dask,
-    is_elsewhere,
-    is_source,
-    lazy_table,
-    same_rows,
-    spelled,
-)
+from sklearn_dpwg.data.frames import is_dask, is_elsewhere, same_rows, spelled
 from sklearn_dpwg.data.groups import without_groups
-from sklearn_dpwg.data.risks.record_block import Engine, LocalEngine, Sums
-from sklearn_dpwg.estimators.encode import check_targets
-from sklearn_dpwg.exceptions import InputError, InputTypeError
+from sklearn_dpwg.estimators.partitions import checked_targets, partitions_of, refuse_tables
+from sklearn_dpwg.exceptions import InputError
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 
-NO_TARGETS = (
-    "target must be the column of y in a source that is passed to fit or score, got None: of "
-    "records without targets a fitted model makes predictions alone."
-)
 
+class LinearClassifier(ClassifierMixin):
+    """What a classifier with linear scores says of rows."""
 
-@dataclass(frozen=True, eq=False)
-class Held:
-    """Partitions that an engine holds."""
+    classes_: NDArray[Any]
+    coef_: FloatArray
+    intercept_: FloatArray
+    predict_proba: Any
+    _linear: Any
 
-    engine: Engine  # where they are
-    # handles of objects with `read` and `read_labels`, in the order of the records
-    handles: list[Any]
-    # stand-ins for targets and groups: their names, and that one is the other, without a value
-    y: Any
-    groups: Any
-    spool: Any = None  # directory for encoded rows
-    # refuses files that rows are read from pass by pass and that are not what they were
-    check: Callable[[], None] = lambda: None
-    # removes what the source has written for its partitions
-    close: Callable[[], None] = lambda: None
+    def decision_function(self, X: Any) -> FloatArray:
+        """Return scores ``X @ coef_.T + intercept_``; no row is shortened.
 
-    def of_each(self, function: Callable[[Any], Any]) -> list[Any]:
-        """Return what a function makes of every partition, or raise what is wrong with one."""
-        return self.engine.collect(self.handles, function)
+        Parameters
+        ----------
+        X : array-like or sparse array (CSR) of shape (n_records, n_features)
+            Rows; also a Source where ``fit`` takes one, or a collection of dask, and then the
+            answer is one, computed when asked for.
 
+        Returns
+        -------
+        ndarray of shape (n_records,) or (n_records, n_classes)
+            Scores; positive for the second of two classes.
+        """
+        check_is_fitted(self, "plan_")
+        scores = self._linear(X, self.coef_) + self.intercept_
+        return np.asarray(scores[:, 0] if len(self.classes_) == 2 else scores)
 
-@contextmanager
-def hold(X: Any, y: Any, groups: Any) -> Iterator[Held]:
-    """Hold partitions while something is done with them, and refuse what is none."""
-    held = _held(X, y, groups)
-    try:
-        yield held
-    finally:
-        try:
-            held.engine.release(held.handles)
-        finally:
-            held.close()
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Return the most probable class of each row.
 
+        Parameters
+        ----------
+        X : array-like or sparse array (CSR) of shape (n_records, n_features)
+            Rows, as `decision_function` takes them.
 
-def _held(X: Any, y: Any, groups: Any) -> Held:
-    given = {"X": X, "y": y, "groups": groups}
-    for name, value in given.items():
-        table = lazy_table(value)
-        if name == "X" and isinstance(value, str | os.PathLike):
-            table = f"path ({type(value).__name__})"
-        if table is not None:
-            raise InputTypeError(
-                f"{name} must be arrays, frames, collections of dask or a source, got a {table}: "
-                f"pass ParquetSource(..., features=[...], target=...) of it in place of X, y and "
-                f"groups."
-            )
-    if is_source(X):
-        return _held_source(X, y, groups)
-    for name, value in given.items():
-        if not is_dask(value) and not (name == "groups" and value is None):
-            raise InputTypeError(
-                f"{name} must be a collection of dask as the others are, got "
-                f"{type(value).__name__}: X, y and groups lie in partitions together, or all in "
-                f"memory; a step in front, such as a scaler of a Pipeline, may have made it an "
-                f"array."
-            )
-    from sklearn_dpwg.data.distributed import collections, dask_engine
+        Returns
+        -------
+        ndarray of shape (n_records,)
+            Classes.
+        """
+        scores = self.decision_function(X)
+        index = (scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
+        return np.asarray(self.classes_[index])
 
-    engine = dask_engine.engine()
-    handles = collections.hold_collections(X, y, groups)
-    targets, named = _named_collection(y), _named_collection(groups)
-    # by their tokens dask knows the contents of collections
-    if groups is not None and y.__dask_tokenize__() == groups.__dask_tokenize__():
-        named = targets
-    return Held(engine, handles, targets, named)
+    def predict_log_proba(self, X: Any) -> FloatArray:
+        """Return the logarithm of the probability of each class."""
+        with np.errstate(divide="ignore"):  # a probability that underflows is log 0 = -inf
+            return np.log(self.predict_proba(X))
 
-
-def _held_source(source: Any, y: Any, groups: Any) -> Held:
-    for name, value in (("y", y), ("groups", groups)):
-        if value is not None:
-            raise InputError(
-                f"{name} must be None with a {type(source).__name__}, which says them itself, got "
-                f"{type(value).__name__}."
-            )
-    if getattr(source, "target", "") is None:
-        raise InputError(NO_TARGETS)
-    y, groups = (_stand_in(getattr(source, part, None)) for part in ("target", "groups"))
-    partitions = list(source.partitions())
-    rest = {"check": source.check} if hasattr(source, "check") else {}
-    if hasattr(source, "release"):
-        rest["close"] = partial(source.release, partitions)
-    dask_engine = sys.modules.get("sklearn_dpwg.data.distributed.dask_engine")
-    if dask_engine is None or dask_engine.current_options().client is None:
-        return Held(LocalEngine(), partitions, y, groups, source.spool, **rest)
-    if source.spool is not None:
-        raise InputError(
-            f"spool must be None inside distributed.options, where workers hold the blocks in "
-            f"memory and spill by themselves, got {source.spool!r}."
-        )
-    engine = dask_engine.engine()
-    return Held(engine, list(engine.hold(partitions)), y, groups, **rest)
-
-
-def _stand_in(named: Any) -> Any:
-    """Return something empty with the names of columns; arrays stand for themselves."""
-    if isinstance(named, str):
-        return pd.Series([], name=named, dtype=object)
-    if isinstance(named, list | tuple):
-        return pd.DataFrame(columns=list(named), dtype=object)
-    return named
-
-
-def _named_collection(values: Any) -> Any:
-    if values is None:
-        return None
-    if hasattr(values, "columns"):
-        return _stand_in(list(values.columns))
-    # an array of dask has a name too, which nobody gave it
-    is_series = hasattr(values, "divisions")
-    return pd.Series([], name=values.name if is_series else None, dtype=object)
-
-
-class Lease:
-    """An engine that knows what was derived by it, and releases all of that in the end.
-
-    The traceback of a failed fit may live on, and with it the risks that would release their blocks
-    when they are forgotten. `check` refuses records that are not what they were, behind every pass,
-    before what the pass gave can be released: factors and sensitivities are of the rows as they
-    were.
-    """
-
-    def __init__(self, engine: Engine, check: Callable[[], None]) -> None:
-        self._engine = engine
-        self._check = check
-        self._derived: list[weakref.ref[Any]] = []
-
-    def collect(self, handles: Sequence[Any], function: Callable[[Any], Any]) -> list[Any]:
-        collected = self._engine.collect(handles, function)
-        self._check()
-        return collected
-
-    def reduce(self, handles: Sequence[Any], function: Callable[[Any], Sums]) -> Sums:
-        sums = self._engine.reduce(handles, function)
-        self._check()
-        return sums
-
-    def derive(
-        self,
-        handles: Sequence[Any],
-        function: Callable[..., Any],
-        arguments: Sequence[tuple[Any, ...]] | None = None,
-    ) -> list[Any]:
-        derived = self._engine.derive(handles, function, arguments)
-        self._derived = [each for each in self._derived if each() is not None]
-        self._derived += map(weakref.ref, derived)
-        return derived
-
-    def release(self, handles: Sequence[Any]) -> None:
-        self._engine.release(handles)
-
-    def end(self) -> None:
-        """Forget everything that was derived."""
-        left = [each for each in (reference() for reference in self._derived) if each is not None]
-        self._derived.clear()
-        self._engine.release(left)
-
-
-def targets_of(table: Any) -> Any:
-    """Return the targets of a partition, or refuse one of a source that has none."""
-    if table.y is None:
-        raise InputError(NO_TARGETS)
-    return table.y
-
-
-def checked_targets(y: Any, *, is_classifier: bool) -> NDArray[Any]:
-    """Return targets as a vector, checked as they are in memory."""
-    values = np.asarray(check_targets(y, is_classifier=is_classifier))
-    if values.ndim == 2 and values.shape[1] == 1:
-        values = values[:, 0]
-    if not len(values):
-        return values.ravel()
-    _, checked = check_X_y(np.zeros((len(values), 1)), values, y_numeric=not is_classifier)
-    return np.asarray(checked)
-
-
-# Predictions and scores: lazy ones of dask, arrays of a source.
 
 # What a fitted model needs to predict; its other attributes, a seed among them, stay here.
 _NEEDED = (
@@ -236,17 +89,41 @@ def by_block(method: Method) -> Method:
         if not is_elsewhere(X):
             return method(estimator, X)
         check_is_fitted(estimator, "plan_")
+        refuse_tables(X=X)
         if is_dask(X):
             return _lazily(estimator, method.__name__, X)
-        if not is_source(X):
-            raise InputTypeError(
-                f"X must be an array, a frame, a collection of dask or a source, got a "
-                f"{lazy_table(X) or 'path'}: collect it, or pass ParquetSource(..., "
-                f"features=[...], target=None) of it."
-            )
-        return _of_source(estimator, method, X)
+        tables = (partition.read() for partition in X.partitions())
+        parts = [method(estimator, table.X) for table in tables if table.X.shape[0]]
+        if not parts:
+            raise InputError("X must have at least one record, got none.")
+        return np.concatenate(parts)
 
     return of_any  # type: ignore[return-value]
+
+
+def _lazily(estimator: Any, name: str, X: Any) -> Any:
+    """Return a collection of what a method returns of each partition."""
+    from sklearn_dpwg.data.distributed import map_rows
+
+    # other columns than the model's are refused now, and not when a worker computes
+    example: Any = np.zeros((1, X.shape[1]))
+    if hasattr(X, "columns"):
+        example = pd.DataFrame(example, columns=list(X.columns))
+    example = without_groups(example, estimator.group_by, estimator)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of names that are there or not
+        validate_data(estimator, example, reset=False)
+    classes = getattr(estimator, "classes_", None)
+    columns, dtype = None, np.dtype(float)
+    if name == "predict":
+        dtype = dtype if classes is None else classes.dtype
+    elif classes is not None and (name != "decision_function" or len(classes) > 2):
+        columns = classes.tolist()
+    return map_rows(X, partial(_answer, _to_predict(estimator), name), dtype=dtype, columns=columns)
+
+
+def _answer(model: Any, name: str, rows: Any) -> Any:
+    return getattr(model, name)(rows)
 
 
 class ScoredByBlock:
@@ -276,89 +153,20 @@ class ScoredByBlock:
         if sample_weight is not None:
             raise InputError("sample_weight must be None with records that are not in memory.")
         check_is_fitted(self, "plan_")
-        with hold(X, y, None) as held:
-            sums = held.of_each(partial(_sums, kind=type(self), state=_state(self)))
-        numbers = np.array([each for each in sums if each[0] > 0])
-        if not len(numbers):
+        parts = partitions_of(X, y, None).of_each(partial(_scored, _to_predict(self)))
+        parts = [part for part in parts if len(part[0])]
+        if not parts:
             raise InputError("X must have at least one record to score, got none.")
-        if is_classifier(self):
-            return float(numbers[:, 1].sum() / numbers[:, 0].sum())
-        return _r2(numbers)
+        targets, predicted = map(np.concatenate, zip(*parts, strict=True))
+        score = accuracy_score if is_classifier(self) else r2_score
+        return float(score(_as_predicted(self, targets), predicted))
 
 
-def _lazily(estimator: Any, name: str, X: Any) -> Any:
-    """Return a collection of what a method returns of each partition."""
-    from sklearn_dpwg.data.distributed.collections import map_rows
-
-    function = partial(_of_rows, kind=type(estimator), state=_state(estimator), name=name)
-    _check_columns(estimator, X)
-    dtype = estimator.classes_.dtype if hasattr(estimator, "classes_") else np.float64
-    columns = None
-    if name != "predict":
-        dtype = np.float64
-        n_classes = len(estimator.classes_)
-        if name != "decision_function" or n_classes > 2:
-            columns = estimator.classes_.tolist()
-    return map_rows(X, function, dtype=dtype, columns=columns)
-
-
-def _check_columns(estimator: Any, X: Any) -> None:
-    """Refuse other columns than the model's now, and not when a worker computes."""
-    example: Any = np.zeros((1, X.shape[1]))
-    if hasattr(X, "columns"):
-        example = pd.DataFrame(example, columns=list(X.columns))
-    example = without_groups(example, estimator.group_by, estimator)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of names that are there or not
-        validate_data(estimator, example, reset=False)
-
-
-def _of_source(estimator: Any, method: Callable[..., Any], source: Any) -> NDArray[Any]:
-    from sklearn_dpwg.data.sources.table import reading
-
-    parts = []
-    with reading(source) as partitions:
-        for partition in partitions:
-            rows = partition.read().X
-            if rows.shape[0]:
-                parts.append(method(estimator, rows))
-    if not parts:
-        raise InputError("X must have at least one record, got none.")
-    return np.concatenate(parts)
-
-
-def _state(estimator: Any) -> dict[str, Any]:
-    return {name: vars(estimator)[name] for name in _NEEDED if name in vars(estimator)}
-
-
-def _model(kind: type[Any], state: dict[str, Any]) -> Any:
-    """Return a model that can predict, and nothing else."""
-    model = object.__new__(kind)
-    model.__dict__.update(state)
-    return model
-
-
-def _of_rows(X: Any, *, kind: type[Any], state: dict[str, Any], name: str) -> NDArray[Any]:
-    """Return what a method of a fitted model returns of some rows."""
-    return np.asarray(getattr(_model(kind, state), name)(X))
-
-
-def _sums(partition: Any, *, kind: type[Any], state: dict[str, Any]) -> tuple[float, ...]:
-    """Return the number of records, and sums that accuracy or R² follow from."""
-    model, table = _model(kind, state), partition.read()
-    targets = targets_of(table)
-    n_records = len(targets)
-    if not n_records:
-        return 0.0, 0.0, 0.0, 0.0
-    predicted = model.predict(table.X)
-    y = checked_targets(targets, is_classifier=is_classifier(model))
-    if is_classifier(model):
-        y = _as_predicted(model, y)
-        return float(n_records), float(np.sum(predicted == y)), 0.0, 0.0
-    numbers = y.astype(np.float64)
-    mean = float(numbers.mean())
-    off = float(np.sum((numbers - predicted) ** 2))
-    return float(n_records), off, mean, float(np.sum((numbers - mean) ** 2))
+def _scored(model: Any, partition: Any) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return the targets of a partition, and what a model predicts."""
+    table = partition.read()
+    targets = checked_targets(table.y, is_classifier=is_classifier(model))
+    return targets, model.predict(table.X) if len(targets) else targets
 
 
 def _as_predicted(model: Any, y: Any) -> Any:
@@ -367,11 +175,9 @@ def _as_predicted(model: Any, y: Any) -> Any:
     return spelled(np.asarray(y), model.classes_) if is_column else y
 
 
-def _r2(numbers: FloatArray) -> float:
-    """Return R² of numbers, squared errors, means and squared distances from the means."""
-    counts, errors, means, within = numbers.T
-    mean = float(counts @ means / counts.sum())
-    total = float(within.sum() + counts @ (means - mean) ** 2)
-    if total == 0.0:  # as scikit-learn has it
-        return 1.0 if errors.sum() == 0.0 else 0.0
-    return float(1.0 - errors.sum() / total)
+def _to_predict(estimator: Any) -> Any:
+    """Return a model that can predict, and holds nothing else."""
+    model = object.__new__(type(estimator))
+    known = vars(estimator)
+    model.__dict__.update({each: known[each] for each in _NEEDED if each in known})
+    return model

@@ -20,20 +20,28 @@ from uuid import uuid4
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import issparse
-from sklearn.base import BaseEstimator, ClassifierMixin, is_regressor
+from sklearn.base import BaseEstimator, is_classifier
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.svm import LinearSVC
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
 from sklearn_dpwg._checks import FloatArray
 from sklearn_dpwg.data import frames
 from sklearn_dpwg.data import groups as grouping
 from sklearn_dpwg.data.problem import Cells, HiddenGroups, Problem, equal_sizes, largest_reach
-from sklearn_dpwg.data.records import RecordEncoder
-from sklearn_dpwg.data.risks import GroupRisks
 from sklearn_dpwg.data.rows import canonical_rows, linear_scores
 from sklearn_dpwg.estimators import encode, planning
 from sklearn_dpwg.estimators.encode import Targets, first_weights
+from sklearn_dpwg.estimators.partitions import (
+    Blocks,
+    Encoder,
+    Labels,
+    Partitions,
+    all_targets,
+    common_form,
+    partitions_of,
+    read_labels,
+)
 from sklearn_dpwg.estimators.planning import Progress, warn_of_plan
 from sklearn_dpwg.exceptions import (
     DataNormWarning,
@@ -135,25 +143,6 @@ class PrivateEstimator(frames.PlainlyStored, BaseEstimator):
                     f"allowed are 1e-50 to 1e50."
                 )
 
-    def _validated(
-        self, X: Any, y: Any, groups: Any = None, *, reset: bool = True
-    ) -> tuple[Any, NDArray[Any]]:
-        """Return rows and targets as arrays, or refuse them."""
-        X, y, _ = frames.same_rows(X=X, y=y, groups=groups)
-        encode.check_columns(X)
-        y = encode.check_targets(y, is_classifier=not is_regressor(self))
-        with encode.advice_on_missing_values(X):
-            rows, y = validate_data(
-                self,
-                X,
-                y,
-                dtype=encode.PRECISIONS,
-                accept_sparse="csr",
-                y_numeric=is_regressor(self),
-                reset=reset,
-            )
-        return rows, np.asarray(y)
-
     def _without_groups(self, X: Any) -> Any:
         """Return rows in memory, without the columns of groups that `group_by` names."""
         (X,) = frames.in_memory(X=X)
@@ -161,7 +150,8 @@ class PrivateEstimator(frames.PlainlyStored, BaseEstimator):
 
     def _begin_fit(self) -> None:
         """Note what a fit begins with, before anything is spent."""
-        self._start_costs = costs_of_start(getattr(self, "start", None))
+        start = getattr(self, "start", None)
+        self._start_costs = () if start is None else costs_of_start(start)
         if self.data_norm is None:
             warn_of_row_norm()
 
@@ -196,7 +186,7 @@ class PrivateEstimator(frames.PlainlyStored, BaseEstimator):
             np.errstate(all="ignore"),  # over- and underflows depend on the records
             spending(own, noise, name, budget, key=key, is_paid=is_paid, before=costs),
         ):
-            yield replace(own, outside=(*own.outside, *in_words(costs)))
+            yield replace(own, outside=(*own.outside, *in_words(costs))) if costs else own
         self._fit_key = key
 
     def _linear(self, X: Any, weights: FloatArray) -> FloatArray:
@@ -245,81 +235,6 @@ class PrivateEstimator(frames.PlainlyStored, BaseEstimator):
         return tags
 
 
-class LinearClassifier(ClassifierMixin):
-    """What a classifier with linear scores says of rows."""
-
-    classes_: NDArray[Any]
-    coef_: FloatArray
-    intercept_: FloatArray
-    _linear: Any
-
-    def decision_function(self, X: Any) -> FloatArray:
-        """Return scores ``X @ coef_.T + intercept_``; no row is shortened.
-
-        Parameters
-        ----------
-        X : array-like or sparse array (CSR) of shape (n_records, n_features)
-            Rows; also a Source where ``fit`` takes one, or a collection of dask, and then the
-            answer is one, computed when asked for.
-
-        Returns
-        -------
-        ndarray of shape (n_records,) or (n_records, n_classes)
-            Scores; positive for the second of two classes.
-        """
-        check_is_fitted(self, "plan_")
-        scores = self._linear(X, self.coef_) + self.intercept_
-        return np.asarray(scores[:, 0] if len(self.classes_) == 2 else scores)
-
-    def predict(self, X: Any) -> NDArray[Any]:
-        """Return the most probable class of each row.
-
-        Parameters
-        ----------
-        X : array-like or sparse array (CSR) of shape (n_records, n_features)
-            Rows, as `decision_function` takes them.
-
-        Returns
-        -------
-        ndarray of shape (n_records,)
-            Classes.
-        """
-        scores = self.decision_function(X)
-        index = (scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
-        return np.asarray(self.classes_[index])
-
-    @abstractmethod
-    def predict_proba(self, X: Any) -> FloatArray:
-        """Return the probability of each class.
-
-        Parameters
-        ----------
-        X : array-like or sparse array (CSR) of shape (n_records, n_features)
-            Rows, as `decision_function` takes them.
-
-        Returns
-        -------
-        ndarray of shape (n_records, n_classes)
-            Probabilities, in the order of ``classes_``.
-        """
-
-    def predict_log_proba(self, X: Any) -> FloatArray:
-        """Return the logarithm of the probability of each class.
-
-        Parameters
-        ----------
-        X : array-like or sparse array (CSR) of shape (n_records, n_features)
-            Rows, as `decision_function` takes them.
-
-        Returns
-        -------
-        ndarray of shape (n_records, n_classes)
-            Logarithms of probabilities, in the order of ``classes_``.
-        """
-        with np.errstate(divide="ignore"):  # a probability that underflows is log 0 = -inf
-            return np.log(self.predict_proba(X))
-
-
 @dataclass(frozen=True, eq=False)
 class Facts:
     """What is known of records before a solver reads one."""
@@ -336,26 +251,6 @@ class Facts:
     def n_calls(self) -> int:
         """Number of calls that are planned for."""
         return self.fresh_calls or 1
-
-
-@dataclass(eq=False, repr=False)
-class InMemory:
-    """Encoded records of one fit, let go of when they are handed over."""
-
-    rows: Any
-    targets: FloatArray
-    codes: NDArray[np.intp]  # groups of the records
-    row_norm: float
-
-    @contextmanager
-    def __call__(self, problem: Problem) -> Iterator[GroupRisks]:
-        """Yield the risks; copies of rows are not kept for as long as the solver runs."""
-        n_cells = len(problem.cell_sizes)
-        hidden = problem.hidden is not None
-        encoder = RecordEncoder(n_cells, self.row_norm, hides_groups=hidden)
-        records = encoder.encode(self.rows, self.targets, self.codes)
-        del self.rows, self.targets, self.codes
-        yield GroupRisks(records, problem.loss, problem.intercept_scaling)
 
 
 # What yields risks or an oracle for a problem, for as long as a solver learns from them.
@@ -469,7 +364,7 @@ class Fitting(Progress, PrivateEstimator):
     def _learn_nothing(self, X: Any, y: ArrayLike, groups: Any) -> None:
         """Take the form of a fitted model without reading a value, to try what uses one."""
         budget = self._check_parameters()
-        facts, _ = self._encode(X, y, groups)
+        facts, _ = self._encode(partitions_of(X, y, groups))
         problem, solver = self._problem(facts), make_solver(self.solver, epsilon=budget.epsilon)
         plan = self._plan_within(budget, solver, problem)
         solution = Solution(np.zeros(problem.n_weights), None, n_iter=0)
@@ -528,38 +423,90 @@ class Fitting(Progress, PrivateEstimator):
 
     def _encode(
         self,
-        X: Any,
-        y: ArrayLike,
-        groups: Any,
+        partitions: Partitions,
         classes: ArrayLike | None = None,
         *,
         first: Targets | None = None,
-    ) -> tuple[Facts, InMemory]:
-        """Return facts and records in memory; a later call says what encoded the first targets."""
-        found = grouping.find_groups(X, groups, self.group_by)
-        features = grouping.without_groups(X, self.group_by)
-        rows, values = self._validated(features, y, groups, reset=first is None)
-        if first is None:
-            targets = self._targets(values, classes)
+    ) -> tuple[Facts, Blocks]:
+        """Return what is known of records without their rows, and what makes blocks of them.
+
+        A later call says what encoded the first targets.
+        """
+        is_class, stated = is_classifier(self), self.group_labels
+        ask = partial(
+            read_labels,
+            group_by=self.group_by,
+            is_classifier=is_class,
+            is_stated=stated is not None,
+            takes_others=stated is not None and grouping.OTHER in stated,
+        )
+        known: list[Labels] = partitions.of_each(ask)
+        n_records = sum(each.n_records for each in known)
+        form = common_form(known)
+        encode.check_columns(form)
+        validate_data(
+            self,
+            form,
+            dtype=encode.PRECISIONS,
+            accept_sparse="csr",
+            ensure_min_samples=0 if n_records else 1,
+            reset=first is None,
+        )
+        if any(each.is_column for each in known):
+            column_or_1d(known[0].targets[:1, None], warn=True)
+        targets = first
+        if targets is None:
+            targets = self._targets(all_targets(known, n_records, is_classifier=is_class), classes)
         else:
-            targets = first
             targets.check_later(classes)
-        encoded = targets.encode(values)
-        n_records, n_features = rows.shape
-        if first is not None:
-            codes, labels = self._encode_later_groups(found, n_records)
-        else:
-            if found is None:
+        by_partition, labels = self._sizes_by_partition(known, n_records, first is not None)
+        if first is None:
+            self._name_groups(partitions.y, partitions.groups)
+        encoder = Encoder(
+            group_by=self.group_by,
+            labels=None if known[0].groups is None else labels.tolist(),
+            hides_groups=self._hides_groups,
+            targets=targets,
+            is_classifier=is_class,
+            row_norm=float(self._row_norm),
+            owner=type(self).__name__,
+        )
+        sizes = self._public_sizes(by_partition.sum(axis=0))
+        facts = Facts(targets, sizes, n_records, self.n_features_in_, labels)
+        groups = known[0].group_form
+        if self.overlap != "cells" and groups is not None:
+            columns = grouping.columns_of(groups, self.group_by)
+            facts = self._overlapping(facts, columns, frames.as_pandas(groups))
+        return facts, Blocks(partitions, by_partition, encoder)
+
+    def _sizes_by_partition(
+        self, known: Sequence[Labels], n_records: int, is_later: bool
+    ) -> tuple[NDArray[np.intp], NDArray[np.object_]]:
+        """Return how many records of each group each partition has, and the groups' labels.
+
+        A later call has the labels of the first, of which any may be missing.
+        """
+        if any((each.groups is None) != (known[0].groups is None) for each in known):
+            raise InputError("groups must be given for every partition or for none, got some.")
+        if known[0].groups is None:
+            if is_later and len(self.group_labels_) > 1:
+                raise InputError("groups must be given, as in the first call, got None.")
+            if not is_later:
                 self._warn_of_no_groups()
-            given = np.zeros(n_records, dtype=int) if found is None else found
-            codes, labels = self._encode_labels(given, n_records, n_records)
-            self._name_groups(y, groups)
-        sizes = self._public_sizes(np.bincount(codes, minlength=len(labels)))
-        facts = Facts(targets, sizes, n_records, n_features, labels)
-        if self.overlap != "cells" and found is not None:
-            columns = grouping.columns_of(found, self.group_by)
-            facts = self._overlapping(facts, columns, frames.as_pandas(found))
-        return facts, InMemory(rows, encoded, codes, float(self._row_norm))
+            labels = self.group_labels_ if is_later else np.array([0], dtype=object)
+            return np.array([each.counts for each in known]), labels
+        found = [label for each in known for label in each.groups or ()]
+        column = frames.label_column(found)
+        if is_later:
+            codes, labels = grouping.encode_groups(
+                column, len(found), self.group_labels_.tolist(), may_be_empty=True
+            )
+        else:
+            codes, labels = self._encode_labels(column, n_records, known[0].group_form)
+        sizes = np.zeros((len(known), len(labels)), dtype=np.intp)
+        partition = np.repeat(np.arange(len(known)), [len(each.counts) for each in known])
+        np.add.at(sizes, (partition, codes), np.concatenate([each.counts for each in known]))
+        return sizes, labels
 
     def _public_sizes(self, sizes: NDArray[np.intp]) -> Sequence[int]:
         """Return the sizes of the groups, and where these are hidden equal ones in their place."""
@@ -598,28 +545,17 @@ class Fitting(Progress, PrivateEstimator):
             encode.warn_if_target_is_group(y, groups, self.group_by)
 
     def _encode_labels(
-        self, groups: Any, n_labels: int, n_records: int, form: Any = None
+        self, groups: NDArray[np.object_], n_records: int, form: Any
     ) -> tuple[NDArray[np.intp], NDArray[np.object_]]:
         """Return indices of labels and these; where groups overlap, of the cells of columns."""
         overlaps = self.overlap != "cells"
         stated = None if overlaps else self.group_labels
         how = {"overlap": self.overlap, "form": form, "may_be_empty": self._hides_groups}
-        codes, labels = grouping.encode_groups(groups, n_labels, stated, **how)
+        codes, labels = grouping.encode_groups(groups, len(groups), stated, **how)
         if self.group_labels is None:
             for found in grouping.by_column(labels) if overlaps else [labels]:
                 encode.check_found_groups(found, n_records)
         return codes, labels
-
-    def _encode_later_groups(
-        self, groups: Any, n_records: int
-    ) -> tuple[NDArray[np.intp], NDArray[np.object_]]:
-        """Encode groups by the labels of the first call, of which any may be missing."""
-        labels = self.group_labels_.tolist()
-        if groups is None:
-            if len(labels) > 1:
-                raise InputError("groups must be given, as in the first call, got None.")
-            groups = np.full(n_records, self.group_labels_[0], dtype=object)
-        return grouping.encode_groups(groups, n_records, labels, may_be_empty=True)
 
     def _warn_of_no_groups(self) -> None:
         """Warn that all records are one group, or refuse it where labels were stated."""

@@ -1,104 +1,160 @@
-"""A fit of partitions: a `Source`, or collections of dask, as one in memory would go.
+"""Records in partitions: those in memory are one, a source has several, dask has them on workers.
 
-What is known of each partition is gathered first, without its rows; plan and warnings follow from
-it. Then each partition becomes a block, and all are proved sound before the first draw.
+Of each partition what a plan needs is read first, without its rows. Then each becomes a block, and
+all are proved sound before the first draw.
 """
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
-from sklearn.base import is_classifier
-from sklearn.utils.validation import check_array, column_or_1d, validate_data
+from scipy.sparse import csr_array, issparse
+from sklearn.utils import check_consistent_length
+from sklearn.utils.validation import check_array, check_X_y
 
 from sklearn_dpwg.data import frames
 from sklearn_dpwg.data import groups as grouping
-from sklearn_dpwg.data.frames import is_source
 from sklearn_dpwg.data.problem import Problem
-from sklearn_dpwg.data.records import GroupedRecords, RecordEncoder
+from sklearn_dpwg.data.records import RecordEncoder, Table
 from sklearn_dpwg.data.risks import RecordBlock, Risks
 from sklearn_dpwg.data.risks.record_block import LocalEngine
 from sklearn_dpwg.estimators import encode
-from sklearn_dpwg.estimators.elsewhere import (
-    Held,
-    Lease,
-    checked_targets,
-    hold,
-    targets_of,
-)
-from sklearn_dpwg.estimators.encode import Targets, numeric_targets
-from sklearn_dpwg.estimators.learn import Facts, Fitting
-from sklearn_dpwg.exceptions import ChangedDataError, InputError
-from sklearn_dpwg.losses import Loss
-from sklearn_dpwg.solvers import FreshSolver, make_solver
+from sklearn_dpwg.exceptions import ChangedDataError, InputError, InputTypeError
 
 # Labels or classes of one partition that are gathered; more are no groups, and would fill memory.
 MOST_LABELS = 2**17
-_CHANGED = (
-    "partition {place} of the records must be the same whenever it is read, and it is not what it "
-    "was: a file was written to, or a step of its computation draws anew."
-)
+
+
+@dataclass(frozen=True, eq=False)
+class Partitions:
+    """Where partitions are, and what their targets and groups are called."""
+
+    engine: Any  # calls functions on them, and holds the blocks
+    handles: list[Any]  # stand for what has `read` and `read_labels`, in the order of the records
+    # what was passed, or something empty with the names of columns
+    y: Any
+    groups: Any
+    spool: Any = None  # directory for encoded rows
+
+    def of_each(self, function: Callable[[Any], Any]) -> list[Any]:
+        """Return what a function makes of every partition, or raise what is wrong with one."""
+        return list(self.engine.collect(self.handles, function))
+
+
+def partitions_of(X: Any, y: Any, groups: Any) -> Partitions:
+    """Return the partitions of what was passed to ``fit``, wherever it is."""
+    refuse_tables(X=X, y=y, groups=groups)
+    if frames.is_source(X):
+        for name, value in (("y", y), ("groups", groups)):
+            if value is not None:
+                raise InputError(
+                    f"{name} must be None with a {type(X).__name__}, which says them itself, got "
+                    f"{type(value).__name__}."
+                )
+        names = [_named(getattr(X, part, None)) for part in ("target", "groups")]
+        return Partitions(LocalEngine(), list(X.partitions()), names[0], names[1], X.spool)
+    if any(map(frames.is_dask, (X, y, groups))):
+        from sklearn_dpwg.data import distributed
+
+        handles = distributed.partitions_of(X, y, groups)
+        named = [_named_collection(each) for each in (y, groups)]
+        # by their tokens dask knows the contents of collections
+        if groups is not None and y.__dask_tokenize__() == groups.__dask_tokenize__():
+            named[1] = named[0]
+        return Partitions(distributed.DaskEngine(), handles, named[0], named[1])
+    return Partitions(LocalEngine(), [_in_memory(X, y, groups)], y, groups)
+
+
+def refuse_tables(**values: Any) -> None:
+    """Refuse paths and tables that are read when asked for, and say how a source reads them."""
+    for name, value in values.items():
+        if name == "X" and isinstance(value, str):
+            kind: str | None = "path"
+        else:
+            kind = frames.lazy_table(value)
+        if kind is not None or (name == "X" and hasattr(value, "__fspath__")):
+            raise InputTypeError(
+                f"{name} must be arrays, frames, collections of dask or a source, got a "
+                f"{kind or 'path'}: pass ParquetSource(path, features=[...], target=...) in place "
+                f"of X, y and groups; query.sink_parquet(path) writes a lazy query of polars."
+            )
+
+
+def _in_memory(X: Any, y: Any, groups: Any) -> Table:
+    frames.same_rows(X=X, y=y, groups=groups)
+    if y is None:
+        raise InputError("fit requires y to be passed, but the target y is None.")
+    if not hasattr(X, "shape"):  # of a list a single string would make strings of all numbers
+        X = np.asarray(X, dtype=None if hasattr(X, "__array__") else object)
+    if not hasattr(y, "shape") and hasattr(y, "__array__"):
+        y = np.asarray(y)
+    if issparse(X):
+        X = csr_array(X)  # type: ignore[call-overload]
+    check_consistent_length(X, y)
+    return Table(X, y, groups)
+
+
+def _named(names: Any) -> Any:
+    """Return something empty with the names of columns; arrays stand for themselves."""
+    if isinstance(names, str):
+        return pd.Series([], name=names, dtype=object)
+    return pd.DataFrame(columns=names, dtype=object) if isinstance(names, list | tuple) else names
+
+
+def _named_collection(values: Any) -> Any:
+    if values is None or hasattr(values, "columns"):
+        return None if values is None else _named(list(values.columns))
+    # an array of dask has a name too, which nobody gave it
+    is_series = hasattr(values, "divisions")
+    return pd.Series([], name=values.name if is_series else None, dtype=object)
 
 
 # What a plan needs to know of a partition.
 
 
-@dataclass(frozen=True, eq=False)
-class Survey:
-    """What is known of one partition."""
+@dataclass(frozen=True, eq=False, repr=False)
+class Labels:
+    """What is read of one partition first: everything but its rows."""
 
     form: Any  # no rows, with the columns that rows have
     n_records: int  # how many rows there are
     # the classes found, in the order in which they come; of numbers the least and the largest
     targets: NDArray[Any]
     is_column: bool  # whether targets came as a table of one column
-    # labels of groups found, in the order in which they come; None without groups
-    labels: list[Hashable] | None
+    groups: list[Hashable] | None  # labels of groups, in the order in which they come, if any
     group_form: Any  # no groups, with the columns and categories that groups have
     counts: NDArray[np.intp]  # how many records have each label; of all where there are no groups
-    fingerprint: bytes  # of names, types, targets and groups
-
-    def __repr__(self) -> str:
-        return "Survey()"
-
-    @property
-    def columns(self) -> list[Any] | None:
-        """Names of the columns, where they have any."""
-        return list(self.form.columns) if hasattr(self.form, "columns") else None
 
 
-def survey_partition(
-    partition: Any, *, group_by: Any, is_classifier: bool, takes_others: bool
-) -> Survey:
-    """Return what is known of a partition."""
+def read_labels(
+    partition: Any, *, group_by: Any, is_classifier: bool, is_stated: bool, takes_others: bool
+) -> Labels:
+    """Return what is known of a partition without its rows."""
     # groups that are made of the rows ask for all columns
     table = partition.read_labels() if group_by is None else partition.read()
-    y, groups = targets_of(table), grouping.find_groups(table.X, table.groups, group_by)
-    n_records = len(y)
-    found = checked_targets(y, is_classifier=is_classifier)
+    groups = grouping.find_groups(table.X, table.groups, group_by)
+    targets = checked_targets(table.y, is_classifier=is_classifier)
+    n_records = len(targets)
     if is_classifier:
-        found = _few(first_of_each(found), "y must hold classes", n_records)
+        targets = _few(first_of_each(targets), "y must hold classes", n_records)
     elif n_records:
-        numbers = numeric_targets(found)
-        found = np.array([numbers.min(), numbers.max()])
+        targets = np.array([targets.min(), targets.max()])
     labels, counts = None, np.array([n_records])
     if groups is not None:
-        labels, counts = grouping.count_labels(groups, n_records, is_stated=takes_others)
+        labels, counts = grouping.count_labels(
+            groups, n_records, is_stated=is_stated, takes_missing=takes_others
+        )
         _few(labels, "groups must be labels that records share", n_records)
-    fingerprint = fingerprint_of(table, groups)
-    is_column = np.ndim(y) == 2
     form = frames.as_pandas(grouping.without_groups(table.X[:0], group_by))
-    of_groups = None if groups is None else groups[:0]
-    return Survey(form, n_records, found, is_column, labels, of_groups, counts, fingerprint)
+    group_form = groups[:0] if hasattr(groups, "shape") else groups
+    return Labels(form, n_records, targets, np.ndim(table.y) == 2, labels, group_form, counts)
 
 
 def first_of_each(values: NDArray[Any]) -> NDArray[Any]:
@@ -108,123 +164,123 @@ def first_of_each(values: NDArray[Any]) -> NDArray[Any]:
     return values[places]
 
 
-def fingerprint_of(table: Any, groups: Any) -> bytes:
-    """Return what names, types, targets and groups of a partition are known again by."""
-    from sklearn_dpwg.data.sources.table import Table, fingerprint
-
-    return fingerprint(Table(table.X[:0], table.y, groups))
-
-
-def _few(found: Any, rule: str, n_records: int) -> Any:
-    if len(found) > MOST_LABELS:
+def _few(labels: Any, rule: str, n_records: int) -> Any:
+    if len(labels) > MOST_LABELS:
         raise InputError(
-            f"{rule}, got {len(found):,} different ones in {n_records:,} records of one partition, "
-            f"as in a column of identifiers; at most {MOST_LABELS:,} are read."
+            f"{rule}, got {len(labels):,} different ones in {n_records:,} records of one "
+            f"partition, as in a column of identifiers; at most {MOST_LABELS:,} are read."
         )
-    return found
+    return labels
 
 
-# Facts of all records, of what is known of each partition, as they are found in memory.
+def checked_targets(y: Any, *, is_classifier: bool) -> NDArray[Any]:
+    """Return the targets of a partition as a vector of numbers, or of classes."""
+    if y is None:
+        raise InputError(
+            "target must be the column of y in a source that is passed to fit or score, got None: "
+            "of records without targets a fitted model makes predictions alone."
+        )
+    values = np.asarray(encode.check_targets(y, is_classifier=is_classifier))
+    if values.ndim == 2 and values.shape[1] == 1:
+        values = values[:, 0]
+    if not len(values):
+        return values.ravel()
+    _, checked = check_X_y(np.zeros((len(values), 1)), values, y_numeric=not is_classifier)
+    if not is_classifier:
+        return encode.numeric_targets(checked)
+    if (missing := pd.isna(checked)).any():
+        row = int(np.argmax(missing))
+        raise InputError(f"y must hold a class for every record, got NaN or None in row {row}.")
+    return np.asarray(checked)
 
 
-def common_form(surveys: Sequence[Survey]) -> Any:
+def common_form(labels: Sequence[Labels]) -> Any:
     """Return the columns that all partitions have."""
-    first = surveys[0]
-    for each in surveys:
-        if each.columns != first.columns or each.form.shape[1:] != first.form.shape[1:]:
-            got = [one.columns or one.form.shape[1] for one in (first, each)]
+    columns = [list(each.form.columns) if hasattr(each.form, "columns") else each.form.shape[1:]
+               for each in labels]  # fmt: skip
+    for each in columns:
+        if each != columns[0]:
             raise InputError(
-                f"X must have the same columns in every partition, in one order, got {got[0]!r} "
-                f"and {got[1]!r}."
+                f"X must have the same columns in every partition, in one order, got "
+                f"{columns[0]!r} and {each!r}."
             )
-    return first.form
+    return labels[0].form
 
 
-def common_precision(surveys: Sequence[Survey]) -> np.dtype[Any]:
-    """Return single precision if the rows of all partitions have it."""
-    types = {
-        check_array(
-            each.form, dtype=encode.PRECISIONS, accept_sparse="csr", ensure_min_samples=0
-        ).dtype
-        for each in surveys
-    }
-    return np.dtype(types.pop() if len(types) == 1 else np.float64)
-
-
-def all_targets(surveys: Sequence[Survey], n_records: int, *, is_classifier: bool) -> NDArray[Any]:
+def all_targets(labels: Sequence[Labels], n_records: int, *, is_classifier: bool) -> NDArray[Any]:
     """Return targets that stand for all: the same classes, or the same range, and no more."""
-    parts = [each.targets for each in surveys if each.n_records]
+    parts = [each.targets for each in labels if each.n_records]
     if len({part.dtype.kind in "OUS" for part in parts}) > 1:
         parts = [part.astype(object) for part in parts]
     y = np.concatenate(parts)
-    encode.check_targets(y, is_classifier=is_classifier)
-    if any(each.is_column for each in surveys):
-        column_or_1d(y[:1, None], warn=True)
     if not is_classifier:
-        return np.array([y.min(), y.max()])
-    y = first_of_each(y)
+        return y
+    y = first_of_each(encode.check_targets(y, is_classifier=True))
     # as many as there are, up to where more make no difference to what can be classes
     return np.resize(y, min(n_records, 3 * len(y)))
 
 
-# Partitions as blocks of encoded records, proved sound and known again by their bytes.
-
-
-@dataclass(frozen=True)
-class Expected:
-    """What is known of a partition before its rows are read: its place and what it will hold."""
-
-    place: int
-    fingerprint: bytes = field(repr=False)
-    sizes: tuple[int, ...]
-    first_ranks: tuple[int, ...]  # how many records of each group the partitions before it have
+# Partitions as blocks of encoded records, proved sound.
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Encoder:
-    """What makes records of a partition, by facts of all records; goes to wherever rows are."""
+    """What makes a block of a partition, by facts of all records; goes to wherever rows are."""
 
-    dtype: np.dtype[Any]  # precision of rows
     group_by: Any  # what finds the groups in X
     labels: list[Any] | None  # labels of the groups; None where all records are one
     hides_groups: bool  # whether the group of a record is protected
-    targets: Targets  # what encodes y
+    targets: encode.Targets  # what encodes y
     is_classifier: bool  # whether y holds classes
     row_norm: float  # bound on the norm of a row
     owner: str  # name of the estimator, for errors
 
-    def records(self, partition: Any, expected: Expected) -> GroupedRecords:
-        """Read a partition once, and return its records as solvers take them."""
+    def block(
+        self,
+        partition: Any,
+        place: int,
+        sizes: Sequence[int],
+        ranks: Sequence[int],
+        *,
+        problem: Problem,
+        spool: Any = None,
+    ) -> RecordBlock:
+        """Read a partition once, and return its records as solvers take them.
+
+        `sizes` are those of its groups, as they were counted, and `ranks` the numbers of records
+        in front of it.
+        """
         table = partition.read()
-        groups = grouping.find_groups(table.X, table.groups, self.group_by)
-        # before anything else: what was planned for is what is read
-        if fingerprint_of(table, groups) != expected.fingerprint:
-            raise ChangedDataError(_CHANGED.format(place=expected.place))
-        rows = self._rows(frames.as_pandas(grouping.without_groups(table.X, self.group_by)))
         y = checked_targets(table.y, is_classifier=self.is_classifier)
-        encoded = self.targets.encode(y)
         codes: NDArray[np.intp] = np.zeros(len(y), dtype=np.intp)
         if self.labels is not None:
+            groups = grouping.find_groups(table.X, table.groups, self.group_by)
             codes, _ = grouping.encode_groups(groups, len(y), self.labels, may_be_empty=True)
-        n_groups = len(expected.sizes)
-        counts = np.bincount(codes, minlength=n_groups)
-        if counts.tolist() != list(expected.sizes):
-            raise ChangedDataError(_CHANGED.format(place=expected.place))
+        if np.bincount(codes, minlength=len(sizes)).tolist() != list(sizes):
+            raise ChangedDataError(
+                f"partition {place} of the records must be the same whenever it is read, and its "
+                f"groups are not what they were."
+            )
+        rows = self._rows(frames.as_pandas(grouping.without_groups(table.X, self.group_by)))
         if rows.shape[0] != len(y):
             raise InputError(
                 f"X must have one row a target in every partition, got {rows.shape[0]:,} for "
                 f"{len(y):,}."
             )
-        in_front = sum(expected.first_ranks)
-        encoder = RecordEncoder(n_groups, self.row_norm, self.hides_groups, first_place=in_front)
-        return encoder.encode(rows, encoded, codes)
+        encoder = RecordEncoder(len(sizes), self.row_norm, self.hides_groups, sum(ranks))
+        records = encoder.encode(rows, self.targets.encode(y), codes)
+        if spool is not None:
+            records = spool.write(records)
+        return RecordBlock(
+            records, problem.loss, problem.intercept_scaling, first_ranks=tuple(ranks)
+        )
 
     def _rows(self, X: Any) -> Any:
         encode.check_columns(X)
         with encode.advice_on_missing_values(X):
             return check_array(
                 X,
-                dtype=self.dtype,
+                dtype=encode.PRECISIONS,
                 accept_sparse="csr",
                 ensure_min_samples=0,
                 estimator=self.owner,
@@ -232,178 +288,37 @@ class Encoder:
             )
 
 
-def encode_partition(
-    partition: Any,
-    expected: Expected,
-    *,
-    encoder: Encoder,
-    loss: Loss,
-    intercept_scaling: float,
-    spool: Any = None,
-) -> RecordBlock:
-    """Return the block of a partition."""
-    records = encoder.records(partition, expected)
-    if spool is not None:
-        records = spool.write(records)
-    return RecordBlock(records, loss, intercept_scaling, first_ranks=expected.first_ranks)
-
-
-def seal_of(block: RecordBlock) -> bytes:
-    """Return a digest that a block is known again by."""
-    records, digest = block.records, hashlib.sha256(usedforsecurity=False)
-    rows: Any = records.rows
-    parts: list[Any] = [records.targets, records.starts]
-    parts += [] if records.places is None else [records.places]
-    is_sparse = isinstance(rows, csr_array)
-    parts += [rows.data, rows.indices, rows.indptr] if is_sparse else [rows]
-    for part in parts:
-        digest.update(repr((part.dtype.str, part.shape)).encode())
-        digest.update(np.ascontiguousarray(part).data)
-    return digest.digest()
-
-
-def same_block(block: RecordBlock, place: int, seal: bytes) -> RecordBlock:
-    """Return a block that is what it was when it was proved sound, however often it is made."""
-    if seal_of(block) != seal:
-        raise ChangedDataError(_CHANGED.format(place=place))
-    return block
-
-
 @dataclass(frozen=True, eq=False)
-class InPartitions:
-    """Records of partitions, which are blocks for as long as a solver learns from them."""
+class Blocks:
+    """Makes partitions blocks for as long as a solver learns from them."""
 
-    held: Held
-    expected: list[Expected]
+    partitions: Partitions
+    sizes: NDArray[np.intp]  # records of each group in each partition; (n_partitions, n_groups)
     encoder: Encoder
 
     @contextmanager
     def __call__(self, problem: Problem) -> Iterator[Risks]:
-        """Make blocks of all partitions, prove them sound, and forget them in the end."""
-        engine = Lease(self.held.engine, self.held.check)
+        """Yield the risks of all blocks, and forget them in the end."""
+        engine, directory = self.partitions.engine, self.partitions.spool
+        n_records, ranks = int(self.sizes.sum()), np.cumsum(self.sizes, axis=0) - self.sizes
+        known = zip(range(len(ranks)), self.sizes.tolist(), ranks.tolist(), strict=True)
+        filled = [each for each in known if sum(each[1])]
         with ExitStack() as stack:
-            stack.callback(engine.end)
+            if hasattr(engine, "close"):
+                stack.callback(engine.close)
             spool = None
-            if self.held.spool is not None:
-                from sklearn_dpwg.data.sources.spool import Spool
+            if directory is not None:
+                from sklearn_dpwg.data.sources.source import spooled
 
-                spool = stack.enter_context(Spool(self.held.spool))
-                # the traceback of a failed fit may hold blocks for as long as the caller likes
-                stack.callback(spool.drop)
-                row_size = problem.n_features * 4 + 8
-                spool.reserve(problem.n_records * row_size)
-            encode_one = partial(
-                encode_partition,
-                encoder=self.encoder,
-                loss=problem.loss,
-                intercept_scaling=problem.intercept_scaling,
-                spool=spool,
-            )
-            filled = [each for each in self.expected if sum(each.sizes)]
-            handles = [self.held.handles[each.place] for each in filled]
-            blocks = engine.derive(handles, encode_one, [(each,) for each in filled])
-            if not isinstance(self.held.engine, LocalEngine):
-                # a worker that is lost takes its blocks along, and they are made once more
-                seals = engine.collect(blocks, seal_of)
-                places = [(each.place, seal) for each, seal in zip(filled, seals, strict=True)]
-                unsealed, blocks = blocks, engine.derive(blocks, same_block, places)
-                engine.release(unsealed)
+                spool = stack.enter_context(spooled(directory, n_records, problem.n_features))
+            handles = [self.partitions.handles[place] for place, _, _ in filled]
+            make = partial(self.encoder.block, problem=problem, spool=spool)
             yield Risks(
                 engine,
-                blocks,
+                engine.derive(handles, make, filled),
                 loss=problem.loss,
                 intercept_scaling=problem.intercept_scaling,
-                group_sizes=tuple(np.sum([each.sizes for each in self.expected], axis=0).tolist()),
+                group_sizes=tuple(self.sizes.sum(axis=0).tolist()),
                 n_features=problem.n_features,
                 hides_groups=self.encoder.hides_groups,
             )
-
-
-class Partitioned(Fitting):
-    """How an estimator fits records in partitions."""
-
-    def _fit_partitions(self, X: Any, y: Any, groups: Any) -> None:
-        """Learn from a source, or from collections of dask: labels are read once, rows once."""
-        names_groups = is_source(X) and getattr(X, "groups", None) is not None
-        if self.group_by is not None and names_groups:
-            raise InputError(
-                "the source names groups and group_by is set: use one of them, not both."
-            )
-        budget = self._check_parameters()
-        solver = make_solver(self.solver, epsilon=budget.epsilon)
-        if isinstance(solver, FreshSolver) and not solver.reads_again:
-            raise InputError(
-                f"solver must be one that reads all records at once, such as 'auto', with records "
-                f"that are not in memory, got {self.solver!r}: fit_oracle learns from fresh "
-                f"records."
-            )
-        with hold(X, y, groups) as held:
-            self._learn(budget, *self._surveyed(held))
-
-    def _surveyed(self, held: Held) -> tuple[Facts, InPartitions]:
-        """Return facts and records of partitions, refused and warned of as they are in memory."""
-        ask = partial(
-            survey_partition,
-            group_by=self.group_by,
-            is_classifier=is_classifier(self),
-            takes_others=self.group_labels is not None and grouping.OTHER in self.group_labels,
-        )
-        surveys: list[Survey] = held.of_each(ask)
-        if not surveys:
-            raise InputError("X must have at least one partition, got none.")
-        n_records = sum(each.n_records for each in surveys)
-        form = common_form(surveys)
-        encode.check_columns(form)
-        validate_data(
-            self,
-            form,
-            dtype=encode.PRECISIONS,
-            accept_sparse="csr",
-            ensure_min_samples=0 if n_records else 1,
-        )
-        y = all_targets(surveys, n_records, is_classifier=is_classifier(self))
-        targets = self._targets(y)
-        targets.encode(y)
-        by_partition, labels = self._sizes_by_partition(surveys, n_records)
-        self._name_groups(held.y, held.groups)
-        encoder = Encoder(
-            dtype=common_precision(surveys),
-            group_by=self.group_by,
-            labels=None if surveys[0].labels is None else labels.tolist(),
-            hides_groups=self._hides_groups,
-            targets=targets,
-            is_classifier=is_classifier(self),
-            row_norm=float(self._row_norm),
-            owner=type(self).__name__,
-        )
-        ranks = np.cumsum(by_partition, axis=0) - by_partition
-        known = zip(surveys, by_partition.tolist(), ranks.tolist(), strict=True)
-        expected = [
-            Expected(place, survey.fingerprint, tuple(sizes), tuple(first))
-            for place, (survey, sizes, first) in enumerate(known)
-        ]
-        sizes = self._public_sizes(by_partition.sum(axis=0))
-        facts = Facts(targets, sizes, n_records, self.n_features_in_, labels)
-        groups = surveys[0].group_form
-        if self.overlap != "cells" and groups is not None:
-            facts = self._overlapping(facts, grouping.columns_of(groups, self.group_by), groups)
-        return facts, InPartitions(held, expected, encoder)
-
-    def _sizes_by_partition(
-        self, surveys: Sequence[Survey], n_records: int
-    ) -> tuple[NDArray[np.intp], NDArray[np.object_]]:
-        """Return how many records of each group each partition has, and the groups' labels."""
-        if any((each.labels is None) != (surveys[0].labels is None) for each in surveys):
-            raise InputError("groups must be given for every partition or for none, got some.")
-        if surveys[0].labels is None:
-            self._warn_of_no_groups()
-            return np.array([each.counts for each in surveys]), np.array([0], dtype=object)
-        found: list[Hashable] = [label for each in surveys for label in each.labels or ()]
-        counts = np.concatenate([each.counts for each in surveys])
-        column = frames.label_column(found)
-        form = surveys[0].group_form
-        codes, labels = self._encode_labels(column, len(found), n_records, form)
-        sizes = np.zeros((len(surveys), len(labels)), dtype=np.intp)
-        partition = np.repeat(np.arange(len(surveys)), [len(each.counts) for each in surveys])
-        np.add.at(sizes, (partition, codes), counts)
-        return sizes, labels

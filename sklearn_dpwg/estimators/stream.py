@@ -14,11 +14,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sklearn_dpwg._checks import without_weights
+from sklearn_dpwg.data.frames import in_memory
 from sklearn_dpwg.data.groups import labelled_sizes
 from sklearn_dpwg.data.oracles import EncodingOracle, SampleOracle
-from sklearn_dpwg.data.risks import GroupRisks
+from sklearn_dpwg.data.risks import Risks
 from sklearn_dpwg.estimators.encode import Targets, group_size, positive_whole
 from sklearn_dpwg.estimators.learn import Facts, Fitting, unchanged_on_failure
+from sklearn_dpwg.estimators.partitions import Partitions, partitions_of
 from sklearn_dpwg.estimators.planning import check_solution
 from sklearn_dpwg.exceptions import InputError, warn
 from sklearn_dpwg.privacy import Budget, NoiseSource
@@ -235,7 +237,7 @@ class Streaming(Fitting):
     def _begin(self, X: Any, y: ArrayLike, groups: Any, classes: Sequence[Any] | None) -> None:
         """Plan for all calls, and play the first one's rounds."""
         budget = self._check_parameters()
-        facts, records = self._encode(X, y, groups, classes)
+        facts, records = self._encode(self._in_memory(X, y, groups), classes)
         solver = make_solver(self.solver, epsilon=budget.epsilon)
         assert isinstance(solver, FreshSolver)
         horizon = positive_whole(solver.horizon, "horizon of the solver")
@@ -243,7 +245,7 @@ class Streaming(Fitting):
         begun: list[tuple[Game, NoiseSource, int]] = []
 
         def play(
-            solver: Any, plan: Plan, data: GroupRisks, noise: NoiseSource, start: Solution | None
+            solver: Any, plan: Plan, data: Risks, noise: NoiseSource, start: Solution | None
         ) -> Solution:
             game = solver.begin(plan, noise, start=start)
             available = _available(plan, facts)
@@ -265,16 +267,21 @@ class Streaming(Fitting):
                 "the first: set them back, or clone the estimator to begin anew."
             )
         game, plan, noise = opened.game, opened.plan, opened.noise
-        facts, records = self._encode(X, y, groups, classes, first=opened.targets)
-        # a ledger that was opened since the first call is charged for the whole plan
-        with self._spending(noise, opened.budget, plan.guarantee, self._fit_key) as guarantee:
+        held = self._in_memory(X, y, groups)
+        facts, records = self._encode(held, classes, first=opened.targets)
+        # whatever is wrong with records shows before anything is lost, and a ledger that was opened
+        # since the first call is charged for the whole plan
+        with (
+            np.errstate(all="ignore"),
+            records(plan.problem) as data,
+            self._spending(noise, opened.budget, plan.guarantee, self._fit_key) as guarantee,
+        ):
             opened.is_lost = True  # until the rounds are through
             was_over = game.is_over
-            with records(plan.problem) as data:
-                available = _available(plan, facts)
-                n_played = self._with_progress(
-                    plan, noise, lambda: game.advance(data.as_oracle(noise.rng), available)
-                )
+            available = _available(plan, facts)
+            n_played = self._with_progress(
+                plan, noise, lambda: game.advance(data.as_oracle(noise.rng), available)
+            )
             solution = game.finish()
             check_solution(plan, solution, self.solver)
             opened.is_lost = False
@@ -285,6 +292,10 @@ class Streaming(Fitting):
         self._keep(plan, guarantee, replace(facts, sizes=total), solution)
         self._open = opened
         _warn_if_unused(n_played, was_over)
+
+    def _in_memory(self, X: Any, y: Any, groups: Any) -> Partitions:
+        in_memory(X=X, y=y, groups=groups)
+        return partitions_of(X, y, groups)
 
     def _as_text(self) -> str:
         """Return all parameters as text: some may be arrays, which do not compare to one truth."""

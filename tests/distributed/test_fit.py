@@ -13,9 +13,7 @@ import pandas as pd
 import pytest
 
 from sklearn_dpwg import DPWorstGroupClassifier, DPWorstGroupRegressor
-from sklearn_dpwg.data import distributed
-from sklearn_dpwg.data.distributed.dask_engine import DaskEngine
-from sklearn_dpwg.data.sources import ParquetSource
+from sklearn_dpwg.data.distributed import DaskEngine
 from sklearn_dpwg.estimators import learn
 from sklearn_dpwg.exceptions import ChangedDataError
 from sklearn_dpwg.ledger import PrivacyLedger
@@ -85,8 +83,7 @@ def at_pass(monkeypatch):
 
             return counted
 
-        for name in ("collect", "reduce"):
-            monkeypatch.setattr(DaskEngine, name, run(getattr(DaskEngine, name)))
+        monkeypatch.setattr(DaskEngine, "collect", run(DaskEngine.collect))
 
     return call
 
@@ -264,25 +261,6 @@ def test_wrong_records_are_refused_in_the_words_of_memory(
     texts = [re.sub(r"row \d+", "row", str(each.value)) for each in (error, in_memory)]
     assert texts[0] == texts[1]  # rows are counted in their partition
     assert draws() == []
-    assert_forgotten(processes)
-
-
-def test_files_that_workers_read(processes, tmp_path):
-    X, y, groups = records()
-    path = tmp_path / "records.parquet"
-    pd.DataFrame(X, columns=["u", "v", "w"]).assign(y=y, region=groups).to_parquet(
-        path, row_group_size=60
-    )
-    columns = {"features": ["u", "v", "w"], "target": "y", "groups": "region"}
-    alone = make(solver=PASSES).fit(ParquetSource(path, **columns))
-    with distributed.options(client=processes):
-        model = make(solver=PASSES).fit(ParquetSource(path, **columns))
-        assert model.score(ParquetSource(path, **columns)) == alone.score(
-            ParquetSource(path, **columns)
-        )
-        with pytest.raises(ValueError, match="spool must be None inside"):
-            make().fit(ParquetSource(path, **columns, spool=tmp_path))
-    assert same_bits(model, alone)
     assert_forgotten(processes)
 
 

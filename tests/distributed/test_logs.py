@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from sklearn_dpwg import DPWorstGroupClassifier
-from sklearn_dpwg.data.distributed.dask_engine import DaskEngine
+from sklearn_dpwg.data.distributed import DaskEngine
 from sklearn_dpwg.privacy import NoiseSource
 from sklearn_dpwg.solvers import MGR
 

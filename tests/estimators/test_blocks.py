@@ -180,7 +180,6 @@ def test_scores_are_those_of_memory(task, regressor):
     X, y, groups = task.data
     model = task.fit()
     assert model.score(cut(task.data)) == pytest.approx(model.score(X, y), abs=1e-12)
-    assert model.score(Partitioned(X[:1], y[:1])) in (0.0, 1.0)
     model = regressor.make(epsilon=np.inf).fit(X, np.full(len(X), 0.5), groups)
     for y in (np.full(len(X), 0.25), np.full(len(X), 0.5)):  # constant ones
         found = model.score(Partitioned(X, y, cuts=[9]))

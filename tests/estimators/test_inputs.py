@@ -106,7 +106,7 @@ def test_rows_are_held_in_single_precision_and_not_densified(monkeypatch, binary
             seen.append(super().encode(rows, targets, group_codes).rows)
             return super().encode(rows, targets, group_codes)
 
-    monkeypatch.setattr("sklearn_dpwg.estimators.learn.RecordEncoder", WatchedEncoder)
+    monkeypatch.setattr("sklearn_dpwg.estimators.partitions.RecordEncoder", WatchedEncoder)
     X = with_zeros(binary.data.X).astype(precision)
     for form in ("C", "F", "pandas", "polars", "csr_array"):
         binary.make().fit(FORMS[form](X), binary.data.y, binary.data.groups)

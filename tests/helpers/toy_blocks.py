@@ -1,81 +1,45 @@
-"""Blocks of whole numbers, whose sums are exact in any order."""
+"""Blocks on the workers of a cluster."""
 
 import gc
 import os
 import signal
 import time
 
-import numpy as np
+from dask import delayed
 
 
-def make(start, size):
-    return np.arange(start, start + size, dtype=np.float64)
+def on_workers(engine, blocks):
+    """Return handles of blocks that workers hold, each of a partition of its own."""
+    lazy = delayed(itself, pure=False, traverse=False)
+    return engine.derive([lazy(block) for block in blocks], itself)
 
 
-def sums(block, scale=1.0):
-    return (np.array([scale * block.sum(), float(len(block))]), np.array([block @ block]))
-
-
-def slow_sums(block, seconds):
-    time.sleep(seconds)
-    return sums(block)
-
-
-def size(block):
-    return len(block)
-
-
-def shape(partition):
-    table = partition.read_labels()
-    return len(table.y), table.X.shape, None if table.groups is None else list(table.groups)
-
-
-def encode(partition):
-    table = partition.read()
-    return np.concatenate([np.asarray(table.X, dtype=np.float64).ravel(), table.y])
-
-
-def kill_first(block, path):
-    """Return the sums, after the process that comes first has killed itself."""
-    try:
-        os.close(os.open(path, os.O_CREAT | os.O_EXCL))
-    except FileExistsError:
-        return sums(block)
-    return kill_always(block)
-
-
-def kill_always(block):
-    os.kill(os.getpid(), signal.SIGKILL)
-
-
-def stop_first(block, path):
-    """Return the sums; the process that comes first stops, as a machine does that vanishes."""
-    try:
-        file = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY)
-    except FileExistsError:
-        return sums(block)
-    os.write(file, b"%d\n" % os.getpid())
-    os.kill(os.getpid(), signal.SIGSTOP)
-    return sums(block)
-
-
-def fail(block, message):
-    return float(message)
-
-
-def note(block, path):
-    """Return the block, and count that it was made."""
-    with open(path, "ab") as file:
-        file.write(b".")
+def itself(block):
     return block
 
 
-def wait_until_held(client, n_blocks, prefix=""):
+def slowly(block):
+    time.sleep(1.5)
+
+
+def fail(block):
+    raise ValueError("row 52.25")
+
+
+def kill(client, n_workers=1):
+    """Kill workers, and return when the scheduler knows."""
+    victims = client.run(os.getpid)
+    for address in sorted(victims)[:n_workers]:
+        os.kill(victims[address], signal.SIGKILL)
+    while set(sorted(victims)[:n_workers]) & set(client.nthreads()):
+        time.sleep(0.01)
+
+
+def wait_until_held(client, n_blocks):
     """Wait until workers hold so many results and no more: dask forgets a little later."""
 
     def held(dask_scheduler):
-        tasks = dask_scheduler.tasks.items()
-        return sum(task.state == "memory" and str(key).startswith(prefix) for key, task in tasks)
+        return sum(task.state == "memory" for task in dask_scheduler.tasks.values())
 
     deadline = time.monotonic() + 20.0
     while client.run_on_scheduler(held) != n_blocks:

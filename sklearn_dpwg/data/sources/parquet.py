@@ -1,25 +1,18 @@
-"""Columns of Parquet files, of a dataset of pyarrow or of a lazy query of polars."""
+"""Columns of Parquet files, which pyarrow finds, cuts and reads."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Hashable, Iterator, Sequence
-from functools import partial
-from typing import Any, BinaryIO
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
-import pandas as pd
 
-from sklearn_dpwg.data.frames import NoArray, lazy_table
-from sklearn_dpwg.data.sources import parquet_files as files
-from sklearn_dpwg.data.sources.spool import check_spool, new_file, writing
-from sklearn_dpwg.data.sources.table import rows_per_part
+from sklearn_dpwg.data.frames import NoArray, as_pandas, plain_list
+from sklearn_dpwg.data.records import ADVICE, Table
+from sklearn_dpwg.data.sources.source import check_spool, rows_per_part
 from sklearn_dpwg.exceptions import InputError, InputTypeError
-
-# A row group of more is written once more, in smaller ones, where there is a spool.
-LARGEST_GROUP_BYTES = 2**28
-LARGEST_GROUP_ROWS = 2**20
-_SHOWN_NAMES = 20
 
 
 class ParquetSource(NoArray):
@@ -27,31 +20,27 @@ class ParquetSource(NoArray):
 
     Parameters
     ----------
-    data : path, sequence of paths, pyarrow.dataset.Dataset or polars.LazyFrame
-        Files, directories, or URLs that pyarrow's file systems know, such as ``s3://...``; a
-        dataset of Parquet files; or a lazy query, which is run once a fit and written to the spool.
-        Records come in the order of the files given and of the rows in them, files of a directory
-        by their names.
+    data : path, sequence of paths or pyarrow.dataset.Dataset
+        Files, directories, or URLs that pyarrow's file systems know, such as ``s3://...``; or a
+        dataset of Parquet files. Records come in the order of the files given and of the rows in
+        them, files of a directory by their names. A lazy query of polars is written first, by
+        ``query.sink_parquet(path)``.
     features : sequence of str
-        Columns of numbers: X, in this order. Single precision stays if all of them have it.
+        Columns of numbers: X, in this order.
     target : str or None
         Column of the targets: y. None for records without any, which a fitted model predicts and
         nothing is learned from.
     groups : str or sequence of str, optional
         Column of the groups, or several whose cells are intersected.
     spool : path, optional
-        Existing directory for the encoded rows of a fit, about as large as the table of numbers;
-        None holds them in memory. They are in files without a name, of which nothing is left when
-        the process ends, however it ends.
+        Existing directory for the encoded rows of a fit, four bytes a number and 16 a record; None
+        holds them in memory. They are in a file without a name, of which nothing is left when the
+        fit ends, however it ends.
 
     Notes
     -----
-    A part is a run of row groups that takes 64 MiB as numbers or less, or a single row group. With
-    a spool, one of above 256 MiB or 2**20 records is written there once more in smaller ones, so
-    that no part is larger than that.
-
-    Size, time of change and row groups of each file are noted when the source is made, and a file
-    that is read when they differ is an error.
+    A part is a run of row groups that takes 64 MiB as numbers or less, or a single row group: where
+    one is too large for memory, write the file with a smaller ``row_group_size``.
 
     Examples
     --------
@@ -88,38 +77,19 @@ class ParquetSource(NoArray):
         groups: str | Sequence[str] | None = None,
         spool: str | os.PathLike[str] | None = None,
     ) -> None:
-        self.features = _several(features, "features")
-        if not (target is None or isinstance(target, str)):
-            raise InputTypeError(
-                f"target must be the name of a column, got {type(target).__name__}."
-            )
-        self.target = target
-        self._groups = tuple([] if groups is None else _several(groups, "groups", one=True))
-        self.groups = groups if groups is None or isinstance(groups, str) else list(groups)
-        if spool is not None:
-            check_spool(spool)
-        self.spool = spool
-        if self.target in self.features:
-            raise InputError(f"features must not hold the target, got {self.target!r}.")
-        self._query = data if lazy_table(data) == "polars LazyFrame" else None
-        self._files: list[files.ParquetFile] = []
-        if self._query is None:
-            fragments, schemas = _fragments(data)
-            _refuse_again(fragments)
-            self._columns = self._kinds(schemas)
-            for fragment in fragments:
-                file = files.ParquetFile.of(fragment)
-                self._check_file(fragment.physical_schema, file)
-                self._files.append(file)
-            return
-        if spool is None:
-            raise InputError(
-                "spool must name a directory where data is a LazyFrame, whose rows are written "
-                "there once, got None."
-            )
-        # as Arrow has them, without running it
-        schema = self._query.collect_schema().to_frame().to_arrow().schema
-        self._columns = self._kinds([schema])
+        check_spool(spool)
+        if isinstance(features, str):
+            raise InputTypeError(f"features must be names of columns, got {features!r}.")
+        self.features = _names(features, "features")
+        of_target = [] if target is None else _names([target], "target")
+        of_groups = [] if groups is None else [groups] if isinstance(groups, str) else groups
+        self._groups = [] if groups is None else _names(of_groups, "groups")
+        self.target, self.spool = target, spool
+        self.groups = groups if isinstance(groups, str | None) else self._groups
+        if target in self.features:
+            raise InputError(f"features must not hold the target, got {target!r}.")
+        self._fragments = _fragments(data)
+        self._schema = _schema(self._fragments, self.features, of_target, self._groups)
 
     def __repr__(self) -> str:
         return (
@@ -127,215 +97,155 @@ class ParquetSource(NoArray):
             f"groups={self.groups!r})"
         )
 
-    def partitions(self) -> list[files.ParquetPartition]:
-        """Return the parts, in the order of the records; a lazy query is run."""
-        columns = self._columns
-        n_rows = rows_per_part(columns.bytes_per_row)
-        if self._query is not None:
-            file, _ = self._spooled(partial(self._run, n_rows=n_rows))
-            runs = files.runs_of(file, n_rows) or [[]]
-            return [files.ParquetPartition(file, run, columns) for run in runs]
-        coarse = [file for file in self._files if self._is_coarse(file)]
-        cuts: Iterator[range] = iter(())
-        if coarse:
-            spooled, found = self._spooled(partial(files.cut, coarse, columns, n_rows))
-            cuts = iter(found)
-        parts: list[files.ParquetPartition] = []
-        for each in self._files:
-            kept, among = (spooled, next(cuts)) if self._is_coarse(each) else (each, None)
-            runs = files.runs_of(kept, n_rows, among)
-            parts += [files.ParquetPartition(kept, run, columns) for run in runs]
-        return parts or [files.ParquetPartition(self._files[0], [], columns)]
+    def partitions(self) -> list[ParquetPartition]:
+        """Return the parts, in the order of the records."""
+        n_rows = rows_per_part(8 * len(self.features))
+        runs: list[Any] = []
+        for fragment, _ in self._fragments:
+            n_in_run = n_rows
+            for group in fragment.row_groups:
+                if not group.num_rows:
+                    continue
+                if n_in_run + group.num_rows > n_rows:
+                    runs.append((fragment, []))
+                    n_in_run = 0
+                runs[-1][1].append(group.id)
+                n_in_run += group.num_rows
+        return [
+            ParquetPartition(
+                fragment.subset(row_group_ids=ids),
+                self._schema,
+                self.features,
+                self.target,
+                self._groups,
+            )
+            for fragment, ids in runs or [(self._fragments[0][0], [])]
+        ]
 
-    def release(self, parts: Sequence[files.ParquetPartition]) -> None:
-        """Remove what was written to the spool for parts, which are not read again.
 
-        Parameters
-        ----------
-        parts : sequence of ParquetPartition
-            What `partitions` has returned.
-        """
-        for part in parts:
-            part.close()
+@dataclass(frozen=True, eq=False, repr=False)
+class ParquetPartition:
+    """Records of some row groups of a file."""
 
-    def _is_coarse(self, file: files.ParquetFile) -> bool:
-        """Whether row groups are so large that they are written once more, in smaller ones."""
-        most = min(LARGEST_GROUP_ROWS, LARGEST_GROUP_BYTES // max(1, self._columns.bytes_per_row))
-        return self.spool is not None and max(file.group_rows, default=0) > most
+    fragment: Any  # the row groups, as pyarrow knows them
+    schema: Any  # types that columns are read in
+    features: list[str]
+    target: str | None
+    groups: list[str]
 
-    def _spooled(self, write: Callable[[BinaryIO], Any]) -> tuple[files.SpooledFile, Any]:
-        """Return a file of the spool that was just written, and what its writer returned."""
-        assert self.spool is not None
-        out = new_file(self.spool)
-        with writing(out):
-            written = write(out)
-            out.flush()
-            return files.SpooledFile(out), written
+    def read(self) -> Table:
+        """Return the records."""
+        return self._table(self.schema.names, has_rows=True)
 
-    def _run(self, out: BinaryIO, n_rows: int) -> None:
-        """Run the query."""
-        assert self._query is not None
-        self._query.select(self._columns.names).sink_parquet(
-            out, compression="lz4", row_group_size=n_rows, statistics=False
+    def read_labels(self) -> Table:
+        """Return the records without their rows."""
+        target = [] if self.target is None else [self.target]
+        return self._table([*dict.fromkeys([*target, *self.groups])], has_rows=False)
+
+    def _table(self, names: list[str], *, has_rows: bool) -> Table:
+        table = self.fragment.to_table(schema=self.schema, columns=names)
+        of_rows = table if has_rows else self.schema.empty_table()
+        return Table(
+            as_pandas(of_rows.select(self.features)),
+            None if self.target is None else np.asarray(as_pandas(table.column(self.target))),
+            as_pandas(table.select(self.groups)) if self.groups else None,
         )
 
-    def _kinds(self, schemas: list[Any]) -> files.Columns:
-        """Return what is read, or refuse a column that is missing or of a wrong type."""
-        by_name = {field.name: field.type for schema in schemas for field in schema}
-        target = [] if self.target is None else [self.target]
-        named = {"features": self.features, "target": target, "groups": self._groups}
-        for parameter, names in named.items():
-            for name in names:
-                if name not in by_name:
-                    shown = ", ".join(map(repr, list(by_name)[:_SHOWN_NAMES]))
-                    more = ", ..." if len(by_name) > _SHOWN_NAMES else ""
-                    raise InputError(
-                        f"{parameter} must name columns of data, [{shown}{more}], got {name!r}."
-                    )
-        wanted = list(dict.fromkeys([*self.features, *target, *self._groups]))
-        kinds = {name: _common_type(name, schemas) for name in wanted}
-        for name in self.features:
-            files.check_feature(name, kinds[name])
-        for of, labels in (("y", target), ("groups", self._groups)):
-            for name in labels:
-                files.check_label(name, kinds[name], of=of)
-                kinds[name] = files.as_codes(kinds[name])
-        is_single = all(str(kinds[name]) == "float" for name in self.features)
-        dtype = np.dtype(np.float32 if is_single else np.float64)
-        return files.Columns(tuple(self.features), self.target, self._groups, kinds, dtype)
 
-    def _check_file(self, schema: Any, file: files.ParquetFile) -> None:
-        """Refuse a file that lacks a column, or has two of one name."""
-        for name in self._columns.names:
-            n_found = len(schema.get_all_field_indices(name))
-            if n_found > 1:
-                raise InputError(
-                    f"data must have a name of its own for each column, got {name!r} twice in "
-                    f"{file.path!r}."
-                )
-            if not n_found and name not in file.keys:
-                raise InputError(
-                    f"data must have the column {name!r} in every file, and {file.path!r} has not."
-                )
+def _names(names: Any, parameter: str) -> list[str]:
+    """Return names of columns, each once, or refuse what is none."""
+    listed = plain_list(names) if np.iterable(names) else []
+    if not listed or not all(isinstance(name, str) for name in listed):
+        got = type(listed[0] if listed else names).__name__
+        raise InputTypeError(f"{parameter} must be names of columns, got {got}.")
+    if len(set(listed)) < len(listed):
+        twice = next(name for name in listed if listed.count(name) > 1)
+        raise InputError(f"{parameter} must name each column once, got {twice!r} twice.")
+    return listed
 
 
-def _common_type(name: str, schemas: list[Any]) -> Any:
-    """Return the type that a column has in all files, or that all its types go into."""
-    import pyarrow as pa
-    from pyarrow import types
-
-    found = [
-        schema.field(place).type
-        for schema in schemas
-        for place in schema.get_all_field_indices(name)
-    ]
-    if len(set(found)) > 1:
-        found = [kind.value_type if types.is_dictionary(kind) else kind for kind in found]
+def _fragments(data: Any) -> list[tuple[Any, Any]]:
+    """Return the files of what was given, each with the columns that its path tells."""
     try:
-        fields = [pa.schema([(name, kind)]) for kind in dict.fromkeys(found)]
-        return pa.unify_schemas(fields, promote_options="permissive").field(0).type
-    except (pa.ArrowInvalid, pa.ArrowTypeError):
-        shown = " and ".join(dict.fromkeys(map(str, found)))
-        raise InputError(
-            f"data must have one type of values in all files for column {name!r}, got {shown}."
-        ) from None
-
-
-def _fragments(data: Any) -> tuple[list[Any], list[Any]]:
-    """Return the files of what was given, and the schemas that say the types of columns."""
-    try:
-        import pyarrow as pa
         from pyarrow import dataset
     except ImportError:
         raise ImportError(
             "ParquetSource needs pyarrow: pip install 'sklearn-dpwg[parquet]'."
         ) from None
-    if isinstance(data, dataset.Dataset):
-        return _fragments_of(data), [data.schema]
-    is_list = isinstance(data, Sequence) and not isinstance(data, bytes)
-    if hasattr(data, "columns") or not (isinstance(data, os.PathLike) or is_list):
+    paths = [data] if isinstance(data, str | os.PathLike | dataset.Dataset) else data
+    if not isinstance(paths, list | tuple) or not paths:
         raise InputTypeError(
-            f"data must be a path or several, a dataset of pyarrow or a LazyFrame of polars, got "
-            f"{type(data).__name__}: what fits in memory is passed to fit as it is."
+            f"data must be a path or several, or a dataset of pyarrow, got "
+            f"{type(data).__name__}: what fits in memory is passed to fit as it is, and "
+            f"query.sink_parquet(path) writes a lazy query of polars."
         )
-    fragments, schemas = [], []
-    for found in files.datasets_of(data):
-        for fragment in found.get_fragments():
+    known: dict[str, Any] = {}
+    for path in paths:
+        whole = path
+        if not isinstance(path, dataset.Dataset):
+            whole = dataset.dataset(path, format="parquet", partitioning="hive")
+        for fragment in whole.get_fragments():
+            if not hasattr(fragment, "row_groups"):
+                raise InputError("data must be a dataset of Parquet files, got one of others.")
+            place = os.path.realpath(fragment.path)
+            if place in known:
+                raise InputError(
+                    f"data must name each file once, got {fragment.path!r} again: a record in it "
+                    f"would count for two, and the guarantee is for one."
+                )
             keys = dataset.get_partition_keys(fragment.partition_expression)
-            # a dataset has looked at its first file alone, and knows what paths tell
-            own = [field for field in fragment.physical_schema if field.name not in keys]
-            schemas.append(pa.schema([*own, *map(found.schema.field, keys)]))
-            fragments.append(fragment)
-    return fragments, schemas
+            known[place] = fragment, [whole.schema.field(name) for name in keys]
+    if not known:
+        raise InputError(f"data must be Parquet files, got none in {data!r}.")
+    return list(known.values())
 
 
-def _fragments_of(data: Any) -> list[Any]:
-    """Return the files of a dataset, or refuse one of something else or of some records only."""
-    try:
-        fragments = list(data.get_fragments())
-    except ValueError:
-        raise InputError(
-            "data must be a dataset without a filter and a projection, got one that has some: pass "
-            "a LazyFrame of polars instead."
-        ) from None
-    if not fragments or not all(hasattr(fragment, "row_groups") for fragment in fragments):
-        raise InputError(
-            "data must be a dataset of Parquet files, got one of something else or of none."
-        )
-    for fragment in fragments:
-        listed = [group.id for group in fragment.row_groups]
-        if listed != list(range(fragment.metadata.num_row_groups)):
+def _schema(
+    fragments: list[tuple[Any, Any]], features: list[str], target: list[str], groups: list[str]
+) -> Any:
+    """Return the types that columns are read in, the same for all files."""
+    import pyarrow as pa
+
+    named = {"features": features, "target": target, "groups": groups}
+    kinds: dict[str, list[Any]] = {}
+    for fragment, of_path in fragments:
+        fields = {field.name: field.type for field in [*fragment.physical_schema, *of_path]}
+        for parameter, names in named.items():
+            for name in names:
+                if name not in fields:
+                    raise InputError(
+                        f"{parameter} must name columns of every file, got {name!r}, which "
+                        f"{fragment.path!r} has not among {list(fields)!r}."
+                    )
+                kind = fields[name]
+                kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+                kinds.setdefault(name, []).append(pa.schema([(name, kind)]))
+    whole = {}
+    for name, schemas in kinds.items():
+        try:
+            whole[name] = pa.unify_schemas(schemas, promote_options="permissive").field(0).type
+        except (pa.ArrowInvalid, pa.ArrowTypeError):
+            got = " and ".join(dict.fromkeys(str(each.field(0).type) for each in schemas))
             raise InputError(
-                f"data must be a dataset of whole files, got one of some row groups of "
-                f"{fragment.path!r}: write the records that are meant to a file of their own."
-            )
-    return fragments
+                f"data must have one type of values in all files for column {name!r}, got {got}."
+            ) from None
+    for name in features:
+        if wrong := _no_number(whole[name]):
+            advice = ADVICE.get(wrong, "cast them to a type of numbers")
+            raise InputError(f"X must hold numbers, got {wrong} in column {name!r}: {advice}.")
+    number = pa.float32() if {whole[name] for name in features} == {pa.float32()} else pa.float64()
+    of_rows = {name: number for name in features if name not in groups}
+    return pa.schema(list((whole | of_rows).items()))
 
 
-def _refuse_again(fragments: list[Any]) -> None:
-    """Refuse a file that comes twice, whose records would count for more than one."""
-    seen: dict[Hashable, str] = {}
-    for fragment in fragments:
-        known = _known_by(fragment.filesystem, fragment.path)
-        first = next((seen[one] for one in known if one in seen), None)
-        if first is not None:
-            raise InputError(
-                f"data must name each file once, got {fragment.path!r}, which is {first!r} again: "
-                f"a record in it would count for two, and the guarantee is for one."
-            )
-        seen |= dict.fromkeys(known, fragment.path)
+def _no_number(kind: Any) -> str | None:
+    """Say what a type holds that is no real number; None for numbers."""
+    from pyarrow import types
 
-
-def _known_by(filesystem: Any, path: str) -> list[Hashable]:
-    """Return what a file is known again by: under whatever name it comes, where it is local."""
-    from pyarrow import fs
-
-    while isinstance(filesystem, fs.SubTreeFileSystem):
-        filesystem, path = filesystem.base_fs, filesystem.base_path + path
-    if not isinstance(filesystem, fs.LocalFileSystem):
-        return [(filesystem.type_name, path)]
-    place = os.stat(path)
-    known: list[Hashable] = [os.path.normcase(os.path.realpath(path))]
-    # a file system that numbers no files says 0
-    return [*known, (place.st_dev, place.st_ino)] if place.st_ino else known
-
-
-def _several(names: Any, parameter: str, *, one: bool = False) -> list[str]:
-    """Return names of columns, each once; a single name stands for itself where it may."""
-    if one and isinstance(names, str):
-        return [names]
-    # what holds records is not looked into, as an error would show values of theirs
-    is_column = hasattr(names, "dtype") and not isinstance(names, pd.Index)
-    if is_column and (one or not isinstance(names, np.ndarray)):
-        raise InputTypeError(f"{parameter} must be names of columns, got {type(names).__name__}.")
-    listed = [] if isinstance(names, str) or not np.iterable(names) else list(names)
-    other = next((type(name).__name__ for name in listed if not isinstance(name, str)), None)
-    if not listed or other is not None:
-        shown = repr(names) if isinstance(names, str) else type(names).__name__
-        if not isinstance(names, str) and np.iterable(names):
-            shown += " with nothing in it" if other is None else f" with {other} in it"
-        raise InputTypeError(f"{parameter} must be names of columns, got {shown}.")
-    if len(set(listed)) < len(listed):
-        twice = next(name for name in listed if listed.count(name) > 1)
-        raise InputError(f"{parameter} must name each column once, got {twice!r} twice.")
-    return [str(name) for name in listed]
+    if any(is_kind(kind) for is_kind in (types.is_boolean, types.is_integer, types.is_floating)):
+        return None
+    if types.is_decimal(kind):
+        return None
+    if str(kind).endswith(("string", "string_view")) or "binary" in str(kind):
+        return "strings"
+    return "dates or times" if types.is_temporal(kind) else f"values of type {kind}"

@@ -1,0 +1,359 @@
+"""Records on the workers of a dask cluster.
+
+Fits take dask arrays and frames as they take arrays: workers hold the records and return sums, the
+client adds the sums and alone draws noise. Dask schedules the passes, and makes again what a lost
+worker held. `options` says which cluster, and how long to wait.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from functools import partial
+from ipaddress import ip_address
+from typing import Any
+from uuid import uuid4
+from weakref import WeakSet
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, DTypeLike, NDArray
+from scipy.sparse import issparse
+
+from sklearn_dpwg._checks import FloatArray, positive_finite
+from sklearn_dpwg.data.frames import is_dask, named
+from sklearn_dpwg.data.records import Table
+from sklearn_dpwg.data.threads import allow_threads
+from sklearn_dpwg.exceptions import ChangedDataError, ClusterError, InputError, InputTypeError
+
+__all__ = ["options"]
+
+_SAFE_SCHEMES = ("inproc", "tls", "wss")
+
+
+@dataclass(frozen=True)
+class Options:
+    """What `options` sets."""
+
+    client: Any = None
+    pass_timeout: float = 600.0
+    insecure: bool = False
+
+
+_CURRENT: ContextVar[Options] = ContextVar("distributed_options", default=Options())  # noqa: B039
+
+
+@contextmanager
+def options(
+    client: Any = None, pass_timeout: float = 600.0, insecure: bool = False
+) -> Iterator[None]:
+    """Say which cluster the fits inside a ``with`` block use, and how.
+
+    Results do not depend on any of it. Blocks may be nested; the inner one counts.
+
+    Parameters
+    ----------
+    client : distributed.Client, optional
+        Client of the cluster; without one dask's current client.
+    pass_timeout : float, default=600.0
+        Seconds that one pass over the records may take, the first ones, which read the records,
+        included. What takes longer is an error, `sklearn_dpwg.exceptions.ClusterError`.
+    insecure : bool, default=False
+        Whether to accept connections without encryption beyond this machine: records and exact sums
+        travel through them, and whoever reaches the scheduler can read both and run code.
+
+    Yields
+    ------
+    None
+        Nothing; the options count until the block is left.
+    """
+    chosen = Options(client, positive_finite(pass_timeout, "pass_timeout"), insecure is True)
+    token = _CURRENT.set(chosen)
+    try:
+        yield
+    finally:
+        _CURRENT.reset(token)
+
+
+def check_addresses(addresses: Iterable[str]) -> None:
+    """Refuse connections that anybody on the network may read or write."""
+    for address in addresses:
+        scheme, _, rest = address.rpartition("://")
+        if scheme in _SAFE_SCHEMES or _is_loopback(rest):
+            continue
+        raise InputError(
+            f"The dask cluster is at {scheme or 'tcp'}://, beyond this machine, where records and "
+            "exact sums would travel without encryption and anybody could take part: use tls:// "
+            "(distributed's security=), or say insecure=True in data.distributed.options "
+            "if the network itself keeps everybody else out."
+        )
+
+
+def _is_loopback(rest: str) -> bool:
+    """Tell whether host and port are of this machine alone."""
+    host = rest.rpartition(":")[0].strip("[]") or rest
+    try:
+        return host == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+# Passes over blocks that workers hold.
+
+
+class Held:
+    """What a task returns: dask is told its size, and nothing else."""
+
+    def __init__(self, content: Any, seal: bytes | None) -> None:
+        self.content = content
+        self.seal = seal  # what the block is known again by that it was made from
+
+    def __sizeof__(self) -> int:
+        return sum(each.nbytes for each in _arrays_of(self.content)) + 1000
+
+
+class Pass:
+    """Task that calls a function on a partition or a block; logs name it, and show no argument."""
+
+    def __init__(self, function: Callable[..., Any], *, makes_block: bool = False) -> None:
+        self._function = function
+        self._makes_block = makes_block
+
+    def __repr__(self) -> str:
+        return "dpwg_pass"
+
+    def __call__(self, given: Any, *own: Any) -> Held:
+        """Return the result; blocks are made and read on the one thread that the task is on."""
+        with np.errstate(all="ignore"), allow_threads(1):
+            if isinstance(given, Held):
+                return Held(self._function(given.content, *own), given.seal)
+            result = self._function(given, *own)
+            return Held(result, _seal_of(result) if self._makes_block else None)
+
+
+def _arrays_of(block: Any) -> list[NDArray[Any]]:
+    """Return the arrays of a block of records, none of anything else."""
+    records = getattr(block, "records", None)
+    held = [getattr(records, name, None) for name in ("rows", "targets", "starts", "places")]
+    return [each for each in held if isinstance(each, np.ndarray)]
+
+
+def _seal_of(block: Any) -> bytes:
+    digest = hashlib.blake2b(digest_size=16)
+    for array in _arrays_of(block):
+        digest.update(np.ascontiguousarray(array).data)
+    return digest.digest()
+
+
+class DaskEngine:
+    """Maps passes over blocks on workers, and adds up on the client what comes back.
+
+    What is made from partitions, which are lazy, is a block. A block that dask makes again must be
+    what it was: parts of records that are disjoint must stay so.
+    """
+
+    def __init__(self) -> None:
+        from distributed import Client
+
+        chosen = _CURRENT.get()
+        self._client, self._pass_timeout = chosen.client, chosen.pass_timeout
+        if self._client is None:
+            try:
+                self._client = Client.current()
+            except ValueError:
+                raise InputError(
+                    "There is no dask client: start one, client = distributed.Client(...), or pass "
+                    "it in sklearn_dpwg.data.distributed.options(client=client)."
+                ) from None
+        if not isinstance(self._client, Client) or self._client.status != "running":
+            raise InputError(
+                f"client must be a distributed.Client that is open, got {self._client!r}."
+            )
+        if not chosen.insecure:
+            facts = self._client.scheduler_info(n_workers=-1)
+            addresses = [self._client.scheduler.address, facts["address"], *facts["workers"]]
+            check_addresses(addresses)
+        self._seals: set[bytes | None] = {None}
+        self._made: WeakSet[Any] = WeakSet()
+
+    def collect(self, handles: Sequence[Any], function: Callable[[Any], Any]) -> list[Any]:
+        """Return what a function makes of every object."""
+        results = self._results(Pass(function), handles)
+        for place, result in enumerate(results):
+            if result.seal not in self._seals:
+                raise ChangedDataError(
+                    f"partition {place} of the records must be the same whenever it is read, and "
+                    f"it is not what it was: a file was written to, or a step of its computation "
+                    f"draws anew."
+                )
+        return [result.content for result in results]
+
+    def reduce(
+        self, handles: Sequence[Any], function: Callable[[Any], tuple[FloatArray, ...]]
+    ) -> tuple[FloatArray, ...]:
+        """Add up arrays of every object, which are exact in any order."""
+        of_each = self.collect(handles, function)
+        return tuple(sum(arrays[1:], arrays[0]) for arrays in zip(*of_each, strict=True))
+
+    def derive(
+        self,
+        handles: Sequence[Any],
+        function: Callable[..., Any],
+        arguments: Sequence[tuple[Any, ...]] | None = None,
+    ) -> list[Any]:
+        """Return blocks that are made from partitions or from other blocks, where these are."""
+        made = self._sent(Pass(function, makes_block=True), handles, arguments)
+        self._made.update(made)
+        if any(map(is_dask, handles)):
+            self._seals.update(each.seal for each in self._results(Pass(type), made))
+        return made
+
+    def release(self, handles: Sequence[Any]) -> None:
+        """Let workers forget objects, but not how to make what was derived from them."""
+        for handle in handles:
+            if not is_dask(handle):
+                handle.release()
+
+    def close(self) -> None:
+        """Let workers forget all blocks: the traceback of a failed fit may hold them."""
+        self.release(list(self._made))
+
+    def _results(self, task: Pass, handles: Sequence[Any]) -> list[Held]:
+        from distributed import wait
+
+        futures = self._sent(task, handles)
+        try:
+            with self._client.as_current():
+                wait(futures, timeout=self._pass_timeout)
+            return list(self._client.gather(futures))
+        except TimeoutError:
+            raise ClusterError(
+                f"A pass over the records was not done after pass_timeout={self._pass_timeout:g} "
+                "seconds, so it is given up and nothing of it is released: see whether the "
+                "cluster's workers are there and busy, or allow more time in "
+                "sklearn_dpwg.data.distributed.options."
+            ) from None
+        finally:
+            self.release(futures)
+
+    def _sent(
+        self,
+        task: Pass,
+        handles: Sequence[Any],
+        arguments: Sequence[tuple[Any, ...]] | None = None,
+    ) -> list[Any]:
+        own = list(zip(*arguments, strict=True)) if arguments else []
+        if not any(map(is_dask, handles)):
+            return list(self._client.map(task, handles, *own, pure=False))
+        from dask import delayed
+
+        lazy = delayed(task, pure=False, traverse=False)
+        return list(self._client.compute(list(map(lazy, handles, *own))))
+
+
+# Dask arrays and frames as partitions.
+
+
+def partitions_of(X: Any, y: Any, groups: Any = None) -> list[Any]:
+    """Return the partitions of collections cut at the same rows; nothing is computed."""
+    from dask import delayed
+
+    passed = {"X": X, "y": y} | ({} if groups is None else {"groups": groups})
+    for name, value in passed.items():
+        _check_kind(name, value)
+    parts = {name: _parts(value) for name, value in passed.items()}
+    for name, of_each in parts.items():
+        if len(of_each) != len(parts["X"]):
+            raise InputError(
+                f"X has {len(parts['X'])} partitions and {name} has {len(of_each)}: X, y and "
+                f"groups must be cut at the same rows, for arrays by "
+                f"{name}.rechunk({{0: X.chunks[0]}})."
+            )
+    lazy = delayed(_table, pure=False, traverse=False)
+    return [lazy(place, *each) for place, each in enumerate(zip(*parts.values(), strict=True))]
+
+
+def _table(place: int, X: Any, y: Any, groups: Any = None) -> Table:
+    if issparse(X):
+        raise InputError(
+            "X has sparse blocks, which are not taken from a cluster: pass dense blocks, "
+            "X.map_blocks(lambda rows: rows.toarray()), or sparse rows in memory."
+        )
+    for name, part in (("y", y), ("groups", groups)):
+        if part is not None and len(part) != len(X):
+            raise InputError(
+                f"Partition {place} of X has {len(X)} rows, and that of {name} has {len(part)}: "
+                f"X, y and groups must be cut at the same rows."
+            )
+    return Table(X, np.asarray(y), groups)
+
+
+def _check_kind(name: str, value: Any) -> None:
+    """Refuse what is no array or frame of dask of the right dimensions."""
+    allowed = {"X": (2,), "y": (1,), "groups": (1, 2)}[name]
+    if not is_dask(value) or not (_is_array(value) or _is_frame(value)):
+        raise InputTypeError(
+            f"{name} must be a collection of dask where others are, an array or a frame, got "
+            f"{type(value).__name__}: make one of it, for instance by dask.array.from_array."
+        )
+    if value.ndim not in allowed:
+        words = " or ".join(map(str, allowed))
+        raise InputError(f"{name} must have {words} dimensions, got {value.ndim}.")
+
+
+def _is_array(value: Any) -> bool:
+    return named(value, {"dask": ("Array",)}) is not None
+
+
+def _is_frame(value: Any) -> bool:
+    return named(value, {"dask": ("DataFrame", "Series")}) is not None
+
+
+def _parts(value: Any) -> list[Any]:
+    """Return the partitions of a collection as delayed values."""
+    if _is_array(value):
+        return list(_whole_rows(value).to_delayed().ravel())
+    # dask's own optimisation puts files together, as many as the columns that are read are few
+    return list(value.simplify().to_delayed(optimize_graph=False))
+
+
+def _whole_rows(X: Any) -> Any:
+    """Return a dask array of rows whose blocks have all columns."""
+    return X.rechunk({1: -1}) if X.ndim == 2 and X.numblocks[1] > 1 else X
+
+
+def map_rows(
+    X: Any,
+    function: Callable[[Any], ArrayLike],
+    *,
+    dtype: DTypeLike = np.float64,
+    columns: Sequence[Any] | None = None,
+) -> Any:
+    """Return what a function gives for blocks of rows, as a collection like them, not computed yet.
+
+    It is given at least one row, and returns a value a row, or one for each of `columns`.
+    """
+    _check_kind("X", X)
+    mapped = partial(_mapped, function=function, dtype=np.dtype(dtype), columns=columns)
+    token = f"rows-{uuid4().hex}"  # dask would make a name of what the function holds
+    if _is_frame(X):
+        return X.map_partitions(mapped, meta=mapped(X._meta.iloc[:0]), token=token)
+    shape: dict[str, Any] = {"drop_axis": 1}
+    if columns is not None:
+        shape = {"chunks": (X.chunks[0], (len(columns),))}
+    meta = mapped(np.empty((0, 0)))
+    return _whole_rows(X).map_blocks(mapped, dtype=meta.dtype, meta=meta, name=token, **shape)
+
+
+def _mapped(rows: Any, *, function: Any, dtype: Any, columns: Sequence[Any] | None) -> Any:
+    values = np.empty((0,) if columns is None else (0, len(columns)), dtype=dtype)
+    if len(rows):
+        values = np.asarray(function(rows), dtype=dtype)
+    if not hasattr(rows, "iloc"):
+        return values
+    if columns is None:
+        return pd.Series(values, index=rows.index)
+    return pd.DataFrame(values, index=rows.index, columns=list(columns))
