@@ -14,7 +14,7 @@ from sklearn_dpwg.data.records import GroupedRecords
 from sklearn_dpwg.data.risks import GroupRisks, Selection
 from sklearn_dpwg.datasets import make_worst_group_classification
 from sklearn_dpwg.losses import BinaryLogLoss, Huber, Loss
-from sklearn_dpwg.optimum.saddle_point import smooth_optimum
+from sklearn_dpwg.optimum import smooth_optimum
 
 FloatArray = NDArray[np.float64]
 
