@@ -171,7 +171,11 @@ def nested_samples(risks: Risks) -> list[Risks]:
 
 
 class _Point(NamedTuple):
-    """Weights and group weights, what the groups risk there, and the gap of the pair."""
+    """Weights w and group weights λ, what the groups risk there, and the gap of the pair.
+
+    With g the gradient of the mixture it is ``max_i L_i(w) - Σ λ_i L_i(w) + <g, w> + R ‖g‖``, at
+    least ``max_i L_i(w) - min_v Σ λ_i L_i(v)``, and not negative.
+    """
 
     weights: FloatArray
     mixture: FloatArray
@@ -184,7 +188,9 @@ class _Point(NamedTuple):
         cls, risks: RiskFunctions, weights: FloatArray, mixture: FloatArray, radius: float
     ) -> _Point:
         values, gradients = risks.risks_and_gradients(weights)
-        gap = frank_wolfe_gap(weights, mixture, values, gradients, radius)
+        slope = mixture @ gradients
+        lost = slope @ weights + radius * np.linalg.norm(slope)
+        gap = max(float(values.max() - mixture @ values + lost), 0.0)
         return cls(weights, mixture, values, gradients, gap)
 
 
@@ -272,23 +278,6 @@ def _line_search(
             return new
         length /= 4.0
     return None
-
-
-def frank_wolfe_gap(
-    weights: FloatArray,
-    mixture: FloatArray,
-    values: FloatArray,
-    gradients: FloatArray,
-    radius: float,
-) -> float:
-    """Bound how far weights w and a mixture λ of groups are from optimal, both together.
-
-    With g the gradient of the mixture it is ``max_i L_i(w) - Σ λ_i L_i(w) + <g, w> + R ‖g‖``, at
-    least ``max_i L_i(w) - min_v Σ λ_i L_i(v)``, and not negative.
-    """
-    slope = mixture @ gradients
-    over_mixture = float(values.max() - mixture @ values)
-    return max(float(over_mixture + slope @ weights + radius * np.linalg.norm(slope)), 0.0)
 
 
 def _bfgs_update(hessian: FloatArray, step: FloatArray, change: FloatArray) -> FloatArray:

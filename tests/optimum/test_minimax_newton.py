@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from sklearn_dpwg.losses import BinaryLogLoss, MultinomialLogLoss, SquaredError
-from sklearn_dpwg.optimum.worst_group import first_point, frank_wolfe_gap, minimax_newton
+from sklearn_dpwg.optimum import SaddlePoint
+from sklearn_dpwg.optimum.worst_group import first_point, minimax_newton
 from tests.helpers.convex_programs import mixture as least_of_mixture
 from tests.helpers.group_data import make_risks
 
@@ -25,7 +26,8 @@ def test_gap_is_that_of_any_pair(loss):
         weights = rng.normal(size=risks.n_weights)
         weights *= 2.0 / np.linalg.norm(weights)
         mixture = rng.dirichlet(np.ones(3))
-        gap = frank_wolfe_gap(weights, mixture, *risks.risks_and_gradients(weights), 3.0)
+        pair = SaddlePoint(weights, mixture, np.inf, 0)
+        gap = minimax_newton(risks, pair, 3.0, tolerance=0.0, max_steps=0).gap
         response = least_of_mixture(
             risks, mixture, radius=3.0, mu_weights=0.0, center=np.zeros(risks.n_weights)
         )
