@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -352,7 +352,7 @@ def minimax_step(
     return project_to_ball(target, radius), mixture
 
 
-def _half_solved(factor: FloatArray, right: FloatArray, trans: int = 0) -> FloatArray:
+def _half_solved(factor: FloatArray, right: FloatArray, trans: Literal[0, 1] = 0) -> FloatArray:
     """Solve with a Cholesky factor, or its transpose."""
     return np.asarray(solve_triangular(factor, right, trans, lower=True, check_finite=False))
 
