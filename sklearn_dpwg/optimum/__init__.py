@@ -7,11 +7,8 @@ are tested against. Nothing here is private: what comes out is as secret as the 
 """
 
 from sklearn_dpwg.optimum.objective import SaddlePoint, primal_dual_subgradient, project_to_ball
-from sklearn_dpwg.optimum.saddle_point import (
-    smooth_optimum,
-    solve_saddle_point,
-    worst_group_optimum,
-)
+from sklearn_dpwg.optimum.saddle_point import solve_saddle_point
+from sklearn_dpwg.optimum.worst_group import smooth_optimum, worst_group_optimum
 
 __all__ = [
     "SaddlePoint",

@@ -13,8 +13,9 @@ from sklearn_dpwg._checks import FloatArray
 from sklearn_dpwg.data.problem import Problem
 from sklearn_dpwg.data.risks import Risks
 from sklearn_dpwg.data.threads import one_blas_thread
-from sklearn_dpwg.optimum.newton import SINGLE, WIDE
-from sklearn_dpwg.optimum.saddle_point import minimise_quadratic_on_ball, worst_group_optimum
+from sklearn_dpwg.optimum import worst_group_optimum
+from sklearn_dpwg.optimum.saddle_point import minimise_quadratic_on_ball
+from sklearn_dpwg.optimum.worst_group import SINGLE, WIDE
 from sklearn_dpwg.privacy import Budget, NoiseSource
 from sklearn_dpwg.solvers.exact import Exact
 from sklearn_dpwg.solvers.plan import Plan

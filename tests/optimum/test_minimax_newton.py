@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from sklearn_dpwg.losses import BinaryLogLoss, MultinomialLogLoss, SquaredError
-from sklearn_dpwg.optimum.newton import _bfgs_update, frank_wolfe_gap, minimax_newton
+from sklearn_dpwg.optimum import SaddlePoint
+from sklearn_dpwg.optimum.worst_group import first_point, minimax_newton
 from tests.helpers.convex_programs import mixture as least_of_mixture
 from tests.helpers.group_data import make_risks
 
@@ -13,9 +14,8 @@ SIZES = {1: (120,), 4: (90, 1, 60, 40)}
 
 
 def solve(risks, radius=4.0, **settings):
-    start = np.zeros(risks.n_weights), np.full(risks.n_groups, 1.0 / risks.n_groups)
     common = {"radius": radius, "tolerance": 1e-9, "max_steps": 50}
-    return minimax_newton(risks, *start, **common | settings)
+    return minimax_newton(risks, first_point(risks), **common | settings)
 
 
 @pytest.mark.parametrize("loss", LOSSES, ids=repr)
@@ -26,7 +26,8 @@ def test_gap_is_that_of_any_pair(loss):
         weights = rng.normal(size=risks.n_weights)
         weights *= 2.0 / np.linalg.norm(weights)
         mixture = rng.dirichlet(np.ones(3))
-        gap = frank_wolfe_gap(weights, mixture, *risks.risks_and_gradients(weights), 3.0)
+        pair = SaddlePoint(weights, mixture, np.inf, 0)
+        gap = minimax_newton(risks, pair, 3.0, tolerance=0.0, max_steps=0).gap
         response = least_of_mixture(
             risks, mixture, radius=3.0, mu_weights=0.0, center=np.zeros(risks.n_weights)
         )
@@ -64,15 +65,3 @@ def test_a_hessian_of_other_records_is_read_instead():
     # with curvature of its own each poor step asks for a new Hessian, with another's none does
     assert 1 <= copy.n_passes <= len(hessians)
     np.testing.assert_allclose(found.weights, expected.weights, atol=1e-3)
-
-
-def test_an_update_maps_the_step_to_the_change_of_gradient():
-    rng = np.random.default_rng(0)
-    factor = rng.normal(size=(6, 4))
-    hessian, step = factor.T @ factor, rng.normal(size=4)
-    change = 2.0 * hessian @ step + 0.1 * step
-    taught = _bfgs_update(hessian, step, change)
-    np.testing.assert_allclose(taught @ step, change)
-    assert np.linalg.eigvalsh(taught).min() > 0.0
-    for nothing in (np.zeros(4), -change):
-        assert _bfgs_update(hessian, step, nothing) is hessian

@@ -1,30 +1,19 @@
 """Samples save passes and decide nothing: whatever they hold, all records have the last word."""
 
-import importlib
-
 import numpy as np
 import pytest
 
 from sklearn_dpwg.data.risks import GroupRisks
 from sklearn_dpwg.losses import BinaryLogLoss, Huber, MultinomialLogLoss, SquaredError
-from sklearn_dpwg.optimum import SaddlePoint, worst_group_optimum
-from sklearn_dpwg.optimum.newton import SEED, nested_samples, sampled_newton
-from sklearn_dpwg.optimum.saddle_point import _followed
+from sklearn_dpwg.optimum import smooth_optimum, worst_group, worst_group_optimum
+from sklearn_dpwg.optimum.worst_group import nested_samples
 from tests.helpers.group_data import make_risks
 
 LOSSES = (BinaryLogLoss(), SquaredError(1.0), MultinomialLogLoss(3))
-newton_module = importlib.import_module("sklearn_dpwg.optimum.newton")
-optimum_module = importlib.import_module("sklearn_dpwg.optimum.saddle_point")
 
 
-def solve(risks, radius=4.0, tolerance=1e-8):
-    return sampled_newton(
-        risks, nested_samples(risks), radius=radius, tolerance=tolerance, max_steps=500
-    )
-
-
-def nothing_yet(risks):
-    return SaddlePoint(np.zeros(risks.n_weights), np.ones(risks.n_groups), np.inf, 0)
+def solve(risks, radius=4.0):
+    return worst_group_optimum(risks, radius=radius)
 
 
 # --- samples -----------------------------------------------------------------------------------
@@ -67,7 +56,6 @@ def test_results_repeat_and_leave_global_randomness_alone():
     np.testing.assert_array_equal(first.weights, second.weights)
     np.testing.assert_array_equal(np.random.get_state()[1], state)  # noqa: NPY002
     assert first.n_newton_steps == second.n_newton_steps
-    assert SEED == 0
 
 
 # --- the optimum -------------------------------------------------------------------------------
@@ -85,7 +73,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_agrees_with_the_regularised_path_in_few_passes(case):
+def test_agrees_with_what_no_sample_began_in_few_passes(case):
     loss, sizes, radius, settings = CASES[case]
     risks = make_risks(loss, sizes, **settings)
     assert len(nested_samples(risks)) >= 1
@@ -93,10 +81,10 @@ def test_agrees_with_the_regularised_path_in_few_passes(case):
     n_passes = risks.n_passes
     assert found.gap <= 1e-8
     assert n_passes <= 20
-    followed = _followed(risks, radius, 1e-8, 500, nothing_yet(risks))
-    reached, expected = (risks.risks(pair.weights).max() for pair in (found, followed))
+    plain = smooth_optimum(risks, radius=radius)
+    reached, expected = (risks.risks(pair.weights).max() for pair in (found, plain))
     # each is within its gap of the same optimum
-    assert reached == pytest.approx(expected, abs=1e-8 + followed.gap)
+    assert reached == pytest.approx(expected, abs=1e-8 + plain.gap)
 
 
 def test_many_records_are_read_a_handful_of_times():
@@ -131,24 +119,7 @@ def test_samples_that_mislead_cost_time_only(kind, monkeypatch):
     assert risks.risks(found.weights).max() == pytest.approx(expected, abs=2e-8)
 
 
-# --- where it stalls ---------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("loss", LOSSES, ids=repr)
-def test_the_regularised_path_takes_over(loss, monkeypatch):
-    risks = make_risks(loss, (60, 40), seed=3)
-    expected = risks.risks(worst_group_optimum(risks, radius=4.0).weights).max()
-
-    def stalls(risks, samples, **settings):
-        pair = nothing_yet(risks)
-        return SaddlePoint(pair.weights, np.full(2, 0.5), 0.3, 7)
-
-    monkeypatch.setattr(optimum_module, "sampled_newton", stalls)
-    found = worst_group_optimum(risks, radius=4.0)
-    assert found.gap <= 1e-7
-    assert found.n_newton_steps > 7
-    assert risks.risks(found.weights).max() == pytest.approx(expected, abs=1e-7)
-    assert worst_group_optimum(risks, radius=4.0, max_newton_steps=7).gap == 0.3
+# --- where steps go astray -------------------------------------------------------------------
 
 
 def test_a_loss_without_curvature_far_from_its_targets():
@@ -172,9 +143,9 @@ def test_a_rough_hessian_is_near_and_decides_nothing(loss, monkeypatch):
     at, mixture = 0.1 * np.ones(risks.n_weights), np.array([0.5, 0.3, 0.2])
     exact, rough = (risks.hessian(at, mixture, rough=rough) for rough in (False, True))
     assert not np.array_equal(exact, rough)
-    assert np.linalg.norm(exact - rough, 2) < newton_module.SINGLE * np.trace(exact)
+    assert np.linalg.norm(exact - rough, 2) < worst_group.SINGLE * np.trace(exact)
     exactly = solve(risks)
-    monkeypatch.setattr(newton_module, "WIDE", 1)
+    monkeypatch.setattr(worst_group, "WIDE", 1)
     roughly = solve(risks)
     assert max(exactly.gap, roughly.gap) <= 1e-8
     assert not np.array_equal(exactly.weights, roughly.weights)
@@ -185,7 +156,7 @@ def test_a_rough_hessian_is_near_and_decides_nothing(loss, monkeypatch):
 
 def test_a_rough_hessian_that_is_wrong_costs_time_only(monkeypatch):
     risks = make_risks(BinaryLogLoss(), (150, 80, 60), 12)
-    monkeypatch.setattr(newton_module, "WIDE", 1)
+    monkeypatch.setattr(worst_group, "WIDE", 1)
     wrong = 100.0 * np.eye(risks.n_weights)
-    monkeypatch.setattr(newton_module._Rough, "hessian", lambda *_: wrong.copy())
+    monkeypatch.setattr(worst_group._Rough, "hessian", lambda *_: wrong.copy())
     assert solve(risks).gap <= 1e-8
