@@ -6,7 +6,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from inspect import signature
 from typing import Any, ClassVar, Literal, Self
 
@@ -43,9 +43,10 @@ class LossConstants:
     smoothness : float
         Bound H on the largest eigenvalue of the second derivative in the score; ``inf`` for a
         loss that is not smooth.
-    gradient_diameter : float
-        Bound Γ on ``‖∇ℓ(w, z) − ∇ℓ(w, z')‖`` over all weights in the ball and all pairs of
-        records; never above ``2 * lipschitz``.
+    derivative : callable, optional
+        Where every gradient is ``u f(<w, u>)`` with u in the unit ball, the function f, hashable,
+        which falls nowhere and is Lipschitz with the smoothness: `gradient_diameter` may then be
+        less than ``2 * lipschitz``.
     """
 
     score_bound: float
@@ -54,11 +55,11 @@ class LossConstants:
     supremum: float
     zero_score: float
     smoothness: float
-    gradient_diameter: float
+    derivative: Callable[[FloatArray], FloatArray] | None = None
 
     def __post_init__(self) -> None:
         """Refuse what no loss can have."""
-        for name in ("score_bound", "lipschitz", "smoothness", "gradient_diameter"):
+        for name in ("score_bound", "lipschitz", "smoothness"):
             value = getattr(self, name)
             if not value >= 0.0 or (value == math.inf and name != "smoothness"):
                 raise InputError(f"{name} of a loss must be finite and at least 0, got {value!r}.")
@@ -67,6 +68,16 @@ class LossConstants:
                 f"infimum, zero_score and supremum of a loss must be finite and in this order, got "
                 f"{self.infimum!r}, {self.zero_score!r} and {self.supremum!r}."
             )
+
+    @cached_property
+    def gradient_diameter(self) -> float:
+        """Bound Γ on ``‖∇ℓ(w, z) - ∇ℓ(w, z')‖`` over the weights of the ball and pairs of records."""
+        if self.derivative is None:
+            return 2.0 * self.lipschitz
+        searched = gradient_diameter(
+            self.derivative, self.score_bound, derivative_slope=self.smoothness, rises=True
+        )
+        return min(2.0 * self.lipschitz, searched)
 
     @property
     def loss_range(self) -> float:
@@ -444,8 +455,6 @@ def constants_at_the_ends(
     """Return the constants of a loss that falls with a margin, or grows with a residual.
 
     It is convex, so it is largest and steepest where the score and the target are at their ends.
-    All gradients are at most 2L apart, or less where a search among gradients ``u f(<w, u>)`` says
-    so; their derivative f is Lipschitz with the smoothness.
     """
     if loss.task == "binary":
         scores, targets = np.array([-score_bound, 0.0, score_bound]), np.ones(3)
@@ -459,13 +468,9 @@ def constants_at_the_ends(
         )
         supremum, zero_score, infimum = float(values.max()), float(values[2:].max()), 0.0
     steepest = float(np.abs(slopes).max()) if lipschitz is None else lipschitz
-    diameter = 2.0 * steepest
-    if derivative is not None:
-        searched = gradient_diameter(
-            derivative, score_bound, derivative_slope=smoothness, rises=True
-        )
-        diameter = min(diameter, searched)
-    return LossConstants(score_bound, steepest, infimum, supremum, zero_score, smoothness, diameter)
+    return LossConstants(
+        score_bound, steepest, infimum, supremum, zero_score, smoothness, derivative
+    )
 
 
 class KinkedLoss(Loss):

@@ -169,6 +169,6 @@ def test_losses_state_a_true_slope(loss, monkeypatch):
 
     monkeypatch.setattr("sklearn_dpwg.losses.base.gradient_diameter", spy)
     for score_bound in (0.1, 3.0, 20.0):
-        loss.constants(score_bound)
+        assert loss.constants(score_bound).gradient_diameter == 0.0
     assert len(stated) == 3
     assert min(stated) >= 1 - 1e-9
