@@ -71,7 +71,7 @@ class LossConstants:
 
     @cached_property
     def gradient_diameter(self) -> float:
-        """Bound Γ on ``‖∇ℓ(w, z) - ∇ℓ(w, z')‖`` over the weights of the ball and pairs of records."""
+        """Bound Γ on ``‖∇ℓ(w, z) - ∇ℓ(w, z')‖`` over weights of the ball and pairs of records."""
         if self.derivative is None:
             return 2.0 * self.lipschitz
         searched = gradient_diameter(

@@ -13,7 +13,7 @@ from scipy.optimize import brentq
 
 from sklearn_dpwg._checks import FloatArray
 from sklearn_dpwg.data.risks import RiskFunctions, Risks
-from sklearn_dpwg.data.risks.selection import keyed_parts
+from sklearn_dpwg.data.risks.selection import MOST_RANKS, keyed_parts
 from sklearn_dpwg.data.threads import one_blas_thread
 from sklearn_dpwg.optimum.objective import SaddlePoint, project_to_ball
 
@@ -435,6 +435,8 @@ def nested_samples(risks: Risks) -> list[Risks]:
         return samples
     rng = np.random.default_rng(SEED)
     part = risks
+    if max(risks.group_sizes) > MOST_RANKS:
+        return samples
     while True:
         sizes = np.asarray(part.group_sizes)
         fewer = np.minimum(sizes, np.maximum(sizes // SHARE, LEAST_OF_A_GROUP))
