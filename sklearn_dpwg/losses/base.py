@@ -45,8 +45,7 @@ class LossConstants:
         loss that is not smooth.
     derivative : callable, optional
         Where every gradient is ``u f(<w, u>)`` with u in the unit ball, the function f, hashable,
-        which falls nowhere and is Lipschitz with the smoothness: `gradient_diameter` may then be
-        less than ``2 * lipschitz``.
+        which must fall nowhere: `gradient_diameter` may then be less than ``2 * lipschitz``.
     """
 
     score_bound: float
@@ -74,10 +73,7 @@ class LossConstants:
         """Bound Γ on ``‖∇ℓ(w, z) - ∇ℓ(w, z')‖`` over weights of the ball and pairs of records."""
         if self.derivative is None:
             return 2.0 * self.lipschitz
-        searched = gradient_diameter(
-            self.derivative, self.score_bound, derivative_slope=self.smoothness, rises=True
-        )
-        return min(2.0 * self.lipschitz, searched)
+        return min(2.0 * self.lipschitz, gradient_diameter(self.derivative, self.score_bound))
 
     @property
     def loss_range(self) -> float:
@@ -348,40 +344,14 @@ _MOST_CELLS = 2**20
 
 @lru_cache(maxsize=256)
 def gradient_diameter(
-    derivative: Callable[[FloatArray], FloatArray],
-    score_bound: float,
-    *,
-    derivative_slope: float,
-    rises: bool = False,
-    tolerance: float = 2e-3,
+    derivative: Callable[[FloatArray], FloatArray], score_bound: float, tolerance: float = 2e-3
 ) -> float:
     """Return a certified upper bound on the distance of two records' gradients.
 
-    Covers every loss whose gradient is ``u f(<w, u>)`` for a vector u in the unit ball that
-    stands for the row and, by symmetry, the target.
+    They are ``u f(<w, u>)`` with u in the unit ball, which stands for the row and, by symmetry, the
+    target, ``‖w‖ <= r``, and f a derivative that falls nowhere, as that of a convex loss. The bound
+    is too large by the tolerance at most, but where the search would need over a million cells.
 
-    Parameters
-    ----------
-    derivative : callable
-        The function f of the score, vectorised and hashable.
-    score_bound : float
-        Bound r on the norm of the weights w.
-    derivative_slope : float
-        Lipschitz constant of f on [-r, r].
-    rises : bool, default=False
-        Whether f falls nowhere, as that of a convex loss; the search is then much shorter.
-    tolerance : float, default=2e-3
-        Relative slack of the bound; larger for derivatives so steep that the search would need
-        more than a million cells.
-
-    Returns
-    -------
-    float
-        Upper bound on ``‖u f(<w, u>) - v f(<w, v>)‖`` over ``‖w‖ <= r`` and u, v in the unit
-        ball.
-
-    Notes
-    -----
     It is enough to bound the distance for ``‖w‖ = r``, in every dimension, and as a function of the
     angles s and t of u and v against w: with ``F = f(r sin s)`` and ``G = f(r sin t)`` the largest
     squared distance is ``(F sin s - G sin t)² + (|F| cos s + |G| cos t)²``. In a cell of angles the
@@ -397,15 +367,12 @@ def gradient_diameter(
     def curve(angle: FloatArray, half: float) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Return the curve at centres, and how far it is from there within their cells."""
         value = at(angle)
-        if rises:
-            above, below = at(angle + half) - value, value - at(angle - half)
-            if min(above.min(), below.min()) < -1e-12 * np.abs(value).max():
-                raise InputError("derivative must fall nowhere, as that of a convex loss does.")
-            moved = np.maximum(above, below)
-        else:
-            moved = score_bound * derivative_slope * (half * np.cos(angle) + half**2 / 2)
+        above, below = at(angle + half) - value, value - at(angle - half)
+        if min(above.min(), below.min()) < -1e-12 * np.abs(value).max():
+            raise InputError("derivative must fall nowhere, as that of a convex loss does.")
         across = np.abs(value) * np.cos(angle)
-        return value * np.sin(angle), across, (moved + np.abs(value) * half) * (1.0 + 1e-12)
+        reach = (np.maximum(above, below) + np.abs(value) * half) * (1.0 + 1e-12)
+        return value * np.sin(angle), across, reach
 
     n_cells, best = 32, 0.0
     width = np.pi / n_cells
