@@ -144,7 +144,13 @@ def _products(rows: Any, counts: FloatArray, cuts: IndexArray) -> FloatArray:
     sums = np.empty((len(cuts), counts.shape[1], rows.shape[1] + 1))
     sums[..., -1] = np.add.reduceat(counts, cuts)
     edges = [*cuts.tolist(), len(counts)]
-    if len(cuts) <= FEW_GROUPS and not isinstance(rows, csr_array):
+    if len(cuts) <= FEW_GROUPS and isinstance(rows, csr_array):
+        apart = np.zeros((len(counts), *sums.shape[:2]))  # each group in columns of its own
+        for group, (first, last) in enumerate(pairwise(edges)):
+            apart[first:last, group] = counts[first:last]
+        sums[..., :-1] = (rows.T @ apart.reshape(len(counts), -1)).T.reshape(*sums.shape[:2], -1)
+        return sums
+    if len(cuts) <= FEW_GROUPS:
         for group, (first, last) in enumerate(pairwise(edges)):
             sums[group, :, :-1] = counts[first:last].T @ rows[first:last]
         return sums

@@ -216,7 +216,9 @@ class RecordBlock:
         sums = self._total(task, shape, of_outputs.shape[1])
         return sums[:, 0], sums[:, 1], sums[:, 2], sums[:, 3:]
 
-    def changes(self, weights: Sequence[FloatArray], others: Sequence[FloatArray]) -> Sums:
+    def changes(
+        self, weights: tuple[FloatArray, FloatArray], others: tuple[FloatArray, FloatArray]
+    ) -> Sums:
         """Return sums by group of what losses change between weights, and of its squares."""
         shape = (2, len(self.group_sizes))
 

@@ -7,6 +7,7 @@ import weakref
 from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass
+from functools import reduce
 from operator import attrgetter, methodcaller
 from typing import Any, Protocol, Self
 
@@ -362,7 +363,7 @@ class Risks:
         """Return sums that are not released, added in the order of the blocks, in one pass."""
         self.n_passes += 1
         of_blocks = self.engine.collect(self.handles, methodcaller(method, *arguments))
-        return tuple(map(sum, zip(*of_blocks, strict=True)))
+        return tuple(reduce(np.add, each) for each in zip(*of_blocks, strict=True))
 
     def _gradients(self, slope_sums: FloatArray) -> FloatArray:
         """Return the gradients of which blocks have the slopes times rows, and the slopes."""

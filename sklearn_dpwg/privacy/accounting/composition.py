@@ -88,7 +88,7 @@ def compositions_of_releases(
         raise InputError("releases must not be empty: a plan that releases nothing has no event.")
     parts = sorted({r.part for r in releases if r.part is not None})
     found = []
-    for part in parts or [None]:
+    for part in parts or [-1]:
         payers = tuple([r for r in releases if r.part in (None, part)])
         found.append((payers, _merge(map(_piece_of_release, payers))))
     return tuple(found)
