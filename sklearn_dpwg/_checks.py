@@ -90,25 +90,22 @@ def real_number(value: object, name: str) -> float:
 
 def positive_finite(value: object, name: str) -> float:
     """Return a value as float if it is positive and finite."""
-    number = real_number(value, name)
-    return _kept(number, 0.0 < number < math.inf, name, "positive and finite")
+    if not 0.0 < (number := real_number(value, name)) < math.inf:
+        raise InputError(f"{name} must be positive and finite, got {number!r}.")
+    return number
 
 
 def open_unit(value: object, name: str) -> float:
     """Return a value as float if it is strictly between 0 and 1."""
-    number = real_number(value, name)
-    return _kept(number, 0.0 < number < 1.0, name, "strictly between 0 and 1")
+    if not 0.0 < (number := real_number(value, name)) < 1.0:
+        raise InputError(f"{name} must be strictly between 0 and 1, got {number!r}.")
+    return number
 
 
 def non_negative(value: object, name: str) -> float:
     """Return a value as float if it is at least 0; it may be infinite."""
-    number = real_number(value, name)
-    return _kept(number, number >= 0.0, name, "at least 0")
-
-
-def _kept(number: float, holds: bool, name: str, wanted: str) -> float:
-    if not holds:
-        raise InputError(f"{name} must be {wanted}, got {number!r}.")
+    if (number := real_number(value, name)) < 0.0:
+        raise InputError(f"{name} must be at least 0, got {number!r}.")
     return number
 
 

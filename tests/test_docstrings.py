@@ -29,8 +29,8 @@ SECTION = re.compile(r"^ *(\w[\w ]*)\n *-{3,}$", re.MULTILINE)
 
 # What authors are handed, though nobody inherits from it.
 HANDED_TO_AUTHORS = {"LearnerPlan", "LossConstants", "Problem"}
-# A base whose heir differs in how it is made alone: nobody fulfils it, so prose says what it does.
-NO_CONTRACT = {"Risks"}
+# What the library alone fulfils, so prose says what it does.
+NO_CONTRACT = {"RiskFunctions", "Risks", "Selection"}
 
 
 def pages() -> tuple[list[str], list[str]]:
@@ -178,7 +178,7 @@ def sections_elsewhere(
 
 def test_docstrings_of_what_somebody_calls():
     addresses = sorted(set().union(*documented().values()))
-    assert len(addresses) > 300  # the pages of the reference were found
+    assert len(addresses) > 200  # the pages of the reference were found
     found = [fault for address in addresses for fault in faults(address)]
     assert not found, "\n".join(found)
 

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from sklearn_dpwg.data.risks import selection as _permutation
-from sklearn_dpwg.data.risks.selection import KeyedPermutation, keyed_parts
+from sklearn_dpwg.data.risks import selection
+from sklearn_dpwg.data.risks.selection import keyed_parts
 from sklearn_dpwg.privacy.noise import poisson
 from sklearn_dpwg.privacy.noise.poisson import PoissonSample
 from tests.helpers.selections import chosen
@@ -40,6 +40,7 @@ def check_cuts(selection, group, edges):
 @pytest.fixture(autouse=True)
 def short_chunks(monkeypatch):
     monkeypatch.setattr(poisson, "RANKS_AT_A_TIME", 64)
+    monkeypatch.setattr(selection, "RANKS_AT_A_TIME", 32)
 
 
 @given(
@@ -70,13 +71,13 @@ def test_parts_know_no_cuts_and_are_disjoint_and_of_exact_size(sizes, data, seed
 def test_keys_travel_and_are_never_shown():
     key = bytes(range(100, 132))
     (part,) = keyed_parts([9], [(4,)], np.random.default_rng(0))
-    for selection in (PoissonSample(0.5, key), part):
-        again = pickle.loads(pickle.dumps(selection))
-        np.testing.assert_array_equal(again.positions(0, 0, 9), selection.positions(0, 0, 9))
+    for one in (PoissonSample(0.5, key), part):
+        again = pickle.loads(pickle.dumps(one))
+        np.testing.assert_array_equal(again.positions(0, 0, 9), one.positions(0, 0, 9))
         for secret in (key, part.key):
-            assert repr(secret)[2:-1] not in repr(selection)
-            assert secret.hex() not in repr(selection)
-        assert "key" not in repr(selection)
+            assert repr(secret)[2:-1] not in repr(one)
+            assert secret.hex() not in repr(one)
+        assert "key" not in repr(one)
 
 
 # --- coins ---------------------------------------------------------------------------------------
@@ -154,42 +155,21 @@ def test_nothing_but_sizes_and_coins_is_asked_for():
     assert list(signature(keyed_parts).parameters) == ["sizes", "sizes_of_parts", "rng"]
 
 
-# --- permutations --------------------------------------------------------------------------------
-
-
-@pytest.fixture(params=[0, _permutation.LISTED])
-def listed(request, monkeypatch):
-    """Permutations that are never listed, and those that are while they are short."""
-    monkeypatch.setattr(_permutation, "LISTED", request.param)
-
-
-@pytest.mark.usefixtures("listed")
-@pytest.mark.parametrize("size", [1, 2, 3, 4, 5, 17, 1000, 99_999])
-def test_a_permutation_and_its_inverse(size):
-    permutation = KeyedPermutation(b"some key", size)
-    images = permutation.images(0, size)
-    assert np.array_equal(np.sort(images), np.arange(size))
-    assert np.array_equal(images[permutation.sources(0, size)], np.arange(size))
-    middle = slice(size // 3, size // 2)
-    assert np.array_equal(permutation.images(middle.start, middle.stop), images[middle])
-
-
-@pytest.mark.usefixtures("listed")
 @pytest.mark.parametrize("size", [2, 3, 4])
-def test_all_permutations_are_as_likely(size):
-    n_keys = 1500
-    drawn = [tuple(KeyedPermutation(k.to_bytes(4, "big"), size).images(0, size).tolist())
-             for k in range(n_keys)]  # fmt: skip
-    _, counts = np.unique(drawn, axis=0, return_counts=True)
-    assert len(counts) == [0, 1, 2, 6, 24][size]
-    assert stats.chisquare(counts).pvalue > 1e-6
+def test_all_orders_are_as_likely(size, monkeypatch):
+    """Parts of one record each are a permutation; so they are where few ranks are shuffled."""
+    for at_a_time in (2, 2**14):
+        monkeypatch.setattr(selection, "RANKS_AT_A_TIME", at_a_time)
+        rng, n_keys = np.random.default_rng(at_a_time), 1500
+        drawn = [
+            [int(part.positions(0, 0, size)[0]) for part in keyed_parts([size], [(1,)] * size, rng)]
+            for _ in range(n_keys)
+        ]
+        _, counts = np.unique(drawn, axis=0, return_counts=True)
+        assert len(counts) == [0, 1, 2, 6, 24][size]
+        assert stats.chisquare(counts).pvalue > 1e-6
 
 
-def test_neighbours_are_sent_apart():
-    """Ranks of ten billion, where pairs that begin alike may not end alike."""
-    permutation = KeyedPermutation(b"another key", 10**10)
-    images = permutation.images(10**9, 10**9 + 20_000)
-    assert stats.kstest(images / 1e10, "uniform").pvalue > 1e-6
-    assert stats.kstest(np.diff(images) % 10**10 / 1e10, "uniform").pvalue > 1e-6
-    assert len(set(images.tolist())) == 20_000
-    assert np.array_equal(permutation.sources(int(images[7]), int(images[7]) + 1), [10**9 + 7])
+def test_more_records_than_can_be_dealt_out():
+    with pytest.raises(ValueError, match="at most 999,999,999 records"):
+        keyed_parts([10, 10**9], [(1, 1)], np.random.default_rng(0))

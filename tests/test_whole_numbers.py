@@ -5,6 +5,7 @@ Sums are compared without rounding, in rational numbers.
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import replace
 from fractions import Fraction
@@ -120,31 +121,34 @@ def check_rows(risks, rows):
 
 def due(risks, weights, whole, index):
     """Return the loss and the slopes of a record at its exact score for the cut weights."""
-    block = risks.handles[0]
-    matrix, intercepts = block._split(weights)
+    loss, records = risks.loss, risks.handles[0].records
+    matrix, intercepts = risks.split_weights(weights)
     unit = 2.0 ** (math.frexp(np.linalg.norm(matrix))[1] - 36)
     scores = []
     for of_output, intercept in zip(matrix, intercepts, strict=True):
         terms = [Fraction(math.trunc(w / unit)) * Fraction(unit) for w in of_output.tolist()]
         score = sum(w * x for w, x in zip(terms, fractions(whole[index]), strict=True))
         scores.append(float(score) + float(intercept))
-    records = block.records
-    limits = None if records.slope_limits is None else records.slope_limits[[index]]
-    return module.losses_and_slopes(
-        risks.loss, np.array([scores]), records.targets[[index]], limits
-    )
+    given = np.array(scores) if loss.n_outputs == 1 else np.array([scores])
+    target, limits = records.targets[[index]], records.slope_limits
+    if limits is None:
+        value, slope = loss.value_and_derivative(given, target)
+    else:
+        value, slope = loss.limited(given, target, limits[[index]])
+    return value, slope.reshape(1, -1)
 
 
 def check(risks, rows, weights):
     """Assert what the page of proof says of a pass."""
     whole, block = check_rows(risks, rows), risks.handles[0]
-    units = module._units(risks.loss, *block._split(weights), CEILING)
+    split = risks.split_weights(weights)
+    units = module._units(risks.loss, module._power_of_score(*split), CEILING)
     totals = [Fraction(0)] * 3, [Fraction(0)] * (3 * risks.loss.n_outputs * 4)
     for index in range(sum(SIZES)):
         group = int(np.searchsorted(np.cumsum(SIZES), index, side="right"))
         rank = index - sum(SIZES[:group])
         alone = block.part(Listed([np.arange(rank, rank + (i == group)) for i in range(3)]))
-        losses, slopes = map(in_fractions, alone.sums(weights, ceiling=CEILING))
+        losses, slopes = map(in_fractions, alone.sums(*split, ceiling=CEILING))
         value, slope = due(risks, weights, whole, index)
         loss = min(float(value[0]), CEILING)
         assert Fraction(loss) - Fraction(units[0]) < losses[group] <= Fraction(loss)
@@ -157,7 +161,7 @@ def check(risks, rows, weights):
             assert of_row == [added * each for each in fractions(whole[index])]
         for total, one in zip(totals, (losses, slopes), strict=True):
             total[:] = [a + b for a, b in zip(total, one, strict=True)]
-    for total, sums in zip(totals, block.sums(weights, ceiling=CEILING), strict=True):
+    for total, sums in zip(totals, block.sums(*split, ceiling=CEILING), strict=True):
         assert total == in_fractions(sums)
 
 
@@ -177,6 +181,15 @@ def test_a_record_adds_what_it_adds_alone_and_no_more_than_it_should(
     check(risks, rows, weights)
 
 
+@pytest.fixture(autouse=True)
+def forgotten_units():
+    """Forget units before and after a test, which may change how many bits there are."""
+    module._units.cache_clear()
+    units = module._units
+    yield
+    units.cache_clear()
+
+
 def strained(patch):
     """Use all of the 53 digits: sums of four rows reach the most that floats hold."""
     for name, value in {"SLOPE_BITS": 35, "LOSS_BITS": 51, "BLOCK_ROWS": 4}.items():
@@ -186,10 +199,12 @@ def strained(patch):
 
 
 def _levels(of_losses=np.trunc, of_slopes=np.trunc):
-    def levels(values, unit, is_fine):
-        return ((of_losses if values.ndim == 1 else of_slopes)(values / unit),)
+    calls = itertools.count()  # losses of a block first, then its slopes
 
-    return lambda patch: patch.setattr(module, "_levels", levels)
+    def whole(values, unit, n_levels):
+        return (of_slopes if next(calls) % 2 else of_losses)(values / unit)
+
+    return lambda patch: patch.setattr(module, "_whole", whole)
 
 
 def _upwards(values):
@@ -214,10 +229,17 @@ def _pass(**wrong):
 def _unit_of_who_takes_part(patch):
     units = module._units
 
-    def whole_sums(loss, rows, *arguments, **options):
-        scale = 2.0 ** -(rows.shape[0] % 7)
+    def whole_sums(loss, records, *arguments, **options):
+        scale = 2.0 ** -(len(records.targets) % 7)
         patch.setattr(module, "_units", lambda *some: tuple(scale * u for u in units(*some)))
-        return module.whole_sums(loss, rows, *arguments, **options)
+        return module.whole_sums(loss, records, *arguments, **options)
+
+    patch.setattr(record_block, "whole_sums", whole_sums)
+
+
+def _without_limits(patch):
+    def whole_sums(loss, records, *arguments, **options):
+        return module.whole_sums(loss, replace(records, slope_limits=None), *arguments, **options)
 
     patch.setattr(record_block, "whole_sums", whole_sums)
 
@@ -243,7 +265,7 @@ FAULTS = {
     ),
     "a unit that who takes part decides": _unit_of_who_takes_part,
     "no ceiling": _pass(ceiling=math.inf),
-    "no limits of slopes": _pass(slope_limits=None),
+    "no limits of slopes": _without_limits,
 }
 
 
@@ -302,10 +324,9 @@ def test_no_neighbour_moves_a_sum_by_more_than_is_paid(loss, layout, dtype, limi
     assert abs(Fraction(spreads[0]) - Fraction(spreads[1])) <= 1
     limited = limited and loss.has_ends
     if limited:
-        problem = centred_problem(problem, SlopeLimit(1.0, 0.4))
-        pair = [
-            risks.centred(np.full(3, 0.2), constant=0.25, clip=problem.limit.clip) for risks in pair
-        ]
+        problem = centred_problem(problem, SlopeLimit(0.4))
+        facts_of_view = {"constant": problem.intercept_scaling, "clip": problem.limit.clip}
+        pair = [risks.centred(np.full(3, 0.2), **facts_of_view) for risks in pair]
     weights = rng.standard_normal(problem.n_weights)
     weights *= 3.0 / np.linalg.norm(weights) / (3.0 if limited else 1.0)
     stated = SumSensitivity.of(problem, ceiling=CEILING)
@@ -384,19 +405,19 @@ def test_sums_have_the_same_bits_whatever_the_order_and_the_parts(monkeypatch, l
     n = sum(sizes)
     rows = rng.standard_normal((n, 20))
     risks = make_risks(loss, rows, some_targets(loss, rng, n), sizes, layout=layout)
-    weights = rng.standard_normal(risks.n_weights)
-    block = risks.handles[0]
-    found = [part.sum(axis=0) for part in block.sums(weights, ceiling=1.0)]
-    fine = [part.sum(axis=0) for part in block.sums(weights, ceiling=1.0, is_fine=True)]
+    weights = rng.standard_normal((loss.n_outputs, 20))
+    intercepts, block = np.zeros(loss.n_outputs), risks.handles[0]
+    found = [part.sum(axis=0) for part in block.sums(weights, intercepts, ceiling=1.0)]
+    fine = [part.sum(axis=0) for part in block.sums(weights, intercepts, ceiling=1.0, is_fine=True)]
 
     def assert_same(block):
         for is_fine, expected in ((False, found), (True, fine)):
-            sums = block.sums(weights, ceiling=1.0, is_fine=is_fine)
+            sums = block.sums(weights, intercepts, ceiling=1.0, is_fine=is_fine)
             assert all(
                 np.array_equal(a.sum(axis=0), b) for a, b in zip(sums, expected, strict=True)
             )
 
-    alone = block.sums(weights, ceiling=1.0, gradients=False)
+    alone = block.sums(weights, intercepts, ceiling=1.0, gradients=False)
     assert np.array_equal(alone[0].sum(axis=0), found[0])
     assert alone[1].shape == (2, len(sizes), loss.n_outputs, 0)
     for n_threads, n_rows in ((3, 64), (1, 777)):
@@ -479,10 +500,11 @@ def test_small_losses_and_sums_of_many_records_keep_their_digits():
 def test_groups_and_blocks_without_records_have_no_sums():
     risks = drawn_risks(SquaredError(), (5, 3))
     some = risks.records.take([np.arange(0), np.arange(3)])
-    totals, sums = GroupRisks(some, risks.loss).handles[0].sums(np.ones(4))
+    weights = np.ones((1, 3)), np.ones(1)
+    totals, sums = GroupRisks(some, risks.loss).handles[0].sums(*weights)
     assert not totals[:, 0].any()
     assert not sums[:, 0].any()
-    nobody = GroupRisks(some.take([np.arange(0)] * 2), risks.loss).handles[0].sums(np.ones(4))
+    nobody = GroupRisks(some.take([np.arange(0)] * 2), risks.loss).handles[0].sums(*weights)
     assert not any(part.any() for part in nobody)
     flat = make_risks(SquaredError(), np.zeros((3, 0)), np.ones(3), (2, 1), scaling=0.5)
     np.testing.assert_allclose(flat.risks(np.array([4.0])), 0.5)

@@ -229,14 +229,14 @@ class Problem:
                 f"{self.cells!r}."
             )
 
-    @property
+    @cached_property
     def game(self) -> str:
         """Say in a sentence what was stated about people; nothing of the default."""
         if self.optimism_correction == 1.0:
             return ""
         return f"optimism of risks is corrected {self.optimism_correction:g} times"
 
-    @property
+    @cached_property
     def n_groups(self) -> int:
         """Number of groups p."""
         return len(self.group_sizes)
@@ -246,7 +246,7 @@ class Problem:
         """Number of records K in all groups together; where groups overlap, in all cells."""
         return sum(self.cell_sizes) if self.hidden is None else self.hidden.n_records
 
-    @property
+    @cached_property
     def cell_sizes(self) -> tuple[int, ...]:
         """Sizes of the disjoint cells that records are in: the groups, where none overlap."""
         return self.group_sizes if self.cells is None else self.cells.sizes
@@ -272,12 +272,12 @@ class Problem:
             return self.loss_moves
         return np.sqrt(self.cells.cells_of_groups)
 
-    @property
+    @cached_property
     def queue_sizes(self) -> tuple[int, ...]:
         """Numbers of records that are drawn from: of each group, or where hidden of all places."""
         return self.group_sizes if self.hidden is None else (self.n_records,)
 
-    @property
+    @cached_property
     def most_in_a_group(self) -> int:
         """Largest number of records that a group, or a cell, may have on any neighbouring data."""
         if self.hidden is not None:
@@ -290,19 +290,19 @@ class Problem:
         least = 0 if self.hidden is None or self.n_groups == 1 else self.hidden.floor
         return np.asarray(self.group_sizes) > least
 
-    @property
+    @cached_property
     def sizes_to_plan_for(self) -> FloatArray:
         """Sizes of the groups; of one that no weight is moved to, that of all records."""
         sizes = np.asarray(self.group_sizes, dtype=float)
         return sizes if self.hidden is None else np.where(self.is_heard, sizes, self.n_records)
 
-    @property
+    @cached_property
     def typical_size(self) -> float:
         """Size of a group: 1 over the mean of 1/n under weights in proportion to √n."""
         roots = np.sqrt(self.sizes_to_plan_for)
         return float(roots.sum() / (1.0 / roots).sum())
 
-    @property
+    @cached_property
     def pair_diameter(self) -> float:
         """How far replacing a record moves a weighted sum of gradients, over the largest weight.
 
@@ -313,27 +313,27 @@ class Problem:
             return self.gradient_diameter
         return max(self.gradient_diameter, self.lipschitz)
 
-    @property
+    @cached_property
     def n_columns(self) -> int:
         """Columns of a row with the intercept's."""
         return self.n_features + (self.intercept_scaling > 0)
 
-    @property
+    @cached_property
     def n_weights(self) -> int:
         """Number of weights d, intercepts included."""
         return self.loss.n_outputs * self.n_columns
 
-    @property
+    @cached_property
     def diameter(self) -> float:
         """Diameter M = 2R of the ball of weights."""
         return 2.0 * self.radius
 
-    @property
+    @cached_property
     def reach(self) -> float:
         """What aims are shares of: the radius, but room beyond 20 (4 for numbers) is for data."""
         return min(self.radius, largest_reach(self.loss))
 
-    @property
+    @cached_property
     def row_norm(self) -> float:
         """Bound on the norm of a row with its constant column."""
         return float(np.hypot(1.0, self.intercept_scaling))
@@ -343,52 +343,52 @@ class Problem:
         """Bounds of the loss for every score that the ball and the rows allow."""
         return self.loss.constants(self.radius * self.row_norm)
 
-    @property
+    @cached_property
     def lipschitz(self) -> float:
         """Lipschitz constant L of the loss in the weights."""
         return self.row_norm * self.constants.lipschitz
 
-    @property
+    @cached_property
     def gradient_diameter(self) -> float:
         """Largest distance Γ between two records' gradients, at most 2L."""
         return self.row_norm * self.constants.gradient_diameter
 
-    @property
+    @cached_property
     def norm_read(self) -> float:
         """Bound on the norm of a row, and on its constant, as sums are read."""
         return max(1.0, self.row_norm)
 
-    @property
+    @cached_property
     def slope_bound(self) -> float:
         """Largest norm of a record's derivatives in its scores."""
         return self.constants.lipschitz
 
-    @property
+    @cached_property
     def summed_norm(self) -> float:
         """Largest norm of what a record adds to the sums of gradients that are read."""
         return self.lipschitz
 
-    @property
+    @cached_property
     def rounding_factor(self) -> float:
         """By how much a change of variables after summing may raise the rounding of sums."""
         return 1.0
 
-    @property
+    @cached_property
     def smoothness(self) -> float:
         """Smoothness H of the loss in the weights."""
         return self.row_norm**2 * self.constants.smoothness
 
-    @property
+    @cached_property
     def usual_smoothness(self) -> float:
         """That of rows as long as most are, which the first steps are planned for."""
         return self.smoothness
 
-    @property
+    @cached_property
     def roundings_of_a_mean(self) -> int:
         """How often a weighted mean of the groups' gradients is rounded, beside a few times."""
         return self.n_groups
 
-    @property
+    @cached_property
     def loss_range(self) -> float:
         """Range B of the loss, supremum minus infimum."""
         return self.constants.loss_range

@@ -151,16 +151,15 @@ def canonical_rows(rows: Any) -> Any:
     return fresh
 
 
-def row_block(rows: Any, first: int, last: int) -> Any:
-    """Return the rows ``first:last``; dense ones are not copied."""
+def row_block(rows: Any, first: int, last: int, kind: type[np.floating] | None = None) -> Any:
+    """Return the rows ``first:last`` in a precision; dense ones that have it are not copied."""
     if not isinstance(rows, csr_array):
-        return rows[first:last]
+        return rows[first:last].astype(kind or rows.dtype, copy=False)
     bounds = rows.indptr[first : last + 1]
     entries = slice(bounds[0], bounds[-1])
-    return csr_array(
-        (rows.data[entries], rows.indices[entries], bounds - bounds[0]),
-        shape=(last - first, rows.shape[1]),
-    )
+    numbers = rows.data[entries].astype(kind or rows.dtype, copy=False)
+    shape = (last - first, rows.shape[1])
+    return csr_array((numbers, rows.indices[entries], bounds - bounds[0]), shape=shape)
 
 
 def scale_rows(rows: Any, factors: FloatArray, kind: type[np.floating] = np.float64) -> Any:
@@ -180,5 +179,5 @@ def linear_scores(rows: Any, weights: FloatArray) -> FloatArray:
     n_rows = max(64, BLOCK_BYTES // (8 * max(rows.shape[1], 1)))
     for first in range(0, n_records, n_rows):
         last = min(first + n_rows, n_records)
-        scores[first:last] = row_block(rows, first, last).astype(np.float64) @ weights.T
+        scores[first:last] = row_block(rows, first, last, np.float64) @ weights.T
     return scores

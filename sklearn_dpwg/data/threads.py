@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 from typing import Any, TypeVar
@@ -20,6 +19,8 @@ from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController
 
 IndexArray = NDArray[np.intp]
+# A group, the first of its rows and the end of them.
+Segment = tuple[int, int, int]
 
 Result = TypeVar("Result")
 
@@ -53,7 +54,7 @@ def run_on_threads(tasks: Sequence[Callable[[], Result]]) -> list[Result]:
     so none may write where another does. The calling thread works too: a call always ends, whatever
     the threads of the pool are busy with. Threads follow the caller's `numpy.errstate`.
     """
-    n_helpers = min(n_threads(), len(tasks)) - 1
+    n_helpers = min(n_threads(), len(tasks)) - 1 if len(tasks) > 1 else 0
     if n_helpers < 1:
         return [task() for task in tasks]
     waiting = deque(range(len(tasks)))
@@ -125,35 +126,17 @@ def _blas() -> Any:
 MAX_TASKS = 16
 
 
-@dataclass(frozen=True, eq=False)
-class Partition:
-    """Rows, or blocks of rows, cut where a task ends and where a group ends.
+def even_tasks(starts: IndexArray, n_tasks: int) -> list[list[Segment]]:
+    """Cut rows ``starts[i]:starts[i + 1]`` of groups into at most `MAX_TASKS` even tasks.
 
     It depends on sizes only, never on the number of cores, so sums that are combined in its order
-    are the same bit for bit on every number of threads.
+    are the same bit for bit on every number of threads. A group without rows has no segment.
     """
-
-    n_groups: int
-    # group of each segment, in ascending order; a group without records has none; (n_segments,)
-    groups: IndexArray
-    firsts: IndexArray  # a segment holds the rows `firsts[s]:lasts[s]`; (n_segments,)
-    lasts: IndexArray
-    tasks: list[slice]  # the segments of each task
-
-    @classmethod
-    def of(cls, starts: IndexArray, n_tasks: int) -> Partition:
-        """Cut rows ``starts[i]:starts[i + 1]`` of groups into at most `MAX_TASKS` even tasks."""
-        n_tasks = max(1, min(n_tasks, MAX_TASKS))
-        cuts = np.linspace(starts[0], starts[-1], n_tasks + 1).astype(np.intp)
-        points = np.union1d(cuts, starts)
-        firsts, lasts = points[:-1], points[1:]
-        groups = np.searchsorted(starts, firsts, side="right") - 1
-        bounds = np.unique(np.searchsorted(firsts, cuts)).tolist()
-        tasks = [slice(*pair) for pair in pairwise(bounds)]
-        return cls(len(starts) - 1, groups, firsts, lasts, tasks)
-
-    def segments(self, part: slice) -> Iterator[tuple[int, int, int]]:
-        """Yield the group, the first row and the end of some segments."""
-        columns = (self.groups[part], self.firsts[part], self.lasts[part])
-        for group, first, last in zip(*columns, strict=True):
-            yield int(group), int(first), int(last)
+    n_tasks = max(1, min(n_tasks, MAX_TASKS))
+    cuts = np.linspace(starts[0], starts[-1], n_tasks + 1).astype(np.intp)
+    points = np.union1d(cuts, starts)
+    groups = np.searchsorted(starts, points[:-1], side="right") - 1
+    columns = groups.tolist(), points[:-1].tolist(), points[1:].tolist()
+    segments = list(zip(*columns, strict=True))
+    bounds = np.unique(np.searchsorted(points[:-1], cuts)).tolist()
+    return [segments[first:last] for first, last in pairwise(bounds)]

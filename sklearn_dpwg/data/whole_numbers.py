@@ -8,7 +8,6 @@ moves a sum by what it adds alone (docs/theory/sums.md).
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from contextlib import nullcontext
 from functools import lru_cache, partial
 from itertools import pairwise
@@ -18,6 +17,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from sklearn_dpwg._checks import FloatArray
+from sklearn_dpwg.data.records import GroupedRecords
 from sklearn_dpwg.data.rows import row_block
 from sklearn_dpwg.data.threads import (
     MAX_TASKS,
@@ -27,14 +27,13 @@ from sklearn_dpwg.data.threads import (
     run_on_threads,
 )
 from sklearn_dpwg.losses import Loss
-from sklearn_dpwg.losses.base import LossConstants
 
 # Bits of weights below their norm, of slopes and of losses below their bounds, beside the 16 of
 # rows: a score is below 2^52 units, and so are the sums of a block's gradients and losses.
 WEIGHT_BITS, SLOPE_BITS, LOSS_BITS = 36, 23, 39
 BLOCK_ROWS = 2**13
 # Fine sums, which are not released, have so many bits of slopes more, and as many again of what is
-# left, in blocks of an eighth of the rows.
+# left, in pieces of an eighth of the rows.
 FINE_BITS, REST = 3, 2.0**-26
 # Sums are held in multiples of so many units and in what is left of these: up to 2^38 records in
 # up to 2^28 pieces.
@@ -46,6 +45,163 @@ LEAST_ROWS = 64
 ENTRIES_PER_TASK, ENTRIES_PER_LOSS = 2**17, 40
 # From so many groups in a block on, one product with a sparse matrix makes all their sums.
 FEW_GROUPS = 8
+
+
+def whole_sums(
+    loss: Loss,
+    records: GroupedRecords,
+    weights: FloatArray,
+    intercepts: FloatArray,
+    *,
+    ceiling: float = math.inf,
+    gradients: bool = True,
+    is_fine: bool = False,
+) -> tuple[FloatArray, FloatArray]:
+    """Return each group's sum of losses and the gradient of that sum, in parts to be added.
+
+    Each loss counts for at most the ceiling, and slopes up to limits, if the records have any. The
+    last column of gradients is that in the intercepts. All are of shape (n_parts, n_groups, ...),
+    and are the same however rows are cut into parts. Fine sums have twice the digits.
+    """
+    rows, (n_outputs, n_features) = records.rows, weights.shape
+    n_records, is_sparse = rows.shape[0], isinstance(rows, csr_array)
+    n_entries = (rows.nnz // max(n_records, 1)) if is_sparse else n_features
+    n_rows = max(1, min(max(ENTRIES_PER_BLOCK // max(n_entries, 1), LEAST_ROWS), BLOCK_ROWS))
+    n_levels, most_rows = (2, BLOCK_ROWS >> FINE_BITS) if is_fine else (1, BLOCK_ROWS)
+    loss_unit, slope_unit = _units(loss, _power_of_score(weights, intercepts), ceiling)
+    slope_unit *= 2.0**-FINE_BITS if is_fine else 1.0
+    matrix = weights if is_fine else cut_weights(weights)
+    filled = np.flatnonzero(np.diff(records.starts))
+    starts = records.starts[filled]
+    # of multiples of a number of units and of what is left, of groups that have records
+    of_losses = (2, len(filled), n_levels)
+    of_slopes = (2, len(filled), n_levels * n_outputs, n_features + 1)
+
+    def sums_of_rows(first: int, last: int) -> tuple[FloatArray, FloatArray]:
+        losses, slopes = np.zeros(of_losses), np.zeros(of_slopes if gradients else (0,))
+        room = None if is_sparse else np.empty((n_rows, n_features))
+        for start in range(first, last, n_rows):
+            block = slice(start, min(start + n_rows, last))
+            part = _in_double(rows, block, room)
+            scores = (exact_scores(part, matrix) if is_fine else _scores(part, matrix)) + intercepts
+            values, derivatives = _losses_and_slopes(loss, scores, records, block)
+            counts = _whole(np.minimum(values, ceiling)[:, None], loss_unit, n_levels)
+            groups, cuts = _groups_of(starts, block)
+            add_split(losses[:, groups], np.add.reduceat(counts, cuts), LOSS_SPLIT)
+            if not gradients:
+                continue
+            counts = _whole(derivatives, slope_unit, n_levels)
+            for top in range(0, len(counts), most_rows):
+                some, few = part, counts
+                if len(counts) > most_rows:
+                    end = min(top + most_rows, len(counts))
+                    some, few = row_block(part, top, end), counts[top:end]
+                    groups, cuts = _groups_of(starts, slice(start + top, start + end))
+                add_split(slopes[:, groups], _products(some, few, cuts), SLOPE_SPLIT)
+        return losses, slopes
+
+    n_tasks = n_records * (n_entries + ENTRIES_PER_LOSS) // ENTRIES_PER_TASK
+    n_tasks = max(1, min(n_tasks, n_threads(), MAX_TASKS))
+    borders = np.linspace(0, n_records, n_tasks + 1).astype(int).tolist()
+    with one_blas_thread() if n_tasks > 1 else nullcontext(), np.errstate(all="ignore"):
+        of_tasks = run_on_threads([partial(sums_of_rows, *pair) for pair in pairwise(borders)])
+    losses, slopes = map(sum, zip(*of_tasks, strict=True))
+
+    def in_parts(sums: Any, unit: float, shape: tuple[int, ...]) -> FloatArray:
+        of_levels = np.zeros((n_levels, 2, len(records.starts) - 1, *shape))
+        for level, of_level in enumerate(np.split(sums, n_levels, axis=2) if sums.size else ()):
+            of_level = of_level.reshape(2, len(filled), *shape)
+            of_levels[level][:, filled] = of_level * (unit * REST**level)
+        return of_levels.reshape(2 * n_levels, *of_levels.shape[2:])
+
+    columns = n_features + 1 if gradients else 0
+    return in_parts(losses, loss_unit, ()), in_parts(slopes, slope_unit, (n_outputs, columns))
+
+
+def _losses_and_slopes(
+    loss: Loss, scores: FloatArray, records: GroupedRecords, block: slice
+) -> tuple[FloatArray, FloatArray]:
+    """Return losses and derivatives in the scores, which are of shape (n_records, n_outputs)."""
+    given, targets = scores[:, 0] if loss.n_outputs == 1 else scores, records.targets[block]
+    if records.slope_limits is None:
+        values, slopes = loss.value_and_derivative(given, targets)
+    else:
+        values, slopes = loss.limited(given, targets, records.slope_limits[block])
+    return values, slopes.reshape(scores.shape)
+
+
+def _whole(values: FloatArray, unit: float, n_levels: int) -> FloatArray:
+    """Return how many whole units there are in columns and, of fine ones, in what is left."""
+    counted = values * (1.0 / unit)
+    if n_levels == 1:
+        return np.trunc(counted, out=counted)
+    whole = np.trunc(counted)
+    return np.hstack([whole, cut(counted - whole, REST)])
+
+
+def _products(rows: Any, counts: FloatArray, cuts: IndexArray) -> FloatArray:
+    """Return the sum over the rows of each group of each count times rows, and of counts."""
+    sums = np.empty((len(cuts), counts.shape[1], rows.shape[1] + 1))
+    sums[..., -1] = np.add.reduceat(counts, cuts)
+    edges = [*cuts.tolist(), len(counts)]
+    if len(cuts) <= FEW_GROUPS and isinstance(rows, csr_array):
+        apart = np.zeros((len(counts), *sums.shape[:2]))  # each group in columns of its own
+        for group, (first, last) in enumerate(pairwise(edges)):
+            apart[first:last, group] = counts[first:last]
+        sums[..., :-1] = (rows.T @ apart.reshape(len(counts), -1)).T.reshape(*sums.shape[:2], -1)
+        return sums
+    if len(cuts) <= FEW_GROUPS:
+        for group, (first, last) in enumerate(pairwise(edges)):
+            sums[group, :, :-1] = counts[first:last].T @ rows[first:last]
+        return sums
+    for column, numbers in enumerate(counts.T):
+        by_group = csr_array((numbers, np.arange(len(counts)), edges), (len(cuts), len(counts)))
+        product = by_group @ rows
+        sums[:, column, :-1] = product.toarray() if isinstance(product, csr_array) else product
+    return sums
+
+
+def _groups_of(starts: IndexArray, block: slice) -> tuple[slice, IndexArray]:
+    """Return which groups have rows in a block, and where in it each begins; none is empty."""
+    first = int(np.searchsorted(starts, block.start, side="right")) - 1
+    groups = slice(first, int(np.searchsorted(starts, block.stop)))
+    return groups, np.maximum(starts[groups] - block.start, 0)
+
+
+def _in_double(rows: Any, block: slice, room: FloatArray | None) -> Any:
+    """Return a block of rows in double precision, dense ones in memory that is there already."""
+    if room is None:
+        return row_block(rows, block.start, block.stop, np.float64)
+    part = room[: block.stop - block.start]
+    part[:] = rows[block]
+    return part
+
+
+def exact_scores(rows: Any, weights: FloatArray) -> FloatArray:
+    """Return ``rows @ weights.T`` of whole rows in double precision, each row's rounded once."""
+    first = cut_weights(weights)
+    return _scores(rows, first) + _scores(rows, cut_weights(weights - first))
+
+
+def _scores(rows: Any, weights: FloatArray) -> FloatArray:
+    """Return ``rows @ weights.T``; of one output it is a product with a vector, which is faster."""
+    if len(weights) == 1:
+        return np.asarray((rows @ weights[0])[:, None])
+    return np.asarray(rows @ weights.T)
+
+
+def _power_of_score(weights: FloatArray, intercepts: FloatArray) -> int:
+    """Return the least power of four, by its exponent, that no score exceeds."""
+    score = float(np.linalg.norm(weights)) + float(np.linalg.norm(intercepts))
+    return math.ceil(math.log(max(score, 1.0), 4.0)) if score < math.inf else 0
+
+
+@lru_cache(maxsize=64)
+def _units(loss: Loss, power: int, ceiling: float) -> tuple[float, float]:
+    """Return the units of losses and slopes: those of public numbers alone."""
+    constants = loss.constants(4.0**power)
+    largest = max(abs(constants.infimum), abs(min(constants.supremum, ceiling)))
+    return unit_of(largest, LOSS_BITS), unit_of(constants.lipschitz, SLOPE_BITS)
 
 
 def unit_of(bound: float, bits: int) -> float:
@@ -62,20 +218,7 @@ def cut(values: Any, unit: float) -> Any:
 def cut_weights(weights: FloatArray) -> FloatArray:
     """Return public weights in multiples of which products with rows are added up exactly."""
     unit = unit_of(float(np.linalg.norm(weights)), WEIGHT_BITS)
-    return np.asarray(cut(weights.copy(), unit) * unit)
-
-
-def exact_scores(rows: Any, weights: FloatArray) -> FloatArray:
-    """Return ``rows @ weights.T`` of whole rows in double precision, each row's rounded once."""
-    first = cut_weights(weights)
-    return _scores(rows, first) + _scores(rows, cut_weights(weights - first))
-
-
-def _scores(rows: Any, weights: FloatArray) -> FloatArray:
-    """Return ``rows @ weights.T``; of one output it is a product with a vector, which is faster."""
-    if len(weights) == 1:
-        return np.asarray((rows @ weights[0])[:, None])
-    return np.asarray(rows @ weights.T)
+    return np.asarray(np.trunc(weights * (1.0 / unit)) * unit)
 
 
 def add_split(total: FloatArray, sums: FloatArray, split: float) -> None:
@@ -85,182 +228,3 @@ def add_split(total: FloatArray, sums: FloatArray, split: float) -> None:
     high *= split
     total[0] += high
     total[1] += sums - high
-
-
-def _units(
-    loss: Loss, weights: FloatArray, intercepts: FloatArray, ceiling: float
-) -> tuple[float, float]:
-    """Return the units of losses and slopes: those of public numbers alone."""
-    score = float(np.linalg.norm(weights)) + float(np.linalg.norm(intercepts))
-    power = math.ceil(math.log(max(score, 1.0), 4.0)) if score < math.inf else 0
-    try:
-        constants = _constants(loss, power)
-    except TypeError:  # no hash
-        constants = loss.constants(4.0**power)
-    largest = max(abs(constants.infimum), abs(min(constants.supremum, ceiling)))
-    return unit_of(largest, LOSS_BITS), unit_of(constants.lipschitz, SLOPE_BITS)
-
-
-@lru_cache(maxsize=64)
-def _constants(loss: Loss, power: int) -> LossConstants:
-    return loss.constants(4.0**power)
-
-
-def whole_sums(
-    loss: Loss,
-    rows: Any,
-    targets: FloatArray,
-    starts: IndexArray,
-    weights: FloatArray,
-    intercepts: FloatArray,
-    *,
-    ceiling: float = math.inf,
-    slope_limits: FloatArray | None = None,
-    gradients: bool = True,
-    is_fine: bool = False,
-) -> tuple[FloatArray, FloatArray]:
-    """Return each group's sum of losses and the gradient of that sum, in parts to be added.
-
-    Rows are whole, sorted by group, dense or compressed; group i holds ``starts[i]:starts[i + 1]``.
-    Each loss counts for at most the ceiling, and slopes up to limits, if there are any. The last
-    column of gradients is that in the intercepts. All are of shape (n_parts, n_groups, ...), and
-    are the same however rows are cut into parts. Fine sums have twice the digits.
-    """
-    n_outputs, n_features = weights.shape
-    loss_unit, slope_unit = _units(loss, weights, intercepts, ceiling)
-    slope_unit *= 2.0**-FINE_BITS if is_fine else 1.0
-    matrix = weights if is_fine else cut_weights(weights)
-    n_columns = n_features + 1 if gradients else 0
-    n_parts = 4 if is_fine else 2
-
-    def task(first: int, last: int) -> tuple[slice, FloatArray, FloatArray]:
-        here = slice(*np.searchsorted(starts, [first, last - 1], side="right") - [1, 0])
-        totals = np.zeros((n_parts, here.stop - here.start))
-        sums = np.zeros((*totals.shape, n_outputs, n_columns))
-        room = None if is_sparse else np.empty((n_rows, n_features))
-        for start in range(first, last, n_rows):
-            block = slice(start, min(start + n_rows, last))
-            part = _in_double(rows, block, room)
-            scores = (exact_scores if is_fine else _scores)(part, matrix) + intercepts
-            limits = None if slope_limits is None else slope_limits[block]
-            values, slopes = losses_and_slopes(loss, scores, targets[block], limits)
-            values = np.minimum(values, ceiling)
-            groups, cuts = _groups_of(starts, here, block)
-            for level, whole in enumerate(_levels(values, loss_unit, is_fine)):
-                of_block = np.add.reduceat(whole, cuts)
-                _add(totals, level, groups, of_block, LOSS_SPLIT)
-            if not gradients:
-                continue
-            levels = _levels(slopes, slope_unit, is_fine)
-            for top in range(block.start, block.stop, most_rows):
-                piece = slice(top, min(top + most_rows, block.stop))
-                groups, cuts = _groups_of(starts, here, piece)
-                inner = slice(piece.start - block.start, piece.stop - block.start)
-                some = _some(part, inner.start, inner.stop)
-                for level, whole in enumerate(levels):
-                    of_piece = np.empty((len(cuts), n_outputs, n_columns))
-                    of_piece[..., :-1] = _products(some, whole[inner], cuts)
-                    of_piece[..., -1] = np.add.reduceat(whole[inner], cuts)
-                    _add(sums, level, groups, of_piece, SLOPE_SPLIT)
-        return here, totals, sums
-
-    n_records, is_sparse = rows.shape[0], isinstance(rows, csr_array)
-    n_entries = (rows.nnz // max(n_records, 1)) if is_sparse else n_features
-    most_rows = BLOCK_ROWS >> FINE_BITS if is_fine else BLOCK_ROWS
-    n_rows = max(1, min(max(ENTRIES_PER_BLOCK // max(n_entries, 1), LEAST_ROWS), BLOCK_ROWS))
-    n_tasks = n_records * (n_entries + ENTRIES_PER_LOSS) // ENTRIES_PER_TASK
-    borders = np.linspace(0, n_records, max(1, min(n_tasks, n_threads(), MAX_TASKS)) + 1)
-    totals = np.zeros((n_parts, len(starts) - 1))
-    sums = np.zeros((*totals.shape, n_outputs, n_columns))
-    shares = list(pairwise(borders.astype(int).tolist())) if n_records else []
-    limit = one_blas_thread() if len(shares) > 1 else nullcontext()
-    with limit, np.errstate(all="ignore"):
-        found = run_on_threads([partial(task, *share) for share in shares])
-    for here, of_losses, of_slopes in found:
-        totals[:, here] += of_losses
-        sums[:, here] += of_slopes
-    for level in range(n_parts // 2):
-        of_level, share = slice(2 * level, 2 * level + 2), REST**level
-        totals[of_level] *= loss_unit * share
-        sums[of_level] *= slope_unit * share
-    return totals, sums
-
-
-def losses_and_slopes(
-    loss: Loss, scores: FloatArray, targets: FloatArray, limits: FloatArray | None
-) -> tuple[FloatArray, FloatArray]:
-    """Return losses and derivatives in the scores, which are of shape (n_records, n_outputs)."""
-    given = scores[:, 0] if loss.n_outputs == 1 else scores
-    if limits is None:
-        values, slopes = loss.value_and_derivative(given, targets)
-    else:
-        values, slopes = loss.limited(given, targets, limits)
-    return values, slopes.reshape(scores.shape)
-
-
-def _levels(values: FloatArray, unit: float, is_fine: bool) -> Sequence[FloatArray]:
-    """Return how many whole units there are in numbers and, of fine ones, in what is left."""
-    counted = values * (1.0 / unit)
-    whole = np.trunc(counted)
-    if not is_fine:
-        return (whole,)
-    counted -= whole
-    return whole, cut(counted, REST)
-
-
-def _products(rows: Any, slopes: FloatArray, cuts: IndexArray) -> FloatArray:
-    """Return the sum over the rows of each group of slopes times rows."""
-    ends = np.append(cuts[1:], len(slopes))
-    if len(cuts) > FEW_GROUPS:
-        places, edges = np.arange(len(slopes)), np.append(cuts, len(slopes))
-        found = []
-        for of_output in slopes.T:
-            sums = csr_array((of_output, places, edges), shape=(len(cuts), len(slopes))) @ rows
-            found.append(sums.toarray() if isinstance(sums, csr_array) else sums)
-        return np.stack(found, axis=1)
-    return np.stack(
-        [
-            _scores(_some(rows, first, last).T, slopes[first:last].T).T
-            for first, last in zip(cuts, ends, strict=True)
-        ]
-    )
-
-
-def _some(rows: Any, first: int, last: int) -> Any:
-    """Return the rows ``first:last``, themselves if these are all."""
-    return rows if last - first == rows.shape[0] else row_block(rows, first, last)
-
-
-def _in_double(rows: Any, block: slice, room: FloatArray | None) -> Any:
-    """Return a block of rows in double precision, dense ones in memory that is there already."""
-    if room is None:
-        bounds = rows.indptr[block.start : block.stop + 1]
-        entries = slice(bounds[0], bounds[-1])
-        numbers = rows.data[entries].astype(np.float64)
-        shape = (block.stop - block.start, rows.shape[1])
-        return csr_array((numbers, rows.indices[entries], bounds - bounds[0]), shape=shape)
-    part = room[: block.stop - block.start]
-    part[:] = rows[block]
-    return part
-
-
-def _groups_of(starts: IndexArray, here: slice, block: slice) -> tuple[Any, IndexArray]:
-    """Return which of some groups have rows in a block, and where in it each begins."""
-    edges = starts[here]
-    low, high = np.searchsorted(edges, [block.start, block.stop - 1], side="right")
-    cuts = np.maximum(edges[low - 1 : high] - block.start, 0)
-    if len(cuts) == 1:
-        return slice(low - 1, high), cuts
-    is_filled = np.append(cuts[1:], block.stop - block.start) > cuts
-    if is_filled.all():
-        return slice(low - 1, high), cuts
-    return low - 1 + np.flatnonzero(is_filled), cuts[is_filled]
-
-
-def _add(total: FloatArray, level: int, groups: Any, sums: FloatArray, split: float) -> None:
-    """Add the sums of some groups to both parts of a level."""
-    of_level = total[2 * level : 2 * level + 2]
-    of_groups = of_level[:, groups]
-    add_split(of_groups, sums, split)
-    if not isinstance(groups, slice):
-        of_level[:, groups] = of_groups

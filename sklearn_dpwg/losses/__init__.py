@@ -11,7 +11,6 @@ from sklearn_dpwg.losses.base import (
     Loss,
     LossConstants,
     SmoothedLoss,
-    gradient_diameter,
 )
 from sklearn_dpwg.losses.classification import (
     BinaryLogLoss,
@@ -38,6 +37,5 @@ __all__ = [
     "SmoothedLoss",
     "SquaredError",
     "SquaredHinge",
-    "gradient_diameter",
     "make_loss",
 ]

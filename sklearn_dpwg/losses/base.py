@@ -6,7 +6,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from inspect import signature
 from typing import Any, ClassVar, Literal, Self
 
@@ -43,9 +43,9 @@ class LossConstants:
     smoothness : float
         Bound H on the largest eigenvalue of the second derivative in the score; ``inf`` for a
         loss that is not smooth.
-    gradient_diameter : float
-        Bound Γ on ``‖∇ℓ(w, z) − ∇ℓ(w, z')‖`` over all weights in the ball and all pairs of
-        records; never above ``2 * lipschitz``.
+    derivative : callable, optional
+        Where every gradient is ``u f(<w, u>)`` with u in the unit ball, the function f, hashable,
+        which must fall nowhere: `gradient_diameter` may then be less than ``2 * lipschitz``.
     """
 
     score_bound: float
@@ -54,11 +54,11 @@ class LossConstants:
     supremum: float
     zero_score: float
     smoothness: float
-    gradient_diameter: float
+    derivative: Callable[[FloatArray], FloatArray] | None = None
 
     def __post_init__(self) -> None:
         """Refuse what no loss can have."""
-        for name in ("score_bound", "lipschitz", "smoothness", "gradient_diameter"):
+        for name in ("score_bound", "lipschitz", "smoothness"):
             value = getattr(self, name)
             if not value >= 0.0 or (value == math.inf and name != "smoothness"):
                 raise InputError(f"{name} of a loss must be finite and at least 0, got {value!r}.")
@@ -67,6 +67,13 @@ class LossConstants:
                 f"infimum, zero_score and supremum of a loss must be finite and in this order, got "
                 f"{self.infimum!r}, {self.zero_score!r} and {self.supremum!r}."
             )
+
+    @cached_property
+    def gradient_diameter(self) -> float:
+        """Bound Γ on ``‖∇ℓ(w, z) - ∇ℓ(w, z')‖`` over weights of the ball and pairs of records."""
+        if self.derivative is None:
+            return 2.0 * self.lipschitz
+        return min(2.0 * self.lipschitz, gradient_diameter(self.derivative, self.score_bound))
 
     @property
     def loss_range(self) -> float:
@@ -337,40 +344,14 @@ _MOST_CELLS = 2**20
 
 @lru_cache(maxsize=256)
 def gradient_diameter(
-    derivative: Callable[[FloatArray], FloatArray],
-    score_bound: float,
-    *,
-    derivative_slope: float,
-    rises: bool = False,
-    tolerance: float = 2e-3,
+    derivative: Callable[[FloatArray], FloatArray], score_bound: float, tolerance: float = 2e-3
 ) -> float:
     """Return a certified upper bound on the distance of two records' gradients.
 
-    Covers every loss whose gradient is ``u f(<w, u>)`` for a vector u in the unit ball that
-    stands for the row and, by symmetry, the target.
+    They are ``u f(<w, u>)`` with u in the unit ball, which stands for the row and, by symmetry, the
+    target, ``‖w‖ <= r``, and f a derivative that falls nowhere, as that of a convex loss. The bound
+    is too large by the tolerance at most, but where the search would need over a million cells.
 
-    Parameters
-    ----------
-    derivative : callable
-        The function f of the score, vectorised and hashable.
-    score_bound : float
-        Bound r on the norm of the weights w.
-    derivative_slope : float
-        Lipschitz constant of f on [-r, r].
-    rises : bool, default=False
-        Whether f falls nowhere, as that of a convex loss; the search is then much shorter.
-    tolerance : float, default=2e-3
-        Relative slack of the bound; larger for derivatives so steep that the search would need
-        more than a million cells.
-
-    Returns
-    -------
-    float
-        Upper bound on ``‖u f(<w, u>) - v f(<w, v>)‖`` over ``‖w‖ <= r`` and u, v in the unit
-        ball.
-
-    Notes
-    -----
     It is enough to bound the distance for ``‖w‖ = r``, in every dimension, and as a function of the
     angles s and t of u and v against w: with ``F = f(r sin s)`` and ``G = f(r sin t)`` the largest
     squared distance is ``(F sin s - G sin t)² + (|F| cos s + |G| cos t)²``. In a cell of angles the
@@ -386,15 +367,12 @@ def gradient_diameter(
     def curve(angle: FloatArray, half: float) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Return the curve at centres, and how far it is from there within their cells."""
         value = at(angle)
-        if rises:
-            above, below = at(angle + half) - value, value - at(angle - half)
-            if min(above.min(), below.min()) < -1e-12 * np.abs(value).max():
-                raise InputError("derivative must fall nowhere, as that of a convex loss does.")
-            moved = np.maximum(above, below)
-        else:
-            moved = score_bound * derivative_slope * (half * np.cos(angle) + half**2 / 2)
+        above, below = at(angle + half) - value, value - at(angle - half)
+        if min(above.min(), below.min()) < -1e-12 * np.abs(value).max():
+            raise InputError("derivative must fall nowhere, as that of a convex loss does.")
         across = np.abs(value) * np.cos(angle)
-        return value * np.sin(angle), across, (moved + np.abs(value) * half) * (1.0 + 1e-12)
+        reach = (np.maximum(above, below) + np.abs(value) * half) * (1.0 + 1e-12)
+        return value * np.sin(angle), across, reach
 
     n_cells, best = 32, 0.0
     width = np.pi / n_cells
@@ -444,8 +422,6 @@ def constants_at_the_ends(
     """Return the constants of a loss that falls with a margin, or grows with a residual.
 
     It is convex, so it is largest and steepest where the score and the target are at their ends.
-    All gradients are at most 2L apart, or less where a search among gradients ``u f(<w, u>)`` says
-    so; their derivative f is Lipschitz with the smoothness.
     """
     if loss.task == "binary":
         scores, targets = np.array([-score_bound, 0.0, score_bound]), np.ones(3)
@@ -459,13 +435,9 @@ def constants_at_the_ends(
         )
         supremum, zero_score, infimum = float(values.max()), float(values[2:].max()), 0.0
     steepest = float(np.abs(slopes).max()) if lipschitz is None else lipschitz
-    diameter = 2.0 * steepest
-    if derivative is not None:
-        searched = gradient_diameter(
-            derivative, score_bound, derivative_slope=smoothness, rises=True
-        )
-        diameter = min(diameter, searched)
-    return LossConstants(score_bound, steepest, infimum, supremum, zero_score, smoothness, diameter)
+    return LossConstants(
+        score_bound, steepest, infimum, supremum, zero_score, smoothness, derivative
+    )
 
 
 class KinkedLoss(Loss):

@@ -342,7 +342,6 @@ class MultinomialLogLoss(Loss):
             supremum=supremum,
             zero_score=math.log(k),
             smoothness=min(0.5, likeliest),
-            gradient_diameter=2.0 * lipschitz,
         )
 
 

@@ -135,51 +135,51 @@ class CentredProblem(Problem):
         found = self.loss.constants(self.radius * max(self.row_norm, self.norm_of_rows))
         return replace(found, infimum=min(0.0, found.infimum))
 
-    @property
+    @cached_property
     def row_norm(self) -> float:
         """Bound √(4 ‖P‖² + s₀²) on the norm of a row: x and c are in the unit ball."""
         return math.hypot(2.0 * self.stretch, self.intercept_scaling)
 
-    @property
+    @cached_property
     def lipschitz(self) -> float:
         """Largest norm of a record's gradient."""
         return self.limit.clip
 
-    @property
+    @cached_property
     def gradient_diameter(self) -> float:
         """Largest distance between two records' gradients."""
         return 2.0 * self.limit.clip
 
-    @property
+    @cached_property
     def summed_norm(self) -> float:
         """Largest norm of what a record adds to the sums that are read, before they are centred."""
         return self.norm_read * self.slope_bound
 
-    @property
+    @cached_property
     def norm_read(self) -> float:
         """Norm of ``(x, 1)``."""
         return math.sqrt(2.0)
 
-    @property
+    @cached_property
     def slope_bound(self) -> float:
         """Slopes are limited to ``clip/‖u‖``, and no u is shorter than s₀."""
         return min(self.constants.lipschitz, self.limit.clip / self.intercept_scaling)
 
-    @property
+    @cached_property
     def rounding_factor(self) -> float:
         """Bound on the norm of the map of sums over ``(x, 1)`` to sums over u."""
         return math.sqrt(2.0 * self.stretch**2 + CONSTANT**2)
 
-    @property
+    @cached_property
     def roundings_of_a_mean(self) -> int:
         d = {MOMENTS: self.n_features, SQUARES: 1}.get(self.limit.whitening, 0)
         return self.n_groups + math.ceil((d + 2) * math.sqrt(d))
 
-    @property
+    @cached_property
     def smoothness(self) -> float:
         return self._smoothness(self.row_norm)
 
-    @property
+    @cached_property
     def usual_smoothness(self) -> float:
         return self._smoothness(math.hypot(2.0, CONSTANT))
 

@@ -191,6 +191,6 @@ def test_many_classes_at_both_ends(k):
 
 
 def test_the_range_of_losses_without_a_ceiling():
-    stated = LossConstants(1.0, 1.0, 0.25, 1.5, 0.5, 1.0, 2.0)
+    stated = LossConstants(1.0, 1.0, 0.25, 1.5, 0.5, 1.0)
     assert stated.loss_range == stated.range_up_to(math.inf) == pytest.approx(1.25)
     assert stated.range_up_to(1.0) == pytest.approx(0.75)

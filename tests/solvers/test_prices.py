@@ -10,7 +10,7 @@ import pytest
 from sklearn_dpwg.exceptions import PlanExceededError
 from sklearn_dpwg.privacy import Budget, PrivacyGuarantee, Release
 from sklearn_dpwg.privacy.gaussian import gdp_mu
-from sklearn_dpwg.privacy.noise.source import Payers
+from sklearn_dpwg.privacy.noise.source import PaidDraws
 from sklearn_dpwg.solvers import (
     AGS,
     GDA,
@@ -69,7 +69,7 @@ def test_the_source_refuses_the_visit_that_the_loop_forgets(monkeypatch):
         solver.run(plan, data, noise, start=ALONG)
     assert [draw.release.name for draw in noise.draws].count(descent.TAKEN) == 4
     # a source that forgets it too, and what would have become of the promise
-    monkeypatch.setattr(Payers, "check", lambda *_: None)
+    monkeypatch.setattr(PaidDraws, "_check_payer", lambda *_: None)
     noise = recorded(seeded(0, plan.releases))
     solver.run(plan, data, noise, start=ALONG)
     assert Counter(noise.payers)[1] == 12

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass
+from functools import reduce
 from operator import attrgetter, methodcaller
 from typing import Any, Protocol, Self
 
@@ -20,7 +22,6 @@ from sklearn_dpwg.data.risks.record_block import (
     LocalEngine,
     RecordBlock,
     Sums,
-    exact_sum,
     times,
 )
 from sklearn_dpwg.data.risks.selection import Selection
@@ -46,57 +47,16 @@ class RiskFunctions(Protocol):
     def n_weights(self) -> int:
         """Number of weights, intercepts included."""
 
-    def risks(self, weights: FloatArray, *, ceiling: float | None = None) -> FloatArray:
-        """Return the mean loss of each group.
-
-        Parameters
-        ----------
-        weights : ndarray of shape (n_weights,)
-            Weights.
-        ceiling : float, optional
-            Each record's loss counts for at most this much.
-
-        Returns
-        -------
-        ndarray of shape (n_groups,)
-            Mean losses.
-        """
+    def risks(self, weights: FloatArray, *, ceiling: float = math.inf) -> FloatArray:
+        """Return the mean loss of each group, a record's at most the ceiling: (n_groups,)."""
 
     def risks_and_gradients(
-        self, weights: FloatArray, *, ceiling: float | None = None
+        self, weights: FloatArray, *, ceiling: float = math.inf
     ) -> tuple[FloatArray, FloatArray]:
-        """Return each group's mean loss and its gradient.
-
-        Parameters
-        ----------
-        weights : ndarray of shape (n_weights,)
-            Weights.
-        ceiling : float, optional
-            Each record's loss counts for at most this much; gradients are not affected.
-
-        Returns
-        -------
-        risks : ndarray of shape (n_groups,)
-            Mean losses.
-        gradients : ndarray of shape (n_groups, n_weights)
-            Gradients of the mean losses (not clipped).
-        """
+        """Return the same, and gradients, of no ceiling: (n_groups, n_weights)."""
 
     def hessian(self, weights: FloatArray, group_weights: FloatArray) -> FloatArray:
-        """Return the Hessian of the weighted sum of the groups' mean losses.
-
-        Parameters
-        ----------
-        weights : ndarray of shape (n_weights,)
-            Weights.
-        group_weights : ndarray of shape (n_groups,)
-            Weight of each group; groups of weight 0 are not read.
-
-        Returns
-        -------
-        ndarray of shape (n_weights, n_weights)
-            The Hessian, symmetric.
-        """
+        """Return the Hessian of the weighted sum of mean losses."""
 
 
 @dataclass(eq=False)
@@ -104,9 +64,8 @@ class Risks:
     """Group risks of records under a loss, all that a solver sees of the data.
 
     A block, wherever an engine holds it, returns sums, and the risks divide what was added up.
-    Whole sums are reduced by the engine in any order. Others come back block by block
-    and are added in the order of the blocks, with what rounding takes given back, so that no engine
-    decides a bit of them either.
+    Whole sums are reduced by the engine in any order. Others come back block by block and are added
+    in the order of the blocks, so that no engine decides a bit of them either.
     """
 
     engine: Engine  # holds the blocks
@@ -151,26 +110,20 @@ class Risks:
         """Number of weights, intercepts included."""
         return self.loss.n_outputs * self.n_columns
 
-    def risks(self, weights: FloatArray, *, ceiling: float | None = None) -> FloatArray:
+    def risks(self, weights: FloatArray, *, ceiling: float = math.inf) -> FloatArray:
         """Return the mean loss of each group, in one pass."""
-        asked = methodcaller("sums", weights, ceiling=ceiling, gradients=False, is_fine=True)
-        return self._means_of_losses(self._reduced(asked)[0].sum(axis=0))
+        losses, _ = self._whole_sums(weights, ceiling=ceiling, gradients=False, is_fine=True)
+        return self._means_of_losses(losses)
 
     def risks_and_gradients(
-        self, weights: FloatArray, *, ceiling: float | None = None
+        self, weights: FloatArray, *, ceiling: float = math.inf
     ) -> tuple[FloatArray, FloatArray]:
         """Return risks and gradients in one pass; rows are sorted, so groups cost nothing extra."""
-        asked = methodcaller("sums", weights, ceiling=ceiling, is_fine=True)
-        totals, slopes = (parts.sum(axis=0) for parts in self._reduced(asked))
-        return self._means_of_losses(totals), self._gradients(slopes) / self._divisors[:, None]
+        losses, slopes = self._whole_sums(weights, ceiling=ceiling, is_fine=True)
+        return self._means_of_losses(losses), self._gradients(slopes) / self._divisors[:, None]
 
     def sums(
-        self,
-        weights: FloatArray,
-        *,
-        ceiling: float,
-        gradients: bool = True,
-        center: float = 0.0,
+        self, weights: FloatArray, *, ceiling: float, gradients: bool = True, center: float = 0.0
     ) -> tuple[FloatArray, FloatArray]:
         """Return each group's sum of losses and that of their gradients, for a release.
 
@@ -181,30 +134,30 @@ class Risks:
         a centre. Gradients are for intercepts times their scaling, and have no columns if not
         wanted.
         """
-        asked = methodcaller("sums", weights, ceiling=ceiling, gradients=gradients)
-        losses, slopes = (parts.sum(axis=0) for parts in self._reduced(asked))
-        if self.cells is None or not self.cells.are_quieter:
+        losses, slopes = self._whole_sums(weights, ceiling=ceiling, gradients=gradients)
+        if self.cells is not None and not self.cells.are_quieter:
             losses = self._of_groups(losses)
         if center:
             losses = losses - center * np.asarray(self.group_sizes, dtype=float)
         return losses, self._gradients(slopes) if gradients else np.zeros((self.n_groups, 0))
 
+    def _whole_sums(self, weights: FloatArray, **options: Any) -> Sums:
+        """Return sums of losses and slopes over the groups of the blocks, in one pass."""
+        losses, slopes = self._reduced("sums", *self.split_weights(weights), **options)
+        return losses.sum(axis=0), slopes.sum(axis=0)
+
     def sampled_sums(
-        self,
-        weights: FloatArray,
-        selection: Selection,
-        *,
-        ceiling: float,
-        center: float,
+        self, weights: FloatArray, selection: Selection, *, ceiling: float, center: float
     ) -> tuple[FloatArray, FloatArray]:
         """Return the sums over the records that a selection chooses, for a release; 0 for nobody.
 
         A selection asked again chooses the same records: what is lost on the way is read again.
         """
-        asked = methodcaller("sampled_sums", weights, selection, ceiling=ceiling)
-        *sums, counts = self.engine.reduce(self.handles, asked)
-        losses, slopes = (parts.sum(axis=0) for parts in sums)
-        return self._of_groups(losses - center * counts), self._gradients(slopes)
+        split = self.split_weights(weights)
+        asked = methodcaller("sampled_sums", *split, selection, ceiling=ceiling)
+        losses, slopes, counts = self.engine.reduce(self.handles, asked)
+        losses = losses.sum(axis=0) - center * counts
+        return self._of_groups(losses), self._gradients(slopes.sum(axis=0))
 
     def hessian(
         self, weights: FloatArray, group_weights: FloatArray, *, rough: bool = False
@@ -213,8 +166,8 @@ class Risks:
 
         A rough one is off by what single precision loses of it, and takes half the time.
         """
-        asked = methodcaller("curvature", weights, self._record_weights(group_weights), rough=rough)
-        (hessian,) = self._added(asked, is_one=True)
+        of_records = self._record_weights(group_weights)
+        (hessian,) = self._added("curvature", *self.split_weights(weights), of_records, rough)
         if self.center is not None:  # it is that of rows with the same constant
             change = np.eye(self.n_columns)
             change[-1, :-1] = -self.center / self.intercept_scaling
@@ -232,7 +185,7 @@ class Risks:
         ``λ_i tr(H⁻¹ V_i)/n_i``, V_i the covariance of its gradients (Takeuchi 1976, by group);
         where groups overlap, each cell of a group adds what its own records weigh.
         """
-        *sums, moved = self._added(methodcaller("gradient_spread", weights, root))
+        *sums, moved = self._added("gradient_spread", *self.split_weights(weights), root)
         shares = self._record_weights(group_weights)
         of_gradients = self._spread((moved**2).sum(axis=1), sums[2])
         return (
@@ -243,7 +196,9 @@ class Risks:
 
     def variances_of_change(self, weights: FloatArray, others: FloatArray) -> FloatArray:
         """Return the variance by sampling of what each group's risk changes between weights."""
-        sums, squares = self._added(methodcaller("changes", weights, others))
+        sums, squares = self._added(
+            "changes", self.split_weights(weights), self.split_weights(others)
+        )
         return self._of_groups(self._spread(sums**2, squares)) / self._divisors**2
 
     def _spread(self, squared_sums: FloatArray, squares: FloatArray) -> FloatArray:
@@ -268,30 +223,31 @@ class Risks:
         ``(x, constant, length r / clip)``, without the constant where there is no intercept. All
         are whole numbers, which are added exactly; only the whole sum is rounded, once.
         """
-        asked = methodcaller("moment_sums", weights, clip=clip, constant=constant, length=length)
-        sums = self._of_groups(self._reduced(asked)[0].sum(axis=0))
+        facts = {"clip": clip, "constant": constant, "length": length}
+        (parts,) = self._reduced("moment_sums", *self.split_weights(weights), **facts)
+        sums = self._of_groups(parts.sum(axis=0))
         n = self.n_features
         sums[:, n:, :n] = np.swapaxes(sums[:, :n, n:], 1, 2)
         return sums
 
     def row_sum(self) -> FloatArray:
         """Return the sum of the rows of all groups, without constants, for a release."""
-        return np.asarray(self._reduced(methodcaller("row_sum"))[0].sum(axis=0))
+        return np.asarray(self._reduced("row_sum")[0].sum(axis=0)[0])
 
     def second_moments(self, *, columns_alone: bool) -> FloatArray:
         """Return the sum of ``x x'`` over all rows, or of squares by column, for a release.
 
         The whole sum is rounded, once.
         """
-        asked = methodcaller("second_moments", columns_alone=columns_alone)
-        return np.asarray(self._reduced(asked)[0].sum(axis=0)[0])
+        (parts,) = self._reduced("second_moments", columns_alone=columns_alone)
+        return np.asarray(parts.sum(axis=0)[0])
 
     def spread(self, center: FloatArray, *, whitening: FloatArray | None = None) -> float:
         """Return the sum of the squared distances of all rows from a released centre.
 
         Each, at most 1, is cut to a whole number, for a release.
         """
-        return float(self._reduced(methodcaller("spread", center, whitening))[0].sum())
+        return float(self._reduced("spread", center, whitening)[0].sum())
 
     def centred(
         self,
@@ -308,8 +264,7 @@ class Risks:
         longer than `clip`, its loss goes on as a line (with several outputs it is shortened).
         """
         self.n_passes += 1
-        facts = {"constant": constant, "clip": clip, "whitening": whitening}
-        derived = self._derived(methodcaller("centred", center, **facts))
+        derived = self._derived("centred", center, whitening, constant, clip)
         derived.intercept_scaling, derived.center = constant, center
         derived.whitening = whitening
         derived.normalisers, derived.loss_center, derived.n_passes = None, 0.0, 0
@@ -328,7 +283,7 @@ class Risks:
 
     def with_loss(self, loss: Loss) -> Self:
         """Return the risks of the same records under another loss, with as many outputs."""
-        derived = self._derived(methodcaller("with_loss", loss))
+        derived = self._derived("with_loss", loss)
         derived.loss = loss
         return derived
 
@@ -338,7 +293,7 @@ class Risks:
         Its passes and the ranks of its groups count from 0; places stay those among all records.
         """
         engine = self.engine
-        derived = self._derived(methodcaller("part", selection))
+        derived = self._derived("part", selection)
         sizes = np.array(engine.collect(derived.handles, _SIZES)).reshape(-1, self.n_groups)
         if len(sizes) > 1:
             in_front = np.cumsum(sizes, axis=0) - sizes
@@ -381,33 +336,39 @@ class Risks:
         flat = sums.reshape(len(sums), -1)
         return np.asarray(self.cells.membership @ flat).reshape(-1, *sums.shape[1:])
 
-    def _derived(self, function: Callable[[Any], Any]) -> Self:
-        """Return the risks of blocks that are made from these."""
+    def split_weights(self, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the weights of rows as blocks have them, and what the constant adds to scores."""
+        matrix = weights.reshape(self.loss.n_outputs, -1)
+        if self.intercept_scaling == 0:
+            return matrix, np.zeros(len(matrix))
+        constants = self.intercept_scaling * matrix[:, -1]
+        if self.center is None:
+            return matrix[:, :-1], constants
+        of_rows = times(matrix[:, :-1], self.whitening)
+        return of_rows, constants - (of_rows * self.center).sum(axis=1)
+
+    def _derived(self, method: str, *arguments: Any) -> Self:
+        """Return the risks of blocks that a method of these makes."""
+        handles = self.engine.derive(self.handles, methodcaller(method, *arguments))
         other = copy(self)
-        other.handles = _Derived.of(self.engine.derive(self.handles, function), self.engine)
+        other.handles = _Derived.of(handles, self.engine)
         return other
 
-    def _reduced(self, function: Callable[[Any], Sums]) -> Sums:
+    def _reduced(self, method: str, *arguments: Any, **options: Any) -> Sums:
         """Return sums that no order rounds, in one pass."""
         self.n_passes += 1
-        return self.engine.reduce(self.handles, function)
+        return self.engine.reduce(self.handles, methodcaller(method, *arguments, **options))
 
-    def _added(self, function: Callable[[Any], Any], *, is_one: bool = False) -> Sums:
-        """Return sums that are not released, in the order of the blocks, rounded as if once."""
+    def _added(self, method: str, *arguments: Any) -> Sums:
+        """Return sums that are not released, added in the order of the blocks, in one pass."""
         self.n_passes += 1
-        first, *others = self.engine.collect(self.handles, function)
-        totals = [first] if is_one else list(first)
-        lost = [np.zeros_like(total) for total in totals] if others else []
-        for of_block in others:
-            for index, added in enumerate([of_block] if is_one else of_block):
-                totals[index], error = exact_sum(totals[index], added)
-                lost[index] += error
-        return tuple(a + b for a, b in zip(totals, lost, strict=True)) if others else tuple(totals)
+        of_blocks = self.engine.collect(self.handles, methodcaller(method, *arguments))
+        return tuple(reduce(np.add, each) for each in zip(*of_blocks, strict=True))
 
     def _gradients(self, slope_sums: FloatArray) -> FloatArray:
         """Return the gradients of which blocks have the slopes times rows, and the slopes."""
-        slope_sums = self._of_groups(slope_sums)
-        slope_sums = np.require(slope_sums, requirements="W")  # what came by wire may be read only
+        if self.cells is not None:
+            slope_sums = self._of_groups(slope_sums)
         # for the constant column, which is the last, the sums are those of a column of ones
         if self.center is not None:
             slope_sums[:, :, :-1] -= slope_sums[:, :, -1:] * self.center
@@ -417,7 +378,7 @@ class Risks:
             slope_sums[:, :, -1] *= self.intercept_scaling
         else:
             slope_sums = slope_sums[:, :, :-1]
-        return slope_sums.reshape(self.n_groups, self.n_weights)
+        return slope_sums.reshape(len(slope_sums), -1)
 
     @property
     def _divisors(self) -> FloatArray:

@@ -87,8 +87,11 @@ def compositions_of_releases(
     if not releases:
         raise InputError("releases must not be empty: a plan that releases nothing has no event.")
     parts = sorted({r.part for r in releases if r.part is not None})
-    paid = [tuple(r for r in releases if r.part in (None, part)) for part in parts or [-1]]
-    return tuple((payers, _merge(map(_piece_of_release, payers))) for payers in paid)
+    found = []
+    for part in parts or [-1]:
+        payers = tuple([r for r in releases if r.part in (None, part)])
+        found.append((payers, _merge(map(_piece_of_release, payers))))
+    return tuple(found)
 
 
 def composition_of_event(event: DpEvent) -> Composition:
@@ -98,6 +101,8 @@ def composition_of_event(event: DpEvent) -> Composition:
 
 def joint(compositions: Sequence[Composition]) -> Composition:
     """Return the composition of a record that pays for all of them."""
+    if len(compositions) == 1:
+        return compositions[0]
     return Composition(
         math.sqrt(math.fsum(one.mu**2 for one in compositions)),
         _counted(one.laplace for one in compositions),

@@ -43,43 +43,6 @@ Payer = int | None
 Shape = tuple[int, ...]
 
 
-class Payers:
-    """How often each group has paid for Gaussian releases of which a record moves few draws.
-
-    Such Laplace releases are made on batches that are each read once, so nobody counts them.
-    """
-
-    def __init__(self) -> None:
-        self._spent: Counter[tuple[Release, int]] = Counter()
-
-    def check(self, release: Release, payer: Payer, n_allowed: int) -> None:
-        """Refuse a draw without a payer, or of one who has paid for as many as a record may."""
-        if not _is_counted(release):
-            return
-        if payer is None:
-            raise PlanExceededError(
-                f"The plan pays for draws of {release.name!r} of which a record moves "
-                f"{release.paid_count}, so each must name its payer, got None."
-            )
-        payer = whole_number(payer, "payer", least=0)
-        # a plan may hold the same release several times
-        most = release.paid_count * (n_allowed // release.max_count)
-        if self._spent[release, payer] >= most:
-            raise PlanExceededError(
-                f"The plan pays for {most} draw{'s' * (most > 1)} of {release.name!r} by a group, "
-                f"and group {payer} has paid for all of them."
-            )
-
-    def spend(self, release: Release, payer: Payer) -> None:
-        """Count a draw, before its noise exists."""
-        if payer is not None and _is_counted(release):
-            self._spent[release, int(payer)] += 1
-
-
-def _is_counted(release: Release) -> bool:
-    return release.mechanism == "gaussian" and release.paid_count < release.max_count
-
-
 class PaidDraws:
     """Counts draws against the releases of a plan, and refuses those beyond it."""
 
@@ -92,8 +55,8 @@ class PaidDraws:
                 )
             self._allowed[release] += release.max_count
         self._spent: Counter[Release] = Counter()
+        self._spent_by: Counter[tuple[Release, int]] = Counter()
         self._samples: Counter[Release] = Counter()
-        self._payers = Payers()
         self.draws: list[Draw] = []
         self.on_draw: Callable[[int], None] | None = None
 
@@ -105,7 +68,8 @@ class PaidDraws:
         """Count a draw against the plan, before the noise exists."""
         self.check_affordable(release, kind, payer)
         self._spent[release] += 1
-        self._payers.spend(release, payer)
+        if payer is not None:
+            self._spent_by[release, int(payer)] += 1
         if release.sampling_rate < 1.0:
             self._samples[release] = 0
         self.draws.append(Draw(release, shape))
@@ -125,11 +89,31 @@ class PaidDraws:
                 f"The plan pays for {n_allowed} draw{'s' * (n_allowed > 1)} of {release.name!r}, "
                 "and all were made."
             )
-        self._payers.check(release, payer, n_allowed)
+        # Laplace releases of batches, each of which is read once, need no count by group
+        if release.draws_per_record is not None and release.mechanism == "gaussian":
+            self._check_payer(release, payer, n_allowed)
         if release.sampling_rate < 1.0 and self._samples[release] == 0:
             raise PlanExceededError(
                 f"The plan pays for draws of {release.name!r} from samples of their own, and no "
                 "sample was drawn for this one."
+            )
+
+    def _check_payer(self, release: Release, payer: Payer, n_allowed: int) -> None:
+        """Refuse a draw without a payer, or of one who has paid for as many as a record may."""
+        if release.paid_count == release.max_count:
+            return
+        if payer is None:
+            raise PlanExceededError(
+                f"The plan pays for draws of {release.name!r} of which a record moves "
+                f"{release.paid_count}, so each must name its payer, got None."
+            )
+        payer = whole_number(payer, "payer", least=0)
+        # a plan may hold the same release several times
+        most = release.paid_count * (n_allowed // release.max_count)
+        if self._spent_by[release, payer] >= most:
+            raise PlanExceededError(
+                f"The plan pays for {most} draw{'s' * (most > 1)} of {release.name!r} by a group, "
+                f"and group {payer} has paid for all of them."
             )
 
     def check_allowed(self, release: Release) -> None:

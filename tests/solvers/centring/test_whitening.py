@@ -19,7 +19,6 @@ from sklearn_dpwg.solvers.centring import (
     SQUARES,
     SQUARES_SHARE,
     WHITENING_STEP,
-    CentredProblem,
     Centring,
     SlopeLimit,
     centred_problem,
@@ -216,6 +215,6 @@ def test_batches_pay_for_rounding_before_a_change_of_variables(factor, monkeypat
     rule = HedgeRule.of(learned, MGR(), 20)
     usual = make_batches(rule, 0.1, 1.0, 0.2).rounding
     larger = factor * learned.rounding_factor
-    monkeypatch.setattr(CentredProblem, "rounding_factor", larger)
+    monkeypatch.setitem(vars(learned), "rounding_factor", larger)
     found = make_batches(rule, 0.1, 1.0, 0.2).rounding
     assert found == pytest.approx(factor * np.asarray(usual))
