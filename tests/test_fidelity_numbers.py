@@ -18,7 +18,7 @@ from sklearn_dpwg.privacy.sensitivity.saddle_point import (
     saddle_point_sensitivity,
 )
 from sklearn_dpwg.solvers import AGS, GDA, MGR, OCO, OnlineToBatch, PhasedERM
-from sklearn_dpwg.solvers.rounds.certificate import certified, rounding_of_minimiser
+from sklearn_dpwg.solvers.rounds import certified, rounding_of_minimiser
 from sklearn_dpwg.solvers.stream.schedule import DifferenceSensitivity, Regulariser, round_weight
 from tests.helpers.group_data import make_data, make_problem
 from tests.helpers.neighbours import random_records

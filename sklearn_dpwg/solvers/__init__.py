@@ -9,9 +9,9 @@ from sklearn_dpwg.solvers.descent.ags import AGS
 from sklearn_dpwg.solvers.descent.gda import GDA
 from sklearn_dpwg.solvers.descent.mgr import MGR
 from sklearn_dpwg.solvers.exact import Exact
+from sklearn_dpwg.solvers.moments import Moments
+from sklearn_dpwg.solvers.phased_erm import PhasedERM
 from sklearn_dpwg.solvers.plan import Plan
-from sklearn_dpwg.solvers.rounds.moments import Moments
-from sklearn_dpwg.solvers.rounds.phased_erm import PhasedERM
 from sklearn_dpwg.solvers.solver import FreshSolver, Game, Solution, Solver
 from sklearn_dpwg.solvers.steps import SumSensitivity
 from sklearn_dpwg.solvers.stream.oco import OCO

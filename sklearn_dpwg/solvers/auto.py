@@ -14,10 +14,10 @@ from sklearn_dpwg.solvers.descent.ags import AGS
 from sklearn_dpwg.solvers.descent.gda import GDA
 from sklearn_dpwg.solvers.descent.mgr import MGR
 from sklearn_dpwg.solvers.exact import Exact
+from sklearn_dpwg.solvers.moments import MOST_WEIGHTS_OF_MOMENTS, Moments
 from sklearn_dpwg.solvers.people import People
+from sklearn_dpwg.solvers.phased_erm import PhasedERM
 from sklearn_dpwg.solvers.plan import Plan
-from sklearn_dpwg.solvers.rounds.moments import MOST_WEIGHTS_OF_MOMENTS, Moments
-from sklearn_dpwg.solvers.rounds.phased_erm import PhasedERM
 from sklearn_dpwg.solvers.solver import SLOPES_BIND, Solution, Solver, signal
 from sklearn_dpwg.solvers.stream.oco import OCO
 from sklearn_dpwg.solvers.stream.online_to_batch import OnlineToBatch

@@ -22,6 +22,7 @@ from sklearn_dpwg.losses import BinaryLogLoss, LossConstants
 from sklearn_dpwg.optimum.objective import project_to_ball
 from sklearn_dpwg.privacy import NoiseSource, Release
 from sklearn_dpwg.privacy.sensitivity.sums import moment_sensitivity
+from sklearn_dpwg.solvers.plan import Plan
 from sklearn_dpwg.solvers.solver import by_loss
 
 # Second moments are released of up to so many columns d, where records times μ are at least so
@@ -316,13 +317,7 @@ def after_centring(releases: Sequence[Release]) -> tuple[Release, ...]:
     return tuple(each for each in releases if each.name not in BEFORE)
 
 
-def release_centre(
-    problem: Problem,
-    limit: SlopeLimit,
-    data: Risks,
-    noise: NoiseSource,
-    releases: Sequence[Release],
-) -> Centring:
+def release_centre(plan: Plan, limit: SlopeLimit, data: Risks, noise: NoiseSource) -> Centring:
     """Release the centre, second moments where they are planned, and the spread around the centre.
 
     Replacing a record moves the sum of rows by at most 2 and that of squared distances, each cut at
@@ -330,7 +325,8 @@ def release_centre(
     Stein), with s its noise, and drawn into the unit ball; rows are scaled to a mean square of 1.
     All three read released numbers only.
     """
-    of_rows, *of_moments, of_squares = releases
+    problem = plan.problem
+    of_rows, *of_moments, of_squares = (each for each in plan.releases if each.name in BEFORE)
     n_records, d = problem.n_records, problem.n_features
     sensitivity = row_sum_sensitivity(problem)
     total = data.row_sum()

@@ -37,9 +37,6 @@ class ExactSchedule:
         return text
 
 
-RULES = Rules("Exact", tolerance=positive(), schedule=one_of("planned", "paper"))
-
-
 class Exact(Solver):
     """Non-private minimax optimum by Newton's method with a certificate.
 
@@ -69,6 +66,9 @@ class Exact(Solver):
     name: ClassVar[str] = "exact"
     uses_start: ClassVar[bool] = False
     knows_overlap: ClassVar[bool] = True
+    rules: ClassVar[Rules] = Rules(
+        "Exact", tolerance=positive(), schedule=one_of("planned", "paper")
+    )
 
     @property
     def room(self) -> float:
@@ -79,9 +79,6 @@ class Exact(Solver):
     ) -> None:
         self.tolerance = tolerance
         self.schedule = schedule
-
-    def _check_parameters(self) -> None:
-        RULES.check(self)
 
     def _check_budget(self, budget: Budget) -> None:
         if budget.epsilon != math.inf:

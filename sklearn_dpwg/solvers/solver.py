@@ -10,7 +10,7 @@ from typing import ClassVar, NoReturn, final
 
 from sklearn.base import BaseEstimator
 
-from sklearn_dpwg._checks import FloatArray
+from sklearn_dpwg._checks import FloatArray, Rules
 from sklearn_dpwg.data.oracles import SampleOracle
 from sklearn_dpwg.data.problem import Problem
 from sklearn_dpwg.data.risks import Risks
@@ -52,6 +52,8 @@ class Solver(BaseEstimator, ABC):
     """
 
     name: ClassVar[str]
+    # what its parameters may be
+    rules: ClassVar[Rules] = Rules("Solver")
     # whether a run depends on where it begins
     uses_start: ClassVar[bool] = True
     # whether it knows groups that overlap, whose sensitivities take proofs of their own
@@ -168,6 +170,7 @@ class Solver(BaseEstimator, ABC):
 
     def _check_parameters(self) -> None:
         """Refuse parameters that are out of range or of a wrong type."""
+        self.rules.check(self)
 
     def _check_budget(self, budget: Budget) -> None:
         """Refuse a budget that the solver has no use for."""

@@ -23,7 +23,7 @@ from sklearn_dpwg.solvers.auto import CLEAR_MOMENTS
 from sklearn_dpwg.solvers.centring import after_centring
 from sklearn_dpwg.solvers.descent.group_weights import Limits
 from sklearn_dpwg.solvers.descent.releases import from_batch, from_pass
-from sklearn_dpwg.solvers.rounds.certificate import sensitivities
+from sklearn_dpwg.solvers.rounds import sensitivities
 from sklearn_dpwg.solvers.solver import signal
 from sklearn_dpwg.solvers.steps import influence
 from tests.helpers.convex_programs import risk_expressions

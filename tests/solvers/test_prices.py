@@ -19,7 +19,7 @@ from sklearn_dpwg.solvers import (
     OnlineToBatch,
     Solution,
 )
-from sklearn_dpwg.solvers.rounds import rounds as rounds_module
+from sklearn_dpwg.solvers import phased_erm as rounds_module
 from sklearn_dpwg.solvers.stream.releases import release_losses
 from tests.helpers.cases import descent, rounds
 from tests.helpers.group_data import make_data, make_problem

@@ -54,8 +54,7 @@ class Beginning(NamedTuple):
         limit = plan.schedule.centring
         if limit is None:
             return cls(weights, data, problem, None)
-        before = plan.releases[: -len(after_centring(plan.releases))]
-        centring = release_centre(problem, limit, data, noise, before)
+        centring = release_centre(plan, limit, data, noise)
         weights = centring.to_centred(weights, problem)
         return cls(weights, centring.view(data), problem, centring)
 

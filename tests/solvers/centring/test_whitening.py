@@ -115,7 +115,7 @@ def test_what_rows_are_multiplied_by_follows_from_the_release(name, monkeypatch)
         rows = rows @ np.linalg.qr(rng.normal(size=(4, 4)))[0]
     data = make_data(problem, rows, np.ones(12_000))
     plan = MGR(whitening=True).plan(problem, Budget(50.0, 1e-6))
-    found = release_centre(problem, LIMIT, data, silent(), plan.releases[:3])
+    found = release_centre(plan, LIMIT, data, silent())
     rows = data.records.rows.astype(float)
     z = rows - found.center
     moments = z.T @ z / len(z)
