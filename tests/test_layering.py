@@ -49,7 +49,8 @@ MEETS_NOISE = {
         "privacy.prefix_sums.base",
         "solvers.centring",
         "solvers.counts",
-        "solvers.descent.releases",
+        "solvers.batches",
+        "solvers.descent",
         "solvers.moments",
         "solvers.rounds",
         "solvers.stream.releases",
@@ -283,7 +284,7 @@ LONG_FUNCTION = 'def f():\n    """One."""\n' + "    x = 1\n" * MAX_FUNCTION_LINE
         ),
         (
             breaks_releases,
-            {"solvers/descent/mgr.py": "def f(noise, x): return noise.gaussian(x)"},
+            {"solvers/mgr.py": "def f(noise, x): return noise.gaussian(x)"},
             ":1: noise.gaussian",
         ),
         (breaks_function_length, {"a.py": LONG_FUNCTION + "    x = 1\n"}, ":1: f has 61 lines"),
@@ -305,8 +306,8 @@ def test_what_is_allowed_passes(rule, tmp_path):
         "solvers/__init__.py": "from sklearn_dpwg.solvers.b import Plan\nfrom . import b",
         "solvers/b.py": "from sklearn_dpwg.solvers.base import Plan\nfrom . import base",
         "solvers/base.py": "from sklearn_dpwg.losses import Loss\n" + LONG_FUNCTION,
-        "solvers/descent/releases.py": "def f(noise, x): return noise.gaussian(x)",
-        "solvers/descent/rule.py": "def f(noise): return noise.gradient",
+        "solvers/descent.py": "def f(noise, x): return noise.gaussian(x)",
+        "solvers/mgr.py": "def f(noise): return noise.gradient",
         "exceptions.py": "import numpy as np\nfrom sklearn import __version__",
         "privacy.py": "import numpy as np\nrng = np.random.default_rng(0)\nrng.normal()\n"
         "def f(x: np.random.Generator, d): d.rvs(random_state=x)",
@@ -323,10 +324,10 @@ TYPES_ONLY = "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    "
 FAULTS = {
     "a circle for types alone": (
         {
-            "solvers/descent/rule.py": f"{TYPES_ONLY}from .planning import P",
-            "solvers/descent/planning.py": "from sklearn_dpwg.solvers.descent.rule import S",
+            "solvers/stream/games.py": f"{TYPES_ONLY}from .releases import P",
+            "solvers/stream/releases.py": "from sklearn_dpwg.solvers.stream.games import S",
         },
-        ["No cycles are allowed in sklearn_dpwg.solvers.descent."],
+        ["No cycles are allowed in sklearn_dpwg.solvers.stream."],
     ),
     "a circle of neighbours": (
         {

@@ -4,11 +4,11 @@
 touches the records and cannot release more, because the `NoiseSource` it draws from refuses to.
 """
 
+from sklearn_dpwg.solvers.ags import AGS
 from sklearn_dpwg.solvers.auto import SOLVERS, Auto, make_solver
-from sklearn_dpwg.solvers.descent.ags import AGS
-from sklearn_dpwg.solvers.descent.gda import GDA
-from sklearn_dpwg.solvers.descent.mgr import MGR
 from sklearn_dpwg.solvers.exact import Exact
+from sklearn_dpwg.solvers.gda import GDA
+from sklearn_dpwg.solvers.mgr import MGR
 from sklearn_dpwg.solvers.moments import Moments
 from sklearn_dpwg.solvers.phased_erm import PhasedERM
 from sklearn_dpwg.solvers.plan import Plan

@@ -10,12 +10,11 @@ from sklearn_dpwg.data.risks import Risks
 from sklearn_dpwg.exceptions import InputError, InputTypeError
 from sklearn_dpwg.losses import SquaredError
 from sklearn_dpwg.privacy import Budget, NoiseSource
-from sklearn_dpwg.solvers.descent.ags import AGS
-from sklearn_dpwg.solvers.descent.gda import GDA
-from sklearn_dpwg.solvers.descent.mgr import MGR
-from sklearn_dpwg.solvers.exact import Exact
+from sklearn_dpwg.solvers.ags import AGS
+from sklearn_dpwg.solvers.exact import Exact, People
+from sklearn_dpwg.solvers.gda import GDA
+from sklearn_dpwg.solvers.mgr import MGR
 from sklearn_dpwg.solvers.moments import MOST_WEIGHTS_OF_MOMENTS, Moments
-from sklearn_dpwg.solvers.people import People
 from sklearn_dpwg.solvers.phased_erm import PhasedERM
 from sklearn_dpwg.solvers.plan import Plan
 from sklearn_dpwg.solvers.solver import SLOPES_BIND, Solution, Solver, signal

@@ -64,18 +64,18 @@ class MomentsSchedule:
     __repr__ = short_repr
 
     @property
-    def n_rounds(self) -> int:
+    def n_steps(self) -> int:
         """Number of rounds."""
         return len(self.multipliers)
 
     def __str__(self) -> str:
         """Return a few lines for people."""
         lines = [
-            f"{self.n_rounds} round(s), one pass over the rows each: every group's second moments "
+            f"{self.n_steps} round(s), one pass over the rows each: every group's second moments "
             "of rows and residuals",
             f"one record moves them by at most {self.sensitivity:.4g}, only those of its group",
         ]
-        if self.n_rounds > 1:
+        if self.n_steps > 1:
             lines.append(
                 f"residuals clipped to at least {self.clip:.3g} times their root mean square; "
                 "targets themselves in the first round, and where residuals are no smaller"
@@ -182,14 +182,9 @@ class Moments(Solver):
             ridge=float(self.ridge),
             smoothing=float(self.smoothing),
         )
+        bounds = excess_bound_by_group(problem, schedule, aim=self.aim * problem.reach)
         return Plan.of(
-            self.name,
-            problem,
-            budget,
-            releases=releases,
-            schedule=schedule,
-            bounds=excess_bound_by_group(problem, schedule, aim=self.aim * problem.reach),
-            n_steps=self.n_rounds,
+            self.name, problem, budget, releases=releases, schedule=schedule, bounds=bounds
         )
 
     def _run(self, plan: Plan, data: Risks, noise: NoiseSource, start: Solution | None) -> Solution:
@@ -221,7 +216,7 @@ class Moments(Solver):
                 # residuals that are no shorter than the targets are no better to know
                 center, clip = np.zeros_like(weights), schedule.target_bound
                 precision[-1, :] = precision[:, -1] = 0.0
-        return Solution(weights, group_weights, schedule.n_rounds, **gain.released)
+        return Solution(weights, group_weights, schedule.n_steps, **gain.released)
 
 
 def _check_rounding(problem: Problem, norm: float) -> None:
@@ -253,7 +248,7 @@ def excess_bound_by_group(problem: Problem, schedule: MomentsSchedule, *, aim: f
         ratio = max(1.0, problem.intercept_scaling / schedule.constant)
     target = schedule.target_bound / schedule.length
     square = (aim * ratio) ** 2 + target**2
-    if schedule.n_rounds > 1:
+    if schedule.n_steps > 1:
         square *= LEFT_BY_ROUNDS**2
     bound = aim * ratio * stds * math.sqrt(square * (problem.n_columns + 1) / 2.0)
     if problem.n_groups > 1:

@@ -215,30 +215,26 @@ class Solver(BaseEstimator, ABC):
 
 
 def check_match(problem: Problem, data: Risks) -> None:
-    """Refuse records that the noise was not planned for; only public facts are compared."""
-    if problem.hidden is not None:
-        _check_match_of_hidden(problem, data)
-        return
-    planned = (problem.cell_sizes, problem.loss, problem.n_weights, problem.intercept_scaling)
-    found = (data.cell_sizes, data.loss, data.n_weights, data.intercept_scaling)
-    if planned != found:
-        raise InputError(
-            "The plan is for other records: it has (group sizes, loss, weights, intercept "
-            f"scaling) = {planned}, the records have {found}."
-        )
+    """Refuse records that the noise was not planned for; only public facts are compared.
 
-
-def _check_match_of_hidden(problem: Problem, data: Risks) -> None:
-    """Do so where groups are hidden: their sizes are no public facts."""
-    n_records = sum(data.group_sizes)
-    planned = (problem.n_records, problem.n_groups, problem.loss, problem.n_weights)
-    found = (n_records, data.n_groups, data.loss, data.n_weights)
-    if (*planned, problem.intercept_scaling) != (*found, data.intercept_scaling):
+    Where groups are hidden their sizes are none.
+    """
+    is_hidden = problem.hidden is not None
+    names = "group sizes"
+    sizes: tuple[object, object] = problem.cell_sizes, data.cell_sizes
+    if is_hidden:
+        names = "(records, groups)"
+        sizes = (problem.n_records, problem.n_groups), (sum(data.group_sizes), data.n_groups)
+    of_plan, of_records = (
+        (of_sizes, each.loss, each.n_weights, each.intercept_scaling)
+        for of_sizes, each in zip(sizes, (problem, data), strict=True)
+    )
+    if of_plan != of_records:
         raise InputError(
-            "The plan is for other records: it has (records, groups, loss, weights) = "
-            f"{planned}, the records have {found}."
+            f"The plan is for other records: it has ({names}, loss, weights, intercept scaling) = "
+            f"{of_plan}, the records have {of_records}."
         )
-    if not data.hides_groups:
+    if is_hidden and not data.hides_groups:
         raise InputError(
             "The plan is for records whose groups are hidden: encode them with hides_groups=True."
         )

@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sklearn_dpwg._checks import FloatArray
-from sklearn_dpwg._repr import short_repr
 from sklearn_dpwg.data.problem import Problem
 from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.privacy.noise.samplers import LARGEST_QUOTIENT
@@ -252,92 +251,6 @@ class GainOfGroups:
     def released(self) -> dict[str, float]:
         """What a `Solution` says of the gain."""
         return {"group_gain": self.gain, "group_gain_std": self.error} if self._adapts else {}
-
-
-# Nesterov's momentum, whose longest step follows the noisy gradients.
-
-# A noisy gradient points uphill along the velocity if it does so by more than this many standard
-# deviations of its noise, which noise alone does in one step of 740.
-UPHILL = 3.0
-
-# What is left of the longest step after that; 1 would promise no end of the shortening.
-SHORTER = 0.9
-
-
-@dataclass(frozen=True, kw_only=True, repr=False)
-class StepLimits:
-    """Numbers of a step rule that a plan fixes."""
-
-    n_steps: int  # number of steps T, for which step sizes are planned
-    # distance from the first weights that step sizes are planned for; 0 where every step is
-    # `step_size` long
-    aim: float
-    # length of a planned step, as a share of `aim/(s √T)` for a coordinate's noise s
-    step_share: float = 0.0
-    # longest plain step that is safe for every data set: 1/H where planned, `aim/(L √T)` for a loss
-    # that is not smooth
-    step_size: float
-    # longest plain step that is tried; where it is longer than `step_size`, `Momentum` shortens it
-    # as released gradients ask for
-    longest_step: float
-    max_momentum: float  # largest momentum
-
-    __repr__ = short_repr
-
-
-def step_and_momentum(
-    limits: StepLimits, noise_std: float, *, longest: float | None = None
-) -> tuple[float, float]:
-    """Return step length and momentum for a gradient with noise of a standard deviation.
-
-    The deviation follows from earlier releases. Together they move like a plain step of
-    ``step_share aim / (noise_std √T)``, as far as plain steps up to `longest` (by default
-    `step_size`) and `max_momentum` allow.
-    """
-    if limits.aim == 0.0:
-        return limits.step_size, 0.0
-    longest = limits.step_size if longest is None else longest
-    effective = limits.step_share * limits.aim / (noise_std * math.sqrt(limits.n_steps))
-    momentum = min(max(0.0, 1.0 - longest / effective), limits.max_momentum)
-    return min(effective * (1.0 - momentum), longest), momentum
-
-
-class Momentum:
-    """The velocity of the weights, from released gradients only.
-
-    Weights are where the velocity carries them next, and gradients are taken there (Nesterov's
-    accelerated gradient). One that looks no further than where it is swings for a fifth of the run
-    in directions that curve, such as that of the constant.
-
-    A step may be as long as `longest_step` as long as the velocity points downhill. Where a
-    gradient clearly points the other way, the weights have run through a valley: the velocity is
-    set to zero, and the longest step shrinks to nine tenths, or to 4/(3h) if that is less, with h
-    the curvature along the velocity by the last two gradients: a longer one would diverge. It never
-    falls below `step_size`, which is safe for every data set. (O'Donoghue and Candès 2015, Adaptive
-    restart for accelerated gradient schemes, section 3.2; with the noise's standard deviation as
-    the threshold)
-    """
-
-    def __init__(self, limits: StepLimits, n_weights: int) -> None:
-        self.limits = limits
-        self.velocity: FloatArray = np.zeros(n_weights)
-        self.longest = limits.longest_step
-        self._last_gradient = self.velocity
-
-    def push(self, gradient: FloatArray, noise_std: float) -> FloatArray:
-        """Return the next move of the weights, for a released gradient and the std of its noise."""
-        limits, velocity = self.limits, self.velocity
-        if limits.longest_step > limits.step_size:
-            uphill = float(gradient @ velocity)
-            if uphill > UPHILL * noise_std * float(np.linalg.norm(velocity)):
-                change = uphill - float(self._last_gradient @ velocity)
-                stable = 4.0 / 3.0 * float(velocity @ velocity) / change if change > 0.0 else np.inf
-                self.longest = max(min(SHORTER * self.longest, stable), limits.step_size)
-                velocity = np.zeros_like(velocity)
-            self._last_gradient = gradient
-        step_size, momentum = step_and_momentum(limits, noise_std, longest=self.longest)
-        self.velocity = momentum * velocity - step_size * gradient
-        return momentum * self.velocity - step_size * gradient
 
 
 # Sums of losses and gradients: over fresh records, and how far a record and rounding move them.

@@ -21,8 +21,8 @@ from sklearn_dpwg.privacy import Budget
 from sklearn_dpwg.privacy.prefix_sums import make_prefix_sums
 from sklearn_dpwg.privacy.sensitivity.sums import moment_sensitivity
 from sklearn_dpwg.solvers import AGS, GDA, MGR, Moments, OnlineToBatch, Solution
+from sklearn_dpwg.solvers import descent as shared
 from sklearn_dpwg.solvers.centring import CONSTANT
-from sklearn_dpwg.solvers.descent import releases
 from sklearn_dpwg.solvers.stream.releases import difference_sum
 from sklearn_dpwg.solvers.stream.schedule import DifferenceSensitivity, round_weight
 from tests.helpers.cases import descent, stream
@@ -51,7 +51,7 @@ def test_regularisers_carry_no_noise_and_change_no_sensitivity(ridge, monkeypatc
         points.append(point[:2])
         return real(plan, data, *point)
 
-    wrap(monkeypatch, releases, "from_pass", watched)
+    wrap(monkeypatch, shared, "from_pass", watched)
     solver.run(plan, data, source)
     stated = {(asked.release.name, float(np.max(asked.sensitivity))) for asked in source.asked}
     assert len(stated) == 2  # the same in every step, and for every ridge
