@@ -82,19 +82,13 @@ class Batches:
         return np.asarray(self.gradient_spread**2 * (1.0 - self.rate) / self.expected_sizes)
 
     def noise_of_run(self, n_weights: int, n_steps: int) -> RunNoise:
-        """Return the variances of a step over T: those of the noise and of the coins.
-
-        For gradients the latter are a model.
-        """
+        """Return the variances of a step, of noise and coins (for gradients a model), over T."""
         coordinates = n_weights * self.gradient_stds**2
         gradient = (coordinates + self.sampling_variances) / n_steps
         return RunNoise(gradient, self.risk_variances / n_steps)
 
     def log_mean_exp_of_coins(self, group_rate: float) -> FloatArray:
-        """Return a bound on log E exp(η_λ S) of what the coins add to each group's risk.
-
-        It is ``q n_i (exp(x_i) - 1 - x_i)`` with ``x_i = η_λ b / (2 q n_i)``.
-        """
+        """Return a bound on log E exp(η_λ S) of what the coins add to each group's risk."""
         expected = self.expected_sizes
         most = group_rate * self.feedback_range / (2.0 * expected)
         return np.asarray(expected * (np.expm1(np.minimum(most, 700.0)) - most))
@@ -107,10 +101,7 @@ class Batches:
         return float(first * sizes[0] * self.cells.influence(coefficients / sizes))
 
     def step_std(self, group_weights: FloatArray, *, n_weights: int) -> float:
-        """Return the deviation of a gradient's coordinate that a step size is chosen for.
-
-        Its square is the noise's variance plus the coins' variance over d.
-        """
+        """Return the deviation of a gradient's coordinate by noise and coins, for its step."""
         if self.cells is None:
             coins = group_weights**2 @ self.sampling_variances
         else:

@@ -87,10 +87,7 @@ def is_worth_centring(problem: Problem) -> bool:
 
 
 def planned_whitening(problem: Problem, mu: float = math.inf) -> str:
-    """Return what rows are whitened by, or nothing where noise leaves too little to see.
-
-    That of a matrix has about the norm √(2d) of an entry's, beside mean squares of about 1/d.
-    """
+    """Return what rows are whitened by, or nothing where noise leaves too little to see."""
     d = problem.n_features
     needed = d * (LEAST_SIGNAL * math.sqrt(d) if d <= MOST_COLUMNS else LEAST_SIGNAL_OF_COLUMNS)
     if mu < math.inf and (d < 2 or problem.n_records * mu < needed):
@@ -390,10 +387,7 @@ def on_grid(whitening: FloatArray) -> FloatArray:
 
 
 def whitening_factors(mean_squares: FloatArray, noise: float) -> FloatArray:
-    """Return factors m^(-1/4) k of directions of mean squares m, which leave the mean of all.
-
-    None is below the noise or a hundredth of the mean, and no factor above the longest.
-    """
+    """Return factors m^(-1/4) k of directions of mean squares m, which leave the mean of all."""
     least = max(noise, LEAST_MEAN_SQUARE * float(mean_squares.mean()), np.finfo(float).tiny)
     values = np.maximum(mean_squares, least)
     roots = np.sqrt(values)

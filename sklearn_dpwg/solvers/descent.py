@@ -20,13 +20,12 @@ from sklearn_dpwg._repr import short_repr
 from sklearn_dpwg.data.problem import Problem
 from sklearn_dpwg.data.risks import Risks
 from sklearn_dpwg.exceptions import InputError
-from sklearn_dpwg.optimum import project_to_ball
 from sklearn_dpwg.privacy import Budget, NoiseSource, PrivacyGuarantee, Release, calibrate
 from sklearn_dpwg.privacy.statement import rounded_up
 from sklearn_dpwg.solvers import centring
-from sklearn_dpwg.solvers.centring import CentredProblem, Centring, SlopeLimit, release_centre
+from sklearn_dpwg.solvers.centring import CentredProblem, SlopeLimit
 from sklearn_dpwg.solvers.plan import Plan
-from sklearn_dpwg.solvers.solver import Solution, Solver, by_loss, signal
+from sklearn_dpwg.solvers.solver import Solver, by_loss, signal
 from sklearn_dpwg.solvers.steps import (
     SumSensitivity,
     heard,
@@ -155,54 +154,13 @@ class DescentSchedule:
         return f"the last {self.averaged:,} of {self.n_steps:,} iterates"
 
 
-# A run: where its weights live, how they move, what a step releases.
-
-
-class Space(NamedTuple):
-    """First weights and the records of a run, of centred rows where it centres."""
-
-    weights: FloatArray
-    data: Risks
-    problem: Problem
-    centring: Centring | None
-
-    @classmethod
-    def of(cls, plan: Plan, data: Risks, noise: NoiseSource, start: Solution | None) -> Space:
-        """Release the centre, where planned; begin at 0 or at a start, drawn into the ball."""
-        problem = plan.problem
-        weights = np.zeros(problem.n_weights)
-        if start is not None:
-            weights = project_to_ball(start.weights, problem.radius)
-        assert isinstance(plan.schedule, DescentSchedule)
-        if plan.schedule.centring is None:
-            return cls(weights, data, problem, None)
-        centre = release_centre(plan, plan.schedule.centring, data, noise)
-        return cls(centre.to_centred(weights, problem), centre.view(data), problem, centre)
-
-    def project(self, weights: FloatArray) -> FloatArray:
-        """Return the nearest weights that are in the ball, as weights of rows."""
-        if self.centring is None:
-            return project_to_ball(weights, self.problem.radius)
-        return self.centring.project(weights, self.problem)
-
-    def weights_of_rows(self, learned: FloatArray) -> FloatArray:
-        """Return the weights of rows as they are."""
-        if self.centring is None:
-            return learned
-        # an average of weights in the ball is in it, but for rounding
-        rows = self.centring.from_centred(learned, self.problem)
-        return project_to_ball(rows, self.problem.radius)
+# A run: how its weights move, what a step releases.
 
 
 def step_and_momentum(
     limits: DescentSchedule, noise_std: float, *, longest: float | None = None
 ) -> tuple[float, float]:
-    """Return step length and momentum for a gradient with noise of a standard deviation.
-
-    The deviation follows from earlier releases. Together they move like a plain step of
-    ``step_share aim / (noise_std √T)``, as far as plain steps up to `longest` (by default
-    `step_size`) and `max_momentum` allow.
-    """
+    """Return the length of a plain step and the momentum that together move like a planned step."""
     if limits.aim == 0.0:
         return limits.step_size, 0.0
     longest = limits.step_size if longest is None else longest
@@ -212,19 +170,13 @@ def step_and_momentum(
 
 
 class Momentum:
-    """The velocity of the weights, from released gradients only.
+    """The velocity of the weights, which are where it carries them next, from released gradients.
 
-    Weights are where the velocity carries them next, and gradients are taken there (Nesterov's
-    accelerated gradient). One that looks no further than where it is swings for a fifth of the run
-    in directions that curve, such as that of the constant.
-
-    A step may be as long as `longest_step` as long as the velocity points downhill. Where a
-    gradient clearly points the other way, the weights have run through a valley: the velocity is
-    set to zero, and the longest step shrinks to nine tenths, or to 4/(3h) if that is less, with h
-    the curvature along the velocity by the last two gradients: a longer one would diverge. It never
-    falls below `step_size`, which is safe for every data set. (O'Donoghue and Candès 2015, Adaptive
-    restart for accelerated gradient schemes, section 3.2; with the noise's standard deviation as
-    the threshold)
+    A step may be as long as `longest_step` while the velocity points downhill. Where a gradient
+    clearly points the other way, the velocity is set to zero and the longest step shrinks to nine
+    tenths, or to 4/(3h), h the curvature along the velocity, but never below `step_size`, which is
+    safe for every data set. (O'Donoghue and Candès 2015, Adaptive restart for accelerated gradient
+    schemes, section 3.2, with the noise's standard deviation as the threshold)
     """
 
     def __init__(self, limits: DescentSchedule, n_weights: int) -> None:
@@ -279,8 +231,7 @@ def from_pass(
     # the last releases are those of the steps: gradients, and risks of several groups
     of_gradient, *of_risks = plan.releases[-min(len(sizes), 2) :]
     center = 0.0 if problem.hidden is None else schedule.center_of(ceiling)
-    relative: dict[str, Any] = {"center": center} if center else {}
-    losses, gradients = data.sums(weights, ceiling=ceiling, **relative)
+    losses, gradients = data.sums(weights, ceiling=ceiling, center=center)
     gradients = gradients / sizes[:, None]
     ranges: float | FloatArray = schedule.range_up_to(ceiling)
     if schedule.step == "sampled":
@@ -292,11 +243,8 @@ def from_pass(
         if schedule.step == "like the smallest group":
             most, ranges = 1.0 / sizes.min(), ranges * (sizes / sizes.min())
         typical = most
-    gradient = noise.gaussian(
-        gradient,
-        sensitivity=float(schedule.gradient_diameter * most),
-        release=of_gradient,
-    )
+    sensitivity = float(schedule.gradient_diameter * most)
+    gradient = noise.gaussian(gradient, sensitivity=sensitivity, release=of_gradient)
     noise_std = of_gradient.noise_multiplier * schedule.gradient_diameter * typical
     if not of_risks:
         return StepRelease(gradient, np.zeros(0), noise_std, np.zeros(0))
@@ -325,18 +273,13 @@ def from_one_group(
     of_gradient, *of_risks = plan.releases[-min(len(sizes), 2) :]
     losses, gradients = data.sums(weights, ceiling=schedule.ceiling)
     risks = variances = np.zeros(1)
-    for release in of_risks:
-        facts = plan.problem, schedule.feedback_range, release, noise
+    if of_risks:
+        facts = plan.problem, schedule.feedback_range, of_risks[0], noise
         risks, variances = _noisy_risks(losses, *facts)
     group = choose(risks, variances)
-    sensitivity = float(schedule.gradient_diameter / sizes[group])
-    gradient = noise.gaussian(
-        gradients[group] / sizes[group],
-        sensitivity=sensitivity,
-        release=of_gradient,
-        payer=group,
-    )
-    return gradient, of_gradient.noise_multiplier * sensitivity
+    mean, sensitivity = gradients[group] / sizes[group], schedule.gradient_diameter / sizes[group]
+    noisy = noise.gaussian(mean, sensitivity=float(sensitivity), release=of_gradient, payer=group)
+    return noisy, float(of_gradient.noise_multiplier * sensitivity)
 
 
 def _noisy_risks(
@@ -373,14 +316,10 @@ class RunNoise(NamedTuple):
 
 
 class StepRule(ABC):
-    """Steps, their limits and the loss ceiling of a run; what the group player owes is a solver's.
+    """Steps, their limits and the loss ceiling of a run, and its bound.
 
-    The planning bound for a group as the worst-off one is that of docs/theory/mgr.md, section 6:
-    the regret of projected gradient descent with noise once all weight is on the group, with the
-    step as planned and as far as `longest_step` with `max_momentum` reaches (or of fixed steps,
-    whatever the noise), plus the regret of the group player. A loss that is not smooth is counted
-    with steps up to ``aim/(L √T)``, the best ones whatever the records are, and pays ``τ L²/(2T)``
-    as well, τ the total step.
+    The regret of projected gradient descent with noise once all weight is on the group, plus that
+    of the group player, which is a solver's: docs/theory/mgr.md, section 6.
     """
 
     is_bold: ClassVar[bool] = True  # whether steps begin longer than is safe for every data set
@@ -456,10 +395,7 @@ class StepRule(ABC):
         """Return what the group player owes if a group is the worst-off one."""
 
     def best_share(self, noise_at: Callable[[float], RunNoise]) -> float:
-        """Return the share of the budget for the group risks: what the user set, or the best.
-
-        That is the one of the least prior average of the bound.
-        """
+        """Return the share of the budget for the risks: the user's, or that of the least bound."""
         if self.problem.n_groups == 1:
             return 0.0
         if self.solver.risk_share is not None:
@@ -492,10 +428,7 @@ class StepRule(ABC):
 
 
 def learned_problem(problem: Problem, solver: Any, budget: Budget) -> Problem:
-    """Return what the weights are learned for: the problem, or that of centred or whitened rows.
-
-    Rows are centred, and whitened, as asked for, or where planned steps are worth the price.
-    """
+    """Return what the weights are learned for: the problem, or that of centred or whitened rows."""
     is_centred, white = solver.centring, getattr(solver, "whitening", False)
     if is_centred:
         centring.check_centring(problem, solver.rules.owner)
@@ -519,10 +452,7 @@ def learned_problem(problem: Problem, solver: Any, budget: Budget) -> Problem:
 def pay_for_passes(
     rule: StepRule, budget: Budget, *, gradient: str = GRADIENT
 ) -> tuple[tuple[Release, ...], RunNoise]:
-    """Share a budget among what comes before the steps, gradients and group risks.
-
-    The noise is that of the budget, which calibration rounds.
-    """
+    """Share a budget among what comes before the steps, gradients and group risks."""
     n_steps, visits = rule.n_steps, rule.visits
     before = centring.releases_before(rule.problem, math.sqrt(n_steps))
     left = 1.0 - sum(1.0 / release.noise_multiplier**2 for release in before) / n_steps
@@ -557,14 +487,13 @@ def paper_noise(
     *,
     gradient: str = GRADIENT,
 ) -> PaperNoise:
-    """Return σ on gradients and τ on risks of all steps but the last, which none are taken in.
-
-    They are those of the smallest group; a larger one needs less in proportion to its size.
-    """
+    """Return σ on gradients and τ on risks of the smallest group; a larger one needs less."""
     n, sums, taken = min(problem.group_sizes), paper_sums(problem), n_steps - 1
-    releases = (Release(gradient, "gaussian", sigma * n / sums.gradient_diameter, taken),)
+    releases: Sequence[Release] = [
+        Release(gradient, "gaussian", sigma * n / sums.gradient_diameter, taken)
+    ]
     if problem.n_groups > 1:
-        releases = (*releases, Release(RISKS, "laplace", tau * n / sums.loss_range, taken))
+        releases = [*releases, Release(RISKS, "laplace", tau * n / sums.loss_range, taken)]
     true_epsilon = PrivacyGuarantee.from_releases(releases, budget.delta).epsilon
     factor = 1.0
     if true_epsilon > budget.epsilon:

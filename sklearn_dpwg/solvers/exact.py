@@ -132,9 +132,8 @@ class Exact(Solver):
 def remark_strengths(problem: Problem) -> tuple[float, float]:
     """Return μ_w and μ_λ of the remark after Lemma 4 of Zhou and Bassily.
 
-    With n the smallest group, K = p n, D = max(L, B) and M = 2R they are
-    ``(D/M) √(p/K) √(log n log K)`` and ``D √(p log n log K / (K log p))``, infinite for one group.
-    Logarithms that vanish for a single record are those of 2.
+    They are ``(D/M) √(p/K) √(log n log K)`` and ``D √(p log n log K / (K log p))``, with n the
+    smallest group, K = p n, D = max(L, B), M = 2R; logarithms that vanish are those of 2.
     """
     n, p = min(problem.group_sizes), problem.n_groups
     scale = max(problem.lipschitz, problem.loss_range)
@@ -190,11 +189,7 @@ class Fit:
 
 
 class People(Exact):
-    """What is expected to be best for the worst-off group among new people, without privacy.
-
-    ``epsilon=float("inf")`` learns it with any solver but `Exact` by name: docs/theory/people.md.
-    Without a correction, of one group, or for a loss with kinks it is the game on the records.
-    """
+    """What is expected to be best for the worst-off group of new people: docs/theory/people.md."""
 
     name: ClassVar[str] = "people"
 
@@ -329,10 +324,7 @@ def directions(n_weights: int) -> FloatArray:
 
 
 def shrinker(risks: FloatArray, variances: FloatArray) -> FloatArray:
-    """Return the matrix that shrinks noisy risks towards their mean, the more the noisier.
-
-    The variance τ² between groups is that of Paule and Mandel (1982), `variance_between`.
-    """
+    """Return the matrix that shrinks noisy risks towards their mean, the more the noisier."""
     variances = variances + 1e-24  # a group of equal losses knows its risk
     between = variance_between(risks, variances) if len(risks) > 1 else 0.0
     precisions = 1.0 / (between + variances)

@@ -16,25 +16,9 @@ from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.optimum.objective import on_simplex
 from sklearn_dpwg.privacy import Budget, NoiseSource, Release, calibrate
 from sklearn_dpwg.solvers import descent
-from sklearn_dpwg.solvers.descent import (
-    GRADIENT,
-    PASSES,
-    RISKS,
-    RULES,
-    Descent,
-    DescentSchedule,
-    Momentum,
-    RunNoise,
-    Space,
-    StepRule,
-    learned_problem,
-    paper_fields,
-    paper_sums,
-    pay_for_passes,
-)
 from sklearn_dpwg.solvers.plan import Plan
 from sklearn_dpwg.solvers.solver import Solution, signal
-from sklearn_dpwg.solvers.steps import GainOfGroups, risk_spread, shown
+from sklearn_dpwg.solvers.steps import GainOfGroups, Space, risk_spread, shown
 
 
 def _paper_is_as_written(solver: GDA) -> None:
@@ -49,7 +33,7 @@ def _paper_is_as_written(solver: GDA) -> None:
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class GDA(Descent):
+class GDA(descent.Descent):
     """Noisy gradient descent–ascent with Euclidean steps of the group weights.
 
     Every step takes noisy gradients of the group-weighted risk in the weights and in the group
@@ -112,7 +96,7 @@ class GDA(Descent):
     rules: ClassVar[Rules] = Rules(
         "GDA",
         _paper_is_as_written,
-        **RULES,
+        **descent.RULES,
         ridge=positive(or_none=True),
         group_step=positive(or_none=True),
         centring=flag(or_none=True),
@@ -129,10 +113,11 @@ class GDA(Descent):
         if start is not None and start.group_weights is not None:
             dual = start.group_weights
         dual, gain = on_simplex(dual), GainOfGroups(problem, adapts=not schedule.is_paper)
-        space = Space.of(plan, data, noise, start)
+        space = Space.of(plan, schedule.centring, data, noise, start)
+        data = space.view(data)
         weights, points = space.weights, schedule.points
         weights_sum, dual_sum = np.zeros_like(weights), np.zeros_like(dual)
-        ball = Momentum(schedule, len(weights))
+        ball = descent.Momentum(schedule, len(weights))
         for step in range(1, schedule.n_steps + 2):
             played = gain.played(dual)
             if step in points:
@@ -140,7 +125,7 @@ class GDA(Descent):
                 dual_sum += played
             if step > schedule.n_steps:
                 break
-            asked = plan, space.data, weights, played, noise
+            asked = plan, data, weights, played, noise
             released = descent.from_pass(*asked, schedule.ceiling)
             rise = released.risks if problem.n_groups > 1 else np.zeros(1)
             gain.push(released.risks, released.risk_variances)
@@ -159,7 +144,7 @@ class GDA(Descent):
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class GDASchedule(DescentSchedule):
+class GDASchedule(descent.DescentSchedule):
     """Everything that `GDA.run` needs besides the records and the noise."""
 
     ridge: float = 0.0  # strength ρ of the paper's public regularisers, whose steps are `1/(ρ t)`
@@ -192,12 +177,12 @@ class GDASchedule(DescentSchedule):
         )
 
 
-class EuclideanRule(StepRule):
+class EuclideanRule(descent.StepRule):
     """The rule with projected steps of the group weights."""
 
     solver: GDA
 
-    def group_step(self, noise: RunNoise) -> float:
+    def group_step(self, noise: descent.RunNoise) -> float:
         """Return the step of least regret of the group weights, or what the user set."""
         if self.problem.n_groups == 1:
             return 0.0
@@ -206,12 +191,12 @@ class EuclideanRule(StepRule):
         prior = np.asarray(self.problem.prior)
         return math.sqrt((1.0 - prior @ prior) / (self.n_steps * self._spread(noise)))
 
-    def _spread(self, noise: RunNoise) -> float:
+    def _spread(self, noise: descent.RunNoise) -> float:
         """Return the square of a step's group gradient that counts: what groups differ by."""
         of_groups = self.problem.n_groups * risk_spread(self.problem) ** 2
         return of_groups + self.n_steps * float(noise.risk.sum())
 
-    def of_groups(self, noise: RunNoise) -> FloatArray:
+    def of_groups(self, noise: descent.RunNoise) -> FloatArray:
         """Return ``‖e_i - π‖²/(2ηT) + η (p q² + Σ_j s_j²)/2`` for the step η, assumed spread q."""
         prior = np.asarray(self.problem.prior)
         distance, step = 1.0 - 2.0 * prior + prior @ prior, self.group_step(noise)
@@ -220,30 +205,25 @@ class EuclideanRule(StepRule):
 
 def least_bound_plan(problem: Problem, budget: Budget, solver: GDA) -> Plan:
     """Plan by minimising the bound on the excess risk over whatever the parameters leave open."""
-    learned = learned_problem(problem, solver, budget)
-    n_steps = solver.n_steps or solver.max_passes or PASSES
+    learned = descent.learned_problem(problem, solver, budget)
+    n_steps = solver.n_steps or solver.max_passes or descent.PASSES
     rule = EuclideanRule(learned, solver, n_steps, signal=signal(problem, budget))
-    paid, noise = pay_for_passes(rule, budget)
+    paid, noise = descent.pay_for_passes(rule, budget)
     schedule = GDASchedule(**rule.fields(), group_step=rule.group_step(noise))
     bounds = rule.bound(noise)
     return Plan.of("gda", problem, budget, releases=paid, schedule=schedule, bounds=bounds)
 
 
 def paper_plan(problem: Problem, budget: Budget, solver: GDA) -> Plan:
-    """Plan with the paper's formulas, and the least constant that exact accounting allows.
-
-    docs/theory/gda.md, section 4, has the formulas, and what the paper says otherwise. Its ρ is
-    that of its losses, which it assumes strongly convex-concave. Ours are not, so ρ is added; where
-    nobody sets it, it is the one of least bound (`strong_gap_bound`).
-    """
+    """Plan with the paper's formulas, ρ added as a regulariser (docs/theory/gda.md, section 4)."""
     sizes = np.asarray(problem.group_sizes, dtype=float)
     n_records, smallest = problem.n_records, float(sizes.min())
     n_steps = math.ceil(n_records ** (2 / 3)) if solver.n_steps is None else solver.n_steps
-    sums = paper_sums(problem)
+    sums = descent.paper_sums(problem)
     # one standard deviation for both: multipliers in proportion to 1/Γ and 1/b
-    asked = [Release(GRADIENT, "gaussian", 1.0 / sums.gradient_diameter, n_steps)]
+    asked = [Release(descent.GRADIENT, "gaussian", 1.0 / sums.gradient_diameter, n_steps)]
     if problem.n_groups > 1:
-        asked.append(Release(RISKS, "gaussian", 1.0 / sums.loss_range, n_steps))
+        asked.append(Release(descent.RISKS, "gaussian", 1.0 / sums.loss_range, n_steps))
     paid = calibrate(asked, budget)
     sigma = paid[0].noise_multiplier * sums.gradient_diameter / smallest
     ridge = solver.ridge or best_ridge(problem, n_steps, sigma)
@@ -255,7 +235,7 @@ def paper_plan(problem: Problem, budget: Budget, solver: GDA) -> Plan:
         lipschitz * math.sqrt(n_steps * math.log(1.0 / budget.delta)) / (n_records * budget.epsilon)
     )
     schedule = GDASchedule(
-        **paper_fields(problem, sums, n_steps, averaged=n_steps, step_size=1.0 / ridge),
+        **descent.paper_fields(problem, sums, n_steps, averaged=n_steps, step_size=1.0 / ridge),
         step="like the smallest group",
         ridge=ridge,
         remark=(
@@ -270,10 +250,8 @@ def paper_plan(problem: Problem, budget: Budget, solver: GDA) -> Plan:
 def strong_gap_bound(problem: Problem, n_steps: int, sigma: float, ridge: float) -> float:
     """Bound the expected strong gap of the group game, the regularisers' bias included.
 
-    It is ``(1 + ln T)/(2 T ρ) [(L + 2Rρ)² + d σ² + (b√p/2 + √2 ρ)² + p σ²] + ρ R²/2 + ρ/2``, the
-    regrets of both players with steps 1/(ρt), and ``σ (R √d + √(2 ln p)) / √T``, as whom they are
-    compared with has seen the noise. The projection onto the simplex sees no constant, so that
-    losses count from the middle of their range. `docs/theory/gda.md`, section 4, proves it.
+    It is ``(1 + ln T)/(2 T ρ) [(L + 2Rρ)² + d σ² + (b√p/2 + √2 ρ)² + p σ²] + ρ R²/2 + ρ/2`` and
+    ``σ (R √d + √(2 ln p)) / √T`` (docs/theory/gda.md, section 4).
     """
     p, d = problem.n_groups, problem.n_weights
     of_weights = (problem.lipschitz + problem.diameter * ridge) ** 2 + d * sigma**2
@@ -289,9 +267,9 @@ def strong_gap_bound(problem: Problem, n_steps: int, sigma: float, ridge: float)
 
 def best_ridge(problem: Problem, n_steps: int, sigma: float) -> float:
     """Return the ρ of least bound."""
-    found = minimize_scalar(
+    best = minimize_scalar(
         lambda log_ridge: strong_gap_bound(problem, n_steps, sigma, math.exp(log_ridge)),
         bounds=(-30.0, 30.0),
         method="bounded",
     )
-    return math.exp(float(found.x))
+    return math.exp(float(best.x))

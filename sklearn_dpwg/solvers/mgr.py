@@ -17,24 +17,18 @@ from sklearn_dpwg.privacy import Budget, NoiseSource, Release, calibrate
 from sklearn_dpwg.privacy.accounting.calibration import predict_multiplier
 from sklearn_dpwg.solvers import batches as sampling
 from sklearn_dpwg.solvers import centring, descent
-from sklearn_dpwg.solvers.batches import GRADIENT_AND_RISKS, Batches, make_batches
-from sklearn_dpwg.solvers.descent import (
-    GRADIENT,
-    PASSES,
-    RULES,
-    Descent,
-    DescentSchedule,
-    Momentum,
-    RunNoise,
-    Space,
-    StepRule,
-    learned_problem,
-    paper_noise,
-    pay_for_passes,
-)
 from sklearn_dpwg.solvers.plan import Plan
 from sklearn_dpwg.solvers.solver import Solution, by_loss, signal
-from sklearn_dpwg.solvers.steps import CORRECTION, GainOfGroups, normalised, risk_spread, shown
+from sklearn_dpwg.solvers.steps import (
+    CORRECTION,
+    GainOfGroups,
+    Space,
+    hedge_regret,
+    hedge_sharpness,
+    normalised,
+    risk_spread,
+    shown,
+)
 
 
 def _paper_reads_all(solver: MGR) -> None:
@@ -47,7 +41,7 @@ def _paper_reads_all(solver: MGR) -> None:
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class MGR(Descent):
+class MGR(descent.Descent):
     """Noisy gradient descent with multiplicative group reweighting, on all records or batches.
 
     Every step takes a noisy gradient of the group-weighted risk, moves the weights within their
@@ -120,10 +114,11 @@ class MGR(Descent):
     whitening: bool | None = None
 
     name: ClassVar[str] = "mgr"
+    knows_hidden_groups: ClassVar[bool] = True
     rules: ClassVar[Rules] = Rules(
         "MGR",
         _paper_reads_all,
-        **RULES,
+        **descent.RULES,
         group_rate=positive(or_none=True),
         step_size=positive(or_none=True),
         sampling_rate=share(or_all=True),
@@ -131,24 +126,17 @@ class MGR(Descent):
         whitening=flag(or_none=True),
     )
 
-    def _check_hidden_groups(self) -> None:
-        """Refuse what is not proved, or not fixed before counts are released."""
-        if self.schedule == "paper":
-            raise InputError(
-                "schedule of MGR must be 'planned' unless neighbours="
-                "'replace-one-within-group', got 'paper'."
-            )
-
     def _plan(self, problem: Problem, budget: Budget) -> Plan:
         if self.schedule == "paper":
-            return paper_plan(problem, budget, max_passes=self.max_passes or PASSES)
+            return paper_plan(problem, budget, max_passes=self.max_passes or descent.PASSES)
         return least_bound_plan(problem, budget, self)
 
     def _run(self, plan: Plan, data: Risks, noise: NoiseSource, start: Solution | None) -> Solution:
         schedule, problem, n_groups = plan.schedule, plan.problem, plan.problem.n_groups
         assert isinstance(schedule, MGRSchedule)
-        space = Space.of(plan, data, noise, start)
-        weights, ball = space.weights, Momentum(schedule, problem.n_weights)
+        space = Space.of(plan, schedule.centring, data, noise, start)
+        data = space.view(data)
+        weights, ball = space.weights, descent.Momentum(schedule, problem.n_weights)
         level = LossLevel(schedule, problem) if schedule.follows_level else None
         gain = GainOfGroups(problem, adapts=schedule.adapts)
         players = GroupWeights(schedule, _log_group_weights(schedule, start), gain)
@@ -157,7 +145,7 @@ class MGR(Descent):
         if schedule.averaged > schedule.n_steps:
             total, mixture = weights.copy(), players.current.copy()
         for t in range(schedule.n_steps):
-            asked = plan, space.data, weights, players.current, noise
+            asked = plan, data, weights, players.current, noise
             if schedule.batches is None:
                 ceiling = schedule.ceiling if level is None else level.ceiling
                 released = descent.from_pass(*asked, ceiling)
@@ -189,7 +177,7 @@ def _log_group_weights(schedule: MGRSchedule, start: Solution | None) -> FloatAr
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class MGRSchedule(DescentSchedule):
+class MGRSchedule(descent.DescentSchedule):
     """Everything that `MGR.run` needs besides the records and the noise."""
 
     # step size η_λ of the multiplicative weights; where they adapt, what planning takes it to be
@@ -198,7 +186,7 @@ class MGRSchedule(DescentSchedule):
     # on its risk; empty where group weights adapt, and 0 in the paper's schedule
     noise_correction: tuple[float, ...] = ()
     # who joins a step and with how much noise; by default a step reads every record
-    batches: Batches | None = None
+    batches: sampling.Batches | None = None
     # whether group weights follow the spread of the released risks and what groups can gain
     # (`GroupWeights`), in place of `group_rate` and `noise_correction`
     adapts: bool = False
@@ -261,13 +249,7 @@ SHRINK_DEVIATIONS = 0.5
 
 
 class GroupWeights:
-    """Hedge on released risks, whose rate and reach follow from them.
-
-    Where the schedule adapts, the rate of a step is the one that would have been planned had the
-    spread of the risks been known that was released so far, and what is played is the
-    share of these weights that `GainOfGroups` says. Otherwise they are plain Hedge at the planned
-    rate.
-    """
+    """Hedge on released risks, at the planned rate or one that follows their spread."""
 
     def __init__(self, schedule: MGRSchedule, log_weights: FloatArray, gain: GainOfGroups) -> None:
         self.schedule, self._log_weights, self._gain = schedule, log_weights, gain
@@ -309,10 +291,7 @@ class GroupWeights:
 
 
 class LossLevel:
-    """A ceiling that follows the mean loss, of all records or under the group weights.
-
-    Losses count up to a multiple of what was released of it, and never up to more than planned.
-    """
+    """A ceiling that follows the mean released loss, of all records or under the group weights."""
 
     def __init__(self, schedule: MGRSchedule, problem: Problem) -> None:
         self._schedule = schedule
@@ -342,12 +321,7 @@ class LossLevel:
 
 
 class Shrinkage:
-    """The drops of the risks from those of weights of 0, over the steps that are averaged.
-
-    A group that has dropped by d_i, where that under the group weights has dropped by D, has its
-    least risk at the share ``(1 + d_i/D)/2`` of the weights (docs/theory/mgr.md, section 4b). The
-    worst-off group decides, and at least half is kept.
-    """
+    """How far averages shrink where the worst-off group gained less: docs/theory/mgr.md, 4b."""
 
     def __init__(self, risk_of_nothing: float, n_groups: int) -> None:
         self._risk_of_nothing, self._n_steps = risk_of_nothing, 0
@@ -386,7 +360,7 @@ def least_bound_plan(problem: Problem, budget: Budget, solver: MGR) -> Plan:
     if n_steps is None:
         passes = solver.max_passes or by_loss(problem.loss).passes
         n_steps = min(round(passes / solver.sampling_rate), MOST_BATCHES)
-    learned = learned_problem(problem, solver, budget)
+    learned = descent.learned_problem(problem, solver, budget)
     rule = HedgeRule(learned, solver, n_steps, signal=signal(problem, budget))
     make = _plan_of_passes if solver.sampling_rate == 1.0 else _plan_of_batches
     return make(problem, rule, budget)
@@ -394,7 +368,7 @@ def least_bound_plan(problem: Problem, budget: Budget, solver: MGR) -> Plan:
 
 def _plan_of_passes(problem: Problem, rule: HedgeRule, budget: Budget) -> Plan:
     """Plan for steps that read every record, by the μ and share of the calibrated noise."""
-    releases, _ = pay_for_passes(rule, budget)
+    releases, _ = descent.pay_for_passes(rule, budget)
     of_steps = releases[-1 if problem.n_groups == 1 else -2 :]
     mu, *of_risks = (math.sqrt(rule.n_steps) / each.noise_multiplier for each in of_steps)
     total, share, risk_stds = math.hypot(mu, *of_risks), 0.0, np.zeros(problem.n_groups)
@@ -411,7 +385,7 @@ def _plan_of_passes(problem: Problem, rule: HedgeRule, budget: Budget) -> Plan:
 def _plan_of_batches(problem: Problem, rule: HedgeRule, budget: Budget) -> Plan:
     """Plan for steps that read Poisson batches; one joint release a step."""
     rate = rule.solver.sampling_rate
-    name = GRADIENT_AND_RISKS if problem.n_groups > 1 else GRADIENT
+    name = sampling.GRADIENT_AND_RISKS if problem.n_groups > 1 else descent.GRADIENT
     guess = predict_multiplier(rule.n_steps, rate, budget)
     of_steps = Release(name, "gaussian", guess, rule.n_steps, sampling_rate=rate)
     before = centring.releases_before(rule.problem, budget.mu)
@@ -419,12 +393,12 @@ def _plan_of_batches(problem: Problem, rule: HedgeRule, budget: Budget) -> Plan:
     # plans count next to no noise for groups that no weight is moved to
     squares = (np.asarray(problem.group_sizes) / problem.sizes_to_plan_for) ** 2
 
-    def batches_at(share: float) -> Batches:
-        return make_batches(rule, rate, releases[-1].noise_multiplier, share)
+    def batches_at(share: float) -> sampling.Batches:
+        return sampling.make_batches(rule, rate, releases[-1].noise_multiplier, share)
 
-    def noise_at(share: float) -> RunNoise:
+    def noise_at(share: float) -> descent.RunNoise:
         noise = batches_at(share).noise_of_run(problem.n_weights, rule.n_steps)
-        return RunNoise(noise.gradient * squares, noise.risk * squares[: len(noise.risk)])
+        return descent.RunNoise(noise.gradient * squares, noise.risk * squares[: len(noise.risk)])
 
     share = rule.best_share(noise_at)
     batches, noise = batches_at(share), noise_at(share)
@@ -439,7 +413,11 @@ def _plan_of_batches(problem: Problem, rule: HedgeRule, budget: Budget) -> Plan:
 
 
 def _schedule(
-    rule: HedgeRule, noise: RunNoise, budget: Budget, log_mean_exp: FloatArray, **others: Any
+    rule: HedgeRule,
+    noise: descent.RunNoise,
+    budget: Budget,
+    log_mean_exp: FloatArray,
+    **others: Any,
 ) -> MGRSchedule:
     """Return a schedule for the noise, and log E exp of what it adds to the groups' exponents."""
     problem, solver = rule.problem, rule.solver
@@ -459,55 +437,35 @@ def _schedule(
     )
 
 
-class HedgeRule(StepRule):
+class HedgeRule(descent.StepRule):
     """The rule with multiplicative group weights."""
 
     solver: MGR
 
-    def sharpness(self, noise: RunNoise) -> float:
-        """Return the user's θ = η_λ T, or that of least regret if any group may be the worst off.
-
-        It is ``√(entropy(π) / (q²/T + mean_i v_i / 2))`` with q the assumed `risk_spread`: the
-        prior's mean in place of the groups' own would let large groups set a rate at which the
-        noise of small ones decides. 1 with one group, where it has no effect.
-        """
-        problem, n_steps = self.problem, self.n_steps
-        if problem.n_groups == 1:
+    def sharpness(self, noise: descent.RunNoise) -> float:
+        """Return θ = η_λ T: the user's, or that of least regret; 1 with one group, of no effect."""
+        if self.problem.n_groups == 1:
             return 1.0
         if self.solver.group_rate is not None:
-            return float(self.solver.group_rate * n_steps)
-        prior = np.asarray(problem.prior)
-        entropy = -float(prior @ np.log(prior))
-        spread = risk_spread(problem) ** 2 / n_steps
-        return math.sqrt(entropy / (spread + float(noise.risk.mean()) / 2))
+            return float(self.solver.group_rate * self.n_steps)
+        return hedge_sharpness(self.problem, self.n_steps, noise.risk)
 
-    def group_rate_at(self, noise: RunNoise) -> float:
+    def group_rate_at(self, noise: descent.RunNoise) -> float:
         """Return the step size η_λ = θ/T of the group weights; 0 with one group."""
         return self.sharpness(noise) / self.n_steps if self.problem.n_groups > 1 else 0.0
 
-    def of_groups(self, noise: RunNoise) -> FloatArray:
-        sharpness = self.sharpness(noise)
-        return np.asarray(
-            -np.log(np.asarray(self.problem.prior)) / sharpness
-            + sharpness * risk_spread(self.problem) ** 2 / self.n_steps
-            + sharpness * (noise.risk + noise.risk.max()) / 4
-        )
+    def of_groups(self, noise: descent.RunNoise) -> FloatArray:
+        return hedge_regret(self.problem, self.n_steps, noise.risk, self.sharpness(noise))
 
 
 # The paper's schedule.
 
 
 def paper_plan(problem: Problem, budget: Budget, *, max_passes: int) -> Plan:
-    """Plan with the paper's formulas, at most `max_passes` steps, and account for them exactly.
-
-    T - 1 steps average ``w_1, …, w_T``, from T = 2 on. The constants that Theorem 9 leaves open
-    are 1, and both noises grow by the least factor that exact accounting asks for;
-    docs/theory/mgr.md, section 7, has the formulas. (Zhou and Bassily 2024, Theorems 9 and 10 and
-    the proof in Appendix C.1)
-    """
+    """Plan with the paper's formulas and constants of 1 (docs/theory/mgr.md, section 7)."""
     n, p = min(problem.group_sizes), problem.n_groups
     n_steps, sigma, tau = _steps_and_noise(problem, budget, max_passes)
-    noise = paper_noise(problem, budget, n_steps, sigma, tau)
+    noise = descent.paper_noise(problem, budget, n_steps, sigma, tau)
     feedback_bound = problem.loss_range
     if p > 1:
         feedback_bound += 8.0 * noise.tau * max(0.0, math.log(p * n * n_steps / 2.0))

@@ -20,9 +20,9 @@ from sklearn_dpwg.optimum import smooth_optimum
 from sklearn_dpwg.optimum.saddle_point import minimise_quadratic_on_ball
 from sklearn_dpwg.privacy import Budget, NoiseSource, Release, calibrate
 from sklearn_dpwg.privacy.sensitivity.sums import moment_sensitivity
+from sklearn_dpwg.solvers import steps
 from sklearn_dpwg.solvers.plan import Plan
 from sklearn_dpwg.solvers.solver import Solution, Solver
-from sklearn_dpwg.solvers.steps import GainOfGroups
 
 MOMENTS = "second moments"
 
@@ -144,6 +144,7 @@ class Moments(Solver):
     name: ClassVar[str] = "moments"
     uses_start: ClassVar[bool] = False
     knows_overlap: ClassVar[bool] = True
+    knows_hidden_groups: ClassVar[bool] = True
     rules: ClassVar[Rules] = Rules(
         "Moments",
         n_rounds=whole(1, 20),
@@ -153,9 +154,6 @@ class Moments(Solver):
         ridge=at_least_zero(),
         smoothing=at_least_zero(),
     )
-
-    def _check_hidden_groups(self) -> None:
-        """Accept: all of it is proved for hidden groups too."""
 
     def _plan(self, problem: Problem, budget: Budget) -> Plan:
         loss = problem.loss
@@ -204,7 +202,11 @@ class Moments(Solver):
             precision += share
             stds = schedule.sensitivity / np.sqrt(precision[-1, -1]) / sizes
             stds_of_rows = schedule.sensitivity / np.sqrt(precision[0, 0]) / sizes
-            heard, stds, stds_of_rows = _heard(mean, stds, stds_of_rows, problem)
+            heard = mean
+            if not problem.is_heard.all():
+                stds_of_rows = np.sqrt(steps.heard(mean, stds_of_rows**2, problem)[1])
+                heard, variances = steps.heard(mean, stds**2, problem)
+                stds = np.sqrt(variances)
             weights, group_weights, mean_square, gain = _learned(
                 heard, stds, stds_of_rows, problem, schedule, center=center, clip=clip
             )
@@ -232,14 +234,10 @@ def _check_rounding(problem: Problem, norm: float) -> None:
 
 
 def excess_bound_by_group(problem: Problem, schedule: MomentsSchedule, *, aim: float) -> FloatArray:
-    """Return the planning bound on the excess risk for each group as the worst-off one.
+    """Return the planning bound for each group as the worst-off one (docs/theory/moments.md, 4).
 
-    It is ``a √g_i + √(2 log p) (h_i + Σ_j π_j h_j)`` with a the norm `aim` of the weights, and of
-    what they miss the optimum by, the variance g_i of the gradient and the standard deviation h_i
-    of the risk that the last round's noise adds to group i; at most what predicting nothing costs.
-
-    docs/theory/moments.md, section 4, derives it. That the last of several rounds has a vector half
-    as long, as it is about residuals, is an assumption.
+    It is ``a √g_i + √(2 log p) (h_i + Σ_j π_j h_j)``, a the norm `aim`, g_i the variance of the
+    gradient and h_i the standard deviation of the risk that the last round's noise adds.
     """
     sizes = problem.sizes_to_plan_for
     stds = schedule.sensitivity * schedule.multipliers[-1] / sizes
@@ -274,23 +272,6 @@ def _units(problem: Problem, schedule: MomentsSchedule, clip: float) -> FloatArr
     return units
 
 
-def _heard(
-    moments: FloatArray, stds: FloatArray, stds_of_rows: FloatArray, problem: Problem
-) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return moments and deviations, those of the mean for hidden groups that may be empty."""
-    is_heard = problem.is_heard
-    if is_heard.all():
-        return moments, stds, stds_of_rows
-    shares = np.asarray(problem.group_sizes, dtype=float) * (is_heard if is_heard.any() else 1.0)
-    shares = shares / shares.sum()
-    mean = np.tensordot(shares, moments, 1)
-    return (
-        np.where(is_heard[:, None, None], moments, mean),
-        np.where(is_heard, stds, np.linalg.norm(shares * stds)),
-        np.where(is_heard, stds_of_rows, np.linalg.norm(shares * stds_of_rows)),
-    )
-
-
 def _learned(
     moments: FloatArray,
     stds: FloatArray,
@@ -300,7 +281,7 @@ def _learned(
     *,
     center: FloatArray,
     clip: float,
-) -> tuple[FloatArray, FloatArray, float, GainOfGroups]:
+) -> tuple[FloatArray, FloatArray, float, steps.GainOfGroups]:
     """Return weights, mixture, the mean square of the residuals, and the gain of groups."""
     sizes = np.asarray(problem.group_sizes, dtype=float)
     shares = sizes / sizes.sum()
@@ -340,9 +321,9 @@ def _learned(
     mean_square = float(shares @ squares(weights, moments)[0])
     prior = np.asarray(problem.prior)
     nothing = float(prior @ squares(np.zeros_like(weights), released)[0]) / 2.0
-    gain = GainOfGroups(problem, risk_of_nothing=nothing)
-    found, length = squares(mixed(prior), released)
-    gain.push(found / 2.0, (stds * length / 2.0) ** 2)
+    gain = steps.GainOfGroups(problem, risk_of_nothing=nothing)
+    pooled_squares, length = squares(mixed(prior), released)
+    gain.push(pooled_squares / 2.0, (stds * length / 2.0) ** 2)
     if gain.share < 1.0:
         group_weights = gain.played(group_weights)
         weights = mixed(group_weights)
@@ -381,11 +362,7 @@ def release_moments(
 
 
 def triangle(n_columns: int, *, has_constant: bool) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Return rows and columns of what is released of a symmetric matrix: the upper triangle.
-
-    Its columns are features, the constant if there is one, and the residual; the square of the
-    constant is public and left out.
-    """
+    """Return rows and columns of what is released of a symmetric matrix: the upper triangle."""
     rows, columns = np.triu_indices(n_columns)
     if has_constant:
         free = (rows != n_columns - 2) | (columns != n_columns - 2)
@@ -408,13 +385,9 @@ CAUTION = 2.0
 def shrunk(moments: FloatArray, stds: FloatArray, block: NDArray[np.bool_]) -> FloatArray:
     """Pull a block of each group's noisy moments towards all groups' as far as noise explains.
 
-    Entries have noise of standard deviation σ_i on the diagonal and σ_i/√2 off it.
-
-    With D the difference of a group's block from the mean with weights ``1/σ_i²``, k the entries of
-    one triangle of it and s² the variance of the noise in D, it keeps the share
-    ``(1 - 2 (k - 2) s²/‖D‖²)_+`` of D: James and Stein's estimate, positive part, with twice the
-    noise. Blocks of fewer than three entries stay as they are. (B. Efron and C. Morris 1973,
-    Stein's Estimation Rule and Its Competitors)
+    Of the difference D from the mean with weights ``1/σ_i²`` the share
+    ``(1 - 2 (k - 2) s²/‖D‖²)_+`` is kept, k the entries of a triangle of the block and s² the noise
+    in D: James and Stein's estimate, with twice the noise.
     """
     n_entries = int(np.triu(block).sum())
     if len(moments) == 1 or n_entries < 3:
@@ -439,10 +412,8 @@ def positive_part(matrices: FloatArray) -> FloatArray:
 class NoisyRisks:
     """Quadratic group risks with slacks for noise: `RiskFunctions` of weights and slacks.
 
-    The risk of group i is ``w'H_i w/2 - b_i'w + c_i/2 - u_i + Σ_j u_j²/(2v)``. The largest of them,
-    minimised over u, is ``max_λ Σ λ_i L_i(w) - v ‖λ‖²/2``: a maximum that does not rest on a single
-    group for less than v; ``v = 0`` is the plain maximum. H_i are positive semi-definite, and
-    slacks are in units in which they hardly count in the radius of the ball of w.
+    The largest of ``w'H_i w/2 - b_i'w + c_i/2 - u_i + Σ_j u_j²/(2v)``, minimised over u, is
+    ``max_λ Σ λ_i L_i(w) - v ‖λ‖²/2``, which does not rest on a single group for less than v.
     """
 
     def __init__(
@@ -500,13 +471,9 @@ def robust_optimum(
 ) -> tuple[FloatArray, FloatArray]:
     """Minimise the largest risk that noisy moments show; return weights in the ball, and a mixture.
 
-    Moments are those of rows and of the residuals of a centre, in the units of the release; `units`
-    are what a column is multiplied by to be in the units of the weights. `mean_noise` is the mean
-    over the groups of the variance of noise σ_i², `pooled_noise` the standard deviation σ of the
-    noise of the mean with weights ``1/σ_i²``. `ridge` is what is added to the Hessians over the
-    norm of that noise as a matrix, about ``σ √d``. `smoothing` is the smoothing v over half the
-    trace of mean noise times the inverse of the groups' Hessian, mixed by `shares`: about what
-    noise costs where all weight is on one group.
+    `units` are what a column is multiplied by to be in the units of the weights, `mean_noise` the
+    mean of σ_i² over groups, `pooled_noise` the deviation of the mean with weights ``1/σ_i²``. What
+    `ridge` and `smoothing` are multiples of is in docs/theory/moments.md.
     """
     p, size, _ = moments.shape
     n_weights = size - 1
@@ -528,10 +495,10 @@ def robust_optimum(
     risks = NoisyRisks(hessians, linear + images, constants, smoothing=level, radius=radius)
     size_of_risks = max(1.0, float(np.abs(risks.linear[:, :n_weights]).max()) * radius)
     with one_blas_thread():
-        found = smooth_optimum(
+        point = smooth_optimum(
             risks, radius=radius, tolerance=TOLERANCE * size_of_risks, max_newton_steps=100
         )
-    return found.weights[:n_weights], found.group_weights
+    return point.weights[:n_weights], point.group_weights
 
 
 def mixed_optimum(

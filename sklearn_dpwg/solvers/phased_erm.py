@@ -21,23 +21,11 @@ from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.optimum.objective import project_to_ball
 from sklearn_dpwg.privacy import Budget, NoiseSource, PrivacyGuarantee, Release, calibrate
 from sklearn_dpwg.privacy.statement import rounded_up
-from sklearn_dpwg.solvers import centring, steps
+from sklearn_dpwg.solvers import centring, rounds, steps
 from sklearn_dpwg.solvers.centring import CentredProblem, SlopeLimit, is_worth_centring
 from sklearn_dpwg.solvers.plan import Plan, first_of_least
-from sklearn_dpwg.solvers.rounds import (
-    RISKS,
-    WEIGHTS,
-    DescentBound,
-    Phase,
-    PhaseSchedule,
-    part_of,
-    release_risks,
-    release_weights,
-    solved_phase,
-    weights_bounds,
-)
 from sklearn_dpwg.solvers.solver import FreshSolver, Game, Solution, by_loss, signal
-from sklearn_dpwg.solvers.steps import SumSensitivity
+from sklearn_dpwg.solvers.steps import Space, SumSensitivity
 
 # Strengths that grow tenfold stay squarable so long; planning takes the square of the phases.
 MOST_PHASES = 128
@@ -138,6 +126,7 @@ class PhasedERM(FreshSolver):
 
     name: ClassVar[str] = "phased-erm"
     knows_overlap: ClassVar[bool] = True
+    knows_hidden_groups: ClassVar[bool] = True
     reads_again: ClassVar[bool] = True
     rules: ClassVar[Rules] = Rules(
         "PhasedERM",
@@ -158,13 +147,6 @@ class PhasedERM(FreshSolver):
 
     def _check_parameters(self) -> None:
         self.rules.check(self)
-
-    def _check_hidden_groups(self) -> None:
-        if self.schedule == "paper":
-            raise InputError(
-                "schedule of PhasedERM must be 'planned' unless neighbours="
-                "'replace-one-within-group', got 'paper'."
-            )
 
     def _check_game(self, problem: Problem) -> None:
         """Refuse groups without end, and those that overlap where parts are of disjoint ones."""
@@ -209,25 +191,19 @@ class PhasedERM(FreshSolver):
 
 
 class PhaseGame(Game):
-    """Releases weights phase by phase, the group weights of each from the risks released.
-
-    A round is a phase. Where records are fresh, it reads some that no other phase reads.
-    """
+    """Releases weights phase by phase, the group weights of each from the risks released."""
 
     def __init__(self, plan: Plan, noise: NoiseSource, start: Solution | None) -> None:
-        assert isinstance(plan.schedule, PhaseSchedule)
+        assert isinstance(plan.schedule, rounds.PhaseSchedule)
         self._plan, self.schedule, self._noise = plan, plan.schedule, noise
-        problem = plan.problem
-        self._weights = np.zeros(problem.n_weights)
-        if start is not None:
-            self._weights = project_to_ball(start.weights, problem.radius)
+        self._start, self._space = start, Space.of(plan, None, None, noise, start)
+        self._weights = self._space.weights
         self._log_mixture = np.log(np.asarray(self.schedule.solved.prior))
         self._answered: list[FloatArray] = []
-        self._centre: centring.Centring | None = None
         # those of the paper, each with a release of its own
         self.has_parts = plan.releases[0].part is not None
         adapts = self.schedule.risks_multiplier > 0.0
-        self._gain = steps.GainOfGroups(problem, adapts=adapts)
+        self._gain = steps.GainOfGroups(plan.problem, adapts=adapts)
 
     @property
     def is_over(self) -> bool:
@@ -248,22 +224,20 @@ class PhaseGame(Game):
         if not self._answered:
             return Solution(self._weights, None, 0)
         last = self._answered[-self.schedule.averaged :]
-        learned, problem = np.asarray(sum(last) / len(last)), self._plan.problem
-        if self._centre is not None:
-            learned = project_to_ball(self._centre.from_centred(learned, problem), problem.radius)
+        learned = self._space.weights_of_rows(np.asarray(sum(last) / len(last)))
         return Solution(learned, None, len(self._answered), **self._gain.released)
 
     def centred(self, data: Risks) -> Risks:
         """Return all records as phases read them, after what centring releases."""
-        solved, problem = self.schedule.solved, self._plan.problem
-        if not isinstance(solved, CentredProblem):
-            return data
-        self._centre = centring.release_centre(self._plan, solved.limit, data, self._noise)
-        self._weights = self._project(self._centre.to_centred(self._weights, problem))
-        # rows are as long as they came out
-        solved = replace(solved, stretch=float(self._centre.whitening.max()))
-        self.schedule = replace(self.schedule, solved=solved)
-        return self._centre.view(data)
+        solved = self.schedule.solved
+        if isinstance(solved, CentredProblem):
+            self._space = Space.of(self._plan, solved.limit, data, self._noise, self._start)
+            self._weights = self._project(self._space.weights)
+            # rows are as long as they came out
+            assert self._space.centring is not None
+            solved = replace(solved, stretch=float(self._space.centring.whitening.max()))
+            self.schedule = replace(self.schedule, solved=solved)
+        return self._space.view(data)
 
     def play(self, read: Risks) -> None:
         """Release the minimiser of the next phase on its records."""
@@ -276,7 +250,7 @@ class PhaseGame(Game):
             if plan.problem.fresh_calls:
                 payer, schedule = index, schedule.of_fresh(plan.problem, read.group_sizes)
         if index > 0 and of_risks:
-            risks = release_risks(read, self._weights, schedule, noise, of_risks[0], payer)
+            risks = rounds.release_risks(read, self._weights, schedule, noise, of_risks[0], payer)
             heard, _ = steps.heard(risks, np.zeros_like(risks), plan.problem)
             self._gain.push(heard, schedule.risk_stds**2)
             self._log_mixture = (
@@ -285,17 +259,18 @@ class PhaseGame(Game):
         mixture = steps.normalised(self._log_mixture, least=steps.LEAST_PRIOR)
         mixture = self._gain.played(mixture)
         phase, solved = schedule.phase(index, mixture), schedule.solved
-        released = release_weights(
+        released = rounds.release_weights(
             read, self._weights, mixture, phase, solved, noise, of_weights, payer
         )
         self._weights = self._project(released)
         self._answered.append(self._weights)
 
     def _project(self, weights: FloatArray) -> FloatArray:
+        in_rows = self._space.project(weights)
+        if self._space.centring is None:
+            return in_rows
         # drawn towards 0 it stays in the ball of rows, and is in that of the phases
-        problem = self._plan.problem
-        in_rows = weights if self._centre is None else self._centre.project(weights, problem)
-        return project_to_ball(in_rows, problem.radius)
+        return project_to_ball(in_rows, self._plan.problem.radius)
 
     def _draw(self, oracle: SampleOracle, sizes: Sequence[int]) -> GroupRisks:
         """Return the risks of fresh records, whose rows the oracle has shortened already."""
@@ -339,16 +314,17 @@ def least_bound_plan(problem: Problem, budget: Budget, solver: PhasedERM) -> Pla
     paid = 1 if problem.fresh_calls else None
     asked = [
         *before,
-        Release(WEIGHTS, "gaussian", schedule.multiplier, n_phases, draws_per_record=paid),
+        Release(rounds.WEIGHTS, "gaussian", schedule.multiplier, n_phases, draws_per_record=paid),
     ]
     if z > 0.0:
-        asked.append(Release(RISKS, "gaussian", z, n_phases - 1, draws_per_record=paid))
+        asked.append(Release(rounds.RISKS, "gaussian", z, n_phases - 1, draws_per_record=paid))
     releases = calibrate(asked, budget)
     # noise is scaled by one factor
     factor = releases[0].noise_multiplier / asked[0].noise_multiplier
     schedule = replace(schedule, risks_multiplier=factor * z)
-    facts = {"releases": releases, "schedule": schedule, "bounds": bounds, "n_steps": n_phases}
-    return Plan.of("phased-erm", problem, budget, **facts)
+    return Plan.of(
+        "phased-erm", problem, budget, releases=releases, schedule=schedule, bounds=bounds
+    )
 
 
 def _learned_problem(problem: Problem, budget: Budget, solver: PhasedERM) -> Problem:
@@ -375,18 +351,16 @@ def _learned_problem(problem: Problem, budget: Budget, solver: PhasedERM) -> Pro
 
 
 def passes_of_a_phase(problem: Problem) -> int:
-    """Return the passes over a phase's records that its solver typically takes.
-
-    A dozen for gradients, and a Hessian, which costs a pass for every eight weights.
-    """
+    """Return the passes of a phase: a dozen, and one for every eight weights of a Hessian."""
     return 12 + problem.n_weights // 8
 
 
 def _possible_schedules(
     problem: Problem, mu: float, solver: PhasedERM
-) -> Iterator[tuple[PhaseSchedule, FloatArray]]:
+) -> Iterator[tuple[rounds.PhaseSchedule, FloatArray]]:
     """Yield every way to run that is left open, and its bound if a group is the worst-off one."""
-    calls, numbers = problem.fresh_calls, (solver.n_phases,) if solver.n_phases else PHASES
+    numbers: tuple[int, ...] = (solver.n_phases,) if solver.n_phases else PHASES
+    calls = problem.fresh_calls
     if calls:
         # every call has whole phases, and every phase records of every group
         most = max(calls, min(MOST_PHASES, *problem.queue_sizes) // calls * calls)
@@ -404,13 +378,13 @@ def _possible_schedules(
 
 def _schedules_of(
     problem: Problem, mu: float, solver: PhasedERM, n_phases: int, share_of_risks: float
-) -> Iterator[tuple[PhaseSchedule, FloatArray]]:
+) -> Iterator[tuple[rounds.PhaseSchedule, FloatArray]]:
     """Yield the ways to run so many phases, with bounds that add what both players owe."""
     # releases share the budget of the records that they read: all, or those of one phase
     n_weights, n_risks, reads = n_phases, n_phases - 1, "all records"
     if problem.fresh_calls:
         n_weights = n_risks = 1
-        problem, reads = part_of(problem, n_phases), "fresh records"
+        problem, reads = rounds.part_of(problem, n_phases), "fresh records"
     constants = problem.constants
     multiplier = math.sqrt(n_risks / share_of_risks) / mu if share_of_risks > 0.0 else 0.0
     multiple = by_loss(problem.loss, mu * problem.typical_size).ceiling
@@ -420,7 +394,10 @@ def _schedules_of(
     rate, owed = 0.0, np.zeros(problem.n_groups)
     if problem.n_groups > 1:
         noise = multiplier * (sums.loss_range * problem.loss_noise)
-        sharpness, owed = steps.rounds_regret(problem, n_phases, noise_multiplier=noise)
+        variances = (noise / problem.sizes_to_plan_for) ** 2 / n_phases
+        sharpness = steps.hedge_sharpness(problem, n_phases, variances)
+        owed = steps.hedge_regret(problem, n_phases, variances, sharpness)
+        owed = np.minimum(owed, constants.zero_score)
         rate = sharpness / n_phases if multiplier > 0.0 else 0.0
         if multiplier == 0.0 and mu_groups < math.inf:
             owed = np.minimum(owed, -mu_groups * np.log(np.asarray(problem.prior)))
@@ -446,7 +423,7 @@ def _schedules_of(
         fixed = None
         if solver.mu_weights is not None:
             fixed = tuple(float(solver.mu_weights * each) for each in bound.strength_ratios)
-        schedule = PhaseSchedule(
+        schedule = rounds.PhaseSchedule(
             solved=solved,
             n_phases=n_phases,
             averaged=averaged,
@@ -462,12 +439,12 @@ def _schedules_of(
             group_rate=rate,
         )
         moves_groups = problem.n_groups > 1 and n_phases > 1
-        bounds = weights_bounds(schedule, solver.mu_weights, moves_groups=moves_groups)
+        bounds = rounds.weights_bounds(schedule, solver.mu_weights, moves_groups=moves_groups)
         yield schedule, bounds + constants.lipschitz * width / 2.0 + owed
 
 
 # a bound with the tables that an equal one may have made already
-_bound = lru_cache(maxsize=4096)(DescentBound)
+_bound = lru_cache(maxsize=4096)(rounds.DescentBound)
 
 
 # The schedule of Zhou and Bassily: phases on disjoint parts, or on fresh records.
@@ -477,12 +454,10 @@ DEFAULT_WIDTH = 0.05
 
 
 def paper_plan(problem: Problem, budget: Budget, *, smoothing_width: float | None = None) -> Plan:
-    """Return the plan of the paper's formulas, whose noise is accounted for exactly.
+    """Return the plan of the paper's formulas: docs/theory/phased-erm.md, section 4.
 
-    docs/theory/phased-erm.md, section 4, has the formulas. Where what a phase costs is more than
-    the budget, as the paper's bound on the noise allows at large ε, it gets the least noise that
-    keeps it. Logarithms that vanish for a single record are those of 2. That of η is of base 2, as
-    the proof needs. (Zhou and Bassily 2024, Algorithm 1 and Theorem 2)
+    A phase that would cost more than the budget, as the paper's bound on the noise allows at large
+    ε, gets the least noise that keeps it. The logarithm of η is of base 2, as the proof needs.
     """
     width, solved = 0.0, problem
     if not problem.loss.smooth:
@@ -497,15 +472,16 @@ def paper_plan(problem: Problem, budget: Budget, *, smoothing_width: float | Non
     prior = (1.0 / p,) * p
     part = replace(solved, group_sizes=(n_read,) * p, prior=prior)
     phases = [
-        solved_phase(part, prior, mu_weights=each, mu_groups=mu_groups) for each in mu_weights
+        rounds.solved_phase(part, prior, mu_weights=each, mu_groups=mu_groups)
+        for each in mu_weights
     ]
     papers = [std / phase.sensitivity for std, phase in zip(stds, phases, strict=True)]
-    least = calibrate([Release(WEIGHTS, "gaussian", 1.0, 1)], budget)[0].noise_multiplier
+    least = calibrate([Release(rounds.WEIGHTS, "gaussian", 1.0, 1)], budget)[0].noise_multiplier
     multipliers = tuple(max(each, least) for each in papers)
     true_epsilon = PrivacyGuarantee.from_releases(
-        [Release(WEIGHTS, "gaussian", min(papers), 1)], budget.delta
+        [Release(rounds.WEIGHTS, "gaussian", min(papers), 1)], budget.delta
     ).epsilon
-    schedule = PhaseSchedule(
+    schedule = rounds.PhaseSchedule(
         solved=part,
         n_phases=n_phases,
         averaged=1,
@@ -521,9 +497,12 @@ def paper_plan(problem: Problem, budget: Budget, *, smoothing_width: float | Non
     )
     drawn = [z * phase.sensitivity for z, phase in zip(multipliers, phases, strict=True)]
     bounds = np.full(p, _excess(solved, n_read, phases, drawn))
-    releases = [Release(WEIGHTS, "gaussian", z, 1, part=t) for t, z in enumerate(multipliers)]
-    facts = {"releases": releases, "schedule": schedule, "bounds": bounds, "n_steps": n_phases}
-    return Plan.of("phased-erm", problem, budget, **facts)
+    releases = [
+        Release(rounds.WEIGHTS, "gaussian", z, 1, part=t) for t, z in enumerate(multipliers)
+    ]
+    return Plan.of(
+        "phased-erm", problem, budget, releases=releases, schedule=schedule, bounds=bounds
+    )
 
 
 def _steps_and_noise(
@@ -545,12 +524,10 @@ def _steps_and_noise(
     return eta, etas, stds
 
 
-def _excess(solved: Problem, n_read: int, phases: Sequence[Phase], stds: Sequence[float]) -> float:
-    """Return the bounds of Lemma 4 for all phases, its constants 1, and what the last noise costs.
-
-    A phase begins as far from its comparator as the noise before it is long, the first a diameter.
-    One group has no player of groups, so any strength μ_λ, and infinity has the least bound.
-    """
+def _excess(
+    solved: Problem, n_read: int, phases: Sequence[rounds.Phase], stds: Sequence[float]
+) -> float:
+    """Return Lemma 4's bounds for all phases, constants 1, and what the last noise costs."""
     d, p, lipschitz = solved.n_weights, solved.n_groups, solved.lipschitz
     log_n, log_np = math.log(max(n_read, 2)), math.log(max(p * n_read, 2))
     distances = [solved.diameter, *(std * math.sqrt(d) for std in stds)]

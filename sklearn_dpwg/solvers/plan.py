@@ -162,12 +162,13 @@ class Plan:
     def guarantee(self) -> PrivacyGuarantee:
         """What the releases cost together, of which no plan may state anything else."""
         if self.counts is None:
-            public = PUBLIC_FACTS if self.problem.cells is None else PUBLIC_FACTS_OF_OVERLAP
             paid, relation = self.releases, Relation.REPLACE_ONE_WITHIN_GROUP
+            of_overlap = self.problem.cells is not None
+            public: tuple[str, ...] = PUBLIC_FACTS_OF_OVERLAP if of_overlap else PUBLIC_FACTS
         else:
             assert self.problem.hidden is not None
-            paid = (*self.counts.releases, *self.counts.reserved)
-            public, relation = self.problem.hidden.public_facts, Relation.REPLACE_ONE
+            paid, relation = (*self.counts.releases, *self.counts.reserved), Relation.REPLACE_ONE
+            public = self.problem.hidden.public_facts
         cost = _guarantee(paid, self.budget, self.records_per_person, public, relation)
         return cost.for_person(1) if self.of_person else cost
 

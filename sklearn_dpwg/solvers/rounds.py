@@ -104,19 +104,15 @@ def certified(
         solved.radius, slope, mu_weights, solved.radius, mu_groups=mu_groups
     )
     # a gap α is two distances √(2α/μ_w): a hundredth of the exact one, or what rounding is worth
-    wanted = mu_weights * (SLACK * exact / 2.0) ** 2 / 2.0
+    fine = mu_weights * (SLACK * exact / 2.0) ** 2 / 2.0
     visible = np.minimum(attainable, mu_weights * (rounding / 2.0) ** 2 / 2.0)
-    tolerance = np.maximum(wanted, visible)
+    tolerance = np.maximum(fine, visible)
     paid = exact + 2.0 * np.sqrt(2.0 * tolerance / mu_weights) + rounding
     return tolerance, paid * (1.0 + 16.0 * _UNIT)
 
 
 def capped(solved: Problem, paid: Any) -> Any:
-    """Return a sensitivity, at most the diameter of the ball, in which all weights are.
-
-    Strengths are planned without it: a bound would fall again where the strength is so small that
-    noise of the ball's size no longer grows, and choose to learn nothing.
-    """
+    """Return a sensitivity, at most the diameter of the ball, in which all weights are."""
     return np.minimum(paid, solved.diameter * (1.0 + 8.0 * (solved.n_weights + 16.0) * _UNIT))
 
 
@@ -179,10 +175,8 @@ _PRICES = np.concatenate([[0.0], np.geomspace(1e-9, 1.0, 73)])
 class DescentBound:
     """Bound on the excess of one averaged run of noisy phases with fixed group weights.
 
-    For a quadratic risk, with b(h) the share of the first distance that the average keeps in a
-    direction of curvature h and V(h) the variance of its noise over that of the last phase: Theorem
-    3 of docs/theory/phased-erm.md, or ``L σ √(2 V(0)/π)`` for the noise, if that is less. Curvature
-    enters through ``x = h/μ`` alone, so both are tabulated once.
+    Theorem 3 of docs/theory/phased-erm.md for quadratic risks, or ``L σ √(2 V(0)/π)`` for the noise
+    if that is less, by tables of what an average keeps at each ratio of curvature to strength.
     """
 
     aim: float  # norm a of the weights that the run is compared with
@@ -253,8 +247,8 @@ def noise_stds(
         exact = sensitivities(solved, prior, mu_weights=[1.0], mu_groups=mu_groups) / strengths
     else:
         some = strengths[::_STRIDE]
-        found = sensitivities(solved, prior, mu_weights=some, mu_groups=mu_groups)
-        exact = np.exp(np.interp(np.log(strengths), np.log(some), np.log(found)))
+        known = sensitivities(solved, prior, mu_weights=some, mu_groups=mu_groups)
+        exact = np.exp(np.interp(np.log(strengths), np.log(some), np.log(known)))
     _, paid = certified(solved, exact, mu_weights=strengths, mu_groups=mu_groups, prior=prior)
     return np.asarray(multiplier * paid)
 
@@ -318,6 +312,11 @@ class PhaseSchedule:
             stds = ratio * noise_stds(self.solved, prior, **facts)
             mu_weights = ratio * self.bound.best(stds)
         return solved_phase(self.solved, prior, mu_weights=mu_weights, mu_groups=self.mu_groups)
+
+    @property
+    def n_steps(self) -> int:
+        """Number of phases."""
+        return self.n_phases
 
     @property
     def risk_stds(self) -> FloatArray:
@@ -442,7 +441,7 @@ def release_weights(
         constants = solved.constants
         middle = constants.infimum + (constants.supremum - constants.infimum) / 2.0
         read = read.over(solved.group_sizes, loss_center=middle)
-    found = solve_saddle_point(
+    point = solve_saddle_point(
         read,
         radius=solved.radius,
         prior=prior,
@@ -455,7 +454,7 @@ def release_weights(
         keep_hessian=KEEP_HESSIAN,
     )
     # the tolerance is within reach on every data set, so this is never about the records
-    if not found.gap <= phase.tolerance:
+    if not point.gap <= phase.tolerance:
         raise ArithmeticError("a phase was not solved to its public tolerance: a bug.")
     sensitivity = phase.sensitivity
-    return noise.gaussian(found.weights, sensitivity=sensitivity, release=release, payer=payer)
+    return noise.gaussian(point.weights, sensitivity=sensitivity, release=release, payer=payer)

@@ -6,7 +6,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar, NoReturn, final
+from typing import Any, ClassVar, NoReturn, final
 
 from sklearn.base import BaseEstimator
 
@@ -56,8 +56,10 @@ class Solver(BaseEstimator, ABC):
     rules: ClassVar[Rules] = Rules("Solver")
     # whether a run depends on where it begins
     uses_start: ClassVar[bool] = True
-    # whether it knows groups that overlap, whose sensitivities take proofs of their own
+    # whether it knows groups that overlap, and groups that are hidden, whose sensitivities take
+    # proofs of their own
     knows_overlap: ClassVar[bool] = False
+    knows_hidden_groups: ClassVar[bool] = False
 
     @property
     def room(self) -> float:
@@ -107,25 +109,6 @@ class Solver(BaseEstimator, ABC):
             )
         plan.guarantee  # noqa: B018 - raises where the releases cost more than the budget
         return plan
-
-    def plays(self, problem: Problem) -> bool:
-        """Whether the solver knows groups as they are, overlapping or not.
-
-        Parameters
-        ----------
-        problem : Problem
-            Public facts.
-
-        Returns
-        -------
-        bool
-            False where `plan` would refuse it.
-        """
-        try:
-            self._check_game(problem)
-        except ValueError:
-            return False
-        return True
 
     @property
     def hides_groups(self) -> bool:
@@ -180,12 +163,18 @@ class Solver(BaseEstimator, ABC):
             )
 
     def _check_hidden_groups(self) -> None:
-        """Refuse to protect who is in which group, which takes proofs of its own."""
-        raise InputError(
-            f"solver {self.name!r} needs neighbours='replace-one-within-group', so that groups are "
-            "public: 'replace-one' is for 'auto', 'mgr', 'moments', 'oco', 'online-to-batch' and "
-            "'phased-erm'."
-        )
+        """Refuse to protect who is in which group, where that is not proved."""
+        if not self.knows_hidden_groups:
+            raise InputError(
+                f"solver {self.name!r} needs neighbours='replace-one-within-group', so that groups "
+                "are public: 'replace-one' is for 'auto', 'mgr', 'moments', 'oco', "
+                "'online-to-batch' and 'phased-erm'."
+            )
+        if getattr(self, "schedule", "planned") == "paper":
+            raise InputError(
+                f"schedule of {type(self).__name__} must be 'planned' unless neighbours="
+                "'replace-one-within-group', got 'paper'."
+            )
 
     def _check_game(self, problem: Problem) -> None:
         """Refuse overlapping groups that it does not know; the papers are about disjoint ones."""
@@ -219,16 +208,14 @@ def check_match(problem: Problem, data: Risks) -> None:
 
     Where groups are hidden their sizes are none.
     """
-    is_hidden = problem.hidden is not None
-    names = "group sizes"
-    sizes: tuple[object, object] = problem.cell_sizes, data.cell_sizes
+    is_hidden, names = problem.hidden is not None, "group sizes"
+    of_plan: tuple[Any, ...] = (problem.cell_sizes,)
+    of_records: tuple[Any, ...] = (data.cell_sizes,)
     if is_hidden:
-        names = "(records, groups)"
-        sizes = (problem.n_records, problem.n_groups), (sum(data.group_sizes), data.n_groups)
-    of_plan, of_records = (
-        (of_sizes, each.loss, each.n_weights, each.intercept_scaling)
-        for of_sizes, each in zip(sizes, (problem, data), strict=True)
-    )
+        names, of_plan = "records, groups", (problem.n_records, problem.n_groups)
+        of_records = (sum(data.group_sizes), data.n_groups)
+    of_plan += (problem.loss, problem.n_weights, problem.intercept_scaling)
+    of_records += (data.loss, data.n_weights, data.intercept_scaling)
     if of_plan != of_records:
         raise InputError(
             f"The plan is for other records: it has ({names}, loss, weights, intercept scaling) = "

@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from sklearn_dpwg._checks import FloatArray
 from sklearn_dpwg.data.problem import Problem
+from sklearn_dpwg.data.risks import Risks
 from sklearn_dpwg.exceptions import InputError
+from sklearn_dpwg.optimum.objective import project_to_ball
+from sklearn_dpwg.privacy import NoiseSource
 from sklearn_dpwg.privacy.noise.samplers import LARGEST_QUOTIENT
 from sklearn_dpwg.privacy.sensitivity.sums import (
     record_rounding,
     weighting_slack,
 )
-from sklearn_dpwg.solvers.solver import by_loss
+from sklearn_dpwg.solvers.centring import Centring, SlopeLimit, release_centre
+from sklearn_dpwg.solvers.plan import Plan
+from sklearn_dpwg.solvers.solver import Solution, by_loss
 
 # Standard deviation of the group risks under the group weights that planning assumes, as a share
 # of what predicting nothing can cost: what groups that carry weight differ by in practice. The
@@ -37,17 +42,57 @@ def risk_spread(problem: Problem) -> float:
     return SPREAD_OVER_ZERO_SCORE * problem.constants.zero_score
 
 
-def loss_ceiling(
-    problem: Problem,
-    wanted: float | None,
-    owner: str,
-    *,
-    multiple: float,
-) -> float:
+class Space(NamedTuple):
+    """First weights of a run, and what they are of: rows, or centred rows where it centres."""
+
+    weights: FloatArray
+    problem: Problem
+    centring: Centring | None
+
+    @classmethod
+    def of(
+        cls,
+        plan: Plan,
+        limit: SlopeLimit | None,
+        data: Risks | None,
+        noise: NoiseSource,
+        start: Solution | None,
+    ) -> Space:
+        """Release the centre, where there is a limit; begin at 0 or at a start in the ball."""
+        problem = plan.problem
+        weights = np.zeros(problem.n_weights)
+        if start is not None:
+            weights = project_to_ball(start.weights, problem.radius)
+        if limit is None:
+            return cls(weights, problem, None)
+        assert data is not None
+        centre = release_centre(plan, limit, data, noise)
+        return cls(centre.to_centred(weights, problem), problem, centre)
+
+    def view(self, data: Risks) -> Risks:
+        """Return the records as steps see them."""
+        return data if self.centring is None else self.centring.view(data)
+
+    def project(self, weights: FloatArray) -> FloatArray:
+        """Return the nearest weights that are in the ball, as weights of rows."""
+        if self.centring is None:
+            return project_to_ball(weights, self.problem.radius)
+        return self.centring.project(weights, self.problem)
+
+    def weights_of_rows(self, learned: FloatArray) -> FloatArray:
+        """Return the weights of rows as they are."""
+        if self.centring is None:
+            return learned
+        # an average of weights in the ball is in it, but for rounding
+        rows = self.centring.from_centred(learned, self.problem)
+        return project_to_ball(rows, self.problem.radius)
+
+
+def loss_ceiling(problem: Problem, asked: float | None, owner: str, *, multiple: float) -> float:
     """Return the most that a record's loss counts for in the group risks; planned where None."""
     constants = problem.constants
-    ceiling = multiple * constants.zero_score if wanted is None else wanted
-    ceiling = min(ceiling, constants.supremum)
+    planned = multiple * constants.zero_score
+    ceiling = min(planned if asked is None else asked, constants.supremum)
     if ceiling <= constants.infimum:
         raise InputError(
             f"loss_ceiling of {owner} must be above the smallest possible loss, "
@@ -69,8 +114,9 @@ def heard(
         return risks, variances
     shares = np.asarray(problem.group_sizes, dtype=float) * (is_heard if is_heard.any() else 1.0)
     shares = shares / shares.sum()
+    of_group = is_heard.reshape(-1, *(1,) * (risks.ndim - 1))
     return (
-        np.where(is_heard, risks, shares @ risks),
+        np.where(of_group, risks, np.tensordot(shares, risks, 1)),
         np.where(is_heard, variances, shares**2 @ variances),
     )
 
@@ -109,29 +155,26 @@ def best_rate(divided: float, multiplied: float) -> float:
     return math.sqrt(divided / multiplied)
 
 
-def rounds_regret(
-    problem: Problem, n_rounds: int, *, noise_multiplier: Any
-) -> tuple[float, FloatArray]:
-    """Return sharpness θ = ηR of R rounds, and what the group player owes if a group is the worst.
+def hedge_sharpness(problem: Problem, n_steps: int, variances: FloatArray) -> float:
+    """Return θ = ηT of multiplicative weights, of least regret if any group may be the worst off.
 
-    The bound of multiplicative weights whose risks have noise of standard deviation
-    ``noise_multiplier/n_i`` in all rounds but the first, which plays the prior; at most what
-    predicting nothing costs.
+    It is ``√(entropy(π) / (q²/T + mean_i v_i / 2))`` with q the assumed `risk_spread` and v_i the
+    variance of the mean of a group's released risks.
     """
     prior = np.asarray(problem.prior)
-    variance = np.zeros(problem.n_groups)
-    if np.any(noise_multiplier > 0.0):
-        read = np.asarray(problem.group_sizes, dtype=float)
-        if problem.hidden is not None:
-            read = np.where(problem.is_heard, read, problem.n_records)
-        variance = (noise_multiplier / read) ** 2
-    entropies = -np.log(prior)
-    spread = risk_spread(problem) ** 2 / n_rounds
-    quadratic = spread + (variance + variance.max()) / (4.0 * n_rounds)
-    counted = float(variance.mean())
-    sharpness = best_rate(float(prior @ entropies), spread + counted / (2.0 * n_rounds))
-    regret = entropies / sharpness + sharpness * quadratic
-    return sharpness, np.minimum(regret, problem.constants.zero_score)
+    spread = risk_spread(problem) ** 2 / n_steps
+    return best_rate(-float(prior @ np.log(prior)), spread + float(variances.mean()) / 2)
+
+
+def hedge_regret(
+    problem: Problem, n_steps: int, variances: FloatArray, sharpness: float
+) -> FloatArray:
+    """Return what the group player owes at a sharpness, for each group as the worst-off one."""
+    return np.asarray(
+        -np.log(np.asarray(problem.prior)) / sharpness
+        + sharpness * risk_spread(problem) ** 2 / n_steps
+        + sharpness * (variances + variances.max()) / 4
+    )
 
 
 def log_mean_exp_laplace(scale: FloatArray) -> FloatArray:
@@ -141,10 +184,7 @@ def log_mean_exp_laplace(scale: FloatArray) -> FloatArray:
 
 
 def normalised(log_weights: FloatArray, *, least: float = 0.0) -> FloatArray:
-    """Return the distribution of log weights, each at least `least` of the largest.
-
-    SciPy's softmax takes longer than a pass over few records.
-    """
+    """Return the distribution of log weights, each at least `least` of the largest."""
     weights = np.maximum(np.exp(log_weights - log_weights.max()), least)
     return np.asarray(weights / weights.sum())
 
@@ -191,12 +231,9 @@ class GainOfGroups:
     """How much weights on groups can gain, by released risks, and which share of the game it pays.
 
     A group whose risk is above that of all by a gap g, where learning has lowered the risk of all
-    by D, can gain about ``E = g²/(4D)``: along the weights of all that is exact for quadratic
-    risks. Let G be `ByLoss.directions` times that. To learn d weights from its own n records costs
-    ``d/(2n)``, so the game has the share ``1/(1 + d/(2 n G))`` in the weights that are played, and
-    the groups' shares of the records have the rest. Risks are means of late steps, drawn together
-    as far as noise and sampling explain what they differ by; the largest gain that was seen counts,
-    as playing makes risks alike. What does not adapt plays the game. (docs/theory/people.md)
+    by D, can gain about ``E = g²/(4D)``; to learn d weights from its n records costs ``d/(2n)``.
+    So the game has the share ``1/(1 + d/(2 n G))``, G being `ByLoss.directions` times E, and the
+    groups' shares of the records have the rest (docs/theory/people.md).
     """
 
     def __init__(

@@ -20,7 +20,7 @@ from sklearn_dpwg.losses import (
     SquaredError,
 )
 from sklearn_dpwg.privacy import Budget
-from sklearn_dpwg.solvers import AGS, GDA, MGR, SumSensitivity, batches, descent
+from sklearn_dpwg.solvers import AGS, GDA, MGR, SumSensitivity, batches, descent, steps
 from sklearn_dpwg.solvers import ags as ags_module
 from sklearn_dpwg.solvers import centring as centring_module
 from sklearn_dpwg.solvers.batches import Batches
@@ -196,9 +196,11 @@ MGR_FAULTS = of_every_step(MGR) | {
             "weights": found.weights + _exact(plan, data, found.weights)[0].max()
         },
     ),
-    "weights leave the ball": instead(descent, "project_to_ball", _outside),
+    "weights leave the ball": instead(steps, "project_to_ball", _outside),
     "a warm start outside the ball": instead(
-        descent, "project_to_ball", lambda real, weights, radius: 2.0 * real(weights, radius)
+        centring_module,
+        "project_to_ball",
+        lambda real, weights, radius: 2.0 * real(weights, radius),
     ),
 }
 
@@ -244,8 +246,8 @@ def _unlimited(real, data, center, **facts):
     return risks
 
 
-def _first_ceiling(real, data, weights, *, ceiling):
-    return real(data, weights, ceiling=0.5 * data.loss.target_bound**2)
+def _first_ceiling(real, data, weights, *, ceiling, **facts):
+    return real(data, weights, ceiling=0.5 * data.loss.target_bound**2, **facts)
 
 
 CENTRING_FAULTS = {
@@ -516,7 +518,7 @@ AGS_FAULTS = of_every_step(AGS, TAKEN) | {
         "GroupChoice",
         lambda real, schedule, *gain: real(dataclasses.replace(schedule, visits=10**6), *gain),
     ),
-    "weights leave the ball": instead(descent, "project_to_ball", _outside),
+    "weights leave the ball": instead(steps, "project_to_ball", _outside),
 }
 
 

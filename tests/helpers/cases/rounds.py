@@ -229,8 +229,8 @@ def _parts_by_value(patch):
 PHASED_FAULTS = {
     "half the sensitivity of the weights": phases(sensitivity=1 / 2),
     "half the sensitivity of the risks": half(PhasedERM, "group risks"),
-    "the largest group in all risks": instead(phased_module, "release_risks", _largest_group),
-    "no ceiling": instead(phased_module, "release_risks", _high_ceiling),
+    "the largest group in all risks": instead(rounds, "release_risks", _largest_group),
+    "no ceiling": instead(rounds, "release_risks", _high_ceiling),
     "the first prior's sensitivity": instead(PhaseSchedule, "phase", _first_prior),
     "less regularisation than accounted for": phases(mu_weights=1 / 4),
     "a smaller regularisation of the group weights": instead(
@@ -248,7 +248,7 @@ PHASED_FAULTS = {
     "parts by value": _parts_by_value,
     "early stop on an exact risk": stops(
         PhasedERM,
-        phased_module,
+        rounds,
         "release_weights",
         lambda read, weights, *others: read.risks(weights).max() > 2.0,
     ),
@@ -292,7 +292,7 @@ HIDDEN_FAULTS = {
         rounds, "hidden_group_sensitivities", _still_group_weights
     ),
     "true sizes": instead(GroupRisks, "over", _true_sizes),
-    "uncentred risks": instead(phased_module, "release_risks", _uncentred),
+    "uncentred risks": instead(rounds, "release_risks", _uncentred),
 }
 HIDDEN_PLANS = {
     "as if group weights stood still": lambda: hidden_phases(1, 28, mu_groups=0.3),
