@@ -198,7 +198,7 @@ MGR_FAULTS = of_every_step(MGR) | {
     ),
     "weights leave the ball": instead(steps, "project_to_ball", _outside),
     "a warm start outside the ball": instead(
-        centring_module,
+        steps,
         "project_to_ball",
         lambda real, weights, radius: 2.0 * real(weights, radius),
     ),
