@@ -202,11 +202,7 @@ class Moments(Solver):
             precision += share
             stds = schedule.sensitivity / np.sqrt(precision[-1, -1]) / sizes
             stds_of_rows = schedule.sensitivity / np.sqrt(precision[0, 0]) / sizes
-            heard = mean
-            if not problem.is_heard.all():
-                stds_of_rows = np.sqrt(steps.heard(mean, stds_of_rows**2, problem)[1])
-                heard, variances = steps.heard(mean, stds**2, problem)
-                stds = np.sqrt(variances)
+            heard, stds, stds_of_rows = _heard(mean, stds, stds_of_rows, problem)
             weights, group_weights, mean_square, gain = _learned(
                 heard, stds, stds_of_rows, problem, schedule, center=center, clip=clip
             )
@@ -270,6 +266,23 @@ def _units(problem: Problem, schedule: MomentsSchedule, clip: float) -> FloatArr
     if schedule.constant > 0.0:
         units[-2] = problem.intercept_scaling / schedule.constant
     return units
+
+
+def _heard(
+    moments: FloatArray, stds: FloatArray, stds_of_rows: FloatArray, problem: Problem
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return moments and deviations, those of the mean for hidden groups that may be empty."""
+    is_heard = problem.is_heard
+    if is_heard.all():
+        return moments, stds, stds_of_rows
+    shares = np.asarray(problem.group_sizes, dtype=float) * (is_heard if is_heard.any() else 1.0)
+    shares = shares / shares.sum()
+    mean = np.tensordot(shares, moments, 1)
+    return (
+        np.where(is_heard[:, None, None], moments, mean),
+        np.where(is_heard, stds, np.linalg.norm(shares * stds)),
+        np.where(is_heard, stds_of_rows, np.linalg.norm(shares * stds_of_rows)),
+    )
 
 
 def _learned(

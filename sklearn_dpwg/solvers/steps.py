@@ -114,9 +114,8 @@ def heard(
         return risks, variances
     shares = np.asarray(problem.group_sizes, dtype=float) * (is_heard if is_heard.any() else 1.0)
     shares = shares / shares.sum()
-    of_group = is_heard.reshape(-1, *(1,) * (risks.ndim - 1))
     return (
-        np.where(of_group, risks, np.tensordot(shares, risks, 1)),
+        np.where(is_heard, risks, shares @ risks),
         np.where(is_heard, variances, shares**2 @ variances),
     )
 
