@@ -26,15 +26,14 @@ from utility import held_out
 from utility.held_out import Method, compare, table
 from utility.store import FOLDER
 
-from sklearn_dpwg.solvers import MGR, centring
-from sklearn_dpwg.solvers.descent import group_weights, rule
+from sklearn_dpwg.solvers import MGR, centring, descent, mgr
 from sklearn_dpwg.solvers.solver import BY_LOSS
 
 MODULES = (
     "losses.classification",
-    "solvers.descent.group_weights",
-    "solvers.descent.planning",
-    "solvers.descent.rule",
+    "solvers.batches",
+    "solvers.descent",
+    "solvers.mgr",
     "solvers.centring",
     "solvers.solver",
     "solvers.steps",
@@ -55,14 +54,14 @@ def constant(module: Any, name: str, value: Any) -> Callable[[], Any]:
 
 # What takes each switch out: parameters of MGR, or what is patched while it fits.
 SWITCHES: dict[str, dict[str, Any] | Callable[[], Any]] = {
-    "bold steps": constant(rule, "BOLDNESS", 1.0),
-    "momentum": constant(rule, "LONGEST_MEMORY", 0.0),
+    "bold steps": constant(descent, "BOLDNESS", 1.0),
+    "momentum": constant(descent, "LONGEST_MEMORY", 0.0),
     "centring": {"centring": False},
     "whitening": {"whitening": False},
     "shrinkage": of_loss(shrinks=False),
-    "rates that follow risks": constant(group_weights, "ASSUMED_STEPS", 1e9),
+    "rates that follow risks": constant(mgr, "ASSUMED_STEPS", 1e9),
     "share of the game": of_loss(directions=1e6),
-    "largest lead": constant(group_weights, "LARGEST_LEAD", math.inf),
+    "largest lead": constant(mgr, "LARGEST_LEAD", math.inf),
     "scale of rows": constant(centring, "SHORTEST", 1.0),
     "ceiling by the level": of_loss(ceiling_of_level=math.inf),
     "fewer passes": {"max_passes": 40},

@@ -23,8 +23,7 @@ from sklearn_dpwg.losses import SquaredError
 from sklearn_dpwg.optimum import worst_group_optimum
 from sklearn_dpwg.privacy import Budget
 from sklearn_dpwg.solvers import MGR, Auto, Moments, Solver
-from sklearn_dpwg.solvers.rounds import moments as planning
-from sklearn_dpwg.solvers.rounds import noisy_moments
+from sklearn_dpwg.solvers import moments as planning
 
 EPSILONS, DELTA, N_SEEDS = (1.0, 4.0), 1e-5, 6
 
@@ -121,7 +120,7 @@ TABLES: dict[str, dict[str, Cell]] = {
         "chosen by auto": chosen,
     },
     "caution": {
-        star(value, noisy_moments.CAUTION): varied(noisy_moments, CAUTION=value)
+        star(value, planning.CAUTION): varied(planning, CAUTION=value)
         for value in (0.0, 1.0, 2.0, 5.0, 20.0)
     },
     "constant": {

@@ -39,7 +39,7 @@ KINKS = (
 def noise_ratio(data: Any, solver: PhasedERM) -> tuple[float, float]:
     """Return the noise of the first planned release, and that noise over the classical one."""
     plan = common.make_estimator(data, 1.0, solver=solver).plan(**common.public_facts(data))
-    phases, problem = plan.schedule.phases, plan.problem
+    phases, problem = plan.schedule, plan.problem
     phase = phases.phase(0, np.asarray(problem.prior))
     ours = phases.multiplier * phase.sensitivity
     lemma3 = lemma3_sensitivity(

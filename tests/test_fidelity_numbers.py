@@ -20,7 +20,7 @@ from sklearn_dpwg.privacy.sensitivity.saddle_point import (
 )
 from sklearn_dpwg.solvers import AGS, GDA, MGR, OCO, OnlineToBatch, PhasedERM
 from sklearn_dpwg.solvers.online_to_batch import round_weight
-from sklearn_dpwg.solvers.rounds.certificate import certified, rounding_of_minimiser
+from sklearn_dpwg.solvers.rounds import certified, rounding_of_minimiser
 from tests.helpers.group_data import make_data, make_problem
 from tests.helpers.neighbours import random_records
 from tests.helpers.replay import silent
@@ -45,7 +45,7 @@ def plan_of(solver, *sizes, epsilon=1.0, n_features=10, radius=3.0, **parameters
 
 
 def each_phase(plan):
-    phases = plan.schedule.phases
+    phases = plan.schedule
     return [phases.phase(t, np.asarray(phases.solved.prior)) for t in range(phases.n_phases)]
 
 
@@ -56,7 +56,7 @@ def share_of_lemma_3():
     for n in (100, 10_000):
         for n_groups, radius in ((2, 20.0), (16, 1.0)):
             plan = plan_of(PhasedERM, *(n,) * n_groups, epsilon=10.0, radius=radius)
-            solved = plan.schedule.phases.solved
+            solved = plan.schedule.solved
             for phase in each_phase(plan):
                 of_the_paper = lemma3_sensitivity(
                     group_sizes=solved.group_sizes,
@@ -215,7 +215,7 @@ def _delta_of_0_is_refused():
 def _noise_of_theorem_2():
     plan = plan_of(PhasedERM, 400, 900)
     solved, root = plan.problem, math.log2(400) * math.log(1 / DELTA)
-    eta = 2.0 / (plan.schedule.phases.mu_weights[0] * plan.schedule.phases.solved.group_sizes[0])
+    eta = 2.0 / (plan.schedule.mu_weights[0] * plan.schedule.solved.group_sizes[0])
     square = 72.0 * 10 * max(solved.lipschitz, solved.loss_range) ** 2 * root * eta**2
     return all(
         math.isclose(
@@ -229,7 +229,7 @@ def _noise_of_theorem_2():
 
 
 def _slack_of_a_phase():
-    solved, strength = plan_of(PhasedERM, 400, 900).schedule.phases.solved, 0.3
+    solved, strength = plan_of(PhasedERM, 400, 900).schedule.solved, 0.3
     strengths = {"mu_weights": strength, "mu_groups": 0.1}
     gap, paid = certified(solved, 0.01, **strengths)
     slack = paid - 0.01 - rounding_of_minimiser(solved, **strengths)
@@ -238,7 +238,7 @@ def _slack_of_a_phase():
 
 def _phases_and_parts():
     plan = plan_of(PhasedERM, 700, 900)
-    return plan.n_steps == 9 and plan.schedule.phases.solved.group_sizes == (700 // 9,) * 2
+    return plan.n_steps == 9 and plan.schedule.solved.group_sizes == (700 // 9,) * 2
 
 
 def _room_of_a_sampled_game():
@@ -369,7 +369,7 @@ def test_formulas_are_the_codes(formula):
 
 def test_phases_are_solved_far_better_than_the_paper_asks():
     for plan in (plan_of(PhasedERM, 100, 100), plan_of(PhasedERM, 10**6, 10**6, radius=20.0)):
-        solved, n = plan.schedule.phases.solved, plan.schedule.phases.solved.group_sizes[0]
+        solved, n = plan.schedule.solved, plan.schedule.solved.group_sizes[0]
         for phase in each_phase(plan):
             of_the_paper = solved.lipschitz**2 / phase.mu_weights
             of_the_paper += solved.loss_range**2 / phase.mu_groups
@@ -389,7 +389,7 @@ def test_a_larger_group_has_less_noise_for_the_same_price():
     gradients = [asked.noise_scale for asked in source.asked if asked.release is plan.releases[0]]
     assert max(gradients) / min(gradients) == pytest.approx(300 / 30)
     # phases read as many records of every group instead
-    assert plan_of(PhasedERM, 64, 900).schedule.phases.solved.group_sizes == (64 // 6,) * 2
+    assert plan_of(PhasedERM, 64, 900).schedule.solved.group_sizes == (64 // 6,) * 2
 
 
 def test_what_renyi_privacy_gives_is_for_small_deltas():

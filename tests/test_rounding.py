@@ -33,14 +33,15 @@ from sklearn_dpwg.privacy.prefix_sums import PREFIX_SUMS, make_prefix_sums
 from sklearn_dpwg.privacy.sensitivity.sums import weighting_slack
 from sklearn_dpwg.solvers import OCO, PhasedERM
 from sklearn_dpwg.solvers.oco import Design, round_sensitivity
-from sklearn_dpwg.solvers.rounds.certificate import (
+from sklearn_dpwg.solvers.rounds import (
+    STRENGTHS,
     capped,
     certified,
+    noise_stds,
     rounding_of_minimiser,
     sensitivities,
     solved_phase,
 )
-from sklearn_dpwg.solvers.rounds.phases import STRENGTHS, noise_stds
 from sklearn_dpwg.solvers.steps import SumSensitivity, gradient_sum, record_errors, rounding_of_sum
 from tests.helpers.group_data import hard_rows
 from tests.helpers.replay import Recorder, silent
@@ -270,7 +271,7 @@ def test_planned_noise_is_that_of_a_run(mu_groups, size):
 )
 def test_billions_of_records_cost_what_exact_solutions_do(solver, size, allowed):
     problem = Problem(BinaryLogLoss(), (size, size // 2), 20, 3.0, (0.6, 0.4), 0.5)
-    schedule = solver.plan(problem, BUDGET).schedule.phases
+    schedule = solver.plan(problem, BUDGET).schedule
     for index in range(schedule.n_phases):
         phase = schedule.phase(index, np.array(problem.prior))
         (least,) = sensitivities(

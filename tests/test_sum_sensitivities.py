@@ -17,7 +17,7 @@ from sklearn_dpwg.optimum import project_to_ball
 from sklearn_dpwg.privacy import Budget
 from sklearn_dpwg.privacy.sensitivity.sums import grid_step, weighting_slack
 from sklearn_dpwg.solvers import MGR, Auto, Moments, PhasedERM
-from sklearn_dpwg.solvers.rounds.certificate import rounding_of_minimiser
+from sklearn_dpwg.solvers.rounds import rounding_of_minimiser
 from sklearn_dpwg.solvers.steps import SumSensitivity
 from tests.helpers.replay import Recorder, Shared
 from tests.helpers.selections import EveryRecord

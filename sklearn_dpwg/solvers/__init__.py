@@ -4,16 +4,16 @@
 touches the records and cannot release more, because the `NoiseSource` it draws from refuses to.
 """
 
+from sklearn_dpwg.solvers.ags import AGS
 from sklearn_dpwg.solvers.auto import SOLVERS, Auto, make_solver
-from sklearn_dpwg.solvers.descent.ags import AGS
-from sklearn_dpwg.solvers.descent.gda import GDA
-from sklearn_dpwg.solvers.descent.mgr import MGR
 from sklearn_dpwg.solvers.exact import Exact
+from sklearn_dpwg.solvers.gda import GDA
+from sklearn_dpwg.solvers.mgr import MGR
+from sklearn_dpwg.solvers.moments import Moments
 from sklearn_dpwg.solvers.oco import OCO
 from sklearn_dpwg.solvers.online_to_batch import OnlineToBatch
+from sklearn_dpwg.solvers.phased_erm import PhasedERM
 from sklearn_dpwg.solvers.plan import Plan
-from sklearn_dpwg.solvers.rounds.moments import Moments
-from sklearn_dpwg.solvers.rounds.phased_erm import PhasedERM
 from sklearn_dpwg.solvers.solver import FreshSolver, Game, Solution, Solver
 from sklearn_dpwg.solvers.steps import SumSensitivity
 

@@ -10,16 +10,15 @@ from sklearn_dpwg.data.risks import Risks
 from sklearn_dpwg.exceptions import InputError, InputTypeError
 from sklearn_dpwg.losses import SquaredError
 from sklearn_dpwg.privacy import Budget, NoiseSource
-from sklearn_dpwg.solvers.descent.ags import AGS
-from sklearn_dpwg.solvers.descent.gda import GDA
-from sklearn_dpwg.solvers.descent.mgr import MGR
-from sklearn_dpwg.solvers.exact import Exact
+from sklearn_dpwg.solvers.ags import AGS
+from sklearn_dpwg.solvers.exact import Exact, People
+from sklearn_dpwg.solvers.gda import GDA
+from sklearn_dpwg.solvers.mgr import MGR
+from sklearn_dpwg.solvers.moments import MOST_WEIGHTS_OF_MOMENTS, Moments
 from sklearn_dpwg.solvers.oco import OCO
 from sklearn_dpwg.solvers.online_to_batch import OnlineToBatch
-from sklearn_dpwg.solvers.people import People
+from sklearn_dpwg.solvers.phased_erm import PhasedERM
 from sklearn_dpwg.solvers.plan import Plan
-from sklearn_dpwg.solvers.rounds.moments import MOST_WEIGHTS_OF_MOMENTS, Moments
-from sklearn_dpwg.solvers.rounds.phased_erm import PhasedERM
 from sklearn_dpwg.solvers.solver import SLOPES_BIND, Solution, Solver, signal
 
 # What a plan is chosen from.
@@ -62,13 +61,9 @@ class Auto(Solver):
     """
 
     name: ClassVar[str] = "auto"
-
-    def _check_hidden_groups(self) -> None:
-        """Accept: all that is chosen from protects groups too."""
-
-    def _check_game(self, problem: Problem) -> None:
-        """Accept what `MGR` plays, which is all that `Moments` does."""
-        MGR()._check_game(problem)
+    # all that is chosen from knows both
+    knows_overlap: ClassVar[bool] = True
+    knows_hidden_groups: ClassVar[bool] = True
 
     def _plan(self, problem: Problem, budget: Budget) -> Plan:
         stated = problem.loss
@@ -93,12 +88,11 @@ class Auto(Solver):
 def _measured(problem: Problem, budget: Budget) -> tuple[Solver, str]:
     """Return what did best on tasks like this one, and why."""
     if type(problem.loss) is SquaredError:
-        columns, moments = max(problem.n_columns, 1), Moments()
+        columns = max(problem.n_columns, 1)
         # noise on moments of overlapping groups is for all groups of a record
         is_clear = signal(problem, budget) >= CLEAR_MOMENTS * columns**1.5 * problem.group_moves
-        is_small = problem.n_weights <= MOST_WEIGHTS_OF_MOMENTS
-        if is_clear and is_small and moments.plays(problem):
-            return moments, "of so many records it did better than 'mgr' on such tasks"
+        if is_clear and problem.n_weights <= MOST_WEIGHTS_OF_MOMENTS:
+            return Moments(), "of so many records it did better than 'mgr' on such tasks"
     return MGR(), "it did best on such tasks"
 
 
@@ -133,9 +127,7 @@ def make_solver(solver: str | Solver, *, epsilon: float) -> Solver:
             raise InputError(
                 f"solver must be one of {sorted(SOLVERS)} or a solver instance, got {solver!r}."
             )
-        found: Solver = SOLVERS[solver]()
-    elif isinstance(solver, Solver):
-        found = solver
-    else:
+        solver = SOLVERS[solver]()
+    if not isinstance(solver, Solver):
         raise InputTypeError(f"solver must be a name or a solver instance, got {solver!r}.")
-    return People() if epsilon == float("inf") and not isinstance(found, Exact) else found
+    return People() if epsilon == float("inf") and not isinstance(solver, Exact) else solver

@@ -22,6 +22,7 @@ from sklearn_dpwg.losses import BinaryLogLoss, LossConstants
 from sklearn_dpwg.optimum.objective import project_to_ball
 from sklearn_dpwg.privacy import NoiseSource, Release
 from sklearn_dpwg.privacy.sensitivity.sums import moment_sensitivity
+from sklearn_dpwg.solvers.plan import Plan
 from sklearn_dpwg.solvers.solver import by_loss
 
 # Second moments are released of up to so many columns d, where records times μ are at least so
@@ -86,10 +87,7 @@ def is_worth_centring(problem: Problem) -> bool:
 
 
 def planned_whitening(problem: Problem, mu: float = math.inf) -> str:
-    """Return what rows are whitened by, or nothing where noise leaves too little to see.
-
-    That of a matrix has about the norm √(2d) of an entry's, beside mean squares of about 1/d.
-    """
+    """Return what rows are whitened by, or nothing where noise leaves too little to see."""
     d = problem.n_features
     needed = d * (LEAST_SIGNAL * math.sqrt(d) if d <= MOST_COLUMNS else LEAST_SIGNAL_OF_COLUMNS)
     if mu < math.inf and (d < 2 or problem.n_records * mu < needed):
@@ -316,13 +314,7 @@ def after_centring(releases: Sequence[Release]) -> tuple[Release, ...]:
     return tuple(each for each in releases if each.name not in BEFORE)
 
 
-def release_centre(
-    problem: Problem,
-    limit: SlopeLimit,
-    data: Risks,
-    noise: NoiseSource,
-    releases: Sequence[Release],
-) -> Centring:
+def release_centre(plan: Plan, limit: SlopeLimit, data: Risks, noise: NoiseSource) -> Centring:
     """Release the centre, second moments where they are planned, and the spread around the centre.
 
     Replacing a record moves the sum of rows by at most 2 and that of squared distances, each cut at
@@ -330,7 +322,8 @@ def release_centre(
     Stein), with s its noise, and drawn into the unit ball; rows are scaled to a mean square of 1.
     All three read released numbers only.
     """
-    of_rows, *of_moments, of_squares = releases
+    problem = plan.problem
+    of_rows, *of_moments, of_squares = (each for each in plan.releases if each.name in BEFORE)
     n_records, d = problem.n_records, problem.n_features
     sensitivity = row_sum_sensitivity(problem)
     total = data.row_sum()
@@ -394,10 +387,7 @@ def on_grid(whitening: FloatArray) -> FloatArray:
 
 
 def whitening_factors(mean_squares: FloatArray, noise: float) -> FloatArray:
-    """Return factors m^(-1/4) k of directions of mean squares m, which leave the mean of all.
-
-    None is below the noise or a hundredth of the mean, and no factor above the longest.
-    """
+    """Return factors m^(-1/4) k of directions of mean squares m, which leave the mean of all."""
     least = max(noise, LEAST_MEAN_SQUARE * float(mean_squares.mean()), np.finfo(float).tiny)
     values = np.maximum(mean_squares, least)
     roots = np.sqrt(values)

@@ -51,7 +51,7 @@ class CountStage:
         """Return whether a second stage is Gaussian within the reserve, or the reserve itself."""
         if all(map(_is_plain, (*self.reserved, *releases))):
             return _square(releases) <= _square(self.reserved)
-        return _sorted(releases) == _sorted(self.reserved)
+        return sorted(map(repr, releases)) == sorted(map(repr, self.reserved))
 
     def __str__(self) -> str:
         """Return a few lines for people."""
@@ -95,10 +95,6 @@ def _is_plain(release: Release) -> bool:
 def _square(releases: Sequence[Release]) -> float:
     """Return the μ² of Gaussian releases."""
     return math.fsum(each.paid_count / each.noise_multiplier**2 for each in releases)
-
-
-def _sorted(releases: Sequence[Release]) -> list[str]:
-    return sorted(repr(release) for release in releases)
 
 
 def release_sizes(

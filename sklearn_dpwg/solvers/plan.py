@@ -147,11 +147,12 @@ class Plan:
             if type(value) is not kind:
                 raise InputTypeError(f"a plan is made of a Budget and of Releases, got {value!r}.")
         if self.counts is not None:
-            if self.releases[: len(self.counts.releases)] != self.counts.releases:
+            n_counts = len(self.counts.releases)
+            if self.releases[:n_counts] != self.counts.releases:
                 raise PlanExceededError(
                     "a plan with hidden groups must release their counts first."
                 )
-            if not self.counts.covers(self.releases[len(self.counts.releases) :]):
+            if not self.counts.covers(self.releases[n_counts:]):
                 raise PlanExceededError(
                     "what follows the counts of hidden groups must cost no more than what was "
                     f"fixed before them, {self.counts.reserved!r}, got {self.releases!r}."
@@ -161,24 +162,29 @@ class Plan:
     def guarantee(self) -> PrivacyGuarantee:
         """What the releases cost together, of which no plan may state anything else."""
         if self.counts is None:
-            public = PUBLIC_FACTS if self.problem.cells is None else PUBLIC_FACTS_OF_OVERLAP
-            found = _guarantee(self.releases, self.budget, self.records_per_person, public)
+            paid, relation = self.releases, Relation.REPLACE_ONE_WITHIN_GROUP
+            of_overlap = self.problem.cells is not None
+            public: tuple[str, ...] = PUBLIC_FACTS_OF_OVERLAP if of_overlap else PUBLIC_FACTS
         else:
             assert self.problem.hidden is not None
-            paid = (*self.counts.releases, *self.counts.reserved)
-            stated = self.problem.hidden.public_facts, Relation.REPLACE_ONE
-            found = _guarantee(paid, self.budget, self.records_per_person, *stated)
-        return found.for_person(1) if self.of_person else found
+            paid, relation = (*self.counts.releases, *self.counts.reserved), Relation.REPLACE_ONE
+            public = self.problem.hidden.public_facts
+        cost = _guarantee(paid, self.budget, self.records_per_person, public, relation)
+        return cost.for_person(1) if self.of_person else cost
 
     @property
     def second_stage(self) -> Plan:
         """The solver's own plan: this one, or what comes after the counts of hidden groups."""
         if self.counts is None:
             return replace(self)
-        releases = self.releases[len(self.counts.releases) :]
-        budget = self.counts.budget
-        of_row: dict[str, Any] = {"records_per_person": 1, "of_person": False}
-        return replace(self, releases=releases, budget=budget, counts=None, **of_row)
+        return replace(
+            self,
+            releases=self.releases[len(self.counts.releases) :],
+            budget=self.counts.budget,
+            counts=None,
+            records_per_person=1,
+            of_person=False,
+        )
 
     @property
     def is_weak(self) -> bool:
@@ -215,13 +221,13 @@ class Plan:
         guarantee = self.guarantee
         rows = [
             (
-                release.name,
-                f"{release.max_count:,}",
-                release.mechanism,
-                f"{release.noise_multiplier:.4g}",
+                each.name,
+                f"{each.max_count:,}",
+                each.mechanism,
+                f"{each.noise_multiplier:.4g}",
                 who_pays.removeprefix(", ") or "every record",
             )
-            for release, who_pays in _alike(self.releases)
+            for each, who_pays in _alike(self.releases)
         ]
         header = ("release", "times", "mechanism", "noise multiplier", "who pays")
         schedule = html.described("Schedule", "", str(self.schedule).splitlines())
@@ -237,20 +243,14 @@ class Plan:
 
 
 def _headline(plan: Plan) -> str:
-    problem = plan.problem
+    problem, cells, overlap = plan.problem, plan.problem.cells, ""
+    if cells is not None:
+        overlap = f" that overlap in {len(cells.sizes):,} cells, each in up to {cells.most_groups}"
     return (
         f"Plan of solver {plan.solver!r}: {problem.n_records:,} records in "
-        f"{problem.n_groups} group(s){_overlap(problem)}, {problem.n_weights:,} weights, "
+        f"{problem.n_groups} group(s){overlap}, {problem.n_weights:,} weights, "
         f"{plan.n_steps:,} steps"
     )
-
-
-def _overlap(problem: Problem) -> str:
-    """Say that groups overlap, where they do."""
-    if problem.cells is None:
-        return ""
-    cells = problem.cells
-    return f" that overlap in {len(cells.sizes):,} cells, each in up to {cells.most_groups}"
 
 
 def _alike(releases: Sequence[Release]) -> list[tuple[Release, str]]:
@@ -278,7 +278,7 @@ def _guarantee(
     budget: Budget,
     records_per_person: int,
     public: tuple[str, ...],
-    relation: Relation = Relation.REPLACE_ONE_WITHIN_GROUP,
+    relation: Relation,
 ) -> PrivacyGuarantee:
     """Account for the releases of a plan; kept by value, so that no plan can hold another."""
     if not releases:

@@ -6,11 +6,11 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar, NoReturn, final
+from typing import Any, ClassVar, NoReturn, final
 
 from sklearn.base import BaseEstimator
 
-from sklearn_dpwg._checks import FloatArray
+from sklearn_dpwg._checks import FloatArray, Rules
 from sklearn_dpwg.data.oracles import SampleOracle
 from sklearn_dpwg.data.problem import Problem
 from sklearn_dpwg.data.risks import Risks
@@ -52,10 +52,14 @@ class Solver(BaseEstimator, ABC):
     """
 
     name: ClassVar[str]
+    # what its parameters may be
+    rules: ClassVar[Rules] = Rules("Solver")
     # whether a run depends on where it begins
     uses_start: ClassVar[bool] = True
-    # whether it knows groups that overlap, whose sensitivities take proofs of their own
+    # whether it knows groups that overlap, and groups that are hidden, whose sensitivities take
+    # proofs of their own
     knows_overlap: ClassVar[bool] = False
+    knows_hidden_groups: ClassVar[bool] = False
 
     @property
     def room(self) -> float:
@@ -106,25 +110,6 @@ class Solver(BaseEstimator, ABC):
         plan.guarantee  # noqa: B018 - raises where the releases cost more than the budget
         return plan
 
-    def plays(self, problem: Problem) -> bool:
-        """Whether the solver knows groups as they are, overlapping or not.
-
-        Parameters
-        ----------
-        problem : Problem
-            Public facts.
-
-        Returns
-        -------
-        bool
-            False where `plan` would refuse it.
-        """
-        try:
-            self._check_game(problem)
-        except ValueError:
-            return False
-        return True
-
     @property
     def hides_groups(self) -> bool:
         """Whether the solver, with its parameters, can protect the group of a record too."""
@@ -168,6 +153,7 @@ class Solver(BaseEstimator, ABC):
 
     def _check_parameters(self) -> None:
         """Refuse parameters that are out of range or of a wrong type."""
+        self.rules.check(self)
 
     def _check_budget(self, budget: Budget) -> None:
         """Refuse a budget that the solver has no use for."""
@@ -177,12 +163,18 @@ class Solver(BaseEstimator, ABC):
             )
 
     def _check_hidden_groups(self) -> None:
-        """Refuse to protect who is in which group, which takes proofs of its own."""
-        raise InputError(
-            f"solver {self.name!r} needs neighbours='replace-one-within-group', so that groups are "
-            "public: 'replace-one' is for 'auto', 'mgr', 'moments', 'oco', 'online-to-batch' and "
-            "'phased-erm'."
-        )
+        """Refuse to protect who is in which group, where that is not proved."""
+        if not self.knows_hidden_groups:
+            raise InputError(
+                f"solver {self.name!r} needs neighbours='replace-one-within-group', so that groups "
+                "are public: 'replace-one' is for 'auto', 'mgr', 'moments', 'oco', "
+                "'online-to-batch' and 'phased-erm'."
+            )
+        if getattr(self, "schedule", "planned") == "paper":
+            raise InputError(
+                f"schedule of {type(self).__name__} must be 'planned' unless neighbours="
+                "'replace-one-within-group', got 'paper'."
+            )
 
     def _check_game(self, problem: Problem) -> None:
         """Refuse overlapping groups that it does not know; the papers are about disjoint ones."""
@@ -212,30 +204,24 @@ class Solver(BaseEstimator, ABC):
 
 
 def check_match(problem: Problem, data: Risks) -> None:
-    """Refuse records that the noise was not planned for; only public facts are compared."""
-    if problem.hidden is not None:
-        _check_match_of_hidden(problem, data)
-        return
-    planned = (problem.cell_sizes, problem.loss, problem.n_weights, problem.intercept_scaling)
-    found = (data.cell_sizes, data.loss, data.n_weights, data.intercept_scaling)
-    if planned != found:
-        raise InputError(
-            "The plan is for other records: it has (group sizes, loss, weights, intercept "
-            f"scaling) = {planned}, the records have {found}."
-        )
+    """Refuse records that the noise was not planned for; only public facts are compared.
 
-
-def _check_match_of_hidden(problem: Problem, data: Risks) -> None:
-    """Do so where groups are hidden: their sizes are no public facts."""
-    n_records = sum(data.group_sizes)
-    planned = (problem.n_records, problem.n_groups, problem.loss, problem.n_weights)
-    found = (n_records, data.n_groups, data.loss, data.n_weights)
-    if (*planned, problem.intercept_scaling) != (*found, data.intercept_scaling):
+    Where groups are hidden their sizes are none.
+    """
+    is_hidden, names = problem.hidden is not None, "group sizes"
+    of_plan: tuple[Any, ...] = (problem.cell_sizes,)
+    of_records: tuple[Any, ...] = (data.cell_sizes,)
+    if is_hidden:
+        names, of_plan = "records, groups", (problem.n_records, problem.n_groups)
+        of_records = (sum(data.group_sizes), data.n_groups)
+    of_plan += (problem.loss, problem.n_weights, problem.intercept_scaling)
+    of_records += (data.loss, data.n_weights, data.intercept_scaling)
+    if of_plan != of_records:
         raise InputError(
-            "The plan is for other records: it has (records, groups, loss, weights) = "
-            f"{planned}, the records have {found}."
+            f"The plan is for other records: it has ({names}, loss, weights, intercept scaling) = "
+            f"{of_plan}, the records have {of_records}."
         )
-    if not data.hides_groups:
+    if is_hidden and not data.hides_groups:
         raise InputError(
             "The plan is for records whose groups are hidden: encode them with hides_groups=True."
         )

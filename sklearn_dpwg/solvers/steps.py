@@ -4,21 +4,25 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from sklearn_dpwg._checks import FloatArray
-from sklearn_dpwg._repr import short_repr
 from sklearn_dpwg.data.problem import Problem
+from sklearn_dpwg.data.risks import Risks
 from sklearn_dpwg.exceptions import InputError
+from sklearn_dpwg.optimum.objective import project_to_ball
+from sklearn_dpwg.privacy import NoiseSource
 from sklearn_dpwg.privacy.noise.samplers import LARGEST_QUOTIENT
 from sklearn_dpwg.privacy.sensitivity.sums import (
     record_rounding,
     weighting_slack,
 )
-from sklearn_dpwg.solvers.solver import by_loss
+from sklearn_dpwg.solvers.centring import Centring, SlopeLimit, release_centre
+from sklearn_dpwg.solvers.plan import Plan
+from sklearn_dpwg.solvers.solver import Solution, by_loss
 
 # Standard deviation of the group risks under the group weights that planning assumes, as a share
 # of what predicting nothing can cost: what groups that carry weight differ by in practice. The
@@ -38,17 +42,57 @@ def risk_spread(problem: Problem) -> float:
     return SPREAD_OVER_ZERO_SCORE * problem.constants.zero_score
 
 
-def loss_ceiling(
-    problem: Problem,
-    wanted: float | None,
-    owner: str,
-    *,
-    multiple: float,
-) -> float:
+class Space(NamedTuple):
+    """First weights of a run, and what they are of: rows, or centred rows where it centres."""
+
+    weights: FloatArray
+    problem: Problem
+    centring: Centring | None
+
+    @classmethod
+    def of(
+        cls,
+        plan: Plan,
+        limit: SlopeLimit | None,
+        data: Risks | None,
+        noise: NoiseSource,
+        start: Solution | None,
+    ) -> Space:
+        """Release the centre, where there is a limit; begin at 0 or at a start in the ball."""
+        problem = plan.problem
+        weights = np.zeros(problem.n_weights)
+        if start is not None:
+            weights = project_to_ball(start.weights, problem.radius)
+        if limit is None:
+            return cls(weights, problem, None)
+        assert data is not None
+        centre = release_centre(plan, limit, data, noise)
+        return cls(centre.to_centred(weights, problem), problem, centre)
+
+    def view(self, data: Risks) -> Risks:
+        """Return the records as steps see them."""
+        return data if self.centring is None else self.centring.view(data)
+
+    def project(self, weights: FloatArray) -> FloatArray:
+        """Return the nearest weights that are in the ball, as weights of rows."""
+        if self.centring is None:
+            return project_to_ball(weights, self.problem.radius)
+        return self.centring.project(weights, self.problem)
+
+    def weights_of_rows(self, learned: FloatArray) -> FloatArray:
+        """Return the weights of rows as they are."""
+        if self.centring is None:
+            return learned
+        # an average of weights in the ball is in it, but for rounding
+        rows = self.centring.from_centred(learned, self.problem)
+        return project_to_ball(rows, self.problem.radius)
+
+
+def loss_ceiling(problem: Problem, asked: float | None, owner: str, *, multiple: float) -> float:
     """Return the most that a record's loss counts for in the group risks; planned where None."""
     constants = problem.constants
-    ceiling = multiple * constants.zero_score if wanted is None else wanted
-    ceiling = min(ceiling, constants.supremum)
+    planned = multiple * constants.zero_score
+    ceiling = min(planned if asked is None else asked, constants.supremum)
     if ceiling <= constants.infimum:
         raise InputError(
             f"loss_ceiling of {owner} must be above the smallest possible loss, "
@@ -110,29 +154,26 @@ def best_rate(divided: float, multiplied: float) -> float:
     return math.sqrt(divided / multiplied)
 
 
-def rounds_regret(
-    problem: Problem, n_rounds: int, *, noise_multiplier: Any
-) -> tuple[float, FloatArray]:
-    """Return sharpness θ = ηR of R rounds, and what the group player owes if a group is the worst.
+def hedge_sharpness(problem: Problem, n_steps: int, variances: FloatArray) -> float:
+    """Return θ = ηT of multiplicative weights, of least regret if any group may be the worst off.
 
-    The bound of multiplicative weights whose risks have noise of standard deviation
-    ``noise_multiplier/n_i`` in all rounds but the first, which plays the prior; at most what
-    predicting nothing costs.
+    It is ``√(entropy(π) / (q²/T + mean_i v_i / 2))`` with q the assumed `risk_spread` and v_i the
+    variance of the mean of a group's released risks.
     """
     prior = np.asarray(problem.prior)
-    variance = np.zeros(problem.n_groups)
-    if np.any(noise_multiplier > 0.0):
-        read = np.asarray(problem.group_sizes, dtype=float)
-        if problem.hidden is not None:
-            read = np.where(problem.is_heard, read, problem.n_records)
-        variance = (noise_multiplier / read) ** 2
-    entropies = -np.log(prior)
-    spread = risk_spread(problem) ** 2 / n_rounds
-    quadratic = spread + (variance + variance.max()) / (4.0 * n_rounds)
-    counted = float(variance.mean())
-    sharpness = best_rate(float(prior @ entropies), spread + counted / (2.0 * n_rounds))
-    regret = entropies / sharpness + sharpness * quadratic
-    return sharpness, np.minimum(regret, problem.constants.zero_score)
+    spread = risk_spread(problem) ** 2 / n_steps
+    return best_rate(-float(prior @ np.log(prior)), spread + float(variances.mean()) / 2)
+
+
+def hedge_regret(
+    problem: Problem, n_steps: int, variances: FloatArray, sharpness: float
+) -> FloatArray:
+    """Return what the group player owes at a sharpness, for each group as the worst-off one."""
+    return np.asarray(
+        -np.log(np.asarray(problem.prior)) / sharpness
+        + sharpness * risk_spread(problem) ** 2 / n_steps
+        + sharpness * (variances + variances.max()) / 4
+    )
 
 
 def log_mean_exp_laplace(scale: FloatArray) -> FloatArray:
@@ -142,10 +183,7 @@ def log_mean_exp_laplace(scale: FloatArray) -> FloatArray:
 
 
 def normalised(log_weights: FloatArray, *, least: float = 0.0) -> FloatArray:
-    """Return the distribution of log weights, each at least `least` of the largest.
-
-    SciPy's softmax takes longer than a pass over few records.
-    """
+    """Return the distribution of log weights, each at least `least` of the largest."""
     weights = np.maximum(np.exp(log_weights - log_weights.max()), least)
     return np.asarray(weights / weights.sum())
 
@@ -192,12 +230,9 @@ class GainOfGroups:
     """How much weights on groups can gain, by released risks, and which share of the game it pays.
 
     A group whose risk is above that of all by a gap g, where learning has lowered the risk of all
-    by D, can gain about ``E = g²/(4D)``: along the weights of all that is exact for quadratic
-    risks. Let G be `ByLoss.directions` times that. To learn d weights from its own n records costs
-    ``d/(2n)``, so the game has the share ``1/(1 + d/(2 n G))`` in the weights that are played, and
-    the groups' shares of the records have the rest. Risks are means of late steps, drawn together
-    as far as noise and sampling explain what they differ by; the largest gain that was seen counts,
-    as playing makes risks alike. What does not adapt plays the game. (docs/theory/people.md)
+    by D, can gain about ``E = g²/(4D)``; to learn d weights from its n records costs ``d/(2n)``.
+    So the game has the share ``1/(1 + d/(2 n G))``, G being `ByLoss.directions` times E, and the
+    groups' shares of the records have the rest (docs/theory/people.md).
     """
 
     def __init__(
@@ -252,92 +287,6 @@ class GainOfGroups:
     def released(self) -> dict[str, float]:
         """What a `Solution` says of the gain."""
         return {"group_gain": self.gain, "group_gain_std": self.error} if self._adapts else {}
-
-
-# Nesterov's momentum, whose longest step follows the noisy gradients.
-
-# A noisy gradient points uphill along the velocity if it does so by more than this many standard
-# deviations of its noise, which noise alone does in one step of 740.
-UPHILL = 3.0
-
-# What is left of the longest step after that; 1 would promise no end of the shortening.
-SHORTER = 0.9
-
-
-@dataclass(frozen=True, kw_only=True, repr=False)
-class StepLimits:
-    """Numbers of a step rule that a plan fixes."""
-
-    n_steps: int  # number of steps T, for which step sizes are planned
-    # distance from the first weights that step sizes are planned for; 0 where every step is
-    # `step_size` long
-    aim: float
-    # length of a planned step, as a share of `aim/(s √T)` for a coordinate's noise s
-    step_share: float = 0.0
-    # longest plain step that is safe for every data set: 1/H where planned, `aim/(L √T)` for a loss
-    # that is not smooth
-    step_size: float
-    # longest plain step that is tried; where it is longer than `step_size`, `Momentum` shortens it
-    # as released gradients ask for
-    longest_step: float
-    max_momentum: float  # largest momentum
-
-    __repr__ = short_repr
-
-
-def step_and_momentum(
-    limits: StepLimits, noise_std: float, *, longest: float | None = None
-) -> tuple[float, float]:
-    """Return step length and momentum for a gradient with noise of a standard deviation.
-
-    The deviation follows from earlier releases. Together they move like a plain step of
-    ``step_share aim / (noise_std √T)``, as far as plain steps up to `longest` (by default
-    `step_size`) and `max_momentum` allow.
-    """
-    if limits.aim == 0.0:
-        return limits.step_size, 0.0
-    longest = limits.step_size if longest is None else longest
-    effective = limits.step_share * limits.aim / (noise_std * math.sqrt(limits.n_steps))
-    momentum = min(max(0.0, 1.0 - longest / effective), limits.max_momentum)
-    return min(effective * (1.0 - momentum), longest), momentum
-
-
-class Momentum:
-    """The velocity of the weights, from released gradients only.
-
-    Weights are where the velocity carries them next, and gradients are taken there (Nesterov's
-    accelerated gradient). One that looks no further than where it is swings for a fifth of the run
-    in directions that curve, such as that of the constant.
-
-    A step may be as long as `longest_step` as long as the velocity points downhill. Where a
-    gradient clearly points the other way, the weights have run through a valley: the velocity is
-    set to zero, and the longest step shrinks to nine tenths, or to 4/(3h) if that is less, with h
-    the curvature along the velocity by the last two gradients: a longer one would diverge. It never
-    falls below `step_size`, which is safe for every data set. (O'Donoghue and Candès 2015, Adaptive
-    restart for accelerated gradient schemes, section 3.2; with the noise's standard deviation as
-    the threshold)
-    """
-
-    def __init__(self, limits: StepLimits, n_weights: int) -> None:
-        self.limits = limits
-        self.velocity: FloatArray = np.zeros(n_weights)
-        self.longest = limits.longest_step
-        self._last_gradient = self.velocity
-
-    def push(self, gradient: FloatArray, noise_std: float) -> FloatArray:
-        """Return the next move of the weights, for a released gradient and the std of its noise."""
-        limits, velocity = self.limits, self.velocity
-        if limits.longest_step > limits.step_size:
-            uphill = float(gradient @ velocity)
-            if uphill > UPHILL * noise_std * float(np.linalg.norm(velocity)):
-                change = uphill - float(self._last_gradient @ velocity)
-                stable = 4.0 / 3.0 * float(velocity @ velocity) / change if change > 0.0 else np.inf
-                self.longest = max(min(SHORTER * self.longest, stable), limits.step_size)
-                velocity = np.zeros_like(velocity)
-            self._last_gradient = gradient
-        step_size, momentum = step_and_momentum(limits, noise_std, longest=self.longest)
-        self.velocity = momentum * velocity - step_size * gradient
-        return momentum * self.velocity - step_size * gradient
 
 
 # Sums of losses and gradients: over fresh records, and how far a record and rounding move them.

@@ -8,7 +8,7 @@ from sklearn_dpwg.estimators import learn as module
 from sklearn_dpwg.estimators import planning
 from sklearn_dpwg.privacy.gaussian import gdp_mu
 from sklearn_dpwg.solvers import MGR
-from sklearn_dpwg.solvers.descent import releases as mgr_releases
+from sklearn_dpwg.solvers import descent as mgr_releases
 from tests.helpers.lower_bounds import DELTA, audited_mu, verdict
 from tests.helpers.replay import Instead, wrap
 

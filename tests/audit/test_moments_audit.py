@@ -8,7 +8,7 @@ import pytest
 from sklearn_dpwg.losses import SquaredError
 from sklearn_dpwg.privacy import Budget
 from sklearn_dpwg.solvers import Moments
-from sklearn_dpwg.solvers.rounds.releases import triangle
+from sklearn_dpwg.solvers.moments import triangle
 from tests.helpers.group_data import make_data, make_problem
 from tests.helpers.lower_bounds import DELTA, audited_mu, quiet_source, verdict
 from tests.helpers.neighbours import random_data

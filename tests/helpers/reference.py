@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from sklearn_dpwg.data.risks import GroupRisks
-from sklearn_dpwg.solvers.steps import step_and_momentum
+from sklearn_dpwg.solvers.descent import step_and_momentum
 
 # --- steps -------------------------------------------------------------------------------------
 

@@ -15,7 +15,7 @@ from sklearn_dpwg.losses import BinaryLogLoss, Hinge, Huber, MultinomialLogLoss,
 from sklearn_dpwg.privacy import Budget
 from sklearn_dpwg.solvers import MGR, SOLVERS, Auto, Exact, Moments, Solver, make_solver
 from sklearn_dpwg.solvers.auto import CLEAR_MOMENTS
-from sklearn_dpwg.solvers.rounds.moments import MOST_WEIGHTS_OF_MOMENTS
+from sklearn_dpwg.solvers.moments import MOST_WEIGHTS_OF_MOMENTS
 from sklearn_dpwg.solvers.solver import SLOPES_BIND
 from tests.helpers.group_data import make_data, make_problem
 from tests.helpers.sources import seeded

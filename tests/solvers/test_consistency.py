@@ -11,8 +11,8 @@ import pytest
 
 from sklearn_dpwg import DPWorstGroupClassifier, DPWorstGroupRegressor
 from sklearn_dpwg.losses import BinaryLogLoss
+from sklearn_dpwg.solvers import descent as rule
 from sklearn_dpwg.solvers import solver as solver_module
-from sklearn_dpwg.solvers.descent import rule
 from sklearn_dpwg.solvers.solver import by_loss
 from tests.helpers.relations import relation_of
 

@@ -8,8 +8,13 @@ import pytest
 from sklearn_dpwg.losses import SquaredError
 from sklearn_dpwg.privacy import Budget
 from sklearn_dpwg.solvers import MGR
-from sklearn_dpwg.solvers.descent.rule import BOLDNESS
-from sklearn_dpwg.solvers.steps import SHORTER, UPHILL, Momentum, step_and_momentum
+from sklearn_dpwg.solvers.descent import (
+    BOLDNESS,
+    SHORTER,
+    UPHILL,
+    Momentum,
+    step_and_momentum,
+)
 from tests.helpers.group_data import make_problem
 
 

@@ -20,10 +20,10 @@ from sklearn_dpwg.solvers import (
     PhasedERM,
 )
 from sklearn_dpwg.solvers.auto import CLEAR_MOMENTS
+from sklearn_dpwg.solvers.batches import from_batch
 from sklearn_dpwg.solvers.centring import after_centring
-from sklearn_dpwg.solvers.descent.group_weights import Limits
-from sklearn_dpwg.solvers.descent.releases import from_batch, from_pass
-from sklearn_dpwg.solvers.rounds.certificate import sensitivities
+from sklearn_dpwg.solvers.descent import from_pass
+from sklearn_dpwg.solvers.rounds import sensitivities
 from sklearn_dpwg.solvers.solver import signal
 from sklearn_dpwg.solvers.steps import influence
 from tests.helpers.convex_programs import risk_expressions
@@ -85,9 +85,8 @@ def test_released_risks_are_those_of_groups_with_the_noise_that_is_stated(by_cel
     )
     risks = make_risks(BinaryLogLoss(), cells.sizes).overlapping(cells)
     weights, mixture = np.zeros(risks.n_weights), np.array(plan.problem.prior)
-    limits = Limits(1.0, plan.schedule.feedback_range, 0.0)
     noise = seeded(3, plan.releases)
-    found = [from_pass(plan, risks, weights, mixture, noise, limits) for _ in range(n_steps)]
+    found = [from_pass(plan, risks, weights, mixture, noise, 1.0) for _ in range(n_steps)]
     released = np.array([one.risks for one in found])
     stds = np.sqrt(found[0].risk_variances)
     np.testing.assert_allclose(released.std(axis=0), stds, rtol=0.15)
@@ -220,8 +219,8 @@ def test_batches_release_all_groups_of_a_record_with_the_noise_that_is_stated():
     most = influence(plan.problem, mixture)
     std = z * batches.gradient_bound * most / (rate * math.sqrt(0.5))
     assert batches.gradient_std(mixture) == pytest.approx(std)
-    noise, limits = seeded(3, plan.releases), Limits(schedule.ceiling, 0.0, 0.0)
-    found = [from_batch(plan, risks, weights, mixture, noise, limits) for _ in range(n_steps)]
+    asked = plan, risks, weights, mixture, seeded(3, plan.releases), batches, schedule.ceiling
+    found = [from_batch(*asked) for _ in range(n_steps)]
     released = np.array([one.risks for one in found])
     exact, gradients = risks.risks_and_gradients(weights, ceiling=schedule.ceiling)
     error = np.sqrt(found[0].risk_variances / n_steps)

@@ -20,8 +20,8 @@ from sklearn_dpwg.losses import (
 from sklearn_dpwg.privacy import Budget
 from sklearn_dpwg.privacy.sensitivity.sums import moment_sensitivity
 from sklearn_dpwg.solvers import AGS, GDA, MGR, Moments, OnlineToBatch, Solution
+from sklearn_dpwg.solvers import descent as shared
 from sklearn_dpwg.solvers.centring import CONSTANT
-from sklearn_dpwg.solvers.descent import releases
 from sklearn_dpwg.solvers.online_to_batch import difference_sum, round_weight
 from tests.helpers.cases import descent, stream
 from tests.helpers.group_data import make_data, make_problem
@@ -49,7 +49,7 @@ def test_regularisers_carry_no_noise_and_change_no_sensitivity(ridge, monkeypatc
         points.append(point[:2])
         return real(plan, data, *point)
 
-    wrap(monkeypatch, releases, "from_pass", watched)
+    wrap(monkeypatch, shared, "from_pass", watched)
     solver.run(plan, data, source)
     stated = {(asked.release.name, float(np.max(asked.sensitivity))) for asked in source.asked}
     assert len(stated) == 2  # the same in every step, and for every ridge

@@ -20,11 +20,11 @@ from sklearn_dpwg.losses import (
     SquaredError,
 )
 from sklearn_dpwg.privacy import Budget
-from sklearn_dpwg.solvers import AGS, GDA, MGR, SumSensitivity
+from sklearn_dpwg.solvers import AGS, GDA, MGR, SumSensitivity, batches, descent, steps
+from sklearn_dpwg.solvers import ags as ags_module
 from sklearn_dpwg.solvers import centring as centring_module
-from sklearn_dpwg.solvers.descent import ags as ags_module
-from sklearn_dpwg.solvers.descent import releases
-from sklearn_dpwg.solvers.descent.rule import Batches, MGRSchedule
+from sklearn_dpwg.solvers.batches import Batches
+from sklearn_dpwg.solvers.mgr import MGRSchedule
 from tests.helpers.contract import (
     Case,
     exact,
@@ -126,7 +126,7 @@ def higher_ceilings():
 
 
 def _in_a_step(fault):
-    return instead(releases, "from_pass", fault)
+    return instead(descent, "from_pass", fault)
 
 
 def _states_in_a_step(wrong, *, step="weighted"):
@@ -186,7 +186,7 @@ MGR_FAULTS = of_every_step(MGR) | {
     "a draw that reads the risks": _in_a_step(_worst_group_drawn),
     "early stop on an exact risk": stops(
         MGR,
-        releases,
+        descent,
         "from_pass",
         lambda plan, data, weights, *others: _exact(plan, data, weights)[0].max() > 2.0,
     ),
@@ -196,9 +196,11 @@ MGR_FAULTS = of_every_step(MGR) | {
             "weights": found.weights + _exact(plan, data, found.weights)[0].max()
         },
     ),
-    "weights leave the ball": instead(releases, "project_to_ball", _outside),
+    "weights leave the ball": instead(steps, "project_to_ball", _outside),
     "a warm start outside the ball": instead(
-        releases, "project_to_ball", lambda real, weights, radius: 2.0 * real(weights, radius)
+        steps,
+        "project_to_ball",
+        lambda real, weights, radius: 2.0 * real(weights, radius),
     ),
 }
 
@@ -244,8 +246,8 @@ def _unlimited(real, data, center, **facts):
     return risks
 
 
-def _first_ceiling(real, data, weights, *, ceiling):
-    return real(data, weights, ceiling=0.5 * data.loss.target_bound**2)
+def _first_ceiling(real, data, weights, *, ceiling, **facts):
+    return real(data, weights, ceiling=0.5 * data.loss.target_bound**2, **facts)
 
 
 CENTRING_FAULTS = {
@@ -399,7 +401,7 @@ BATCH_FAULTS = {
     "no ceiling": _reads(ceiling=np.inf),
     "risks that are not centred": _reads(center=0.0),
     "the same coins tell the divisor": instead(GroupRisks, "sampled_sums", _means_of_the_batch),
-    "the batch beside the noise": instead(releases, "from_batch", _batch_beside_the_noise),
+    "the batch beside the noise": instead(batches, "from_batch", _batch_beside_the_noise),
     "the diameter for twice the norm": planned,
 }
 
@@ -516,7 +518,7 @@ AGS_FAULTS = of_every_step(AGS, TAKEN) | {
         "GroupChoice",
         lambda real, schedule, *gain: real(dataclasses.replace(schedule, visits=10**6), *gain),
     ),
-    "weights leave the ball": instead(ags_module, "project_to_ball", _outside),
+    "weights leave the ball": instead(steps, "project_to_ball", _outside),
 }
 
 
@@ -615,11 +617,9 @@ def of_first_group(shares, membership):
 
 SQRT_M_FORGOTTEN = {"the root of m forgotten": moves_of_losses(lambda problem: 1.0)}
 OVERLAP_FAULTS = SQRT_M_FORGOTTEN | {
-    "groups as if they were disjoint": influence_in(releases, disjoint),
-    "a cell counted once": influence_in(releases, of_first_group),
-    "the mean cell": influence_in(
-        releases, lambda shares, membership: (shares @ membership).mean()
-    ),
+    "groups as if they were disjoint": influence_in(descent, disjoint),
+    "a cell counted once": influence_in(descent, of_first_group),
+    "the mean cell": influence_in(descent, lambda shares, membership: (shares @ membership).mean()),
     "the mean number of groups": moves_of_losses(
         lambda problem: math.sqrt(problem.cells.membership.sum(axis=0).mean())
     ),

@@ -16,12 +16,11 @@ from sklearn_dpwg.losses import (
     Quantile,
     SquaredError,
 )
-from sklearn_dpwg.solvers import Moments, PhasedERM, steps
-from sklearn_dpwg.solvers.rounds import certificate, releases, rounds
-from sklearn_dpwg.solvers.rounds import moments as moments_module
-from sklearn_dpwg.solvers.rounds import phased_erm as phased_module
-from sklearn_dpwg.solvers.rounds.phases import Phases
-from sklearn_dpwg.solvers.rounds.rounds import PhaseGame, Rounds
+from sklearn_dpwg.solvers import Moments, PhasedERM, rounds, steps
+from sklearn_dpwg.solvers import moments as moments_module
+from sklearn_dpwg.solvers import phased_erm as phased_module
+from sklearn_dpwg.solvers.phased_erm import PhaseGame
+from sklearn_dpwg.solvers.rounds import PhaseSchedule
 from tests.helpers.cases.descent import (
     LOSSES,
     OF_HIDDEN_GROUPS,
@@ -144,7 +143,7 @@ def phases(**factors: float):
         phase = real(*arguments)
         return phase._replace(**{name: getattr(phase, name) * by for name, by in factors.items()})
 
-    return instead(Phases, "phase", changed)
+    return instead(PhaseSchedule, "phase", changed)
 
 
 def _fewer_strengths(real, *arguments):
@@ -152,19 +151,20 @@ def _fewer_strengths(real, *arguments):
     return phase._replace(mu_groups=min(phase.mu_groups, 0.01))
 
 
-def _largest_group(real, read, weights, problem, sums, ceiling, noise, release, payer):
+def _largest_group(real, read, weights, schedule, noise, release, payer):
     """State the largest group's size for all risks."""
     sizes = np.full(read.n_groups, max(read.group_sizes))
-    value = read.risks(weights, ceiling=ceiling)
-    return noise.gaussian(value, sensitivity=sums.loss_range / sizes, release=release)
+    value = read.risks(weights, ceiling=schedule.ceiling)
+    return noise.gaussian(value, sensitivity=schedule.sums.loss_range / sizes, release=release)
 
 
-def _high_ceiling(real, read, weights, problem, sums, ceiling, *others):
-    return real(read, weights, problem, sums, math.inf, *others)
+def _high_ceiling(real, read, weights, schedule, *others):
+    return real(read, weights, dataclasses.replace(schedule, ceiling=math.inf), *others)
 
 
-def _uncentred(real, read, weights, problem, sums, *others):
-    return real(read, weights, problem, dataclasses.replace(sums, center=0.0), *others)
+def _uncentred(real, read, weights, schedule, *others):
+    sums = dataclasses.replace(schedule.sums, center=0.0)
+    return real(read, weights, dataclasses.replace(schedule, sums=sums), *others)
 
 
 def _first_prior(real, schedule, index, prior):
@@ -179,7 +179,7 @@ def _watched(patch: pytest.MonkeyPatch) -> list:
         found.append(real(*arguments, **named))
         return found[-1]
 
-    wrap(patch, releases, "solve_saddle_point", solve)
+    wrap(patch, rounds, "solve_saddle_point", solve)
     return found
 
 
@@ -231,9 +231,11 @@ PHASED_FAULTS = {
     "half the sensitivity of the risks": half(PhasedERM, "group risks"),
     "the largest group in all risks": instead(rounds, "release_risks", _largest_group),
     "no ceiling": instead(rounds, "release_risks", _high_ceiling),
-    "the first prior's sensitivity": instead(Phases, "phase", _first_prior),
+    "the first prior's sensitivity": instead(PhaseSchedule, "phase", _first_prior),
     "less regularisation than accounted for": phases(mu_weights=1 / 4),
-    "a smaller regularisation of the group weights": instead(Phases, "phase", _fewer_strengths),
+    "a smaller regularisation of the group weights": instead(
+        PhaseSchedule, "phase", _fewer_strengths
+    ),
     "the exact minimiser is the next centre": exact(PhasedERM, "phase weights"),
     "exact risks move the prior": exact(PhasedERM, "group risks"),
     "the best response is the next prior": _best_response_is_the_prior,
@@ -254,7 +256,7 @@ PHASED_FAULTS = {
 
 
 def _sizes_of_all(real, schedule, problem, sizes):
-    return real(schedule, problem, [schedule.n_rounds * size for size in sizes])
+    return real(schedule, problem, [schedule.n_phases * size for size in sizes])
 
 
 def _from_the_beginning(real, game, oracle, sizes):
@@ -270,7 +272,7 @@ def _ends_on_a_risk(real, game, read):
 FRESH_FAULTS = {
     "half the sensitivity of fresh weights": phases(sensitivity=1 / 2),
     "half the sensitivity of fresh risks": half(PhasedERM, "group risks"),
-    "the sizes of all phases together": instead(Rounds, "of_fresh", _sizes_of_all),
+    "the sizes of all phases together": instead(PhaseSchedule, "of_fresh", _sizes_of_all),
     "a record in every phase": instead(PhaseGame, "_draw", _from_the_beginning),
     "a phase that is left out on an exact risk": instead(PhaseGame, "play", _ends_on_a_risk),
     "exact fresh risks move the prior": exact(PhasedERM, "group risks"),
@@ -287,7 +289,7 @@ def _true_sizes(real, data, normalisers, *, loss_center):
 
 HIDDEN_FAULTS = {
     "as if group weights stood still": instead(
-        certificate, "hidden_group_sensitivities", _still_group_weights
+        rounds, "hidden_group_sensitivities", _still_group_weights
     ),
     "true sizes": instead(GroupRisks, "over", _true_sizes),
     "uncentred risks": instead(rounds, "release_risks", _uncentred),
@@ -363,9 +365,9 @@ MOMENTS_FAULTS = {
 
 
 OVERLAPPING_PHASES = SQRT_M_FORGOTTEN | {
-    "phases as if groups were disjoint": influence_in(certificate, disjoint),
-    "a cell of phases counted once": influence_in(certificate, of_first_group),
-    "the first prior's sensitivity": instead(Phases, "phase", _first_prior),
+    "phases as if groups were disjoint": influence_in(rounds, disjoint),
+    "a cell of phases counted once": influence_in(rounds, of_first_group),
+    "the first prior's sensitivity": instead(PhaseSchedule, "phase", _first_prior),
 }
 
 MOVING_PHASES = {

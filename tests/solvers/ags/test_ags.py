@@ -12,8 +12,9 @@ from sklearn_dpwg.optimum import project_to_ball
 from sklearn_dpwg.privacy import Budget, PrivacyGuarantee, Release
 from sklearn_dpwg.privacy.statement import rounded_up
 from sklearn_dpwg.solvers import AGS, Solution
-from sklearn_dpwg.solvers.descent.ags import ChoiceRule, GroupChoice, of_choice
-from sklearn_dpwg.solvers.steps import GainOfGroups, step_and_momentum
+from sklearn_dpwg.solvers.ags import ChoiceRule, GroupChoice, of_choice
+from sklearn_dpwg.solvers.descent import step_and_momentum
+from sklearn_dpwg.solvers.steps import GainOfGroups
 from tests.helpers.group_data import make_data, make_problem, naive
 from tests.helpers.neighbours import random_data
 from tests.helpers.replay import recorded, silent
@@ -176,7 +177,7 @@ def test_the_choice_keeps_its_bound(seed):
     p = int(rng.integers(2, 8))
     prior = rng.dirichlet(np.ones(p)) * 0.99 + 0.01 / p
     problem = make_problem(rng.integers(3, 400, size=p), prior=prior)
-    rule = ChoiceRule.of(problem, AGS(), 10)
+    rule = ChoiceRule(problem, AGS(), 10)
     noise = rule.noise_of_passes(1.0, 0.4)
     stds = np.sqrt(noise.risk)
     near = 0

@@ -11,6 +11,7 @@ from sklearn_dpwg.losses import BinaryLogLoss, Hinge, Huber, Loss, MultinomialLo
 from sklearn_dpwg.optimum.objective import RegularisedObjective, iteration_cap
 from sklearn_dpwg.privacy import Budget
 from sklearn_dpwg.solvers import MGR, PhasedERM
+from sklearn_dpwg.solvers import rounds as phased_releases
 from sklearn_dpwg.solvers.centring import (
     CENTRE,
     CENTRE_SHARE,
@@ -23,7 +24,6 @@ from sklearn_dpwg.solvers.centring import (
     centred_problem,
     release_centre,
 )
-from sklearn_dpwg.solvers.rounds import releases as phased_releases
 from tests.helpers.group_data import make_data, make_problem, make_risks
 from tests.helpers.replay import Recorder, silent, wrap
 from tests.helpers.sources import seeded
@@ -120,8 +120,8 @@ def test_the_centre_is_the_mean_and_rows_are_scaled_by_their_spread():
     problem = problem_of()
     rows = rng.normal(size=(490, 4)) * 0.05 + 0.4
     data = make_data(problem, rows, np.ones(490))
-    plan = MGR().plan(problem, Budget(50.0, 1e-6))
-    found = release_centre(problem, plan.schedule.centring, data, silent(), plan.releases[:2])
+    plan = MGR(whitening=False).plan(problem, Budget(50.0, 1e-6))
+    found = release_centre(plan, plan.schedule.centring, data, silent())
     rows = data.records.rows.astype(float)
     shift = found.center / rows.mean(axis=0)  # shrunk by one factor
     assert np.ptp(shift) < 1e-6
@@ -135,7 +135,7 @@ def test_noise_without_rows_is_no_centre():
     problem = problem_of()
     data = make_data(problem, np.zeros((490, 4)), np.ones(490))
     plan = MGR().plan(problem, BUDGET)
-    found = release_centre(problem, plan.schedule.centring, data, silent(), plan.releases[:2])
+    found = release_centre(plan, plan.schedule.centring, data, silent())
     assert not found.center.any()
     # nor is noise a spread of rows
     loud = 2.0 * plan.releases[1].noise_multiplier / 490

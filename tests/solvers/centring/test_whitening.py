@@ -12,6 +12,7 @@ from sklearn_dpwg.losses import BinaryLogLoss, Loss, MultinomialLogLoss, Squared
 from sklearn_dpwg.privacy import Budget
 from sklearn_dpwg.solvers import MGR, Solution
 from sklearn_dpwg.solvers import centring as module
+from sklearn_dpwg.solvers.batches import make_batches
 from sklearn_dpwg.solvers.centring import (
     LONGEST_STRETCH,
     MOMENTS,
@@ -26,8 +27,7 @@ from sklearn_dpwg.solvers.centring import (
     release_centre,
     whitening_factors,
 )
-from sklearn_dpwg.solvers.descent.planning import make_batches
-from sklearn_dpwg.solvers.descent.rule import HedgeRule
+from sklearn_dpwg.solvers.mgr import HedgeRule
 from tests.helpers.group_data import make_data, make_problem
 from tests.helpers.replay import silent
 from tests.helpers.sources import seeded
@@ -114,7 +114,7 @@ def test_what_rows_are_multiplied_by_follows_from_the_release(name, monkeypatch)
         rows = rows @ np.linalg.qr(rng.normal(size=(4, 4)))[0]
     data = make_data(problem, rows, np.ones(12_000))
     plan = MGR(whitening=True).plan(problem, Budget(50.0, 1e-6))
-    found = release_centre(problem, LIMIT, data, silent(), plan.releases[:3])
+    found = release_centre(plan, LIMIT, data, silent())
     rows = data.records.rows.astype(float)
     z = rows - found.center
     moments = z.T @ z / len(z)
@@ -212,7 +212,7 @@ def test_runs_with_a_start_and_on_batches_release_what_is_planned(solver):
 def test_batches_pay_for_rounding_before_a_change_of_variables(factor, monkeypatch):
     """Sums of a batch are rounded, and then mapped by P: more in proportion to what P stretches."""
     learned = centred_problem(problem_of(), LIMIT)
-    rule = HedgeRule.of(learned, MGR(), 20)
+    rule = HedgeRule(learned, MGR(), 20)
     usual = make_batches(rule, 0.1, 1.0, 0.2).rounding
     larger = factor * learned.rounding_factor
     monkeypatch.setitem(vars(learned), "rounding_factor", larger)

@@ -9,9 +9,8 @@ import pytest
 from sklearn_dpwg.losses import BinaryLogLoss, Hinge, MultinomialLogLoss, SquaredError
 from sklearn_dpwg.optimum import solve_saddle_point, worst_group_optimum
 from sklearn_dpwg.privacy import Budget
-from sklearn_dpwg.solvers import GDA, MGR, Solution
-from sklearn_dpwg.solvers.descent import releases
-from sklearn_dpwg.solvers.descent.gda import best_ridge, strong_gap_bound
+from sklearn_dpwg.solvers import GDA, MGR, Solution, descent, steps
+from sklearn_dpwg.solvers.gda import best_ridge, strong_gap_bound
 from tests.helpers.group_data import make_data, make_problem, make_risks
 from tests.helpers.neighbours import random_data
 from tests.helpers.reference import nearest_distribution, paper_points
@@ -94,7 +93,7 @@ def regulariser_noised(honest, plan, data, weights, *others):
     ],
 )
 def test_planted_faults_of_the_loop_are_caught(fault, small, monkeypatch):
-    wrap(monkeypatch, releases, "from_pass", fault)
+    wrap(monkeypatch, descent, "from_pass", fault)
     assert error_of_paper_loop(small) > 1e-3
 
 
@@ -120,7 +119,7 @@ def test_averages_are_of_the_points_that_are_named(averaging, small, monkeypatch
         points.append(real(game, weights))
         return points[-1]
 
-    wrap(monkeypatch, releases.Beginning, "project", project)
+    wrap(monkeypatch, steps.Space, "project", project)
     plan = solver.plan(problem, BUDGET)
     found = solver.run(plan, data, silent())
     expected = np.mean([points[t - 1] for t in plan.schedule.points], axis=0)

@@ -11,8 +11,8 @@ from sklearn_dpwg.losses import BinaryLogLoss, MultinomialLogLoss, SquaredError
 from sklearn_dpwg.privacy import Budget, Release, calibrate, delta_of
 from sklearn_dpwg.privacy.accounting.calibration import predict_multiplier
 from sklearn_dpwg.solvers import MGR
-from sklearn_dpwg.solvers.descent.planning import GRADIENT_SPREAD, make_batches
-from sklearn_dpwg.solvers.descent.rule import HedgeRule
+from sklearn_dpwg.solvers.batches import GRADIENT_SPREAD, make_batches
+from sklearn_dpwg.solvers.mgr import HedgeRule
 from tests.helpers.group_data import make_data, make_problem, make_risks
 from tests.helpers.neighbours import random_data
 from tests.helpers.noise_checks import scale_faults
@@ -318,13 +318,13 @@ def test_the_coins_variance_is_what_step_sizes_are_told():
 
 def batches_of(sizes, rate):
     """Return batches with a multiplier of 7 and a fifth for the risks, and their rule."""
-    rule = HedgeRule.of(make_problem(sizes), MGR(), 60)
+    rule = HedgeRule(make_problem(sizes), MGR(), 60)
     return make_batches(rule, rate, 7.0, 0.2), rule
 
 
 def test_batches_state_what_the_theory_says():
     batches, rule = batches_of((300, 40, 5000), 0.3)
-    problem, b = rule.problem, rule.feedback_range
+    problem, b = rule.problem, rule.sums.loss_range
     expected = 0.3 * np.array(problem.group_sizes)
     stds = 7.0 * 2 * problem.lipschitz / expected / math.sqrt(0.8)
     np.testing.assert_allclose(batches.gradient_stds, stds)
@@ -332,7 +332,7 @@ def test_batches_state_what_the_theory_says():
     coins = (GRADIENT_SPREAD * problem.lipschitz) ** 2 * 0.7 / expected
     np.testing.assert_allclose(batches.sampling_variances, coins)
     assert batches.center == pytest.approx((problem.constants.infimum + rule.ceiling) / 2)
-    noise = rule.noise_of_batches(batches)
+    noise = batches.noise_of_run(rule.problem.n_weights, rule.n_steps)
     np.testing.assert_allclose(noise.gradient, (problem.n_weights * stds**2 + coins) / 60)
     risks = batches.risk_stds**2 + b**2 / 4 * 0.7 / expected
     np.testing.assert_allclose(noise.risk, risks / 60)
@@ -346,7 +346,7 @@ def test_coins_alone_do_not_raise_an_expected_weight(group_rate, rate):
     bound = batches.log_mean_exp_of_coins(group_rate)
     for n_high in (0, 20, 50):
         signs = np.repeat([1.0, -1.0], [n_high, 50 - n_high])
-        x = group_rate * signs * (rule.feedback_range / 2) / (rate * 50)
+        x = group_rate * signs * (rule.sums.loss_range / 2) / (rate * 50)
         exact = np.log1p(rate * np.expm1(x)) - rate * x
         assert exact.sum() <= bound[0] * (1 + 1e-12)
 

@@ -11,14 +11,15 @@ from scipy.special import softmax
 from sklearn_dpwg.losses import BinaryLogLoss, MultinomialLogLoss, SmoothedHinge, SquaredError
 from sklearn_dpwg.privacy import Budget
 from sklearn_dpwg.solvers import MGR, Solution
-from sklearn_dpwg.solvers.descent import group_weights
-from sklearn_dpwg.solvers.descent.group_weights import (
+from sklearn_dpwg.solvers import mgr as group_weights
+from sklearn_dpwg.solvers.descent import RunNoise
+from sklearn_dpwg.solvers.mgr import (
     LEAST_CEILING,
     GroupWeights,
+    HedgeRule,
     LossLevel,
     Shrinkage,
 )
-from sklearn_dpwg.solvers.descent.rule import HedgeRule, RunNoise
 from sklearn_dpwg.solvers.steps import GainOfGroups, SumSensitivity
 from tests.helpers.group_data import make_data, make_problem
 from tests.helpers.sources import seeded
@@ -38,7 +39,7 @@ def test_the_rate_begins_as_planned_and_follows_the_spread(monkeypatch):
     problem, plan = adapting(sizes=(500, 500))
     schedule, variances = plan.schedule, np.full(2, 1e-6)
     noise = RunNoise(np.zeros(2), variances / schedule.n_steps)
-    planned = HedgeRule.of(problem, MGR(), 50).group_rate_at(noise)
+    planned = HedgeRule(problem, MGR(), 50).group_rate_at(noise)
 
     def rates(spread):
         """Return the first rate and the one after twenty steps, by how the weights move."""
@@ -71,7 +72,7 @@ def test_regret_is_at_most_what_the_page_states(n, seed):
     gained, allowed = np.zeros(n), -np.log(problem.prior)
     for _ in range(30):
         before, risks = found.current, rng.random(n)
-        rate = found._rate(np.zeros(n))
+        rate = found.rate(np.zeros(n))
         found.push(risks, np.zeros(n))
         gained = gained + rate * (risks - before @ risks)
         allowed = allowed + rate**2 / 8.0
@@ -95,14 +96,14 @@ def test_the_ceiling_follows_the_level_and_is_never_above_the_planned(mean):
     schedule, found = plan.schedule, LossLevel(plan.schedule, problem)
     for _ in range(20):
         found.push(np.full(3, mean), np.full(3, 1e-12), np.full(3, 1 / 3))
-    limits = found.limits()
+    ceiling = found.ceiling
     least = LEAST_CEILING * schedule.ceiling
-    assert limits.ceiling == pytest.approx(np.clip(6.0 * mean, least, schedule.ceiling), rel=1e-2)
-    assert least <= limits.ceiling <= schedule.ceiling
+    assert ceiling == pytest.approx(np.clip(6.0 * mean, least, schedule.ceiling), rel=1e-2)
+    assert least <= ceiling <= schedule.ceiling
     # the range at the lower ceiling, as it would have been planned, and no less
-    of_ceiling = SumSensitivity.of(problem, ceiling=limits.ceiling).loss_range
-    assert limits.feedback_range >= of_ceiling * (1.0 - 1e-15)
-    assert limits.feedback_range <= of_ceiling + 1e-6
+    of_ceiling = SumSensitivity.of(problem, ceiling=ceiling).loss_range
+    assert schedule.range_up_to(ceiling) >= of_ceiling * (1.0 - 1e-15)
+    assert schedule.range_up_to(ceiling) <= of_ceiling + 1e-6
 
 
 def test_noise_raises_the_level():

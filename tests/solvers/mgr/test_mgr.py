@@ -18,7 +18,7 @@ from sklearn_dpwg.losses import (
 from sklearn_dpwg.optimum import worst_group_optimum
 from sklearn_dpwg.privacy import Budget
 from sklearn_dpwg.solvers import MGR, Solution
-from sklearn_dpwg.solvers.steps import step_and_momentum
+from sklearn_dpwg.solvers.descent import step_and_momentum
 from tests.helpers.group_data import make_data, make_problem
 from tests.helpers.neighbours import random_data
 from tests.helpers.replay import fixed_transcript, silent

@@ -20,10 +20,10 @@ from sklearn_dpwg.losses import (
 from sklearn_dpwg.optimum import worst_group_optimum
 from sklearn_dpwg.privacy import Budget, PrivacyGuarantee
 from sklearn_dpwg.solvers import MGR
-from sklearn_dpwg.solvers.descent.mgr import paper_plan
-from sklearn_dpwg.solvers.descent.rule import BOLDNESS, HedgeRule
+from sklearn_dpwg.solvers.descent import BOLDNESS, step_and_momentum
+from sklearn_dpwg.solvers.mgr import HedgeRule, paper_plan
 from sklearn_dpwg.solvers.solver import by_loss
-from sklearn_dpwg.solvers.steps import CORRECTION, risk_spread, step_and_momentum
+from sklearn_dpwg.solvers.steps import CORRECTION, risk_spread
 from tests.helpers.group_data import make_data, make_problem
 from tests.helpers.neighbours import random_data
 from tests.helpers.sources import seeded
@@ -60,10 +60,10 @@ def written_out(problem, mu, share, n_steps, aim, longest, b, theta):
 def test_bound_is_the_one_written_down(sizes, share, mu):
     problem = make_problem(sizes)
     share = share if len(sizes) > 1 else 0.0
-    rule = HedgeRule.of(problem, MGR(group_rate=0.24), 50)
+    rule = HedgeRule(problem, MGR(group_rate=0.24), 50)
     found = rule.bound(rule.noise_of_passes(mu, share))
     reach = 50 * rule.longest_step / (1 - rule.max_momentum)
-    wanted = written_out(problem, mu, share, 50, rule.aim, reach, rule.feedback_range, 12.0)
+    wanted = written_out(problem, mu, share, 50, rule.aim, reach, rule.sums.loss_range, 12.0)
     np.testing.assert_allclose(found, wanted, rtol=1e-6)
 
 
@@ -71,7 +71,7 @@ def test_bound_is_the_one_written_down(sizes, share, mu):
 @pytest.mark.parametrize("mu", [0.01, 1.0])
 def test_best_sharpness_is_best(prior, mu):
     problem = make_problem((40, 500), prior=prior)
-    rule = HedgeRule.of(problem, MGR(), 50)
+    rule = HedgeRule(problem, MGR(), 50)
     noise = rule.noise_of_passes(mu, 0.2)
 
     def average(theta):

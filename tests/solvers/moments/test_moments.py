@@ -16,14 +16,14 @@ from sklearn_dpwg.losses import SquaredError
 from sklearn_dpwg.optimum import smooth_optimum, worst_group_optimum
 from sklearn_dpwg.privacy import Budget, NoiseSource, gdp_mu
 from sklearn_dpwg.solvers import Moments
-from sklearn_dpwg.solvers.rounds import noisy_moments
-from sklearn_dpwg.solvers.rounds.noisy_moments import (
+from sklearn_dpwg.solvers import moments as noisy_moments
+from sklearn_dpwg.solvers.moments import (
     NoisyRisks,
     positive_part,
     robust_optimum,
     shrunk,
+    triangle,
 )
-from sklearn_dpwg.solvers.rounds.releases import triangle
 from tests.helpers.group_data import make_data, make_problem
 from tests.helpers.neighbours import random_data
 from tests.helpers.replay import Recorder, silent

@@ -2,7 +2,7 @@
 
 import pytest
 
-from sklearn_dpwg.solvers.rounds import phased_erm
+from sklearn_dpwg.solvers import phased_erm
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -14,8 +14,7 @@ from sklearn_dpwg.data.oracles import GeneratorOracle
 from sklearn_dpwg.exceptions import OracleError
 from sklearn_dpwg.losses import Hinge, SquaredError
 from sklearn_dpwg.privacy import Budget
-from sklearn_dpwg.solvers import PhasedERM, Solution
-from sklearn_dpwg.solvers.rounds import phased_erm
+from sklearn_dpwg.solvers import PhasedERM, Solution, phased_erm
 from tests.helpers import selections
 from tests.helpers.group_data import make_data, make_problem
 from tests.helpers.neighbours import random_records
@@ -65,7 +64,7 @@ def test_the_papers_phases_wait_for_their_records():
     problem, data, oracle = fresh((90, 90))
     solver = PhasedERM(schedule="paper")
     plan = solver.plan(problem, BUDGET)
-    read = plan.schedule.phases.solved.group_sizes[0]
+    read = plan.schedule.solved.group_sizes[0]
     game = solver.begin(plan, silent())
     start = Solution(np.full(3, 0.1), None, 0)
     assert np.allclose(solver.begin(plan, silent(), start=start).finish().weights, 0.1)
@@ -83,7 +82,7 @@ def test_planned_phases_read_what_a_call_has():
     problem, data, oracle = fresh((300, 90), calls=3)
     solver = PhasedERM(6, mu_weights=0.5, sharpening=1.0)
     plan = solver.plan(problem, BUDGET)
-    assert plan.schedule.phases.solved.group_sizes == (50, 15)
+    assert plan.schedule.solved.group_sizes == (50, 15)
     source = silent()
     game = solver.begin(plan, source)
     assert game.advance(oracle, [300, 7]) == 0

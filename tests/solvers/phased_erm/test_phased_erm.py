@@ -10,7 +10,7 @@ from sklearn_dpwg.losses import BinaryLogLoss, Hinge, MultinomialLogLoss, Square
 from sklearn_dpwg.optimum import worst_group_optimum
 from sklearn_dpwg.privacy import Budget
 from sklearn_dpwg.solvers import MGR, PhasedERM
-from sklearn_dpwg.solvers.rounds.phases import Phases
+from sklearn_dpwg.solvers.rounds import PhaseSchedule
 from sklearn_dpwg.solvers.steps import CORRECTION
 from tests.helpers.convex_programs import mixture, regularised
 from tests.helpers.group_data import make_data, make_problem, make_risks
@@ -58,7 +58,7 @@ def test_a_run_is_the_stated_algorithm(mu_groups, loss):
             log_prior += rate * risks.answer / sizes - CORRECTION * rate**2 * variance / 2
         prior = np.exp(log_prior) / np.exp(log_prior).sum()
         weights = asked.pop(0)
-        phase = schedule.phases.phase(t, prior)
+        phase = schedule.phase(t, prior)
         assert phase.mu_groups == mu_groups
         assert phase.mu_weights == pytest.approx(0.2)
         common = {"radius": 2.0, "mu_weights": phase.mu_weights, "center": center}
@@ -72,7 +72,7 @@ def test_a_run_is_the_stated_algorithm(mu_groups, loss):
         center = weights.answer * min(1.0, 2.0 / np.linalg.norm(weights.answer))
         centers.append(center)
     assert asked == []
-    assert plan.schedule.phases.averaged == 2
+    assert plan.schedule.averaged == 2
     assert solution.weights == pytest.approx((centers[1] + centers[2]) / 2)
 
 
@@ -125,14 +125,14 @@ def test_feedback_moves_the_prior_to_the_worst_group():
     risks, problem, *_ = conflicting(BinaryLogLoss())
     plan = PhasedERM().plan(problem, Budget(2.0, 1e-6))
     seen = []
-    original = Phases.phase
+    original = PhaseSchedule.phase
 
     def spy(schedule, index, prior):
         seen.append(prior)
         return original(schedule, index, prior)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Phases, "phase", spy)
+        patch.setattr(PhaseSchedule, "phase", spy)
         PhasedERM().run(plan, risks, silent())
     worst = int(np.argmax(risks.risks(np.zeros(problem.n_weights) + 1e-3)))
     assert seen[0] == pytest.approx(problem.prior)

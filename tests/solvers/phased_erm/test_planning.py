@@ -12,8 +12,8 @@ from sklearn_dpwg.losses import AbsoluteError, BinaryLogLoss, Hinge, Quantile, S
 from sklearn_dpwg.privacy import Budget
 from sklearn_dpwg.privacy.sensitivity.saddle_point import lemma3_sensitivity
 from sklearn_dpwg.solvers import PhasedERM
-from sklearn_dpwg.solvers.rounds.phases import STRENGTHS, WIDTHS, DescentBound
-from sklearn_dpwg.solvers.rounds.rounds import PHASES, passes_of_a_phase
+from sklearn_dpwg.solvers.phased_erm import PHASES, WIDTHS, passes_of_a_phase
+from sklearn_dpwg.solvers.rounds import STRENGTHS, DescentBound
 from sklearn_dpwg.solvers.solver import by_loss
 from sklearn_dpwg.solvers.steps import CORRECTION, risk_spread
 from tests.helpers.group_data import make_problem
@@ -135,7 +135,7 @@ def test_the_whole_bound_is_the_one_written_down():
         # a hundredth for the solver, and no weights are farther apart than the ball is wide
         alone = 1.01 * problem.gradient_diameter / (size * STRENGTHS)
         stds = z * np.minimum(alone, 10.0)
-        weights_part = schedule.phases.bound.at_strengths(stds).min()
+        weights_part = schedule.bound.at_strengths(stds).min()
         assert plan.predicted_excess_if_worst[group] == pytest.approx(
             weights_part + expected[group], rel=1e-6
         )
@@ -181,7 +181,7 @@ def test_phases_become_stronger_as_planned():
     problem = make_problem((4000, 900))
     prior = np.array(problem.prior)
     for parameters in ({}, {"sharpening": 1.0}, {"mu_weights": 0.3, "sharpening": 2.0}):
-        schedule = PhasedERM(4, **parameters).plan(problem, BUDGET).schedule.phases
+        schedule = PhasedERM(4, **parameters).plan(problem, BUDGET).schedule
         found = [schedule.phase(t, prior).mu_weights for t in range(4)]
         rises = np.array(found[1:]) / found[:-1]
         if "sharpening" not in parameters:
@@ -200,7 +200,7 @@ def test_tiny_groups_have_plans(sizes, schedule):
     plan = PhasedERM(schedule=schedule).plan(problem, BUDGET)
     assert plan.guarantee.epsilon <= 1.0
     if schedule == "paper":
-        assert min(plan.schedule.phases.solved.group_sizes) >= 1
+        assert min(plan.schedule.solved.group_sizes) >= 1
     assert "phase(s)" in str(plan)
     if len(sizes) == 1:
         assert {release.name for release in plan.releases} == {"phase weights"}
@@ -210,17 +210,17 @@ def test_tiny_groups_have_plans(sizes, schedule):
 def test_kinks_are_rounded_off_by_a_public_width(loss):
     problem = make_problem((3000, 500), loss=loss)
     plan = PhasedERM().plan(problem, BUDGET)
-    width = plan.schedule.phases.smoothing_width
+    width = plan.schedule.smoothing_width
     assert width in WIDTHS
-    assert plan.schedule.phases.solved.loss == loss.smoothed(width)
+    assert plan.schedule.solved.loss == loss.smoothed(width)
     # narrower where there is more to learn from
     small = PhasedERM().plan(make_problem((9, 5), loss=loss), BUDGET)
-    assert small.schedule.phases.smoothing_width >= width
+    assert small.schedule.smoothing_width >= width
     fixed = PhasedERM(smoothing_width=0.3).plan(problem, BUDGET)
-    assert fixed.schedule.phases.smoothing_width == 0.3
+    assert fixed.schedule.smoothing_width == 0.3
     assert fixed.predicted_excess >= plan.predicted_excess - 1e-12
     smooth = PhasedERM().plan(make_problem((9,)), BUDGET)
-    assert smooth.schedule.phases.smoothing_width == 0.0
+    assert smooth.schedule.smoothing_width == 0.0
 
 
 # --- the paper ---------------------------------------------------------------------------------
@@ -230,7 +230,7 @@ def test_kinks_are_rounded_off_by_a_public_width(loss):
 def test_paper_schedule_is_the_papers(epsilon):
     problem = make_problem((1000, 4000), radius=5.0, n_features=4)
     plan = PhasedERM(schedule="paper").plan(problem, Budget(epsilon, 1e-6))
-    schedule, n, d, p = plan.schedule.phases, 1000, 5, 2
+    schedule, n, d, p = plan.schedule, 1000, 5, 2
     assert schedule.n_phases == 9  # floor(log2(1000))
     assert schedule.solved.group_sizes == (111, 111)
     assert schedule.solved.prior == (0.5, 0.5)
@@ -266,11 +266,11 @@ def test_paper_schedule_is_the_papers(epsilon):
 
 def theorem_of_the_paper(problem, plan):
     """Lemma 4 as printed, once a phase, and L times the length of the last noise."""
-    n, p, d = plan.schedule.phases.solved.group_sizes[0], problem.n_groups, problem.n_weights
+    n, p, d = plan.schedule.solved.group_sizes[0], problem.n_groups, problem.n_weights
     L, B = problem.lipschitz, problem.loss_range
     moved, total = problem.diameter, 0.0
     for t, release in enumerate(plan.releases):
-        phase = plan.schedule.phases.phase(t, np.full(p, 1 / p))
+        phase = plan.schedule.phase(t, np.full(p, 1 / p))
         w, groups = phase.mu_weights, phase.mu_groups
         stability = (L**2 / (n * w) + L * B / (n * np.sqrt(w * groups))) * np.log(n) * np.log(n * p)
         total += w * moved**2 + stability + B * np.sqrt(np.log(p * n)) / np.sqrt(n)

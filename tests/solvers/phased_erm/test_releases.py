@@ -10,8 +10,8 @@ from sklearn_dpwg.losses import BinaryLogLoss
 from sklearn_dpwg.optimum.saddle_point import attainable_gap
 from sklearn_dpwg.privacy import Budget
 from sklearn_dpwg.solvers import PhasedERM
-from sklearn_dpwg.solvers.rounds import releases
-from sklearn_dpwg.solvers.rounds.certificate import rounding_of_minimiser, sensitivities
+from sklearn_dpwg.solvers import rounds as releases
+from sklearn_dpwg.solvers.rounds import rounding_of_minimiser, sensitivities
 from tests.helpers.group_data import make_data, make_problem
 from tests.helpers.neighbours import random_data
 from tests.helpers.sources import seeded
@@ -25,8 +25,8 @@ def test_the_paper_keeps_the_budget_where_its_noise_does_not():
         plan = PhasedERM(schedule="paper").plan(problem, Budget(epsilon, 1e-6))
         assert plan.guarantee.epsilon <= epsilon
         assert [release.part for release in plan.releases] == list(range(plan.n_steps))
-        stated = float(plan.schedule.phases.remark.split("= ")[1].split(";")[0])
-        factor = float(plan.schedule.phases.remark.rsplit(": ")[1])
+        stated = float(plan.schedule.remark.split("= ")[1].split(";")[0])
+        factor = float(plan.schedule.remark.rsplit(": ")[1])
         assert (factor > 1.0) == (stated > epsilon)
         if factor == 1.0:
             assert plan.guarantee.epsilon == pytest.approx(stated, rel=1e-3)
@@ -51,7 +51,7 @@ def test_a_phase_that_is_not_solved_is_an_error(monkeypatch):
 def test_tolerances_are_public_and_their_slack_is_paid_for(size):
     """The slack of the solver is a hundredth, or as little as floating point can show."""
     problem = make_problem((size, 2 * size), loss=BinaryLogLoss(), radius=20.0)
-    schedule = PhasedERM().plan(problem, BUDGET).schedule.phases
+    schedule = PhasedERM().plan(problem, BUDGET).schedule
     phase = schedule.phase(0, np.asarray(problem.prior))
     (exact,) = sensitivities(
         problem, problem.prior, mu_weights=[phase.mu_weights], mu_groups=phase.mu_groups

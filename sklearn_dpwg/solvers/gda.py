@@ -15,34 +15,25 @@ from sklearn_dpwg.data.risks import Risks
 from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.optimum.objective import on_simplex
 from sklearn_dpwg.privacy import Budget, NoiseSource, Release, calibrate
-from sklearn_dpwg.solvers.descent import planning, releases
-from sklearn_dpwg.solvers.descent.group_weights import Limits
-from sklearn_dpwg.solvers.descent.releases import GRADIENT, RISKS
-from sklearn_dpwg.solvers.descent.rule import (
-    RULES,
-    DescentParameters,
-    GDASchedule,
-    RunNoise,
-    StepRule,
-)
+from sklearn_dpwg.solvers import descent
 from sklearn_dpwg.solvers.plan import Plan
-from sklearn_dpwg.solvers.solver import Solution, Solver, signal
-from sklearn_dpwg.solvers.steps import GainOfGroups, Momentum, risk_spread
+from sklearn_dpwg.solvers.solver import Solution, signal
+from sklearn_dpwg.solvers.steps import GainOfGroups, Space, risk_spread, shown
 
 
-def _paper_is_as_written(parameters: GDA) -> None:
+def _paper_is_as_written(solver: GDA) -> None:
     """Refuse what the paper's schedule fixes, and a strength that is the paper's alone."""
     names = ("risk_share", "group_step", "loss_ceiling", "centring")
-    for name in names if parameters.schedule == "paper" else ("ridge",):
-        value = getattr(parameters, name)
+    for name in names if solver.schedule == "paper" else ("ridge",):
+        value = getattr(solver, name)
         if value is not None and value is not False:
             raise InputError(
-                f"{name} of GDA must be None with schedule={parameters.schedule!r}, got {value!r}."
+                f"{name} of GDA must be None with schedule={solver.schedule!r}, got {value!r}."
             )
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class GDA(DescentParameters, Solver):
+class GDA(descent.Descent):
     """Noisy gradient descent–ascent with Euclidean steps of the group weights.
 
     Every step takes noisy gradients of the group-weighted risk in the weights and in the group
@@ -102,11 +93,10 @@ class GDA(DescentParameters, Solver):
     centring: bool | None = None
 
     name: ClassVar[str] = "gda"
-    knows_overlap: ClassVar[bool] = True
-    rules = Rules(
+    rules: ClassVar[Rules] = Rules(
         "GDA",
         _paper_is_as_written,
-        **RULES,
+        **descent.RULES,
         ridge=positive(or_none=True),
         group_step=positive(or_none=True),
         centring=flag(or_none=True),
@@ -123,11 +113,11 @@ class GDA(DescentParameters, Solver):
         if start is not None and start.group_weights is not None:
             dual = start.group_weights
         dual, gain = on_simplex(dual), GainOfGroups(problem, adapts=not schedule.is_paper)
-        first = releases.Beginning.of(plan, data, noise, start)
-        limits = Limits(schedule.ceiling, schedule.feedback_range, 0.0)
-        weights, points = first.weights, schedule.points
+        space = Space.of(plan, schedule.centring, data, noise, start)
+        data = space.view(data)
+        weights, points = space.weights, schedule.points
         weights_sum, dual_sum = np.zeros_like(weights), np.zeros_like(dual)
-        ball = Momentum(schedule, len(weights))
+        ball = descent.Momentum(schedule, len(weights))
         for step in range(1, schedule.n_steps + 2):
             played = gain.played(dual)
             if step in points:
@@ -135,76 +125,108 @@ class GDA(DescentParameters, Solver):
                 dual_sum += played
             if step > schedule.n_steps:
                 break
-            released = releases.from_pass(plan, first.data, weights, played, noise, limits)
+            asked = plan, data, weights, played, noise
+            released = descent.from_pass(*asked, schedule.ceiling)
             rise = released.risks if problem.n_groups > 1 else np.zeros(1)
             gain.push(released.risks, released.risk_variances)
             if schedule.is_paper:
                 # regularisers know no record, so their gradients need no noise
-                slope = released.gradient + schedule.ridge * (weights - first.weights)
+                slope = released.gradient + schedule.ridge * (weights - space.weights)
                 rise = rise + schedule.ridge * (prior - dual)
                 move, dual_move = -slope / (schedule.ridge * step), rise / (schedule.ridge * step)
             else:
                 move = ball.push(released.gradient, released.noise_std)
                 dual_move = schedule.group_step * rise
-            weights = first.project(weights + move)
+            weights = space.project(weights + move)
             dual = on_simplex(dual + dual_move)
-        learned = first.weights_of_rows(weights_sum / len(points))
+        learned = space.weights_of_rows(weights_sum / len(points))
         return Solution(learned, dual_sum / len(points), schedule.n_steps, **gain.released)
 
 
-class EuclideanRule(StepRule):
+@dataclass(frozen=True, kw_only=True, repr=False)
+class GDASchedule(descent.DescentSchedule):
+    """Everything that `GDA.run` needs besides the records and the noise."""
+
+    ridge: float = 0.0  # strength ρ of the paper's public regularisers, whose steps are `1/(ρ t)`
+    group_step: float = 0.0  # step length of the group weights in planned runs
+
+    @property
+    def points(self) -> range:
+        """Which of the points 1, ..., T + 1 are averaged: the last, or all but the last."""
+        end = self.n_steps + (1 if self.is_paper else 2)
+        return range(end - self.averaged, end)
+
+    def __str__(self) -> str:
+        """Return a few lines for people."""
+        lines = []
+        if self.is_paper:
+            lines.append(
+                f"regularised by {self.ridge:.3g}/2 (|w - w1|^2 - |lambda - prior|^2), public"
+            )
+        if len(self.prior) > 1:
+            of_groups = "" if self.is_paper else f", move by {self.group_step:.3g} times the risks"
+            lines.append(
+                f"group weights start at {shown(self.prior)}{of_groups}, losses counted up to "
+                f"{self.ceiling:.3g}"
+            )
+        return self._text(
+            f"both players move at once, average of points {self.points[0]:,} to "
+            f"{self.points[-1]:,} of {self.n_steps + 1:,}, one pass over the rows a step",
+            *lines,
+            steps=f"steps 1/(rho t) with rho = {self.ridge:.3g}" if self.is_paper else "",
+        )
+
+
+class EuclideanRule(descent.StepRule):
     """The rule with projected steps of the group weights."""
 
-    def group_step(self, noise: RunNoise) -> float:
+    solver: GDA
+
+    def group_step(self, noise: descent.RunNoise) -> float:
         """Return the step of least regret of the group weights, or what the user set."""
         if self.problem.n_groups == 1:
             return 0.0
-        if self.parameters.group_step is not None:
-            return float(self.parameters.group_step)
+        if self.solver.group_step is not None:
+            return float(self.solver.group_step)
         prior = np.asarray(self.problem.prior)
         return math.sqrt((1.0 - prior @ prior) / (self.n_steps * self._spread(noise)))
 
-    def _spread(self, noise: RunNoise) -> float:
+    def _spread(self, noise: descent.RunNoise) -> float:
         """Return the square of a step's group gradient that counts: what groups differ by."""
         of_groups = self.problem.n_groups * risk_spread(self.problem) ** 2
         return of_groups + self.n_steps * float(noise.risk.sum())
 
-    def of_groups(self, noise: RunNoise) -> FloatArray:
+    def of_groups(self, noise: descent.RunNoise) -> FloatArray:
         """Return ``‖e_i - π‖²/(2ηT) + η (p q² + Σ_j s_j²)/2`` for the step η, assumed spread q."""
         prior = np.asarray(self.problem.prior)
         distance, step = 1.0 - 2.0 * prior + prior @ prior, self.group_step(noise)
         return np.asarray(distance / (2.0 * step * self.n_steps) + step * self._spread(noise) / 2.0)
 
 
-def least_bound_plan(problem: Problem, budget: Budget, parameters: GDA) -> Plan:
+def least_bound_plan(problem: Problem, budget: Budget, solver: GDA) -> Plan:
     """Plan by minimising the bound on the excess risk over whatever the parameters leave open."""
-    learned = planning.learned_problem(problem, parameters, budget)
-    n_steps = parameters.n_steps or parameters.max_passes or planning.PASSES
-    rule = EuclideanRule.of(learned, parameters, n_steps, signal=signal(problem, budget))
-    paid, noise = planning.pay_for_passes(rule, budget)
-    schedule = GDASchedule(**rule.planned(), group_step=rule.group_step(noise))
+    learned = descent.learned_problem(problem, solver, budget)
+    n_steps = solver.n_steps or solver.max_passes or descent.PASSES
+    rule = EuclideanRule(learned, solver, n_steps, signal=signal(problem, budget))
+    paid, noise = descent.pay_for_passes(rule, budget)
+    schedule = GDASchedule(**rule.fields(), group_step=rule.group_step(noise))
     bounds = rule.bound(noise)
     return Plan.of("gda", problem, budget, releases=paid, schedule=schedule, bounds=bounds)
 
 
-def paper_plan(problem: Problem, budget: Budget, parameters: GDA) -> Plan:
-    """Plan with the paper's formulas, and the least constant that exact accounting allows.
-
-    docs/theory/gda.md, section 4, has the formulas, and what the paper says otherwise. Its ρ is
-    that of its losses, which it assumes strongly convex-concave. Ours are not, so ρ is added; where
-    nobody sets it, it is the one of least bound (`strong_gap_bound`).
-    """
+def paper_plan(problem: Problem, budget: Budget, solver: GDA) -> Plan:
+    """Plan with the paper's formulas, ρ added as a regulariser (docs/theory/gda.md, section 4)."""
     sizes = np.asarray(problem.group_sizes, dtype=float)
     n_records, smallest = problem.n_records, float(sizes.min())
-    n_steps = math.ceil(n_records ** (2 / 3)) if parameters.n_steps is None else parameters.n_steps
-    sums = planning.paper_sums(problem)
+    n_steps = math.ceil(n_records ** (2 / 3)) if solver.n_steps is None else solver.n_steps
+    sums = descent.paper_sums(problem)
     # one standard deviation for both: multipliers in proportion to 1/Γ and 1/b
-    wanted = [Release(GRADIENT, "gaussian", 1.0 / sums.gradient_diameter, n_steps)]
+    asked = [Release(descent.GRADIENT, "gaussian", 1.0 / sums.gradient_diameter, n_steps)]
     if problem.n_groups > 1:
-        wanted.append(Release(RISKS, "gaussian", 1.0 / sums.loss_range, n_steps))
-    paid = calibrate(wanted, budget)
+        asked.append(Release(descent.RISKS, "gaussian", 1.0 / sums.loss_range, n_steps))
+    paid = calibrate(asked, budget)
     sigma = paid[0].noise_multiplier * sums.gradient_diameter / smallest
-    ridge = parameters.ridge or best_ridge(problem, n_steps, sigma)
+    ridge = solver.ridge or best_ridge(problem, n_steps, sigma)
     lipschitz = max(
         n_records / smallest * problem.lipschitz + problem.diameter * ridge,
         n_records / smallest * problem.loss_range + math.sqrt(2.0) * ridge,
@@ -213,7 +235,8 @@ def paper_plan(problem: Problem, budget: Budget, parameters: GDA) -> Plan:
         lipschitz * math.sqrt(n_steps * math.log(1.0 / budget.delta)) / (n_records * budget.epsilon)
     )
     schedule = GDASchedule(
-        **planning.paper_fields(problem, sums, n_steps, averaged=n_steps, step_size=1.0 / ridge),
+        **descent.paper_fields(problem, sums, n_steps, averaged=n_steps, step_size=1.0 / ridge),
+        step="like the smallest group",
         ridge=ridge,
         remark=(
             f"the paper's noise for both players, {sigma:.3g} a coordinate, with the least "
@@ -227,10 +250,8 @@ def paper_plan(problem: Problem, budget: Budget, parameters: GDA) -> Plan:
 def strong_gap_bound(problem: Problem, n_steps: int, sigma: float, ridge: float) -> float:
     """Bound the expected strong gap of the group game, the regularisers' bias included.
 
-    It is ``(1 + ln T)/(2 T ρ) [(L + 2Rρ)² + d σ² + (b√p/2 + √2 ρ)² + p σ²] + ρ R²/2 + ρ/2``, the
-    regrets of both players with steps 1/(ρt), and ``σ (R √d + √(2 ln p)) / √T``, as whom they are
-    compared with has seen the noise. The projection onto the simplex sees no constant, so that
-    losses count from the middle of their range. `docs/theory/gda.md`, section 4, proves it.
+    It is ``(1 + ln T)/(2 T ρ) [(L + 2Rρ)² + d σ² + (b√p/2 + √2 ρ)² + p σ²] + ρ R²/2 + ρ/2`` and
+    ``σ (R √d + √(2 ln p)) / √T`` (docs/theory/gda.md, section 4).
     """
     p, d = problem.n_groups, problem.n_weights
     of_weights = (problem.lipschitz + problem.diameter * ridge) ** 2 + d * sigma**2
@@ -246,9 +267,9 @@ def strong_gap_bound(problem: Problem, n_steps: int, sigma: float, ridge: float)
 
 def best_ridge(problem: Problem, n_steps: int, sigma: float) -> float:
     """Return the ρ of least bound."""
-    found = minimize_scalar(
+    best = minimize_scalar(
         lambda log_ridge: strong_gap_bound(problem, n_steps, sigma, math.exp(log_ridge)),
         bounds=(-30.0, 30.0),
         method="bounded",
     )
-    return math.exp(float(found.x))
+    return math.exp(float(best.x))

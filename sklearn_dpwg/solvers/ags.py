@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar, Self
+from typing import ClassVar
 
 import numpy as np
 from scipy.optimize import minimize_scalar
@@ -13,20 +13,11 @@ from sklearn_dpwg._checks import FloatArray, Rules, positive, whole
 from sklearn_dpwg.data.problem import Problem
 from sklearn_dpwg.data.risks import Risks
 from sklearn_dpwg.exceptions import InputError
-from sklearn_dpwg.optimum.objective import project_to_ball
 from sklearn_dpwg.privacy import Budget, NoiseSource
-from sklearn_dpwg.solvers.descent import planning, releases
-from sklearn_dpwg.solvers.descent.releases import GRADIENT_OF_ONE_GROUP
-from sklearn_dpwg.solvers.descent.rule import (
-    RULES,
-    AGSSchedule,
-    DescentParameters,
-    RunNoise,
-    StepRule,
-)
+from sklearn_dpwg.solvers import descent
 from sklearn_dpwg.solvers.plan import Plan
-from sklearn_dpwg.solvers.solver import Solution, Solver, signal
-from sklearn_dpwg.solvers.steps import GainOfGroups, Momentum, risk_spread
+from sklearn_dpwg.solvers.solver import Solution, signal
+from sklearn_dpwg.solvers.steps import GainOfGroups, Space, risk_spread, shown
 
 # A planned θ is at most the first where risks are smoothed, as a running mean lags behind what it
 # is the mean of, which no bound here knows (benchmarks/ags.py sharpness); and else at most the
@@ -38,7 +29,7 @@ QUIET = 0.1
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class AGS(DescentParameters, Solver):
+class AGS(descent.Descent):
     """Noisy gradient descent on the group that looks worst off, by released risks.
 
     Every step releases the risks of all groups with noise, takes the group that looks worst off,
@@ -101,10 +92,9 @@ class AGS(DescentParameters, Solver):
     step_size: float | None = None
 
     name: ClassVar[str] = "ags"
-    knows_overlap: ClassVar[bool] = True
-    rules = Rules(
+    rules: ClassVar[Rules] = Rules(
         "AGS",
-        **RULES,
+        **descent.RULES,
         visits=whole(or_none=True),
         sharpness=positive(or_infinite=True, or_none=True),
         step_size=positive(or_none=True),
@@ -125,27 +115,54 @@ class AGS(DescentParameters, Solver):
     def _run(self, plan: Plan, data: Risks, noise: NoiseSource, start: Solution | None) -> Solution:
         schedule = plan.schedule
         assert isinstance(schedule, AGSSchedule)
-        weights = releases.Beginning.of(plan, data, noise, start).weights
+        space = Space.of(plan, schedule.centring, data, noise, start)
+        weights = space.weights
         gain = GainOfGroups(plan.problem, adapts=not schedule.is_paper)
         choice = GroupChoice(schedule, gain)
-        ball, total = Momentum(schedule, len(weights)), np.zeros_like(weights)
+        ball, total = descent.Momentum(schedule, len(weights)), np.zeros_like(weights)
         if schedule.averaged > schedule.n_steps:
             total = weights.copy()
         for t in range(schedule.n_steps):
-            released = releases.from_one_group(plan, data, weights, choice.take, noise)
-            weights = project_to_ball(weights + ball.push(*released), plan.problem.radius)
+            released = descent.from_one_group(plan, data, weights, choice.take, noise)
+            weights = space.project(weights + ball.push(*released))
             if t >= schedule.n_steps - schedule.averaged:
                 total = total + weights
         learned = total / schedule.averaged
         return Solution(learned, choice.shares, schedule.n_steps, **gain.released)
 
 
-class GroupChoice:
-    """The group that each step takes, from released risks and public facts alone.
+@dataclass(frozen=True, kw_only=True, repr=False)
+class AGSSchedule(descent.DescentSchedule):
+    """Everything that `AGS.run` needs besides the records and the noise."""
 
-    Each step owes its weight to groups as far as the game is played: all of it to the one that
-    looks worst off, or a part by the prior. The group that is owed most is taken, and pays a step.
-    """
+    visits: int  # V: a group is taken in at most so many steps
+    # the mean of the released risks runs over about so many steps; 1 for the last ones alone
+    memory: int
+    # θ: a group of prior weight π_i is handicapped by `log(1/π_i)/θ`; infinity, by nothing
+    sharpness: float
+
+    def __str__(self) -> str:
+        """Return a few lines for people."""
+        lines = []
+        if len(self.prior) > 1:
+            heard = "the last" if self.memory == 1 else f"a running mean of {self.memory:,}"
+            handicap = (
+                ""
+                if math.isinf(self.sharpness)
+                else f", handicapped by log(1/prior)/{self.sharpness:.3g} for prior weights "
+                f"{shown(self.prior)}"
+            )
+            lines.append(
+                f"each step takes the group whose risk is the largest by {heard} released"
+                f"{handicap}; losses counted up to {self.ceiling:.3g}"
+            )
+            if self.visits < self.n_steps:
+                lines.append(f"no group is taken more than {self.visits:,} times")
+        return self._text(f"average of {self._averaged}, one pass over the rows each", *lines)
+
+
+class GroupChoice:
+    """The group that each step takes: that which the game and the prior owe most weight."""
 
     def __init__(self, schedule: AGSSchedule, gain: GainOfGroups) -> None:
         self._gain, self._owed = gain, np.zeros(len(schedule.prior))
@@ -156,11 +173,7 @@ class GroupChoice:
         self.visits = np.zeros(len(schedule.prior), dtype=int)
 
     def take(self, risks: FloatArray, variances: FloatArray) -> int:
-        """Return the group that a step with these released risks takes.
-
-        In the game it is that of the largest mean among the groups that may still be taken, or of
-        equals the first.
-        """
+        """Return the group that a step with these released risks takes."""
         self._gain.push(risks, variances)
         self._n_heard += 1
         self._mean = self._mean + (risks - self._mean) / min(self._n_heard, self._memory)
@@ -178,28 +191,18 @@ class GroupChoice:
         return np.asarray(self.visits / self.visits.sum())
 
 
-class ChoiceRule(StepRule):
+class ChoiceRule(descent.StepRule):
     """The rule where each step takes one group; what the choice owes is θ's."""
 
+    solver: AGS
     is_bold = False
     largest_share = 0.9
 
-    @classmethod
-    def of_at_most(cls, problem: Problem, parameters: AGS, n_steps: int, signal: float) -> Self:
-        """Return a run of at most so many steps, fewer where all groups run out of visits."""
-        most = n_steps if parameters.visits is None else parameters.visits
-        n_steps = min(n_steps, most * problem.n_groups)
-        return cls.of(problem, parameters, n_steps, signal=signal)
-
-    @property
-    def diameter(self) -> float:
-        """Γ, rounding included."""
-        return self.sums.gradient_diameter
-
-    @property
-    def visits(self) -> int:
-        """Largest number V of steps that take any one group."""
-        return min(self.n_steps, self.parameters.visits or self.n_steps)
+    def __init__(self, problem: Problem, solver: AGS, n_steps: int, *, signal: float = 0.0) -> None:
+        super().__init__(problem, solver, n_steps, signal=signal)
+        # Γ with its rounding, and the largest number V of steps that take any one group
+        self.diameter = self.sums.gradient_diameter
+        self.visits = min(n_steps, solver.visits or n_steps)
 
     def memory(self, variances: FloatArray) -> int:
         """Return how many steps the mean of released risks, of such noise over a run, runs over."""
@@ -209,33 +212,33 @@ class ChoiceRule(StepRule):
         needed = self.n_steps * float(variances.mean()) / spread**2
         return max(1, math.ceil(min(needed, self.n_steps)))
 
-    def noise_of_passes(self, mu: float, share: float) -> RunNoise:
+    def noise_of_passes(self, mu: float, share: float) -> descent.RunNoise:
         """Return the noise of the taken group's gradients, and of the mean of all risks."""
         gradient, risk = super().noise_of_passes(mu, share)
-        return RunNoise(gradient * self.visits / self.n_steps, risk)
+        return descent.RunNoise(gradient * self.visits / self.n_steps, risk)
 
-    def sharpness(self, noise: RunNoise) -> float:
+    def sharpness(self, noise: descent.RunNoise) -> float:
         """Return θ of the user, or that of the least prior average of the bound."""
-        if self.parameters.sharpness is not None:
-            return min(self.parameters.sharpness, SHARPEST)
+        if self.solver.sharpness is not None:
+            return min(self.solver.sharpness, SHARPEST)
         if self.problem.n_groups == 1:
             return SHARPEST
         most, memory = SHARPEST, self.memory(noise.risk)
         if memory > 1:
             most = min(SHARPEST, SHARPEST_OF_MEANS * self.n_steps / memory)
         prior = np.asarray(self.problem.prior)
-        found = minimize_scalar(
+        best = minimize_scalar(
             lambda at: float(prior @ of_choice(prior, self._heard(noise), math.exp(at))),
             bounds=(math.log(1e-6), math.log(most)),
             method="bounded",
         )
-        return math.exp(found.x)
+        return math.exp(best.x)
 
-    def _heard(self, noise: RunNoise) -> FloatArray:
+    def _heard(self, noise: descent.RunNoise) -> FloatArray:
         """Return the variances of what groups are taken by."""
         return noise.risk * self.n_steps / self.memory(noise.risk)
 
-    def of_groups(self, noise: RunNoise) -> FloatArray:
+    def of_groups(self, noise: descent.RunNoise) -> FloatArray:
         return of_choice(np.asarray(self.problem.prior), self._heard(noise), self.sharpness(noise))
 
 
@@ -247,39 +250,36 @@ def of_choice(prior: FloatArray, variances: FloatArray, sharpness: float) -> Flo
     return np.asarray((most + math.log(np.exp(exponents - most).sum()) - logs) / sharpness)
 
 
-def least_bound_plan(problem: Problem, budget: Budget, parameters: AGS) -> Plan:
+def least_bound_plan(problem: Problem, budget: Budget, solver: AGS) -> Plan:
     """Plan by minimising the bound over whatever the parameters leave open."""
-    n_steps = parameters.n_steps or parameters.max_passes or planning.PASSES
-    rule = ChoiceRule.of_at_most(problem, parameters, n_steps, signal(problem, budget))
-    paid, noise = planning.pay_for_passes(rule, budget, gradient=GRADIENT_OF_ONE_GROUP)
+    n_steps = solver.n_steps or solver.max_passes or descent.PASSES
+    # fewer where all groups run out of visits
+    n_steps = min(n_steps, (solver.visits or n_steps) * problem.n_groups)
+    rule = ChoiceRule(problem, solver, n_steps, signal=signal(problem, budget))
+    paid, noise = descent.pay_for_passes(rule, budget, gradient=descent.GRADIENT_OF_ONE_GROUP)
     schedule = AGSSchedule(
-        **rule.planned(),
+        **rule.fields(),
         visits=rule.visits,
         memory=rule.memory(noise.risk),
-        sharpness=math.inf if parameters.sharpness == math.inf else rule.sharpness(noise),
+        sharpness=math.inf if solver.sharpness == math.inf else rule.sharpness(noise),
     )
     bounds = rule.bound(noise)
     return Plan.of("ags", problem, budget, releases=paid, schedule=schedule, bounds=bounds)
 
 
-def paper_plan(problem: Problem, budget: Budget, parameters: AGS) -> Plan:
-    """Plan with the paper's formulas, at most `max_passes` steps, and account for them exactly.
-
-    T - 1 steps average ``w_1, …, w_T``, from T = 2 on. The constants of both noises are 1,
-    and both grow by the least factor that exact accounting asks for; docs/theory/ags.md, section 5,
-    has the formulas. (Zhou and Bassily 2024, Algorithm 5, Theorems 13 and 14)
-    """
+def paper_plan(problem: Problem, budget: Budget, solver: AGS) -> Plan:
+    """Plan with the paper's formulas and constants of 1 (docs/theory/ags.md, section 5)."""
     n, p = min(problem.group_sizes), problem.n_groups
     lipschitz, loss_range, diameter = problem.lipschitz, problem.loss_range, problem.diameter
     log_delta = math.log(1.0 / budget.delta)
     scale = n * budget.epsilon
     steps = diameter * lipschitz * scale / (16.0 * loss_range * math.sqrt(log_delta))
-    most = parameters.max_passes or planning.PASSES
+    most = solver.max_passes or descent.PASSES
     n_steps = max(2, min(most + 1, math.floor(steps)))
     sigma = lipschitz * math.sqrt(n_steps * math.log(n * p / budget.delta) * log_delta) / scale
     tau = loss_range * math.sqrt(n_steps * log_delta) / scale
-    noise = planning.PaperNoise.of(
-        problem, budget, n_steps, sigma, tau, taken=n_steps - 1, gradient=GRADIENT_OF_ONE_GROUP
+    noise = descent.paper_noise(
+        problem, budget, n_steps, sigma, tau, gradient=descent.GRADIENT_OF_ONE_GROUP
     )
     schedule = AGSSchedule(**noise.fields, visits=n_steps - 1, memory=1, sharpness=math.inf)
     # the bound in the proof of Theorem 14: regret, and twice the largest noise on a risk

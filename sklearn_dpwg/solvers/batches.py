@@ -1,0 +1,186 @@
+"""Steps on Poisson batches: who joins one, how loud its noise is, and what it releases."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from sklearn_dpwg._checks import FloatArray
+from sklearn_dpwg.data.problem import Cells
+from sklearn_dpwg.data.risks import Risks
+from sklearn_dpwg.privacy import NoiseSource
+from sklearn_dpwg.privacy.sensitivity.sums import weighting_slack
+from sklearn_dpwg.solvers.descent import RunNoise, StepRelease, StepRule
+from sklearn_dpwg.solvers.plan import Plan
+from sklearn_dpwg.solvers.steps import heard
+
+GRADIENT_AND_RISKS = "gradient and group risks"
+
+# Root of the mean squared norm of a record's gradient, as a share of the Lipschitz constant, that
+# step sizes on batches are planned for.
+GRADIENT_SPREAD = 0.4
+
+
+@dataclass(frozen=True)
+class Batches:
+    """Who may join a step, and how large its noise is.
+
+    A step releases the weighted gradient and all group risks of one batch together, with noise of
+    standard deviation ``z Δ max_i λ_i/(q n_i) / √(1-ρ)`` and ``z b/(q n_i) / √ρ``. In units of
+    these a record counts for at most 1/z: docs/theory/mgr.md, section 8. Where groups overlap
+    ``max_a Σ_{k∋a} λ_k/n_k`` is in place of ``max_i λ_i/n_i`` and ``b √m`` in place of b:
+    docs/theory/overlapping-groups.md, Lemma 5.
+    """
+
+    group_sizes: tuple[int, ...]  # number of records n_i of each group
+    rate: float  # probability q with which each record joins a step
+    multiplier: float  # noise multiplier z of the release
+    gradient_bound: float  # Δ = 2L, with what rounding adds
+    # range b of the losses that the group risks count, with what rounding adds
+    feedback_range: float
+    center: float  # the middle of that range: what the risk of a group is where no record joins
+    # what dividing and weighting sums in floating point adds to Δ, in units of the noise
+    rounding: float
+    # share ρ of the squared sensitivity that the group risks may use; 0 with one group
+    risk_share: float
+    # root of the mean squared norm of a record's gradient that step sizes are planned for
+    gradient_spread: float
+    cells: Cells | None = None  # where groups overlap, what they are made of
+
+    @property
+    def expected_sizes(self) -> FloatArray:
+        """Expected number of records that join from each group; public, and what divides sums."""
+        return self.rate * np.asarray(self.group_sizes)
+
+    @property
+    def gradient_stds(self) -> FloatArray:
+        """Noise on the gradient that each group needs if all weight is on it."""
+        bound = self.multiplier * self.gradient_bound
+        return np.asarray(bound / self.expected_sizes / np.sqrt(1.0 - self.risk_share))
+
+    @property
+    def risk_stds(self) -> FloatArray:
+        """Noise on the risk of each group; empty with one group."""
+        if self.risk_share == 0.0:
+            return np.zeros(0)
+        moved = self.feedback_range * (1.0 if self.cells is None else self.cells.group_moves)
+        bound = self.multiplier * moved
+        return np.asarray(bound / self.expected_sizes / np.sqrt(self.risk_share))
+
+    @property
+    def risk_variances(self) -> FloatArray:
+        """Variance of a group's risk from noise and coins, which is at most (b/2)² (1-q)/(q n)."""
+        if self.risk_share == 0.0:
+            return np.zeros(0)
+        coins = (1.0 - self.rate) / self.expected_sizes
+        return np.asarray(self.risk_stds**2 + (self.feedback_range / 2.0) ** 2 * coins)
+
+    @property
+    def sampling_variances(self) -> FloatArray:
+        """Variance of each group's gradient from the coins, summed over coordinates, as planned."""
+        return np.asarray(self.gradient_spread**2 * (1.0 - self.rate) / self.expected_sizes)
+
+    def noise_of_run(self, n_weights: int, n_steps: int) -> RunNoise:
+        """Return the variances of a step, of noise and coins (for gradients a model), over T."""
+        coordinates = n_weights * self.gradient_stds**2
+        gradient = (coordinates + self.sampling_variances) / n_steps
+        return RunNoise(gradient, self.risk_variances / n_steps)
+
+    def log_mean_exp_of_coins(self, group_rate: float) -> FloatArray:
+        """Return a bound on log E exp(η_λ S) of what the coins add to each group's risk."""
+        expected = self.expected_sizes
+        most = group_rate * self.feedback_range / (2.0 * expected)
+        return np.asarray(expected * (np.expm1(np.minimum(most, 700.0)) - most))
+
+    def gradient_std(self, coefficients: FloatArray) -> float:
+        """Return the noise on a sum of the groups' gradients: that of the group needing most."""
+        if self.cells is None:
+            return float((coefficients * self.gradient_stds).max())
+        first, sizes = self.gradient_stds[0], np.asarray(self.group_sizes, dtype=float)
+        return float(first * sizes[0] * self.cells.influence(coefficients / sizes))
+
+    def step_std(self, group_weights: FloatArray, *, n_weights: int) -> float:
+        """Return the deviation of a gradient's coordinate by noise and coins, for its step."""
+        if self.cells is None:
+            coins = group_weights**2 @ self.sampling_variances
+        else:
+            sizes = np.asarray(self.group_sizes, dtype=float)
+            counted = (group_weights / sizes) @ self.cells.membership  # of a record of each cell
+            of_record = self.sampling_variances[0] * sizes[0]
+            coins = of_record * (np.asarray(self.cells.sizes) @ counted**2)
+        variance = self.gradient_std(group_weights) ** 2 + coins / n_weights
+        return float(np.sqrt(variance))
+
+    def __str__(self) -> str:
+        """Return a line for people."""
+        of = sum(self.group_sizes if self.cells is None else self.cells.sizes)
+        return (
+            f"Poisson batches of about {self.rate * of:,.0f} of {of:,} records, each joining with "
+            f"probability {self.rate:.3g}"
+        )
+
+
+def make_batches(rule: StepRule, rate: float, multiplier: float, risk_share: float) -> Batches:
+    """Return the batches of a run."""
+    problem, sums = rule.problem, rule.sums
+    # the largest norms of weighted sums and of risks in units of the noise, over the records
+    largest = sums.gradient_norm / (multiplier * (2.0 * sums.gradient_norm))
+    return Batches(
+        group_sizes=problem.group_sizes,
+        rate=rate,
+        multiplier=multiplier,
+        gradient_bound=2.0 * sums.gradient_norm,
+        feedback_range=sums.loss_range,
+        center=sums.center,
+        # of what is rounded before the change of variables, as sums of full passes pay for it
+        rounding=2.0
+        * problem.rounding_factor
+        * weighting_slack(
+            largest + 1.0 / multiplier,
+            n_records=problem.n_records,
+            n_groups=problem.roundings_of_a_mean,
+        ),
+        risk_share=risk_share,
+        gradient_spread=GRADIENT_SPREAD * problem.lipschitz,
+        cells=problem.cells,
+    )
+
+
+def from_batch(
+    plan: Plan,
+    data: Risks,
+    weights: FloatArray,
+    group_weights: FloatArray,
+    noise: NoiseSource,
+    batches: Batches,
+    ceiling: float,
+) -> StepRelease:
+    """Draw a Poisson batch; release its gradient and its group risks together.
+
+    A record that joins moves both, in units of their noise, by at most 1/z (docs/theory/mgr.md,
+    section 8).
+    """
+    release = plan.releases[-1]
+    losses, gradients = data.sampled_sums(
+        weights,
+        # where groups are hidden a coin a place, whatever the group
+        noise.poisson_sample(release, by_place=plan.problem.hidden is not None),
+        ceiling=ceiling,
+        center=batches.center,
+    )
+    # by public sizes: how many joined is secret, and would let a record move the weight of others
+    gradients = gradients / batches.expected_sizes[:, None]
+    risks, risk_stds = losses / batches.expected_sizes, batches.risk_stds
+    released = noise.shared_gaussian(
+        np.concatenate([group_weights @ gradients, risks[: len(risk_stds)]]),
+        units=np.concatenate(
+            [np.full(len(weights), batches.gradient_std(group_weights)), risk_stds]
+        ),
+        sensitivities=[1.0 / release.noise_multiplier + batches.rounding],
+        releases=[release],
+    )
+    noise_std = batches.step_std(group_weights, n_weights=len(weights))
+    noisy_risks = batches.center + released[len(weights) :]
+    noisy_risks, variances = heard(noisy_risks, batches.risk_variances, plan.problem)
+    return StepRelease(released[: len(weights)], noisy_risks, noise_std, variances)

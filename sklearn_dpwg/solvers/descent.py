@@ -1,0 +1,535 @@
+"""What MGR, AGS and GDA share: the steps, their bound, their plans, and where records meet noise.
+
+Every step reads all records at released weights and hands over gradients and group risks with the
+noise that public facts and those weights ask for. That is all that a run learns of the records.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, ClassVar, Literal, NamedTuple
+
+import numpy as np
+from scipy.optimize import minimize_scalar
+
+from sklearn_dpwg._checks import FloatArray, any_number, one_of, positive, share, whole
+from sklearn_dpwg._repr import short_repr
+from sklearn_dpwg.data.problem import Problem
+from sklearn_dpwg.data.risks import Risks
+from sklearn_dpwg.exceptions import InputError
+from sklearn_dpwg.privacy import Budget, NoiseSource, PrivacyGuarantee, Release, calibrate
+from sklearn_dpwg.privacy.statement import rounded_up
+from sklearn_dpwg.solvers import centring
+from sklearn_dpwg.solvers.centring import CentredProblem, SlopeLimit
+from sklearn_dpwg.solvers.plan import Plan
+from sklearn_dpwg.solvers.solver import Solver, by_loss, signal
+from sklearn_dpwg.solvers.steps import (
+    SumSensitivity,
+    heard,
+    influence,
+    loss_ceiling,
+    sums_of_groups,
+)
+
+GRADIENT, RISKS = "gradient", "group risks"
+GRADIENT_OF_ONE_GROUP = "gradient of one group"
+
+# Passes of a planned run of `AGS` and `GDA`, and the most of a paper's schedule.
+PASSES = 150
+
+# Momentum may remember at most a fifth of the run.
+LONGEST_MEMORY = 0.2
+
+# Steps of a smooth loss begin at most this many times as long as is safe for every data set: held
+# out, steps of 1/H lose .009 to .013 at every ε, and 8/H .001 to .002 (benchmarks/ablation.py).
+BOLDNESS = 24.0
+
+# Of a loss with kinks so many times ``aim/(L √T)``, which only a record that has its slope at every
+# weight would need: means of many records curve. With 1 the hinge stands still far from its optimum
+# at every ε; 8 and 128 do about as well (benchmarks/phased_erm.py kinks).
+# No bolder than steps are left to mend it, or a run is worse than its bound.
+BOLDNESS_AT_KINKS, STEPS_TO_MEND = 32.0, 5.0
+
+# A noisy gradient points uphill along the velocity if it does so by more than this many standard
+# deviations of its noise, which noise alone does in one step of 740.
+UPHILL = 3.0
+
+# What is left of the longest step after that; 1 would promise no end of the shortening.
+SHORTER = 0.9
+
+
+@dataclass(eq=False, repr=False)
+class Descent(Solver):
+    """The parameters of every solver of the family, which documents them."""
+
+    n_steps: int | None = None
+    _: KW_ONLY
+    schedule: Literal["planned", "paper"] = "planned"
+    risk_share: float | None = None
+    loss_ceiling: float | None = None
+    aim: float = 0.3
+    averaging: float = 0.5
+    max_passes: int | None = None
+
+    knows_overlap: ClassVar[bool] = True
+
+
+# What each of them may be.
+RULES: dict[str, Any] = {
+    "n_steps": whole(or_none=True),
+    "max_passes": whole(or_none=True),
+    "aim": positive(),
+    "risk_share": share(or_none=True),
+    "averaging": share(or_all=True),
+    "loss_ceiling": any_number(or_none=True),
+    "schedule": one_of("planned", "paper"),
+}
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class DescentSchedule:
+    """What every run of the family needs besides the records and the noise."""
+
+    n_steps: int  # number of steps T, for which step sizes are planned
+    # distance from the first weights that step sizes are planned for; 0 where every step is
+    # `step_size` long
+    aim: float
+    # length of a planned step, as a share of `aim/(s √T)` for a coordinate's noise s
+    step_share: float = 0.0
+    # longest plain step that is safe for every data set: 1/H where planned, `aim/(L √T)` for a loss
+    # that is not smooth
+    step_size: float
+    # longest plain step that is tried; where it is longer than `step_size`, `Momentum` shortens it
+    # as released gradients ask for
+    longest_step: float
+    max_momentum: float  # largest momentum
+    # how many of the last iterates are averaged; with one more than steps, the first weights too
+    averaged: int
+    # Γ: a record of group i moves its group's gradient by at most Γ/n_i, rounding included
+    gradient_diameter: float
+    ceiling: float  # a record's loss counts for at most this much in the group risks
+    # b: a record moves the sum of its group's losses by at most this, rounding included
+    feedback_range: float
+    prior: tuple[float, ...]  # π, of the groups
+    # what a gradient is of, and so how loud its noise is: the weighted sum of the group risks, the
+    # risk of one group drawn from the weights, or the sum as if all were like the smallest group
+    step: Literal["weighted", "sampled", "like the smallest group"] = "weighted"
+    # where groups are hidden: the infimum of losses, as risks are released relative to the middle
+    # between it and the ceiling
+    lowest_loss: float | None = None
+    # where rows are taken relative to a released centre: how far slopes are limited
+    centring: SlopeLimit | None = None
+    is_paper: bool = False  # whether it is that of the paper, which plays the game on the records
+    remark: str = ""  # what else a reader of the plan should know
+
+    __repr__ = short_repr
+
+    def range_up_to(self, ceiling: float) -> float:
+        """Return b where losses count up to a lower ceiling; what rounding adds stays."""
+        return self.feedback_range - (self.ceiling - ceiling)
+
+    def center_of(self, ceiling: float) -> float:
+        """Return what losses up to a ceiling are taken relative to: 0 where groups are public."""
+        if self.lowest_loss is None:
+            return 0.0
+        return self.lowest_loss + (ceiling - self.lowest_loss) / 2.0
+
+    def _text(self, averaged: str, *of_solver: str, steps: str = "") -> str:
+        """Return lines for people: what is averaged, steps, centring, what a solver has to say."""
+        limits = (
+            f"step sizes at most {self.longest_step:.3g}, momentum at most {self.max_momentum:.2g}"
+            + (f", aimed at weights of norm {self.aim:.3g}" if self.aim else "")
+        )
+        lines = (averaged, steps or limits, str(self.centring or ""), *of_solver, self.remark)
+        return "\n".join(line for line in lines if line)
+
+    @property
+    def _averaged(self) -> str:
+        """Say which iterates are averaged."""
+        if self.averaged > self.n_steps:
+            return f"the start and all {self.n_steps:,} iterates"
+        return f"the last {self.averaged:,} of {self.n_steps:,} iterates"
+
+
+# A run: how its weights move, what a step releases.
+
+
+def step_and_momentum(
+    limits: DescentSchedule, noise_std: float, *, longest: float | None = None
+) -> tuple[float, float]:
+    """Return the length of a plain step and the momentum that together move like a planned step."""
+    if limits.aim == 0.0:
+        return limits.step_size, 0.0
+    longest = limits.step_size if longest is None else longest
+    effective = limits.step_share * limits.aim / (noise_std * math.sqrt(limits.n_steps))
+    momentum = min(max(0.0, 1.0 - longest / effective), limits.max_momentum)
+    return min(effective * (1.0 - momentum), longest), momentum
+
+
+class Momentum:
+    """The velocity of the weights, which are where it carries them next, from released gradients.
+
+    A step may be as long as `longest_step` while the velocity points downhill. Where a gradient
+    clearly points the other way, the velocity is set to zero and the longest step shrinks to nine
+    tenths, or to 4/(3h), h the curvature along the velocity, but never below `step_size`, which is
+    safe for every data set. (O'Donoghue and Candès 2015, Adaptive restart for accelerated gradient
+    schemes, section 3.2, with the noise's standard deviation as the threshold)
+    """
+
+    def __init__(self, limits: DescentSchedule, n_weights: int) -> None:
+        self.limits = limits
+        self.velocity: FloatArray = np.zeros(n_weights)
+        self.longest = limits.longest_step
+        self._last_gradient = self.velocity
+
+    def push(self, gradient: FloatArray, noise_std: float) -> FloatArray:
+        """Return the next move of the weights, for a released gradient and the std of its noise."""
+        limits, velocity = self.limits, self.velocity
+        if limits.longest_step > limits.step_size:
+            uphill = float(gradient @ velocity)
+            if uphill > UPHILL * noise_std * float(np.linalg.norm(velocity)):
+                change = uphill - float(self._last_gradient @ velocity)
+                stable = 4.0 / 3.0 * float(velocity @ velocity) / change if change > 0.0 else np.inf
+                self.longest = max(min(SHORTER * self.longest, stable), limits.step_size)
+                velocity = np.zeros_like(velocity)
+            self._last_gradient = gradient
+        step_size, momentum = step_and_momentum(limits, noise_std, longest=self.longest)
+        self.velocity = momentum * velocity - step_size * gradient
+        return momentum * self.velocity - step_size * gradient
+
+
+class StepRelease(NamedTuple):
+    """What a step releases."""
+
+    gradient: FloatArray  # noisy gradient; (n_weights,)
+    risks: FloatArray  # noisy group risks; empty with one group; (n_groups,)
+    # standard deviation of a coordinate of the gradient that the step size is chosen for
+    noise_std: float
+    # variance of the noise on the risks and of the coins; empty with one group; (n_groups,)
+    risk_variances: FloatArray
+
+
+def from_pass(
+    plan: Plan,
+    data: Risks,
+    weights: FloatArray,
+    group_weights: FloatArray,
+    noise: NoiseSource,
+    ceiling: float,
+) -> StepRelease:
+    """Read all records; release the gradient and, by a release of their own, the group risks.
+
+    A record of group i moves the gradient by at most ``λ_i Γ/n_i`` and the sum of losses of its own
+    group by at most b; where groups overlap, by what `influence` and `Problem.loss_moves` say.
+    """
+    schedule, problem = plan.schedule, plan.problem
+    assert isinstance(schedule, DescentSchedule)
+    sizes = np.asarray(problem.group_sizes, dtype=float)
+    # the last releases are those of the steps: gradients, and risks of several groups
+    of_gradient, *of_risks = plan.releases[-min(len(sizes), 2) :]
+    center = 0.0 if problem.hidden is None else schedule.center_of(ceiling)
+    losses, gradients = data.sums(weights, ceiling=ceiling, center=center)
+    gradients = gradients / sizes[:, None]
+    ranges: float | FloatArray = schedule.range_up_to(ceiling)
+    if schedule.step == "sampled":
+        drawn = int(noise.rng.choice(len(sizes), p=group_weights))
+        gradient, most = gradients[drawn], 1.0 / sizes[drawn]
+        typical = float(np.sqrt(group_weights @ sizes**-2.0))
+    else:
+        gradient, most = group_weights @ gradients, influence(problem, group_weights)
+        if schedule.step == "like the smallest group":
+            most, ranges = 1.0 / sizes.min(), ranges * (sizes / sizes.min())
+        typical = most
+    sensitivity = float(schedule.gradient_diameter * most)
+    gradient = noise.gaussian(gradient, sensitivity=sensitivity, release=of_gradient)
+    noise_std = of_gradient.noise_multiplier * schedule.gradient_diameter * typical
+    if not of_risks:
+        return StepRelease(gradient, np.zeros(0), noise_std, np.zeros(0))
+    risks, variances = _noisy_risks(losses, problem, ranges, of_risks[0], noise)
+    if problem.hidden is not None:
+        risks, variances = heard(risks + center, variances, problem)
+    return StepRelease(gradient, risks, noise_std, variances)
+
+
+def from_one_group(
+    plan: Plan,
+    data: Risks,
+    weights: FloatArray,
+    choose: Callable[[FloatArray, FloatArray], int],
+    noise: NoiseSource,
+) -> tuple[FloatArray, float]:
+    """Read all records; release the group risks, and the gradient of the group chosen by them.
+
+    ``choose`` is given what was released of the risks, with variances, and nothing else; with one
+    group, zeros. That group alone pays for the gradient, which is returned with the standard
+    deviation of its noise.
+    """
+    schedule = plan.schedule
+    assert isinstance(schedule, DescentSchedule)
+    sizes = np.asarray(plan.problem.group_sizes, dtype=float)
+    of_gradient, *of_risks = plan.releases[-min(len(sizes), 2) :]
+    losses, gradients = data.sums(weights, ceiling=schedule.ceiling)
+    risks = variances = np.zeros(1)
+    if of_risks:
+        facts = plan.problem, schedule.feedback_range, of_risks[0], noise
+        risks, variances = _noisy_risks(losses, *facts)
+    group = choose(risks, variances)
+    mean, sensitivity = gradients[group] / sizes[group], schedule.gradient_diameter / sizes[group]
+    noisy = noise.gaussian(mean, sensitivity=float(sensitivity), release=of_gradient, payer=group)
+    return noisy, float(of_gradient.noise_multiplier * sensitivity)
+
+
+def _noisy_risks(
+    losses: FloatArray,
+    problem: Problem,
+    feedback_range: float | FloatArray,
+    release: Release,
+    noise: NoiseSource,
+) -> tuple[FloatArray, FloatArray]:
+    """Release sums of losses, of which a record moves one so far; return risks and variances.
+
+    What was released is divided by the sizes: dividing first would round it.
+    """
+    is_gaussian = release.mechanism == "gaussian"
+    add_noise = noise.gaussian if is_gaussian else noise.laplace
+    sizes = np.asarray(problem.group_sizes, dtype=float)
+    noisy = add_noise(losses, sensitivity=feedback_range * problem.loss_moves, release=release)
+    if problem.cells is not None:
+        noisy = sums_of_groups(problem, noisy)
+    of_sum = release.noise_multiplier * (feedback_range * problem.loss_noise)
+    stds = of_sum / sizes * (1.0 if is_gaussian else np.sqrt(2.0))
+    return np.asarray(noisy / sizes), np.asarray(stds**2)
+
+
+# The plan of least bound.
+
+
+class RunNoise(NamedTuple):
+    """Variance of the mean over a run of what is released, noise and coins together."""
+
+    # of the gradient, summed over its coordinates, if all weight is on the group; (n_groups,)
+    gradient: FloatArray
+    risk: FloatArray  # of the risk of the group; empty with one group; (n_groups,)
+
+
+class StepRule(ABC):
+    """Steps, their limits and the loss ceiling of a run, and its bound.
+
+    The regret of projected gradient descent with noise once all weight is on the group, plus that
+    of the group player, which is a solver's: docs/theory/mgr.md, section 6.
+    """
+
+    is_bold: ClassVar[bool] = True  # whether steps begin longer than is safe for every data set
+    largest_share: ClassVar[float] = 0.5  # of μ², for the group risks, where it is planned
+
+    def __init__(
+        self, problem: Problem, solver: Descent, n_steps: int, *, signal: float = 0.0
+    ) -> None:
+        self.problem, self.solver, self.n_steps = problem, solver, n_steps
+        of_loss = by_loss(problem.loss, signal)
+        # a record's loss counts for at most this much in the group risks
+        self.ceiling = loss_ceiling(
+            problem, solver.loss_ceiling, solver.rules.owner, multiple=of_loss.ceiling
+        )
+        # what one record moves of the sums of gradients, and of losses up to the ceiling
+        self.sums = SumSensitivity.of(problem, ceiling=self.ceiling)
+        self.aim, self.step_share = solver.aim * problem.reach, of_loss.step_share
+        # Γ, as planning counts it, and in how many steps a record pays for the gradient
+        self.diameter, self.visits = problem.gradient_diameter, n_steps
+        fixed = getattr(solver, "step_size", None)  # not every solver lets it be set
+        is_smooth, boldness = math.isfinite(problem.smoothness), 1.0
+        if fixed is not None:
+            self.step_size = fixed
+        elif is_smooth:
+            self.step_size = 1.0 / problem.smoothness
+            if self.is_bold:
+                boldness = BOLDNESS * problem.smoothness / problem.usual_smoothness
+        else:
+            # the best step without noise against a comparator of norm aim
+            self.step_size = self.aim / (problem.lipschitz * math.sqrt(n_steps))
+            if self.is_bold:
+                boldness = min(BOLDNESS_AT_KINKS, max(1.0, n_steps / STEPS_TO_MEND))
+        self.is_fixed = fixed is not None  # every step is `step_size`, whatever the noise
+        self.longest_step, self.max_momentum = boldness * self.step_size, 0.0
+        if fixed is None and (self.is_bold or is_smooth):
+            self.max_momentum = max(0.0, 1.0 - 1.0 / max(1.0, LONGEST_MEMORY * n_steps))
+
+    def noise_of_passes(self, mu: float, share: float) -> RunNoise:
+        """Return the noise of full passes, however many, with a share ρ of μ² for the risks.
+
+        It is ``d s_i²`` with ``s_i = Γ/(n_i μ √(1-ρ))``, and ``v_i = (b/(n_i μ √ρ))²``.
+        """
+        problem = self.problem
+        sizes = problem.sizes_to_plan_for
+        gradient = self.diameter / (sizes * mu * math.sqrt(1.0 - share))
+        risk = np.zeros(0)
+        if problem.n_groups > 1:
+            of_sum = self.sums.loss_range * problem.loss_noise
+            risk = (of_sum / (sizes * mu)) ** 2 / share
+        return RunNoise(problem.n_weights * gradient**2, risk)
+
+    def bound(self, noise: RunNoise) -> FloatArray:
+        """Return the planning bound for each group as the worst-off one."""
+        bound = self.of_weights(noise.gradient)
+        return bound + self.of_groups(noise) if self.problem.n_groups > 1 else bound
+
+    def of_weights(self, gradient_variances: FloatArray) -> FloatArray:
+        """Return what the weights owe if all weight is on a group: ``aim²/(2τ) + τ d s_i²/2``."""
+        problem, n_steps = self.problem, self.n_steps
+        is_smooth = math.isfinite(problem.smoothness)
+        reach = n_steps * self.longest_step / (1.0 - self.max_momentum)
+        if not is_smooth:
+            reach = n_steps * self.step_size
+        of_coordinate = np.sqrt(gradient_variances / problem.n_weights)
+        total_step = np.minimum(self.step_share * self.aim / of_coordinate, reach)
+        if self.is_fixed:
+            total_step = np.full_like(gradient_variances, reach)
+        bound = np.asarray(self.aim**2 / (2 * total_step) + total_step * gradient_variances / 2)
+        return bound if is_smooth else bound + total_step * problem.lipschitz**2 / (2 * n_steps)
+
+    @abstractmethod
+    def of_groups(self, noise: RunNoise) -> FloatArray:
+        """Return what the group player owes if a group is the worst-off one."""
+
+    def best_share(self, noise_at: Callable[[float], RunNoise]) -> float:
+        """Return the share of the budget for the risks: the user's, or that of the least bound."""
+        if self.problem.n_groups == 1:
+            return 0.0
+        if self.solver.risk_share is not None:
+            return float(self.solver.risk_share)
+        prior = np.asarray(self.problem.prior)
+        best = minimize_scalar(
+            lambda at: float(prior @ self.bound(noise_at(at))),
+            bounds=(1e-3, self.largest_share),
+            method="bounded",
+        )
+        return float(best.x)
+
+    def fields(self) -> dict[str, Any]:
+        """Return the fields of a `DescentSchedule` that follow from the rule."""
+        problem = self.problem
+        return {
+            "n_steps": self.n_steps,
+            "aim": 0.0 if self.is_fixed else self.aim,
+            "step_share": self.step_share,
+            "step_size": self.step_size,
+            "longest_step": self.longest_step,
+            "max_momentum": self.max_momentum,
+            "averaged": max(1, round(self.solver.averaging * self.n_steps)),
+            "gradient_diameter": self.sums.gradient_diameter,
+            "ceiling": self.ceiling,
+            "feedback_range": self.sums.loss_range,
+            "prior": problem.prior,
+            "centring": problem.limit if isinstance(problem, CentredProblem) else None,
+        }
+
+
+def learned_problem(problem: Problem, solver: Any, budget: Budget) -> Problem:
+    """Return what the weights are learned for: the problem, or that of centred or whitened rows."""
+    is_centred, white = solver.centring, getattr(solver, "whitening", False)
+    if is_centred:
+        centring.check_centring(problem, solver.rules.owner)
+    if is_centred is None:
+        is_fixed = getattr(solver, "step_size", None) is not None
+        is_centred = not is_fixed and centring.is_worth_centring(problem)
+    if white and not is_centred:
+        raise InputError(
+            f"whitening of {solver.rules.owner} must be None or False where rows are not "
+            "centred, got True."
+        )
+    if not is_centred:
+        return problem
+    by = ""
+    if white or (white is None and by_loss(problem.loss).whitens):
+        by = centring.planned_whitening(problem, math.inf if white else budget.mu)
+    limit = SlopeLimit(by_loss(problem.loss, signal(problem, budget)).clip_share, by)
+    return centring.centred_problem(problem, limit)
+
+
+def pay_for_passes(
+    rule: StepRule, budget: Budget, *, gradient: str = GRADIENT
+) -> tuple[tuple[Release, ...], RunNoise]:
+    """Share a budget among what comes before the steps, gradients and group risks."""
+    n_steps, visits = rule.n_steps, rule.visits
+    before = centring.releases_before(rule.problem, math.sqrt(n_steps))
+    left = 1.0 - sum(1.0 / release.noise_multiplier**2 for release in before) / n_steps
+    mu = math.sqrt(left) * budget.mu
+    share = rule.best_share(lambda at: rule.noise_of_passes(mu, at))
+    of_gradient = math.sqrt(visits / n_steps / (left * (1.0 - share)))
+    some = visits if visits < n_steps else None
+    releases = [Release(gradient, "gaussian", of_gradient, n_steps, draws_per_record=some)]
+    if rule.problem.n_groups > 1:
+        releases.append(Release(RISKS, "gaussian", math.sqrt(1.0 / (left * share)), n_steps))
+    return calibrate([*before, *releases], budget), rule.noise_of_passes(mu, share)
+
+
+# Noise by the papers' formulas.
+
+
+class PaperNoise(NamedTuple):
+    """Noise by a paper's formulas: constants 1, or all noise times the least affordable factor."""
+
+    releases: Sequence[Release]
+    tau: float  # noise on the risks of the smallest group
+    fields: dict[str, Any]  # of a schedule
+    regret: float  # of the weights
+
+
+def paper_noise(
+    problem: Problem,
+    budget: Budget,
+    n_steps: int,
+    sigma: float,
+    tau: float,
+    *,
+    gradient: str = GRADIENT,
+) -> PaperNoise:
+    """Return σ on gradients and τ on risks of the smallest group; a larger one needs less."""
+    n, sums, taken = min(problem.group_sizes), paper_sums(problem), n_steps - 1
+    releases: Sequence[Release] = [
+        Release(gradient, "gaussian", sigma * n / sums.gradient_diameter, taken)
+    ]
+    if problem.n_groups > 1:
+        releases = [*releases, Release(RISKS, "laplace", tau * n / sums.loss_range, taken)]
+    true_epsilon = PrivacyGuarantee.from_releases(releases, budget.delta).epsilon
+    factor = 1.0
+    if true_epsilon > budget.epsilon:
+        affordable = calibrate(releases, budget)
+        factor = affordable[0].noise_multiplier / releases[0].noise_multiplier
+        releases = affordable
+    square = problem.lipschitz**2 + problem.n_weights * (sigma * factor) ** 2
+    step_size = problem.diameter / math.sqrt(n_steps * square)
+    fields = paper_fields(problem, sums, taken, averaged=n_steps, step_size=step_size)
+    fields["remark"] = (
+        f"the paper's noise with constant 1 costs epsilon = {rounded_up(true_epsilon)}; factor "
+        f"on both noises: {factor:.4g}"
+    )
+    regret = problem.diameter * math.sqrt(square / n_steps)
+    return PaperNoise(releases, tau * factor, fields, regret)
+
+
+def paper_sums(problem: Problem) -> SumSensitivity:
+    """Return what one record moves of the sums where losses have no ceiling."""
+    return SumSensitivity.of(problem, ceiling=problem.constants.supremum)
+
+
+def paper_fields(
+    problem: Problem, sums: SumSensitivity, n_steps: int, *, averaged: int, step_size: float
+) -> dict[str, Any]:
+    """Return the fields of a schedule of plain steps, without a ceiling, for equal groups."""
+    return {
+        "n_steps": n_steps,
+        "aim": 0.0,
+        "step_size": step_size,
+        "longest_step": step_size,
+        "max_momentum": 0.0,
+        "averaged": averaged,
+        "gradient_diameter": sums.gradient_diameter,
+        "ceiling": problem.constants.supremum,
+        "feedback_range": sums.loss_range,
+        "prior": (1.0 / problem.n_groups,) * problem.n_groups,
+        "is_paper": True,
+    }

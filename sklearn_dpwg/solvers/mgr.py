@@ -1,0 +1,498 @@
+"""Noisy gradient descent with multiplicative group reweighting."""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from sklearn_dpwg._checks import FloatArray, Rules, flag, positive, share
+from sklearn_dpwg.data.problem import Problem
+from sklearn_dpwg.data.risks import Risks
+from sklearn_dpwg.exceptions import InputError
+from sklearn_dpwg.privacy import Budget, NoiseSource, Release, calibrate
+from sklearn_dpwg.privacy.accounting.calibration import predict_multiplier
+from sklearn_dpwg.solvers import batches as sampling
+from sklearn_dpwg.solvers import centring, descent
+from sklearn_dpwg.solvers.plan import Plan
+from sklearn_dpwg.solvers.solver import Solution, by_loss, signal
+from sklearn_dpwg.solvers.steps import (
+    CORRECTION,
+    GainOfGroups,
+    Space,
+    hedge_regret,
+    hedge_sharpness,
+    normalised,
+    risk_spread,
+    shown,
+)
+
+
+def _paper_reads_all(solver: MGR) -> None:
+    """Refuse batches for the paper's schedule."""
+    if solver.schedule == "paper" and solver.sampling_rate != 1.0:
+        raise InputError(
+            "sampling_rate of MGR must be 1 with schedule='paper', whose steps read all "
+            f"records, got {solver.sampling_rate!r}."
+        )
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class MGR(descent.Descent):
+    """Noisy gradient descent with multiplicative group reweighting, on all records or batches.
+
+    Every step takes a noisy gradient of the group-weighted risk, moves the weights within their
+    ball, and raises the weights of groups whose noisy risks are high. ``None`` means planned
+    from public facts.
+
+    Parameters
+    ----------
+    n_steps : int, optional
+        Number of steps T; planned: as many as `max_passes` allow.
+    schedule : {"planned", "paper"}, default="planned"
+        "paper" takes steps, rates and noise from Zhou and Bassily's Theorems 9 and 10 with
+        their constants set to 1 (the noise's larger where 1 would break the budget): the gradient
+        of one group, drawn from the group weights, Laplace noise on the risks, a uniform prior.
+        Steps are at most `max_passes`.
+    risk_share : float, optional
+        Share of the budget (of μ²) spent on group risks, between 0 and 1.
+    loss_ceiling : float, optional
+        Each record's loss counts for at most this much in the group risks. Planned: 4.33
+        times the loss of a model that predicts nothing for a log loss, 2.16 times the largest for
+        others; for the squared error as much as that, or six times the mean released loss where it
+        is less. Infinity: no ceiling.
+    aim : float, default=0.3
+        Distance from the first weights, 0 or a start, that step sizes are planned for, as a share
+        of the radius, of 20 at most.
+    averaging : float, default=0.5
+        Share of the iterates, the last ones, that is averaged; above 0, at most 1.
+    max_passes : int, optional
+        Largest number of passes over the rows that a planned `n_steps` may use. Planned: 60, and
+        150 for a loss with kinks and in the paper's schedule.
+    group_rate : float, optional
+        Step size η_λ of the group weights, positive: Hedge at this rate. Planned: by the spread of
+        the released risks, and the game is played as far as groups can gain by it.
+    step_size : float, optional
+        A fixed plain step size without momentum, instead of the planned rule.
+    sampling_rate : float, default=1.0
+        Probability with which a record joins a step, above 0: Poisson batches. 1 reads every
+        record in every step.
+    centring : bool, optional
+        Whether rows are taken relative to a released mean row, with a limit on each record's
+        gradient. Planned: for a log loss or the squared error with an intercept, where steps
+        are planned.
+    whitening : bool, optional
+        Whether centred rows are half whitened by released second moments, of columns alone where
+        there are more than 200. Planned: for a log loss, where records are many enough.
+
+    Notes
+    -----
+    A record of group i moves the weighted gradient by at most λ_i Γ/n_i and the clipped risk of
+    its own group by at most b/n_i, so each step releases a gradient with noise
+    ``z_w Γ max_i λ_i/n_i`` and risks with noise ``z_λ b/n_i``, for multipliers z fixed in
+    advance; on batches both together. Step sizes follow earlier releases. `docs/theory/mgr.md`
+    proves each.
+
+    References
+    ----------
+    Zhou and Bassily (2024), Algorithm 3, Theorems 9 and 10.
+
+    Examples
+    --------
+    >>> from sklearn_dpwg.solvers import MGR
+    >>> MGR(n_steps=50)
+    MGR(n_steps=50)
+    """
+
+    group_rate: float | None = None
+    step_size: float | None = None
+    sampling_rate: float = 1.0
+    centring: bool | None = None
+    whitening: bool | None = None
+
+    name: ClassVar[str] = "mgr"
+    knows_hidden_groups: ClassVar[bool] = True
+    rules: ClassVar[Rules] = Rules(
+        "MGR",
+        _paper_reads_all,
+        **descent.RULES,
+        group_rate=positive(or_none=True),
+        step_size=positive(or_none=True),
+        sampling_rate=share(or_all=True),
+        centring=flag(or_none=True),
+        whitening=flag(or_none=True),
+    )
+
+    def _plan(self, problem: Problem, budget: Budget) -> Plan:
+        if self.schedule == "paper":
+            return paper_plan(problem, budget, max_passes=self.max_passes or descent.PASSES)
+        return least_bound_plan(problem, budget, self)
+
+    def _run(self, plan: Plan, data: Risks, noise: NoiseSource, start: Solution | None) -> Solution:
+        schedule, problem, n_groups = plan.schedule, plan.problem, plan.problem.n_groups
+        assert isinstance(schedule, MGRSchedule)
+        space = Space.of(plan, schedule.centring, data, noise, start)
+        data = space.view(data)
+        weights, ball = space.weights, descent.Momentum(schedule, problem.n_weights)
+        level = LossLevel(schedule, problem) if schedule.follows_level else None
+        gain = GainOfGroups(problem, adapts=schedule.adapts)
+        players = GroupWeights(schedule, _log_group_weights(schedule, start), gain)
+        shrinkage = Shrinkage(problem.constants.zero_score, n_groups)
+        total, mixture = np.zeros_like(weights), np.zeros(n_groups)
+        if schedule.averaged > schedule.n_steps:
+            total, mixture = weights.copy(), players.current.copy()
+        for t in range(schedule.n_steps):
+            asked = plan, data, weights, players.current, noise
+            if schedule.batches is None:
+                ceiling = schedule.ceiling if level is None else level.ceiling
+                released = descent.from_pass(*asked, ceiling)
+            else:
+                released = sampling.from_batch(*asked, schedule.batches, schedule.ceiling)
+            weights = space.project(weights + ball.push(released.gradient, released.noise_std))
+            feedback = released.risks, released.risk_variances, players.current
+            if level is not None:
+                level.push(*feedback)
+            if n_groups > 1:
+                players.push(released.risks, released.risk_variances)
+            # after the step, so that the last releases count too
+            if t >= schedule.n_steps - schedule.averaged:
+                total, mixture = total + weights, mixture + players.current
+                if schedule.shrinks:
+                    shrinkage.push(*feedback)
+        learned, mixture = total / schedule.averaged, mixture / schedule.averaged
+        if schedule.shrinks and start is None:
+            learned = learned * shrinkage.kept
+        weights = space.weights_of_rows(learned)
+        return Solution(weights, mixture, schedule.n_steps, **gain.released)
+
+
+def _log_group_weights(schedule: MGRSchedule, start: Solution | None) -> FloatArray:
+    """Return the logarithms of the group weights that a run starts with."""
+    if start is None or start.group_weights is None:
+        return np.log(np.asarray(schedule.prior))
+    return np.log(np.maximum(start.group_weights, 1e-300))
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class MGRSchedule(descent.DescentSchedule):
+    """Everything that `MGR.run` needs besides the records and the noise."""
+
+    # step size η_λ of the multiplicative weights; where they adapt, what planning takes it to be
+    group_rate: float
+    # subtracted from each group's exponent at every step: half of log E exp(η_λ N) of the noise N
+    # on its risk; empty where group weights adapt, and 0 in the paper's schedule
+    noise_correction: tuple[float, ...] = ()
+    # who joins a step and with how much noise; by default a step reads every record
+    batches: sampling.Batches | None = None
+    # whether group weights follow the spread of the released risks and what groups can gain
+    # (`GroupWeights`), in place of `group_rate` and `noise_correction`
+    adapts: bool = False
+    assumed_spread: float = 0.0  # standard deviation of the group risks that planning assumes
+    # losses count up to this multiple of the mean released loss, where that is below `ceiling`
+    # (`LossLevel`)
+    ceiling_of_level: float = math.inf
+    # whether the averaged weights shrink towards 0 as far as released risks ask for it
+    # (`Shrinkage`)
+    shrinks: bool = False
+
+    @property
+    def follows_level(self) -> bool:
+        """Whether the ceiling of losses follows the level of the released ones."""
+        return math.isfinite(self.ceiling_of_level)
+
+    def __str__(self) -> str:
+        """Return a few lines for people."""
+        read = "one pass over the rows each" if self.batches is None else "one batch each"
+        lines = [str(self.batches or "")]
+        if len(self.prior) > 1:
+            lines.append(
+                f"group weights start at {shown(self.prior)}, rate {self.group_rate:.3g}"
+                f"{' at first' if self.adapts else ''}, losses counted up to {self.ceiling:.3g}"
+            )
+        if self.adapts:
+            lines.append(
+                "the rate follows the spread of released risks, and the game is played as far as "
+                "these show that a group can gain by it"
+            )
+        if self.follows_level:
+            lines.append(
+                f"losses counted up to {self.ceiling_of_level:g} times their mean, where that is "
+                "less"
+            )
+        if self.shrinks:
+            lines.append(
+                "up to half of the average is taken back, if the worst-off group gained less than "
+                "the others"
+            )
+        return self._text(f"{self.step} step, average of {self._averaged}, {read}", *lines)
+
+
+# What a run takes from released risks: group weights, the ceiling of losses, shrinkage.
+
+# The assumed spread of the group risks counts like so many released ones, and the spread that is
+# gone by is at least this share of the assumed.
+ASSUMED_STEPS, LEAST_SPREAD = 10.0, 1.0 / 30.0
+
+# A group leads another by at most this and log p in its exponent. Without it one that led for half
+# of a run leads for the other half too, whatever becomes of the others: .15 on one task.
+LARGEST_LEAD = 4.0
+
+# Steps whose released risks tell the level of losses; it is raised by so many standard deviations
+# of its noise, and losses count at least up to this share of the planned ceiling.
+WINDOW, DEVIATIONS, LEAST_CEILING = 10, 2.0, 1e-3
+
+# A group's mean risk is believed to be lower than released by so many deviations of its noise.
+SHRINK_DEVIATIONS = 0.5
+
+
+class GroupWeights:
+    """Hedge on released risks, at the planned rate or one that follows their spread."""
+
+    def __init__(self, schedule: MGRSchedule, log_weights: FloatArray, gain: GainOfGroups) -> None:
+        self.schedule, self._log_weights, self._gain = schedule, log_weights, gain
+        self.current = gain.played(normalised(log_weights))
+        # squared spreads: how many, and their sum
+        self._n_spreads = ASSUMED_STEPS
+        self._spread = ASSUMED_STEPS * schedule.assumed_spread**2
+        # the prior's: a start may have all weight on one group
+        prior = np.asarray(schedule.prior)
+        self._entropy = -float(prior @ np.log(prior))
+
+    def push(self, risks: FloatArray, variances: FloatArray) -> None:
+        """Take in the released risks of a step, and the variances of their noise and coins."""
+        schedule = self.schedule
+        if not schedule.adapts:
+            correction = np.asarray(schedule.noise_correction)
+            self._log_weights = self._log_weights + schedule.group_rate * risks - correction
+            self.current = normalised(self._log_weights)
+            return
+        self._gain.push(risks, variances)
+        weights = self.current
+        # before the step is known
+        rate = self.rate(variances)
+        spread = float(weights @ (risks - weights @ risks) ** 2)
+        self._spread += spread - float((weights * (1.0 - weights)) @ variances)
+        self._n_spreads += 1.0
+        exponents = self._log_weights + rate * risks
+        lead = LARGEST_LEAD + np.log(len(risks))
+        self._log_weights = np.maximum(exponents, exponents.max() - lead)
+        self.current = self._gain.played(normalised(self._log_weights))
+
+    def rate(self, variances: FloatArray) -> float:
+        """Return θ/T with θ² = H(π) / (q²/T + mean_i v_i/2) for the spread q so far."""
+        horizon = self.schedule.n_steps
+        least = (LEAST_SPREAD * self.schedule.assumed_spread) ** 2
+        spread = max(self._spread / self._n_spreads, least)
+        noise = float(variances.mean()) / 2.0
+        return math.sqrt(self._entropy / ((spread + noise) / horizon)) / horizon
+
+
+class LossLevel:
+    """A ceiling that follows the mean released loss, of all records or under the group weights."""
+
+    def __init__(self, schedule: MGRSchedule, problem: Problem) -> None:
+        self._schedule = schedule
+        self._shares = np.asarray(problem.group_sizes) / sum(problem.group_sizes)
+        self._levels: deque[FloatArray] = deque(maxlen=WINDOW)
+
+    def push(self, risks: FloatArray, variances: FloatArray, group_weights: FloatArray) -> None:
+        """Take in the risks of a step, the variances of their noise and the weights of the step."""
+        shares = np.array([self._shares, group_weights])
+        self._levels.append(np.array([shares @ risks, shares**2 @ variances]))
+
+    @property
+    def level(self) -> float:
+        """What the larger of the two mean losses is at most, but for rare noise."""
+        if not self._levels:
+            return np.inf
+        means, variances = np.mean(self._levels, axis=0)
+        deviations = np.sqrt(variances / len(self._levels))
+        return float((np.maximum(means, 0.0) + DEVIATIONS * deviations).max())
+
+    @property
+    def ceiling(self) -> float:
+        """The ceiling of the next step."""
+        schedule = self._schedule
+        least = LEAST_CEILING * schedule.ceiling
+        return float(np.clip(schedule.ceiling_of_level * self.level, least, schedule.ceiling))
+
+
+class Shrinkage:
+    """How far averages shrink where the worst-off group gained less: docs/theory/mgr.md, 4b."""
+
+    def __init__(self, risk_of_nothing: float, n_groups: int) -> None:
+        self._risk_of_nothing, self._n_steps = risk_of_nothing, 0
+        self._risks, self._variances = np.zeros(n_groups), np.zeros(n_groups)
+        self._weighted_risk = 0.0
+
+    def push(self, risks: FloatArray, variances: FloatArray, group_weights: FloatArray) -> None:
+        """Take in the risks of a step, the variances of their noise and the weights of the step."""
+        self._n_steps += 1
+        self._risks += risks
+        self._variances += variances
+        self._weighted_risk += float(group_weights @ risks)
+
+    @property
+    def kept(self) -> float:
+        """Share of the weights to keep, between a half and 1."""
+        if self._n_steps == 0:
+            return 1.0
+        drop = self._risk_of_nothing - self._weighted_risk / self._n_steps
+        if drop <= 0.0:
+            return 0.5
+        stds = np.sqrt(self._variances) / self._n_steps
+        drops = self._risk_of_nothing - self._risks / self._n_steps + SHRINK_DEVIATIONS * stds
+        return 0.5 * (1.0 + min(max(0.0, float(drops.min())) / drop, 1.0))
+
+
+# The plan of least bound, on all records or on batches.
+
+# No more steps on batches are planned: accounting for them takes long.
+MOST_BATCHES = 50_000
+
+
+def least_bound_plan(problem: Problem, budget: Budget, solver: MGR) -> Plan:
+    """Plan by minimising the bound on the excess risk over whatever the parameters leave open."""
+    n_steps = solver.n_steps
+    if n_steps is None:
+        passes = solver.max_passes or by_loss(problem.loss).passes
+        n_steps = min(round(passes / solver.sampling_rate), MOST_BATCHES)
+    learned = descent.learned_problem(problem, solver, budget)
+    rule = HedgeRule(learned, solver, n_steps, signal=signal(problem, budget))
+    make = _plan_of_passes if solver.sampling_rate == 1.0 else _plan_of_batches
+    return make(problem, rule, budget)
+
+
+def _plan_of_passes(problem: Problem, rule: HedgeRule, budget: Budget) -> Plan:
+    """Plan for steps that read every record, by the μ and share of the calibrated noise."""
+    releases, _ = descent.pay_for_passes(rule, budget)
+    of_steps = releases[-1 if problem.n_groups == 1 else -2 :]
+    mu, *of_risks = (math.sqrt(rule.n_steps) / each.noise_multiplier for each in of_steps)
+    total, share, risk_stds = math.hypot(mu, *of_risks), 0.0, np.zeros(problem.n_groups)
+    if of_risks:
+        share = (of_risks[0] / total) ** 2
+        of_sum = of_steps[1].noise_multiplier * (rule.sums.loss_range * problem.loss_noise)
+        risk_stds = of_sum / np.array(problem.group_sizes)
+    noise = rule.noise_of_passes(total, share)
+    scale = rule.group_rate_at(noise) * risk_stds
+    schedule, bounds = _schedule(rule, noise, budget, scale**2 / 2.0), rule.bound(noise)
+    return Plan.of("mgr", problem, budget, releases=releases, schedule=schedule, bounds=bounds)
+
+
+def _plan_of_batches(problem: Problem, rule: HedgeRule, budget: Budget) -> Plan:
+    """Plan for steps that read Poisson batches; one joint release a step."""
+    rate = rule.solver.sampling_rate
+    name = sampling.GRADIENT_AND_RISKS if problem.n_groups > 1 else descent.GRADIENT
+    guess = predict_multiplier(rule.n_steps, rate, budget)
+    of_steps = Release(name, "gaussian", guess, rule.n_steps, sampling_rate=rate)
+    before = centring.releases_before(rule.problem, budget.mu)
+    releases = calibrate([*before, of_steps], budget)
+    # plans count next to no noise for groups that no weight is moved to
+    squares = (np.asarray(problem.group_sizes) / problem.sizes_to_plan_for) ** 2
+
+    def batches_at(share: float) -> sampling.Batches:
+        return sampling.make_batches(rule, rate, releases[-1].noise_multiplier, share)
+
+    def noise_at(share: float) -> descent.RunNoise:
+        noise = batches_at(share).noise_of_run(problem.n_weights, rule.n_steps)
+        return descent.RunNoise(noise.gradient * squares, noise.risk * squares[: len(noise.risk)])
+
+    share = rule.best_share(noise_at)
+    batches, noise = batches_at(share), noise_at(share)
+    group_rate = rule.group_rate_at(noise)
+    of_noise = np.zeros(problem.n_groups)
+    if problem.n_groups > 1:
+        of_noise = batches.log_mean_exp_of_coins(group_rate)
+        of_noise = of_noise + (group_rate * batches.risk_stds) ** 2 / 2.0
+    schedule = _schedule(rule, noise, budget, of_noise, batches=batches)
+    bounds = rule.bound(noise)
+    return Plan.of("mgr", problem, budget, releases=releases, schedule=schedule, bounds=bounds)
+
+
+def _schedule(
+    rule: HedgeRule,
+    noise: descent.RunNoise,
+    budget: Budget,
+    log_mean_exp: FloatArray,
+    **others: Any,
+) -> MGRSchedule:
+    """Return a schedule for the noise, and log E exp of what it adds to the groups' exponents."""
+    problem, solver = rule.problem, rule.solver
+    of_loss = by_loss(problem.loss, signal(problem, budget))
+    adapts = solver.group_rate is None and problem.n_groups > 1
+    follows_level = adapts and solver.loss_ceiling is None and not others
+    return MGRSchedule(
+        **rule.fields(),
+        lowest_loss=None if problem.hidden is None else problem.constants.infimum,
+        group_rate=rule.group_rate_at(noise),
+        noise_correction=() if adapts else tuple((CORRECTION * log_mean_exp).tolist()),
+        adapts=adapts,
+        assumed_spread=risk_spread(problem),
+        ceiling_of_level=of_loss.ceiling_of_level if follows_level else math.inf,
+        shrinks=adapts and of_loss.shrinks,
+        **others,
+    )
+
+
+class HedgeRule(descent.StepRule):
+    """The rule with multiplicative group weights."""
+
+    solver: MGR
+
+    def sharpness(self, noise: descent.RunNoise) -> float:
+        """Return θ = η_λ T: the user's, or that of least regret; 1 with one group, of no effect."""
+        if self.problem.n_groups == 1:
+            return 1.0
+        if self.solver.group_rate is not None:
+            return float(self.solver.group_rate * self.n_steps)
+        return hedge_sharpness(self.problem, self.n_steps, noise.risk)
+
+    def group_rate_at(self, noise: descent.RunNoise) -> float:
+        """Return the step size η_λ = θ/T of the group weights; 0 with one group."""
+        return self.sharpness(noise) / self.n_steps if self.problem.n_groups > 1 else 0.0
+
+    def of_groups(self, noise: descent.RunNoise) -> FloatArray:
+        return hedge_regret(self.problem, self.n_steps, noise.risk, self.sharpness(noise))
+
+
+# The paper's schedule.
+
+
+def paper_plan(problem: Problem, budget: Budget, *, max_passes: int) -> Plan:
+    """Plan with the paper's formulas and constants of 1 (docs/theory/mgr.md, section 7)."""
+    n, p = min(problem.group_sizes), problem.n_groups
+    n_steps, sigma, tau = _steps_and_noise(problem, budget, max_passes)
+    noise = descent.paper_noise(problem, budget, n_steps, sigma, tau)
+    feedback_bound = problem.loss_range
+    if p > 1:
+        feedback_bound += 8.0 * noise.tau * max(0.0, math.log(p * n * n_steps / 2.0))
+    schedule = MGRSchedule(
+        **noise.fields,
+        step="sampled",
+        group_rate=math.sqrt(math.log(p) / (n_steps * feedback_bound**2)),
+        noise_correction=(0.0,) * p,
+    )
+    # the regret bounds in the proof of Theorem 10
+    excess = noise.regret + 2.0 * feedback_bound * math.sqrt(math.log(p) / n_steps)
+    paid, bounds = noise.releases, np.full(p, excess)
+    return Plan.of("mgr", problem, budget, releases=paid, schedule=schedule, bounds=bounds)
+
+
+def _steps_and_noise(problem: Problem, budget: Budget, max_passes: int) -> tuple[int, float, float]:
+    """Return T, σ and τ with the universal constant 1; at least one step is taken."""
+    n, d = min(problem.group_sizes), problem.n_weights
+    lipschitz, loss_range = problem.lipschitz, problem.loss_range
+    log_delta = math.log(1.0 / budget.delta)
+    steps = (problem.diameter * lipschitz + loss_range * math.sqrt(math.log(problem.n_groups))) * (
+        n**2 * budget.epsilon**2 / (lipschitz * loss_range * d * log_delta)
+    )
+    n_steps = max(2, min(max_passes + 1, math.floor(steps)))
+    sigma = (
+        lipschitz
+        * math.sqrt(n_steps * math.log(n_steps / budget.delta) * log_delta)
+        / (n * budget.epsilon)
+    )
+    return n_steps, sigma, loss_range * math.sqrt(n_steps * log_delta) / (n * budget.epsilon)

@@ -1,1 +1,0 @@
-"""A few rounds of exact problems, each released once: phased ERM, moments."""
