@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass, replace
 from fractions import Fraction
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -11,8 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import brentq
 
-from sklearn_dpwg.data.problem import Problem
+from sklearn_dpwg.data.problem import Cells, Problem
+from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.losses import BinaryLogLoss, SquaredError
+from sklearn_dpwg.losses.base import Loss, LossConstants
 from sklearn_dpwg.optimum import project_to_ball
 from sklearn_dpwg.privacy import Budget
 from sklearn_dpwg.privacy.sensitivity.sums import grid_step, weighting_slack
@@ -33,6 +37,34 @@ from tests.helpers.sum_cases import (
 # --- the numbers --------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True)
+class Wager(Loss):
+    """-10 - k y a: below 0, and steep."""
+
+    target_bound: float = 1.0
+    k: float = 1.0
+    name: ClassVar[str] = "wager"
+    task: ClassVar[str] = "regression"
+
+    def value_and_derivative(self, scores, targets):
+        return -10.0 - self.k * targets * scores, -self.k * targets
+
+    def curvature(self, scores, targets):
+        return np.zeros_like(scores)
+
+    def constants(self, r):
+        return LossConstants(r, self.k, -10.0 - self.k * r, -10.0 + self.k * r, -10.0, 0.0)
+
+    def ends(self, targets, limits):
+        return np.full_like(targets, -np.inf), np.full_like(targets, np.inf)
+
+
+def test_rows_are_not_centred_for_a_loss_that_may_be_below_zero():
+    problem = Problem(Wager(), (5, 5), 1, 1.0, (0.5, 0.5), 0.5)
+    with pytest.raises(InputError, match="at least 0"):
+        MGR(n_steps=2, centring=True).plan(problem, Budget(1.0, 1e-6))
+
+
 @given(st.floats(1e-200, 1e200), st.integers(1, 2**52))
 def test_the_step_is_the_finest_power_of_two_that_suffices(bound, n_terms):
     step = grid_step(bound, n_terms)
@@ -50,6 +82,30 @@ def test_what_is_paid_for_rounding_is_small(n_records):
     assert 1.0 < stated.gradient_diameter / problem.gradient_diameter < 1.0 + added
     assert 1.0 < stated.gradient_norm / problem.lipschitz < 1.0 + added
     assert 1.0 < stated.loss_range / problem.constants.range_up_to(1.0) < 1.0 + added
+
+
+@pytest.mark.parametrize("steepness", [1.0, 1e9, 1e12])
+def test_a_loss_below_zero_pays_for_the_unit_that_it_is_cut_to(steepness):
+    """Units of losses follow powers of four above the scores, where such a loss is larger."""
+    problem = Problem(Wager(1.0, steepness), (5, 5), 1, 0.1 / steepness, (0.5, 0.5), 0.0)
+    stated = SumSensitivity.of(problem, ceiling=math.inf)
+    weights = np.array([0.1 / steepness])
+    sums = []
+    for target in (1.0, -1.0):
+        targets = np.ones(10)
+        targets[0] = target
+        risks = make_risks(problem.loss, np.ones((10, 1)), targets, (5, 5), scaling=0.0)
+        sums.append(risks.sums(weights, ceiling=math.inf, center=stated.center)[0])
+    assert moves(*sums) <= Fraction(stated.loss_range) ** 2
+
+
+def test_cells_that_groups_are_made_of_are_paid_for():
+    problem = Problem(BinaryLogLoss(), (30, 20), 2, 2.0, (0.5, 0.5), 0.5)
+    cells = Cells((10, 20), ((0, 1), (1,)))
+    overlapping = replace(problem, group_sizes=cells.group_sizes, cells=cells)
+    alone, made = (SumSensitivity.of(each, ceiling=1.0) for each in (problem, overlapping))
+    assert overlapping.roundings_of_a_mean == problem.roundings_of_a_mean + 2
+    assert made.loss_range > alone.loss_range
 
 
 @given(

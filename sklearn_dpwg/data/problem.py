@@ -386,7 +386,12 @@ class Problem:
     @cached_property
     def roundings_of_a_mean(self) -> int:
         """How often a weighted mean of the groups' gradients is rounded, beside a few times."""
-        return self.n_groups
+        return self.n_groups + self.n_cells
+
+    @cached_property
+    def n_cells(self) -> int:
+        """How many cells groups are added up of, 0 where they do not overlap."""
+        return 0 if self.cells is None else len(self.cells.sizes)
 
     @cached_property
     def loss_range(self) -> float:

@@ -191,6 +191,8 @@ class Loss(ABC):
     def ends(self, targets: FloatArray, limits: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the scores between which the loss of each record is no steeper than a limit.
 
+        A loss that has them is at least 0 at every score, of records that may be as well.
+
         Parameters
         ----------
         targets : ndarray of shape (n_records,)

@@ -40,6 +40,9 @@ LONGEST_STRETCH, LEAST_MEAN_SQUARE = 4.0, 0.01
 # are exact.
 WHITENING_STEP = 2.0**-18
 
+# A limited loss may fall to its infimum over all scores; those up to here stand for all.
+FAR = 1e8
+
 # Value of the constant column behind centred rows, whose mean square is 1.
 CONSTANT = 0.5
 
@@ -108,6 +111,10 @@ def check_centring(problem: Problem, owner: str) -> None:
             f"centring of {owner} needs a loss with ends(), which limits slopes, got "
             f"{problem.loss!r}."
         )
+    if problem.loss.constants(FAR).infimum < 0.0:
+        raise InputError(
+            f"centring of {owner} needs a loss of at least 0 at every score, got {problem.loss!r}."
+        )
 
 
 @dataclass(frozen=True)
@@ -126,7 +133,7 @@ class CentredProblem(Problem):
 
     @cached_property
     def constants(self) -> LossConstants:
-        """Bounds of limited losses, as low as the loss is at any score, out of reach or not.
+        """Bounds of limited losses, which may be as low as the loss is out of reach, at least 0.
 
         Weights in the ball of rows score as rows do, those in the ball of centred rows as these.
         """
@@ -171,7 +178,7 @@ class CentredProblem(Problem):
     @cached_property
     def roundings_of_a_mean(self) -> int:
         d = {MOMENTS: self.n_features, SQUARES: 1}.get(self.limit.whitening, 0)
-        return self.n_groups + math.ceil((d + 2) * math.sqrt(d))
+        return self.n_groups + self.n_cells + math.ceil((d + 2) * math.sqrt(d))
 
     @cached_property
     def smoothness(self) -> float:
@@ -318,9 +325,9 @@ def release_centre(plan: Plan, limit: SlopeLimit, data: Risks, noise: NoiseSourc
     """Release the centre, second moments where they are planned, and the spread around the centre.
 
     Replacing a record moves the sum of rows by at most 2 and that of squared distances, each cut at
-    1, by at most 1. The noisy mean is shrunk by the positive part of ``1 - d s²/‖c‖²`` (James and
-    Stein), with s its noise, and drawn into the unit ball; rows are scaled to a mean square of 1.
-    All three read released numbers only.
+    1, by at most 1, and both by their rounding. The noisy mean is shrunk by the positive part of
+    ``1 - d s²/‖c‖²`` (James and Stein), with s its noise, and drawn into the unit ball; rows are
+    scaled to a mean square of 1. All three read released numbers only.
     """
     problem = plan.problem
     of_rows, *of_moments, of_squares = (each for each in plan.releases if each.name in BEFORE)
@@ -337,7 +344,11 @@ def release_centre(plan: Plan, limit: SlopeLimit, data: Risks, noise: NoiseSourc
         whitening = _release_whitening(problem, data, noise, release, mean, center)
     whitening = on_grid(whitening)
     squares = np.array([data.spread(center, whitening=whitening)])
-    noisy = float(noise.gaussian(squares, sensitivity=1.0, release=of_squares)[0])
+    noisy = float(
+        noise.gaussian(squares, sensitivity=row_sum_sensitivity(problem) - 1.0, release=of_squares)[
+            0
+        ]
+    )
     least = max(SHORTEST**2, DEVIATIONS * of_squares.noise_multiplier / n_records)
     scale = 1.0 / math.sqrt(np.clip(noisy / n_records, min(least, 1.0), 1.0))
     return Centring(center, limit.clip, on_grid(scale * whitening))

@@ -219,8 +219,11 @@ class Moments(Solver):
 
 def _check_rounding(problem: Problem, norm: float) -> None:
     """Refuse groups so large that rounding their sums, and their products with √2, would show."""
-    # a record that changes its group moves the rounding of two sums
-    n_sums, largest = 1 if problem.hidden is None else 2, problem.most_in_a_group
+    # a record that changes its group moves the rounding of two sums; a group of cells is their sum
+    n_sums, largest = (
+        (1 if problem.hidden is None else 2) + problem.n_cells,
+        problem.most_in_a_group,
+    )
     rounding = n_sums * largest * norm**2 * 2.0**-50
     if rounding > ROUNDING / 5.0 * norm**2 or largest > LARGEST_GROUP:
         raise InputError(

@@ -409,10 +409,12 @@ class SumSensitivity:
         of_gradient, of_loss = record_errors(problem, highest)
         # as they are read: a change of variables may follow
         factor, gradient = problem.rounding_factor, problem.summed_norm + of_gradient
-        # a loss is cut, and the sum of a group's, the centre taken off, is rounded a few times
-        loss = (max(abs(highest), abs(constants.infimum)) + of_loss) * (
-            LOSS_UNIT + 8.0 * _UNIT * problem.most_in_a_group
-        )
+        # a loss is cut to a unit of what losses may be at weights twice as long, and the sum of a
+        # group's, the centre taken off, is rounded a few times and once a cell
+        coarse = problem.loss.constants(8.0 * max(1.0, constants.score_bound))
+        largest = max(abs(coarse.infimum), abs(min(coarse.supremum, ceiling)), abs(highest))
+        rounded = (8.0 + 2.0 * problem.n_cells) * _UNIT * problem.most_in_a_group
+        loss = (largest + of_loss) * (LOSS_UNIT + rounded)
         # cutting moves gradients towards 0, each output by itself: not farther apart than one from
         # 0, or than two opposite ones
         diameter = max(problem.pair_diameter, problem.lipschitz)
