@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 import sklearn_dpwg
+from sklearn_dpwg import DPWorstGroupClassifier
 from sklearn_dpwg.model_selection import DPSearchCV
 from sklearn_dpwg.privacy import Release
 from sklearn_dpwg.privacy.statement import rounded_up
@@ -39,7 +40,9 @@ def test_statement_holds_the_facts(gaussian):
 
 @pytest.mark.parametrize("n_iter", [1, 5, 50])
 def test_a_search_says_no_more_than_its_epsilon_and_delta_imply(n_iter):
-    guarantee = DPSearchCV(None, {}, epsilon=1.0, n_iter=n_iter).plan().guarantee
+    guarantee = (
+        DPSearchCV(DPWorstGroupClassifier(), {}, epsilon=1.0, n_iter=n_iter).plan().guarantee
+    )
     guess = float(re.search(r"right at most ([\d.]+)% of the time", words(guarantee))[1])
     share = math.exp(guarantee.epsilon) / (1.0 + math.exp(guarantee.epsilon))
     assert guess <= 100.0 * (share + (1.0 - share) * guarantee.delta) + 0.0101
@@ -56,7 +59,7 @@ def test_the_code_in_the_statement_runs(gaussian, mixed):
             Release("g", "gaussian", 5.0, 10, part=1),
         ]
     )
-    search = DPSearchCV(None, {}, epsilon=2.0, n_iter=3).plan().guarantee
+    search = DPSearchCV(DPWorstGroupClassifier(), {}, epsilon=2.0, n_iter=3).plan().guarantee
     for guarantee in (gaussian, mixed, sampled, parts, search):
         lines = [line[2:] for line in str(guarantee).split("To check it")[1].splitlines()]
         code = lines[next(i for i, line in enumerate(lines) if line.startswith("from")) :]

@@ -16,7 +16,7 @@ import numpy as np
 from sklearn_dpwg.data.oracles import RecordOracle
 from sklearn_dpwg.data.problem import Problem
 from sklearn_dpwg.data.records import RecordEncoder
-from sklearn_dpwg.data.risks import GroupRisks
+from sklearn_dpwg.data.risks import Risks
 from sklearn_dpwg.estimators.encode import BoundedTargets
 from sklearn_dpwg.ledger import PrivacyLedger
 from sklearn_dpwg.preprocessing import scalers as dp_standard_scaler
@@ -203,7 +203,7 @@ FAULTS: dict[str, Fault] = {
         wrapped(NoiseSource, "poisson_sample", all_join), "MGR, batches"
     ),
     "sums over a third of the group sizes": Fault(
-        wrapped(GroupRisks, "sums", a_third_of_the_sizes), "MGR, a pass"
+        wrapped(Risks, "sums", a_third_of_the_sizes), "MGR, a pass"
     ),
     "a diameter of a third of the size": Fault(
         narrow("gradient_diameter", THIRD), "MGR, three classes"
@@ -217,10 +217,10 @@ FAULTS: dict[str, Fault] = {
     "rows not clipped, pandas": Fault(UNCLIPPED, "MGR, long rows, pandas"),
     "rows not clipped, polars": Fault(UNCLIPPED, "MGR, long rows, polars"),
     "losses counted beyond the ceiling": Fault(
-        wrapped(GroupRisks, "sums", no_ceiling), "MGR, group risks"
+        wrapped(Risks, "sums", no_ceiling), "MGR, group risks"
     ),
     "residuals not clipped": Fault(
-        wrapped(GroupRisks, "residual_moments", wide_residuals), "moments, an outlier"
+        wrapped(Risks, "residual_moments", wide_residuals), "moments, an outlier"
     ),
     "targets not clipped": Fault(
         wrapped(BoundedTargets, "encode", unclipped_targets), "MGR, targets outside"
