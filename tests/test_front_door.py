@@ -9,7 +9,7 @@ from scipy.stats import norm
 from sklearn_dpwg.data.oracles import RecordOracle
 from sklearn_dpwg.data.problem import Problem
 from sklearn_dpwg.data.records import RecordEncoder
-from sklearn_dpwg.data.risks import GroupRisks
+from sklearn_dpwg.data.risks import Risks
 from sklearn_dpwg.estimators.encode import BoundedTargets
 from sklearn_dpwg.ledger import PrivacyLedger
 from sklearn_dpwg.preprocessing import scalers as dp_standard_scaler
@@ -27,7 +27,7 @@ DELTA = 1e-6
 PLACES = (
     BoundedTargets,
     GaussianRows,
-    GroupRisks,
+    Risks,
     NoiseSource,
     PrivacyLedger,
     Problem,
