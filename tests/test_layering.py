@@ -36,7 +36,7 @@ DRAWS = {
     if not name.startswith("_")
     and {"release", "releases"} & set(inspect.signature(method).parameters)
 }
-# Every file in which records may meet noise; the README of a review.
+# Every file in which records may meet noise: what a review of privacy reads.
 MEETS_NOISE = {
     f"{PACKAGE}.{name}"
     for name in (

@@ -1,4 +1,4 @@
-"""Centred rows: the facts of a problem on them, and the two releases that centre them."""
+"""Centred rows: the facts of a problem on them, and the releases that centre them."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """What MGR, AGS and GDA share: the steps, their bound, their plans, and where records meet noise.
 
 Every step reads all records at released weights and hands over gradients and group risks with the
-noise that public facts and those weights ask for. That is all that a run learns of the records.
+noise that public facts and those weights ask for. A run learns no more of the records than that,
+and a centre and counts before its first step where the plan has them.
 """
 
 from __future__ import annotations
@@ -289,7 +290,7 @@ def _noisy_risks(
     release: Release,
     noise: NoiseSource,
 ) -> tuple[FloatArray, FloatArray]:
-    """Release sums of losses, of which a record moves one so far; return risks and variances.
+    """Release sums of losses, of which a record moves one so far, two where groups are hidden.
 
     What was released is divided by the sizes: dividing first would round it.
     """
