@@ -391,15 +391,6 @@ class _WorstGroupScorer(frames.PlainlyStored):
             )
         return groups
 
-    def check_reached(self, estimator: Any) -> None:
-        """Refuse to score an unfitted model where nothing can hand groups to this scorer."""
-        finds = [v for k, v in estimator.get_params(deep=True).items() if k.endswith("group_by")]
-        if self.group_by is None and all(each is None for each in finds):
-            raise InputError(
-                f"no groups reached the scorer: set group_by of it or of the model; got {self!r}, "
-                f"and nothing was fitted yet."
-            )
-
     def _stated(self) -> list[Hashable]:
         return [] if self.group_labels is None else frames.plain_list(self.group_labels)
 
