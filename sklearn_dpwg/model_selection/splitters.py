@@ -96,7 +96,7 @@ class PublicKFold(KFold):
         return tuple(f"key of folds: {name}" for name in grouping_names(None, self.key))
 
     def split(self, X: Any, y: Any = None, groups: Any = None) -> Iterator[tuple[Indices, Indices]]:
-        """Yield positions of all other folds and of one; X is read by `group_by` and `key` alone."""
+        """Yield positions of all other folds and of one; only `group_by` and `key` read X."""
         _, groups = same_rows(X=X, groups=groups)
         n_records = int(X.shape[0]) if hasattr(X, "shape") else len(X)
         groups = find_groups(X, groups, self.group_by)

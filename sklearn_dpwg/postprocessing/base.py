@@ -347,10 +347,11 @@ class ScorePostprocessor(ClassifierMixin, FitThenRelease):
             classes=classes.tolist() if final.classes is None else None,
             group_labels=list(labels),
         )
-        codes = np.zeros(len(y), dtype=np.intp)
+        is_positive = positives(y, classes)
+        codes = np.zeros(len(is_positive), dtype=np.intp)
         if groups is not None:
-            codes, _ = encode_groups(groups, len(y), list(labels), may_be_empty=True)
-        return model, plan, codes, labels, positives(y, classes)
+            codes, _ = encode_groups(groups, len(codes), list(labels), may_be_empty=True)
+        return model, plan, codes, labels, is_positive
 
     def _check_frozen(self, X: Any, y: Any, groups: Any) -> tuple[Any, PostprocessingPlan, *Known]:
         """Check records against a fitted model, before their histogram is released."""
@@ -358,7 +359,9 @@ class ScorePostprocessor(ClassifierMixin, FitThenRelease):
         n_records = len(positive_scores(self.estimator, X))  # what is wrong with X shows here
         is_positive = positives(y, two_classes(self.estimator))
         if len(is_positive) != n_records:
-            raise InputError(f"y must hold one class a record, {n_records}, got {len(y)}.")
+            raise InputError(
+                f"y must hold one class a record, {n_records}, got {len(is_positive)}."
+            )
         is_stated = self.group_labels is not None
         codes, labels = np.zeros(n_records, dtype=np.intp), np.array([0], dtype=object)
         if groups is not None:
