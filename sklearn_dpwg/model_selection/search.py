@@ -22,6 +22,7 @@ from sklearn.utils import indexable
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
+from sklearn_dpwg._checks import FloatArray
 from sklearn_dpwg.data.frames import in_memory, plain_list
 from sklearn_dpwg.data.groups import (
     GroupBy,
@@ -455,24 +456,39 @@ class DPSearchCV(FitThenRelease):
                 released = release_held_out_sizes(*of_all, len(held_out), own)
             for _ in range(count_runs(plan, coins)):
                 seed, drawn = int(coins.integers(2**32)), int(coins.integers(2**32))
-                (parameters,) = ParameterSampler(self.param_distributions, 1, random_state=drawn)
-                candidate = self._candidate(parameters, *told)
-                runs.draws.append(parameters)
-                final = last_step(candidate)
-                final.set_params(random_state=seed if source.seeded else None)
-                # the search pays for this fit, and for nothing else that is fitted on the way
-                final._is_paid = True
-                fit_in_groups(candidate, *fitted_on)
-                check_releases(final.plan_.guarantee, parameters)
-                own, paid = seed + 1 if source.seeded else None, plan.score_multiplier
-                score = noisy_score(self.scoring, candidate, paid, own, *scored_on, released)
-                best = max(best, (score, parameters, candidate), key=itemgetter(0))
+                own = seed if source.seeded else None
+                run = self._run(drawn, own, runs.draws, told, fitted_on, scored_on, released)
+                best = max(best, run, key=itemgetter(0))
         self.plan_ = plan
         self.best_score_, self.best_params_, self.best_estimator_ = best
         # the model was chosen too, so what its one fit cost is not what it cost
         guarantee = replace(guarantee, outside=in_words(starts))  # a ledger counts them
         for kept in (last_step(self.best_estimator_), self):
             kept.privacy_, kept._start_costs, kept._fit_key = guarantee, starts, key
+
+    def _run(
+        self,
+        drawn: int,
+        seed: int | None,
+        draws: list[Any],
+        told: tuple[SearchPlan, Any, Any, Any],
+        fitted_on: tuple[Any, Any, Any],
+        scored_on: tuple[Any, Any, Any],
+        released: FloatArray | None,
+    ) -> tuple[float, Any, Any]:
+        """Draw a candidate and fit it; return its noisy score, its parameters and the model."""
+        (parameters,) = ParameterSampler(self.param_distributions, 1, random_state=drawn)
+        candidate = self._candidate(parameters, *told)
+        draws.append(parameters)
+        final = last_step(candidate)
+        final.set_params(random_state=seed)
+        # the search pays for this fit, and for nothing else that is fitted on the way
+        final._is_paid = True
+        fit_in_groups(candidate, *fitted_on)
+        check_releases(final.plan_.guarantee, parameters)
+        own, paid = None if seed is None else seed + 1, told[0].score_multiplier
+        score = noisy_score(self.scoring, candidate, paid, own, *scored_on, released)
+        return score, parameters, candidate
 
     def _in_budget(self, parameters: Mapping[str, Any], plan: SearchPlan) -> Any:
         """Return an unfitted candidate with the budget of a run, or refuse it by name."""

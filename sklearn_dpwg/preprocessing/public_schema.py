@@ -154,16 +154,14 @@ class PublicSchema(PlainlyStored, TransformerMixin, BaseEstimator):
 
     Notes
     -----
-    *Rows have norm at most 1.* Each of the m columns becomes a block of numbers:
+    Each of the m columns becomes a block of numbers of norm at most 1, and rows are divided by √m,
+    so that they have norm at most 1, with pairs and by rounding too
+    (``docs/theory/encoded_rows.md``). Blocks are:
 
-    - a number, a date, a level in an order, a yes or no: one number in [-1, 1]. Where values may be
-      missing, an indicator stands beside it: (x, 0) for a value x, and (f, √(1 − f²)) for a
-      missing one, f being where the fill is. A number or date that may bend has its pieces of norm
-      at most 1 in place of x, and zeros where the value is missing, unless a fill is stated;
+    - a number, a date, a level in an order, a yes or no: one number in [-1, 1], or ramps where it
+      may bend. Where values may be missing, an indicator stands beside it: (x, 0) for a value x,
+      and (f, √(1 − f²)) for a missing one, f being where the fill is, or 0;
     - a category: zeros and a single 1, at its level, at "other" or at "missing".
-
-    So the norm of a row of blocks divided by √m is at most 1, with pairs of columns and by rounding
-    too (``docs/theory/encoded_rows.md``).
 
     Examples
     --------
