@@ -314,21 +314,19 @@ class DPSearchCV(FitThenRelease):
 
     Notes
     -----
-    A record is either fitted on or held out, at random, so a run is as private as the worse of
-    its two parts, and each has the whole budget of a run. The best of a random number of runs is
+    A record is either fitted on or held out, at random, so a run is as private as the worse of its
+    two parts, and each has the whole budget of a run. The best of a random number of runs is
     accounted for by Theorem 2 of Papernot and Steinke, "Hyperparameter Tuning with Renyi
     Differential Privacy" (2022), through dp_accounting's ``RepeatAndSelectDpEvent``. Candidates
     whose releases are not all Gaussian are refused.
 
     Where the estimator protects groups, as by default, the search does too: it holds out places
-    among all records, and divides scores by counts that it releases once, for the estimator's share
-    of its budget, 3 %. A group that may be empty by its count is not scored.
+    among all records, and divides scores by counts that it releases once, for 3 % of its budget. A
+    group that may be empty by its count is not scored.
 
-    With ``rows_per_person`` of the estimator the whole search is stated for a person, and more rows
-    of each take more noise in fits and scores alike. A person's rows may be in both parts, so that
-    scores are kinder than those of new people would be.
-
-    The time that a search takes tells how many runs there were, which is outside the guarantee.
+    With ``rows_per_person`` of the estimator the whole search is stated for a person, whose rows
+    may be in both parts, so that scores are kinder than those of new people would be. The time that
+    a search takes tells how many runs there were, which is outside the guarantee.
 
     Examples
     --------
