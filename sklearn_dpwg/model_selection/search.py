@@ -377,6 +377,8 @@ class DPSearchCV(FitThenRelease):
         SearchPlan
             Print it.
         """
+        if self.scoring is not None and not callable(self.scoring):
+            raise InputError(f"scoring must be None or a callable, got {self.scoring!r}.")
         final = self._private_step(self.estimator)
         labels, share = final.group_labels, None
         if final.neighbours == "replace-one":
@@ -401,8 +403,6 @@ class DPSearchCV(FitThenRelease):
 
     def _fit(self, X: Any, y: Any, groups: Any) -> None:
         """Search; before the first run one is gone through with a model that learned nothing."""
-        if self.scoring is not None and not callable(self.scoring):
-            raise InputError(f"scoring must be None or a callable, got {self.scoring!r}.")
         plan = self.plan()
         hides_groups = plan.hides_groups
         known = known_candidates(self.param_distributions)
