@@ -240,11 +240,14 @@ class DPThresholdClassifier(ScorePostprocessor):
         balanced = self.miss_cost == "balanced"
         self.miss_cost_ = max(first, 1.0) / max(second, 1.0) if balanced else float(self.miss_cost)
         if self.share is None:
-            how = edges, per_group, float(self.max_gap), self.miss_cost_
-            self.thresholds_ = least_errors(self.constraint, likely, *how)
+            self.thresholds_ = least_errors(
+                self.constraint, likely, edges, per_group, float(self.max_gap), self.miss_cost_
+            )
         else:
-            both = (counted(self.constraint, one) for one in (likely, noisy.astype(np.float64)))
-            self.thresholds_ = thresholds_of_share(*both, edges, per_group, float(self.share))
+            of_likely = counted(self.constraint, likely)
+            of_noisy = counted(self.constraint, noisy.astype(np.float64))
+            share = float(self.share)
+            self.thresholds_ = thresholds_of_share(of_likely, of_noisy, edges, per_group, share)
 
     def _is_chosen(self, scores: FloatArray, codes: NDArray[np.intp]) -> NDArray[np.bool_]:
         return np.asarray(scores >= self.thresholds_[codes])

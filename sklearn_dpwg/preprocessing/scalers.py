@@ -16,9 +16,9 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sklearn_dpwg._checks import FloatArray, whole_number, without_weights
 from sklearn_dpwg.data.frames import PlainlyStored, rows_in_memory
-from sklearn_dpwg.exceptions import InputError, InputTypeError
+from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.ledger.ledger import spending
-from sklearn_dpwg.preprocessing.columns import norm_bound, to_unit_interval
+from sklearn_dpwg.preprocessing.columns import to_unit_interval
 from sklearn_dpwg.privacy import Budget, NoiseSource, PrivacyGuarantee, Relation, Release, calibrate
 from sklearn_dpwg.privacy.release import check_delta
 from sklearn_dpwg.privacy.sensitivity.sums import grid_step
@@ -122,24 +122,20 @@ class BoundedScaler(OneToOneFeatureMixin, FreeByBounds):
     """Scale numeric columns to [-1, 1] by public bounds, and clip what lies beyond.
 
     Nothing is learned from the records, so it costs no privacy and needs no mention in a
-    guarantee. A row of d columns has norm at most √d afterwards: that is a ``data_norm``. With
-    ``unit_norm=True`` rows are divided by it, and ``data_norm=1.0`` holds.
+    guarantee. A row of d columns has norm at most √d afterwards: that is a ``data_norm``.
 
     Parameters
     ----------
     bounds : (low, high), sequence of such pairs, or mapping from column name to pair
         What is known of each column without looking at the records: an age in (0, 120), a
         share in (0, 1). One pair serves all columns.
-    unit_norm : bool, default=False
-        Whether rows are divided by √n_features, and a part in 10¹² more for rounding, so that
-        none has a norm above 1.
 
     Attributes
     ----------
     low_, high_ : ndarray of shape (n_features,)
         Bounds of each column.
     row_norm_ : float
-        Largest norm of a transformed row: √n_features, or 1 with `unit_norm`.
+        Largest norm of a transformed row: √n_features.
     n_features_in_ : int
         Number of columns.
     feature_names_in_ : ndarray of shape (n_features,)
@@ -165,20 +161,15 @@ class BoundedScaler(OneToOneFeatureMixin, FreeByBounds):
 
     _learns_from_records = False
 
-    def __init__(self, bounds: Bounds = (-1.0, 1.0), *, unit_norm: bool = False) -> None:
+    def __init__(self, bounds: Bounds = (-1.0, 1.0)) -> None:
         self.bounds = bounds
-        self.unit_norm = unit_norm
 
     def _check(self, X: Any) -> None:
-        if not isinstance(self.unit_norm, bool):
-            raise InputTypeError(f"unit_norm must be True or False, got {self.unit_norm!r}.")
-        X, self.low_, self.high_ = self._bounded(X)
-        self._divisor = norm_bound(X.shape[1]) if self.unit_norm else 1.0
-        self.row_norm_ = 1.0 if self.unit_norm else float(np.sqrt(X.shape[1]))
+        rows, self.low_, self.high_ = self._bounded(X)
+        self.row_norm_ = math.sqrt(rows.shape[1])
 
     def _scaled(self, X: FloatArray) -> FloatArray:
-        scaled = to_unit_interval(X, self.low_, self.high_)
-        return np.divide(scaled, self._divisor, out=scaled)
+        return to_unit_interval(X, self.low_, self.high_)
 
 
 # (v, SQUARE_WEIGHT·v²) moves no more than v alone on [-1, 1]: see the notes of the class. Rounded

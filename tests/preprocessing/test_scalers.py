@@ -30,7 +30,7 @@ seeded = pytest.mark.filterwarnings("ignore::sklearn_dpwg.exceptions.SeededNoise
 @seeded
 @parametrize_with_checks(
     [
-        BoundedScaler(bounds=(-100.0, 100.0), unit_norm=True),
+        BoundedScaler(bounds=(-100.0, 100.0)),
         DPStandardScaler(bounds=(-100.0, 100.0), random_state=0),
         DPStandardScaler(math.inf, bounds=(-100.0, 100.0)),
     ]
@@ -83,16 +83,6 @@ both_scalers = pytest.mark.parametrize(
 def test_bounds_that_are_refused(scaler, bounds, message):
     with pytest.raises(ValueError, match=message):
         scaler(bounds).fit(pd.DataFrame(ROWS, columns=["age", "score"]))
-
-
-@pytest.mark.parametrize("n_columns", [1, 2, 3, 5, 7, 10, 31, 59])
-def test_rows_of_unit_norm(n_columns):
-    scaler = BoundedScaler((-5, 5), unit_norm=True)
-    row = np.where(np.arange(n_columns) % 2, -5.0, 5.0)[None, :]
-    found = scaler.fit_transform(row)
-    assert sum(Fraction(value) ** 2 for value in found[0].tolist()) <= 1
-    assert np.linalg.norm(found) == pytest.approx(1.0, rel=1e-11)
-    assert scaler.row_norm_ == 1.0
 
 
 def moves(pair, weight):
