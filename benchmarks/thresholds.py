@@ -36,10 +36,11 @@ from sklearn_dpwg import DPWorstGroupClassifier
 from sklearn_dpwg.datasets import load_dataset
 from sklearn_dpwg.postprocessing import DPThresholdClassifier
 from sklearn_dpwg.postprocessing.histogram import (
-    RULES,
+    CONSTRAINTS,
     calibrated_shares,
     checked_edges,
     count_scores,
+    least_errors,
     likely_counts,
     thresholds_of_share,
 )
@@ -106,7 +107,7 @@ def of_histogram(
     """Return what a constraint reaches with the histogram that a model has released."""
     told = {} if trust is None else {"trust": trust}
     likely = likely_counts(model.histogram_, model.score_edges_, model.plan_.count_std, **told)
-    model.thresholds_ = RULES[constraint](likely, model.score_edges_, True, 0.0, 1.0)
+    model.thresholds_ = least_errors(constraint, likely, model.score_edges_, True, 0.0, 1.0)
     X, y, groups = split.taken(split.measure)
     return reached(constraint, y, groups, model.predict(X, groups))
 
@@ -160,7 +161,7 @@ def measured(
             for label, fit in variants.items():
                 for seed in range(n_seeds):
                     found = fit(halves(name), epsilon, seed)
-                    rows += [(name, epsilon, label, each, *found(each)) for each in RULES]
+                    rows += [(name, epsilon, label, each, *found(each)) for each in CONSTRAINTS]
             print(f"measured: {name}, epsilon = {epsilon:g}", flush=True)
     return pd.DataFrame(rows, columns=["data", "epsilon", "value", "constraint", "gap", "error"])
 

@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn import metrics as of_sklearn
 from sklearn.exceptions import UndefinedMetricWarning
 
+from sklearn_dpwg._checks import whole_number
 from sklearn_dpwg.data.frames import label_column, places, same_rows, spelled
 from sklearn_dpwg.data.groups import members_of_groups
 from sklearn_dpwg.exceptions import InputError
@@ -166,7 +167,8 @@ def measure(metric: str | Metric, records: Records) -> Measure:
     extra = records.taken_by(function)
     if truth.ndim > 1 or name not in (*_OF_CLASSES, *_OF_SCORES, *_RATES):
         return Measure(partial(function, **keywords), truth, predicted, extra)
-    _check_kind(name, truth, predicted)
+    if not of_scores:
+        _check_classes(name, y_true=truth, y_pred=predicted)
     stated = records.classes is not None
     if not of_scores and (stated or (truth.dtype.kind in "OU") != (predicted.dtype.kind in "OU")):
         labels = np.asarray(list(records.classes or ())) if stated else pd.unique(truth)
@@ -189,7 +191,6 @@ def measure(metric: str | Metric, records: Records) -> Measure:
             function, keywords, predicted = _rate, {}, np.where(among, hits, np.nan)
         truth = true.astype(int)
     elif of_scores:
-        _check_columns(name, known, predicted)
         if "labels" in signature(function).parameters:
             keywords.setdefault("labels", known)
     elif average != "binary":
@@ -228,12 +229,9 @@ def _rate(_: Any, counted: NDArray[Any], sample_weight: NDArray[Any] | None = No
     return float(np.average(hits, weights=weights)) if weights.any() else np.nan
 
 
-def _check_kind(metric: str, truth: NDArray[Any], predicted: NDArray[Any]) -> None:
-    """Refuse words where scores are taken, and probabilities where classes are."""
-    if metric in _OF_SCORES and predicted.dtype.kind not in "biuf":
-        raise InputError(f"y_score must hold numbers for {metric!r}, got {predicted[0]!r}.")
-    of_classes = () if metric in _OF_SCORES else (("y_true", truth), ("y_pred", predicted))
-    for name, each in of_classes:
+def _check_classes(metric: str, **arrays: NDArray[Any]) -> None:
+    """Refuse probabilities where classes are taken."""
+    for name, each in arrays.items():
         if each.ndim != 1 or (each.dtype.kind == "f" and (each % 1.0 != 0.0).any()):
             raise InputError(
                 f"{name} must hold one class a record for {metric!r}, got shape {each.shape} with "
@@ -270,16 +268,6 @@ def _positive(metric: str, known: list[Any], pos_label: Any) -> Any:
         f"pos_label must be one of the classes {known[:5]!r} for the metric {metric!r}, got "
         f"{pos_label!r}: state classes=[...] where one does not occur."
     )
-
-
-def _check_columns(metric: str, known: list[Any], scores: NDArray[Any]) -> None:
-    n_columns = 2 if scores.ndim == 1 else scores.shape[1]
-    if len(known) != n_columns:
-        raise InputError(
-            f"the metric {metric!r} needs the score of each class, got those of {n_columns} for "
-            f"the {len(known)} classes {known[:5]!r}: state classes=[...], as in classes_ of the "
-            f"model, where one does not occur."
-        )
 
 
 def group_table(
@@ -356,8 +344,7 @@ def group_table(
     y_true, groups, *held = same_rows(y_true=y_true, groups=groups, **given)
     truth = checked_array(y_true, "y_true")
     labels, members = members_of_groups(groups, len(truth), overlap)
-    if type(min_count) is not int or min_count < 1:
-        raise InputError(f"min_count must be a positive whole number, got {min_count!r}.")
+    whole_number(min_count, "min_count", least=1)
     if intervals and sample_weight is not None:
         raise InputError("intervals must be False with sample_weight, as they are of counts.")
     base_place = -1 if reference is None else int(places(label_column([reference]), labels)[0])

@@ -154,10 +154,7 @@ def worst_group_scorer(
     *,
     group_by: of_groups.GroupBy | None = None,
     group_labels: Sequence[Hashable] | None = None,
-    missing: str = "raise",
-    min_count: int = 1,
     per_group: bool = False,
-    overlap: str | None = None,
 ) -> Callable[..., Any]:
     """Make a scorer that returns the score of the group where it is lowest.
 
@@ -174,18 +171,11 @@ def worst_group_scorer(
         what ``set_score_request(groups="sex")`` names, with ``enable_metadata_routing=True``; or
         else the ``group_by`` of the fitted model finds them, in the X that reaches the model.
     group_labels : sequence, optional
-        Every group that ought to be scored. By default the ``group_labels_`` of the fitted model,
-        or the groups present.
-    missing : {"raise", "nan", "ignore"}, default="raise"
-        What a group with fewer than `min_count` records does: raises an error, makes the score
-        NaN, or does not count.
-    min_count : int, default=1
-        Fewest records for a score of a group to count.
+        Every group to score; one without records is refused. By default the ``group_labels_`` of
+        the fitted model, or the groups present.
     per_group : bool, default=False
         Return scores under ``"group_<label>"`` and the lowest under ``"worst_group"``, for which
         searches take ``refit="worst_group"``.
-    overlap : {"cells", "attributes", "both", "membership"}, optional
-        What several columns of groups mean; by default what it is to the fitted model, or "cells".
 
     Returns
     -------
@@ -212,21 +202,13 @@ def worst_group_scorer(
     """
     if get_scorer(scoring) is None:  # which refuses other values itself
         raise InputError("scoring must be the name of a scorer or a callable, got None.")
-    if missing not in ("raise", "nan", "ignore"):
-        raise InputError(f'missing must be "raise", "nan" or "ignore", got {missing!r}.')
-    if type(min_count) is not int or min_count < 1:
-        raise InputError(f"min_count must be a positive whole number, got {min_count!r}.")
     if group_by is None and not get_config()["enable_metadata_routing"]:
         warn(
             "nothing hands groups to this scorer inside a search, which pays for fits before it "
             "fails: set group_by, here or of the model, or enable_metadata_routing=True.",
             UngroupedWarning,
         )
-    if overlap is not None:
-        of_groups.check_kind_of_overlap(overlap)
-    return _WorstGroupScorer(
-        scoring, group_by, group_labels, missing, min_count, per_group, overlap
-    )
+    return _WorstGroupScorer(scoring, group_by, group_labels, per_group)
 
 
 @dataclass(eq=False, repr=False)
@@ -236,10 +218,7 @@ class _WorstGroupScorer(frames.PlainlyStored):
     scoring: str | Scorer
     group_by: of_groups.GroupBy | None = None
     group_labels: Sequence[Hashable] | None = None
-    missing: str = "raise"
-    min_count: int = 1
     per_group: bool = False
-    overlap: str | None = None
     _requests: dict[str, bool | str | None] = field(default_factory=dict)
 
     def __repr__(self) -> str:
@@ -355,8 +334,8 @@ class _WorstGroupScorer(frames.PlainlyStored):
         estimator: Any = None,
         is_passed: bool = True,
     ) -> tuple[dict[Hashable, float], float]:
-        """Return the scores of groups, and the lowest, with what `missing` says of small ones."""
-        overlap = self.overlap or _of_model(estimator, "overlap")
+        """Return the scores of groups, and the lowest."""
+        overlap = _of_model(estimator, "overlap")
         overlap = overlap if isinstance(overlap, str) else "cells"
         known = self._stated() or _labels_of_model(estimator) or None
         labels, members = of_groups.members_of_groups(groups, n_records, overlap, known)
@@ -364,21 +343,17 @@ class _WorstGroupScorer(frames.PlainlyStored):
         labels = frames.spelled(labels, frames.label_column(expected))
         places = dict.fromkeys(expected, np.zeros(0, dtype=np.intp))
         places |= dict(zip(labels, members, strict=True))
-        small = [label for label, each in places.items() if len(each) < self.min_count]
-        if small and self.missing == "raise":
+        empty = [label for label, each in places.items() if not len(each)]
+        if empty:
             raise InputError(
-                f"group {small[0]!r} has {len(places[small[0]])} of the records to score, fewer "
-                f"than min_count={self.min_count}: use folds that hold every group (PublicKFold), "
-                f'or missing="nan" or "ignore".'
+                f"group {empty[0]!r} has 0 of the records to score: use folds that hold every "
+                f"group (PublicKFold), or say group_labels=[...] of those to score."
             )
-        scores = dict.fromkeys(places, np.nan) | {
+        scores: dict[Hashable, float] = {
             label: score(partial(of_groups.take_rows, members=each))
             for label, each in places.items()
-            if label not in small
         }
-        if small and self.missing == "nan":
-            return scores, np.nan
-        return scores, _lowest({label: scores[label] for label in scores if label not in small})
+        return scores, _lowest(scores)
 
     def _groups(self, estimator: Any, X: Any, groups: Any) -> Any:
         groups = of_groups.find_groups(X, groups, self.group_by)
@@ -391,15 +366,6 @@ class _WorstGroupScorer(frames.PlainlyStored):
             )
         return groups
 
-    def check_reached(self, estimator: Any) -> None:
-        """Refuse to score an unfitted model where nothing can hand groups to this scorer."""
-        finds = [v for k, v in estimator.get_params(deep=True).items() if k.endswith("group_by")]
-        if self.group_by is None and all(each is None for each in finds):
-            raise InputError(
-                f"no groups reached the scorer: set group_by of it or of the model; got {self!r}, "
-                f"and nothing was fitted yet."
-            )
-
     def _stated(self) -> list[Hashable]:
         return [] if self.group_labels is None else frames.plain_list(self.group_labels)
 
@@ -411,11 +377,10 @@ class _WorstGroupScorer(frames.PlainlyStored):
         is_known = bool((frames.places(present, fitted) >= 0).any())
         if stated or not fitted or is_own or is_known:
             return stated or fitted
-        if self.missing != "ignore":  # other groups than the model's, or folds of one group each
-            warn(
-                f"no record to score is in a group that the model was fitted with, such as "
-                f"{fitted[0]!r}: the score is that of the worst of {list(present)[:5]!r} alone. "
-                f"Say group_labels=[...] if these are all groups to score.",
-                GroupsWarning,
-            )
+        warn(  # other groups than the model's, or folds of one group each
+            f"no record to score is in a group that the model was fitted with, such as "
+            f"{fitted[0]!r}: the score is that of the worst of {list(present)[:5]!r} alone. "
+            f"Say group_labels=[...] if these are all groups to score.",
+            GroupsWarning,
+        )
         return []

@@ -10,8 +10,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +19,7 @@ from sklearn.base import BaseEstimator, MetaEstimatorMixin
 from sklearn.pipeline import Pipeline
 from sklearn.utils import get_tags
 
-from sklearn_dpwg._checks import FloatArray, without_weights
+from sklearn_dpwg._checks import FloatArray, open_unit, without_weights
 from sklearn_dpwg.data.frames import PlainlyStored, places, same_rows
 from sklearn_dpwg.data.groups import find_groups, without_groups
 from sklearn_dpwg.estimators import DPWorstGroupClassifier, DPWorstGroupRegressor
@@ -31,7 +30,7 @@ from sklearn_dpwg.privacy import NoiseSource, Release
 from sklearn_dpwg.solvers.counts import release_sizes
 
 Indices = NDArray[np.intp]
-Scoring = Literal["accuracy", "absolute_error"] | Callable[[Any, Any, Any], Any]
+Scoring = Callable[[Any, Any, Any], Any]
 
 
 class FitThenRelease(PlainlyStored, MetaEstimatorMixin, BaseEstimator):
@@ -174,17 +173,14 @@ def split(
     codes: Indices, labels: NDArray[np.object_] | None, test_size: Any, rng: np.random.Generator
 ) -> tuple[Indices, Indices]:
     """Hold out a share of each group at random places; without labels of all, whatever is there."""
-    is_number = isinstance(test_size, float | np.floating)
-    if not is_number or not 0.0 < test_size < 1.0:
-        raise InputError(f"test_size must be a share above 0 and below 1, got {test_size!r}.")
-    if labels is None:
-        parts = {"X": np.arange(len(codes))}
-    else:
+    share = open_unit(test_size, "test_size")
+    parts = {"X": np.arange(len(codes))}
+    if labels is not None:
         each = enumerate(labels)
         parts = {f"group {label!r}": np.flatnonzero(codes == code) for code, label in each}
     train, held_out = [], []
     for name, members in parts.items():
-        shuffled, n_held_out = rng.permutation(members), math.ceil(test_size * len(members))
+        shuffled, n_held_out = rng.permutation(members), math.ceil(share * len(members))
         if n_held_out == len(members):
             raise InputError(
                 f"{name} must have records to fit on beside {n_held_out} held out, got "
@@ -195,15 +191,6 @@ def split(
     return np.sort(np.concatenate(train)), np.sort(np.concatenate(held_out))
 
 
-@dataclass(frozen=True)
-class HeldOutSizes:
-    """What stands for the numbers of held-out records in hidden groups, for all runs alike."""
-
-    n_held_out: int
-    divisors: FloatArray
-    is_heard: NDArray[np.bool_]
-
-
 def release_held_out_sizes(
     release: Release | None,
     floor: int,
@@ -211,20 +198,21 @@ def release_held_out_sizes(
     n_groups: int,
     n_held_out: int,
     seed: int | None,
-) -> HeldOutSizes:
-    """Release the counts of the groups among all records, and return their public share.
+) -> FloatArray:
+    """Release the counts of hidden groups, and return the public share of each that is held out.
 
-    A group with a count not above the floor may be empty; one that has all records has no count.
+    It stands for sizes in all runs alike. A group with a count not above the floor may be empty,
+    and has 0; one that has all records has no count.
     """
     noise = NoiseSource(seed, [] if release is None else [release])
     counts = np.bincount(codes, minlength=n_groups).tolist()
     sizes = np.asarray(release_sizes(release, counts, noise), dtype=float)
-    is_heard = sizes > (0 if release is None else floor)
-    return HeldOutSizes(n_held_out, sizes * (n_held_out / len(codes)), is_heard)
+    is_active = sizes > (0 if release is None else floor)
+    return np.where(is_active, sizes * (n_held_out / len(codes)), 0.0)
 
 
 def worst_score(
-    scores: FloatArray, codes: Indices, released: HeldOutSizes | None = None
+    scores: FloatArray, codes: Indices, sizes: FloatArray | None = None
 ) -> tuple[float, float]:
     """Return the worst group's score, and how far one record moves it.
 
@@ -234,34 +222,33 @@ def worst_score(
     of their range. The smallest mean moves by no more. Groups that may be empty are left out; where
     all may, all records are one.
     """
-    middle = 0.0 if released is None else 0.5
+    middle = 0.0 if sizes is None else 0.5
     centred = np.rint(scores / GRID) - middle / GRID
-    if released is None:
+    if sizes is None:
         divisors = np.bincount(codes).astype(np.float64)
         sums, n_rounded = np.bincount(codes, weights=centred), divisors.min()
     else:
-        n_rounded, heard = released.n_held_out, released.is_heard
-        divisors, sums = np.array([float(n_rounded)]), centred.sum(keepdims=True)
-        if heard.any():
-            sums = np.bincount(codes, weights=centred, minlength=len(heard))[heard]
-            divisors = released.divisors[heard]
+        divisors, sums = np.array([float(len(scores))]), centred.sum(keepdims=True)
+        n_rounded, is_active = divisors[0], sizes > 0.0
+        if is_active.any():
+            sums = np.bincount(codes, weights=centred, minlength=len(sizes))[is_active]
+            divisors = sizes[is_active]
     worst = float((middle + sums / (divisors / GRID)).min())  # rounded once, of exact sums
     return worst, float((1.0 + n_rounded * 2.0**-50) / divisors.min())
 
 
-def record_scores(scoring: Scoring, estimator: Any, X: Any, y: NDArray[Any]) -> FloatArray:
+def record_scores(scoring: Scoring | None, estimator: Any, X: Any, y: NDArray[Any]) -> FloatArray:
     """Return one score in [0, 1] a record, of which more is better; NaN counts 0."""
-    if scoring == "accuracy":
-        known = estimator.classes_
-        return np.asarray(places(estimator.predict(X), known) == places(y, known), dtype=float)
-    if scoring == "absolute_error":
+    if scoring is not None:
+        scores = np.asarray(scoring(estimator, X, y), dtype=np.float64)
+    elif hasattr(last_step(estimator), "target_bounds"):
         low, high = (float(bound) for bound in last_step(estimator).target_bounds)
         inside = np.clip(y.astype(np.float64), low, high)
         errors = np.abs(np.clip(estimator.predict(X), low, high) - inside)
         scores = np.asarray(1.0 - errors / (high - low))
     else:
-        assert callable(scoring)
-        scores = np.asarray(scoring(estimator, X, y), dtype=np.float64)
+        known = estimator.classes_
+        scores = (places(estimator.predict(X), known) == places(y, known)).astype(np.float64)
     if scores.shape != (len(y),):
         raise InputError(
             f"scoring must return one number a record, shape ({len(y)},), got shape "
@@ -271,18 +258,17 @@ def record_scores(scoring: Scoring, estimator: Any, X: Any, y: NDArray[Any]) -> 
 
 
 def noisy_score(
-    scoring: Scoring,
+    scoring: Scoring | None,
     candidate: Any,
     multiplier: float,
     seed: int | None,
     X: Any,
     y: NDArray[Any],
     codes: Indices,
-    released: HeldOutSizes | None = None,
+    sizes: FloatArray | None = None,
 ) -> float:
     """Return the noisy score of the worst group held out; what was released stands for sizes."""
     release = Release("score", "laplace", multiplier, max_count=1)
-    scores = record_scores(scoring, candidate, X, y)
-    worst, sensitivity = worst_score(scores, codes, released)
+    worst, sensitivity = worst_score(record_scores(scoring, candidate, X, y), codes, sizes)
     noise = NoiseSource(seed, [release])
     return float(noise.laplace(worst, sensitivity=sensitivity, release=release))

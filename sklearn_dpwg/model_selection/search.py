@@ -5,9 +5,11 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, NoReturn
+from operator import itemgetter
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 import numpy as np
@@ -20,6 +22,7 @@ from sklearn.utils import indexable
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
+from sklearn_dpwg._checks import FloatArray
 from sklearn_dpwg.data.frames import in_memory, plain_list
 from sklearn_dpwg.data.groups import (
     GroupBy,
@@ -36,7 +39,6 @@ from sklearn_dpwg.ledger.costs import costs_in, in_words
 from sklearn_dpwg.ledger.ledger import spending
 from sklearn_dpwg.model_selection.fit_then_release import (
     FitThenRelease,
-    Indices,
     Scoring,
     fit_in_groups,
     last_step,
@@ -62,7 +64,6 @@ from sklearn_dpwg.solvers.counts import COUNT_SHARE, COUNTS, std_of_count
 if TYPE_CHECKING:
     from dp_accounting import DpEvent
 
-SHAPES = {"geometric": 1.0, "logarithmic": 0.0}
 PUBLIC_FACTS = (
     "which group each record is in, and the group sizes",
     "the parameters of the search and of its estimator, the candidates included",
@@ -81,7 +82,6 @@ class SearchPlan:
     """
 
     mean_runs: float
-    shape: float
     run_epsilon: float
     run_delta: float
     score_multiplier: float
@@ -125,7 +125,6 @@ def plan_search(
     budget: Budget,
     *,
     mean_runs: float,
-    distribution: str,
     count_share: float | None = None,
     labels_are_stated: bool = True,
     rows_per_person: int | None = None,
@@ -142,13 +141,10 @@ def plan_search(
     """
     from dp_accounting import dp_event
 
-    if distribution not in SHAPES:
-        raise InputError(f"distribution must be one of {sorted(SHAPES)}, got {distribution!r}.")
     if not 1.0 <= float(mean_runs) <= 1e6:
         raise InputError(f"n_iter must be a number from 1 to 1e6, got {mean_runs!r}.")
     if budget.epsilon == math.inf:
         raise InputError("epsilon must be finite: without privacy use RandomizedSearchCV.")
-    mean, shape = float(mean_runs), SHAPES[distribution]
     k, counts = rows_per_person or 1, None
     if count_share:
         counts = Release(COUNTS, "gaussian", k / (math.sqrt(count_share) * budget.mu), 1)
@@ -158,7 +154,7 @@ def plan_search(
         of_score = dp_event.LaplaceDpEvent(k / ((k - n_fitted) * rate)) if n_fitted < k else None
         paid = [one for one in (of_fit, of_score) if one is not None]
         run = paid[0] if len(paid) == 1 else dp_event.ComposedDpEvent(paid)
-        best = dp_event.RepeatAndSelectDpEvent(run, mean, shape)
+        best = dp_event.RepeatAndSelectDpEvent(run, float(mean_runs), 1.0)
         if counts is None:
             return best
         of_person = dp_event.GaussianDpEvent(counts.noise_multiplier / k)
@@ -179,9 +175,8 @@ def plan_search(
     guarantee = replace(guarantee, records_per_person=k)  # whose events are a person's
     # a fit calibrates noise to (ε, δ): the one whose μ this is, rounded down
     run_epsilon = gdp_epsilon(budget.delta, mu) * (1.0 - 1e-9)
-    return SearchPlan(
-        mean, shape, run_epsilon, budget.delta, k / rate, guarantee, hides_groups, counts
-    )
+    paid = run_epsilon, budget.delta, k / rate, guarantee
+    return SearchPlan(float(mean_runs), *paid, hides_groups, counts)
 
 
 def _largest(event: Callable[[float], DpEvent], budget: Budget, *, start: float) -> float:
@@ -206,17 +201,8 @@ def _largest(event: Callable[[float], DpEvent], budget: Budget, *, start: float)
 
 
 def count_runs(plan: SearchPlan, rng: np.random.Generator) -> int:
-    """Draw the number of runs, at least 1, which must stay secret."""
-    if plan.mean_runs == 1.0:
-        return 1
-    if plan.shape == 1.0:
-        return int(rng.geometric(1.0 / plan.mean_runs))
-
-    def mean_of(success: float) -> float:  # of the logarithmic distribution
-        return -(1.0 - success) / (success * math.log(success))
-
-    success = brentq(lambda g: mean_of(g) - plan.mean_runs, 1e-12, 1.0 - 1e-12)
-    return int(rng.logseries(1.0 - success))
+    """Draw the geometric number of runs, at least 1, which must stay secret."""
+    return int(rng.geometric(1.0 / plan.mean_runs))
 
 
 def known_candidates(distributions: Any) -> list[dict[str, Any]]:
@@ -247,30 +233,11 @@ def check_releases(guarantee: PrivacyGuarantee, parameters: Mapping[str, Any]) -
         )
 
 
-def switch_off_output(candidate: Any) -> None:
-    """Switch off what a candidate prints and calls: how many runs there are is secret."""
-    parameters = candidate.get_params()
-    for each in (candidate, *parameters.values()):
-        if hasattr(each, "set_callbacks"):
-            each.set_callbacks()
-    for name in parameters:
-        if name.rpartition("__")[2] == "verbose":
-            candidate.set_params(**{name: False})
-
-
 def _protected(final: Any) -> dict[str, Any]:
     """Return the parameters of a private model that say what a search protects."""
     labels = None if final.group_labels is None else plain_list(final.group_labels)
     rows = stated_rows(final.rows_per_person)
     return {"neighbours": final.neighbours, "rows_per_person": rows, "group_labels": labels}
-
-
-@dataclass
-class _Runs:
-    """The best run so far, and what was released, for the ledger alone."""
-
-    draws: list[object] = field(default_factory=list)
-    best: tuple[float, dict[str, Any], Any] = (-math.inf, {}, None)  # score, parameters, model
 
 
 def _of_best(name: str, returned: str, shape: str) -> Any:
@@ -313,15 +280,14 @@ class DPSearchCV(FitThenRelease):
     epsilon, delta : float
         ε and δ of everything together.
     n_iter : float, default=5
-        Mean number of runs. More find better candidates, and cost each run some of its budget.
-    distribution : {"geometric", "logarithmic"}, default="geometric"
-        How the number of runs varies. The logarithmic one costs less and is one more often.
-    scoring : {"accuracy", "absolute_error"} or callable, optional
-        Score of a record in [0, 1]; accuracy for a classifier, else one minus the absolute error
-        over the width of ``target_bounds``. A callable ``scoring(estimator, X, y)`` returns one
-        number a record, clipped to [0, 1]. It is tried first, on a model that learned nothing, so
-        that a wrong one costs nothing. What it fits itself is not paid for by the search, and a
-        `PrivacyLedger` charges it.
+        Mean of the geometric number of runs. More find better candidates, and cost each run some
+        of its budget.
+    scoring : callable, optional
+        ``scoring(estimator, X, y)`` returns one number a record, clipped to [0, 1]; by default
+        whether a class is right, or one minus the absolute error over the width of
+        ``target_bounds``. It is tried first, on a model that learned nothing, so that a wrong one
+        costs nothing. What it fits itself is not paid for by the search, and a `PrivacyLedger`
+        charges it.
     test_size : float, default=0.2
         Share of each group, or where groups are hidden of all records, that is held out for scores.
     group_by : column name, column index, sequence of them, or callable, optional
@@ -348,21 +314,19 @@ class DPSearchCV(FitThenRelease):
 
     Notes
     -----
-    A record is either fitted on or held out, at random, so a run is as private as the worse of
-    its two parts, and each has the whole budget of a run. The best of a random number of runs is
+    A record is either fitted on or held out, at random, so a run is as private as the worse of its
+    two parts, and each has the whole budget of a run. The best of a random number of runs is
     accounted for by Theorem 2 of Papernot and Steinke, "Hyperparameter Tuning with Renyi
     Differential Privacy" (2022), through dp_accounting's ``RepeatAndSelectDpEvent``. Candidates
     whose releases are not all Gaussian are refused.
 
     Where the estimator protects groups, as by default, the search does too: it holds out places
-    among all records, and divides scores by counts that it releases once, for the estimator's share
-    of its budget, 3 %. A group that may be empty by its count is not scored.
+    among all records, and divides scores by counts that it releases once, for 3 % of its budget. A
+    group that may be empty by its count is not scored.
 
-    With ``rows_per_person`` of the estimator the whole search is stated for a person, and more rows
-    of each take more noise in fits and scores alike. A person's rows may be in both parts, so that
-    scores are kinder than those of new people would be.
-
-    The time that a search takes tells how many runs there were, which is outside the guarantee.
+    With ``rows_per_person`` of the estimator the whole search is stated for a person, whose rows
+    may be in both parts, so that scores are kinder than those of new people would be. The time that
+    a search takes tells how many runs there were, which is outside the guarantee.
 
     Examples
     --------
@@ -390,7 +354,6 @@ class DPSearchCV(FitThenRelease):
         epsilon: float = 1.0,
         delta: float = 1e-6,
         n_iter: float = 5,
-        distribution: str = "geometric",
         scoring: Scoring | None = None,
         test_size: float = 0.2,
         group_by: GroupBy | None = None,
@@ -401,7 +364,6 @@ class DPSearchCV(FitThenRelease):
         self.epsilon = epsilon
         self.delta = delta
         self.n_iter = n_iter
-        self.distribution = distribution
         self.scoring = scoring
         self.test_size = test_size
         self.group_by = group_by
@@ -415,6 +377,8 @@ class DPSearchCV(FitThenRelease):
         SearchPlan
             Print it.
         """
+        if self.scoring is not None and not callable(self.scoring):
+            raise InputError(f"scoring must be None or a callable, got {self.scoring!r}.")
         final = self._private_step(self.estimator)
         labels, share = final.group_labels, None
         if final.neighbours == "replace-one":
@@ -422,25 +386,25 @@ class DPSearchCV(FitThenRelease):
         return plan_search(
             Budget(self.epsilon, self.delta),
             mean_runs=self.n_iter,
-            distribution=self.distribution,
             count_share=share,
             labels_are_stated=labels is not None,
             rows_per_person=stated_rows(final.rows_per_person),
         )
 
     def planned_guarantee(self) -> PrivacyGuarantee:
-        """Return the guarantee that ``fit`` will give, whatever the candidates.
+        """Return that of ``plan()``, which ``fit`` will give whatever the candidates.
 
         Returns
         -------
         PrivacyGuarantee
-            That of ``plan()``.
+            The guarantee.
         """
         return self.plan().guarantee
 
     def _fit(self, X: Any, y: Any, groups: Any) -> None:
         """Search; before the first run one is gone through with a model that learned nothing."""
-        plan, scoring = self.plan(), self._scoring()
+        plan = self.plan()
+        hides_groups = plan.hides_groups
         known = known_candidates(self.param_distributions)
         starts = tuple(costs_in(self.get_params()))
         X, y, groups = self._records(X, y, groups)
@@ -448,91 +412,81 @@ class DPSearchCV(FitThenRelease):
         tried = self._in_budget(known[0], plan)
         form = learn_nothing(tried, X, y, groups)
         X, y = indexable(X, np.ravel(np.asarray(y)))
-        codes, labels = self._codes(groups, form, len(y), hides_groups=plan.hides_groups)
+        codes, labels = np.zeros(len(y), dtype=np.intp), form.group_labels_
+        if groups is not None:
+            stated = last_step(self.estimator).group_labels
+            codes, labels = encode_groups(groups, len(y), stated, may_be_empty=hides_groups)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", SeededNoiseWarning)  # said once everything is checked
             source = NoiseSource(self.random_state)
-        of_each = None if plan.hides_groups else labels
+        of_each = None if hides_groups else labels
         train, held_out = split(codes, of_each, self.test_size, source.rng)
-        facts = self._facts(plan, codes[train], labels, form)
-        checked = [self._candidate(parameters, plan, facts) for parameters in known]
+        # of the records fitted on, of hidden groups equal sizes
+        sizes = equal_sizes(len(train), len(labels)) if hides_groups else np.bincount(codes[train])
+        facts = {"group_sizes": list(map(int, sizes)), "n_features": form.n_features_in_}
+        classes = form.classes_.tolist() if is_classifier(self.estimator) else None
+        told = plan, facts, classes, labels.tolist()
+        checked = [self._candidate(parameters, *told) for parameters in known]
         if any(last_step(candidate).data_norm is None for candidate in checked):
             warn_of_row_norm()
         if source.seeded:
             NoiseSource(0)  # for its warning
         fitted_on = (take_rows(X, train), y[train], labels[codes[train]])
         scored_on = (take_rows(X, held_out), y[held_out], codes[held_out])
-        names = () if plan.hides_groups else grouping_names(groups, self.group_by)
+        names = () if hides_groups else grouping_names(groups, self.group_by)
         guarantee = replace(plan.guarantee, seeded=source.seeded, groupings=names)
-        runs, name, key = _Runs(), type(self).__name__, uuid4().hex
+        # what was released, for the ledger alone
+        runs, name, key = SimpleNamespace(draws=[]), type(self).__name__, uuid4().hex
+        best: tuple[float, Any, Any] = (-math.inf, {}, None)
         with (
             spending(guarantee, runs, name, plan.guarantee, key=key, whose="search", before=starts),
             warnings.catch_warnings(),
         ):
             warnings.simplefilter("ignore")  # their number would tell that of the runs
             with config_context(enable_metadata_routing=False):
-                record_scores(scoring, tried, *scored_on[:2])
+                record_scores(self.scoring, tried, *scored_on[:2])
             # who knew the candidates in order would know that there were runs up to the winner's
             coins, released = source.secret_rng("runs of a search"), None
-            if plan.hides_groups:
+            if hides_groups:
                 own = int(coins.integers(2**32)) if source.seeded else None
                 runs.draws.append(plan.counts)
                 of_all = plan.counts, plan.count_floor, codes, len(labels)
                 released = release_held_out_sizes(*of_all, len(held_out), own)
             for _ in range(count_runs(plan, coins)):
                 seed, drawn = int(coins.integers(2**32)), int(coins.integers(2**32))
-                (parameters,) = ParameterSampler(self.param_distributions, 1, random_state=drawn)
-                candidate = self._candidate(parameters, plan, facts)
-                runs.draws.append(parameters)
-                last_step(candidate).set_params(random_state=seed if source.seeded else None)
-                # the search pays for this fit, and for nothing else that is fitted on the way
-                last_step(candidate)._is_paid = True
-                fit_in_groups(candidate, *fitted_on)
-                check_releases(last_step(candidate).plan_.guarantee, parameters)
-                own, paid = seed + 1 if source.seeded else None, plan.score_multiplier
-                score = noisy_score(scoring, candidate, paid, own, *scored_on, released)
-                if score > runs.best[0]:
-                    runs.best = (score, parameters, candidate)
+                own = seed if source.seeded else None
+                run = self._run(drawn, own, runs.draws, told, fitted_on, scored_on, released)
+                best = max(best, run, key=itemgetter(0))
         self.plan_ = plan
-        self.best_score_, self.best_params_, self.best_estimator_ = runs.best
+        self.best_score_, self.best_params_, self.best_estimator_ = best
         # the model was chosen too, so what its one fit cost is not what it cost
         guarantee = replace(guarantee, outside=in_words(starts))  # a ledger counts them
         for kept in (last_step(self.best_estimator_), self):
             kept.privacy_, kept._start_costs, kept._fit_key = guarantee, starts, key
 
-    def _scoring(self) -> Scoring:
-        """Return what scores a record, or refuse what is none."""
-        check_reached = getattr(self.scoring, "check_reached", None)
-        if check_reached is not None:
-            check_reached(self.estimator)
-        if self.scoring is None:
-            return "accuracy" if is_classifier(self.estimator) else "absolute_error"
-        if not callable(self.scoring) and self.scoring not in ("accuracy", "absolute_error"):
-            raise InputError(
-                f'scoring must be "accuracy", "absolute_error" or a callable, got {self.scoring!r}.'
-            )
-        return self.scoring
-
-    def _codes(
-        self, groups: Any, form: Any, n_records: int, *, hides_groups: bool
-    ) -> tuple[Indices, NDArray[np.object_]]:
-        """Return each record's index into the labels, and these; without groups all are one."""
-        if groups is None:
-            return np.zeros(n_records, dtype=np.intp), form.group_labels_
-        stated = last_step(self.estimator).group_labels
-        return encode_groups(groups, n_records, stated, may_be_empty=hides_groups)
-
-    def _facts(
-        self, plan: SearchPlan, codes: Indices, labels: NDArray[Any], form: Any
-    ) -> dict[str, Any]:
-        """Return the public facts of the records fitted on, of hidden groups equal sizes."""
-        sizes = list(equal_sizes(len(codes), len(labels)))
-        return {
-            "labels": labels.tolist(),
-            "group_sizes": sizes if plan.hides_groups else np.bincount(codes).tolist(),
-            "n_features": form.n_features_in_,
-            **({"classes": form.classes_.tolist()} if is_classifier(self.estimator) else {}),
-        }
+    def _run(
+        self,
+        drawn: int,
+        seed: int | None,
+        draws: list[Any],
+        told: tuple[SearchPlan, Any, Any, Any],
+        fitted_on: tuple[Any, Any, Any],
+        scored_on: tuple[Any, Any, Any],
+        released: FloatArray | None,
+    ) -> tuple[float, Any, Any]:
+        """Draw a candidate and fit it; return its noisy score, its parameters and the model."""
+        (parameters,) = ParameterSampler(self.param_distributions, 1, random_state=drawn)
+        candidate = self._candidate(parameters, *told)
+        draws.append(parameters)
+        final = last_step(candidate)
+        final.set_params(random_state=seed)
+        # the search pays for this fit, and for nothing else that is fitted on the way
+        final._is_paid = True
+        fit_in_groups(candidate, *fitted_on)
+        check_releases(final.plan_.guarantee, parameters)
+        own, paid = None if seed is None else seed + 1, told[0].score_multiplier
+        score = noisy_score(self.scoring, candidate, paid, own, *scored_on, released)
+        return score, parameters, candidate
 
     def _in_budget(self, parameters: Mapping[str, Any], plan: SearchPlan) -> Any:
         """Return an unfitted candidate with the budget of a run, or refuse it by name."""
@@ -550,22 +504,30 @@ class DPSearchCV(FitThenRelease):
                     f"protects what that says, {shown}"
                 )
         final.set_params(epsilon=plan.run_epsilon, delta=plan.run_delta)
-        switch_off_output(candidate)
-        return candidate
+        # what a candidate prints and calls would tell how many runs there are, which is secret
+        for each in (candidate, *candidate.get_params().values()):
+            if hasattr(each, "set_callbacks"):
+                each.set_callbacks()
+        loud = [name for name in candidate.get_params() if name.rpartition("__")[2] == "verbose"]
+        return candidate.set_params(**dict.fromkeys(loud, False))
 
     def _candidate(
-        self, parameters: Mapping[str, Any], plan: SearchPlan, facts: Mapping[str, Any]
+        self,
+        parameters: Mapping[str, Any],
+        plan: SearchPlan,
+        facts: Mapping[str, Any],
+        classes: list[Any] | None,
+        labels: list[Any],
     ) -> Any:
         """Return an unfitted candidate that knows all classes, and pays for Gaussian releases."""
-        candidate, known = self._in_budget(parameters, plan), dict(facts)
+        candidate = self._in_budget(parameters, plan)
         final = last_step(candidate)
-        classes, labels = known.pop("classes", None), known.pop("labels")
         if classes is not None and final.classes is None:
             # all classes are public; which of them a run is fitted on is not
             final.set_params(classes=classes)
         if plan.hides_groups and final.group_labels is None:  # the same for labels
             final.set_params(group_labels=labels)
-        check_releases(final.plan(**known).guarantee, parameters)
+        check_releases(final.plan(**facts).guarantee, parameters)
         return candidate
 
     def _features(self, X: Any) -> Any:
@@ -602,11 +564,3 @@ class DPSearchCV(FitThenRelease):
     def classes_(self) -> NDArray[Any]:
         """Classes of the model."""
         return np.asarray(self.best_estimator_.classes_)
-
-    @property
-    def cv_results_(self) -> NoReturn:
-        """Not available: raises AttributeError, as only the winner is paid for."""
-        raise AttributeError(
-            "DPSearchCV has no cv_results_: the budget pays for the best run alone, best_params_, "
-            "best_score_ and best_estimator_; not even the number of runs is released."
-        )

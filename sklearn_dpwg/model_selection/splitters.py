@@ -96,29 +96,7 @@ class PublicKFold(KFold):
         return tuple(f"key of folds: {name}" for name in grouping_names(None, self.key))
 
     def split(self, X: Any, y: Any = None, groups: Any = None) -> Iterator[tuple[Indices, Indices]]:
-        """Yield the positions of the records of each fold.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_records, n_features)
-            Rows; read only by `group_by` and `key`.
-        y : array-like of shape (n_records,), optional
-            Not read.
-        groups : array-like of shape (n_records,) or (n_records, n_columns), optional
-            Group of each record; cells of several columns are intersected.
-
-        Yields
-        ------
-        train : ndarray of int
-            Positions of all other folds.
-        test : ndarray of int
-            Positions of one fold.
-
-        Raises
-        ------
-        ValueError
-            If a fold would lack a group, or a key is missing.
-        """
+        """Yield positions of all other folds and of one; only `group_by` and `key` read X."""
         _, groups = same_rows(X=X, groups=groups)
         n_records = int(X.shape[0]) if hasattr(X, "shape") else len(X)
         groups = find_groups(X, groups, self.group_by)

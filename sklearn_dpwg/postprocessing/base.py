@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, Self
 from uuid import uuid4
@@ -19,7 +19,7 @@ from sklearn.utils import column_or_1d
 from sklearn.utils.validation import check_is_fitted
 
 from sklearn_dpwg._checks import FloatArray, open_unit
-from sklearn_dpwg.data.frames import in_memory, label_key, places, plain_list, same_rows
+from sklearn_dpwg.data.frames import in_memory, label_key, places, same_rows
 from sklearn_dpwg.data.groups import (
     encode_groups,
     find_groups,
@@ -29,7 +29,7 @@ from sklearn_dpwg.data.groups import (
 )
 from sklearn_dpwg.estimators.encode import check_found_groups, stated_rows
 from sklearn_dpwg.estimators.learn import unchanged_on_failure
-from sklearn_dpwg.exceptions import InputError, InputTypeError
+from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.inspection.audit_result import AuditResult
 from sklearn_dpwg.inspection.audit_rows import group_name, plain_label, versions_now
 from sklearn_dpwg.inspection.group_audit import nested
@@ -62,6 +62,10 @@ from sklearn_dpwg.privacy.noise.samplers import noise_on_integers
 from sklearn_dpwg.privacy.release import check_delta
 from sklearn_dpwg.solvers import Plan
 
+Codes = NDArray[np.intp]
+# Each record's group, the labels of groups, and whether a record is of the second class.
+Known = tuple[Codes, NDArray[np.object_], NDArray[np.bool_]]
+
 # What a guarantee says of a model that the caller says saw none of these records.
 OTHER_RECORDS = "the frozen model, which by the caller's word learned from none of these records"
 EACH_IN_ONE = (
@@ -70,21 +74,12 @@ EACH_IN_ONE = (
 )
 
 
-def is_frozen(estimator: Any) -> bool:
-    """Return whether an estimator is fitted already and stays as it is."""
-    return isinstance(estimator, FrozenEstimator)
-
-
 def positive_scores(model: Any, X: Any) -> FloatArray:
     """Return scores in [0, 1] of the second class: probabilities, or the logistic of decisions."""
     in_memory(X=X)
     if hasattr(model, "predict_proba"):
         return np.asarray(model.predict_proba(X), dtype=np.float64)[:, 1]
-    if hasattr(model, "decision_function"):
-        return np.asarray(expit(np.asarray(model.decision_function(X), dtype=np.float64)))
-    raise InputTypeError(
-        f"estimator must have predict_proba or decision_function, got {type(model).__name__}."
-    )
+    return np.asarray(expit(np.asarray(model.decision_function(X), dtype=np.float64)))
 
 
 def two_classes(model: Any) -> NDArray[Any]:
@@ -95,15 +90,6 @@ def two_classes(model: Any) -> NDArray[Any]:
             f"Only binary classification is supported. The classes must be two, got {len(classes)}."
         )
     return classes
-
-
-def check_classes(classes: Any, model: Any) -> None:
-    """Refuse classes that are not those of a frozen model, in their order."""
-    own = two_classes(model)
-    if [*map(label_key, plain_list(classes))] != [*map(label_key, own)]:
-        raise InputError(
-            f"classes must be those of the frozen model, {own.tolist()!r}, got {classes!r}."
-        )
 
 
 def positives(y: Any, classes: NDArray[Any]) -> NDArray[np.bool_]:
@@ -121,7 +107,7 @@ def positives(y: Any, classes: NDArray[Any]) -> NDArray[np.bool_]:
 
 def rows_of_person(estimator: Any) -> int | None:
     """Return how many rows of a person the estimator is for, None where nobody says it."""
-    if not is_frozen(estimator):
+    if not isinstance(estimator, FrozenEstimator):
         return stated_rows(last_step(estimator).rows_per_person)
     check_is_fitted(estimator)
     cost = holdings_of(estimator).guarantee
@@ -176,8 +162,6 @@ SHARED = {
     group_by : column name or index, sequence of them, or callable, optional
         How to find the groups in X, in `fit` and in prediction. Columns that it names are taken
         out before the model sees X, unless a frozen one was fitted to them.
-    classes : sequence, optional
-        Both classes, public; those of the estimator, or found in y, by default.
     n_bins : int, default=12
         Number of bins of scores from 0 to 1, of equal width in log odds but for the outer two.
         More tell finer, and are noisier together.
@@ -213,18 +197,6 @@ SHARED = {
 }
 
 
-@dataclass(frozen=True)
-class _Checked:
-    """What is known before anything is spent."""
-
-    model: Any
-    plan: PostprocessingPlan
-    codes: NDArray[np.intp]
-    labels: NDArray[np.object_]
-    is_positive: NDArray[np.bool_]
-    labels_stated: bool
-
-
 class ScorePostprocessor(ClassifierMixin, FitThenRelease):
     """Base of what is made of a model and one noisy histogram of its scores; not for direct use."""
 
@@ -241,7 +213,6 @@ class ScorePostprocessor(ClassifierMixin, FitThenRelease):
         per_group: bool = True,
         group_labels: Sequence[Any] | None = None,
         group_by: Any = None,
-        classes: Sequence[Any] | None = None,
         n_bins: int = N_BINS,
         score_edges: Sequence[float] | None = None,
         histogram_share: float = 0.2,
@@ -254,7 +225,6 @@ class ScorePostprocessor(ClassifierMixin, FitThenRelease):
         self.per_group = per_group
         self.group_labels = group_labels
         self.group_by = group_by
-        self.classes = classes
         self.n_bins = n_bins
         self.score_edges = score_edges
         self.histogram_share = histogram_share
@@ -266,7 +236,7 @@ class ScorePostprocessor(ClassifierMixin, FitThenRelease):
         """Set what follows from the released histogram alone."""
 
     @abstractmethod
-    def _is_chosen(self, scores: FloatArray, codes: NDArray[np.intp]) -> NDArray[np.bool_]:
+    def _is_chosen(self, scores: FloatArray, codes: Codes) -> NDArray[np.bool_]:
         """Return which rows are predicted to be of the second class."""
 
     def plan(
@@ -301,17 +271,17 @@ class ScorePostprocessor(ClassifierMixin, FitThenRelease):
             If an argument or a parameter is wrong.
         """
         self._check_parameters()
-        if is_frozen(self.estimator):
+        if self._is_frozen:
             known = (group_labels, self.group_labels)
             _, sizes = labelled_sizes(group_sizes, *known, may_be_unnamed=True)
             return self._plan(None, len(sizes))
-        if n_features is None:
-            raise InputError(
-                "n_features must be given for a model that is fitted here, got None; a frozen one "
-                "needs none."
-            )
         facts: dict[str, Any] = {"group_sizes": group_sizes, "group_labels": group_labels}
         return self._plan(self._unfitted()[1], n_features=n_features, classes=classes, **facts)
+
+    @property
+    def _is_frozen(self) -> bool:
+        """Whether the model is fitted already and stays as it is."""
+        return isinstance(self.estimator, FrozenEstimator)
 
     def _plan(self, final: Any, n_groups: int = 0, **facts: Any) -> PostprocessingPlan:
         """Return the plan of a model and its histogram, and give the model its budget.
@@ -341,10 +311,7 @@ class ScorePostprocessor(ClassifierMixin, FitThenRelease):
         Budget(self.epsilon, self.delta)
         checked_edges(self.score_edges, self.n_bins)
         open_unit(self.histogram_share, "histogram_share")
-        for name in ("per_group", "held_out"):
-            if not isinstance(value := getattr(self, name), bool | np.bool_):
-                raise InputError(f"{name} must be True or False, got {value!r}.")
-        if self.held_out and not is_frozen(self.estimator):
+        if self.held_out and not self._is_frozen:
             raise InputError(
                 "held_out must be False where the model is fitted to the same records; fit it to "
                 "others first and pass it in a FrozenEstimator, got True."
@@ -360,14 +327,13 @@ class ScorePostprocessor(ClassifierMixin, FitThenRelease):
         self._private_step(self.estimator)
         model = clone(self.estimator)
         final = last_step(model)
-        for name in ("group_labels", "classes"):
-            if getattr(self, name) is not None:
-                final.set_params(**{name: getattr(self, name)})
+        if self.group_labels is not None:
+            final.set_params(group_labels=self.group_labels)
         if self.random_state is not None and final.random_state is None:
             final.set_params(random_state=self.random_state)
         return model, final
 
-    def _check_private(self, X: Any, y: Any, groups: Any) -> _Checked:
+    def _check_private(self, X: Any, y: Any, groups: Any) -> tuple[Any, PostprocessingPlan, *Known]:
         """Go through a fit that learns nothing, so that what is wrong shows for free."""
         model, final = self._unfitted()
         with warnings.catch_warnings():
@@ -385,18 +351,18 @@ class ScorePostprocessor(ClassifierMixin, FitThenRelease):
         codes = np.zeros(len(is_positive), dtype=np.intp)
         if groups is not None:
             codes, _ = encode_groups(groups, len(codes), list(labels), may_be_empty=True)
-        return _Checked(model, plan, codes, labels, is_positive, final.group_labels is not None)
+        return model, plan, codes, labels, is_positive
 
-    def _check_frozen(self, X: Any, y: Any, groups: Any) -> _Checked:
+    def _check_frozen(self, X: Any, y: Any, groups: Any) -> tuple[Any, PostprocessingPlan, *Known]:
         """Check records against a fitted model, before their histogram is released."""
-        model, is_stated = self.estimator, self.group_labels is not None
-        check_is_fitted(model)
-        if self.classes is not None:
-            check_classes(self.classes, model)
-        n_records = len(positive_scores(model, X))  # what is wrong with X shows here
-        is_positive = positives(y, two_classes(model))
+        check_is_fitted(self.estimator)
+        n_records = len(positive_scores(self.estimator, X))  # what is wrong with X shows here
+        is_positive = positives(y, two_classes(self.estimator))
         if len(is_positive) != n_records:
-            raise InputError(f"y must hold one class a record, {n_records}, got {len(y)}.")
+            raise InputError(
+                f"y must hold one class a record, {n_records}, got {len(is_positive)}."
+            )
+        is_stated = self.group_labels is not None
         codes, labels = np.zeros(n_records, dtype=np.intp), np.array([0], dtype=object)
         if groups is not None:
             codes, labels = encode_groups(
@@ -408,20 +374,21 @@ class ScorePostprocessor(ClassifierMixin, FitThenRelease):
             raise InputError("groups must be given where group_labels is set, got None.")
         if self.epsilon < np.inf:
             check_delta(self.delta, n_records)
-        plan, is_stated = self._plan(None, len(labels)), is_stated or groups is None
-        return _Checked(model, plan, codes, labels, is_positive, is_stated)
+        return self.estimator, self._plan(None, len(labels)), codes, labels, is_positive
 
     def _fit(self, X: Any, y: Any, groups: Any) -> None:
         """Plan both, fit the model unless it is frozen, release the histogram, learn from it."""
         self._check_parameters()
-        frozen, passed = is_frozen(self.estimator), groups
+        frozen, passed = self._is_frozen, groups
         X, y, groups = self._records(X, y, groups, self.estimator if frozen else None)
-        known = (self._check_frozen if frozen else self._check_private)(X, y, groups)
-        model, plan, release = known.model, known.plan, known.plan.release
+        checked = (self._check_frozen if frozen else self._check_private)(X, y, groups)
+        model, plan, codes, labels, is_positive = checked
+        stating, release = self if frozen else last_step(model), plan.release
+        is_stated = stating.group_labels is not None or (frozen and groups is None)
         noise_std(release)  # refuses noise beyond use while nothing is spent
         seed, releases = (None, []) if release is None else (self.random_state, [release])
         noise, rows = NoiseSource(seed, releases), rows_of_person(self.estimator)
-        stated = {"seeded": noise.seeded, "labels_stated": known.labels_stated}
+        stated = {"seeded": noise.seeded, "labels_stated": is_stated}
         alone = histogram_guarantee(release, self.delta, rows, **stated)
         if not frozen and last_step(model).neighbours != "replace-one":
             # as the model says, of which it is a part
@@ -446,12 +413,29 @@ class ScorePostprocessor(ClassifierMixin, FitThenRelease):
                 if final.count_std_ == 0.0:
                     self.group_sizes_ = final.group_sizes_
             scores, edges = positive_scores(model, X), checked_edges(self.score_edges, self.n_bins)
-            counts = count_scores(scores, known.is_positive, known.codes, len(known.labels), edges)
+            counts = count_scores(scores, is_positive, codes, len(labels), edges)
             noisy = release_counts(counts, release, noise)
-            name = group_name(passed, self.group_by)
-            audit = self._as_audit(known, noisy, edges, name, guarantee, of_model)
+            sizes, inner = getattr(self, "group_sizes_", None), edges[1:-1].tolist()
+            first, second = two_classes(model)
+            audit = AuditResult(
+                group_labels=tuple(plain_label(label) for label in labels),
+                group_name=group_name(passed, self.group_by),
+                classes=(plain_label(first), plain_label(second)),
+                counts=nested(noisy),
+                noise=None if release is None else noise_on_integers(release),
+                sizes=None if sizes is None else tuple(int(size) for size in sizes),
+                threshold=min(inner, key=lambda edge: abs(edge - 0.5)),
+                score_edges=tuple(inner),
+                confidence=0.95,
+                privacy_=guarantee,
+                model_privacy_=of_model,
+                created=datetime.now(UTC).date().isoformat(),
+                versions=versions_now(),
+                epsilon=float(self.epsilon),
+                n_records=len(codes),
+            )
             object.__setattr__(audit, "_costs", costs)
-            self._read(audit, model, known.labels, guarantee, costs)
+            self._read(audit, model, labels, guarantee, costs)
         self.plan_ = plan
 
     def fit_audit(self, audit: AuditResult) -> Self:
@@ -475,13 +459,18 @@ class ScorePostprocessor(ClassifierMixin, FitThenRelease):
         """
         with unchanged_on_failure(self):
             self._check_parameters()
-            if not is_frozen(self.estimator):
+            if not self._is_frozen:
                 raise InputError("estimator must be in a FrozenEstimator for fit_audit.")
             if not audit.has_outcomes or audit.score_edges is None or audit.n_cells > 1:
                 raise InputError(
                     "audit must have outcomes and bins of the scores of one model, got another one."
                 )
-            check_classes(audit.classes, self.estimator)
+            own = two_classes(self.estimator)
+            if [*map(label_key, audit.classes)] != [*map(label_key, own)]:
+                raise InputError(
+                    f"audit must have the classes of the model, {own.tolist()!r}, got "
+                    f"{audit.classes!r}."
+                )
             costs = audit._costs or (StartCost(uuid4().hex, "stated", audit.privacy_),)
             guarantee = audit.privacy_
             if audit.model_privacy_ is None:
@@ -495,36 +484,6 @@ class ScorePostprocessor(ClassifierMixin, FitThenRelease):
         """Forget what only some fits leave behind."""
         for name in ("_start_costs", "group_sizes_", "plan_"):
             self.__dict__.pop(name, None)
-
-    def _as_audit(
-        self,
-        known: _Checked,
-        noisy: NDArray[np.int64],
-        edges: FloatArray,
-        name: str,
-        guarantee: PrivacyGuarantee,
-        of_model: PrivacyGuarantee | None,
-    ) -> AuditResult:
-        """Return the histogram as an audit tells it; its threshold is the edge nearest to 0.5."""
-        inner, sizes = edges[1:-1].tolist(), getattr(self, "group_sizes_", None)
-        classes, release = two_classes(known.model), known.plan.release
-        return AuditResult(
-            group_labels=tuple(plain_label(label) for label in known.labels),
-            group_name=name,
-            classes=(plain_label(classes[0]), plain_label(classes[1])),
-            counts=nested(noisy),
-            noise=None if release is None else noise_on_integers(release),
-            sizes=None if sizes is None else tuple(int(size) for size in sizes),
-            threshold=min(inner, key=lambda edge: abs(edge - 0.5)),
-            score_edges=tuple(inner),
-            confidence=0.95,
-            privacy_=guarantee,
-            model_privacy_=of_model,
-            created=datetime.now(UTC).date().isoformat(),
-            versions=versions_now(),
-            epsilon=float(self.epsilon),
-            n_records=len(known.codes),
-        )
 
     def _read(
         self,
@@ -544,7 +503,7 @@ class ScorePostprocessor(ClassifierMixin, FitThenRelease):
         self._n_records = audit.n_records or max(int(noisy.sum()), 1)
         self._needs_groups = bool(self.per_group) and len(labels) > 1
 
-    def _scored(self, X: Any, groups: Any) -> tuple[FloatArray, NDArray[np.intp]]:
+    def _scored(self, X: Any, groups: Any) -> tuple[FloatArray, Codes]:
         """Return each row's score and its group, the first where all are treated alike."""
         check_is_fitted(self)
         _, groups = same_rows(X=X, groups=groups)
@@ -579,24 +538,7 @@ class ScorePostprocessor(ClassifierMixin, FitThenRelease):
         return np.asarray(self.classes_[chosen.astype(int)])
 
     def score(self, X: Any, y: Any, groups: Any = None, sample_weight: Any = None) -> float:
-        """Return the accuracy on rows, exactly: on private records it is no release.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_records, n_features)
-            Rows.
-        y : array-like of shape (n_records,)
-            Targets.
-        groups : array-like of shape (n_records,) or (n_records, n_columns), optional
-            Group of each row, where groups are treated apart and `group_by` is not set.
-        sample_weight : array-like of shape (n_records,), optional
-            Weights of the rows.
-
-        Returns
-        -------
-        float
-            Share of rows whose class is right.
-        """
+        """Return the accuracy on rows, exactly: on private records it is no release."""
         _, y, groups = same_rows(X=X, y=y, groups=groups)
         is_right = places(self.predict(X, groups), self.classes_) == places(y, self.classes_)
         return float(np.average(is_right, weights=sample_weight))

@@ -16,11 +16,12 @@ from sklearn_dpwg._repr import documented
 from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.postprocessing.base import SHARED, ScorePostprocessor
 from sklearn_dpwg.postprocessing.histogram import (
-    COUNTED,
+    CONSTRAINTS,
     N_BINS,
-    RULES,
     Selection,
     calibrated_shares,
+    counted,
+    least_errors,
     likely_counts,
     thresholds_of_share,
 )
@@ -54,7 +55,7 @@ class DPCalibratedClassifier(ScorePostprocessor):
     Notes
     -----
     Between the middles of two bins probabilities are interpolated, so that scores keep their order
-    within a group; where noise makes neighbouring bins equal, scores between them become equal.
+    within a group, or become equal where noise makes neighbouring bins so.
 
     Examples
     --------
@@ -112,8 +113,8 @@ class DPCalibratedClassifier(ScorePostprocessor):
 class DPThresholdClassifier(ScorePostprocessor):
     """Choose the threshold of each group, or one for all, by one private histogram of scores.
 
-    How many records of each group and class have which scores is released once, with noise;
-    thresholds follow from that alone. The guarantee is for model and thresholds together.
+    Thresholds follow from noisy counts of the scores of each group and class alone. The guarantee
+    is for model and thresholds together.
 
     Parameters
     ----------
@@ -155,10 +156,8 @@ class DPThresholdClassifier(ScorePostprocessor):
     -----
     A record is in one cell of the histogram and moves two when it is replaced, whatever its group
     was and is (``docs/theory/thresholds.md``). Scores are the probabilities of the second class, or
-    the logistic function of decision values where a model has no probabilities.
-
-    Where the noise is loud for a group, its scores are taken to lie as those of all groups do and
-    to mean what they say, so that thresholds of small groups are close to those of all.
+    the logistic function of decision values. Thresholds of groups for which the noise is loud are
+    close to those of all.
 
     Examples
     --------
@@ -189,7 +188,6 @@ class DPThresholdClassifier(ScorePostprocessor):
         share: float | None = None,
         group_labels: Sequence[Any] | None = None,
         group_by: Any = None,
-        classes: Sequence[Any] | None = None,
         n_bins: int = N_BINS,
         score_edges: Sequence[float] | None = None,
         histogram_share: float = 0.2,
@@ -203,7 +201,6 @@ class DPThresholdClassifier(ScorePostprocessor):
             per_group=per_group,
             group_labels=group_labels,
             group_by=group_by,
-            classes=classes,
             n_bins=n_bins,
             score_edges=score_edges,
             histogram_share=histogram_share,
@@ -217,8 +214,8 @@ class DPThresholdClassifier(ScorePostprocessor):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        if self.constraint not in RULES:
-            raise InputError(f"constraint must be one of {sorted(RULES)}, got {self.constraint!r}.")
+        if self.constraint not in CONSTRAINTS:
+            raise InputError(f"constraint must be one of {CONSTRAINTS}, got {self.constraint!r}.")
         gap = real_number(self.max_gap, "max_gap")
         if not 0.0 <= gap <= 1.0:
             raise InputError(f"max_gap must be from 0 to 1, got {gap!r}.")
@@ -243,12 +240,14 @@ class DPThresholdClassifier(ScorePostprocessor):
         balanced = self.miss_cost == "balanced"
         self.miss_cost_ = max(first, 1.0) / max(second, 1.0) if balanced else float(self.miss_cost)
         if self.share is None:
-            how = edges, per_group, float(self.max_gap), self.miss_cost_
-            self.thresholds_ = RULES[self.constraint](likely, *how)
+            self.thresholds_ = least_errors(
+                self.constraint, likely, edges, per_group, float(self.max_gap), self.miss_cost_
+            )
         else:
-            count = COUNTED[self.constraint]
-            counted = count(likely), count(np.asarray(noisy, dtype=np.float64))
-            self.thresholds_ = thresholds_of_share(*counted, edges, per_group, float(self.share))
+            of_likely = counted(self.constraint, likely)
+            of_noisy = counted(self.constraint, noisy.astype(np.float64))
+            share = float(self.share)
+            self.thresholds_ = thresholds_of_share(of_likely, of_noisy, edges, per_group, share)
 
     def _is_chosen(self, scores: FloatArray, codes: NDArray[np.intp]) -> NDArray[np.bool_]:
         return np.asarray(scores >= self.thresholds_[codes])
@@ -268,26 +267,22 @@ class DPThresholdClassifier(ScorePostprocessor):
 
         Notes
         -----
-        Shares come from the noisy counts as they are, which are right in the mean: one of a small
-        group may be below 0 or above 1, and means that the noise hides it. Where the size is noisy
-        too, a share is a quotient of two such counts, NaN if no record seems to be there.
-
-        With probability 0.95 the limits of a row hold the share of these very records, by the law
-        of the noise, for thresholds that were chosen by the same counts. Of a bin that a threshold
-        divides they take none and all, and the share what the histogram makes likely.
+        Shares are right in the mean: one of a small group may be below 0 or above 1, and means that
+        the noise hides it. Where the size is noisy too they are quotients, NaN if no record seems
+        to be there. With probability 0.95 the limits of a row hold the share of these very records.
         """
         check_is_fitted(self)
         noise, edges = self.audit_.noise, self.score_edges_
         likely = likely_counts(self.histogram_, edges, 0.0 if noise is None else noise.std)
         sizes = getattr(self, "group_sizes_", None)
-        counted = Selection(self.histogram_, likely, edges, sizes, self._n_records)
+        chosen = Selection(self.histogram_, likely, edges, sizes, self._n_records)
         table = np.column_stack(
             [
-                counted.records(),
-                counted.positive(),
-                counted.chosen(np.full(len(likely), 0.5)),
-                counted.chosen(self.thresholds_),
-                counted.limits(self.thresholds_, noise, bool(self.per_group)),
+                chosen.records(),
+                chosen.positive(),
+                chosen.chosen(np.full(len(likely), 0.5)),
+                chosen.chosen(self.thresholds_),
+                chosen.limits(self.thresholds_, noise, bool(self.per_group)),
             ]
         )
         labels = pd.Index([*self.group_labels_, "all"], dtype=object, name="group")

@@ -7,9 +7,8 @@ noisy counts, of shape (n_groups, 2, n_bins).
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -172,17 +171,13 @@ def noise_std(release: Release | None) -> float:
     return 0.0 if release is None else noise_on_integers(release).std
 
 
-def checked_edges(score_edges: Sequence[float] | ArrayLike | None, n_bins: int) -> FloatArray:
+def checked_edges(score_edges: ArrayLike | None, n_bins: int) -> FloatArray:
     """Return the public edges of the bins of scores, from 0 to 1; those between may be stated."""
     if score_edges is None:
         places = np.linspace(-1.0, 1.0, whole_number(n_bins, "n_bins", least=2) + 1)
         return np.concatenate([[0.0], expit(LOG_ODDS * places[1:-1]), [1.0]])
-    try:
-        between = np.asarray(score_edges, dtype=np.float64)
-    except (TypeError, ValueError):
-        between = np.empty(0)
-    edges = np.concatenate([[0.0], between.ravel(), [1.0]])
-    if between.ndim != 1 or not between.size or not bool((np.diff(edges) > 0.0).all()):
+    edges = np.concatenate([[0.0], np.asarray(score_edges, dtype=np.float64).ravel(), [1.0]])
+    if len(edges) < 3 or not (np.diff(edges) > 0.0).all():
         raise InputError(
             f"score_edges must hold rising numbers between 0 and 1, at least one, got "
             f"{score_edges!r}."
@@ -310,25 +305,11 @@ def calibrated_shares(
     return np.repeat(rising, n_groups // len(rising), axis=0)
 
 
-def _errors(counts: FloatArray, miss_cost: float) -> FloatArray:
-    """Return the errors of each group with a threshold at each edge; the last chooses nobody."""
-    chosen = from_edge_on(counts)
-    missed = chosen[:, 1, :1] - chosen[:, 1]
-    return np.asarray(chosen[:, 0] + miss_cost * missed)
+# What thresholds are chosen for: one for the worst group, and whose rates are to be equal.
+CONSTRAINTS = ("selection_rate", "true_positive_rate", "worst_error")
 
 
-def worst_error(
-    counts: FloatArray, edges: FloatArray, per_group: bool, max_gap: float, miss_cost: float
-) -> FloatArray:
-    """Return the thresholds at which the largest error rate of a group is least."""
-    errors = _errors(counts, miss_cost) / counts.sum(axis=(1, 2))[:, None]
-    candidates = np.append(edges[:-1], NOBODY)
-    if per_group:
-        return np.asarray(candidates[errors.argmin(axis=1)])
-    return np.full(len(counts), candidates[errors.max(axis=0).argmin()])
-
-
-def _equalised(
+def least_errors(
     constraint: str,
     counts: FloatArray,
     edges: FloatArray,
@@ -336,15 +317,25 @@ def _equalised(
     max_gap: float,
     miss_cost: float,
 ) -> FloatArray:
-    """Return thresholds with few errors whose rates of what is counted differ by at most a gap."""
-    errors, numbers = _errors(counts, miss_cost), np.arange(len(edges), dtype=np.float64)
-    chosen = from_edge_on(COUNTED[constraint](counts))
+    """Return thresholds with few errors: of the worst group, or of all with rates that are near.
+
+    Errors are those at each edge; the last chooses nobody.
+    """
+    chosen, candidates = from_edge_on(counts), np.append(edges[:-1], NOBODY)
+    errors = chosen[:, 0] + miss_cost * (chosen[:, 1, :1] - chosen[:, 1])
+    if constraint == "worst_error":
+        of_group = errors / counts.sum(axis=(1, 2))[:, None]
+        if per_group:
+            return np.asarray(candidates[of_group.argmin(axis=1)])
+        return np.full(len(counts), candidates[of_group.max(axis=0).argmin()])
+    chosen = from_edge_on(counted(constraint, counts))
     rates = chosen / np.maximum(chosen[:, :1], np.finfo(float).tiny)
     if not per_group:
         is_near = np.ptp(rates, axis=0) <= max_gap
         total = np.where(is_near, errors.sum(axis=0), np.inf)
-        return np.full(len(errors), np.append(edges[:-1], NOBODY)[total.argmin()])
+        return np.full(len(errors), candidates[total.argmin()])
     # where, in bins, a falling curve of rates takes each of the rates, and the errors there
+    numbers = np.arange(len(edges), dtype=np.float64)
     places = np.stack([np.interp(_RATES, each[::-1], numbers[::-1]) for each in rates])
     costs = np.stack(
         [np.interp(at, numbers, each) for at, each in zip(places, errors, strict=True)]
@@ -355,6 +346,11 @@ def _equalised(
     best = start + windows[:, start].argmin(axis=1)
     at = places[np.arange(len(errors)), best]
     return np.where(best == 0, NOBODY, np.interp(at, numbers, edges))
+
+
+def counted(constraint: str, counts: FloatArray) -> FloatArray:
+    """Return counts by bin of those whose shares are to be equal, or to be stated."""
+    return counts[:, 1] if constraint == "true_positive_rate" else np.asarray(counts.sum(axis=1))
 
 
 def thresholds_of_share(
@@ -375,19 +371,6 @@ def thresholds_of_share(
         np.interp(of_group[0] + np.log(share), of_group[::-1], edges[::-1]) for of_group in falling
     ]
     return np.repeat(thresholds, len(likely) // len(thresholds))
-
-
-# Whose shares are to be equal, or to be stated.
-COUNTED: dict[str, Callable[[FloatArray], FloatArray]] = {
-    "selection_rate": lambda counts: np.asarray(counts.sum(axis=1)),
-    "true_positive_rate": lambda counts: counts[:, 1],
-}
-Rule = Callable[[FloatArray, FloatArray, bool, float, float], FloatArray]
-# Thresholds by counts, edges, per_group, max_gap and miss_cost.
-RULES: dict[str, Rule] = {
-    **{name: partial(_equalised, name) for name in COUNTED},
-    "worst_error": worst_error,
-}
 
 
 # --- who is chosen --------------------------------------------------------------------------------
@@ -416,8 +399,7 @@ class Selection:
         """Return the share of the second class, of each group and of all."""
         first, second = self.noisy.sum(axis=2).T.astype(np.float64)
         cells = np.full(len(first), float(self.noisy.shape[2]))
-        numbers = np.stack([second, first, cells, cells])
-        return self._shares(np.column_stack([numbers, numbers.sum(axis=1)]))
+        return self._shares(_with_all(second, first, cells, cells))
 
     def chosen(self, thresholds: FloatArray) -> FloatArray:
         """Return the share with a score of at least its threshold, of each group and of all.
@@ -426,12 +408,12 @@ class Selection:
         """
         first, divides = self._cuts(thresholds)
         parts, tiny = np.zeros(len(first)), np.finfo(float).tiny
-        for group, logs in enumerate(log_falling(self.likely.sum(axis=1))):
-            if divides[group]:
-                ends = slice(first[group] - 1, first[group] + 1)
-                there = np.exp(np.interp(thresholds[group], self.edges[ends], logs[ends]))
-                low, high = np.exp(logs[ends])
-                parts[group] = min(max((there - high) / max(low - high, tiny), tiny), 1.0)
+        logs = log_falling(self.likely.sum(axis=1))
+        for group in np.flatnonzero(divides):
+            ends = slice(first[group] - 1, first[group] + 1)
+            there = np.exp(np.interp(thresholds[group], self.edges[ends], logs[group, ends]))
+            low, high = np.exp(logs[group, ends])
+            parts[group] = min(max((there - high) / max(low - high, tiny), tiny), 1.0)
         return self._shares(self._numbers(first, parts))
 
     def limits(
@@ -479,16 +461,15 @@ class Selection:
     def _numbers(self, first: NDArray[np.intp], part: FloatArray) -> FloatArray:
         """Return who is chosen from a bin on, and by a part of the one below, and who is not.
 
-        A column for each group and for all; of both numbers there is how many cells they sum, of
-        which a part has its square of the variance.
+        Of both numbers there is how many cells they sum, of which a part has its square of the
+        variance.
         """
         sums, groups = from_edge_on(self.noisy.sum(axis=1)), np.arange(len(first))
         of_bin = sums[groups, first - 1] - sums[groups, first]
         chosen = sums[groups, first] + part * of_bin
         above = 2.0 * (self.noisy.shape[2] - first + part**2)
         below = 2.0 * (first - 1 + (1.0 - part) ** 2)
-        numbers = np.stack([chosen, sums[:, 0] - chosen, above, below])
-        return np.column_stack([numbers, numbers.sum(axis=1)])
+        return _with_all(chosen, sums[:, 0] - chosen, above, below)
 
     def _shares(self, numbers: FloatArray) -> FloatArray:
         """Return the share that is chosen, each number weighed by the noise of the other."""
@@ -503,6 +484,12 @@ class Selection:
                 both = below * chosen + above * (total - others)
                 shares.append(both / (above + below) / total if total else math.nan)
         return np.array(shares)
+
+
+def _with_all(*numbers: FloatArray) -> FloatArray:
+    """Return rows of numbers with a column for each group, and one for all."""
+    rows = np.stack(numbers)
+    return np.column_stack([rows, rows.sum(axis=1)])
 
 
 def _limits(

@@ -324,11 +324,6 @@ class Category:
 
     def _check(self, name: str) -> None:
         _check_levels(self.levels, name, least=1)
-        if len(set(self._names(name))) != self._width:
-            raise InputError(
-                f"levels of column {name!r} must have names of their own, got {self.levels!r}"
-                + (" beside the level of missing values." if self.missing else ".")
-            )
 
     def _names(self, name: str) -> tuple[str, ...]:
         last = ("missing",) if self.missing else ()

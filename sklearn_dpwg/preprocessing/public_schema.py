@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
-from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import validate_data
 
 from sklearn_dpwg._checks import FloatArray, whole_number, without_weights
@@ -154,16 +154,14 @@ class PublicSchema(PlainlyStored, TransformerMixin, BaseEstimator):
 
     Notes
     -----
-    *Rows have norm at most 1.* Each of the m columns becomes a block of numbers:
+    Each of the m columns becomes a block of numbers of norm at most 1, and rows are divided by √m,
+    so that they have norm at most 1, with pairs and by rounding too
+    (``docs/theory/encoded_rows.md``). Blocks are:
 
-    - a number, a date, a level in an order, a yes or no: one number in [-1, 1]. Where values may be
-      missing, an indicator stands beside it: (x, 0) for a value x, and (f, √(1 − f²)) for a
-      missing one, f being where the fill is. A number or date that may bend has its pieces of norm
-      at most 1 in place of x, and zeros where the value is missing, unless a fill is stated;
+    - a number, a date, a level in an order, a yes or no: one number in [-1, 1], or ramps where it
+      may bend. Where values may be missing, an indicator stands beside it: (x, 0) for a value x,
+      and (f, √(1 − f²)) for a missing one, f being where the fill is, or 0;
     - a category: zeros and a single 1, at its level, at "other" or at "missing".
-
-    So the norm of a row of blocks divided by √m is at most 1, with pairs of columns and by rounding
-    too (``docs/theory/encoded_rows.md``).
 
     Examples
     --------
@@ -295,16 +293,8 @@ class PublicSchema(PlainlyStored, TransformerMixin, BaseEstimator):
         ndarray of shape (n_features_out,)
             Names such as "age", "age=missing" and "town=other".
         """
-        names = getattr(self, "feature_names_in_", None)
-        n_features = getattr(self, "n_features_in_", None)
-        if input_features is not None and n_features is not None:
-            if names is not None and list(names) != list(input_features):
-                raise InputError("input_features is not equal to feature_names_in_.")
-            if n_features != len(input_features):
-                raise InputError(
-                    f"input_features should have length equal to number of features "
-                    f"({n_features}), got {len(input_features)}."
-                )
+        if input_features is not None and hasattr(self, "n_features_in_"):
+            OneToOneFeatureMixin.get_feature_names_out(self, input_features)  # refuses others
         return np.array(self._schema().feature_names, dtype=object)
 
     def _seen(self) -> list[Seen]:
@@ -332,10 +322,6 @@ class PublicSchema(PlainlyStored, TransformerMixin, BaseEstimator):
                 raise InputTypeError(
                     f"columns must map {name!r} to a kind such as Number(0, 100), got {column!r}."
                 )
-        if not isinstance(self.sparse_output, bool | None):
-            raise InputTypeError(
-                f"sparse_output must be a bool or None, got {self.sparse_output!r}."
-            )
         if self.person is not None and self.person in self.columns:
             raise InputError(f"person must be none of columns, got {self.person!r}.")
         whole_number(self.rows_per_person, "rows_per_person", least=1)

@@ -25,7 +25,6 @@ MISSING, UNKNOWN = -1, -2
 
 _NUMBERS = (int, float, Decimal, np.integer, np.floating, np.bool_)
 _DATES = (datetime.date, np.datetime64)  # timestamps are dates
-_OTHER_TIMES = ("timedelta", "timedelta64", "time", "period")
 _READ_NUMBERS = "decimal=, thousands= and na_values= of pandas.read_csv read numbers from text"
 _READ_DATES = "pandas.to_datetime(..., format=) and parse_dates= of pandas.read_csv read dates"
 _READ_CODES = "floats do not tell its levels apart, so read them with dtype=str or dtype='Int64'"
@@ -43,8 +42,7 @@ def _is_number(cell: object) -> bool:
     return isinstance(cell, _NUMBERS) and not isinstance(cell, np.timedelta64)
 
 
-def is_date(cell: object) -> bool:
-    """Return whether a cell is a date or a timestamp."""
+def _is_date(cell: object) -> bool:
     return isinstance(cell, _DATES)
 
 
@@ -87,7 +85,7 @@ def to_times(values: pd.Series, name: object) -> NDArray[np.datetime64]:
         )
         return times
     codes, cells = _distinct(values)
-    _check_types(values, name, "dates", [*map(is_date, cells)], _READ_DATES)
+    _check_types(values, name, "dates", [*map(_is_date, cells)], _READ_DATES)
     return np.array([*map(to_time, cells), np.datetime64("NaT", "us")])[codes]
 
 
@@ -99,11 +97,6 @@ def to_time(date: datetime.date | np.datetime64) -> np.datetime64:
         local = np.datetime64(date.replace(tzinfo=None), "us")
         return local - np.timedelta64(date.utcoffset(), "us")
     return np.datetime64(date).astype("datetime64[us]")
-
-
-def seconds(date: datetime.date | np.datetime64) -> float:
-    """Return the seconds from 1970 to a date; one without zone is UTC."""
-    return float((to_time(date) - np.datetime64(0, "s")) / np.timedelta64(1, "s"))
 
 
 def is_level(cell: object) -> bool:
@@ -152,36 +145,3 @@ def person_codes(person: Any) -> NDArray[np.intp]:
         row = int(np.argmax(people < 0))
         raise InputError(f"person must say whose row each row is, got a missing one in row {row}.")
     return people.astype(np.intp)
-
-
-def dates_as_seconds(X: Any) -> tuple[Any, NDArray[np.bool_] | None]:
-    """Return a table with seconds for dates, and which columns have them; as it is without any."""
-    is_frame = isinstance(X, pd.DataFrame)
-    try:
-        array: Any = X if is_frame else np.asarray(X)
-    except ValueError:  # rows of different lengths, which scikit-learn refuses
-        return X, None
-    if not is_frame and (array.ndim != 2 or array.dtype.kind not in "OMm"):
-        return X, None
-    names = list(array.columns) if is_frame else list(range(array.shape[1]))
-    columns = [column for _, column in pd.DataFrame(array).items()]
-    held = [pd.api.types.infer_dtype(column, skipna=True) for column in columns]
-    for name, kind in zip(names, held, strict=True):
-        if kind in _OTHER_TIMES:
-            raise InputError(f"column {name!r} of X must hold numbers or dates, got {kind}.")
-    dated = np.isin(held, ("datetime64", "datetime", "date"))
-    if not dated.any():
-        return X, dated
-    table = pd.DataFrame(
-        {
-            place: _seconds(column, names[place]) if dated[place] else column.array
-            for place, column in enumerate(columns)
-        }
-    )
-    table.columns = pd.Index(names)
-    return (table if is_frame else table.to_numpy()), dated
-
-
-def _seconds(column: pd.Series, name: object) -> FloatArray:
-    since = to_times(column, name) - np.datetime64(0, "s")
-    return np.asarray(since / np.timedelta64(1, "s"))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 import math
 from abc import abstractmethod
 from collections.abc import Hashable, Mapping, Sequence
@@ -12,61 +11,53 @@ from typing import Any, Self
 from uuid import uuid4
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sklearn_dpwg._checks import FloatArray, whole_number, without_weights
 from sklearn_dpwg.data.frames import PlainlyStored, rows_in_memory
-from sklearn_dpwg.exceptions import InputError, InputTypeError
+from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.ledger.ledger import spending
-from sklearn_dpwg.preprocessing.columns import norm_bound, to_unit_interval
-from sklearn_dpwg.preprocessing.reading import dates_as_seconds, is_date, seconds
+from sklearn_dpwg.preprocessing.columns import to_unit_interval
 from sklearn_dpwg.privacy import Budget, NoiseSource, PrivacyGuarantee, Relation, Release, calibrate
 from sklearn_dpwg.privacy.release import check_delta
 from sklearn_dpwg.privacy.sensitivity.sums import grid_step
 
-Bound = float | datetime.date | np.datetime64
-Bounds = tuple[Bound, Bound] | Sequence[tuple[Bound, Bound]] | Mapping[Hashable, Any]
+Bounds = tuple[float, float] | Sequence[tuple[float, float]] | Mapping[Hashable, Any]
 
 
 def _column_bounds(
     bounds: Bounds, names: Sequence[Hashable], *, of_all: bool
-) -> tuple[FloatArray, FloatArray, NDArray[np.bool_]]:
-    """Return the lower and the upper bound of each column, and which of them are dates.
-
-    Dates are counted in seconds since 1970. Bounds of another form are refused.
-    """
+) -> tuple[FloatArray, FloatArray]:
+    """Return the lower and the upper bound of each column."""
     if isinstance(bounds, Mapping):
         wrong = [name for name in names if of_all and name not in bounds]
         wrong += [name for name in bounds if name not in names]
         if wrong:
             raise InputError(f"bounds must name the columns of X, {names!r}, and not {wrong[0]!r}.")
         bounds = [bounds.get(name, (-1.0, 1.0)) for name in names]
-    stated = np.array(bounds, dtype=object)
-    if stated.shape == (2,):
-        stated = np.tile(stated, (len(names), 1))
     try:
-        pairs = [[seconds(end) if is_date(end) else float(end) for end in ends] for ends in stated]
+        pairs = np.array(bounds, dtype=np.float64)
     except (TypeError, ValueError):
-        pairs = []
-    if np.shape(pairs) != (len(names), 2):
+        pairs = np.empty(0)
+    if pairs.shape == (2,):
+        pairs = np.tile(pairs, (len(names), 1))
+    if pairs.shape != (len(names), 2):
         raise InputError(
             f"bounds must be a pair (low, high) or one pair for each of the {len(names)} columns, "
             f"got {bounds!r}."
         )
-    dated = np.array([[is_date(end) for end in ends] for ends in stated])
-    low, high = np.array(pairs, dtype=np.float64).T
+    low, high = pairs.T
     with np.errstate(over="ignore", invalid="ignore"):
         width = high - low
-    wrong = ~((width > 0) & np.isfinite(width)) | (dated[:, 0] != dated[:, 1])
-    if wrong.any():
-        column = int(np.argmax(wrong))
+    is_wrong = ~((width > 0) & np.isfinite(width))
+    if is_wrong.any():
+        column = int(np.argmax(is_wrong))
         raise InputError(
-            f"bounds must be finite with low < high, got {tuple(pairs[column])!r} for column "
-            f"{names[column]!r}."
+            f"bounds must be finite with low < high, got {tuple(pairs[column].tolist())!r} for "
+            f"column {names[column]!r}."
         )
-    return low, high, dated[:, 0]
+    return low, high
 
 
 class ByBounds(PlainlyStored, TransformerMixin, BaseEstimator):
@@ -75,40 +66,10 @@ class ByBounds(PlainlyStored, TransformerMixin, BaseEstimator):
     bounds: Bounds
 
     def _bounded(self, X: Any, *, of_all: bool = True) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Return finite rows and the bounds of their columns, of the same kinds as these."""
-        rows, has_dates = self._finite(X, reset=True)
-        low, high, self._dated = _column_bounds(self.bounds, self._names(), of_all=of_all)
-        self._check_dates(has_dates)
-        return rows, low, high
-
-    def _names(self) -> list[Any]:
-        """Return the names of the columns, or their positions where X has no names."""
-        return list(getattr(self, "feature_names_in_", range(self.n_features_in_)))
-
-    def _finite(self, X: Any, *, reset: bool) -> tuple[FloatArray, NDArray[np.bool_]]:
-        """Return rows that have to be finite, dates in seconds, and which columns have dates."""
-        X, has_dates = dates_as_seconds(rows_in_memory(X))
-        rows: FloatArray = validate_data(
-            self, X, dtype=np.float64, ensure_all_finite=False, reset=reset
-        )
-        finite = np.isfinite(rows)
-        if not finite.all():
-            row, column = np.argwhere(~finite)[0]
-            held = "NaN" if np.isnan(rows[row, column]) else "infinity"
-            raise InputError(
-                f"X must be finite, got {held} in column {self._names()[column]!r}, row {row}: "
-                f"PublicSchema has a public fill for missing values."
-            )
-        return rows, np.zeros(rows.shape[1], dtype=bool) if has_dates is None else has_dates
-
-    def _check_dates(self, has_dates: NDArray[np.bool_]) -> None:
-        """Refuse dates between numbers, and numbers between dates."""
-        wrong = has_dates != self._dated
-        if wrong.any():
-            raise InputError(
-                f"bounds of column {self._names()[int(np.argmax(wrong))]!r} must be timestamps if "
-                f"it holds dates, and numbers otherwise."
-            )
+        """Return finite rows and the bounds of their columns."""
+        rows = validate_data(self, rows_in_memory(X), dtype=np.float64)
+        names = list(getattr(self, "feature_names_in_", range(self.n_features_in_)))
+        return rows, *_column_bounds(self.bounds, names, of_all=of_all)
 
     def transform(self, X: Any) -> FloatArray:
         """Clip to the bounds and map what lies between.
@@ -124,9 +85,7 @@ class ByBounds(PlainlyStored, TransformerMixin, BaseEstimator):
             Mapped rows.
         """
         check_is_fitted(self)
-        rows, has_dates = self._finite(X, reset=False)
-        self._check_dates(has_dates)
-        return self._scaled(rows)
+        return self._scaled(validate_data(self, rows_in_memory(X), dtype=np.float64, reset=False))
 
     @abstractmethod
     def _scaled(self, X: FloatArray) -> FloatArray: ...
@@ -159,52 +118,24 @@ class FreeByBounds(ByBounds):
         """Set what follows from the bounds and the number of columns."""
 
 
-class _Scaler(OneToOneFeatureMixin, ByBounds):
-    """A scaler of columns by their bounds, which can be undone."""
-
-    def inverse_transform(self, X: Any) -> FloatArray:
-        """Return scaled rows to the caller's units; what was clipped stays clipped.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_records, n_features)
-            Scaled rows.
-
-        Returns
-        -------
-        ndarray of shape (n_records, n_features)
-            Rows in the units of the bounds.
-        """
-        check_is_fitted(self)
-        return self._unscaled(np.asarray(X, dtype=np.float64))
-
-    @abstractmethod
-    def _unscaled(self, X: FloatArray) -> FloatArray: ...
-
-
-class BoundedScaler(_Scaler, FreeByBounds):
+class BoundedScaler(OneToOneFeatureMixin, FreeByBounds):
     """Scale numeric columns to [-1, 1] by public bounds, and clip what lies beyond.
 
     Nothing is learned from the records, so it costs no privacy and needs no mention in a
-    guarantee. A row of d columns has norm at most √d afterwards: that is a ``data_norm``. With
-    ``unit_norm=True`` rows are divided by it, and ``data_norm=1.0`` holds.
+    guarantee. A row of d columns has norm at most √d afterwards: that is a ``data_norm``.
 
     Parameters
     ----------
     bounds : (low, high), sequence of such pairs, or mapping from column name to pair
         What is known of each column without looking at the records: an age in (0, 120), a
-        share in (0, 1). One pair serves all columns. A column of dates has timestamps as bounds,
-        and one of numbers has numbers.
-    unit_norm : bool, default=False
-        Whether rows are divided by √n_features, and a part in 10¹² more for rounding, so that
-        none has a norm above 1.
+        share in (0, 1). One pair serves all columns.
 
     Attributes
     ----------
     low_, high_ : ndarray of shape (n_features,)
-        Bounds of each column; dates are seconds since 1970, without zone in UTC.
+        Bounds of each column.
     row_norm_ : float
-        Largest norm of a transformed row: √n_features, or 1 with `unit_norm`.
+        Largest norm of a transformed row: √n_features.
     n_features_in_ : int
         Number of columns.
     feature_names_in_ : ndarray of shape (n_features,)
@@ -212,7 +143,7 @@ class BoundedScaler(_Scaler, FreeByBounds):
 
     See Also
     --------
-    PublicSchema : For raw tables, with strings and missing values.
+    PublicSchema : For raw tables, with strings, dates and missing values.
     DPStandardScaler : Centres and scales by private means and variances.
 
     Notes
@@ -230,24 +161,15 @@ class BoundedScaler(_Scaler, FreeByBounds):
 
     _learns_from_records = False
 
-    def __init__(self, bounds: Bounds = (-1.0, 1.0), *, unit_norm: bool = False) -> None:
+    def __init__(self, bounds: Bounds = (-1.0, 1.0)) -> None:
         self.bounds = bounds
-        self.unit_norm = unit_norm
 
     def _check(self, X: Any) -> None:
-        if not isinstance(self.unit_norm, bool):
-            raise InputTypeError(f"unit_norm must be True or False, got {self.unit_norm!r}.")
-        X, self.low_, self.high_ = self._bounded(X)
-        self._divisor = norm_bound(X.shape[1]) if self.unit_norm else 1.0
-        self.row_norm_ = 1.0 if self.unit_norm else float(np.sqrt(X.shape[1]))
+        rows, self.low_, self.high_ = self._bounded(X)
+        self.row_norm_ = math.sqrt(rows.shape[1])
 
     def _scaled(self, X: FloatArray) -> FloatArray:
-        scaled = to_unit_interval(X, self.low_, self.high_)
-        return np.divide(scaled, self._divisor, out=scaled)
-
-    def _unscaled(self, X: FloatArray) -> FloatArray:
-        half = 0.5 * self.high_ - 0.5 * self.low_
-        return np.asarray(self.low_ + (X * self._divisor + 1.0) * half)
+        return to_unit_interval(X, self.low_, self.high_)
 
 
 # (v, SQUARE_WEIGHT·v²) moves no more than v alone on [-1, 1]: see the notes of the class. Rounded
@@ -261,7 +183,7 @@ PUBLIC_FACTS = (
 )
 
 
-class DPStandardScaler(_Scaler):
+class DPStandardScaler(OneToOneFeatureMixin, ByBounds):
     """Centre and scale columns by means and variances released with differential privacy.
 
     Parameters
@@ -271,7 +193,7 @@ class DPStandardScaler(_Scaler):
     delta : float, default=1e-6
         δ of the release.
     bounds : (low, high), sequence of such pairs, or mapping from column name to pair
-        Public bounds of each column, timestamps where it holds dates; values beyond are clipped.
+        Public bounds of each column; values beyond are clipped.
     random_state : int, RandomState or Generator, optional
         A seed makes the noise repeatable and voids the guarantee for whoever knows it.
     rows_per_person : int, optional
@@ -428,9 +350,6 @@ class DPStandardScaler(_Scaler):
 
     def _scaled(self, X: FloatArray) -> FloatArray:
         return np.asarray((np.clip(X, self.low_, self.high_) - self.mean_) / self.scale_)
-
-    def _unscaled(self, X: FloatArray) -> FloatArray:
-        return np.asarray(X * self.scale_ + self.mean_)
 
 
 def _exact_sums(unit: FloatArray, step: float) -> FloatArray:

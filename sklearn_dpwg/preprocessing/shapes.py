@@ -260,7 +260,7 @@ class PublicShapes(FreeByBounds):
 
     def _ends(self) -> list[Callable[[float], str]]:
         """Return what writes where a number lies between the bounds of each column."""
-        return [partial(_end, *of) for of in zip(self._low, self._high, self._dated, strict=True)]
+        return [partial(_end, *of) for of in zip(self._low, self._high, strict=True)]
 
     def _seen(self) -> list[Seen]:
         """Return what is shown of each column, of those that pass through a line."""
@@ -294,7 +294,6 @@ class PublicShapes(FreeByBounds):
         return np.array([*pieces, *map(str, names[~self._bent])], dtype=object)
 
 
-def _end(low: float, high: float, is_date: bool, u: float) -> str:
+def _end(low: float, high: float, u: float) -> str:
     """Write where u lies between bounds."""
-    value = low + (high - low) * (u + 1.0) / 2.0
-    return str(np.datetime64(round(value), "s")) if is_date else f"{value:.6g}"
+    return f"{low + (high - low) * (u + 1.0) / 2.0:.6g}"

@@ -14,7 +14,7 @@ from sklearn_dpwg.data.problem import LABELS_THAT_OCCUR
 from sklearn_dpwg.ledger import PrivacyLedger, privacy_of
 from sklearn_dpwg.model_selection import DPSearchCV, fit_then_release
 from sklearn_dpwg.model_selection import search as dp_search_cv
-from sklearn_dpwg.model_selection.fit_then_release import HeldOutSizes, split
+from sklearn_dpwg.model_selection.fit_then_release import split
 from sklearn_dpwg.model_selection.search import plan_search
 from sklearn_dpwg.privacy import Budget, NoiseSource, PrivacyGuarantee
 from sklearn_dpwg.solvers import MGR
@@ -141,7 +141,7 @@ def test_an_error_after_the_counts_says_that_the_budget_is_spent(monkeypatch):
 
 # --- neighbours that change their group ---------------------------------------------------------
 
-PLAN = plan_search(Budget(1.0, 1e-6), mean_runs=2, distribution="geometric", count_share=0.5)
+PLAN = plan_search(Budget(1.0, 1e-6), mean_runs=2, count_share=0.5)
 
 
 class Seen:
@@ -164,7 +164,7 @@ class Seen:
         monkeypatch.setattr(
             dp_search_cv,
             "learn_nothing",
-            lambda *_: SimpleNamespace(n_features_in_=2, classes_=np.arange(2)),
+            lambda *_: SimpleNamespace(n_features_in_=2, classes_=np.arange(2), group_labels_=[]),
         )
         monkeypatch.setattr(
             dp_search_cv,
@@ -260,7 +260,7 @@ def test_planted_faults_are_caught(monkeypatch):
     honest = fit_then_release.worst_score
 
     def true_means(scores, codes, sizes):
-        n_held_out = np.bincount(codes, minlength=len(sizes.divisors))
+        n_held_out = np.bincount(codes, minlength=len(sizes))
         means = np.bincount(codes, weights=scores, minlength=len(n_held_out))
         means = means / np.maximum(1, n_held_out)
         return float(means[n_held_out > 0].min()), honest(scores, codes, sizes)[1]
@@ -268,8 +268,7 @@ def test_planted_faults_are_caught(monkeypatch):
     def true_scale(release, floor, codes, n_groups, n_held_out, seed):
         counts = np.bincount(codes, minlength=n_groups)
         fit_then_release.release_sizes(release, counts.tolist(), NoiseSource(None, [release]))
-        sizes = counts * (n_held_out / len(codes))
-        return HeldOutSizes(n_held_out, np.maximum(sizes, 0.1), np.full(n_groups, True))
+        return np.maximum(counts * (n_held_out / len(codes)), 0.1)
 
     with monkeypatch.context() as patch:
         few_noise(patch)

@@ -20,12 +20,13 @@ from sklearn_dpwg.inspection import GroupAudit
 from sklearn_dpwg.ledger import PrivacyLedger, privacy_of
 from sklearn_dpwg.postprocessing import DPCalibratedClassifier, DPThresholdClassifier, base
 from sklearn_dpwg.postprocessing.histogram import (
-    RULES,
+    CONSTRAINTS,
     Selection,
     calibrated_shares,
     checked_edges,
     count_scores,
     histogram_guarantee,
+    least_errors,
     likely_counts,
     noise_std,
     plan_release,
@@ -79,7 +80,7 @@ def make(frozen, rng):
     }
     if kind == 3:
         return DPCalibratedClassifier(frozen, **parameters)
-    return DPThresholdClassifier(frozen, constraint=sorted(RULES)[kind], max_gap=0.1, **parameters)
+    return DPThresholdClassifier(frozen, constraint=CONSTRAINTS[kind], max_gap=0.1, **parameters)
 
 
 UNLIKE = ("estimator_", "_costs")  # costs have keys that are drawn at random
@@ -167,8 +168,8 @@ def with_true_counts(fault):
         if isinstance(self, DPCalibratedClassifier):
             self.probabilities_ = calibrated_shares(wrong, edges, std, self.per_group)
         else:
-            rule = RULES[self.constraint]
-            self.thresholds_ = rule(wrong, edges, self.per_group, self.max_gap, 1.0)
+            how = edges, self.per_group, self.max_gap, 1.0
+            self.thresholds_ = least_errors(self.constraint, wrong, *how)
 
     return learn
 

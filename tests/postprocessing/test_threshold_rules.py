@@ -9,9 +9,9 @@ import pytest
 from scipy.special import expit
 
 from sklearn_dpwg.postprocessing.histogram import (
-    RULES,
     checked_edges,
     count_scores,
+    least_errors,
     likely_counts,
     thresholds_of_share,
 )
@@ -44,10 +44,10 @@ def rates(scores, y, codes, thresholds, of_positives):
 @pytest.mark.parametrize("seed", range(5))
 def test_least_worst_error(seed):
     scores, y, codes, counts = problem(seed)
-    found = RULES["worst_error"](counts, EDGES, True, 0.0, 1.0)
+    found = least_errors("worst_error", counts, EDGES, True, 0.0, 1.0)
     best = min(error_rates(scores, y, codes, each).max() for each in product(CANDIDATES, repeat=3))
     assert error_rates(scores, y, codes, found).max() == pytest.approx(best)
-    shared = RULES["worst_error"](counts, EDGES, False, 0.0, 1.0)
+    shared = least_errors("worst_error", counts, EDGES, False, 0.0, 1.0)
     best = min(error_rates(scores, y, codes, [each] * 3).max() for each in CANDIDATES)
     assert len(set(shared)) == 1
     assert error_rates(scores, y, codes, shared).max() == pytest.approx(best)
@@ -58,7 +58,7 @@ def test_least_worst_error(seed):
 def test_one_threshold_keeps_the_gap_with_the_fewest_errors(constraint, seed):
     scores, y, codes, counts = problem(seed)
     is_tpr = constraint == "true_positive_rate"
-    found = RULES[constraint](counts, EDGES, False, 0.1, 1.0)
+    found = least_errors(constraint, counts, EDGES, False, 0.1, 1.0)
     allowed = [
         each for each in CANDIDATES if np.ptp(rates(scores, y, codes, [each] * 3, is_tpr)) <= 0.1
     ]
@@ -80,7 +80,7 @@ def test_rates_differ_by_the_gap_at_most(constraint, max_gap, seed):
     ) / 6
     y = rng.uniform(size=30_000) < np.clip(scores + 0.2 * (codes - 1), 0, 1)
     counts = count_scores(scores, y, codes, 3, EDGES).astype(float)
-    found = RULES[constraint](counts, EDGES, True, max_gap, 1.0)
+    found = least_errors(constraint, counts, EDGES, True, max_gap, 1.0)
     is_tpr = constraint == "true_positive_rate"
     assert np.ptp(rates(scores, y, codes, found, is_tpr)) <= max_gap + 0.03
     assert 0.0 < rates(scores, y, codes, found, is_tpr).mean() < 1.0
@@ -91,7 +91,7 @@ def test_a_wider_gap_has_no_more_errors():
     for constraint in ("selection_rate", "true_positive_rate"):
         errors = []
         for gap in (0.0, 0.1, 0.2, 0.5, 1.0):
-            thresholds = RULES[constraint](counts, EDGES, True, gap, 1.0)
+            thresholds = least_errors(constraint, counts, EDGES, True, gap, 1.0)
             places = np.interp(np.minimum(thresholds, 1.0), EDGES, np.arange(7))
             below = np.concatenate([np.zeros((3, 2, 1)), counts.cumsum(axis=2)], axis=2)
             at = [
@@ -107,16 +107,16 @@ def test_a_wider_gap_has_no_more_errors():
 def test_nobody_and_everybody_can_be_chosen():
     counts = np.zeros((2, 2, 6))
     counts[:, 0] = 10.0  # all negative
-    assert np.isinf(RULES["worst_error"](counts, EDGES, True, 0.0, 1.0)).all()
-    assert np.isinf(RULES["selection_rate"](counts, EDGES, True, 0.0, 1.0)).all()
-    everybody = RULES["selection_rate"](counts[:, ::-1], EDGES, True, 0.0, 1.0)
+    assert np.isinf(least_errors("worst_error", counts, EDGES, True, 0.0, 1.0)).all()
+    assert np.isinf(least_errors("selection_rate", counts, EDGES, True, 0.0, 1.0)).all()
+    everybody = least_errors("selection_rate", counts[:, ::-1], EDGES, True, 0.0, 1.0)
     assert everybody.tolist() == [0.0, 0.0]
 
 
 @pytest.mark.parametrize("cost", [0.2, 5.0])
 def test_what_a_miss_costs(cost):
     scores, y, codes, counts = problem(4)
-    found = RULES["worst_error"](counts, EDGES, False, 0.0, cost)[0]
+    found = least_errors("worst_error", counts, EDGES, False, 0.0, cost)[0]
 
     def dearest(threshold):
         each = np.where(y, cost * (scores < threshold), scores >= threshold)
@@ -124,7 +124,9 @@ def test_what_a_miss_costs(cost):
 
     assert dearest(found) == pytest.approx(min(map(dearest, CANDIDATES)))
     rates_by_cost = [
-        rates(scores, y, codes, RULES["selection_rate"](counts, EDGES, True, 0.0, each), False)
+        rates(
+            scores, y, codes, least_errors("selection_rate", counts, EDGES, True, 0.0, each), False
+        )
         for each in (0.1, 1.0, 10.0)
     ]
     assert rates_by_cost[0].sum() < rates_by_cost[1].sum() < rates_by_cost[2].sum()

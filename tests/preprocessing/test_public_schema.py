@@ -181,7 +181,6 @@ def test_behind_it_no_row_is_cut_and_nothing_is_paid():
         ([Number(0, 1)], {}, TypeError, "columns must be a mapping"),
         ({"age": (0, 1)}, {}, TypeError, r"columns must map 'age' to a kind .*, got \(0, 1\)"),
         ({"age": Number(0, 1, missing="no")}, {}, TypeError, "missing of column 'age' must be"),
-        ({"age": Number(0, 1)}, {"sparse_output": "auto"}, TypeError, "sparse_output must be"),
         ({"age": Number(0, 1)}, {"person": "age"}, ValueError, "person must be none of columns"),
         ({"age": Number(0, 1)}, {"rows_per_person": 0}, ValueError, "rows_per_person must be at"),
         ({"age": Number(0, 1)}, {"shapes": "round"}, ValueError, "shapes must be one of"),

@@ -1,12 +1,10 @@
 from __future__ import annotations
 
-import datetime
 import math
 from fractions import Fraction
 
 import numpy as np
 import pandas as pd
-import polars as pl
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -32,7 +30,7 @@ seeded = pytest.mark.filterwarnings("ignore::sklearn_dpwg.exceptions.SeededNoise
 @seeded
 @parametrize_with_checks(
     [
-        BoundedScaler(bounds=(-100.0, 100.0), unit_norm=True),
+        BoundedScaler(bounds=(-100.0, 100.0)),
         DPStandardScaler(bounds=(-100.0, 100.0), random_state=0),
         DPStandardScaler(math.inf, bounds=(-100.0, 100.0)),
     ]
@@ -46,7 +44,6 @@ def test_bounded():
     found = scaler.fit_transform([[60.0, 0.0], [-5.0, 99.0], [120.0, -10.0]])
     assert found.tolist() == [[0.0, 0.0], [-1.0, 1.0], [1.0, -1.0]]
     assert scaler.row_norm_ == math.sqrt(2.0)
-    assert scaler.inverse_transform(found).tolist() == [[60.0, 0.0], [0.0, 10.0], [120.0, -10.0]]
 
 
 @given(st.floats(-1e300, 1e300), st.floats(1e-3, 1e300), st.floats(allow_nan=False))
@@ -86,42 +83,6 @@ both_scalers = pytest.mark.parametrize(
 def test_bounds_that_are_refused(scaler, bounds, message):
     with pytest.raises(ValueError, match=message):
         scaler(bounds).fit(pd.DataFrame(ROWS, columns=["age", "score"]))
-
-
-DAYS = pd.to_datetime(["2020-01-01", "2020-07-01", "2031-01-01"])
-YEAR = (datetime.date(2020, 1, 1), pd.Timestamp("2020-12-31"))
-
-
-@pytest.mark.parametrize(
-    "days",
-    [
-        DAYS,
-        DAYS.tz_localize("UTC"),
-        DAYS.date,
-        DAYS.to_numpy().astype("datetime64[D]"),
-        pl.Series(DAYS.date),
-    ],
-)
-def test_dates_between_timestamps(days):
-    frame = pl.DataFrame if isinstance(days, pl.Series) else pd.DataFrame
-    table = frame({"n": [0.0, 1.0, 2.0], "day": days})
-    bounds = {"n": (0, 2), "day": YEAR}
-    expected = pytest.approx(np.array([[-1, -1], [0, 2 * 182 / 365 - 1], [1, 1]]))
-    assert BoundedScaler(bounds).fit_transform(table) == expected
-    assert BoundedScaler(bounds).fit(table).low_[1] == pd.Timestamp("2020-01-01").timestamp()
-    private = DPStandardScaler(math.inf, bounds=bounds).fit(table)
-    assert np.abs(private.transform(table)).max() < 3.0
-
-
-@pytest.mark.parametrize("n_columns", [1, 2, 3, 5, 7, 10, 31, 59])
-def test_rows_of_unit_norm(n_columns):
-    scaler = BoundedScaler((-5, 5), unit_norm=True)
-    row = np.where(np.arange(n_columns) % 2, -5.0, 5.0)[None, :]
-    found = scaler.fit_transform(row)
-    assert sum(Fraction(value) ** 2 for value in found[0].tolist()) <= 1
-    assert np.linalg.norm(found) == pytest.approx(1.0, rel=1e-11)
-    assert scaler.row_norm_ == 1.0
-    assert scaler.inverse_transform(found) == pytest.approx(row)
 
 
 def moves(pair, weight):
@@ -247,7 +208,6 @@ def test_private_moments(handed):
     assert scaler.scale_ == pytest.approx(ROWS.std(0), rel=0.3)
     rows = scaler.transform([[0.0, -10.0], [120.0, 10.0], [1e9, -1e9]])
     assert np.linalg.norm(rows, axis=1).max() <= scaler.row_norm_ * (1 + 1e-12)
-    assert scaler.inverse_transform(rows)[0] == pytest.approx([0.0, -10.0])
 
 
 def test_noise_does_not_make_scales_vanish():
@@ -287,6 +247,6 @@ def test_an_error_after_the_release_says_that_the_budget_is_spent(monkeypatch, w
         "Noisy values had been released before this error: count the budget of this fit, "
         "epsilon = 0.5 at delta = 1e-06, as spent."
     ]
-    with pytest.raises(ValueError, match="got NaN in column 0") as error:
+    with pytest.raises(ValueError, match="X contains NaN") as error:
         DPStandardScaler(epsilon=0.5).fit(np.full((2000, 2), np.nan))
     assert not hasattr(error.value, "__notes__")

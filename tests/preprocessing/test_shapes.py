@@ -1,7 +1,5 @@
 """Pieces of numbers: their norm, the lines among them, names, and what passes through."""
 
-import datetime
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -92,11 +90,3 @@ def test_missing_values_are_nothing_but_missing():
 def test_wrong_parameters_are_refused(how, says):
     with pytest.raises(ValueError, match=says):
         PublicShapes(**how).fit(pd.DataFrame({"a": [0.5], "b": [0.5]}))
-
-
-def test_dates_bend():
-    days = pd.DataFrame({"day": [datetime.datetime(2020, 1, 2), datetime.datetime(2020, 1, 5)]})
-    bounds = {"day": (datetime.datetime(2020, 1, 1), datetime.datetime(2020, 1, 9))}
-    shapes = PublicShapes(bounds, resolution=2)
-    assert shapes.fit_transform(days)[:, 0] == pytest.approx(np.array([-0.5, 1.0]) / np.sqrt(2))
-    assert shapes.get_feature_names_out()[0] == "day=2020-01-01T00:00:00..2020-01-05T00:00:00"

@@ -307,30 +307,6 @@ class Interval:
         return self.high - self.low
 
 
-# Checks of counts that carry noise.
-
-# Sums of so large counts, times 20, are still far from the largest integer.
-_LARGEST_COUNT = 10**15
-
-
-def signed_count(value: object, name: str) -> int:
-    """Return a value as int if it is a whole number, of either sign."""
-    number = whole_number(value, name, least=-math.inf)
-    if abs(number) > _LARGEST_COUNT:
-        raise InputError(f"{name} must be at most {_LARGEST_COUNT:g} in size, got {number}.")
-    return number
-
-
-def cell_pair(value: object) -> tuple[int, int]:
-    """Return how many cells were summed into hits and into misses."""
-    if not isinstance(value, tuple | list) or len(value) != 2:
-        raise InputError(
-            f"n_cells must be two whole numbers, of hits and of misses, got {value!r}."
-        )
-    first, second = (whole_number(number, "n_cells", least=1) for number in value)
-    return first, second
-
-
 def rate_interval(
     successes: int,
     total: int,
@@ -387,7 +363,7 @@ def rate_interval(
     >>> print(f"{private.estimate:.2f} [{private.low:.3f}, {private.high:.3f}]")
     0.30 [0.197, 0.416]
     """
-    successes = signed_count(successes, "successes")
+    successes = whole_number(successes, "successes", least=-math.inf)
     total = whole_number(total, "total", least=0)
     confidence = open_unit(confidence, "confidence")
     if noise is None and not 0 <= successes <= total:
@@ -395,22 +371,20 @@ def rate_interval(
             f"successes must be between 0 and total = {total} where there is no noise, "
             f"got {successes}."
         )
+    cells = n_cells if isinstance(n_cells, tuple) else (n_cells, n_cells)
     if failures is None:
-        n_noisy = float(whole_number(n_cells, "n_cells", least=1))
-        found, mirrored = (
-            known_total_piece(count, total, noise, int(n_noisy))[0]
-            for count in (successes, total - successes)
+        n_noisy, estimate, counts = (
+            float(cells[0]),
+            float(successes),
+            (successes, total - successes),
         )
-        estimate = float(successes)
+        found, mirrored = (known_total_piece(one, total, noise, cells[0])[0] for one in counts)
     else:
-        pair = cell_pair(n_cells)
-        counts = (successes, signed_count(failures, "failures"))
-        found, mirrored = (
-            _from_both(counts, noise, pair),
-            _from_both(counts[::-1], noise, pair[::-1]),
-        )
+        counts = successes, whole_number(failures, "failures", least=-math.inf)
+        found = _from_both(counts, noise, cells)
+        mirrored = _from_both(counts[::-1], noise, cells[::-1])
         # half of each count's noise, so a quarter of the variance
-        n_noisy, estimate = 0.25 * sum(pair), 0.5 * (successes + total - counts[1])
+        n_noisy, estimate = 0.25 * sum(cells), 0.5 * (successes + total - counts[1])
     if total == 0:
         return Interval(math.nan, 0.0, 1.0, confidence)
     variance = 0.0 if noise is None else n_noisy * noise.std**2

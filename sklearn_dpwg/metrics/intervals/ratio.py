@@ -10,16 +10,14 @@ from itertools import permutations
 
 import numpy as np
 
-from sklearn_dpwg._checks import FloatArray, open_unit, real_number
+from sklearn_dpwg._checks import FloatArray, open_unit, real_number, whole_number
 from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.metrics.intervals.rate import (
     Counts,
     Interval,
-    cell_pair,
     fieller_wilson,
     least_rate,
     rate_interval,
-    signed_count,
     survival_of,
     unknown_total_piece,
 )
@@ -132,8 +130,8 @@ def ratio_interval(
     >>> print(f"{rate.estimate:.2f} [{rate.low:.2f}, {rate.high:.2f}]")
     0.59 [0.48, 0.70]
     """
-    hits, misses = signed_count(hits, "hits"), signed_count(misses, "misses")
-    n_cells = cell_pair(n_cells)
+    hits = whole_number(hits, "hits", least=-math.inf)
+    misses = whole_number(misses, "misses", least=-math.inf)
     confidence = open_unit(confidence, "confidence")
     if noise is None:
         if min(hits, misses) < 0:

@@ -142,12 +142,10 @@ def test_noise_on_more_cells_is_wider():
     [
         ((3.0, 10), {}, TypeError, "successes must be a whole number, got 3.0"),
         ((True, 10), {}, TypeError, "successes must be a whole number, got True"),
-        ((10**16, 10), {}, ValueError, r"successes must be at most 1e\+15 in size"),
         ((3, -1), {}, ValueError, "total must be at least 0, got -1"),
         ((-1, 10), {}, ValueError, "successes must be between 0 and total = 10 where there is no"),
         ((11, 10), {}, ValueError, "successes must be between 0 and total = 10 where there is no"),
         ((3, 10), {"confidence": 1.0}, ValueError, "confidence must be strictly between 0 and 1"),
-        ((3, 10), {"n_cells": 0}, ValueError, "n_cells must be at least 1, got 0"),
     ],
 )
 def test_wrong_arguments_are_refused(arguments, options, error, sentence):
