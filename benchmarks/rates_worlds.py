@@ -52,18 +52,18 @@ class CountedRisks(GroupRisks):
         sizes = np.asarray(self.group_sizes, dtype=float)
         return sizes * (losses - center), sizes[:, None] * slopes
 
-    def risks(self, weights: FloatArray, *, ceiling: float | None = None) -> FloatArray:
+    def risks(self, weights: FloatArray, *, ceiling: float = np.inf) -> FloatArray:
         """Return the mean loss of each group."""
         return self.risks_and_gradients(weights, ceiling=ceiling)[0]
 
     def risks_and_gradients(
-        self, weights: FloatArray, *, ceiling: float | None = None
+        self, weights: FloatArray, *, ceiling: float = np.inf
     ) -> tuple[FloatArray, FloatArray]:
         """Return each group's mean loss and its gradient."""
         self.n_passes += 1
         rows, targets = self.records.rows, self.records.targets
         values, slopes = self.loss.value_and_derivative(rows @ weights, targets)
-        values = values if ceiling is None else np.minimum(values, ceiling)
+        values = np.minimum(values, ceiling)
         shares = self._shares
         return self._by_group(shares * values), self._by_group((shares * slopes)[:, None] * rows)
 

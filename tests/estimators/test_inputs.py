@@ -234,5 +234,6 @@ def test_rows_are_copied_once_in_single_precision(form, precision, solver):
     for codes in (np.sort(groups), groups):
         peak = traced(lambda: model.fit(X, y, groups=codes))  # noqa: B023
         assert (before != X).sum() == 0
-        # compressed rows that are put in order bring their indices along, in their own precision
-        assert 0.9 * n_bytes < peak < (4 if form == "csr" else 1) * n_bytes + BESIDE
+        # compressed rows that are put in order bring their indices along, in their own precision,
+        # and a block of both is held in double precision beside
+        assert 0.9 * n_bytes < peak < (5 if form == "csr" else 1) * n_bytes + BESIDE

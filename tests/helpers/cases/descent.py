@@ -455,7 +455,7 @@ def _sizes_decide_the_order(real, data, *arguments, **facts):
 
 
 def _the_largest_group_pays(patch):
-    right = Problem.pair_diameter.fget
+    right = Problem.pair_diameter.func
     patch.setattr(Problem, "pair_diameter", property(lambda problem: 0.4 * right(problem)))
 
 

@@ -185,7 +185,7 @@ def _uncentred(real, schedule, *others):
 
 
 def _half_of_a_pair(patch):
-    right = Problem.pair_diameter.fget
+    right = Problem.pair_diameter.func
     patch.setattr(Problem, "pair_diameter", property(lambda problem: 0.5 * right(problem)))
 
 
