@@ -303,7 +303,9 @@ def _curves(result: AuditResult) -> Iterator[tuple[str, str, str, Any]]:
     sizes = np.array([size.estimate for size in result.group_sizes()])
     chosen = np.argsort(-sizes, kind="stable")[:_MOST_CURVES].tolist()
     edges, level = result.score_edges or (), result.confidence
-    at_edges = [result.at(edge)._counted for edge in edges[:: -math.ceil(len(edges) / _MOST_POINTS)]]
+    at_edges = [
+        result.at(edge)._counted for edge in edges[:: -math.ceil(len(edges) / _MOST_POINTS)]
+    ]
     for title, text in _CURVES.items():
         curves = []
         for group in chosen:
