@@ -220,8 +220,8 @@ class AuditResult:
         if len(n_cells) > 1:
             raise InputError(
                 "group_labels of the audit must hold every combination of values, as "
-                f"itertools.product lists them, to be told by attribute, got some values of "
-                f"{name!r} in {min(n_cells)} and some in {max(n_cells)}."
+                f"itertools.product lists them, got some values of {name!r} in {min(n_cells)} and "
+                f"some in {max(n_cells)}."
             )
         counted = [self._counted.pooled(tuple(one)) for one in cells.values()]
         sizes = [one.sizes[0] for one in counted if one.sizes is not None]
@@ -523,11 +523,14 @@ class AuditResult:
         """Return a rate of all groups together, NaN of what is no rate."""
         if metric not in RATES:
             return math.nan
-        together = self._counted.pooled(tuple(range(len(self.group_labels))))
-        hits, misses = (
-            together.total(0, cells)[0] for cells in (RATES[metric].hits, RATES[metric].misses)
-        )
+        rate, together = RATES[metric], self._counted.pooled(tuple(range(len(self.group_labels))))
+        hits, misses = (together.total(0, cells)[0] for cells in (rate.hits, rate.misses))
         return min(1.0, max(0.0, hits / (hits + misses))) if hits + misses > 0 else math.nan
+
+    @cached_property
+    def _names(self) -> tuple[str, ...]:
+        """The groups as they stand in sentences."""
+        return tuple(map(words.in_sentence, words.texts_of(self.group_labels)))
 
     def _comparison(
         self,
@@ -542,7 +545,7 @@ class AuditResult:
         """Return all pairs of groups as `verdict` compares them, by one of the joint metrics."""
         self._check_metric(metric, of, [one for one in self.METRICS if one in RATES])
         return Comparison(
-            names=tuple(map(words.in_sentence, words.texts_of(self.group_labels))),
+            names=self._names,
             metric=metric,
             margin=margin,
             judged=judged,
@@ -566,10 +569,9 @@ class AuditResult:
         if len(judged) < 2:
             reasons |= dict.fromkeys(judged, "nobody is left to compare them with")
             judged, place = (), None
-        names = list(map(words.in_sentence, words.texts_of(self.group_labels)))
         scope = ""
         for why in dict.fromkeys(reasons[one] for one in sorted(reasons)):
-            out = [names[one] for one in sorted(reasons) if reasons[one] == why]
+            out = [self._names[one] for one in sorted(reasons) if reasons[one] == why]
             scope += f" Not judged, as {why}: {words.listed(out)}."
         return judged, place, scope
 

@@ -27,7 +27,7 @@ from sklearn_dpwg.data.frames import (
     same_rows,
     same_text,
 )
-from sklearn_dpwg.data.groups import GroupBy, encode_groups, names_of_columns, select_groups
+from sklearn_dpwg.data.groups import GroupBy, names_of_columns
 from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.ledger.costs import Holdings, StartCost, holdings_of
 from sklearn_dpwg.privacy import Budget, IntegerNoise, PrivacyGuarantee
@@ -36,24 +36,6 @@ Codes = NDArray[np.signedinteger[Any]]
 # Models whose decisions are counted together: from six on, noise on so many joint counts is louder
 # than that of an audit each.
 _MOST_MODELS = 5
-
-
-def group_codes(
-    groups: Any,
-    n_records: int,
-    group_labels: Sequence[Hashable] | None,
-    group_by: GroupBy | None,
-) -> tuple[Codes, tuple[Hashable, ...]]:
-    """Return the position of each record's group among the labels, and these."""
-    if groups is None:
-        raise InputError(
-            "groups must be passed: labels, columns of them, or rows in which group_by finds them."
-        )
-    if group_by is not None:
-        groups = select_groups(groups, group_by)
-    codes, labels = encode_groups(groups, n_records, group_labels, may_be_empty=True)
-    check_several(len(labels))
-    return codes, tuple(labels)
 
 
 def group_name(groups: Any, group_by: GroupBy | None) -> str:

@@ -244,7 +244,7 @@ class GroupMetricDisplay:
             ax.xaxis.set_major_formatter(lambda value, _: f"{100 * value:.6g} {self.unit}")
         if title is None:
             title = f"{words.capital(metric)} by group, {100 * self.confidence:g} % intervals"
-            title += "" if self.is_private else f" – {words.NOT_PRIVATE}"
+            title += "" if self.is_private else " – not private"
         pad = 6.0 if self.reference is None else 20.0  # what the dashed line is stands below
         ax.set_title(title, parse_math=False, loc="left", fontsize="medium", pad=pad)
         ax.set_xlabel(metric, parse_math=False)

@@ -17,7 +17,13 @@ from sklearn.base import BaseEstimator
 
 from sklearn_dpwg._checks import open_unit, whole_number
 from sklearn_dpwg.data.frames import PlainlyStored
-from sklearn_dpwg.data.groups import GroupBy, grouping_names, labelled_sizes
+from sklearn_dpwg.data.groups import (
+    GroupBy,
+    encode_groups,
+    grouping_names,
+    labelled_sizes,
+    select_groups,
+)
 from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.inspection import audit_rows, words
 from sklearn_dpwg.inspection.audit_result import AuditResult
@@ -60,43 +66,19 @@ Edges = tuple[float, ...] | None
 
 @dataclass(frozen=True)
 class AuditPlan:
-    """What an audit releases and costs, from public facts alone; ``print`` it.
+    """What an audit releases and costs, from public facts alone; ``print`` it."""
 
-    Parameters
-    ----------
-    release : Release or None
-        The histogram; None without privacy.
-    noise : IntegerNoise or None
-        Law of the noise on every count.
-    guarantee : PrivacyGuarantee
-        What one audit costs.
-    base_rate : float
-        Share of the positive class that the widths assume.
-    confidence : float
-        That of the intervals.
-    widths : tuple of (group, size, mapping)
-        For each group, or None where only sizes are shown, a guess of its size, and by metric the
-        width of its interval to expect and that without noise.
-    n_bins : int
-        How many bins of scores are counted.
-    price : float or None
-        By how much 20 bins widen the interval of a selection rate in a group of ``small_size``,
-        where that decides about bins.
-    small_size : int
-        A quarter of the mean size.
-
-    See Also
-    --------
-    GroupAudit.plan : Makes plans.
-    """
-
-    release: Release | None
+    release: Release | None  # None without privacy
     noise: IntegerNoise | None
     guarantee: PrivacyGuarantee
-    base_rate: float
+    base_rate: float  # share of the positive class that the widths assume
     confidence: float
+    # group, or None where only sizes are shown, guessed size, and by metric the width of its
+    # interval to expect and that without noise
     widths: tuple[tuple[Hashable, int, Mapping[str, tuple[float, ...]]], ...]
     n_bins: int
+    # by how much 20 bins widen the interval of a selection rate in a group of a quarter of the mean
+    # size, where that decides about bins
     price: float | None
     small_size: int
 
@@ -161,7 +143,7 @@ class GroupAudit(PlainlyStored, BaseEstimator):
     score_edges : sequence of float, optional
         Inner edges of the bins of scores, the threshold among them. By default there are 20 bins
         of equal width where these make the interval of a selection rate, in a group of a quarter
-        of the mean size, wider by at most a tenth (`AuditPlan` says by how much), and else two,
+        of the mean size, wider by at most a tenth (a plan says by how much), and else two,
         on both sides of the threshold; ``[threshold]`` asks for these.
     sizes : {"hidden", "public"}, default="hidden"
         Whether groups have secret sizes, so that a record may be replaced by one of any group, or
@@ -448,7 +430,15 @@ class GroupAudit(PlainlyStored, BaseEstimator):
             models = {f"scores of {name!r}": one for name, one in scores.items()}
         n_records = audit_rows.n_given(y_true, models, groups)
         positive = audit_rows.class_codes(y_true, classes, "y_true") if has_outcomes else None
-        codes, labels = audit_rows.group_codes(groups, n_records, self.group_labels, self.group_by)
+        if groups is None:
+            raise InputError(
+                "groups must be passed: labels, columns of them, or rows in which group_by finds "
+                "them."
+            )
+        if self.group_by is not None:
+            groups = select_groups(groups, self.group_by)
+        codes, labels = encode_groups(groups, n_records, self.group_labels, may_be_empty=True)
+        audit_rows.check_several(len(labels))
         edges, _ = facts.inner_edges(n_records // len(labels), has_outcomes=has_outcomes)
         if isinstance(scores, Mapping):
             if facts.edges is not None and len(facts.edges) > 1:
@@ -460,7 +450,7 @@ class GroupAudit(PlainlyStored, BaseEstimator):
         bins = [
             audit_rows.bins_of(one, n_records, classes, edges, name) for name, one in models.items()
         ]
-        return AuditedRows(codes, labels, positive, bins, sum(facts.n_bins(edges))), edges
+        return AuditedRows(codes, tuple(labels), positive, bins, sum(facts.n_bins(edges))), edges
 
 
 @dataclass(frozen=True)

@@ -169,7 +169,7 @@ class ShapeDisplay:
             _draw_map(ax, effect)
         else:
             ax.axhline(0.0, zorder=1, **displays.DASHED)
-            (_draw_line if effect.is_number else _draw_bars)(ax, effect)
+            _draw_column(ax, effect)
             ax.set_ylim(*self._limits)
         name = words.cut(words.text_of(effect.name), 22 if effect.axes else 28)
         ax.set_title(name, parse_math=False, loc="left", fontsize="small")
@@ -183,18 +183,17 @@ class ShapeDisplay:
         return float(ends.min()) - room, float(ends.max()) + room
 
 
-def _draw_line(ax: Any, effect: Effect) -> None:
+def _draw_column(ax: Any, effect: Effect) -> None:
+    if not effect.is_number:
+        order = _largest(effect.effects)
+        ax.bar(np.arange(len(order)), effect.effects[order], color=displays.BLUE, width=0.7)
+        _name_levels(ax.xaxis, effect, order)
+        return
     known = effect.n_known
     ax.plot(np.linspace(0.0, 1.0, known), effect.effects[:known], color=displays.BLUE, lw=1.8)
     if effect.may_be_missing:
         ax.plot([1.15], effect.effects[known:], "D", color=displays.VERMILION, markersize=4)
     _name_numbers(ax.xaxis, effect, [0.0, 0.5, 1.0], 1.15)
-
-
-def _draw_bars(ax: Any, effect: Effect) -> None:
-    order = _largest(effect.effects)
-    ax.bar(np.arange(len(order)), effect.effects[order], color=displays.BLUE, width=0.7)
-    _name_levels(ax.xaxis, effect, order)
 
 
 def _draw_map(ax: Any, effect: Effect) -> None:
