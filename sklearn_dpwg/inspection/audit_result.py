@@ -564,7 +564,8 @@ class AuditResult:
         named, reference = left_out_by_name(self.group_labels, leave_out, min_share, reference)
         place = None if reference is None else self.group_labels.index(reference)
         reasons = self._left_out(named, min_share)
-        reasons.pop(place, None)
+        if place is not None:
+            reasons.pop(place, None)
         judged = tuple(one for one in range(len(self.group_labels)) if one not in reasons)
         if len(judged) < 2:
             reasons |= dict.fromkeys(judged, "nobody is left to compare them with")
@@ -575,11 +576,11 @@ class AuditResult:
             scope += f" Not judged, as {why}: {words.listed(out)}."
         return judged, place, scope
 
-    def _left_out(self, named: list[Hashable], min_share: float) -> dict[int | None, str]:
+    def _left_out(self, named: list[Hashable], min_share: float) -> dict[int, str]:
         """Return for each group that is not judged the reason, which names public numbers."""
         sizes = self._counted.group_sizes()
         half, least = self._counted.fewest_judged(self.confidence)
-        reasons: dict[int | None, str] = {}
+        reasons: dict[int, str] = {}
         for place, (label, size) in enumerate(zip(self.group_labels, sizes, strict=True)):
             if label in named:
                 reasons[place] = "they are left out on request"

@@ -256,8 +256,8 @@ class GroupAudit(PlainlyStored, BaseEstimator):
                 inner, _ = facts.inner_edges(size, has_outcomes=outcomes)
             n_bins = facts.n_bins(inner)
             counts = _expected_counts(size, base_rate, n_bins, has_outcomes=outcomes)
-            sizes = (int(counts.sum()),) if self.sizes == "public" else None
-            noisy = Histogram(counts, n_bins[0], facts.noise, sizes)
+            known = (int(counts.sum()),) if self.sizes == "public" else None
+            noisy = Histogram(counts, n_bins[0], facts.noise, known)
             widths[size] = {
                 metric: tuple(
                     one.interval(metric, 0, self.confidence).width

@@ -5,15 +5,12 @@ import pytest
 from scipy.special import ndtr, ndtri
 
 from sklearn_dpwg.inspection import GroupAudit
-from sklearn_dpwg.inspection.histogram import Histogram
 from sklearn_dpwg.inspection.verdicts import Counts, Levels, Margin, levels_of
 from sklearn_dpwg.metrics.intervals import (
     difference_interval,
     rate_interval,
-    ratio_interval,
 )
 from sklearn_dpwg.metrics.intervals.ratio import ratio_of_rates
-from sklearn_dpwg.privacy import IntegerNoise
 from tests.helpers.audit_cases import audit_result
 from tests.helpers.verdict_worlds import WORLDS, answers_in
 
@@ -116,14 +113,6 @@ def test_by_a_difference_and_in_equalized_odds_a_reference_may_be_on_either_side
     assert harm.answer == "fails"
     one_way = [apart.verdict("true_positive_rate", reference=one).answer for one in (0, 1)]
     assert one_way == ["fails", "passes"]
-
-
-def test_groups_together_have_the_noise_of_all_their_counts():
-    noise = IntegerNoise("laplace", 2.0)
-    cells = np.array([[[20, 5], [10, 9]], [[30, 8], [11, 7]], [[9, 9], [9, 9]]])
-    together = Histogram(cells, 1, noise, None).pooled((0, 1))
-    wanted = ratio_interval(29, 71, noise=noise, n_cells=(4, 4), confidence=0.9)
-    assert together.interval("selection_rate", 0, 0.9) == wanted
 
 
 def test_answers_agree_with_the_intervals_of_ratios():
