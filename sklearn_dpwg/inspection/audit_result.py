@@ -168,7 +168,13 @@ class AuditResult:
         return self.noise is not None
 
     def cells(self) -> NDArray[np.int64]:
-        """Return the counts with noise, by group, class (one without outcomes) and decision."""
+        """Return the counts of truth and decision.
+
+        Returns
+        -------
+        ndarray of shape (n_groups, 2, 2)
+            Counts with noise, by group, class (a single one without outcomes) and decision.
+        """
         return self._counted.cells.copy()
 
     # Other readings of the same release.

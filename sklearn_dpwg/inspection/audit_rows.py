@@ -79,14 +79,10 @@ def scores_of(values: Any, name: str) -> FloatArray:
 
 
 def bins_of(
-    scores: Any,
-    n_records: int,
-    classes: tuple[Hashable, Hashable],
-    inner: Sequence[float] | None,
-    name: str = "scores",
+    given: Any, n_records: int, classes: tuple[Hashable, Hashable], inner: Any, name: str
 ) -> NDArray[np.intp]:
     """Return the bin of each record: of its score between inner edges, or of its decision."""
-    values = class_codes(scores, classes, name) if inner is None else scores_of(scores, name)
+    values = class_codes(given, classes, name) if inner is None else scores_of(given, name)
     if values.shape != (n_records,):
         raise InputError(
             f"{name} must have one entry a record, got shape {values.shape} for {n_records} "
