@@ -24,7 +24,7 @@ from sklearn_dpwg.inspection.audit_rows import (
     value_to_plain,
 )
 from sklearn_dpwg.inspection.histogram import RATES, GroupRate, Histogram, Of
-from sklearn_dpwg.inspection.verdicts import Comparison, Verdict
+from sklearn_dpwg.inspection.verdicts import Comparison, Margin, Verdict
 from sklearn_dpwg.ledger.costs import StartCost
 from sklearn_dpwg.metrics.intervals import Interval, worst_group_set
 from sklearn_dpwg.privacy import IntegerNoise, PrivacyGuarantee
@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 _LOUD = 3.0
 # Categories of a smaller share may be left out, and have a note: 6 RCNY 5-301(d).
 _SMALL_SHARE = 0.02
+# What a row of the table is of.
+_KEYS = ("group", "metric")
 
 
 class _Metrics:
@@ -171,8 +173,7 @@ class AuditResult:
         Returns
         -------
         ndarray of shape (n_groups, 2, 2)
-            Counts with noise, by group, class and decision; of shape (n_groups, 1, 2) without
-            outcomes.
+            Counts with noise, by group, class (a single one without outcomes) and decision.
         """
         return self._counted.cells.copy()
 
@@ -225,26 +226,24 @@ class AuditResult:
         if len(n_cells) > 1:
             raise InputError(
                 "group_labels of the audit must hold every combination of values, as "
-                f"itertools.product lists them, to be told by attribute, got some values of "
-                f"{name!r} in {min(n_cells)} and some in {max(n_cells)}."
+                f"itertools.product lists them, got some values of {name!r} in {min(n_cells)} and "
+                f"some in {max(n_cells)}."
             )
-
-        def added(numbers: Any) -> list[Any]:
-            return [np.array(numbers)[one].sum(axis=0).tolist() for one in cells.values()]
-
+        counted = [self._counted.pooled(tuple(one)) for one in cells.values()]
+        sizes = [one.sizes[0] for one in counted if one.sizes is not None]
         return self._with(
             group_labels=tuple(cells),
             group_name=name,
-            counts=tuple(tuple(map(tuple, table)) for table in added(self.counts)),
-            sizes=None if self.sizes is None else tuple(added(self.sizes)),
+            counts=tuple(tuple(map(tuple, one.counts[0].tolist())) for one in counted),
+            sizes=tuple(sizes) or None,
             n_cells=n_cells.pop() * self.n_cells,
         )
 
     def _with(self, **changed: Any) -> AuditResult:
         """Return a result of the same release, whoever adds costs up."""
-        found = replace(self, **changed)
-        object.__setattr__(found, "_costs", self._costs)
-        return found
+        changed_result = replace(self, **changed)
+        object.__setattr__(changed_result, "_costs", self._costs)
+        return changed_result
 
     # The table.
 
@@ -260,22 +259,23 @@ class AuditResult:
         """
         import pandas as pd
 
-        exact, parts = self._counted.without_noise(), {}
-        groups = pd.Index(self.group_labels, tupleize_cols=False, dtype=object)
-        for metric in ("size", *self.METRICS):
-            rates = self.group_sizes() if metric == "size" else self.rates(metric)
-            found = pd.DataFrame(map(vars, rates), index=groups)
-            width = found["high"] - found["low"]
-            alone = [0.0] * len(groups)
-            if metric != "size":
-                places = range(len(groups))
-                alone = [exact.interval(metric, one, self.confidence).width for one in places]
-            found["sampling"] = np.minimum(alone, width)
-            parts[metric] = found.assign(noise=width - found["sampling"])
+        exact, rows = self._counted.without_noise(), []
+        listed = [self.group_sizes(), *map(self.rates, self.METRICS)]
+        for group, rates in enumerate(zip(*listed, strict=True)):
+            for rate in rates:
+                alone = 0.0
+                if rate.metric != "size":
+                    alone = exact.interval(rate.metric, group, self.confidence).width
+                sampling = min(alone, rate.width)
+                parts = {"sampling": sampling, "noise": rate.width - sampling}
+                rows.append(vars(rate) | parts)
+        index = pd.MultiIndex.from_arrays(
+            [pd.Index([row[name] for row in rows], tupleize_cols=False) for name in _KEYS],
+            names=[self.group_name, "metric"],
+        )
         columns = ["estimate", "low", "high", "sampling", "noise", "note"]
-        table = pd.concat(parts, names=["metric", self.group_name])[columns].swaplevel()
-        order = np.arange(len(table)).reshape(len(parts), -1).T.ravel()
-        return table.iloc[order].rename_axis(columns=f"positive: {self.classes[1]}")
+        table = pd.DataFrame(rows, index=index)[columns]
+        return table.rename_axis(columns=f"positive: {self.classes[1]}")
 
     def rates(
         self,
@@ -304,12 +304,12 @@ class AuditResult:
         """
         metric = metric or self._shown_by
         level = self.confidence if confidence is None else open_unit(confidence, "confidence")
-        found = []
+        rates = []
         for place, label in enumerate(self.group_labels):
             one = self._interval(metric, place, level, of)
             note = self._note(metric, place)
-            found.append(GroupRate(label, metric, one.estimate, one.low, one.high, note))
-        return tuple(found)
+            rates.append(GroupRate(label, metric, one.estimate, one.low, one.high, note))
+        return tuple(rates)
 
     def group_sizes(self) -> tuple[GroupRate, ...]:
         """Return how many records each group has.
@@ -440,10 +440,11 @@ class AuditResult:
             not is named. ``groups`` has the same of each group.
         """
         metrics = verdicts.metrics_of(metric)
-        which: dict[str, Any] = {"within": within, "leave_out": leave_out, "min_share": min_share}
-        which |= {"reference": reference, "of": of, "joint": metrics if len(metrics) > 1 else ()}
-        compared = [self._comparison(one, at_least, **which) for one in metrics]
-        scope = self._judged(leave_out, min_share, reference)[2]
+        joint = metrics if len(metrics) > 1 else ()
+        judged, place, scope = self._judged(leave_out, min_share, reference)
+        which: dict[str, Any] = {"judged": judged, "reference": place, "of": of, "joint": joint}
+        margin = verdicts.margin_of(at_least, within)
+        compared = [self._comparison(one, margin, **which) for one in metrics]
         if of == "records":
             scope = f" That is of these very people, not of a process that they are of.{scope}"
         return verdicts.verdict_of(compared, self.group_labels, scope)
@@ -528,39 +529,38 @@ class AuditResult:
         """Return a rate of all groups together, NaN of what is no rate."""
         if metric not in RATES:
             return math.nan
-        together = self._counted.pooled(tuple(range(len(self.group_labels))))
-        hits, misses = (
-            together.total(0, cells)[0] for cells in (RATES[metric].hits, RATES[metric].misses)
-        )
+        rate, together = RATES[metric], self._counted.pooled(tuple(range(len(self.group_labels))))
+        hits, misses = (together.total(0, cells)[0] for cells in (rate.hits, rate.misses))
         return min(1.0, max(0.0, hits / (hits + misses))) if hits + misses > 0 else math.nan
+
+    @cached_property
+    def _names(self) -> tuple[str, ...]:
+        """The groups as they stand in sentences."""
+        return tuple(map(words.in_sentence, words.texts_of(self.group_labels)))
 
     def _comparison(
         self,
         metric: str,
-        at_least: float | None,
+        margin: Margin,
         *,
-        within: float | None = None,
-        leave_out: Sequence[Hashable] = (),
-        min_share: float = 0.0,
-        reference: Hashable = None,
-        of: Of = "process",
-        joint: Sequence[str] = (),
+        judged: tuple[int, ...],
+        reference: int | None,
+        of: Of,
+        joint: Sequence[str],
     ) -> Comparison:
         """Return all pairs of groups as `verdict` compares them, by one of the joint metrics."""
         self._check_metric(metric, of, [one for one in self.METRICS if one in RATES])
-        margin = verdicts.margin_of(at_least, within)
-        judged, place, _ = self._judged(leave_out, min_share, reference)
         return Comparison(
-            names=tuple(map(words.in_sentence, words.texts_of(self.group_labels))),
+            names=self._names,
             metric=metric,
             margin=margin,
             judged=judged,
             rate_of=partial(self._pooled, metric, of),
             counts=verdicts.Counts.of_rate(self._counts_of(of), metric),
             confidence=self.confidence,
-            reference=place,
+            reference=reference,
             n_joint=max(len(joint), 1),
-            both_ways=verdicts.are_both_ways(margin, place, joint),
+            both_ways=verdicts.are_both_ways(margin, reference, joint),
         )
 
     def _judged(
@@ -570,40 +570,31 @@ class AuditResult:
         named, reference = left_out_by_name(self.group_labels, leave_out, min_share, reference)
         place = None if reference is None else self.group_labels.index(reference)
         reasons = self._left_out(named, min_share)
-        reasons = {why: [one for one in these if one != place] for why, these in reasons.items()}
-        out = {one for these in reasons.values() for one in these}
-        judged = tuple(one for one in range(len(self.group_labels)) if one not in out)
+        if place is not None:
+            reasons.pop(place, None)
+        judged = tuple(one for one in range(len(self.group_labels)) if one not in reasons)
         if len(judged) < 2:
-            reasons["nobody is left to compare them with"] = list(judged)
+            reasons |= dict.fromkeys(judged, "nobody is left to compare them with")
             judged, place = (), None
-        names = tuple(map(words.in_sentence, words.texts_of(self.group_labels)))
-        scope = "".join(
-            f" Not judged, as {why}: {words.listed([names[one] for one in these])}."
-            for why, these in reasons.items()
-            if these
-        )
+        scope = ""
+        for why in dict.fromkeys(reasons[one] for one in sorted(reasons)):
+            out = [self._names[one] for one in sorted(reasons) if reasons[one] == why]
+            scope += f" Not judged, as {why}: {words.listed(out)}."
         return judged, place, scope
 
-    def _left_out(self, named: list[Hashable], min_share: float) -> dict[str, list[int]]:
-        """Return the groups that are not judged by reason, which names public numbers."""
+    def _left_out(self, named: list[Hashable], min_share: float) -> dict[int, str]:
+        """Return for each group that is not judged the reason, which names public numbers."""
         sizes = self._counted.group_sizes()
         half, least = self._counted.fewest_judged(self.confidence)
-        share = min_share * sum(sizes)
-        declared: list[int] = []
-        few: list[int] = []
-        small: list[int] = []
+        reasons: dict[int, str] = {}
         for place, (label, size) in enumerate(zip(self.group_labels, sizes, strict=True)):
             if label in named:
-                declared.append(place)
+                reasons[place] = "they are left out on request"
             elif size + half < least:
-                few.append(place)
-            elif size + half < share:
-                small.append(place)
-        return {
-            "they are left out on request": declared,
-            f"they have fewer than {least} people": few,
-            f"they have less than {100 * min_share:g} % of the people": small,
-        }
+                reasons[place] = f"they have fewer than {least} people"
+            elif size + half < min_share * sum(sizes):
+                reasons[place] = f"they have less than {100 * min_share:g} % of the people"
+        return reasons
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the fields for a pickle, without what was computed of them."""
@@ -645,9 +636,9 @@ class AuditResult:
             If a field is not what `to_json` writes, or ε is not that of what was released.
         """
         with read_json(cls, text, [field.name for field in fields(cls)]) as plain:
-            found = cls(**{name: read_field(name, value) for name, value in plain.items()})
-            found._check()
-        return found
+            result = cls(**{name: read_field(name, value) for name, value in plain.items()})
+            result._check()
+        return result
 
     def _check(self) -> None:
         """Refuse fields of a file that contradict each other."""

@@ -27,7 +27,7 @@ from sklearn_dpwg.data.frames import (
     same_rows,
     same_text,
 )
-from sklearn_dpwg.data.groups import GroupBy, encode_groups, names_of_columns, select_groups
+from sklearn_dpwg.data.groups import GroupBy, names_of_columns
 from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.ledger.costs import Holdings, StartCost, holdings_of
 from sklearn_dpwg.privacy import Budget, IntegerNoise, PrivacyGuarantee
@@ -36,24 +36,6 @@ Codes = NDArray[np.signedinteger[Any]]
 # Models whose decisions are counted together: from six on, noise on so many joint counts is louder
 # than that of an audit each.
 _MOST_MODELS = 5
-
-
-def group_codes(
-    groups: Any,
-    n_records: int,
-    group_labels: Sequence[Hashable] | None,
-    group_by: GroupBy | None,
-) -> tuple[Codes, tuple[Hashable, ...]]:
-    """Return the position of each record's group among the labels, and these."""
-    if groups is None:
-        raise InputError(
-            "groups must be passed: labels, columns of them, or rows in which group_by finds them."
-        )
-    if group_by is not None:
-        groups = select_groups(groups, group_by)
-    codes, labels = encode_groups(groups, n_records, group_labels, may_be_empty=True)
-    check_several(len(labels))
-    return codes, tuple(labels)
 
 
 def group_name(groups: Any, group_by: GroupBy | None) -> str:
@@ -97,17 +79,13 @@ def scores_of(values: Any, name: str) -> FloatArray:
 
 
 def bins_of(
-    scores: Any,
-    n_records: int,
-    classes: tuple[Hashable, Hashable],
-    inner: Sequence[float] | None,
-    name: str = "scores",
+    given: Any, n_records: int, classes: tuple[Hashable, Hashable], inner: Any, name: str
 ) -> NDArray[np.intp]:
     """Return the bin of each record: of its score between inner edges, or of its decision."""
-    values = class_codes(scores, classes, name) if inner is None else scores_of(scores, name)
+    values = class_codes(given, classes, name) if inner is None else scores_of(given, name)
     if values.shape != (n_records,):
         raise InputError(
-            f"{name} must have one entry a record: got shape {values.shape} for {n_records} "
+            f"{name} must have one entry a record, got shape {values.shape} for {n_records} "
             f"records."
         )
     if inner is None:
@@ -115,12 +93,12 @@ def bins_of(
     return np.searchsorted(np.array(inner), values, side="right")
 
 
-def n_given(y_true: Any, scores: Any) -> int:
-    """Return of how many records there are classes, or else scores, of the first of the models."""
-    name, values = "y_true", y_true
-    if y_true is None:
-        name = "scores"
-        values = next(iter(scores.values()), ()) if isinstance(scores, Mapping) else scores
+def n_given(y_true: Any, models: Mapping[str, Any], groups: Any) -> int:
+    """Return the number of records, of which everything that is passed has as many."""
+    same_rows(y_true=y_true, groups=groups, **models)
+    name, values = next(iter(models.items()), ("scores", ()))
+    if y_true is not None:
+        name, values = "y_true", y_true
     n_records = len(np.atleast_1d(np.asarray(values)))
     if n_records == 0:
         raise InputError(f"{name} must have at least one record, got none.")
@@ -134,7 +112,7 @@ class AuditedRows:
     codes: Codes
     labels: tuple[Hashable, ...]
     positive: NDArray[np.bool_] | None
-    bins: dict[str, NDArray[np.intp]]
+    bins: list[NDArray[np.intp]]
     n_bins: int
 
     def __post_init__(self) -> None:
@@ -162,19 +140,19 @@ class AuditedRows:
         cells = self.codes.astype(np.intp)
         if self.positive is not None:
             cells = cells * n_classes + self.positive
-        for bins in reversed(self.bins.values()):
+        for bins in reversed(self.bins):
             cells = cells * self.n_bins + bins
         shape = (len(self.labels), n_classes, n_joint)
         return np.bincount(cells, minlength=math.prod(shape)).reshape(shape)
 
-    def by_model(self, counts: NDArray[np.int64]) -> dict[str, NDArray[np.int64]]:
+    def by_model(self, counts: NDArray[np.int64]) -> list[NDArray[np.int64]]:
         """Return the counts by group, class and bin of each model."""
         joint = counts.reshape(*counts.shape[:2], *[self.n_bins] * len(self.bins))
         axes = range(2, joint.ndim)  # the first model's is the last
-        return {
-            name: joint.sum(axis=tuple(other for other in axes if other != axis))
-            for axis, name in zip(reversed(axes), self.bins, strict=True)
-        }
+        return [
+            joint.sum(axis=tuple(other for other in axes if other != axis))
+            for axis in reversed(axes)
+        ]
 
 
 def holdings_of_model(same_records_as: Any) -> Holdings:
@@ -212,37 +190,32 @@ def versions_now() -> dict[str, str]:
 
 def two_classes(classes: Any) -> tuple[Hashable, Hashable]:
     """Return the negative and the positive class."""
-    if isinstance(classes, Set):
-        raise InputError(f"classes must have an order, negative before positive, got {classes!r}.")
-    is_listed = hasattr(classes, "__iter__") and not isinstance(classes, str)
-    found = tuple(plain_label(one) for one in classes) if is_listed else ()
-    if len(found) > 2:
+    is_listed = hasattr(classes, "__iter__") and not isinstance(classes, str | Set)
+    listed = tuple(plain_label(one) for one in classes) if is_listed else ()
+    if len(listed) > 2:
         raise InputError(
-            f"classes must be two, got {len(found)}: audit one class against the rest, by "
+            f"classes must be two, got {len(listed)}: audit one class against the rest, by "
             f"y == class, its column of probabilities, and classes=(False, True)."
         )
-    if len(found) != 2 or same_text(found) is not None:
+    if len(listed) != 2 or same_text(listed) is not None:
         raise InputError(
-            f"classes must be the negative and the positive class, which differ, got {classes!r}."
+            f"classes must be the negative and the positive class, in this order, which differ, "
+            f"got {classes!r}."
         )
-    return found[0], found[1]
+    return listed[0], listed[1]
 
 
 def threshold_and_edges(threshold: Any, score_edges: Any) -> tuple[float, tuple[float, ...] | None]:
     """Return the threshold, and the inner edges of the bins with it among them."""
-    if isinstance(threshold, str):
-        raise InputError(
-            f"threshold must be a number fixed in advance, got {threshold!r}, which depends on "
-            f"private scores."
-        )
     if not _is_inside(threshold):
-        raise InputError(f"threshold must be above 0 and at most 1, got {threshold!r}.")
+        raise InputError(
+            f"threshold must be a number fixed in advance, above 0 and at most 1, got "
+            f"{threshold!r}."
+        )
     threshold = float(threshold)
     if score_edges is None:
         return threshold, None
-    edges: tuple[Any, ...] = (
-        tuple(score_edges) if hasattr(score_edges, "__iter__") else (score_edges,)
-    )
+    edges = tuple(score_edges) if np.iterable(score_edges) else ()
     if not edges or not all(map(_is_inside, edges)):
         raise InputError(f"score_edges must be numbers above 0 and at most 1, got {score_edges!r}.")
     inner = tuple(float(edge) for edge in edges)
@@ -256,9 +229,8 @@ def threshold_and_edges(threshold: Any, score_edges: Any) -> tuple[float, tuple[
 
 
 def _is_inside(value: Any) -> bool:
-    if isinstance(value, bool) or not isinstance(value, Real):
-        return False
-    return 0.0 < float(value) <= 1.0
+    is_number = isinstance(value, Real) and not isinstance(value, bool)
+    return is_number and 0.0 < float(value) <= 1.0
 
 
 def left_out_by_name(
@@ -273,19 +245,20 @@ def left_out_by_name(
     if not 0.0 <= real_number(min_share, "min_share") < 1.0:
         raise InputError(f"min_share must be at least 0 and below 1, got {min_share!r}.")
     check_several(len(group_labels))
-    group_labels = list(group_labels)
+
+    def as_written(labels: list[Hashable], name: str) -> list[Hashable]:
+        found = places(label_column(labels), group_labels).tolist()
+        if -1 in found:
+            wrong = labels[found.index(-1)]
+            raise InputError(f"{name} must be of the groups {group_labels!r}, got {wrong!r}.")
+        return [group_labels[place] for place in found]
+
     named: list[Hashable] = [leave_out] if isinstance(leave_out, str) else plain_list(leave_out)
-    compared = [] if reference is None else [reference]
-    for name, labels in (("leave_out", named), ("reference", compared)):
-        for place, at in enumerate(places(label_column(labels), group_labels)):
-            if at < 0:
-                raise InputError(
-                    f"{name} must be of the groups {group_labels!r}, got {labels[place]!r}."
-                )
-            labels[place] = group_labels[at]
-    reference = compared[0] if compared else None
-    if reference is not None and reference in named:
-        raise InputError(f"reference must be a group that is not left out, got {reference!r}.")
+    named = as_written(named, "leave_out")
+    if reference is not None:
+        (reference,) = as_written([reference], "reference")
+        if reference in named:
+            raise InputError(f"reference must be a group that is not left out, got {reference!r}.")
     if len(set(group_labels).difference(named)) < 2:
         raise InputError(
             f"leave_out must leave 2 of the groups {group_labels!r} at least, got {named!r}."
@@ -294,7 +267,7 @@ def left_out_by_name(
 
 
 def check_choices(audit: Any, kind: Any) -> None:
-    """Refuse wrong names and numbers."""
+    """Refuse wrong names and numbers, and a private audit of groups that nobody declared."""
     if kind not in ("scores", "decisions"):
         raise InputError(f"kind must be 'scores' or 'decisions', got {kind!r}.")
     if audit.sizes not in ("hidden", "public"):
@@ -305,18 +278,13 @@ def check_choices(audit: Any, kind: Any) -> None:
             f"rows_per_person of an audit must be 1 or None, got {audit.rows_per_person!r}: keep "
             f"one row of each person, as preprocessing.bound_rows_per_person(..., k=1) does."
         )
-
-
-def check_labels(group_labels: Any, *, is_private: bool) -> None:
-    """Refuse a private audit of groups that nobody declared, and one of a single group."""
-    if group_labels is None:
-        if is_private:
-            raise InputError(
-                "group_labels must be declared where epsilon is finite, as labels that are found "
-                "in the records would be released without noise, got None."
-            )
-        return
-    check_several(len(checked_labels(group_labels)))
+    if audit.group_labels is not None:
+        check_several(len(checked_labels(audit.group_labels)))
+    elif audit.epsilon < math.inf:
+        raise InputError(
+            "group_labels must be declared where epsilon is finite, as labels that are found "
+            "in the records would be released without noise, got None."
+        )
 
 
 def check_several(n_groups: int) -> None:
@@ -327,14 +295,7 @@ def check_several(n_groups: int) -> None:
         )
 
 
-def check_same_records(y_true: Any, scores: Any, groups: Any) -> None:
-    """Refuse rows that are not paired, and what would be computed into memory without a word."""
-    of_models = scores if isinstance(scores, Mapping) else {"": scores}
-    named = {f"scores[{name!r}]" if name else "scores": one for name, one in of_models.items()}
-    same_rows(y_true=y_true, groups=groups, **named)
-
-
-# Fields of a file, each checked as it is read.
+# Fields of a file, each checked as it is read; of what has another type `read_json` says so.
 
 
 def value_to_plain(value: Any) -> Any:
@@ -349,61 +310,39 @@ def label_to_plain(label: Hashable) -> Any:
     return label
 
 
+def _typed(value: Any, *kinds: type) -> Any:
+    if type(value) not in kinds:
+        raise TypeError
+    return value
+
+
 def _label(plain: Any) -> Hashable:
-    if isinstance(plain, dict) and list(plain) == ["tuple"]:
-        return tuple(map(_label, _list(plain["tuple"], "tuple")))
-    is_finite = not isinstance(plain, float) or math.isfinite(plain)
-    if not isinstance(plain, str | bool | int | float) or not is_finite:
-        raise InputError(f"group_labels and classes must be texts or numbers, got {plain!r}.")
-    return plain
+    if isinstance(plain, dict):
+        return tuple(map(_label, _typed(plain["tuple"], list)))
+    if isinstance(plain, float) and not math.isfinite(plain):
+        raise TypeError
+    label: Hashable = _typed(plain, str, bool, int, float)
+    return label
 
 
 def _labels(plain: Any, name: str) -> tuple[Hashable, ...]:
-    labels = tuple(map(_label, _list(plain, name)))
+    labels = tuple(map(_label, _typed(plain, list)))
     if not labels or same_text(labels) is not None:
         raise InputError(f"{name} must be labels that differ, got {plain!r}.")
     return labels
 
 
-def _list(value: Any, name: str) -> list[Any]:
-    if not isinstance(value, list):
-        raise InputError(f"{name} must be a list, got {value!r}.")
-    return value
+def _counts(plain: Any, name: str, depth: int = 3) -> Any:
+    """Return nested lists of whole numbers as tuples."""
+    if depth:
+        return tuple(_counts(one, name, depth - 1) for one in _typed(plain, list))
+    if abs(whole_number(plain, name, least=-math.inf)) > 10**15:
+        raise InputError(f"{name} must be at most 1e15, got {plain}.")
+    return int(plain)
 
 
-def _text(value: Any, name: str) -> str:
-    if not isinstance(value, str):
-        raise InputError(f"{name} must be text, got {value!r}.")
-    return value
-
-
-def _noise(plain: Any, name: str) -> IntegerNoise:
-    if not isinstance(plain, dict) or set(plain) != {"mechanism", "scale"}:
-        raise InputError(f"{name} must have a mechanism and a scale, got {plain!r}.")
-    return IntegerNoise(**plain)
-
-
-def _versions(plain: Any, name: str) -> dict[str, str]:
-    if not isinstance(plain, dict):
-        raise InputError(f"{name} must be texts by name, got {plain!r}.")
-    return {library: _text(one, name) for library, one in plain.items()}
-
-
-def _count(value: Any, name: str) -> int:
-    if whole_number(value, name, least=-(10**15)) > 10**15:
-        raise InputError(f"{name} must be at most 1e15, got {value}.")
-    return int(value)
-
-
-def _counts(plain: Any, name: str) -> tuple[tuple[tuple[int, ...], ...], ...]:
-    return tuple(
-        tuple(tuple(_count(one, name) for one in _list(row, name)) for row in _list(table, name))
-        for table in _list(plain, name)
-    )
-
-
-def _whole(least: int) -> Callable[[Any, str], int]:
-    return partial(whole_number, least=least)
+def _edges(plain: Any, _: str) -> tuple[float, ...] | None:
+    return threshold_and_edges(_typed(plain, list)[0], plain)[1]
 
 
 _MAY_BE_NULL = ("noise", "sizes", "threshold", "score_edges", "model_privacy_", "n_records")
@@ -411,19 +350,16 @@ _READERS: dict[str, Callable[[Any, str], Any]] = {
     "group_labels": _labels,
     "classes": lambda plain, name: two_classes(_labels(plain, name)),
     "counts": _counts,
-    "noise": _noise,
-    "sizes": lambda plain, name: tuple(_whole(0)(one, name) for one in _list(plain, name)),
+    "noise": lambda plain, _: IntegerNoise(plain["mechanism"], plain["scale"]),
+    "sizes": lambda plain, name: tuple(whole_number(one, name, least=0) for one in plain),
     "threshold": lambda plain, _: threshold_and_edges(plain, None)[0],
-    "score_edges": lambda plain, name: threshold_and_edges(
-        next(iter(_list(plain, name)), None), plain
-    )[1],
+    "score_edges": _edges,
     "confidence": open_unit,
-    "versions": _versions,
-    "n_cells": _whole(1),
+    "versions": lambda plain, _: {name: _typed(one, str) for name, one in plain.items()},
     "epsilon": lambda plain, _: Budget(math.inf if plain == "inf" else plain, 0.5).epsilon,
-    "n_records": _whole(1),
 }
-_READERS |= dict.fromkeys(("group_name", "created"), _text)
+_READERS |= dict.fromkeys(("group_name", "created"), lambda plain, _: _typed(plain, str))
+_READERS |= dict.fromkeys(("n_cells", "n_records"), partial(whole_number, least=1))
 _READERS |= dict.fromkeys(
     ("privacy_", "model_privacy_"),
     lambda plain, _: PrivacyGuarantee.from_json(json.dumps(plain)),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -17,7 +17,13 @@ from sklearn.base import BaseEstimator
 
 from sklearn_dpwg._checks import open_unit, whole_number
 from sklearn_dpwg.data.frames import PlainlyStored
-from sklearn_dpwg.data.groups import GroupBy, grouping_names, labelled_sizes
+from sklearn_dpwg.data.groups import (
+    GroupBy,
+    encode_groups,
+    grouping_names,
+    labelled_sizes,
+    select_groups,
+)
 from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.inspection import audit_rows, words
 from sklearn_dpwg.inspection.audit_result import AuditResult
@@ -60,43 +66,19 @@ Edges = tuple[float, ...] | None
 
 @dataclass(frozen=True)
 class AuditPlan:
-    """What an audit releases and costs, from public facts alone; ``print`` it.
+    """What an audit releases and costs, from public facts alone; ``print`` it."""
 
-    Parameters
-    ----------
-    release : Release or None
-        The histogram; None without privacy.
-    noise : IntegerNoise or None
-        Law of the noise on every count.
-    guarantee : PrivacyGuarantee
-        What one audit costs.
-    base_rate : float
-        Share of the positive class that the widths assume.
-    confidence : float
-        That of the intervals.
-    widths : tuple of (group, size, mapping)
-        For each group, or None where only sizes are shown, a guess of its size, and by metric the
-        width of its interval to expect and that without noise.
-    n_bins : int
-        How many bins of scores are counted.
-    price : float or None
-        By how much 20 bins widen the interval of a selection rate in a group of ``small_size``,
-        where that decides about bins.
-    small_size : int
-        A quarter of the mean size.
-
-    See Also
-    --------
-    GroupAudit.plan : Makes plans.
-    """
-
-    release: Release | None
+    release: Release | None  # None without privacy
     noise: IntegerNoise | None
     guarantee: PrivacyGuarantee
-    base_rate: float
+    base_rate: float  # share of the positive class that the widths assume
     confidence: float
-    widths: tuple[tuple[Hashable, int, Mapping[str, tuple[float, float]]], ...]
+    # group, or None where only sizes are shown, guessed size, and by metric the width of its
+    # interval to expect and that without noise
+    widths: tuple[tuple[Hashable, int, Mapping[str, tuple[float, ...]]], ...]
     n_bins: int
+    # by how much 20 bins widen the interval of a selection rate in a group of a quarter of the mean
+    # size, where that decides about bins
     price: float | None
     small_size: int
 
@@ -113,31 +95,27 @@ class AuditPlan:
             cells = [f"{width:.3f} ({sampling:.3f})" for width, sampling in widths.values()]
             rows.append(["any" if group is None else words.in_line(group), f"{size:,}", *cells])
         rate = "base rate" if len(metrics) > 1 else "selection rate"  # decisions alone
-        said = (
+        assumed = (
             f"Widths of {100 * self.confidence:g} % intervals to expect at a {rate} of "
             f"{self.base_rate:g}, in brackets those of sampling alone:"
         )
         table = words.table(rows, (5, 9, *[13] * len(metrics)))
-        return "\n".join([self._cost(), *self._noise_lines(), "", said, *table])
+        return "\n".join([*self._lines(), "", assumed, *table])
 
-    def _cost(self) -> str:
+    def _lines(self) -> Iterator[str]:
+        """Yield what is released and what it costs."""
         if self.noise is None:
-            return "Audit without privacy: exact counts, which contain unprotected statistics."
-        relation = self.guarantee.relation
-        return f"Private audit: {cost_of(self.guarantee)}, neighbours: {relation}."
-
-    def _noise_lines(self) -> list[str]:
-        lines = []
-        if self.noise is not None:
-            std = self.noise.std
-            lines.append(f"Every count has discrete Laplace noise of standard deviation {std:.2f}.")
+            yield "Audit without privacy: exact counts, which contain unprotected statistics."
+        else:
+            relation, std = self.guarantee.relation, self.noise.std
+            yield f"Private audit: {cost_of(self.guarantee)}, neighbours: {relation}."
+            yield f"Every count has discrete Laplace noise of standard deviation {std:.2f}."
         if self.price is not None:
             done = "are counted" if self.n_bins > 2 else "would be too many"
-            lines.append(
+            yield (
                 f"{N_BINS} bins of scores {done}: in a group of {self.small_size:,} people they "
                 f"widen the interval of a selection rate by {100 * self.price:.0f} %."
             )
-        return lines
 
 
 class GroupAudit(PlainlyStored, BaseEstimator):
@@ -165,7 +143,7 @@ class GroupAudit(PlainlyStored, BaseEstimator):
     score_edges : sequence of float, optional
         Inner edges of the bins of scores, the threshold among them. By default there are 20 bins
         of equal width where these make the interval of a selection rate, in a group of a quarter
-        of the mean size, wider by at most a tenth (`AuditPlan` says by how much), and else two,
+        of the mean size, wider by at most a tenth (a plan says by how much), and else two,
         on both sides of the threshold; ``[threshold]`` asks for these.
     sizes : {"hidden", "public"}, default="hidden"
         Whether groups have secret sizes, so that a record may be replaced by one of any group, or
@@ -276,13 +254,17 @@ class GroupAudit(PlainlyStored, BaseEstimator):
             inner = edges
             if group_sizes is None:  # each of the sizes is that of all groups
                 inner, _ = facts.inner_edges(size, has_outcomes=outcomes)
-            widths[size] = _expected_widths(
-                _expected_counts(size, base_rate, facts.n_bins(inner), has_outcomes=outcomes),
-                facts,
-                inner,
-                self.confidence,
-                is_public=self.sizes == "public",
-            )
+            n_bins = facts.n_bins(inner)
+            counts = _expected_counts(size, base_rate, n_bins, has_outcomes=outcomes)
+            known = (int(counts.sum()),) if self.sizes == "public" else None
+            noisy = Histogram(counts, n_bins[0], facts.noise, known)
+            widths[size] = {
+                metric: tuple(
+                    one.interval(metric, 0, self.confidence).width
+                    for one in (noisy, noisy.without_noise())
+                )
+                for metric in (_RATES if outcomes else OF_DECISIONS)
+            }
         return AuditPlan(
             release=facts.release,
             noise=facts.noise,
@@ -365,7 +347,6 @@ class GroupAudit(PlainlyStored, BaseEstimator):
         SeededNoiseWarning
             If `random_state` is set.
         """
-        audit_rows.check_same_records(y_true, scores, groups)
         facts = self._facts(kind)
         rows, edges = self._rows(facts, y_true, scores, groups)
         before, noise = audit_rows.holdings_of_model(same_records_as), None
@@ -387,10 +368,9 @@ class GroupAudit(PlainlyStored, BaseEstimator):
         with spending(guarantee, drawn, name, self, key=own.key, whose="audit", values="counts"):
             if noise is not None and facts.release is not None:
                 counts = noise.integers(counts, release=facts.release)
-        has_bins = edges is not None and len(edges) > 1
-        found = {}
-        for model, of_model in rows.by_model(counts).items():
-            found[model] = AuditResult(
+        results = []
+        for of_model in rows.by_model(counts):
+            result = AuditResult(
                 group_labels=tuple(audit_rows.plain_label(label) for label in rows.labels),
                 group_name=audit_rows.group_name(groups, self.group_by),
                 classes=facts.classes,
@@ -398,7 +378,7 @@ class GroupAudit(PlainlyStored, BaseEstimator):
                 noise=facts.noise,
                 sizes=rows.sizes if self.sizes == "public" else None,
                 threshold=None if edges is None else facts.threshold,
-                score_edges=edges if has_bins else None,
+                score_edges=None if edges is None or len(edges) == 1 else edges,
                 confidence=float(self.confidence),
                 privacy_=total,
                 model_privacy_=before.guarantee,
@@ -408,15 +388,16 @@ class GroupAudit(PlainlyStored, BaseEstimator):
                 epsilon=float(self.epsilon),
                 n_records=len(rows.codes),
             )
-            object.__setattr__(found[model], "_costs", (*before.costs, own))
-        return found if isinstance(scores, Mapping) else found["scores"]
+            object.__setattr__(result, "_costs", (*before.costs, own))
+            results.append(result)
+        return (
+            dict(zip(scores, results, strict=True)) if isinstance(scores, Mapping) else results[0]
+        )
 
     def _facts(self, kind: Any) -> _Facts:
         """Return what follows from the parameters alone, all of them checked."""
         budget = Budget(self.epsilon, self.delta)
         audit_rows.check_choices(self, kind)
-        is_private = budget.epsilon < math.inf
-        audit_rows.check_labels(self.group_labels, is_private=is_private)
         threshold, edges = audit_rows.threshold_and_edges(self.threshold, self.score_edges)
         if kind == "decisions" and edges is not None:
             raise InputError(
@@ -427,7 +408,7 @@ class GroupAudit(PlainlyStored, BaseEstimator):
             about["public"] = (*PUBLIC_FACTS, "the size of every group")
             about["relation"] = Relation.REPLACE_ONE_WITHIN_GROUP
         release, guarantee = None, PrivacyGuarantee.non_private(budget.delta, **about)
-        if is_private:
+        if budget.epsilon < math.inf:
             release = release_of(budget)
             guarantee = PrivacyGuarantee.from_releases([release], budget, **about)
         return _Facts(
@@ -443,12 +424,22 @@ class GroupAudit(PlainlyStored, BaseEstimator):
         self, facts: _Facts, y_true: ArrayLike | None, scores: Scores, groups: Any
     ) -> tuple[AuditedRows, Edges]:
         """Return the records as codes, all of them checked, and the inner edges of bins."""
-        n_records, classes = audit_rows.n_given(y_true, scores), facts.classes
-        has_outcomes = y_true is not None
-        positive = audit_rows.class_codes(y_true, classes, "y_true") if has_outcomes else None
-        codes, labels = audit_rows.group_codes(groups, n_records, self.group_labels, self.group_by)
-        edges, _ = facts.inner_edges(n_records // len(labels), has_outcomes=has_outcomes)
+        has_outcomes, classes = y_true is not None, facts.classes
         models = {"scores": scores}
+        if isinstance(scores, Mapping):
+            models = {f"scores of {name!r}": one for name, one in scores.items()}
+        n_records = audit_rows.n_given(y_true, models, groups)
+        positive = audit_rows.class_codes(y_true, classes, "y_true") if has_outcomes else None
+        if groups is None:
+            raise InputError(
+                "groups must be passed: labels, columns of them, or rows in which group_by finds "
+                "them."
+            )
+        if self.group_by is not None:
+            groups = select_groups(groups, self.group_by)
+        codes, labels = encode_groups(groups, n_records, self.group_labels, may_be_empty=True)
+        audit_rows.check_several(len(labels))
+        edges, _ = facts.inner_edges(n_records // len(labels), has_outcomes=has_outcomes)
         if isinstance(scores, Mapping):
             if facts.edges is not None and len(facts.edges) > 1:
                 raise InputError(
@@ -456,12 +447,10 @@ class GroupAudit(PlainlyStored, BaseEstimator):
                     "itself."
                 )
             edges = None if edges is None else (facts.threshold,)
-            models = dict(scores)
-        bins = {}
-        for name, one in models.items():
-            what = f"scores of {name!r}" if isinstance(scores, Mapping) else name
-            bins[name] = audit_rows.bins_of(one, n_records, classes, edges, what)
-        return AuditedRows(codes, labels, positive, bins, sum(facts.n_bins(edges))), edges
+        bins = [
+            audit_rows.bins_of(one, n_records, classes, edges, name) for name, one in models.items()
+        ]
+        return AuditedRows(codes, tuple(labels), positive, bins, sum(facts.n_bins(edges))), edges
 
 
 @dataclass(frozen=True)
@@ -486,7 +475,15 @@ class _Facts:
             return self.edges, None
         equal = {place / N_BINS for place in range(1, N_BINS)}
         edges = tuple(sorted({*equal, self.threshold}))
-        price = self._price_of(edges, SMALL * mean_size, 1 + has_outcomes)
+        price = 0.0
+        if self.noise is not None:
+            # variances of sampling at a rate of 0.3, and of noise on both sides of the threshold
+            noise = (1 + has_outcomes) * self.noise.std**2
+            wide, narrow = (
+                0.3 * 0.7 * SMALL * mean_size + noise * (0.7**2 * n_above + 0.3**2 * n_below)
+                for n_below, n_above in (self.n_bins(edges), (1, 1))
+            )
+            price = math.sqrt(wide / narrow) - 1.0
         return (edges if price <= MOST_PRICE else (self.threshold,)), price
 
     def n_bins(self, edges: Edges) -> tuple[int, int]:
@@ -495,21 +492,6 @@ class _Facts:
             return 1, 1
         below = edges.index(self.threshold) + 1
         return below, len(edges) + 1 - below
-
-    def _price_of(self, edges: Edges, size: float, n_classes: int) -> float:
-        """Return by how much bins widen the interval of a selection rate of 0.3 in a group.
-
-        That is by the variances of sampling, and of noise in the cells on both sides of the
-        threshold.
-        """
-        if self.noise is None:
-            return 0.0
-        noise = n_classes * self.noise.std**2
-        wide, narrow = (
-            0.3 * 0.7 * size + noise * (0.7**2 * n_above + 0.3**2 * n_below)
-            for n_below, n_above in (self.n_bins(edges), (1, 1))
-        )
-        return math.sqrt(wide / narrow) - 1.0
 
 
 def nested(counts: NDArray[np.int64]) -> tuple[tuple[tuple[int, ...], ...], ...]:
@@ -536,19 +518,3 @@ def _expected_counts(
     spread = np.zeros((1, len(cells[0]), sum(n_bins)), dtype=np.int64)
     spread[:, :, [0, n_bins[0]]] = cells
     return spread
-
-
-def _expected_widths(
-    counts: NDArray[np.int64], facts: _Facts, edges: Edges, confidence: float, *, is_public: bool
-) -> dict[str, tuple[float, float]]:
-    """Return by metric the width, and that without noise."""
-    sizes = (int(counts.sum()),) if is_public else None
-    noisy = Histogram(counts, facts.n_bins(edges)[0], facts.noise, sizes)
-    metrics = OF_DECISIONS if counts.shape[1] == 1 else _RATES
-    return {
-        metric: (
-            noisy.interval(metric, 0, confidence).width,
-            noisy.without_noise().interval(metric, 0, confidence).width,
-        )
-        for metric in metrics
-    }

@@ -13,7 +13,6 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import cache, cached_property
 from importlib.resources import files
 from pathlib import Path
@@ -21,11 +20,13 @@ from reprlib import Repr
 from tempfile import NamedTemporaryFile
 from typing import Any
 
+import numpy as np
 from sklearn.base import BaseEstimator
 
 from sklearn_dpwg.exceptions import InputError, InputTypeError
-from sklearn_dpwg.inspection import displays, words
+from sklearn_dpwg.inspection import words
 from sklearn_dpwg.inspection.audit_result import AuditResult
+from sklearn_dpwg.inspection.displays import GroupMetricDisplay
 from sklearn_dpwg.inspection.histogram import GroupRate, unit_of
 from sklearn_dpwg.inspection.verdicts import Verdict, metrics_of
 from sklearn_dpwg.inspection.words import cut, texts_of, visible
@@ -65,13 +66,19 @@ _COLUMNS = (
 _DRAWN = ("base_rate", "selection_rate")
 # An attacker who is right so often is held back by nothing worth a page without a warning.
 _NEARLY_CERTAIN = 0.99
-_WARNINGS = {
-    "weak": "Hardly private: ε is so large that it protects next to nobody",
-    "seeded": "Private only from those who do not know the seed",
-    "unprotected": "Not private: contains unprotected statistics",
+# Groups in a picture, groups with a curve each, and points of such a curve.
+_MOST_ROWS, _MOST_CURVES, _MOST_POINTS = 30, 8, 10
+_CURVES = {
+    "Calibration": (
+        "How often people with a score turned out positive; on the dashed line scores mean what "
+        "they say."
+    ),
+    "ROC curve": (
+        "True over false positive rate, at edges of the bins; the farther above the dashed line, "
+        "the better scores tell both classes apart."
+    ),
 }
 _FOR_PROGRAMMERS = ", k rows `for_records(k)`"
-_MOST_ROWS = 30  # of a picture
 
 
 class AuditReport:
@@ -138,91 +145,28 @@ class AuditReport:
         if not isinstance(result, AuditResult):
             raise InputTypeError(f"result must be an AuditResult, got {type(result).__name__}.")
         self.result = result
-        self.title = title
-        self.notes = (notes,) if isinstance(notes, str) else tuple(notes)
-        self.which = dict(which or {})
-        for name in self.which:
+        self.title = visible(title or f"Audit by {visible(result.group_name)}")
+        self.notes = [visible(note) for note in ((notes,) if isinstance(notes, str) else notes)]
+        which = dict(which or {})
+        for name in which:
             if name not in _WHICH:
                 raise InputError(f"which must hold some of {', '.join(_WHICH)}, got {name!r}.")
         self.metric = metric or result._shown_by
-        self.limit = self.which.get("within") or at_least or 0.8
+        self.limit = which.get("within") or at_least or 0.8
         self.verdict: Verdict | None = None
         self.judged: tuple[str, ...] = ()
         if verdict_metric is not None:
-            self.verdict = result.verdict(verdict_metric, at_least, **self.which)
+            self.verdict = result.verdict(verdict_metric, at_least, **which)
             self.judged = metrics_of(verdict_metric)
-        about = {name: self.which[name] for name in _WHICH[:2] if name in self.which}
-        self.worst = result.worst_groups(self.metric, of=self.of, **about)
-
-    @property
-    def of(self) -> Any:
-        """Of whom the rates are: of a process, or of the very records."""
-        return self.which.get("of", "process")
-
-    @cached_property
-    def _page(self) -> str:
-        result, sizes = self.result, self.result.group_sizes()
-        columns = _columns(result, [*self.judged, self.metric], self.of, self.verdict)
-        facts: dict[str, Any] = {
-            "title": visible(self.title or f"Audit by {visible(result.group_name)}"),
-            "sentences": [_who(result), _what(result), _protects(result)],
-            "notes": [visible(note) for note in self.notes],
-            "warning": _WARNINGS.get(_state(result)),
-            "state": _state(result),
-            "verdict": self.verdict,
-            "result": result,
-            "names": texts_of(result.group_labels),
-            "of": self.of,
-            "metric": self.metric,
-            "worst": self.worst,
-            "columns": columns,
-            "remarks": [notes_of(size, place, columns) for place, size in enumerate(sizes)],
-            "metrics": result._counts_of(self.of).metrics,
-            "promise": [
-                (part.title, part.text.replace(_FOR_PROGRAMMERS, ""), "\n".join(part.code))
-                for part in sections(result.privacy_)
-            ],
-        }
-        return as_html(facts, self._pictures())
-
-    def _pictures(self) -> list[tuple[str, str, str, bool]]:
-        """Return title, text and SVG of each picture, and whether these are many small ones."""
-        result = self.result
-        found: list[tuple[displays.Display, str, str]] = []
-        for place, metric in enumerate(self.judged if self.verdict is not None else ()):
-            assert self.verdict is not None
-            shown = displays.contrasts_shown(result, self.verdict, self.limit, place)
-            is_ratio = shown["rates"][0].metric.endswith("ratio")
-            sides = ("right", "left") if is_ratio else ("left", "right")
-            title = f"{'Ratio' if is_ratio else 'Difference'} in {words.of_metric(metric)}"
-            text = (
-                f"A group passes where its whole interval is {sides[0]} of "
-                f"{shown['reference_name']}, and fails where it is {sides[1]} of it."
-            )
-            found.append((displays.GroupMetricDisplay(**shown, most=_MOST_ROWS), title, text))
-        known = result._counts_of(self.of).metrics
-        judged, _, _ = result._judged(
-            self.which.get("leave_out", ()), self.which.get("min_share", 0)
+        self.of = which.get("of", "process")
+        out = which.get("leave_out", ()), which.get("min_share", 0.0)
+        self.worst = result.worst_groups(
+            self.metric, leave_out=out[0], min_share=out[1], of=self.of
         )
-        out = [one for place, one in enumerate(result.group_labels) if place not in judged]
-        for metric in dict.fromkeys((*_DRAWN, *self.judged, self.metric)):
-            if metric in known:
-                worst = self.worst.groups if metric == self.metric else ()
-                shown = displays.rates_shown(result, metric, worst, not_judged=out, of=self.of)
-                text = "The dashed line is the rate of all records together." * (
-                    shown["reference"] is not None
-                )
-                text += " A diamond stands by every group that may be worst." * bool(worst)
-                display = displays.GroupMetricDisplay(**shown, most=_MOST_ROWS)
-                found.append((display, words.capital(words.of_metric(metric)), text.strip()))
-        attacker = displays.PrivacyProfileDisplay(result.privacy_)
-        text = (
-            "Who raises a false alarm so often detects a record at most so often; on the dashed "
-            "line an attacker only guesses."
-        )
-        found.append((attacker, "What an attacker can find out about one record", text))
-        drawn = [_drawn(f"p{place}", *each) for place, each in enumerate(found, start=1)]
-        return [*drawn[:-1], *_curves(result), drawn[-1]]
+        judged, *_ = result._judged(*out)
+        self._left_out = [
+            label for place, label in enumerate(result.group_labels) if place not in judged
+        ]
 
     def html(self) -> str:
         """Return the page.
@@ -253,54 +197,61 @@ class AuditReport:
             f'height="720" style="border:1px solid rgba(128,128,128,0.5)"></iframe>'
         )
 
+    @cached_property
+    def _page(self) -> str:
+        """The page, which may fetch nothing, and run and style nothing but what it brings."""
+        result, sizes = self.result, self.result.group_sizes()
+        columns = _columns(result, [*self.judged, self.metric], self.of)
+        if self.verdict is not None:
+            columns += zip(*(one.contrasts for one in self.verdict.groups), strict=True)
+        state, warning = _warning(result)
+        return _template().render(
+            report=self,
+            result=result,
+            sizes=sizes,
+            names=texts_of(result.group_labels),
+            columns=columns,
+            remarks=[notes_of(size, place, columns) for place, size in enumerate(sizes)],
+            metrics=result._counts_of(self.of).metrics,
+            pictures=[*self._group_pictures(), *_curves(result), _attacker(result.privacy_)],
+            right=math.ceil(1000.0 * _right(result.privacy_) - 1e-9) / 10.0,
+            state=state,
+            warning=warning,
+            promise=[
+                (part.title, part.text.replace(_FOR_PROGRAMMERS, ""), "\n".join(part.code))
+                for part in sections(result.privacy_)
+            ],
+        )
 
-# The three sentences on top.
-
-
-def _who(result: AuditResult) -> str:
-    """Return when the audit was made, of how many people in which groups, and what is selected."""
-    number = float(result.n_records or sum(size.estimate for size in result.group_sizes()))
-    is_exact = result.n_records is not None or result.sizes is not None or not result.is_private
-    name = visible(result.group_name)
-    no, yes = (f"‘{words.in_sentence(one)}’" for one in result.classes)
-    by = "" if result.threshold is None else f", by a score of {result.threshold:g} or more"
-    return (
-        f"Audited {visible(result.created)}: {'' if is_exact else 'about '}{number:,.0f} people in "
-        f"{len(result.group_labels):,} groups{'' if name == 'group' else f' by {cut(name)}'}. "
-        f"Selected is whoever is decided, or predicted, to be {yes}, and not {no}{by}."
-    )
-
-
-def _what(result: AuditResult) -> str:
-    """Return what was released."""
-    bins = "each decision"
-    if result.threshold is not None:
-        bins = f"a score on either side of {result.threshold:g}"
-    if result.score_edges is not None:
-        bins = f"a score in each of {len(result.score_edges) + 1} bins"
-    outcome = "each outcome and " if result.has_outcomes else ""
-    n = sum(len(row) for table in result.counts for row in table)
-    return (
-        f"Released {'with noise' if result.is_private else 'exactly'}, and once: how many people "
-        f"of each group have {outcome}{bins}; every number below follows from these {n:,} counts."
-    )
-
-
-def _protects(result: AuditResult) -> str:
-    """Return what one person may lose at most, and whether that covers the model."""
-    guarantee, model = result.privacy_, result.model_privacy_
-    if not (result.is_private and guarantee.is_private):
-        return "Nobody is protected: the counts may reveal any record."
-    right = math.ceil(1000.0 * _right(guarantee) - 1e-9) / 10.0
-    covers = "This covers the audit alone: no guarantee of a model was stated with it"
-    if model is not None:
-        alone = rounded_up(model.epsilon)
-        covers = f"This covers the audit and the model, which has ε = {alone} by itself"
-    return (
-        f"Protected is each one of them: who knows all others, and guesses which of two "
-        f"{'people' if guarantee.of_person else 'records'} is in, is right in {right:g} % of cases "
-        f"at most, and in 50 % without this page. {covers}."
-    )
+    def _group_pictures(self) -> Iterator[tuple[str, str, str, Any]]:
+        """Yield title, text, the kind of picture, and what is drawn, of contrasts and of rates."""
+        result, first = self.result, ""
+        if len(result.group_labels) > _MOST_ROWS:
+            first = f" These are the first {_MOST_ROWS} of {len(result.group_labels):,} groups."
+        for place, metric in enumerate(self.judged):
+            assert self.verdict is not None
+            shown = GroupMetricDisplay._of_contrasts(result, self.verdict, self.limit, place)
+            kind = "Difference" if shown.greater_is_worse else "Ratio"
+            sides = ("left", "right") if shown.greater_is_worse else ("right", "left")
+            yield (
+                f"{kind} in {words.of_metric(metric)}",
+                f"A group passes where its whole interval is {sides[0]} of {shown.reference_name}, "
+                f"and fails where it is {sides[1]} of it.{first}",
+                "groups",
+                shown,
+            )
+        known = result._counts_of(self.of).metrics
+        for metric in dict.fromkeys((*_DRAWN, *self.judged, self.metric)):
+            if metric not in known:
+                continue
+            worst = self.worst.groups if metric == self.metric else ()
+            shown = GroupMetricDisplay._of_rates(
+                result, metric, worst, not_judged=self._left_out, of=self.of
+            )
+            text = "The dashed line is the rate of all records together."
+            text = "" if shown.reference is None else text
+            text += " A diamond stands by every group that may be worst." * bool(worst)
+            yield words.capital(words.of_metric(metric)), text + first, "groups", shown
 
 
 def _right(guarantee: PrivacyGuarantee) -> float:
@@ -308,124 +259,123 @@ def _right(guarantee: PrivacyGuarantee) -> float:
     return (1.0 + float(guarantee.profile(0.0))) / 2.0
 
 
-def _state(result: AuditResult) -> str:
-    """Return what the page has to warn of: "private" needs no warning."""
+def _warning(result: AuditResult) -> tuple[str, str]:
+    """Return how the page is protected, and what it has to warn of, if of anything."""
     if not (result.is_private and result.privacy_.is_private):
-        return "unprotected"
+        return "unprotected", "Not private: contains unprotected statistics"
     if _right(result.privacy_) >= _NEARLY_CERTAIN:
-        return "weak"
-    return "seeded" if result.privacy_.seeded else "private"
-
-
-# Rows of the table of groups, and pictures.
-
-
-@dataclass(frozen=True)
-class _Column:
-    """A metric of all groups as a column, with that of all records; contrasts have none."""
-
-    metric: str
-    rates: tuple[GroupRate, ...]
-    overall: float
-
-    @property
-    def unit(self) -> str:
-        """What a hundred times a number is in."""
-        return unit_of(self.metric)
-
-    @property
-    def name(self) -> str:
-        """The heading."""
-        return words.of_metric(self.metric)
+        return "weak", "Hardly private: ε is so large that it protects next to nobody"
+    if result.privacy_.seeded:
+        return "seeded", "Private only from those who do not know the seed"
+    return "private", ""
 
 
 def _columns(
-    result: AuditResult, metrics: Iterable[str], of: Any = "process", verdict: Any = None
-) -> list[_Column]:
+    result: AuditResult, metrics: Iterable[str], of: Any = "process"
+) -> list[tuple[GroupRate, ...]]:
+    """Return the rates of all groups, by each metric of a table."""
     known = result._counts_of(of).metrics
     names = [one for one in dict.fromkeys((*_COLUMNS, *metrics)) if one in known]
-    found = [_Column(one, result.rates(one, of=of), result._overall(one)) for one in names]
-    contrasts = [one.contrasts for one in verdict.groups] if verdict else []
-    return found + [
-        _Column(each[0].metric, each, math.nan) for each in zip(*contrasts, strict=True)
-    ]
+    return [result.rates(one, of=of) for one in names]
 
 
-def notes_of(size: GroupRate, place: int, columns: Sequence[_Column]) -> list[str]:
+def notes_of(size: GroupRate, place: int, columns: Sequence[Sequence[GroupRate]]) -> list[str]:
     """Return what to know of a group: of its size, and of its rates."""
-    notes: dict[str, list[str]] = {size.note: []} if size.note else {}
-    for column in columns:
-        if column.rates[place].note:
-            notes.setdefault(column.rates[place].note, []).append(column.name)
-    of_some = {
-        note: f"{words.listed(names)}: " if len(names) < len(columns) - 1 and names else ""
-        for note, names in notes.items()
-    }
-    return [f"{of_some[note]}{note}" for note in notes]
+    of_rates: dict[str, list[str]] = {}
+    for rate in (column[place] for column in columns):
+        if rate.note:
+            of_rates.setdefault(rate.note, []).append(words.of_metric(rate.metric))
+    notes = [size.note] if size.note else []
+    for note, names in of_rates.items():
+        is_of_some = len(names) < len(columns) - 1
+        notes.append(f"{words.listed(names)}: {note}" if is_of_some else note)
+    return notes
 
 
-def _drawn(
-    prefix: str, display: displays.Display, title: str, text: str
-) -> tuple[str, str, str, bool]:
-    if isinstance(display, displays.GroupMetricDisplay) and len(display.rates) > len(display.order):
-        text += f" These are the first {len(display.order)} of {len(display.rates):,} groups."
-    svg = displays.svg_of(
-        lambda ax: display.plot(ax, title=""),
-        prefix=prefix,
-        size=(displays.INCHES, display.height),
-        title=title,
-    )
-    return title, text, svg, False
+# Pictures beside those of groups, and numbers of their axes.
 
 
-def _curves(result: AuditResult) -> list[tuple[str, str, str, bool]]:
-    """Return small pictures of calibration and ROC curves, where the audit has bins."""
-    of_kind = {
-        "calibration": (
-            "Calibration",
-            "How often people with a score turned out positive; on the dashed line scores mean "
-            "what they say.",
-        ),
-        "roc": (
-            "ROC curve",
-            "True over false positive rate, at edges of the bins; the farther above the dashed "
-            "line, the better scores tell both classes apart.",
-        ),
-    }
-    found, n_groups = [], len(result.group_labels)
-    for kind, (title, text) in of_kind.items() if result.has_bins else ():
-        curves = displays.curves_of(result, kind)
+def _curves(result: AuditResult) -> Iterator[tuple[str, str, str, Any]]:
+    """Yield calibration and ROC curves of the largest groups, where the audit has bins."""
+    if not result.has_bins:
+        return
+    n_groups, names = len(result.group_labels), texts_of(result.group_labels)
+    sizes = np.array([size.estimate for size in result.group_sizes()])
+    chosen = np.argsort(-sizes, kind="stable")[:_MOST_CURVES].tolist()
+    edges, level = result.score_edges or (), result.confidence
+    at_edges = [
+        result.at(edge)._counted for edge in edges[:: -math.ceil(len(edges) / _MOST_POINTS)]
+    ]
+    for title, text in _CURVES.items():
+        curves = []
+        for group in chosen:
+            if title == "Calibration":
+                known = result._counted.calibration(group, level)
+                points = [*zip(result._counted.middles, known, strict=True)]
+            else:
+                points = []
+                for counted in at_edges:
+                    negative, positive = np.maximum(counted.cells[group, 0], 0).tolist()
+                    true = counted.interval("true_positive_rate", group, level)
+                    points.append((positive / max(negative + positive, 1), true))
+            points = [(x, y) for x, y in points if not math.isnan(y.estimate)]
+            ends = [(x, x) for x in (0.0, 1.0)] if title != "Calibration" else []
+            line, low, high = (
+                [*ends[:1], *((x, getattr(y, name)) for x, y in points), *ends[1:]]
+                for name in ("estimate", "low", "high")
+            )
+            curves.append((names[group], line, [*low, *reversed(high)]))
         text += " Each point of a band holds by itself."
         if len(curves) < n_groups:
             text += f" These are the {len(curves)} groups of the most people, of {n_groups:,}."
-        svg = displays.GroupCurvesDisplay(curves, kind)._pictures()
-        found.append((f"{title} by group", text, svg, True))
-    return found
+        yield f"{title} by group", text, "curves", curves
 
 
-# The page, which gets these facts and nothing else.
-
-
-def as_html(facts: Mapping[str, Any], pictures: Sequence[Any]) -> str:
-    """Return the page. It may fetch nothing, and run and style nothing but what it brings."""
-    from markupsafe import Markup
-
-    style, script = _read("report.css"), _read("report.js")
-    policy = (
-        f"default-src 'none'; style-src '{_hash(style)}'; script-src '{_hash(script)}'; "
-        "base-uri 'none'; form-action 'none'"
+def _attacker(guarantee: PrivacyGuarantee) -> tuple[str, str, str, Any]:
+    """Return the trade-off of an attacker, and how much is detected at 5 % false alarms."""
+    alarms = np.append(np.linspace(0.0, 1.0, 41) ** 2, 0.05)  # denser where they are few
+    found = np.ones_like(alarms)
+    if guarantee.is_private:
+        found = 1.0 - guarantee.tradeoff(alarms)
+    points = list(zip(alarms.tolist(), found.tolist(), strict=True))
+    percent = math.ceil(1000.0 * points[-1][1] - 1e-9) / 10.0
+    text = (
+        "Who raises a false alarm so often detects a record at most so often; on the dashed line "
+        f"an attacker only guesses. By the diamond, 5 % false alarms: {percent:g} % detected."
     )
-    # the only text that is not escaped: two files of this package, and pictures that are written
-    # by an XML library
-    raw = {"style": Markup(style), "script": Markup(script)}
-    drawn = [(title, text, Markup(svg), is_small) for title, text, svg, is_small in pictures]
-    return str(_template().render(**facts, **raw, pictures=drawn, policy=policy))
+    title = "What an attacker can find out about one record"
+    return title, text, "attacker", (points[:-1], points[-1])
+
+
+def ticks_of(display: GroupMetricDisplay) -> list[float]:
+    """Return at most seven round numbers, from before the least limit to beyond the largest."""
+    known = [0.0 if display.reference is None else display.reference]
+    known += [end for rate in display.rates for end in (rate.low, rate.high) if math.isfinite(end)]
+    low, high = min(known), max(known)
+    steps = (step * 10.0**power for power in range(-3, 9) for step in (1, 2, 5))
+    step = next(step for step in steps if high - low <= 5.0 * step)
+    first, last = math.floor(low / step), math.ceil(high / step)
+    return [step * place for place in range(first, max(last, first + 1) + 1)]
+
+
+def along(value: float, ends: Sequence[float], first: float, last: float) -> str:
+    """Return where a value stands between two places of a picture, those of the ends."""
+    part = min(max((value - ends[0]) / (ends[-1] - ends[0]), 0.0), 1.0)
+    return f"{first + part * (last - first):.4g}"
+
+
+def path(
+    points: Iterable[tuple[float, float]], across: tuple[float, float], up: tuple[float, float]
+) -> str:
+    """Return a line through points between 0 and 1, as an SVG's path."""
+    return "M" + "L".join(f"{along(x, (0, 1), *across)} {along(y, (0, 1), *up)}" for x, y in points)
 
 
 @cache
 def _template() -> Any:
     try:
         from jinja2 import Environment, PackageLoader, StrictUndefined
+        from markupsafe import Markup
     except ImportError as error:
         raise ImportError(
             "AuditReport needs jinja2, which is not installed: pip install 'sklearn-dpwg[audit]'."
@@ -439,19 +389,17 @@ def _template() -> Any:
     )
     made.filters |= {"cut": cut, "words": words.of_metric, "shown": words.number}
     made.filters |= {"visible": visible, "capital": words.capital, "interval": words.interval}
-    made.filters["any"] = any
-    made.globals |= {"quoted": lambda one: f"‘{words.in_sentence(one)}’"}
+    made.filters |= {"any": any, "unit": unit_of, "rounded_up": rounded_up}
+    made.filters |= {"ticks": ticks_of, "along": along, "path": path}
+    made.globals |= {"quoted": lambda one: f"‘{words.in_sentence(one)}’", "most_rows": _MOST_ROWS}
+    folder = files("sklearn_dpwg.inspection").joinpath("templates")
+    for name in ("style.css", "script.js"):
+        kind, _, ending = name.partition(".")
+        text = folder.joinpath(f"report.{ending}").read_text("utf-8")
+        digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+        # the only text that is not escaped: two files of this package
+        made.globals |= {kind: Markup(text), f"{kind}_hash": f"sha256-{digest}"}
     return made.get_template("report.html.jinja")
-
-
-@cache
-def _read(name: str) -> str:
-    return files("sklearn_dpwg.inspection").joinpath("templates", name).read_text("utf-8")
-
-
-def _hash(text: str) -> str:
-    digest = hashlib.sha256(text.encode()).digest()
-    return f"sha256-{base64.b64encode(digest).decode()}"
 
 
 # Cards that go with a model.
@@ -479,10 +427,8 @@ def model_card(
     model: Any,
     audit: AuditResult | None = None,
     *,
-    title: str | None = None,
     purpose: str | None = None,
     limits: Sequence[str] = (),
-    path: str | os.PathLike[str] | None = None,
 ) -> str:
     """Return a card that goes with a model: guarantee, groups, limits, and how it was made.
 
@@ -492,14 +438,10 @@ def model_card(
         A fitted private model, or a pipeline or search that ends in one.
     audit : AuditResult, optional
         How it treats groups; without one the card says that nobody has looked.
-    title : str, optional
-        Title of the card.
     purpose : str, optional
         What the model is for, and what not.
     limits : sequence of str, default=()
         Further limits, before those of every worst-group model.
-    path : path-like, optional
-        Where to write the card too.
 
     Returns
     -------
@@ -519,7 +461,6 @@ def model_card(
     # DPWorstGroupClassifier
     """
     inner = _private_part(model)
-    name = visible(title) if title is not None else type(inner).__name__
     parts = sections(privacy_of(model, warn=False))
     code = [f"    {line}" for part in parts for line in part.code]
     promise = [_bullets((part.title, part.text) for part in parts), "", *code]
@@ -530,12 +471,8 @@ def model_card(
         "Limits": "\n".join(f"- {escape_markdown(visible(text))}" for text in (*limits, *LIMITS)),
         "Parameters": _parameters(inner),
     }
-    head = f"# {escape_markdown(cut(name, 120))}"
-    text = "\n\n".join([head, *(f"## {title}\n\n{part}" for title, part in found.items())]) + "\n"
-    if path is not None:
-        with written(path) as part:
-            part.write_bytes(text.encode())
-    return text
+    head = f"# {escape_markdown(type(inner).__name__)}"
+    return "\n\n".join([head, *(f"## {title}\n\n{part}" for title, part in found.items())]) + "\n"
 
 
 def _private_part(model: Any) -> Any:
@@ -595,14 +532,15 @@ def _audited(audit: AuditResult) -> str:
     for place, (name, size) in enumerate(zip(texts_of(audit.group_labels), sizes, strict=True)):
         cells = [name, f"{size.estimate:,.0f} ± {size.width / 2:,.0f}"]
         for column in columns:
-            rate = column.rates[place]
-            limits = words.interval(rate.low, rate.high, column.unit)
-            cells.append(f"{words.number(rate.estimate, column.unit)} ({limits})")
+            rate, unit = column[place], unit_of(column[place].metric)
+            limits = words.interval(rate.low, rate.high, unit)
+            cells.append(f"{words.number(rate.estimate, unit)} ({limits})")
         rows.append([*cells, "; ".join(notes_of(size, place, columns))])
     privacy = sections(audit.privacy_)[0]
+    heads = [words.of_metric(column[0].metric) for column in columns]
     return "\n\n".join(
         [
-            _table(["group", "people", *(column.name for column in columns), "notes"], rows),
+            _table(["group", "people", *heads, "notes"], rows),
             escape_markdown(str(audit.worst_groups())),
             _bullets([(f"Privacy of these numbers: {privacy.title}", privacy.text)]),
         ]

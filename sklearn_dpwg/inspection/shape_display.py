@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -13,7 +14,6 @@ from numpy.typing import NDArray
 from sklearn_dpwg._checks import FloatArray
 from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.inspection import displays, words
-from sklearn_dpwg.inspection.displays import SmallMultiples
 from sklearn_dpwg.preprocessing.shapes import parts_of
 
 
@@ -87,11 +87,13 @@ def _weights_of(model: Any, of: Hashable) -> FloatArray:
 
 
 MOST = 24  # columns that are drawn where nobody says
+# Inches of a small picture, and how many stand beside each other.
+_SMALL, _ABREAST = (2.5, 2.2), 4
 # Levels that a small picture names, letters of a name, and which points of a number a map has.
 _LEVELS, _LETTERS, _EVERY = 8, 12, 4
 
 
-class ShapeDisplay(SmallMultiples):
+class ShapeDisplay:
     """Small pictures of what columns add to the score: lines of numbers, bars, maps of pairs.
 
     Make one by `from_estimator`.
@@ -109,9 +111,8 @@ class ShapeDisplay(SmallMultiples):
     """
 
     def __init__(self, effects: Sequence[Effect], unit: str) -> None:
-        self.items = self.effects = tuple(effects)
+        self.effects = tuple(effects)
         self.unit = unit
-        self.label = f"effect ({unit})"
 
     @classmethod
     def from_estimator(
@@ -140,14 +141,35 @@ class ShapeDisplay(SmallMultiples):
         unit += "" if of is None else f" of ‘{words.visible(str(of))}’"
         return cls(shape_functions(model, schema, of=of)[:most], unit).plot()
 
-    def _draw(self, ax: Any, item: Any) -> None:
-        effect: Effect = item
+    def plot(self) -> Self:
+        """Draw the display in a figure of its own.
+
+        Returns
+        -------
+        ShapeDisplay
+            The display itself, with the axes as ``axes_`` and their figure as ``figure_``.
+        """
+        plt = displays.pyplot("ShapeDisplay.plot")
+        abreast = min(_ABREAST, max(len(self.effects), 1))
+        down = max(math.ceil(len(self.effects) / abreast), 1)
+        size = (_SMALL[0] * abreast, _SMALL[1] * down + 0.4)
+        self.figure_, self.axes_ = plt.subplots(
+            down, abreast, figsize=size, layout="constrained", squeeze=False
+        )
+        for ax in self.axes_.flat[len(self.effects) :]:
+            ax.set_visible(False)
+        for ax, effect in zip(self.axes_.flat, self.effects, strict=False):
+            self._draw(ax, effect)
+        self.figure_.supylabel(f"effect ({self.unit})", fontsize="small")
+        return self
+
+    def _draw(self, ax: Any, effect: Effect) -> None:
         displays.bare(ax)
         if effect.axes:
             _draw_map(ax, effect)
         else:
             ax.axhline(0.0, zorder=1, **displays.DASHED)
-            (_draw_line if effect.is_number else _draw_bars)(ax, effect)
+            _draw_column(ax, effect)
             ax.set_ylim(*self._limits)
         name = words.cut(words.text_of(effect.name), 22 if effect.axes else 28)
         ax.set_title(name, parse_math=False, loc="left", fontsize="small")
@@ -161,18 +183,17 @@ class ShapeDisplay(SmallMultiples):
         return float(ends.min()) - room, float(ends.max()) + room
 
 
-def _draw_line(ax: Any, effect: Effect) -> None:
+def _draw_column(ax: Any, effect: Effect) -> None:
+    if not effect.is_number:
+        order = _largest(effect.effects)
+        ax.bar(np.arange(len(order)), effect.effects[order], color=displays.BLUE, width=0.7)
+        _name_levels(ax.xaxis, effect, order)
+        return
     known = effect.n_known
     ax.plot(np.linspace(0.0, 1.0, known), effect.effects[:known], color=displays.BLUE, lw=1.8)
     if effect.may_be_missing:
-        ax.plot([1.15], effect.effects[known:], **displays.DIAMONDS, markersize=4)
+        ax.plot([1.15], effect.effects[known:], "D", color=displays.VERMILION, markersize=4)
     _name_numbers(ax.xaxis, effect, [0.0, 0.5, 1.0], 1.15)
-
-
-def _draw_bars(ax: Any, effect: Effect) -> None:
-    order = _largest(effect.effects)
-    ax.bar(np.arange(len(order)), effect.effects[order], color=displays.BLUE, width=0.7)
-    _name_levels(ax.xaxis, effect, order)
 
 
 def _draw_map(ax: Any, effect: Effect) -> None:

@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from scipy.special import ndtr, ndtri
@@ -116,10 +116,6 @@ class Margin:
         """What a contrast is."""
         return "ratio" if self.is_ratio else "difference"
 
-    def spread(self, high: float) -> float:
-        """Return by how much the lowest allowed rate is below the highest."""
-        return (1.0 - self.factor) * high + self.gap
-
     def contrast(self, low: Interval, high: Interval) -> Interval:
         """Return the contrast of two rates, with limits."""
         return ratio_of_rates(low, high) if self.is_ratio else difference_interval(low, high)
@@ -146,14 +142,13 @@ class Margin:
 
     def text(self, contrast: Interval, answer: Answer) -> str:
         """Return a contrast and its limits in words, and on which side of the margin it is."""
-        one, times = self.shown(contrast), 1.0 if self.is_ratio else 100.0
+        one, (within, beyond) = self.shown(contrast), self.bounds
         value, low, high = (
-            f"{times * each:.{2 if self.is_ratio else 1}f}"
+            f"{each:.2f}" if self.is_ratio else f"{100.0 * each:.1f}"
             for each in (one.estimate, one.low, one.high)
         )
-        if self.is_ratio and "fails" in answer and float(high) >= self.factor:
+        if self.is_ratio and answer == "fails" and float(high) >= self.factor:
             high = f"{one.high:.5f}"  # what is below the limit does not look like it
-        within, beyond = self.bounds
         end = {"passes": within, "fails": beyond}.get(answer, f"which may be {beyond} or not")
         return f"a {self.name} of {value} [{low}, {high}], {end}".replace("of nan", "nobody knows")
 
@@ -233,9 +228,9 @@ class Comparison:
 
     def _with(self, group: int, other: tuple[int, ...], error: float, turned: bool) -> Interval:
         """Return the contrast with the one first whose rate is to be not too low."""
-        as_they_are = greater_is_worse(self.metric) == turned
-        low, high = ((group,), other) if as_they_are else (other, (group,))
-        return self.margin.contrast(self._rate(low, error), self._rate(high, error))
+        rates = self._rate((group,), error), self._rate(other, error)
+        low, high = rates if greater_is_worse(self.metric) == turned else rates[::-1]
+        return self.margin.contrast(low, high)
 
     @cached_property
     def _against(self) -> tuple[dict[_Rivals, Interval], ...]:
@@ -244,15 +239,15 @@ class Comparison:
 
     def _with_rivals(self, group: int) -> dict[_Rivals, Interval]:
         rivals = self._others(group) if self.reference is None else (self.reference,)
-        found: dict[_Rivals, Interval] = {}
+        contrasts: dict[_Rivals, Interval] = {}
         for turned in (False, True)[: 1 + self.both_ways]:
             for one in rivals:
                 wide = self._with(group, (one,), self._error, turned)
                 strict = self._with(group, (one,), self._levels.pair, turned)
-                found[(one,), turned] = replace(wide, high=strict.high)
+                contrasts[(one,), turned] = replace(wide, high=strict.high)
             if self._levels.pooled > 0.0:
-                found[rivals, turned] = self._with(group, rivals, self._levels.pooled, turned)
-        return found
+                contrasts[rivals, turned] = self._with(group, rivals, self._levels.pooled, turned)
+        return contrasts
 
     @cached_property
     def contrasts(self) -> tuple[Interval, ...]:
@@ -260,14 +255,14 @@ class Comparison:
         return tuple(map(self._of_group, range(len(self.names))))
 
     def _of_group(self, group: int) -> Interval:
-        alike, found = self.margin.alike, self._against[group]
+        alike, against = self.margin.alike, self._against[group]
         if group == self.reference:
             return Interval(alike, alike, alike, self.confidence)
-        if not found:
+        if not against:
             most = math.inf if self.margin.is_ratio else 1.0
             return Interval(math.nan, alike - 1.0, most, self.confidence)
-        pairs = [one for (rivals, _), one in found.items() if len(rivals) == 1]
-        low, high = min(one.low for one in pairs), min(one.high for one in found.values())
+        pairs = [one for (rivals, _), one in against.items() if len(rivals) == 1]
+        low, high = min(one.low for one in pairs), min(one.high for one in against.values())
         known = [one.estimate for one in pairs if not math.isnan(one.estimate)]
         if self.reference is None or self.both_ways:  # the best-off group may be this one
             low, high = min(low, alike), min(high, alike)
@@ -344,18 +339,15 @@ class Comparison:
         metric = of_metric(self.metric)
         bad = " (high is bad)" if greater_is_worse(self.metric) and not self.both_ways else ""
         has = f"{'has' if len(worse) == 1 else 'have'} a{'n' * (metric[0] in 'ae')}"
+        names, percents = [], []
+        for groups in (worse, better):
+            names.append(self.names[groups[0]] if len(groups) == 1 else "all others together")
+            rate = self._rate(groups, self._error).estimate
+            percents.append("an unknown share" if math.isnan(rate) else f"{100 * rate:.1f} %")
         return (
-            f"{self._name(worse)} {has} {metric}{bad} of {self._percent(worse)}, "
-            f"{self._name(better)} of {self._percent(better)}: "
+            f"{names[0]} {has} {metric}{bad} of {percents[0]}, {names[1]} of {percents[1]}: "
             f"{self.margin.text(contrast, answer)}."
         )
-
-    def _name(self, groups: tuple[int, ...]) -> str:
-        return self.names[groups[0]] if len(groups) == 1 else "all others together"
-
-    def _percent(self, groups: tuple[int, ...]) -> str:
-        rate = self._rate(groups, self._error).estimate
-        return "an unknown share" if math.isnan(rate) else f"{100 * rate:.1f} %"
 
     def would_tell(self, group: int) -> str:
         """Say what makes a contrast unclear: few people, or noise; nothing where it is clear."""
@@ -378,28 +370,21 @@ def verdict_of(compared: Sequence[Comparison], labels: Sequence[Hashable], scope
 
     All pass where each does, as if it were alone; each fails at its part of the error.
     """
-    found = [one.of_all() for one in compared]
-    first = _deciding(compared, [answer for answer, *_ in found], compared[0].judged)
-    answer, sentence, would_tell = found[first]
-    groups = tuple(_group_verdict(compared, place, label) for place, label in enumerate(labels))
-    return Verdict(answer, _rule(compared), f"{sentence}{scope}", would_tell, groups)
-
-
-def _group_verdict(compared: Sequence[Comparison], group: int, label: Hashable) -> GroupVerdict:
-    answers = [one.answer(group) for one in compared]
-    decides = compared[_deciding(compared, answers, (group,))]
-    contrasts = []
-    for one in compared:
-        shown = one.margin.shown(one.contrasts[group])
-        name = f"{one.metric} {one.margin.name}"
-        contrasts.append(GroupRate(label, name, shown.estimate, shown.low, shown.high))
-    return GroupVerdict(
-        label,
-        decides.answer(group),
-        decides.sentence(group),
-        decides.would_tell(group),
-        tuple(contrasts),
-    )
+    outcomes = [one.of_all() for one in compared]
+    first = _deciding(compared, [answer for answer, *_ in outcomes], compared[0].judged)
+    groups = []
+    for place, label in enumerate(labels):
+        answers = [one.answer(place) for one in compared]
+        decides = _deciding(compared, answers, (place,))
+        one, contrasts = compared[decides], []
+        for each in compared:
+            shown, name = each.margin.shown(each.contrasts[place]), each.margin.name
+            limits = (shown.estimate, shown.low, shown.high)
+            contrasts.append(GroupRate(label, f"{each.metric} {name}", *limits))
+        texts = one.sentence(place), one.would_tell(place)
+        groups.append(GroupVerdict(label, answers[decides], *texts, tuple(contrasts)))
+    answer, sentence, would_tell = outcomes[first]
+    return Verdict(answer, _rule(compared), f"{sentence}{scope}", would_tell, tuple(groups))
 
 
 def _deciding(compared: Sequence[Comparison], answers: list[Answer], groups: Sequence[int]) -> int:
@@ -482,30 +467,23 @@ class Counts:
     def without_noise(self) -> Counts:
         """Return the same counts as if they had no noise."""
         none = np.zeros_like(self.hit_noise)
-        return Counts(self.hits, self.misses, none, none, self.totals, self.is_sample)
+        return replace(self, hit_noise=none, miss_noise=none)
 
     def all_but_one(self) -> Counts:
         """Return for each group the counts of all others together."""
-
-        def others(values: FloatArray) -> FloatArray:
-            return np.asarray(values.sum(axis=-1, keepdims=True) - values)
-
-        return self._each(others)
+        return self._each(lambda values: values.sum(axis=-1, keepdims=True) - values)
 
     def together(self) -> Counts:
         """Return the counts of all groups together, as of one group."""
-        return self._each(lambda values: np.asarray(values.sum(axis=-1, keepdims=True)))
+        return self._each(lambda values: values.sum(axis=-1, keepdims=True))
 
     def of(self, groups: list[int]) -> Counts:
         """Return the counts of some groups."""
-        return self._each(lambda values: np.asarray(values[..., groups]))
+        return self._each(lambda values: values[..., groups])
 
-    def _each(self, change: Callable[[FloatArray], FloatArray]) -> Counts:
-        totals = None if self.totals is None else change(self.totals)
-        hits, misses, *noise = map(
-            change, (self.hits, self.misses, self.hit_noise, self.miss_noise)
-        )
-        return Counts(hits, misses, noise[0], noise[1], totals, self.is_sample)
+    def _each(self, change: Callable[[FloatArray], Any]) -> Counts:
+        arrays = {name: one for name, one in vars(self).items() if isinstance(one, np.ndarray)}
+        return replace(self, **{name: change(one) for name, one in arrays.items()})
 
 
 def excess(low: Counts, high: Counts, margin: Margin) -> FloatArray:
@@ -516,16 +494,11 @@ def excess(low: Counts, high: Counts, margin: Margin) -> FloatArray:
 
 def _in_deviations(distance: FloatArray, variance: FloatArray) -> FloatArray:
     with np.errstate(divide="ignore", invalid="ignore"):
-        found = distance / np.sqrt(variance)
-    return np.asarray(np.where(np.isnan(found), 0.0, found))
+        return np.nan_to_num(distance / np.sqrt(variance), nan=0.0, posinf=np.inf, neginf=-np.inf)
 
 
-@dataclass(frozen=True)
-class Levels:
-    """One-sided error probabilities of the tests of a wrong "fails".
-
-    A contrast is of a group against all others together, or of a pair of groups.
-    """
+class Levels(NamedTuple):
+    """One-sided errors of tests of a group against all others together, and of a pair of groups."""
 
     pooled: float
     pair: float
@@ -543,27 +516,22 @@ def levels_of(counts: Counts, margin: Margin, error: float) -> Levels:
     if n_groups < 2:
         return Levels(0.0, error)
     limit = (_SHARE_OF_LIMIT if n_groups > 2 else _SHARE_OF_TWO) * error
-    shifts = _shifts(counts, margin, limit)
+    shifts, left = _shifts(counts, margin, limit), error - limit
     if n_groups == 2:
-        return Levels(
-            0.0,
-            _largest_level(
-                lambda level: level + float(ndtr(ndtri(level) - shifts.reverse)), error - limit, 0.5
-            ),
-        )
-    left = error - limit
-    pair = _largest_level(
-        lambda level: shifts.pair_errors(level).max(),
-        _PAIR_SHARE * left,
-        1.0 / (n_groups * (n_groups - 1)),
-    )
-    of_pairs = shifts.pair_errors(pair)
-    pooled = _largest_level(
-        lambda level: (shifts.pooled_errors(level) + of_pairs).max(),
-        left,
-        0.5 * (1.0 - _PAIR_SHARE) / n_groups,
-    )
-    return Levels(pooled, pair)
+
+        def of_two(level: float) -> float:
+            return level + float(ndtr(ndtri(level) - shifts.reverse))
+
+        return Levels(0.0, _largest_level(of_two, left, 0.5))
+
+    def of_pairs(level: float) -> float:
+        return float(shifts.pair_errors(level).max())
+
+    def of_all(level: float) -> float:
+        return float((shifts.pooled_errors(level) + shifts.pair_errors(pair)).max())
+
+    pair = _largest_level(of_pairs, _PAIR_SHARE * left, 1.0 / (n_groups * (n_groups - 1)))
+    return Levels(_largest_level(of_all, left, 0.5 * (1.0 - _PAIR_SHARE) / n_groups), pair)
 
 
 def _largest_level(errors: Callable[[float], float], error: float, part: float) -> float:
@@ -626,7 +594,7 @@ def _shifts(counts: Counts, margin: Margin, error: float) -> _Shifts:
     room = -ndtri(error if margin.is_ratio else 0.5 * error) * np.sqrt(every.variances())
     # the highest rate is at least that of all groups together, and by a difference not far from it
     highest = max(float((every.rates - room)[0]), 0.0)
-    spread = margin.spread(highest)
+    spread = (1.0 - margin.factor) * highest + margin.gap
     lowest = max(highest - spread, 0.0)
     ends: tuple[float, ...] = (lowest, highest)
     if not margin.is_ratio:
@@ -642,7 +610,7 @@ def _shifts(counts: Counts, margin: Margin, error: float) -> _Shifts:
     high = _in_deviations(spread * ones, others + square * own)
     pairs = np.maximum(own[:, None] + square * own, own + square * own[:, None])
     ones = np.ones_like(pairs)
-    within = _in_deviations(margin.spread(lowest) * ones, pairs)
+    within = _in_deviations(((1.0 - margin.factor) * lowest + margin.gap) * ones, pairs)
     reverse = (1.0 - square) * highest + (1.0 + margin.factor) * margin.gap
     shares = counts.sizes / counts.sizes.sum()
     of_two = float(_in_deviations(reverse * ones, pairs)[0, 1])

@@ -14,12 +14,10 @@ _UNSHOWN = {"Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp"}
 # Characters that stand beside an axis, in a sentence, and in a cell of a table of names.
 BESIDE_AN_AXIS, _IN_A_SENTENCE, _IN_A_TABLE = 22, 48, 60
 
-NOT_PRIVATE = "not private"
-
 
 def visible(text: object) -> str:
     """Return text in which every character shows; lines stay lines."""
-    return "\n".join("".join(map(_visible, line)) for line in str(text).split("\n"))
+    return "\n".join(map(in_line, str(text).split("\n")))
 
 
 def in_line(label: object) -> str:
@@ -40,12 +38,10 @@ def _escaped(character: str) -> str:
     return f"\\u{number:04x}" if number < 0x10000 else f"\\U{number:08x}"
 
 
-def _outer_space(character: str) -> str:
-    """Show a space that would be lost where text is trimmed."""
-    shown = _visible(character)
-    if character == " ":
-        return "\u2423"
-    return _escaped(character) if shown == character else shown
+def _outer(space: str) -> str:
+    """Show spaces that would be lost where text is trimmed."""
+    shown = {one: _escaped(one) if _visible(one) == one else _visible(one) for one in space}
+    return "".join((shown | {" ": "\u2423"})[one] for one in space)
 
 
 def text_of(label: Hashable) -> str:
@@ -53,12 +49,10 @@ def text_of(label: Hashable) -> str:
     if isinstance(label, tuple):
         return " & ".join(text_of(part) for part in label)
     text = str(label)
-    if not text:
-        return "(empty)"
     inner = text.strip()
     before = text[: len(text) - len(text.lstrip())]
     after = text[len(before) + len(inner) :]
-    return "".join([*map(_outer_space, before), *map(_visible, inner), *map(_outer_space, after)])
+    return f"{_outer(before)}{in_line(inner)}{_outer(after)}" or "(empty)"
 
 
 def texts_of(labels: Iterable[Hashable], width: int | None = None) -> tuple[str, ...]:
@@ -126,9 +120,9 @@ def interval(low: float, high: float, unit: str = "") -> str:
     """Write both ends of an interval."""
     if not math.isfinite(low + high):
         return "unknown"
-    ends = (100 * low, 100 * high) if unit else (low, high)
-    first, last = (f"{end:.{1 if unit else 2}f}" for end in ends)
-    return f"{first} to {last}\u00a0{unit}".strip()
+    return (
+        f"{100 * low:.1f} to {100 * high:.1f}\u00a0{unit}" if unit else f"{low:.2f} to {high:.2f}"
+    )
 
 
 def table(rows: Sequence[Sequence[str]], least: Sequence[int] = ()) -> list[str]:

@@ -26,13 +26,13 @@ def test_verdicts_are_as_seldom_wrong_as_they_say(name):
     assert WORLDS[name].is_kept(counts)
 
 
-def largest_estimate(self, metric, at_least, plain=AuditResult._comparison, **which):
+def largest_estimate(self, metric, margin, plain=AuditResult._comparison, **which):
     """Compare with the group of 2 % or more whose estimate is the largest."""
     sizes = self._counted.group_sizes()
     rates = [rate.estimate for rate in self.rates(metric)]
     known = [place for place, size in enumerate(sizes) if size >= 0.02 * sum(sizes)]
     best = max(known, key=lambda place: rates[place])
-    return plain(self, metric, at_least, **which | {"reference": self.group_labels[best]})
+    return plain(self, metric, margin, **which | {"reference": best})
 
 
 FAULTS = {
@@ -118,7 +118,7 @@ def test_equalized_odds_err_as_seldom_as_they_say():
 def test_metrics_that_do_not_share_the_error_are_seen(monkeypatch):
     plain = AuditResult._comparison
     monkeypatch.setattr(
-        AuditResult, "_comparison", lambda *args, joint=(), **which: plain(*args, **which)
+        AuditResult, "_comparison", lambda *args, **which: plain(*args, **which | {"joint": ()})
     )
     found, slack = shares(odds_at_the_border, 1500)
     assert found["fails"] > 0.025 + slack

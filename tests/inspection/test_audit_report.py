@@ -117,7 +117,7 @@ def test_calibration_and_roc_curves_are_small_pictures_of_the_largest_groups():
     groups, scores = rng.integers(60, size=20_000), rng.random(20_000)
     made = GroupAudit(np.inf, group_labels=range(60), score_edges=[0.2, 0.5, 0.8])
     page = AuditReport(made.run(rng.random(20_000) < scores, scores, groups)).html()
-    assert page.count('aria-labelledby="roc-') == page.count('aria-labelledby="calibration-') == 8
+    assert page.count(": Calibration by group</title>") == page.count(": ROC curve by group</") == 8
     assert "8 groups of the most people, of 60" in page
     assert "the first 30 of 60 groups" in page
     assert len(page.encode()) < LARGEST_PAGE
@@ -261,9 +261,8 @@ def test_the_page_fetches_nothing_and_runs_only_what_it_brings(report):
 def test_ids_are_unique_and_links_have_targets(report):
     page = Page(report.html())
     ids = page.values("id")
-    assert len(ids) == len(set(ids)) > 20
+    assert len(ids) == len(set(ids)) > 8
     targets = {link[1:] for link in page.values("href")}
-    targets |= set(re.findall(r"url\(#([^)]+)\)", " ".join(page.values("clip-path"))))
     targets |= set(page.values("aria-labelledby"))
     assert targets <= set(ids)
 

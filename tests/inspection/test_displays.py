@@ -3,21 +3,12 @@
 from __future__ import annotations
 
 import builtins
-import math
 
 import numpy as np
 import pytest
 
-from sklearn_dpwg.inspection import (
-    GroupMetricDisplay,
-    PrivacyProfileDisplay,
-)
-from tests.helpers.audit_cases import (
-    GUARANTEE,
-    HOSTILE,
-    MODEL_GUARANTEE,
-    audit_result,
-)
+from sklearn_dpwg.inspection import GroupMetricDisplay
+from tests.helpers.audit_cases import HOSTILE, audit_result
 
 
 def texts(axes) -> list[str]:
@@ -27,9 +18,6 @@ def texts(axes) -> list[str]:
 
 def markers(axes) -> set[str]:
     return {line.get_marker() for line in axes.lines} - {"None", None}
-
-
-# --- a metric of every group -------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("metric", ["error_rate", "selection_rate"])
@@ -89,20 +77,6 @@ def test_hostile_labels_are_drawn_as_text():
     assert max(map(len, shown)) < 30
 
 
-# --- what an attacker gains --------------------------------------------------------------------
-
-
-def test_the_tradeoff_is_that_of_the_guarantee():
-    display = PrivacyProfileDisplay(MODEL_GUARANTEE).plot()
-    expected = 1 - MODEL_GUARANTEE.tradeoff(display.false_alarms_)
-    np.testing.assert_allclose(display.detections_, expected)
-    caught = math.ceil(1000 * (1 - float(MODEL_GUARANTEE.tradeoff(0.05)))) / 10
-    assert f"5 % false alarms: {caught:g} % detected" in texts(display.ax_)
-
-
-# --- shared ------------------------------------------------------------------------------------
-
-
 def test_without_matplotlib_one_sentence_says_what_to_install(monkeypatch):
     imported = builtins.__import__
 
@@ -112,6 +86,6 @@ def test_without_matplotlib_one_sentence_says_what_to_install(monkeypatch):
         return imported(name, *others, **named)
 
     monkeypatch.setattr(builtins, "__import__", without)
-    said = r"^PrivacyProfileDisplay\.plot needs matplotlib, .*pip install 'sklearn-dpwg\[plot\]'\.$"
-    with pytest.raises(ImportError, match=said):
-        PrivacyProfileDisplay(GUARANTEE).plot()
+    advice = r"^GroupMetricDisplay\.plot needs matplotlib, .*pip install 'sklearn-dpwg\[plot\]'\.$"
+    with pytest.raises(ImportError, match=advice):
+        GroupMetricDisplay.from_audit(audit_result(2))

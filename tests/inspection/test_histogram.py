@@ -8,7 +8,7 @@ from fairlearn import metrics as fairness
 from sklearn import metrics
 from sklearn.calibration import calibration_curve
 
-from sklearn_dpwg.inspection import AuditResult, GroupAudit, GroupCurvesDisplay
+from sklearn_dpwg.inspection import AuditResult, GroupAudit
 from sklearn_dpwg.inspection.histogram import OF_SCORES, Histogram
 from sklearn_dpwg.metrics.intervals import rate_interval
 from sklearn_dpwg.privacy import IntegerNoise
@@ -160,12 +160,3 @@ def test_limits_are_in_order_whatever_noise_made_of_counts(noise, n):
             is_all = (inner.low, inner.high) == (0.0, 1.0)
             assert is_all or outer.low <= inner.low <= inner.high <= outer.high, metric
             assert np.isnan(inner.estimate) or inner.low <= inner.estimate <= inner.high
-
-
-@pytest.mark.parametrize("kind", ["calibration", "roc"])
-def test_curves_are_drawn_of_the_largest_groups(exact, kind):
-    display = GroupCurvesDisplay.from_audit(exact, kind, most=1)
-    (ax,) = [one for one in display.axes_.flat if one.get_visible()]
-    assert ax.get_title(loc="left") == "a"
-    with pytest.raises(ValueError, match="kind must be 'calibration' or 'roc'"):
-        GroupCurvesDisplay.from_audit(exact, "lift")

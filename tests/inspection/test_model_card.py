@@ -68,7 +68,7 @@ def test_the_audit_is_on_the_card_with_its_own_guarantee_and_without_a_seed(mode
 
 def test_labels_and_words_that_mean_harm_are_text(model):
     harm = "<script>alert(1)</script>\n# title | a/b"
-    card = model_card(model, audit_result(HOSTILE, noise=None), title=harm, purpose=harm)
+    card = model_card(model, audit_result(HOSTILE, noise=None), purpose=harm)
     assert "<" not in card
     assert "\x00" not in card
     assert len(titles(card)) == 6
@@ -77,9 +77,8 @@ def test_labels_and_words_that_mean_harm_are_text(model):
     assert widths == {3, 9}
 
 
-def test_what_is_inside_a_pipeline_is_described_and_written(model, tmp_path):
-    card = model_card(make_pipeline(FunctionTransformer(), model), path=tmp_path / "README.md")
-    assert (tmp_path / "README.md").read_text(encoding="utf-8") == card
+def test_what_is_inside_a_pipeline_is_described(model):
+    assert model_card(make_pipeline(FunctionTransformer(), model)) == model_card(model)
     with pytest.raises(ValueError, match="private"):
         model_card(FunctionTransformer())
 
