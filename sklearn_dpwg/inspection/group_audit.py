@@ -427,7 +427,7 @@ class GroupAudit(PlainlyStored, BaseEstimator):
         has_outcomes, classes = y_true is not None, facts.classes
         models = {"scores": scores}
         if isinstance(scores, Mapping):
-            models = {f"scores of {name!r}": one for name, one in scores.items()}
+            models = {f"scores[{name!r}]": one for name, one in scores.items()}
         n_records = audit_rows.n_given(y_true, models, groups)
         positive = audit_rows.class_codes(y_true, classes, "y_true") if has_outcomes else None
         if groups is None:
