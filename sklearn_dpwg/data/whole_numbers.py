@@ -27,6 +27,7 @@ from sklearn_dpwg.data.threads import (
     run_on_threads,
 )
 from sklearn_dpwg.losses import Loss
+from sklearn_dpwg.losses.base import LossConstants
 
 # Bits of weights below their norm, of slopes and of losses below their bounds, beside the 16 of
 # rows: a score is below 2^52 units, and so are the sums of a block's gradients and losses.
@@ -196,12 +197,17 @@ def _power_of_score(weights: FloatArray, intercepts: FloatArray) -> int:
     return math.ceil(math.log(max(score, 1.0), 4.0)) if score < math.inf else 0
 
 
-@lru_cache(maxsize=64)
 def _units(loss: Loss, power: int, ceiling: float) -> tuple[float, float]:
     """Return the units of losses and slopes: those of public numbers alone."""
-    constants = loss.constants(4.0**power)
+    has_hash = type(loss).__hash__ is not None
+    constants = _constants(loss, power) if has_hash else loss.constants(4.0**power)
     largest = max(abs(constants.infimum), abs(min(constants.supremum, ceiling)))
     return unit_of(largest, LOSS_BITS), unit_of(constants.lipschitz, SLOPE_BITS)
+
+
+@lru_cache(maxsize=64)
+def _constants(loss: Loss, power: int) -> LossConstants:
+    return loss.constants(4.0**power)
 
 
 def unit_of(bound: float, bits: int) -> float:
