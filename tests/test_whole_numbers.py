@@ -181,15 +181,6 @@ def test_a_record_adds_what_it_adds_alone_and_no_more_than_it_should(
     check(risks, rows, weights)
 
 
-@pytest.fixture(autouse=True)
-def forgotten_units():
-    """Forget units before and after a test, which may change how many bits there are."""
-    module._units.cache_clear()
-    units = module._units
-    yield
-    units.cache_clear()
-
-
 def strained(patch):
     """Use all of the 53 digits: sums of four rows reach the most that floats hold."""
     for name, value in {"SLOPE_BITS": 35, "LOSS_BITS": 51, "BLOCK_ROWS": 4}.items():
