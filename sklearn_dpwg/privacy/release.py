@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from copy import copy
+from dataclasses import dataclass
 from functools import cached_property, total_ordering
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from sklearn_dpwg._checks import (
-    non_empty_string,
     open_unit,
     positive_finite,
     real_number,
@@ -82,13 +82,16 @@ class Release:
     draws_per_record: int | None = None
 
     def __post_init__(self) -> None:
-        non_empty_string(self.name, "name")
+        if not isinstance(self.name, str) or not self.name:
+            raise InputError(f"name must be a non-empty string, got {self.name!r}.")
         if self.mechanism not in ("gaussian", "laplace", "discrete-laplace"):
             raise InputError(
                 f"mechanism must be 'gaussian', 'laplace' or 'discrete-laplace', got "
                 f"{self.mechanism!r}."
             )
-        rate = real_number(self.sampling_rate, "sampling_rate")
+        rate = self.sampling_rate
+        if type(rate) is not float:
+            rate = real_number(rate, "sampling_rate")
         if not 0.0 < rate <= 1.0:
             raise InputError(f"sampling_rate must be above 0 and at most 1, got {rate!r}.")
         if rate < 1.0 and self.mechanism != "gaussian":
@@ -120,19 +123,18 @@ class Release:
         """What one record pays for as a dp_accounting event, multipliers in units of Δ."""
         from dp_accounting import dp_event
 
+        count = self.paid_count
         if self.mechanism == "gaussian":
             event = dp_event.GaussianDpEvent(self.noise_multiplier)
         elif self.mechanism == "discrete-laplace":
             # two counts move by one each, under noise of scale 2z
             event = dp_event.DiscreteLaplaceDpEvent(0.5 / self.noise_multiplier, 1)
-            return dp_event.SelfComposedDpEvent(event, 2 * self.paid_count)
+            return dp_event.SelfComposedDpEvent(event, 2 * count)
         else:
             event = dp_event.LaplaceDpEvent(self.noise_multiplier)
         if self.sampling_rate < 1.0:
             event = dp_event.PoissonSampledDpEvent(self.sampling_rate, event)
-        return (
-            dp_event.SelfComposedDpEvent(event, self.paid_count) if self.paid_count > 1 else event
-        )
+        return dp_event.SelfComposedDpEvent(event, count) if count > 1 else event
 
     def scaled(self, factor: float) -> Release:
         """Return the same release with its noise multiplier times a factor.
@@ -148,7 +150,10 @@ class Release:
             The louder (or quieter) release.
         """
         factor = positive_finite(factor, "factor")
-        return replace(self, noise_multiplier=self.noise_multiplier * factor)
+        scaled = copy(self)  # all else was checked
+        multiplier = positive_finite(self.noise_multiplier * factor, "noise_multiplier")
+        object.__setattr__(scaled, "noise_multiplier", multiplier)
+        return scaled
 
 
 @dataclass(frozen=True)
@@ -254,6 +259,9 @@ class Relation:
     REPLACE_ONE_WITHIN_GROUP: ClassVar[Relation]
 
     def __init__(self, neighbours: str | Relation) -> None:
+        if isinstance(neighbours, Relation):
+            self._rank = neighbours._rank
+            return
         said = str(neighbours)
         places = [place for place, pair in enumerate(_SENTENCES.items()) if said in pair]
         if not places:

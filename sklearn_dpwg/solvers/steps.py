@@ -75,9 +75,10 @@ class Space(NamedTuple):
 
     def project(self, weights: FloatArray) -> FloatArray:
         """Return the nearest weights that are in the ball, as weights of rows."""
-        if self.centring is None:
-            return project_to_ball(weights, self.problem.radius)
-        return self.centring.project(weights, self.problem)
+        if self.centring is not None:
+            return self.centring.project(weights, self.problem)
+        norm, radius = float(np.linalg.norm(weights)), self.problem.radius
+        return weights if norm <= radius else weights * (radius / norm)
 
     def weights_of_rows(self, learned: FloatArray) -> FloatArray:
         """Return the weights of rows as they are."""
@@ -161,8 +162,8 @@ def hedge_sharpness(problem: Problem, n_steps: int, variances: FloatArray) -> fl
     variance of the mean of a group's released risks.
     """
     prior = np.asarray(problem.prior)
-    spread = risk_spread(problem) ** 2 / n_steps
-    return best_rate(-float(prior @ np.log(prior)), spread + float(variances.mean()) / 2)
+    spread = (SPREAD_OVER_ZERO_SCORE * problem.constants.zero_score) ** 2 / n_steps
+    return math.sqrt(-float(prior @ np.log(prior)) / (spread + float(variances.mean()) / 2))
 
 
 def hedge_regret(
@@ -171,7 +172,7 @@ def hedge_regret(
     """Return what the group player owes at a sharpness, for each group as the worst-off one."""
     return np.asarray(
         -np.log(np.asarray(problem.prior)) / sharpness
-        + sharpness * risk_spread(problem) ** 2 / n_steps
+        + sharpness * (SPREAD_OVER_ZERO_SCORE * problem.constants.zero_score) ** 2 / n_steps
         + sharpness * (variances + variances.max()) / 4
     )
 
