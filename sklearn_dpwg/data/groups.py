@@ -645,9 +645,11 @@ def _in_order(labels: pd.Index[Any], groups: Any, is_hidden: bool = False) -> li
     for column in columns:
         kind = getattr(column, "dtype", None)
         # categories without an order may be in that of the records, which shows a hidden group
-        is_known = isinstance(kind, pd.CategoricalDtype) and (kind.ordered or not is_hidden)
-        known.append(kind.categories if is_known else None)
-        is_sorted = is_sorted and not is_known
+        if isinstance(kind, pd.CategoricalDtype) and (kind.ordered or not is_hidden):
+            known.append(kind.categories)
+            is_sorted = False
+        else:
+            known.append(None)
     if is_sorted:
         return _sorted(labels)
     cells = zip(*(label if len(columns) > 1 else (label,) for label in labels), strict=True)

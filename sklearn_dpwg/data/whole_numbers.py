@@ -8,7 +8,7 @@ moves a sum by what it adds alone (docs/theory/sums.md).
 from __future__ import annotations
 
 import math
-from functools import lru_cache, partial
+from functools import lru_cache, partial, reduce
 from itertools import pairwise
 from typing import Any, Protocol
 
@@ -117,7 +117,7 @@ def whole_sums(
                 of_tasks = run_on_threads(
                     [partial(sums_of_rows, *each) for each in pairwise(borders)]
                 )
-            losses, slopes = map(sum, zip(*of_tasks, strict=True))
+            losses, slopes = (reduce(np.add, each) for each in zip(*of_tasks, strict=True))
 
     def in_parts(sums: Any, unit: float, shape: tuple[int, ...]) -> FloatArray:
         of_levels = np.zeros((n_levels, 2, len(records.starts) - 1, *shape))

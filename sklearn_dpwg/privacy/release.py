@@ -82,7 +82,8 @@ class Release:
     draws_per_record: int | None = None
 
     def __post_init__(self) -> None:
-        if not isinstance(self.name, str) or not self.name:
+        name: object = self.name
+        if not isinstance(name, str) or not name:
             raise InputError(f"name must be a non-empty string, got {self.name!r}.")
         if self.mechanism not in ("gaussian", "laplace", "discrete-laplace"):
             raise InputError(
@@ -260,7 +261,7 @@ class Relation:
 
     def __init__(self, neighbours: str | Relation) -> None:
         if isinstance(neighbours, Relation):
-            self._rank = neighbours._rank
+            self._rank: int = neighbours._rank
             return
         said = str(neighbours)
         places = [place for place, pair in enumerate(_SENTENCES.items()) if said in pair]
