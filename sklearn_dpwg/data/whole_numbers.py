@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from functools import lru_cache, partial, reduce
 from itertools import pairwise
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -46,15 +46,8 @@ ENTRIES_PER_TASK, ENTRIES_PER_LOSS = 2**17, 40
 FEW_GROUPS = 8
 
 
-class Block(Protocol):
-    """Records and the loss that is added up over them."""
-
-    records: GroupedRecords
-    loss: Loss
-
-
 def whole_sums(
-    block: Block,
+    block: Any,  # the records, and the loss that is added up over them
     weights: FloatArray,
     intercepts: FloatArray,
     *,

@@ -16,10 +16,7 @@ from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.optimum.objective import project_to_ball
 from sklearn_dpwg.privacy import NoiseSource
 from sklearn_dpwg.privacy.noise.samplers import LARGEST_QUOTIENT
-from sklearn_dpwg.privacy.sensitivity.sums import (
-    record_rounding,
-    weighting_slack,
-)
+from sklearn_dpwg.privacy.sensitivity.sums import record_rounding, weighting_slack
 from sklearn_dpwg.solvers.centring import Centring, SlopeLimit, release_centre
 from sklearn_dpwg.solvers.plan import Plan
 from sklearn_dpwg.solvers.solver import Solution, by_loss
@@ -391,20 +388,7 @@ class SumSensitivity:
 
     @classmethod
     def of(cls, problem: Problem, *, ceiling: float) -> Self:
-        """Return the numbers of a problem whose losses count up to a ceiling.
-
-        Parameters
-        ----------
-        problem : Problem
-            Public facts.
-        ceiling : float
-            A record's loss counts for at most this much.
-
-        Returns
-        -------
-        SumSensitivity
-            From these alone.
-        """
+        """Return the numbers of a problem whose losses count up to a ceiling."""
         constants = problem.constants
         highest = min(ceiling, constants.supremum)
         of_gradient, of_loss = record_errors(problem, highest)

@@ -17,11 +17,7 @@ from sklearn_dpwg._checks import FloatArray
 from sklearn_dpwg.data.oracles import RecordOracle
 from sklearn_dpwg.data.problem import Cells
 from sklearn_dpwg.data.records import GroupedRecords
-from sklearn_dpwg.data.risks.record_block import (
-    RecordBlock,
-    Sums,
-    times,
-)
+from sklearn_dpwg.data.risks.record_block import RecordBlock, Sums, times
 from sklearn_dpwg.data.risks.selection import Selection
 from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.losses import Loss
@@ -90,9 +86,6 @@ class LocalEngine:
 
     def release(self, handles: Sequence[Any]) -> None:
         """Leave the objects to whoever else holds them."""
-
-
-# What is asked of them.
 
 
 class RiskFunctions(Protocol):
