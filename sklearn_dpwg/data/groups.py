@@ -640,16 +640,13 @@ def _sorted(labels: Iterable[Hashable]) -> list[Any]:
 def _in_order(labels: pd.Index[Any], groups: Any, is_hidden: bool = False) -> list[Any]:
     """Return labels in the order of the categories of their columns, else sorted."""
     columns = [groups[each] for each in groups] if isinstance(groups, pd.DataFrame) else [groups]
-    known: list[Any] = []
+    known: list[Any] = [None] * len(columns)
     is_sorted = True
-    for column in columns:
+    for place, column in enumerate(columns):
         kind = getattr(column, "dtype", None)
         # categories without an order may be in that of the records, which shows a hidden group
         if isinstance(kind, pd.CategoricalDtype) and (kind.ordered or not is_hidden):
-            known.append(kind.categories)
-            is_sorted = False
-        else:
-            known.append(None)
+            known[place], is_sorted = kind.categories, False
     if is_sorted:
         return _sorted(labels)
     cells = zip(*(label if len(columns) > 1 else (label,) for label in labels), strict=True)

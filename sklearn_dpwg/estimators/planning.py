@@ -321,8 +321,7 @@ class Progress(CallbackSupportMixin):
             context = self._init_callback_context(max_subtasks=n_stages)
             context.call_on_fit_task_begin(estimator=self)
         n_before = len(noise.draws)  # by earlier calls of partial_fit
-        stage = n_before * n_stages // max(n_planned, 1)
-        line = n_before * N_LINES // max(n_planned, 1)
+        stage, line = [n_before * n // max(n_planned, 1) for n in (n_stages, N_LINES)]
 
         def say(text: str) -> None:
             # a label that the terminal cannot write must not end a fit that is paid for

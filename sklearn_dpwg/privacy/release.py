@@ -90,9 +90,7 @@ class Release:
                 f"mechanism must be 'gaussian', 'laplace' or 'discrete-laplace', got "
                 f"{self.mechanism!r}."
             )
-        rate = self.sampling_rate
-        if type(rate) is not float:
-            rate = real_number(rate, "sampling_rate")
+        rate = real_number(self.sampling_rate, "sampling_rate")
         if not 0.0 < rate <= 1.0:
             raise InputError(f"sampling_rate must be above 0 and at most 1, got {rate!r}.")
         if rate < 1.0 and self.mechanism != "gaussian":
@@ -260,9 +258,6 @@ class Relation:
     REPLACE_ONE_WITHIN_GROUP: ClassVar[Relation]
 
     def __init__(self, neighbours: str | Relation) -> None:
-        if isinstance(neighbours, Relation):
-            self._rank: int = neighbours._rank
-            return
         said = str(neighbours)
         places = [place for place, pair in enumerate(_SENTENCES.items()) if said in pair]
         if not places:

@@ -147,11 +147,6 @@ def refuse_rounding(quotient: float, who: str, cure: str) -> None:
         )
 
 
-def best_rate(divided: float, multiplied: float) -> float:
-    """Return the minimiser √(a/b) of ``a/x + b x``, the regret of a group player at rate x."""
-    return math.sqrt(divided / multiplied)
-
-
 def hedge_sharpness(problem: Problem, n_steps: int, variances: FloatArray) -> float:
     """Return θ = ηT of multiplicative weights, of least regret if any group may be the worst off.
 
@@ -388,7 +383,20 @@ class SumSensitivity:
 
     @classmethod
     def of(cls, problem: Problem, *, ceiling: float) -> Self:
-        """Return the numbers of a problem whose losses count up to a ceiling."""
+        """Return the numbers of a problem whose losses count up to a ceiling.
+
+        Parameters
+        ----------
+        problem : Problem
+            Public facts.
+        ceiling : float
+            A record's loss counts for at most this much.
+
+        Returns
+        -------
+        SumSensitivity
+            From these alone.
+        """
         constants = problem.constants
         highest = min(ceiling, constants.supremum)
         of_gradient, of_loss = record_errors(problem, highest)
