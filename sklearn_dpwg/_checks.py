@@ -63,10 +63,14 @@ def without_weights(method: Method) -> Method:
     return checked  # type: ignore[return-value]
 
 
+# What true and false are compared as, with 1 and 0.
+TRUTH = {"true": "1", "false": "0"}
+
+
 def text_key(value: Any) -> str:
     """Return what labels, levels and classes are compared by: text, true and false as 1 and 0."""
     text = as_text(value)
-    return {"true": "1", "false": "0"}.get(text, text)
+    return TRUTH.get(text, text)
 
 
 def shown(values: Sequence[Any]) -> str:
@@ -90,6 +94,8 @@ def real_number(value: object, name: str) -> float:
 
 def positive_finite(value: object, name: str) -> float:
     """Return a value as float if it is positive and finite."""
+    if type(value) is float and 0.0 < value < math.inf:
+        return value
     if not 0.0 < (number := real_number(value, name)) < math.inf:
         raise InputError(f"{name} must be positive and finite, got {number!r}.")
     return number
@@ -97,6 +103,8 @@ def positive_finite(value: object, name: str) -> float:
 
 def open_unit(value: object, name: str) -> float:
     """Return a value as float if it is strictly between 0 and 1."""
+    if type(value) is float and 0.0 < value < 1.0:
+        return value
     if not 0.0 < (number := real_number(value, name)) < 1.0:
         raise InputError(f"{name} must be strictly between 0 and 1, got {number!r}.")
     return number
@@ -104,6 +112,8 @@ def open_unit(value: object, name: str) -> float:
 
 def non_negative(value: object, name: str) -> float:
     """Return a value as float if it is at least 0; it may be infinite."""
+    if type(value) is float and value >= 0.0:
+        return value
     if (number := real_number(value, name)) < 0.0:
         raise InputError(f"{name} must be at least 0, got {number!r}.")
     return number
@@ -120,13 +130,6 @@ def whole_number(value: object, name: str, *, least: float) -> int:
     if number < least:
         raise InputError(f"{name} must be at least {least}, got {number}.")
     return number
-
-
-def non_empty_string(value: object, name: str) -> str:
-    """Return a value if it is a string with something in it."""
-    if not isinstance(value, str) or not value:
-        raise InputError(f"{name} must be a non-empty string, got {value!r}.")
-    return value
 
 
 def count_within(value: Any, name: str, least: int, most: int | None = None) -> int:
@@ -168,9 +171,11 @@ class Rules:
         self.rules = rules
 
     def check(self, parameters: object) -> None:
-        """Refuse an object with a parameter that breaks a rule."""
+        """Refuse an object with a parameter that breaks a rule, which no default does."""
         for name, rule in self.rules.items():
             value = getattr(parameters, name)
+            if value is getattr(type(parameters), name, parameters):
+                continue
             try:
                 wanted = rule(value)
             except (TypeError, ValueError) as error:

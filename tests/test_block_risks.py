@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from sklearn_dpwg.data.records import RecordEncoder
 from sklearn_dpwg.data.risks import RecordBlock, Risks
-from sklearn_dpwg.data.risks.record_block import LocalEngine
+from sklearn_dpwg.data.risks.risks import LocalEngine
 from sklearn_dpwg.data.risks.selection import keyed_parts
 from sklearn_dpwg.data.rows import linear_scores
 from sklearn_dpwg.losses import BinaryLogLoss, Hinge, MultinomialLogLoss, Quantile, SquaredError

@@ -20,7 +20,7 @@ from scipy.sparse import csr_array
 
 from sklearn_dpwg.data import rows as rows_module
 from sklearn_dpwg.data import whole_numbers as module
-from sklearn_dpwg.data.risks import GroupRisks, record_block
+from sklearn_dpwg.data.risks import GroupRisks, RecordBlock
 from sklearn_dpwg.losses import (
     LOSSES,
     AbsoluteError,
@@ -214,25 +214,26 @@ def _pass(**wrong):
     def whole_sums(*arguments, **options):
         return module.whole_sums(*arguments, **options | wrong)
 
-    return lambda patch: patch.setattr(record_block, "whole_sums", whole_sums)
+    return lambda patch: patch.setattr(RecordBlock, "sums", whole_sums)
 
 
 def _unit_of_who_takes_part(patch):
     units = module._units
 
-    def whole_sums(loss, records, *arguments, **options):
-        scale = 2.0 ** -(len(records.targets) % 7)
+    def whole_sums(block, *arguments, **options):
+        scale = 2.0 ** -(len(block.records.targets) % 7)
         patch.setattr(module, "_units", lambda *some: tuple(scale * u for u in units(*some)))
-        return module.whole_sums(loss, records, *arguments, **options)
+        return module.whole_sums(block, *arguments, **options)
 
-    patch.setattr(record_block, "whole_sums", whole_sums)
+    patch.setattr(RecordBlock, "sums", whole_sums)
 
 
 def _without_limits(patch):
-    def whole_sums(loss, records, *arguments, **options):
-        return module.whole_sums(loss, replace(records, slope_limits=None), *arguments, **options)
+    def whole_sums(block, *arguments, **options):
+        records = replace(block.records, slope_limits=None)
+        return module.whole_sums(RecordBlock(records, block.loss), *arguments, **options)
 
-    patch.setattr(record_block, "whole_sums", whole_sums)
+    patch.setattr(RecordBlock, "sums", whole_sums)
 
 
 def _without_split(total, sums, split):

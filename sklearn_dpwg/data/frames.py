@@ -12,7 +12,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.sparse import issparse
 
-from sklearn_dpwg._checks import text_key
+from sklearn_dpwg._checks import TRUTH, as_text
 from sklearn_dpwg.exceptions import InputError, InputTypeError
 
 # Data that is not in memory, told by its form, without an import of what it is made with.
@@ -32,7 +32,7 @@ BEFORE_SOURCE = (
 )
 
 # What is in memory and needs no other library to be read.
-_OWN = (np.ndarray, pd.DataFrame, pd.Series, pd.Index, str, bytes, list, tuple, dict, type(None))
+OWN = (np.ndarray, pd.DataFrame, pd.Series, pd.Index, str, bytes, list, tuple, dict, type(None))
 
 
 class NoArray:
@@ -55,7 +55,7 @@ def is_dask(value: Any) -> bool:
 
 def _is_own(value: Any) -> bool:
     """Whether no other library is asked what a value is."""
-    return isinstance(value, _OWN) or issparse(value) or is_dask(value)
+    return isinstance(value, OWN) or issparse(value) or is_dask(value)
 
 
 def lazy_table(value: Any) -> str | None:
@@ -88,16 +88,20 @@ def kind_of_lazy(value: Any) -> str | None:
 
 def in_memory(advice: str = FEW_TAKE, /, **values: Any) -> list[Any]:
     """Return values as NumPy, pandas or SciPy hold them; refuse what would be read into memory."""
+    held = []
     for name, value in values.items():
-        kind = kind_of_lazy(value)
-        if kind is not None:
-            raise InputTypeError(f"{name} must be in memory here, got {kind}: {advice}.")
-    return [as_pandas(value) for value in values.values()]
+        if not isinstance(value, OWN):
+            kind = kind_of_lazy(value)
+            if kind is not None:
+                raise InputTypeError(f"{name} must be in memory here, got {kind}: {advice}.")
+            value = as_pandas(value)
+        held.append(value)
+    return held
 
 
 def as_pandas(value: Any) -> Any:
     """Return a frame or column of another library as pandas has it, and anything else as it is."""
-    if _is_own(value):
+    if isinstance(value, OWN) or _is_own(value):
         return value
     if _package(type(value)) == "pyarrow" and hasattr(value, "to_pandas"):
         held = value.to_pandas(integer_object_nulls=True)
@@ -225,7 +229,10 @@ def label_key(label: Any) -> Hashable:
     """Return what labels are compared by: the text of each part, None of one that is missing."""
     if isinstance(label, tuple):
         return tuple(map(label_key, label))
-    return None if pd.api.types.is_scalar(label) and pd.isna(label) else text_key(label)
+    if pd.api.types.is_scalar(label) and pd.isna(label):
+        return None
+    text = as_text(label)
+    return TRUTH.get(text, text)
 
 
 def same_text(labels: Iterable[Any]) -> str | None:
@@ -242,9 +249,12 @@ def same_text(labels: Iterable[Any]) -> str | None:
 
 def places(values: Any, labels: Iterable[Any]) -> NDArray[np.intp]:
     """Return the place of each value among labels by its text, -1 where it has none."""
-    known = {label_key(label): place for place, label in enumerate(labels)}
     codes, distinct = pd.factorize(values if isinstance(values, np.ndarray) else np.asarray(values))
-    at = [known.get(label_key(each), -1) for each in distinct]
+    labels = list(labels)
+    # each text is made once: what is equal is the same text
+    keys = {label: label_key(label) for label in dict.fromkeys([*labels, *distinct])}
+    known = {keys[label]: place for place, label in enumerate(labels)}
+    at = [known.get(keys[each], -1) for each in distinct]
     return np.array([*at, -1], dtype=np.intp)[codes]
 
 

@@ -153,14 +153,13 @@ def encode_groups(
         if overlap == "cells":
             _warn_of_memberships(values)
         form, is_hidden = groups if form is None else form, is_hidden or may_be_empty
-        labels = _index(_one_spelling(_in_order(values, form, is_hidden), form, is_hidden))
+        labels = _index(_one_spelling(values, form, is_hidden))
     else:
         labels = _index(checked_labels(group_labels))
     of_value = np.append(places(values, labels), -1)  # the last is that of a missing label
-    others = places([OTHER], labels)[0]
-    if others >= 0:
-        of_value[of_value < 0] = others
     codes = of_value[found]
+    if (codes < 0).any():
+        codes[codes < 0] = places([OTHER], labels)[0]
     if (codes < 0).any():
         first = found[np.argmax(codes < 0)]
         if first < 0:
@@ -197,17 +196,20 @@ def _one_spelling(labels: Iterable[Any], groups: Any, is_hidden: bool) -> list[A
 
     It follows from the set of what is written alone, and no record comes first.
     """
-    spelled: dict[Any, Any] = {}
+    shortest: dict[Any, tuple[int, str, Any]] = {}  # by the column and the key of a part
     once: dict[Any, Any] = {}
-    each = [(label, label if isinstance(label, tuple) else (label,)) for label in labels]
-    for place, part in sorted(
-        {(place, plain(part)) for _, parts in each for place, part in enumerate(parts)},
-        key=lambda one: (len(repr(one)), repr(one)),
-    ):
-        spelled.setdefault((place, label_key(part)), part)
-    for label, parts in each:
-        shortest = tuple(spelled[place, label_key(part)] for place, part in enumerate(parts))
-        once[label_key(label)] = shortest if isinstance(label, tuple) else shortest[0]
+    for label in labels:
+        keys = []
+        for place, part in enumerate(map(plain, label if isinstance(label, tuple) else [label])):
+            keys.append((place, label_key(part)))
+            spelled = repr(part)
+            known = shortest.get(keys[-1])
+            if known is None or (len(spelled), spelled) < known[:2]:
+                shortest[keys[-1]] = (len(spelled), spelled, part)
+        once[isinstance(label, tuple), *keys] = None
+    for is_tuple, *keys in once:
+        parts = tuple([shortest[key][2] for key in keys])
+        once[is_tuple, *keys] = parts if is_tuple else parts[0]
     return _in_order(_index(label_column(once.values())), groups, is_hidden)
 
 
@@ -218,6 +220,7 @@ def count_labels(
 
     Where missing ones are taken, None stands for them.
     """
+    (groups,) = in_memory(groups=groups)
     codes, labels = _factorized(groups, n_records, is_stated=is_stated)
     if (codes < 0).any() and not takes_missing:
         raise _missing_in(codes < 0)
@@ -261,6 +264,8 @@ def _known_codes(groups: Any) -> tuple[NDArray[Any], NDArray[Any] | None] | None
         labels = column.cat.categories.to_numpy(dtype=object)
         return None if (codes < 0).any() else (codes, labels)
     values = column.to_numpy() if isinstance(column, pd.Series) else column
+    if isinstance(values, np.ndarray) and values.ndim == 1 and values.dtype.kind == "U":
+        return values.astype(object), None
     if not isinstance(values, np.ndarray) or values.ndim != 1 or not values.dtype.isnative:
         return None
     if values.dtype.kind in "iub" or (values.dtype.kind == "f" and not np.isnan(values).any()):
@@ -532,7 +537,6 @@ def _one_by_one(groups: Any) -> tuple[NDArray[np.intp], NDArray[np.object_]]:
     Of a list a frame would have as many columns as its longest entry, or as its first one, so that
     one record's label would decide how those of all others are read.
     """
-    (groups,) = in_memory(groups=groups)
     has_form = hasattr(groups, "__array__") or hasattr(groups, "columns") or issparse(groups)
     if has_form or isinstance(groups, str | bytes | Mapping) or not np.iterable(groups):
         values = _one_column(groups, may_be_missing=True).to_numpy()
@@ -585,8 +589,7 @@ def _as_one_kind(cell: Any) -> Any:
 
 
 def _table(groups: Any, *, may_be_missing: bool) -> pd.DataFrame:
-    """Return groups as a frame, or refuse what is none."""
-    (groups,) = in_memory(groups=groups)
+    """Return groups in memory as a frame, or refuse what is none."""
     try:
         # of a sparse matrix of the older kind a frame would make one cell
         table = pd.DataFrame() if issparse(groups) else pd.DataFrame(groups)
@@ -622,6 +625,8 @@ def _sorted(labels: Iterable[Hashable]) -> list[Any]:
     """Return labels in order; parts of tuples are few, so they are put in order first."""
     listed = list(labels)
     parts = {part for label in listed if isinstance(label, tuple) for part in label}
+    if not parts:
+        return sorted(listed, key=_sort_key)
     keys = {part: _sort_key(part) for part in parts}
     ranks = {key: rank for rank, key in enumerate(sorted(set(keys.values())))}
     rank_of = {part: ranks[key] for part, key in keys.items()}.__getitem__
@@ -635,15 +640,14 @@ def _sorted(labels: Iterable[Hashable]) -> list[Any]:
 def _in_order(labels: pd.Index[Any], groups: Any, is_hidden: bool = False) -> list[Any]:
     """Return labels in the order of the categories of their columns, else sorted."""
     columns = [groups[each] for each in groups] if isinstance(groups, pd.DataFrame) else [groups]
-    dtypes = (getattr(column, "dtype", None) for column in columns)
-    # categories without an order may be in that of the records, which would show a hidden group
-    known = [
-        each.categories
-        if isinstance(each, pd.CategoricalDtype) and (each.ordered or not is_hidden)
-        else None
-        for each in dtypes
-    ]
-    if all(each is None for each in known):
+    known: list[Any] = [None] * len(columns)
+    is_sorted = True
+    for place, column in enumerate(columns):
+        kind = getattr(column, "dtype", None)
+        # categories without an order may be in that of the records, which shows a hidden group
+        if isinstance(kind, pd.CategoricalDtype) and (kind.ordered or not is_hidden):
+            known[place], is_sorted = kind.categories, False
+    if is_sorted:
         return _sorted(labels)
     cells = zip(*(label if len(columns) > 1 else (label,) for label in labels), strict=True)
     places = [

@@ -72,7 +72,7 @@ class GroupedRecords:
     @property
     def group_sizes(self) -> tuple[int, ...]:
         """Number of records in each group."""
-        return tuple(int(size) for size in np.diff(self.starts))
+        return tuple(np.diff(self.starts).tolist())
 
     def take(self, positions: Sequence[NDArray[np.intp]]) -> GroupedRecords:
         """Copy the records at some positions of every group, counted from 0; it may have none."""

@@ -8,8 +8,7 @@ moves a sum by what it adds alone (docs/theory/sums.md).
 from __future__ import annotations
 
 import math
-from contextlib import nullcontext
-from functools import lru_cache, partial
+from functools import lru_cache, partial, reduce
 from itertools import pairwise
 from typing import Any
 
@@ -49,8 +48,7 @@ FEW_GROUPS = 8
 
 
 def whole_sums(
-    loss: Loss,
-    records: GroupedRecords,
+    block: Any,  # the records, and the loss that is added up over them
     weights: FloatArray,
     intercepts: FloatArray,
     *,
@@ -64,6 +62,7 @@ def whole_sums(
     last column of gradients is that in the intercepts. All are of shape (n_parts, n_groups, ...),
     and are the same however rows are cut into parts. Fine sums have twice the digits.
     """
+    loss, records = block.loss, block.records
     rows, (n_outputs, n_features) = records.rows, weights.shape
     n_records, is_sparse = rows.shape[0], isinstance(rows, csr_array)
     n_entries = (rows.nnz // max(n_records, 1)) if is_sparse else n_features
@@ -82,12 +81,12 @@ def whole_sums(
         losses, slopes = np.zeros(of_losses), np.zeros(of_slopes if gradients else (0,))
         room = None if is_sparse else np.empty((n_rows, n_features))
         for start in range(first, last, n_rows):
-            block = slice(start, min(start + n_rows, last))
-            part = _in_double(rows, block, room)
+            here = slice(start, min(start + n_rows, last))
+            part = _in_double(rows, here, room)
             scores = (exact_scores(part, matrix) if is_fine else _scores(part, matrix)) + intercepts
-            values, derivatives = _losses_and_slopes(loss, scores, records, block)
+            values, derivatives = _losses_and_slopes(loss, scores, records, here)
             counts = _whole(np.minimum(values, ceiling)[:, None], loss_unit, n_levels)
-            groups, cuts = _groups_of(starts, block)
+            groups, cuts = _groups_of(starts, here)
             add_split(losses[:, groups], np.add.reduceat(counts, cuts), LOSS_SPLIT)
             if not gradients:
                 continue
@@ -102,11 +101,17 @@ def whole_sums(
         return losses, slopes
 
     n_tasks = n_records * (n_entries + ENTRIES_PER_LOSS) // ENTRIES_PER_TASK
-    n_tasks = max(1, min(n_tasks, n_threads(), MAX_TASKS))
-    borders = np.linspace(0, n_records, n_tasks + 1).astype(int).tolist()
-    with one_blas_thread() if n_tasks > 1 else nullcontext(), np.errstate(all="ignore"):
-        of_tasks = run_on_threads([partial(sums_of_rows, *pair) for pair in pairwise(borders)])
-    losses, slopes = map(sum, zip(*of_tasks, strict=True))
+    n_tasks = min(n_tasks, n_threads(), MAX_TASKS) if n_tasks > 1 else 1
+    with np.errstate(all="ignore"):
+        if n_tasks == 1:
+            losses, slopes = sums_of_rows(0, n_records)
+        else:
+            borders = np.linspace(0, n_records, n_tasks + 1).astype(int).tolist()
+            with one_blas_thread():
+                of_tasks = run_on_threads(
+                    [partial(sums_of_rows, *each) for each in pairwise(borders)]
+                )
+            losses, slopes = (reduce(np.add, each) for each in zip(*of_tasks, strict=True))
 
     def in_parts(sums: Any, unit: float, shape: tuple[int, ...]) -> FloatArray:
         of_levels = np.zeros((n_levels, 2, len(records.starts) - 1, *shape))

@@ -189,8 +189,6 @@ class DPWorstGroupClassifier(ScoredByBlock, LinearClassifier, DPWorstGroupEstima
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         # with the few records of a common test, noise drowns the signal
-        tags.classifier_tags.multi_class = any(
-            each.task == "multiclass" for each in _known(self.loss)
-        )
+        tags.classifier_tags.multi_class = "multiclass" in [each.task for each in _known(self.loss)]
         tags.classifier_tags.poor_score = self.epsilon != float("inf")
         return tags

@@ -171,11 +171,10 @@ def check_found_classes(classes: NDArray[Any], n_records: int) -> None:
 def check_found_groups(labels: NDArray[np.object_], n_records: int) -> None:
     """Refuse groups that were not stated and can be none; labels and numbers are public."""
     n_labels = len(labels)
-    with_fraction = any(
-        isinstance(label, float | np.floating) and label % 1.0 != 0.0 for label in labels
-    )
     advice = "pass what tells groups of records apart, or state group_labels=[...]"
-    if n_labels > _FEW and with_fraction:
+    if n_labels > _FEW and any(
+        isinstance(label, float | np.floating) and label % 1.0 != 0.0 for label in labels
+    ):
         raise InputError(
             f"groups must be labels, got {n_labels:,} different numbers with fractions, as in a "
             f"measured column: cut it into public ranges, or state group_labels=[...]."
@@ -208,7 +207,7 @@ def warn_if_target_is_group(y: Any, groups: Any, group_by: Any) -> None:
 def _same_object(y: Any, groups: Any) -> bool:
     if y is groups:
         return True
-    if not all(hasattr(one, "__array__") for one in (y, groups)):
+    if not (hasattr(y, "__array__") and hasattr(groups, "__array__")):
         return False
     values = np.asarray(y)
     table = np.asarray(groups)
@@ -303,7 +302,7 @@ def resolve_prior(prior: Any, group_sizes: Sequence[float]) -> tuple[float, ...]
         found = found / found.sum()
     else:
         raise InputError(f"{_ALLOWED}, {n_groups} here, got {prior!r}.")
-    return tuple(float(weight) for weight in found)
+    return tuple(found.tolist())
 
 
 def _proportional(sizes: np.ndarray, prior: Any) -> np.ndarray:

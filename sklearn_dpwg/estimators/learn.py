@@ -441,7 +441,7 @@ class Fitting(Progress, PrivateEstimator):
             takes_others=stated is not None and grouping.OTHER in stated,
         )
         known: list[Labels] = partitions.of_each(ask)
-        n_records = sum(each.n_records for each in known)
+        n_records = sum([each.n_records for each in known])
         form = common_form(known)
         encode.check_columns(form)
         validate_data(
@@ -452,7 +452,7 @@ class Fitting(Progress, PrivateEstimator):
             ensure_min_samples=0 if n_records else 1,
             reset=first is None,
         )
-        if any(each.is_column for each in known):
+        if True in [each.is_column for each in known]:
             column_or_1d(known[0].targets[:1, None], warn=True)
         targets = first
         if targets is None:
@@ -486,7 +486,7 @@ class Fitting(Progress, PrivateEstimator):
 
         A later call has the labels of the first, of which any may be missing.
         """
-        if any((each.groups is None) != (known[0].groups is None) for each in known):
+        if len({each.groups is None for each in known}) > 1:
             raise InputError("groups must be given for every partition or for none, got some.")
         if known[0].groups is None:
             if is_later and len(self.group_labels_) > 1:

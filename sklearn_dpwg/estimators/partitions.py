@@ -10,6 +10,7 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
+from itertools import repeat
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,7 @@ from sklearn_dpwg.data import groups as grouping
 from sklearn_dpwg.data.problem import Problem
 from sklearn_dpwg.data.records import RecordEncoder, Table
 from sklearn_dpwg.data.risks import RecordBlock, Risks
-from sklearn_dpwg.data.risks.record_block import LocalEngine
+from sklearn_dpwg.data.risks.risks import LocalEngine
 from sklearn_dpwg.estimators import encode
 from sklearn_dpwg.exceptions import ChangedDataError, InputError, InputTypeError
 
@@ -60,6 +61,8 @@ def partitions_of(X: Any, y: Any, groups: Any) -> Partitions:
                 )
         names = [_named(getattr(X, part, None)) for part in ("target", "groups")]
         return Partitions(LocalEngine(), list(X.partitions()), names[0], names[1], X.spool)
+    if all(map(isinstance, (X, y, groups), repeat(frames.OWN))):
+        return Partitions(LocalEngine(), [_in_memory(X, y, groups)], y, groups)
     if any(map(frames.is_dask, (X, y, groups))):
         from sklearn_dpwg.data import distributed
 
@@ -77,6 +80,8 @@ def refuse_tables(**values: Any) -> None:
     for name, value in values.items():
         if name == "X" and isinstance(value, str):
             kind: str | None = "path"
+        elif isinstance(value, frames.OWN):
+            continue
         else:
             kind = frames.lazy_table(value)
         if kind is not None or (name == "X" and hasattr(value, "__fspath__")):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable
+from copy import copy
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -51,10 +52,10 @@ def _plan_for_rows(budget: Budget, solver: Solver, problem: Problem, rows_per_pe
         return _plan_in_stages(budget, solver, problem, rows_per_person)
     if rows_per_person > 1 and epsilon < math.inf:
         return _plan_for_persons(budget, solver, problem, rows_per_person)
-    plan = solver.plan(problem, Budget(epsilon, delta))
+    plan = solver.plan(problem, copy(budget))
     if type(plan) is not Plan:
         raise InputTypeError(f"plan of solver {solver!r} must return a Plan, got {plan!r}.")
-    releases = tuple(replace(release) for release in plan.releases)
+    releases = tuple([replace(release) for release in plan.releases])
     cost = PrivacyGuarantee.from_releases(releases, delta).epsilon if releases else math.inf
     if not cost <= epsilon * (1.0 + _ROUNDING):
         raise PlanExceededError(
@@ -64,7 +65,7 @@ def _plan_for_rows(budget: Budget, solver: Solver, problem: Problem, rows_per_pe
     return replace(
         plan,
         releases=releases,
-        budget=Budget(epsilon, delta),
+        budget=copy(budget),
         records_per_person=rows_per_person,
     )
 
@@ -313,14 +314,14 @@ class Progress(CallbackSupportMixin):
         self, plan: Plan, noise: NoiseSource, work: Callable[[], Outcome]
     ) -> Outcome:
         """Return what the work returns, and show the progress of what it draws."""
-        n_planned = sum(release.max_count for release in plan.releases)
+        n_planned = sum([release.max_count for release in plan.releases])
         n_stages = min(n_planned, N_STAGES)
         context: Any = None
         if hasattr(self, "set_callbacks"):
             context = self._init_callback_context(max_subtasks=n_stages)
             context.call_on_fit_task_begin(estimator=self)
         n_before = len(noise.draws)  # by earlier calls of partial_fit
-        stage, line = (n_before * n // max(n_planned, 1) for n in (n_stages, N_LINES))
+        stage, line = [n_before * n // max(n_planned, 1) for n in (n_stages, N_LINES)]
 
         def say(text: str) -> None:
             # a label that the terminal cannot write must not end a fit that is paid for

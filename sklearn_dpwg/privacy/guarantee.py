@@ -452,7 +452,7 @@ class PrivacyGuarantee:
 
 def _compositions(events: Sequence[DpEvent]) -> tuple[Composition, ...]:
     """Return the distinct compositions of events."""
-    return tuple(dict.fromkeys(composition_of_event(event) for event in events))
+    return tuple(dict.fromkeys(map(composition_of_event, events)))
 
 
 def _read_fields(described: dict[str, Any]) -> dict[str, Any]:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from copy import copy
+from dataclasses import dataclass
 from functools import cached_property, total_ordering
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from sklearn_dpwg._checks import (
-    non_empty_string,
     open_unit,
     positive_finite,
     real_number,
@@ -82,7 +82,9 @@ class Release:
     draws_per_record: int | None = None
 
     def __post_init__(self) -> None:
-        non_empty_string(self.name, "name")
+        name: object = self.name
+        if not isinstance(name, str) or not name:
+            raise InputError(f"name must be a non-empty string, got {self.name!r}.")
         if self.mechanism not in ("gaussian", "laplace", "discrete-laplace"):
             raise InputError(
                 f"mechanism must be 'gaussian', 'laplace' or 'discrete-laplace', got "
@@ -120,19 +122,18 @@ class Release:
         """What one record pays for as a dp_accounting event, multipliers in units of Δ."""
         from dp_accounting import dp_event
 
+        count = self.paid_count
         if self.mechanism == "gaussian":
             event = dp_event.GaussianDpEvent(self.noise_multiplier)
         elif self.mechanism == "discrete-laplace":
             # two counts move by one each, under noise of scale 2z
             event = dp_event.DiscreteLaplaceDpEvent(0.5 / self.noise_multiplier, 1)
-            return dp_event.SelfComposedDpEvent(event, 2 * self.paid_count)
+            return dp_event.SelfComposedDpEvent(event, 2 * count)
         else:
             event = dp_event.LaplaceDpEvent(self.noise_multiplier)
         if self.sampling_rate < 1.0:
             event = dp_event.PoissonSampledDpEvent(self.sampling_rate, event)
-        return (
-            dp_event.SelfComposedDpEvent(event, self.paid_count) if self.paid_count > 1 else event
-        )
+        return dp_event.SelfComposedDpEvent(event, count) if count > 1 else event
 
     def scaled(self, factor: float) -> Release:
         """Return the same release with its noise multiplier times a factor.
@@ -148,7 +149,10 @@ class Release:
             The louder (or quieter) release.
         """
         factor = positive_finite(factor, "factor")
-        return replace(self, noise_multiplier=self.noise_multiplier * factor)
+        scaled = copy(self)  # all else was checked
+        multiplier = positive_finite(self.noise_multiplier * factor, "noise_multiplier")
+        object.__setattr__(scaled, "noise_multiplier", multiplier)
+        return scaled
 
 
 @dataclass(frozen=True)

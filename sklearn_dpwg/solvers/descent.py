@@ -11,6 +11,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass
+from functools import partial
 from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
@@ -373,13 +374,11 @@ class StepRule(ABC):
         return RunNoise(problem.n_weights * gradient**2, risk)
 
     def bound(self, noise: RunNoise) -> FloatArray:
-        """Return the planning bound for each group as the worst-off one."""
-        bound = self.of_weights(noise.gradient)
-        return bound + self.of_groups(noise) if self.problem.n_groups > 1 else bound
+        """Return the planning bound for each group as the worst-off one.
 
-    def of_weights(self, gradient_variances: FloatArray) -> FloatArray:
-        """Return what the weights owe if all weight is on a group: ``aim²/(2τ) + τ d s_i²/2``."""
-        problem, n_steps = self.problem, self.n_steps
+        The weights owe ``aim²/(2τ) + τ d s_i²/2`` if all weight is on a group.
+        """
+        problem, n_steps, gradient_variances = self.problem, self.n_steps, noise.gradient
         is_smooth = math.isfinite(problem.smoothness)
         reach = n_steps * self.longest_step / (1.0 - self.max_momentum)
         if not is_smooth:
@@ -389,7 +388,9 @@ class StepRule(ABC):
         if self.is_fixed:
             total_step = np.full_like(gradient_variances, reach)
         bound = np.asarray(self.aim**2 / (2 * total_step) + total_step * gradient_variances / 2)
-        return bound if is_smooth else bound + total_step * problem.lipschitz**2 / (2 * n_steps)
+        if not is_smooth:
+            bound = bound + total_step * problem.lipschitz**2 / (2 * n_steps)
+        return bound + self.of_groups(noise) if problem.n_groups > 1 else bound
 
     @abstractmethod
     def of_groups(self, noise: RunNoise) -> FloatArray:
@@ -456,9 +457,9 @@ def pay_for_passes(
     """Share a budget among what comes before the steps, gradients and group risks."""
     n_steps, visits = rule.n_steps, rule.visits
     before = centring.releases_before(rule.problem, math.sqrt(n_steps))
-    left = 1.0 - sum(1.0 / release.noise_multiplier**2 for release in before) / n_steps
+    left = 1.0 - sum([1.0 / release.noise_multiplier**2 for release in before]) / n_steps
     mu = math.sqrt(left) * budget.mu
-    share = rule.best_share(lambda at: rule.noise_of_passes(mu, at))
+    share = rule.best_share(partial(rule.noise_of_passes, mu))
     of_gradient = math.sqrt(visits / n_steps / (left * (1.0 - share)))
     some = visits if visits < n_steps else None
     releases = [Release(gradient, "gaussian", of_gradient, n_steps, draws_per_record=some)]

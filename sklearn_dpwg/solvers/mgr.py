@@ -370,7 +370,7 @@ def _plan_of_passes(problem: Problem, rule: HedgeRule, budget: Budget) -> Plan:
     """Plan for steps that read every record, by the μ and share of the calibrated noise."""
     releases, _ = descent.pay_for_passes(rule, budget)
     of_steps = releases[-1 if problem.n_groups == 1 else -2 :]
-    mu, *of_risks = (math.sqrt(rule.n_steps) / each.noise_multiplier for each in of_steps)
+    mu, *of_risks = [math.sqrt(rule.n_steps) / each.noise_multiplier for each in of_steps]
     total, share, risk_stds = math.hypot(mu, *of_risks), 0.0, np.zeros(problem.n_groups)
     if of_risks:
         share = (of_risks[0] / total) ** 2

@@ -418,7 +418,7 @@ def schedule_of(
         return schedule
     prior, played = np.asarray(problem.prior), np.full(problem.n_groups, n_rounds)
     start, steady = (float(prior @ terms) for terms in _group_terms(problem, schedule, played))
-    return replace(schedule, group_rate=float(solver.group_rate or steps.best_rate(start, steady)))
+    return replace(schedule, group_rate=float(solver.group_rate or math.sqrt(start / steady)))
 
 
 def excess_bound_by_group(problem: Problem, schedule: OCOSchedule) -> FloatArray:

@@ -133,7 +133,7 @@ class Plan:
             n_steps=getattr(schedule, "n_steps", 0) if n_steps is None else n_steps,
             schedule=schedule,
             predicted_excess=float(np.asarray(problem.prior) @ np.asarray(bounds)),
-            predicted_excess_if_worst=tuple(float(bound) for bound in bounds),
+            predicted_excess_if_worst=tuple(map(float, bounds)),
             **others,
         )
 
@@ -143,8 +143,8 @@ class Plan:
     def __post_init__(self) -> None:
         # a list could be emptied later, and a subclass could say that it is another release
         object.__setattr__(self, "releases", tuple(self.releases))
-        for kind, value in [*((Release, each) for each in self.releases), (Budget, self.budget)]:
-            if type(value) is not kind:
+        for value in (*self.releases, self.budget):
+            if type(value) is not (Budget if value is self.budget else Release):
                 raise InputTypeError(f"a plan is made of a Budget and of Releases, got {value!r}.")
         if self.counts is not None:
             n_counts = len(self.counts.releases)

@@ -16,10 +16,7 @@ from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.optimum.objective import project_to_ball
 from sklearn_dpwg.privacy import NoiseSource
 from sklearn_dpwg.privacy.noise.samplers import LARGEST_QUOTIENT
-from sklearn_dpwg.privacy.sensitivity.sums import (
-    record_rounding,
-    weighting_slack,
-)
+from sklearn_dpwg.privacy.sensitivity.sums import record_rounding, weighting_slack
 from sklearn_dpwg.solvers.centring import Centring, SlopeLimit, release_centre
 from sklearn_dpwg.solvers.plan import Plan
 from sklearn_dpwg.solvers.solver import Solution, by_loss
@@ -75,9 +72,10 @@ class Space(NamedTuple):
 
     def project(self, weights: FloatArray) -> FloatArray:
         """Return the nearest weights that are in the ball, as weights of rows."""
-        if self.centring is None:
-            return project_to_ball(weights, self.problem.radius)
-        return self.centring.project(weights, self.problem)
+        if self.centring is not None:
+            return self.centring.project(weights, self.problem)
+        norm, radius = float(np.linalg.norm(weights)), self.problem.radius
+        return weights if norm <= radius else weights * (radius / norm)
 
     def weights_of_rows(self, learned: FloatArray) -> FloatArray:
         """Return the weights of rows as they are."""
@@ -149,11 +147,6 @@ def refuse_rounding(quotient: float, who: str, cure: str) -> None:
         )
 
 
-def best_rate(divided: float, multiplied: float) -> float:
-    """Return the minimiser √(a/b) of ``a/x + b x``, the regret of a group player at rate x."""
-    return math.sqrt(divided / multiplied)
-
-
 def hedge_sharpness(problem: Problem, n_steps: int, variances: FloatArray) -> float:
     """Return θ = ηT of multiplicative weights, of least regret if any group may be the worst off.
 
@@ -161,8 +154,8 @@ def hedge_sharpness(problem: Problem, n_steps: int, variances: FloatArray) -> fl
     variance of the mean of a group's released risks.
     """
     prior = np.asarray(problem.prior)
-    spread = risk_spread(problem) ** 2 / n_steps
-    return best_rate(-float(prior @ np.log(prior)), spread + float(variances.mean()) / 2)
+    spread = (SPREAD_OVER_ZERO_SCORE * problem.constants.zero_score) ** 2 / n_steps
+    return math.sqrt(-float(prior @ np.log(prior)) / (spread + float(variances.mean()) / 2))
 
 
 def hedge_regret(
@@ -171,7 +164,7 @@ def hedge_regret(
     """Return what the group player owes at a sharpness, for each group as the worst-off one."""
     return np.asarray(
         -np.log(np.asarray(problem.prior)) / sharpness
-        + sharpness * risk_spread(problem) ** 2 / n_steps
+        + sharpness * (SPREAD_OVER_ZERO_SCORE * problem.constants.zero_score) ** 2 / n_steps
         + sharpness * (variances + variances.max()) / 4
     )
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from sklearn_dpwg.data.records import GroupedRecords
 from sklearn_dpwg.data.risks import GroupRisks, RecordBlock, Risks
-from sklearn_dpwg.data.risks.record_block import LocalEngine
+from sklearn_dpwg.data.risks.risks import LocalEngine
 
 
 class RestlessEngine(LocalEngine):

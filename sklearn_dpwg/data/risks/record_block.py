@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from copy import copy
 from dataclasses import replace
 from functools import partial, reduce
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -19,68 +19,7 @@ from sklearn_dpwg.data.threads import Segment, even_tasks, one_blas_thread, run_
 from sklearn_dpwg.data.whole_numbers import add_split, cut, exact_scores, whole_sums
 from sklearn_dpwg.losses import Loss
 
-# Where blocks of records live, and how their sums get together.
-
 Sums = tuple[FloatArray, ...]
-
-
-class Engine(Protocol):
-    """Applies functions to objects that may be on other machines, and adds up what comes back.
-
-    Handles stand for the objects. What a function returns depends on the object and on what the
-    function was given alone, so an engine may call it again when a machine is lost; functions can
-    be pickled. An error of any object is raised by `collect` or `reduce` at the latest.
-    """
-
-    def collect(self, handles: Sequence[Any], function: Callable[[Any], Any]) -> list[Any]:
-        """Return what a function makes of every object."""
-
-    def reduce(self, handles: Sequence[Any], function: Callable[[Any], Sums]) -> Sums:
-        """Add up arrays of every object, in any order.
-
-        Only for sums that no order rounds: multiples of a step, or whole numbers.
-        """
-
-    def derive(
-        self,
-        handles: Sequence[Any],
-        function: Callable[..., Any],
-        arguments: Sequence[tuple[Any, ...]] | None = None,
-    ) -> list[Any]:
-        """Make objects from objects and own arguments, each where the one it is made from is.
-
-        They stay valid when those they come from are released.
-        """
-
-    def release(self, handles: Sequence[Any]) -> None:
-        """Forget objects that nobody asks for again."""
-
-
-class LocalEngine:
-    """Objects in this process, one after another; handles are the objects themselves."""
-
-    def collect(self, handles: Sequence[Any], function: Callable[[Any], Any]) -> list[Any]:
-        return [function(handle) for handle in handles]
-
-    def reduce(self, handles: Sequence[Any], function: Callable[[Any], Sums]) -> Sums:
-        totals = function(handles[0])
-        for handle in handles[1:]:
-            totals = tuple(a + b for a, b in zip(totals, function(handle), strict=True))
-        return totals
-
-    def derive(
-        self,
-        handles: Sequence[Any],
-        function: Callable[..., Any],
-        arguments: Sequence[tuple[Any, ...]] | None = None,
-    ) -> list[Any]:
-        if arguments is None:
-            return [function(handle) for handle in handles]
-        return [function(handle, *own) for handle, own in zip(handles, arguments, strict=True)]
-
-    def release(self, handles: Sequence[Any]) -> None:
-        """Leave the objects to whoever else holds them."""
-
 
 # Rows in compressed form go into one product with each other at a time.
 SPARSE_BLOCK_ROWS = 2**14
@@ -124,9 +63,7 @@ class RecordBlock:
         """Return the class alone: a log must hold no record."""
         return f"{type(self).__name__}()"
 
-    def sums(self, weights: FloatArray, intercepts: FloatArray, **options: Any) -> Sums:
-        """Return each group's sum of losses and that of slopes times rows, by `whole_sums`."""
-        return whole_sums(self.loss, self.records, weights, intercepts, **options)
+    sums = whole_sums
 
     def sampled_sums(
         self, weights: FloatArray, intercepts: FloatArray, selection: Selection, *, ceiling: float

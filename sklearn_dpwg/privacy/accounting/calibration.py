@@ -50,12 +50,11 @@ def part_events(releases: Sequence[Release]) -> tuple[DpEvent, ...]:
     """
     from dp_accounting import dp_event
 
-    return tuple(
-        dp_event.ComposedDpEvent([release.event for release in paid])
-        if len(paid) > 1
-        else paid[0].event
-        for paid, _ in compositions_of_releases(releases)
-    )
+    parts = []
+    for paid, _ in compositions_of_releases(releases):
+        events = [release.event for release in paid]
+        parts.append(dp_event.ComposedDpEvent(events) if len(paid) > 1 else events[0])
+    return tuple(parts)
 
 
 def delta_of(event: DpEvent, epsilon: float) -> float:
@@ -196,7 +195,7 @@ def _check_resolved(composition: Composition, delta: float, apart: float = 0.0) 
 
 def worst_epsilon(compositions: Iterable[Composition], delta: float) -> float:
     """Return the largest ε at δ of any part."""
-    return max(composition_epsilon(composition, delta) for composition in compositions)
+    return max([composition_epsilon(composition, delta) for composition in compositions])
 
 
 def _is_one_laplace(composition: Composition) -> bool:
@@ -321,18 +320,16 @@ def calibrate(releases: Sequence[Release], budget: Budget) -> tuple[Release, ...
             "budget.epsilon must be finite: without a privacy target there is nothing to release "
             "with noise, compute the exact solution instead."
         )
-    parts = tuple(
-        dict.fromkeys(composition for _, composition in compositions_of_releases(releases))
-    )
-    gaussian_mu = max((part.mu for part in parts if part.is_gaussian), default=0.0)
-    factor = gaussian_mu / budget.mu
-    others = tuple(part for part in parts if not part.is_gaussian)
+    parts = dict.fromkeys([part for _, part in compositions_of_releases(releases)])
+    gaussian = [part for part in parts if part.is_gaussian]
+    factor = max([part.mu for part in gaussian], default=0.0) / budget.mu
+    others = tuple([part for part in parts if part not in gaussian])
     if others:
         factor = max(factor, _search(others, budget))
     rounding = _ROUNDING
     while rounding < _MAX_ROUNDING:
-        calibrated = tuple(release.scaled(factor * (1.0 + rounding)) for release in releases)
-        paid = (part for _, part in compositions_of_releases(calibrated))
+        calibrated = tuple([release.scaled(factor * (1.0 + rounding)) for release in releases])
+        paid = [part for _, part in compositions_of_releases(calibrated)]
         epsilon = worst_epsilon(paid, budget.delta)
         if epsilon <= budget.epsilon:
             return calibrated

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
+from itertools import chain, repeat
 from typing import TYPE_CHECKING, Any
 
 from sklearn_dpwg.exceptions import InputError, UnsupportedMechanismError
@@ -123,12 +123,10 @@ def _counted(
 
 
 def _piece_of_release(release: Release) -> _Piece:
+    count = release.paid_count
     if release.mechanism == "discrete-laplace":  # two counts move by one each
-        scale = 2.0 * release.noise_multiplier
-        return _Piece(release.mechanism, scale, 2 * release.paid_count, shift=1)
-    return _Piece(
-        release.mechanism, release.noise_multiplier, release.paid_count, release.sampling_rate
-    )
+        return _Piece(release.mechanism, 2.0 * release.noise_multiplier, 2 * count, shift=1)
+    return _Piece(release.mechanism, release.noise_multiplier, count, release.sampling_rate)
 
 
 def _merge(pieces: Iterable[_Piece]) -> Composition:
@@ -149,49 +147,48 @@ def _merge(pieces: Iterable[_Piece]) -> Composition:
             others.append(Composition(laplace=((piece.noise_multiplier, piece.count),)))
         else:
             mu_squares.append(piece.count / piece.noise_multiplier**2)
-    return joint([Composition(math.sqrt(math.fsum(mu_squares))), *others])
+    gaussian = Composition(math.sqrt(math.fsum(mu_squares)))
+    return joint([gaussian, *others]) if others else gaussian
 
 
-def _pieces_of_event(event: DpEvent, count: int) -> Iterator[_Piece]:
+def _pieces_of_event(event: DpEvent, count: int) -> list[_Piece]:
     from dp_accounting import dp_event
 
     if isinstance(event, dp_event.NoOpDpEvent):
-        return
+        return []
     if isinstance(event, dp_event.NonPrivateDpEvent):
-        yield _Piece("gaussian", 0.0, count)
-    elif isinstance(event, dp_event.SelfComposedDpEvent):
-        yield from _pieces_of_event(event.event, count * event.count)
-    elif isinstance(event, dp_event.ComposedDpEvent):
-        for inner in event.events:
-            yield from _pieces_of_event(inner, count)
-    elif isinstance(event, dp_event.GaussianDpEvent):
-        yield _Piece("gaussian", event.noise_multiplier, count)
-    elif isinstance(event, dp_event.LaplaceDpEvent):
-        yield _Piece("laplace", event.noise_multiplier, count)
-    elif isinstance(event, dp_event.DiscreteLaplaceDpEvent) and _is_shift(event):
+        return [_Piece("gaussian", 0.0, count)]
+    if isinstance(event, dp_event.SelfComposedDpEvent):
+        return _pieces_of_event(event.event, count * event.count)
+    if isinstance(event, dp_event.ComposedDpEvent):
+        return list(chain.from_iterable(map(_pieces_of_event, event.events, repeat(count))))
+    if isinstance(event, dp_event.GaussianDpEvent):
+        return [_Piece("gaussian", event.noise_multiplier, count)]
+    if isinstance(event, dp_event.LaplaceDpEvent):
+        return [_Piece("laplace", event.noise_multiplier, count)]
+    if isinstance(event, dp_event.DiscreteLaplaceDpEvent) and _is_shift(event):
         scale = 1.0 / event.noise_parameter if event.noise_parameter > 0.0 else 0.0
-        yield _Piece("discrete-laplace", scale, count, shift=int(event.sensitivity))
-    elif (
+        return [_Piece("discrete-laplace", scale, count, shift=int(event.sensitivity))]
+    if (
         isinstance(event, dp_event.PoissonSampledDpEvent)
         and isinstance(event.event, dp_event.GaussianDpEvent)
         and 0.0 < event.sampling_probability <= 1.0
     ):
         multiplier = event.event.noise_multiplier
-        yield _Piece("gaussian", multiplier, count, event.sampling_probability)
-    elif isinstance(event, dp_event.RepeatAndSelectDpEvent):
+        return [_Piece("gaussian", multiplier, count, event.sampling_probability)]
+    if isinstance(event, dp_event.RepeatAndSelectDpEvent):
         run = composition_of_event(event.event)
         if run.sampled:
             raise UnsupportedMechanismError(
                 f"{event!r} selects among runs on sampled records, for which no Renyi accountant "
                 "is known when one record is replaced."
             )
-        yield _Piece("selected", 1.0, count, selected=(event.mean, event.shape, run))
-    else:
-        raise UnsupportedMechanismError(
-            f"{event!r} has no tight accountant when one record is replaced within its group; "
-            "supported are Gaussian, Laplace and discrete Laplace events, Poisson-sampled Gaussian "
-            "events, selections among runs of the first three, and their compositions."
-        )
+        return [_Piece("selected", 1.0, count, selected=(event.mean, event.shape, run))]
+    raise UnsupportedMechanismError(
+        f"{event!r} has no tight accountant when one record is replaced within its group; "
+        "supported are Gaussian, Laplace and discrete Laplace events, Poisson-sampled Gaussian "
+        "events, selections among runs of the first three, and their compositions."
+    )
 
 
 def _is_shift(event: Any) -> bool:

@@ -62,6 +62,8 @@ class PaidDraws:
 
     def add_sample(self, release: Release) -> None:
         """Count a sample, which the next draw of a sampled release uses up."""
+        if type(release) is not Release or release not in self._allowed:
+            self._refuse(release)
         self._samples[release] += 1
 
     def spend(self, release: Release, kind: Mechanism, shape: Shape, payer: Payer = None) -> None:
@@ -78,7 +80,9 @@ class PaidDraws:
 
     def check_affordable(self, release: Release, mechanism: Mechanism, payer: Payer) -> None:
         """Refuse a draw that the plan has not paid for."""
-        self.check_allowed(release)
+        # a subclass could claim to equal what was paid for
+        if type(release) is not Release or release not in self._allowed:
+            self._refuse(release)
         if release.mechanism != mechanism:
             raise PlanExceededError(
                 f"The plan pays for {release.mechanism} noise on {release.name!r}, not {mechanism}."
@@ -116,14 +120,12 @@ class PaidDraws:
                 f"and group {payer} has paid for all of them."
             )
 
-    def check_allowed(self, release: Release) -> None:
+    def _refuse(self, release: Release) -> NoReturn:
         """Refuse a release that the plan does not hold."""
-        # a subclass could claim to equal what was paid for
-        if type(release) is not Release or release not in self._allowed:
-            known = sorted({repr(allowed.name) for allowed in self._allowed}) or ["nothing"]
-            raise PlanExceededError(
-                f"The plan does not hold {release!r}; it pays for {', '.join(known)}."
-            )
+        known = sorted({repr(allowed.name) for allowed in self._allowed}) or ["nothing"]
+        raise PlanExceededError(
+            f"The plan does not hold {release!r}; it pays for {', '.join(known)}."
+        )
 
 
 class NoiseSource:
@@ -249,12 +251,11 @@ class NoiseSource:
         Accounting by sampling holds if every draw has a sample of its own, so a draw of a sampled
         release uses up one and is refused without. Every sample has a key of its own.
         """
-        self._paid.check_allowed(release)
+        self._paid.add_sample(release)
         if isinstance(self._sampler, SeededSampler):
             key = self._sampler.stream("coins of samples").bytes(32)
         else:
             key = secrets.randbits(256).to_bytes(32, "little")
-        self._paid.add_sample(release)
         return PoissonSample(release.sampling_rate, key, by_place)
 
     def gaussian(
