@@ -1,7 +1,6 @@
 """Worst-group learning from an online learner on noisy prefix sums.
 
-From top to bottom: the parameters, the schedule, the plan, what the paper states, the games. Each
-record plays one role, fixed by its position in its batch: `gradient_sum` reads the first ones,
+Each record plays one role, fixed by its position in its batch: `gradient_sum` reads the first ones,
 `clipped_losses` those behind them, and nothing else reads what is private. Where groups are hidden
 it plays both. `docs/theory/oco.md` proves what is promised.
 """
@@ -33,6 +32,8 @@ from sklearn_dpwg.solvers.fresh_records import (
     StreamGame,
     StreamSchedule,
     StreamSolver,
+    numbers_of_rounds,
+    prefix_sums,
     rates_of_groups,
 )
 from sklearn_dpwg.solvers.plan import Plan, first_of_least
@@ -94,10 +95,8 @@ class OCO(StreamSolver):
 
     Notes
     -----
-    In a weighted game a record of group i moves the gradient of one round by at most Γ λ_i/b_i, in
-    a sampled one by Γ/b, with b or b_i the records of a round, or one noisy loss by B/b:
-    `docs/theory/oco.md`. With ``neighbours="replace-one"`` rounds read places, whatever groups are
-    in them, and both players hear noisy prefix sums of all: `docs/theory/replace-one.md`.
+    `docs/theory/oco.md` proves what is promised. With ``neighbours="replace-one"`` rounds read
+    places, whatever groups are in them: `docs/theory/replace-one.md`.
 
     References
     ----------
@@ -278,18 +277,15 @@ def deals(problem: Problem, solver: OCO) -> Iterator[tuple[Play, int, FloatArray
     share of the weights player: of the records, or where places are for both players of the μ².
     """
     several, sizes = problem.n_groups > 1, np.asarray(problem.queue_sizes, dtype=float)
-    n_records, batch = float(sizes.sum()), solver.batch_size
+    n_records = float(sizes.sum())
+    batch = solver.batch_size or (1 if math.isinf(n_records) else None)
     # groups are drawn where nobody says, and where they are many and lasting
-    drawn = 2.0 * (batch or 1)
-    if batch is None and not math.isinf(n_records):
-        drawn = n_records / (solver.n_rounds or solver.max_rounds)
+    drawn = 2.0 * batch if batch else n_records / (solver.n_rounds or solver.max_rounds)
     is_lasting = sizes.min() >= ROUNDS_OF_A_GROUP * drawn and problem.fresh_calls <= 1
     is_drawn = len(sizes) >= SAMPLED_GROUPS and is_lasting
     play = solver.play or ("sampled" if is_drawn else "weighted")
-    if batch is None and math.isinf(n_records):
-        batch = 1
     shares: tuple[float, ...] = WEIGHT_SHARES if several else (1.0,)
-    if solver.weight_share is not None and several:
+    if several and solver.weight_share is not None:
         shares = (solver.weight_share,)
     for kept in shares:
         # records of a round: those for the weights, and those for the groups with them
@@ -297,7 +293,7 @@ def deals(problem: Problem, solver: OCO) -> Iterator[tuple[Play, int, FloatArray
         if size is not None and several and problem.hidden is None:
             size += _feedback_size(size, kept)
         least = 2 if size is None and play == "sampled" else size or 1
-        for n_rounds in solver.numbers_of_rounds(n_records / least, fewest=FEWEST_ROUNDS):
+        for n_rounds in numbers_of_rounds(solver, n_records / least, fewest=FEWEST_ROUNDS):
             if play == "weighted":
                 rates = _weighted_rates(problem, n_rounds, size, kept)
             else:
@@ -367,7 +363,7 @@ def schedule_of(
 ) -> OCOSchedule:
     """Return the schedule of a deal, by default with the best rate of the group player."""
     several, constants = problem.n_groups > 1, problem.constants
-    mechanism = solver.prefix_sums(problem, n_rounds)
+    mechanism = prefix_sums(solver, problem, n_rounds)
     gradient_diameter, feedback_range = round_sensitivity(problem, mechanism, ceiling, play, rates)
     multiplier = releases[1].noise_multiplier if several else 0.0
     feedback_bound, center, places = feedback_range, constants.infimum, None
@@ -400,9 +396,9 @@ def schedule_of(
     )
     if not several:
         return schedule
-    prior, played = np.asarray(problem.prior), np.full(problem.n_groups, n_rounds)
-    start, steady = (float(prior @ terms) for terms in _group_terms(problem, schedule, played))
-    return replace(schedule, group_rate=float(solver.group_rate or steps.best_rate(start, steady)))
+    prior, (start, steady) = np.asarray(problem.prior), _group_terms(problem, schedule)
+    best = steps.best_rate(float(prior @ (start / n_rounds)), float(prior @ steady))
+    return replace(schedule, group_rate=float(solver.group_rate or best))
 
 
 def bandit_bound(loss_range: float, multiplier: float, n_read: float, n_rounds: int) -> float:
@@ -432,21 +428,19 @@ def excess_bound_by_group(problem: Problem, schedule: OCOSchedule) -> FloatArray
         noise = np.minimum(noise, 0.5 * schedule.smoothness * moved**2)
     bound = schedule.aim**2 / (2.0 * step * played) + noise
     if problem.n_groups > 1:
-        start, steady = _group_terms(problem, schedule, played)
-        bound += start / schedule.group_rate + schedule.group_rate * steady
+        start, steady = _group_terms(problem, schedule)
+        bound += start / played / schedule.group_rate + schedule.group_rate * steady
     return np.asarray(bound)
 
 
-def _group_terms(
-    problem: Problem, schedule: OCOSchedule, played: FloatArray
-) -> tuple[FloatArray, FloatArray]:
-    """Return what the group player's rate divides, and what it multiplies, for each group."""
-    start = -np.log(np.asarray(schedule.prior)) / played
+def _group_terms(problem: Problem, schedule: OCOSchedule) -> tuple[FloatArray, FloatArray]:
+    """Return what the group player's rate, times the rounds, divides, and what it multiplies."""
+    start = -np.log(np.asarray(schedule.prior))
     units = schedule.feedback_range / _rates_to_plan_for(problem, schedule.feedback_rates)
     spread = (RISK_SPREAD * schedule.feedback_range) ** 2
     if schedule.places is not None:  # the noise of a sum counts once, not round by round
         noise = (schedule.feedback_multiplier * schedule.worst_std * units) ** 2
-        return start, spread + 0.5 * noise / played
+        return start, spread + 0.5 * noise / schedule.n_rounds
     variance = 2.0 * (schedule.feedback_multiplier * units) ** 2
     if schedule.play == "sampled":
         return start, 0.5 * problem.n_groups * (schedule.feedback_bound**2 + variance)
@@ -507,7 +501,7 @@ def paper_plan(problem: Problem, budget: Budget, solver: OCO) -> Planned:
     if p > 1:  # "B/(b ε)" with the paper's pure ε: exact accounting lets a touch less noise do
         bound = bandit_bound(bound, releases[1].noise_multiplier, other, n_rounds)
     rate = math.sqrt(math.log(p) / (p * n_rounds)) / bound
-    mechanism = solver.prefix_sums(problem, n_rounds)
+    mechanism = prefix_sums(solver, problem, n_rounds)
     scale = releases[0].noise_multiplier * (problem.gradient_diameter / own)
     scale *= mechanism.column_norm
     scale *= math.sqrt(problem.n_weights)
@@ -646,10 +640,9 @@ class SampledGame(OCOGame):
             yield group
 
     def _play_round(self, oracle: SampleOracle, group: Any) -> None:
-        problem, schedule = self._problem, self._schedule
+        problem, schedule, weights = self._problem, self._schedule, self._player.predict()
         n_weight, n_feedback = int(schedule.weight_rates[0]), int(schedule.feedback_rates[0])
         rows, targets = oracle.draw(group, n_weight + n_feedback)
-        weights = self._player.predict()
         values, slopes = batch_losses(problem, rows, targets, weights)
         self._release_gradient(gradient_sum(problem, rows, slopes, n_weight) / n_weight, weights)
         for release in self._feedback_releases:
@@ -687,27 +680,24 @@ class PlacesGame(OCOGame):
         rows, targets, codes = oracle.draw_places(*sizes)
         weights, group_weights = self._player.predict(), self._groups.group_weights
         values, slopes = batch_losses(problem, rows, targets, weights)
-        counted = (group_weights / schedule.weight_rates)[codes]
-        gradient = gradient_sum(problem, rows, (slopes.T * counted).T, len(rows))
+        factors = (group_weights / schedule.weight_rates)[codes]
+        gradient = gradient_sum(problem, rows, (slopes.T * factors).T, len(rows))
         sums = sums_by_group(clipped_losses(schedule, values, 0), codes, problem.n_groups)
         self._release_gradient(gradient, weights)
         for release in self._feedback_releases:
-            self._release_sums(sums, release)
-
-    def _release_sums(self, sums: FloatArray, release: Release) -> None:
-        """Bring the group weights to what all noisy sums so far say, and not their noise."""
-        schedule, problem, moved = self._schedule, self._problem, self._schedule.feedback_range
-        if self._loss_sums is None:
-            self._loss_sums = self._noisy_sums(release, problem.n_groups)
-        released = self._loss_sums.release(sums, sensitivity=moved)
-        rates = np.array(schedule.feedback_rates)
-        stds = schedule.feedback_multiplier * self._loss_sums.unit_std * moved / rates
-        risks, variances = steps.heard(released / rates, stds**2, problem)
-        expected = (self._n_played * EXPECTED_SPREAD * problem.constants.zero_score) ** 2
-        counted = schedule.group_rate * expected / (expected + variances)
-        exponents = counted * (risks - self._groups.prior @ risks) - counted**2 * variances / 2.0
-        self._groups.update((self._exponents - exponents) / schedule.group_rate)
-        self._exponents = exponents
+            if self._loss_sums is None:
+                self._loss_sums = self._noisy_sums(release, problem.n_groups)
+            # the group weights follow what all noisy sums so far say, and not their noise
+            moved, rates = schedule.feedback_range, np.array(schedule.feedback_rates)
+            means = self._loss_sums.release(sums, sensitivity=moved) / rates
+            stds = schedule.feedback_multiplier * self._loss_sums.unit_std * moved / rates
+            risks, variances = steps.heard(means, stds**2, problem)
+            expected = (self._n_played * EXPECTED_SPREAD * problem.constants.zero_score) ** 2
+            counted = schedule.group_rate * expected / (expected + variances)
+            exponents = counted * (risks - self._groups.prior @ risks)
+            exponents -= counted**2 * variances / 2.0
+            self._groups.update((self._exponents - exponents) / schedule.group_rate)
+            self._exponents = exponents
 
 
 def clipped_losses(schedule: OCOSchedule, values: FloatArray, n_weight: int) -> FloatArray:

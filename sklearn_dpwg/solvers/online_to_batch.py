@@ -1,6 +1,5 @@
 """The average risk of a stream, by noisy sums of gradient differences.
 
-From top to bottom: the parameters, the schedule, the plan, what the paper states, the game.
 `difference_sum` alone reads records. `docs/theory/online-to-batch.md` proves what is promised.
 """
 
@@ -23,6 +22,7 @@ from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.optimum.objective import project_to_ball
 from sklearn_dpwg.privacy import Budget, NoiseSource, Release, calibrate
 from sklearn_dpwg.privacy.prefix_sums import PrefixSums
+from sklearn_dpwg.solvers import learners, steps
 from sklearn_dpwg.solvers.fresh_records import (
     RULES,
     SHARED_PARAMETERS,
@@ -30,24 +30,12 @@ from sklearn_dpwg.solvers.fresh_records import (
     StreamGame,
     StreamSchedule,
     StreamSolver,
+    numbers_of_rounds,
+    prefix_sums,
     rates_of_groups,
-)
-from sklearn_dpwg.solvers.learners import (
-    Learner,
-    OptimisticFTRL,
-    ParameterFree,
-    betting_regret,
-    make_learner,
 )
 from sklearn_dpwg.solvers.plan import Plan, first_of_least
 from sklearn_dpwg.solvers.solver import Solution
-from sklearn_dpwg.solvers.steps import (
-    batch_losses,
-    gradient_sum,
-    record_errors,
-    rounding_of_sum,
-    shown,
-)
 
 # All sums are one release, exactly.
 SUMS = Release("sums of gradient differences", "gaussian", 1.0, 1)
@@ -104,7 +92,7 @@ class OnlineToBatch(StreamSolver):
     OnlineToBatch(learner='ftrl', n_rounds=20)
     """
 
-    learner: str | Learner = "optimistic"
+    learner: str | learners.Learner = "optimistic"
     _: KW_ONLY
     power: float | None = None
     convexity: float = 0.0
@@ -120,10 +108,10 @@ class OnlineToBatch(StreamSolver):
     @property
     def exponent(self) -> float:
         """Power k of the rounds' weights t^k; the paper's is 3 for parameter-free learners."""
-        if self.power is not None:
-            return float(self.power)
-        papers = self.schedule == "paper" and isinstance(make_learner(self.learner), ParameterFree)
-        return 3.0 if papers else 1.0
+        if self.power is None and self.schedule == "paper":
+            learner = learners.make_learner(self.learner)
+            return 3.0 if isinstance(learner, learners.ParameterFree) else 1.0
+        return 1.0 if self.power is None else float(self.power)
 
     def _check_hidden_groups(self) -> None:
         if self.schedule == "paper":
@@ -148,7 +136,7 @@ class OnlineToBatch(StreamSolver):
     def begin(
         self, plan: Plan, noise: NoiseSource, *, start: Solution | None = None
     ) -> OnlineToBatchGame:
-        return OnlineToBatchGame(plan, noise, start, make_learner(self.learner))
+        return OnlineToBatchGame(plan, noise, start, learners.make_learner(self.learner))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -208,8 +196,8 @@ class OnlineToBatchSchedule(StreamSchedule):
         )
         if len(self.mixture) > 1:
             text += (
-                f"\nminimises the risk of the fixed mixture {shown(self.mixture)}, not that of the "
-                f"worst group: the bound is for groups with the same best weights"
+                f"\nminimises the risk of the fixed mixture {steps.shown(self.mixture)}, not that of "
+                f"the worst group: the bound is for groups with the same best weights"
             )
         if self.convexity:
             text += (
@@ -259,7 +247,7 @@ def least_bound_plan(problem: Problem, multiplier: float, solver: OnlineToBatch)
             rates = sizes * min(batch / sizes.sum(), 1.0 / n_rounds)
         return planned_rounds(problem, multiplier, solver, n_rounds, rates)
 
-    numbers = solver.numbers_of_rounds(problem.n_records / (batch or 1), fewest=FEWEST_ROUNDS)
+    numbers = numbers_of_rounds(solver, problem.n_records / (batch or 1), fewest=FEWEST_ROUNDS)
     return first_of_least(map(planned, numbers), itemgetter(1))
 
 
@@ -267,7 +255,7 @@ def planned_rounds(
     problem: Problem, multiplier: float, solver: OnlineToBatch, n_rounds: int, rates: FloatArray
 ) -> Bounded:
     """Plan a number of rounds that read so many records of each group, or of all places."""
-    mechanism = solver.prefix_sums(problem, n_rounds)
+    mechanism = prefix_sums(solver, problem, n_rounds)
     rounding, stretch = difference_rounding(problem, mechanism, rates)
     group_rates, prior = rates_of_groups(problem, rates), np.asarray(problem.prior)
     schedule = OnlineToBatchSchedule(
@@ -289,7 +277,7 @@ def planned_rounds(
     )
     # bets may go anywhere in the ball; weights that grow like t up to the aim are so far from their
     # average
-    is_free = isinstance(make_learner(solver.learner), ParameterFree)
+    is_free = isinstance(learners.make_learner(solver.learner), learners.ParameterFree)
     reach = problem.diameter if is_free else solver.aim * problem.reach / (solver.exponent + 2.0)
     weights = round_weights(n_rounds, solver.exponent)
     moved = reach * weights / np.cumsum(weights)
@@ -306,11 +294,11 @@ def difference_rounding(
     problem: Problem, mechanism: PrefixSums, rates: FloatArray
 ) -> tuple[float, float]:
     """Return what rounding adds to a difference and its factor: see `OnlineToBatchSchedule`."""
-    of_gradient, _ = record_errors(problem, problem.constants.supremum)
+    of_gradient, _ = steps.record_errors(problem, problem.constants.supremum)
     gradient = problem.lipschitz + of_gradient
     # a round has at most 2 records of a group more than its rate: whole numbers, dealt evenly
     n_read = float((np.ceil(rates) + 2).sum())
-    error = rounding_of_sum(n_read, problem.n_groups)
+    error = steps.rounding_of_sum(n_read, problem.n_groups)
     # a difference is at most as many times longer than its sensitivity as there are records, and as
     # gradients are longer than their diameter
     longest = n_read * max(1.0, gradient / problem.pair_diameter) * (1.0 + error)
@@ -330,7 +318,7 @@ def strength_bound(
     """
     weights = round_weights(schedule.n_rounds + 1, schedule.power)
     totals, convexity = np.cumsum(weights), schedule.convexity
-    aim, fixed = solver.aim * problem.reach, make_learner(solver.learner).strength
+    aim, fixed = solver.aim * problem.reach, learners.make_learner(solver.learner).strength
     curve = problem.smoothness * problem.loss.n_outputs
     least = max(curve * (LEAST_STRENGTH * float(np.max(weights**2 / totals))), 1e-300)
     strengths = least * 2.0 ** np.arange(0.0, 60.0, 0.25)
@@ -359,8 +347,8 @@ def betting_bound(
     Theorem 11 of the paper with the constants of `ParameterFree`.
     """
     n_rounds, convexity, aim = schedule.n_rounds, schedule.convexity, solver.aim * problem.reach
-    learner = make_learner(solver.learner)
-    assert isinstance(learner, ParameterFree)
+    learner = learners.make_learner(solver.learner)
+    assert isinstance(learner, learners.ParameterFree)
     noise_norms = math.sqrt(problem.n_weights) * noise_stds
     weights = round_weights(n_rounds + 1, schedule.power)
     slopes, curves = schedule.regulariser(np.arange(1.0, n_rounds + 1.0), noise_norms)
@@ -368,7 +356,7 @@ def betting_bound(
     norms = weights[:-1] * (problem.lipschitz + convexity * problem.diameter)
     norms += CLIPPED_DEVIATIONS * noise_norms + slopes + 2.0 * curves * problem.diameter
     strength = float(norms.max() if learner.strength is None else learner.strength)
-    regret = betting_regret(learner, n_rounds, problem.radius, strength, aim)
+    regret = learners.betting_regret(learner, n_rounds, problem.radius, strength, aim)
     return (regret + costs) / float(weights.sum()) + 0.5 * convexity * aim**2, strength
 
 
@@ -400,16 +388,16 @@ def paper_plan(problem: Problem, multiplier: float, solver: OnlineToBatch) -> Bo
         rates, endless = np.minimum(own * prior, sizes / n_rounds), prior * np.isinf(sizes)
         rates += (own - rates.sum()) * endless / endless.sum()
     schedule, bound = planned_rounds(problem, multiplier, solver, n_rounds, rates)
-    mechanism = solver.prefix_sums(problem, n_rounds)
+    mechanism = prefix_sums(solver, problem, n_rounds)
     factor = 2.0 * (schedule.power + 1.0) * math.sqrt(math.log2(2.0 * (n_rounds + 1)))
     schedule = replace(schedule, papers_factor=factor / mechanism.column_norm)
-    learner = make_learner(solver.learner)
+    learner = learners.make_learner(solver.learner)
     remark, strength = "the paper's parameters, with noise accounted for exactly", schedule.strength
-    if isinstance(learner, ParameterFree):
+    if isinstance(learner, learners.ParameterFree):
         remark += "; its constants of the regulariser hold an unstated one, and are not used"
     else:
-        deviations = mechanism.standard_deviations()
-        bound, strength = papers_bound(problem, learner, schedule, deviations)
+        stds = mechanism.standard_deviations()
+        bound, strength = papers_bound(problem, learner, schedule, stds)
     share = _proved_share(schedule, problem.diameter)
     schedule = replace(
         schedule,
@@ -440,7 +428,7 @@ def _proved_share(schedule: OnlineToBatchSchedule, diameter: float) -> float:
 
 
 def papers_bound(
-    problem: Problem, learner: Learner, schedule: OnlineToBatchSchedule, deviations: FloatArray
+    problem: Problem, learner: learners.Learner, schedule: OnlineToBatchSchedule, stds: FloatArray
 ) -> tuple[float, float]:
     """Return the theorem's bound on the excess risk, and the strength that makes it least.
 
@@ -451,17 +439,17 @@ def papers_bound(
     weights = round_weights(schedule.n_rounds + 1, schedule.power)
     totals, before = np.cumsum(weights), np.append(0.0, weights[:-1])
     moved = diameter * weights / totals
-    steps = (weights - before) * problem.lipschitz + before * problem.smoothness * moved
-    sampled = np.sqrt(np.cumsum(steps[:-1] ** 2) / schedule.effective_batch)
+    changes = (weights - before) * problem.lipschitz + before * problem.smoothness * moved
+    sampled = np.sqrt(np.cumsum(changes[:-1] ** 2) / schedule.effective_batch)
     influence = float((np.asarray(schedule.mixture) / schedule.group_rates).max())
     units = schedule.papers_sensitivity(np.arange(1.0, schedule.n_rounds + 1.0), diameter)
-    stds = schedule.multiplier * influence * np.maximum.accumulate(units) * deviations
-    noise = math.sqrt(problem.n_weights) * stds
+    scales = schedule.multiplier * influence * np.maximum.accumulate(units)
+    noise = math.sqrt(problem.n_weights) * (scales * stds)
     errors = sampled + noise
     # of the public regulariser, half of which is curvature
     norms = 1.5 * weights * convexity * diameter
-    if isinstance(learner, OptimisticFTRL):
-        norms += steps + np.append(0.0, noise) + np.append(noise, sampled[-1])
+    if isinstance(learner, learners.OptimisticFTRL):
+        norms += changes + np.append(0.0, noise) + np.append(noise, sampled[-1])
     else:
         norms += weights * problem.lipschitz + np.append(errors, 0.0)
     curved = 0.5 * convexity * totals
@@ -473,11 +461,10 @@ def papers_bound(
         strengths = middle * 2.0 ** np.arange(0.0 if not convexity else -30.0, 0.25, 0.25)
     regret = np.array([(norms**2 / (2.0 * (each + curved))).sum() for each in strengths])
     total = float(totals[-1])
+    rest = diameter * float(errors.sum()) / total
     if convexity:
         rest = float((2.0 * errors**2 / (weights[:-1] * convexity)).sum()) / total
         rest += 0.5 * convexity * radius**2
-    else:
-        rest = diameter * float(errors.sum()) / total
     bounds = (0.5 * strengths * radius**2 + regret) / total + rest
     best = int(np.argmin(bounds))
     return float(bounds[best]), float(strengths[best])
@@ -492,7 +479,7 @@ class OnlineToBatchGame(StreamGame):
     _schedule: OnlineToBatchSchedule
 
     def __init__(
-        self, plan: Plan, noise: NoiseSource, start: Solution | None, learner: Learner
+        self, plan: Plan, noise: NoiseSource, start: Solution | None, learner: learners.Learner
     ) -> None:
         super().__init__(plan, noise, start)
         mixture = np.asarray(self._schedule.mixture)
@@ -502,7 +489,7 @@ class OnlineToBatchGame(StreamGame):
         # what a record of each group counts for in a round
         self._shares: FloatArray = mixture / np.asarray(self._schedule.group_rates)
         self._influence = float(self._shares.max())
-        self._bets = isinstance(learner, ParameterFree)
+        self._bets = isinstance(learner, learners.ParameterFree)
         self._player = learner.start(self._first, plan.problem.radius, self._schedule.strength)
         self._total = 0.0  # β_{1:t}
         self._here = self._before = self._first  # x_t and x_{t-1}
@@ -552,28 +539,25 @@ class OnlineToBatchGame(StreamGame):
 
     def _teach(self, gradient: FloatArray, weight: float) -> None:
         """Tell the learner the loss of the round, of which all is released or public."""
+        schedule, center = self._schedule, self._here
         # the regulariser's gradient at x_t is public; half of its convexity goes to the learner
-        convexity = weight * self._schedule.convexity
-        curvature, center = convexity / 2.0, self._here
-        if self._bets:
-            gradient, curvature = self._bet(gradient, weight)
-            center = self._first
+        convexity = weight * schedule.convexity
+        curvature = convexity / 2.0
+        if self._bets:  # on a gradient that is shortened and regularised
+            std = schedule.multiplier * self._largest * self._sums.unit_std
+            noise_norm = math.sqrt(len(gradient)) * std
+            longest = weight * schedule.lipschitz + CLIPPED_DEVIATIONS * noise_norm
+            norm = float(np.linalg.norm(gradient))
+            if norm > longest:
+                gradient = gradient * (longest / norm)
+            slope, curve = schedule.regulariser(float(self._n_played), noise_norm)
+            away = self._weights - self._first
+            distance = float(np.linalg.norm(away))
+            if distance > 0.0:
+                gradient = gradient + slope / distance * away
+            curvature, center = 2.0 * curve, self._first
         linear = gradient + convexity * (self._here - self._first)
         self._player.update(linear, curvature, center)
-
-    def _bet(self, gradient: FloatArray, weight: float) -> tuple[FloatArray, float]:
-        """Return what a parameter-free learner hears: a gradient shortened and regularised."""
-        schedule, away = self._schedule, self._weights - self._first
-        std = schedule.multiplier * self._largest * self._sums.unit_std
-        noise_norm = math.sqrt(len(gradient)) * std
-        longest = weight * schedule.lipschitz + CLIPPED_DEVIATIONS * noise_norm
-        norm, distance = float(np.linalg.norm(gradient)), float(np.linalg.norm(away))
-        if norm > longest:
-            gradient = gradient * (longest / norm)
-        slope, curve = schedule.regulariser(float(self._n_played), noise_norm)
-        if distance > 0.0:
-            gradient = gradient + slope / distance * away
-        return gradient, 2.0 * curve
 
     def _move(self) -> None:
         """Go on to the next round: w_t, and x_t as the average with it."""
@@ -600,12 +584,12 @@ def difference_sum(
     Each counts once, or as often as its factor says.
     """
     weight, point = here
-    _, slopes = batch_losses(problem, rows, targets, point)
+    _, slopes = steps.batch_losses(problem, rows, targets, point)
     slopes = weight * slopes
     weight_before, point_before = before
     if weight_before:
-        _, old = batch_losses(problem, rows, targets, point_before)
+        _, old = steps.batch_losses(problem, rows, targets, point_before)
         slopes = slopes - weight_before * old
     if factors is not None:
         slopes = (slopes.T * factors).T
-    return gradient_sum(problem, rows, slopes, len(rows))
+    return steps.gradient_sum(problem, rows, slopes, len(rows))
