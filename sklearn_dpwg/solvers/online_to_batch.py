@@ -196,8 +196,8 @@ class OnlineToBatchSchedule(StreamSchedule):
         )
         if len(self.mixture) > 1:
             text += (
-                f"\nminimises the risk of the fixed mixture {steps.shown(self.mixture)}, not that of "
-                f"the worst group: the bound is for groups with the same best weights"
+                f"\nminimises the risk of the fixed mixture {steps.shown(self.mixture)}, not that "
+                f"of the worst group: the bound is for groups with the same best weights"
             )
         if self.convexity:
             text += (
