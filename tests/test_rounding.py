@@ -32,7 +32,7 @@ from sklearn_dpwg.privacy import Budget
 from sklearn_dpwg.privacy.prefix_sums import PREFIX_SUMS, make_prefix_sums
 from sklearn_dpwg.privacy.sensitivity.sums import weighting_slack
 from sklearn_dpwg.solvers import OCO, PhasedERM
-from sklearn_dpwg.solvers.oco import Design, round_sensitivity
+from sklearn_dpwg.solvers.oco import round_sensitivity
 from sklearn_dpwg.solvers.rounds import (
     STRENGTHS,
     capped,
@@ -432,7 +432,7 @@ def test_rounding_of_rounds_is_small_and_paid_for():
     mechanism = make_prefix_sums("tree", n_steps=64, n_dimensions=21)
     rates = np.array([[6.5, 4.0], [3.5, 1.0]])
     of_rates = {
-        play: round_sensitivity(problem, mechanism, 1.0, Design(play, 64, rates, 0.5))
+        play: round_sensitivity(problem, mechanism, 1.0, play, rates)
         for play in ("weighted", "sampled")
     }
     # a weighted round reads 7 + 4 and 4 + 4 records at most, a sampled one as many as it says

@@ -62,13 +62,31 @@ class StreamSolver(FreshSolver):
     def _check_parameters(self) -> None:
         self.rules.check(self)
 
-    def _check_end(self, problem: Problem) -> None:
-        """Refuse groups without end where nothing says how many rounds there are."""
+    def _plan(self, problem: Problem, budget: Budget) -> Plan:
         if math.isinf(problem.n_records) and self.n_rounds is None:
             raise InputError(
                 f"n_rounds of {type(self).__name__} must be set where a group has no end (a size "
                 f"of infinity), got None."
             )
+        schedule, releases, bounds = self._scheduled(problem, budget)
+        # one that may stop early reads one group in a round
+        early = schedule.stops_early
+        of_round = float(schedule.rates[0] if early else sum(schedule.rates))
+        return Plan.of(
+            self.name,
+            problem,
+            budget,
+            releases=releases,
+            schedule=schedule,
+            bounds=bounds,
+            n_steps=schedule.n_rounds,
+            early_stop=early,
+            n_drawn=round(min(schedule.n_rounds * of_round, problem.n_records)),
+        )
+
+    @abstractmethod
+    def _scheduled(self, problem: Problem, budget: Budget) -> Planned:
+        """Return the schedule of least bound, or the paper's."""
 
     @property
     def mechanism(self) -> str:
@@ -121,10 +139,8 @@ def numbers_of_rounds(solver: StreamSolver, most: float, *, fewest: int) -> list
 
     Those of a plan for many calls divide among them.
     """
-    if solver.n_rounds is not None:
-        return [max(1, int(min(solver.n_rounds, most)))]
-    if solver.batch_size is not None:
-        return [max(1, int(most))]
+    if solver.n_rounds is not None or solver.batch_size is not None:
+        return [max(1, int(min(solver.n_rounds or most, most)))]
     most = max(1, int(min(most, solver.max_rounds)))
     fewest = min(fewest, most)
     n_tried = 1 + math.ceil(ROUNDS_PER_DOUBLING * math.log2(most / fewest))
@@ -149,30 +165,14 @@ class StreamSchedule:
     def rates(self) -> FloatArray:
         """Records of a round, on average: of each group, or of all places."""
 
+    @property
+    def stops_early(self) -> bool:
+        """Whether play may end before all records are used."""
+        return False
 
-def stream_plan(
-    solver: str,
-    problem: Problem,
-    budget: Budget,
-    releases: Sequence[Release],
-    schedule: StreamSchedule,
-    bounds: FloatArray,
-    *,
-    early_stop: bool = False,
-) -> Plan:
-    """Return the plan of a schedule; one that may stop early reads one group in a round."""
-    of_round = float(schedule.rates[0] if early_stop else sum(schedule.rates))
-    return Plan.of(
-        solver,
-        problem,
-        budget,
-        releases=releases,
-        schedule=schedule,
-        bounds=bounds,
-        n_steps=schedule.n_rounds,
-        early_stop=early_stop,
-        n_drawn=round(min(schedule.n_rounds * of_round, problem.n_records)),
-    )
+
+# A schedule, its releases, and the bounds on the excess risk if a group is the worst-off one.
+Planned = tuple[StreamSchedule, Sequence[Release], FloatArray]
 
 
 def rates_of_groups(problem: Problem, rates: FloatArray) -> tuple[float, ...]:
@@ -180,18 +180,6 @@ def rates_of_groups(problem: Problem, rates: FloatArray) -> tuple[float, ...]:
     if problem.hidden is not None:
         rates = rates[0] * np.asarray(problem.group_sizes, dtype=float) / problem.n_records
     return tuple(rates.tolist())
-
-
-def dealt(used: Sequence[float], n_rounds: int) -> list[list[int]]:
-    """Return how many records of each group each round gets, evenly and in whole numbers."""
-    steps = np.arange(n_rounds + 1)
-    ends = [steps * int(n) // max(1, n_rounds) for n in used]
-    return np.diff(np.array(ends), axis=1).T.tolist()
-
-
-def of_records(factors: FloatArray, slopes: FloatArray) -> FloatArray:
-    """Return the slopes of records, each times a factor of its own."""
-    return np.asarray((slopes.T * factors).T)
 
 
 class NoisySums:
@@ -259,8 +247,10 @@ class StreamGame(Game):
         return self._dealt([min(*pair) for pair in zip(available, of_all, strict=True)], n_rounds)
 
     def _dealt(self, used: Sequence[float], n_rounds: int) -> Iterable[Any]:
-        """Return how records that are used are dealt to rounds: those of each group, or all."""
-        return dealt(used, n_rounds)
+        """Return how many records of each group, or of all, each round gets, evenly."""
+        steps = np.arange(n_rounds + 1)
+        ends = [steps * int(n) // max(1, n_rounds) for n in used]
+        return np.diff(np.array(ends), axis=1).T.tolist()
 
     @abstractmethod
     def _play_round(self, oracle: SampleOracle, sizes: Any) -> None:

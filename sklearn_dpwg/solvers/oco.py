@@ -1,31 +1,23 @@
 """Worst-group learning from an online learner on noisy prefix sums.
 
-From top to bottom: the parameters, the schedule, the plan, what the paper states, the games. Each
-record plays one role, fixed by its position in its batch: `gradient_sum` reads the first ones,
+Each record plays one role, fixed by its position in its batch: `gradient_sum` reads the first ones,
 `clipped_losses` those behind them, and nothing else reads what is private. Where groups are hidden
 it plays both. `docs/theory/oco.md` proves what is promised.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sklearn_dpwg._checks import (
-    FloatArray,
-    Rules,
-    accepted_by,
-    any_number,
-    one_of,
-    positive,
-    share,
-    within,
-)
+from sklearn_dpwg import _checks
+from sklearn_dpwg._checks import FloatArray
 from sklearn_dpwg._repr import documented, short_repr
 from sklearn_dpwg.data.oracles import RecordOracle, SampleOracle
 from sklearn_dpwg.data.problem import Problem
@@ -40,18 +32,16 @@ from sklearn_dpwg.solvers.fresh_records import (
     StreamGame,
     StreamSchedule,
     StreamSolver,
-    dealt,
     numbers_of_rounds,
-    of_records,
     prefix_sums,
     rates_of_groups,
-    stream_plan,
 )
 from sklearn_dpwg.solvers.plan import Plan, first_of_least
 from sklearn_dpwg.solvers.solver import Solution
 from sklearn_dpwg.solvers.steps import batch_losses, gradient_sum
 
 SUMS, LOSSES = "gradient sums", "group losses"
+Play = Literal["weighted", "sampled"]
 
 
 def _leader(learner: str | learners.Learner) -> learners.FTRL:
@@ -105,10 +95,8 @@ class OCO(StreamSolver):
 
     Notes
     -----
-    In a weighted game a record of group i moves the gradient of one round by at most Γ λ_i/b_i, in
-    a sampled one by Γ/b, with b or b_i the records of a round, or one noisy loss by B/b:
-    `docs/theory/oco.md`. With ``neighbours="replace-one"`` rounds read places, whatever groups are
-    in them, and both players hear noisy prefix sums of all: `docs/theory/replace-one.md`.
+    `docs/theory/oco.md` proves what is promised. With ``neighbours="replace-one"`` rounds read
+    places, whatever groups are in them: `docs/theory/replace-one.md`.
 
     References
     ----------
@@ -129,14 +117,14 @@ class OCO(StreamSolver):
     averaging: float = 2.0
 
     name: ClassVar[str] = "oco"
-    rules = Rules(
+    rules = _checks.Rules(
         "OCO",
-        **RULES | {"learner": accepted_by(_leader)},
-        group_rate=positive(or_none=True),
-        weight_share=share(or_none=True),
-        averaging=within(0.0, 100.0),
-        loss_ceiling=any_number(or_none=True),
-        play=one_of("weighted", "sampled", or_none=True),
+        **RULES | {"learner": _checks.accepted_by(_leader)},
+        group_rate=_checks.positive(or_none=True),
+        weight_share=_checks.share(or_none=True),
+        averaging=_checks.within(0.0, 100.0),
+        loss_ceiling=_checks.any_number(or_none=True),
+        play=_checks.one_of("weighted", "sampled", or_none=True),
     )
 
     def _check_hidden_groups(self) -> None:
@@ -147,8 +135,7 @@ class OCO(StreamSolver):
                 "neighbours='replace-one-within-group'."
             )
 
-    def _plan(self, problem: Problem, budget: Budget) -> Plan:
-        self._check_end(problem)
+    def _scheduled(self, problem: Problem, budget: Budget) -> Planned:
         plan = paper_plan if self.schedule == "paper" else least_bound_plan
         schedule, releases, bounds = plan(problem, budget, self)
         if problem.n_groups > 1:
@@ -156,8 +143,7 @@ class OCO(StreamSolver):
             quotient = largest * schedule.ceiling / schedule.feedback_range
             batch = f"a batch of {largest:,.3g} records"
             steps.refuse_rounding(quotient, batch, "take more rounds")
-        early = schedule.play == "sampled"
-        return stream_plan("oco", problem, budget, releases, schedule, bounds, early_stop=early)
+        return schedule, releases, bounds
 
     def begin(self, plan: Plan, noise: NoiseSource, *, start: Solution | None = None) -> OCOGame:
         assert isinstance(plan.schedule, OCOSchedule)
@@ -179,8 +165,7 @@ LONGEST_STEP = 2.0
 class OCOSchedule(StreamSchedule):
     """Everything that a game needs besides the records and the noise."""
 
-    # whether a round takes records of every group, or of one group drawn from the group weights
-    play: Literal["weighted", "sampled"]
+    play: Play  # rounds read records of every group, or of one drawn from the group weights
     gradient_multiplier: float  # noise per unit of sensitivity on the sums
     feedback_multiplier: float  # the same on the losses; 0 where none are released
     gradient_diameter: float  # Γ, by which a record moves its own gradient at most, and rounding
@@ -211,6 +196,10 @@ class OCOSchedule(StreamSchedule):
             return np.array([self.places])
         return np.add(self.weight_rates, self.feedback_rates)
 
+    @property
+    def stops_early(self) -> bool:
+        return self.play == "sampled"
+
     def strength(self, noise_std: Any) -> Any:
         """Return the strength γ for the deviation of a coordinate of the noisiest sum.
 
@@ -227,26 +216,26 @@ class OCOSchedule(StreamSchedule):
 
     def __str__(self) -> str:
         """Return a few lines for people."""
-        several, weighted = len(self.prior) > 1, self.play == "weighted"
-        own = sum(self.weight_rates) if weighted else self.weight_rates[0]
-        other = sum(self.feedback_rates) if weighted else self.feedback_rates[0]
-        whose = "all groups" if weighted else "one group, drawn from the group weights"
+        own, other, whose = sum(self.weight_rates), sum(self.feedback_rates), "all groups"
+        if self.play == "sampled":
+            own, other = self.weight_rates[0], self.feedback_rates[0]
+            whose = "one group, drawn from the group weights"
         read = f"{own:,.4g} fresh records for the weights"
         if self.places is not None:
             read = f"{self.places:,.4g} fresh records, whatever groups they are in"
-        elif several:
+        elif len(self.prior) > 1:
             read += f" and {other:,.4g} for the group weights, of {whose}"
-        lines = [
-            f"up to {self.n_rounds:,} rounds, each of {read}",
+        text = (
+            f"up to {self.n_rounds:,} rounds, each of {read}\n"
             f"{self.noise} noise on gradient sums, at most {self.worst_std:.3g} times that of one "
-            f"release; round t counts by t^{self.averaging:g} in the averages",
-        ]
-        if several:
-            lines.append(
-                f"group weights start at {steps.shown(self.prior)}, rate {self.group_rate:.3g}, "
+            f"release; round t counts by t^{self.averaging:g} in the averages"
+        )
+        if len(self.prior) > 1:
+            text += (
+                f"\ngroup weights start at {steps.shown(self.prior)}, rate {self.group_rate:.3g}, "
                 f"losses counted up to {self.ceiling:.3g}"
             )
-        return "\n".join([*lines, *([self.remark] if self.remark else [])])
+        return text + (f"\n{self.remark}" if self.remark else "")
 
 
 # --- the plan of least bound --------------------------------------------------------------------
@@ -262,7 +251,6 @@ WEIGHT_SHARES, FEWEST_ROUNDS = (0.5, 0.6, 0.7, 0.8, 0.9), 8
 # (benchmarks/oco.py groups).
 SAMPLED_GROUPS, ROUNDS_OF_A_GROUP = 8, 2.0
 
-
 # The schedule, the releases, and the bounds on the excess risk if a group is the worst-off one.
 Planned = tuple[OCOSchedule, Sequence[Release], FloatArray]
 
@@ -272,41 +260,37 @@ def least_bound_plan(problem: Problem, budget: Budget, solver: OCO) -> Planned:
     multiple, prior = CEILING_OVER_ZERO_SCORE, np.asarray(problem.prior)
     ceiling = float(steps.loss_ceiling(problem, solver.loss_ceiling, "OCO", multiple=multiple))
 
-    def planned(design: Design) -> Planned:
-        releases = planned_releases(problem, budget, design)
-        schedule = schedule_of(problem, solver, design, releases, ceiling)
+    def planned(play: Play, n_rounds: int, rates: FloatArray, weight_share: float) -> Planned:
+        releases = releases_of(problem, budget, n_rounds, weight_share)
+        schedule = schedule_of(problem, solver, play, n_rounds, rates, releases, ceiling)
         return schedule, releases, excess_bound_by_group(problem, schedule)
 
-    every = map(planned, designs(problem, solver))
+    every = itertools.starmap(planned, deals(problem, solver))
     return first_of_least(every, lambda each: float(prior @ each[2]))
 
 
-class Design(NamedTuple):
-    """One way to deal the records to rounds and players."""
+def deals(problem: Problem, solver: OCO) -> Iterator[tuple[Play, int, FloatArray, float]]:
+    """Yield the ways to deal records to rounds and players that the parameters leave open.
 
-    play: Literal["weighted", "sampled"]
-    n_rounds: int
-    # records of each group, or of all places, that the weights player reads in a round on average,
-    # and the same for the group player; (2, n_groups)
-    rates: FloatArray
-    weight_share: float  # of the records, or where places are for both players, of the μ²
-
-
-def designs(problem: Problem, solver: OCO) -> Iterator[Design]:
-    """Yield the designs that the parameters leave open, at least one."""
-    several, hidden = problem.n_groups > 1, problem.hidden is not None
-    sizes = np.asarray(problem.queue_sizes, dtype=float)
-    n_records, batch = float(sizes.sum()), solver.batch_size
-    if batch is None and math.isinf(n_records):
-        batch = 1
-    play = solver.play or _best_play(problem, solver)
+    Each is the play, the number of rounds, the records of each group, or of all places, that the
+    weights player and the group player read in a round on average, of shape (2, n_groups), and the
+    share of the weights player: of the records, or where places are for both players of the μ².
+    """
+    several, sizes = problem.n_groups > 1, np.asarray(problem.queue_sizes, dtype=float)
+    n_records = float(sizes.sum())
+    batch = solver.batch_size or (1 if math.isinf(n_records) else None)
+    # groups are drawn where nobody says, and where they are many and lasting
+    drawn = 2.0 * batch if batch else n_records / (solver.n_rounds or solver.max_rounds)
+    is_lasting = sizes.min() >= ROUNDS_OF_A_GROUP * drawn and problem.fresh_calls <= 1
+    is_drawn = len(sizes) >= SAMPLED_GROUPS and is_lasting
+    play = solver.play or ("sampled" if is_drawn else "weighted")
     shares: tuple[float, ...] = WEIGHT_SHARES if several else (1.0,)
-    if solver.weight_share is not None and several:
+    if several and solver.weight_share is not None:
         shares = (solver.weight_share,)
     for kept in shares:
         # records of a round: those for the weights, and those for the groups with them
         size = batch
-        if size is not None and several and not hidden:
+        if size is not None and several and problem.hidden is None:
             size += _feedback_size(size, kept)
         least = 2 if size is None and play == "sampled" else size or 1
         for n_rounds in numbers_of_rounds(solver, n_records / least, fewest=FEWEST_ROUNDS):
@@ -316,17 +300,7 @@ def designs(problem: Problem, solver: OCO) -> Iterator[Design]:
                 own = batch or max(1, int(kept * n_records / n_rounds))
                 other = _feedback_size(own, kept) if several else 0
                 rates = np.full((2, len(sizes)), [[own], [other]], dtype=float)
-            yield Design(play, n_rounds, rates, kept)
-
-
-def _best_play(problem: Problem, solver: OCO) -> Literal["weighted", "sampled"]:
-    """Return how groups are played where nobody says: drawn where they are many, and lasting."""
-    sizes = problem.queue_sizes
-    drawn = 2.0 * (solver.batch_size or 1)
-    if solver.batch_size is None and not math.isinf(sum(sizes)):
-        drawn = sum(sizes) / (solver.n_rounds or solver.max_rounds)
-    is_lasting = min(sizes) >= ROUNDS_OF_A_GROUP * drawn and problem.fresh_calls <= 1
-    return "sampled" if len(sizes) >= SAMPLED_GROUPS and is_lasting else "weighted"
+            yield play, n_rounds, rates, kept
 
 
 def _feedback_size(batch_size: int, share: float) -> int:
@@ -358,7 +332,9 @@ def _weighted_rates(problem: Problem, n_rounds: int, size: int | None, kept: flo
     return np.stack([rates - feedback, feedback])
 
 
-def planned_releases(problem: Problem, budget: Budget, design: Design) -> tuple[Release, ...]:
+def releases_of(
+    problem: Problem, budget: Budget, n_rounds: int, weight_share: float
+) -> tuple[Release, ...]:
     """Return the releases whose noise just keeps the budget: of sums, and of losses of groups.
 
     Players read disjoint records, so each has the whole budget. Where groups are hidden both read
@@ -367,33 +343,37 @@ def planned_releases(problem: Problem, budget: Budget, design: Design) -> tuple[
     if problem.n_groups == 1:
         return calibrate([Release(SUMS, "gaussian", 1.0, 1)], budget)
     if problem.hidden is not None:
-        shares = {SUMS: design.weight_share, LOSSES: 1.0 - design.weight_share}
+        shares = {SUMS: weight_share, LOSSES: 1.0 - weight_share}
         both = [Release(name, "gaussian", each**-0.5, 1) for name, each in shares.items()]
         return calibrate(both, budget)
     sums = Release(SUMS, "gaussian", 1.0, 1, part=0)
     # rounds read disjoint batches: a record is in one of them and pays for one
-    losses = Release(LOSSES, "laplace", 1.0, design.n_rounds, part=1, draws_per_record=1)
+    losses = Release(LOSSES, "laplace", 1.0, n_rounds, part=1, draws_per_record=1)
     return *calibrate([sums], budget), *calibrate([losses], budget)
 
 
 def schedule_of(
-    problem: Problem, solver: OCO, design: Design, releases: Sequence[Release], ceiling: float
+    problem: Problem,
+    solver: OCO,
+    play: Play,
+    n_rounds: int,
+    rates: FloatArray,
+    releases: Sequence[Release],
+    ceiling: float,
 ) -> OCOSchedule:
-    """Return the schedule of a design, by default with the best rate of the group player."""
-    n_rounds, several, constants = design.n_rounds, problem.n_groups > 1, problem.constants
+    """Return the schedule of a deal, by default with the best rate of the group player."""
+    several, constants = problem.n_groups > 1, problem.constants
     mechanism = prefix_sums(solver, problem, n_rounds)
-    gradient_diameter, feedback_range = round_sensitivity(problem, mechanism, ceiling, design)
+    gradient_diameter, feedback_range = round_sensitivity(problem, mechanism, ceiling, play, rates)
     multiplier = releases[1].noise_multiplier if several else 0.0
     feedback_bound, center, places = feedback_range, constants.infimum, None
     if problem.hidden is not None:
         center += (ceiling - constants.infimum) / 2.0
-        places = float(design.rates[0, 0])
-    if several and design.play == "sampled":
-        unit = multiplier * feedback_range / float(design.rates[1, 0])
-        # the paper's: with this much room no noise of T rounds is likely to be clipped
-        feedback_bound += 2.0 * unit * math.log(max(n_rounds, 2))
+        places = float(rates[0, 0])
+    if several and play == "sampled":
+        feedback_bound = bandit_bound(feedback_range, multiplier, rates[1, 0], n_rounds)
     schedule = OCOSchedule(
-        play=design.play,
+        play=play,
         n_rounds=n_rounds,
         noise=solver.mechanism,
         worst_std=mechanism.worst_standard_deviation,
@@ -404,8 +384,8 @@ def schedule_of(
         ceiling=ceiling,
         center=center,
         prior=problem.prior,
-        weight_rates=rates_of_groups(problem, design.rates[0]),
-        feedback_rates=rates_of_groups(problem, design.rates[1]),
+        weight_rates=rates_of_groups(problem, rates[0]),
+        feedback_rates=rates_of_groups(problem, rates[1]),
         places=places,
         feedback_bound=feedback_bound,
         aim=solver.aim * problem.reach,
@@ -416,9 +396,15 @@ def schedule_of(
     )
     if not several:
         return schedule
-    prior, played = np.asarray(problem.prior), np.full(problem.n_groups, n_rounds)
-    start, steady = (float(prior @ terms) for terms in _group_terms(problem, schedule, played))
-    return replace(schedule, group_rate=float(solver.group_rate or math.sqrt(start / steady)))
+    prior, (start, steady) = np.asarray(problem.prior), _group_terms(problem, schedule)
+    best = math.sqrt(float(prior @ (start / n_rounds)) / float(prior @ steady))
+    return replace(schedule, group_rate=float(solver.group_rate or best))
+
+
+def bandit_bound(loss_range: float, multiplier: float, n_read: float, n_rounds: int) -> float:
+    """Return U, the paper's: with so much room no noise of T rounds is likely to be clipped."""
+    unit = multiplier * loss_range / float(n_read)
+    return loss_range + 2.0 * unit * math.log(max(n_rounds, 2))
 
 
 def excess_bound_by_group(problem: Problem, schedule: OCOSchedule) -> FloatArray:
@@ -442,21 +428,19 @@ def excess_bound_by_group(problem: Problem, schedule: OCOSchedule) -> FloatArray
         noise = np.minimum(noise, 0.5 * schedule.smoothness * moved**2)
     bound = schedule.aim**2 / (2.0 * step * played) + noise
     if problem.n_groups > 1:
-        start, steady = _group_terms(problem, schedule, played)
-        bound += start / schedule.group_rate + schedule.group_rate * steady
+        start, steady = _group_terms(problem, schedule)
+        bound += start / played / schedule.group_rate + schedule.group_rate * steady
     return np.asarray(bound)
 
 
-def _group_terms(
-    problem: Problem, schedule: OCOSchedule, played: FloatArray
-) -> tuple[FloatArray, FloatArray]:
-    """Return what the group player's rate divides, and what it multiplies, for each group."""
-    start = -np.log(np.asarray(schedule.prior)) / played
+def _group_terms(problem: Problem, schedule: OCOSchedule) -> tuple[FloatArray, FloatArray]:
+    """Return what the group player's rate, times the rounds, divides, and what it multiplies."""
+    start = -np.log(np.asarray(schedule.prior))
     units = schedule.feedback_range / _rates_to_plan_for(problem, schedule.feedback_rates)
     spread = (RISK_SPREAD * schedule.feedback_range) ** 2
     if schedule.places is not None:  # the noise of a sum counts once, not round by round
         noise = (schedule.feedback_multiplier * schedule.worst_std * units) ** 2
-        return start, spread + 0.5 * noise / played
+        return start, spread + 0.5 * noise / schedule.n_rounds
     variance = 2.0 * (schedule.feedback_multiplier * units) ** 2
     if schedule.play == "sampled":
         return start, 0.5 * problem.n_groups * (schedule.feedback_bound**2 + variance)
@@ -471,14 +455,8 @@ def _rates_to_plan_for(problem: Problem, rates: Sequence[float]) -> FloatArray:
     return rates * (problem.sizes_to_plan_for / np.asarray(problem.group_sizes))
 
 
-_UNIT = 2.0**-53
-# A weighted round has at most so many records of a group more than its rate: each role's are a
-# share of whole records, dealt evenly in whole numbers.
-_MORE_THAN_THE_RATE = 4
-
-
 def round_sensitivity(
-    problem: Problem, mechanism: PrefixSums, ceiling: float, design: Design
+    problem: Problem, mechanism: PrefixSums, ceiling: float, play: Play, rates: FloatArray
 ) -> tuple[float, float]:
     """Return by how much a record moves the sum of gradients of a round, and that of losses.
 
@@ -489,10 +467,12 @@ def round_sensitivity(
     of_gradient, of_loss = steps.record_errors(problem, min(ceiling, constants.supremum))
     gradient = problem.lipschitz + of_gradient
     loss_range = constants.range_up_to(ceiling) + 2.0 * of_loss
-    n_weight, n_feedback = map(float, design.rates.max(axis=1))
-    if design.play == "weighted":
-        n_weight = float((np.ceil(design.rates[0]) + _MORE_THAN_THE_RATE).sum())
-        n_feedback = math.ceil(n_feedback) + _MORE_THAN_THE_RATE
+    n_weight, n_feedback = map(float, rates.max(axis=1))
+    if play == "weighted":
+        # a round has at most 4 records of a group more than its rate: each role's are a share of
+        # whole records, dealt evenly in whole numbers
+        n_weight = float((np.ceil(rates[0]) + 4).sum())
+        n_feedback = math.ceil(n_feedback) + 4
     errors = [steps.rounding_of_sum(n, problem.n_groups) for n in (n_weight, n_feedback)]
     # of the sums of both neighbours, and of the rows that these sums are in
     of_sum, of_losses = (2.0 * error + mechanism.rounding * (1.0 + error) for error in errors)
@@ -500,7 +480,7 @@ def round_sensitivity(
         of_losses = 2.0 * errors[1]
     diameter = problem.pair_diameter + 2.0 * of_gradient + of_sum * n_weight * gradient
     feedback = loss_range + of_losses * n_feedback * loss_range
-    return diameter * (1.0 + 16.0 * _UNIT), feedback * (1.0 + 16.0 * _UNIT)
+    return diameter * (1.0 + 2.0**-49), feedback * (1.0 + 2.0**-49)
 
 
 # --- the paper's --------------------------------------------------------------------------------
@@ -512,18 +492,14 @@ def paper_plan(problem: Problem, budget: Budget, solver: OCO) -> Planned:
     `docs/theory/oco.md`, section 6, has them. (Zhou and Bassily 2024, Algorithm 2, Theorem 7 and
     Corollary 8)
     """
-    p, several = problem.n_groups, problem.n_groups > 1
-    own = float(solver.batch_size or 1)
-    other = own if several else 0.0
+    p, own = problem.n_groups, float(solver.batch_size or 1)
+    other = own if p > 1 else 0.0
     most = problem.n_records / (own + other)
-    n_rounds = max(1, int(most if solver.n_rounds is None else min(solver.n_rounds, most)))
-    design = Design("sampled", n_rounds, np.full((2, p), [[own], [other]]), 0.5)
-    releases = planned_releases(problem, budget, design)
-    # "B/(b ε)" with the paper's pure ε: exact accounting lets a touch less noise do
+    n_rounds = max(1, int(min(solver.n_rounds or most, most)))
+    releases = releases_of(problem, budget, n_rounds, 0.5)
     bound = problem.loss_range
-    if several:
-        unit = releases[1].noise_multiplier * problem.loss_range / other
-        bound += 2.0 * unit * math.log(max(n_rounds, 2))
+    if p > 1:  # "B/(b ε)" with the paper's pure ε: exact accounting lets a touch less noise do
+        bound = bandit_bound(bound, releases[1].noise_multiplier, other, n_rounds)
     rate = math.sqrt(math.log(p) / (p * n_rounds)) / bound
     mechanism = prefix_sums(solver, problem, n_rounds)
     scale = releases[0].noise_multiplier * (problem.gradient_diameter / own)
@@ -533,8 +509,9 @@ def paper_plan(problem: Problem, budget: Budget, solver: OCO) -> Planned:
     strength, regret = learners.strength_of_least_regret(
         _leader(solver.learner), problem.radius, problem.lipschitz, *noise
     )
+    rates, ceiling = np.full((2, p), [[own], [other]]), problem.constants.supremum
     schedule = replace(
-        schedule_of(problem, solver, design, releases, problem.constants.supremum),
+        schedule_of(problem, solver, "sampled", n_rounds, rates, releases, ceiling),
         prior=(1.0 / p,) * p,
         group_rate=rate,
         feedback_bound=bound,
@@ -544,7 +521,7 @@ def paper_plan(problem: Problem, budget: Budget, solver: OCO) -> Planned:
     )
     # the two regrets in the proof of Theorem 7, the second as Auer et al. (2002) bound it
     excess = regret / n_rounds
-    if several:
+    if p > 1:
         excess += math.log(p) / (rate * n_rounds) + 2.0 * rate * p * bound**2
     return schedule, releases, np.full(p, excess)
 
@@ -566,29 +543,29 @@ class OCOGame(StreamGame):
             prior = np.maximum(start.group_weights, 1e-300)
         self._feedback_releases = plan.releases[1:]  # none with one group
         self._groups = self._make_groups(prior)
-        self._largest = self._influence(prior / prior.sum())
-        self._strength = self._planned_strength()
+        self._largest, self._strength = 0.0, 0.0
+        self._moved_by_a_record()
         self._player = learner.start(self._first, plan.problem.radius, self._strength)
         self._total, self._weights_sum = 0.0, np.zeros(plan.problem.n_weights)
         self._group_weights_sum = np.zeros(plan.problem.n_groups)
 
-    def _planned_strength(self) -> float:
+    def _moved_by_a_record(self) -> float:
+        """Return how far a record moves the sums at the group weights, and plan the strength."""
         schedule = self._schedule
-        sensitivity = schedule.gradient_diameter * self._largest
-        noise_std = schedule.gradient_multiplier * schedule.worst_std * sensitivity
-        return float(schedule.strength(noise_std))
+        self._largest = max(self._largest, self._influence(self._groups.group_weights))
+        moved = schedule.gradient_diameter * self._largest
+        noise_std = schedule.gradient_multiplier * schedule.worst_std * moved
+        self._strength = float(schedule.strength(noise_std))
+        return moved
 
     def _release_gradient(self, gradient: FloatArray, weights: FloatArray) -> None:
         """Count what was played, and tell the weights player what the noisy sum rose by."""
-        group_weights, schedule = self._groups.group_weights, self._schedule
-        counted = float(self._n_played) ** schedule.averaging
+        counted = float(self._n_played) ** self._schedule.averaging
         self._total += counted
         self._weights_sum += counted * weights
-        self._group_weights_sum += counted * group_weights
-        self._largest = max(self._largest, self._influence(group_weights))
-        before, self._strength = self._strength, self._planned_strength()
-        moved = schedule.gradient_diameter * self._largest
-        linear = self._sums.rise(gradient, sensitivity=moved)
+        self._group_weights_sum += counted * self._groups.group_weights
+        before = self._strength
+        linear = self._sums.rise(gradient, sensitivity=self._moved_by_a_record())
         self._player.update(linear, self._strength - before, self._first)
 
     def finish(self) -> Solution:
@@ -598,11 +575,14 @@ class OCOGame(StreamGame):
         return Solution(weights / self._total, group_weights / self._total, self._n_played)
 
     def _dealt(self, used: Sequence[float], n_rounds: int) -> Iterable[Any]:
+        if self._schedule.places is not None:
+            return super()._dealt(used, n_rounds)
         # each group's records are dealt evenly to the rounds, and in each first to the weights
         of_rates = zip(used, self._schedule.weight_rates, self._schedule.rates, strict=True)
         to_weights = [round(n * own / both) for n, own, both in of_rates]
         to_groups = [n - own for n, own in zip(used, to_weights, strict=True)]
-        return zip(dealt(to_weights, n_rounds), dealt(to_groups, n_rounds), strict=True)
+        both = super()._dealt(to_weights, n_rounds), super()._dealt(to_groups, n_rounds)
+        return zip(*both, strict=True)
 
     def _play_round(self, oracle: SampleOracle, sizes: Any) -> None:
         problem, schedule = self._problem, self._schedule
@@ -616,25 +596,17 @@ class OCOGame(StreamGame):
             counted = group_weights[group] / schedule.weight_rates[group]
             gradient += counted * gradient_sum(problem, rows, slopes, n_weight)
             if n_feedback:
-                sums[group] = (clipped_losses(schedule, values, n_weight) - schedule.center).sum()
+                sums[group] = clipped_losses(schedule, values, n_weight).sum()
         self._release_gradient(gradient, weights)
         for release in self._feedback_releases:
-            self._release_losses(sums, np.asarray(sizes[1]) > 0, release)
-
-    def _release_losses(
-        self, sums: FloatArray, is_read: NDArray[np.bool_], release: Release
-    ) -> None:
-        """Update the group weights with noisy losses, sums over their public rates.
-
-        A group that the round reads no records of has a loss of 0 without noise.
-        """
-        schedule, rate = self._schedule, self._schedule.group_rate
-        rates = np.asarray(schedule.feedback_rates)
-        moved = np.where(is_read, schedule.feedback_range / rates, 0.0)
-        noisy = self._noise.laplace(sums / rates, sensitivity=moved, release=release)
-        scale = rate * schedule.feedback_multiplier * schedule.feedback_range / rates
-        correction = np.where(is_read, steps.log_mean_exp_laplace(scale), 0.0)
-        self._groups.update(-noisy + correction / rate)
+            # sums are over public rates; one that reads no records is a loss of 0 without noise
+            is_read, rates = np.asarray(sizes[1]) > 0, np.asarray(schedule.feedback_rates)
+            moved = np.where(is_read, schedule.feedback_range / rates, 0.0)
+            noisy = self._noise.laplace(sums / rates, sensitivity=moved, release=release)
+            rate = schedule.group_rate
+            scale = rate * schedule.feedback_multiplier * schedule.feedback_range / rates
+            correction = np.where(is_read, steps.log_mean_exp_laplace(scale), 0.0)
+            self._groups.update(-noisy + correction / rate)
 
     def _make_groups(self, prior: FloatArray) -> Any:
         """Return the player of groups."""
@@ -655,7 +627,7 @@ class SampledGame(OCOGame):
 
     def _rounds(self, available: Sequence[float]) -> Iterator[int]:
         size = int(self._schedule.rates[0])
-        left = [math.inf if count == math.inf else int(count) // size for count in available]
+        left = [count / size for count in available]
         while not self.is_over:
             if self._drawn is None:
                 several = self._problem.n_groups > 1
@@ -668,17 +640,15 @@ class SampledGame(OCOGame):
             yield group
 
     def _play_round(self, oracle: SampleOracle, group: Any) -> None:
-        problem, schedule = self._problem, self._schedule
+        problem, schedule, weights = self._problem, self._schedule, self._player.predict()
         n_weight, n_feedback = int(schedule.weight_rates[0]), int(schedule.feedback_rates[0])
         rows, targets = oracle.draw(group, n_weight + n_feedback)
-        weights = self._player.predict()
         values, slopes = batch_losses(problem, rows, targets, weights)
         self._release_gradient(gradient_sum(problem, rows, slopes, n_weight) / n_weight, weights)
         for release in self._feedback_releases:
-            losses = clipped_losses(schedule, values, n_weight) - schedule.center
-            mean, moved = float(losses.sum()) / n_feedback, schedule.feedback_range / n_feedback
+            mean = float(clipped_losses(schedule, values, n_weight).sum()) / n_feedback
+            moved, bound = schedule.feedback_range / n_feedback, schedule.feedback_bound
             noisy = float(self._noise.laplace(mean, sensitivity=moved, release=release))
-            bound = schedule.feedback_bound
             self._groups.update(group, min(max(bound - noisy, 0.0), 2.0 * bound))
 
     def _make_groups(self, prior: FloatArray) -> Any:
@@ -704,42 +674,35 @@ class PlacesGame(OCOGame):
     _loss_sums: NoisySums | None = None
     _exponents: FloatArray | float = 0.0
 
-    def _dealt(self, used: Sequence[float], n_rounds: int) -> Iterable[Any]:
-        return dealt(used, n_rounds)
-
     def _play_round(self, oracle: SampleOracle, sizes: Any) -> None:
         assert isinstance(oracle, RecordOracle)
         problem, schedule = self._problem, self._schedule
         rows, targets, codes = oracle.draw_places(*sizes)
         weights, group_weights = self._player.predict(), self._groups.group_weights
         values, slopes = batch_losses(problem, rows, targets, weights)
-        slopes = of_records((group_weights / schedule.weight_rates)[codes], slopes)
-        gradient = gradient_sum(problem, rows, slopes, len(rows))
-        losses = clipped_losses(schedule, values, 0) - schedule.center
-        sums = sums_by_group(losses, codes, problem.n_groups)
+        factors = (group_weights / schedule.weight_rates)[codes]
+        gradient = gradient_sum(problem, rows, (slopes.T * factors).T, len(rows))
+        sums = sums_by_group(clipped_losses(schedule, values, 0), codes, problem.n_groups)
         self._release_gradient(gradient, weights)
         for release in self._feedback_releases:
-            self._release_sums(sums, release)
-
-    def _release_sums(self, sums: FloatArray, release: Release) -> None:
-        """Bring the group weights to what all noisy sums so far say, and not their noise."""
-        schedule, problem, moved = self._schedule, self._problem, self._schedule.feedback_range
-        if self._loss_sums is None:
-            self._loss_sums = self._noisy_sums(release, problem.n_groups)
-        released = self._loss_sums.release(sums, sensitivity=moved)
-        rates = np.array(schedule.feedback_rates)
-        stds = schedule.feedback_multiplier * self._loss_sums.unit_std * moved / rates
-        risks, variances = steps.heard(released / rates, stds**2, problem)
-        expected = (self._n_played * EXPECTED_SPREAD * problem.constants.zero_score) ** 2
-        counted = schedule.group_rate * expected / (expected + variances)
-        exponents = counted * (risks - self._groups.prior @ risks) - counted**2 * variances / 2.0
-        self._groups.update((self._exponents - exponents) / schedule.group_rate)
-        self._exponents = exponents
+            if self._loss_sums is None:
+                self._loss_sums = self._noisy_sums(release, problem.n_groups)
+            # the group weights follow what all noisy sums so far say, and not their noise
+            moved, rates = schedule.feedback_range, np.array(schedule.feedback_rates)
+            means = self._loss_sums.release(sums, sensitivity=moved) / rates
+            stds = schedule.feedback_multiplier * self._loss_sums.unit_std * moved / rates
+            risks, variances = steps.heard(means, stds**2, problem)
+            expected = (self._n_played * EXPECTED_SPREAD * problem.constants.zero_score) ** 2
+            counted = schedule.group_rate * expected / (expected + variances)
+            exponents = counted * (risks - self._groups.prior @ risks)
+            exponents -= counted**2 * variances / 2.0
+            self._groups.update((self._exponents - exponents) / schedule.group_rate)
+            self._exponents = exponents
 
 
 def clipped_losses(schedule: OCOSchedule, values: FloatArray, n_weight: int) -> FloatArray:
-    """Return the losses, up to the ceiling, of the records behind those for the weights."""
-    return np.asarray(np.minimum(values[n_weight:], schedule.ceiling))
+    """Return the losses behind those for the weights: up to the ceiling, less the center."""
+    return np.asarray(np.minimum(values[n_weight:], schedule.ceiling) - schedule.center)
 
 
 def sums_by_group(values: FloatArray, codes: NDArray[np.intp], n_groups: int) -> FloatArray:

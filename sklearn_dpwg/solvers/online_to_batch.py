@@ -1,6 +1,5 @@
 """The average risk of a stream, by noisy sums of gradient differences.
 
-From top to bottom: the parameters, the schedule, the plan, what the paper states, the game.
 `difference_sum` alone reads records. `docs/theory/online-to-batch.md` proves what is promised.
 """
 
@@ -23,35 +22,20 @@ from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.optimum.objective import project_to_ball
 from sklearn_dpwg.privacy import Budget, NoiseSource, Release, calibrate
 from sklearn_dpwg.privacy.prefix_sums import PrefixSums
+from sklearn_dpwg.solvers import learners, steps
 from sklearn_dpwg.solvers.fresh_records import (
     RULES,
     SHARED_PARAMETERS,
+    Planned,
     StreamGame,
     StreamSchedule,
     StreamSolver,
-    dealt,
     numbers_of_rounds,
-    of_records,
     prefix_sums,
     rates_of_groups,
-    stream_plan,
-)
-from sklearn_dpwg.solvers.learners import (
-    Learner,
-    OptimisticFTRL,
-    ParameterFree,
-    betting_regret,
-    make_learner,
 )
 from sklearn_dpwg.solvers.plan import Plan, first_of_least
 from sklearn_dpwg.solvers.solver import Solution
-from sklearn_dpwg.solvers.steps import (
-    batch_losses,
-    gradient_sum,
-    record_errors,
-    rounding_of_sum,
-    shown,
-)
 
 # All sums are one release, exactly.
 SUMS = Release("sums of gradient differences", "gaussian", 1.0, 1)
@@ -108,7 +92,7 @@ class OnlineToBatch(StreamSolver):
     OnlineToBatch(learner='ftrl', n_rounds=20)
     """
 
-    learner: str | Learner = "optimistic"
+    learner: str | learners.Learner = "optimistic"
     _: KW_ONLY
     power: float | None = None
     convexity: float = 0.0
@@ -124,10 +108,10 @@ class OnlineToBatch(StreamSolver):
     @property
     def exponent(self) -> float:
         """Power k of the rounds' weights t^k; the paper's is 3 for parameter-free learners."""
-        if self.power is not None:
-            return float(self.power)
-        papers = self.schedule == "paper" and isinstance(make_learner(self.learner), ParameterFree)
-        return 3.0 if papers else 1.0
+        if self.power is None and self.schedule == "paper":
+            learner = learners.make_learner(self.learner)
+            return 3.0 if isinstance(learner, learners.ParameterFree) else 1.0
+        return 1.0 if self.power is None else float(self.power)
 
     def _check_hidden_groups(self) -> None:
         if self.schedule == "paper":
@@ -137,23 +121,22 @@ class OnlineToBatch(StreamSolver):
                 "both."
             )
 
-    def _plan(self, problem: Problem, budget: Budget) -> Plan:
+    def _scheduled(self, problem: Problem, budget: Budget) -> Planned:
         if not math.isfinite(problem.smoothness):
             raise InputError(
                 f"loss must be smooth for solver 'online-to-batch', whose noise follows how much "
                 f"gradients change, got {problem.loss!r}, which has kinks."
             )
-        self._check_end(problem)
         (release,) = calibrate([SUMS], budget)
         plan = paper_plan if self.schedule == "paper" else least_bound_plan
-        release, schedule, bound = plan(problem, release, self)
-        bounds = bound / np.asarray(problem.prior)
-        return stream_plan(self.name, problem, budget, [release], schedule, bounds)
+        schedule, bound = plan(problem, release.noise_multiplier, self)
+        release = replace(release, noise_multiplier=schedule.multiplier)
+        return schedule, [release], bound / np.asarray(problem.prior)
 
     def begin(
         self, plan: Plan, noise: NoiseSource, *, start: Solution | None = None
     ) -> OnlineToBatchGame:
-        return OnlineToBatchGame(plan, noise, start, make_learner(self.learner))
+        return OnlineToBatchGame(plan, noise, start, learners.make_learner(self.learner))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -170,9 +153,8 @@ class OnlineToBatchSchedule(StreamSchedule):
     mixture: tuple[float, ...]  # weights of the groups in the risk that is minimised
     # records of each group in a round, on average; sums are divided by it
     group_rates: tuple[float, ...]
+    effective_batch: float  # records of a batch from the mixture that are as good as a round's
     convexity: float  # μ_c: the risk has μ_c/2 ‖w - w_1‖² on top
-    # of a parameter-free learner: records of a batch from the mixture that are as good as a round's
-    effective_batch: float | None
     strength: float = 0.0  # of the learner
     # of what a paper plan states for L + H‖w_i - x_{i-1}‖, so that the noise is the paper's; 0 for
     # the proved sensitivity
@@ -193,37 +175,36 @@ class OnlineToBatchSchedule(StreamSchedule):
         exact = np.abs(weight - before) * self.gradient_diameter + before * changed
         return self.stretch * (exact + (weight + before) * self.rounding)
 
-    def papers_sensitivity(self, step: int, farthest: Any) -> Any:
+    def papers_sensitivity(self, step: Any, farthest: Any) -> Any:
         """Return the sensitivity with which the multiplier is the paper's noise, for a distance."""
         reach = self.lipschitz + self.smoothness * farthest
-        return self.papers_factor * reach * float(step) ** (self.power - 1.0)
+        return self.papers_factor * reach * step ** (self.power - 1.0)
 
     def regulariser(self, step: Any, noise_norm: Any) -> tuple[Any, Any]:
         """Return ξ_t and ν_t of ξ_t‖w - w_1‖ + ν_t‖w - w_1‖², which betting has on top."""
-        assert self.effective_batch is not None
         sampled = step ** (self.power - 0.5) / math.sqrt(self.effective_batch)
         return self.lipschitz * sampled + noise_norm, self.smoothness * sampled
 
     def __str__(self) -> str:
         """Return a few lines for people."""
-        lines = [
+        text = (
             f"{self.n_rounds:,} rounds, each of {sum(self.rates):,.4g} fresh records, read "
-            f"once; round t counts by t^{self.power:g} in the output",
+            f"once; round t counts by t^{self.power:g} in the output\n"
             f"{self.noise} noise on sums of gradient differences, at most {self.worst_std:.3g} "
             f"times that of one release; a record moves a difference by what its gradient can "
-            f"change, not by its gradient",
-        ]
+            f"change, not by its gradient"
+        )
         if len(self.mixture) > 1:
-            lines.append(
-                f"minimises the risk of the fixed mixture {shown(self.mixture)}, not that of the "
-                f"worst group: the bound is for groups with the same best weights"
+            text += (
+                f"\nminimises the risk of the fixed mixture {steps.shown(self.mixture)}, not that "
+                f"of the worst group: the bound is for groups with the same best weights"
             )
         if self.convexity:
-            lines.append(
-                f"the risk has {self.convexity:.3g}/2 times the squared distance from the start "
+            text += (
+                f"\nthe risk has {self.convexity:.3g}/2 times the squared distance from the start "
                 f"on top"
             )
-        return "\n".join([*lines, *([self.remark] if self.remark else [])])
+        return text + (f"\n{self.remark}" if self.remark else "")
 
 
 def round_weight(step: int, power: float) -> float:
@@ -248,49 +229,41 @@ ADDED_UP = 0.6
 # A parameter-free learner hears at most so many deviations of the norm of the noise.
 CLIPPED_DEVIATIONS = 4.0
 
+# The schedule, and its bound on the excess risk of the mixture.
+Bounded = tuple[OnlineToBatchSchedule, float]
 
-# The release, the schedule, and its bound on the excess risk of the mixture.
-Planned = tuple[Release, OnlineToBatchSchedule, float]
 
-
-def least_bound_plan(problem: Problem, release: Release, solver: OnlineToBatch) -> Planned:
+def least_bound_plan(problem: Problem, multiplier: float, solver: OnlineToBatch) -> Bounded:
     """Plan for the least bound over whatever the parameters leave open."""
-
-    def planned(n_rounds: int) -> Planned:
-        return planned_rounds(
-            problem, release, solver, n_rounds, rates_of(problem, solver, n_rounds)
-        )
-
-    most = problem.n_records / (solver.batch_size or 1)
-    numbers = numbers_of_rounds(solver, most, fewest=FEWEST_ROUNDS)
-    return first_of_least(map(planned, numbers), itemgetter(2))
-
-
-def rates_of(problem: Problem, solver: OnlineToBatch, n_rounds: int) -> FloatArray:
-    """Return the records of each group, or of all places, in a round, on average."""
     sizes, batch = np.asarray(problem.queue_sizes, dtype=float), solver.batch_size
-    if np.isinf(sizes).any():
-        # batches in the proportions of the mixture, as far as groups that end allow
-        return np.minimum(float(batch or 1) * np.asarray(problem.prior), sizes / n_rounds)
-    if batch is None:
-        return np.asarray(sizes / n_rounds)
-    return np.asarray(sizes * min(batch / sizes.sum(), 1.0 / n_rounds))
+
+    def planned(n_rounds: int) -> Bounded:
+        if np.isinf(sizes).any():
+            # batches in the proportions of the mixture, as far as groups that end allow
+            rates = np.minimum(float(batch or 1) * np.asarray(problem.prior), sizes / n_rounds)
+        elif batch is None:
+            rates = sizes / n_rounds
+        else:
+            rates = sizes * min(batch / sizes.sum(), 1.0 / n_rounds)
+        return planned_rounds(problem, multiplier, solver, n_rounds, rates)
+
+    numbers = numbers_of_rounds(solver, problem.n_records / (batch or 1), fewest=FEWEST_ROUNDS)
+    return first_of_least(map(planned, numbers), itemgetter(1))
 
 
 def planned_rounds(
-    problem: Problem, release: Release, solver: OnlineToBatch, n_rounds: int, rates: FloatArray
-) -> Planned:
+    problem: Problem, multiplier: float, solver: OnlineToBatch, n_rounds: int, rates: FloatArray
+) -> Bounded:
     """Plan a number of rounds that read so many records of each group, or of all places."""
     mechanism = prefix_sums(solver, problem, n_rounds)
     rounding, stretch = difference_rounding(problem, mechanism, rates)
     group_rates, prior = rates_of_groups(problem, rates), np.asarray(problem.prior)
-    is_free = isinstance(make_learner(solver.learner), ParameterFree)
     schedule = OnlineToBatchSchedule(
         n_rounds=n_rounds,
         power=solver.exponent,
         noise=solver.mechanism,
         worst_std=mechanism.worst_standard_deviation,
-        multiplier=release.noise_multiplier,
+        multiplier=multiplier,
         gradient_diameter=problem.pair_diameter,
         smoothness=problem.smoothness,
         lipschitz=problem.lipschitz,
@@ -299,46 +272,38 @@ def planned_rounds(
         mixture=problem.prior,
         group_rates=group_rates,
         places=None if problem.hidden is None else float(rates[0]),
+        effective_batch=1.0 / float((prior**2 / group_rates).sum()),
         convexity=float(solver.convexity),
-        effective_batch=effective_batch(prior, group_rates) if is_free else None,
     )
     # bets may go anywhere in the ball; weights that grow like t up to the aim are so far from their
     # average
+    is_free = isinstance(learners.make_learner(solver.learner), learners.ParameterFree)
     reach = problem.diameter if is_free else solver.aim * problem.reach / (solver.exponent + 2.0)
     weights = round_weights(n_rounds, solver.exponent)
     moved = reach * weights / np.cumsum(weights)
     moved[0] = 0.0
     units = schedule.sensitivity(weights, np.append(0.0, weights[:-1]), moved)
-    noise = release.noise_multiplier * float((prior / group_rates).max())
+    noise = multiplier * float((prior / group_rates).max())
     noise_stds = noise * np.maximum.accumulate(units) * mechanism.standard_deviations()
     least_bound = betting_bound if is_free else strength_bound
     bound, strength = least_bound(problem, solver, schedule, noise_stds)
-    return release, replace(schedule, strength=strength), bound
-
-
-def effective_batch(mixture: FloatArray, rates: Sequence[float]) -> float:
-    """Return the records of a batch from the mixture itself that are as good as a round's."""
-    return 1.0 / float((mixture**2 / rates).sum())
-
-
-_UNIT = 2.0**-53
-# A round has at most so many records of a group more than its rate: whole numbers, dealt evenly.
-_MORE_THAN_THE_RATE = 2
+    return replace(schedule, strength=strength), bound
 
 
 def difference_rounding(
     problem: Problem, mechanism: PrefixSums, rates: FloatArray
 ) -> tuple[float, float]:
     """Return what rounding adds to a difference and its factor: see `OnlineToBatchSchedule`."""
-    of_gradient, _ = record_errors(problem, problem.constants.supremum)
+    of_gradient, _ = steps.record_errors(problem, problem.constants.supremum)
     gradient = problem.lipschitz + of_gradient
-    n_read = float((np.ceil(rates) + _MORE_THAN_THE_RATE).sum())
-    error = rounding_of_sum(n_read, problem.n_groups)
+    # a round has at most 2 records of a group more than its rate: whole numbers, dealt evenly
+    n_read = float((np.ceil(rates) + 2).sum())
+    error = steps.rounding_of_sum(n_read, problem.n_groups)
     # a difference is at most as many times longer than its sensitivity as there are records, and as
     # gradients are longer than their diameter
     longest = n_read * max(1.0, gradient / problem.pair_diameter) * (1.0 + error)
     # of the norm of a step, of the products here
-    of_norm = 2.0 * (problem.n_weights + 64.0) * _UNIT
+    of_norm = (problem.n_weights + 64.0) * 2.0**-52
     rounding = 2.0 * of_gradient + 2.0 * error * n_read * gradient
     return rounding, (1.0 + mechanism.rounding * longest) * (1.0 + of_norm)
 
@@ -353,7 +318,7 @@ def strength_bound(
     """
     weights = round_weights(schedule.n_rounds + 1, schedule.power)
     totals, convexity = np.cumsum(weights), schedule.convexity
-    aim, fixed = solver.aim * problem.reach, make_learner(solver.learner).strength
+    aim, fixed = solver.aim * problem.reach, learners.make_learner(solver.learner).strength
     curve = problem.smoothness * problem.loss.n_outputs
     least = max(curve * (LEAST_STRENGTH * float(np.max(weights**2 / totals))), 1e-300)
     strengths = least * 2.0 ** np.arange(0.0, 60.0, 0.25)
@@ -382,8 +347,8 @@ def betting_bound(
     Theorem 11 of the paper with the constants of `ParameterFree`.
     """
     n_rounds, convexity, aim = schedule.n_rounds, schedule.convexity, solver.aim * problem.reach
-    learner = make_learner(solver.learner)
-    assert isinstance(learner, ParameterFree)
+    learner = learners.make_learner(solver.learner)
+    assert isinstance(learner, learners.ParameterFree)
     noise_norms = math.sqrt(problem.n_weights) * noise_stds
     weights = round_weights(n_rounds + 1, schedule.power)
     slopes, curves = schedule.regulariser(np.arange(1.0, n_rounds + 1.0), noise_norms)
@@ -391,7 +356,7 @@ def betting_bound(
     norms = weights[:-1] * (problem.lipschitz + convexity * problem.diameter)
     norms += CLIPPED_DEVIATIONS * noise_norms + slopes + 2.0 * curves * problem.diameter
     strength = float(norms.max() if learner.strength is None else learner.strength)
-    regret = betting_regret(learner, n_rounds, problem.radius, strength, aim)
+    regret = learners.betting_regret(learner, n_rounds, problem.radius, strength, aim)
     return (regret + costs) / float(weights.sum()) + 0.5 * convexity * aim**2, strength
 
 
@@ -401,7 +366,7 @@ def betting_bound(
 MOST_ROUNDS = 2_000_000
 
 
-def paper_plan(problem: Problem, release: Release, solver: OnlineToBatch) -> Planned:
+def paper_plan(problem: Problem, multiplier: float, solver: OnlineToBatch) -> Bounded:
     """Plan with the paper's parameters, whose noise is accounted for exactly.
 
     `docs/theory/online-to-batch.md`, section 5, has them. Of T rounds the last reads none, as its
@@ -422,22 +387,26 @@ def paper_plan(problem: Problem, release: Release, solver: OnlineToBatch) -> Pla
     else:  # what a group that ends cannot give, those without end do
         rates, endless = np.minimum(own * prior, sizes / n_rounds), prior * np.isinf(sizes)
         rates += (own - rates.sum()) * endless / endless.sum()
-    release, schedule, bound = planned_rounds(problem, release, solver, n_rounds, rates)
+    schedule, bound = planned_rounds(problem, multiplier, solver, n_rounds, rates)
     mechanism = prefix_sums(solver, problem, n_rounds)
     factor = 2.0 * (schedule.power + 1.0) * math.sqrt(math.log2(2.0 * (n_rounds + 1)))
     schedule = replace(schedule, papers_factor=factor / mechanism.column_norm)
-    learner = make_learner(solver.learner)
-    remark = "the paper's parameters, with noise accounted for exactly"
-    if isinstance(learner, ParameterFree):
+    learner = learners.make_learner(solver.learner)
+    remark, strength = "the paper's parameters, with noise accounted for exactly", schedule.strength
+    if isinstance(learner, learners.ParameterFree):
         remark += "; its constants of the regulariser hold an unstated one, and are not used"
     else:
-        deviations = mechanism.standard_deviations()
-        bound, strength = papers_bound(problem, learner, schedule, deviations)
-        schedule = replace(schedule, strength=strength)
+        stds = mechanism.standard_deviations()
+        bound, strength = papers_bound(problem, learner, schedule, stds)
     share = _proved_share(schedule, problem.diameter)
-    multiplier, factor = release.noise_multiplier / share, schedule.papers_factor * share
-    schedule = replace(schedule, multiplier=multiplier, papers_factor=factor, remark=remark)
-    return replace(release, noise_multiplier=multiplier), schedule, bound
+    schedule = replace(
+        schedule,
+        strength=strength,
+        multiplier=multiplier / share,
+        papers_factor=schedule.papers_factor * share,
+        remark=remark,
+    )
+    return schedule, bound
 
 
 def _proved_share(schedule: OnlineToBatchSchedule, diameter: float) -> float:
@@ -446,20 +415,20 @@ def _proved_share(schedule: OnlineToBatchSchedule, diameter: float) -> float:
     For a round it is the quotient of a concave function of ‖w_t - x_{t-1}‖ in two linear pieces and
     a linear one, so it is largest at an end of a piece.
     """
-    weights = round_weights(schedule.n_rounds, schedule.power)
+    rounds = np.arange(1.0, schedule.n_rounds + 1.0)
+    weights = rounds**schedule.power
     before, part = np.append(0.0, weights[:-1]), weights / np.cumsum(weights)
     capped = 2.0 * schedule.gradient_diameter / np.maximum(schedule.smoothness * part, 1e-200)
-    declining = round_weights(schedule.n_rounds, schedule.power - 1.0)
     largest = 0.0
     for farthest in (np.zeros_like(part), np.minimum(capped, diameter), diameter + 0.0 * part):
-        papers = schedule.papers_sensitivity(1, farthest) * declining
+        papers = schedule.papers_sensitivity(rounds, farthest)
         proved = schedule.sensitivity(weights, before, part * farthest)
         largest = max(largest, float((proved / papers).max()))
     return min(1.0, largest * (1.0 + 1e-9))
 
 
 def papers_bound(
-    problem: Problem, learner: Learner, schedule: OnlineToBatchSchedule, deviations: FloatArray
+    problem: Problem, learner: learners.Learner, schedule: OnlineToBatchSchedule, stds: FloatArray
 ) -> tuple[float, float]:
     """Return the theorem's bound on the excess risk, and the strength that makes it least.
 
@@ -470,19 +439,17 @@ def papers_bound(
     weights = round_weights(schedule.n_rounds + 1, schedule.power)
     totals, before = np.cumsum(weights), np.append(0.0, weights[:-1])
     moved = diameter * weights / totals
-    steps = (weights - before) * problem.lipschitz + before * problem.smoothness * moved
-    batch = effective_batch(np.asarray(schedule.mixture), schedule.group_rates)
-    sampled = np.sqrt(np.cumsum(steps[:-1] ** 2) / batch)
+    changes = (weights - before) * problem.lipschitz + before * problem.smoothness * moved
+    sampled = np.sqrt(np.cumsum(changes[:-1] ** 2) / schedule.effective_batch)
     influence = float((np.asarray(schedule.mixture) / schedule.group_rates).max())
-    units = schedule.papers_sensitivity(1, diameter)
-    units = units * round_weights(schedule.n_rounds, schedule.power - 1.0)
-    stds = schedule.multiplier * influence * np.maximum.accumulate(units) * deviations
-    noise = math.sqrt(problem.n_weights) * stds
+    units = schedule.papers_sensitivity(np.arange(1.0, schedule.n_rounds + 1.0), diameter)
+    scales = schedule.multiplier * influence * np.maximum.accumulate(units)
+    noise = math.sqrt(problem.n_weights) * (scales * stds)
     errors = sampled + noise
     # of the public regulariser, half of which is curvature
     norms = 1.5 * weights * convexity * diameter
-    if isinstance(learner, OptimisticFTRL):
-        norms += steps + np.append(0.0, noise) + np.append(noise, sampled[-1])
+    if isinstance(learner, learners.OptimisticFTRL):
+        norms += changes + np.append(0.0, noise) + np.append(noise, sampled[-1])
     else:
         norms += weights * problem.lipschitz + np.append(errors, 0.0)
     curved = 0.5 * convexity * totals
@@ -494,11 +461,10 @@ def papers_bound(
         strengths = middle * 2.0 ** np.arange(0.0 if not convexity else -30.0, 0.25, 0.25)
     regret = np.array([(norms**2 / (2.0 * (each + curved))).sum() for each in strengths])
     total = float(totals[-1])
+    rest = diameter * float(errors.sum()) / total
     if convexity:
         rest = float((2.0 * errors**2 / (weights[:-1] * convexity)).sum()) / total
         rest += 0.5 * convexity * radius**2
-    else:
-        rest = diameter * float(errors.sum()) / total
     bounds = (0.5 * strengths * radius**2 + regret) / total + rest
     best = int(np.argmin(bounds))
     return float(bounds[best]), float(strengths[best])
@@ -513,7 +479,7 @@ class OnlineToBatchGame(StreamGame):
     _schedule: OnlineToBatchSchedule
 
     def __init__(
-        self, plan: Plan, noise: NoiseSource, start: Solution | None, learner: Learner
+        self, plan: Plan, noise: NoiseSource, start: Solution | None, learner: learners.Learner
     ) -> None:
         super().__init__(plan, noise, start)
         mixture = np.asarray(self._schedule.mixture)
@@ -523,6 +489,7 @@ class OnlineToBatchGame(StreamGame):
         # what a record of each group counts for in a round
         self._shares: FloatArray = mixture / np.asarray(self._schedule.group_rates)
         self._influence = float(self._shares.max())
+        self._bets = isinstance(learner, learners.ParameterFree)
         self._player = learner.start(self._first, plan.problem.radius, self._schedule.strength)
         self._total = 0.0  # β_{1:t}
         self._here = self._before = self._first  # x_t and x_{t-1}
@@ -536,15 +503,26 @@ class OnlineToBatchGame(StreamGame):
 
     def _dealt(self, used: Sequence[float], n_rounds: int) -> Iterable[Any]:
         if not self._schedule.papers_factor:
-            return dealt(used, n_rounds)
-        return in_turn(used, n_rounds, round(n_rounds * self._schedule.rates.sum()))
+            return super()._dealt(used, n_rounds)
+        # all rounds read as many: groups take turns, each spread evenly over the run, and which
+        # come when follows from counts alone
+        n_read, sizes = round(n_rounds * self._schedule.rates.sum()), [int(n) for n in used]
+        places = np.concatenate([(np.arange(n) + 0.5) / n for n in sizes])
+        groups = np.repeat(np.arange(len(sizes)), sizes)[np.argsort(places, kind="stable")][:n_read]
+        rounds = np.arange(len(groups)) * n_rounds // max(1, len(groups))
+        counts = np.bincount(rounds * len(sizes) + groups, minlength=n_rounds * len(sizes))
+        return counts.reshape(n_rounds, len(sizes)).tolist()
 
     def _play_round(self, oracle: SampleOracle, sizes: list[int]) -> None:
-        problem, power, step = self._problem, self._schedule.power, self._n_played
-        here = round_weight(step, power), self._here
-        before = round_weight(step - 1, power), self._before
+        problem, schedule, step = self._problem, self._schedule, self._n_played
+        here = round_weight(step, schedule.power), self._here
+        before = round_weight(step - 1, schedule.power), self._before
         # known before any record of the round is read
-        self._largest = max(self._largest, self._sensitivity(here[0], before[0]))
+        moved = float(np.linalg.norm(self._here - self._before))
+        stated = float(schedule.sensitivity(here[0], before[0], moved))
+        if schedule.papers_factor:
+            stated = max(stated, schedule.papers_sensitivity(step, self._farthest))
+        self._largest = max(self._largest, self._influence * stated)
         difference = np.zeros(problem.n_weights)
         for group, size in enumerate(sizes):
             if size and isinstance(oracle, RecordOracle) and problem.hidden is not None:
@@ -559,40 +537,27 @@ class OnlineToBatchGame(StreamGame):
         self._teach(gradient, here[0])
         self._move()
 
-    def _sensitivity(self, weight: float, before: float) -> float:
-        """Return by how much a record can move the difference of this round."""
-        schedule = self._schedule
-        moved = float(np.linalg.norm(self._here - self._before))
-        sensitivity = float(schedule.sensitivity(weight, before, moved))
-        if schedule.papers_factor:
-            papers = schedule.papers_sensitivity(self._n_played, self._farthest)
-            sensitivity = max(sensitivity, papers)
-        return self._influence * sensitivity
-
     def _teach(self, gradient: FloatArray, weight: float) -> None:
         """Tell the learner the loss of the round, of which all is released or public."""
+        schedule, center = self._schedule, self._here
         # the regulariser's gradient at x_t is public; half of its convexity goes to the learner
-        convexity = weight * self._schedule.convexity
-        curvature, center = convexity / 2.0, self._here
-        if self._schedule.effective_batch is not None:
-            gradient, curvature = self._bet(gradient, weight)
-            center = self._first
+        convexity = weight * schedule.convexity
+        curvature = convexity / 2.0
+        if self._bets:  # on a gradient that is shortened and regularised
+            std = schedule.multiplier * self._largest * self._sums.unit_std
+            noise_norm = math.sqrt(len(gradient)) * std
+            longest = weight * schedule.lipschitz + CLIPPED_DEVIATIONS * noise_norm
+            norm = float(np.linalg.norm(gradient))
+            if norm > longest:
+                gradient = gradient * (longest / norm)
+            slope, curve = schedule.regulariser(float(self._n_played), noise_norm)
+            away = self._weights - self._first
+            distance = float(np.linalg.norm(away))
+            if distance > 0.0:
+                gradient = gradient + slope / distance * away
+            curvature, center = 2.0 * curve, self._first
         linear = gradient + convexity * (self._here - self._first)
         self._player.update(linear, curvature, center)
-
-    def _bet(self, gradient: FloatArray, weight: float) -> tuple[FloatArray, float]:
-        """Return what a parameter-free learner hears: a gradient shortened and regularised."""
-        schedule, away = self._schedule, self._weights - self._first
-        std = schedule.multiplier * self._largest * self._sums.unit_std
-        noise_norm = math.sqrt(len(gradient)) * std
-        longest = weight * schedule.lipschitz + CLIPPED_DEVIATIONS * noise_norm
-        norm, distance = float(np.linalg.norm(gradient)), float(np.linalg.norm(away))
-        if norm > longest:
-            gradient = gradient * (longest / norm)
-        slope, curve = schedule.regulariser(float(self._n_played), noise_norm)
-        if distance > 0.0:
-            gradient = gradient + slope / distance * away
-        return gradient, 2.0 * curve
 
     def _move(self) -> None:
         """Go on to the next round: w_t, and x_t as the average with it."""
@@ -604,19 +569,6 @@ class OnlineToBatchGame(StreamGame):
         # an average of points in the ball, which rounding must not take out of it
         mean = self._here + (weight / self._total) * away
         self._before, self._here = self._here, project_to_ball(mean, self._problem.radius)
-
-
-def in_turn(used: Sequence[float], n_rounds: int, n_read: int) -> list[list[int]]:
-    """Return how many records of each group each round gets where all rounds read as many.
-
-    Groups take turns, each spread evenly over the run; which come when follows from counts alone.
-    """
-    sizes = [int(n) for n in used]
-    places = np.concatenate([(np.arange(n) + 0.5) / n for n in sizes])
-    groups = np.repeat(np.arange(len(sizes)), sizes)[np.argsort(places, kind="stable")][:n_read]
-    rounds = np.arange(len(groups)) * n_rounds // max(1, len(groups))
-    counts = np.bincount(rounds * len(sizes) + groups, minlength=n_rounds * len(sizes))
-    return counts.reshape(n_rounds, len(sizes)).tolist()
 
 
 def difference_sum(
@@ -632,12 +584,12 @@ def difference_sum(
     Each counts once, or as often as its factor says.
     """
     weight, point = here
-    _, slopes = batch_losses(problem, rows, targets, point)
+    _, slopes = steps.batch_losses(problem, rows, targets, point)
     slopes = weight * slopes
     weight_before, point_before = before
     if weight_before:
-        _, old = batch_losses(problem, rows, targets, point_before)
+        _, old = steps.batch_losses(problem, rows, targets, point_before)
         slopes = slopes - weight_before * old
     if factors is not None:
-        slopes = of_records(factors, slopes)
-    return gradient_sum(problem, rows, slopes, len(rows))
+        slopes = (slopes.T * factors).T
+    return steps.gradient_sum(problem, rows, slopes, len(rows))

@@ -134,7 +134,9 @@ OCO_FAULTS = {
         lambda real, schedule, values, n_weight: real(schedule, values, 0),
     ),
     "no ceiling": instead(
-        oco, "clipped_losses", lambda real, schedule, values, n_weight: values[n_weight:]
+        oco,
+        "clipped_losses",
+        lambda real, schedule, values, n_weight: values[n_weight:] - schedule.center,
     ),
     "batch not divided": instead(oco, "gradient_sum", _not_divided),
     "half the sensitivity": half(OCO, "gradient sums"),

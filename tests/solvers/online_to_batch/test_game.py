@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import copy
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -239,9 +239,9 @@ def test_without_noise_the_risk_of_the_mixture_is_minimised(learner, convexity):
         made.strength = 3.0
     solver = OnlineToBatch(made, convexity=convexity, n_rounds=600 // batch, batch_size=batch)
     plan = solver.plan(problem, BUDGET)
-    quiet = copy.copy(plan.schedule)
-    object.__setattr__(quiet, "effective_batch", None)  # which counts noise that is not there
-    object.__setattr__(plan, "schedule", quiet)
+    # neither noise nor sampling is there, which betting would regularise for
+    quiet = replace(plan.schedule, multiplier=0.0, effective_batch=math.inf)
+    plan = replace(plan, schedule=quiet)
     found = solver.run(plan, data, silent()).weights
 
     def risk(weights):
