@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import sqlite3
+import weakref
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, replace
@@ -163,6 +164,8 @@ class PrivacyLedger:
         self.epsilon, self.delta, self.path = budget.epsilon, budget.delta, path
         self._place = f"memory {id(self)}" if path is None else os.path.realpath(path)
         self._memory = _connection(":memory:") if path is None else None
+        if self._memory is not None:
+            weakref.finalize(self, self._memory.close)
         self._lock = RLock()  # of the one in memory, which all threads share
         demand = None if neighbours is None else Relation(neighbours).short_name
         with self._transaction() as connection:
