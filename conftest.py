@@ -14,12 +14,12 @@ import re
 import shlex
 import tempfile
 from doctest import ELLIPSIS, NORMALIZE_WHITESPACE, OutputChecker
-from importlib.util import find_spec
 
 import pytest
 from hypothesis import settings
+from sklearn import get_config, set_config
 from sybil import Example, Sybil
-from sybil.parsers.myst import CodeBlockParser, PythonCodeBlockParser, SkipParser
+from sybil.parsers.myst import CodeBlockParser, PythonCodeBlockParser
 
 # Sphinx's configuration and figures, and what Sphinx and its gallery write
 collect_ignore_glob = ["docs/*.py", "docs/figures/*", "docs/auto_examples/*", "docs/_build/*"]
@@ -37,15 +37,16 @@ OUTSIDE = "sklearn_dpwg.exceptions.OutsideGuaranteeWarning"
 
 
 def enter_folder(namespace: dict) -> None:
-    """Let a page write its files where nobody keeps any, and ask what is installed."""
-    namespace["find_spec"] = find_spec
+    """Let a page write its files where nobody keeps any, and set options for itself alone."""
+    namespace["_options"] = get_config()
     namespace["_folder"] = tempfile.TemporaryDirectory()
     namespace["_left"] = os.getcwd()
     os.chdir(namespace["_folder"].name)
 
 
 def leave_folder(namespace: dict) -> None:
-    """Go back, and remove what the page wrote."""
+    """Go back, and undo what the page wrote and set."""
+    set_config(**namespace["_options"])
     os.chdir(namespace["_left"])
     namespace["_folder"].cleanup()
 
@@ -85,7 +86,6 @@ pytest_collect_file = Sybil(
     parsers=[
         PythonCodeBlockParser(doctest_optionflags=OPTIONS),
         ConsoleParser(),
-        SkipParser(),
     ],
     setup=enter_folder,
     teardown=leave_folder,

@@ -6,7 +6,7 @@ Where noise is what limits a private fit, theory says that the excess risk of th
 like 1/K with the records and like 1/ε with the budget; where the sample is the limit, like 1/√K.
 Here is a population whose best worst-group risk is known exactly, so the excess can be computed and
 need not be estimated. ``benchmarks/rates.py`` measures the same with up to a million records, 64
-groups and 256 weights; :doc:`/theory/rates` has its slopes.
+groups and 256 weights; ``benchmarks/rates.md`` has its slopes.
 """
 
 import warnings

@@ -1,6 +1,5 @@
 """The examples run, on a part of their records, and say what they promise."""
 
-import re
 import runpy
 import warnings
 from pathlib import Path
@@ -62,15 +61,6 @@ def test_quickstart_answers_in_the_order_of_the_question(monkeypatch, tmp_path, 
     assert done.err == ""
     assert "bends: build/quickstart_bends.png" in done.out
     assert (tmp_path / "build" / "quickstart_bends.png").stat().st_size > 10_000
-    # what the first pages say beside their own output
-    printed = re.findall(r"(?:above|worst group at) (\d\.\d+)", done.out)
-    best, neglected = map(float, printed)
-    for page in ("README.md", "docs/index.md"):
-        text = (EXAMPLES.parent / page).read_text(encoding="utf-8")
-        said = re.search(r"at about\s(\S+), and the best without privacy is (\S+?)[.:;]?\s", text)
-        # of 40 fits the former had a standard deviation of 0.0025; the latter has no noise
-        assert float(said[1]) == pytest.approx(neglected, abs=0.02)
-        assert float(said[2]) == round(best, 2)
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from sklearn import config_context
 
 from sklearn_dpwg import DPWorstGroupClassifier, DPWorstGroupRegressor
 
@@ -35,8 +36,8 @@ def shown(text: str) -> tuple[str, str]:
 
 def test_the_readme_says_the_problem_before_any_benchmark():
     picture = "](docs/figures/utility_held_out.png)"
-    assert in_order(README, "worst-off", "make demo", "make test", "```python", "```text", picture)
-    assert in_order(README, picture, "lose", "make bench", "## What is private")
+    first = ("worst-off", "make demo", "make test", "pip install", "```python", "```text")
+    assert in_order(README, *first, "What is private", "GridSearchCV(", picture, "lose")
 
 
 def test_a_stranger_finishes_the_readme():
@@ -60,12 +61,11 @@ def test_the_landing_page_starts_with_a_picture_then_code_then_pip():
     assert "<auto_examples/index>" in others.partition("{container} cards")[2]
 
 
-def test_ten_lines_print_what_the_pages_show():
+def test_the_first_lines_print_what_the_pages_show():
     assert shown(README) == shown(LANDING)
     code, expected = shown(README)
-    assert len([line for line in code.splitlines() if line]) == 10
     printed = io.StringIO()
-    with contextlib.redirect_stdout(printed):
+    with contextlib.redirect_stdout(printed), config_context():
         exec(code, {})
     # noise differs from run to run, and may reorder groups that fare alike
     lines, expected_lines = (

@@ -56,7 +56,7 @@ class PublicKFold(KFold):
     function of its own key and of the seed. So neighbours, which agree in the key of every place,
     have the same folds, and every fit on folds reads the same places of both, of which at most one
     holds another record, of whatever group: the fit's own guarantee covers it, and composition all
-    of them (``docs/guide/counting_fits.md``).
+    of them (``docs/guide/searches.md``).
 
     Examples
     --------
