@@ -109,7 +109,7 @@ def privacy_of(fitted: Any, *, warn: bool = True, cv: Any = None) -> PrivacyGuar
         exceptions.warn(
             f"outside the guarantee, as no noise or no count covers them: "
             f"{'; '.join(inside.outside)}.",
-            exceptions.OutsideGuaranteeWarning,
+            exceptions.NoProtectionWarning,
         )
     return inside.guarantee
 

@@ -38,7 +38,7 @@ from sklearn.preprocessing import (
 
 from sklearn_dpwg import DPWorstGroupClassifier, DPWorstGroupRegressor
 from sklearn_dpwg.data.records import RecordEncoder
-from sklearn_dpwg.exceptions import OutsideGuaranteeWarning, UnsupportedMechanismError
+from sklearn_dpwg.exceptions import NoProtectionWarning, UnsupportedMechanismError
 from sklearn_dpwg.inspection import GroupAudit
 from sklearn_dpwg.ledger import PrivacyLedger, privacy_of
 from sklearn_dpwg.ledger.costs import learning_steps
@@ -71,7 +71,7 @@ def epsilon_of_fits(*epsilons):
 
 def silently(fitted):
     with warnings.catch_warnings():
-        warnings.simplefilter("error", OutsideGuaranteeWarning)
+        warnings.simplefilter("error", NoProtectionWarning)
         return privacy_of(fitted)
 
 
