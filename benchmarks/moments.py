@@ -16,9 +16,10 @@ from typing import Any
 
 import numpy as np
 from common import constants, risks_of, row, run_tables, unit_targets, weights_of_runs
+from sklearn.utils import Bunch
 
 from sklearn_dpwg.data.problem import Problem
-from sklearn_dpwg.datasets import load_dataset, make_worst_group_regression
+from sklearn_dpwg.datasets import load_dataset
 from sklearn_dpwg.losses import SquaredError
 from sklearn_dpwg.optimum import worst_group_optimum
 from sklearn_dpwg.privacy import Budget
@@ -34,8 +35,7 @@ DATA = ("cps-hourly-earnings", "cps-weekly-wages", "law-school", "compas", "germ
 MADE: dict[str, dict[str, Any]] = {
     "made: 3 columns": {"n_features": 3, "group_sizes": (5000, 500)},
     "made: 30 columns": {"n_features": 30, "group_sizes": (20_000, 5000, 1000)},
-    "made: 12 groups": {"n_features": 6, "n_groups": 12, "group_sizes": 1000},
-    "made: boundary": {"n_features": 8, "group_sizes": (8000, 2000), "boundary": True},
+    "made: 12 groups": {"n_features": 6, "group_sizes": (1000,) * 12},
 }
 GRID: dict[str, tuple[Any, ...]] = {
     "n_rounds": (1, 2, 3, 4, 6),
@@ -46,16 +46,25 @@ GRID: dict[str, tuple[Any, ...]] = {
 }
 
 
+def made_regression(n_features: int, group_sizes: tuple[int, ...]) -> Bunch:
+    """Make unit rows and linear targets, with coefficients that differ by group, and noise."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(sum(group_sizes), n_features))
+    X /= np.linalg.norm(X, axis=1, keepdims=True)
+    groups = np.repeat(np.arange(len(group_sizes)), group_sizes)
+    coefs = rng.normal(size=n_features) + 0.5 * rng.normal(size=(len(group_sizes), n_features))
+    coefs /= np.linalg.norm(coefs, axis=1, keepdims=True)
+    y = np.einsum("ij,ij->i", X, coefs[groups]) + 0.1 * rng.normal(size=len(X))
+    facts = {"group_labels": range(len(group_sizes)), "data_norm": 1.0, "target_bounds": (-2, 2)}
+    return Bunch(data=X, target=np.clip(y, -2.0, 2.0), groups=groups, **facts)
+
+
 class Case:
     """Records, their public facts and their exact optimum; classes are numbers here, -1 and 1."""
 
     def __init__(self, name: str) -> None:
         self.name, scaling = name, 0.0 if name in MADE else SCALING
-        if name in MADE:
-            shape = {"n_groups": np.size(MADE[name]["group_sizes"]), **MADE[name]}
-            data = make_worst_group_regression(random_state=0, **shape)
-        else:
-            data = load_dataset(name)
+        data = made_regression(**MADE[name]) if name in MADE else load_dataset(name)
         codes = np.searchsorted(np.asarray(data.group_labels), data.groups)
         told = {"data_norm": data.data_norm, "scaling": scaling}
         self.risks = risks_of(data.data, unit_targets(data), codes, SquaredError(), **told)

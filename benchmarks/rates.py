@@ -27,13 +27,18 @@ from functools import partial
 import numpy as np
 from common import ignore_warnings, run_tables, slope_of, weights_of_runs
 from online_to_batch import SignOracle
-from rates_worlds import CountedRisks, HardWorld, InterceptWorld, TypicalWorld, World
+from rates_worlds import (
+    CountedRisks,
+    HardWorld,
+    InterceptWorld,
+    TypicalWorld,
+    World,
+    make_lower_bound,
+)
 
 from sklearn_dpwg.data.problem import Problem
 from sklearn_dpwg.data.records import GroupedRecords
 from sklearn_dpwg.data.risks import GroupRisks
-from sklearn_dpwg.data.rows import whole_rows
-from sklearn_dpwg.datasets import make_lower_bound
 from sklearn_dpwg.losses import AbsoluteError
 from sklearn_dpwg.optimum import solve_saddle_point, worst_group_optimum
 from sklearn_dpwg.optimum.objective import (
@@ -457,21 +462,14 @@ def report_lower_bound() -> None:
         for spent in (0.05, 0.5, 5.0):
             ratios: dict[str, list[float]] = {name: [] for name in ("nothing", *SOLVERS)}
             for seed in range(N_SEEDS):
-                made = make_lower_bound(
-                    group_sizes=n, n_features=d, radius=radius, epsilon=epsilon, random_state=seed
-                )
-                order = np.argsort(made.groups, kind="stable")
-                rows, targets = made.data[order], made.target[order]
-                whole, starts = whole_rows(rows, 1.0), np.array([0, n, 2 * n])
-                records = GroupedRecords(whole, targets, starts)
-                data = GroupRisks(records, AbsoluteError(1.0), 0.0)
+                data, optimum = make_lower_bound(n, d, radius, epsilon, seed)
                 problem = Problem(data.loss, (n, n), d, radius, (0.5, 0.5), 0.0)
                 found = {"nothing": np.zeros(d)}
                 for name, solver in SOLVERS.items():
                     budget = Budget(spent, DELTA)
                     (found[name],) = weights_of_runs(solver, problem, data, [seed], budget)
                 for name, weights in found.items():
-                    excess = data.risks(weights).max() - made.optimum
+                    excess = data.risks(weights).max() - optimum
                     ratios[name].append(excess * n * epsilon / (radius * np.sqrt(d)))
             cells = "".join(
                 f"{np.mean(ratios[name]):14.3f} ± {1.96 * np.std(ratios[name]) / N_SEEDS**0.5:.3f}"

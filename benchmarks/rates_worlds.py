@@ -14,7 +14,7 @@ from sklearn_dpwg.data.records import GroupedRecords
 from sklearn_dpwg.data.risks import GroupRisks, Selection
 from sklearn_dpwg.data.rows import whole_rows
 from sklearn_dpwg.datasets import make_worst_group_classification
-from sklearn_dpwg.losses import BinaryLogLoss, Huber, Loss
+from sklearn_dpwg.losses import AbsoluteError, BinaryLogLoss, Huber, Loss
 from sklearn_dpwg.optimum import smooth_optimum
 
 FloatArray = NDArray[np.float64]
@@ -216,3 +216,32 @@ class HardWorld(World):
     def excess(self, weights: FloatArray) -> float:
         """Return the excess worst-group risk in the population."""
         return float(0.5 * (self.radius * self.signal - weights @ self.mean))
+
+
+def make_lower_bound(
+    n: int, d: int, radius: float, epsilon: float, seed: int
+) -> tuple[GroupRisks, float]:
+    """Return two groups on which learning is learning from the first, and their optimum.
+
+    *The hard group* holds m = ⌈√d/ε⌉ informative rows z with entries ±1/√d, where entry j is
+    positive with a secret chance drawn uniformly from [0, 1], and otherwise pairs of rows z, −z
+    that cancel. Write z̄ for the mean of its n rows. For the linear loss −w·z no (ε, δ)-private
+    method with δ = o(1/n) can do better than order R·min(1, √d/(n·ε)) on all data sets of such rows
+    (Bassily, Smith and Thakurta 2014, section 5).
+
+    *Targets.* The hard group has target 2R, the other has rows with random signs and target 0. As
+    |w·x| ≤ R, residuals are at least R in the hard group and at most R in the other: it is the
+    worst for every w in the ball, which is what adding B to its loss does in Appendix D. Its
+    absolute error is 2R − w·z, linear in w, with the optimum 2R − R‖z̄‖ at R z̄/‖z̄‖.
+    """
+    rng = np.random.default_rng(seed)
+    informative = min(n, int(np.ceil(np.sqrt(d) / epsilon)))
+    informative += (n - informative) % 2
+    positive = rng.random(d) > rng.random((informative, d))
+    halves = [rng.random((rows, d)) < 0.5 for rows in ((n - informative) // 2, n)]
+    secret, pairs, others = (np.where(x, 1.0, -1.0) / np.sqrt(d) for x in (positive, *halves))
+    hard = np.concatenate([secret, pairs, -pairs])
+    rows, targets = np.concatenate([hard, others]), np.repeat([2.0 * radius, 0.0], n)
+    records = GroupedRecords(whole_rows(rows, 1.0), targets, np.array([0, n, 2 * n]))
+    optimum = 2.0 * radius - radius * float(np.linalg.norm(hard.mean(axis=0)))
+    return GroupRisks(records, AbsoluteError(1.0), 0.0), optimum

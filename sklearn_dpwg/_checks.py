@@ -6,7 +6,7 @@ import json
 import math
 import operator
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import wraps
 from numbers import Integral, Real
 from typing import Any, TypeVar
@@ -34,15 +34,12 @@ def as_text(value: Any) -> str:
         return text.casefold()
     if not text.isascii() or "_" in text:  # which Python would read as numbers
         return text
-    try:
+    with suppress(ValueError):
         return str(int(text))
-    except ValueError:
-        pass
-    try:
+    with suppress(ValueError):
         number = float(text)
-    except ValueError:
-        return text
-    return str(int(number)) if number.is_integer() else str(number)
+        return str(int(number)) if number.is_integer() else str(number)
+    return text
 
 
 def without_weights(method: Method) -> Method:
@@ -75,8 +72,8 @@ def text_key(value: Any) -> str:
 
 def shown(values: Sequence[Any]) -> str:
     """Return declared words as a sentence names them."""
-    said = ", ".join(map(repr, values[:10]))
-    return said if len(values) <= 10 else f"{said}, ... ({len(values)})"
+    first = ", ".join(map(repr, values[:10]))
+    return first if len(values) <= 10 else f"{first}, ... ({len(values)})"
 
 
 def real_number(value: object, name: str) -> float:
@@ -132,32 +129,6 @@ def whole_number(value: object, name: str, *, least: float) -> int:
     return number
 
 
-def count_within(value: Any, name: str, least: int, most: int | None = None) -> int:
-    """Return a whole number within limits, both included; for a generator's arguments."""
-    if not _is(value, Integral) or not least <= value <= (math.inf if most is None else most):
-        limits = f"at least {least}" if most is None else f"between {least} and {most}"
-        raise InputError(f"{name}={value!r} must be a whole number {limits}.")
-    return int(value)
-
-
-def finite_within(value: Any, name: str, least: float, most: float = math.inf) -> float:
-    """Return a finite number within limits, both included; for a generator's arguments."""
-    limits = f"at least {least:g}" if most == math.inf else f"between {least:g} and {most:g}"
-    return _finite(value, name, lambda number: least <= number <= most, limits)
-
-
-def finite_above(value: Any, name: str, low: float, most: float = math.inf) -> float:
-    """Return a finite number above one, up to another; for a generator's arguments."""
-    limits = f"above {low:g}" + ("" if most == math.inf else f" and at most {most:g}")
-    return _finite(value, name, lambda number: low < number <= most, limits)
-
-
-def _finite(value: Any, name: str, holds: Callable[[Any], bool], limits: str) -> float:
-    if not _is(value, Real) or not holds(value) or math.isinf(value):
-        raise InputError(f"{name}={value!r} must be a finite number {limits}.")
-    return float(value)
-
-
 class Rules:
     """The parameters of a class and what each may be.
 
@@ -177,12 +148,12 @@ class Rules:
             if value is getattr(type(parameters), name, parameters):
                 continue
             try:
-                wanted = rule(value)
+                broken = rule(value)
             except (TypeError, ValueError) as error:
-                sentence = str(error).replace(f"{name} must", f"{name} of {self.owner} must", 1)
-                raise type(error)(sentence) from None
-            if wanted is not None:
-                raise InputError(f"{name} of {self.owner} must be {wanted}, got {value!r}.")
+                message = str(error).replace(f"{name} must", f"{name} of {self.owner} must", 1)
+                raise type(error)(message) from None
+            if broken is not None:
+                raise InputError(f"{name} of {self.owner} must be {broken}, got {value!r}.")
         for relation in self.relations:
             relation(parameters)
 
@@ -190,10 +161,9 @@ class Rules:
 def whole(least: int = 1, most: int | None = None, *, or_none: bool = False) -> Rule:
     """Allow a whole number that is large enough, and not too large."""
     highest = math.inf if most is None else most
-    wanted = "a positive whole number" if least == 1 else f"a whole number, at least {least}"
-    if most is not None:
-        wanted = f"a whole number from {least} to {most}"
-    return _rule(wanted, lambda v: _is(v, Integral) and least <= v <= highest, or_none)
+    text = "a positive whole number" if least == 1 else f"a whole number, at least {least}"
+    text = text if most is None else f"a whole number from {least} to {most}"
+    return _rule(text, lambda v: _is(v, Integral) and least <= v <= highest, or_none)
 
 
 def any_number(*, or_none: bool = False) -> Rule:
@@ -203,11 +173,8 @@ def any_number(*, or_none: bool = False) -> Rule:
 
 def positive(*, least: float = 0.0, or_infinite: bool = False, or_none: bool = False) -> Rule:
     """Allow a positive number; one that is below the least has a sentence of its own."""
-    is_positive = _number(
-        "positive or infinite" if or_infinite else "positive and finite",
-        lambda number: number > 0.0 and (or_infinite or number < math.inf),
-        or_none,
-    )
+    text = "positive or infinite" if or_infinite else "positive and finite"
+    is_positive = _number(text, lambda x: x > 0.0 and (or_infinite or x < math.inf), or_none)
 
     def rule(value: Any) -> str | None:
         too_small = _is(value, Real) and 0.0 < value < least
@@ -223,9 +190,8 @@ def at_least_zero(*, or_none: bool = False) -> Rule:
 
 def share(*, or_all: bool = False, or_none: bool = False) -> Rule:
     """Allow a part of a whole, or also all of it."""
-    if or_all:
-        return _number("above 0, at most 1", lambda number: 0.0 < number <= 1.0, or_none)
-    return _number("between 0 and 1", lambda number: 0.0 < number < 1.0, or_none)
+    text = "above 0, at most 1" if or_all else "between 0 and 1"
+    return _number(text, lambda x: 0.0 < x < 1.0 or (or_all and x == 1.0), or_none)
 
 
 def within(low: float, high: float, *, or_none: bool = False) -> Rule:
@@ -267,12 +233,12 @@ def accepted_by(make: Callable[[Any], object]) -> Rule:
     return rule
 
 
-def _rule(wanted: str, holds: Callable[[Any], bool], or_none: bool = False) -> Rule:
-    return lambda value: None if (or_none and value is None) or holds(value) else wanted
+def _rule(text: str, holds: Callable[[Any], bool], or_none: bool = False) -> Rule:
+    return lambda value: None if (or_none and value is None) or holds(value) else text
 
 
-def _number(wanted: str, holds: Callable[[Any], bool], or_none: bool = False) -> Rule:
-    return _rule(wanted, lambda value: _is(value, Real) and holds(value), or_none)
+def _number(text: str, holds: Callable[[Any], bool], or_none: bool = False) -> Rule:
+    return _rule(text, lambda value: _is(value, Real) and holds(value), or_none)
 
 
 def _is(value: object, kind: type) -> bool:

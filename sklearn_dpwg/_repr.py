@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import fields
-from html import escape
 from typing import Any, TypeVar
 
-_MOST_SHOWN = 20
+_MAX_ENTRIES = 20
 
 Class = TypeVar("Class", bound=type)
 
@@ -36,55 +35,7 @@ def short_repr(facts: Any) -> str:
 def _shown(value: Any) -> str:
     if type(value) is not tuple:
         return repr(value)
-    entries = [_shown(entry) for entry in value[:_MOST_SHOWN]]
-    if len(value) > _MOST_SHOWN:
-        entries.append(f"... {len(value) - _MOST_SHOWN:,} more")
+    entries = [_shown(entry) for entry in value[:_MAX_ENTRIES]]
+    if len(value) > _MAX_ENTRIES:
+        entries.append(f"... {len(value) - _MAX_ENTRIES:,} more")
     return f"({', '.join(entries)}{',' if len(value) == 1 else ''})"
-
-
-# Translucent and inherited colours are legible on light and on dark alike, whatever theme a
-# notebook has; a style element would be taken out of a notebook that is not trusted.
-_BOX = (
-    "font-family:system-ui,sans-serif;max-width:44rem;padding:0.5em 0.8em;color:inherit;"
-    "border:1px solid rgba(128,128,128,0.5);border-left:0.4em solid {colour};border-radius:0.3em"
-)
-_PRIVATE, _UNPROTECTED = "#0072b2", "#d55e00"
-_CODE = "margin:0.3em 0 0;overflow-x:auto;white-space:pre;font-size:0.85em;background:none"
-
-
-def box(title: str, facts: Iterable[str], *folded: str, protected: bool) -> str:
-    """Return a box with a title, a line a fact, and what is folded away, made by `fold`."""
-    lines = "".join(f'<div style="margin-top:0.2em">{escape(fact)}</div>' for fact in facts)
-    style = _BOX.format(colour=_PRIVATE if protected else _UNPROTECTED)
-    return f'<div style="{style}"><strong>{escape(title)}</strong>{lines}{"".join(folded)}</div>'
-
-
-def fold(summary: str, content: str) -> str:
-    """Return HTML that shows when its summary is clicked."""
-    return (
-        f'<details style="margin-top:0.4em"><summary style="cursor:pointer">{escape(summary)}'
-        f"</summary>{content}</details>"
-    )
-
-
-def described(title: str, text: str, code: Iterable[str] = ()) -> str:
-    """Return a paragraph that starts with its title, and lines of code behind it."""
-    lines = "\n".join(code)
-    shown = f'<pre style="{_CODE}">{escape(lines)}</pre>' if lines else ""
-    return (
-        f'<div style="margin-top:0.4em"><strong>{escape(title)}:</strong> {escape(text)}'
-        f"{shown}</div>"
-    )
-
-
-def table(header: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
-    """Return a table, text to the left."""
-    left = 'style="text-align:left;padding:0.1em 0.8em 0.1em 0"'
-    head = "".join(f'<th {left} scope="col">{escape(cell)}</th>' for cell in header)
-    body = "".join(
-        f"<tr>{''.join(f'<td {left}>{escape(cell)}</td>' for cell in row)}</tr>" for row in rows
-    )
-    return (
-        '<div style="overflow-x:auto"><table style="border-collapse:collapse;font-size:0.9em">'
-        f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
-    )

@@ -45,7 +45,7 @@ class ClusterError(DPWGError, RuntimeError):
 
 
 class NoProtectionWarning(UserWarning):
-    """Epsilon or delta is so large that the guarantee protects nobody."""
+    """The guarantee protects nobody, or not from what learned from the records without noise."""
 
 
 class SeededNoiseWarning(UserWarning):
@@ -68,10 +68,6 @@ class WeakPlanWarning(UserWarning):
     """A plan promises no more than predicting nothing, or a group may be too small."""
 
 
-class OutsideGuaranteeWarning(UserWarning):
-    """Something around a private model learned from the records without noise."""
-
-
 def warn(message: str, category: type[Warning]) -> None:
     """Warn at the line outside this package that led here, however deep the call is."""
     level, frame = 2, sys._getframe(1)
@@ -85,13 +81,10 @@ __all__ = [
     "ChangedDataError",
     "ClusterError",
     "DPWGError",
-    "DataNormWarning",
     "GroupsWarning",
     "InputError",
-    "InputTypeError",
     "NoProtectionWarning",
     "OracleError",
-    "OutsideGuaranteeWarning",
     "PlanExceededError",
     "SeededNoiseWarning",
     "UngroupedWarning",

@@ -68,23 +68,24 @@ def trusted_types() -> tuple[str, ...]:
     """
     from dp_accounting import dp_event
 
-    found = [each for each in vars(dp_event).values() if _defined_in(dp_event, each)]
+    kept = _classes_of(dp_event)
     for name in _PACKAGES:
         package = import_module(f"sklearn_dpwg.{name}")
         below = pkgutil.walk_packages(getattr(package, "__path__", ()), f"{package.__name__}.")
-        for place in (package, *(import_module(each.name) for each in below)):
-            found += [each for each in vars(place).values() if _may_be_kept(place, each)]
-    return (*_PARTS, *sorted({f"{each.__module__}.{each.__qualname__}" for each in found}))
+        for module in (package, *(import_module(each.name) for each in below)):
+            kept += [each for each in _classes_of(module) if _may_be_kept(each)]
+    return (*_PARTS, *sorted({f"{each.__module__}.{each.__qualname__}" for each in kept}))
 
 
-def _defined_in(module: ModuleType, thing: Any) -> bool:
-    return isinstance(thing, type) and thing.__module__ == module.__name__
+def _classes_of(module: ModuleType) -> list[Any]:
+    classes = [each for each in vars(module).values() if isinstance(each, type)]
+    return [each for each in classes if each.__module__ == module.__name__]
 
 
-def _may_be_kept(module: ModuleType, thing: Any) -> bool:
+def _may_be_kept(kind: Any) -> bool:
     """Return whether a class is an estimator, a loss, or a frozen record of values."""
-    if not _defined_in(module, thing) or inspect.isabstract(thing):
+    if inspect.isabstract(kind):
         return False
-    settings = getattr(thing, "__dataclass_params__", None)
+    settings = getattr(kind, "__dataclass_params__", None)
     is_frozen = settings is not None and settings.frozen
-    return is_frozen or issubclass(thing, BaseEstimator | Loss | Relation | AuditReport)
+    return is_frozen or issubclass(kind, BaseEstimator | Loss | Relation | AuditReport)

@@ -1,4 +1,4 @@
-"""Parameters of solvers: what is refused, and in which words."""
+"""Rules of parameters: what is refused, and in which words."""
 
 import math
 
@@ -6,8 +6,11 @@ import pytest
 
 from sklearn_dpwg._checks import (
     Rules,
+    above,
     any_number,
     at_least_zero,
+    flag,
+    inside,
     key_of,
     one_of,
     positive,
@@ -18,58 +21,30 @@ from sklearn_dpwg._checks import (
 from sklearn_dpwg.data.problem import Problem
 from sklearn_dpwg.losses import BinaryLogLoss, SquaredError
 from sklearn_dpwg.privacy import Budget
-from sklearn_dpwg.privacy.prefix_sums import PREFIX_SUMS
 from sklearn_dpwg.solvers import AGS, GDA, MGR, OCO, Moments, PhasedERM
 
 SOLVERS = {each.__name__: each for each in (AGS, MGR, PhasedERM, OCO, Moments, GDA)}
-NUMBERS = [0, -1, 2.5, 1, 21, 1.0, 0.5, 0.0, 101, math.nan, math.inf, 1e-40]
-VALUES = [None, True, "a", *NUMBERS]
 POSITIVE = [2.5, 1, 21, 1.0, 0.5, 101, 1e-40]
-ONE_OF_SCHEDULES = "one of ('planned', 'paper')"
+VALUES = [None, True, "a", 0, -1, 0.0, math.nan, math.inf, *POSITIVE]
 
-# Of every rule a parameter, the sentence's end, and which of the values are allowed.
+# Rules, what they say of others, and which of the values they allow.
 TABLE = [
-    ("AGS", "n_steps", "a positive whole number", [None, 1, 21, 101]),
-    ("AGS", "schedule", ONE_OF_SCHEDULES, []),
-    ("AGS", "risk_share", "between 0 and 1", [None, 0.5, 1e-40]),
-    ("AGS", "loss_ceiling", "a number", [None, 0, -1, 0.0, math.inf, *POSITIVE]),
-    ("AGS", "aim", "positive and finite", POSITIVE),
-    ("AGS", "step_size", "positive and finite", [None, *POSITIVE]),
-    ("AGS", "averaging", "above 0, at most 1", [1, 1.0, 0.5, 1e-40]),
-    ("PhasedERM", "max_passes", "a positive whole number", [1, 21, 101]),
-    ("PhasedERM", "mu_weights", "positive and finite", [None, 2.5, 1, 21, 1.0, 0.5, 101]),
-    ("PhasedERM", "mu_groups", "positive or infinite", [None, 2.5, 1, 21, 1.0, 0.5, 101, math.inf]),
-    ("PhasedERM", "averaging", "above 0, at most 1", [None, 1, 1.0, 0.5, 1e-40]),
-    ("PhasedERM", "sharpening", "from 1 to 10", [None, 2.5, 1, 1.0]),
-    ("OCO", "averaging", "from 0 to 100", [0, 2.5, 1, 21, 1.0, 0.5, 0.0, 1e-40]),
-    ("PhasedERM", "horizon", "a whole number from 1 to 128", [1, 21, 101]),
-    ("OCO", "play", "one of ('weighted', 'sampled')", [None]),
-    ("OCO", "noise", "one of ('independent', 'toeplitz', 'tree')", [None]),
-    ("Moments", "n_rounds", "a whole number from 1 to 20", [1]),
-    ("Moments", "ridge", "at least 0 and finite", [0, 0.0, *POSITIVE]),
+    (whole(), "a positive whole number", [1, 21, 101]),
+    (whole(or_none=True), "a positive whole number", [None, 1, 21, 101]),
+    (whole(1, 20), "a whole number from 1 to 20", [1]),
+    (positive(), "positive and finite", POSITIVE),
+    (positive(or_infinite=True, or_none=True), "positive or infinite", [None, math.inf, *POSITIVE]),
+    (share(or_none=True), "between 0 and 1", [None, 0.5, 1e-40]),
+    (share(or_all=True), "above 0, at most 1", [1, 1.0, 0.5, 1e-40]),
+    (within(1.0, 10.0, or_none=True), "from 1 to 10", [None, 2.5, 1, 1.0]),
+    (above(0.5, most=1.0), "above 0.5 and at most 1", [1, 1.0]),
+    (inside(0.0, 1.0), "strictly between 0 and 1", [0.5, 1e-40]),
+    (any_number(), "a number", [0, -1, 0.0, math.inf, *POSITIVE]),
+    (at_least_zero(), "at least 0 and finite", [0, 0.0, *POSITIVE]),
+    (one_of("a", "b"), "one of ('a', 'b')", ["a"]),
+    (key_of({"b": 1, "a": 2}, or_none=True), "one of ('a', 'b')", [None, "a"]),
+    (flag(), "True or False", [True]),
 ]
-
-# The words of a rule, with whether None is allowed.
-RULES = {
-    ("a positive whole number", False): whole(),
-    ("a positive whole number", True): whole(or_none=True),
-    ("a whole number from 1 to 20", False): whole(1, 20),
-    ("a whole number from 1 to 128", False): whole(1, 128),
-    ("positive and finite", False): positive(),
-    ("positive and finite", True): positive(or_none=True),
-    ("positive or infinite", True): positive(least=1e-30, or_infinite=True, or_none=True),
-    ("between 0 and 1", True): share(or_none=True),
-    ("above 0, at most 1", False): share(or_all=True),
-    ("above 0, at most 1", True): share(or_all=True, or_none=True),
-    ("from 1 to 10", True): within(1.0, 10.0, or_none=True),
-    ("from 0 to 100", False): within(0.0, 100.0),
-    ("a number", True): any_number(or_none=True),
-    ("at least 0 and finite", False): at_least_zero(),
-    ("at least 0 and finite", True): at_least_zero(or_none=True),
-    ("one of ('weighted', 'sampled')", True): one_of("weighted", "sampled", or_none=True),
-    (ONE_OF_SCHEDULES, False): one_of("planned", "paper"),
-    ("one of ('independent', 'toeplitz', 'tree')", True): key_of(PREFIX_SUMS, or_none=True),
-}
 
 
 class _Parameters:
@@ -77,33 +52,21 @@ class _Parameters:
         vars(self).update(parameters)
 
 
-def _sentence(owner, name, wanted, value):
-    if name in ("mu_weights", "mu_groups") and value == 1e-40:
-        wanted = "at least 1e-30"
-    return f"{name} of {owner} must be {wanted}, got {value!r}."
-
-
-def _is_allowed(value, allowed):
-    return any(
-        value is other or (value == other and type(value) is type(other)) for other in allowed
-    )
-
-
-@pytest.mark.parametrize(("owner", "name", "wanted", "allowed"), TABLE)
-def test_a_rule_refuses_in_the_words_recorded(owner, name, wanted, allowed):
-    rule = (
-        positive(least=1e-30, or_none=True)
-        if name == "mu_weights"
-        else RULES[wanted, None in allowed]
-    )
-    rules = Rules(owner, **{name: rule})
+@pytest.mark.parametrize(("rule", "text", "allowed"), TABLE)
+def test_a_rule_refuses_all_but_what_it_allows(rule, text, allowed):
+    rules = Rules("It", x=rule)
     for value in VALUES:
-        if _is_allowed(value, allowed):
-            rules.check(_Parameters(**{name: value}))
+        if any(value is one or (value == one and type(value) is type(one)) for one in allowed):
+            rules.check(_Parameters(x=value))
         else:
-            with pytest.raises(ValueError, match=" of ") as caught:
-                rules.check(_Parameters(**{name: value}))
-            assert str(caught.value) == _sentence(owner, name, wanted, value)
+            with pytest.raises(ValueError, match=" of It must be ") as caught:
+                rules.check(_Parameters(x=value))
+            assert str(caught.value) == f"x of It must be {text}, got {value!r}."
+
+
+def test_a_number_that_is_too_small_has_its_own_words():
+    with pytest.raises(ValueError, match=r"^x of It must be at least 1e-30\."):
+        Rules("It", x=positive(least=1e-30)).check(_Parameters(x=1e-40))
 
 
 @pytest.mark.parametrize("owner", SOLVERS)

@@ -24,10 +24,7 @@ MAX_FUNCTION_LINES = 60  # its signature and docstring left out
 
 
 # What makes an independent stream; every other name in numpy.random shares the global state.
-LOCAL_RANDOMNESS = {
-    "BitGenerator", "Generator", "MT19937", "PCG64", "PCG64DXSM", "Philox", "RandomState",
-    "SFC64", "SeedSequence", "default_rng",
-}  # fmt: skip
+LOCAL_RANDOMNESS = {"Generator", "PCG64", "RandomState", "SeedSequence", "default_rng"}
 
 # The methods of NoiseSource that take data or decide which data is read: they name a release.
 DRAWS = {
@@ -79,18 +76,9 @@ class Module:
         for node in self.nodes:
             if isinstance(node, ast.Import):
                 found += [(alias.name, node.lineno) for alias in node.names]
-            elif isinstance(node, ast.ImportFrom):
-                base = self.base_of(node)
-                found += [(f"{base}.{alias.name}", node.lineno) for alias in node.names]
+            elif isinstance(node, ast.ImportFrom):  # ruff allows no relative one
+                found += [(f"{node.module}.{alias.name}", node.lineno) for alias in node.names]
         return found
-
-    def base_of(self, node: ast.ImportFrom) -> str:
-        """Return the absolute name of what ``from … import`` imports from."""
-        if not node.level:
-            return node.module or ""
-        above = self.home.split(".")
-        above = above[: len(above) - node.level + 1]
-        return ".".join([*above, *([node.module] if node.module else [])])
 
     @cached_property
     def attributes(self) -> list[tuple[str, int]]:
@@ -123,31 +111,6 @@ def read(package: Path) -> dict[str, Module]:
 
 
 # --- the rules ---------------------------------------------------------------------------------
-
-
-def breaks_own_package(modules: dict[str, Module]) -> Iterator[str]:
-    """A module that asks a package around it for what its ``__init__`` gathers makes a circle."""
-    for module in modules.values():
-        for name, line in module.imports:
-            package = name.rpartition(".")[0]
-            around = f"{module.home}.".startswith(f"{package}.") and package in modules
-            may_ask = package == PACKAGE and module.name.startswith(f"{PACKAGE}.cli")  # the version
-            if around and name not in modules and package != module.name and not may_ask:
-                yield f"{module.path}:{line}: {name} comes from a package around it"
-
-
-def breaks_shadowing(modules: dict[str, Module]) -> Iterator[str]:
-    """A package attribute is either a submodule or something else of that name."""
-    for module in modules.values():
-        if not module.is_package:
-            continue
-        for node in module.nodes:
-            if isinstance(node, ast.ImportFrom):
-                base = module.base_of(node)
-                for alias in node.names:
-                    name = f"{module.name}.{alias.asname or alias.name}"
-                    if name in modules and f"{base}.{alias.name}" != name:
-                        yield f"{module.path}:{node.lineno}: {alias.name} hides the module {name}"
 
 
 def is_private(name: str) -> bool:
@@ -224,8 +187,6 @@ def breaks_releases(modules: dict[str, Module]) -> Iterator[str]:
 
 
 RULES = [
-    breaks_own_package,
-    breaks_shadowing,
     breaks_public_scikit_learn,
     breaks_local_randomness,
     breaks_length,
@@ -260,19 +221,6 @@ LONG_FUNCTION = 'def f():\n    """One."""\n' + "    x = 1\n" * MAX_FUNCTION_LINE
 @pytest.mark.parametrize(
     ("rule", "files", "message"),
     [
-        (
-            breaks_own_package,
-            {
-                "solvers/__init__.py": "",
-                "solvers/mgr/a.py": "def f():\n    from sklearn_dpwg.solvers import Plan",
-            },
-            ":2: sklearn_dpwg.solvers.Plan",
-        ),
-        (
-            breaks_shadowing,
-            {"metrics/__init__.py": "from sklearn_dpwg.metrics.f import f", "metrics/f.py": ""},
-            "hides the module sklearn_dpwg.metrics.f",
-        ),
         (breaks_public_scikit_learn, {"a.py": "from sklearn.linear_model import _glm"}, "_glm"),
         (breaks_public_scikit_learn, {"a.py": "import sklearn.utils as u\nu._x()"}, "_x"),
         (breaks_local_randomness, {"a.py": "from numpy.random import rand"}, "rand"),
@@ -301,11 +249,6 @@ def test_planted_violation_is_found(rule, files, message, tmp_path):
 @pytest.mark.parametrize("rule", RULES)
 def test_what_is_allowed_passes(rule, tmp_path):
     files = {
-        "__init__.py": "from sklearn_dpwg.estimators import a\n__version__ = '0'",
-        "cli/__init__.py": "",
-        "cli/main.py": "from sklearn_dpwg import __version__, solvers",
-        "solvers/__init__.py": "from sklearn_dpwg.solvers.b import Plan\nfrom . import b",
-        "solvers/b.py": "from sklearn_dpwg.solvers.base import Plan\nfrom . import base",
         "solvers/base.py": "from sklearn_dpwg.losses import Loss\n" + LONG_FUNCTION,
         "solvers/descent.py": "def f(noise, x): return noise.gaussian(x)",
         "solvers/mgr.py": "def f(noise): return noise.gradient",
@@ -329,13 +272,6 @@ FAULTS = {
             "estimators/encode.py": "from sklearn_dpwg.estimators.stream import S",
         },
         ["No cycles are allowed in sklearn_dpwg.estimators."],
-    ),
-    "a circle of neighbours": (
-        {
-            "data/problem.py": "from sklearn_dpwg.data.records import R",
-            "data/records.py": "from sklearn_dpwg.data.problem import P",
-        },
-        ["No cycles are allowed in sklearn_dpwg.data."],
     ),
     "a family of solvers that knows another": (
         {"solvers/oco.py": "def f():\n    from .phased_erm import S"},

@@ -78,22 +78,14 @@ def test_a_tree_above_a_limit_fails(tree, name):
 
 def test_a_file_that_nobody_has_added_yet_counts(tree):
     (tree / "sklearn_dpwg" / "more.py").write_text('__all__ = ["C"]\n')
-    code, lines = run(tree)
-    assert code == 3
-    assert [line.split()[2][:-1] for line in lines] == ["lines", "files", "names"]
+    assert run(tree)[0] == 3
 
 
-@pytest.mark.parametrize("name", SIZES)
-def test_a_limit_that_was_raised_fails(tree, name):
-    commit(tree, SIZES | {name: SIZES[name] + 1})
+def test_a_limit_that_was_raised_or_is_left_out_fails(tree):
+    commit(tree, SIZES | {"package lines": 4})
     git(tree, "commit", "-q", "--allow-empty", "-m", "and a commit later still")
     code, lines = run(tree)
-    assert code == 1
-    assert name in lines[0]
-    assert "only fall" in lines[0]
-
-
-def test_a_limit_that_is_left_out_fails(tree):
+    assert (code, "package lines" in lines[0], "only fall" in lines[0]) == (1, True, True)
     commit(tree, {name: limit for name, limit in SIZES.items() if name != "docs words"})
     code, lines = run(tree)
     assert code == 2

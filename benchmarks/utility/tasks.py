@@ -23,7 +23,6 @@ from sklearn_dpwg.datasets import (
     dataset_names,
     load_dataset,
     make_worst_group_classification,
-    make_worst_group_regression,
 )
 from sklearn_dpwg.losses import BinaryLogLoss, SquaredError
 from sklearn_dpwg.optimum import worst_group_optimum
@@ -172,8 +171,8 @@ class Task:
         return found
 
 
-MADE = ("made-classification", "made-regression")
-REGRESSIONS = ("made-regression", "cps-hourly-earnings", "cps-weekly-wages")
+MADE = ("made-classification",)
+REGRESSIONS = ("cps-hourly-earnings", "cps-weekly-wages")
 
 
 def task_names() -> tuple[str, ...]:
@@ -242,25 +241,16 @@ def _data_task(name: str, cache: Path | None) -> Task:
 
 def _made_task(name: str, cache: Path | None) -> Task:
     """Make a task whose population and optimum are known: excess is that of the population."""
-    kind = name.removeprefix("made-")
-    make = {
-        "classification": make_worst_group_classification,
-        "regression": make_worst_group_regression,
-    }[kind]
-    made = make(n_features=8, n_easy=1, group_sizes=MADE_SIZES, random_state=MADE_SEED)
+    made = make_worst_group_classification(
+        n_features=8, n_easy=1, group_sizes=MADE_SIZES, random_state=MADE_SEED
+    )
     X, y, groups = made.population.sample(MADE_SIZES, random_state=MADE_SEED + 1)
     test = Bunch(**{**made, "data": X, "target": y, "groups": groups})
-    public = {"data_norm": 1.0, "fit_intercept": False}
-    if kind == "regression":
-        public["target_bounds"] = made.target_bounds
-    # the regressor's radius is that of targets in [-1, 1]
-    _, scale = half_range(public.get("target_bounds"))
-    public["radius"] = made.radius / scale
+    public = {"data_norm": 1.0, "fit_intercept": False, "radius": made.radius}
 
     def excess_of(weights: np.ndarray) -> np.ndarray:
-        found = [made.population.excess_risk(column) for column in scale * weights.T]
-        return np.array(found) / scale**2
+        return np.array([made.population.excess_risk(column) for column in weights.T])
 
     parts = (_part(each, data_norm=1.0, fit_intercept=False) for each in (made, test))
     labels = tuple(map(str, made.group_labels))
-    return Task(name, kind, *parts, labels, public, excess_of, public["radius"], cache)
+    return Task(name, "classification", *parts, labels, public, excess_of, made.radius, cache)

@@ -66,35 +66,27 @@ def read_table(
 
     Empty cells and those that ``na_values`` names are missing, and no others: "None" is a word.
     """
-    wanted = list(dict.fromkeys(names))
-    suffix = path.suffix.lower()
-    if suffix == PARQUET:
-        return pd.read_parquet(path, columns=wanted)
+    names = list(dict.fromkeys(names))
+    if path.suffix.lower() == PARQUET:
+        return pd.read_parquet(path, columns=names)
     marks = read_csv.get("na_values", [])
     options = {"sep": separator_of(path), **read_csv, "keep_default_na": False}
-    options["na_values"] = {
-        name: _with_empty(marks.get(name, []) if isinstance(marks, dict) else marks)
-        for name in wanted
-    }
+    options["na_values"] = ["", *(marks if isinstance(marks, list) else [marks])]
     dtype: dict[str, Any] = {
-        name: float if isinstance(kinds.get(name), Number) else str for name in wanted
+        name: float if isinstance(kinds.get(name), Number) else str for name in names
     }
     try:
-        table: pd.DataFrame = pd.read_csv(path, usecols=wanted, dtype=dtype, **options)[wanted]
+        table: pd.DataFrame = pd.read_csv(path, usecols=names, dtype=dtype, **options)[names]
     except ValueError as error:
         error.add_note(
             f"{path} was read with sep={options['sep']!r}; where cells are written otherwise, "
             "[read_csv] in the schema says sep, decimal, thousands, na_values and encoding."
         )
         raise
-    for name in wanted:
+    for name in names:
         if isinstance(kinds.get(name), Date):
             table[name] = pd.to_datetime(table[name], format="ISO8601", utc=True)
     return table
-
-
-def _with_empty(marks: Any) -> list[Any]:
-    return ["", *(marks if isinstance(marks, list) else [marks])]
 
 
 def separator_of(path: Path) -> str:
@@ -105,14 +97,21 @@ def separator_of(path: Path) -> str:
     return SEPARATORS[path.suffix.lower()]
 
 
-def complete(table: pd.DataFrame, names: Iterable[Any]) -> pd.DataFrame:
-    """Return columns of labels or classes, of which none may be missing."""
-    found = table[list(names)]
-    for name, missing in found.isna().items():
+def write_table(table: pd.DataFrame, path: Path) -> None:
+    """Write a table as the end of its name says."""
+    if path.suffix.lower() == PARQUET:
+        table.to_parquet(path, index=False)
+    else:
+        table.to_csv(path, index=False, sep=separator_of(path))
+
+
+def check_complete(table: pd.DataFrame, names: Iterable[Any]) -> None:
+    """Refuse columns of labels or classes of which some are missing."""
+    for name in names:
+        missing = table[name].isna().to_numpy()
         if missing.any():
-            row = int(missing.to_numpy().argmax())
+            row = int(missing.argmax())
             raise InputError(f"column {name!r} must have no missing cells, got one in row {row}.")
-    return found
 
 
 def load_model(path: Path) -> Pipeline:
@@ -122,26 +121,5 @@ def load_model(path: Path) -> Pipeline:
     except (BadZipFile, KeyError, TypeError) as error:
         raise InputError(f"{path} must be a model that `fit` wrote: {error}") from error
     if not (isinstance(model, Pipeline) and isinstance(model[0], PublicSchema)):
-        raise InputError(
-            f"{path} must hold a pipeline that begins with a PublicSchema, got "
-            f"{type(model).__name__}."
-        )
+        raise InputError(f"{path} must be a model that `fit` wrote, got {type(model).__name__}.")
     return model
-
-
-def write_table(table: pd.DataFrame, path: Path) -> None:
-    """Write a table as the end of its name says."""
-    if path.suffix.lower() == PARQUET:
-        table.to_parquet(path, index=False)
-    else:
-        texts = table.select_dtypes(exclude="number").columns
-        safe = table.assign(**{name: table[name].map(_no_formula) for name in texts})
-        safe.rename(columns=_no_formula).to_csv(path, index=False, sep=separator_of(path))
-
-
-def _no_formula(cell: Any) -> Any:
-    """Return a text that a spreadsheet would compute with a quote before it; numbers stay."""
-    if not isinstance(cell, str) or not cell.startswith(("=", "+", "-", "@", "\t", "\r")):
-        return cell
-    is_number = pd.notna(pd.to_numeric(cell, errors="coerce"))
-    return cell if is_number else f"'{cell}"

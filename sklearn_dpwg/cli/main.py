@@ -20,7 +20,7 @@ from sklearn_dpwg import DPWorstGroupClassifier, DPWorstGroupRegressor
 from sklearn_dpwg.cli.files import (
     PARQUET,
     TableSchema,
-    complete,
+    check_complete,
     load_model,
     read_facts,
     read_schema,
@@ -32,35 +32,17 @@ from sklearn_dpwg.data.frames import places
 from sklearn_dpwg.exceptions import BudgetExceededError, DPWGError, InputError
 from sklearn_dpwg.inspection import AuditReport, AuditResult, GroupAudit
 from sklearn_dpwg.inspection.report import written
-from sklearn_dpwg.inspection.words import in_line
 from sklearn_dpwg.ledger import PrivacyLedger
 from sklearn_dpwg.preprocessing import Number, bound_rows_per_person
 from sklearn_dpwg.privacy.statement import cost_of, rounded_up
 
-FAILS_BELOW = 4
-
-
-class WrongInput(click.ClickException):
-    """The message of an error and of its notes; the number is for the script that called."""
-
-    exit_code = 2
-
-    def __init__(self, error: Exception) -> None:
-        super().__init__("\n".join([str(error), *getattr(error, "__notes__", ())]))
-
-
-class LedgerRefused(WrongInput):
-    """The message of a ledger."""
-
-    exit_code = 3
+# Exit codes, for the script that called.
+WRONG_INPUT, REFUSED, FAILS_BELOW = 2, 3, 4
+SETTINGS = {"help_option_names": ["-h", "--help"], "show_default": True}
 
 
 class Commands(click.Group):
-    """Commands that answer wrong input by the message of whoever saw it, without a traceback."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return the commands in the order in which they are used."""
-        return list(self.commands)
+    """Commands that answer wrong input by the message of the error, without a traceback."""
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run a command; warnings for users go to stderr, a line each."""
@@ -71,13 +53,15 @@ class Commands(click.Group):
                 return super().invoke(ctx)
             except BrokenPipeError:
                 raise  # click knows what to do where nobody reads on
-            except BudgetExceededError as error:
-                raise LedgerRefused(error) from error
             except (DPWGError, ValueError, OSError, ImportError) as error:
-                raise WrongInput(error) from error
+                message = "\n".join([str(error), *getattr(error, "__notes__", ())])
+                refusal = click.ClickException(message)
+                is_budget = isinstance(error, BudgetExceededError)
+                refusal.exit_code = REFUSED if is_budget else WRONG_INPUT
+                raise refusal from error
 
 
-@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=Commands, context_settings=SETTINGS)
 @click.version_option(package_name="sklearn-dpwg", prog_name="sklearn_dpwg")
 def main() -> None:
     """Private worst-group learning and fairness audits of tables.
@@ -95,64 +79,36 @@ def together(*options: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return lambda command: reduce(lambda done, option: option(done), reversed(options), command)
 
 
-def number(name: str, text: str, **known: Any) -> Callable[[Any], Any]:
-    """Return an option that takes a number."""
-    return click.option(name, **{"type": float, "metavar": "NUMBER", "help": text, **known})
-
-
 INPUT = click.Path(exists=True, dir_okay=False, path_type=Path)
 OUTPUT = click.Path(dir_okay=False, path_type=Path)
 
 table_argument = click.argument("table", type=INPUT)
-schema_option = click.option(
-    "--schema", type=INPUT, required=True, help="Schema file: what is public of the table."
-)
+schema_option = click.option("--schema", type=INPUT, required=True, help="What is public (TOML).")
 budget_options = together(
-    number("--epsilon", "Privacy budget epsilon.", default=1.0, show_default=True),
-    number("--delta", "Privacy budget delta.", default=1e-6, show_default=True),
+    click.option("--epsilon", default=1.0, help="Privacy budget epsilon."),
+    click.option("--delta", default=1e-6, help="Privacy budget delta."),
 )
 estimator_options = together(
-    click.option("--solver", metavar="NAME", default="auto", show_default=True, help="Solver."),
-    click.option(
-        "--neighbours",
-        metavar="replace-one|replace-one-within-group",
-        default="replace-one",
-        show_default=True,
-        help="Whether who is in which group is protected too, or is public.",
-    ),
-    click.option(
-        "--shapes",
-        metavar="auto|ramps|linear",
-        default="auto",
-        show_default=True,
-        help="How the model may bend in numbers and dates.",
-    ),
+    click.option("--solver", default="auto", help="Name of a solver."),
+    click.option("--neighbours", default="replace-one", help="Or replace-one-within-group."),
+    click.option("--shapes", default="auto", help="How numbers bend: auto, ramps or linear."),
 )
 ledger_options = together(
-    click.option(
-        "--ledger", type=OUTPUT, help="File that counts what is spent by all that name it."
-    ),
-    number("--ledger-epsilon", "Epsilon of the ledger, which it refuses to exceed."),
-    number("--ledger-delta", "Delta of the ledger.", default=1e-6, show_default=True),
+    click.option("--ledger", type=OUTPUT, help="File that counts what is spent on the records."),
+    click.option("--ledger-epsilon", type=float, help="Epsilon that the ledger may not exceed."),
+    click.option("--ledger-delta", default=1e-6, help="Delta of the ledger."),
 )
-threshold_option = number(
+threshold_option = click.option(
     "--threshold",
-    "Public probability of the last class from which on it is decided; by default the model's.",
     type=click.FloatRange(0.0, 1.0, min_open=True, max_open=True),
+    help="Public probability from which on the last class is decided; by default the model's.",
 )
-overwrite_option = click.option(
-    "--overwrite", is_flag=True, help="Replace output files that are there already."
-)
+overwrite_option = click.option("--overwrite", is_flag=True, help="Replace files that are there.")
 
 
 @main.command()
 @schema_option
-@click.option(
-    "--group-sizes",
-    required=True,
-    metavar="A=100,B=50",
-    help="Number of records in each group; of two columns of groups a/x=100,b/x=50.",
-)
+@click.option("--group-sizes", required=True, help="Such as A=100,B=50 or a/x=100,b/x=50.")
 @click.option("--audit", is_flag=True, help="Preview an audit: the widths of its intervals.")
 @budget_options
 @estimator_options
@@ -196,10 +152,10 @@ def fit(
     with written(output, overwrite=overwrite) as part:
         columns = model[0].columns
         rows = read_rows(table, facts, columns, k=model[0].rows_per_person)
+        check_complete(rows, [facts.target, *facts.group_columns])
+        X, groups = rows[list(columns)], rows[list(facts.group_columns)]
         with book or nullcontext():
-            targets = complete(rows, [facts.target])[facts.target]
-            groups = complete(rows, facts.group_columns)
-            model.fit(rows[list(columns)], targets, model__groups=groups)
+            model.fit(X, rows[facts.target], model__groups=groups)
         io.dump(model, part)
     click.echo(f"{model[-1].privacy_}\nModel: {output}")
     say_what_is_spent(book)
@@ -209,13 +165,9 @@ def fit(
 @click.argument("model", type=INPUT)
 @table_argument
 @click.option("--output", "-o", type=OUTPUT, required=True, help="CSV or Parquet file to write.")
-@click.option(
-    "--schema", type=INPUT, help="Schema file whose [read_csv] says how TABLE is written."
-)
+@click.option("--schema", type=INPUT, help="Its [read_csv] says how TABLE is written.")
 @threshold_option
-@click.option(
-    "--keep", multiple=True, metavar="COLUMN", help="Column of TABLE to copy, as an id. Repeatable."
-)
+@click.option("--keep", multiple=True, help="Column of TABLE to copy, as an id. Repeatable.")
 @overwrite_option
 def predict(
     model: Path,
@@ -238,11 +190,11 @@ def predict(
     with written(output, overwrite=overwrite) as part:
         columns = fitted[0].columns
         X = read_table(table, columns, columns, options)
-        found = read_table(table, keep, {}, options) if keep else pd.DataFrame(index=X.index)
-        found.insert(len(found.columns), "prediction", predictions_of(fitted, X, threshold))
+        copied = read_table(table, keep, {}, options) if keep else pd.DataFrame(index=X.index)
+        added = {"prediction": predictions_of(fitted, X, threshold)}
         for name, column in probabilities(fitted, X).items():
-            found.insert(len(found.columns), f"probability of {name}", column)
-        write_table(found, part)
+            added[f"probability of {name}"] = pd.Series(column, X.index)
+        write_table(pd.concat([copied, pd.DataFrame(added)], axis=1), part)
     click.echo(f"Predictions: {output}")
 
 
@@ -250,8 +202,8 @@ def predict(
 @table_argument
 @schema_option
 @click.option("--model", type=INPUT, help="Model that `fit` wrote, which decides.")
-@click.option("--predictions", metavar="COLUMN", help="Column of decisions: one of the classes.")
-@click.option("--scores", metavar="COLUMN", help="Column of probabilities of the last class.")
+@click.option("--predictions", help="Column of decisions: one of the classes.")
+@click.option("--scores", help="Column of probabilities of the last class.")
 @click.option(
     "--same-records/--held-out",
     default=None,
@@ -259,18 +211,12 @@ def predict(
 )
 @threshold_option
 @budget_options
+@click.option("--metric", type=click.Choice(AuditResult.METRICS), default="selection_rate")
+@click.option("--reference", help="Group that all others are compared with.")
 @click.option(
-    "--metric",
-    type=click.Choice(AuditResult.METRICS),
-    default="selection_rate",
-    show_default=True,
-    help="Rate that is compared.",
-)
-@click.option("--reference", metavar="GROUP", help="Group that all others are compared with.")
-@number(
     "--fail-below",
-    "Exit with 4 where a group's rate is surely below so many times another's, as 0.8.",
     type=click.FloatRange(0.0, 1.0, min_open=True),
+    help="Exit with 4 where a group's rate is surely below so many times another's, as 0.8.",
 )
 @click.option("--output", "-o", type=OUTPUT, help="Page (HTML) to write.")
 @click.option("--json", "json_file", type=OUTPUT, help="File to write the released numbers to.")
@@ -317,20 +263,24 @@ def audit(
     book, outputs = make_ledger(**ledger), [one for one in (json_file, output) if one is not None]
     with ExitStack() as files:
         parts = {one: files.enter_context(written(one, overwrite=overwrite)) for one in outputs}
-        columns = {str(predictions): None} if scores is None else {scores: Number(0, 1)}
-        rows = read_rows(table, facts, columns if fitted is None else fitted[0].columns, k=1)
         if fitted is not None:
-            X = rows[list(fitted[0].columns)]
-            decided = predictions_of(fitted, X, threshold).astype(str)
+            rows = read_rows(table, facts, fitted[0].columns, k=1)
+            decided = predictions_of(fitted, rows[list(fitted[0].columns)], threshold).astype(str)
+            named = []
         else:
-            named = str(predictions) if scores is None else scores
-            decided = complete(rows, [named])[named].astype(str if scores is None else float)
-        targets = complete(rows, [facts.target])[facts.target] if has_outcomes else None
-        groups = complete(rows, facts.group_columns)
+            named = [predictions if scores is None else scores]
+            rows = read_rows(table, facts, {named[0]: scores and Number(0, 1)}, k=1)
+            decided = rows[named[0]].astype(float if scores else str)
+        targets = [facts.target] if has_outcomes else []
+        check_complete(rows, [*named, *targets, *facts.group_columns])
         with book or nullcontext():
-            same = fitted if same_records else None
-            kind: Any = "decisions" if scores is None else "scores"
-            result = audited.run(targets, decided, groups, kind=kind, same_records_as=same)
+            result = audited.run(
+                rows[facts.target] if has_outcomes else None,
+                decided,
+                rows[list(facts.group_columns)],
+                kind="decisions" if scores is None else "scores",
+                same_records_as=fitted if same_records else None,
+            )
         if json_file is not None:
             parts[json_file].write_text(result.to_json(), encoding="utf-8")
         if output is not None:
@@ -404,12 +354,9 @@ def probabilities(model: Pipeline, X: pd.DataFrame) -> dict[str, np.ndarray]:
     """Return the probabilities of each class, as declared, so that the one looked for is last."""
     if not hasattr(model, "predict_proba"):
         return {}
-    of_each = model.predict_proba(X).T
-    declared = getattr(model[-1], "classes", None)
-    declared = model.classes_.tolist() if declared is None else declared
-    return {
-        one: of_each[at] for one, at in zip(declared, places(declared, model.classes_), strict=True)
-    }
+    declared = model[-1].classes
+    by_place = model.predict_proba(X).T[places(declared, model.classes_)]
+    return dict(zip(declared, by_place, strict=True))
 
 
 def predictions_of(model: Pipeline, X: pd.DataFrame, threshold: float | None) -> pd.Series:
@@ -440,8 +387,8 @@ def label_of(text: str, facts: TableSchema) -> Hashable:
 
 
 def one_line(label: Any) -> str:
-    """Return a label as a line of a terminal shows it."""
-    return "/".join(map(in_line, label)) if isinstance(label, tuple) else in_line(label)
+    """Return a label as it is written on the command line."""
+    return "/".join(label) if isinstance(label, tuple) else str(label)
 
 
 def make_ledger(

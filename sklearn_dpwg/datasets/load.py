@@ -1,25 +1,251 @@
-"""The registered data sets: their names, and reading one from an installed package."""
+"""Real data sets: a file of public facts each, by which alone rows are read and encoded.
+
+The facts stand in `entries`. They come from the documentation of the data or from common sense,
+none from the rows: a row is encoded the same way whatever the others are, and that costs no
+privacy.
+"""
 
 from __future__ import annotations
 
-import textwrap
+import itertools
+import math
+import tomllib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, distribution
+from importlib.resources import files
 from pathlib import Path
+from typing import Any, Literal
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 from sklearn.utils import Bunch
 
-from sklearn_dpwg.datasets.entry import (
-    DatasetEntry,
-    encode_features,
-    encode_groups,
-    encode_target,
-    read_entries,
-)
+from sklearn_dpwg._checks import FloatArray
 from sklearn_dpwg.exceptions import InputError
 
-ENTRIES = read_entries()
+# Values of columns, as a file has them, to what they are called here.
+Labels = Mapping[str, Mapping[str, str]]
+
+# The times of the stops are universal; Minneapolis is six hours behind, five in summer time.
+_SUMMER = (pd.Timestamp("2017-03-12T08:00:00Z"), pd.Timestamp("2017-11-05T07:00:00Z"))
+
+
+@dataclass(frozen=True, kw_only=True)
+class DatasetEntry:
+    """What is public of a data set, as `load_dataset` returns it.
+
+    A numeric value v with bounds (l, h) is clipped to them and becomes 2(v - l)/(h - l) - 1, in
+    [-1, 1]; a missing one becomes 0, the middle. A categorical value becomes a row of 0 and one 1;
+    a missing value, or one outside the schema, becomes all zeros. Every original feature therefore
+    adds at most 1 to the squared norm of a row, and no row is longer than `data_norm`.
+    """
+
+    name: str
+    about: str  # title, what one row is, source, licence and remarks
+    task: Literal["classification", "regression"]
+    package: str  # the distribution that holds the files
+    install: str  # the command that installs it, in the version that is described
+    files: Mapping[str, str]  # of "train" and "test", or of "all": paths beside the packages
+    target: str
+    groups: Labels  # several columns are intersected; a row without a label is left out
+    numeric: Mapping[str, tuple[float, float]]  # public bounds, in the unit of the file
+    # exact minimax risk over the ball of radius 200, on unit rows with a unit intercept
+    reference_optimum: float
+    categories: Labels = field(default_factory=dict)
+    default_subset: str = "all"
+    target_values: Mapping[str, int] = field(default_factory=dict)  # 1 is the positive class
+    class_names: tuple[str, ...] = ()
+    target_bounds: tuple[float, float] | None = None  # of a regression, which clips to them
+    target_unit: str = ""
+    log_scaled: tuple[str, ...] = ()  # scaled by log(1 + value) between their bounds
+    derived: Mapping[str, list[str]] = field(default_factory=dict)  # made of what columns
+    columns: tuple[str, ...] = ()  # of a file without a header
+    csv: Mapping[str, Any] = field(default_factory=dict)  # how pandas reads the file
+    dropped: Mapping[str, list[str]] = field(default_factory=dict)  # unused, by the reason
+    text: str  # of the file with all of this
+
+    @property
+    def feature_names(self) -> list[str]:
+        """Names of the encoded columns: the numeric ones, then ``column=category``."""
+        numeric = (f"log1p({c})" if c in self.log_scaled else c for c in self.numeric)
+        kinds = (f"{c}={label}" for c, of in self.categories.items() for label in of.values())
+        return [*numeric, *kinds]
+
+    @property
+    def group_labels(self) -> tuple[str, ...]:
+        """Every label a row can have, sorted; those of several columns are joined by a comma."""
+        columns = (sorted(set(labels.values())) for labels in self.groups.values())
+        return tuple(sorted(", ".join(cell) for cell in itertools.product(*columns)))
+
+    @property
+    def data_norm(self) -> float:
+        """Bound on the Euclidean norm of every encoded row, known without looking at one."""
+        return math.sqrt(len(self.numeric) + len(self.categories))
+
+    def path(self, part: str) -> Path:
+        """Return where the file of a part is, or raise one sentence that says how to get it."""
+        try:
+            path = Path(str(distribution(self.package).locate_file(self.files[part])))
+        except PackageNotFoundError:
+            path = Path()
+        if not path.is_file():
+            raise ImportError(
+                f"The data set {self.name!r} is read from {self.files[part]} of {self.package}, "
+                f"which is not there; install it with: {self.install}"
+            )
+        return path
+
+    def read(self, path: Path) -> pd.DataFrame:
+        """Read one file, with the columns named here and nothing else."""
+        made = [*self.numeric, *self.categories, *self.groups, self.target]
+        if path.suffix == ".compress":
+            # a pickle of an installed package is code that one trusts like an import
+            frame = pd.read_pickle(path, compression="xz")
+        else:
+            words = {*self.groups, *self.categories, *([self.target] if self.target_values else ())}
+            used = {*made, *(column for of in self.derived.values() for column in of)}
+            frame = pd.read_csv(
+                path,
+                names=self.columns or None,
+                usecols=lambda column: column in used,
+                dtype=dict.fromkeys(words - set(self.derived), "category"),
+                **self.csv,
+            )
+            for column in frame.select_dtypes("category"):
+                frame[column] = frame[column].cat.rename_categories(lambda word: str(word).strip())
+        return _DERIVED.get(self.name, pd.DataFrame)(frame)[made]
+
+    def encode(self, frame: pd.DataFrame) -> tuple[FloatArray, FloatArray, npt.NDArray[np.intp]]:
+        """Return features, targets and places in `group_labels` of raw rows, each on its own.
+
+        The target is class 0 or 1, or a number clipped to its bounds. It is NaN, or the place of a
+        group -1, where a row has none.
+        """
+        return self._features(frame), self._target(frame), self._groups(frame)
+
+    def _features(self, frame: pd.DataFrame) -> FloatArray:
+        encoded = np.zeros((len(frame), len(self.feature_names)))
+        for position, (column, (low, high)) in enumerate(self.numeric.items()):
+            values = np.clip(_numbers(frame[column]), low, high)
+            if column in self.log_scaled:
+                values, low, high = np.log1p(values), np.log1p(low), np.log1p(high)
+            scaled = 2.0 * (values - low) / (high - low) - 1.0
+            encoded[:, position] = np.nan_to_num(scaled, nan=0.0)
+        first = len(self.numeric)
+        for column, schema in self.categories.items():
+            codes = _codes(frame[column], schema)
+            rows = np.flatnonzero(codes >= 0)
+            encoded[rows, first + codes[rows]] = 1.0
+            first += len(schema)
+        return encoded
+
+    def _target(self, frame: pd.DataFrame) -> FloatArray:
+        if self.target_bounds is not None:
+            return np.clip(_numbers(frame[self.target]), *self.target_bounds)
+        classes: FloatArray = np.array([*self.target_values.values(), np.nan])
+        return classes[_codes(frame[self.target], self.target_values)]
+
+    def _groups(self, frame: pd.DataFrame) -> npt.NDArray[np.intp]:
+        known = np.ones(len(frame), dtype=bool)
+        cells = np.full(len(frame), "", dtype=object)
+        for place, (column, labels) in enumerate(self.groups.items()):
+            codes = _codes(frame[column], labels)
+            known &= codes >= 0
+            cells += (", " if place else "") + np.array(list(labels.values()), dtype=object)[codes]
+        places = pd.Index(self.group_labels).get_indexer(pd.Index(cells))
+        return np.where(known, places, -1).astype(np.intp)
+
+
+def _numbers(values: pd.Series) -> FloatArray:
+    return pd.to_numeric(values, errors="coerce").to_numpy(dtype=np.float64)
+
+
+def _codes(values: pd.Series, schema: Mapping[str, Any]) -> npt.NDArray[np.intp]:
+    """Return the position of each value in the schema, -1 for a missing or an unknown one."""
+    categorical = values.astype("category").cat.set_categories(list(schema))
+    return np.asarray(categorical.cat.codes, dtype=np.intp)
+
+
+def _entry_of(name: str, text: str) -> DatasetEntry:
+    """Return an entry of its file, where columns of values are lists of "value = label"."""
+    facts = tomllib.loads(text)
+    for key in ("groups", "categories"):
+        pairs = {
+            column: [value.partition(" = ") for value in values]
+            for column, values in facts.get(key, {}).items()
+        }
+        facts[key] = {
+            column: {value: label or value for value, _, label in each}
+            for column, each in pairs.items()
+        }
+    values = {key: tuple(one) if isinstance(one, list) else one for key, one in facts.items()}
+    return DatasetEntry(name=name, text=text, **values)
+
+
+_FILES = sorted(files("sklearn_dpwg.datasets").joinpath("entries").iterdir(), key=str)
+_NAMES = [file.name.removesuffix(".toml") for file in _FILES]
+ENTRIES = {
+    name: _entry_of(name, file.read_text(encoding="utf-8"))
+    for name, file in zip(_NAMES, _FILES, strict=True)
+}
+
+
+# Columns that are made of those of a file, each row on its own, by the data set's name.
+
+
+def _adult(frame: pd.DataFrame) -> pd.DataFrame:
+    """Take the full stop off the labels of the test file, and tell who was born elsewhere."""
+    country = frame["native-country"]
+    elsewhere = country.where(country == "United-States", "elsewhere").where(country.notna())
+    income = frame["income"].astype(object).str.rstrip(".")
+    return frame.assign(**{"income": income, "born-in": elsewhere})
+
+
+def _law_school(frame: pd.DataFrame) -> pd.DataFrame:
+    """Put indicator columns back together; a row without exactly one 1 is missing."""
+    for column, prefix in (("race", "Race_"), ("sex", "Sex_"), ("passed", "PF_")):
+        names = [name for name in map(str, frame) if name.startswith(prefix)]
+        indicators = frame[names].to_numpy()
+        values = [names[place].removeprefix(prefix) for place in indicators.argmax(axis=1)]
+        is_one = indicators.sum(axis=1) == 1
+        frame[column] = pd.Series(values, index=frame.index).where(is_one)
+    return frame
+
+
+def _stops(frame: pd.DataFrame) -> pd.DataFrame:
+    """Turn the date into month, kind of day and hours of the day."""
+    universal = pd.to_datetime(frame["date"], utc=True)
+    summer = (universal >= _SUMMER[0]) & (universal < _SUMMER[1])
+    local = universal - pd.to_timedelta(6 - summer.astype(int), unit="h")
+    first = 3 * (local.dt.hour // 3)
+    return frame.assign(
+        policePrecinct=frame["policePrecinct"].astype(str),
+        month=local.dt.month,
+        day=local.dt.day_of_week.ge(5).map({True: "weekend", False: "weekday"}),
+        hours=first.map("{:02d}".format) + "-" + (first + 3).map("{:02d}".format),
+    )
+
+
+def _hourly_earnings(frame: pd.DataFrame) -> pd.DataFrame:
+    """Add age squared, as earnings rise and then fall with age."""
+    return frame.assign(**{"age squared": frame["age"] ** 2})
+
+
+def _weekly_wages(frame: pd.DataFrame) -> pd.DataFrame:
+    """Take the logarithm of the wage, and add squared experience (Mincer)."""
+    squared = frame["experience"].clip(lower=0) ** 2
+    return frame.assign(**{"log wage": np.log(frame["wage"]), "experience squared": squared})
+
+
+_DERIVED: dict[str, Callable[[pd.DataFrame], pd.DataFrame]] = {
+    "adult": _adult,
+    "cps-hourly-earnings": _hourly_earnings,
+    "cps-weekly-wages": _weekly_wages,
+    "law-school": _law_school,
+    "minneapolis-stops": _stops,
+}
 
 
 def dataset_names() -> tuple[str, ...]:
@@ -45,8 +271,7 @@ def load_dataset(name: str, *, subset: str | None = None, as_frame: bool = False
         One of :func:`dataset_names`.
     subset : str, default=None
         Part to load: ``"train"``, ``"test"`` or ``"all"`` where the data come in two parts, else
-        ``"all"``. ``None`` is the entry's default: ``"train"`` for adult, everything for the
-        others.
+        ``"all"``. ``None`` is ``"train"`` for adult, everything for the others.
     as_frame : bool, default=False
         Return a DataFrame and Series instead of arrays.
 
@@ -56,8 +281,8 @@ def load_dataset(name: str, *, subset: str | None = None, as_frame: bool = False
         Records as ``data``, in [-1, 1] and of norm at most ``data_norm``, ``target``, class 0 or 1
         or a number, and ``groups``, a label each. What is public of them: ``feature_names``,
         ``group_labels``, ``data_norm``, and ``classes`` with their ``target_names``, or
-        ``target_bounds``, to which targets are clipped. ``entry`` has all that is said of the data
-        set, among that what was dropped and why, and ``DESCR`` the same for people.
+        ``target_bounds``, to which targets are clipped. ``entry`` has all that is known of the data
+        set, among that what was dropped and why, and ``DESCR`` its file.
 
     Raises
     ------
@@ -67,84 +292,35 @@ def load_dataset(name: str, *, subset: str | None = None, as_frame: bool = False
         If the package that holds the files is missing; the message is the command to install it.
     """
     if name not in ENTRIES:
-        allowed = ", ".join(repr(known) for known in ENTRIES)
-        raise InputError(f"name={name!r} is not a data set; the names are {allowed}.")
+        raise InputError(f"name must be one of {dataset_names()}, got {name!r}.")
     entry = ENTRIES[name]
     subset = entry.default_subset if subset is None else subset
-    if subset not in entry.subsets:
-        allowed = ", ".join(repr(known) for known in entry.subsets)
-        raise InputError(f"subset={subset!r} is not a part of {name!r}; its parts are {allowed}.")
-    parts = list(entry.files) if subset == "all" else [subset]
-    pieces = [_read_part(entry, part) for part in parts]
+    if subset not in (*entry.files, "all"):
+        raise InputError(
+            f"subset of {name!r} must be 'all' or one of {[*entry.files]}, got {subset!r}."
+        )
+    pieces = []
+    for part in entry.files if subset == "all" else [subset]:
+        data, target, codes = entry.encode(entry.read(entry.path(part)))
+        kept = (codes >= 0) & ~np.isnan(target)  # a row without a group or a target is left out
+        pieces.append((data[kept], target[kept], codes[kept]))
     data, target, codes = (np.concatenate(columns) for columns in zip(*pieces, strict=True))
-
-    groups = np.array(entry.group_labels)[codes]
     bunch = Bunch(
         data=data,
         target=target,
-        groups=groups,
-        feature_names=list(entry.feature_names),
+        groups=np.array(entry.group_labels)[codes],
+        feature_names=entry.feature_names,
         group_labels=entry.group_labels,
         data_norm=entry.data_norm,
         entry=entry,
-        DESCR=_describe(entry, subset, len(target)),
+        DESCR=entry.text,
     )
     if entry.task == "classification":
-        bunch.target = target.astype(np.int64)
-        bunch.classes = (0, 1)
-        bunch.target_names = entry.class_names
+        bunch.update(target=target.astype(np.int64), classes=(0, 1), target_names=entry.class_names)
     else:
         bunch.target_bounds = entry.target_bounds
     if as_frame:
         bunch.data = pd.DataFrame(data, columns=bunch.feature_names)
         bunch.target = pd.Series(bunch.target, name=entry.target)
-        bunch.groups = pd.Series(groups, name=" and ".join(entry.groups), dtype=object)
+        bunch.groups = pd.Series(bunch.groups, name=" and ".join(entry.groups), dtype=object)
     return bunch
-
-
-def _read_part(entry: DatasetEntry, part: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Read and encode one file, without the rows that have no group or no target."""
-    frame = entry.read(_locate(entry, part))
-    codes = encode_groups(frame, entry)
-    target = encode_target(frame, entry)
-    kept = (codes >= 0) & ~np.isnan(target)
-    if not kept.all():
-        frame, codes, target = frame[kept], codes[kept], target[kept]
-    return encode_features(frame, entry), target, codes
-
-
-def _locate(entry: DatasetEntry, part: str) -> Path:
-    """Return the path of a file, or raise one sentence that says how to get it."""
-    try:
-        path = Path(str(distribution(entry.package).locate_file(entry.files[part])))
-    except PackageNotFoundError:
-        path = Path()
-    if not path.is_file():
-        raise ImportError(
-            f"The data set {entry.name!r} is read from {entry.files[part]} of {entry.package} "
-            f"{entry.version}, which is not there; install it with: {entry.install}"
-        )
-    return path
-
-
-def _describe(entry: DatasetEntry, subset: str, n_rows: int) -> str:
-    """Write the entry out for people."""
-    if entry.task == "classification":
-        target = f"{entry.target}: 0 is {entry.class_names[0]}, 1 is {entry.class_names[1]}"
-    else:
-        low, high = entry.target_bounds or (float("nan"), float("nan"))
-        target = f"{entry.target}, {entry.target_unit}, clipped to [{low:g}, {high:g}]"
-    dropped = [f"{', '.join(columns)}: {reason}" for reason, columns in entry.dropped.items()]
-    said = [
-        f"Rows: {n_rows:,} (subset {subset}); a row is {entry.unit_of_privacy}",
-        f"Target: {target}",
-        f"Groups: {' and '.join(entry.groups)}: {'; '.join(entry.group_labels)}",
-        f"Features: {len(entry.feature_names)} columns from {len(entry.numeric)} numeric and "
-        f"{len(entry.categories)} categorical ones; no row is longer than {entry.data_norm:.4g}",
-        *(f"Dropped: {each}" for each in dropped or ["nothing"]),
-        *([f"Remarks: {entry.remarks}"] if entry.remarks else []),
-        f"Source: {entry.source}",
-        f"Licence: {entry.licence}",
-    ]
-    lines = (textwrap.fill(each, width=88, subsequent_indent="    ") for each in said)
-    return "\n".join([entry.title, "=" * len(entry.title), *lines]) + "\n"

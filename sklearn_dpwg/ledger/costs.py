@@ -109,7 +109,7 @@ def privacy_of(fitted: Any, *, warn: bool = True, cv: Any = None) -> PrivacyGuar
         exceptions.warn(
             f"outside the guarantee, as no noise or no count covers them: "
             f"{'; '.join(inside.outside)}.",
-            exceptions.OutsideGuaranteeWarning,
+            exceptions.NoProtectionWarning,
         )
     return inside.guarantee
 
@@ -372,20 +372,18 @@ def _visit_known(part: Any, kind: _Kind, inside: _Inside) -> None:
     for one, sample in zip(kept, samples, strict=True):
         within, times = _visit(one), int(np.bincount(sample).max())
         if times > 1:  # a record that is drawn several times is several records of one owner
-            within.costs = {key: _several(cost, times) for key, cost in within.costs.items()}
             within.stated = []
+            for key, cost in within.costs.items():
+                own = cost.guarantee
+                unit = {"records_per_person": own.records_per_person, "of_person": own.of_person}
+                several = replace(own.for_records(times), **unit)
+                within.costs[key] = cost._replace(guarantee=several)
         inside.add(within)
     if kind.learned:
         inside.outside.append(f"{name}: {kind.learned}")
     if n_gone:
         _check_unchanged(part.estimator, kept[0], name)
         inside.add_gone(part, n_gone * planned_fits(part.estimator, kept[0]))
-
-
-def _several(cost: StartCost, times: int) -> StartCost:
-    own = cost.guarantee
-    several = replace(own.for_records(times), records_per_person=own.records_per_person)
-    return cost._replace(guarantee=replace(several, of_person=own.of_person))
 
 
 def _visit_unknown(part: Any, inside: _Inside) -> None:
@@ -498,10 +496,8 @@ def n_folds_of(cv: Any) -> int:
 
 def _steps(part: Any) -> dict[str, Any] | None:
     """Return what a pipeline, column transformer or union fits, by name; None of others."""
-    if type(part) is Pipeline:
-        return dict(part.steps)
-    if type(part) is FeatureUnion:
-        return dict(part.transformer_list)
+    if type(part) in (Pipeline, FeatureUnion):
+        return dict(part.steps if type(part) is Pipeline else part.transformer_list)
     if type(part) is not ColumnTransformer:
         return None
     unfitted = [*part.transformers, ("remainder", part.remainder, None)]

@@ -7,7 +7,7 @@ import os
 import sqlite3
 import weakref
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from threading import RLock
@@ -166,7 +166,7 @@ class PrivacyLedger:
         self._memory = _connection(":memory:") if path is None else None
         if self._memory is not None:
             weakref.finalize(self, self._memory.close)
-        self._lock = RLock()  # of the one in memory, which all threads share
+        self._lock = RLock()  # all threads share the one in memory
         demand = None if neighbours is None else Relation(neighbours).short_name
         with self._transaction() as connection:
             for table in _TABLES:
@@ -237,13 +237,11 @@ class PrivacyLedger:
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
         """Read and write while all others wait; an error undoes what was written."""
-        with ExitStack() as stack:
-            connection = self._memory
-            if connection is None:
-                connection = stack.enter_context(closing(_connection(self._place)))
-            else:
-                stack.enter_context(self._lock)
-            stack.enter_context(connection)
+        if self._memory is None:
+            opened: Any = closing(_connection(self._place))
+        else:
+            opened = nullcontext(self._memory)
+        with self._lock, opened as connection, connection:
             connection.execute("BEGIN IMMEDIATE")
             yield connection
 

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sklearn_dpwg import _repr as html
 from sklearn_dpwg._checks import (
     FloatArray,
     non_negative,
@@ -441,13 +440,6 @@ class PrivacyGuarantee:
 
     def __str__(self) -> str:
         return "\n".join(map(str, sections(self)))
-
-    def _repr_html_(self) -> str:
-        """Return what a notebook shows: the promise, and all the rest folded away."""
-        headline, *rest = sections(self)
-        words = [html.described(part.title, part.text, part.code) for part in rest]
-        folded = [html.fold("What this means, and how to check it", "".join(words))] if rest else []
-        return html.box(headline.title, [headline.text], *folded, protected=self.is_private)
 
 
 def _compositions(events: Sequence[DpEvent]) -> tuple[Composition, ...]:

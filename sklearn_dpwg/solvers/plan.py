@@ -10,13 +10,11 @@ from typing import Any, NoReturn, Self, TypeVar, final
 
 import numpy as np
 
-from sklearn_dpwg import _repr as html
 from sklearn_dpwg._checks import FloatArray
 from sklearn_dpwg._repr import short_repr
 from sklearn_dpwg.data.problem import PUBLIC_FACTS, PUBLIC_FACTS_OF_OVERLAP, Problem
 from sklearn_dpwg.exceptions import InputTypeError, PlanExceededError
 from sklearn_dpwg.privacy import Budget, PrivacyGuarantee, Relation, Release
-from sklearn_dpwg.privacy.statement import cost_of
 from sklearn_dpwg.solvers.counts import CountStage
 
 # Bounds that differ by less, relatively, differ by how they were rounded.
@@ -215,31 +213,6 @@ class Plan:
         for line in _prediction(self):
             lines += ["", "Predicted:", f"  {line}"]
         return "\n".join(lines)
-
-    def _repr_html_(self) -> str:
-        """Return what a notebook shows: predictions and cost, the releases folded away."""
-        guarantee = self.guarantee
-        rows = [
-            (
-                each.name,
-                f"{each.max_count:,}",
-                each.mechanism,
-                f"{each.noise_multiplier:.4g}",
-                who_pays.removeprefix(", ") or "every record",
-            )
-            for each, who_pays in _alike(self.releases)
-        ]
-        header = ("release", "times", "mechanism", "noise multiplier", "who pays")
-        schedule = html.described("Schedule", "", str(self.schedule).splitlines())
-        of_releases = html.table(header, rows) if rows else html.described("Releases", "none")
-        cost = f"Cost: {cost_of(guarantee)}"
-        return html.box(
-            _headline(self),
-            [*self._remarks, *str(self.counts or "").splitlines(), *_prediction(self), cost],
-            html.fold("Releases and schedule", of_releases + schedule),
-            html.fold("Guarantee", guarantee._repr_html_()),
-            protected=guarantee.is_private,
-        )
 
 
 def _headline(plan: Plan) -> str:

@@ -50,23 +50,18 @@ def test_a_fit_prints_the_whole_statement_and_where_the_model_is(folder):
     assert model[-1].privacy_.epsilon == pytest.approx(8.0, rel=1e-3)
 
 
-def test_groups_may_be_protected_and_a_model_may_be_of_lines(folder, tmp_path):
-    names = (folder / "people.parquet", "--schema", folder / "schema.toml")
-    options = ("--neighbours", "replace-one", "--solver", "mgr", "--shapes", "linear")
-    result = done("fit", *names, "-o", tmp_path / "m.skops", *options, "--epsilon", 20)
-    assert "replace any record" in result.stdout
-    model = load(tmp_path / "m.skops")
-    assert (model[0].shapes, model[-1].plan_.solver) == ("linear", "mgr")
-
-
 def test_a_number_is_learned_in_the_cells_of_two_columns(folder, tmp_path):
     cells = '["race", "sex"]\nlabels = [["x", 0], ["x", 1], ["y", 0], ["y", 1]]'
     schema = schema_of(tmp_path, ('"race"\nlabels = ["x", "y"]', cells), (TARGET, WAGE))
     done("plan", "--schema", schema, "--group-sizes", "x/0=420,x/1=420,y/0=180,y/1=180")
     model, table = tmp_path / "m.skops", tmp_path / "wages.csv"
-    done("fit", folder / "people.csv", "--schema", schema, "-o", model)
-    assert isinstance(load(model)[-1], DPWorstGroupRegressor)
-    assert [*load(model)[-1].group_labels_] == [("x", "0"), ("x", "1"), ("y", "0"), ("y", "1")]
+    options = ("--neighbours", "replace-one-within-group", "--solver", "mgr", "--shapes", "linear")
+    printed = done("fit", folder / "people.csv", "--schema", schema, "-o", model, *options).stdout
+    assert "within its group" in printed
+    fitted = load(model)
+    assert isinstance(fitted[-1], DPWorstGroupRegressor)
+    assert (fitted[0].shapes, fitted[-1].plan_.solver) == ("linear", "mgr")
+    assert [*fitted[-1].group_labels_] == [("x", "0"), ("x", "1"), ("y", "0"), ("y", "1")]
     done("predict", model, folder / "people.csv", "-o", table)
     assert [*pd.read_csv(table).columns] == ["prediction"]
 
@@ -93,38 +88,24 @@ def test_so_many_rows_of_a_person_are_learned_from_and_one_is_audited(tmp_path, 
 # --- predict --------------------------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module")
-def predicted(folder):
-    path = folder / "predicted.csv"
-    done("predict", folder / "model.skops", folder / "people.csv", "-o", path, "--keep", "id")
-    return pd.read_csv(path)
-
-
-def test_predictions_are_those_of_python(folder, predicted):
+@pytest.mark.parametrize("end", ["csv", "parquet"])
+def test_predictions_are_those_of_python(folder, tmp_path, end):
     model, X = load(folder / "model.skops"), make_table()
-    assert (predicted["prediction"] == model.predict(X)).all()
-    shares = dict(zip(model.classes_, model.predict_proba(X).T, strict=True))
-    assert [*predicted.columns] == [
-        *("id", "prediction", "probability of rejected", "probability of hired")
-    ]
-    for name, column in shares.items():
-        np.testing.assert_allclose(predicted[f"probability of {name}"], column)
-    assert (predicted["id"] == X["id"]).all()
-
-
-def test_csv_and_parquet_give_the_same_predictions(folder, predicted, tmp_path):
-    path = tmp_path / "p.parquet"
-    done("predict", folder / "model.skops", folder / "people.parquet", "-o", path)
-    table = pd.read_parquet(path)
-    assert (table["prediction"] == predicted["prediction"]).all()
-    np.testing.assert_allclose(table["probability of hired"], predicted["probability of hired"])
-
-
-def test_a_public_threshold_is_about_the_last_class(folder, predicted, tmp_path):
-    names = (folder / "model.skops", folder / "people.csv", "-o", tmp_path / "p.csv")
-    done("predict", *names, "--threshold", 0.8)
-    chosen = np.where(predicted["probability of hired"] >= 0.8, "hired", "rejected")
-    assert (pd.read_csv(tmp_path / "p.csv")["prediction"] == chosen).all()
+    output = tmp_path / f"p.{end}"
+    names = (folder / "model.skops", folder / f"people.{end}", "-o", output, "--keep", "id")
+    for options, threshold in (([], None), (["--threshold", 0.8], 0.8)):
+        done("predict", *names, *options, "--overwrite")
+        table = pd.read_csv(output) if end == "csv" else pd.read_parquet(output)
+        assert [*table.columns] == [
+            *("id", "prediction", "probability of rejected", "probability of hired")
+        ]
+        for name, column in zip(model.classes_, model.predict_proba(X).T, strict=True):
+            np.testing.assert_allclose(table[f"probability of {name}"], column)
+        hired = model.predict(X) == "hired"
+        if threshold is not None:  # of the last class
+            hired = table["probability of hired"] >= threshold
+        assert ((table["prediction"] == "hired") == hired).all()
+        assert (table["id"] == X["id"]).all()
 
 
 # --- audit ----------------------------------------------------------------------------------------
@@ -230,14 +211,7 @@ def test_what_is_published_holds_no_word_of_a_record(tmp_path):
 # --- the module is the command --------------------------------------------------------------------
 
 
-def called(*words, code=""):
-    start = ["-c", code] if code else ["-m", "sklearn_dpwg"]
-    return subprocess.run(
-        [sys.executable, *start, *words], capture_output=True, text=True, check=False
-    )
-
-
 def test_without_click_a_sentence_says_what_to_install():
     without = "import runpy, sys; sys.modules['click'] = None; runpy.run_module('sklearn_dpwg')"
-    result = called(code=without)
+    result = subprocess.run([sys.executable, "-c", without], capture_output=True, text=True)
     assert (result.returncode, "sklearn-dpwg[cli]" in result.stderr) == (1, True)

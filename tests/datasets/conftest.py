@@ -9,8 +9,6 @@ import pytest
 from sklearn.utils import Bunch
 
 from sklearn_dpwg.datasets import dataset_names, load_dataset
-from sklearn_dpwg.datasets.entry import DatasetEntry
-from sklearn_dpwg.datasets.load import ENTRIES, _locate
 
 
 @cache
@@ -21,25 +19,20 @@ def load(name: str) -> Bunch:
 @cache
 def raw(name: str) -> pd.DataFrame:
     """What the reader of an entry returns for its smallest part."""
-    entry = ENTRIES[name]
-    return entry.read(_locate(entry, list(entry.files)[-1]))
+    entry = load(name).entry
+    return entry.read(entry.path(list(entry.files)[-1]))
 
 
 @pytest.fixture(params=dataset_names())
-def entry(request: pytest.FixtureRequest) -> DatasetEntry:
-    return ENTRIES[request.param]
+def bunch(request: pytest.FixtureRequest) -> Bunch:
+    return load(request.param)
 
 
 @pytest.fixture
-def bunch(entry: DatasetEntry) -> Bunch:
-    return load(entry.name)
+def entry(bunch: Bunch):
+    return bunch.entry
 
 
 @pytest.fixture
-def frame(entry: DatasetEntry) -> pd.DataFrame:
+def frame(entry) -> pd.DataFrame:
     return raw(entry.name)
-
-
-@pytest.fixture
-def load_once():
-    return load

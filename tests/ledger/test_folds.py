@@ -18,7 +18,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from sklearn_dpwg import DPWorstGroupClassifier, DPWorstGroupRegressor
-from sklearn_dpwg.exceptions import OutsideGuaranteeWarning, UnsupportedMechanismError
+from sklearn_dpwg.exceptions import NoProtectionWarning, UnsupportedMechanismError
 from sklearn_dpwg.ledger import privacy_of
 from sklearn_dpwg.ledger.folds import folds_outside
 from sklearn_dpwg.model_selection import DPSearchCV, PublicKFold
@@ -109,7 +109,7 @@ def told(fitted, **said):
     with warnings.catch_warnings(record=True) as seen:
         warnings.simplefilter("always")
         outside = privacy_of(fitted, **said).outside
-    assert [one.category for one in seen] == [OutsideGuaranteeWarning] * bool(outside)
+    assert [one.category for one in seen] == [NoProtectionWarning] * bool(outside)
     assert all(said in str(seen[0].message) for said in outside)
     return [said for said in outside if "who is in which" in said]
 

@@ -38,14 +38,14 @@ from sklearn.preprocessing import (
 
 from sklearn_dpwg import DPWorstGroupClassifier, DPWorstGroupRegressor
 from sklearn_dpwg.data.records import RecordEncoder
-from sklearn_dpwg.exceptions import OutsideGuaranteeWarning, UnsupportedMechanismError
+from sklearn_dpwg.exceptions import NoProtectionWarning, UnsupportedMechanismError
 from sklearn_dpwg.inspection import GroupAudit
 from sklearn_dpwg.ledger import PrivacyLedger, privacy_of
 from sklearn_dpwg.ledger.costs import learning_steps
 from sklearn_dpwg.model_selection import DPSearchCV
 from sklearn_dpwg.postprocessing import DPThresholdClassifier
 from sklearn_dpwg.preprocessing import BoundedScaler, DPStandardScaler
-from sklearn_dpwg.privacy import PrivacyGuarantee, Release
+from sklearn_dpwg.privacy import PrivacyGuarantee
 from sklearn_dpwg.privacy.gaussian import gdp_epsilon, gdp_mu
 from sklearn_dpwg.solvers import MGR
 from tests.helpers.ledger_cases import DELTA, RNG, X, Y, ones
@@ -71,7 +71,7 @@ def epsilon_of_fits(*epsilons):
 
 def silently(fitted):
     with warnings.catch_warnings():
-        warnings.simplefilter("error", OutsideGuaranteeWarning)
+        warnings.simplefilter("error", NoProtectionWarning)
         return privacy_of(fitted)
 
 
@@ -91,11 +91,13 @@ def test_groupings_of_every_fit_are_named():
 
 
 def test_pipeline():
-    pipe = make_pipeline(
-        FunctionTransformer(), BoundedScaler(), DPStandardScaler(0.5, DELTA), model()
-    ).fit(X, Y)
+    steps = FunctionTransformer(), BoundedScaler(), DPStandardScaler(0.5, DELTA), model()
+    pipe = make_pipeline(*steps).fit(X, Y)
     found = silently(pipe)
     assert found.epsilon == pytest.approx(epsilon_of_fits(0.5, 1.0), rel=1e-5)
+    pipe.set_params(dpstandardscaler__delta=1e-4).fit(X, Y)
+    assert silently(pipe).delta == DELTA  # that of the model
+    assert silently(pipe).epsilon > found.epsilon
     assert set(found.public) >= {*pipe[-1].privacy_.public, *pipe[-2].privacy_.public}
     assert PrivacyGuarantee.from_json(found.to_json()) == found
 
@@ -106,12 +108,6 @@ def test_targets_that_a_public_function_transforms():
     assert silently(fitted).epsilon == pytest.approx(1.0, rel=1e-5)
     learned = TransformedTargetRegressor(model(), transformer=StandardScaler()).fit(X, Y)
     assert privacy_of(learned, warn=False).outside == ("StandardScaler: all that it learned",)
-
-
-def test_a_total_is_at_the_delta_of_the_model():
-    pipe = make_pipeline(DPStandardScaler(0.5, 1e-4), model()).fit(X, Y)
-    assert silently(pipe).delta == DELTA
-    assert silently(pipe).epsilon > pipe[-1].privacy_.epsilon
 
 
 def scaled(final):
@@ -166,6 +162,11 @@ FITS = {
     "calibration in grid": lambda m: outer(calibrated(m), ensemble=[True, False]),
     "threshold in grid": lambda m: outer(tuned(m), cv=[2, 3]),
     "bagging in grid": lambda m: outer(bagged(m), n_estimators=[1, 2]),
+    "threshold of a frozen model": lambda m: tuned(FrozenEstimator(m.fit(X, LABELS))),
+    "a private search in grid": lambda m: outer(
+        DPSearchCV(m.set_params(group_by=None), {"radius": [1.0, 2.0]}, group_by=ones),
+        epsilon=[0.5, 1.0],
+    ),
     "threshold of a union": lambda m: TunedThresholdClassifierCV(make_pipeline(UNION, m), cv=2),
     "VotingClassifier": lambda m: VotingClassifier([("a", scaled(m)), ("b", clone(m))]),
     "OneVsRestClassifier": lambda m: OneVsRestClassifier(scaled(m)),
@@ -193,18 +194,6 @@ def test_no_fit_is_left_out(name):
     assert not any("not counted" in text for text in found.outside)
 
 
-def test_private_searches_on_folds():
-    """Their cost follows from the parameters alone, though their releases are not Gaussian."""
-    private = DPSearchCV(
-        model(DPWorstGroupClassifier, group_by=None), {"radius": [1.0, 2.0]}, group_by=ones
-    )
-    inner = Pipeline([("scale", DPStandardScaler(0.7, DELTA)), ("search", private)])
-    with PrivacyLedger(100.0, DELTA) as book:
-        fitted = GridSearchCV(inner, {"search__epsilon": [0.5, 1.0]}, cv=2).fit(X, LABELS)
-    found = privacy_of(fitted, warn=False)
-    assert found.epsilon == pytest.approx(book.epsilon_spent, rel=1e-4)
-
-
 def test_every_meta_estimator_of_the_page_is_held_against_a_ledger():
     page = Path(__file__).parents[2] / "docs" / "guide" / "pipelines.md"
     rows = re.findall(r"^\| `?([^|`]+?)`? \|", page.read_text(encoding="utf-8"), re.MULTILINE)
@@ -225,25 +214,23 @@ def test_inner_fits_that_cannot_be_known(inner):
         privacy_of(search, warn=False)
 
 
-def test_private_fits_on_folds_count_where_the_best_is_not_private():
-    steps = Pipeline([("scale", "passthrough"), ("model", LinearRegression())])
-    grid = {"scale": [DPStandardScaler(0.5, DELTA), "passthrough"]}
-    public_is_best = {"scoring": lambda fitted, X, y: -float(hasattr(fitted[0], "privacy_"))}
-    searches = [GridSearchCV(steps, grid, cv=2, **public_is_best).fit(X, Y) for _ in range(2)]
-    total = privacy_of(searches, warn=False).epsilon
-    assert total == pytest.approx(epsilon_of_fits(*[0.5] * 4), rel=1e-4)
-
-
-def test_searches_whose_winners_hold_one_frozen_model_are_two_searches():
-    """Each fitted scalers on its folds, which no key of the winner tells apart."""
-    frozen = FrozenEstimator(model(DPWorstGroupClassifier).fit(X, LABELS))
+@pytest.mark.parametrize("final", [None, LinearRegression()])
+def test_private_fits_on_folds_count_where_the_best_did_without(final):
+    """Of two searches each, though no key of the winner tells them apart."""
+    frozen = final or FrozenEstimator(model(DPWorstGroupClassifier).fit(X, LABELS))
     steps = Pipeline([("scale", "passthrough"), ("model", frozen)])
     grid = {"scale": [DPStandardScaler(0.5, DELTA), "passthrough"]}
     public_is_best = {"scoring": lambda fitted, X, y: -float(hasattr(fitted[0], "privacy_"))}
-    searches = [GridSearchCV(steps, grid, cv=2, **public_is_best).fit(X, LABELS) for _ in "ab"]
+    searches = [
+        GridSearchCV(steps, grid, cv=2, **public_is_best).fit(X, Y if final else LABELS)
+        for _ in "ab"
+    ]
     total = privacy_of(searches, warn=False).epsilon
-    assert total == pytest.approx(epsilon_of_fits(1.0, *[0.5] * 4), rel=1e-4)
-    assert privacy_of([searches[0], copy.deepcopy(searches[0])], warn=False).epsilon < total
+    before = () if final else (1.0,)
+    assert total == pytest.approx(epsilon_of_fits(*before, *[0.5] * 4), rel=1e-4)
+    if final is None:
+        twice = [searches[0], copy.deepcopy(searches[0])]
+        assert privacy_of(twice, warn=False).epsilon < total
 
 
 class LookAlike(BaseEstimator):
@@ -301,12 +288,6 @@ def test_what_cannot_be_counted_is_refused_and_not_understated(around):
             privacy_of(each, warn=False)
 
 
-def test_a_frozen_model_is_not_fitted_again():
-    once = model(DPWorstGroupClassifier).fit(X, LABELS)
-    tuned = TunedThresholdClassifierCV(FrozenEstimator(once), cv=2).fit(X, LABELS)
-    assert privacy_of(tuned, warn=False).epsilon == pytest.approx(once.privacy_.epsilon)
-
-
 def test_several_models():
     bag = BaggingRegressor(model(), n_estimators=3, bootstrap=False).fit(X, Y)
     assert silently(bag).epsilon == pytest.approx(epsilon_of_fits(1.0, 1.0, 1.0), rel=1e-4)
@@ -318,18 +299,6 @@ def test_several_models():
     assert silently(twice).epsilon == pytest.approx(gdp_epsilon(DELTA, mu), rel=1e-4)
     folds = cross_validate(model(), X, Y, cv=3, return_estimator=True)["estimator"]
     assert silently(folds).epsilon == pytest.approx(epsilon_of_fits(1.0, 1.0, 1.0), rel=1e-4)
-
-
-def test_fits_that_cannot_be_known(monkeypatch):
-    search = GridSearchCV(model(), {"epsilon": [1.0]}, cv=2).fit(X, Y)
-    sampled = PrivacyGuarantee.from_releases([Release("r", "laplace", 2.0, max_count=3)], DELTA)
-
-    class Plan:
-        guarantee = sampled
-
-    monkeypatch.setattr(DPWorstGroupRegressor, "plan", lambda self, **facts: Plan)
-    with pytest.raises(UnsupportedMechanismError, match="run the search inside a PrivacyLedger"):
-        privacy_of(search, warn=False)
 
 
 NOTHING = (LinearRegression().fit(X, Y), 5, [], None, "model")
