@@ -358,7 +358,7 @@ def test_rows_of_prefix_sums_err_by_no_more_than_is_paid(name, n_steps, kind):
     vectors[0] = 1.0 / math.sqrt(2.0)
     mechanism = make_prefix_sums(name, n_steps=n_steps, n_dimensions=2)
     noise = silent()
-    stream = mechanism.open(noise, mechanism.release("sums"), sensitivity=None)
+    stream = mechanism.open(noise, mechanism.release("sums"))
     for vector in vectors:
         stream.add(vector, 1.0)
     # the coefficients as computed: they are public
