@@ -30,7 +30,7 @@ from sklearn_dpwg.optimum import project_to_ball, solve_saddle_point
 from sklearn_dpwg.optimum.objective import ON_SPHERE, ball_gap
 from sklearn_dpwg.privacy import Budget
 from sklearn_dpwg.privacy.prefix_sums import PREFIX_SUMS, make_prefix_sums
-from sklearn_dpwg.privacy.sensitivity.sums import weighting_slack
+from sklearn_dpwg.privacy.sensitivity import weighting_slack
 from sklearn_dpwg.solvers import OCO, PhasedERM
 from sklearn_dpwg.solvers.oco import round_sensitivity
 from sklearn_dpwg.solvers.rounds import (

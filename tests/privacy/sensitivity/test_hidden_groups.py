@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from sklearn_dpwg.privacy.sensitivity.saddle_point import (
+from sklearn_dpwg.privacy.sensitivity import (
     _largest_move,
     hidden_group_sensitivities,
     saddle_point_sensitivity,

@@ -6,16 +6,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import expit
 
-from sklearn_dpwg.privacy.sensitivity import group_moves as _group_moves
-from sklearn_dpwg.privacy.sensitivity.group_moves import (
+from sklearn_dpwg.privacy import sensitivity as _group_moves
+from sklearn_dpwg.privacy.sensitivity import (
     _COARSE,
     _FINE,
     _MIDDLE,
     Cells,
     GroupMoves,
     _edges,
-)
-from sklearn_dpwg.privacy.sensitivity.saddle_point import (
     saddle_point_sensitivities,
     saddle_point_sensitivity,
 )

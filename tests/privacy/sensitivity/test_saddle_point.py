@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy.optimize import brentq
 from scipy.special import expit, logit
 
-from sklearn_dpwg.privacy.sensitivity.saddle_point import (
+from sklearn_dpwg.privacy.sensitivity import (
     lemma3_sensitivity,
     saddle_point_sensitivity,
 )
