@@ -30,12 +30,10 @@ from sklearn_dpwg.privacy.accounting.calibration import (
 from sklearn_dpwg.privacy.accounting.composition import (
     Composition,
     composition_of_event,
-    joint_compositions,
-)
-from sklearn_dpwg.privacy.accounting.loss_distribution import (
-    checked_event,
+    event_from_dict,
     event_of_composition,
     event_to_dict,
+    joint_compositions,
 )
 from sklearn_dpwg.privacy.release import Budget, Relation, Release
 from sklearn_dpwg.privacy.statement import (
@@ -474,7 +472,7 @@ def _read_fields(described: dict[str, Any]) -> dict[str, Any]:
         raise InputError(f"requested_epsilon must be at least epsilon, {found['epsilon']!r}.")
     if not isinstance(described["events"], list):
         raise InputError(f"events must be a list, got {described['events']!r}.")
-    return found | {"events": [checked_event(event) for event in described["events"]]}
+    return found | {"events": [event_from_dict(event) for event in described["events"]]}
 
 
 def _to_plain(number: float | None) -> float | str | None:

@@ -21,10 +21,10 @@ from sklearn_dpwg.privacy.accounting.composition import (
     Composition,
     composition_of_event,
     dominating,
+    event_of_composition,
     joint,
     joint_compositions,
 )
-from sklearn_dpwg.privacy.accounting.loss_distribution import event_of_composition
 
 multipliers = st.floats(0.5, 20.0)
 gaussians = multipliers.map(dp_event.GaussianDpEvent)
@@ -60,7 +60,7 @@ def combinations(results):
 def test_every_overlap_of_parts_is_covered(results, most):
     """Whatever part of each result a record was in, some total dominates what it paid for."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(composition, "_MOST_COMBINATIONS", most)
+        patch.setattr(composition, "_MAX_COMBINATIONS", most)
         totals = joint_compositions(results)
     assert len(totals) <= most
     for paid in combinations(results):
@@ -80,7 +80,7 @@ def test_the_worst_of_each_result_costs_at_least_as_much(monkeypatch, most):
     runs = [[best(g(9.0)), best(b(8.0))], [best(g(10.0)), b(20.0)]]
     for results in (noisy, runs):
         with monkeypatch.context() as patch:
-            patch.setattr(composition, "_MOST_COMBINATIONS", most)
+            patch.setattr(composition, "_MAX_COMBINATIONS", most)
             totals = joint_compositions(results)
         assert len(totals) <= most
         exact = combinations(results)
@@ -92,7 +92,7 @@ def test_the_worst_of_each_result_costs_at_least_as_much(monkeypatch, most):
 
 def test_many_results_on_two_parts_cost_what_their_worst_combination_does(monkeypatch):
     """Four results have 16 combinations: from the fourth on both parts of a result are paid for."""
-    monkeypatch.setattr(composition, "_MOST_COMBINATIONS", 8)
+    monkeypatch.setattr(composition, "_MAX_COMBINATIONS", 8)
     rng = np.random.default_rng(0)
     pairs = [
         [dp_event.GaussianDpEvent(40.0 * f), dp_event.LaplaceDpEvent(38.0 * f)]

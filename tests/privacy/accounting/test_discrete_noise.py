@@ -24,8 +24,9 @@ from sklearn_dpwg.privacy.accounting.composition import (
     Composition,
     composition_of_event,
     dominating,
+    event_of_composition,
 )
-from sklearn_dpwg.privacy.accounting.loss_distribution import event_of_composition, renyi_accountant
+from sklearn_dpwg.privacy.accounting.loss_distribution import renyi_accountant
 from sklearn_dpwg.privacy.noise.samplers import noise_on_integers
 
 RELATION = NeighboringRelation.ADD_OR_REMOVE_ONE
