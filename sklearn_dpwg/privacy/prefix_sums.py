@@ -58,10 +58,6 @@ class PrefixSums(ABC):
         """
 
     @abstractmethod
-    def factors(self) -> tuple[FloatArray, FloatArray]:
-        """Return B and C written out, for a reader or a test of few steps."""
-
-    @abstractmethod
     def _begin(self) -> tuple[_Factor, _Factor]:
         """Return B and C at the first step of a stream."""
 
@@ -174,9 +170,6 @@ class IndependentNoise(PrefixSums):
     def increment_norms(self) -> FloatArray:
         return np.ones(self.n_steps)
 
-    def factors(self) -> tuple[FloatArray, FloatArray]:
-        return np.tri(self.n_steps), np.eye(self.n_steps)
-
     def _begin(self) -> tuple[_Factor, _Factor]:
         return _RunningSum(self.n_dimensions), _Identity()
 
@@ -262,12 +255,6 @@ class SquareRootToeplitz(PrefixSums):
         differences = np.diff(self.coefficients(), prepend=0.0)
         return np.sqrt(np.cumsum(differences**2))
 
-    def factors(self) -> tuple[FloatArray, FloatArray]:
-        steps = np.arange(self.n_steps)
-        lags = steps[:, None] - steps
-        root = np.where(lags >= 0, self.coefficients()[np.maximum(lags, 0)], 0.0)
-        return root, root
-
     def _begin(self) -> tuple[_Factor, _Factor]:
         kernel, n_columns = self.coefficients(), self.n_dimensions
         return _OnlineConvolution(kernel, n_columns), _OnlineConvolution(kernel, n_columns)
@@ -327,16 +314,6 @@ class BinaryTree(PrefixSums):
         # one node comes, and as many go as are below it: as often as two divides the step
         steps = range(1, self.n_steps + 1)
         return np.sqrt([float((step & -step).bit_length()) for step in steps])
-
-    def factors(self) -> tuple[FloatArray, FloatArray]:
-        decoder, encoder = np.zeros((2, self.n_steps, self.n_steps))
-        for step in range(1, self.n_steps + 1):
-            start = step - (step & -step)
-            encoder[step - 1, start:step] = 1.0
-            if start:
-                decoder[step - 1] = decoder[start - 1]
-            decoder[step - 1, step - 1] = 1.0
-        return decoder, encoder
 
     def _begin(self) -> tuple[_Factor, _Factor]:
         size = self.n_steps, self.n_dimensions

@@ -14,10 +14,10 @@ from sklearn_dpwg.privacy import (
     PrivacyGuarantee,
     Release,
     calibrate,
-    delta_of,
     epsilon_of,
     joint_guarantee,
 )
+from sklearn_dpwg.privacy.accounting.calibration import delta_of
 from sklearn_dpwg.privacy.gaussian import gdp_delta, gdp_epsilon
 from tests.helpers.guarantees import BUDGET, MIXED, PUBLIC, guarantee_of, mu_of, words
 

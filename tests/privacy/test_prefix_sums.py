@@ -18,6 +18,7 @@ from sklearn_dpwg.privacy.prefix_sums import (
     SquareRootToeplitz,
     make_prefix_sums,
 )
+from tests.helpers.prefix_factors import factors
 from tests.helpers.replay import Recorder, replayed, row_distance, silent
 from tests.helpers.sources import seeded
 
@@ -50,7 +51,7 @@ def released(mechanism, noise, vectors, sensitivity=1.0):
 @pytest.mark.parametrize("n_steps", LENGTHS)
 def test_factors_and_their_norms(name, n_steps):
     mechanism = make_prefix_sums(name, n_steps=n_steps, n_dimensions=1)
-    decoder, encoder = mechanism.factors()
+    decoder, encoder = factors(mechanism)
     assert encoder.shape == (n_steps, n_steps)
     np.testing.assert_allclose(decoder @ encoder, np.tri(n_steps), atol=1e-12)
     columns = np.linalg.norm(encoder, axis=0)
@@ -69,7 +70,7 @@ def test_factors_and_their_norms(name, n_steps):
 def test_released_noise_is_that_of_the_decoder(name, n_steps):
     """Unit draws, one a coordinate, show the whole linear map of the noise: B, so B Bᵀ."""
     mechanism = make_prefix_sums(name, n_steps=n_steps, n_dimensions=n_steps)
-    decoder, _ = mechanism.factors()
+    decoder, _ = factors(mechanism)
     scale = 3.0 * mechanism.column_norm
     sums = released(mechanism, stand_in(np.eye(n_steps)), np.zeros((n_steps, n_steps)), 3.0)
     np.testing.assert_allclose(sums, scale * decoder, atol=1e-12 * scale)
@@ -84,14 +85,14 @@ def test_released_values_are_those_of_the_encoder(name, n_steps):
     sums = released(mechanism, noise, np.eye(n_steps))
     np.testing.assert_allclose(sums, np.tri(n_steps), atol=1e-12)
     values = [asked.value for asked in noise.asked]
-    np.testing.assert_allclose(values, mechanism.factors()[1], atol=1e-12)
+    np.testing.assert_allclose(values, factors(mechanism)[1], atol=1e-12)
     assert {float(asked.sensitivity) for asked in noise.asked} == {mechanism.column_norm}
 
 
 def test_a_long_convolution_is_that_of_the_factors():
     mechanism = SquareRootToeplitz(2000, 3)
     noise, vectors = np.random.default_rng(1).normal(size=(2, 2000, 3))
-    decoder, _ = mechanism.factors()
+    decoder, _ = factors(mechanism)
     expected = np.cumsum(vectors, axis=0) + decoder @ (mechanism.column_norm * noise)
     found = released(mechanism, stand_in(noise), vectors)
     np.testing.assert_allclose(found, expected, atol=1e-10)
@@ -107,7 +108,7 @@ def test_covariance_of_real_noise(name, is_seeded):
     stream = mechanism.open(noise, release)
     sums = np.array([stream.add(np.full(n_copies, step), 0.1) for step in range(n_steps)])
     sums -= np.cumsum(np.arange(n_steps))[:, None]
-    decoder, encoder = mechanism.factors()
+    decoder, encoder = factors(mechanism)
     scale = release.noise_multiplier * 0.1 * np.linalg.norm(encoder, axis=0).max()
     expected = decoder @ decoder.T
     found = sums @ sums.T / n_copies / scale**2
@@ -198,7 +199,7 @@ def test_noise_never_falls_and_covers_every_step(name):
     np.testing.assert_allclose(sums, np.tri(n_steps), atol=1e-12)
     scales = np.array([asked.sensitivity for asked in noise.asked])
     assert (np.diff(scales) >= 0.0).all()
-    _, encoder = mechanism.factors()
+    _, encoder = factors(mechanism)
     # a record at step s moves the values by its column times the step's sensitivity
     moved = np.linalg.norm(encoder * sensitivities / scales[:, None], axis=0)
     assert moved.max() <= 1.0 + 1e-12

@@ -8,9 +8,9 @@ import pytest
 from dp_accounting import dp_event
 
 from sklearn_dpwg.exceptions import NoProtectionWarning, UnsupportedMechanismError
-from sklearn_dpwg.privacy import Budget, Draw, Release
+from sklearn_dpwg.privacy import Budget, Release
 from sklearn_dpwg.privacy.accounting.calibration import part_events
-from sklearn_dpwg.privacy.release import check_delta
+from sklearn_dpwg.privacy.release import Draw, check_delta
 
 
 @pytest.mark.parametrize(

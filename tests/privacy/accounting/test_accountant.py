@@ -13,8 +13,8 @@ from scipy.optimize import brentq
 from scipy.stats import norm
 
 from sklearn_dpwg.exceptions import UnsupportedMechanismError
-from sklearn_dpwg.privacy import Release, delta_of, epsilon_of
-from sklearn_dpwg.privacy.accounting.calibration import composition_deltas, part_events
+from sklearn_dpwg.privacy import Release, epsilon_of
+from sklearn_dpwg.privacy.accounting.calibration import composition_deltas, delta_of, part_events
 from sklearn_dpwg.privacy.accounting.composition import composition_of_event
 from sklearn_dpwg.privacy.accounting.loss_distribution import privacy_loss
 from sklearn_dpwg.privacy.gaussian import gdp_epsilon

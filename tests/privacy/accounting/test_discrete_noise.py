@@ -16,10 +16,10 @@ from sklearn_dpwg.privacy import (
     PrivacyGuarantee,
     Release,
     calibrate,
-    delta_of,
     epsilon_of,
     joint_guarantee,
 )
+from sklearn_dpwg.privacy.accounting.calibration import delta_of
 from sklearn_dpwg.privacy.accounting.composition import (
     Composition,
     composition_of_event,
