@@ -132,7 +132,6 @@ class GaussianRows:
 
     Made by `NoiseSource.gaussian_rows`. The release is about the whole matrix: it is one Gaussian
     mechanism, however its rows follow from earlier noisy rows, and fewer rows cost as much as all.
-    Copying and pickling are refused, as copies of seeded rows would repeat their noise.
     """
 
     def __init__(self, sampler: Sampler, release: Release, shape: tuple[int, int]) -> None:
@@ -475,9 +474,8 @@ class NoiseSource:
         GaussianRows
             Adds noise to the rows; it counts as one draw, spent here, of all rows.
         """
-        n_rows, n_columns = shape
-        n_rows = whole_number(n_rows, "the number of rows", least=1)
-        n_columns = whole_number(n_columns, "the number of columns", least=1)
+        n_rows = whole_number(shape[0], "the number of rows", least=1)
+        n_columns = whole_number(shape[1], "the number of columns", least=1)
         if release.sampling_rate < 1.0:
             raise UnsupportedMechanismError(
                 f"The rows of a matrix cannot be a sampled release, got sampling_rate = "
@@ -494,8 +492,6 @@ class NoiseSource:
         mechanism: Mechanism,
         payer: Payer = None,
     ) -> FloatArray:
-        if isinstance(value, float) and isinstance(sensitivity, float) and payer is None:
-            return self._add_noise_to_scalar(value, sensitivity, release, mechanism)
         values = np.array(value, dtype=np.float64)
         bounds = np.array(sensitivity, dtype=np.float64)
         check_value(values)
@@ -504,27 +500,13 @@ class NoiseSource:
         flat = values.reshape(-1)
         if bounds.ndim == 0:
             flat = self._sampler.add_noise(flat, float(bounds), release)
-        else:
-            units = bounds.reshape(-1)
-            moves = units > 0.0
-            if moves.any():
-                scaled = flat[moves] / units[moves]
-                noisy_units = self._sampler.add_noise(scaled, UNIT_SENSITIVITY, release)
-                flat[moves] = noisy_units * units[moves]
-        noisy: FloatArray = flat.reshape(values.shape)[()]
-        return noisy if values.ndim else float(noisy)  # type: ignore[return-value]
-
-    def _add_noise_to_scalar(
-        self, value: float, sensitivity: float, release: Release, mechanism: Mechanism
-    ) -> FloatArray:
-        """Do the same for one number, which learners on single records release many times."""
-        if not math.isfinite(value):
-            raise InputError("value must be finite, got NaN or infinity.")
-        if not 0.0 < sensitivity < math.inf:
-            raise InputError(f"sensitivity must be positive and finite, got {sensitivity!r}.")
-        self._paid.spend(release, mechanism, ())
-        noisy = self._sampler.add_noise(np.array([value]), float(sensitivity), release)
-        return float(noisy[0])  # type: ignore[return-value]
+        elif (moves := bounds.reshape(-1) > 0.0).any():
+            units = bounds.reshape(-1)[moves]
+            noisy = self._sampler.add_noise(flat[moves] / units, UNIT_SENSITIVITY, release)
+            flat[moves] = noisy * units
+        if values.ndim == 0:
+            return float(flat[0])  # type: ignore[return-value]
+        return flat.reshape(values.shape)
 
     def __reduce__(self) -> NoReturn:
         raise InputTypeError(
