@@ -21,7 +21,7 @@ import common
 import numpy as np
 
 from sklearn_dpwg.datasets import load_dataset
-from sklearn_dpwg.privacy.sensitivity.saddle_point import lemma3_sensitivity
+from sklearn_dpwg.privacy.sensitivity import lemma3_sensitivity
 from sklearn_dpwg.solvers import MGR, PhasedERM
 
 N_SEEDS = 5

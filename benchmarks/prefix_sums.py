@@ -22,11 +22,11 @@ N_STEPS, N_DIMENSIONS, N_GROUPS = 200_000, 50, 10
 SECURE_ROWS = 400
 
 
-def open_stream(name: str, *, seed: int | None, sensitivity: float | None) -> PrefixSumStream:
+def open_stream(name: str, *, seed: int | None) -> PrefixSumStream:
     """Return a new stream of the long game."""
     mechanism = make_prefix_sums(name, n_steps=N_STEPS, n_dimensions=N_DIMENSIONS)
     release = mechanism.release("sums")
-    return mechanism.open(NoiseSource(seed, [release]), release, sensitivity=sensitivity)
+    return mechanism.open(NoiseSource(seed, [release]), release)
 
 
 def noise() -> None:
@@ -39,13 +39,13 @@ def noise() -> None:
         row(name, [f"{each.worst_standard_deviation:.2f}" for each in sums], 11, 14)
 
 
-def microseconds(stream: PrefixSumStream, n_steps: int, *stated: float) -> float:
+def microseconds(stream: PrefixSumStream, n_steps: int) -> float:
     """Return the time of a step."""
     vector = np.full(N_DIMENSIONS, 0.1)
 
     def add() -> None:
         for _ in range(n_steps):
-            stream.add(vector, *stated)
+            stream.add(vector, 1.0)
 
     return 1e6 * seconds(add) / n_steps
 
@@ -53,20 +53,19 @@ def microseconds(stream: PrefixSumStream, n_steps: int, *stated: float) -> float
 def streams() -> None:
     """Print what a long stream costs."""
     print(f"\n{N_STEPS:,} steps of {N_DIMENSIONS} numbers; microseconds a step, megabytes")
-    titles = ("open (s)", "seeded", "own scales", "secure", "peak (MB)")
+    titles = ("open (s)", "seeded", "secure", "peak (MB)")
     row("", titles, 11, 14)
     for name in sorted(PREFIX_SUMS, key=NAMES.index):
         tracemalloc.start()
-        microseconds(open_stream(name, seed=0, sensitivity=1.0), 1000)
+        microseconds(open_stream(name, seed=0), 1000)
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
-        opened = seconds(partial(open_stream, name, seed=0, sensitivity=1.0))
-        fixed = microseconds(open_stream(name, seed=0, sensitivity=1.0), N_STEPS)
-        stated = microseconds(open_stream(name, seed=0, sensitivity=None), N_STEPS, 1.0)
-        stream = open_stream(name, seed=None, sensitivity=1.0)
+        opened = seconds(partial(open_stream, name, seed=0))
+        seeded = microseconds(open_stream(name, seed=0), N_STEPS)
+        stream = open_stream(name, seed=None)
         microseconds(stream, 1)
         secure = microseconds(stream, SECURE_ROWS)
-        times = (f"{opened:.2f}", f"{fixed:.1f}", f"{stated:.1f}", f"{secure:.0f}")
+        times = (f"{opened:.2f}", f"{seeded:.1f}", f"{secure:.0f}")
         row(name, (*times, f"{peak / 1e6:.1f}"), 11, 14)
 
 
@@ -77,13 +76,13 @@ def rounds() -> None:
     rate = np.sqrt(2.0 * np.log(N_GROUPS) / (N_GROUPS * N_STEPS)) / 2.0
 
     def play(name: str) -> None:
-        stream = open_stream(name, seed=0, sensitivity=1.0)
+        stream = open_stream(name, seed=0)
         weights, before = FTRL().start(np.zeros(N_DIMENSIONS), 1.0, 1000.0), 0.0
         groups = EXP3(np.ones(N_GROUPS), rate, ceiling=2.0)
         for _ in range(N_STEPS):
             group = groups.sample(rng)
             weights.predict()
-            noisy = stream.add(gradient)
+            noisy = stream.add(gradient, 1.0)
             weights.update(noisy - before)
             before = noisy
             groups.update(group, 0.5)

@@ -48,7 +48,7 @@ from sklearn_dpwg.optimum.objective import (
 )
 from sklearn_dpwg.privacy import Budget
 from sklearn_dpwg.privacy.gaussian import gdp_mu
-from sklearn_dpwg.privacy.sensitivity.saddle_point import saddle_point_sensitivity
+from sklearn_dpwg.privacy.sensitivity import saddle_point_sensitivity
 from sklearn_dpwg.solvers import MGR, OnlineToBatch, PhasedERM
 from sklearn_dpwg.solvers.exact import remark_strengths
 from sklearn_dpwg.solvers.solver import Solver

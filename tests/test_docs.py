@@ -90,7 +90,6 @@ PUBLIC_INSIDE = [
     "data.risks",
     "data.sources",
     "metrics.intervals",
-    "privacy.prefix_sums",
     "solvers.learners",
 ]
 

@@ -14,7 +14,7 @@ from sklearn_dpwg import losses
 from sklearn_dpwg.privacy import Budget, Release, calibrate
 from sklearn_dpwg.privacy.gaussian import gdp_delta
 from sklearn_dpwg.privacy.prefix_sums import make_prefix_sums
-from sklearn_dpwg.privacy.sensitivity.saddle_point import (
+from sklearn_dpwg.privacy.sensitivity import (
     lemma3_sensitivity,
     saddle_point_sensitivity,
 )

@@ -43,7 +43,7 @@ MEETS_NOISE = {
         "postprocessing.histogram",
         "preprocessing.scalers",
         "privacy.noise.source",
-        "privacy.prefix_sums.base",
+        "privacy.prefix_sums",
         "solvers.centring",
         "solvers.counts",
         "solvers.batches",

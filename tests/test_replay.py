@@ -36,7 +36,7 @@ import sklearn
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from sklearn_dpwg.privacy import NoiseSource, Release
-from sklearn_dpwg.privacy.noise.rows import GaussianRows
+from sklearn_dpwg.privacy.noise.source import GaussianRows
 from sklearn_dpwg.solvers import SOLVERS
 from tests.helpers.replay_cases import CASES
 

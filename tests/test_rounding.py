@@ -30,7 +30,7 @@ from sklearn_dpwg.optimum import project_to_ball, solve_saddle_point
 from sklearn_dpwg.optimum.objective import ON_SPHERE, ball_gap
 from sklearn_dpwg.privacy import Budget
 from sklearn_dpwg.privacy.prefix_sums import PREFIX_SUMS, make_prefix_sums
-from sklearn_dpwg.privacy.sensitivity.sums import weighting_slack
+from sklearn_dpwg.privacy.sensitivity import weighting_slack
 from sklearn_dpwg.solvers import OCO, PhasedERM
 from sklearn_dpwg.solvers.oco import round_sensitivity
 from sklearn_dpwg.solvers.rounds import (
@@ -44,6 +44,7 @@ from sklearn_dpwg.solvers.rounds import (
 )
 from sklearn_dpwg.solvers.steps import SumSensitivity, gradient_sum, record_errors, rounding_of_sum
 from tests.helpers.group_data import hard_rows
+from tests.helpers.prefix_factors import factors
 from tests.helpers.replay import Recorder, silent
 
 UNIT = 2.0**-53
@@ -358,11 +359,11 @@ def test_rows_of_prefix_sums_err_by_no_more_than_is_paid(name, n_steps, kind):
     vectors[0] = 1.0 / math.sqrt(2.0)
     mechanism = make_prefix_sums(name, n_steps=n_steps, n_dimensions=2)
     noise = silent()
-    stream = mechanism.open(noise, mechanism.release("sums"), sensitivity=None)
+    stream = mechanism.open(noise, mechanism.release("sums"))
     for vector in vectors:
         stream.add(vector, 1.0)
     # the coefficients as computed: they are public
-    _, encoder = mechanism.factors()
+    _, encoder = factors(mechanism)
     error = Fraction(0)
     exact_vectors = [exact(vectors[:, j]) for j in range(2)]
     for row, asked in zip(encoder, noise.asked, strict=True):

@@ -19,7 +19,7 @@ from sklearn_dpwg.losses import BinaryLogLoss, SquaredError
 from sklearn_dpwg.losses.base import Loss, LossConstants
 from sklearn_dpwg.optimum import project_to_ball
 from sklearn_dpwg.privacy import Budget
-from sklearn_dpwg.privacy.sensitivity.sums import grid_step, weighting_slack
+from sklearn_dpwg.privacy.sensitivity import grid_step, weighting_slack
 from sklearn_dpwg.solvers import MGR, Auto, Moments, PhasedERM
 from sklearn_dpwg.solvers.rounds import rounding_of_minimiser
 from sklearn_dpwg.solvers.steps import SumSensitivity

@@ -15,7 +15,7 @@ from sklearn_dpwg.data.risks.record_block import MOMENT_SPLIT
 from sklearn_dpwg.data.whole_numbers import add_split
 from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.privacy import NoiseSource, Release
-from sklearn_dpwg.privacy.sensitivity.sums import moment_sensitivity
+from sklearn_dpwg.privacy.sensitivity import moment_sensitivity
 
 # Records whose outer products are added exactly before the sum is split, and up to which the
 # rounding of sums, once, is less than a thousandth of what a record moves.

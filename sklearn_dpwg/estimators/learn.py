@@ -54,8 +54,8 @@ from sklearn_dpwg.exceptions import (
 )
 from sklearn_dpwg.ledger.costs import StartCost, costs_of_start, in_words
 from sklearn_dpwg.ledger.ledger import spending
-from sklearn_dpwg.privacy import Budget, Draw, NoiseSource, PrivacyGuarantee
-from sklearn_dpwg.privacy.release import check_delta
+from sklearn_dpwg.privacy import Budget, NoiseSource, PrivacyGuarantee
+from sklearn_dpwg.privacy.release import Draw, check_delta
 from sklearn_dpwg.solvers import Plan, Solution, Solver, make_solver
 from sklearn_dpwg.solvers.counts import release_sizes
 

@@ -58,6 +58,7 @@ from sklearn_dpwg.privacy import (
 )
 from sklearn_dpwg.privacy.accounting.calibration import is_gaussian
 from sklearn_dpwg.privacy.gaussian import gdp_epsilon
+from sklearn_dpwg.privacy.guarantee import guarantee_of_events
 from sklearn_dpwg.privacy.statement import rounded_up
 from sklearn_dpwg.solvers.counts import COUNT_SHARE, COUNTS, std_of_count
 
@@ -166,7 +167,7 @@ def plan_search(
     events = [event(mu, rate, a) for a in range(k, -1, -1)]
     hides_groups = count_share is not None
     *public, _ = HiddenGroups(1, labels_are_stated=labels_are_stated).public_facts
-    guarantee = PrivacyGuarantee.from_events(
+    guarantee = guarantee_of_events(
         events,
         budget,
         public=(*public, PUBLIC_FACTS[1]) if hides_groups else PUBLIC_FACTS,

@@ -58,6 +58,7 @@ from sklearn_dpwg.privacy import (
     Relation,
     joint_guarantee,
 )
+from sklearn_dpwg.privacy.guarantee import guarantee_of_events
 from sklearn_dpwg.privacy.noise.samplers import noise_on_integers
 from sklearn_dpwg.privacy.release import check_delta
 from sklearn_dpwg.solvers import Plan
@@ -137,7 +138,7 @@ def with_frozen(
         return together, (*inside.costs, own)
     each = (one.under(together.relation) for one in (inside.guarantee, alone))
     events = tuple(event for one in each for event in one.events)
-    apart = PrivacyGuarantee.from_events(events, together.delta, relation=together.relation)
+    apart = guarantee_of_events(events, together.delta, relation=together.relation)
     # a record is in one part, and a person may have one in each
     together = replace(together, epsilon=apart.epsilon, events=apart.events, of_person=False)
     together = replace(together, public=(*together.public, EACH_IN_ONE))

@@ -21,7 +21,7 @@ from sklearn_dpwg.ledger.ledger import spending
 from sklearn_dpwg.preprocessing.columns import to_unit_interval
 from sklearn_dpwg.privacy import Budget, NoiseSource, PrivacyGuarantee, Relation, Release, calibrate
 from sklearn_dpwg.privacy.release import check_delta
-from sklearn_dpwg.privacy.sensitivity.sums import grid_step
+from sklearn_dpwg.privacy.sensitivity import grid_step
 
 Bounds = tuple[float, float] | Sequence[tuple[float, float]] | Mapping[Hashable, Any]
 

@@ -7,26 +7,20 @@ paid for; and a `PrivacyGuarantee` states in numbers and words what follows from
 neighbours, a `Relation`; noise multipliers are always noise over the sensitivity Δ to them.
 """
 
-from sklearn_dpwg.privacy.accounting.calibration import calibrate, delta_of, epsilon_of
-from sklearn_dpwg.privacy.gaussian import gdp_delta, gdp_epsilon, gdp_mu
+from sklearn_dpwg.privacy.accounting.calibration import calibrate, epsilon_of
 from sklearn_dpwg.privacy.guarantee import PrivacyGuarantee, joint_guarantee
 from sklearn_dpwg.privacy.noise.integer_noise import IntegerNoise
 from sklearn_dpwg.privacy.noise.source import NoiseSource
-from sklearn_dpwg.privacy.release import Budget, Draw, Relation, Release
+from sklearn_dpwg.privacy.release import Budget, Relation, Release
 
 __all__ = [
     "Budget",
-    "Draw",
     "IntegerNoise",
     "NoiseSource",
     "PrivacyGuarantee",
     "Relation",
     "Release",
     "calibrate",
-    "delta_of",
     "epsilon_of",
-    "gdp_delta",
-    "gdp_epsilon",
-    "gdp_mu",
     "joint_guarantee",
 ]

@@ -25,22 +25,8 @@ _LOG_ROOT_2PI = 0.5 * math.log(2.0 * math.pi)
 
 
 def gdp_delta(epsilon: ArrayLike, mu: ArrayLike) -> FloatArray:
-    r"""Return the exact δ(ε) of a μ-GDP release.
+    """Return the exact δ(ε) of a μ-GDP release, to a relative 1e-12 down to the smallest floats.
 
-    Parameters
-    ----------
-    epsilon : array-like
-        Values of ε, at least 0; may be infinite. Broadcast against ``mu``.
-    mu : array-like
-        Gaussian-DP parameter, at least 0; may be infinite.
-
-    Returns
-    -------
-    ndarray or float
-        δ in [0, 1], with a relative error below 1e-12 down to the smallest floats.
-
-    Notes
-    -----
     δ(ε) = Φ(-x) - exp(ε) Φ(-x-μ) with x = ε/μ - μ/2 (Balle & Wang 2018, Theorem 8). As
     exp(ε) φ(x+μ) = φ(x), that is φ(x) [R(x) - R(x+μ)] with Mills' ratio R, in which nothing
     overflows; where μ is small the difference is the integral of -R'(t) = 1 - t R(t).
@@ -52,17 +38,7 @@ def gdp_delta(epsilon: ArrayLike, mu: ArrayLike) -> FloatArray:
 def gdp_epsilon(delta: float, mu: float) -> float:
     """Return the smallest ε at which a μ-GDP release is (ε, δ)-DP.
 
-    Parameters
-    ----------
-    delta : float
-        Target δ, strictly between 0 and 1.
-    mu : float
-        Gaussian-DP parameter, at least 0; may be infinite.
-
-    Returns
-    -------
-    float
-        ε at least 0, rounded up so that ``gdp_delta(epsilon, mu) <= delta`` in floating point.
+    It is rounded up so that ``gdp_delta(epsilon, mu) <= delta`` in floating point.
     """
     return _gdp_epsilon(open_unit(delta, "delta"), non_negative(mu, "mu"))
 
@@ -91,20 +67,9 @@ def _gdp_epsilon(delta: float, mu: float) -> float:
 
 
 def gdp_mu(epsilon: float, delta: float) -> float:
-    """Return the largest μ such that μ-GDP implies (ε, δ)-DP.
+    """Return the largest μ such that μ-GDP implies (ε, δ)-DP, infinite for infinite ε.
 
-    Parameters
-    ----------
-    epsilon : float
-        Target ε, at least 0; may be infinite.
-    delta : float
-        Target δ, strictly between 0 and 1.
-
-    Returns
-    -------
-    float
-        μ, infinite for infinite ε, rounded down so that ``gdp_delta(epsilon, mu) <= delta`` in
-        floating point.
+    It is rounded down so that ``gdp_delta(epsilon, mu) <= delta`` in floating point.
     """
     return _gdp_mu(non_negative(epsilon, "epsilon"), open_unit(delta, "delta"))
 

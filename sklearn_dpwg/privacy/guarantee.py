@@ -11,13 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sklearn_dpwg._checks import (
-    FloatArray,
-    non_negative,
-    open_unit,
-    read_json,
-    whole_number,
-)
+from sklearn_dpwg._checks import FloatArray, non_negative, open_unit, read_json, whole_number
 from sklearn_dpwg.exceptions import InputError, InputTypeError, PlanExceededError
 from sklearn_dpwg.privacy.accounting.calibration import (
     events_for_records,
@@ -29,12 +23,10 @@ from sklearn_dpwg.privacy.accounting.calibration import (
 from sklearn_dpwg.privacy.accounting.composition import (
     Composition,
     composition_of_event,
-    joint_compositions,
-)
-from sklearn_dpwg.privacy.accounting.loss_distribution import (
-    checked_event,
+    event_from_dict,
     event_of_composition,
     event_to_dict,
+    joint_compositions,
 )
 from sklearn_dpwg.privacy.release import Budget, Relation, Release
 from sklearn_dpwg.privacy.statement import (
@@ -107,17 +99,29 @@ class PrivacyGuarantee:
     of_person: bool = False
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "epsilon", non_negative(self.epsilon, "epsilon"))
-        object.__setattr__(self, "delta", open_unit(self.delta, "delta"))
-        object.__setattr__(self, "relation", Relation(self.relation))
-        if isinstance(self.public, str):
-            raise InputTypeError("public must be a sequence of strings, got one string.")
-        for name in ("public", "events", "outside", "groupings"):
-            object.__setattr__(self, name, tuple(getattr(self, name)))
-        if not self.events:
+        checked: dict[str, Any] = {
+            "epsilon": non_negative(self.epsilon, "epsilon"),
+            "delta": open_unit(self.delta, "delta"),
+            "relation": Relation(self.relation),
+            "events": tuple(self.events),
+            "records_per_person": whole_number(
+                self.records_per_person, "records_per_person", least=1
+            ),
+        }
+        if self.requested_epsilon is not None:
+            checked["requested_epsilon"] = non_negative(self.requested_epsilon, "requested_epsilon")
+        for name in ("public", "outside", "groupings"):
+            texts = getattr(self, name)
+            if not isinstance(texts, list | tuple) or not all(isinstance(t, str) for t in texts):
+                raise InputTypeError(f"{name} must be a sequence of strings, got {texts!r}.")
+            checked[name] = tuple(texts)
+        for name in ("seeded", "of_person"):
+            if not isinstance(getattr(self, name), bool):
+                raise InputTypeError(f"{name} must be true or false, got {getattr(self, name)!r}.")
+        if not checked["events"]:
             raise InputError("events must hold at least one event.")
-        count = whole_number(self.records_per_person, "records_per_person", least=1)
-        object.__setattr__(self, "records_per_person", count)
+        for name, value in checked.items():
+            object.__setattr__(self, name, value)
 
     @classmethod
     def from_releases(
@@ -154,54 +158,9 @@ class PrivacyGuarantee:
         PlanExceededError
             If the releases cost more than the budget.
         """
-        events = part_events(releases)
-        return cls.from_events(events, budget, public=public, seeded=seeded, relation=relation)
-
-    @classmethod
-    def from_events(
-        cls,
-        events: Sequence[DpEvent],
-        budget: Budget | float,
-        *,
-        public: Sequence[str] = (),
-        seeded: bool = False,
-        relation: Relation | str = Relation.REPLACE_ONE_WITHIN_GROUP,
-    ) -> PrivacyGuarantee:
-        """Account for events, one a disjoint part of the records.
-
-        Parameters
-        ----------
-        events : sequence of DpEvent
-            At least one, multipliers in units of the sensitivity Δ (see `Release`).
-        budget : Budget or float
-            The budget, whose ε the events must keep; or just a δ.
-        public : sequence of str
-            What is public, that is unprotected.
-        seeded : bool
-            Whether the noise comes from a seed.
-        relation : Relation or str
-            Which neighbours the sensitivities Δ are of.
-
-        Returns
-        -------
-        PrivacyGuarantee
-            With the ε that the events give at δ.
-
-        Raises
-        ------
-        PlanExceededError
-            If the events cost more than the budget.
-        """
-        requested = budget.epsilon if isinstance(budget, Budget) else None
-        delta = budget.delta if isinstance(budget, Budget) else open_unit(budget, "delta")
-        epsilon = worst_epsilon(_compositions(events), delta)
-        if requested is not None and epsilon > requested:
-            raise PlanExceededError(
-                f"The releases cost epsilon = {epsilon!r} at delta = {delta!r}, above the budget "
-                f"of {requested!r}."
-            )
-        stated = Relation(relation), tuple(public), tuple(events)
-        return cls(epsilon, delta, *stated, seeded, requested)
+        return guarantee_of_events(
+            part_events(releases), budget, public=public, seeded=seeded, relation=relation
+        )
 
     @classmethod
     def non_private(
@@ -313,16 +272,16 @@ class PrivacyGuarantee:
         UnsupportedMechanismError
             If records are sampled: no tight statement is known to us.
         """
-        n_records = whole_number(n_records, "n_records", least=1)
-        of_person = replace(self, records_per_person=self.records_per_person * n_records)
-        if n_records == 1:
-            return of_person
-        of_person = replace(of_person, of_person=False)
+        if whole_number(n_records, "n_records", least=1) == 1:
+            return self
+        several = replace(
+            self, records_per_person=self.records_per_person * n_records, of_person=False
+        )
         if not self.is_private:
-            return of_person
+            return several
         events = events_for_records(self.events, n_records)
         epsilon = worst_epsilon(_compositions(events), self.delta)
-        return replace(of_person, epsilon=epsilon, events=events, requested_epsilon=None)
+        return replace(several, epsilon=epsilon, events=events, requested_epsilon=None)
 
     def for_person(self, n_rows: int | None) -> PrivacyGuarantee:
         """Return the guarantee of a person, who has at most so many of the rows.
@@ -365,17 +324,16 @@ class PrivacyGuarantee:
             If records are sampled, and it would have to be stated for two.
         """
         relation = Relation(relation)
-        if not self.relation.implies(relation):
+        if self.relation > relation:
             raise InputError(
                 f"a guarantee for the neighbours {self.relation.short_name!r} says nothing of the "
                 f"neighbours {relation.short_name!r}, which were asked for."
             )
-        found = self
-        if self.relation == Relation.ADD_OR_REMOVE != relation:
-            # a record is removed and another one added: two records of add-or-remove
-            same = {name: getattr(self, name) for name in ("records_per_person", "of_person")}
-            found = replace(self.for_records(2), **same)
-        return replace(found, relation=relation)
+        if not self.relation == Relation.ADD_OR_REMOVE != relation:
+            return replace(self, relation=relation)
+        # a record is removed and another one added: two records of add-or-remove
+        unit = {name: getattr(self, name) for name in ("records_per_person", "of_person")}
+        return replace(self.for_records(2), relation=relation, **unit)
 
     def to_json(self) -> str:
         """Return the guarantee as a JSON object.
@@ -387,10 +345,12 @@ class PrivacyGuarantee:
         """
         described: dict[str, Any] = {
             **{field.name: getattr(self, field.name) for field in fields(self)},
-            "epsilon": _to_plain(self.epsilon),
+            "epsilon": "inf" if self.epsilon == math.inf else self.epsilon,
             "relation": str(self.relation),
             "events": [event_to_dict(event) for event in self.events],
-            "requested_epsilon": _to_plain(self.requested_epsilon),
+            "requested_epsilon": (
+                "inf" if self.requested_epsilon == math.inf else self.requested_epsilon
+            ),
         }
         return json.dumps(described, allow_nan=False, indent=2)
 
@@ -414,17 +374,24 @@ class PrivacyGuarantee:
             If a field is not what `to_json` writes, or ε is not that of the events.
         """
         with read_json(cls, text, [field.name for field in fields(cls)]) as described:
-            found = cls(**described | _read_fields(described))
+            for name in ("epsilon", "requested_epsilon"):
+                described[name] = math.inf if described[name] == "inf" else described[name]
+            if not isinstance(described["events"], list):
+                raise InputError(f"events must be a list, got {described['events']!r}.")
+            described["events"] = [event_from_dict(event) for event in described["events"]]
+            read = cls(**described)
+        if read.requested_epsilon is not None and read.requested_epsilon < read.epsilon:
+            raise InputError(f"requested_epsilon must be at least epsilon, {read.epsilon!r}.")
         try:
-            epsilon = found.epsilon_at(found.delta)
+            epsilon = read.epsilon_at(read.delta)
         except (ArithmeticError, ValueError, TypeError, LookupError):
             raise InputError("events must be ones that can be accounted for together.") from None
-        if not (epsilon == found.epsilon or math.isclose(epsilon, found.epsilon, rel_tol=1e-6)):
+        if not (epsilon == read.epsilon or math.isclose(epsilon, read.epsilon, rel_tol=1e-6)):
             raise InputError(
-                f"epsilon must be that of the events, {epsilon!r} at delta = {found.delta!r}, got "
-                f"{found.epsilon!r}."
+                f"epsilon must be that of the events, {epsilon!r} at delta = {read.delta!r}, got "
+                f"{read.epsilon!r}."
             )
-        return found
+        return read
 
     def __repr__(self) -> str:
         facts = [
@@ -447,30 +414,25 @@ def _compositions(events: Sequence[DpEvent]) -> tuple[Composition, ...]:
     return tuple(dict.fromkeys(map(composition_of_event, events)))
 
 
-def _read_fields(described: dict[str, Any]) -> dict[str, Any]:
-    """Return what is not checked where a guarantee is made, or stands in JSON in another form."""
-    found: dict[str, Any] = {}
-    for name in ("public", "outside", "groupings"):
-        texts = described[name]
-        if not isinstance(texts, list) or not all(isinstance(one, str) for one in texts):
-            raise InputError(f"{name} must be a list of texts, got {texts!r}.")
-    for name in ("seeded", "of_person"):
-        if not isinstance(described[name], bool):
-            raise InputError(f"{name} must be true or false, got {described[name]!r}.")
-    for name in ("epsilon", "requested_epsilon"):
-        value = math.inf if described[name] == "inf" else described[name]
-        if value is not None or name == "epsilon":
-            value = non_negative(value, name)
-        found[name] = value
-    if found["requested_epsilon"] is not None and found["requested_epsilon"] < found["epsilon"]:
-        raise InputError(f"requested_epsilon must be at least epsilon, {found['epsilon']!r}.")
-    if not isinstance(described["events"], list):
-        raise InputError(f"events must be a list, got {described['events']!r}.")
-    return found | {"events": [checked_event(event) for event in described["events"]]}
-
-
-def _to_plain(number: float | None) -> float | str | None:
-    return "inf" if number == math.inf else number
+def guarantee_of_events(
+    events: Sequence[DpEvent],
+    budget: Budget | float,
+    *,
+    public: Sequence[str] = (),
+    seeded: bool = False,
+    relation: Relation | str = Relation.REPLACE_ONE_WITHIN_GROUP,
+) -> PrivacyGuarantee:
+    """Account for events, one a disjoint part of the records, in units of the sensitivity Δ."""
+    requested = budget.epsilon if isinstance(budget, Budget) else None
+    delta = budget.delta if isinstance(budget, Budget) else open_unit(budget, "delta")
+    epsilon = worst_epsilon(_compositions(events), delta)
+    if requested is not None and epsilon > requested:
+        raise PlanExceededError(
+            f"The releases cost epsilon = {epsilon!r} at delta = {delta!r}, above the budget of "
+            f"{requested!r}."
+        )
+    stated = Relation(relation), tuple(public), tuple(events)
+    return PrivacyGuarantee(epsilon, delta, *stated, seeded, requested)
 
 
 def joint_guarantee(guarantees: Sequence[PrivacyGuarantee], delta: float) -> PrivacyGuarantee:
@@ -518,7 +480,7 @@ def joint_guarantee(guarantees: Sequence[PrivacyGuarantee], delta: float) -> Pri
     relation = max(one.relation for one in guarantees)
     guarantees = [one.under(relation) for one in guarantees]
     public, outside, groupings = (
-        tuple(dict.fromkeys(said for one in guarantees for said in getattr(one, name)))
+        tuple(dict.fromkeys(text for one in guarantees for text in getattr(one, name)))
         for name in ("public", "outside", "groupings")
     )
     if len(units) > 1:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from copy import copy
 from dataclasses import dataclass
 from functools import cached_property, total_ordering
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal, get_args
 
 from sklearn_dpwg._checks import (
     open_unit,
@@ -84,12 +84,9 @@ class Release:
     def __post_init__(self) -> None:
         name: object = self.name
         if not isinstance(name, str) or not name:
-            raise InputError(f"name must be a non-empty string, got {self.name!r}.")
-        if self.mechanism not in ("gaussian", "laplace", "discrete-laplace"):
-            raise InputError(
-                f"mechanism must be 'gaussian', 'laplace' or 'discrete-laplace', got "
-                f"{self.mechanism!r}."
-            )
+            raise InputError(f"name must be a non-empty string, got {name!r}.")
+        if self.mechanism not in (known := get_args(Mechanism)):
+            raise InputError(f"mechanism must be one of {known}, got {self.mechanism!r}.")
         rate = real_number(self.sampling_rate, "sampling_rate")
         if not 0.0 < rate <= 1.0:
             raise InputError(f"sampling_rate must be above 0 and at most 1, got {rate!r}.")
@@ -98,19 +95,21 @@ class Release:
                 "Poisson-sampled Laplace noise has no tight accountant when records are replaced; "
                 "use the mechanism 'gaussian' or a sampling_rate of 1."
             )
-        multiplier = positive_finite(self.noise_multiplier, "noise_multiplier")
-        object.__setattr__(self, "noise_multiplier", multiplier)
-        object.__setattr__(self, "max_count", whole_number(self.max_count, "max_count", least=1))
-        if self.part is not None:
-            object.__setattr__(self, "part", whole_number(self.part, "part", least=0))
-        object.__setattr__(self, "sampling_rate", rate)
-        if self.draws_per_record is not None:
-            paid = whole_number(self.draws_per_record, "draws_per_record", least=1)
-            if paid > self.max_count:
-                raise InputError(
-                    f"draws_per_record must be at most max_count, {self.max_count}, got {paid}."
-                )
-            object.__setattr__(self, "draws_per_record", paid)
+        checked: dict[str, float] = {
+            "noise_multiplier": positive_finite(self.noise_multiplier, "noise_multiplier"),
+            "max_count": whole_number(self.max_count, "max_count", least=1),
+            "sampling_rate": rate,
+        }
+        for optional, least in (("part", 0), ("draws_per_record", 1)):
+            if (value := getattr(self, optional)) is not None:
+                checked[optional] = whole_number(value, optional, least=least)
+        if checked.get("draws_per_record", 1) > checked["max_count"]:
+            raise InputError(
+                f"draws_per_record must be at most max_count, {self.max_count}, got "
+                f"{self.draws_per_record}."
+            )
+        for field, value in checked.items():
+            object.__setattr__(self, field, value)
 
     @property
     def paid_count(self) -> int:
@@ -123,14 +122,14 @@ class Release:
         from dp_accounting import dp_event
 
         count = self.paid_count
-        if self.mechanism == "gaussian":
-            event = dp_event.GaussianDpEvent(self.noise_multiplier)
-        elif self.mechanism == "discrete-laplace":
+        if self.mechanism == "discrete-laplace":
             # two counts move by one each, under noise of scale 2z
             event = dp_event.DiscreteLaplaceDpEvent(0.5 / self.noise_multiplier, 1)
             return dp_event.SelfComposedDpEvent(event, 2 * count)
-        else:
+        if self.mechanism == "laplace":
             event = dp_event.LaplaceDpEvent(self.noise_multiplier)
+        else:
+            event = dp_event.GaussianDpEvent(self.noise_multiplier)
         if self.sampling_rate < 1.0:
             event = dp_event.PoissonSampledDpEvent(self.sampling_rate, event)
         return dp_event.SelfComposedDpEvent(event, count) if count > 1 else event
@@ -148,24 +147,16 @@ class Release:
         Release
             The louder (or quieter) release.
         """
-        factor = positive_finite(factor, "factor")
         scaled = copy(self)  # all else was checked
-        multiplier = positive_finite(self.noise_multiplier * factor, "noise_multiplier")
+        multiplier = self.noise_multiplier * positive_finite(factor, "factor")
+        multiplier = positive_finite(multiplier, "noise_multiplier")
         object.__setattr__(scaled, "noise_multiplier", multiplier)
         return scaled
 
 
 @dataclass(frozen=True)
 class Draw:
-    """One noisy value that was released.
-
-    Parameters
-    ----------
-    release : Release
-        What it was counted against.
-    shape : tuple of int
-        Shape of the value.
-    """
+    """One noisy value that was released: what it was counted against, and its shape."""
 
     release: Release
     shape: tuple[int, ...]
@@ -249,7 +240,7 @@ class Relation:
     >>> from sklearn_dpwg.privacy import Relation
     >>> Relation("replace-one")
     'replace any record, its group included'
-    >>> Relation("replace-one").implies(Relation("replace-one-within-group"))
+    >>> Relation("replace-one") < Relation("replace-one-within-group")
     True
     """
 
@@ -258,49 +249,30 @@ class Relation:
     REPLACE_ONE_WITHIN_GROUP: ClassVar[Relation]
 
     def __init__(self, neighbours: str | Relation) -> None:
-        said = str(neighbours)
-        places = [place for place, pair in enumerate(_SENTENCES.items()) if said in pair]
-        if not places:
-            known = ", ".join(map(repr, _SENTENCES))
-            raise InputError(f"neighbours must be one of {known}, got {neighbours!r}.")
-        self._rank = places[0]
-
-    @property
-    def short_name(self) -> str:
-        """The name, such as "replace-one"."""
-        return list(_SENTENCES)[self._rank]
-
-    def implies(self, other: Relation) -> bool:
-        """Return whether a guarantee under this relation gives one under another.
-
-        Parameters
-        ----------
-        other : Relation
-            The other one.
-
-        Returns
-        -------
-        bool
-            True for itself and for those after it.
-        """
-        return self <= other
+        for rank, words in enumerate(_SENTENCES.items()):
+            if str(neighbours) in words:
+                self._rank, (self.short_name, self._sentence) = rank, words
+                return
+        raise InputError(
+            f"neighbours must be one of {', '.join(map(repr, _SENTENCES))}, got {neighbours!r}."
+        )
 
     def __str__(self) -> str:
-        return list(_SENTENCES.values())[self._rank]
+        return self._sentence
 
     def __repr__(self) -> str:
-        return repr(str(self))
+        return repr(self._sentence)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Relation | str) and str(self) == str(other)
 
     def __hash__(self) -> int:
-        return hash(str(self))
+        return hash(self._sentence)
 
     def __lt__(self, other: Relation) -> bool:
         return self._rank < other._rank
 
 
-Relation.ADD_OR_REMOVE = Relation("add-or-remove")
-Relation.REPLACE_ONE = Relation("replace-one")
-Relation.REPLACE_ONE_WITHIN_GROUP = Relation("replace-one-within-group")
+Relation.ADD_OR_REMOVE, Relation.REPLACE_ONE, Relation.REPLACE_ONE_WITHIN_GROUP = map(
+    Relation, _SENTENCES
+)

@@ -10,8 +10,7 @@ from decimal import ROUND_CEILING, Context
 from typing import Any
 
 from sklearn_dpwg.exceptions import UnsupportedMechanismError
-from sklearn_dpwg.privacy.accounting.composition import composition_of_event
-from sklearn_dpwg.privacy.accounting.loss_distribution import scaled_event
+from sklearn_dpwg.privacy.accounting.composition import composition_of_event, scaled_event
 from sklearn_dpwg.privacy.release import Relation
 
 _WIDTH = 88

@@ -10,7 +10,7 @@ from sklearn_dpwg._checks import FloatArray
 from sklearn_dpwg.data.problem import Cells
 from sklearn_dpwg.data.risks import Risks
 from sklearn_dpwg.privacy import NoiseSource
-from sklearn_dpwg.privacy.sensitivity.sums import weighting_slack
+from sklearn_dpwg.privacy.sensitivity import weighting_slack
 from sklearn_dpwg.solvers.descent import RunNoise, StepRelease, StepRule
 from sklearn_dpwg.solvers.plan import Plan
 from sklearn_dpwg.solvers.steps import heard

@@ -200,7 +200,7 @@ class NoisySums:
     def release(self, vector: FloatArray, *, sensitivity: float) -> FloatArray:
         """Add a vector, which a record moves by so much, and return the noisy sum."""
         if self._stream is None:
-            self._stream = self._mechanism.open(self._noise, self._release, sensitivity=None)
+            self._stream = self._mechanism.open(self._noise, self._release)
         noisy_sum = self._stream.add(vector, sensitivity)
         self.noisy_sum, self.unit_std = noisy_sum, float(self._stds[self._stream.n_added - 1])
         return noisy_sum

@@ -19,7 +19,7 @@ from sklearn_dpwg.losses import SquaredError
 from sklearn_dpwg.optimum import smooth_optimum
 from sklearn_dpwg.optimum.saddle_point import minimise_quadratic_on_ball
 from sklearn_dpwg.privacy import Budget, NoiseSource, Release, calibrate
-from sklearn_dpwg.privacy.sensitivity.sums import moment_sensitivity
+from sklearn_dpwg.privacy.sensitivity import moment_sensitivity
 from sklearn_dpwg.solvers import steps
 from sklearn_dpwg.solvers.plan import Plan
 from sklearn_dpwg.solvers.solver import Solution, Solver

@@ -16,7 +16,7 @@ from sklearn_dpwg.data.problem import Problem
 from sklearn_dpwg.data.risks import Risks
 from sklearn_dpwg.optimum.saddle_point import attainable_gap, solve_saddle_point
 from sklearn_dpwg.privacy import NoiseSource, Release
-from sklearn_dpwg.privacy.sensitivity.saddle_point import (
+from sklearn_dpwg.privacy.sensitivity import (
     hidden_group_sensitivities,
     saddle_point_sensitivities,
 )

@@ -16,7 +16,7 @@ from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.optimum.objective import project_to_ball
 from sklearn_dpwg.privacy import NoiseSource
 from sklearn_dpwg.privacy.noise.samplers import LARGEST_QUOTIENT
-from sklearn_dpwg.privacy.sensitivity.sums import record_rounding, weighting_slack
+from sklearn_dpwg.privacy.sensitivity import record_rounding, weighting_slack
 from sklearn_dpwg.solvers.centring import Centring, SlopeLimit, release_centre
 from sklearn_dpwg.solvers.plan import Plan
 from sklearn_dpwg.solvers.solver import Solution, by_loss

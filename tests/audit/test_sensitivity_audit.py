@@ -7,7 +7,7 @@ from collections import defaultdict
 import numpy as np
 import pytest
 
-from sklearn_dpwg.privacy.sensitivity.saddle_point import (
+from sklearn_dpwg.privacy.sensitivity import (
     lemma3_sensitivity,
     saddle_point_sensitivity,
 )

@@ -5,7 +5,7 @@ import math
 import numpy as np
 from scipy.special import expit, logit
 
-from sklearn_dpwg.privacy.sensitivity.group_moves import GroupMoves, LargestMove
+from sklearn_dpwg.privacy.sensitivity import GroupMoves, LargestMove
 
 
 def solutions_of_the_inequality(rng, n, gamma, b, mu_w, mu_l, weight, count):

@@ -18,7 +18,7 @@ from sklearn_dpwg.preprocessing import scalers as dp_standard_scaler
 from sklearn_dpwg.preprocessing.scalers import SQUARE_WEIGHT, to_unit_interval
 from sklearn_dpwg.privacy import NoiseSource
 from sklearn_dpwg.privacy.gaussian import gdp_mu
-from sklearn_dpwg.privacy.sensitivity.sums import grid_step
+from sklearn_dpwg.privacy.sensitivity import grid_step
 
 ROWS = np.random.default_rng(0).normal([40.0, 5.0], [10.0, 2.0], size=(4000, 2))
 BOUNDS = [(0.0, 120.0), (-10.0, 10.0)]

@@ -14,29 +14,12 @@ from sklearn_dpwg.privacy import (
     PrivacyGuarantee,
     Release,
     calibrate,
-    delta_of,
     epsilon_of,
     joint_guarantee,
 )
+from sklearn_dpwg.privacy.accounting.calibration import delta_of
 from sklearn_dpwg.privacy.gaussian import gdp_delta, gdp_epsilon
 from tests.helpers.guarantees import BUDGET, MIXED, PUBLIC, guarantee_of, mu_of, words
-
-
-def test_epsilon_is_recomputed(gaussian, mixed):
-    for guarantee in (gaussian, mixed):
-        worst = max(epsilon_of(event, 1e-6) for event in guarantee.events)
-        assert guarantee.epsilon == worst == guarantee.epsilon_at(1e-6)
-        assert 0.999 < guarantee.epsilon <= guarantee.requested_epsilon == 1.0
-        assert guarantee.is_private
-    assert gaussian.epsilon_at(1e-9) > gaussian.epsilon > gaussian.epsilon_at(1e-3)
-    assert gaussian.epsilon_at(1e-9) == pytest.approx(gdp_epsilon(1e-9, mu_of(gaussian)))
-
-
-def test_over_budget_is_refused():
-    with pytest.raises(PlanExceededError, match=r"above the budget of 1\.0"):
-        PrivacyGuarantee.from_releases([Release("w", "gaussian", 1.0, 3)], BUDGET)
-    loud = PrivacyGuarantee.from_releases([Release("w", "gaussian", 1.0, 3)], 1e-6)
-    assert loud.epsilon == pytest.approx(gdp_epsilon(1e-6, math.sqrt(3.0)), rel=1e-12)
 
 
 def test_profile_is_the_pointwise_maximum(mixed, gaussian):
@@ -49,16 +32,6 @@ def test_profile_is_the_pointwise_maximum(mixed, gaussian):
         assert found.shape == (2, 2)
         np.testing.assert_allclose(found.ravel(), expected, rtol=1e-6, atol=1e-15)
     np.testing.assert_allclose(gaussian.profile(epsilons), gdp_delta(epsilons, mu_of(gaussian)))
-
-
-def test_profile_at_huge_epsilon():
-    loud = PrivacyGuarantee.from_releases([Release("b", "laplace", 0.02, 20)], 1e-6)
-    found = loud.profile([0.0, 0.0, 650.0, 990.0, 1000.0, np.inf])
-    assert found[0] == found[1] == 1.0
-    assert np.all(np.diff(found) <= 0.0)
-    assert found[2] > 0.9
-    assert 1e-9 < found[3] < 0.1
-    assert found[4] == found[5] == 0.0
 
 
 def test_tradeoff_of_gaussians_is_exact(gaussian):
@@ -143,65 +116,6 @@ def test_sampled_records_of_one_person_are_refused():
     assert "so they are doubled below" in words(sampled)
 
 
-def test_json_round_trip(gaussian, mixed):
-    sampled = guarantee_of([Release("g", "gaussian", 1.0, 10, sampling_rate=0.1)])
-    none = PrivacyGuarantee.non_private(1e-6, public=PUBLIC)
-    for guarantee in (gaussian, mixed, sampled, none, mixed.for_records(2)):
-        text = guarantee.to_json()
-        assert PrivacyGuarantee.from_json(text) == guarantee
-        json.loads(text, parse_constant=lambda name: pytest.fail(f"{name} is not JSON"))
-
-
-def test_json_holds_no_other_class(gaussian):
-    described = json.loads(gaussian.to_json())
-    for wrong in ({**described, "mu": 9.0}, {"delta": 1e-6}, [], 3):
-        with pytest.raises(ValueError, match=r"text must be what PrivacyGuarantee\.to_json wrote"):
-            PrivacyGuarantee.from_json(json.dumps(wrong))
-    described["events"][0]["type"] = "os.system"
-    with pytest.raises(ValueError, match="events must each have a type of"):
-        PrivacyGuarantee.from_json(json.dumps(described))
-    odd = PrivacyGuarantee(1.0, 1e-6, "replace-one", (), (dp_event.ZCDpEvent(0.1),))
-    with pytest.raises(UnsupportedMechanismError, match="ZCDpEvent"):
-        odd.to_json()
-
-
-@pytest.mark.parametrize(
-    ("change", "error", "said"),
-    [
-        ({"epsilon": math.nan}, ValueError, "epsilon must be a number, got NaN"),
-        ({"delta": 0.0}, ValueError, "delta must be strictly between"),
-        ({"relation": "any"}, ValueError, "neighbours must be one of 'add-or-remove', 'rep"),
-        ({"public": "everything"}, TypeError, "public must be a sequence of strings"),
-        ({"events": ()}, ValueError, "events must hold at least one event"),
-        ({"records_per_person": 0}, ValueError, "records_per_person must be at least 1"),
-    ],
-)
-def test_refuses(change, error, said):
-    facts = {
-        "epsilon": 1.0,
-        "delta": 1e-6,
-        "relation": "replace-one",
-        "public": (),
-        "events": (dp_event.GaussianDpEvent(4.0),),
-    }
-    with pytest.raises(error, match=said):
-        PrivacyGuarantee(**{**facts, **change})
-
-
-def test_no_privacy_is_said():
-    none = PrivacyGuarantee.non_private(1e-6)
-    assert none.epsilon == math.inf
-    assert not none.is_private
-    assert words(none).startswith("No privacy: epsilon is infinite.")
-    assert none.epsilon_at(0.1) == math.inf
-    np.testing.assert_array_equal(none.profile([0.0, 5.0]), 1.0)
-    np.testing.assert_array_equal(none.tradeoff([0.0, 0.5]), 0.0)
-    assert none.for_records(2).epsilon == math.inf
-    assert repr(none) == (
-        "PrivacyGuarantee(epsilon=inf, delta=1e-06, 'replace one record within its group')"
-    )
-
-
 def test_joint_guarantee_adds_events(gaussian, mixed):
     joint = joint_guarantee([gaussian, mixed, gaussian], 1e-6)
     assert joint.seeded
@@ -218,10 +132,63 @@ def test_joint_guarantee_adds_events(gaussian, mixed):
     for other in (mixed, none):
         some = joint_guarantee([replace(gaussian, outside=("a scaler",)), other], 1e-6)
         assert some.outside == ("a scaler",)
+    for wrong in ([gaussian, gaussian.for_records(2)], []):
+        with pytest.raises(ValueError, match=r"guarantees must protect"):
+            joint_guarantee(wrong, 1e-6)
 
 
-def test_what_protects_different_things_is_not_joined(gaussian):
-    with pytest.raises(ValueError, match=r"guarantees must protect .* got 2 kinds"):
-        joint_guarantee([gaussian, gaussian.for_records(2)], 1e-6)
-    with pytest.raises(ValueError, match=r"guarantees must protect .* got 0 kinds"):
-        joint_guarantee([], 1e-6)
+def test_epsilon_is_recomputed(gaussian, mixed):
+    for guarantee in (gaussian, mixed):
+        worst = max(epsilon_of(event, 1e-6) for event in guarantee.events)
+        assert guarantee.epsilon == worst == guarantee.epsilon_at(1e-6)
+        assert 0.999 < guarantee.epsilon <= guarantee.requested_epsilon == 1.0
+    assert gaussian.epsilon_at(1e-9) == pytest.approx(gdp_epsilon(1e-9, mu_of(gaussian)))
+    with pytest.raises(PlanExceededError, match=r"above the budget of 1\.0"):
+        PrivacyGuarantee.from_releases([Release("w", "gaussian", 1.0, 3)], BUDGET)
+
+
+def test_json_round_trip(gaussian, mixed):
+    sampled = guarantee_of([Release("g", "gaussian", 1.0, 10, sampling_rate=0.1)])
+    counts = guarantee_of([Release("c", "discrete-laplace", 1.0, 3)], relation="replace-one")
+    none = PrivacyGuarantee.non_private(1e-6, public=PUBLIC)
+    for guarantee in (gaussian, mixed, sampled, counts, none, mixed.for_records(2)):
+        text = guarantee.to_json()
+        assert PrivacyGuarantee.from_json(text) == guarantee
+        json.loads(text, parse_constant=lambda name: pytest.fail(f"{name} is not JSON"))
+    odd = PrivacyGuarantee(1.0, 1e-6, "replace-one", (), (dp_event.ZCDpEvent(0.1),))
+    with pytest.raises(UnsupportedMechanismError, match="ZCDpEvent"):
+        odd.to_json()
+
+
+@pytest.mark.parametrize(
+    ("name", "wrong"),
+    [
+        *(("epsilon", wrong) for wrong in (math.nan, -1.0, "1", True, None, 0.5)),
+        *(("delta", wrong) for wrong in (0.0, 1, "x")),
+        *(("neighbours", wrong) for wrong in ("any", 3)),
+        *(("public", wrong) for wrong in ("everything", [3], {"a": 1}, 3)),
+        *(("events", wrong) for wrong in ([], {}, [3], [{"type": "os.system"}])),
+        *(("records_per_person", wrong) for wrong in (0, 1.5, True)),
+        *((name, wrong) for name in ("seeded", "of_person") for wrong in (1, None, "true")),
+        *(("requested_epsilon", wrong) for wrong in (0.1, "x", [])),
+        ("text", 9.0),
+    ],
+)
+def test_a_stored_field_that_is_wrong_has_a_sentence(gaussian, name, wrong):
+    field = {"neighbours": "relation", "text": "mu"}.get(name, name)
+    text = json.dumps(json.loads(gaussian.to_json()) | {field: wrong})
+    with pytest.raises((ValueError, TypeError), match=f"^{name} must"):
+        PrivacyGuarantee.from_json(text)
+
+
+def test_no_privacy_is_said():
+    none = PrivacyGuarantee.non_private(1e-6)
+    assert not none.is_private
+    assert words(none).startswith("No privacy: epsilon is infinite.")
+    assert none.epsilon_at(0.1) == none.for_records(2).epsilon == math.inf
+    np.testing.assert_array_equal(none.profile([0.0, 5.0]), 1.0)
+    np.testing.assert_array_equal(none.tradeoff([0.0, 0.5]), 0.0)
+    loud = PrivacyGuarantee.from_releases([Release("b", "laplace", 0.02, 20)], 1e-6)
+    profile = loud.profile([0.0, 0.0, 650.0, 990.0, 1000.0, np.inf])
+    assert np.all(np.diff(profile) <= 0.0)
+    assert profile[1] == 1.0 >= profile[2] > 0.9 > 0.1 > profile[3] > 1e-9 > profile[4] == 0.0

@@ -1,4 +1,8 @@
-"""The least noise that keeps a budget."""
+"""Cost of releases, δ(ε) and ε(δ) for replace-one neighbours, and the least noise for a budget.
+
+Multipliers are in units of Δ, the sensitivity to the neighbours that a guarantee is about; the
+relation changes nothing else, but that sampling is about replacements.
+"""
 
 from __future__ import annotations
 
@@ -17,11 +21,11 @@ from sklearn_dpwg.privacy.accounting.composition import (
     composition_of_event,
     compositions_of_releases,
     dominating,
+    event_of_composition,
+    moved_event,
 )
 from sklearn_dpwg.privacy.accounting.loss_distribution import (
-    event_of_composition,
     guess_mu,
-    moved_event,
     privacy_loss,
     renyi_accountant,
     rounding_of_delta,
@@ -32,11 +36,6 @@ from sklearn_dpwg.privacy.release import Budget, Release
 if TYPE_CHECKING:
     from dp_accounting import DpEvent
 
-
-# Cost of releases and of events: δ(ε) and ε(δ) for replace-one neighbours.
-#
-# Multipliers are in units of Δ, the sensitivity to the neighbours that a guarantee is about; the
-# relation changes nothing else, but that sampling is about replacements.
 
 # At which the accountant of selections states ε for a profile.
 _STATED_DELTAS = 10.0 ** -np.arange(0.5, 12.25, 0.25)
@@ -58,26 +57,7 @@ def part_events(releases: Sequence[Release]) -> tuple[DpEvent, ...]:
 
 
 def delta_of(event: DpEvent, epsilon: float) -> float:
-    """Return an upper bound on δ(ε) of an event, exact for unsampled Gaussians.
-
-    Parameters
-    ----------
-    event : DpEvent
-        Gaussian, Laplace, discrete Laplace and Poisson-sampled Gaussian events and compositions of
-        them, noise multipliers in units of the replace-one sensitivity Δ (see `Release`).
-    epsilon : float
-        ε, at least 0; may be infinite.
-
-    Returns
-    -------
-    float
-        δ in [0, 1].
-
-    Raises
-    ------
-    UnsupportedMechanismError
-        If no tight accountant exists for the event.
-    """
+    """Return an upper bound on δ(ε) of an event as `epsilon_of` takes it, exact for Gaussians."""
     return composition_delta(composition_of_event(event), non_negative(epsilon, "epsilon"))
 
 
@@ -87,7 +67,8 @@ def epsilon_of(event: DpEvent, delta: float) -> float:
     Parameters
     ----------
     event : DpEvent
-        As for `delta_of`.
+        Gaussian, Laplace, discrete Laplace and Poisson-sampled Gaussian events and compositions of
+        them, noise multipliers in units of the replace-one sensitivity Δ (see `Release`).
     delta : float
         δ, strictly between 0 and 1.
 
@@ -149,14 +130,13 @@ def _selected_deltas(composition: Composition, epsilons: FloatArray) -> FloatArr
     below, that of randomised response, which dominates whatever is (ε', δ')-DP (Kairouz, Oh and
     Viswanath 2015).
     """
-    flat = _accountant_deltas(composition, tuple(epsilons.reshape(-1).tolist()))
-    deltas = np.array(flat).reshape(epsilons.shape)
+    deltas = np.array(_accountant_deltas(composition, tuple(epsilons.ravel().tolist())))
     accountant = renyi_accountant(composition)
     stated = np.array([accountant.get_epsilon(float(delta)) for delta in _STATED_DELTAS])
     # log (1 + e^ε)/(1 + e^ε'), which grows with ε up to 0 at ε'
     shares = np.logaddexp(0.0, np.minimum(epsilons[..., None], stated)) - np.logaddexp(0.0, stated)
     implied = -np.expm1(np.log1p(-_STATED_DELTAS) + shares)
-    return np.clip(np.minimum(deltas, implied.min(axis=-1)), 0.0, 1.0)
+    return np.clip(np.minimum(deltas.reshape(epsilons.shape), implied.min(axis=-1)), 0.0, 1.0)
 
 
 @lru_cache(maxsize=8)  # a second for a curve, which a plan shows and then the guarantee of its fit
@@ -260,24 +240,24 @@ def events_for_records(events: Sequence[DpEvent], n_records: int) -> tuple[DpEve
             f"{unknown} the best of several runs was selected: they may be in the parts that "
             "fitted and in those that scored."
         )
-    is_alike = len(set(compositions)) == 1 or all(c.is_gaussian for c in compositions)
-    covering = events if is_alike else [event_of_composition(dominating(compositions))]
-    return tuple(moved_event(event, n_records) for event in covering)
+    if len(set(compositions)) > 1 and not all(one.is_gaussian for one in compositions):
+        events = [event_of_composition(dominating(compositions))]
+    return tuple(moved_event(event, n_records) for event in events)
 
 
 # Pays for the discreteness of noise on a grid (docs/theory/noise.md) and for the root search.
 _ROUNDING = 1e-6
 _MAX_ROUNDING = 0.1
 
-# Roots are found on grids so many times as coarse first. From there secants are tried, from so near
-# and so many times; where the excess is below `_CLOSE` the next one is within 2e-7.
+# Roots are searched on grids so many times as coarse first. From there secants are tried, from so
+# near and so many times; where the excess is below `_CLOSE` the next one is within 2e-7.
 _COARSE = 8.0
-_NEAR, _MOST_SECANTS, _CLOSE = 0.5, 5, 1e-5
+_NEAR, _MAX_SECANTS, _CLOSE = 0.5, 5, 1e-5
 # What dp_accounting cuts off of a distribution, with room for a few compositions.
 _TRUNCATED = 1e-14
 
 # The least noise multiplier of a sampled release: a twentieth of Δ shows every record that joins.
-_LEAST_SAMPLED = 0.05
+_MIN_SAMPLED = 0.05
 
 
 def calibrate(releases: Sequence[Release], budget: Budget) -> tuple[Release, ...]:
@@ -355,7 +335,7 @@ def _search(parts: tuple[Composition, ...], budget: Budget) -> float:
         if not part.selected:
             _check_resolved(part, budget.delta, _TRUNCATED)
     sampled = [multiplier for part in parts for _, multiplier, _ in part.sampled]
-    least = math.log(_LEAST_SAMPLED / min(sampled)) if sampled else -math.inf
+    least = math.log(_MIN_SAMPLED / min(sampled)) if sampled else -math.inf
     start = max(least, math.log(max(map(guess_mu, parts)) / budget.mu))
     rough = _root(lambda at: excess(at, _COARSE), start, least, budget, tolerance=1e-4)
     ahead = 0.01
@@ -371,7 +351,7 @@ def _root(
     budget: Budget,
     tolerance: float = 2e-7,
 ) -> float:
-    """Return where the excess is 0, found from anywhere."""
+    """Return where the excess is 0, from any start."""
     start_excess = excess(start)
     stride = abs(start_excess) + 1e-3
     end, end_excess = start, start_excess
@@ -394,7 +374,7 @@ def _by_secants(
 ) -> float | None:
     """Return the same from a start beside it; None where that is not so, or the root too small."""
     start_excess = excess(start)
-    for _ in range(_MOST_SECANTS):
+    for _ in range(_MAX_SECANTS):
         if not -4.0 < slope < -0.2 or abs(start_excess) > _NEAR:
             return None
         end = start - start_excess / slope

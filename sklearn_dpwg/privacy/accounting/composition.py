@@ -1,14 +1,15 @@
-"""Composition of all that one record pays for, equal mechanisms merged."""
+"""Compositions of all that one record pays for, equal mechanisms merged; and events, their JSON."""
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain, repeat
+from operator import add, or_
 from typing import TYPE_CHECKING, Any
 
+from sklearn_dpwg._checks import Rule, at_least_zero, positive, whole, within
 from sklearn_dpwg.exceptions import InputError, UnsupportedMechanismError
 from sklearn_dpwg.privacy.release import Release
 
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from dp_accounting import DpEvent
 
 # A total without closed form takes a tenth of a second to a second.
-_MOST_COMBINATIONS = 256
+_MAX_COMBINATIONS = 256
 
 
 @dataclass(frozen=True)
@@ -65,19 +66,10 @@ class Composition:
         )
 
 
-@dataclass(frozen=True)
-class _Piece:
-    """Equal releases: Gaussian, Laplace, Gaussian after Poisson sampling, or the best of runs.
+# --- what releases and events pay ----------------------------------------------------------------
 
-    Discrete Laplace noise has a shift, in units of which the multiplier is not.
-    """
-
-    mechanism: str
-    noise_multiplier: float
-    count: int
-    sampling_rate: float = 1.0
-    selected: tuple[float, float, Composition] | None = None
-    shift: int = 0
+# Equal releases: μ² of Gaussian noise, or a composition of one kind.
+_Piece = float | Composition
 
 
 def compositions_of_releases(
@@ -87,11 +79,11 @@ def compositions_of_releases(
     if not releases:
         raise InputError("releases must not be empty: a plan that releases nothing has no event.")
     parts = sorted({r.part for r in releases if r.part is not None})
-    found = []
+    paid = []
     for part in parts or [-1]:
         payers = tuple([r for r in releases if r.part in (None, part)])
-        found.append((payers, _merge(map(_piece_of_release, payers))))
-    return tuple(found)
+        paid.append((payers, _merge(map(_piece_of_release, payers))))
+    return tuple(paid)
 
 
 def composition_of_event(event: DpEvent) -> Composition:
@@ -99,101 +91,104 @@ def composition_of_event(event: DpEvent) -> Composition:
     return _merge(_pieces_of_event(event, 1))
 
 
+def _merge(pieces: Iterable[_Piece]) -> Composition:
+    pieces = list(pieces)
+    squares = [piece for piece in pieces if not isinstance(piece, Composition)]
+    gaussian = Composition(math.sqrt(math.fsum(squares)))
+    return joint([gaussian, *(piece for piece in pieces if isinstance(piece, Composition))])
+
+
+def _piece_of_release(release: Release) -> _Piece:
+    z, count = release.noise_multiplier, release.paid_count
+    if release.mechanism == "discrete-laplace":  # two counts move by one each
+        return Composition(discrete=((2.0 * z, 1, 2 * count),))
+    if release.mechanism == "laplace":
+        return _laplace(z, count)
+    return _gaussian(z, count, release.sampling_rate)
+
+
+def _gaussian(z: float, count: int, rate: float = 1.0) -> _Piece:
+    if z == 0.0:
+        return math.inf
+    return Composition(sampled=((rate, z, count),)) if rate < 1.0 else count / z**2
+
+
+def _laplace(z: float, count: int) -> _Piece:
+    return Composition(laplace=((z, count),)) if z > 0.0 else math.inf
+
+
+def _pieces_of_event(event: Any, count: int) -> Iterator[_Piece]:
+    from dp_accounting import dp_event as events
+
+    match event:
+        case events.NoOpDpEvent():
+            pass
+        case events.NonPrivateDpEvent():
+            yield math.inf
+        case events.SelfComposedDpEvent():
+            yield from _pieces_of_event(event.event, count * event.count)
+        case events.ComposedDpEvent():
+            for inner in event.events:
+                yield from _pieces_of_event(inner, count)
+        case events.GaussianDpEvent():
+            yield _gaussian(event.noise_multiplier, count)
+        case events.LaplaceDpEvent():
+            yield _laplace(event.noise_multiplier, count)
+        case events.DiscreteLaplaceDpEvent(noise_parameter=inverse, sensitivity=shift) if (
+            inverse > 0.0 and shift >= 1 and float(shift).is_integer()  # what hides a whole number
+        ):
+            yield Composition(discrete=((1.0 / inverse, int(shift), count),))
+        case events.PoissonSampledDpEvent(
+            sampling_probability=rate, event=events.GaussianDpEvent(noise_multiplier=z)
+        ) if 0.0 < rate <= 1.0:
+            yield _gaussian(z, count, rate)
+        case events.RepeatAndSelectDpEvent():
+            run = composition_of_event(event.event)
+            if run.sampled:
+                raise UnsupportedMechanismError(
+                    f"{event!r} selects among runs on sampled records, for which no Renyi "
+                    "accountant is known when one record is replaced."
+                )
+            yield Composition(selected=((event.mean, event.shape, run, count),))
+        case _:
+            raise UnsupportedMechanismError(
+                f"{event!r} has no tight accountant when one record is replaced within its group; "
+                "supported are Gaussian, Laplace and discrete Laplace events, Poisson-sampled "
+                "Gaussian events, selections among runs of the first three, and their compositions."
+            )
+
+
+# --- together ------------------------------------------------------------------------------------
+
+
 def joint(compositions: Sequence[Composition]) -> Composition:
     """Return the composition of a record that pays for all of them."""
     if len(compositions) == 1:
         return compositions[0]
-    return Composition(
-        math.sqrt(math.fsum(one.mu**2 for one in compositions)),
-        _counted(one.laplace for one in compositions),
-        _counted(one.sampled for one in compositions),
-        _counted((one.selected for one in compositions), key=repr),
-        _counted(one.discrete for one in compositions),
-    )
+    mu = math.sqrt(math.fsum(one.mu**2 for one in compositions))
+    return Composition(mu, *_combined(compositions, add))
 
 
-def _counted(
-    releases: Iterable[Iterable[tuple[Any, ...]]], key: Callable[[Any], Any] | None = None
-) -> tuple[Any, ...]:
-    """Return all releases, each once, with how often it is there in the end."""
-    found: Counter[tuple[Any, ...]] = Counter()
-    for *what, count in chain.from_iterable(releases):
-        found[tuple(what)] += count
-    return tuple(sorted(((*what, count) for what, count in found.items()), key=key))
+def dominating(compositions: Sequence[Composition]) -> Composition:
+    """Return the composition that has all releases of each, as often as whoever has most of them.
+
+    All Gaussian noise is one release, so the largest μ counts. It dominates each, as a release more
+    does no harm.
+    """
+    mu = max((one.mu for one in compositions), default=0.0)
+    return Composition(mu, *_combined(compositions, or_))
 
 
-def _piece_of_release(release: Release) -> _Piece:
-    count = release.paid_count
-    if release.mechanism == "discrete-laplace":  # two counts move by one each
-        return _Piece(release.mechanism, 2.0 * release.noise_multiplier, 2 * count, shift=1)
-    return _Piece(release.mechanism, release.noise_multiplier, count, release.sampling_rate)
-
-
-def _merge(pieces: Iterable[_Piece]) -> Composition:
-    mu_squares: list[float] = []
-    others: list[Composition] = []
-    for piece in pieces:
-        if piece.selected is not None:
-            others.append(Composition(selected=((*piece.selected, piece.count),)))
-        elif piece.noise_multiplier == 0.0:
-            mu_squares.append(math.inf)
-        elif piece.shift:
-            discrete = (piece.noise_multiplier, piece.shift, piece.count)
-            others.append(Composition(discrete=(discrete,)))
-        elif piece.sampling_rate < 1.0:
-            sampled = (piece.sampling_rate, piece.noise_multiplier, piece.count)
-            others.append(Composition(sampled=(sampled,)))
-        elif piece.mechanism == "laplace":
-            others.append(Composition(laplace=((piece.noise_multiplier, piece.count),)))
-        else:
-            mu_squares.append(piece.count / piece.noise_multiplier**2)
-    gaussian = Composition(math.sqrt(math.fsum(mu_squares)))
-    return joint([gaussian, *others]) if others else gaussian
-
-
-def _pieces_of_event(event: DpEvent, count: int) -> list[_Piece]:
-    from dp_accounting import dp_event
-
-    if isinstance(event, dp_event.NoOpDpEvent):
-        return []
-    if isinstance(event, dp_event.NonPrivateDpEvent):
-        return [_Piece("gaussian", 0.0, count)]
-    if isinstance(event, dp_event.SelfComposedDpEvent):
-        return _pieces_of_event(event.event, count * event.count)
-    if isinstance(event, dp_event.ComposedDpEvent):
-        return list(chain.from_iterable(map(_pieces_of_event, event.events, repeat(count))))
-    if isinstance(event, dp_event.GaussianDpEvent):
-        return [_Piece("gaussian", event.noise_multiplier, count)]
-    if isinstance(event, dp_event.LaplaceDpEvent):
-        return [_Piece("laplace", event.noise_multiplier, count)]
-    if isinstance(event, dp_event.DiscreteLaplaceDpEvent) and _is_shift(event):
-        scale = 1.0 / event.noise_parameter if event.noise_parameter > 0.0 else 0.0
-        return [_Piece("discrete-laplace", scale, count, shift=int(event.sensitivity))]
-    if (
-        isinstance(event, dp_event.PoissonSampledDpEvent)
-        and isinstance(event.event, dp_event.GaussianDpEvent)
-        and 0.0 < event.sampling_probability <= 1.0
-    ):
-        multiplier = event.event.noise_multiplier
-        return [_Piece("gaussian", multiplier, count, event.sampling_probability)]
-    if isinstance(event, dp_event.RepeatAndSelectDpEvent):
-        run = composition_of_event(event.event)
-        if run.sampled:
-            raise UnsupportedMechanismError(
-                f"{event!r} selects among runs on sampled records, for which no Renyi accountant "
-                "is known when one record is replaced."
-            )
-        return [_Piece("selected", 1.0, count, selected=(event.mean, event.shape, run))]
-    raise UnsupportedMechanismError(
-        f"{event!r} has no tight accountant when one record is replaced within its group; "
-        "supported are Gaussian, Laplace and discrete Laplace events, Poisson-sampled Gaussian "
-        "events, selections among runs of the first three, and their compositions."
-    )
-
-
-def _is_shift(event: Any) -> bool:
-    """Return whether noise on whole numbers hides a whole number, of at least 1."""
-    return event.sensitivity >= 1 and float(event.sensitivity).is_integer()
+def _combined(
+    compositions: Sequence[Composition], combine: Callable[[Any, Any], Any]
+) -> Iterator[tuple[Any, ...]]:
+    """Yield all releases of each kind, each once, with how often it is there in all or at most."""
+    for kind in ("laplace", "sampled", "selected", "discrete"):
+        counts: Counter[tuple[Any, ...]] = Counter()
+        for releases in filter(None, (getattr(one, kind) for one in compositions)):
+            counts = combine(counts, Counter({tuple(what): count for *what, count in releases}))
+        every = [(*what, count) for what, count in counts.items()]
+        yield tuple(sorted(every, key=repr if kind == "selected" else None))
 
 
 def joint_compositions(results: Iterable[Sequence[DpEvent]]) -> tuple[Composition, ...]:
@@ -208,38 +203,12 @@ def joint_compositions(results: Iterable[Sequence[DpEvent]]) -> tuple[Compositio
     totals: tuple[Composition, ...] = (Composition(),)
     for events in results:
         parts = _largest_mus(composition_of_event(event) for event in events)
-        found = _largest_mus(joint([total, part]) for total in totals for part in parts)
-        if len(found) > _MOST_COMBINATIONS:
+        combined = _largest_mus(joint([total, part]) for total in totals for part in parts)
+        if len(combined) > _MAX_COMBINATIONS:
             worst = dominating(parts)
-            found = _largest_mus(joint([total, worst]) for total in totals)
-        totals = found
+            combined = _largest_mus(joint([total, worst]) for total in totals)
+        totals = combined
     return totals
-
-
-def dominating(compositions: Iterable[Composition]) -> Composition:
-    """Return the composition that has all releases of each, as often as whoever has most of them.
-
-    All Gaussian noise is one release, so the largest μ counts. It dominates each, as a release more
-    does no harm.
-    """
-    compositions = tuple(compositions)
-    return Composition(
-        max((one.mu for one in compositions), default=0.0),
-        _most(one.laplace for one in compositions),
-        _most(one.sampled for one in compositions),
-        _most((one.selected for one in compositions), key=repr),
-        _most(one.discrete for one in compositions),
-    )
-
-
-def _most(
-    releases: Iterable[Iterable[tuple[Any, ...]]], key: Callable[[Any], Any] | None = None
-) -> tuple[Any, ...]:
-    """Return all releases, each once, with how often it is there at most."""
-    found: Counter[tuple[Any, ...]] = Counter()
-    for of_one in releases:
-        found |= Counter({tuple(what): count for *what, count in of_one})
-    return tuple(sorted(((*what, count) for what, count in found.items()), key=key))
 
 
 def _largest_mus(compositions: Iterable[Composition]) -> tuple[Composition, ...]:
@@ -250,3 +219,122 @@ def _largest_mus(compositions: Iterable[Composition]) -> tuple[Composition, ...]
         if rest not in largest or largest[rest].mu < composition.mu:
             largest[rest] = composition
     return tuple(largest.values())
+
+
+# --- events, and their JSON ----------------------------------------------------------------------
+
+
+def event_of_composition(composition: Composition) -> DpEvent:
+    """Return an event of the same cost."""
+    from dp_accounting import dp_event
+
+    parts: list[DpEvent] = []
+    if composition.mu > 0.0:
+        parts.append(dp_event.GaussianDpEvent(1.0 / composition.mu))
+    counted: list[tuple[DpEvent, int]] = [
+        *((dp_event.LaplaceDpEvent(z), n) for z, n in composition.laplace),
+        *(
+            (dp_event.PoissonSampledDpEvent(rate, dp_event.GaussianDpEvent(z)), n)
+            for rate, z, n in composition.sampled
+        ),
+        *(
+            (dp_event.RepeatAndSelectDpEvent(event_of_composition(run), mean, shape), n)
+            for mean, shape, run, n in composition.selected
+        ),
+        *(
+            (dp_event.DiscreteLaplaceDpEvent(1.0 / scale, shift), n)
+            for scale, shift, n in composition.discrete
+        ),
+    ]
+    parts += [dp_event.SelfComposedDpEvent(event, n) for event, n in counted]
+    return parts[0] if len(parts) == 1 else dp_event.ComposedDpEvent(parts)
+
+
+# The fields of every event that the accounting knows, by class.
+_FIELDS: dict[str, tuple[str, ...]] = {
+    "NoOpDpEvent": (),
+    "NonPrivateDpEvent": (),
+    "GaussianDpEvent": ("noise_multiplier",),
+    "LaplaceDpEvent": ("noise_multiplier",),
+    "DiscreteLaplaceDpEvent": ("noise_parameter", "sensitivity"),
+    "PoissonSampledDpEvent": ("sampling_probability", "event"),
+    "SelfComposedDpEvent": ("event", "count"),
+    "ComposedDpEvent": ("events",),
+    "RepeatAndSelectDpEvent": ("event", "mean", "shape"),
+}
+# What their numbers may be; all other fields hold events.
+_RULES: dict[str, Rule] = {
+    "noise_multiplier": at_least_zero(),
+    "noise_parameter": positive(),
+    "sensitivity": whole(),
+    "sampling_probability": within(0.0, 1.0),
+    "count": whole(),
+    "mean": positive(least=1.0),
+    "shape": at_least_zero(),
+}
+
+
+def event_to_dict(event: DpEvent) -> dict[str, Any]:
+    """Return an event as nested dictionaries of plain values; ``type`` names its class."""
+    kind = type(event).__name__
+    if kind not in _FIELDS:
+        raise UnsupportedMechanismError(f"{event!r} cannot be written as JSON.")
+    described = {field: getattr(event, field) for field in _FIELDS[kind]}
+    if "event" in described:
+        described["event"] = event_to_dict(described["event"])
+    if "events" in described:
+        described["events"] = [event_to_dict(inner) for inner in described["events"]]
+    return {"type": kind, **described}
+
+
+def event_from_dict(described: Any) -> DpEvent:
+    """Return the event that `event_to_dict` described, maybe in a file: each field is checked."""
+    from dp_accounting import dp_event
+
+    kind = described.get("type") if isinstance(described, dict) else None
+    if not isinstance(kind, str) or kind not in _FIELDS:
+        raise InputError(f"events must each have a type of {sorted(_FIELDS)}, got {described!r}.")
+    if set(described) != {"type", *_FIELDS[kind]}:
+        raise InputError(f"events of type {kind} must have the fields {_FIELDS[kind]!r} alone.")
+    values = {field: described[field] for field in _FIELDS[kind]}
+    for field, value in values.items():
+        if field == "event":
+            values[field] = event_from_dict(value)
+        elif field == "events":
+            if not isinstance(value, list) or not value:
+                raise InputError(f"events inside events must be a list of some, got {value!r}.")
+            values[field] = [event_from_dict(inner) for inner in value]
+        elif (allowed := _RULES[field](value)) is not None:
+            raise InputError(f"{field} in events must be {allowed}, got {value!r}.")
+    return getattr(dp_event, kind)(**values)
+
+
+def scaled_event(event: DpEvent, factor: float) -> DpEvent:
+    """Return an event with every noise multiplier times a factor."""
+    changes = {
+        "noise_multiplier": lambda multiplier: multiplier * factor,
+        "noise_parameter": lambda inverse: inverse / factor,
+    }
+    return _changed(event, changes)
+
+
+def moved_event(event: DpEvent, times: int) -> DpEvent:
+    """Return an event with every value moved so many times as far."""
+    changes = {
+        "noise_multiplier": lambda multiplier: multiplier / times,
+        "sensitivity": lambda shift: shift * times,
+    }
+    return _changed(event, changes)
+
+
+def _changed(event: Any, changes: dict[str, Callable[[Any], Any]]) -> DpEvent:
+    """Return an event with the fields of every event inside changed."""
+    inside: dict[str, Callable[[Any], Any]] = {
+        "event": lambda inner: _changed(inner, changes),
+        "events": lambda every: [_changed(inner, changes) for inner in every],
+    }
+    values = {field: getattr(event, field) for field in _FIELDS[type(event).__name__]}
+    for field, change in (inside | changes).items():
+        if field in values:
+            values[field] = change(values[field])
+    return type(event)(**values)

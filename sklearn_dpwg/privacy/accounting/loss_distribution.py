@@ -19,16 +19,15 @@ import math
 from collections.abc import Callable
 from dataclasses import replace
 from functools import lru_cache, reduce
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from sklearn_dpwg._checks import FloatArray
-from sklearn_dpwg.exceptions import InputError, UnsupportedMechanismError
-from sklearn_dpwg.privacy.accounting.composition import Composition, joint
+from sklearn_dpwg.exceptions import UnsupportedMechanismError
+from sklearn_dpwg.privacy.accounting.composition import Composition, event_of_composition, joint
 
 if TYPE_CHECKING:
-    from dp_accounting import DpEvent
     from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
     from dp_accounting.pld.privacy_loss_mechanism import GaussianPrivacyLoss
     from dp_accounting.rdp import RdpAccountant
@@ -85,132 +84,6 @@ def _sampled_cutoffs(epsilons: FloatArray, deviation: float, rate: float) -> Flo
         log_term = log_alpha + half + np.log1p(-np.exp(-2.0 * half)) - math.log(2.0)
     grown = np.logaddexp(0.5 * np.logaddexp(0.0, 2.0 * log_term), log_term)
     return np.asarray(deviation**2 * (-np.sign(epsilons) * grown - 0.5 * epsilons))
-
-
-# The fields of every event that the accounting knows, by class.
-_FIELDS: dict[str, tuple[str, ...]] = {
-    "NoOpDpEvent": (),
-    "NonPrivateDpEvent": (),
-    "GaussianDpEvent": ("noise_multiplier",),
-    "LaplaceDpEvent": ("noise_multiplier",),
-    "DiscreteLaplaceDpEvent": ("noise_parameter", "sensitivity"),
-    "PoissonSampledDpEvent": ("sampling_probability", "event"),
-    "SelfComposedDpEvent": ("event", "count"),
-    "ComposedDpEvent": ("events",),
-    "RepeatAndSelectDpEvent": ("event", "mean", "shape"),
-}
-
-
-def event_to_dict(event: DpEvent) -> dict[str, Any]:
-    """Return an event as nested dictionaries of plain values; ``type`` names its class."""
-    kind = type(event).__name__
-    if kind not in _FIELDS:
-        raise UnsupportedMechanismError(f"{event!r} cannot be written as JSON.")
-    return {
-        "type": kind,
-        **{field: _map_field(getattr(event, field), event_to_dict) for field in _FIELDS[kind]},
-    }
-
-
-def event_from_dict(described: dict[str, Any]) -> DpEvent:
-    """Return the event that `event_to_dict` described."""
-    from dp_accounting import dp_event
-
-    kind = described.get("type")
-    if kind not in _FIELDS:
-        raise InputError(f"The type of an event must be one of {sorted(_FIELDS)}, got {kind!r}.")
-    values = {field: _map_field(described[field], event_from_dict) for field in _FIELDS[kind]}
-    return getattr(dp_event, kind)(**values)
-
-
-# What the numbers of an event may be, by field: a rule, and the rule in words.
-_NUMBERS: dict[str, tuple[Callable[[Any], bool], str]] = {
-    "noise_multiplier": (lambda value: 0.0 <= value < math.inf, "at least 0 and finite"),
-    "noise_parameter": (lambda value: 0.0 < value < math.inf, "positive and finite"),
-    "sensitivity": (lambda value: value >= 1 and value == int(value), "a whole number from 1 on"),
-    "sampling_probability": (lambda value: 0.0 <= value <= 1.0, "between 0 and 1"),
-    "count": (lambda value: value >= 1 and value == int(value), "a whole number from 1 on"),
-    "mean": (lambda value: 1.0 <= value < math.inf, "at least 1 and finite"),
-    "shape": (lambda value: 0.0 <= value < math.inf, "at least 0 and finite"),
-}
-
-
-def checked_event(described: Any) -> DpEvent:
-    """Return the event that `event_to_dict` described, maybe in a file: each field is checked."""
-    kind = described.get("type") if isinstance(described, dict) else None
-    if not isinstance(kind, str) or kind not in _FIELDS:
-        raise InputError(f"events must each have a type of {sorted(_FIELDS)}, got {described!r}.")
-    if set(described) != {"type", *_FIELDS[kind]}:
-        raise InputError(f"events of type {kind} must have the fields {_FIELDS[kind]!r} alone.")
-    for field in _FIELDS[kind]:
-        value = described[field]
-        inside = value if field == "events" and isinstance(value, list) else [value]
-        if field in _NUMBERS:
-            is_allowed, said = _NUMBERS[field]
-            is_number = isinstance(value, int | float) and not isinstance(value, bool)
-            if not is_number or math.isnan(value) or not is_allowed(value):
-                raise InputError(f"{field} in events must be {said}, got {value!r}.")
-        elif not inside:
-            raise InputError("events inside events must be at least one.")
-        else:
-            for one in inside:
-                checked_event(one)
-    return event_from_dict(described)
-
-
-def event_of_composition(composition: Composition) -> DpEvent:
-    """Return an event of the same cost."""
-    from dp_accounting import dp_event
-
-    parts: list[DpEvent] = []
-    if composition.mu > 0.0:
-        parts.append(dp_event.GaussianDpEvent(1.0 / composition.mu))
-    counted: list[tuple[DpEvent, int]] = [
-        *((dp_event.LaplaceDpEvent(z), n) for z, n in composition.laplace),
-        *(
-            (dp_event.PoissonSampledDpEvent(rate, dp_event.GaussianDpEvent(z)), n)
-            for rate, z, n in composition.sampled
-        ),
-        *(
-            (dp_event.RepeatAndSelectDpEvent(event_of_composition(run), mean, shape), n)
-            for mean, shape, run, n in composition.selected
-        ),
-        *(
-            (dp_event.DiscreteLaplaceDpEvent(1.0 / scale, shift), n)
-            for scale, shift, n in composition.discrete
-        ),
-    ]
-    parts += [dp_event.SelfComposedDpEvent(event, n) for event, n in counted]
-    return parts[0] if len(parts) == 1 else dp_event.ComposedDpEvent(parts)
-
-
-def scaled_event(event: DpEvent, factor: float) -> DpEvent:
-    """Return an event with every noise multiplier times a factor."""
-    louder = _mapped(event, "noise_multiplier", lambda multiplier: multiplier * factor)
-    return _mapped(louder, "noise_parameter", lambda inverse: inverse / factor)
-
-
-def moved_event(event: DpEvent, times: int) -> DpEvent:
-    """Return an event with every value moved so many times as far."""
-    nearer = _mapped(event, "noise_multiplier", lambda multiplier: multiplier / times)
-    return _mapped(nearer, "sensitivity", lambda shift: shift * times)
-
-
-def _mapped(event: DpEvent, name: str, change: Callable[[Any], Any]) -> DpEvent:
-    """Return an event with one field of every event inside changed."""
-
-    def walk(described: dict[str, Any]) -> dict[str, Any]:
-        found = {field: _map_field(value, walk) for field, value in described.items()}
-        return {field: change(old) if field == name else old for field, old in found.items()}
-
-    return event_from_dict(walk(event_to_dict(event)))
-
-
-def _map_field(value: Any, convert: Callable[[Any], Any]) -> Any:
-    """Convert the events inside a field, leaving plain values alone."""
-    if isinstance(value, list | tuple):
-        return [convert(item) for item in value]
-    return value if isinstance(value, bool | int | float | str) else convert(value)
 
 
 # Relative excess of the variance of the loss that the grid may cause.

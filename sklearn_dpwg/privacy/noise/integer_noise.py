@@ -24,9 +24,9 @@ _GAUSSIAN_RADIUS = 9.3
 # From this scale on sums of discrete Gaussians are discrete Gaussians to a relative 1e-37.
 _SMOOTH_SCALE = 3.0
 # Above, the polynomial of a sum of Laplace noise could overflow, and sums are convolved.
-_MOST_CELLS_AT_ONCE = 16
+_CELLS_AT_ONCE = 16
 # With more products, two weighted sums are convolved by Fourier transforms: a hundred times faster.
-_MOST_PRODUCTS = 10**7
+_MAX_PRODUCTS = 10**7
 # Larger noise has laws of millions of points, and no use on counts.
 LARGEST_SCALE = 1e4
 
@@ -136,9 +136,9 @@ def _law_of_sums(noise: IntegerNoise, terms: tuple[tuple[int, int], ...]) -> Flo
 
 def _law_of_sum(noise: IntegerNoise, n_cells: int) -> FloatArray:
     if noise.mechanism == "laplace":
-        whole, rest = divmod(n_cells, _MOST_CELLS_AT_ONCE)
+        whole, rest = divmod(n_cells, _CELLS_AT_ONCE)
         total = _laplace_law(noise.scale, rest) if rest else np.ones(1)
-        piece = _laplace_law(noise.scale, _MOST_CELLS_AT_ONCE) if whole else total
+        piece = _laplace_law(noise.scale, _CELLS_AT_ONCE) if whole else total
     elif noise.scale >= _SMOOTH_SCALE:
         return _gaussian_law(noise.scale * math.sqrt(n_cells))
     else:
@@ -185,7 +185,7 @@ def _laplace_law(scale: float, n_cells: int) -> FloatArray:
 def _add_multiple(law: FloatArray, other: FloatArray, factor: int) -> FloatArray:
     """Return the law of the sum of one noise and a multiple of another, both centred."""
     spread = factor * (len(other) - 1) + 1
-    if len(law) * len(other) > _MOST_PRODUCTS:
+    if len(law) * len(other) > _MAX_PRODUCTS:
         stretched = np.zeros(spread)
         stretched[::factor] = other
         size = len(law) + spread - 1

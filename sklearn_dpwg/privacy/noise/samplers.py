@@ -20,7 +20,7 @@ from sklearn_dpwg.privacy.release import Release
 # a coarser grid is no faster (docs/theory/noise.md).
 _LOG2_SCALE_OVER_GRID = 40
 _LOG2_SENSITIVITY_OVER_ROUNDING = 30
-_LEAST_EXPONENT = -1000
+_MIN_EXPONENT = -1000
 _MARGIN = 1.0 + 2.0**-40
 _MAX_CACHED = 64
 # Seeded discrete Gaussian noise of a larger scale is rounded normal noise: a relative 1e-8 apart.
@@ -128,7 +128,7 @@ def grid_exponent(
             - _LOG2_SENSITIVITY_OVER_ROUNDING,
         )
     )
-    if exponent < _LEAST_EXPONENT:
+    if exponent < _MIN_EXPONENT:
         raise InputError(
             f"sensitivity = {sensitivity!r} is too small to add noise to floats; rescale the value."
         )
@@ -187,8 +187,8 @@ def _opendp(kind: str, size: int) -> tuple[Any, Any, Any]:
     from opendp.mod import enable_features
 
     enable_features("contrib")
-    told: dict[str, Any] = {"T": float, "nan": False} if kind == "float" else {"T": kind}
-    domain = domains.vector_domain(domains.atom_domain(**told), size=size)
+    kinds: dict[str, Any] = {"T": float, "nan": False} if kind == "float" else {"T": kind}
+    domain = domains.vector_domain(domains.atom_domain(**kinds), size=size)
     return domain, metrics, measurements
 
 
@@ -293,14 +293,13 @@ def noise_on_integers(release: Release, *, sensitivity: int | None = None) -> In
     √(z²Δ² + 1.5625), with Δ the sensitivity, for counts 2 and √2. All are larger by a relative
     2⁻⁴⁰.
     """
-    law = "gaussian" if release.mechanism == "gaussian" else "laplace"
     scale = scale_on_integers(release, sensitivity)
     if scale > LARGEST_SCALE:
         raise InputError(
             f"epsilon must be larger for counts of records: noise of scale {scale:,.0f} would hide "
             f"them, and at most {LARGEST_SCALE:,.0f} is allowed."
         )
-    return IntegerNoise(law, scale)  # type: ignore[arg-type]
+    return IntegerNoise("gaussian" if release.mechanism == "gaussian" else "laplace", scale)
 
 
 def scale_on_integers(release: Release, sensitivity: int | None) -> float:

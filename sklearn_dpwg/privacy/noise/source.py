@@ -22,7 +22,6 @@ from sklearn_dpwg.exceptions import (
     warn,
 )
 from sklearn_dpwg.privacy.noise.poisson import PoissonSample
-from sklearn_dpwg.privacy.noise.rows import GaussianRows
 from sklearn_dpwg.privacy.noise.samplers import (
     UNIT_SENSITIVITY,
     Sampler,
@@ -125,6 +124,60 @@ class PaidDraws:
         known = sorted({repr(allowed.name) for allowed in self._allowed}) or ["nothing"]
         raise PlanExceededError(
             f"The plan does not hold {release!r}; it pays for {', '.join(known)}."
+        )
+
+
+class GaussianRows:
+    """Adds Gaussian noise to the rows of a matrix, of which one record moves several.
+
+    Made by `NoiseSource.gaussian_rows`. The release is about the whole matrix: it is one Gaussian
+    mechanism, however its rows follow from earlier noisy rows, and fewer rows cost as much as all.
+    """
+
+    def __init__(self, sampler: Sampler, release: Release, shape: tuple[int, int]) -> None:
+        self._sampler = sampler
+        self._release = release
+        self._n_rows, self._row_shape = shape[0], shape[1:]
+        self._n_left = self._n_rows
+        self._sensitivity = math.nan  # equal to no number, so that the first one is checked
+
+    def add(self, row: FloatArray, sensitivity: float) -> FloatArray:
+        """Return the next row, which may depend on the noisy rows before it, with noise.
+
+        The sensitivity says by how much a record that moves this row and none before it moves all
+        rows together, in the L2 norm. It may follow from the noisy rows before it; it must not
+        decrease. Where the row or the sensitivity is refused nothing is drawn.
+        """
+        row = np.asarray(row, dtype=np.float64)
+        if row.shape != self._row_shape:
+            raise InputError(f"row must have shape {self._row_shape}, got shape {row.shape}.")
+        # one product sees NaN and infinity in less time than numpy.isfinite takes
+        if not math.isfinite(row.dot(row)):
+            raise InputError("row must be finite, got NaN, infinity or numbers near it.")
+        if sensitivity != self._sensitivity:
+            self._raise_to(sensitivity)
+        if self._n_left == 0:
+            raise PlanExceededError(
+                f"The plan pays for {self._n_rows} row{'s' * (self._n_rows > 1)} of "
+                f"{self._release.name!r}, and all were released."
+            )
+        self._n_left -= 1
+        return self._sampler.add_noise(row, self._sensitivity, self._release, self._n_rows)
+
+    def _raise_to(self, sensitivity: float) -> None:
+        sensitivity = float(sensitivity)
+        if not 0.0 < sensitivity < math.inf:
+            raise InputError(f"sensitivity must be positive and finite, got {sensitivity!r}.")
+        if sensitivity < self._sensitivity:
+            raise InputError(
+                f"sensitivity must not decrease from row to row, got {sensitivity!r} after "
+                f"{self._sensitivity!r}."
+            )
+        self._sensitivity = sensitivity
+
+    def __reduce__(self) -> NoReturn:
+        raise InputTypeError(
+            "GaussianRows cannot be copied or pickled: the copy would repeat their noise."
         )
 
 
@@ -421,9 +474,8 @@ class NoiseSource:
         GaussianRows
             Adds noise to the rows; it counts as one draw, spent here, of all rows.
         """
-        n_rows, n_columns = shape
-        n_rows = whole_number(n_rows, "the number of rows", least=1)
-        n_columns = whole_number(n_columns, "the number of columns", least=1)
+        n_rows = whole_number(shape[0], "the number of rows", least=1)
+        n_columns = whole_number(shape[1], "the number of columns", least=1)
         if release.sampling_rate < 1.0:
             raise UnsupportedMechanismError(
                 f"The rows of a matrix cannot be a sampled release, got sampling_rate = "
@@ -440,8 +492,6 @@ class NoiseSource:
         mechanism: Mechanism,
         payer: Payer = None,
     ) -> FloatArray:
-        if isinstance(value, float) and isinstance(sensitivity, float) and payer is None:
-            return self._add_noise_to_scalar(value, sensitivity, release, mechanism)
         values = np.array(value, dtype=np.float64)
         bounds = np.array(sensitivity, dtype=np.float64)
         check_value(values)
@@ -450,27 +500,13 @@ class NoiseSource:
         flat = values.reshape(-1)
         if bounds.ndim == 0:
             flat = self._sampler.add_noise(flat, float(bounds), release)
-        else:
-            units = bounds.reshape(-1)
-            moves = units > 0.0
-            if moves.any():
-                scaled = flat[moves] / units[moves]
-                noisy_units = self._sampler.add_noise(scaled, UNIT_SENSITIVITY, release)
-                flat[moves] = noisy_units * units[moves]
-        noisy: FloatArray = flat.reshape(values.shape)[()]
-        return noisy if values.ndim else float(noisy)  # type: ignore[return-value]
-
-    def _add_noise_to_scalar(
-        self, value: float, sensitivity: float, release: Release, mechanism: Mechanism
-    ) -> FloatArray:
-        """Do the same for one number, which learners on single records release many times."""
-        if not math.isfinite(value):
-            raise InputError("value must be finite, got NaN or infinity.")
-        if not 0.0 < sensitivity < math.inf:
-            raise InputError(f"sensitivity must be positive and finite, got {sensitivity!r}.")
-        self._paid.spend(release, mechanism, ())
-        noisy = self._sampler.add_noise(np.array([value]), float(sensitivity), release)
-        return float(noisy[0])  # type: ignore[return-value]
+        elif (moves := bounds.reshape(-1) > 0.0).any():
+            units = bounds.reshape(-1)[moves]
+            noisy = self._sampler.add_noise(flat[moves] / units, UNIT_SENSITIVITY, release)
+            flat[moves] = noisy * units
+        if values.ndim == 0:
+            return float(flat[0])  # type: ignore[return-value]
+        return flat.reshape(values.shape)
 
     def __reduce__(self) -> NoReturn:
         raise InputTypeError(

@@ -21,7 +21,7 @@ from sklearn_dpwg.estimators.encode import BoundedTargets
 from sklearn_dpwg.ledger import PrivacyLedger
 from sklearn_dpwg.preprocessing import scalers as dp_standard_scaler
 from sklearn_dpwg.privacy import NoiseSource
-from sklearn_dpwg.privacy.noise.rows import GaussianRows
+from sklearn_dpwg.privacy.noise.source import GaussianRows
 from tests.audit.front_door import fits_together as together
 from tests.helpers.selections import EveryRecord
 

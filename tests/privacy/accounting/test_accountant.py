@@ -13,8 +13,8 @@ from scipy.optimize import brentq
 from scipy.stats import norm
 
 from sklearn_dpwg.exceptions import UnsupportedMechanismError
-from sklearn_dpwg.privacy import Release, delta_of, epsilon_of
-from sklearn_dpwg.privacy.accounting.calibration import composition_deltas, part_events
+from sklearn_dpwg.privacy import epsilon_of
+from sklearn_dpwg.privacy.accounting.calibration import composition_deltas, delta_of
 from sklearn_dpwg.privacy.accounting.composition import composition_of_event
 from sklearn_dpwg.privacy.accounting.loss_distribution import privacy_loss
 from sklearn_dpwg.privacy.gaussian import gdp_epsilon
@@ -48,27 +48,6 @@ def test_the_unit_of_a_multiplier_is_the_replacement_not_the_norm():
     right = PLDAccountant(Relation.REPLACE_ONE).compose(doubled).get_epsilon(1e-5)
     assert epsilon_of(GAUSSIAN, 1e-5) == pytest.approx(right, rel=1e-4)
     assert trap > 2.0 * right
-
-
-@pytest.mark.parametrize("delta", [1e-12, 1e-5, 1e-2])
-@pytest.mark.parametrize("mu", [0.0015, 0.3, 9.0])
-def test_the_mixed_path_agrees_with_the_closed_form(mu, delta):
-    """300 Gaussians through the code that Laplace and sampled events go through."""
-    from dp_accounting.pld import privacy_loss_distribution as distributions
-
-    from sklearn_dpwg.privacy.accounting import loss_distribution as ours
-
-    z = math.sqrt(300) / mu
-    interval = 0.01 * mu / math.sqrt(300)
-    split = distributions.from_gaussian_mechanism(z, value_discretization_interval=interval)
-    pld = split.self_compose(300)
-    exact = gdp_epsilon(delta, mu)
-    error = 301 * 2.0**-53
-    found = pld.get_epsilon_for_delta(delta - error)
-    assert exact * (1.0 - 1e-9) <= found <= exact * (1.0 + 2e-3 if delta < 1e-9 else 1.0 + 1e-4)
-    composition = ours.Composition(laplace=((z, 300),))
-    assert ours._interval(composition) == pytest.approx(interval, rel=0.01)
-    assert ours.privacy_loss(composition)[1] == error
 
 
 def test_laplace_alone():
@@ -158,21 +137,6 @@ def test_tiny_epsilon_is_accurate(delta):
     )
     as_if_gaussian = gdp_epsilon(delta, math.sqrt(1 / 800**2 + 300 / 30_000**2))
     assert epsilon_of(event, delta) == pytest.approx(as_if_gaussian, rel=2e-3, abs=1e-12)
-
-
-def test_one_event_a_part():
-    releases = [
-        Release("all", "gaussian", 4.0, max_count=2),
-        Release("first", "gaussian", 1.0, max_count=1, part=0),
-        Release("second", "laplace", 2.0, max_count=3, part=5),
-    ]
-    first, second = part_events(releases)
-    shared = repeat(dp_event.GaussianDpEvent(4.0), 2)
-    assert first == dp_event.ComposedDpEvent([shared, dp_event.GaussianDpEvent(1.0)])
-    assert second == dp_event.ComposedDpEvent([shared, repeat(dp_event.LaplaceDpEvent(2.0), 3)])
-    assert part_events(releases[:1]) == (shared,)
-    with pytest.raises(ValueError, match="releases must not be empty"):
-        part_events([])
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,6 @@ def is_alike(ours, theirs):
         (0.4, 5e-3),
         (0.4, 1e-2),
         (3.0, 5e-4),
-        (3.0, 1e-2),
         (60.0, 5e-4),
         (60.0, 1e-2),
         # dp_accounting itself takes a minute for losses so long on a grid so fine

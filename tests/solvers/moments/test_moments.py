@@ -14,7 +14,8 @@ from sklearn_dpwg.data.risks import GroupRisks, record_block
 from sklearn_dpwg.exceptions import SeededNoiseWarning
 from sklearn_dpwg.losses import SquaredError
 from sklearn_dpwg.optimum import smooth_optimum, worst_group_optimum
-from sklearn_dpwg.privacy import Budget, NoiseSource, gdp_mu
+from sklearn_dpwg.privacy import Budget, NoiseSource
+from sklearn_dpwg.privacy.gaussian import gdp_mu
 from sklearn_dpwg.solvers import Moments
 from sklearn_dpwg.solvers import moments as noisy_moments
 from sklearn_dpwg.solvers.moments import (

@@ -20,6 +20,7 @@ from sklearn_dpwg.solvers.oco import (
     excess_bound_by_group,
 )
 from tests.helpers.group_data import make_problem
+from tests.helpers.prefix_factors import factors
 
 BUDGET = Budget(1.0, 1e-6)
 SIZES = (20_000, 3_000, 900)
@@ -29,7 +30,7 @@ SIZES = (20_000, 3_000, 900)
 def test_share_of_the_variance_that_averages_keep(n_rounds):
     """The number in the rule is that of the Toeplitz mechanism with the default averages."""
     mechanism = make_prefix_sums("toeplitz", n_steps=n_rounds, n_dimensions=1)
-    decoder, _ = mechanism.factors()
+    decoder, _ = factors(mechanism)
     shares = np.arange(1.0, n_rounds + 1) ** OCO().averaging
     shares /= shares.sum()
     # round t plays the sum of the rounds before it

@@ -14,6 +14,7 @@ from sklearn_dpwg.solvers import OnlineToBatch
 from sklearn_dpwg.solvers.learners import FTRL
 from sklearn_dpwg.solvers.online_to_batch import ADDED_UP
 from tests.helpers.group_data import make_problem
+from tests.helpers.prefix_factors import factors
 from tests.helpers.reference import papers_node_std
 
 BUDGET = Budget(1.0, 1e-6)
@@ -22,7 +23,7 @@ BUDGET = Budget(1.0, 1e-6)
 @pytest.mark.parametrize("n_rounds", [8, 32, 128, 256])
 def test_share_of_the_noise_that_adds_up(n_rounds):
     """The number in the plan is that of the Toeplitz mechanism with the default weights."""
-    decoder, _ = make_prefix_sums("toeplitz", n_steps=n_rounds, n_dimensions=1).factors()
+    decoder, _ = factors(make_prefix_sums("toeplitz", n_steps=n_rounds, n_dimensions=1))
     shares = np.arange(2.0, n_rounds + 2)
     shares /= shares.sum() + 1.0
     # the weights of a round are the sum of all sums heard before it

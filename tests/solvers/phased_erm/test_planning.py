@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from sklearn_dpwg.losses import AbsoluteError, BinaryLogLoss, Hinge, Quantile, SquaredError
 from sklearn_dpwg.privacy import Budget
-from sklearn_dpwg.privacy.sensitivity.saddle_point import lemma3_sensitivity
+from sklearn_dpwg.privacy.sensitivity import lemma3_sensitivity
 from sklearn_dpwg.solvers import PhasedERM
 from sklearn_dpwg.solvers.phased_erm import PHASES, WIDTHS, passes_of_a_phase
 from sklearn_dpwg.solvers.rounds import STRENGTHS, DescentBound

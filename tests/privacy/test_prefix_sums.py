@@ -11,15 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sklearn_dpwg.exceptions import PlanExceededError
-from sklearn_dpwg.privacy import Budget, NoiseSource, calibrate, delta_of
-from sklearn_dpwg.privacy.gaussian import gdp_delta
+from sklearn_dpwg.privacy import Budget, NoiseSource, calibrate
 from sklearn_dpwg.privacy.prefix_sums import (
     PREFIX_SUMS,
     BinaryTree,
-    IndependentNoise,
     SquareRootToeplitz,
     make_prefix_sums,
 )
+from tests.helpers.prefix_factors import factors
 from tests.helpers.replay import Recorder, replayed, row_distance, silent
 from tests.helpers.sources import seeded
 
@@ -39,12 +38,9 @@ def stand_in(unit_noise):
 
 
 def released(mechanism, noise, vectors, sensitivity=1.0):
-    """Return all noisy sums of a stream; a list of sensitivities states one a step."""
-    stated = np.ndim(sensitivity) > 0
-    stream = mechanism.open(
-        noise, mechanism.release("sums"), sensitivity=None if stated else sensitivity
-    )
-    steps = sensitivity if stated else [None] * len(vectors)
+    """Return all noisy sums of a stream; one sensitivity is that of every step."""
+    stream = mechanism.open(noise, mechanism.release("sums"))
+    steps = np.broadcast_to(sensitivity, len(vectors))
     return np.array([stream.add(*step) for step in zip(vectors, steps, strict=True)])
 
 
@@ -55,7 +51,7 @@ def released(mechanism, noise, vectors, sensitivity=1.0):
 @pytest.mark.parametrize("n_steps", LENGTHS)
 def test_factors_and_their_norms(name, n_steps):
     mechanism = make_prefix_sums(name, n_steps=n_steps, n_dimensions=1)
-    decoder, encoder = mechanism.factors()
+    decoder, encoder = factors(mechanism)
     assert encoder.shape == (n_steps, n_steps)
     np.testing.assert_allclose(decoder @ encoder, np.tri(n_steps), atol=1e-12)
     columns = np.linalg.norm(encoder, axis=0)
@@ -74,7 +70,7 @@ def test_factors_and_their_norms(name, n_steps):
 def test_released_noise_is_that_of_the_decoder(name, n_steps):
     """Unit draws, one a coordinate, show the whole linear map of the noise: B, so B Bᵀ."""
     mechanism = make_prefix_sums(name, n_steps=n_steps, n_dimensions=n_steps)
-    decoder, _ = mechanism.factors()
+    decoder, _ = factors(mechanism)
     scale = 3.0 * mechanism.column_norm
     sums = released(mechanism, stand_in(np.eye(n_steps)), np.zeros((n_steps, n_steps)), 3.0)
     np.testing.assert_allclose(sums, scale * decoder, atol=1e-12 * scale)
@@ -89,14 +85,14 @@ def test_released_values_are_those_of_the_encoder(name, n_steps):
     sums = released(mechanism, noise, np.eye(n_steps))
     np.testing.assert_allclose(sums, np.tri(n_steps), atol=1e-12)
     values = [asked.value for asked in noise.asked]
-    np.testing.assert_allclose(values, mechanism.factors()[1], atol=1e-12)
+    np.testing.assert_allclose(values, factors(mechanism)[1], atol=1e-12)
     assert {float(asked.sensitivity) for asked in noise.asked} == {mechanism.column_norm}
 
 
 def test_a_long_convolution_is_that_of_the_factors():
     mechanism = SquareRootToeplitz(2000, 3)
     noise, vectors = np.random.default_rng(1).normal(size=(2, 2000, 3))
-    decoder, _ = mechanism.factors()
+    decoder, _ = factors(mechanism)
     expected = np.cumsum(vectors, axis=0) + decoder @ (mechanism.column_norm * noise)
     found = released(mechanism, stand_in(noise), vectors)
     np.testing.assert_allclose(found, expected, atol=1e-10)
@@ -109,10 +105,10 @@ def test_covariance_of_real_noise(name, is_seeded):
     mechanism = make_prefix_sums(name, n_steps=n_steps, n_dimensions=n_copies)
     (release,) = calibrate([mechanism.release("sums")], Budget(1.0, 1e-6))
     noise = seeded(5, [release]) if is_seeded else NoiseSource(releases=[release])
-    stream = mechanism.open(noise, release, sensitivity=0.1)
-    sums = np.array([stream.add(np.full(n_copies, step)) for step in range(n_steps)])
+    stream = mechanism.open(noise, release)
+    sums = np.array([stream.add(np.full(n_copies, step), 0.1) for step in range(n_steps)])
     sums -= np.cumsum(np.arange(n_steps))[:, None]
-    decoder, encoder = mechanism.factors()
+    decoder, encoder = factors(mechanism)
     scale = release.noise_multiplier * 0.1 * np.linalg.norm(encoder, axis=0).max()
     expected = decoder @ decoder.T
     found = sums @ sums.T / n_copies / scale**2
@@ -164,26 +160,23 @@ def test_a_column_norm_that_is_too_small_would_be_seen(n_steps):
     name=st.sampled_from(sorted(PREFIX_SUMS)),
     n_steps=st.integers(1, 80),
     seed=st.integers(0, 2**32 - 1),
-    states_scales=st.booleans(),
     data=st.data(),
 )
-def test_adaptive_neighbours(name, n_steps, seed, states_scales, data):
+def test_adaptive_neighbours(name, n_steps, seed, data):
     """Vectors, places and scales follow from the sums before; a record is read at most once."""
     mechanism = make_prefix_sums(name, n_steps=n_steps, n_dimensions=2)
     # the record is read where the sums first are large, at a place that they choose
     threshold = data.draw(st.floats(0.0, 20.0))
 
     def play(noise, record):
-        stream = mechanism.open(
-            noise, mechanism.release("sums"), sensitivity=None if states_scales else 2.0
-        )
+        stream = mechanism.open(noise, mechanism.release("sums"))
         noisy_sum, is_read = np.zeros(2), False
         for _ in range(n_steps):
-            bound = 0.1 + min(10.0, np.linalg.norm(noisy_sum)) if states_scales else 2.0
+            bound = 0.1 + min(10.0, np.linalg.norm(noisy_sum))
             vector = np.cos(noisy_sum + np.arange(2.0))
             if not is_read and np.linalg.norm(noisy_sum) >= threshold:
                 vector, is_read = vector + 0.5 * bound * record, True
-            noisy_sum = stream.add(vector, bound if states_scales else None)
+            noisy_sum = stream.add(vector, bound)
 
     draws = np.random.default_rng(seed).normal(size=(n_steps, 2))
     first = stand_in(draws)
@@ -206,7 +199,7 @@ def test_noise_never_falls_and_covers_every_step(name):
     np.testing.assert_allclose(sums, np.tri(n_steps), atol=1e-12)
     scales = np.array([asked.sensitivity for asked in noise.asked])
     assert (np.diff(scales) >= 0.0).all()
-    _, encoder = mechanism.factors()
+    _, encoder = factors(mechanism)
     # a record at step s moves the values by its column times the step's sensitivity
     moved = np.linalg.norm(encoder * sensitivities / scales[:, None], axis=0)
     assert moved.max() <= 1.0 + 1e-12
@@ -217,15 +210,6 @@ def test_noise_never_falls_and_covers_every_step(name):
 
 
 # --- what it costs -----------------------------------------------------------------------------
-
-
-@NAMES
-def test_guarantee_is_exactly_gaussian(name):
-    mechanism = make_prefix_sums(name, n_steps=1000, n_dimensions=3)
-    (release,) = calibrate([mechanism.release("sums")], Budget(1.0, 1e-6))
-    for epsilon in (0.1, 1.0, 2.0):
-        expected = gdp_delta(epsilon, 1.0 / release.noise_multiplier)
-        assert delta_of(release.event, epsilon) == pytest.approx(expected, rel=1e-9)
 
 
 def test_worst_noise_at_1024_steps():
@@ -251,46 +235,6 @@ def test_toeplitz_coefficients():
         assert worst == pytest.approx((math.log(16 * n_steps) + np.euler_gamma) / math.pi, abs=1e-3)
 
 
-def held(thing, seen):
-    """Yield every array of an object and of what it is made of, once."""
-    if id(thing) in seen:
-        return
-    seen[id(thing)] = thing
-    if isinstance(thing, np.ndarray):
-        if thing.base is None:
-            yield thing
-        else:
-            yield from held(thing.base, seen)
-    elif isinstance(thing, list):
-        for part in thing:
-            yield from held(part, seen)
-    elif isinstance(thing, dict) or hasattr(thing, "__dict__"):
-        for part in (thing if isinstance(thing, dict) else vars(thing)).values():
-            yield from held(part, seen)
-
-
-# the largest number of floats that an open stream of T steps in d dimensions keeps
-STORED = {
-    "independent": lambda T, d: d,  # the noisy sum
-    "tree": lambda T, d: 2 * T.bit_length() * d,  # vectors a level
-    "toeplitz": lambda T, d: 4 * T * d + 3 * T,  # tables of T rows
-}
-
-
-@NAMES
-@pytest.mark.parametrize("sensitivity", [None, 1.0])
-@pytest.mark.parametrize("n_steps", [1, 100, 1023])
-def test_memory_grows_as_stated(name, sensitivity, n_steps):
-    mechanism = make_prefix_sums(name, n_steps=n_steps, n_dimensions=20)
-    release = mechanism.release("sums")
-    noise = seeded(0, [release])
-    stream = mechanism.open(noise, release, sensitivity=sensitivity)
-    for _ in range(n_steps):
-        stream.add(np.ones(20), None if sensitivity else 1.0)
-        arrays = held({**vars(stream), "_rows": None}, {})
-        assert sum(array.size for array in arrays) <= STORED[name](n_steps, 20)
-
-
 # --- book-keeping and errors -------------------------------------------------------------------
 
 
@@ -298,58 +242,38 @@ def test_memory_grows_as_stated(name, sensitivity, n_steps):
 def test_sums_belong_to_the_caller(name):
     mechanism = make_prefix_sums(name, n_steps=8, n_dimensions=2)
     vector = np.ones(2)
-    stream = mechanism.open(silent(), mechanism.release("sums"), sensitivity=1.0)
+    stream = mechanism.open(silent(), mechanism.release("sums"))
     for step in range(1, 9):
         vector[:] = step
-        noisy_sum = stream.add(vector)
+        noisy_sum = stream.add(vector, 1.0)
         np.testing.assert_allclose(noisy_sum, step * (step + 1) / 2)
         assert stream.n_added == step
         noisy_sum[:] = vector[:] = -77.0  # neither is kept
     with pytest.raises(PlanExceededError, match="planned for 8 steps"):
-        stream.add(vector)
+        stream.add([0.0, 0.0], 1.0)
 
 
 @NAMES
 def test_wrong_vectors_are_refused_and_not_counted(name):
     mechanism = make_prefix_sums(name, n_steps=2, n_dimensions=2)
-    stream = mechanism.open(silent(), mechanism.release("sums"), sensitivity=None)
-    with pytest.raises(ValueError, match=r"vector must have shape \(2,\), got shape \(3,\)"):
-        stream.add(np.zeros(3), 1.0)
-    for wrong in (np.nan, np.inf):
-        with pytest.raises(ValueError, match="vector must be finite"):
-            stream.add([0.0, wrong], 1.0)
+    stream = mechanism.open(silent(), mechanism.release("sums"))
+    for wrong in (np.zeros(3), [0.0, np.nan], [0.0, np.inf]):
+        with pytest.raises(ValueError, match="vector must"):
+            stream.add(wrong, 1.0)
     for sensitivity in (0.0, -1.0, np.nan, np.inf):
         with pytest.raises(ValueError, match="sensitivity must be"):
             stream.add(np.zeros(2), sensitivity)
-    with pytest.raises(TypeError, match="sensitivity must be stated once"):
-        stream.add(np.zeros(2))
     assert stream.n_added == 0
     np.testing.assert_allclose(stream.add([1.0, 2.0], 1.0), [1.0, 2.0])
-    fixed = mechanism.open(silent(), mechanism.release("sums"), sensitivity=2.0)
-    with pytest.raises(TypeError, match="sensitivity must be stated once"):
-        fixed.add(np.zeros(2), 1.0)
-
-
-@NAMES
-def test_streams_are_not_copied(name):
-    mechanism = make_prefix_sums(name, n_steps=2, n_dimensions=2)
-    stream = mechanism.open(silent(), mechanism.release("sums"), sensitivity=1.0)
     for duplicate in (copy.copy, copy.deepcopy, pickle.dumps):
         with pytest.raises(TypeError, match="cannot be copied or pickled"):
             duplicate(stream)
-    assert repr(mechanism) == f"{type(mechanism).__name__}(n_steps=2, n_dimensions=2)"
-    assert pickle.loads(pickle.dumps(mechanism)).column_norm == mechanism.column_norm
 
 
 def test_wrong_parameters():
     with pytest.raises(ValueError, match=r"noise must be one of .*'toeplitz'.*got 'wood'"):
         make_prefix_sums("wood", n_steps=1, n_dimensions=1)
     with pytest.raises(ValueError, match="n_steps must be at least 1"):
-        BinaryTree(0, 1)
+        make_prefix_sums("tree", n_steps=0, n_dimensions=1)
     with pytest.raises(ValueError, match="n_dimensions must be at least 1"):
-        IndependentNoise(1, 0)
-    mechanism, noise = BinaryTree(2, 1), NoiseSource(releases=[BinaryTree(2, 1).release("sums")])
-    with pytest.raises(ValueError, match="sensitivity must be positive"):
-        mechanism.open(noise, mechanism.release("sums"), sensitivity=0.0)
-    assert noise.draws == ()
-    assert mechanism.release("sums", 2.0, part=1).part == 1
+        make_prefix_sums("tree", n_steps=1, n_dimensions=0)
