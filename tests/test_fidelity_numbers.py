@@ -4,6 +4,7 @@ import math
 import re
 from dataclasses import replace
 from functools import cache
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -104,8 +105,8 @@ def factor_of_a_finite_strength():
 def largest_difference_over_the_papers(power):
     """Largest Δ_t over that of (6) before the factor of the tree, Γ = 2G as for the hinge."""
     schedule = plan_of(OnlineToBatch, 50).schedule
-    exact = {"gradient_diameter": 2.0, "smoothness": 1.0, "rounding": 0.0, "stretch": 1.0}
-    proved = replace(schedule, **exact)
+    hinge = SimpleNamespace(pair_diameter=2.0, smoothness=1.0)
+    proved = replace(schedule, problem=hinge, rounding=0.0, stretch=1.0)
     shares, total = [], 0.0
     for t in range(1, 60):
         weight, before = round_weight(t, power), round_weight(t - 1, power)
@@ -161,7 +162,8 @@ def noises_of_a_wrong_choice():
 
 def constant_of_the_betting_regulariser():
     schedule = plan_of(OnlineToBatch, 50, learner="parameter-free", power=3.0).schedule
-    schedule = replace(schedule, lipschitz=3.0, smoothness=5.0, effective_batch=1.0)
+    facts = SimpleNamespace(lipschitz=3.0, smoothness=5.0)
+    schedule = replace(schedule, problem=facts, effective_batch=1.0)
     slope, curve = schedule.regulariser(4.0, 0.0)
     assert slope / 3.0 == curve / 5.0
     return slope / (3.0 * 4**2.5)

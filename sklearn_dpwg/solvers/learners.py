@@ -232,6 +232,14 @@ def make_learner(learner: str | Learner) -> Learner:
     return learner
 
 
+def make_leader(learner: str | Learner) -> FTRL:
+    """Return a learner that a strength regularises."""
+    made = make_learner(learner)
+    if not isinstance(made, FTRL):
+        raise InputError(f"learner must be 'ftrl', 'optimistic' or one of them, got {learner!r}.")
+    return made
+
+
 # Players of groups: exponential weights, kept as logarithms.
 
 # No logarithm falls below: infinities would meet in a NaN. No such weight can ever come back.
@@ -245,7 +253,7 @@ class GroupPlayer:
     """
 
     def __init__(self, prior: ArrayLike, rate: float) -> None:
-        given = np.array(prior, dtype=np.float64)
+        given = np.maximum(np.array(prior, dtype=np.float64), 1e-300)
         self.prior: FloatArray = given / given.sum()
         self.rate = float(rate)
         self._logs: list[float] = np.log(self.prior).tolist()
@@ -283,6 +291,29 @@ class Hedge(GroupPlayer):
         logs = np.maximum(self._logs - (amounts - amounts.min()), _LEAST_LOG)
         self._logs = logs.tolist()
         self._normalise()
+
+
+class HedgeOfSums(Hedge):
+    """Exponential weights of noisy sums of all losses so far, as far as they are more than noise.
+
+    Sums of variance v are expected to differ by a variance e: they count by e/(e + v), less half of
+    what their noise adds to the mean of an exponential.
+    """
+
+    _exponents: FloatArray | float = 0.0
+
+    def update_sums(self, sums: FloatArray, variances: FloatArray, expected: float) -> None:
+        """Take the noisy sums of the losses of all groups, which the player raises."""
+        counted = self.rate * expected / (expected + variances)
+        exponents = counted * (sums - self.prior @ sums)
+        exponents -= counted**2 * variances / 2.0
+        self.update((self._exponents - exponents) / self.rate)
+        self._exponents = exponents
+
+
+def bandit_bound(loss_range: float, noise_scale: float, n_rounds: int) -> float:
+    """Return U of Zhou and Bassily: with so much room no noise of T rounds is likely clipped."""
+    return loss_range + 2.0 * noise_scale * math.log(max(n_rounds, 2))
 
 
 class EXP3(GroupPlayer):

@@ -309,7 +309,7 @@ BATCH_FAULTS = {
     "the mean influence": _influence(lambda game, schedule: game._shares.mean()),
     "the planned mixture for another": _influence(
         lambda game, schedule: (
-            np.asarray(schedule.mixture) / np.asarray(schedule.group_rates)
+            np.asarray(schedule.problem.prior) / np.asarray(schedule.group_rates)
         ).max()
     ),
     "an exact sum teaches": instead(NoisySums, "release", _exact_sum),

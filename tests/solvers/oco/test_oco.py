@@ -102,7 +102,7 @@ def test_a_sampled_game_is_algorithm_2(loss, noise):
 
     coins, oracle = np.random.default_rng(3), Listed(data)
     b, c = 3, int(schedule.feedback_rates[0])
-    log_weights = np.log(np.array(schedule.prior))
+    log_weights = np.log(np.array(problem.prior))
     total, played, played_groups = np.zeros(problem.n_weights), [], []
     gamma = schedule.strength(
         schedule.gradient_multiplier * schedule.worst_std * schedule.gradient_diameter / b
@@ -144,9 +144,9 @@ def test_a_weighted_game_is_the_stated_one(loss, sizes):
     listed, several = Listed(data), len(sizes) > 1
     own, other = np.array(schedule.weight_rates), np.array(schedule.feedback_rates)
     assert np.allclose((own + other) * 10, sizes)
-    log_weights, influence = np.log(np.array(schedule.prior)), 0.0
+    log_weights, influence = np.log(np.array(problem.prior)), 0.0
     total, played, played_groups = np.zeros(problem.n_weights), [], []
-    influence = (np.array(schedule.prior) / own).max()
+    influence = (np.array(problem.prior) / own).max()
     unit = schedule.gradient_multiplier * schedule.worst_std * schedule.gradient_diameter
     for t in range(10):
         group_weights = np.exp(log_weights - log_weights.max())
@@ -175,7 +175,7 @@ def test_a_weighted_game_is_the_stated_one(loss, sizes):
     assert np.allclose(found.group_weights, averaged(played_groups, 2.0))
     # what is stated for noise is the largest influence so far times the diameter
     assert np.all(np.diff(source.sensitivities) >= 0)
-    first = (np.array(schedule.prior) / own).max()
+    first = (np.array(problem.prior) / own).max()
     ratio = source.sensitivities[-1] / source.sensitivities[0]
     assert math.isclose(ratio, influence / first)
 
@@ -197,7 +197,7 @@ def test_a_game_of_places_is_the_stated_one(loss):
     rates = np.array(schedule.weight_rates)
     assert np.allclose(rates, [6.0, 9.0, 0.9])
     assert schedule.weight_rates == schedule.feedback_rates
-    prior = np.array(schedule.prior)
+    prior = np.array(problem.prior)
     exponents, influence = np.zeros(3), (prior / rates).max()
     unit = schedule.gradient_multiplier * schedule.worst_std * schedule.gradient_diameter
     stds = make_prefix_sums("toeplitz", n_steps=10, n_dimensions=3).standard_deviations()

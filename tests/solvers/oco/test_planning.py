@@ -17,7 +17,6 @@ from sklearn_dpwg.solvers.oco import (
     LONGEST_STEP,
     RISK_SPREAD,
     WEIGHT_SHARES,
-    excess_bound_by_group,
 )
 from tests.helpers.group_data import make_problem
 
@@ -37,11 +36,12 @@ def test_share_of_the_variance_that_averages_keep(n_rounds):
     assert 0.75 < kept**2 / AVERAGED_VARIANCE < 1.6
 
 
-@pytest.mark.parametrize("smoothness", [0.3, math.inf])
+@pytest.mark.parametrize("loss", [BinaryLogLoss(), Hinge()], ids=repr)
 @pytest.mark.parametrize("noise_std", [0.5, 5.0, 100.0])
-def test_the_strength_is_the_best_one(smoothness, noise_std):
-    schedule = OCO(n_rounds=100).plan(make_problem(SIZES), BUDGET).schedule
-    rule = dataclasses.replace(schedule, aim=4.0, smoothness=smoothness, lipschitz=1.1)
+def test_the_strength_is_the_best_one(loss, noise_std):
+    schedule = OCO(n_rounds=100).plan(make_problem(SIZES, loss=loss), BUDGET).schedule
+    rule = dataclasses.replace(schedule, aim=4.0)
+    smoothness, lipschitz = rule.smoothness, rule.problem.lipschitz
     strength = rule.strength(noise_std)
     if strength > 1.0001 * smoothness / LONGEST_STEP or math.isinf(smoothness):
         # the rule minimises the curved part for smooth losses, the general one for others
@@ -49,7 +49,7 @@ def test_the_strength_is_the_best_one(smoothness, noise_std):
             moved = noise_std / gamma * math.sqrt(AVERAGED_VARIANCE)
             start = 16.0 * gamma / 200.0
             if math.isinf(smoothness):
-                return start + 1.1**2 / (2 * gamma) + 1.1 * moved
+                return start + lipschitz**2 / (2 * gamma) + lipschitz * moved
             return start + 0.5 * smoothness * moved**2
 
         assert all(bound(strength) <= bound(f * strength) for f in (0.5, 0.9, 1.1, 2.0))
@@ -100,7 +100,7 @@ def test_a_plan_is_the_best_of_what_is_tried(play):
     for factor in (0.8, 1.25):
         other = dataclasses.replace(best.schedule, group_rate=factor * rate)
         if play == "weighted":
-            average = float(np.array(problem.prior) @ excess_bound_by_group(problem, other))
+            average = float(np.array(problem.prior) @ other.excess_by_group())
             assert best.predicted_excess <= average
 
 
@@ -154,7 +154,7 @@ def test_paper_schedule_is_the_papers():
     plan = OCO(schedule="paper", noise="tree").plan(problem, BUDGET)
     s, p, n_rounds = plan.schedule, 2, 3_000
     assert plan.n_steps == n_rounds
-    assert (s.play, s.averaging, s.prior) == ("sampled", 0.0, (0.5, 0.5))
+    assert (s.play, s.averaging, s.problem.prior) == ("sampled", 0.0, (0.5, 0.5))
     assert s.weight_rates == s.feedback_rates == (1.0, 1.0)
     assert s.feedback_range == pytest.approx(problem.loss_range, rel=1e-10)
     assert s.feedback_range > problem.loss_range
