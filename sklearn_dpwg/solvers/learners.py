@@ -229,7 +229,7 @@ def make_leader(learner: str | Learner) -> FTRL:
 # Players of groups: exponential weights, kept as logarithms.
 
 # No logarithm falls below: infinities would meet in a NaN. No such weight can ever come back.
-_LEAST_LOG = -1e300
+_LOG_FLOOR = -1e300
 
 
 class GroupPlayer:
@@ -274,7 +274,7 @@ class Hedge(GroupPlayer):
     def update(self, losses: FloatArray) -> None:
         """Take the losses of all groups, of either sign: who raises risks takes minus them."""
         amounts = self.rate * losses
-        logs = np.maximum(self._logs - (amounts - amounts.min()), _LEAST_LOG)
+        logs = np.maximum(self._logs - (amounts - amounts.min()), _LOG_FLOOR)
         self._logs = logs.tolist()
         self._normalise()
 
@@ -320,5 +320,5 @@ class EXP3(GroupPlayer):
         weight = self._weights[group]
         amount = self.rate * min(loss, self.ceiling)
         amount = amount / weight if weight else math.inf
-        self._logs[group] = max(self._logs[group] - amount, _LEAST_LOG)
+        self._logs[group] = max(self._logs[group] - amount, _LOG_FLOOR)
         self._normalise()

@@ -249,7 +249,7 @@ class OCOSchedule(StreamSchedule):
 # Losses counted up to this multiple of what predicting nothing can cost: a round reads few records.
 CEILING_OVER_ZERO_SCORE = 1.5
 # Shares of the records that the weights player may get, and the least number of rounds.
-WEIGHT_SHARES, FEWEST_ROUNDS = (0.5, 0.6, 0.7, 0.8, 0.9), 8
+WEIGHT_SHARES, MIN_ROUNDS = (0.5, 0.6, 0.7, 0.8, 0.9), 8
 # Groups are drawn where they are so many, and the smallest has records for so many rounds.
 SAMPLED_GROUPS, ROUNDS_OF_A_GROUP = 8, 2.0
 
@@ -293,7 +293,7 @@ def deals(problem: Problem, solver: OCO) -> Iterator[tuple[Play, int, FloatArray
         if size is not None and problem.hidden is None:
             size += for_groups(size, share)
         most = n_records / (size or (2 if play == "sampled" else 1))
-        for n_rounds in solver.numbers_of_rounds(most, fewest=FEWEST_ROUNDS):
+        for n_rounds in solver.numbers_of_rounds(most, fewest=MIN_ROUNDS):
             if play == "weighted":
                 rates = _weighted_rates(problem, n_rounds, size, share)
             else:

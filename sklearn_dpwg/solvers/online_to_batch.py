@@ -68,11 +68,10 @@ class OnlineToBatch(StreamSolver):
 
     Notes
     -----
-    With β_t = t^k and the average x_t of the learner's weights, a record of group i in a round of
-    b_i moves that round's difference by at most λ_i/b_i times
-    (β_t - β_{t-1}) Γ + β_{t-1} min(H ‖x_t - x_{t-1}‖, 2Γ), known before the round is read; all sums
-    are one Gaussian release. `docs/theory/online-to-batch.md` proves it, and
-    `docs/theory/replace-one.md` for ``neighbours="replace-one"``. The loss must be smooth.
+    The loss must be smooth: with β_t = t^k and the average x_t of the learner's weights, a record
+    of group i in a round of b_i moves that round's difference by at most λ_i/b_i times
+    (β_t - β_{t-1}) Γ + β_{t-1} min(H ‖x_t - x_{t-1}‖, 2Γ), known before the round is read.
+    `docs/theory/online-to-batch.md` proves it, `docs/theory/replace-one.md` for hidden groups.
 
     References
     ----------
@@ -196,9 +195,7 @@ def round_weights(n_rounds: int, power: float) -> FloatArray:
 
 # --- the plan of least bound --------------------------------------------------------------------
 
-FEWEST_ROUNDS = 4
-# The strength is at least this times H max β_t²/β_{1:t}: below it steps may swing.
-LEAST_STRENGTH = 1.0
+MIN_ROUNDS = 4
 # Deviation of the output's noise over what it would be if all sums had one and the same noise:
 # 0.50 to 0.69 for Toeplitz and k = 1 with 8 to 256 rounds
 # (tests/solvers/online_to_batch/test_planning.py).
@@ -224,7 +221,7 @@ def least_bound_plan(problem: Problem, multiplier: float, solver: OnlineToBatch)
             rates = sizes * min(batch / sizes.sum(), 1.0 / n_rounds)
         return planned_rounds(problem, multiplier, solver, n_rounds, rates)
 
-    numbers = solver.numbers_of_rounds(problem.n_records / (batch or 1), fewest=FEWEST_ROUNDS)
+    numbers = solver.numbers_of_rounds(problem.n_records / (batch or 1), fewest=MIN_ROUNDS)
     return first_of_least(map(planned, numbers), itemgetter(1))
 
 
@@ -251,8 +248,9 @@ def planned_rounds(
     )
     # bets may go anywhere in the ball; weights that grow like t up to the aim are so far from their
     # average
-    is_free = isinstance(learners.make_learner(solver.learner), learners.ParameterFree)
-    reach = problem.diameter if is_free else solver.aim * problem.reach / (solver.exponent + 2.0)
+    learner, aim = learners.make_learner(solver.learner), solver.aim * problem.reach
+    is_free = isinstance(learner, learners.ParameterFree)
+    reach = problem.diameter if is_free else aim / (solver.exponent + 2.0)
     weights = round_weights(n_rounds, solver.exponent)
     moved = reach * weights / np.cumsum(weights)
     moved[0] = 0.0
@@ -260,26 +258,27 @@ def planned_rounds(
     noise = multiplier * float((prior / group_rates).max())
     noise_stds = noise * np.maximum.accumulate(units) * mechanism.standard_deviations()
     least_bound = betting_bound if is_free else strength_bound
-    bound, strength = least_bound(problem, solver, schedule, noise_stds)
+    bound, strength = least_bound(schedule, learner, aim, noise_stds)
     return replace(schedule, strength=strength), bound
 
 
 def strength_bound(
-    problem: Problem, solver: OnlineToBatch, schedule: OnlineToBatchSchedule, noise_stds: FloatArray
+    schedule: OnlineToBatchSchedule, learner: learners.Learner, aim: float, noise_stds: FloatArray
 ) -> tuple[float, float]:
     """Return the planning bound and the strength that makes it least.
 
     `docs/theory/online-to-batch.md`, section 5, has it. The noises are those of a coordinate of
     each sum.
     """
+    problem, convexity = schedule.problem, schedule.convexity
     weights = round_weights(schedule.n_rounds + 1, schedule.power)
-    totals, convexity = np.cumsum(weights), schedule.convexity
-    aim, fixed = solver.aim * problem.reach, learners.make_learner(solver.learner).strength
+    totals = np.cumsum(weights)
     curve = problem.smoothness * problem.loss.n_outputs
-    least = max(curve * (LEAST_STRENGTH * float(np.max(weights**2 / totals))), 1e-300)
+    # below this steps may swing
+    least = max(curve * float(np.max(weights**2 / totals)), 1e-300)
     strengths = least * 2.0 ** np.arange(0.0, 60.0, 0.25)
-    if fixed is not None:
-        strengths = np.array([float(fixed)])
+    if learner.strength is not None:
+        strengths = np.array([float(learner.strength)])
     # the output is linear in the sums' noise where nothing answers to it
     of_output = ADDED_UP * weights[1:] / totals[-1] * np.cumsum(noise_stds)
     std = np.asarray(of_output.sum() / strengths)
@@ -296,15 +295,13 @@ def strength_bound(
 
 
 def betting_bound(
-    problem: Problem, solver: OnlineToBatch, schedule: OnlineToBatchSchedule, noise_stds: FloatArray
+    schedule: OnlineToBatchSchedule, learner: Any, aim: float, noise_stds: FloatArray
 ) -> tuple[float, float]:
     """Return the bound for a parameter-free learner at the aim, and its largest norm.
 
     Theorem 11 of the paper with the constants of `ParameterFree`.
     """
-    n_rounds, convexity, aim = schedule.n_rounds, schedule.convexity, solver.aim * problem.reach
-    learner = learners.make_learner(solver.learner)
-    assert isinstance(learner, learners.ParameterFree)
+    problem, n_rounds, convexity = schedule.problem, schedule.n_rounds, schedule.convexity
     noise_norms = math.sqrt(problem.n_weights) * noise_stds
     weights = round_weights(n_rounds + 1, schedule.power)
     slopes, curves = schedule.regulariser(np.arange(1.0, n_rounds + 1.0), noise_norms)
@@ -319,7 +316,7 @@ def betting_bound(
 # --- the paper's --------------------------------------------------------------------------------
 
 # More rounds of single records would take minutes, and a plan for them gigabytes.
-MOST_ROUNDS = 2_000_000
+MAX_ROUNDS = 2_000_000
 
 
 def paper_plan(problem: Problem, multiplier: float, solver: OnlineToBatch) -> Bounded:
@@ -332,10 +329,10 @@ def paper_plan(problem: Problem, multiplier: float, solver: OnlineToBatch) -> Bo
     own = solver.batch_size or 1
     asked = math.inf if solver.n_rounds is None else solver.n_rounds + 1
     n_rounds = max(1, int(min(problem.n_records / own, asked)) - 1)
-    if n_rounds > MOST_ROUNDS:
+    if n_rounds > MAX_ROUNDS:
         raise InputError(
             f"batch_size or n_rounds of OnlineToBatch must be set with schedule='paper' where a "
-            f"round a record is more than {MOST_ROUNDS:,} rounds, got {n_rounds:,}."
+            f"round a record is more than {MAX_ROUNDS:,} rounds, got {n_rounds:,}."
         )
     sizes, prior = np.asarray(problem.group_sizes, dtype=float), np.asarray(problem.prior)
     if math.isfinite(problem.n_records):
@@ -353,7 +350,7 @@ def paper_plan(problem: Problem, multiplier: float, solver: OnlineToBatch) -> Bo
         remark += "; its constants of the regulariser hold an unstated one, and are not used"
     else:
         stds = mechanism.standard_deviations()
-        bound, strength = papers_bound(problem, learner, schedule, stds)
+        bound, strength = papers_bound(schedule, learner, stds)
     share = _proved_share(schedule)
     schedule = replace(
         schedule,
@@ -384,14 +381,15 @@ def _proved_share(schedule: OnlineToBatchSchedule) -> float:
 
 
 def papers_bound(
-    problem: Problem, learner: learners.Learner, schedule: OnlineToBatchSchedule, stds: FloatArray
+    schedule: OnlineToBatchSchedule, learner: learners.Learner, stds: FloatArray
 ) -> tuple[float, float]:
     """Return the theorem's bound on the excess risk, and the strength that makes it least.
 
     `docs/theory/online-to-batch.md`, section 4, with nothing known of σ_G and σ_H but L and H, and
     weights that are a diameter apart.
     """
-    radius, diameter, convexity = problem.radius, problem.diameter, schedule.convexity
+    problem, convexity = schedule.problem, schedule.convexity
+    radius, diameter = problem.radius, problem.diameter
     weights = round_weights(schedule.n_rounds + 1, schedule.power)
     totals, before = np.cumsum(weights), np.append(0.0, weights[:-1])
     moved = diameter * weights / totals

@@ -28,7 +28,7 @@ from sklearn_dpwg.solvers.solver import FreshSolver, Game, Solution, by_loss, si
 from sklearn_dpwg.solvers.steps import Space, SumSensitivity
 
 # Strengths that grow tenfold stay squarable so long; planning takes the square of the phases.
-MOST_PHASES = 128
+MAX_PHASES = 128
 # Below it the noise overflows, whatever the records are.
 _WEAKEST = 1e-30
 
@@ -129,9 +129,9 @@ class PhasedERM(FreshSolver):
         _paper_sets_the_rest,
         schedule=one_of("planned", "paper"),
         centring=flag(or_none=True),
-        n_phases=whole(1, MOST_PHASES, or_none=True),
+        n_phases=whole(1, MAX_PHASES, or_none=True),
         max_passes=whole(),
-        horizon=whole(1, MOST_PHASES),
+        horizon=whole(1, MAX_PHASES),
         mu_weights=positive(least=_WEAKEST, or_none=True),
         aim=positive(),
         smoothing_width=positive(or_none=True),
@@ -353,7 +353,7 @@ def _possible_schedules(
     calls = problem.fresh_calls
     if calls:
         # every call has whole phases, and every phase records of every group
-        most = max(calls, min(MOST_PHASES, *problem.queue_sizes) // calls * calls)
+        most = max(calls, min(MAX_PHASES, *problem.queue_sizes) // calls * calls)
         numbers = sorted({min(most, math.ceil(n / calls) * calls) for n in numbers})
     elif solver.n_phases is None:
         most = max(1, solver.max_passes // passes_of_a_phase(problem))

@@ -13,11 +13,8 @@ from sklearn_dpwg.data.problem import HiddenGroups
 from sklearn_dpwg.losses import BinaryLogLoss, Hinge, MultinomialLogLoss, SquaredError
 from sklearn_dpwg.optimum.objective import project_to_ball
 from sklearn_dpwg.privacy import Budget, NoiseSource
-from sklearn_dpwg.privacy.prefix_sums import make_prefix_sums
 from sklearn_dpwg.solvers import OCO, Exact, OnlineToBatch, PhasedERM
 from sklearn_dpwg.solvers.learners import FTRL
-from sklearn_dpwg.solvers.oco import EXPECTED_SPREAD
-from sklearn_dpwg.solvers.steps import heard, log_mean_exp_laplace
 from tests.helpers.cases.stream import BUDGET
 from tests.helpers.contract import compared
 from tests.helpers.group_data import make_data, make_problem
@@ -102,98 +99,6 @@ def test_a_sampled_game_is_algorithm_2(loss, noise):
         unheard = np.clip(schedule.feedback_bound - heard, 0.0, 2.0 * schedule.feedback_bound)
         log_weights[drawn] -= schedule.group_rate * unheard / group_weights[drawn]
     assert is_average_of(found, played, played_groups, 1.0)
-
-
-@pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: loss.name)
-@pytest.mark.parametrize("sizes", [(60, 90, 50), (100, 7, 40), (80,)])
-def test_a_weighted_game_is_the_stated_one(loss, sizes):
-    """All groups in every round, also those with fewer records than rounds; all records used."""
-    problem = make_problem(sizes, loss=loss)
-    solver = OCO(n_rounds=10)
-    plan = solver.plan(problem, BUDGET)
-    schedule = plan.schedule
-    data = make_data(problem, *random_records(problem, np.random.default_rng(6)))
-    source, oracle = silent(), Listed(data)
-    found = solver.run(plan, oracle, source)
-    assert list(oracle.next) == list(data.records.starts[1:])  # nothing is left
-
-    listed, several = Listed(data), len(sizes) > 1
-    own, other = np.array(schedule.weight_rates), np.array(schedule.feedback_rates)
-    assert np.allclose((own + other) * 10, sizes)
-    log_weights, total = np.log(np.array(problem.prior)), np.zeros(problem.n_weights)
-    played, played_groups = [], []
-    influence = first = (np.array(problem.prior) / own).max()
-    unit = schedule.gradient_multiplier * schedule.worst_std * schedule.gradient_diameter
-    for t in range(10):
-        group_weights = softmax_of(log_weights)
-        gamma = schedule.strength(unit * influence)
-        weights = project_to_ball(-total / gamma, problem.radius)
-        played.append(weights)
-        played_groups.append(group_weights)
-        influence = max(influence, (group_weights / own).max())
-        for i in range(len(sizes)):
-            n_own, n_other = (
-                (t + 1) * round(10 * rate) // 10 - t * round(10 * rate) // 10
-                for rate in (own[i], other[i])
-            )
-            rows, targets = listed.draw(i, n_own + n_other)
-            values, gradients = batch(problem, rows, targets, weights) if len(rows) else ([], [])
-            if n_own:
-                total += group_weights[i] / own[i] * gradients[:n_own].sum(axis=0)
-            if several and n_other:
-                clipped = np.minimum(values[n_own:], schedule.ceiling) - problem.constants.infimum
-                log_weights[i] += schedule.group_rate * clipped.sum() / other[i]
-                noise = schedule.group_rate * schedule.feedback_multiplier
-                scale = np.array(noise * schedule.feedback_range / other[i])
-                log_weights[i] -= log_mean_exp_laplace(scale)
-    assert is_average_of(found, played, played_groups, 2.0)
-    # what is stated for noise is the largest influence so far times the diameter
-    stated = [each.sensitivity for each in source.asked if each.release.name == "gradient sums"]
-    assert (np.diff(stated) >= 0).all()
-    assert math.isclose(stated[-1] / stated[0], influence / first)
-
-
-@pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: loss.name)
-def test_a_game_of_places_is_the_stated_one(loss):
-    """Where groups are hidden: places in a random order, weighed by what stands for sizes."""
-    problem = replace(make_problem((60, 90, 9), loss=loss), hidden=HiddenGroups(160, 3.0))
-    solver = OCO(n_rounds=10)
-    plan = solver.plan(problem, Budget(1e3, 1e-6))
-    schedule = plan.schedule
-    rng = np.random.default_rng(6)
-    rows, targets = random_records(replace(problem, hidden=HiddenGroups(160)), rng)
-    codes = rng.integers(3, size=160)
-    data = make_data(problem, rows, targets, codes)
-    found = solver.run(plan, data, silent(4))
-
-    order = np.random.default_rng(4).permutation(160)
-    rates = np.array(schedule.weight_rates)
-    assert np.allclose(rates, [6.0, 9.0, 0.9])
-    assert schedule.weight_rates == schedule.feedback_rates
-    prior = np.array(problem.prior)
-    exponents, influence = np.zeros(3), (prior / rates).max()
-    unit = schedule.gradient_multiplier * schedule.worst_std * schedule.gradient_diameter
-    stds = make_prefix_sums("toeplitz", n_steps=10, n_dimensions=3).standard_deviations()
-    total, sums, played, played_groups = np.zeros(problem.n_weights), np.zeros(3), [], []
-    for t in range(10):
-        group_weights = softmax_of(np.log(prior) + exponents)
-        gamma = schedule.strength(unit * influence)
-        weights = project_to_ball(-total / gamma, problem.radius)
-        played.append(weights)
-        played_groups.append(group_weights)
-        influence = max(influence, (group_weights / rates).max())
-        chosen = order[16 * t : 16 * t + 16]
-        shortened = data.records.rows[np.argsort(data.records.places)[chosen]].astype(float)
-        values, gradients = batch(problem, shortened, targets[chosen], weights)
-        total += (group_weights / rates)[codes[chosen]] @ gradients
-        center = (problem.constants.infimum + schedule.ceiling) / 2.0
-        np.add.at(sums, codes[chosen], np.minimum(values, schedule.ceiling) - center)
-        noise = schedule.feedback_multiplier * stds[t] * schedule.feedback_range / rates
-        risks, variances = heard(sums / rates, noise**2, problem)
-        believed = ((t + 1) * EXPECTED_SPREAD * problem.constants.zero_score) ** 2
-        counted = schedule.group_rate * believed / (believed + variances)
-        exponents = counted * (risks - prior @ risks) - counted**2 * variances / 2.0
-    assert is_average_of(found, played, played_groups, 2.0)
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from tests.helpers.cases.stream import BATCH_FAULTS, BUDGET, LOSSES
 from tests.helpers.group_data import make_data, make_problem
 from tests.helpers.neighbours import random_records
 from tests.helpers.reference import algorithm_1, plain_gradient
-from tests.helpers.replay import Recorder, silent, wrap
+from tests.helpers.replay import silent, wrap
 from tests.solvers.oco.test_oco import Listed
 
 
@@ -145,22 +145,6 @@ def one_weight_too_late(patch):
 def test_planted_fault_is_another_algorithm(plant, monkeypatch):
     plant(monkeypatch)
     assert not is_algorithm_1()
-
-
-def test_noise_is_heard_once():
-    """The learner hears exact sum and noise of the sum, no sum of noises."""
-    problem = make_problem((40,))
-    data = make_data(problem, *random_records(problem, np.random.default_rng(2)))
-    noise = np.random.default_rng(3).normal(size=(8, problem.n_weights))
-    rows = iter(noise)
-    source = Recorder(lambda release, value, sensitivity: value + next(rows))
-    solver = OnlineToBatch(FTRL(strength=5.0), noise="independent", n_rounds=8)
-    game, _, told = silent_game(solver, problem, data, source)
-    weights, heard = algorithm_1(
-        problem, batches_of(data, 8), power=1.0, strength=5.0, noises=np.cumsum(noise, axis=0)
-    )
-    assert np.allclose([loss[0] for loss in told], heard)
-    assert np.allclose(game.finish().weights, weights)
 
 
 @pytest.mark.parametrize("mixture", [None, (0.2, 0.5, 0.3)])
