@@ -4,6 +4,7 @@ import math
 import re
 from dataclasses import replace
 from functools import cache
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -49,6 +50,12 @@ def each_phase(plan):
     return [phases.phase(t, np.asarray(phases.solved.prior)) for t in range(phases.n_phases)]
 
 
+def facts_of(problem, *names, **others):
+    """Return what sensitivities of saddle points follow from."""
+    names = ("lipschitz", "loss_range", "group_sizes", *names)
+    return {name: getattr(problem, name) for name in names} | others
+
+
 @cache
 def share_of_lemma_3():
     """Largest over the plans that docs/theory/phased-erm.md names."""
@@ -58,13 +65,11 @@ def share_of_lemma_3():
             plan = plan_of(PhasedERM, *(n,) * n_groups, epsilon=10.0, radius=radius)
             solved = plan.schedule.solved
             for phase in each_phase(plan):
-                of_the_paper = lemma3_sensitivity(
-                    group_sizes=solved.group_sizes,
-                    lipschitz=solved.lipschitz,
-                    loss_range=solved.loss_range,
-                    strong_convexity=phase.mu_weights,
-                    entropy_weight=phase.mu_groups,
-                )
+                strengths = {
+                    "strong_convexity": phase.mu_weights,
+                    "entropy_weight": phase.mu_groups,
+                }
+                of_the_paper = lemma3_sensitivity(**facts_of(solved), **strengths)
                 shares.append(phase.sensitivity / of_the_paper)
     return max(shares)
 
@@ -86,14 +91,7 @@ def factor_of_a_finite_strength():
     """Of the noise at μ_λ = B/10 over that of fixed weights, in units of K/n_min."""
     sizes = (18_000, 1_300, 1_000)
     problem = problem_of(*sizes)
-    facts = {
-        "group_sizes": sizes,
-        "lipschitz": problem.lipschitz,
-        "gradient_diameter": problem.gradient_diameter,
-        "loss_range": problem.loss_range,
-        "prior": problem.prior,
-        "strong_convexity": 0.01,
-    }
+    facts = facts_of(problem, "gradient_diameter", "prior", strong_convexity=0.01)
     finite, fixed = (
         saddle_point_sensitivity(**facts, entropy_weight=at)
         for at in (problem.loss_range / 10.0, math.inf)
@@ -104,8 +102,8 @@ def factor_of_a_finite_strength():
 def largest_difference_over_the_papers(power):
     """Largest Δ_t over that of (6) before the factor of the tree, Γ = 2G as for the hinge."""
     schedule = plan_of(OnlineToBatch, 50).schedule
-    exact = {"gradient_diameter": 2.0, "smoothness": 1.0, "rounding": 0.0, "stretch": 1.0}
-    proved = replace(schedule, **exact)
+    hinge = SimpleNamespace(pair_diameter=2.0, smoothness=1.0)
+    proved = replace(schedule, problem=hinge, rounding=0.0, stretch=1.0)
     shares, total = [], 0.0
     for t in range(1, 60):
         weight, before = round_weight(t, power), round_weight(t - 1, power)
@@ -117,29 +115,21 @@ def largest_difference_over_the_papers(power):
 
 
 def quieter_than_the_tree():
-    stds = [
-        make_prefix_sums(name, n_steps=256, n_dimensions=1).worst_standard_deviation
-        for name in ("toeplitz", "tree")
-    ]
-    return stds[0] / stds[1], 256
+    both = [make_prefix_sums(name, n_steps=256, n_dimensions=1) for name in ("toeplitz", "tree")]
+    return np.divide(*(each.worst_standard_deviation for each in both)), 256
 
 
 def price_of_a_second_player():
-    one, two = (
-        calibrate([Release(str(k), "gaussian", 1.0, 9) for k in range(n)], Budget(1.0, DELTA))
-        for n in (1, 2)
-    )
-    return two[0].noise_multiplier / one[0].noise_multiplier
+    asked = [Release(str(k), "gaussian", 1.0, 9) for k in range(2)]
+    two, one = (calibrate(asked[:n], Budget(1.0, DELTA))[0].noise_multiplier for n in (2, 1))
+    return two / one
 
 
 def steps_above_the_passes():
     """T, points that are averaged, where many more are asked for."""
-    found = {
-        plan_of(solver, 9_000, 9_000, max_passes=7, radius=20.0).schedule.averaged - 7
-        for solver in (MGR, AGS)
-    }
-    assert len(found) == 1
-    return found.pop()
+    plans = [plan_of(solver, 9_000, 9_000, max_passes=7, radius=20.0) for solver in (MGR, AGS)]
+    (steps,) = {plan.schedule.averaged - 7 for plan in plans}
+    return steps
 
 
 def factor_at_a_small_epsilon():
@@ -161,18 +151,17 @@ def noises_of_a_wrong_choice():
 
 def constant_of_the_betting_regulariser():
     schedule = plan_of(OnlineToBatch, 50, learner="parameter-free", power=3.0).schedule
-    schedule = replace(schedule, lipschitz=3.0, smoothness=5.0, effective_batch=1.0)
+    facts = SimpleNamespace(lipschitz=3.0, smoothness=5.0)
+    schedule = replace(schedule, problem=facts, effective_batch=1.0)
     slope, curve = schedule.regulariser(4.0, 0.0)
     assert slope / 3.0 == curve / 5.0
     return slope / (3.0 * 4**2.5)
 
 
 def diameter_over_lipschitz():
-    found = [
-        getattr(losses, name)().constants(2.0)
-        for name in ("AbsoluteError", "BinaryLogLoss", "Hinge", "Huber", "Quantile", "SquaredError")
-    ]
-    return max(each.gradient_diameter / each.lipschitz for each in found)
+    names = ("AbsoluteError", "BinaryLogLoss", "Hinge", "Huber", "Quantile", "SquaredError")
+    constants = [getattr(losses, name)().constants(2.0) for name in names]
+    return max(each.gradient_diameter / each.lipschitz for each in constants)
 
 
 def power_of_level_noise():
@@ -217,23 +206,22 @@ def _noise_of_theorem_2():
     solved, root = plan.problem, math.log2(400) * math.log(1 / DELTA)
     eta = 2.0 / (plan.schedule.mu_weights[0] * plan.schedule.solved.group_sizes[0])
     square = 72.0 * 10 * max(solved.lipschitz, solved.loss_range) ** 2 * root * eta**2
-    return all(
-        math.isclose(
-            10 * (release.noise_multiplier * phase.sensitivity) ** 2, square * 2.0**-t, rel_tol=1e-9
-        )
-        and square <= solved.diameter**2 * (1 + 1e-9)
-        for t, (release, phase) in enumerate(
-            zip(plan.releases, each_phase(plan), strict=True), start=1
-        )
+    multipliers = np.array([release.noise_multiplier for release in plan.releases])
+    stds = multipliers * [phase.sensitivity for phase in each_phase(plan)]
+    papers = square * 0.5 ** np.arange(1, len(stds) + 1)
+    return np.allclose(10 * stds**2, papers, rtol=1e-9) and square <= solved.diameter**2 * (
+        1 + 1e-9
     )
 
 
 def _slack_of_a_phase():
-    solved, strength = plan_of(PhasedERM, 400, 900).schedule.solved, 0.3
-    strengths = {"mu_weights": strength, "mu_groups": 0.1}
+    solved, strengths = (
+        plan_of(PhasedERM, 400, 900).schedule.solved,
+        {"mu_weights": 0.3, "mu_groups": 0.1},
+    )
     gap, paid = certified(solved, 0.01, **strengths)
     slack = paid - 0.01 - rounding_of_minimiser(solved, **strengths)
-    return math.isclose(slack, 2.0 * math.sqrt(2.0 * gap / strength), rel_tol=1e-9)
+    return math.isclose(slack, 2.0 * math.sqrt(2.0 * gap / 0.3), rel_tol=1e-9)
 
 
 def _phases_and_parts():
@@ -266,11 +254,6 @@ def _step_of_theorem_10():
     return math.isclose(schedule.step_size, problem.diameter / math.sqrt(square), rel_tol=1e-9)
 
 
-def _steps_of_algorithm_3():
-    schedule = plan_of(MGR, 900, 900).schedule
-    return schedule.averaged == schedule.n_steps + 1 == 151
-
-
 def _the_start_is_left_out():
     schedule = MGR().plan(problem_of(900, 900), Budget(1.0, DELTA)).schedule
     return schedule.averaged <= schedule.n_steps
@@ -280,10 +263,8 @@ def _constant_of_gda():
     """Sigma over the printed c is G √(T log(1/δ))/(Kε)."""
     plan = plan_of(GDA, 30, 70)
     problem, rho, n_steps = plan.problem, plan.schedule.ridge, plan.n_steps
-    gradient = max(
-        100 / 30 * problem.lipschitz + rho * problem.diameter,
-        100 / 30 * problem.loss_range + math.sqrt(2.0) * rho,
-    )
+    of_weights = 100 / 30 * problem.lipschitz + rho * problem.diameter
+    gradient = max(of_weights, 100 / 30 * problem.loss_range + math.sqrt(2.0) * rho)
     sigma = plan.releases[0].noise_multiplier * plan.schedule.gradient_diameter / 30
     constant = sigma * 100 / (gradient * math.sqrt(n_steps * math.log(1 / DELTA)))
     return plan.schedule.remark.endswith(f"budget: {constant:.3g}")
@@ -331,7 +312,12 @@ OF_THE_CODE = {
     r"$[0,2U]$": _room_of_a_sampled_game,
     r"$U=B+\frac{2B}\varepsilon\log T$": _room_of_a_sampled_game,
     r"$\eta=\sqrt{\ln p/(pTU^2)}$": _rate_of_theorem_7,
-    r"$T-1$ steps, averages of $w_1,\dots,w_T$ and $\lambda_1,": _steps_of_algorithm_3,
+    r"$T-1$ steps, averages of $w_1,\dots,w_T$ and $\lambda_1,": (
+        lambda: (
+            [getattr(plan_of(MGR, 900, 900).schedule, name) for name in ("averaged", "n_steps")]
+            == [151, 150]
+        )
+    ),
     r"averages leave $w_1$ out": _the_start_is_left_out,
     r"$\eta_w=M/\sqrt{T(L^2+d\sigma^2)}$": _step_of_theorem_10,
     r"$\sqrt{2\alpha/\mu_w}$ for each neighbour": _slack_of_a_phase,

@@ -9,20 +9,13 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Iterable, Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, ClassVar, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
-from sklearn_dpwg._checks import (
-    FloatArray,
-    Rules,
-    accepted_by,
-    key_of,
-    one_of,
-    positive,
-    whole,
-)
+from sklearn_dpwg._checks import FloatArray, accepted_by, key_of, one_of, positive, whole
 from sklearn_dpwg._repr import short_repr
 from sklearn_dpwg.data.oracles import SampleOracle
 from sklearn_dpwg.data.problem import Problem
@@ -35,11 +28,12 @@ from sklearn_dpwg.privacy.prefix_sums import (
     PrefixSumStream,
     make_prefix_sums,
 )
+from sklearn_dpwg.solvers import steps
 from sklearn_dpwg.solvers.learners import Learner, make_learner
 from sklearn_dpwg.solvers.plan import Plan
 from sklearn_dpwg.solvers.solver import FreshSolver, Game, Solution
 
-# Numbers of rounds that are tried.
+# Numbers of rounds that plans try.
 ROUNDS_PER_DOUBLING = 4
 
 
@@ -57,10 +51,7 @@ class StreamSolver(FreshSolver):
     max_rounds: int = 256
     horizon: int = 10
 
-    rules: ClassVar[Rules]
-
-    def _check_parameters(self) -> None:
-        self.rules.check(self)
+    knows_hidden_groups: ClassVar[bool] = True
 
     def _plan(self, problem: Problem, budget: Budget) -> Plan:
         if math.isinf(problem.n_records) and self.n_rounds is None:
@@ -71,7 +62,7 @@ class StreamSolver(FreshSolver):
         schedule, releases, bounds = self._scheduled(problem, budget)
         # one that may stop early reads one group in a round
         early = schedule.stops_early
-        of_round = float(schedule.rates[0] if early else sum(schedule.rates))
+        of_round = schedule.rates[0] if early else sum(schedule.rates)
         return Plan.of(
             self.name,
             problem,
@@ -93,6 +84,23 @@ class StreamSolver(FreshSolver):
         """Name of the prefix-sum mechanism; the papers' is the tree."""
         return self.noise or ("tree" if self.schedule == "paper" else "toeplitz")
 
+    def prefix_sums(self, problem: Problem, n_rounds: int) -> PrefixSums:
+        """Return the mechanism for the gradients of so many rounds."""
+        return make_prefix_sums(self.mechanism, n_steps=n_rounds, n_dimensions=problem.n_weights)
+
+    def numbers_of_rounds(self, most: float, *, fewest: int) -> list[int]:
+        """Return numbers of rounds to try, at most so many; batches of a size fix theirs.
+
+        Those of a plan for many calls divide among them.
+        """
+        if self.n_rounds is not None or self.batch_size is not None:
+            return [max(1, int(min(self.n_rounds or most, most)))]
+        most = max(1, int(min(most, self.max_rounds)))
+        fewest = min(fewest, most)
+        n_tried = 1 + math.ceil(ROUNDS_PER_DOUBLING * math.log2(most / fewest))
+        tried = np.geomspace(fewest, most, n_tried) / self.horizon
+        return sorted({min(most, math.ceil(number) * self.horizon) for number in tried})
+
 
 # What each parameter may be.
 RULES: dict[str, Any] = {
@@ -107,11 +115,16 @@ RULES: dict[str, Any] = {
 }
 # What both documentations say of them, for `documented`.
 SHARED_PARAMETERS = {
-    "noise": """\
+    "noise, n_rounds, batch_size": """\
     noise : {"toeplitz", "tree", "independent"}, optional
         Mechanism of the prefix sums. Toeplitz, the planned one, has the least noise and remembers a
         number a weight and round, the trees a number a weight and doubling. The paper's is the
         tree.
+    n_rounds : int, optional
+        Most rounds that read records.
+    batch_size : int, optional
+        Records of a round that weights learn from, of all groups together unless one is drawn.
+        Where groups have no end, 1.
 """,
     "aim, max_rounds, horizon": """\
     aim : float, default=0.4
@@ -126,44 +139,21 @@ SHARED_PARAMETERS = {
 }
 
 
-# Rounds: how many there are, and what they read.
-
-
-def prefix_sums(solver: StreamSolver, problem: Problem, n_rounds: int) -> PrefixSums:
-    """Return the mechanism for the gradients of so many rounds."""
-    return make_prefix_sums(solver.mechanism, n_steps=n_rounds, n_dimensions=problem.n_weights)
-
-
-def numbers_of_rounds(solver: StreamSolver, most: float, *, fewest: int) -> list[int]:
-    """Return numbers of rounds to try, at most so many; batches of a size fix theirs.
-
-    Those of a plan for many calls divide among them.
-    """
-    if solver.n_rounds is not None or solver.batch_size is not None:
-        return [max(1, int(min(solver.n_rounds or most, most)))]
-    most = max(1, int(min(most, solver.max_rounds)))
-    fewest = min(fewest, most)
-    n_tried = 1 + math.ceil(ROUNDS_PER_DOUBLING * math.log2(most / fewest))
-    tried = np.geomspace(fewest, most, n_tried) / solver.horizon
-    return sorted({min(most, math.ceil(number) * solver.horizon) for number in tried})
+# Rounds, and what they read.
 
 
 @dataclass(frozen=True, kw_only=True)
 class StreamSchedule:
     """What the rounds of both solvers need besides the records and the noise."""
 
+    problem: Problem = field(repr=False)
     n_rounds: int  # at most so many read records
     noise: str  # name of the prefix-sum mechanism
     worst_std: float  # deviation of the noisiest sum, per unit of noise and sensitivity
-    places: float | None  # where groups are hidden, the places of a round
+    rates: tuple[float, ...]  # records of a round, on average: of each group, or of all places
     remark: str = ""
 
     __repr__ = short_repr
-
-    @property
-    @abstractmethod
-    def rates(self) -> FloatArray:
-        """Records of a round, on average: of each group, or of all places."""
 
     @property
     def stops_early(self) -> bool:
@@ -172,7 +162,7 @@ class StreamSchedule:
 
 
 # A schedule, its releases, and the bounds on the excess risk if a group is the worst-off one.
-Planned = tuple[StreamSchedule, Sequence[Release], FloatArray]
+Planned = tuple[Any, Sequence[Release], FloatArray]
 
 
 def rates_of_groups(problem: Problem, rates: FloatArray) -> tuple[float, ...]:
@@ -180,6 +170,67 @@ def rates_of_groups(problem: Problem, rates: FloatArray) -> tuple[float, ...]:
     if problem.hidden is not None:
         rates = rates[0] * np.asarray(problem.group_sizes, dtype=float) / problem.n_records
     return tuple(rates.tolist())
+
+
+# How far a record and rounding move what a round adds: docs/theory/oco.md, section 5, and
+# docs/theory/online-to-batch.md, section 2. A round reads whole numbers of records, dealt evenly.
+
+
+def round_sensitivity(
+    problem: Problem, mechanism: PrefixSums, ceiling: float, play: str, rates: FloatArray
+) -> tuple[float, float]:
+    """Return by how much a record moves the sum of gradients of a round, and that of losses.
+
+    The first counts what rounding moves in all later rows of the prefix sums, and is over the
+    largest factor of a record; the second is of its group.
+    """
+    constants = problem.constants
+    of_gradient, of_loss = steps.record_errors(problem, min(ceiling, constants.supremum))
+    gradient = problem.lipschitz + of_gradient
+    loss_range = constants.range_up_to(ceiling) + 2.0 * of_loss
+    n_weight, n_feedback = map(float, rates.max(axis=1))
+    if play == "weighted":
+        # at most 4 records of a group more than its rate, as each role has a share of them
+        n_weight = float((np.ceil(rates[0]) + 4).sum())
+        n_feedback = math.ceil(n_feedback) + 4
+    errors = [steps.rounding_of_sum(n, problem.n_groups) for n in (n_weight, n_feedback)]
+    # of the sums of both neighbours, and of the rows that these sums are in
+    of_sum, of_losses = (2.0 * error + mechanism.rounding * (1.0 + error) for error in errors)
+    if problem.hidden is None:  # whose sums of losses are in no rows
+        of_losses = 2.0 * errors[1]
+    diameter = problem.pair_diameter + 2.0 * of_gradient + of_sum * n_weight * gradient
+    feedback = loss_range + of_losses * n_feedback * loss_range
+    return diameter * (1.0 + 2.0**-49), feedback * (1.0 + 2.0**-49)
+
+
+def difference_rounding(
+    problem: Problem, mechanism: PrefixSums, rates: FloatArray
+) -> tuple[float, float]:
+    """Return what rounding adds to a difference of gradients for a unit of weight, and its factor.
+
+    The factor is for the rows of the prefix sums that a difference is in.
+    """
+    of_gradient, _ = steps.record_errors(problem, problem.constants.supremum)
+    gradient = problem.lipschitz + of_gradient
+    # at most 2 records of a group more than its rate
+    n_read = float((np.ceil(rates) + 2).sum())
+    error = steps.rounding_of_sum(n_read, problem.n_groups)
+    # a difference is at most as many times longer than its sensitivity as there are records, and as
+    # gradients are longer than their diameter
+    longest = n_read * max(1.0, gradient / problem.pair_diameter) * (1.0 + error)
+    # of the norm of a step, of the products here
+    of_norm = (problem.n_weights + 64.0) * 2.0**-52
+    rounding = 2.0 * of_gradient + 2.0 * error * n_read * gradient
+    return rounding, (1.0 + mechanism.rounding * longest) * (1.0 + of_norm)
+
+
+def sums_by_group(values: FloatArray, codes: NDArray[np.intp], n_groups: int) -> FloatArray:
+    """Return the sum of the values in each group; block by block, as `gradient_sum`."""
+    total = np.zeros(n_groups)
+    for start in range(0, len(values), steps.BLOCK_ROWS):
+        block = slice(start, start + steps.BLOCK_ROWS)
+        total += np.bincount(codes[block], values[block], n_groups)
+    return total
 
 
 class NoisySums:
@@ -219,8 +270,11 @@ class StreamGame(Game):
         assert isinstance(plan.schedule, StreamSchedule)
         self._problem, self._schedule, self._noise = plan.problem, plan.schedule, noise
         self._first = np.zeros(plan.problem.n_weights)
+        self._prior = np.asarray(plan.schedule.problem.prior)
         if start is not None:
             self._first = project_to_ball(start.weights, plan.problem.radius)
+            if start.group_weights is not None:  # public or released, like the weights
+                self._prior = start.group_weights / start.group_weights.sum()
         self._sums = self._noisy_sums(plan.releases[0], plan.problem.n_weights)
 
     def _noisy_sums(self, release: Release, n_dimensions: int) -> NoisySums:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -19,36 +20,20 @@ from sklearn_dpwg.exceptions import InputError, InputTypeError
 __all__ = ["FTRL", "OptimisticFTRL", "ParameterFree"]
 
 
-class WeightPlayer(ABC):
-    """Plays weights in a ball, one round after another, and takes a loss after each.
-
-    The loss of a round is ⟨linear, w⟩ + curvature/2 ‖w - center‖².
-    """
-
-    @abstractmethod
-    def predict(self) -> FloatArray:
-        """Return the weights to play now, a new array in the ball."""
-
-    @abstractmethod
-    def update(
-        self, linear: FloatArray, curvature: float = 0.0, center: FloatArray | float = 0.0
-    ) -> None:
-        """Take the loss of the round."""
-
-
 class Learner(BaseEstimator, ABC):
     """Parameters of an online learner; `start` begins a game.
 
     The strength γ is that of a regulariser γ/2 ‖w - w_1‖², whose step size is 1/γ; ``None`` means
-    planned.
+    planned. Who plays a game predicts weights in the ball, a new array each time, and is updated
+    with the loss ⟨linear, w⟩ + curvature/2 ‖w - center‖² of each round.
     """
 
     def __init__(self, strength: float | None = None) -> None:
         self.strength = strength
 
     @abstractmethod
-    def start(self, initial: FloatArray, radius: float, strength: float) -> WeightPlayer:
-        """Begin a game at public or released weights w_1 in the ball; return who plays this one."""
+    def start(self, initial: FloatArray, radius: float, strength: float) -> Any:
+        """Begin a game at public or released weights w_1 in the ball; return who plays it."""
 
 
 # Leaders.
@@ -62,8 +47,11 @@ class FTRL(Learner):
     survey of algorithms and analysis for adaptive online learning*; Kairouz et al. 2021)
     """
 
-    def start(self, initial: FloatArray, radius: float, strength: float) -> WeightPlayer:
-        return _Leader(initial, radius, strength, guesses=False)
+    # whether the last linear part is taken for a guess of the next
+    guesses: ClassVar[bool] = False
+
+    def start(self, initial: FloatArray, radius: float, strength: float) -> _Leader:
+        return _Leader(initial, radius, strength, guesses=self.guesses)
 
 
 class OptimisticFTRL(FTRL):
@@ -72,11 +60,10 @@ class OptimisticFTRL(FTRL):
     So only what changes between rounds counts. (Chiang et al. 2012; Rakhlin and Sridharan 2013)
     """
 
-    def start(self, initial: FloatArray, radius: float, strength: float) -> WeightPlayer:
-        return _Leader(initial, radius, strength, guesses=True)
+    guesses: ClassVar[bool] = True
 
 
-class _Leader(WeightPlayer):
+class _Leader:
     def __init__(
         self, initial: FloatArray, radius: float, strength: float, *, guesses: bool
     ) -> None:
@@ -118,7 +105,7 @@ def strength_of_least_regret(
     n_steps = len(noise_of_sums)
     played = noise_of_sums[:-1]  # the last sum is never played
     variation = 0.5 * n_steps * gradient_norm**2
-    if isinstance(learner, OptimisticFTRL):
+    if learner.guesses:
         # the first round has no guess
         variation = (0.5 + 2.0 * (n_steps - 1)) * gradient_norm**2
         played = played + noise_of_increments[:-1]
@@ -150,7 +137,7 @@ class ParameterFree(Learner):
         super().__init__(strength)
         self.wealth = wealth
 
-    def start(self, initial: FloatArray, radius: float, strength: float) -> WeightPlayer:
+    def start(self, initial: FloatArray, radius: float, strength: float) -> _ParameterFreePlayer:
         wealth = positive_finite(self.wealth, "wealth") * radius
         return _ParameterFreePlayer(initial, radius, strength, wealth)
 
@@ -165,7 +152,7 @@ def betting_regret(
     return largest_norm * (wealth + distance * root * (math.sqrt(betting) + 8.0**0.5))
 
 
-class _ParameterFreePlayer(WeightPlayer):
+class _ParameterFreePlayer:
     def __init__(self, initial: FloatArray, radius: float, largest: float, wealth: float) -> None:
         self._initial, self._radius = initial.copy(), radius
         self._largest = positive_finite(largest, "strength")
@@ -211,7 +198,6 @@ class _ParameterFreePlayer(WeightPlayer):
         self._place()
 
 
-# one line a learner
 LEARNERS: dict[str, type[Learner]] = {
     "ftrl": FTRL,
     "optimistic": OptimisticFTRL,
@@ -232,10 +218,18 @@ def make_learner(learner: str | Learner) -> Learner:
     return learner
 
 
+def make_leader(learner: str | Learner) -> FTRL:
+    """Return a learner that a strength regularises."""
+    made = make_learner(learner)
+    if not isinstance(made, FTRL):
+        raise InputError(f"learner must be 'ftrl', 'optimistic' or one of them, got {learner!r}.")
+    return made
+
+
 # Players of groups: exponential weights, kept as logarithms.
 
 # No logarithm falls below: infinities would meet in a NaN. No such weight can ever come back.
-_LEAST_LOG = -1e300
+_LOG_FLOOR = -1e300
 
 
 class GroupPlayer:
@@ -245,7 +239,7 @@ class GroupPlayer:
     """
 
     def __init__(self, prior: ArrayLike, rate: float) -> None:
-        given = np.array(prior, dtype=np.float64)
+        given = np.maximum(np.array(prior, dtype=np.float64), 1e-300)
         self.prior: FloatArray = given / given.sum()
         self.rate = float(rate)
         self._logs: list[float] = np.log(self.prior).tolist()
@@ -280,9 +274,32 @@ class Hedge(GroupPlayer):
     def update(self, losses: FloatArray) -> None:
         """Take the losses of all groups, of either sign: who raises risks takes minus them."""
         amounts = self.rate * losses
-        logs = np.maximum(self._logs - (amounts - amounts.min()), _LEAST_LOG)
+        logs = np.maximum(self._logs - (amounts - amounts.min()), _LOG_FLOOR)
         self._logs = logs.tolist()
         self._normalise()
+
+
+class HedgeOfSums(Hedge):
+    """Exponential weights of noisy sums of all losses so far, as far as they are more than noise.
+
+    Sums of variance v are expected to differ by a variance e: they count by e/(e + v), less half of
+    what their noise adds to the mean of an exponential.
+    """
+
+    _exponents: FloatArray | float = 0.0
+
+    def update_sums(self, sums: FloatArray, variances: FloatArray, expected: float) -> None:
+        """Take the noisy sums of the losses of all groups, which the player raises."""
+        counted = self.rate * expected / (expected + variances)
+        exponents = counted * (sums - self.prior @ sums)
+        exponents -= counted**2 * variances / 2.0
+        self.update((self._exponents - exponents) / self.rate)
+        self._exponents = exponents
+
+
+def bandit_bound(loss_range: float, noise_scale: float, n_rounds: int) -> float:
+    """Return U of Zhou and Bassily: with so much room no noise of T rounds is likely clipped."""
+    return loss_range + 2.0 * noise_scale * math.log(max(n_rounds, 2))
 
 
 class EXP3(GroupPlayer):
@@ -303,5 +320,5 @@ class EXP3(GroupPlayer):
         weight = self._weights[group]
         amount = self.rate * min(loss, self.ceiling)
         amount = amount / weight if weight else math.inf
-        self._logs[group] = max(self._logs[group] - amount, _LEAST_LOG)
+        self._logs[group] = max(self._logs[group] - amount, _LOG_FLOOR)
         self._normalise()

@@ -15,13 +15,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sklearn_dpwg._checks import FloatArray, Rules, within
-from sklearn_dpwg._repr import documented, short_repr
+from sklearn_dpwg._repr import documented
 from sklearn_dpwg.data.oracles import RecordOracle, SampleOracle
 from sklearn_dpwg.data.problem import Problem
 from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.optimum.objective import project_to_ball
 from sklearn_dpwg.privacy import Budget, NoiseSource, Release, calibrate
-from sklearn_dpwg.privacy.prefix_sums import PrefixSums
 from sklearn_dpwg.solvers import learners, steps
 from sklearn_dpwg.solvers.fresh_records import (
     RULES,
@@ -30,8 +29,7 @@ from sklearn_dpwg.solvers.fresh_records import (
     StreamGame,
     StreamSchedule,
     StreamSolver,
-    numbers_of_rounds,
-    prefix_sums,
+    difference_rounding,
     rates_of_groups,
 )
 from sklearn_dpwg.solvers.plan import Plan, first_of_least
@@ -56,11 +54,7 @@ class OnlineToBatch(StreamSolver):
         "optimistic" (its regret follows how much gradients differ between records), "ftrl",
         "parameter-free" (its regret follows the distance from the start, but it needs tens of
         thousands of rounds), or an instance such as ``FTRL(strength=50.0)``.
-    <noise>
-    n_rounds : int, optional
-        Most rounds that read records; the output is the weights after the last.
-    batch_size : int, optional
-        Records of a round, of all groups together. Where groups have no end, 1.
+    <noise, n_rounds, batch_size>
     schedule : {"planned", "paper"}, default="planned"
         "paper" takes batches of 1 unless `batch_size` says more, the binary tree unless `noise`
         does, and the paper's formula for the noise with exact accounting.
@@ -74,11 +68,10 @@ class OnlineToBatch(StreamSolver):
 
     Notes
     -----
-    With β_t = t^k and the average x_t of the learner's weights, a record of group i in a round of
-    b_i moves that round's difference by at most λ_i/b_i times
-    (β_t - β_{t-1}) Γ + β_{t-1} min(H ‖x_t - x_{t-1}‖, 2Γ), known before the round is read; all sums
-    are one Gaussian release. `docs/theory/online-to-batch.md` proves it, and
-    `docs/theory/replace-one.md` for ``neighbours="replace-one"``. The loss must be smooth.
+    The loss must be smooth: with β_t = t^k and the average x_t of the learner's weights, a record
+    of group i in a round of b_i moves that round's difference by at most λ_i/b_i times
+    (β_t - β_{t-1}) Γ + β_{t-1} min(H ‖x_t - x_{t-1}‖, 2Γ), known before the round is read.
+    `docs/theory/online-to-batch.md` proves it, `docs/theory/replace-one.md` for hidden groups.
 
     References
     ----------
@@ -113,14 +106,6 @@ class OnlineToBatch(StreamSolver):
             return 3.0 if isinstance(learner, learners.ParameterFree) else 1.0
         return 1.0 if self.power is None else float(self.power)
 
-    def _check_hidden_groups(self) -> None:
-        if self.schedule == "paper":
-            raise InputError(
-                "solver 'online-to-batch' needs schedule='planned' with neighbours='replace-one', "
-                "as the paper's takes groups in turn: neighbours='replace-one-within-group' takes "
-                "both."
-            )
-
     def _scheduled(self, problem: Problem, budget: Budget) -> Planned:
         if not math.isfinite(problem.smoothness):
             raise InputError(
@@ -139,18 +124,14 @@ class OnlineToBatch(StreamSolver):
         return OnlineToBatchGame(plan, noise, start, learners.make_learner(self.learner))
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class OnlineToBatchSchedule(StreamSchedule):
     """Everything that a game needs besides the records and the noise."""
 
     power: float  # k: round t counts in the averages by t^k
     multiplier: float  # noise per unit of sensitivity on the sums
-    gradient_diameter: float  # diameter Γ of the gradients that a record can have at one point
-    smoothness: float  # smoothness H of a record's loss in the weights
-    lipschitz: float  # L of the loss in the weights
     rounding: float  # what rounding adds to a difference for each unit of β_t + β_{t-1}
     stretch: float  # factor, a touch above 1, for the rounding of the rows of the prefix sums
-    mixture: tuple[float, ...]  # weights of the groups in the risk that is minimised
     # records of each group in a round, on average; sums are divided by it
     group_rates: tuple[float, ...]
     effective_batch: float  # records of a batch from the mixture that are as good as a round's
@@ -160,30 +141,25 @@ class OnlineToBatchSchedule(StreamSchedule):
     # the proved sensitivity
     papers_factor: float = 0.0
 
-    __repr__ = short_repr
-
-    @property
-    def rates(self) -> FloatArray:
-        return np.asarray(self.group_rates if self.places is None else [self.places])
-
     def sensitivity(self, weight: Any, before: Any, moved: Any) -> Any:
         """Return Δ_t for a record that counts once, of β_t, β_{t-1} and ‖x_t - x_{t-1}‖.
 
         It is that of `docs/theory/online-to-batch.md`, section 2, for one round or for many.
         """
-        changed = np.minimum(self.smoothness * moved, 2.0 * self.gradient_diameter)
-        exact = np.abs(weight - before) * self.gradient_diameter + before * changed
+        diameter = self.problem.pair_diameter
+        changed = np.minimum(self.problem.smoothness * moved, 2.0 * diameter)
+        exact = np.abs(weight - before) * diameter + before * changed
         return self.stretch * (exact + (weight + before) * self.rounding)
 
     def papers_sensitivity(self, step: Any, farthest: Any) -> Any:
         """Return the sensitivity with which the multiplier is the paper's noise, for a distance."""
-        reach = self.lipschitz + self.smoothness * farthest
+        reach = self.problem.lipschitz + self.problem.smoothness * farthest
         return self.papers_factor * reach * step ** (self.power - 1.0)
 
     def regulariser(self, step: Any, noise_norm: Any) -> tuple[Any, Any]:
         """Return ξ_t and ν_t of ξ_t‖w - w_1‖ + ν_t‖w - w_1‖², which betting has on top."""
         sampled = step ** (self.power - 0.5) / math.sqrt(self.effective_batch)
-        return self.lipschitz * sampled + noise_norm, self.smoothness * sampled
+        return self.problem.lipschitz * sampled + noise_norm, self.problem.smoothness * sampled
 
     def __str__(self) -> str:
         """Return a few lines for people."""
@@ -194,10 +170,10 @@ class OnlineToBatchSchedule(StreamSchedule):
             f"times that of one release; a record moves a difference by what its gradient can "
             f"change, not by its gradient"
         )
-        if len(self.mixture) > 1:
+        if self.problem.n_groups > 1:
             text += (
-                f"\nminimises the risk of the fixed mixture {steps.shown(self.mixture)}, not that "
-                f"of the worst group: the bound is for groups with the same best weights"
+                f"\nminimises the risk of the fixed mixture {steps.shown(self.problem.prior)}, not "
+                f"that of the worst group: the bound is for groups with the same best weights"
             )
         if self.convexity:
             text += (
@@ -219,9 +195,7 @@ def round_weights(n_rounds: int, power: float) -> FloatArray:
 
 # --- the plan of least bound --------------------------------------------------------------------
 
-FEWEST_ROUNDS = 4
-# The strength is at least this times H max β_t²/β_{1:t}: below it steps may swing.
-LEAST_STRENGTH = 1.0
+MIN_ROUNDS = 4
 # Deviation of the output's noise over what it would be if all sums had one and the same noise:
 # 0.50 to 0.69 for Toeplitz and k = 1 with 8 to 256 rounds
 # (tests/solvers/online_to_batch/test_planning.py).
@@ -247,7 +221,7 @@ def least_bound_plan(problem: Problem, multiplier: float, solver: OnlineToBatch)
             rates = sizes * min(batch / sizes.sum(), 1.0 / n_rounds)
         return planned_rounds(problem, multiplier, solver, n_rounds, rates)
 
-    numbers = numbers_of_rounds(solver, problem.n_records / (batch or 1), fewest=FEWEST_ROUNDS)
+    numbers = solver.numbers_of_rounds(problem.n_records / (batch or 1), fewest=MIN_ROUNDS)
     return first_of_least(map(planned, numbers), itemgetter(1))
 
 
@@ -255,30 +229,28 @@ def planned_rounds(
     problem: Problem, multiplier: float, solver: OnlineToBatch, n_rounds: int, rates: FloatArray
 ) -> Bounded:
     """Plan a number of rounds that read so many records of each group, or of all places."""
-    mechanism = prefix_sums(solver, problem, n_rounds)
+    mechanism = solver.prefix_sums(problem, n_rounds)
     rounding, stretch = difference_rounding(problem, mechanism, rates)
     group_rates, prior = rates_of_groups(problem, rates), np.asarray(problem.prior)
     schedule = OnlineToBatchSchedule(
+        problem=problem,
         n_rounds=n_rounds,
         power=solver.exponent,
         noise=solver.mechanism,
         worst_std=mechanism.worst_standard_deviation,
+        rates=tuple(rates.tolist()),
         multiplier=multiplier,
-        gradient_diameter=problem.pair_diameter,
-        smoothness=problem.smoothness,
-        lipschitz=problem.lipschitz,
         rounding=rounding,
         stretch=stretch,
-        mixture=problem.prior,
         group_rates=group_rates,
-        places=None if problem.hidden is None else float(rates[0]),
         effective_batch=1.0 / float((prior**2 / group_rates).sum()),
         convexity=float(solver.convexity),
     )
     # bets may go anywhere in the ball; weights that grow like t up to the aim are so far from their
     # average
-    is_free = isinstance(learners.make_learner(solver.learner), learners.ParameterFree)
-    reach = problem.diameter if is_free else solver.aim * problem.reach / (solver.exponent + 2.0)
+    learner, aim = learners.make_learner(solver.learner), solver.aim * problem.reach
+    is_free = isinstance(learner, learners.ParameterFree)
+    reach = problem.diameter if is_free else aim / (solver.exponent + 2.0)
     weights = round_weights(n_rounds, solver.exponent)
     moved = reach * weights / np.cumsum(weights)
     moved[0] = 0.0
@@ -286,44 +258,27 @@ def planned_rounds(
     noise = multiplier * float((prior / group_rates).max())
     noise_stds = noise * np.maximum.accumulate(units) * mechanism.standard_deviations()
     least_bound = betting_bound if is_free else strength_bound
-    bound, strength = least_bound(problem, solver, schedule, noise_stds)
+    bound, strength = least_bound(schedule, learner, aim, noise_stds)
     return replace(schedule, strength=strength), bound
 
 
-def difference_rounding(
-    problem: Problem, mechanism: PrefixSums, rates: FloatArray
-) -> tuple[float, float]:
-    """Return what rounding adds to a difference and its factor: see `OnlineToBatchSchedule`."""
-    of_gradient, _ = steps.record_errors(problem, problem.constants.supremum)
-    gradient = problem.lipschitz + of_gradient
-    # a round has at most 2 records of a group more than its rate: whole numbers, dealt evenly
-    n_read = float((np.ceil(rates) + 2).sum())
-    error = steps.rounding_of_sum(n_read, problem.n_groups)
-    # a difference is at most as many times longer than its sensitivity as there are records, and as
-    # gradients are longer than their diameter
-    longest = n_read * max(1.0, gradient / problem.pair_diameter) * (1.0 + error)
-    # of the norm of a step, of the products here
-    of_norm = (problem.n_weights + 64.0) * 2.0**-52
-    rounding = 2.0 * of_gradient + 2.0 * error * n_read * gradient
-    return rounding, (1.0 + mechanism.rounding * longest) * (1.0 + of_norm)
-
-
 def strength_bound(
-    problem: Problem, solver: OnlineToBatch, schedule: OnlineToBatchSchedule, noise_stds: FloatArray
+    schedule: OnlineToBatchSchedule, learner: learners.Learner, aim: float, noise_stds: FloatArray
 ) -> tuple[float, float]:
     """Return the planning bound and the strength that makes it least.
 
     `docs/theory/online-to-batch.md`, section 5, has it. The noises are those of a coordinate of
     each sum.
     """
+    problem, convexity = schedule.problem, schedule.convexity
     weights = round_weights(schedule.n_rounds + 1, schedule.power)
-    totals, convexity = np.cumsum(weights), schedule.convexity
-    aim, fixed = solver.aim * problem.reach, learners.make_learner(solver.learner).strength
+    totals = np.cumsum(weights)
     curve = problem.smoothness * problem.loss.n_outputs
-    least = max(curve * (LEAST_STRENGTH * float(np.max(weights**2 / totals))), 1e-300)
+    # below this steps may swing
+    least = max(curve * float(np.max(weights**2 / totals)), 1e-300)
     strengths = least * 2.0 ** np.arange(0.0, 60.0, 0.25)
-    if fixed is not None:
-        strengths = np.array([float(fixed)])
+    if learner.strength is not None:
+        strengths = np.array([float(learner.strength)])
     # the output is linear in the sums' noise where nothing answers to it
     of_output = ADDED_UP * weights[1:] / totals[-1] * np.cumsum(noise_stds)
     std = np.asarray(of_output.sum() / strengths)
@@ -340,15 +295,13 @@ def strength_bound(
 
 
 def betting_bound(
-    problem: Problem, solver: OnlineToBatch, schedule: OnlineToBatchSchedule, noise_stds: FloatArray
+    schedule: OnlineToBatchSchedule, learner: Any, aim: float, noise_stds: FloatArray
 ) -> tuple[float, float]:
     """Return the bound for a parameter-free learner at the aim, and its largest norm.
 
     Theorem 11 of the paper with the constants of `ParameterFree`.
     """
-    n_rounds, convexity, aim = schedule.n_rounds, schedule.convexity, solver.aim * problem.reach
-    learner = learners.make_learner(solver.learner)
-    assert isinstance(learner, learners.ParameterFree)
+    problem, n_rounds, convexity = schedule.problem, schedule.n_rounds, schedule.convexity
     noise_norms = math.sqrt(problem.n_weights) * noise_stds
     weights = round_weights(n_rounds + 1, schedule.power)
     slopes, curves = schedule.regulariser(np.arange(1.0, n_rounds + 1.0), noise_norms)
@@ -363,7 +316,7 @@ def betting_bound(
 # --- the paper's --------------------------------------------------------------------------------
 
 # More rounds of single records would take minutes, and a plan for them gigabytes.
-MOST_ROUNDS = 2_000_000
+MAX_ROUNDS = 2_000_000
 
 
 def paper_plan(problem: Problem, multiplier: float, solver: OnlineToBatch) -> Bounded:
@@ -376,10 +329,10 @@ def paper_plan(problem: Problem, multiplier: float, solver: OnlineToBatch) -> Bo
     own = solver.batch_size or 1
     asked = math.inf if solver.n_rounds is None else solver.n_rounds + 1
     n_rounds = max(1, int(min(problem.n_records / own, asked)) - 1)
-    if n_rounds > MOST_ROUNDS:
+    if n_rounds > MAX_ROUNDS:
         raise InputError(
             f"batch_size or n_rounds of OnlineToBatch must be set with schedule='paper' where a "
-            f"round a record is more than {MOST_ROUNDS:,} rounds, got {n_rounds:,}."
+            f"round a record is more than {MAX_ROUNDS:,} rounds, got {n_rounds:,}."
         )
     sizes, prior = np.asarray(problem.group_sizes, dtype=float), np.asarray(problem.prior)
     if math.isfinite(problem.n_records):
@@ -388,7 +341,7 @@ def paper_plan(problem: Problem, multiplier: float, solver: OnlineToBatch) -> Bo
         rates, endless = np.minimum(own * prior, sizes / n_rounds), prior * np.isinf(sizes)
         rates += (own - rates.sum()) * endless / endless.sum()
     schedule, bound = planned_rounds(problem, multiplier, solver, n_rounds, rates)
-    mechanism = prefix_sums(solver, problem, n_rounds)
+    mechanism = solver.prefix_sums(problem, n_rounds)
     factor = 2.0 * (schedule.power + 1.0) * math.sqrt(math.log2(2.0 * (n_rounds + 1)))
     schedule = replace(schedule, papers_factor=factor / mechanism.column_norm)
     learner = learners.make_learner(solver.learner)
@@ -397,8 +350,8 @@ def paper_plan(problem: Problem, multiplier: float, solver: OnlineToBatch) -> Bo
         remark += "; its constants of the regulariser hold an unstated one, and are not used"
     else:
         stds = mechanism.standard_deviations()
-        bound, strength = papers_bound(problem, learner, schedule, stds)
-    share = _proved_share(schedule, problem.diameter)
+        bound, strength = papers_bound(schedule, learner, stds)
+    share = _proved_share(schedule)
     schedule = replace(
         schedule,
         strength=strength,
@@ -409,16 +362,16 @@ def paper_plan(problem: Problem, multiplier: float, solver: OnlineToBatch) -> Bo
     return schedule, bound
 
 
-def _proved_share(schedule: OnlineToBatchSchedule, diameter: float) -> float:
+def _proved_share(schedule: OnlineToBatchSchedule) -> float:
     """Return the largest proved sensitivity of a round over the paper's, wherever weights go.
 
     For a round it is the quotient of a concave function of ‖w_t - x_{t-1}‖ in two linear pieces and
     a linear one, so it is largest at an end of a piece.
     """
-    rounds = np.arange(1.0, schedule.n_rounds + 1.0)
-    weights = rounds**schedule.power
+    problem, rounds = schedule.problem, np.arange(1.0, schedule.n_rounds + 1.0)
+    weights, diameter = rounds**schedule.power, problem.diameter
     before, part = np.append(0.0, weights[:-1]), weights / np.cumsum(weights)
-    capped = 2.0 * schedule.gradient_diameter / np.maximum(schedule.smoothness * part, 1e-200)
+    capped = 2.0 * problem.pair_diameter / np.maximum(problem.smoothness * part, 1e-200)
     largest = 0.0
     for farthest in (np.zeros_like(part), np.minimum(capped, diameter), diameter + 0.0 * part):
         papers = schedule.papers_sensitivity(rounds, farthest)
@@ -428,20 +381,21 @@ def _proved_share(schedule: OnlineToBatchSchedule, diameter: float) -> float:
 
 
 def papers_bound(
-    problem: Problem, learner: learners.Learner, schedule: OnlineToBatchSchedule, stds: FloatArray
+    schedule: OnlineToBatchSchedule, learner: learners.Learner, stds: FloatArray
 ) -> tuple[float, float]:
     """Return the theorem's bound on the excess risk, and the strength that makes it least.
 
     `docs/theory/online-to-batch.md`, section 4, with nothing known of σ_G and σ_H but L and H, and
     weights that are a diameter apart.
     """
-    radius, diameter, convexity = problem.radius, problem.diameter, schedule.convexity
+    problem, convexity = schedule.problem, schedule.convexity
+    radius, diameter = problem.radius, problem.diameter
     weights = round_weights(schedule.n_rounds + 1, schedule.power)
     totals, before = np.cumsum(weights), np.append(0.0, weights[:-1])
     moved = diameter * weights / totals
     changes = (weights - before) * problem.lipschitz + before * problem.smoothness * moved
     sampled = np.sqrt(np.cumsum(changes[:-1] ** 2) / schedule.effective_batch)
-    influence = float((np.asarray(schedule.mixture) / schedule.group_rates).max())
+    influence = float((np.asarray(problem.prior) / schedule.group_rates).max())
     units = schedule.papers_sensitivity(np.arange(1.0, schedule.n_rounds + 1.0), diameter)
     scales = schedule.multiplier * influence * np.maximum.accumulate(units)
     noise = math.sqrt(problem.n_weights) * (scales * stds)
@@ -482,12 +436,8 @@ class OnlineToBatchGame(StreamGame):
         self, plan: Plan, noise: NoiseSource, start: Solution | None, learner: learners.Learner
     ) -> None:
         super().__init__(plan, noise, start)
-        mixture = np.asarray(self._schedule.mixture)
-        if start is not None and start.group_weights is not None:
-            # public or released, like the weights
-            mixture = start.group_weights / start.group_weights.sum()
         # what a record of each group counts for in a round
-        self._shares: FloatArray = mixture / np.asarray(self._schedule.group_rates)
+        self._shares: FloatArray = self._prior / np.asarray(self._schedule.group_rates)
         self._influence = float(self._shares.max())
         self._bets = isinstance(learner, learners.ParameterFree)
         self._player = learner.start(self._first, plan.problem.radius, self._schedule.strength)
@@ -506,7 +456,7 @@ class OnlineToBatchGame(StreamGame):
             return super()._dealt(used, n_rounds)
         # all rounds read as many: groups take turns, each spread evenly over the run, and which
         # come when follows from counts alone
-        n_read, sizes = round(n_rounds * self._schedule.rates.sum()), [int(n) for n in used]
+        n_read, sizes = round(n_rounds * sum(self._schedule.rates)), [int(n) for n in used]
         places = np.concatenate([(np.arange(n) + 0.5) / n for n in sizes])
         groups = np.repeat(np.arange(len(sizes)), sizes)[np.argsort(places, kind="stable")][:n_read]
         rounds = np.arange(len(groups)) * n_rounds // max(1, len(groups))
@@ -546,7 +496,7 @@ class OnlineToBatchGame(StreamGame):
         if self._bets:  # on a gradient that is shortened and regularised
             std = schedule.multiplier * self._largest * self._sums.unit_std
             noise_norm = math.sqrt(len(gradient)) * std
-            longest = weight * schedule.lipschitz + CLIPPED_DEVIATIONS * noise_norm
+            longest = weight * self._problem.lipschitz + CLIPPED_DEVIATIONS * noise_norm
             norm = float(np.linalg.norm(gradient))
             if norm > longest:
                 gradient = gradient * (longest / norm)

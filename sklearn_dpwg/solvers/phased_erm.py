@@ -28,7 +28,7 @@ from sklearn_dpwg.solvers.solver import FreshSolver, Game, Solution, by_loss, si
 from sklearn_dpwg.solvers.steps import Space, SumSensitivity
 
 # Strengths that grow tenfold stay squarable so long; planning takes the square of the phases.
-MOST_PHASES = 128
+MAX_PHASES = 128
 # Below it the noise overflows, whatever the records are.
 _WEAKEST = 1e-30
 
@@ -49,19 +49,18 @@ class PhasedERM(FreshSolver):
     """Minimax phased ERM: exact regularised minimax solutions, released with Gaussian noise.
 
     Each phase finds the saddle point of the worst-group risk, regularised towards the weights that
-    the phase before released and towards a prior over groups, and releases its weights with noise
-    for the most that one record can move them. Between phases the group risks are released too,
-    and move the prior of the next phase towards the groups that do badly. ``None`` means planned
-    from public facts.
+    the phase before released and towards a prior over groups, and releases its weights with noise.
+    Group risks are released between phases, and move the prior towards the groups that do badly.
+    ``None`` means planned from public facts.
 
     Parameters
     ----------
     n_phases : int, optional
         Number of phases T, from 1 to 128. Planned: at most what `max_passes` pays for.
     schedule : {"planned", "paper"}, default="planned"
-        "paper" is Algorithm 1 of Zhou and Bassily with the constants of their Theorem 2 (the noise
-        larger where theirs would break the budget), projected in every phase; it sets everything
-        else but `smoothing_width` and `horizon`.
+        "paper" is Algorithm 1 of Zhou and Bassily with the constants of their Theorem 2, and more
+        noise where theirs would break the budget; it sets all else but `smoothing_width` and
+        `horizon`.
     mu_weights : float, optional
         Regularisation μ_w of the weights in the last phase. Planned: by the noise.
     sharpening : float, optional
@@ -91,13 +90,10 @@ class PhasedERM(FreshSolver):
 
     Notes
     -----
-    A record of group i moves the minimiser of a phase by at most
-    ``saddle_point_sensitivity(...)``, whatever the records are, and the noise multipliers are fixed
-    in advance. The strengths μ_w follow from the noise, that is from earlier releases.
-    The best response of the group player inside a phase is not private and is never kept.
-    Records of ``fit_oracle`` and ``partial_fit`` are read once, in one phase, which has the whole
-    budget to itself.
-    `docs/theory/phased-erm.md` proves the privacy and derives the bound.
+    A record moves the minimiser of a phase by at most ``saddle_point_sensitivity(...)``, whatever
+    the records are. Strengths μ_w follow from the noise, that is from earlier releases; the best
+    response of the group player inside a phase is not private and is never kept. Fresh records are
+    read in one phase, which has the whole budget: `docs/theory/phased-erm.md` proves it.
 
     References
     ----------
@@ -133,9 +129,9 @@ class PhasedERM(FreshSolver):
         _paper_sets_the_rest,
         schedule=one_of("planned", "paper"),
         centring=flag(or_none=True),
-        n_phases=whole(1, MOST_PHASES, or_none=True),
+        n_phases=whole(1, MAX_PHASES, or_none=True),
         max_passes=whole(),
-        horizon=whole(1, MOST_PHASES),
+        horizon=whole(1, MAX_PHASES),
         mu_weights=positive(least=_WEAKEST, or_none=True),
         aim=positive(),
         smoothing_width=positive(or_none=True),
@@ -144,9 +140,6 @@ class PhasedERM(FreshSolver):
         averaging=share(or_all=True, or_none=True),
         sharpening=within(1.0, 10.0, or_none=True),
     )
-
-    def _check_parameters(self) -> None:
-        self.rules.check(self)
 
     def _check_game(self, problem: Problem) -> None:
         """Refuse groups without end, and those that overlap where parts are of disjoint ones."""
@@ -283,8 +276,7 @@ class PhaseGame(Game):
             rows = np.concatenate([rows for rows, _ in drawn])
             targets = np.concatenate([np.asarray(targets) for _, targets in drawn])
             codes = np.repeat(np.arange(problem.n_groups), sizes)
-        hides_groups = problem.hidden is not None
-        encoder = RecordEncoder(problem.n_groups, data_norm=1.0, hides_groups=hides_groups)
+        encoder = RecordEncoder(problem.n_groups, 1.0, hides_groups=problem.hidden is not None)
         records = encoder.encode(rows, targets, codes)
         return GroupRisks(records, problem.loss, problem.intercept_scaling)
 
@@ -341,11 +333,9 @@ def _learned_problem(problem: Problem, budget: Budget, solver: PhasedERM) -> Pro
                 f"centring of PhasedERM needs a smooth loss of one output, got {problem.loss!r}."
             )
     is_centred = solver.centring
-    if is_centred is None:
+    if is_centred is None and not problem.fresh_calls:
         # phases are solved in a ball of centred rows, which is another one where it binds
-        is_room = problem.radius > problem.reach
-        is_centred = is_convex and is_room and is_worth_centring(problem)
-        is_centred = is_centred and not problem.fresh_calls
+        is_centred = is_convex and problem.radius > problem.reach and is_worth_centring(problem)
     limit = SlopeLimit(by_loss(problem.loss, signal(problem, budget)).clip_share)
     return centring.centred_problem(problem, limit) if is_centred else problem
 
@@ -359,20 +349,18 @@ def _possible_schedules(
     problem: Problem, mu: float, solver: PhasedERM
 ) -> Iterator[tuple[rounds.PhaseSchedule, FloatArray]]:
     """Yield every way to run that is left open, and its bound if a group is the worst-off one."""
-    numbers: tuple[int, ...] = (solver.n_phases,) if solver.n_phases else PHASES
+    numbers = [solver.n_phases] if solver.n_phases else list(PHASES)
     calls = problem.fresh_calls
     if calls:
         # every call has whole phases, and every phase records of every group
-        most = max(calls, min(MOST_PHASES, *problem.queue_sizes) // calls * calls)
-        numbers = tuple(sorted({min(most, math.ceil(n / calls) * calls) for n in numbers}))
+        most = max(calls, min(MAX_PHASES, *problem.queue_sizes) // calls * calls)
+        numbers = sorted({min(most, math.ceil(n / calls) * calls) for n in numbers})
     elif solver.n_phases is None:
         most = max(1, solver.max_passes // passes_of_a_phase(problem))
-        numbers = tuple(number for number in numbers if number <= most)
+        numbers = [number for number in numbers if number <= most]
+    shares = RISK_SHARES if solver.risk_share is None else (float(solver.risk_share),)
     for number in numbers:
-        shares: tuple[float, ...] = (0.0,)
-        if problem.n_groups > 1 and number > 1:
-            shares = RISK_SHARES if solver.risk_share is None else (float(solver.risk_share),)
-        for share_of_risks in shares:
+        for share_of_risks in shares if problem.n_groups > 1 and number > 1 else (0.0,):
             yield from _schedules_of(problem, mu, solver, number, share_of_risks)
 
 
@@ -404,12 +392,12 @@ def _schedules_of(
     averaging = AVERAGED if solver.averaging is None else (solver.averaging,)
     numbers_averaged = sorted({max(1, round(each * n_phases)) for each in averaging})
     sharpenings = SHARPENINGS if solver.sharpening is None else (float(solver.sharpening),)
-    if n_phases == 1:
-        sharpenings = (1.0,)
-    widths: tuple[float, ...] = (0.0,)
-    if not problem.loss.smooth:
-        widths = WIDTHS if solver.smoothing_width is None else (solver.smoothing_width,)
-    for width, averaged, sharpening in itertools.product(widths, numbers_averaged, sharpenings):
+    widths = WIDTHS if solver.smoothing_width is None else (solver.smoothing_width,)
+    for width, averaged, sharpening in itertools.product(
+        (0.0,) if problem.loss.smooth else widths,
+        numbers_averaged,
+        sharpenings if n_phases > 1 else (1.0,),
+    ):
         solved = replace(problem, loss=problem.loss.smoothed(width)) if width else problem
         bound = _bound(
             aim=solver.aim * problem.reach,

@@ -52,11 +52,14 @@ def solved_phase(solved: Problem, prior: Any, *, mu_weights: float, mu_groups: f
     The gap is a public number that floating point can show on every data set. The sensitivity pays
     for the gap and for the rounding of its certificate.
     """
-    strengths = {"mu_weights": mu_weights, "mu_groups": mu_groups}
     exact = sensitivities(solved, prior, mu_weights=[mu_weights], mu_groups=mu_groups)[0]
-    tolerance, paid = certified(solved, float(exact), prior=prior, **strengths)
-    total = total_weight(solved, mu_groups, prior)
-    return Phase(mu_weights, mu_groups, float(tolerance), float(capped(solved, paid)), total)
+    tolerance, paid = certified(
+        solved, float(exact), mu_weights=mu_weights, mu_groups=mu_groups, prior=prior
+    )
+    # of weights in the ball, which are no farther apart than it is wide
+    widest = solved.diameter * (1.0 + 8.0 * (solved.n_weights + 16.0) * _UNIT)
+    sensitivity, total = min(float(paid), widest), total_weight(solved, mu_groups, prior)
+    return Phase(mu_weights, mu_groups, float(tolerance), sensitivity, total)
 
 
 def sensitivities(solved: Problem, prior: Any, *, mu_weights: Any, mu_groups: float) -> FloatArray:
@@ -93,8 +96,7 @@ def certified(
 ) -> tuple[Any, Any]:
     """Return the gap that a phase must certify and the sensitivity that pays for it.
 
-    From the sensitivity of exact solutions; both one for each strength if there are several. What a
-    run pays is `capped`.
+    From the sensitivity of exact solutions; both one for each strength if there are several.
     """
     rounding = rounding_of_minimiser(
         solved, mu_weights=mu_weights, mu_groups=mu_groups, prior=prior
@@ -109,11 +111,6 @@ def certified(
     tolerance = np.maximum(fine, visible)
     paid = exact + 2.0 * np.sqrt(2.0 * tolerance / mu_weights) + rounding
     return tolerance, paid * (1.0 + 16.0 * _UNIT)
-
-
-def capped(solved: Problem, paid: Any) -> Any:
-    """Return a sensitivity, at most the diameter of the ball, in which all weights are."""
-    return np.minimum(paid, solved.diameter * (1.0 + 8.0 * (solved.n_weights + 16.0) * _UNIT))
 
 
 def total_weight(solved: Problem, mu_groups: float, prior: Any = None) -> float:

@@ -228,7 +228,7 @@ def test_unknown_labels_are_other_or_an_error():
         ({"neighbours": "add-or-remove"}, "neighbours must be one of 'replace-one', 'replace-one-"),
         ({"solver": "ags"}, "solver 'ags' .*neighbours='replace-one-within-group'"),
         ({"solver": "gda"}, "solver 'gda' .*neighbours='replace-one-within-group'"),
-        ({"solver": OCO(play="sampled")}, "solver 'oco' needs play='weighted'"),
+        ({"solver": OCO(play="sampled")}, "play of OCO must be 'weighted'"),
         ({"solver": MGR(schedule="paper")}, "schedule of MGR .*='replace-one-within-group'"),
         ({"solver": PhasedERM(schedule="paper")}, "schedule.*='replace-one-within-group'"),
         ({"overlap": "attributes"}, "overlap must .*neighbours='replace-one-within-group'"),

@@ -8,7 +8,6 @@ in a thousand.
 
 from __future__ import annotations
 
-import math
 import sys
 import warnings
 
@@ -62,11 +61,6 @@ def upper_bound(rate, n, wrong=WRONG):
 def audited_mu(null, other):
     alarms, misses = error_bounds(null, other)
     return max(0.0, float(-stats.norm.ppf(alarms) - stats.norm.ppf(misses)))
-
-
-def audited_epsilon(null, other):
-    alarms, misses = error_bounds(null, other)
-    return max(0.0, math.log(max(1 - misses - DELTA, 1e-12) / alarms))
 
 
 def verdict(name, mu, claimed_mu):

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sklearn_dpwg.solvers.learners import ParameterFree, betting_regret
-from tests.learners.test_weight_players import ADVERSARIES, one_way
+from tests.learners.test_weight_players import ADVERSARIES
 
 RADIUS = 2.0
 
@@ -94,32 +94,6 @@ def test_magnitude_is_krichevsky_trofimov():
         wealth += outcome * bet
         outcomes += outcome
         direction = -1.0  # the first step of the direction is longer than the ball
-
-
-def test_long_parts_are_shortened():
-    short, long = (ParameterFree().start(np.zeros(2), 1.0, 1.0) for _ in range(2))
-    for sign in (1.0, 1.0, -1.0, 1.0):
-        short.update(sign * np.array([0.6, 0.8]))
-        long.update(sign * 1e6 * np.array([0.6, 0.8]))
-        np.testing.assert_allclose(short.predict(), long.predict(), rtol=1e-9, atol=1e-15)
-
-
-def test_shortened_noise_is_within_the_bound():
-    """Whatever the noise, and also where it is shortened: by the norm of its differences."""
-    rng = np.random.default_rng(0)
-    for seed in range(20):
-        noise = np.random.default_rng(seed).normal(size=(150, 3)) * rng.choice([0.1, 1.0, 5.0])
-        learner = ParameterFree(strength=2.0)
-        player = learner.start(np.zeros(3), 1.0, 2.0)
-        lost, total = 0.0, np.zeros(3)
-        for step in range(150):
-            played = player.predict()
-            linear = one_way(rng, played, step)
-            player.update(linear + noise[step])
-            lost += linear @ played
-            total += linear
-        bound = betting_regret(learner, 150, 1.0, 2.0, 1.0)
-        assert lost + np.linalg.norm(total) <= bound + 2.0 * np.linalg.norm(noise, axis=1).sum()
 
 
 @pytest.mark.parametrize("wrong", [0.0, -1.0, math.inf])

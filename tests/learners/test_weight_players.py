@@ -9,17 +9,13 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 from sklearn.base import clone
 
-from sklearn_dpwg.exceptions import SeededNoiseWarning
-from sklearn_dpwg.privacy import NoiseSource
 from sklearn_dpwg.privacy.prefix_sums import PREFIX_SUMS, make_prefix_sums
-from sklearn_dpwg.solvers.fresh_records import NoisySums
 from sklearn_dpwg.solvers.learners import (
     FTRL,
     LEARNERS,
     OptimisticFTRL,
     strength_of_least_regret,
 )
-from tests.helpers.replay import silent
 
 BOTH = pytest.mark.parametrize("learner", [FTRL(), OptimisticFTRL()], ids=["ftrl", "optimistic"])
 EVERY = pytest.mark.parametrize("learner", [made() for made in LEARNERS.values()], ids=LEARNERS)
@@ -176,25 +172,6 @@ def test_regret_is_within_its_bound(learner, adversary, strength, n_steps, curve
     assert regret <= bound + 1e-9
 
 
-# --- the optimistic learner --------------------------------------------------------------------
-
-
-def test_it_is_ftrl_with_the_last_linear_part_as_a_guess():
-    rng = np.random.default_rng(0)
-    mine, plain = (kind().start(np.zeros(3), 1.0, 4.0) for kind in (OptimisticFTRL, FTRL))
-    last = np.zeros(3)
-    for step in range(40):
-        guessing = copy.deepcopy(plain)
-        guessing.update(last)
-        np.testing.assert_array_equal(mine.predict(), guessing.predict())
-        linear, center = rng.normal(size=(2, 3))
-        curvature = rng.exponential() * (step % 2)
-        mine.update(linear, curvature, center)
-        plain.update(linear, curvature, center)
-        last = linear.copy()
-        linear[:] = np.nan  # belongs to the caller
-
-
 # --- planning ----------------------------------------------------------------------------------
 
 FACTS = (2.0, 1.3)  # radius, norm of gradients
@@ -221,55 +198,6 @@ def test_planned_strength_is_the_best(learner, name):
         assert bound == pytest.approx(2.0 * 1.3 * np.sqrt(2.0 * variation))
 
 
-def behind(learner, name, *, seed, strength, multiplier, sensitivity, n_steps):
-    """Return a player and the noisy sums that it sees."""
-    player = learner.start(np.zeros(3), 1.0, strength)
-    mechanism = make_prefix_sums(name, n_steps=n_steps, n_dimensions=3)
-    release = mechanism.release("sums", multiplier)
-    with pytest.warns(SeededNoiseWarning):
-        noise = NoiseSource(seed, [release])
-    return player, Behind(player, NoisySums(mechanism, noise, release), sensitivity)
-
-
-class Behind:
-    """A player that is told what noisy sums rise by."""
-
-    def __init__(self, player, sums, sensitivity=1.0):
-        self.player, self.sums, self.sensitivity = player, sums, sensitivity
-
-    def release(self, linear, *others):
-        self.player.update(self.sums.rise(linear, sensitivity=self.sensitivity), *others)
-
-
-@BOTH
-@pytest.mark.parametrize("name", sorted(PREFIX_SUMS))
-def test_private_regret_is_within_its_bound_whatever_the_noise(learner, name):
-    """The bounds of docs/theory/online-learners.md with the noise that was drawn."""
-    n_steps, strength = 150, 20.0
-    for seed, adversary in enumerate(ADVERSARIES * 3):
-        rng = np.random.default_rng(seed)
-        player, sums = behind(
-            learner,
-            name,
-            seed=seed,
-            strength=strength,
-            multiplier=1.5,
-            sensitivity=0.5,
-            n_steps=n_steps,
-        )
-        total, lost, noises = np.zeros(3), 0.0, [np.zeros(3)]
-        for step in range(n_steps):
-            played = player.predict()
-            linear = adversary(rng, played, step)
-            sums.release(linear)
-            lost += linear @ played
-            total += linear
-            noises.append(sums.sums.noisy_sum - total)
-        drawn = np.linalg.norm(noises[1:], axis=1), np.linalg.norm(np.diff(noises, axis=0), axis=1)
-        _, bound = planned(learner, drawn, strength, (1.0, 1.0))
-        assert lost + np.linalg.norm(total) <= bound
-
-
 def test_terms_of_the_regret():
     """By hand: L = 3, R = 5, a strength of 2."""
     two, three = ([1.0, 2.0], [1.0, 4.0]), ([1.0, 2.0, 9.0], [1.0, 4.0, 9.0])
@@ -281,21 +209,3 @@ def test_terms_of_the_regret():
     assert found == (2.0, 25.0 + variation / 2.0)
     with pytest.raises(ValueError, match="strength must be positive and finite, got -1"):
         planned(FTRL(), np.array(two), -1.0, (5.0, 3.0))
-
-
-# --- behind a mechanism ------------------------------------------------------------------------
-
-
-@EVERY
-@pytest.mark.parametrize("name", sorted(PREFIX_SUMS))
-def test_without_noise_the_player_behind_sums_is_the_player(learner, name):
-    mechanism = make_prefix_sums(name, n_steps=70, n_dimensions=3)
-    bare, player = (learner.start(np.zeros(3), 1.0, 5.0) for _ in range(2))
-    sums = Behind(player, NoisySums(mechanism, silent(), mechanism.release("sums")))
-    rng = np.random.default_rng(0)
-    for _ in range(70):
-        linear, center = rng.normal(size=(2, 3))
-        curvature = rng.exponential()
-        np.testing.assert_allclose(player.predict(), bare.predict(), atol=1e-12)
-        bare.update(linear, curvature, center)
-        sums.release(linear, curvature, center)

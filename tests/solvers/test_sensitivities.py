@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -185,7 +186,8 @@ def one_smoothness_is_stated(problem, schedule) -> bool:
 def test_one_smoothness_is_needed_and_enough(factor, holds):
     """Planted: two H for one would be twice the noise, half of it too little."""
     problem = make_problem((9,), loss=SquaredError(), radius=2.0, scaling=0.0)
-    schedule = replace(schedule_of(problem), smoothness=factor * problem.smoothness)
+    facts = {"smoothness": factor * problem.smoothness, "pair_diameter": problem.pair_diameter}
+    schedule = replace(schedule_of(problem), problem=SimpleNamespace(**facts))
     assert one_smoothness_is_stated(problem, schedule) == holds
 
 

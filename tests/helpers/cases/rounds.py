@@ -5,17 +5,13 @@ from __future__ import annotations
 import dataclasses
 import math
 from copy import copy
+from functools import partial
 
 import numpy as np
 import pytest
 
 from sklearn_dpwg.data.risks import GroupRisks
-from sklearn_dpwg.losses import (
-    AbsoluteError,
-    Hinge,
-    Quantile,
-    SquaredError,
-)
+from sklearn_dpwg.losses import AbsoluteError, Hinge, Quantile, SquaredError
 from sklearn_dpwg.solvers import Moments, PhasedERM, rounds, steps
 from sklearn_dpwg.solvers import moments as moments_module
 from sklearn_dpwg.solvers import phased_erm as phased_module
@@ -42,28 +38,34 @@ from tests.helpers.replay import wrap
 OF_PHASES = (*LOSSES[:3], SquaredError(), Hinge(), AbsoluteError(), Quantile(0.2))
 # of solutions at points where their gap is certified
 CERTIFIED = 1e-6
-# what the paper's schedule sets itself
-SET_BY_PAPER = ("n_phases", "mu_weights", "sharpening", "mu_groups", "risk_share")
-
-
-def _smooth(problem):
-    """Return what is of the order of the smoothness of all these losses."""
-    return problem.row_norm**2
+# the paper's schedule, and what it sets itself
+PAPER = dict.fromkeys(("n_phases", "mu_weights", "sharpening", "mu_groups", "risk_share")) | {
+    "schedule": "paper"
+}
 
 
 # --- PhasedERM ---------------------------------------------------------------------------------
 
 
-def phased_plans(seed=0, n_plans=60, *, losses=OF_PHASES, facts=None, calls=0, **parameters):
+def phased_plans(
+    seed=0, n_plans=60, *, make=None, losses=OF_PHASES, facts=None, calls=0, **parameters
+):
+    """Yield plans for random problems; those that `make` makes are of hidden or shared groups."""
     rng = np.random.default_rng(seed)
     for index in range(n_plans):
         n_phases, loss = int(rng.integers(1, 4)), losses[index % len(losses)]
-        problem = random_problem(rng, loss, least=max(n_phases, 2 * calls), most=3, **facts or {})
-        corrected = {"optimism_correction": float(index % 2)}
-        problem = dataclasses.replace(problem, fresh_calls=calls, **corrected)
+        if make is None:
+            least = max(n_phases, 2 * calls)
+            problem = random_problem(rng, loss, least=least, most=3, **facts or {})
+            problem = dataclasses.replace(problem, optimism_correction=float(index % 2))
+        else:
+            problem = make(rng, loss)
+        problem = dataclasses.replace(problem, fresh_calls=calls)
+        strengths = [1e-2, 1.0, 30.0, 300.0] if make is None else [1e-1, 1.0, 30.0]
         solver = PhasedERM(
             n_phases,
-            mu_weights=float(rng.choice([1e-2, 1.0, 30.0, 300.0])) * _smooth(problem),
+            # the square of the norm is of the order of the smoothness of all these losses
+            mu_weights=float(rng.choice(strengths)) * problem.row_norm**2,
             mu_groups=float(rng.choice([np.inf, problem.loss_range, problem.loss_range / 30])),
             sharpening=float(rng.choice([1.0, 2.0])),
             risk_share=0.3,
@@ -76,56 +78,25 @@ def phased_plans(seed=0, n_plans=60, *, losses=OF_PHASES, facts=None, calls=0, *
 def all_phased_plans():
     """Yield every third by the paper's schedule, on disjoint parts."""
     yield from phased_plans()
-    yield from phased_plans(2, 30, schedule="paper", **dict.fromkeys(SET_BY_PAPER))
-
-
-def planned_strengths():
-    return phased_plans(1, 18, mu_weights=None, mu_groups=None)
-
-
-def centred_phases():
-    return phased_plans(4, 30, losses=LOSSES[:2], facts={"scaling": 1.0}, centring=True)
+    yield from phased_plans(2, 30, **PAPER)
 
 
 def fresh_phases():
     """Yield a third by the paper's schedule, and some for two calls."""
     yield from phased_plans(5, 24, calls=1)
     yield from phased_plans(6, 16, calls=2)
-    facts = {"sizes": [8, 12, 25]}
-    paper = dict.fromkeys(SET_BY_PAPER) | {"schedule": "paper"}
-    yield from phased_plans(7, 20, calls=1, facts=facts, **paper)
+    yield from phased_plans(7, 20, calls=1, facts={"sizes": [8, 12, 25]}, **PAPER)
 
 
-def hidden_phases(seed=0, n_plans=70, calls=0, **parameters):
-    rng = np.random.default_rng(seed)
-    for index in range(n_plans):
-        loss = OF_HIDDEN_GROUPS[index % 7]
-        problem = hidden_problem(rng, loss, n_groups=int(rng.integers(1, 4)))
-        problem = dataclasses.replace(problem, fresh_calls=calls)
-        solver = PhasedERM(
-            int(rng.integers(1, 4)),
-            mu_weights=float(rng.choice([1e-1, 1.0, 30.0])) * _smooth(problem),
-            mu_groups=float(rng.choice([np.inf, problem.loss_range, problem.loss_range / 30])),
-            risk_share=0.3,
-            smoothing_width=1.0,
-            centring=False,
-        ).set_params(**parameters)
-        yield solver.plan(problem, random_budget(rng)), solver
+def _hidden_problem(rng, loss):
+    return hidden_problem(rng, loss, n_groups=int(rng.integers(1, 4)))
 
 
-def overlapping_phases(seed=0, n_plans=60, **parameters):
-    rng = np.random.default_rng(seed)
-    for index in range(n_plans):
-        problem = overlapping_problem(rng, OF_PHASES[index % len(OF_PHASES)])
-        solver = PhasedERM(
-            int(rng.integers(1, 4)),
-            mu_weights=float(rng.choice([1e-1, 1.0, 30.0])) * _smooth(problem),
-            sharpening=float(rng.choice([1.0, 2.0])),
-            risk_share=0.3,
-            smoothing_width=float(rng.choice([0.05, 1.0])),
-            centring=False,
-        ).set_params(**parameters)
-        yield solver.plan(problem, random_budget(rng)), solver
+hidden_phases = partial(
+    phased_plans, make=_hidden_problem, losses=OF_HIDDEN_GROUPS, smoothing_width=1.0, sharpening=1.0
+)
+overlapping_phases = partial(phased_plans, make=overlapping_problem)
+still_phases = partial(overlapping_phases, mu_groups=None)
 
 
 def overlapping_moving_phases():
@@ -146,11 +117,6 @@ def phases(**factors: float):
     return instead(PhaseSchedule, "phase", changed)
 
 
-def _fewer_strengths(real, *arguments):
-    phase = real(*arguments)
-    return phase._replace(mu_groups=min(phase.mu_groups, 0.01))
-
-
 def _largest_group(real, read, weights, schedule, noise, release, payer):
     """State the largest group's size for all risks."""
     sizes = np.full(read.n_groups, max(read.group_sizes))
@@ -158,13 +124,13 @@ def _largest_group(real, read, weights, schedule, noise, release, payer):
     return noise.gaussian(value, sensitivity=schedule.sums.loss_range / sizes, release=release)
 
 
-def _high_ceiling(real, read, weights, schedule, *others):
-    return real(read, weights, dataclasses.replace(schedule, ceiling=math.inf), *others)
+def _risks_by(change):
+    """Plant risks that are released by another schedule."""
 
+    def release(real, read, weights, schedule, *others):
+        return real(read, weights, change(schedule), *others)
 
-def _uncentred(real, read, weights, schedule, *others):
-    sums = dataclasses.replace(schedule.sums, center=0.0)
-    return real(read, weights, dataclasses.replace(schedule, sums=sums), *others)
+    return instead(rounds, "release_risks", release)
 
 
 def _first_prior(real, schedule, index, prior):
@@ -207,11 +173,6 @@ def _newton_steps_leave(patch):
     output(PhasedERM, lambda *_: {"n_iter": found[-1].n_newton_steps})(patch)
 
 
-def _shared_part(real, *arguments):
-    parts = real(*arguments)
-    return [parts[t // 2] for t in range(len(parts))]
-
-
 def _parts_by_value(patch):
     drawn: list = []
 
@@ -230,12 +191,10 @@ PHASED_FAULTS = {
     "half the sensitivity of the weights": phases(sensitivity=1 / 2),
     "half the sensitivity of the risks": half(PhasedERM, "group risks"),
     "the largest group in all risks": instead(rounds, "release_risks", _largest_group),
-    "no ceiling": instead(rounds, "release_risks", _high_ceiling),
+    "no ceiling": _risks_by(lambda schedule: dataclasses.replace(schedule, ceiling=math.inf)),
     "the first prior's sensitivity": instead(PhaseSchedule, "phase", _first_prior),
     "less regularisation than accounted for": phases(mu_weights=1 / 4),
-    "a smaller regularisation of the group weights": instead(
-        PhaseSchedule, "phase", _fewer_strengths
-    ),
+    "a smaller regularisation of the group weights": phases(mu_groups=1e-3),
     "the exact minimiser is the next centre": exact(PhasedERM, "phase weights"),
     "exact risks move the prior": exact(PhasedERM, "group risks"),
     "the best response is the next prior": _best_response_is_the_prior,
@@ -244,7 +203,9 @@ PHASED_FAULTS = {
     "every phase reads all records": instead(
         GroupRisks, "part", lambda real, risks, positions: risks
     ),
-    "two phases share a part": instead(phased_module, "keyed_parts", _shared_part),
+    "two phases share a part": instead(
+        phased_module, "keyed_parts", lambda real, *facts: [p for p in real(*facts) for _ in "ab"]
+    ),
     "parts by value": _parts_by_value,
     "early stop on an exact risk": stops(
         PhasedERM,
@@ -253,10 +214,6 @@ PHASED_FAULTS = {
         lambda read, weights, *others: read.risks(weights).max() > 2.0,
     ),
 }
-
-
-def _sizes_of_all(real, schedule, problem, sizes):
-    return real(schedule, problem, [schedule.n_phases * size for size in sizes])
 
 
 def _from_the_beginning(real, game, oracle, sizes):
@@ -272,27 +229,35 @@ def _ends_on_a_risk(real, game, read):
 FRESH_FAULTS = {
     "half the sensitivity of fresh weights": phases(sensitivity=1 / 2),
     "half the sensitivity of fresh risks": half(PhasedERM, "group risks"),
-    "the sizes of all phases together": instead(PhaseSchedule, "of_fresh", _sizes_of_all),
+    "the sizes of all phases together": instead(
+        PhaseSchedule,
+        "of_fresh",
+        lambda real, schedule, problem, sizes: real(
+            schedule, problem, [schedule.n_phases * size for size in sizes]
+        ),
+    ),
     "a record in every phase": instead(PhaseGame, "_draw", _from_the_beginning),
     "a phase that is left out on an exact risk": instead(PhaseGame, "play", _ends_on_a_risk),
     "exact fresh risks move the prior": exact(PhasedERM, "group risks"),
 }
 
 
-def _still_group_weights(real, **facts):
-    return real(**facts | {"entropy_weight": np.inf})
-
-
-def _true_sizes(real, data, normalisers, *, loss_center):
-    return real(data, np.maximum(1, data.group_sizes), loss_center=loss_center)
-
-
 HIDDEN_FAULTS = {
     "as if group weights stood still": instead(
-        rounds, "hidden_group_sensitivities", _still_group_weights
+        rounds,
+        "hidden_group_sensitivities",
+        lambda real, **facts: real(**facts | {"entropy_weight": np.inf}),
     ),
-    "true sizes": instead(GroupRisks, "over", _true_sizes),
-    "uncentred risks": instead(rounds, "release_risks", _uncentred),
+    "true sizes": instead(
+        GroupRisks,
+        "over",
+        lambda real, data, sizes, **named: real(data, np.maximum(1, data.group_sizes), **named),
+    ),
+    "uncentred risks": _risks_by(
+        lambda schedule: dataclasses.replace(
+            schedule, sums=dataclasses.replace(schedule.sums, center=0.0)
+        )
+    ),
 }
 HIDDEN_PLANS = {
     "as if group weights stood still": lambda: hidden_phases(1, 28, mu_groups=0.3),
@@ -374,61 +339,44 @@ MOVING_PHASES = {
     "one group of a record alone": weighs(lambda shares, membership: float(shares.max())),
 }
 
+of_phases = partial(Case, PhasedERM, rounding=CERTIFIED)
+# few weights of the ball reach the ceiling of losses, few records are in the phase that begins at
+# the weights which they are worst for, and few strengths are planned
+of_few = partial(of_phases, strength=0.8)
+PLANNED = {"mu_weights": None, "mu_groups": None}
+
 CASES = {
-    "phased-erm of moving weights for overlapping groups": Case(
-        PhasedERM,
-        overlapping_moving_phases,
-        MOVING_PHASES,
-        n_pairs=90,
-        rounding=CERTIFIED,
-        strength=0.65,
+    "phased-erm of moving weights for overlapping groups": of_phases(
+        overlapping_moving_phases, MOVING_PHASES, n_pairs=90, strength=0.65
     ),
-    "phased-erm for overlapping groups": Case(
-        PhasedERM, overlapping_phases, OVERLAPPING_PHASES, n_pairs=180, rounding=CERTIFIED
+    "phased-erm for overlapping groups": of_phases(still_phases, OVERLAPPING_PHASES, n_pairs=180),
+    "phased-erm of planned strengths for overlapping groups": of_few(
+        partial(overlapping_phases, 1, 14, **PLANNED), n_pairs=84
     ),
-    "phased-erm of planned strengths for overlapping groups": Case(
-        PhasedERM,
-        lambda: overlapping_phases(1, 14, mu_weights=None),
-        n_pairs=84,
-        rounding=CERTIFIED,
-        strength=0.8,
+    "phased-erm": of_phases(all_phased_plans, PHASED_FAULTS, n_pairs=180),
+    "phased-erm of planned strengths": of_few(partial(phased_plans, 1, 18, **PLANNED), n_pairs=36),
+    "phased-erm on centred rows": of_phases(
+        partial(phased_plans, 4, 30, losses=LOSSES[:2], facts={"scaling": 1.0}, centring=True),
+        n_pairs=60,
+        strength=0.9,
     ),
-    "phased-erm": Case(PhasedERM, all_phased_plans, PHASED_FAULTS, n_pairs=180, rounding=CERTIFIED),
-    "phased-erm of planned strengths": Case(
-        PhasedERM, planned_strengths, n_pairs=36, rounding=CERTIFIED, strength=0.8
+    "phased-erm on fresh records": of_few(fresh_phases, FRESH_FAULTS, n_pairs=180),
+    "phased-erm on fresh records of hidden groups": of_few(
+        partial(hidden_phases, 3, 35, calls=2), n_pairs=140
     ),
-    # few weights of the ball reach the ceiling of losses
-    "phased-erm on centred rows": Case(
-        PhasedERM, centred_phases, n_pairs=60, rounding=CERTIFIED, strength=0.9
+    "phased-erm for hidden groups": of_phases(
+        partial(hidden_phases, 0, 70), HIDDEN_FAULTS, HIDDEN_PLANS, n_pairs=140
     ),
-    # few records are in the phase that begins at the weights which they are worst for
-    "phased-erm on fresh records": Case(
-        PhasedERM, fresh_phases, FRESH_FAULTS, n_pairs=180, rounding=CERTIFIED, strength=0.8
-    ),
-    "phased-erm on fresh records of hidden groups": Case(
-        PhasedERM,
-        lambda: hidden_phases(3, 35, calls=2),
-        n_pairs=140,
-        rounding=CERTIFIED,
-        strength=0.8,
-    ),
-    "phased-erm for hidden groups": Case(
-        PhasedERM, hidden_phases, HIDDEN_FAULTS, HIDDEN_PLANS, n_pairs=140, rounding=CERTIFIED
-    ),
-    "phased-erm of planned strengths for hidden groups": Case(
-        PhasedERM,
-        lambda: hidden_phases(1, 14, mu_weights=None, mu_groups=None),
-        n_pairs=84,
-        rounding=CERTIFIED,
-        strength=0.8,
+    "phased-erm of planned strengths for hidden groups": of_few(
+        partial(hidden_phases, 1, 14, **PLANNED), n_pairs=84
     ),
     "moments": Case(Moments, moments_plans, MOMENTS_FAULTS, n_pairs=40),
-    "moments for hidden groups": Case(Moments, lambda: moments_plans(hidden_problem), n_pairs=40),
+    "moments for hidden groups": Case(Moments, partial(moments_plans, hidden_problem), n_pairs=40),
     "moments for overlapping groups": Case(
         Moments,
-        lambda: moments_plans(overlapping_problem),
+        partial(moments_plans, overlapping_problem),
         SQRT_M_FORGOTTEN,
-        dict.fromkeys(SQRT_M_FORGOTTEN, lambda: moments_plans(overlapping_problem)),
+        dict.fromkeys(SQRT_M_FORGOTTEN, partial(moments_plans, overlapping_problem)),
         n_pairs=40,
     ),
 }

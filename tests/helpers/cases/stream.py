@@ -7,16 +7,10 @@ from functools import partial
 import numpy as np
 import pytest
 
+from sklearn_dpwg import losses
 from sklearn_dpwg.data.oracles import RecordOracle
 from sklearn_dpwg.data.problem import Problem
-from sklearn_dpwg.losses import (
-    BinaryLogLoss,
-    Huber,
-    MultinomialLogLoss,
-    SmoothedHinge,
-    SquaredError,
-    SquaredHinge,
-)
+from sklearn_dpwg.losses import SquaredError
 from sklearn_dpwg.privacy import Budget
 from sklearn_dpwg.solvers import OCO, OnlineToBatch, fresh_records, oco, online_to_batch
 from sklearn_dpwg.solvers.fresh_records import NoisySums
@@ -28,12 +22,12 @@ from tests.helpers.neighbours import hidden_problem, random_problem
 from tests.helpers.replay import wrap
 
 LOSSES = (
-    BinaryLogLoss(),
+    losses.BinaryLogLoss(),
     SquaredError(),
-    MultinomialLogLoss(3),
-    SmoothedHinge(0.3),
-    Huber(0.5),
-    SquaredHinge(),
+    losses.MultinomialLogLoss(3),
+    losses.SmoothedHinge(0.3),
+    losses.Huber(0.5),
+    losses.SquaredHinge(),
 )
 NOISES = ("toeplitz", "tree", "independent")
 BUDGET = Budget(1.0, 1e-6)
@@ -76,22 +70,6 @@ def oco_plans(play):
         yield solver.plan(problem, BUDGET), solver
 
 
-def _both_roles(real, problem, rows, slopes, n_weight):
-    return real(problem, rows, slopes, len(rows))
-
-
-def _not_divided(real, problem, rows, slopes, n_weight):
-    return n_weight * real(problem, rows, slopes, n_weight)
-
-
-def _mean_influence(real, game, group_weights):
-    return float((group_weights / np.asarray(game._schedule.weight_rates)).mean())
-
-
-def _first_influence(real, game, group_weights):
-    return vars(game).setdefault("first_influence", real(game, group_weights))
-
-
 def _sums_of_losses(draw, value, stated, plan):
     """Release sums for means."""
     rates = np.asarray(plan.schedule.feedback_rates)
@@ -127,18 +105,20 @@ def _ends_on_a_target(patch):
 
 
 OCO_FAULTS = {
-    "gradients of both roles": instead(oco, "gradient_sum", _both_roles),
-    "losses of both roles": instead(
+    "gradients of both roles": instead(
         oco,
-        "clipped_losses",
-        lambda real, schedule, values, n_weight: real(schedule, values, 0),
+        "gradient_sum",
+        lambda real, problem, rows, *others: real(problem, rows, others[0], len(rows)),
+    ),
+    "losses of both roles": instead(
+        oco, "clipped_losses", lambda real, schedule, values, n_weight: real(schedule, values, 0)
     ),
     "no ceiling": instead(
-        oco,
-        "clipped_losses",
-        lambda real, schedule, values, n_weight: values[n_weight:] - schedule.center,
+        oco, "clipped_losses", lambda real, schedule, values, n: values[n:] - schedule.center
     ),
-    "batch not divided": instead(oco, "gradient_sum", _not_divided),
+    "batch not divided": instead(
+        oco, "gradient_sum", lambda real, *batch: batch[-1] * real(*batch)
+    ),
     "half the sensitivity": half(OCO, "gradient sums"),
     "losses not divided": draws(OCO, "group losses", _sums_of_losses),
     "half the sensitivity of the losses": half(OCO, "group losses"),
@@ -147,8 +127,16 @@ OCO_FAULTS = {
     "an order that follows values": instead(RecordOracle, "__init__", _by_target),
 }
 WEIGHTED_FAULTS = {
-    "the mean influence": instead(oco.OCOGame, "_influence", _mean_influence),
-    "the first influence for ever": instead(oco.OCOGame, "_influence", _first_influence),
+    "the mean influence": instead(
+        oco.OCOGame,
+        "_influence",
+        lambda real, game, weights: float((weights / game._schedule.weight_rates).mean()),
+    ),
+    "the first influence for ever": instead(
+        oco.OCOGame,
+        "_influence",
+        lambda real, game, weights: vars(game).setdefault("first", real(game, weights)),
+    ),
 }
 SAMPLED_FAULTS = {
     "no diameter": states(
@@ -182,10 +170,6 @@ def _true_sizes(real, values, codes, n_groups):
     return real(values, codes, n_groups) * (len(codes) / n_groups / counts)
 
 
-def _uncentred(real, schedule, *others):
-    return real(schedule, *others) + schedule.center
-
-
 def _half_of_a_pair(patch):
     right = Problem.pair_diameter.func
     patch.setattr(Problem, "pair_diameter", property(lambda problem: 0.5 * right(problem)))
@@ -199,12 +183,14 @@ HIDDEN_FAULTS = {
 }
 HIDDEN_OCO_FAULTS = {
     "true sizes": instead(oco, "sums_by_group", _true_sizes),
-    "uncentred losses": instead(oco, "clipped_losses", _uncentred),
+    "uncentred losses": instead(
+        oco,
+        "clipped_losses",
+        lambda real, schedule, *batch: real(schedule, *batch) + schedule.center,
+    ),
     "no ceiling": OCO_FAULTS["no ceiling"],
     "half the sensitivity of the losses": half(OCO, "group losses"),
-    "the mean influence": WEIGHTED_FAULTS["the mean influence"],
-    "the first influence for ever": WEIGHTED_FAULTS["the first influence for ever"],
-}
+} | WEIGHTED_FAULTS
 
 
 # --- OnlineToBatch -----------------------------------------------------------------------------
@@ -248,16 +234,14 @@ def far_moves():
 
 def _wrong_batch(patch):
     """The gradient at the point before is that of the batch before: a record moves two rounds."""
-    seen = {}
+    last = []
 
     def other_batch(real, problem, rows, targets, here, before):
-        found = real(problem, rows, targets, here, (0.0, before[1]))
-        if before[0] and "last" in seen:
-            found = found - real(problem, *seen["last"], before, (0.0, before[1]))
-        if not before[0]:
-            seen.clear()
-        seen["last"] = rows, targets
-        return found
+        difference = real(problem, rows, targets, here, (0.0, before[1]))
+        if before[0] and last:
+            difference = difference - real(problem, *last, before, (0.0, before[1]))
+        last[:] = rows, targets
+        return difference
 
     wrap(patch, online_to_batch, "difference_sum", other_batch)
 
@@ -288,10 +272,6 @@ def _exact_sum(real, self, difference, sensitivity):
     return self.exact
 
 
-def _leaking_difference(real, self, difference, sensitivity):
-    return real(self, difference, sensitivity=sensitivity) + 1e-9 * difference
-
-
 BATCH_FAULTS = {
     "the wrong batch in the difference": _wrong_batch,
     "no smoothness": instead(
@@ -308,33 +288,30 @@ BATCH_FAULTS = {
     ),
     "the mean influence": _influence(lambda game, schedule: game._shares.mean()),
     "the planned mixture for another": _influence(
-        lambda game, schedule: (
-            np.asarray(schedule.mixture) / np.asarray(schedule.group_rates)
-        ).max()
+        lambda game, schedule: np.divide(schedule.problem.prior, schedule.group_rates).max()
     ),
     "an exact sum teaches": instead(NoisySums, "release", _exact_sum),
-    "an exact difference leaks": instead(NoisySums, "release", _leaking_difference),
+    "an exact difference leaks": instead(
+        NoisySums,
+        "release",
+        lambda real, self, value, **stated: real(self, value, **stated) + 1e-9 * value,
+    ),
     "a start outside the ball": _start_outside,
 }
 
 CASES = {
     "oco, weighted": Case(
-        OCO, lambda: oco_plans("weighted"), OCO_FAULTS | WEIGHTED_FAULTS, n_pairs=400
+        OCO, partial(oco_plans, "weighted"), OCO_FAULTS | WEIGHTED_FAULTS, n_pairs=400
     ),
     "oco, sampled": Case(
-        OCO, lambda: oco_plans("sampled"), OCO_FAULTS | SAMPLED_FAULTS, n_pairs=400
+        OCO, partial(oco_plans, "sampled"), OCO_FAULTS | SAMPLED_FAULTS, n_pairs=400
     ),
     "online-to-batch": Case(
         OnlineToBatch, batch_plans, BATCH_FAULTS, {"no smoothness": far_moves}, n_pairs=300
     ),
-    **{
-        f"{make.name} for hidden groups": Case(
-            make,
-            partial(hidden_plans, make),
-            HIDDEN_FAULTS | faults,
-            {OF_HALF_A_PAIR: partial(hidden_plans, make)},
-            n_pairs=400,
-        )
-        for make, faults in ((OCO, HIDDEN_OCO_FAULTS), (OnlineToBatch, {}))
-    },
 }
+for make, faults in ((OCO, HIDDEN_OCO_FAULTS), (OnlineToBatch, {})):
+    plans = partial(hidden_plans, make)
+    CASES[f"{make.name} for hidden groups"] = Case(
+        make, plans, HIDDEN_FAULTS | faults, {OF_HALF_A_PAIR: plans}, n_pairs=400
+    )

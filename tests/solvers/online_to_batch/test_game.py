@@ -13,12 +13,11 @@ from sklearn_dpwg.optimum import worst_group_optimum
 from sklearn_dpwg.solvers import OnlineToBatch, Solution, online_to_batch
 from sklearn_dpwg.solvers.fresh_records import NoisySums
 from sklearn_dpwg.solvers.learners import FTRL, LEARNERS, OptimisticFTRL, ParameterFree
-from tests.helpers.cases.stream import BUDGET, LOSSES
+from tests.helpers.cases.stream import BATCH_FAULTS, BUDGET, LOSSES
 from tests.helpers.group_data import make_data, make_problem
 from tests.helpers.neighbours import random_records
 from tests.helpers.reference import algorithm_1, plain_gradient
-from tests.helpers.replay import Recorder, silent, wrap
-from tests.helpers.sources import seeded
+from tests.helpers.replay import silent, wrap
 from tests.solvers.oco.test_oco import Listed
 
 
@@ -111,19 +110,6 @@ def differences_of_noisy_sums(patch):
     wrap(patch, NoisySums, "release", differences)
 
 
-def another_batch_before(patch):
-    seen = {}
-
-    def other(real, problem, rows, targets, here, before):
-        found = real(problem, rows, targets, here, (0.0, before[1]))
-        if before[0]:
-            found = found - real(problem, *seen["last"], before, (0.0, before[1]))
-        seen["last"] = rows, targets
-        return found
-
-    wrap(patch, online_to_batch, "difference_sum", other)
-
-
 def a_wrong_sign(patch):
     def plus(real, problem, rows, targets, here, before):
         return real(problem, rows, targets, here, (-before[0], before[1]))
@@ -149,7 +135,7 @@ def one_weight_too_late(patch):
     "plant",
     [
         differences_of_noisy_sums,
-        another_batch_before,
+        BATCH_FAULTS["the wrong batch in the difference"],
         a_wrong_sign,
         gradients_where_the_learner_is,
         one_weight_too_late,
@@ -161,65 +147,23 @@ def test_planted_fault_is_another_algorithm(plant, monkeypatch):
     assert not is_algorithm_1()
 
 
-def test_noise_is_heard_once():
-    """The learner hears exact sum and noise of the sum, no sum of noises."""
-    problem = make_problem((40,))
-    data = make_data(problem, *random_records(problem, np.random.default_rng(2)))
-    noise = np.random.default_rng(3).normal(size=(8, problem.n_weights))
-    rows = iter(noise)
-    source = Recorder(lambda release, value, sensitivity: value + next(rows))
-    solver = OnlineToBatch(FTRL(strength=5.0), noise="independent", n_rounds=8)
-    game, _, told = silent_game(solver, problem, data, source)
-    weights, heard = algorithm_1(
-        problem, batches_of(data, 8), power=1.0, strength=5.0, noises=np.cumsum(noise, axis=0)
-    )
-    assert np.allclose([loss[0] for loss in told], heard)
-    assert np.allclose(game.finish().weights, weights)
-
-
 @pytest.mark.parametrize("mixture", [None, (0.2, 0.5, 0.3)])
 def test_a_mixture_weighs_the_groups(mixture):
     """Sums over public rates, all records read, whatever the sizes; also fewer than rounds."""
     problem = make_problem((70, 5, 20), prior=(0.5, 0.1, 0.4))
     data = make_data(problem, *random_records(problem, np.random.default_rng(2)))
-    solver = OnlineToBatch(n_rounds=10)
-    plan, source, oracle = solver.plan(problem, BUDGET), silent(), Listed(data)
     shares = None if mixture is None else np.array(mixture)
     start = Solution(np.zeros(problem.n_weights), shares, 0)
-    game = solver.begin(plan, source, start=start)
-    assert game.advance(oracle, problem.group_sizes) == 10
-    assert game.is_over
-    assert list(oracle.next) == list(data.records.starts[1:])
-    # with k = 0 and no smoothness the differences would add up to the mixture's gradient: look at
-    # a run whose learner does not move
-    solver = OnlineToBatch(FTRL(strength=1e12), power=0.0, n_rounds=1)
-    game = solver.begin(solver.plan(problem, BUDGET), source := silent(), start=start)
-    game.advance(Listed(data), problem.group_sizes)
+    for n_rounds in (10, 1):
+        solver = OnlineToBatch(power=0.0, n_rounds=n_rounds)
+        plan, source, oracle = solver.plan(problem, BUDGET), silent(), Listed(data)
+        assert solver.run(plan, oracle, source, start=start).n_iter == n_rounds
+        assert list(oracle.next) == list(data.records.starts[1:])
     expected, oracle = 0.0, Listed(data)
     for group, weight in enumerate(mixture or problem.prior):
         batch = oracle.draw(group, problem.group_sizes[group])
         expected = expected + weight * plain_gradient(problem, *batch, np.zeros(3))
     assert np.allclose(source.asked[0].value, expected)
-
-
-def test_parts_are_the_same_game():
-    problem = make_problem((60, 40))
-    data = make_data(problem, *random_records(problem, np.random.default_rng(2)))
-    solver = OnlineToBatch(n_rounds=10)
-    plan = solver.plan(problem, BUDGET)
-    found = []
-    for parts in (1, 2, 5):
-        game = solver.begin(plan, seeded(0, plan.releases))
-        oracle = Listed(data)
-        for _ in range(parts):
-            assert not game.is_over
-            assert game.advance(oracle, [60 / parts, 40 / parts]) == 10 // parts
-        assert game.advance(oracle, [100, 100]) == 0
-        found.append(game.finish().weights)
-    assert np.allclose(found, found[0])
-    few = solver.begin(plan, seeded(0, plan.releases))
-    assert few.advance(Listed(data), [60, 3]) == 0
-    assert few.finish().n_iter == 0
 
 
 @pytest.mark.parametrize("learner", sorted(LEARNERS))
@@ -255,29 +199,6 @@ def test_without_noise_the_risk_of_the_mixture_is_minimised(learner, convexity):
     assert risk(found) - risk(best) < 0.25 * (at_zero - risk(best))
     if convexity:
         assert np.linalg.norm(found) < np.linalg.norm(best)
-
-
-def test_strong_convexity_is_told_where_the_average_is():
-    """Half of it to the learner, around x_t, and the regulariser's gradient at x_t."""
-    problem = make_problem((40,))
-    data = make_data(problem, *random_records(problem, np.random.default_rng(2)))
-    start = Solution(np.full(3, 0.5), None, 0)
-    solver = OnlineToBatch(FTRL(strength=5.0), convexity=0.4, n_rounds=5)
-    plan = solver.plan(problem, BUDGET)
-    game = solver.begin(plan, silent(), start=start)
-    told, points = [], []
-    game._player.update = lambda *loss: told.append(loss)
-    for step, weights in enumerate(np.random.default_rng(0).normal(size=(5, 3)), start=1):
-        game._here = weights
-        game._teach(np.ones(3), float(step))
-        points.append(weights)
-    for step, (point, (linear, curvature, center)) in enumerate(
-        zip(points, told, strict=True), start=1
-    ):
-        assert np.allclose(linear, 1.0 + step * 0.4 * (point - 0.5))
-        assert curvature == pytest.approx(step * 0.4 / 2.0)
-        assert center is point
-    assert data.n_groups == 1
 
 
 def test_what_a_parameter_free_learner_hears():

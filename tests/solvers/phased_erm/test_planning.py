@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from sklearn_dpwg.losses import AbsoluteError, BinaryLogLoss, Hinge, Quantile, SquaredError
 from sklearn_dpwg.privacy import Budget
-from sklearn_dpwg.privacy.sensitivity import lemma3_sensitivity
 from sklearn_dpwg.solvers import PhasedERM
 from sklearn_dpwg.solvers.phased_erm import PHASES, WIDTHS, passes_of_a_phase
 from sklearn_dpwg.solvers.rounds import STRENGTHS, DescentBound
@@ -145,16 +144,16 @@ def test_the_whole_bound_is_the_one_written_down():
     )
 
 
-VARIANTS = (
-    {},
-    {"n_phases": 1},
-    {"mu_groups": 1.0, "n_phases": 2},
-    {"mu_weights": 0.01},
+@pytest.mark.parametrize(
+    ("parameters", "loss"),
+    [
+        ({}, BinaryLogLoss()),
+        ({"n_phases": 1}, AbsoluteError()),
+        ({"mu_groups": 1.0, "n_phases": 2}, BinaryLogLoss()),
+        ({"mu_weights": 0.01}, AbsoluteError()),
+    ],
+    ids=str,
 )
-
-
-@pytest.mark.parametrize("parameters", VARIANTS, ids=str)
-@pytest.mark.parametrize("loss", [BinaryLogLoss(), AbsoluteError()])
 def test_more_records_or_a_larger_budget_never_predict_worse(parameters, loss):
     solver = PhasedERM(**parameters)
     sizes = np.array([345, 7, 61])
@@ -179,18 +178,16 @@ def test_plans_are_the_best_of_what_they_may_choose():
 def test_phases_become_stronger_as_planned():
     """By the sharpening."""
     problem = make_problem((4000, 900))
-    prior = np.array(problem.prior)
-    for parameters in ({}, {"sharpening": 1.0}, {"mu_weights": 0.3, "sharpening": 2.0}):
+
+    def strengths(**parameters):
         schedule = PhasedERM(4, **parameters).plan(problem, BUDGET).schedule
-        found = [schedule.phase(t, prior).mu_weights for t in range(4)]
-        rises = np.array(found[1:]) / found[:-1]
-        if "sharpening" not in parameters:
-            assert rises.min() > 1.2 * (STRENGTHS[0] / STRENGTHS[1])
-        elif "mu_weights" in parameters:
-            assert rises == pytest.approx(2.0)
-            assert found[-1] == pytest.approx(0.3)
-        else:
-            assert np.abs(np.log(rises)).max() <= 1.01 * math.log(STRENGTHS[1] / STRENGTHS[0])
+        return [schedule.phase(t, np.array(problem.prior)).mu_weights for t in range(4)]
+
+    grid = STRENGTHS[1] / STRENGTHS[0]
+    assert (np.diff(np.log(strengths())) > math.log(1.2 / grid)).all()
+    assert np.abs(np.diff(np.log(strengths(sharpening=1.0)))).max() <= 1.01 * math.log(grid)
+    expected = 0.3 / np.array([8.0, 4.0, 2.0, 1.0])
+    assert strengths(mu_weights=0.3, sharpening=2.0) == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("sizes", [(1,), (1, 1), (1, 2, 3), (3, 2, 1000)])
@@ -199,9 +196,7 @@ def test_tiny_groups_have_plans(sizes, schedule):
     problem = make_problem(sizes)
     plan = PhasedERM(schedule=schedule).plan(problem, BUDGET)
     assert plan.guarantee.epsilon <= 1.0
-    if schedule == "paper":
-        assert min(plan.schedule.solved.group_sizes) >= 1
-    assert "phase(s)" in str(plan)
+    assert min(plan.schedule.solved.group_sizes) >= 1
     if len(sizes) == 1:
         assert {release.name for release in plan.releases} == {"phase weights"}
 
@@ -246,20 +241,7 @@ def test_paper_schedule_is_the_papers(epsilon):
         assert phase.mu_weights == pytest.approx(1 / (eta_t * 111))
         assert phase.mu_groups == pytest.approx(1 / (eta * n))
         std = 6 * big * math.sqrt(2 * math.log2(n) * log_delta * eta * eta_t) / epsilon
-        released = plan.releases[t].noise_multiplier * phase.sensitivity
-        assert released == pytest.approx(std)
-        # what the proof of Theorem 2 asks of η: E‖ξ‖² ≤ 2^{-t} M²
-        assert d * std**2 <= 2.0 ** -(t + 1) * 10.0**2 * (1 + 1e-12)
-        if epsilon == 0.2:
-            assert d * std**2 == pytest.approx(2.0 ** -(t + 1) * 10.0**2)
-        # the proof's own sensitivity is covered by its noise, ours is smaller
-        assert phase.sensitivity < lemma3_sensitivity(
-            group_sizes=(111, 111),
-            lipschitz=problem.lipschitz,
-            loss_range=problem.loss_range,
-            strong_convexity=phase.mu_weights,
-            entropy_weight=phase.mu_groups,
-        )
+        assert plan.releases[t].noise_multiplier * phase.sensitivity == pytest.approx(std)
     assert plan.guarantee.epsilon < epsilon / 10  # exact accounting of noise meant for epsilon
     assert schedule.averaged == 1
 
@@ -285,34 +267,6 @@ def test_paper_plans_predict_what_lemma_4_prints(sizes, epsilon):
     problem = make_problem(sizes, radius=5.0, n_features=4)
     plan = PhasedERM(schedule="paper").plan(problem, Budget(epsilon, 1e-6))
     assert plan.predicted_excess == pytest.approx(theorem_of_the_paper(problem, plan), rel=1e-12)
-
-
-# --- stand-ins for losses with kinks ------------------------------------------------------------
-
-
-@pytest.mark.parametrize("loss", [Hinge(), AbsoluteError(0.7), Quantile(0.2), Quantile(0.9)])
-@pytest.mark.parametrize("width", [0.025, 0.3, 3.0])
-def test_stand_ins_keep_their_constants(loss, width):
-    """Value, slope and curvature on a fine grid of scores and targets, and against the loss."""
-    score_bound = 2.0
-    stand_in, constants = loss.smoothed(width), loss.smoothed(width).constants(score_bound)
-    bound = getattr(loss, "target_bound", 1.0)
-    inner = [-1.0, 1.0] if loss.task == "binary" else np.linspace(-bound, bound, 41)
-    targets, scores = map(np.ravel, np.meshgrid(inner, np.linspace(-2.0, 2.0, 4001)))
-    values, slopes = stand_in.value_and_derivative(scores, targets)
-    exact = loss.value(scores, targets)
-    lipschitz = loss.constants(score_bound).lipschitz
-    assert (values >= exact - 1e-12).all()
-    assert (values - exact).max() <= lipschitz * width / 2 + 1e-12
-    assert values.min() >= constants.infimum - 1e-12
-    assert values.max() <= constants.supremum + 1e-12
-    exact_range = loss.constants(score_bound).loss_range
-    assert constants.loss_range <= exact_range + lipschitz * width / 2 + 1e-9
-    assert np.abs(slopes).max() <= constants.lipschitz == lipschitz
-    assert constants.gradient_diameter == 2 * lipschitz
-    assert stand_in.curvature(scores, targets).max() <= constants.smoothness + 1e-12
-    steps = np.diff(slopes.reshape(4001, -1), axis=0) / 1e-3
-    assert -1e-9 <= steps.min() <= steps.max() <= constants.smoothness + 1e-6
 
 
 @pytest.mark.filterwarnings("error")
