@@ -15,7 +15,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 
 from sklearn_dpwg import DPAUCClassifier
-from sklearn_dpwg.estimators.class_moments import ClassMoments, class_moment_sensitivity
+from sklearn_dpwg.estimators.auc import ClassMoments, class_moment_sensitivity
 from sklearn_dpwg.exceptions import (
     BudgetExceededError,
     DataNormWarning,
