@@ -69,6 +69,8 @@ def _start(kind: str) -> str:
 
 def _kind(values: NDArray[Any]) -> str | None:
     """Say what values are that are no real numbers, as far as their types tell."""
+    if values.dtype.kind in "biuf":
+        return None
     of_objects = values.dtype.kind == "O"
     types = set(map(type, values.ravel())) if of_objects else {values.dtype.type}
     for kind, wrong in _NO_NUMBERS.items():
@@ -156,11 +158,9 @@ def warn_if_target_is_group(y: Any, groups: Any, group_by: Any) -> None:
     Told from what was passed, an object or a name, never from values: that targets agree with
     groups in every record is a fact about each of them, and labels may be the same words by chance.
     """
-    name = getattr(y, "name", None)
-    is_named = isinstance(name, str) and name != ""  # as series of polars without a name have
-    if (is_named and name in names_of_columns(groups, group_by)) or (
-        groups is not None and y is groups
-    ):
+    name = getattr(y, "name", None) or None  # series of polars without a name have ""
+    is_column = isinstance(name, str) and name in names_of_columns(groups, group_by)
+    if is_column or (groups is not None and y is groups):
         warn(
             "groups hold the target y: the groups are public, so the guarantee protects no "
             "record's target. Leave it out of groups, or rename it if it is something else.",

@@ -270,9 +270,8 @@ class DPWorstGroupEstimator(PrivateEstimator):
                 f"group_sizes must be finite with solver={self.solver!r}, which needs all records "
                 f"at once, got {problem.group_sizes!r}."
             )
-        rows = self.rows_per_person if rows_per_person is None else rows_per_person
-        first = self._first_weights(start, facts)
-        return plan_within(budget, solver, problem, encode.stated_rows(rows), first)
+        rows, first = encode.stated_rows(rows_per_person), self._first_weights(start, facts)
+        return plan_within(budget, solver, problem, rows or self.rows_per_person, first)
 
     @property
     def group_weights_(self) -> FloatArray:
@@ -313,10 +312,10 @@ class DPWorstGroupEstimator(PrivateEstimator):
         whatever can be wrong otherwise shows before, with groups of equal size.
         """
         problem, first = self._problem(facts, solver), self._first_weights(start, facts)
-        people = encode.stated_rows(self.rows_per_person)
+        people = self.rows_per_person
         plan = plan_within(budget, solver, problem, people, first)
         stage, planned = plan.counts, plan.guarantee
-        self._start_costs = costs_of_start(start)
+        self._start_costs = () if start is None else costs_of_start(start)
         if start is not None and not self._start_costs:
             planned = replace(planned, public=(*planned.public, PUBLIC_START))
         if self.data_norm is None:
@@ -358,7 +357,7 @@ class DPWorstGroupEstimator(PrivateEstimator):
         solver = make_solver(self.solver, epsilon=budget.epsilon)
         facts, _ = self._encode(partitions_of(X, y, groups))
         problem = self._problem(facts, solver)
-        plan = plan_within(budget, solver, problem, encode.stated_rows(self.rows_per_person))
+        plan = plan_within(budget, solver, problem, self.rows_per_person)
         solution = Solution(np.zeros(problem.n_weights), None, n_iter=0)
         self._keep(plan, plan.guarantee, facts, solution)
 
@@ -418,7 +417,6 @@ class DPWorstGroupEstimator(PrivateEstimator):
         known: list[Labels] = partitions.of_each(ask)
         n_records = sum([each.n_records for each in known])
         form = common_form(known)
-        encode.check_columns(form)
         validate_data(
             self,
             form,

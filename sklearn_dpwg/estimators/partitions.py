@@ -73,6 +73,8 @@ def refuse_tables(**values: Any) -> None:
     """Refuse paths and tables that are read when asked for, and say how a source reads them."""
     for name, value in values.items():
         is_path = name == "X" and (isinstance(value, str) or hasattr(value, "__fspath__"))
+        if isinstance(value, frames.OWN) and not is_path:
+            continue
         kind = "path" if is_path else frames.lazy_table(value)
         if kind is not None:
             raise InputTypeError(
@@ -195,12 +197,11 @@ def common_form(labels: Sequence[Labels]) -> Any:
 def all_targets(labels: Sequence[Labels], n_records: int, *, is_classifier: bool) -> NDArray[Any]:
     """Return targets that stand for all: the same classes, or the same range, and no more."""
     parts = [each.targets for each in labels if each.n_records]
-    if len({part.dtype.kind in "OUS" for part in parts}) > 1:
-        parts = [part.astype(object) for part in parts]
-    y = np.concatenate(parts)
     if not is_classifier:
-        return y
-    y = first_of_each(encode.check_targets(y, is_classifier=True))
+        return np.concatenate(parts)
+    if len({part.dtype.kind in "OUS" for part in parts}) > 1:  # numbers are no strings of digits
+        parts = [part.astype(object) for part in parts]
+    y = first_of_each(np.concatenate(parts))
     # as many as there are, up to where more make no difference to what can be classes
     return np.resize(y, min(n_records, 3 * len(y)))
 

@@ -44,7 +44,7 @@ def plan_within(
 
     It is for a person where somebody says how many rows one has, and for a row otherwise.
     """
-    rows = rows_per_person or 1
+    rows = int(rows_per_person or 1)
     if problem.hidden is not None:
         plan = _plan_in_stages(budget, solver, problem, rows)
     elif rows > 1 and budget.epsilon < math.inf:
@@ -68,8 +68,7 @@ def _plan_of_solver(budget: Budget, solver: Solver, problem: Problem) -> Plan:
             f"the plan of solver {plan.solver!r} must cost at most epsilon={budget.epsilon!r} at "
             f"delta={budget.delta!r}, the budget of the estimator, got one for {plan.budget!r}."
         )
-    plan.guarantee  # noqa: B018 - raises where the releases cost more than the budget
-    return plan
+    return plan  # its guarantee raises where the releases cost more than that
 
 
 def _remark_on_start(plan: Plan, solver: Solver, first: Solution) -> str:

@@ -108,9 +108,7 @@ class StreamingEstimator(DPWorstGroupEstimator):
         group_labels: Sequence[Any] | None = None,
         classes: Sequence[Any] | None = None,
     ) -> Self:
-        """Learn from records that an oracle draws, each used once.
-
-        Only with a solver for fresh records: "oco", "online-to-batch" or "phased-erm".
+        """Learn from records that an oracle draws, each used once, with a solver for fresh records.
 
         Parameters
         ----------

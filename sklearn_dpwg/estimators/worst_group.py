@@ -24,7 +24,7 @@ from sklearn_dpwg.estimators.encode import (
 from sklearn_dpwg.estimators.private import LinearClassifier, ScoredByBlock, by_block
 from sklearn_dpwg.estimators.stream import StreamingEstimator
 from sklearn_dpwg.exceptions import InputError
-from sklearn_dpwg.losses import LOSSES, Loss, make_loss
+from sklearn_dpwg.losses import Loss, make_loss
 from sklearn_dpwg.privacy import Budget
 from sklearn_dpwg.solvers import Solver
 
@@ -114,19 +114,13 @@ _SHARED = {
 }
 
 
-def _known(loss: Any) -> list[Any]:
-    """Return the losses, or classes of losses, that a parameter may stand for."""
-    return [loss] if isinstance(loss, Loss) else [each for each in LOSSES if each.name == loss]
-
-
 def _has_probabilities(estimator: DPWorstGroupClassifier) -> bool:
     # a fitted model keeps the loss that it was fitted with
     loss = estimator.plan_.problem.loss if hasattr(estimator, "plan_") else estimator.loss
-    if not any(hasattr(each, "probabilities") for each in _known(loss)):
-        name = loss.name if isinstance(loss, Loss) else loss
+    if loss != "log_loss" and not hasattr(loss, "probabilities"):
         raise AttributeError(
-            f"loss {name!r} gives scores but no probabilities: use loss='log_loss' for "
-            f"predict_proba, or decision_function."
+            f"loss {getattr(loss, 'name', loss)!r} gives scores but no probabilities: use "
+            "loss='log_loss' for predict_proba, or decision_function."
         )
     return True
 
@@ -268,7 +262,8 @@ class DPWorstGroupClassifier(ScoredByBlock, LinearClassifier, StreamingEstimator
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_class = "multiclass" in [each.task for each in _known(self.loss)]
+        is_of_many = getattr(self.loss, "task", "") == "multiclass"
+        tags.classifier_tags.multi_class = self.loss == "log_loss" or is_of_many
         return tags
 
 

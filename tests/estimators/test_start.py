@@ -14,13 +14,13 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
-from sklearn_dpwg import DPAUCClassifier, DPWorstGroupRegressor
+from sklearn_dpwg import DPWorstGroupRegressor
 from sklearn_dpwg.data.problem import Problem
 from sklearn_dpwg.exceptions import BudgetExceededError
 from sklearn_dpwg.ledger import PrivacyLedger, privacy_of
 from sklearn_dpwg.losses import Huber
 from sklearn_dpwg.privacy import Budget, joint_guarantee
-from sklearn_dpwg.solvers import AGS, MGR, OCO, Moments, PhasedERM, Solution
+from sklearn_dpwg.solvers import AGS, MGR, OCO, PhasedERM, Solution
 from tests.helpers.group_data import make_data
 from tests.helpers.relations import WITHIN_GROUP
 from tests.helpers.sources import seeded
@@ -89,18 +89,6 @@ def test_a_start_outside_the_ball_is_projected_to_it(binary):
     assert "of norm 5 in the ball to which they are projected, 500 before" in fitted.plan_.remark
 
 
-@pytest.mark.parametrize(
-    ("solver", "name", "epsilon"), [(Moments(), "moments", 1.0), ("exact", "exact", math.inf)]
-)
-def test_a_solver_without_a_beginning_says_so(regressor, solver, name, epsilon):
-    without, fitted = (
-        regressor.fit(solver=solver, start=start, epsilon=epsilon)
-        for start in (None, (np.ones(3), 0.0))
-    )
-    np.testing.assert_array_equal(without.coef_, fitted.coef_)
-    assert f"start has no influence on solver {name!r}" in fitted.plan_.remark
-
-
 # --- refusals ----------------------------------------------------------------------------------
 
 
@@ -140,13 +128,6 @@ def test_classes_names_and_kind_must_be_the_same(binary, regressor):
     ):
         with pytest.raises(ValueError, match=f"^start must.* {words}"):
             task.make().fit(rows, targets, groups, start=begin)
-
-
-def test_without_an_intercept_a_start_has_none(regressor):
-    with pytest.raises(ValueError, match="that predicts nothing with fit_intercept=False"):
-        regressor.fit(start=(np.ones(3), 0.5), fit_intercept=False)
-    # in the middle of the bounds
-    regressor.fit(start=(np.ones(3), 0.5), fit_intercept=False, target_bounds=(-1.0, 2.0))
 
 
 # --- pipelines, forms ---------------------------------------------------------------------------
@@ -242,21 +223,6 @@ def test_a_ledger_counts_a_start_once_wherever_it_was_fitted(binary, tmp_path):
         with pytest.raises(BudgetExceededError, match="Nothing was spent"):
             binary.fit(epsilon=0.5, start=before)
         assert small.rows == []
-
-
-@pytest.mark.parametrize("frozen", [False, True])
-def test_a_ranking_that_a_fit_began_with_counts_once(binary, frozen):
-    X, y, _ = binary.data
-    ranking = DPAUCClassifier(0.5, data_norm=1.0).fit(X, y)
-    model = binary.fit(start=FrozenEstimator(ranking) if frozen else ranking)
-    both = joint_guarantee([ranking.privacy_, model.privacy_], model.delta).epsilon
-    assert privacy_of(model).epsilon == pytest.approx(both, rel=1e-9)
-    assert privacy_of([ranking, model]).epsilon == pytest.approx(both, rel=1e-9)
-    with PrivacyLedger(9.0, 1e-6) as ledger:
-        inside = DPAUCClassifier(0.5, data_norm=1.0).fit(X, y)
-        for start in (inside, pickle.loads(pickle.dumps(inside))):
-            binary.fit(start=start)
-        assert len(ledger.rows) == 3
 
 
 # --- what a bad start costs --------------------------------------------------------------------
