@@ -7,6 +7,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from types import ModuleType
 from typing import Any
 from unittest.mock import patch
@@ -19,6 +20,7 @@ from sklearn_dpwg import DPWorstGroupClassifier, DPWorstGroupRegressor
 from sklearn_dpwg.data.records import RecordEncoder
 from sklearn_dpwg.data.risks import GroupRisks
 from sklearn_dpwg.datasets import load_dataset
+from sklearn_dpwg.estimators.learn import DPWorstGroupEstimator
 from sklearn_dpwg.exceptions import (
     NoProtectionWarning,
     SeededNoiseWarning,
@@ -51,6 +53,18 @@ def make_estimator(data: Bunch, epsilon: float = EPSILON, **parameters: Any) -> 
     return DPWorstGroupRegressor(
         epsilon, DELTA, data_norm=data.data_norm, target_bounds=data.target_bounds, **parameters
     )
+
+
+@contextmanager
+def game_on_records() -> Iterator[None]:
+    """Let estimators play the papers' game on the records: nothing is corrected for optimism."""
+    problem = DPWorstGroupEstimator._problem
+
+    def of_records(model: Any, *facts: Any) -> Any:
+        return replace(problem(model, *facts), optimism_correction=0.0)
+
+    with patch.object(DPWorstGroupEstimator, "_problem", of_records):
+        yield
 
 
 def public_facts(data: Bunch) -> dict[str, Any]:
@@ -97,11 +111,14 @@ def worst_risk(model: Any, risks: GroupRisks, data: Bunch) -> float:
     return float(risks.risks(np.append(coef, intercept)).max())
 
 
-def fits(data: Bunch, n_seeds: int, *, grouped: bool = True, **parameters: Any) -> Iterator[Any]:
+def fits(
+    data: Bunch, n_seeds: int, *, grouped: bool = True, start: Any = None, **parameters: Any
+) -> Iterator[Any]:
     """Yield seeded fits to a data set."""
     for seed in range(n_seeds):
         model = make_estimator(data, random_state=seed, **parameters)
-        yield model.fit(data.data, data.target, groups=data.groups if grouped else None)
+        groups = data.groups if grouped else None
+        yield model.fit(data.data, data.target, groups=groups, start=start)
 
 
 def excess_of_fits(

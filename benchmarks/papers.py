@@ -25,6 +25,7 @@ from common import (
     cell,
     excess_of_fits,
     fits,
+    game_on_records,
     make_estimator,
     public_facts,
     row,
@@ -39,9 +40,10 @@ from sklearn_dpwg.solvers import AGS, GDA, MGR, OCO, OnlineToBatch, PhasedERM
 
 SOLVERS = (MGR, PhasedERM, OCO, AGS, GDA, OnlineToBatch)
 RADIUS, N_SEEDS, FEW = 6.0, 3, (300, 646, 1_392, 3_000)
-SHARED = {"radius": RADIUS, "optimism_correction": 0.0}
+SHARED = {"radius": RADIUS}
 
 
+@game_on_records()
 def data() -> None:
     """Print the excess of every solver as planned and with its paper's schedule."""
     print(f"radius {RADIUS:g}, M = {2.0 * RADIUS:g}, δ = {DELTA:g}, {N_SEEDS} seeds")

@@ -31,7 +31,7 @@ _PACKAGES = (
     *("model_selection.search", "postprocessing.classifiers", "postprocessing.histogram"),
     "preprocessing",
     *("privacy.guarantee", "privacy.noise.integer_noise", "privacy.release"),
-    *("privacy.sensitivity.sums", "solvers"),
+    *("privacy.sensitivity", "solvers"),
 )
 # What they are made of beside each other: values alone.
 _PARTS = (

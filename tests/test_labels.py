@@ -25,8 +25,6 @@ from sklearn_dpwg import DPWorstGroupClassifier
 from sklearn_dpwg.data.frames import as_pandas, label_column
 from sklearn_dpwg.data.groups import encode_groups
 from sklearn_dpwg.inspection import GroupAudit
-from sklearn_dpwg.inspection.report import written
-from sklearn_dpwg.inspection.words import in_line
 from sklearn_dpwg.metrics import group_table, worst_group_scorer
 from sklearn_dpwg.model_selection import DPSearchCV
 from sklearn_dpwg.postprocessing import DPCalibratedClassifier, DPThresholdClassifier
@@ -67,7 +65,6 @@ def test_a_group_column_leaves_every_frame(form):
     assert (fitted.n_features_in_, [*fitted.feature_names_in_]) == (2, ["u", "v"])
     for rows in (form(TABLE), form(X)):
         np.testing.assert_array_equal(fitted.predict(rows), WITHOUT.predict(X))
-        assert fitted.check_rows(rows).shape == (400,)
     both = form(pd.DataFrame({"y": Y, "g": G}))
     own = model().fit(form(X), both["y"], groups=both["g"])
     np.testing.assert_array_equal(own.coef_, WITHOUT.coef_)
@@ -126,15 +123,6 @@ def test_arrays_lose_it_too_and_a_frozen_model_keeps_what_it_learned_from():
     one_hot = ColumnTransformer([("g", OneHotEncoder(), ["g"])], remainder="passthrough")
     frozen = FrozenEstimator(make_pipeline(one_hot, LogisticRegression()).fit(TABLE, Y))
     assert DPThresholdClassifier(frozen, group_by="g").fit(TABLE, Y).score(TABLE, Y) > 0.5
-
-
-def test_a_passed_column_changes_no_encoded_one():
-    plain = PublicSchema({"u": Number(-1, 1), "v": Number(-1, 1)}).fit_transform(TABLE)
-    passed = PublicSchema({"u": Number(-1, 1), "v": Number(-1, 1), "g": "passthrough"})
-    np.testing.assert_array_equal(passed.fit_transform(TABLE).drop(columns="g"), plain)
-    assert passed.set_output(transform="pandas").transform(X)["g"].isna().all()
-    with pytest.raises(ValueError, match="sparse_output"):
-        passed.set_params(sparse_output=True).fit(TABLE)
 
 
 CODES = np.where(G == "a", 1, 2)
@@ -243,30 +231,6 @@ def test_what_the_door_makes_of_columns():
     for lazy in (pl.LazyFrame(TABLE), nw.from_native(pl.LazyFrame(TABLE))):
         with pytest.raises(TypeError, match="X must be"):
             model(group_by="g").fit(lazy, Y)
-
-
-@pytest.mark.parametrize("delta", [1e-15, 1e-17, 1e-50, 1e-300])
-def test_a_delta_that_no_accountant_resolves_is_refused(delta):
-    solver = MGR(sampling_rate=0.1, n_steps=20)
-    with pytest.raises(ValueError, match=r"delta must be at least .*sampling_rate"):
-        model(delta=delta, solver=solver).plan(group_sizes=[900, 2100], n_features=2)
-
-
-def test_nothing_that_is_printed_acts():
-    assert in_line("a\x1b[2J\n") == r"a\u001b[2J\n"
-
-
-def test_a_file_takes_the_place_of_a_link(tmp_path):
-    target, link = tmp_path / "target", tmp_path / "link"
-    target.write_text("kept", encoding="utf-8")
-    link.symlink_to(target)
-    with written(link) as part:
-        assert part.parent == tmp_path
-        part.write_text("new", encoding="utf-8")
-    assert (target.read_text("utf-8"), link.read_text("utf-8")) == ("kept", "new")
-    with pytest.raises(KeyError), written(link):
-        raise KeyError
-    assert sorted(one.name for one in tmp_path.iterdir()) == ["link", "target"]
 
 
 @pytest.mark.parametrize(

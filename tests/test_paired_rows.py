@@ -130,28 +130,3 @@ def test_other_columns_are_combinations_in_silence():
     for silent in (words, one_each, FLAGS["women"], FLAGS + 1):
         group_table(truth, truth, groups=silent)
     group_table(truth, truth, groups=FLAGS.assign(all=1), overlap="membership")
-
-
-def test_stated_combinations_are_meant():
-    X = np.linspace(-0.5, 0.5, 8)[:, None]
-    stated = [(0, 0), (0, 1), (1, 0), (1, 1)]
-    groups = pd.concat([FLAGS, FLAGS])
-    fit = DPWorstGroupClassifier(np.inf, data_norm=1.0, group_labels=stated).fit
-    fit(X, [0, 1] * 4, groups)
-
-
-# --- the class that a rate is of -----------------------------------------------------------------
-
-
-def test_the_class_that_rates_are_of_is_printed_with_them():
-    truth, groups = ["hired", "rejected"] * 2, ["a", "a", "b", "b"]
-    rates = group_table(truth, truth, groups=groups, metrics=["recall", "selection_rate"])
-    assert str(rates).startswith("positive: rejected ")
-    rates = group_table(truth, truth, groups=groups, metrics="recall", pos_label="hired")
-    assert str(rates).startswith("positive: hired ")
-    assert group_table(truth, truth, groups=groups).columns.name is None
-    result = GroupAudit(np.inf, classes=["rejected", "hired"]).run(
-        truth, truth, groups, kind="decisions"
-    )
-    assert "Selected is 'hired', and not 'rejected'." in str(result)
-    assert result.table().columns.name == "positive: hired"

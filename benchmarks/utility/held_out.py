@@ -30,7 +30,7 @@ import sys
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from itertools import product
 from pathlib import Path
@@ -38,6 +38,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
+from common import game_on_records
 from scipy.special import log_expit
 from scipy.stats import t as student
 
@@ -72,13 +73,17 @@ Model = np.ndarray | Callable[[Part], np.ndarray]
 Method = Callable[[Task, float, int], Model]
 
 
-def estimator(*, grouped: bool = True, **parameters: Any) -> Method:
-    """Return the fit of the package's estimator, default but for some parameters."""
+def estimator(*, grouped: bool = True, on_records: bool = False, **parameters: Any) -> Method:
+    """Return the fit of the package's estimator, default but for some parameters.
+
+    On the records it plays the papers' game, without a correction for their optimism.
+    """
 
     def fit(task: Task, epsilon: float, seed: int) -> np.ndarray:
         solver = parameters.get("solver", "auto")
         model = make_model(task, solver, epsilon, seed).set_params(**parameters)
-        model.fit(task.train.X, task.train.y, groups=task.train.groups if grouped else None)
+        with game_on_records() if on_records else nullcontext():
+            model.fit(task.train.X, task.train.y, groups=task.train.groups if grouped else None)
         return task.unit_weights(model)
 
     return fit
@@ -410,7 +415,7 @@ def main(words: Sequence[str] | None = None) -> None:
         module, _, function = asked.patch.partition(":")
         getattr(importlib.import_module(module), function)()
     if asked.solver:
-        blind, game = {"grouped": False}, {"optimism_correction": 0.0}
+        blind, game = {"grouped": False}, {"on_records": True}
         for name, given in ("people", {}), ("group-blind", blind), ("records", game):
             METHODS[f"{asked.solver}, {name}"] = estimator(solver=asked.solver, **given)
         asked.methods = list(METHODS)[-3:]

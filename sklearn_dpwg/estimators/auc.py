@@ -8,20 +8,15 @@ from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
-from scipy.special import expit, log_expit
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import expit
 from sklearn.utils.validation import validate_data
 
 from sklearn_dpwg._checks import FloatArray, Rules, at_least_zero, without_weights
 from sklearn_dpwg.data.frames import same_rows
-from sklearn_dpwg.data.records import RecordEncoder
-from sklearn_dpwg.estimators.class_moments import (
-    ClassMoments,
-    auc_weights,
-    class_moment_sensitivity,
-    covariances,
-)
-from sklearn_dpwg.estimators.elsewhere import LinearClassifier
+from sklearn_dpwg.data.records import GroupedRecords, RecordEncoder
+from sklearn_dpwg.data.risks.record_block import MOMENT_SPLIT
+from sklearn_dpwg.data.whole_numbers import add_split
 from sklearn_dpwg.estimators.encode import (
     PRECISIONS,
     ClassTargets,
@@ -30,12 +25,17 @@ from sklearn_dpwg.estimators.encode import (
     check_targets,
     find_classes,
     positive_whole,
-    stated_rows,
 )
-from sklearn_dpwg.estimators.learn import PrivateEstimator, unchanged_on_failure
+from sklearn_dpwg.estimators.private import (
+    LinearClassifier,
+    PrivateEstimator,
+    unchanged_on_failure,
+    warn_of_row_norm,
+)
 from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.losses import BinaryLogLoss
 from sklearn_dpwg.privacy import Budget, NoiseSource, PrivacyGuarantee, Release, calibrate
+from sklearn_dpwg.privacy.sensitivity import moment_sensitivity
 
 PUBLIC_FACTS = (
     "the number of records, all of which are one group, and the two classes, not who is in which",
@@ -48,7 +48,11 @@ PUBLIC_FACTS = (
 CONSTANT = 0.75
 
 # Of scores along a unit vector of weights: where all rows of a class are one and the same.
-LEAST_VARIANCE = 1e-9
+MIN_VARIANCE = 1e-9
+
+# Records whose outer products are added exactly before the sum is split, and up to which the
+# rounding of sums, once, is less than a thousandth of what a record moves.
+BLOCK_SIZE, MAX_RECORDS = 2**13, 2**38
 
 RULES = Rules("DPAUCClassifier", ridge=at_least_zero())
 
@@ -61,21 +65,18 @@ class AUCPlan:
     n_features: int
     budget: Budget
     releases: tuple[Release, ...]  # the moments of both classes, once; nothing where ε is infinite
-    records_per_person: int  # rows of one person, whom the budget is for
-    of_person: bool = False  # whether somebody says so, and a person is the unit
+    rows_per_person: int | None = None  # most rows of one person, where somebody says so
 
     @property
     def guarantee(self) -> PrivacyGuarantee:
         """What the release costs."""
-        rows, said = self.records_per_person, 1 if self.of_person else None
+        delta = self.budget.delta
         if not self.releases:
-            found = PrivacyGuarantee.non_private(self.budget.delta, public=PUBLIC_FACTS)
-            return found.for_records(rows).for_person(said)
-        of_row = PrivacyGuarantee.from_releases(
-            self.releases, self.budget.delta, public=PUBLIC_FACTS
-        )
-        found = of_row.for_records(rows).for_person(said)
-        return replace(found, requested_epsilon=self.budget.epsilon)
+            cost = PrivacyGuarantee.non_private(delta, public=PUBLIC_FACTS)
+            return cost.for_person(self.rows_per_person)
+        cost = PrivacyGuarantee.from_releases(self.releases, delta, public=PUBLIC_FACTS)
+        cost = cost.for_person(self.rows_per_person)
+        return replace(cost, requested_epsilon=self.budget.epsilon)
 
     @property
     def noise_std(self) -> float:
@@ -85,31 +86,21 @@ class AUCPlan:
         sensitivity = class_moment_sensitivity(self.n_records, self.n_features, CONSTANT)
         return self.releases[0].noise_multiplier * sensitivity
 
-    @property
-    def mean_noise(self) -> float:
-        """Norm of the noise on the mean row of a class that has half of the records."""
-        of_entry = self.noise_std / (math.sqrt(2.0) * CONSTANT * max(self.n_records / 2.0, 1.0))
-        return of_entry * math.sqrt(self.n_features)
-
     def __str__(self) -> str:
         """Return a preview for people: release, noise, guarantee."""
-        lines = [
-            f"Plan of DPAUCClassifier: {self.n_records:,} records, {self.n_features:,} columns",
-            "",
-            "Releases (noise in units of what one record can change, fixed beforehand):",
-        ]
-        lines += [
+        released = [
             f"  {each.name}: {each.max_count:,} x {each.mechanism}, noise multiplier "
             f"{each.noise_multiplier:.4g}"
             for each in self.releases
         ] or ["  none: the exact solution, without any privacy"]
-        lines += [
-            "",
-            "Predicted:",
-            f"  noise of norm {self.mean_noise:.3g} on the mean row of a class that has half of "
-            f"the records, where rows have norm at most 1",
-            "",
-            str(self.guarantee),
+        of_mean = self.noise_std / (math.sqrt(2.0) * CONSTANT * max(self.n_records / 2.0, 1.0))
+        lines = [
+            f"Plan of DPAUCClassifier: {self.n_records:,} records, {self.n_features:,} columns",
+            "\nReleases (noise in units of what one record can change, fixed beforehand):",
+            *released,
+            f"\nPredicted:\n  noise of norm {of_mean * math.sqrt(self.n_features):.3g} on the mean "
+            f"row of a class that has half of the records, where rows have norm at most 1",
+            f"\n{self.guarantee}",
         ]
         return "\n".join(lines)
 
@@ -169,11 +160,10 @@ class DPAUCClassifier(LinearClassifier, PrivateEstimator):
     -----
     With v a row of norm at most 1 and a constant s behind it, the sums of ``v v'`` of both classes
     together move by at most ``√2 (1 + s²)`` in Frobenius norm when a record is replaced, whether it
-    keeps its class or not; the square of the constant counts the class. One Gaussian release
-    therefore gives counts, means and covariances of both (docs/theory/auc.md). The weights are
-    ``(Σ₊ + Σ₋ + ρI)⁻¹(m₊ - m₋)``. Their length and the intercept are those of normal scores of one
-    variance, so that `predict` knows how frequent the classes are and `predict_proba` is a model,
-    as good as that assumption; the area under the curve depends on neither.
+    keeps its class or not. One Gaussian release therefore gives counts, means and covariances of
+    both (docs/theory/auc.md). The weights are ``(Σ₊ + Σ₋ + ρI)⁻¹(m₊ - m₋)``; their length and the
+    intercept are those of normal scores of one variance, as good as that assumption, on which the
+    area under the curve does not depend.
 
     References
     ----------
@@ -228,29 +218,18 @@ class DPAUCClassifier(LinearClassifier, PrivateEstimator):
         self : object
             The fitted estimator.
 
-        Raises
-        ------
-        ValueError
-            If any input or parameter is wrong; no budget is spent then.
-        TypeError
-            If a weight is passed.
-
-        Warns
-        -----
-        UserWarning
-            Of an ε or δ that protects nobody, a `data_norm` left open, or noise from a seed.
-
         Notes
         -----
-        A fit that fails leaves the estimator as it was. If noise had been released by then, the
-        error carries a note that the budget is spent.
+        Whatever is wrong is refused before any budget is spent, and a fit that fails leaves the
+        estimator as it was. If noise had been released by then, the error carries a note that the
+        budget is spent.
         """
         with unchanged_on_failure(self):
             self._fit(X, y)
         return self
 
     def _fit(self, X: Any, y: ArrayLike) -> None:
-        budget = self._check_parameters()
+        self._plan(1, 1)  # what is wrong without records shows first
         X, y = same_rows(X=X, y=y)
         check_columns(X)
         with advice_on_missing_values(X):
@@ -265,25 +244,25 @@ class DPAUCClassifier(LinearClassifier, PrivateEstimator):
             )
         stated = known.tolist() if self.classes is None else self.classes
         encoded = ClassTargets(known, BinaryLogLoss(), stated).encode(labels)
-        plan = self._plan(budget, *rows.shape)
-        self._begin_fit()
+        plan = self._plan(*rows.shape)
+        if self.data_norm is None:
+            warn_of_row_norm()
         if plan.releases:
-            self._warn_about_budget(budget, plan.n_records)
+            self._warn_of_budget(plan.budget, plan.n_records)
         noise = NoiseSource(self.random_state if plan.releases else None, plan.releases)
         one_group = np.zeros(plan.n_records, dtype=np.intp)
-        with self._spending(noise, budget, plan.guarantee) as guarantee:
-            records = RecordEncoder(1, float(self._row_norm)).encode(rows, encoded, one_group)
+        with self._spending(noise, plan.budget, plan.guarantee) as guarantee:
+            records = RecordEncoder(1, self._row_norm).encode(rows, encoded, one_group)
             moments = ClassMoments.of(records, records.targets > 0.0, constant=CONSTANT)
             for release in plan.releases:
                 moments = moments.released(noise, release)
             weights, intercept = _scores(moments, self.ridge)
         self.classes_ = known
-        self.coef_ = weights[None] / float(self._row_norm)
+        self.coef_ = weights[None] / self._row_norm
         self.intercept_ = np.array([intercept])
         self.class_counts_ = moments.counts
         self.plan_ = plan
         self.privacy_ = guarantee
-        self._n_records = plan.n_records
 
     def plan(self, *, n_records: int, n_features: int) -> AUCPlan:
         """Preview a fit from public facts: release, noise, guarantee.
@@ -299,15 +278,9 @@ class DPAUCClassifier(LinearClassifier, PrivateEstimator):
         -------
         AUCPlan
             Exactly what ``fit`` would do for such data; print it.
-
-        Raises
-        ------
-        ValueError
-            If an argument or a parameter of the estimator is wrong.
         """
-        budget = self._check_parameters()
         n_records = positive_whole(n_records, "n_records")
-        return self._plan(budget, n_records, positive_whole(n_features, "n_features"))
+        return self._plan(n_records, positive_whole(n_features, "n_features"))
 
     def planned_guarantee(self) -> PrivacyGuarantee:
         """Return what a fit will cost.
@@ -317,7 +290,7 @@ class DPAUCClassifier(LinearClassifier, PrivateEstimator):
         PrivacyGuarantee
             The ``privacy_`` of a fit, whatever the records.
         """
-        return self._plan(self._check_parameters(), 1, 1).guarantee
+        return self._plan(1, 1).guarantee
 
     def predict_proba(self, X: Any) -> FloatArray:
         """Return the probability of each class, by the model of normal scores.
@@ -335,31 +308,18 @@ class DPAUCClassifier(LinearClassifier, PrivateEstimator):
         scores = self.decision_function(X)
         return np.column_stack([expit(-scores), expit(scores)])
 
-    def predict_log_proba(self, X: Any) -> FloatArray:
-        """Return the logarithm of the probability of each class."""
-        scores = self.decision_function(X)
-        return np.column_stack([log_expit(-scores), log_expit(scores)])
-
-    def _check_parameters(self) -> Budget:
-        """Check what needs no records, before any budget is spent."""
+    def _plan(self, n_records: int, n_features: int) -> AUCPlan:
         RULES.check(self)
-        self._check_sizes("data_norm")
-        stated_rows(self.rows_per_person)
-        return Budget(self.epsilon, self.delta)
-
-    def _plan(self, budget: Budget, n_records: int, n_features: int) -> AUCPlan:
-        rows = stated_rows(self.rows_per_person)
+        budget, rows = self._check_common(), self.rows_per_person
         releases: tuple[Release, ...] = ()
         if budget.epsilon < math.inf:  # a person's k rows move the sums k times as far
             (of_row,) = calibrate([Release("class moments", "gaussian", 1.0, max_count=1)], budget)
             releases = (of_row.scaled(float(rows or 1)),)
-        return AUCPlan(n_records, n_features, budget, releases, rows or 1, rows is not None)
+        return AUCPlan(n_records, n_features, budget, releases, rows)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_class = False
-        # with the few records of a common test, noise drowns the signal
-        tags.classifier_tags.poor_score = self.epsilon != float("inf")
         return tags
 
 
@@ -374,8 +334,118 @@ def _scores(moments: ClassMoments, ridge: float) -> tuple[FloatArray, float]:
     apart = float(weights @ (of_second - of_first))
     if not apart > 0.0:
         return np.zeros_like(weights), intercept
-    variances = np.einsum("i,cij,j->c", weights, covariances(moments), weights)
+    variances = np.einsum("i,cij,j->c", weights, moments.covariances, weights)
     variance = float(counts @ variances) / moments.n_records + ridge * noise / 2.0
-    slope = apart / max(variance, LEAST_VARIANCE)
+    slope = apart / max(variance, MIN_VARIANCE)
     middle = float(weights @ (of_first + of_second)) / 2.0
     return slope * weights, intercept - slope * middle
+
+
+# Second moments of the rows of two classes, exact or released, and what ranks best by them.
+
+
+@dataclass(frozen=True, eq=False)
+class ClassMoments:
+    """Sums of ``v v'`` over the records of each of two classes, with ``v = (x, constant)``."""
+
+    # of the first class and of the second; symmetric; (2, n_features + 1, n_features + 1)
+    sums: FloatArray
+    constant: float  # last entry of v
+    n_records: int  # records of both classes together, a public number
+    # standard deviation of the noise on an entry of the diagonal; off it, it is less by √2
+    noise_std: float = 0.0
+
+    @classmethod
+    def of(cls, records: GroupedRecords, is_second: NDArray[np.bool_], *, constant: float) -> Self:
+        """Return the exact moments of records, whose rows are whole numbers.
+
+        The sums are exact whatever the order of the records, so no label decides how another
+        record is rounded.
+        """
+        n_records, n_features = records.rows.shape
+        sums = np.zeros((2, 2, n_features + 1, n_features + 1))
+        for first in range(0, n_records, BLOCK_SIZE):
+            block = slice(first, min(first + BLOCK_SIZE, n_records))
+            vectors = np.full((block.stop - first, n_features + 1), constant)
+            rows: Any = records.rows[block]
+            vectors[:, :-1] = rows.toarray() if hasattr(rows, "toarray") else rows
+            for of_class, chosen in enumerate((~is_second[block], is_second[block])):
+                add_split(sums[:, of_class], vectors[chosen].T @ vectors[chosen], MOMENT_SPLIT)
+        return cls(sums.sum(axis=0), constant, n_records)
+
+    def released(self, noise: NoiseSource, release: Release) -> ClassMoments:
+        """Release both classes' sums at once: the line at which records meet noise.
+
+        A record that is replaced leaves one sum and joins one, its own or the other.
+        """
+        n_columns = self.sums.shape[1]
+        rows, columns = np.triu_indices(n_columns)
+        times = np.where(rows == columns, 1.0, math.sqrt(2.0))
+        sensitivity = class_moment_sensitivity(self.n_records, n_columns - 1, self.constant)
+        noisy = noise.gaussian(
+            self.sums[:, rows, columns] * times, sensitivity=sensitivity, release=release
+        )
+        sums = np.empty_like(self.sums)
+        sums[:, rows, columns] = sums[:, columns, rows] = noisy / times
+        return ClassMoments(
+            sums, self.constant, self.n_records, release.noise_multiplier * sensitivity
+        )
+
+    @property
+    def counts(self) -> FloatArray:
+        """Records of each class, at least one of two: what both sums say, and the public total."""
+        seen = self.sums[:, -1, -1] / self.constant**2
+        of_second = (seen[1] + self.n_records - seen[0]) / 2.0
+        least = min(1.0, self.n_records / 2.0)
+        of_second = float(np.clip(of_second, least, self.n_records - least))
+        return np.array([self.n_records - of_second, of_second])
+
+    @property
+    def means(self) -> FloatArray:
+        """Mean row of each class, in the unit ball."""
+        means = self.sums[:, :-1, -1] / (self.constant * self.counts[:, None])
+        return np.asarray(means / np.maximum(1.0, np.linalg.norm(means, axis=1))[:, None])
+
+    @property
+    def covariances(self) -> FloatArray:
+        """Covariance of each class: what is positive of it."""
+        of_means = self.means[:, :, None] * self.means[:, None, :]
+        values, vectors = np.linalg.eigh(
+            self.sums[:, :-1, :-1] / self.counts[:, None, None] - of_means
+        )
+        positive = np.maximum(values, 0.0)[:, None, :]
+        return np.asarray((vectors * positive) @ vectors.transpose(0, 2, 1))
+
+
+def class_moment_sensitivity(n_records: int, n_features: int, constant: float) -> float:
+    """Return how far replacing one record, its class included, moves both sums together.
+
+    Where the record keeps its class, one sum moves by ``v v' - u u'``; where it changes it, one by
+    ``v v'`` and the other by ``u u'``: the Frobenius norms are
+    ``√(‖v‖⁴ + ‖u‖⁴ - 2<u, v>²)`` and ``√(‖v‖⁴ + ‖u‖⁴)``, both at most ``√2 (1 + constant²)``. The
+    rest pays for rounding: of the sums, and of the products with √2 before noise is added.
+    """
+    if n_records > MAX_RECORDS:
+        raise InputError(
+            f"X must have at most {MAX_RECORDS:,} records, as the moments of {n_records:,} "
+            "cannot be added up exactly."
+        )
+    square = 1.0 + constant**2
+    n_entries = (n_features + 1) * (n_features + 2)
+    return moment_sensitivity(math.sqrt(square)) + (
+        math.sqrt(n_entries) * n_records * square * 2.0**-49
+    )
+
+
+def auc_weights(moments: ClassMoments, *, ridge: float = 0.0) -> FloatArray:
+    """Return the direction that ranks best by the square surrogate, ``(Σ₊ + Σ₋ + ρI)⁻¹ δ``.
+
+    Σ are covariances, ρ is `ridge` and δ the difference of the mean rows. The minimiser of
+    ``E (1 - w'(x₊ - x₋))²`` is ``(Σ₊ + Σ₋ + δδ')⁻¹ δ``, which by Sherman and Morrison's formula has
+    the same direction.
+    """
+    covariance = moments.covariances.sum(axis=0)
+    delta = moments.means[1] - moments.means[0]
+    values, vectors = np.linalg.eigh(covariance)
+    least = max(ridge, len(delta) * 2.0**-52 * float(values[-1]), 1e-12)
+    return np.asarray(vectors @ ((vectors.T @ delta) / (np.maximum(values, 0.0) + least)))

@@ -1,11 +1,10 @@
-"""Wrong tables, targets and groups, refused in one sentence each before anything is spent."""
+"""Rows, targets and starting weights as solvers take them; wrong ones are refused by name."""
 
 from __future__ import annotations
 
 import datetime
 import math
-from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -14,10 +13,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import issparse
-from sklearn.base import BaseEstimator
 from sklearn.utils.multiclass import check_classification_targets
 
-from sklearn_dpwg._checks import FloatArray, real_number
+from sklearn_dpwg._checks import FloatArray
 from sklearn_dpwg.data.frames import as_pandas, label_key, places, plain_list, same_text
 from sklearn_dpwg.data.groups import check_kind_of_overlap, names_of_columns
 from sklearn_dpwg.data.records import ADVICE
@@ -31,11 +29,14 @@ PRECISIONS = [np.float64, np.float32]
 # Up to so many labels a column is never taken for one of identifiers or of measured numbers.
 _FEW = 20
 
-_TEXT = (str, bytes)
-# A timestamp of pandas is a date, a period is not.
-_TIMES = (
-    datetime.date, datetime.time, datetime.timedelta, np.datetime64, np.timedelta64, pd.Period,
-)  # fmt: skip
+# Types that are no real numbers. A timestamp of pandas is a date, a period is not.
+_NO_NUMBERS: dict[str, tuple[type, ...]] = {
+    "strings": (str, bytes),
+    "dates or times": (
+        datetime.date, datetime.time, datetime.timedelta, np.datetime64, np.timedelta64, pd.Period,
+    ),
+    "complex numbers": (complex, np.complexfloating),
+}  # fmt: skip
 
 
 def check_columns(X: Any) -> None:
@@ -47,50 +48,34 @@ def check_columns(X: Any) -> None:
         if len(set(names)) < len(names):
             twice = next(name for name in names if names.count(name) > 1)
             raise InputError(f"X must have a name of its own for each column, got {twice!r} twice.")
-        columns: Iterable[tuple[Any, Any]] = _columns_of_frame(X)
+        kinds = [getattr(dtype, "kind", "O") for dtype in X.dtypes]
+        columns = [X.iloc[:, at] for at, kind in enumerate(kinds) if kind not in "biuf"]
     else:
-        columns = _columns_of_array(X)
-    for name, column in columns:
+        rows = np.asarray(X, dtype=None if hasattr(X, "dtype") else object)
+        columns = [] if rows.ndim != 2 or rows.dtype.kind in "biuf" else list(rows.T)
+    for place, column in enumerate(columns):
         kind = _kind(np.asarray(column))
         if kind is not None:
-            # the first words are those that scikit-learn's checks ask for
-            start = "Complex data not supported: " if kind == "complex numbers" else ""
+            name = getattr(column, "name", place)
             raise InputError(
-                f"{start}X must hold numbers, got {kind} in column {name!r}: {ADVICE[kind]}."
+                f"{_start(kind)}X must hold numbers, got {kind} in column {name!r}: {ADVICE[kind]}."
             )
 
 
-def _columns_of_frame(X: Any) -> Iterator[tuple[Any, Any]]:
-    """Yield the columns whose type does not say that they are real numbers."""
-    for index, (name, dtype) in enumerate(zip(X.columns, X.dtypes, strict=True)):
-        if getattr(dtype, "kind", "O") not in "biuf":
-            yield name, X.iloc[:, index]
-
-
-def _columns_of_array(X: Any) -> Iterator[tuple[int, NDArray[Any]]]:
-    try:
-        rows = np.asarray(X)
-        if not hasattr(X, "dtype") and rows.dtype.kind in "USMm":
-            rows = np.asarray(X, dtype=object)  # a list of which one string made strings of all
-    except ValueError:
-        return  # rows of different lengths, which scikit-learn refuses
-    if rows.ndim == 2 and rows.dtype.kind not in "biuf":
-        yield from enumerate(rows.T)
+def _start(kind: str) -> str:
+    """Return the first words that scikit-learn's checks ask for."""
+    return "Complex data not supported: " if kind == "complex numbers" else ""
 
 
 def _kind(values: NDArray[Any]) -> str | None:
     """Say what values are that are no real numbers, as far as their types tell."""
-    if values.dtype.kind in "OUSMmc":
-        types = (
-            {values.dtype.type}
-            if values.dtype.kind != "O"
-            else {type(value) for value in values.ravel()}
-        )
-        for kind, wrong in (("strings", _TEXT), ("dates or times", _TIMES)):
-            if any(issubclass(each, wrong) for each in types):
-                return kind
-        if any(issubclass(each, complex | np.complexfloating) for each in types):
-            return "complex numbers"
+    if values.dtype.kind in "biuf":
+        return None
+    of_objects = values.dtype.kind == "O"
+    types = set(map(type, values.ravel())) if of_objects else {values.dtype.type}
+    for kind, wrong in _NO_NUMBERS.items():
+        if any(issubclass(each, wrong) for each in types):
+            return kind
     return None
 
 
@@ -100,36 +85,20 @@ def advice_on_missing_values(X: Any) -> Iterator[None]:
     try:
         yield
     except (TypeError, ValueError) as error:
-        is_of_rows = str(error).startswith("Input X contains") or "'NAType'" in str(error)
-        place = _first_not_finite(X) if is_of_rows and not issparse(X) else None
-        if place is None:
+        is_of_values = str(error).startswith("Input X contains") or "'NAType'" in str(error)
+        values = np.array([]) if issparse(X) else np.asarray(X, dtype=object)
+        if values.ndim != 2 or not is_of_values:
             raise
-        what, row, column = place
+        numbers = np.where(pd.isna(values), np.nan, values).astype(np.float64)
+        row, column = np.argwhere(~np.isfinite(numbers))[0].tolist()
         name = list(X.columns)[column] if hasattr(X, "columns") else column
-        advice = (
-            ": PublicSchema takes a fill that is said beforehand, while an imputer would learn "
-            "from the records what no guarantee covers"
-        )
+        if np.isinf(numbers[row, column]):
+            raise InputError(f"Input X contains infinity in column {name!r}, row {row}.") from None
         raise InputError(
-            f"Input X contains {what} in column {name!r}, row {row}"
-            f"{advice if what == 'NaN' else ''}."
+            f"Input X contains NaN in column {name!r}, row {row}: PublicSchema takes a fill that "
+            "is said beforehand, while an imputer would learn from the records what no guarantee "
+            "covers."
         ) from None
-
-
-def _first_not_finite(X: Any) -> tuple[str, int, int] | None:
-    """Return what is first missing or infinite in rows, its row and its column."""
-    values = np.asarray(X, dtype=object)
-    is_missing = pd.isna(values)
-    if values.ndim != 2:
-        return None
-    if is_missing.any():
-        row, column = np.argwhere(is_missing)[0].tolist()
-        return "NaN", row, column
-    numbers = values.astype(np.float64)
-    if not np.isinf(numbers).any():
-        return None
-    row, column = np.argwhere(np.isinf(numbers))[0].tolist()
-    return "infinity", row, column
 
 
 def check_targets(y: Any, *, is_classifier: bool) -> Any:
@@ -138,19 +107,16 @@ def check_targets(y: Any, *, is_classifier: bool) -> Any:
     if values.dtype == object and pd.api.types.infer_dtype(values.ravel()) == "decimal":
         return values.astype(np.float64)
     kind = _kind(values)
-    if not is_classifier:
-        if kind is None:
-            return y
-        advice = (
-            "for classes use DPWorstGroupClassifier"
-            if kind == "strings"
-            else "make numbers of them, with target_bounds in the same unit"
+    if not is_classifier and kind is not None:
+        advice = "make numbers of them, with target_bounds in the same unit"
+        if kind == "strings":
+            advice = "for classes use DPWorstGroupClassifier"
+        raise InputError(
+            f"{_start(kind)}y must hold numbers for a regressor, got {kind}: {advice}."
         )
-        start = "Complex data not supported: " if kind == "complex numbers" else ""
-        raise InputError(f"{start}y must hold numbers for a regressor, got {kind}: {advice}.")
     if kind == "strings" and values.dtype.kind == "O":
-        present = values[~pd.isna(values)]
-        if not all(isinstance(value, _TEXT) for value in present):
+        kinds = {isinstance(value, str | bytes) for value in values[~pd.isna(values)]}
+        if len(kinds) > 1:
             raise InputError(
                 "y must hold classes of one kind, all numbers or all strings, got some of both."
             )
@@ -192,11 +158,9 @@ def warn_if_target_is_group(y: Any, groups: Any, group_by: Any) -> None:
     Told from what was passed, an object or a name, never from values: that targets agree with
     groups in every record is a fact about each of them, and labels may be the same words by chance.
     """
-    name = getattr(y, "name", None)
-    named = names_of_columns(groups, group_by)
-    is_named = isinstance(name, str) and name != ""  # as series of polars without a name have
-    same_name = is_named and any(isinstance(one, str) and one == name for one in named)
-    if same_name or (groups is not None and _same_object(y, groups)):
+    name = getattr(y, "name", None) or None  # series of polars without a name have ""
+    is_column = isinstance(name, str) and name in names_of_columns(groups, group_by)
+    if is_column or (groups is not None and y is groups):
         warn(
             "groups hold the target y: the groups are public, so the guarantee protects no "
             "record's target. Leave it out of groups, or rename it if it is something else.",
@@ -204,26 +168,9 @@ def warn_if_target_is_group(y: Any, groups: Any, group_by: Any) -> None:
         )
 
 
-def _same_object(y: Any, groups: Any) -> bool:
-    if y is groups:
-        return True
-    if not (hasattr(y, "__array__") and hasattr(groups, "__array__")):
-        return False
-    values = np.asarray(y)
-    table = np.asarray(groups)
-    columns = [table] if table.ndim < 2 else list(table.T)
-    # columns of one table lie between each other, which bounds of memory alone do not tell
-    return any(column.ndim == 1 and np.shares_memory(values, column) for column in columns)
-
-
 # Public facts that a plan is made from: counts, and the prior weights of the groups.
 
 NEIGHBOURS = ("replace-one", "replace-one-within-group")
-
-_ALLOWED = (
-    "prior must be 'proportional', 'uniform', a number between 0 and 1 (the share of equal "
-    "weights in a mixture with the proportional ones) or one positive weight a group"
-)
 
 
 def positive_whole(value: Any, name: str) -> int:
@@ -253,22 +200,12 @@ def columns_of_sizes(group_sizes: Any, group_by: Any) -> list[Any] | None:
     return list(group_by) if isinstance(group_by, list | tuple) else None
 
 
-def check_neighbours(neighbours: Any) -> None:
-    """Refuse what neighbours a fit cannot be private for."""
+def check_protection(neighbours: Any, overlap: Any, *, hides_groups: bool) -> None:
+    """Refuse what neighbours, or what overlap of groups, a fit cannot be private for."""
     if not isinstance(neighbours, str) or neighbours not in NEIGHBOURS:
         raise InputError(
             f"neighbours must be one of {', '.join(map(repr, NEIGHBOURS))}, got {neighbours!r}."
         )
-
-
-def check_correction(correction: Any) -> None:
-    """Refuse what optimism cannot be multiplied by."""
-    if not 0.0 <= real_number(correction, "optimism_correction") < math.inf:
-        raise InputError(f"optimism_correction must be at least 0 and finite, got {correction!r}.")
-
-
-def check_overlap(overlap: Any, *, hides_groups: bool) -> None:
-    """Refuse what does not say whether groups overlap, or cannot be private."""
     check_kind_of_overlap(overlap)
     if overlap != "cells" and hides_groups:
         raise InputError(
@@ -280,87 +217,51 @@ def check_overlap(overlap: Any, *, hides_groups: bool) -> None:
 
 def resolve_prior(prior: Any, group_sizes: Sequence[float]) -> tuple[float, ...]:
     """Return the positive weights, summing to 1, that the parameter `prior` stands for."""
-    n_groups = len(group_sizes)
-    proportional = _proportional(np.asarray(group_sizes, dtype=float), prior)
+    sizes, n_groups = np.asarray(group_sizes, dtype=float), len(group_sizes)
     share = {"proportional": 0.0, "uniform": 1.0}.get(prior) if isinstance(prior, str) else prior
     try:
-        found = np.asarray(share, dtype=float)  # None and NaN fail the comparisons below
+        weights = np.asarray(share, dtype=float)  # None and NaN fail the comparisons below
     except (TypeError, ValueError):
-        raise InputError(f"{_ALLOWED}, got {prior!r}.") from None
-    if found.ndim == 0 and 0.0 <= found <= 1.0:
-        found = found / n_groups + (1.0 - found) * proportional
-    elif (
-        found.shape == (n_groups,)
-        and ((found > 0) & (found < 1)).all()
-        and abs(found.sum() - 1) > 1e-6
-    ):
-        raise InputError(
-            f"prior must sum to 1 where its weights are shares below 1, got {prior!r}, which sums "
-            f"to {found.sum():.6g}."
-        )
-    elif found.shape == (n_groups,) and (found > 0).all() and np.isfinite(found).all():
-        found = found / found.sum()
-    else:
-        raise InputError(f"{_ALLOWED}, {n_groups} here, got {prior!r}.")
-    return tuple(found.tolist())
-
-
-def _proportional(sizes: np.ndarray, prior: Any) -> np.ndarray:
-    """Return the shares of the groups; groups without end have equal ones."""
-    endless = np.isinf(sizes)
-    if endless.any():
-        if not endless.all() and (np.ndim(prior) == 0 and prior not in ("uniform", 1, 1.0)):
+        weights = np.array(math.nan)
+    if weights.ndim == 0 and 0.0 <= weights <= 1.0:
+        if (is_endless := np.isinf(sizes)).any():  # groups without end have equal shares
+            if not is_endless.all() and weights < 1.0:
+                raise InputError(
+                    f"prior must be 'uniform' or one positive weight a group where some groups "
+                    f"have an end and others have none, got {prior!r}."
+                )
+            sizes = is_endless.astype(float)
+        weights = weights / n_groups + (1.0 - weights) * (sizes / sizes.sum())
+    elif weights.shape == (n_groups,) and (weights > 0).all() and np.isfinite(weights).all():
+        total = weights.sum()
+        if (weights < 1).all() and abs(total - 1) > 1e-6:
             raise InputError(
-                f"prior must be 'uniform' or one positive weight a group where some groups have "
-                f"an end and others have none, got {prior!r}."
+                f"prior must sum to 1 where its weights are shares below 1, got {prior!r}, which "
+                f"sums to {total:.6g}."
             )
-        sizes = endless.astype(float)
-    return np.asarray(sizes / sizes.sum())
+        weights = weights / total
+    else:
+        raise InputError(
+            "prior must be 'proportional', 'uniform', a number between 0 and 1 (the share of equal "
+            "weights in a mixture with the proportional ones) or one positive weight a group, "
+            f"{n_groups} here, got {prior!r}."
+        )
+    return tuple(weights.tolist())
 
 
 # Targets as a loss expects them, and weights in the units of y.
 
 
-class Targets(ABC):
-    """What is known of y before its records are encoded; public facts alone."""
-
-    loss: Loss
-
-    @property
-    @abstractmethod
-    def attributes(self) -> Mapping[str, Any]:
-        """Fitted attributes that an estimator has of its targets, by name."""
-
-    @abstractmethod
-    def encode(self, y: NDArray[Any]) -> FloatArray:
-        """Return targets for the loss, or refuse some with ValueError."""
-
-    @abstractmethod
-    def decode(self, coef: FloatArray, intercept: FloatArray) -> tuple[FloatArray, Any]:
-        """Return ``coef_`` and ``intercept_`` in the units of y, of what the loss learned."""
-
-    @abstractmethod
-    def encode_weights(self, coef: FloatArray, intercept: FloatArray) -> tuple[FloatArray, ...]:
-        """Return what the loss would have learned, of ``coef_`` and ``intercept_``."""
-
-    @abstractmethod
-    def check_later(self, classes: ArrayLike | None) -> None:
-        """Refuse classes that a later call of ``partial_fit`` names and the first did not."""
-
-
 @dataclass(frozen=True, eq=False)
-class ClassTargets(Targets):
+class ClassTargets:
     """Classes, encoded as -1 and 1 where there are two, else as 0, 1, ...; `stated` as given."""
 
     classes: NDArray[Any]
     loss: Loss
     stated: Any
 
-    @property
-    def attributes(self) -> Mapping[str, Any]:
-        return {"classes_": self.classes}
-
     def encode(self, y: NDArray[Any]) -> FloatArray:
+        """Return targets for the loss, or refuse other classes."""
         index = places(y, self.classes)
         if (index < 0).any():
             row = int(np.argmax(index < 0))
@@ -370,13 +271,16 @@ class ClassTargets(Targets):
             )
         return np.asarray(2.0 * index - 1.0 if self.loss.n_outputs == 1 else index.astype(float))
 
-    def decode(self, coef: FloatArray, intercept: FloatArray) -> tuple[FloatArray, FloatArray]:
+    def decode(self, coef: FloatArray, intercept: FloatArray) -> tuple[FloatArray, Any]:
+        """Return ``coef_`` and ``intercept_`` of what the loss learned."""
         return coef, intercept
 
     def encode_weights(self, coef: FloatArray, intercept: FloatArray) -> tuple[FloatArray, ...]:
+        """Return what the loss would have learned, of ``coef_`` and ``intercept_``."""
         return coef, intercept
 
     def check_later(self, classes: ArrayLike | None) -> None:
+        """Refuse classes that a later call of ``partial_fit`` names and the first did not."""
         keys = None if classes is None else {*map(label_key, plain_list(classes))}
         if keys not in (None, {*map(label_key, self.classes)}):
             raise InputError(
@@ -386,16 +290,13 @@ class ClassTargets(Targets):
 
 
 @dataclass(frozen=True, eq=False)
-class BoundedTargets(Targets):
+class BoundedTargets:
     """Numbers between public bounds, mapped to [-1, 1]."""
 
     low: float
     high: float
     loss: Loss
-
-    @property
-    def attributes(self) -> Mapping[str, Any]:
-        return {}
+    classes = None
 
     @property
     def _center(self) -> float:
@@ -406,39 +307,41 @@ class BoundedTargets(Targets):
         return self.high / 2.0 - self.low / 2.0
 
     def encode(self, y: NDArray[Any]) -> FloatArray:
+        """Return targets for the loss."""
         # clipped before it is mapped, so that no target overflows
         inside = np.clip(numeric_targets(y), self.low, self.high)
         return np.clip((inside - self._center) / self._half_width, -1.0, 1.0)
 
-    def decode(self, coef: FloatArray, intercept: FloatArray) -> tuple[FloatArray, float]:
+    def decode(self, coef: FloatArray, intercept: FloatArray) -> tuple[FloatArray, Any]:
+        """Return ``coef_`` and ``intercept_`` in the units of y, of what the loss learned."""
         return self._half_width * coef[0], float(self._center + self._half_width * intercept[0])
 
     def encode_weights(self, coef: FloatArray, intercept: FloatArray) -> tuple[FloatArray, ...]:
+        """Return what the loss would have learned, of ``coef_`` and ``intercept_``."""
         return coef / self._half_width, (intercept - self._center) / self._half_width
 
     def check_later(self, classes: ArrayLike | None) -> None:
+        """Refuse classes."""
         refuse_classes(classes)
+
+
+Targets = ClassTargets | BoundedTargets
 
 
 def find_classes(y: NDArray[Any] | None, given: ArrayLike | None) -> NDArray[Any]:
     """Return the classes, sorted, that are given or else found in y; refuse what can be none."""
-    if y is not None and pd.isna(y).any():
-        row = int(np.argmax(pd.isna(y)))
-        raise InputError(f"y must hold a class for every record, got NaN or None in row {row}.")
     if given is None and y is None:
         raise InputError("classes must be given or set where y is not there to find them in.")
-    is_found = given is None
-    if is_found:
-        given = np.asarray(y)
-        check_classification_targets(given)
-    listed = np.ravel(np.asarray(as_pandas(given)))
+    if given is None:
+        check_classification_targets(y)
+    listed = np.ravel(np.asarray(as_pandas(y if given is None else given)))
     try:
         known = np.unique(listed)
     except TypeError:
-        got = "a mixture in y" if is_found else repr(given)
+        got = "a mixture in y" if given is None else repr(given)
         raise InputError(f"classes must be all numbers or all strings, got {got}.") from None
-    if is_found:
-        check_found_classes(known, len(np.asarray(y)))
+    if given is None:
+        check_found_classes(known, len(listed))
     elif twice := same_text(listed.tolist()):
         raise InputError(f"classes must name each class once, got {twice}.")
     if len(known) < 2:
@@ -466,12 +369,6 @@ def refuse_classes(classes: ArrayLike | None) -> None:
 
 # First weights of a fit, from weights in the units of the caller.
 
-# What a message calls a start that is none.
-_START = (
-    "a fitted linear model with coef_ and intercept_, or a pair (coef, intercept) in the units of "
-    "X and y"
-)
-
 
 def first_weights(
     start: Any,
@@ -484,30 +381,13 @@ def first_weights(
 ) -> Solution:
     """Return where a run begins, for rows divided by their largest norm; perhaps off the ball."""
     coef, intercept = _coef_and_intercept(start)
-    classes = targets.attributes.get("classes_")
-    of_start = getattr(start, "classes_", None)
-    if classes is None and of_start is not None:
-        raise InputError(
-            f"start must be a regressor where y holds numbers, got {type(start).__name__}, which "
-            f"knows the classes {np.asarray(of_start).tolist()!r}."
-        )
-    keys = [None if each is None else [*map(label_key, each)] for each in (classes, of_start)]
-    if None not in keys and keys[0] != keys[1]:
-        raise InputError(
-            f"start must know the classes {np.asarray(classes).tolist()!r}, in this order, got "
-            f"{np.asarray(of_start).tolist()!r}."
-        )
-    known = getattr(start, "feature_names_in_", None)
-    if names is not None and known is not None and list(names) != list(known):
-        raise InputError(
-            f"start must be fitted to columns of the names {list(names)!r}, got {list(known)!r}."
-        )
+    _check_same_task(start, targets.classes, names)
     n_outputs = targets.loss.n_outputs
-    wanted = (n_outputs, n_features)
+    shape = (n_outputs, n_features)
     matrix, constants = np.atleast_2d(coef), np.ravel(intercept)
-    if matrix.shape != wanted or constants.size not in {1, n_outputs}:
+    if matrix.shape != shape or constants.size not in {1, n_outputs}:
         raise InputError(
-            f"start must have a coef of shape {wanted} and one intercept or {n_outputs}, got "
+            f"start must have a coef of shape {shape} and one intercept or {n_outputs}, got "
             f"shapes {coef.shape} and {intercept.shape}."
         )
     matrix, constants = targets.encode_weights(matrix, np.broadcast_to(constants, n_outputs))
@@ -528,26 +408,31 @@ def first_weights(
 
 def _coef_and_intercept(start: Any) -> tuple[FloatArray, FloatArray]:
     """Return both as arrays of finite numbers, or refuse what has none."""
-    if hasattr(start, "coef_") and not isinstance(start, type):
-        given = start.coef_, getattr(start, "intercept_", 0.0)
-    elif isinstance(start, BaseEstimator):
-        raise InputError(
-            f"start must be {_START}, got {type(start).__name__}, which is not fitted or is not "
-            "linear: a search clones the values of its grid, which forgets a fit, so pass "
-            "FrozenEstimator(model) there."
-        )
+    if hasattr(start, "coef_"):
+        pair = start.coef_, getattr(start, "intercept_", 0.0)
     elif isinstance(start, tuple | list) and len(start) == 2:
-        given = start[0], start[1]
+        pair = start[0], start[1]
     else:
-        raise InputError(f"start must be {_START}, got {type(start).__name__}.")
-    found = []
-    for each in given:
-        try:
-            plain = each.toarray() if hasattr(each, "toarray") else each
-            array = np.asarray(plain, dtype=float)
-        except (TypeError, ValueError):
-            array = np.array(np.nan)
-        if not np.isfinite(array).all():
-            raise InputError(f"start must hold finite numbers, got {each!r}.")
-        found.append(array)
-    return found[0], found[1]
+        raise InputError(
+            "start must be a fitted linear model with coef_ and intercept_, or a pair (coef, "
+            f"intercept) in the units of X and y, got {type(start).__name__}."
+        )
+    coef = pair[0].toarray() if issparse(pair[0]) else pair[0]
+    arrays = np.asarray(coef, dtype=float), np.asarray(pair[1], dtype=float)
+    if not all(np.isfinite(array).all() for array in arrays):
+        raise InputError("start must hold finite numbers, got infinite or NaN.")
+    return arrays
+
+
+def _check_same_task(start: Any, classes: NDArray[Any] | None, names: Any) -> None:
+    """Refuse a model of other classes, in another order, or of other columns."""
+    of_start = getattr(start, "classes_", None)
+    keys = [None if each is None else [*map(label_key, each)] for each in (classes, of_start)]
+    if of_start is not None and keys[0] != keys[1]:
+        needed = "no classes" if classes is None else f"the classes {classes.tolist()!r}, in order"
+        raise InputError(f"start must know {needed}, got {np.asarray(of_start).tolist()!r}.")
+    known = getattr(start, "feature_names_in_", None)
+    if names is not None and known is not None and list(names) != list(known):
+        raise InputError(
+            f"start must be fitted to columns of the names {list(names)!r}, got {list(known)!r}."
+        )

@@ -1,8 +1,8 @@
 """The flow of a fit, whatever holds the records: from public facts to what is kept of a solution.
 
 Facts make a problem, the problem a plan, and the plan warnings; then its noise is spent on the
-records. `Fitting._learn` writes this once, for records in memory and in partitions, for fresh ones,
-and for those whose groups are hidden, which are counted first.
+records. `DPWorstGroupEstimator._learn` writes this once, for records in memory and in partitions,
+for fresh ones, and for those whose groups are hidden, which are counted first.
 """
 
 from __future__ import annotations
@@ -10,27 +10,22 @@ from __future__ import annotations
 import math
 import warnings
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, ClassVar, Self
-from uuid import uuid4
 
 import numpy as np
+import pandas as pd
 from numpy.typing import ArrayLike, NDArray
-from scipy.sparse import issparse
-from sklearn.base import BaseEstimator, is_classifier
-from sklearn.linear_model import LinearRegression, LogisticRegression
-from sklearn.svm import LinearSVC
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
-from sklearn_dpwg._checks import FloatArray
+from sklearn_dpwg._checks import FloatArray, without_weights
 from sklearn_dpwg.data import frames
 from sklearn_dpwg.data import groups as grouping
 from sklearn_dpwg.data.problem import Cells, HiddenGroups, Problem, equal_sizes, largest_reach
-from sklearn_dpwg.data.rows import canonical_rows, linear_scores
-from sklearn_dpwg.estimators import encode, planning
+from sklearn_dpwg.estimators import encode
 from sklearn_dpwg.estimators.encode import Targets, first_weights
 from sklearn_dpwg.estimators.partitions import (
     Blocks,
@@ -42,25 +37,29 @@ from sklearn_dpwg.estimators.partitions import (
     partitions_of,
     read_labels,
 )
-from sklearn_dpwg.estimators.planning import Progress, warn_of_plan
+from sklearn_dpwg.estimators.planning import (
+    check_solution,
+    plan_within,
+    warn_of_plan,
+    with_progress,
+)
+from sklearn_dpwg.estimators.private import (
+    PrivateEstimator,
+    unchanged_on_failure,
+    warn_of_row_norm,
+)
 from sklearn_dpwg.exceptions import (
-    DataNormWarning,
     InputError,
-    NoProtectionWarning,
     PlanExceededError,
     SeededNoiseWarning,
     UngroupedWarning,
     warn,
 )
-from sklearn_dpwg.ledger.costs import StartCost, costs_of_start, in_words
-from sklearn_dpwg.ledger.ledger import spending
+from sklearn_dpwg.ledger.costs import costs_of_start
 from sklearn_dpwg.privacy import Budget, NoiseSource, PrivacyGuarantee
-from sklearn_dpwg.privacy.release import Draw, check_delta
-from sklearn_dpwg.solvers import Plan, Solution, Solver, make_solver
+from sklearn_dpwg.privacy.release import Draw
+from sklearn_dpwg.solvers import FreshSolver, Plan, Solution, Solver, make_solver
 from sklearn_dpwg.solvers.counts import release_sizes
-
-# From here on e^epsilon is no floating-point number, and the statement says the same in words.
-NO_PROTECTION = 700.0
 
 # What a guarantee calls first weights that carry none of their own.
 PUBLIC_START = (
@@ -69,35 +68,15 @@ PUBLIC_START = (
 )
 
 
-@contextmanager
-def unchanged_on_failure(estimator: object) -> Iterator[None]:
-    """Give an estimator all its attributes back if what is done inside fails."""
-    before = dict(vars(estimator))
-    try:
-        yield
-    except BaseException:
-        estimator.__dict__ = before
-        raise
-
-
-def warn_of_row_norm() -> None:
-    """Warn that the norm of a row was left open, which is public whatever the rows are."""
-    warn(
-        "data_norm was left open and is taken as 1: rows longer than that are shortened to it, and "
-        "none of them is told of. Say data_norm=1.0 where rows are scaled to norm 1, or another "
-        "public bound on the norm of a row, as row_norm_ of a BoundedScaler.",
-        DataNormWarning,
-    )
-
-
 class Stages:
     """What the sources of a fit's stages have drawn, for whoever asks whether anything was."""
 
     def __init__(self, first: NoiseSource) -> None:
         self._sources = [first]
+        self.seeded = first.seeded
 
     def follow(self, random_state: Any, plan: Plan) -> NoiseSource:
-        """Return the source of the second stage; that noise is seeded was said of the first."""
+        """Return the source of the second stage; the first has warned where noise is seeded."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", SeededNoiseWarning)
             self._sources.append(NoiseSource(random_state, plan.releases))
@@ -107,132 +86,6 @@ class Stages:
     def draws(self) -> tuple[Draw, ...]:
         """Every draw so far, in order."""
         return tuple(draw for source in self._sources for draw in source.draws)
-
-    @property
-    def seeded(self) -> bool:
-        """Whether the noise comes from a seed."""
-        return self._sources[0].seeded
-
-
-class PrivateEstimator(frames.PlainlyStored, BaseEstimator):
-    """What every private estimator checks, warns of, spends and stores alike."""
-
-    epsilon: float
-    delta: float
-    data_norm: float | None
-    random_state: Any
-    rows_per_person: int | None
-    # of the last fit: the private fits that it began with, and the key that ledgers know it by
-    _start_costs: tuple[StartCost, ...] = ()
-    _fit_key: str
-    _groupings: tuple[str, ...] = ()  # names of what the groups of the last fit are made of
-
-    @property
-    def _row_norm(self) -> float:
-        """Bound on the norm of a row: what is said, or else 1."""
-        return 1.0 if self.data_norm is None else self.data_norm
-
-    def _check_sizes(self, *names: str) -> None:
-        """Refuse parameters that are no positive numbers, and a wrong number of rows."""
-        for name in names:
-            value = self._row_norm if name == "data_norm" else getattr(self, name)
-            is_number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
-            if not is_number or not 1e-50 <= float(value) <= 1e50:
-                raise InputError(
-                    f"{name} must be a positive finite number, got {value!r}; "
-                    f"allowed are 1e-50 to 1e50."
-                )
-
-    def _without_groups(self, X: Any) -> Any:
-        """Return rows in memory, without the columns of groups that `group_by` names."""
-        (X,) = frames.in_memory(X=X)
-        return grouping.without_groups(X, getattr(self, "group_by", None), self)
-
-    def _begin_fit(self) -> None:
-        """Note what a fit begins with, before anything is spent."""
-        start = getattr(self, "start", None)
-        self._start_costs = () if start is None else costs_of_start(start)
-        if self.data_norm is None:
-            warn_of_row_norm()
-
-    def _warn_about_budget(self, budget: Budget, n_records: int) -> None:
-        """Warn of an ε or δ that protects nobody."""
-        if budget.epsilon > NO_PROTECTION:
-            warn(
-                f"epsilon={budget.epsilon!r} is no protection: whoever knows all records but one "
-                f"can tell that one from any other; values from 0.1 to 10 are usual.",
-                NoProtectionWarning,
-            )
-        check_delta(budget.delta, n_records)
-
-    @contextmanager
-    def _spending(
-        self,
-        noise: NoiseSource | Stages,
-        budget: Budget,
-        planned: PrivacyGuarantee,
-        key: str | None = None,
-    ) -> Iterator[PrivacyGuarantee]:
-        """Charge a fit, once a key, say in errors if it is spent, and yield its guarantee."""
-        # a key of its own, which the object has once it is fitted: other threads may use it too
-        key = uuid4().hex if key is None else key
-        costs, public = self._start_costs, planned.public
-        if getattr(self, "start", None) is not None and not costs:
-            public = (*public, PUBLIC_START)
-        # of this fit alone: ledgers are charged for its starts beside it
-        own = replace(planned, seeded=noise.seeded, groupings=self._groupings, public=public)
-        name, is_paid = type(self).__name__, self.__dict__.pop("_is_paid", False)
-        with (
-            np.errstate(all="ignore"),  # over- and underflows depend on the records
-            spending(own, noise, name, budget, key=key, is_paid=is_paid, before=costs),
-        ):
-            yield replace(own, outside=(*own.outside, *in_words(costs))) if costs else own
-        self._fit_key = key
-
-    def _linear(self, X: Any, weights: FloatArray) -> FloatArray:
-        """Return ``X @ weights.T``; nothing else about the rows, which may be records."""
-        X = self._without_groups(X)
-        encode.check_columns(X)
-        with encode.advice_on_missing_values(X):
-            X = validate_data(self, X, dtype=encode.PRECISIONS, accept_sparse="csr", reset=False)
-        if issparse(X):
-            X = canonical_rows(X)
-        # an overflow is told by the scores alone
-        with np.errstate(all="ignore"):
-            return linear_scores(X, weights)
-
-    def to_sklearn(self) -> LogisticRegression | LinearSVC | LinearRegression:
-        """Return a linear model of scikit-learn itself that predicts the same.
-
-        Converters (ONNX, PMML), explainers and servers take it. It holds the released weights, so
-        it costs no privacy; the guarantee stays in ``privacy_`` of this estimator.
-
-        Returns
-        -------
-        LogisticRegression, LinearSVC or LinearRegression
-            Fitted: a `LogisticRegression` where the model has probabilities, a `LinearSVC` for a
-            classifier without, a `LinearRegression` for a regressor.
-
-        Notes
-        -----
-        Only what is fitted is copied. A clone has scikit-learn's own parameters, and a fit of it is
-        not private.
-        """
-        check_is_fitted(self, "plan_")
-        kind = LinearRegression
-        if hasattr(self, "classes_"):
-            kind = LogisticRegression if hasattr(self, "predict_proba") else LinearSVC
-        linear = kind()
-        linear.n_features_in_ = self.n_features_in_
-        for name in ("coef_", "intercept_", "classes_", "feature_names_in_"):
-            if hasattr(self, name):  # a number of NumPy, as scikit-learn has it, stays one
-                setattr(linear, name, np.array(getattr(self, name))[()])
-        return linear
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags
 
 
 @dataclass(frozen=True, eq=False)
@@ -255,12 +108,12 @@ class Facts:
 
 # What yields risks or an oracle for a problem, for as long as a solver learns from them.
 Records = Callable[[Problem], AbstractContextManager[Any]]
-# How a solver learns, where that is not its `run`: it, plan, records, noise and start.
+# How a solver learns, where that is not its `run`: it, plan, records, noise.
 Run = Callable[..., Solution]
 
 
-class Fitting(Progress, PrivateEstimator):
-    """Parameters of a worst-group estimator, and the steps from records to fitted attributes."""
+class DPWorstGroupEstimator(PrivateEstimator):
+    """Base of the private worst-group estimators: from records to fitted attributes."""
 
     solver: str | Solver
     loss: Any
@@ -270,72 +123,211 @@ class Fitting(Progress, PrivateEstimator):
     group_labels: Any
     group_by: Any
     overlap: str
-    start: Any
+    verbose: int
     neighbours: str
     # value of the constant column behind rows of norm 1
     _intercept_scaling: ClassVar[float]
-    optimism_correction: float
+    _is_classifier: ClassVar[bool]
+
+    # groups reach fit through every meta-estimator that routes metadata
+    __metadata_request__fit = {"groups": True}  # noqa: RUF012
+    __metadata_request__partial_fit = {"groups": True}  # noqa: RUF012
 
     @abstractmethod
     def _targets(self, y: NDArray[Any] | None, classes: ArrayLike | None = None) -> Targets:
         """Return what encodes y, of its classes where neither the caller nor a parameter says."""
+
+    @without_weights
+    def fit(self, X: Any, y: Any = None, groups: Any = None, *, start: Any = None) -> Self:
+        """Learn a model whose worst-off group does as well as it can, within the budget.
+
+        Parameters
+        ----------
+        X : array-like or sparse array (CSR) of shape (n_records, n_features), or Source
+            Rows, as an array, a frame of pandas or polars, or in compressed form. Longer ones are
+            shortened to norm `data_norm`. Single precision is kept, sums are in double. Rows that
+            memory does not hold are a collection of dask, or, with their targets and groups, a
+            `sources.ParquetSource` or `sources.ArraySource`.
+        y : array-like of shape (n_records,)
+            Targets; a collection of dask where X is one, None with a source.
+        groups : array-like of shape (n_records,) or (n_records, n_columns), optional
+            Group of each record, protected or public as `neighbours` says; cells of several
+            columns are intersected, but see `overlap`. As `y`, of the kind that X is of.
+        start : estimator or pair of array-like, optional
+            Weights to begin with in place of 0: a fitted linear model with ``coef_`` and
+            ``intercept_``, or both as a pair, in the units of X and y; those outside the ball are
+            projected to it. They must be public or released: a private model of this package is
+            counted with this fit by `privacy_of` and by ledgers, the rest is the caller's word.
+            `aim` of a solver is the distance from them.
+
+        Returns
+        -------
+        self : object
+            The fitted estimator.
+
+        Raises
+        ------
+        ValueError, TypeError
+            If an input or parameter is wrong, or a weight is passed; no budget is spent then.
+        ChangedDataError
+            If records that are read once more are not what they were.
+
+        Warns
+        -----
+        UserWarning
+            Of an ε or δ that protects nobody, of groups that are missing or hold the targets, of a
+            `data_norm` that is left open, of a plan that promises nothing, of noise from a seed.
+
+        Notes
+        -----
+        A fit that fails leaves the estimator as it was. If noise had been released by then, the
+        error carries a note that the budget is spent. Errors and warnings are for who holds the
+        records, and are outside the guarantee. X must not change while fit runs: rows are copied
+        once at most. Of records that are not in memory targets and groups are read once, and rows
+        once, or twice where `group_by` makes groups of them.
+        """
+        with unchanged_on_failure(self):
+            budget = self._check_parameters()
+            solver = make_solver(self.solver, epsilon=budget.epsilon)
+            if _reads_once(solver) and frames.is_elsewhere(X, y, groups):
+                raise InputError(
+                    f"solver must be one that reads all records at once, such as 'auto', with "
+                    f"records that are not in memory, got {self.solver!r}: fit_oracle learns from "
+                    f"fresh records."
+                )
+            if self.group_by is not None and getattr(X, "groups", None) is not None:
+                raise InputError(
+                    "the source names groups and group_by is set: use one of them, not both."
+                )
+            facts, records = self._encode(partitions_of(X, y, groups))
+            self._learn(budget, solver, facts, records, start=start)
+        return self
+
+    def plan(
+        self,
+        *,
+        group_sizes: Sequence[int] | Mapping[Any, int],
+        n_features: int,
+        classes: Sequence[Any] | None = None,
+        group_labels: Sequence[Any] | None = None,
+        rows_per_person: int | None = None,
+        start: Any = None,
+    ) -> Plan:
+        """Preview a fit from public facts: releases, noise, steps, predicted excess, guarantee.
+
+        Parameters
+        ----------
+        group_sizes : sequence of int, or mapping from label to int
+            Number of records in each group; infinity for an oracle without end. A sequence is in
+            the order of `group_labels`, here or else of the estimator, or else in that of
+            ``group_labels_`` after a fit. Where groups overlap, those of the cells that their
+            columns make, as ``groups.value_counts()`` returns them. Unless groups are public,
+            they are a guess, which a fit replaces by what it counts; what it costs does not depend
+            on it.
+        n_features : int
+            Number of columns of X.
+        classes : sequence, optional
+            Classes of y, for a classifier; those of the estimator, or else two, by default.
+        group_labels : sequence, optional
+            Labels of `group_sizes`, where it is a sequence.
+        rows_per_person : int, optional
+            Largest number of rows of one person, whom the budget is for; that of the estimator by
+            default.
+        start : estimator or pair of array-like, optional
+            Where the fit begins, as there.
+
+        Returns
+        -------
+        Plan
+            Exactly what ``fit`` would do for such data; print it.
+
+        Raises
+        ------
+        ValueError, TypeError
+            If an argument or a parameter of the estimator is wrong.
+        """
+        budget = self._check_parameters()
+        solver = make_solver(self.solver, epsilon=budget.epsilon)
+        # where nobody says otherwise, as if y held two classes; a regressor has none
+        targets = self._targets(np.array([0, 1]), classes if self._is_classifier else None)
+        overlaps = self.overlap != "cells"
+        if overlaps:
+            grouping.check_cell_sizes(group_sizes, group_labels)
+        known = (group_labels, None if overlaps else self.group_labels)
+        labels, given = grouping.labelled_sizes(group_sizes, *known, may_be_unnamed=True)
+        sizes = [encode.group_size(size) for size in given]
+        n_features = encode.positive_whole(n_features, "n_features")
+        facts = Facts(targets, sizes, sum(sizes), n_features, labels)
+        if overlaps:
+            columns = encode.columns_of_sizes(group_sizes, self.group_by)
+            if columns is None and self.overlap != "membership":
+                columns = grouping.columns_of_cells(labels, sizes, self.group_labels)
+            index = getattr(group_sizes, "index", None)
+            table = index.to_frame() if isinstance(index, pd.Index) else None
+            facts = self._overlapping(facts, columns, table)
+        problem = self._problem(facts, solver)
+        if math.isinf(problem.n_records) and not _reads_once(solver):
+            raise InputError(
+                f"group_sizes must be finite with solver={self.solver!r}, which needs all records "
+                f"at once, got {problem.group_sizes!r}."
+            )
+        rows, first = encode.stated_rows(rows_per_person), self._first_weights(start, facts)
+        return plan_within(budget, solver, problem, rows or self.rows_per_person, first)
+
+    @property
+    def group_weights_(self) -> FloatArray:
+        """Privately released weights of the groups, in the order of ``group_labels_``."""
+        check_is_fitted(self, "plan_")
+        if self._group_weights is None:
+            raise AttributeError(f"solver {self.plan_.solver!r} does not release group weights.")
+        return np.asarray(self._group_weights)
 
     @property
     def _hides_groups(self) -> bool:
         """Whether the group of a record is protected too."""
         return self.neighbours == "replace-one" and self.epsilon != math.inf
 
-    def set_params(self, **params: Any) -> Self:
-        """Set parameters, those of the solver too: a name stands for its default instance.
-
-        Parameters
-        ----------
-        **params : dict
-            Values by name, such as ``solver__n_steps=50``.
-
-        Returns
-        -------
-        self : object
-            The estimator.
-        """
-        solver = params.get("solver", self.solver)
-        if isinstance(solver, str) and any(name.startswith("solver__") for name in params):
-            params["solver"] = make_solver(solver, epsilon=1.0)
-        super().set_params(**params)
-        return self
-
     def _check_parameters(self) -> Budget:
         """Check what needs no records, before any budget is spent."""
-        self._check_sizes("data_norm", *(["radius"] if self.radius is not None else []))
+        budget = self._check_common(radius=self.radius)
         for name in ("fit_intercept", "verbose"):
             value = getattr(self, name)
             if not isinstance(value, bool | np.bool_ | int | np.integer):
                 raise InputError(f"{name} must be a bool or a whole number, got {value!r}.")
-        encode.stated_rows(self.rows_per_person)
-        encode.check_neighbours(self.neighbours)
-        encode.check_overlap(self.overlap, hides_groups=self._hides_groups)
-        encode.check_correction(self.optimism_correction)
-        return Budget(self.epsilon, self.delta)
+        encode.check_protection(self.neighbours, self.overlap, hides_groups=self._hides_groups)
+        return budget
 
     def _learn(
-        self, budget: Budget, facts: Facts, records: Records, run: Run | None = None
+        self,
+        budget: Budget,
+        solver: Solver,
+        facts: Facts,
+        records: Records,
+        *,
+        start: Any = None,
+        run: Run | None = None,
     ) -> None:
         """Plan by facts, spend the plan's noise on the records, and keep the outcome.
 
         What a fit with hidden groups shows after their counts follows from the counts as released;
         whatever can be wrong otherwise shows before, with groups of equal size.
         """
-        solver = make_solver(self.solver, epsilon=budget.epsilon)
-        problem, first = self._problem(facts), self._first_weights(facts)
-        plan = self._plan_within(budget, solver, problem, first)
-        self._begin_fit()
-        if plan.counts is None:
-            self._warn_about(plan, facts, budget)
-        else:
-            self._warn_about_budget(budget, plan.problem.n_records)
+        problem, first = self._problem(facts, solver), self._first_weights(start, facts)
+        people = self.rows_per_person
+        plan = plan_within(budget, solver, problem, people, first)
         stage, planned = plan.counts, plan.guarantee
-        releases = plan.releases if stage is None else stage.releases
+        self._start_costs = () if start is None else costs_of_start(start)
+        if start is not None and not self._start_costs:
+            planned = replace(planned, public=(*planned.public, PUBLIC_START))
+        if self.data_norm is None:
+            warn_of_row_norm()
+        if plan.releases:
+            is_sampled = stage is None and plan.n_drawn is not None
+            self._warn_of_budget(budget, plan.n_drawn if is_sampled else problem.n_records)
+        if stage is None:
+            warn_of_plan(plan, facts.labels)
         # without releases nothing is drawn, so random_state does not matter
+        releases = plan.releases if stage is None else stage.releases
         noise = NoiseSource(self.random_state if plan.releases else None, releases)
         stages = Stages(noise)
         # whatever is wrong with records shows before the first draw
@@ -344,82 +336,65 @@ class Fitting(Progress, PrivateEstimator):
                 # nothing else follows from the true sizes
                 counted = release_sizes(stage.release, data.group_sizes, noise)
                 facts = replace(facts, sizes=[facts.n_calls * size for size in counted])
-                problem = self._problem(facts)
-                plan = self._plan_within(budget, solver, problem, first)
+                plan = plan_within(budget, solver, self._problem(facts, solver), people, first)
                 if plan.counts != stage:
                     raise PlanExceededError(
                         "what was fixed before the counts must not follow from them."
                     )
-                self._warn_about(plan, facts, budget)
+                warn_of_plan(plan, facts.labels)
                 noise = stages.follow(self.random_state, plan.second_stage)
             # a copy: what a solver does to it does not reach `plan_`
             of_solver = plan.second_stage
             learn = solver.run if run is None else partial(run, solver)
-            solution = self._with_progress(
-                of_solver, noise, lambda: learn(of_solver, data, noise, start=first)
+            solution = with_progress(
+                self, of_solver, noise, lambda: learn(of_solver, data, noise, start=first)
             )
-            planning.check_solution(plan, solution, self.solver)
+            check_solution(plan, solution, self.solver)
         self._keep(plan, guarantee, facts, solution)
 
     def _learn_nothing(self, X: Any, y: ArrayLike, groups: Any) -> None:
         """Take the form of a fitted model without reading a value, to try what uses one."""
         budget = self._check_parameters()
+        solver = make_solver(self.solver, epsilon=budget.epsilon)
         facts, _ = self._encode(partitions_of(X, y, groups))
-        problem, solver = self._problem(facts), make_solver(self.solver, epsilon=budget.epsilon)
-        plan = self._plan_within(budget, solver, problem)
+        problem = self._problem(facts, solver)
+        plan = plan_within(budget, solver, problem, self.rows_per_person)
         solution = Solution(np.zeros(problem.n_weights), None, n_iter=0)
         self._keep(plan, plan.guarantee, facts, solution)
 
-    def _problem(self, facts: Facts) -> Problem:
+    @property
+    def _scaling(self) -> float:
+        """Value of the constant column behind a row of norm 1; 0 without an intercept."""
+        return self._intercept_scaling if self.fit_intercept else 0.0
+
+    def _problem(self, facts: Facts, solver: Solver) -> Problem:
         """Return the public facts of a problem."""
-        n_records: Any = facts.n_calls * facts.n_records
         hidden = None
         if self._hides_groups:
+            n_records: Any = facts.n_calls * facts.n_records
             is_stated = self.group_labels is not None
             hidden = HiddenGroups(n_records, n_calls=facts.n_calls, labels_are_stated=is_stated)
-        radius, loss = self.radius, facts.targets.loss
-        if radius is None:
-            solver = make_solver(self.solver, epsilon=float(self.epsilon))
-            radius = solver.room * largest_reach(loss)
+        loss = facts.targets.loss
+        radius = solver.room * largest_reach(loss) if self.radius is None else float(self.radius)
         return Problem(
             loss=loss,
             group_sizes=tuple(facts.sizes),
             n_features=facts.n_features,
-            radius=float(radius),
+            radius=radius,
             prior=encode.resolve_prior(self.prior, facts.sizes),
-            intercept_scaling=self._intercept_scaling if self.fit_intercept else 0.0,
+            intercept_scaling=self._scaling,
             hidden=hidden,
-            optimism_correction=float(self.optimism_correction),
             cells=facts.cells,
             fresh_calls=facts.fresh_calls,
         )
 
-    def _first_weights(self, facts: Facts) -> Solution | None:
+    def _first_weights(self, start: Any, facts: Facts) -> Solution | None:
         """Return where a run begins, checked before anything is spent."""
-        if self.start is None:
+        if start is None:
             return None
-        return first_weights(
-            self.start,
-            facts.targets,
-            facts.n_features,
-            row_norm=float(self._row_norm),
-            intercept_scaling=self._intercept_scaling if self.fit_intercept else 0.0,
-            names=getattr(self, "feature_names_in_", None),
-        )
-
-    def _plan_within(
-        self, budget: Budget, solver: Solver, problem: Problem, first: Solution | None = None
-    ) -> Plan:
-        rows = encode.stated_rows(self.rows_per_person)
-        plan = planning.plan_within(budget, solver, problem, rows)
-        return planning.with_start(plan, solver, first)
-
-    def _warn_about(self, plan: Plan, facts: Facts, budget: Budget) -> None:
-        """Warn of what a plan promises, and of what nobody chose."""
-        if plan.releases and plan.counts is None:  # else said before the counts
-            n_drawn = plan.n_drawn
-            self._warn_about_budget(budget, plan.problem.n_records if n_drawn is None else n_drawn)
-        warn_of_plan(plan, facts.labels)
+        names = getattr(self, "feature_names_in_", None)
+        units = {"row_norm": self._row_norm, "intercept_scaling": self._scaling}
+        return first_weights(start, facts.targets, facts.n_features, names=names, **units)
 
     def _encode(
         self,
@@ -432,18 +407,17 @@ class Fitting(Progress, PrivateEstimator):
 
         A later call says what encoded the first targets.
         """
-        is_class, stated = is_classifier(self), self.group_labels
+        is_classifier, stated = self._is_classifier, self.group_labels
         ask = partial(
             read_labels,
             group_by=self.group_by,
-            is_classifier=is_class,
+            is_classifier=is_classifier,
             is_stated=stated is not None,
             takes_others=stated is not None and grouping.OTHER in stated,
         )
         known: list[Labels] = partitions.of_each(ask)
         n_records = sum([each.n_records for each in known])
         form = common_form(known)
-        encode.check_columns(form)
         validate_data(
             self,
             form,
@@ -456,22 +430,29 @@ class Fitting(Progress, PrivateEstimator):
             column_or_1d(known[0].targets[:1, None], warn=True)
         targets = first
         if targets is None:
-            targets = self._targets(all_targets(known, n_records, is_classifier=is_class), classes)
+            y = all_targets(known, n_records, is_classifier=is_classifier)
+            targets = self._targets(y, classes)
         else:
             targets.check_later(classes)
         by_partition, labels = self._sizes_by_partition(known, n_records, first is not None)
         if first is None:
-            self._name_groups(partitions.y, partitions.groups)
+            # where it is protected, a record may change its group by whatever they are made of
+            self._groupings = ()
+            if not self._hides_groups:
+                self._groupings = grouping.grouping_names(partitions.groups, self.group_by)
+                encode.warn_if_target_is_group(partitions.y, partitions.groups, self.group_by)
         encoder = Encoder(
             group_by=self.group_by,
             labels=None if known[0].groups is None else labels.tolist(),
             hides_groups=self._hides_groups,
             targets=targets,
-            is_classifier=is_class,
-            row_norm=float(self._row_norm),
+            is_classifier=is_classifier,
+            row_norm=self._row_norm,
             owner=type(self).__name__,
         )
-        sizes = self._public_sizes(by_partition.sum(axis=0))
+        # sizes of hidden groups are equal, until they are counted
+        hidden = equal_sizes(n_records, len(labels)) if self._hides_groups else None
+        sizes = by_partition.sum(axis=0).tolist() if hidden is None else hidden
         facts = Facts(targets, sizes, n_records, self.n_features_in_, labels)
         groups = known[0].group_form
         if self.overlap != "cells" and groups is not None:
@@ -484,8 +465,10 @@ class Fitting(Progress, PrivateEstimator):
     ) -> tuple[NDArray[np.intp], NDArray[np.object_]]:
         """Return how many records of each group each partition has, and the groups' labels.
 
-        A later call has the labels of the first, of which any may be missing.
+        A later call has the labels of the first, of which any may be missing. Where groups overlap,
+        labels are those of the cells of their columns.
         """
+        counts = [each.counts for each in known]
         if len({each.groups is None for each in known}) > 1:
             raise InputError("groups must be given for every partition or for none, got some.")
         if known[0].groups is None:
@@ -494,25 +477,26 @@ class Fitting(Progress, PrivateEstimator):
             if not is_later:
                 self._warn_of_no_groups()
             labels = self.group_labels_ if is_later else np.array([0], dtype=object)
-            return np.array([each.counts for each in known]), labels
-        found = [label for each in known for label in each.groups or ()]
-        column = frames.label_column(found)
+            return np.array(counts), labels
+        column = frames.label_column([label for each in known for label in each.groups or ()])
+        overlaps, stated = self.overlap != "cells", self.group_labels
+        how: dict[str, Any] = {"overlap": self.overlap, "form": known[0].group_form}
         if is_later:
-            codes, labels = grouping.encode_groups(
-                column, len(found), self.group_labels_.tolist(), may_be_empty=True
-            )
-        else:
-            codes, labels = self._encode_labels(column, n_records, known[0].group_form)
+            stated, how = self.group_labels_.tolist(), {}
+        codes, labels = grouping.encode_groups(
+            column,
+            len(column),
+            None if overlaps else stated,
+            may_be_empty=is_later or self._hides_groups,
+            **how,
+        )
+        if stated is None:
+            for each in grouping.by_column(labels) if overlaps else [labels]:
+                encode.check_found_groups(each, n_records)
         sizes = np.zeros((len(known), len(labels)), dtype=np.intp)
-        partition = np.repeat(np.arange(len(known)), [len(each.counts) for each in known])
-        np.add.at(sizes, (partition, codes), np.concatenate([each.counts for each in known]))
+        partition = np.repeat(np.arange(len(known)), list(map(len, counts)))
+        np.add.at(sizes, (partition, codes), np.concatenate(counts))
         return sizes, labels
-
-    def _public_sizes(self, sizes: NDArray[np.intp]) -> Sequence[int]:
-        """Return the sizes of the groups, and where these are hidden equal ones in their place."""
-        if self._hides_groups:
-            return equal_sizes(int(sizes.sum()), len(sizes))
-        return sizes.tolist()
 
     def _overlapping(self, facts: Facts, columns: Sequence[Any] | None, table: Any = None) -> Facts:
         """Return the facts of overlapping groups, of those of the cells of some columns."""
@@ -536,27 +520,6 @@ class Fitting(Progress, PrivateEstimator):
         sizes = list(cells.group_sizes)
         return replace(facts, labels=labels, sizes=sizes, cells=None if cells.are_groups else cells)
 
-    def _name_groups(self, y: Any, groups: Any) -> None:
-        """Note what groups are made of, and warn if that is y."""
-        # where it is protected, a record may change its group by whatever they are made of
-        self._groupings = ()
-        if not self._hides_groups:
-            self._groupings = grouping.grouping_names(groups, self.group_by)
-            encode.warn_if_target_is_group(y, groups, self.group_by)
-
-    def _encode_labels(
-        self, groups: NDArray[np.object_], n_records: int, form: Any
-    ) -> tuple[NDArray[np.intp], NDArray[np.object_]]:
-        """Return indices of labels and these; where groups overlap, of the cells of columns."""
-        overlaps = self.overlap != "cells"
-        stated = None if overlaps else self.group_labels
-        how = {"overlap": self.overlap, "form": form, "may_be_empty": self._hides_groups}
-        codes, labels = grouping.encode_groups(groups, len(groups), stated, **how)
-        if self.group_labels is None:
-            for found in grouping.by_column(labels) if overlaps else [labels]:
-                encode.check_found_groups(found, n_records)
-        return codes, labels
-
     def _warn_of_no_groups(self) -> None:
         """Warn that all records are one group, or refuse it where labels were stated."""
         if self.group_labels is not None:
@@ -566,10 +529,9 @@ class Fitting(Progress, PrivateEstimator):
             )
         warn(
             "no groups reached fit: one group of all records, so this learns the average risk. "
-            "Pass groups=... to fit or set group_by for the worst group's. Groups passed to "
-            "cross_val_score or GridSearchCV reach the splitter only: use "
-            "params={'groups': ...} with enable_metadata_routing=True, or "
-            "fit(..., step__groups=...) in a pipeline.",
+            "Pass groups=... to fit or set group_by for the worst group's. Those passed to "
+            "cross_val_score or GridSearchCV reach the splitter only: use params={'groups': ...} "
+            "with enable_metadata_routing=True, or fit(..., step__groups=...) in a pipeline.",
             UngroupedWarning,
         )
 
@@ -578,8 +540,8 @@ class Fitting(Progress, PrivateEstimator):
     ) -> None:
         """Set the fitted attributes; each is public or paid for."""
         problem = plan.problem
-        for name, value in facts.targets.attributes.items():
-            setattr(self, name, value)
+        if facts.targets.classes is not None:
+            self.classes_ = facts.targets.classes
         # whatever an earlier partial_fit began has ended
         self.__dict__.pop("_open", None)
         self.__dict__.pop("_why_closed", None)
@@ -596,5 +558,10 @@ class Fitting(Progress, PrivateEstimator):
         intercept = np.zeros(problem.loss.n_outputs)
         if self.fit_intercept:
             intercept = matrix[:, -1] * problem.intercept_scaling
-        coef = matrix[:, : problem.n_features] / float(self._row_norm)
+        coef = matrix[:, : problem.n_features] / self._row_norm
         self.coef_, self.intercept_ = facts.targets.decode(coef, intercept)
+
+
+def _reads_once(solver: Solver) -> bool:
+    """Whether a solver uses each record once, as those of an oracle."""
+    return isinstance(solver, FreshSolver) and not solver.reads_again

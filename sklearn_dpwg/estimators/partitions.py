@@ -10,7 +10,6 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
-from itertools import repeat
 from typing import Any
 
 import numpy as np
@@ -28,9 +27,6 @@ from sklearn_dpwg.data.risks import RecordBlock, Risks
 from sklearn_dpwg.data.risks.risks import LocalEngine
 from sklearn_dpwg.estimators import encode
 from sklearn_dpwg.exceptions import ChangedDataError, InputError, InputTypeError
-
-# Labels or classes of one partition that are gathered; more are no groups, and would fill memory.
-MOST_LABELS = 2**17
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,8 +57,6 @@ def partitions_of(X: Any, y: Any, groups: Any) -> Partitions:
                 )
         names = [_named(getattr(X, part, None)) for part in ("target", "groups")]
         return Partitions(LocalEngine(), list(X.partitions()), names[0], names[1], X.spool)
-    if all(map(isinstance, (X, y, groups), repeat(frames.OWN))):
-        return Partitions(LocalEngine(), [_in_memory(X, y, groups)], y, groups)
     if any(map(frames.is_dask, (X, y, groups))):
         from sklearn_dpwg.data import distributed
 
@@ -78,17 +72,15 @@ def partitions_of(X: Any, y: Any, groups: Any) -> Partitions:
 def refuse_tables(**values: Any) -> None:
     """Refuse paths and tables that are read when asked for, and say how a source reads them."""
     for name, value in values.items():
-        if name == "X" and isinstance(value, str):
-            kind: str | None = "path"
-        elif isinstance(value, frames.OWN):
+        is_path = name == "X" and (isinstance(value, str) or hasattr(value, "__fspath__"))
+        if isinstance(value, frames.OWN) and not is_path:
             continue
-        else:
-            kind = frames.lazy_table(value)
-        if kind is not None or (name == "X" and hasattr(value, "__fspath__")):
+        kind = "path" if is_path else frames.lazy_table(value)
+        if kind is not None:
             raise InputTypeError(
-                f"{name} must be arrays, frames, collections of dask or a source, got a "
-                f"{kind or 'path'}: pass ParquetSource(path, features=[...], target=...) in place "
-                f"of X, y and groups; query.sink_parquet(path) writes a lazy query of polars."
+                f"{name} must be arrays, frames, collections of dask or a source, got a {kind}: "
+                "pass ParquetSource(path, features=[...], target=...) in place of X, y and groups; "
+                "query.sink_parquet(path) writes a lazy query of polars."
             )
 
 
@@ -148,7 +140,7 @@ def read_labels(
     targets = checked_targets(table.y, is_classifier=is_classifier)
     n_records = len(targets)
     if is_classifier:
-        targets = _few(first_of_each(targets), "y must hold classes", n_records)
+        targets = first_of_each(targets)
     elif n_records:
         targets = np.array([targets.min(), targets.max()])
     labels, counts = None, np.array([n_records])
@@ -156,7 +148,6 @@ def read_labels(
         labels, counts = grouping.count_labels(
             groups, n_records, is_stated=is_stated, takes_missing=takes_others
         )
-        _few(labels, "groups must be labels that records share", n_records)
     form = frames.as_pandas(grouping.without_groups(table.X[:0], group_by))
     group_form = groups[:0] if hasattr(groups, "shape") else groups
     return Labels(form, n_records, targets, np.ndim(table.y) == 2, labels, group_form, counts)
@@ -167,15 +158,6 @@ def first_of_each(values: NDArray[Any]) -> NDArray[Any]:
     codes, _ = pd.factorize(values)
     _, places = np.unique(codes, return_index=True)
     return values[places]
-
-
-def _few(labels: Any, rule: str, n_records: int) -> Any:
-    if len(labels) > MOST_LABELS:
-        raise InputError(
-            f"{rule}, got {len(labels):,} different ones in {n_records:,} records of one "
-            f"partition, as in a column of identifiers; at most {MOST_LABELS:,} are read."
-        )
-    return labels
 
 
 def checked_targets(y: Any, *, is_classifier: bool) -> NDArray[Any]:
@@ -201,26 +183,25 @@ def checked_targets(y: Any, *, is_classifier: bool) -> NDArray[Any]:
 
 def common_form(labels: Sequence[Labels]) -> Any:
     """Return the columns that all partitions have."""
-    columns = [list(each.form.columns) if hasattr(each.form, "columns") else each.form.shape[1:]
-               for each in labels]  # fmt: skip
+    forms = [each.form for each in labels]
+    columns = [list(each.columns) if hasattr(each, "columns") else each.shape[1:] for each in forms]
     for each in columns:
         if each != columns[0]:
             raise InputError(
                 f"X must have the same columns in every partition, in one order, got "
                 f"{columns[0]!r} and {each!r}."
             )
-    return labels[0].form
+    return forms[0]
 
 
 def all_targets(labels: Sequence[Labels], n_records: int, *, is_classifier: bool) -> NDArray[Any]:
     """Return targets that stand for all: the same classes, or the same range, and no more."""
     parts = [each.targets for each in labels if each.n_records]
-    if len({part.dtype.kind in "OUS" for part in parts}) > 1:
-        parts = [part.astype(object) for part in parts]
-    y = np.concatenate(parts)
     if not is_classifier:
-        return y
-    y = first_of_each(encode.check_targets(y, is_classifier=True))
+        return np.concatenate(parts)
+    if len({part.dtype.kind in "OUS" for part in parts}) > 1:  # numbers are no strings of digits
+        parts = [part.astype(object) for part in parts]
+    y = first_of_each(np.concatenate(parts))
     # as many as there are, up to where more make no difference to what can be classes
     return np.resize(y, min(n_records, 3 * len(y)))
 
@@ -266,7 +247,11 @@ class Encoder:
                 f"partition {place} of the records must be the same whenever it is read, and its "
                 f"groups are not what they were."
             )
-        rows = self._rows(frames.as_pandas(grouping.without_groups(table.X, self.group_by)))
+        X = frames.as_pandas(grouping.without_groups(table.X, self.group_by))
+        encode.check_columns(X)
+        with encode.advice_on_missing_values(X):
+            known = {"ensure_min_samples": 0, "estimator": self.owner, "input_name": "X"}
+            rows = check_array(X, dtype=encode.PRECISIONS, accept_sparse="csr", **known)
         if rows.shape[0] != len(y):
             raise InputError(
                 f"X must have one row a target in every partition, got {rows.shape[0]:,} for "
@@ -279,18 +264,6 @@ class Encoder:
         return RecordBlock(
             records, problem.loss, problem.intercept_scaling, first_ranks=tuple(ranks)
         )
-
-    def _rows(self, X: Any) -> Any:
-        encode.check_columns(X)
-        with encode.advice_on_missing_values(X):
-            return check_array(
-                X,
-                dtype=encode.PRECISIONS,
-                accept_sparse="csr",
-                ensure_min_samples=0,
-                estimator=self.owner,
-                input_name="X",
-            )
 
 
 @dataclass(frozen=True, eq=False)

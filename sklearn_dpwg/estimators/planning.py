@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Callable
-from copy import copy
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -28,68 +26,66 @@ from sklearn_dpwg.privacy.gaussian import gdp_epsilon
 from sklearn_dpwg.solvers import SOLVERS, Plan, Solution, Solver
 from sklearn_dpwg.solvers.counts import COUNT_SHARE, COUNTS, RESERVED, CountStage
 
-# By how much two computations of the same epsilon may differ.
-_ROUNDING = 1e-9
-# Share of a budget by which a plan that samples, of which the cost is not known before, is planned
-# again, at most so often; a person's budget it uses at least to the last share.
-_SHADE, _MOST_PLANS, _CLOSE = 0.999, 12, 0.995
+Outcome = TypeVar("Outcome")
+
+# Share of a budget by which a plan is planned again whose cost is not known before, at most so
+# often; a person's budget it uses at least to the last share.
+_SHADE, _MAX_PLANS, _CLOSE = 0.999, 12, 0.995
 
 
 def plan_within(
-    budget: Budget, solver: Solver, problem: Problem, rows_per_person: int | None = None
+    budget: Budget,
+    solver: Solver,
+    problem: Problem,
+    rows_per_person: int | None = None,
+    first: Solution | None = None,
 ) -> Plan:
-    """Return a solver's plan, sharing nothing with it; refused if it costs more than the budget.
+    """Return a plan that costs at most the budget, and names the weights that its run begins with.
 
     It is for a person where somebody says how many rows one has, and for a row otherwise.
     """
-    plan = _plan_for_rows(budget, solver, problem, rows_per_person or 1)
-    return replace(plan, of_person=rows_per_person is not None)
-
-
-def _plan_for_rows(budget: Budget, solver: Solver, problem: Problem, rows_per_person: int) -> Plan:
-    epsilon, delta = budget.epsilon, budget.delta
+    rows = int(rows_per_person or 1)
     if problem.hidden is not None:
-        return _plan_in_stages(budget, solver, problem, rows_per_person)
-    if rows_per_person > 1 and epsilon < math.inf:
-        return _plan_for_persons(budget, solver, problem, rows_per_person)
-    plan = solver.plan(problem, copy(budget))
+        plan = _plan_in_stages(budget, solver, problem, rows)
+    elif rows > 1 and budget.epsilon < math.inf:
+        plan = _plan_for_persons(budget, solver, problem, rows)
+    else:
+        plan = _plan_of_solver(budget, solver, problem)
+    remark = plan.remark
+    if first is not None:
+        remark = "; ".join(each for each in (remark, _remark_on_start(plan, solver, first)) if each)
+    is_person = rows_per_person is not None
+    return replace(plan, records_per_person=rows, of_person=is_person, remark=remark)
+
+
+def _plan_of_solver(budget: Budget, solver: Solver, problem: Problem) -> Plan:
+    """Return the plan that a solver makes, refused if it is for another budget or exceeds it."""
+    plan = solver.plan(problem, budget)
     if type(plan) is not Plan:
         raise InputTypeError(f"plan of solver {solver!r} must return a Plan, got {plan!r}.")
-    releases = tuple([replace(release) for release in plan.releases])
-    cost = PrivacyGuarantee.from_releases(releases, delta).epsilon if releases else math.inf
-    if not cost <= epsilon * (1.0 + _ROUNDING):
+    if plan.budget != budget:
         raise PlanExceededError(
-            f"the plan of solver {plan.solver!r} must cost at most epsilon={epsilon!r} at "
-            f"delta={delta!r}, the budget of the estimator, got epsilon={cost!r}."
+            f"the plan of solver {plan.solver!r} must cost at most epsilon={budget.epsilon!r} at "
+            f"delta={budget.delta!r}, the budget of the estimator, got one for {plan.budget!r}."
         )
-    return replace(
-        plan,
-        releases=releases,
-        budget=copy(budget),
-        records_per_person=rows_per_person,
-    )
+    return plan  # its guarantee raises where the releases cost more than that
 
 
-def with_start(plan: Plan, solver: Solver, first: Solution | None) -> Plan:
-    """Return a plan that says where its run begins."""
-    if first is None:
-        return plan
+def _remark_on_start(plan: Plan, solver: Solver, first: Solution) -> str:
+    """Say where a run begins."""
+    if not SOLVERS.get(plan.solver, type(solver)).uses_start:
+        return f"start has no influence on solver {plan.solver!r}"
     radius, norm = plan.problem.radius, float(np.linalg.norm(first.weights))
-    if SOLVERS.get(plan.solver, type(solver)).uses_start:
-        text = f"begins at the weights of start, of norm {min(norm, radius):.3g} in the ball"
-        if norm > radius:
-            text += f" to which they are projected, {norm:.3g} before"
-        text += "; aim is the distance from them"
-    else:
-        text = f"start has no influence on solver {plan.solver!r}"
-    return replace(plan, remark="; ".join(each for each in (plan.remark, text) if each))
+    before = f" to which they are projected, {norm:.3g} before" if norm > radius else ""
+    return (
+        f"begins at the weights of start, of norm {min(norm, radius):.3g} in the ball{before}; "
+        "aim is the distance from them"
+    )
 
 
 def check_solution(plan: Plan, solution: Solution, solver: object) -> None:
     """Refuse what is no outcome of a plan; the budget is spent by then."""
-    problem = plan.problem
-    if not isinstance(solution, Solution):
-        raise RuntimeError(f"solver {solver!r} must return a Solution, got {type(solution)!r}.")
+    problem, group_weights = plan.problem, solution.group_weights
     weights = np.asarray(solution.weights, dtype=float)
     if weights.shape != (problem.n_weights,) or not np.isfinite(weights).all():
         raise RuntimeError(
@@ -98,13 +94,12 @@ def check_solution(plan: Plan, solution: Solution, solver: object) -> None:
         )
     if plan.releases and np.linalg.norm(weights) > problem.radius * (1.0 + 1e-6):
         raise RuntimeError(f"solver {solver!r} must return weights in the ball of its problem.")
-    if solution.group_weights is not None:
-        group_weights = np.asarray(solution.group_weights, dtype=float)
-        if group_weights.shape != (problem.n_groups,) or not (group_weights >= 0.0).all():
-            raise RuntimeError(
-                f"solver {solver!r} must return {problem.n_groups} group weights of at least 0, "
-                f"got an array of shape {group_weights.shape}."
-            )
+    is_negative = group_weights is not None and not (group_weights >= 0.0).all()
+    if is_negative or np.shape(group_weights) not in ((), (problem.n_groups,)):
+        raise RuntimeError(
+            f"solver {solver!r} must return {problem.n_groups} group weights of at least 0, got an "
+            f"array of shape {np.shape(group_weights)}."
+        )
     if plan.releases and not 0 <= solution.n_iter <= plan.n_steps:
         raise RuntimeError(
             f"solver {solver!r} must take at most the {plan.n_steps} planned steps, got "
@@ -123,13 +118,12 @@ def _plan_for_persons(
     It is the solver's plan for the budget of a row whose group privacy is the person's: exactly μ
     over the number of rows where all noise is Gaussian, and otherwise found by planning again.
     """
-    epsilon, delta = budget.epsilon, budget.delta
+    epsilon, delta, best = budget.epsilon, budget.delta, None
     of_row = _budget_of_row(budget, rows_per_person).epsilon
-    best: Plan | None = None
-    for _ in range(_MOST_PLANS):
+    for _ in range(_MAX_PLANS):
         if not of_row > 0.0:
             break
-        plan = plan_within(Budget(of_row, delta), solver, problem)
+        plan = _plan_of_solver(Budget(of_row, delta), solver, problem)
         try:
             cost = plan.guarantee.for_records(rows_per_person).epsilon
         except UnsupportedMechanismError as error:
@@ -142,7 +136,7 @@ def _plan_for_persons(
         of_row *= _SHADE * epsilon / cost
     if best is None:
         raise _too_many_rows(budget, rows_per_person)
-    return replace(best, budget=Budget(epsilon, delta), records_per_person=rows_per_person)
+    return replace(best, budget=budget, records_per_person=rows_per_person)
 
 
 def _budget_of_row(budget: Budget, rows_per_person: int) -> Budget:
@@ -188,8 +182,8 @@ def _plan_in_stages(budget: Budget, solver: Solver, problem: Problem, rows_per_p
     bounds = _bounds(plan)
     return replace(
         plan,
-        budget=Budget(budget.epsilon, budget.delta),
-        releases=(*stage.releases, *map(replace, plan.releases)),
+        budget=budget,
+        releases=(*stage.releases, *plan.releases),
         counts=stage,
         records_per_person=rows_per_person,
         predicted_excess=float(np.asarray(problem.prior) @ bounds),
@@ -201,13 +195,13 @@ def _fixed_before_counts(budget: Budget, solver: Solver, problem: Problem) -> Co
     """Return what is fixed before the counts, given groups of equal size in place of the real."""
     assert problem.hidden is not None
     share = COUNT_SHARE if problem.n_groups > 1 else 0.0
-    wanted = [Release(RESERVED, "gaussian", 1.0 / math.sqrt(1.0 - share), 1)]
+    asked = [Release(RESERVED, "gaussian", 1.0 / math.sqrt(1.0 - share), 1)]
     if share > 0.0:
-        wanted.insert(0, Release(COUNTS, "gaussian", 1.0 / math.sqrt(share), 1))
-    *counts, after = calibrate(wanted, budget)
+        asked.insert(0, Release(COUNTS, "gaussian", 1.0 / math.sqrt(share), 1))
+    *counts, after = calibrate(asked, budget)
     release = counts[0] if counts else None
     epsilon = gdp_epsilon(budget.delta, 1.0 / after.noise_multiplier)
-    for _ in range(_MOST_PLANS):
+    for _ in range(_MAX_PLANS):
         if not epsilon > 0.0:
             break
         stage = CountStage(release, (after,), Budget(epsilon, budget.delta))
@@ -247,8 +241,8 @@ def _bounds(plan: Plan) -> np.ndarray:
 
 
 # A group for which a fit is expected to lose so much beyond a model without privacy, as a share of
-# what predicting nothing costs, is told of.
-_TOLD_LOSS = 0.1
+# what predicting nothing costs, is warned of.
+_LOSS_TO_WARN_OF = 0.1
 
 
 def loss_of_privacy(plan: Plan) -> FloatArray:
@@ -268,7 +262,7 @@ def warn_of_plan(plan: Plan, labels: NDArray[np.object_]) -> None:
         return
     is_heard = plan.problem.is_heard
     # that nobody is in no group is no news
-    if np.any(np.where(is_heard, loss_of_privacy(plan) >= _TOLD_LOSS, labels != OTHER)):
+    if np.any(np.where(is_heard, loss_of_privacy(plan) >= _LOSS_TO_WARN_OF, labels != OTHER)):
         warn(
             "some groups are so small that their mean loss is expected to exceed that of a model "
             "without privacy by a tenth of what predicting nothing costs, or more: a larger "
@@ -278,77 +272,37 @@ def warn_of_plan(plan: Plan, labels: NDArray[np.object_]) -> None:
         )
 
 
-# Progress of a fit: scikit-learn's callbacks, and ``verbose``.
-
-try:
-    from sklearn.callback import CallbackSupportMixin, with_callbacks
-except ImportError:  # scikit-learn before 1.9 has no callbacks, and nothing is shown by them
-
-    class CallbackSupportMixin:  # type: ignore[no-redef]
-        """Stands in for scikit-learn's."""
-
-    def with_callbacks(method: Callable[..., Any]) -> Callable[..., Any]:
-        """Return a method as it is."""
-        return method
-
-
-Outcome = TypeVar("Outcome")
-
-# What is shown are shares of the planned releases; a line for each of them would cost more time
-# than the step that made it.
-N_STAGES = 100
+# A verbose fit prints so many lines while it runs.
 N_LINES = 10
 
 
-class Progress(CallbackSupportMixin):
-    """Estimators that tell callbacks and the terminal how many planned releases are made.
+def with_progress(
+    model: Any, plan: Plan, noise: NoiseSource, work: Callable[[], Outcome]
+) -> Outcome:
+    """Return what the work returns; a verbose model prints the planned steps and how many are done.
 
-    Callbacks get no records and no model of a step, and a callback cannot end a fit early: what
-    is told is public, and what is released is planned.
+    All of that is public: what is released is planned.
     """
+    if not model.verbose:
+        return work()
+    n_planned, n_before = sum(release.max_count for release in plan.releases), len(noise.draws)
+    line = n_before * N_LINES // max(n_planned, 1)  # of earlier calls of partial_fit
 
-    verbose: int
+    def write(text: str) -> None:
+        # whatever the terminal can write: a label must not end a fit that is paid for
+        for each in text.encode("ascii", "backslashreplace").decode().splitlines():
+            print(f"[{type(model).__name__}] {each}".rstrip(), flush=True)  # noqa: T201
 
-    @with_callbacks
-    def _with_progress(
-        self, plan: Plan, noise: NoiseSource, work: Callable[[], Outcome]
-    ) -> Outcome:
-        """Return what the work returns, and show the progress of what it draws."""
-        n_planned = sum([release.max_count for release in plan.releases])
-        n_stages = min(n_planned, N_STAGES)
-        context: Any = None
-        if hasattr(self, "set_callbacks"):
-            context = self._init_callback_context(max_subtasks=n_stages)
-            context.call_on_fit_task_begin(estimator=self)
-        n_before = len(noise.draws)  # by earlier calls of partial_fit
-        stage, line = [n_before * n // max(n_planned, 1) for n in (n_stages, N_LINES)]
+    def show(n_drawn: int) -> None:
+        nonlocal line
+        if line < n_drawn * N_LINES // n_planned:
+            line = n_drawn * N_LINES // n_planned
+            write(f"{n_drawn:,} of {n_planned:,} planned draws of noise")
 
-        def say(text: str) -> None:
-            # a label that the terminal cannot write must not end a fit that is paid for
-            encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
-            text = text.encode(encoding, "backslashreplace").decode(encoding)
-            for each in text.splitlines():
-                print(f"[{type(self).__name__}] {each}".rstrip(), flush=True)  # noqa: T201
-
-        def show(n_drawn: int) -> None:
-            nonlocal stage, line
-            while context is not None and stage < n_drawn * n_stages // n_planned:
-                stage += 1
-                task = context.subcontext(task_name="releases")
-                task.call_on_fit_task_begin(estimator=self)
-                task.call_on_fit_task_end(estimator=self)  # an answer "stop" is not heard
-            if self.verbose and line < n_drawn * N_LINES // n_planned:
-                line = n_drawn * N_LINES // n_planned
-                say(f"{n_drawn:,} of {n_planned:,} planned draws of noise")
-
-        if self.verbose and not n_before:
-            steps = str(plan).removesuffix(str(plan.guarantee)).strip()
-            say(steps)
-        noise.on_draw = show
-        try:
-            outcome = work()
-        finally:
-            noise.on_draw = None
-        if context is not None:
-            context.call_on_fit_task_end(estimator=self)
-        return outcome
+    if not n_before:
+        write(plan._without_guarantee())
+    noise.on_draw = show
+    try:
+        return work()
+    finally:
+        noise.on_draw = None

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from threading import Lock
-from types import MethodType
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
+from sklearn.utils.metaestimators import available_if
 
 from sklearn_dpwg._checks import without_weights
 from sklearn_dpwg.data.frames import in_memory
@@ -19,49 +20,44 @@ from sklearn_dpwg.data.groups import labelled_sizes
 from sklearn_dpwg.data.oracles import EncodingOracle, SampleOracle
 from sklearn_dpwg.data.risks import Risks
 from sklearn_dpwg.estimators.encode import Targets, group_size, positive_whole
-from sklearn_dpwg.estimators.learn import Facts, Fitting, unchanged_on_failure
-from sklearn_dpwg.estimators.partitions import Partitions, partitions_of
-from sklearn_dpwg.estimators.planning import check_solution
+from sklearn_dpwg.estimators.learn import DPWorstGroupEstimator, Facts
+from sklearn_dpwg.estimators.partitions import partitions_of
+from sklearn_dpwg.estimators.planning import check_solution, with_progress
+from sklearn_dpwg.estimators.private import unchanged_on_failure
 from sklearn_dpwg.exceptions import InputError, warn
 from sklearn_dpwg.privacy import Budget, NoiseSource
 from sklearn_dpwg.solvers import SOLVERS, FreshSolver, Game, Plan, Solution, make_solver
 
+Method = TypeVar("Method", bound=Callable[..., Any])
 
-class FreshMethod:
-    """A method that an estimator has with a fresh solver only; else an AttributeError says why."""
 
-    def __init__(self, method: Callable[..., Any]) -> None:
-        self._method = method
-        self.__doc__ = method.__doc__
+def _is_fresh(estimator: Any) -> bool:
+    """Whether records may be used once each; else an AttributeError says why not."""
+    solver = SOLVERS.get(estimator.solver) if isinstance(estimator.solver, str) else None
+    if not issubclass(solver or type(estimator.solver), FreshSolver):
+        why = f"solver={estimator.solver!r} needs all records at once: use fit"
+    elif estimator.epsilon == math.inf:
+        why = "the exact solution, of epsilon=inf, needs all records at once: use fit"
+    elif estimator.overlap != "cells":
+        why = f"a record that is used once is of one group, but overlap={estimator.overlap!r}"
+    else:
+        return True
+    raise AttributeError(f"{why}.")
 
-    def __get__(self, instance: Any, owner: type | None = None) -> Any:
-        if instance is None:  # documentation and routing look at the class
-            return self._method
-        solver = instance.solver
-        if isinstance(solver, str):
-            solver = SOLVERS.get(solver)
-        is_fresh = isinstance(solver, FreshSolver) or (
-            isinstance(solver, type) and issubclass(solver, FreshSolver)
+
+def _has_oracle(estimator: Any) -> bool:
+    """Whether records may be drawn by group, too."""
+    if _is_fresh(estimator) and estimator.neighbours == "replace-one":
+        raise AttributeError(
+            "an oracle draws by group, but neighbours='replace-one' protects groups: take "
+            "neighbours='replace-one-within-group'."
         )
-        name = f"{type(instance).__name__} has no {self._method.__name__} with"
-        if not is_fresh:
-            raise AttributeError(
-                f"{name} solver={instance.solver!r}, which needs all records at once: use fit."
-            )
-        if instance.epsilon == float("inf"):
-            raise AttributeError(
-                f"{name} epsilon=inf, as the exact solution needs all records at once: use fit."
-            )
-        if instance.overlap != "cells":
-            raise AttributeError(
-                f"{name} overlap={instance.overlap!r}: a record that is used once is of one group."
-            )
-        if instance.neighbours == "replace-one" and self._method.__name__ == "fit_oracle":
-            raise AttributeError(
-                f"{name} neighbours='replace-one', as an oracle draws by group: take "
-                "neighbours='replace-one-within-group'."
-            )
-        return MethodType(self._method, instance)
+    return True
+
+
+# scikit-learn's decorator has no types, and what it is put on would lose its own
+_if_fresh: Callable[[Method], Method] = available_if(_is_fresh)
+_if_oracle: Callable[[Method], Method] = available_if(_has_oracle)
 
 
 @dataclass(eq=False)
@@ -85,28 +81,24 @@ class OpenGame:
         # both halves of a fork would add noise of their own to the same sums
         if os.getpid() != self._process:
             raise RuntimeError(
-                "partial_fit cannot go on in a forked process, as it would draw other noise for "
-                "the same sums as the process that began: go on there, or clone gives an "
-                "estimator that can begin anew."
+                "partial_fit cannot go on in a forked process, which would draw other noise for "
+                "the same sums: go on where it began, or clone to begin anew."
             )
         if not self._lock.acquire(blocking=False):
-            raise RuntimeError(
-                "partial_fit of this estimator is running already: call it from one thread at a "
-                "time."
-            )
+            raise RuntimeError("partial_fit of this estimator is running already in a thread.")
         try:
             yield
         finally:
             self._lock.release()
 
 
-class Streaming(Fitting):
-    """The methods that an estimator has with a solver for fresh records."""
+class StreamingEstimator(DPWorstGroupEstimator):
+    """The methods that an estimator has with a solver for fresh records too."""
 
     _open: OpenGame
     _why_closed: str  # said where no game can go on
 
-    @FreshMethod
+    @_if_oracle
     def fit_oracle(
         self,
         oracle: SampleOracle,
@@ -116,9 +108,7 @@ class Streaming(Fitting):
         group_labels: Sequence[Any] | None = None,
         classes: Sequence[Any] | None = None,
     ) -> Self:
-        """Learn from records that an oracle draws, each used once.
-
-        Only with a solver for fresh records: "oco", "online-to-batch" or "phased-erm".
+        """Learn from records that an oracle draws, each used once, with a solver for fresh records.
 
         Parameters
         ----------
@@ -143,14 +133,13 @@ class Streaming(Fitting):
 
         Raises
         ------
-        ValueError
-            If a parameter is wrong; no budget is spent then.
         OracleError
             If the oracle runs dry or gives anything but finite records; its own errors pass. The
             estimator is left as it was, and a note says whether the budget is spent.
         """
         with unchanged_on_failure(self):
             budget = self._check_parameters()
+            solver = make_solver(self.solver, epsilon=budget.epsilon)
             labels, given = labelled_sizes(group_sizes, group_labels, self.group_labels)
             sizes = [group_size(size) for size in given]
             n_features = positive_whole(n_features, "n_features")
@@ -160,13 +149,12 @@ class Streaming(Fitting):
             # of what the fit before had
             self.__dict__.pop("feature_names_in_", None)
             self.n_features_in_ = n_features
-            encoded = EncodingOracle(
-                oracle, labels.tolist(), n_features, float(self._row_norm), facts.targets.encode
-            )
-            self._learn(budget, facts, lambda _: nullcontext(encoded))
+            known = (n_features, self._row_norm, targets.encode)
+            encoded = EncodingOracle(oracle, labels.tolist(), *known)
+            self._learn(budget, solver, facts, lambda _: nullcontext(encoded))
         return self
 
-    @FreshMethod
+    @_if_fresh
     @without_weights
     def partial_fit(
         self, X: Any, y: Any = None, groups: Any = None, classes: Sequence[Any] | None = None
@@ -198,24 +186,19 @@ class Streaming(Fitting):
 
         Raises
         ------
-        ValueError
-            If an input is wrong, or a parameter has changed since the first call.
         RuntimeError
             If the game was lost: running sums and unused noise are secrets and not part of a copy
             or pickle, and a call that fails after its first release ends the game. Prediction
             works all the same, and ``clone`` gives an estimator that can begin anew. Also in a
             forked process, and while another thread's call runs.
 
-        Warns
-        -----
-        UserWarning
-            If no round could be played with these records.
-
         Notes
         -----
-        A record that is passed in k calls pays k times: that is up to the caller. After `fit` or
-        `fit_oracle` the next call begins anew, with a new budget.
+        A call of which no round can be played warns. A record that is passed in k calls pays k
+        times: that is up to the caller. After `fit` or `fit_oracle` the next call begins anew, with
+        a new budget.
         """
+        in_memory(X=X, y=y, groups=groups)
         opened: OpenGame | None = getattr(self, "_open", None)
         with nullcontext() if opened is None else opened.one_call():
             try:
@@ -237,22 +220,23 @@ class Streaming(Fitting):
     def _begin(self, X: Any, y: ArrayLike, groups: Any, classes: Sequence[Any] | None) -> None:
         """Plan for all calls, and play the first one's rounds."""
         budget = self._check_parameters()
-        facts, records = self._encode(self._in_memory(X, y, groups), classes)
+        facts, records = self._encode(partitions_of(X, y, groups), classes)
         solver = make_solver(self.solver, epsilon=budget.epsilon)
         assert isinstance(solver, FreshSolver)
         horizon = positive_whole(solver.horizon, "horizon of the solver")
         of_all = [horizon * size for size in facts.sizes]
         begun: list[tuple[Game, NoiseSource, int]] = []
 
-        def play(
-            solver: Any, plan: Plan, data: Risks, noise: NoiseSource, start: Solution | None
-        ) -> Solution:
+        n_first = facts.sizes
+
+        def play(solver: Any, plan: Plan, data: Risks, noise: NoiseSource, start: Any) -> Solution:
             game = solver.begin(plan, noise, start=start)
-            available = _available(plan, facts)
+            available = n_first if plan.problem.hidden is None else [facts.n_records]
             begun.append((game, noise, game.advance(data.as_oracle(noise.rng), available)))
             return game.finish()
 
-        self._learn(budget, replace(facts, sizes=of_all, fresh_calls=horizon), records, play)
+        facts = replace(facts, sizes=of_all, fresh_calls=horizon)
+        self._learn(budget, solver, facts, records, run=play)
         self.group_sizes_ = np.asarray(self.plan_.problem.group_sizes) // horizon
         ((game, noise, n_played),) = begun
         self._open = OpenGame(game, self.plan_, budget, noise, facts.targets, self._as_text())
@@ -267,8 +251,7 @@ class Streaming(Fitting):
                 "the first: set them back, or clone the estimator to begin anew."
             )
         game, plan, noise = opened.game, opened.plan, opened.noise
-        held = self._in_memory(X, y, groups)
-        facts, records = self._encode(held, classes, first=opened.targets)
+        facts, records = self._encode(partitions_of(X, y, groups), classes, first=opened.targets)
         # whatever is wrong with records shows before anything is lost, and a ledger that was opened
         # since the first call is charged for the whole plan
         with (
@@ -278,9 +261,9 @@ class Streaming(Fitting):
         ):
             opened.is_lost = True  # until the rounds are through
             was_over = game.is_over
-            available = _available(plan, facts)
-            n_played = self._with_progress(
-                plan, noise, lambda: game.advance(data.as_oracle(noise.rng), available)
+            available = facts.sizes if plan.problem.hidden is None else [facts.n_records]
+            n_played = with_progress(
+                self, plan, noise, lambda: game.advance(data.as_oracle(noise.rng), available)
             )
             solution = game.finish()
             check_solution(plan, solution, self.solver)
@@ -292,10 +275,6 @@ class Streaming(Fitting):
         self._keep(plan, guarantee, replace(facts, sizes=total), solution)
         self._open = opened
         _warn_if_unused(n_played, was_over)
-
-    def _in_memory(self, X: Any, y: Any, groups: Any) -> Partitions:
-        in_memory(X=X, y=y, groups=groups)
-        return partitions_of(X, y, groups)
 
     def _as_text(self) -> str:
         """Return all parameters as text: some may be arrays, which do not compare to one truth."""
@@ -311,18 +290,13 @@ class Streaming(Fitting):
         return state
 
 
-def _available(plan: Plan, facts: Facts) -> Sequence[float]:
-    """Return how many records of a call there are of each group, or of all where hidden."""
-    return facts.sizes if plan.problem.hidden is None else [facts.n_records]
-
-
 def _warn_if_unused(n_played: int, was_over: bool) -> None:
-    """Say that records were not used; that follows from public facts and releases."""
-    if n_played:
-        return
-    reason = (
-        "all rounds of the plan were played before; a plan for more calls has a larger horizon"
-        if was_over
-        else "no round could be played with so few of them; pass more in a call, of every group"
-    )
-    warn(f"these records were not used and may be passed again: {reason}.", UserWarning)
+    """Warn that records were not used; that follows from public facts and releases."""
+    if not n_played:
+        reason = "no round could be played with so few of them; pass more in a call, of every group"
+        if was_over:
+            reason = (
+                "all rounds of the plan were played before; a plan for more calls has a larger "
+                "horizon"
+            )
+        warn(f"these records were not used and may be passed again: {reason}.", UserWarning)

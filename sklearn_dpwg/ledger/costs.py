@@ -171,19 +171,6 @@ def costs_of_start(start: Any) -> tuple[StartCost, ...]:
     return (*getattr(start, "_start_costs", ()), *own)
 
 
-def costs_in(parameters: Mapping[str, Any]) -> list[StartCost]:
-    """Return the private fits of all starts among parameters, those in searches too, each once."""
-    costs: list[StartCost] = []
-    for name, value in parameters.items():
-        last = name.rpartition("__")[2]
-        if last == "start":
-            costs += costs_of_start(value)
-        elif last in folds.SPACES:
-            for pair in folds.candidates_of(value):
-                costs += costs_in(dict([pair]))
-    return list(_keep_dearest({}, costs).values())
-
-
 def _keep_dearest(known: dict[str, StartCost], costs: Iterable[StartCost]) -> dict[str, StartCost]:
     """Add fits, of those with one key the dearest, as a sample may hold a record twice."""
     for cost in costs:
@@ -300,8 +287,6 @@ def _visit_search(part: Any, inside: _Inside) -> None:
         raise InputError(f"fitted must have a best_estimator_: {name} has refit=False.")
     best, gone = part.best_estimator_, []
     _check_unchanged(_candidate(part, part.best_params_), best, name)
-    for parameters in (part.get_params(), best.get_params(), *listed):
-        _keep_dearest(inside.starts, costs_in(parameters))
     for parameters in listed:
         candidate = _candidate(part, parameters)
         gone += part.n_splits_ * planned_fits(candidate, best)

@@ -23,7 +23,7 @@ from sklearn_dpwg._checks import FloatArray, open_unit, without_weights
 from sklearn_dpwg.data.frames import PlainlyStored, places, same_rows
 from sklearn_dpwg.data.groups import find_groups, without_groups
 from sklearn_dpwg.estimators import DPWorstGroupClassifier, DPWorstGroupRegressor
-from sklearn_dpwg.estimators.learn import unchanged_on_failure
+from sklearn_dpwg.estimators.private import unchanged_on_failure
 from sklearn_dpwg.exceptions import InputError, InputTypeError
 from sklearn_dpwg.ledger.costs import learning_steps
 from sklearn_dpwg.privacy import NoiseSource, Release

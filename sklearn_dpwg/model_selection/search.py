@@ -33,9 +33,8 @@ from sklearn_dpwg.data.groups import (
 )
 from sklearn_dpwg.data.problem import HiddenGroups, equal_sizes
 from sklearn_dpwg.estimators.encode import stated_rows
-from sklearn_dpwg.estimators.learn import warn_of_row_norm
+from sklearn_dpwg.estimators.private import warn_of_row_norm
 from sklearn_dpwg.exceptions import InputError, SeededNoiseWarning, UnsupportedMechanismError
-from sklearn_dpwg.ledger.costs import costs_in, in_words
 from sklearn_dpwg.ledger.ledger import spending
 from sklearn_dpwg.model_selection.fit_then_release import (
     FitThenRelease,
@@ -207,19 +206,9 @@ def count_runs(plan: SearchPlan, rng: np.random.Generator) -> int:
 
 
 def known_candidates(distributions: Any) -> list[dict[str, Any]]:
-    """Return all candidates that can be listed, or one, which tells whether a run goes through.
-
-    Private fits that they begin with have to be listed, as all are paid for: which candidates are
-    drawn is secret, and the choice knows those that lost.
-    """
+    """Return all candidates that can be listed, or one, which tells whether a run goes through."""
     spaces = [distributions] if isinstance(distributions, Mapping) else list(distributions)
-    drawn = {n: each for space in spaces for n, each in space.items() if hasattr(each, "rvs")}
-    for name, values in drawn.items():
-        if name.rpartition("__")[2] == "start":
-            raise InputError(
-                f"param_distributions must list the values of {name}, so that what they cost is "
-                f"known before, got {values!r}."
-            )
+    drawn = any(hasattr(each, "rvs") for space in spaces for each in space.values())
     if not drawn and 0 < len(grid := ParameterGrid(distributions)) <= _MOST_CANDIDATES:
         return list(grid)
     return list(ParameterSampler(distributions, 1, random_state=0))
@@ -407,7 +396,6 @@ class DPSearchCV(FitThenRelease):
         plan = self.plan()
         hides_groups = plan.hides_groups
         known = known_candidates(self.param_distributions)
-        starts = tuple(costs_in(self.get_params()))
         X, y, groups = self._records(X, y, groups)
         # what is wrong with the records shows here, in the words that a fit of one has for it
         tried = self._in_budget(known[0], plan)
@@ -440,7 +428,7 @@ class DPSearchCV(FitThenRelease):
         runs, name, key = SimpleNamespace(draws=[]), type(self).__name__, uuid4().hex
         best: tuple[float, Any, Any] = (-math.inf, {}, None)
         with (
-            spending(guarantee, runs, name, plan.guarantee, key=key, whose="search", before=starts),
+            spending(guarantee, runs, name, plan.guarantee, key=key, whose="search"),
             warnings.catch_warnings(),
         ):
             warnings.simplefilter("ignore")  # their number would tell that of the runs
@@ -461,9 +449,8 @@ class DPSearchCV(FitThenRelease):
         self.plan_ = plan
         self.best_score_, self.best_params_, self.best_estimator_ = best
         # the model was chosen too, so what its one fit cost is not what it cost
-        guarantee = replace(guarantee, outside=in_words(starts))  # a ledger counts them
         for kept in (last_step(self.best_estimator_), self):
-            kept.privacy_, kept._start_costs, kept._fit_key = guarantee, starts, key
+            kept.privacy_, kept._fit_key = guarantee, key
 
     def _run(
         self,

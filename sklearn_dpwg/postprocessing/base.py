@@ -28,7 +28,7 @@ from sklearn_dpwg.data.groups import (
     without_groups,
 )
 from sklearn_dpwg.estimators.encode import check_found_groups, stated_rows
-from sklearn_dpwg.estimators.learn import unchanged_on_failure
+from sklearn_dpwg.estimators.private import unchanged_on_failure
 from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.inspection.audit_result import AuditResult
 from sklearn_dpwg.inspection.audit_rows import group_name, plain_label, versions_now

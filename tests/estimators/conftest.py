@@ -44,8 +44,8 @@ class Task(NamedTuple):
         known = defaults | parameters
         return self.estimator(**relation_of(known["solver"]) | known)
 
-    def fit(self, **parameters):
-        return self.make(**parameters).fit(*self.data)
+    def fit(self, start=None, **parameters):
+        return self.make(**parameters).fit(*self.data, start=start)
 
 
 def make_task(kind: str, n_records: int = 90) -> Task:

@@ -9,13 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.sparse import csr_array
-from sklearn.linear_model import LogisticRegression
 
 from sklearn_dpwg import DPWorstGroupClassifier
-from sklearn_dpwg.data.risks import RecordBlock
-from sklearn_dpwg.estimators import partitions as encoding
-from sklearn_dpwg.exceptions import DataNormWarning
-from sklearn_dpwg.ledger import PrivacyLedger
 from sklearn_dpwg.losses import SmoothedHinge
 from sklearn_dpwg.solvers import MGR, PhasedERM
 from tests.helpers.partitioned import Partitioned
@@ -92,10 +87,6 @@ def test_parameters(binary, parameters):
     compare(binary, **parameters)
 
 
-def test_start(binary):
-    compare(binary, start=LogisticRegression().fit(*binary.data[:2]))
-
-
 @pytest.mark.parametrize(
     "form",
     [
@@ -115,35 +106,12 @@ def test_forms_of_rows(binary, form):
         np.testing.assert_allclose(scores(source), scores(data.X), atol=1e-12)
 
 
-@pytest.mark.parametrize("part", [0, 1])
-def test_single_precision_in_some_partitions_alone_becomes_double(binary, part):
-    X, y, groups = binary.data
-    source = Partitioned(X, y, groups, cuts=[40])
-    source.parts[part] = Partitioned(X.astype(np.float32), y, groups, cuts=[40]).parts[part]
-    rows = np.concatenate([each.table.X for each in source.parts])
-    compare(binary, rows, y, groups, source=source)
-
-
 def test_groups_of_several_columns_and_of_rows(binary):
     X, y, groups = binary.data
     frame = pd.DataFrame(X, columns=NAMES).assign(kind=np.tile([0.0, 1.0], 45))
     compare(binary, frame, y, frame[["kind"]].astype(int).assign(letter=groups))
     for group_by in ("kind", lambda rows: np.asarray(rows)[:, 3] > 0):
         compare(binary, frame, y, None, group_by=group_by)
-
-
-@pytest.mark.parametrize(
-    "labels",
-    [[3, 1, 2], [2.5, 1.0, -1.0], [True, False, True], ["b", 1, ("c", 2)], ["10", "9", 8]],
-    ids=str,
-)
-def test_labels_are_in_the_order_of_memory(binary, labels):
-    X, y, _ = binary.data
-    groups = np.empty(len(y), dtype=object)
-    groups[:] = [labels[i % 3] for i in range(30)] + [labels[i % 2] for i in range(60)]
-    if all(isinstance(label, type(labels[0])) for label in labels):
-        groups = groups.astype(type(labels[0]))
-    compare(binary, X, y, groups)
 
 
 @settings(max_examples=25, deadline=None)
@@ -184,40 +152,3 @@ def test_scores_are_those_of_memory(task, regressor):
     for y in (np.full(len(X), 0.25), np.full(len(X), 0.5)):  # constant ones
         found = model.score(Partitioned(X, y, cuts=[9]))
         assert found == pytest.approx(model.score(X, y), abs=1e-9)
-
-
-def test_ledgers_progress_and_draws_as_in_memory(binary, capsys, draws):
-    binary.fit()
-    in_memory = [draw.release.name for draw in draws()]
-    with PrivacyLedger(epsilon=3.0, delta=1e-6) as ledger:
-        model = binary.make(verbose=1).fit(cut(binary.data))
-        assert ledger.epsilon_spent == pytest.approx(model.privacy_.epsilon)
-    assert "planned draws of noise" in capsys.readouterr().out
-    assert [draw.release.name for draw in draws()] == in_memory * 2
-
-
-@pytest.mark.parametrize("solver", ["passes", "batches"])
-def test_blocks_lie_by_rows_wherever_they_end(solver, monkeypatch):
-    """A frame lies by columns, and so would rows that a border happens to leave sorted."""
-    rng = np.random.default_rng(0)
-    X = pd.DataFrame(rng.standard_normal((1200, 20)), columns=[f"x{j}" for j in range(20)])
-    y = pd.Series((X["x0"] + rng.standard_normal(1200) > 0).astype(int))
-    groups = pd.Series(np.repeat(["b", "a"], 600))
-    by_rows = []
-
-    def watched(records, *facts, **places):
-        by_rows.append(records.rows.flags.c_contiguous)
-        return RecordBlock(records, *facts, **places)
-
-    monkeypatch.setattr(encoding, "RecordBlock", watched)
-    fits = []
-    for cuts in ([600], [601], [1, 600, 1199]):
-        model = DPWorstGroupClassifier(data_norm=6.0, random_state=0, **SOLVERS[solver])
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DataNormWarning)
-            fits.append(model.fit(Partitioned(X, y, groups, cuts=cuts)))
-    assert len(by_rows) == 8
-    assert all(by_rows)
-    for other in fits[1:]:
-        np.testing.assert_array_equal(other.coef_, fits[0].coef_)
-        np.testing.assert_array_equal(other.intercept_, fits[0].intercept_)

@@ -9,11 +9,11 @@ import pandas as pd
 import polars as pl
 import pyarrow.dataset
 import pytest
-from sklearn.model_selection import GridSearchCV, cross_val_score, train_test_split
+from sklearn.model_selection import GridSearchCV
 
 from sklearn_dpwg import DPAUCClassifier, DPWorstGroupClassifier, DPWorstGroupRegressor
 from sklearn_dpwg.data.risks import RecordBlock
-from sklearn_dpwg.data.sources import ArraySource, ParquetSource
+from sklearn_dpwg.data.sources import ArraySource
 from sklearn_dpwg.exceptions import ChangedDataError
 from sklearn_dpwg.inspection import GroupAudit
 from sklearn_dpwg.ledger import PrivacyLedger
@@ -84,22 +84,6 @@ def test_what_memory_refuses_is_refused_in_the_same_words(binary, draws, name):
     refused_alike(binary, draws, WRONG[name](*binary.data))
 
 
-@pytest.mark.parametrize(
-    ("parameters", "changes"),
-    [
-        ({"classes": ["no", "maybe"]}, {}),
-        ({"group_labels": ["a", "b"]}, {}),
-        ({"group_labels": ["a", "b", "c", "d"], "neighbours": "replace-one-within-group"}, {}),
-        ({"group_labels": ["a", "b"]}, {"groups": None}),
-        ({"group_by": "z"}, {"X": named(np.zeros((90, 3))), "groups": None}),
-        ({"start": (np.zeros(7), 0.0)}, {}),
-    ],
-    ids=lambda each: str(list(each)),
-)
-def test_what_parameters_do_not_allow(binary, parameters, changes, draws):
-    refused_alike(binary, draws, binary.data._replace(**changes), **parameters)
-
-
 def test_other_columns_in_one_partition(binary, draws):
     source = cut(binary.data._replace(X=named(binary.data.X)))
     table = source.parts[2].table
@@ -150,23 +134,20 @@ def test_an_interrupted_fit_says_what_is_spent(binary, tmp_path, monkeypatch, dr
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize(
-    ("parameters", "said"),
-    [
-        ({"solver": "oco"}, "solver must be one that reads all records at once"),
-        ({"solver": "online-to-batch"}, "solver must be one that reads all records at once"),
-    ],
-)
-def test_what_needs_memory_is_refused(binary, parameters, said):
-    with pytest.raises(ValueError, match=said):
-        binary.make(**parameters).fit(Partitioned(*binary.data))
+@pytest.mark.parametrize("fit", [lambda m, X: m.fit(X), lambda m, X: m.partial_fit(X)])
+def test_what_needs_memory_is_refused(binary, fit):
+    with pytest.raises((ValueError, TypeError), match=r"not in memory|must be in memory"):
+        fit(binary.make(solver="oco"), Partitioned(*binary.data))
 
 
-def test_partial_fit_of_a_source_is_refused_in_a_sentence(binary):
-    with pytest.raises(TypeError, match="X must be in memory here, got Partitioned: fit, predict"):
-        binary.make(solver="oco").partial_fit(Partitioned(*binary.data))
-    with pytest.raises(ValueError, match="requires y to be passed, but the target y is None"):
-        binary.make(solver="oco").partial_fit(binary.data[0])
+@pytest.mark.parametrize("error_score", [0.0, "raise"])
+def test_searches_refuse_sources_and_spend_nothing(binary, error_score):
+    search = GridSearchCV(binary.make(), {"radius": [1.0, 2.0]}, error_score=error_score)
+    with PrivacyLedger(epsilon=5.0, delta=1e-5) as ledger:
+        for y in (None, binary.data.y):
+            with pytest.raises(TypeError, match="X must be in memory here, got ArraySource: fit"):
+                search.fit(ArraySource(*binary.data), y)
+        assert ledger.epsilon_spent == 0.0
 
 
 def test_tables_that_are_read_when_asked_for_and_paths_point_to_a_source(binary, tmp_path):
@@ -226,49 +207,3 @@ TAKERS = {
 def test_whoever_cannot_take_dask_refuses_it_and_computes_nothing(name):
     with pytest.raises(TypeError, match=r"must be (in memory|a collection of dask)"):
         TAKERS[name](*dask_data())
-
-
-def grid_search(**parameters):
-    return GridSearchCV(DPWorstGroupClassifier(), {"radius": [1.0, 2.0]}, **parameters)
-
-
-SEARCHES = {
-    "search": lambda X, y: grid_search().fit(X, y),
-    "quiet search": lambda X, y: grid_search(error_score=0.0, refit=False).fit(X, y),
-    "private search": lambda X, y: DPSearchCV(DPWorstGroupClassifier(), {"radius": [1.0, 2.0]}).fit(
-        X, y
-    ),
-    "cross_val_score": lambda X, y: cross_val_score(DPWorstGroupClassifier(), X, y),
-    "split": train_test_split,
-}
-
-
-@pytest.mark.parametrize("name", SEARCHES)
-def test_searches_and_folds_refuse_sources_in_our_words(name, tmp_path):
-    X, y, groups = np.zeros((40, 2)), np.tile([0, 1], 20), np.repeat([0, 1], 20)
-    pd.DataFrame(X, columns=["u", "v"]).assign(y=y, g=groups).to_parquet(tmp_path / "rows.parquet")
-    of_files = ParquetSource(
-        tmp_path / "rows.parquet", features=["u", "v"], target="y", groups="g", spool=tmp_path
-    )
-    with PrivacyLedger(epsilon=5.0, delta=1e-5) as ledger:
-        for source in (of_files, ArraySource(X, y, groups)):
-            said = f"X must be in memory here, got {type(source).__name__}: fit, predict and score"
-            for targets in (None, y):
-                with pytest.raises(TypeError, match=said):
-                    SEARCHES[name](source, targets)
-        assert ledger.epsilon_spent == 0.0
-
-
-@pytest.mark.parametrize("name", ["search", "quiet search", "private search"])
-def test_searches_of_dask_spend_nothing(name):
-    import dask.array as da
-
-    X = dask_data()[0]
-    y = da.from_array(np.tile([0, 1], 20), chunks=20)  # scikit-learn looks at it first
-    said = "X must be in memory here, got the dask collection"
-    if name != "private search":  # scikit-learn's gathers the errors of all its fits
-        said = "All the 10 fits failed"
-    with PrivacyLedger(epsilon=5.0, delta=1e-5) as ledger:
-        with pytest.raises((TypeError, ValueError), match=said):
-            SEARCHES[name](X, y)
-        assert ledger.epsilon_spent == 0.0

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import math
-from copy import deepcopy
 from dataclasses import replace
 from inspect import signature
 
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.pipeline import make_pipeline
 
 from sklearn_dpwg.losses import Hinge, Huber, MultinomialLogLoss, Quantile
 from sklearn_dpwg.solvers import MGR
@@ -71,29 +69,16 @@ REGRESSOR = [
 ]
 
 
-FITTED = {}
-
-
-def fitted_once(task):
-    """Return a copy of what is fitted once for all that is wrong."""
-    key = task.estimator, task.data.y.tobytes()
-    if key not in FITTED:
-        FITTED[key] = task.fit()
-    return deepcopy(FITTED[key])
-
-
 def assert_refused(task, draws, message, *, data=None, **parameters):
-    """Check the message of a fit, that nothing was drawn, and that an earlier fit is kept."""
-    for estimator in (task.make(**parameters), fitted_once(task).set_params(**parameters)):
-        before, n_draws = dict(vars(estimator)), len(draws())
-        with pytest.raises((ValueError, TypeError)) as caught:
-            estimator.fit(*(data or task.data))
-        text = str(caught.value)
-        assert text.startswith(message)
-        assert text.endswith(".") or text.startswith("Input X")  # scikit-learn's own
-        assert not hasattr(caught.value, "__notes__")
-        assert len(draws()) == n_draws
-        assert vars(estimator) == before
+    """Check the message of a fit, that nothing was drawn, and that the estimator is as before."""
+    estimator = task.make(**parameters)
+    before = dict(vars(estimator))
+    with pytest.raises((ValueError, TypeError)) as caught:
+        estimator.fit(*(data or task.data))
+    assert str(caught.value).startswith(message)
+    assert not hasattr(caught.value, "__notes__")
+    assert not draws()
+    assert vars(estimator) == before
 
 
 @pytest.mark.parametrize(
@@ -141,27 +126,12 @@ def test_a_weight_is_refused_and_none_is_no_error(task):
     assert "sample_weight" not in signature(task.estimator.fit).parameters
 
 
-def test_the_name_of_a_solver_stands_for_its_default_instance(task):
-    step = make_pipeline(task.make(solver="oco")).set_params(
-        **{f"{task.estimator.__name__.lower()}__{name}": value
-           for name, value in {"solver": "mgr", "solver__n_steps": 2}.items()}
-    )[0]  # fmt: skip
-    assert step.fit(*task.data).n_iter_ == 2
-    with pytest.raises(ValueError, match="Invalid parameter 'steps' for estimator MGR"):
-        task.make(solver="mgr").set_params(solver__steps=2)
-
-
 class Interrupted(MGR):
     """Fails after its releases, as a solver with a fault would."""
 
     def run(self, plan, data, noise, *, start=None):
         super().run(plan, data, noise, start=start)
         raise KeyboardInterrupt
-
-
-class Stillborn(MGR):
-    def run(self, plan, data, noise, *, start=None):
-        raise ZeroDivisionError
 
 
 def test_a_fit_that_fails_midway_says_that_the_budget_is_spent(task, draws):
@@ -177,24 +147,13 @@ def test_a_fit_that_fails_midway_says_that_the_budget_is_spent(task, draws):
     assert vars(fresh) == before
 
 
-def test_a_fit_that_fails_before_its_first_release_has_spent_nothing(task, draws):
-    fitted = task.fit(**WITHIN_GROUP)
-    before, n_draws = dict(vars(fitted)), len(draws())
-    fitted.set_params(solver=Stillborn(n_steps=5))
-    with pytest.raises(ZeroDivisionError) as caught:
-        fitted.fit(*task.data)
-    assert not hasattr(caught.value, "__notes__")
-    assert len(draws()) == n_draws
-    assert vars(fitted) == before | {"solver": fitted.solver}
-
-
 @pytest.mark.parametrize("name", ["partial_fit", "fit_oracle"])
 def test_learning_in_parts_is_not_offered(task, name):
     for estimator in (task.make(solver="auto"), task.fit()):
         assert not hasattr(estimator, name)
-        sentence = rf"has no {name} with solver=.*, which needs all records at once: use fit\.$"
-        with pytest.raises(AttributeError, match=sentence):
+        with pytest.raises(AttributeError, match=name) as caught:
             getattr(estimator, name)
+        assert "needs all records at once: use fit" in str(caught.value.__cause__)
 
 
 def test_group_weights_that_are_not_there(task):

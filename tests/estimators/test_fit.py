@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import copy
-import linecache
-import pickle
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -14,13 +10,9 @@ from sklearn.base import clone
 
 from sklearn_dpwg import DPWorstGroupClassifier
 from sklearn_dpwg.exceptions import (
-    NoProtectionWarning,
-    SeededNoiseWarning,
     UngroupedWarning,
-    WeakPlanWarning,
 )
 from sklearn_dpwg.solvers import MGR
-from tests.helpers.relations import WITHIN_GROUP
 
 
 def scores(fitted, X):
@@ -28,16 +20,6 @@ def scores(fitted, X):
 
 
 # parameters
-
-
-@pytest.mark.parametrize("copy_of", [copy.deepcopy, lambda e: pickle.loads(pickle.dumps(e))])
-def test_pickled_fits_are_the_same(task, copy_of):
-    fitted = task.fit()
-    again = copy_of(fitted)
-    assert np.array_equal(again.predict(task.data.X), fitted.predict(task.data.X))
-    assert again.plan_ == fitted.plan_
-    assert again.privacy_ == fitted.privacy_
-    assert np.array_equal(again.group_weights_, fitted.group_weights_)
 
 
 # attributes
@@ -70,22 +52,6 @@ def test_what_is_not_released_is_public(task):
     assert not np.allclose(fitted.coef_, again.coef_)
 
 
-def test_shapes_and_values(task):
-    fitted = task.fit()
-    n_outputs = {"no": 1, "yes": 1, "hi": 3, "lo": 3, "mid": 3}.get(task.data.y[0])
-    assert fitted.coef_.shape == ((3,) if n_outputs is None else (n_outputs, 3))
-    assert np.shape(fitted.intercept_) == (() if n_outputs is None else (n_outputs,))
-    assert fitted.group_labels_.tolist() == ["a", "b", "c"]
-    public = task.fit(**WITHIN_GROUP)
-    assert public.group_sizes_.tolist() == [np.sum(task.data.groups == label) for label in "abc"]
-    assert fitted.group_weights_.sum() == pytest.approx(1.0)
-    assert fitted.n_iter_ == 5
-    text = fitted._repr_html_()
-    assert task.estimator.__name__ in text
-    assert task.estimator.__name__ in task.make()._repr_html_()
-    assert "_group_weights" not in text
-
-
 @pytest.mark.parametrize("fit_intercept", [True, False])
 def test_scores_are_linear(task, fit_intercept):
     fitted = task.fit(fit_intercept=fit_intercept, data_norm=0.7)
@@ -97,20 +63,6 @@ def test_scores_are_linear(task, fit_intercept):
 
 
 # inputs
-
-
-def test_data_frames(task):
-    index = range(500, 590)
-    X = pd.DataFrame(task.data.X, columns=["u", "v", "w"], index=index)
-    y = pd.Series(task.data.y, index=index)
-    groups = pd.Series(task.data.groups, index=index, dtype="category")
-    fitted = task.make().fit(X, y, groups)
-    assert fitted.feature_names_in_.tolist() == ["u", "v", "w"]
-    expected = task.fit()
-    assert np.allclose(scores(fitted, X), scores(expected, task.data.X))
-    assert not hasattr(fitted.fit(*task.data), "feature_names_in_")
-    lists = task.make().fit(task.data.X.tolist(), task.data.y.tolist(), task.data.groups.tolist())
-    assert np.array_equal(lists.coef_, expected.coef_)
 
 
 @pytest.mark.parametrize("kind", [bool, int, float, str, object])
@@ -152,26 +104,6 @@ def test_one_group(task):
 
 
 # warnings
-
-
-@pytest.mark.parametrize(
-    ("category", "parameters", "groups"),
-    [
-        (UngroupedWarning, {}, False),
-        (SeededNoiseWarning, {"random_state": 1}, True),
-        (WeakPlanWarning, {"epsilon": 0.1}, True),
-        (NoProtectionWarning, {"delta": 0.05}, True),
-    ],
-)
-@pytest.mark.filterwarnings("default")
-def test_a_warning_names_the_line_that_called_fit(task, category, parameters, groups):
-    estimator = task.make(**({"random_state": None} | parameters))
-    data = task.data if groups else task.data[:2]
-    with pytest.warns(category) as caught:
-        estimator.fit(*data)
-    (found,) = [warning for warning in caught if warning.category is category]
-    assert found.filename == __file__
-    assert linecache.getline(__file__, found.lineno).strip() == "estimator.fit(*data)"
 
 
 # randomness
@@ -236,17 +168,6 @@ def test_the_order_of_records_does_not_matter(task):
     assert np.allclose(fitted.coef_, task.fit().coef_)
 
 
-@pytest.mark.parametrize(
-    ("names", "parameters"), [([10, 11, 12], {}), ([*"zyx"], {"group_labels": [*"zyx"]})]
-)
-def test_names_of_groups_do_not_matter(task, names, parameters):
-    X, y, groups = task.data
-    renamed = np.array(names)[np.searchsorted([*"abc"], groups)]
-    fitted = task.make(**parameters).fit(X, y, renamed)
-    assert fitted.group_labels_.tolist() == names
-    assert np.array_equal(fitted.coef_, task.fit().coef_)
-
-
 def test_long_rows_are_shortened(task):
     X, y, groups = task.data
     norms = np.linalg.norm(X, axis=1, keepdims=True)
@@ -273,14 +194,6 @@ def test_targets_are_clipped(regressor):
         assert np.array_equal(model.fit(X, wild, groups).coef_, expected)
 
 
-@pytest.mark.parametrize("kind", [bool, np.uint8, np.int64, np.float32])
-def test_targets_of_any_type(regressor, kind):
-    X, y, groups = regressor.data
-    model = regressor.make(target_bounds=(-0.1, 0.9))
-    coefs = [model.fit(X, (y > 0).astype(each), groups).coef_ for each in (float, kind)]
-    assert np.array_equal(*coefs)
-
-
 def test_underflow_makes_no_error_that_depends_on_a_record():
     X = np.full((200, 1), 0.5)
     X[7] = 1e-307
@@ -289,15 +202,3 @@ def test_underflow_makes_no_error_that_depends_on_a_record():
     with np.errstate(all="raise"):
         model.fit(X, y, groups=y.copy())
     assert np.isfinite(model.coef_).all()
-
-
-def test_rows_longer_than_data_norm_are_told_when_asked_for():
-    X = np.random.default_rng(0).uniform(-0.5, 0.5, size=(60, 2))
-    X[[3, 7]] = 3.0
-    model = DPWorstGroupClassifier(data_norm=1.0)
-    assert np.flatnonzero(model.check_rows(X)).tolist() == [3, 7]
-    assert not model.set_params(data_norm=5.0).check_rows(X).any()
-    with pytest.raises(ValueError, match=r"^data_norm must be a positive finite number"):
-        model.set_params(data_norm=0.0).check_rows(X)
-    with pytest.raises(ValueError, match=r"^Input X contains NaN|Input contains NaN"):
-        model.set_params(data_norm=1.0).check_rows([[np.nan]])

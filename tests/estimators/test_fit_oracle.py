@@ -62,23 +62,6 @@ def test_an_oracle_on_the_records_is_like_a_fit(task, play):
     assert drawn.predict(task.data.X).shape == (len(task.data.X),)
 
 
-def test_sizes_in_every_form(task):
-    known = facts(task)
-    sizes = known.pop("group_sizes")
-    oracle = lambda: InMemoryOracle(*task.data, random_state=0)  # noqa: E731
-    expected = fresh(task).fit_oracle(oracle(), group_sizes=sizes, **known)
-    for given in (
-        {"group_sizes": [sizes[label] for label in "cab"], "group_labels": list("cab")},
-        {"group_sizes": [sizes[label] for label in "abc"], "group_labels": list("abc")},
-    ):
-        found = fresh(task).fit_oracle(oracle(), **given, **known)
-        assert found.plan_ == expected.plan_
-        assert np.array_equal(found.coef_, expected.coef_)
-    labelled = fresh(task, group_labels=["b", "c", "a"])
-    labelled.fit_oracle(oracle(), group_sizes=[sizes[label] for label in "bca"], **known)
-    assert labelled.group_labels_.tolist() == ["b", "c", "a"]
-
-
 def simulate(group, size, rng):
     X = rng.uniform(-0.5, 0.5, size=(size, 3))
     return X, X[:, 0] + (0.5 if group == "a" else -0.5) * X[:, 1]
@@ -101,24 +84,6 @@ def test_groups_without_end(play):
     X, y = simulate("a", 2000, np.random.default_rng(1))
     assert np.mean((regressor.predict(X) - y) ** 2) < 0.6 * np.mean(y**2)
     assert "inf" in str(plan)
-
-
-def test_unbounded_groups_need_rounds():
-    def learn(solver, size=math.inf, **parameters):
-        model = DPWorstGroupRegressor(
-            solver=solver, data_norm=1.0, target_bounds=(-1, 1), **WITHIN_GROUP | parameters
-        )
-        known = {"group_labels": ["a", "b"], "n_features": 3}
-        return model.fit_oracle(GeneratorOracle(simulate), group_sizes=[math.inf, size], **known)
-
-    for solver, size, said in (
-        ("oco", math.inf, "n_rounds of OCO must be set where a group has no end"),
-        ("oco", 5, "prior must be 'uniform' or one positive weight a group"),
-        (OCO(schedule="paper"), math.inf, "n_rounds of OCO must be set"),
-    ):
-        with pytest.raises(ValueError, match=f"^{said}"):
-            learn(solver, size)
-    assert learn(OCO(n_rounds=3, batch_size=2), 500, prior="uniform").n_iter_ == 3
 
 
 class Failing(SampleOracle):

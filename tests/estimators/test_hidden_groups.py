@@ -9,11 +9,10 @@ import pytest
 from sklearn_dpwg import DPWorstGroupClassifier
 from sklearn_dpwg.estimators import learn as module
 from sklearn_dpwg.exceptions import (
-    GroupsWarning,
     PlanExceededError,
     UnsupportedMechanismError,
 )
-from sklearn_dpwg.ledger import PrivacyLedger, privacy_of
+from sklearn_dpwg.ledger import PrivacyLedger
 from sklearn_dpwg.privacy import NoiseSource
 from sklearn_dpwg.solvers import MGR, OCO, OnlineToBatch, PhasedERM
 from tests.helpers.partitioned import Partitioned
@@ -69,18 +68,6 @@ def test_a_fit_keeps_its_budget_and_says_what_it_protects(solver):
     for words in ("Two stages", "group counts: 1 x gaussian", "may be empty", "fixed before"):
         assert words in str(plan)
     assert len(model.group_labels_) == len(model.group_sizes_) == 4
-
-
-def test_the_share_of_the_counts_is_that_of_the_budget():
-    plan = classifier().plan(group_sizes=[300, 200, 90, 10], n_features=3)
-    counts, *others = (each.max_count / each.noise_multiplier**2 for each in plan.releases)
-    assert counts / (counts + sum(others)) == pytest.approx(0.03, rel=1e-5)
-
-
-def test_an_infinite_epsilon_is_the_exact_solution():
-    model = classifier(epsilon=float("inf"), group_labels=["a", "b", "c"]).fit(X, Y, groups=GROUPS)
-    assert model.plan_.counts is None
-    assert not model.privacy_.is_private
 
 
 def test_persons_with_several_rows_pay_for_the_counts_too():
@@ -150,15 +137,6 @@ def test_nothing_visible_follows_from_true_sizes(solver, cuts, monkeypatch):
     for other in found[1:]:
         assert other == found[0]
     assert any("some groups are so small" in text for text in found[0][9])
-
-
-def test_the_group_of_what_is_not_stated_may_be_empty_without_a_warning():
-    X, y, groups = records(6000)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        model = classifier(group_labels=["a", "b", "c", "other"], delta=1e-6, solver="auto")
-        model.fit(X, y, groups=groups)
-    assert model.group_sizes_[3] == model.plan_.problem.hidden.floor
 
 
 def test_true_sizes_that_decide_are_seen(monkeypatch):
@@ -241,11 +219,6 @@ def test_wrong_parameters_cost_nothing(parameters, words):
         assert ledger.epsilon_spent == 0.0
 
 
-def test_an_oracle_needs_public_groups():
-    with pytest.raises(AttributeError, match="neighbours='replace-one-within-group'"):
-        classifier(solver="oco").fit_oracle  # noqa: B018 - has no such method
-
-
 @pytest.mark.parametrize(
     "solver", [OCO(horizon=2), OnlineToBatch(horizon=2), PhasedERM(horizon=2)], ids=repr
 )
@@ -281,45 +254,3 @@ def test_a_solver_that_spends_more_for_some_counts_is_refused(monkeypatch):
     X, y, groups = records(800)
     with pytest.raises(PlanExceededError):
         classifier(random_state=0).fit(X, y, groups=groups)
-
-
-def test_groups_that_are_targets_are_protected_as_well():
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", GroupsWarning)
-        classifier(group_labels=[0, 1]).fit(X, Y, groups=Y)
-
-
-def test_errors_after_the_counts_say_that_the_budget_is_spent(monkeypatch):
-    def fails(*arguments, **facts):
-        raise RuntimeError("broken")
-
-    monkeypatch.setattr(MGR, "_run", fails)
-    with PrivacyLedger(3.0, 1e-3) as ledger:
-        with pytest.raises(RuntimeError, match="broken") as error:
-            classifier().fit(X, Y, groups=GROUPS)
-        assert "count the budget" in error.value.__notes__[0]
-        assert ledger.epsilon_spent > 0.7
-
-
-# --- everywhere else ----------------------------------------------------------------------------
-
-
-def test_a_plan_is_previewed_with_a_guess():
-    plan, other = (
-        classifier().plan(group_sizes=sizes, n_features=3)
-        for sizes in ({"a": 300, "b": 200, "c": 90, "empty": 10}, [150] * 4)
-    )
-    assert plan.guarantee.epsilon == other.guarantee.epsilon
-    assert plan.counts == other.counts
-    assert plan.problem.n_records == 600
-
-
-def test_ledgers_count_both_stages_and_combine_relations():
-    public = {"neighbours": "replace-one-within-group", "group_labels": None}
-    with PrivacyLedger(3.0, 1e-4) as ledger:
-        model = classifier().fit(X, Y, groups=GROUPS)
-        assert ledger.epsilon_spent == pytest.approx(model.privacy_.epsilon)
-        assert ledger.guarantee.relation == "replace any record, its group included"
-        classifier(**public).fit(X, Y, groups=GROUPS)
-        assert ledger.guarantee.relation == "replace one record within its group"
-    assert privacy_of(model).relation == "replace any record, its group included"

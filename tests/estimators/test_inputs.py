@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import itertools
 import math
-import pickle
 import tracemalloc
 from functools import cache
 
@@ -77,26 +76,6 @@ def test_every_form_gives_the_same_model(make_task, kind, form, precision):
         assert fitted.feature_names_in_.tolist() == NAMES
 
 
-@pytest.mark.parametrize(
-    ("kind", "form", "precision"),
-    [
-        *itertools.product(["binary"], ["C", "F", "csr_array"], ["float64", "float32"]),
-        *itertools.product(["multiclass", "regressor"], ["F", "csr_array"], ["float32"]),
-    ],
-)
-def test_exact_solution_of_every_form(make_task, kind, form, precision):
-    parameters = {"epsilon": float("inf"), "random_state": None}
-    task, expected = make_task(kind), expected_of(make_task, kind, **parameters)
-    X = with_zeros(task.data.X)
-    rows = FORMS[form](X.astype(precision))
-    fitted = task.make(**parameters).fit(rows, task.data.y, task.data.groups)
-    # scores of several classes are free up to what all have in common
-    found, best = predictions(fitted, rows), predictions(expected, X)
-    if best.ndim > 1:
-        found, best = found - found[:, :1], best - best[:, :1]
-    np.testing.assert_allclose(found, best, atol=1e-3)
-
-
 @pytest.mark.parametrize("precision", ["float64", "float32"])
 def test_rows_are_held_in_single_precision_and_not_densified(monkeypatch, binary, precision):
     seen = []
@@ -112,27 +91,6 @@ def test_rows_are_held_in_single_precision_and_not_densified(monkeypatch, binary
         binary.make().fit(FORMS[form](X), binary.data.y, binary.data.groups)
         assert seen[-1].dtype == np.float32
         assert isinstance(seen[-1], csr_array) == (form == "csr_array")
-
-
-def test_names_of_features_are_held_to(binary):
-    X = binary.data.X
-    fitted = binary.make().fit(FORMS["polars"](X), binary.data.y, binary.data.groups)
-    np.testing.assert_array_equal(
-        fitted.predict(FORMS["polars"](X)), fitted.predict(FORMS["pandas"](X))
-    )
-    with pytest.raises(ValueError, match="feature names"):
-        fitted.predict(pl.DataFrame(X, schema=["u", "w", "v"]))
-
-
-@pytest.mark.parametrize("bad", [np.nan, np.inf])
-@pytest.mark.parametrize("form", ["csr_array", "polars", "F"])
-@pytest.mark.parametrize("precision", ["float64", "float32"])
-def test_missing_and_infinite_entries_are_refused(binary, draws, bad, form, precision):
-    X = with_zeros(binary.data.X).astype(precision)
-    X[4, 1] = bad
-    with pytest.raises(ValueError, match=r"X contains (NaN|infinity)"):
-        binary.make().fit(FORMS[form](X), binary.data.y, binary.data.groups)
-    assert draws() == []
 
 
 def test_broken_sparse_rows_are_refused_before_any_noise(binary, draws):
@@ -156,24 +114,6 @@ def test_entries_of_one_place_count_as_their_sum(binary):
     expected = binary.make().fit(whole, binary.data.y, binary.data.groups)
     np.testing.assert_allclose(fitted.coef_, expected.coef_, rtol=1e-12)
     assert halves.nnz == 2 * n
-
-
-@pytest.mark.parametrize("form", ["C", "csr_array"])
-@pytest.mark.parametrize("precision", ["float64", "float32"])
-def test_long_rows_are_told_in_every_form(binary, form, precision):
-    X = with_zeros(binary.data.X).astype(precision)
-    model = binary.make(data_norm=1.0)
-    assert not model.check_rows(FORMS[form](X)).any()
-    longer = X.copy()
-    longer[5] = [0.0, 3e20, 0.0]  # its square is no number of single precision
-    assert np.flatnonzero(model.check_rows(FORMS[form](longer))).tolist() == [5]
-
-
-def test_a_model_of_sparse_rows_is_pickled_without_them(binary):
-    X, y, groups = binary.data
-    fitted = binary.make().fit(csr_array(X), y, groups)
-    again = pickle.loads(pickle.dumps(fitted))
-    np.testing.assert_array_equal(again.predict(X), fitted.predict(csr_array(X)))
 
 
 # --- copies ------------------------------------------------------------------------------------

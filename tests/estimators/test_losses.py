@@ -7,10 +7,9 @@ import pickle
 
 import numpy as np
 import pytest
-from sklearn.model_selection import GridSearchCV
 
 from sklearn_dpwg import DPWorstGroupRegressor
-from sklearn_dpwg.losses import BinaryLogLoss, Hinge, Huber, Quantile, SmoothedHinge
+from sklearn_dpwg.losses import BinaryLogLoss, Huber, Quantile, SmoothedHinge
 
 MARGINS = ["hinge", "smoothed_hinge", "squared_hinge"]
 RESIDUALS = ["squared_error", "huber", "absolute_error", "quantile"]
@@ -38,21 +37,6 @@ def test_regressor(regressor, loss, epsilon):
         assert fitted.score(X, y) > 0.4
 
 
-@pytest.mark.parametrize("loss", [*MARGINS, Hinge()], ids=repr)
-@pytest.mark.parametrize("fit_it", [False, True])
-def test_no_probabilities_without_a_log_loss(binary, loss, fit_it):
-    model = binary.fit(loss=loss) if fit_it else binary.make(loss=loss)
-    assert not hasattr(model, "predict_proba")
-    with pytest.raises(AttributeError, match="has no attribute 'predict_proba'") as caught:
-        model.predict_proba(binary.data.X)
-    sentence = str(caught.value.__cause__)
-    name = loss if isinstance(loss, str) else loss.name
-    assert sentence == (
-        f"loss '{name}' gives scores but no probabilities: use loss='log_loss' for "
-        f"predict_proba, or decision_function."
-    )
-
-
 @pytest.mark.parametrize("loss", ["log_loss", BinaryLogLoss()], ids=repr)
 def test_probabilities_with_a_log_loss(binary, loss):
     assert hasattr(binary.make(loss=loss), "predict_proba")
@@ -64,16 +48,6 @@ def test_probabilities_with_a_log_loss(binary, loss):
     # what was fitted counts, not what the next fit will use
     assert hasattr(fitted.set_params(loss="hinge"), "predict_proba")
     assert not hasattr(binary.fit(loss="hinge").set_params(loss="log_loss"), "predict_proba")
-
-
-def test_grid_search_over_a_loss(regressor):
-    X, *_ = regressor.data
-    model = regressor.make(
-        epsilon=math.inf, loss=Huber(), solver="auto", group_by=lambda X: np.zeros(len(X))
-    )
-    search = GridSearchCV(model, {"loss__threshold": [0.1, 0.5]}, cv=2).fit(X, 0.5 * X[:, 0])
-    assert search.best_estimator_.loss.threshold in (0.1, 0.5)
-    assert search.best_score_ > 0.9
 
 
 def test_quantiles_of_one_group():

@@ -8,7 +8,7 @@ import pytest
 
 from sklearn_dpwg import DPWorstGroupClassifier, DPWorstGroupRegressor
 from sklearn_dpwg.data.oracles import GeneratorOracle
-from sklearn_dpwg.solvers import OnlineToBatch, PhasedERM
+from sklearn_dpwg.solvers import OnlineToBatch
 from tests.helpers.relations import relation_of
 
 RNG = np.random.default_rng(0)
@@ -60,15 +60,6 @@ def test_numbers(solver, loss):
     assert model.fit(X, TARGET, groups=GROUPS).score(X, TARGET) > 0.6
 
 
-@pytest.mark.parametrize("loss", ["hinge", "smoothed_hinge", "squared_hinge"])
-def test_hinges(loss):
-    model = classifier(PhasedERM(), loss=loss).fit(X, TARGET > 0, groups=GROUPS)
-    assert model.score(X, TARGET > 0) > 0.7
-    if loss == "hinge":
-        with pytest.raises(ValueError, match=r"^loss must be smooth for solver 'online-to-batch'"):
-            classifier(loss=loss).fit(X, TARGET > 0, groups=GROUPS)
-
-
 @pytest.mark.parametrize(
     ("model", "sizes"),
     [
@@ -88,15 +79,3 @@ def test_an_oracle(model, sizes):
     assert model.score(*generate("a", 500, np.random.default_rng(1))) > 0.85
     assert model.n_iter_ == model.plan_.n_steps
     assert math.inf not in sizes or model.n_iter_ == 40
-
-
-def test_parts_go_on_with_one_budget():
-    model = classifier(OnlineToBatch(horizon=3))
-    costs = set()
-    for part in np.array_split(np.arange(6000), 3):
-        model.partial_fit(X[part], TARGET[part] > 0, groups=GROUPS[part])
-        costs.add(model.privacy_.epsilon)
-    assert len(costs) == 1
-    assert max(costs) <= 8.0
-    assert model.n_iter_ > 0.9 * model.plan_.n_steps
-    assert model.score(X, TARGET > 0) > 0.85

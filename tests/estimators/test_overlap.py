@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-import math
-import pickle
 from itertools import product
 
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.base import clone
 
-from sklearn_dpwg import DPWorstGroupClassifier, DPWorstGroupRegressor
+from sklearn_dpwg import DPWorstGroupClassifier
 from sklearn_dpwg.data.sources import ParquetSource
 from sklearn_dpwg.exceptions import UngroupedWarning
-from sklearn_dpwg.metrics import group_table, worst_group_score, worst_group_scorer
-from sklearn_dpwg.model_selection import DPSearchCV
-from sklearn_dpwg.postprocessing import DPThresholdClassifier
 from sklearn_dpwg.privacy import Relation
-from sklearn_dpwg.solvers import GDA, MGR, SOLVERS, Moments
+from sklearn_dpwg.solvers import MGR
 from tests.helpers.relations import WITHIN_GROUP
 
 N = 600
@@ -87,30 +81,6 @@ def test_one_attribute_is_the_fit_of_its_groups(overlap, groups):
     np.testing.assert_array_equal(learned(model), learned(plain))
 
 
-@pytest.mark.parametrize("solver", SOLVERS)
-@pytest.mark.parametrize("overlap", ["attributes", "both"])
-def test_one_attribute_is_planned_as_its_groups_are_by_every_solver(solver, overlap):
-    epsilon = math.inf if solver == "exact" else 1.0
-    facts = {"target_bounds": (-1, 1), "data_norm": 1.0, "solver": solver, "epsilon": epsilon}
-    facts |= WITHIN_GROUP
-    sizes = {"group_sizes": GROUPS["race"].value_counts(), "n_features": 3}
-    plain = DPWorstGroupRegressor(**facts).plan(**sizes)
-    assert DPWorstGroupRegressor(**facts, overlap=overlap).plan(**sizes) == plain
-
-
-@pytest.mark.parametrize("solver", ["auto", MGR(n_steps=4), GDA(n_steps=4)])
-def test_membership_that_happens_to_be_disjoint_is_the_fit_of_its_groups(solver):
-    plain = classifier(solver=solver).fit(X, Y, groups=GROUPS["race"])
-    members = pd.DataFrame({name: GROUPS["race"] == name for name in "CBA"})
-    model = classifier(solver=solver, overlap="membership").fit(X, Y, groups=members)
-    assert model.plan_.problem.group_sizes == plain.plan_.problem.group_sizes[::-1]
-    other = classifier(solver=solver, overlap="membership", group_labels=list("ABC"))
-    other.fit(X, Y, groups=members)
-    assert other.group_sizes_.tolist() == plain.group_sizes_.tolist()
-    # the same draws, and cells in another order
-    np.testing.assert_allclose(learned(other), learned(plain), rtol=1e-6)
-
-
 def test_plan_is_that_of_the_fit_from_counts_of_cells():
     for overlap in ("attributes", "both"):
         model = classifier(overlap=overlap).fit(X, Y, groups=GROUPS)
@@ -123,16 +93,6 @@ def test_plan_is_that_of_the_fit_from_counts_of_cells():
     with pytest.warns(UngroupedWarning):
         found = model.plan(group_sizes=MEMBERS.value_counts(), n_features=3)
     assert found == model.plan_
-
-
-@pytest.mark.parametrize("overlap", ["attributes", "both"])
-def test_plan_takes_cells_where_labels_of_groups_are_stated(overlap):
-    stated = ATTRIBUTES[::-1]
-    model = classifier(overlap=overlap, group_labels=stated).fit(X, Y, groups=GROUPS)
-    counts = GROUPS.value_counts().sort_index()
-    known = {"group_labels": counts.index.tolist(), "group_sizes": counts.tolist()}
-    for sizes in ({"group_sizes": counts}, {"group_sizes": dict(counts)}, known):
-        assert model.plan(**sizes, n_features=3) == model.plan_
 
 
 @pytest.mark.parametrize(
@@ -191,20 +151,6 @@ def test_groups_come_from_columns_of_the_rows():
     assert members.group_sizes_.tolist() == frame[["sex", "old"]].sum().tolist()
 
 
-def test_exact_and_regression_know_overlaps():
-    exact = classifier(overlap="attributes", epsilon=math.inf).fit(X, Y, groups=GROUPS)
-    assert exact.group_weights_.sum() == pytest.approx(1.0)
-    model = DPWorstGroupRegressor(
-        solver=Moments(), overlap="attributes", target_bounds=(-1, 1), data_norm=1.0,
-        random_state=0, **WITHIN_GROUP,
-    )  # fmt: skip
-    model.fit(X, np.asarray(SIGNAL), groups=GROUPS)
-    assert list(model.group_labels_) == ATTRIBUTES
-    other = pickle.loads(pickle.dumps(model))
-    assert other.plan_ == model.plan_
-    assert clone(model).overlap == "attributes"
-
-
 @pytest.mark.parametrize(
     ("parameters", "groups", "message"),
     [
@@ -233,54 +179,6 @@ def test_what_cannot_be_is_refused_in_a_sentence(parameters, groups, message):
         classifier(**parameters).fit(X, Y, groups=groups)
 
 
-def test_records_used_once_are_of_one_group():
-    model = classifier(overlap="attributes", solver="oco")
-    with pytest.raises(AttributeError, match="overlap='attributes': a record that is used once"):
-        model.partial_fit(X, Y, groups=GROUPS)
-    search = DPSearchCV(classifier(overlap="attributes"), {"radius": [1.0]}, delta=1e-6)
-    with pytest.raises(
-        ValueError, match=r"^overlap of the estimator must be 'cells' in DPSearchCV"
-    ):
-        search.fit(X, Y, groups=GROUPS)
-
-
-def test_tables_have_a_row_a_value_of_a_column():
-    guess = (X[:, 0] > 0).astype(int)
-    table = group_table(Y, guess, groups=GROUPS, overlap="attributes")
-    assert table.index.names == ["attribute", "value"]
-    assert list(table.index) == ATTRIBUTES
-    is_c = GROUPS["race"] == "C"
-    row = table.loc[("race", "C")]
-    assert row["size"] == is_c.sum()
-    assert row["accuracy"] == pytest.approx((guess == Y)[is_c].mean())
-    worst = worst_group_score(Y, guess, groups=GROUPS, overlap="attributes")
-    assert worst == table["accuracy"].min()
-    both = group_table(Y, guess, groups=GROUPS, overlap="both")
-    assert both["size"].iloc[5:].min() >= 36
-    members = group_table(Y, guess, groups=MEMBERS, overlap="membership")
-    assert members["size"].to_dict() == MEMBERS.sum().to_dict()
-    with pytest.raises(ValueError, match=r"^overlap must be one of"):
-        group_table(Y, guess, groups=GROUPS, overlap="rows")
-
-
-@pytest.mark.parametrize("overlap", ["attributes", "both"])
-def test_the_scorer_scores_the_groups_of_the_model(overlap):
-    model = classifier(overlap=overlap, group_by=["race", "sex"])
-    frame = pd.DataFrame(X, columns=["x", "y", "z"]).join(pd.get_dummies(GROUPS, dtype=float))
-    by = ["sex_f", "race_A"]
-    model.set_params(group_by=by).fit(frame, Y)
-    scorer = worst_group_scorer("accuracy", per_group=True, group_by=by)
-    scores = scorer(model, frame, Y)
-    hits = model.predict(frame) == Y
-    assert list(scores)[:-1] == [f"group_{label}" for label in model.group_labels_]
-    assert scores["group_('sex_f', 1.0)"] == pytest.approx(hits[frame["sex_f"] == 1.0].mean())
-    assert scores["worst_group"] == min(scores.values())
-    # a fold that lacks a group of the model
-    part = (frame["sex_f"] == 1.0).to_numpy()
-    with pytest.raises(ValueError, match="has 0 of the records to score"):
-        scorer(model, frame[part], Y[part])
-
-
 @pytest.mark.parametrize("overlap", ["attributes", "both", "membership"])
 @pytest.mark.filterwarnings("ignore::sklearn_dpwg.exceptions.UngroupedWarning")
 def test_records_in_partitions_are_the_fit_of_the_whole(overlap, tmp_path):
@@ -296,14 +194,6 @@ def test_records_in_partitions_are_the_fit_of_the_whole(overlap, tmp_path):
     assert list(model.group_labels_) == list(whole.group_labels_)
     assert model.plan_ == whole.plan_
     np.testing.assert_allclose(learned(model), learned(whole), rtol=1e-9)
-
-
-def test_thresholds_refuse_groups_that_overlap():
-    thresholds = DPThresholdClassifier(classifier(overlap="attributes"), group_labels=["f", "m"])
-    with pytest.raises(
-        ValueError, match=r"^overlap of the estimator must be 'cells' in DPThreshold"
-    ):
-        thresholds.fit(X, Y, groups=GROUPS["sex"])
 
 
 def test_the_promise_is_about_records_of_exactly_the_same_groups():

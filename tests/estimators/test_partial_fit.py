@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import copy
-import io
 import os
 import pickle
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 
-import joblib
 import numpy as np
 import pytest
 from sklearn.base import clone
@@ -17,9 +15,6 @@ from sklearn.base import clone
 from sklearn_dpwg import DPWorstGroupRegressor
 from sklearn_dpwg.data.oracles import RecordOracle
 from sklearn_dpwg.data.records import RecordEncoder
-from sklearn_dpwg.exceptions import (
-    UngroupedWarning,
-)
 from sklearn_dpwg.solvers import OCO
 
 SIZES = {"a": 60, "b": 30, "c": 20}
@@ -118,32 +113,11 @@ def test_records_that_are_too_few_or_too_late(binary):
     assert np.array_equal(estimator.coef_, before)
 
 
-def test_a_sampled_game_keeps_the_group_that_was_drawn(binary):
-    """Going on with another group where the drawn one has run out would favour large groups."""
-    estimator = make(binary, solver=OCO(horizon=4, play="sampled"))
-    estimator.partial_fit(*make_part(binary, 0))
-    pending = estimator._open.game._drawn
-    assert pending is not None
-    X, y, groups = make_part(binary, 1)
-    others = np.flatnonzero(groups != "abc"[pending])
-    with pytest.warns(UserWarning, match="were not used"):
-        estimator.partial_fit(X[others], y[others], groups[others])
-    assert estimator._open.game._drawn == pending
-
-
 COPIES = {
     "pickle": lambda estimator: pickle.loads(pickle.dumps(estimator)),
     "copy": copy.copy,
     "deepcopy": copy.deepcopy,
-    "joblib": lambda estimator: joblib_copy(estimator),
 }
-
-
-def joblib_copy(estimator):
-    buffer = io.BytesIO()
-    joblib.dump(estimator, buffer)
-    buffer.seek(0)
-    return joblib.load(buffer)
 
 
 @pytest.mark.parametrize("how", COPIES)
@@ -180,17 +154,6 @@ def test_a_pickle_holds_no_secret(binary):
     assert set(state) - public - own <= {
         "_group_weights", "_groupings", "_why_closed", "_fit_key", "_start_costs",
     }  # fmt: skip
-
-
-def test_after_a_fit_a_new_game_begins(one_output):
-    task = one_output
-    estimator = make(task).fit(*task.data)
-    first = estimator.plan_
-    estimator.partial_fit(*make_part(task, 0))
-    assert estimator.plan_ != first
-    estimator.fit(*task.data)
-    assert estimator.plan_ == first
-    assert not hasattr(estimator, "_open")
 
 
 def test_parameters_must_not_change(binary):
@@ -251,27 +214,6 @@ def test_a_call_that_fails_in_the_middle(binary, monkeypatch, first):
     with pytest.raises(RuntimeError, match="an earlier call failed when values had been released"):
         estimator.partial_fit(*make_part(binary, 2))
     assert estimator.predict(make_part(binary, 2)[0]).shape == (110,)
-
-
-def test_classes_and_labels_of_the_first_call(binary):
-    X, y, groups = make_part(binary, 0)
-    estimator = make(binary).partial_fit(X, y, groups, classes=["no", "perhaps", "yes"])
-    assert estimator.classes_.tolist() == ["no", "perhaps", "yes"]
-    estimator.partial_fit(X, np.full(len(y), "perhaps"), groups)
-    ungrouped = make(binary)
-    with pytest.warns(UngroupedWarning, match="no groups reached fit"):
-        ungrouped.partial_fit(X, y)
-    ungrouped.partial_fit(*make_part(binary, 1)[:2])
-    assert ungrouped.group_sizes_.tolist() == [220]
-
-
-def test_groups_from_columns(binary):
-    X, y, groups = make_part(binary, 0)
-    X = np.column_stack([X, (groups == "a").astype(float)])
-    estimator = make(binary, group_by=3).partial_fit(X, y).partial_fit(X, y)
-    assert estimator.group_labels_.tolist() == [0.0, 1.0]
-    with pytest.raises(ValueError, match="groups were passed and group_by is set"):
-        estimator.partial_fit(X, y, groups)
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")

@@ -4,23 +4,20 @@ import math
 from dataclasses import replace
 
 import numpy as np
-import pandas as pd
 import pytest
 from sklearn.base import clone
 from sklearn.ensemble import BaggingClassifier
-from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 
-from sklearn_dpwg import DPAUCClassifier, DPWorstGroupClassifier, DPWorstGroupRegressor
-from sklearn_dpwg.exceptions import InputError, PlanExceededError, UnsupportedMechanismError
+from sklearn_dpwg import DPAUCClassifier, DPWorstGroupClassifier
+from sklearn_dpwg.exceptions import PlanExceededError, UnsupportedMechanismError
 from sklearn_dpwg.ledger import PrivacyLedger, privacy_of
-from sklearn_dpwg.model_selection import DPSearchCV, PublicKFold
 from sklearn_dpwg.postprocessing import DPThresholdClassifier
-from sklearn_dpwg.preprocessing import DPStandardScaler, Number, PublicSchema
-from sklearn_dpwg.privacy import Budget, PrivacyGuarantee, joint_guarantee
+from sklearn_dpwg.preprocessing import DPStandardScaler
+from sklearn_dpwg.privacy import Budget, PrivacyGuarantee
 from sklearn_dpwg.privacy.gaussian import gdp_mu
 from sklearn_dpwg.privacy.statement import ROWS_OF_A_PERSON
-from sklearn_dpwg.solvers import MGR, OCO
+from sklearn_dpwg.solvers import MGR
 from tests.helpers.relations import WITHIN_GROUP
 
 SIZES = [900, 300]
@@ -51,14 +48,6 @@ def test_the_releases_cost_a_person_what_was_asked_for(solver, k):
     assert found.guarantee.records_per_person == k
     assert found.guarantee.requested_epsilon == 1.0
     assert of_row.epsilon < 1.0 / k  # a row has less than its share: delta grows too
-
-
-def test_gaussian_plans_have_k_times_the_noise():
-    mu = [
-        math.fsum(release.max_count / release.noise_multiplier**2 for release in found.releases)
-        for found in (plan(solver="mgr"), plan(solver="mgr", rows_per_person=3))
-    ]
-    assert math.sqrt(mu[0] / mu[1]) == pytest.approx(3.0, rel=1e-5)
 
 
 def test_the_statement_and_the_fit_are_about_the_person():
@@ -104,76 +93,12 @@ def test_one_row_is_a_person_where_somebody_says_so_and_nowhere_else():
         assert found.of_person is (inside.rows_per_person == 1)
 
 
-def test_what_is_stated_together_is_a_persons_only_if_all_of_it_is():
-    one, four = (plan(solver="mgr", rows_per_person=k).guarantee for k in (1, 4))
-    of_row = plan(solver="mgr").guarantee
-    both = joint_guarantee([one, four], 1e-6)
-    assert (both.of_person, both.records_per_person) == (True, 4)
-    # a person's one row in one result and four in the other: both costs add up, no more
-    assert both.epsilon == pytest.approx(joint_guarantee([one, one], 1e-6).epsilon, rel=1e-9)
-    assert not joint_guarantee([one, of_row], 1e-6).of_person
-    with pytest.raises(InputError, match="equally many records of a person"):
-        joint_guarantee([of_row, four], 1e-6)
-    several = plan(solver="mgr").guarantee.for_records(4)  # four rows, of whomever
-    with pytest.raises(InputError, match="equally many records of a person"):
-        joint_guarantee([one, several], 1e-6)
-
-
-def test_a_schema_that_allows_more_rows_than_the_model_covers_is_named_outside():
-    columns, rows = {"x": Number(0, 1)}, pd.DataFrame({"x": X[:, 0]})
-
-    def outside(k, **said):
-        schema = PublicSchema(columns, person="who", rows_per_person=k)
-        steps = make_pipeline(schema, model(solver=MGR(n_steps=2), **said))
-        name = "dpworstgroupclassifier__groups"
-        return privacy_of(steps.fit(rows, Y, **{name: GROUPS}), warn=False).outside
-
-    assert outside(3, rows_per_person=3) == outside(1) == ()
-    for said in ({}, {"rows_per_person": 2}):
-        assert "of which a schema allows 3" in outside(3, **said)[0]
-
-
 def test_plans_that_cost_a_person_more_and_batches_are_refused():
     other = replace(plan(solver="mgr", rows_per_person=2), records_per_person=3)
     with pytest.raises(PlanExceededError, match="a person with 3 rows epsilon"):
         str(other)
     with pytest.raises(UnsupportedMechanismError, match=r"^rows_per_person must be 1 where steps"):
         plan(solver=MGR(n_steps=20, sampling_rate=0.1), rows_per_person=2)
-
-
-def test_guarantees_are_of_persons_without_privacy_and_of_a_regressor():
-    found = plan(epsilon=math.inf, rows_per_person=4)
-    assert found.guarantee.epsilon == math.inf
-    assert found.guarantee.records_per_person == 4
-    regressor = DPWorstGroupRegressor(target_bounds=(-1.0, 1.0), rows_per_person=5)
-    found = regressor.plan(group_sizes=SIZES, n_features=2)
-    assert 0.995 <= found.guarantee.epsilon <= 1.0
-    assert found.guarantee.records_per_person == 5
-
-
-def test_more_rows_cost_more_noise_and_never_a_weaker_promise():
-    excess = [plan(solver=OCO(), rows_per_person=k).predicted_excess for k in (1, 2, 4)]
-    assert excess == sorted(excess)
-    assert excess[0] < excess[2]
-
-
-def test_a_ledger_counts_persons_together_and_refuses_to_mix_them():
-    with PrivacyLedger(3.0, 1e-5) as ledger:
-        for _ in range(2):
-            model(rows_per_person=2, solver=MGR(n_steps=2)).fit(X, Y, groups=GROUPS)
-        assert ledger.guarantee.records_per_person == 2
-        assert 1.0 < ledger.guarantee.epsilon < 2.0
-        with pytest.raises(ValueError, match="equally many records of a person"):
-            model(solver=MGR(n_steps=2)).fit(X, Y, groups=GROUPS)
-
-
-def test_what_a_ledger_says_of_a_pipeline_of_two_units_is_true():
-    scaler = DPStandardScaler(epsilon=0.5, bounds=(-1, 1), random_state=0)
-    steps = make_pipeline(scaler, model(rows_per_person=3, group_by=by_place))
-    with PrivacyLedger(3.0, 1e-6) as ledger:
-        with pytest.raises(ValueError, match="equally many records of a person"):
-            steps.fit(X, Y)
-        assert [row.what for row in ledger.rows] == ["DPStandardScaler"]
 
 
 def test_what_is_fitted_together_is_stated_for_one_person():
@@ -201,42 +126,3 @@ def test_what_is_fitted_together_is_stated_for_one_person():
     found = privacy_of(bagged, warn=False)
     assert found.records_per_person == 2
     assert found.epsilon == bagged.estimators_[0].privacy_.for_records(times).epsilon
-
-
-def test_a_search_is_charged_for_persons():
-    inside = model(rows_per_person=3, solver=MGR(n_steps=2), group_by=by_place)
-    folds = PublicKFold(2, shuffle=True, random_state=0)
-    search = GridSearchCV(inside, {"radius": [1.0, 2.0]}, cv=folds, scoring="accuracy")
-    mixed = clone(search).set_params(param_grid={"rows_per_person": [None, 3]}, error_score="raise")
-    with PrivacyLedger(6.0, 1e-6) as ledger:
-        search.fit(X, Y)
-        assert ledger.guarantee.records_per_person == 3
-        for other in (clone(inside).set_params(rows_per_person=None), mixed):
-            with pytest.raises(ValueError, match="equally many records of a person"):
-                other.fit(X, Y)
-        assert len(ledger.rows) == 5
-
-
-@pytest.mark.parametrize(("prefix", "k"), [("", 1), ("dpworstgroupclassifier__", 3)])
-def test_a_private_search_is_of_a_person(prefix, k):
-    inside = model(rows_per_person=k, solver=MGR(n_steps=2), random_state=None)
-    inside = make_pipeline(inside) if prefix else inside
-    radii = {f"{prefix}radius": [1.0]}
-    search = DPSearchCV(inside, radii, epsilon=2.0, n_iter=2, random_state=0)
-    with PrivacyLedger(3.0, 1e-6) as ledger:
-        search.fit(X, Y, GROUPS)
-        (row,) = ledger.rows
-    stated = search.plan_.guarantee, search.privacy_, row.guarantee
-    for one in (*stated, privacy_of(search)):
-        assert (one.of_person, one.records_per_person, one.epsilon <= 2.0) == (True, k, True)
-        assert ROWS_OF_A_PERSON in one.public
-    assert "is the word of whoever released this" in " ".join(str(search.privacy_).split())
-    assert ledger.report()["unit"].tolist() == [f"person, {k} row{'s' * (k > 1)}"]
-    # a run learns for a person too, of whose rows the fit may hold any number
-    last = search.best_estimator_[-1] if prefix else search.best_estimator_
-    assert last.rows_per_person == k
-    assert last.plan_.guarantee.epsilon <= search.plan_.run_epsilon
-    for other in (None, k + 1):
-        name = {f"{prefix}rows_per_person": [k, other]}
-        with pytest.raises(InputError, match="leave rows_per_person to the estimator"):
-            DPSearchCV(inside, name).fit(X, Y, GROUPS)

@@ -7,14 +7,13 @@ import dataclasses
 import numpy as np
 import pytest
 
-from sklearn_dpwg import DPWorstGroupClassifier, DPWorstGroupRegressor
+from sklearn_dpwg import DPWorstGroupClassifier
 from sklearn_dpwg.data.oracles import InMemoryOracle
 from sklearn_dpwg.exceptions import PlanExceededError
 from sklearn_dpwg.ledger import PrivacyLedger
-from sklearn_dpwg.privacy import Budget, NoiseSource
+from sklearn_dpwg.privacy import Budget
 from sklearn_dpwg.solvers import MGR, OCO
-from tests.helpers.group_data import make_problem
-from tests.helpers.relations import WITHIN_GROUP, relation_of
+from tests.helpers.relations import WITHIN_GROUP
 
 RNG = np.random.default_rng(0)
 X = RNG.uniform(-0.5, 0.5, (200, 2))
@@ -63,23 +62,6 @@ def test_a_plan_that_costs_more_than_the_estimator_allows_is_refused(solver, cal
     assert ledger.epsilon_spent == 0.0
     assert not ledger.rows
     assert not draws()
-
-
-@pytest.mark.parametrize("solver", [MGR(n_steps=3), OCO(n_rounds=3)], ids=["mgr", "oco"])
-def test_a_plan_that_costs_what_it_may_is_not_refused(solver):
-    model = DPWorstGroupClassifier(0.7, solver=solver, data_norm=1.0, **relation_of(solver))
-    model.fit(X, Y, GROUPS)
-    assert 0.69 < model.privacy_.epsilon_at(model.delta) <= 0.7
-
-
-def test_classes_of_later_parts_are_refused_for_a_regressor_as_for_the_first():
-    model = DPWorstGroupRegressor(
-        solver=OCO(n_rounds=8, horizon=2), data_norm=1.0, target_bounds=(-1, 1), **WITHIN_GROUP
-    )
-    for _ in range(2):
-        with pytest.raises(ValueError, match="classes must be None for a regressor, got"):
-            model.partial_fit(X, X[:, 0], GROUPS, classes=[0, 1])
-        model.partial_fit(X, X[:, 0], GROUPS)
 
 
 class CheapMGR(MGR):
@@ -154,19 +136,3 @@ def test_an_outcome_that_was_not_planned_is_refused_and_the_budget_is_spent(chan
         model.fit(X, Y, GROUPS)
     assert not hasattr(model, "coef_")
     assert "as spent" in caught.value.__notes__[0]
-
-
-def test_releases_are_what_they_are():
-    plan = MGR(n_steps=3).plan(make_problem((50, 50)), Budget(1.0, 1e-6))
-    (first, *_) = plan.releases
-    Cheap = type("Cheap", (type(first),), {"paid_count": 1, "__hash__": type(first).__hash__})
-    facts = {field.name: getattr(first, field.name) for field in dataclasses.fields(first)}
-    with pytest.raises(TypeError, match="a plan is made of a Budget and of Releases"):
-        dataclasses.replace(plan, releases=(Cheap(**facts),))
-    with pytest.raises(TypeError, match="releases must hold Releases"):
-        NoiseSource(releases=[Cheap(**facts)])
-    noise = NoiseSource(releases=plan.releases)
-    with pytest.raises(RuntimeError, match="made once"):
-        noise.__init__(None, plan.releases)
-    with pytest.raises(PlanExceededError, match="promises nothing"):
-        dataclasses.replace(plan, releases=()).guarantee  # noqa: B018

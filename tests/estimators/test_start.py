@@ -8,21 +8,21 @@ import pandas as pd
 import pytest
 from scipy.sparse import csr_array
 from sklearn.base import clone
-from sklearn.ensemble import BaggingClassifier
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
-from sklearn_dpwg import DPAUCClassifier, DPWorstGroupRegressor
+from sklearn_dpwg import DPWorstGroupRegressor
 from sklearn_dpwg.data.problem import Problem
 from sklearn_dpwg.exceptions import BudgetExceededError
 from sklearn_dpwg.ledger import PrivacyLedger, privacy_of
 from sklearn_dpwg.losses import Huber
 from sklearn_dpwg.privacy import Budget, joint_guarantee
-from sklearn_dpwg.solvers import AGS, MGR, OCO, Moments, PhasedERM, Solution
+from sklearn_dpwg.solvers import AGS, MGR, OCO, PhasedERM, Solution
 from tests.helpers.group_data import make_data
+from tests.helpers.relations import WITHIN_GROUP
 from tests.helpers.sources import seeded
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -40,10 +40,6 @@ def public_model(task):
     return LogisticRegression(C=100.0).fit(X, classes[np.digitize(signal, cuts)])
 
 
-def scores(model, X):
-    return getattr(model, "decision_function", model.predict)(X)
-
-
 # A run that cannot move: what comes out is where it began.
 STILL = {
     "mgr": MGR(n_steps=2, step_size=1e-12, centring=False),
@@ -57,15 +53,14 @@ STILL = {
 @pytest.mark.parametrize("solver", STILL.values(), ids=STILL)
 def test_a_fit_begins_at_the_start_in_the_units_of_the_caller(task, solver, norm, fit_intercept):
     if not fit_intercept and getattr(solver, "centring", None):
-        pytest.skip("rows are centred with an intercept alone")
+        solver = MGR(n_steps=2, step_size=1e-12, centring=False)  # or else needs an intercept
     start = public_model(task)
     if not fit_intercept:
         start = start.coef_, 0.0 * start.intercept_
-    model = task.make(
+    fitted = task.fit(
         solver=solver, start=start, data_norm=norm, radius=1e3, fit_intercept=fit_intercept,
         epsilon=100.0,
     )  # fmt: skip
-    fitted = model.fit(*task.data)
     coef, intercept = (start.coef_, start.intercept_) if fit_intercept else start
     np.testing.assert_allclose(fitted.coef_, coef, atol=2e-3)
     np.testing.assert_allclose(fitted.intercept_, intercept, atol=2e-3)
@@ -94,55 +89,28 @@ def test_a_start_outside_the_ball_is_projected_to_it(binary):
     assert "of norm 5 in the ball to which they are projected, 500 before" in fitted.plan_.remark
 
 
-@pytest.mark.parametrize(
-    ("solver", "name", "epsilon"), [(Moments(), "moments", 1.0), ("exact", "exact", math.inf)]
-)
-def test_a_solver_without_a_beginning_says_so(regressor, solver, name, epsilon):
-    without, fitted = (
-        regressor.fit(solver=solver, start=start, epsilon=epsilon)
-        for start in (None, (np.ones(3), 0.0))
-    )
-    np.testing.assert_array_equal(without.coef_, fitted.coef_)
-    assert f"start has no influence on solver {name!r}" in fitted.plan_.remark
-
-
-def test_streams_begin_there_too(binary):
-    start = (np.array([[5.0, 0.0, 0.0]]), [1.0])
-    model = binary.make(solver=OCO(horizon=2, n_rounds=2), start=start, epsilon=50.0)
-    other = clone(model).set_params(start=None)
-    for each in (model, other):
-        each.partial_fit(*binary.data)
-    assert model.coef_[0, 0] > other.coef_[0, 0] + 1.0
-    model.partial_fit(*binary.data)
-    with pytest.raises(ValueError, match="parameters must not change"):
-        model.set_params(start=None).partial_fit(*binary.data)
-
-
 # --- refusals ----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("start", "said"),
+    ("start", "words"),
     [
-        (np.ones(3), "a fitted linear model with coef_ and intercept_, or a pair .* got ndarray"),
-        ("none", "or a pair .* got str"),
-        (LogisticRegression, "or a pair .* got"),
-        (LogisticRegression(), r"LogisticRegression, which is not fitted .* FrozenEstimator\(mod"),
+        (np.ones(3), "a fitted linear model with coef_ and intercept_, or a pair"),
+        (LogisticRegression(), "a fitted linear model .* got LogisticRegression"),
         ((np.ones(4), 0.0), r"coef of shape \(1, 3\) and one intercept or 1, got shapes \(4,\)"),
         ((np.ones((3, 1)), 0.0), r"coef of shape \(1, 3\)"),
         ((np.ones(3), [0.0, 1.0]), r"shapes \(3,\) and \(2,\)"),
         ((np.array([1.0, np.nan, 0.0]), 0.0), "finite numbers"),
         ((np.ones(3), math.inf), "finite numbers"),
-        ((["a", "b", "c"], 0.0), "finite numbers"),
         ((np.full(3, 1e300), 0.0), "finite in the units of the fit"),
     ],
 )
-def test_a_wrong_start_is_refused_before_anything_is_spent(binary, draws, start, said):
-    model = binary.make(start=start, data_norm=1e50 if "units" in said else 1.0)
-    with pytest.raises(ValueError, match=f"^start must .*{said}"):
-        model.fit(*binary.data)
+def test_a_wrong_start_is_refused_before_anything_is_spent(binary, draws, start, words):
+    model = binary.make(data_norm=1e50 if "units" in words else 1.0)
+    with pytest.raises(ValueError, match=f"^start must .*{words}"):
+        model.fit(*binary.data, start=start)
     with pytest.raises(ValueError, match=r"^start must"):
-        model.set_params(classes=["no", "yes"]).plan(group_sizes=[30, 60], n_features=3)
+        model.plan(group_sizes=[30, 60], n_features=3, classes=["no", "yes"], start=start)
     assert draws() == []
     assert not hasattr(model, "coef_")
 
@@ -151,49 +119,31 @@ def test_classes_names_and_kind_must_be_the_same(binary, regressor):
     X, y, groups = binary.data
     start, frame = public_model(binary), pd.DataFrame(X, columns=["u", "v", "w"])
     named = LogisticRegression().fit(frame, y)
-    binary.make(start=named).fit(frame, y, groups)
+    binary.make().fit(frame, y, groups, start=named)
     ayes = np.where(y == "yes", "aye", "no")
-    for model, rows, targets, said in (
-        (binary.make(start=start), X, ayes, r"know the classes \['aye', 'no'\], .* got \['no', 'y"),
-        (
-            *(binary.make(start=named), frame[["w", "u", "v"]], y),
-            r"columns of the names \['w', 'u', 'v'\], got \['u', 'v'",
-        ),
-        (regressor.make(start=start), X, X[:, 0], "be a regressor .*, got LogisticRegression"),
+    for task, rows, targets, begin, words in (
+        (binary, X, ayes, start, r"know the classes \['aye', 'no'\], .* got \['no', 'yes"),
+        (binary, frame[["w", "u", "v"]], y, named, r"the names \['w', 'u', 'v'\], got \['u', 'v'"),
+        (regressor, X, X[:, 0], start, "know no classes, got"),
     ):
-        with pytest.raises(ValueError, match=f"^start must.* {said}"):
-            model.fit(rows, targets, groups)
+        with pytest.raises(ValueError, match=f"^start must.* {words}"):
+            task.make().fit(rows, targets, groups, start=begin)
 
 
-def test_without_an_intercept_a_start_has_none(regressor):
-    with pytest.raises(ValueError, match="that predicts nothing with fit_intercept=False"):
-        regressor.fit(start=(np.ones(3), 0.5), fit_intercept=False)
-    # in the middle of the bounds
-    regressor.fit(start=(np.ones(3), 0.5), fit_intercept=False, target_bounds=(-1.0, 2.0))
+# --- pipelines, forms ---------------------------------------------------------------------------
 
 
-# --- clones, pipelines, searches, pickles -------------------------------------------------------
-
-
-def test_a_start_survives_clones_pipelines_searches_and_pickles(binary):
-    private = binary.fit(epsilon=2.0)
-    X, y, groups = binary.data
-    model = binary.make(start=private, group_labels=["a", "b", "c"])
-    assert clone(model).start is private
-    assert clone(binary.make(start=(np.ones((1, 3)), [0.0]))).start is not None
-    pipeline = clone(make_pipeline(FunctionTransformer(), model))
+def test_a_plan_says_where_a_fit_in_a_pipeline_begins(binary):
+    private, (X, y, groups) = binary.fit(epsilon=2.0), binary.data
+    model = binary.make(**WITHIN_GROUP)
+    pipeline = make_pipeline(FunctionTransformer(), clone(model))
     step = pipeline.steps[-1][0]
-    wanted = clone(model).fit(X, y, groups).coef_
-    pipeline.fit(X, y, **{f"{step}__groups": groups})
-    np.testing.assert_array_equal(pipeline[-1].coef_, wanted)
-    again = pickle.loads(pickle.dumps(model)).fit(X, y, groups)
-    np.testing.assert_array_equal(again.coef_, wanted)
-    by_place = binary.make(group_by=lambda X: np.arange(len(X)) % 2)
-    grid = {"start": [None, FrozenEstimator(private), (np.ones((1, 3)), [0.0])]}
-    search = GridSearchCV(by_place, grid, cv=2, error_score="raise").fit(X, y)
-    assert len({tuple(each.ravel()) for each in (search.best_estimator_.coef_, wanted)}) == 2
-    with pytest.raises(ValueError, match=r"FrozenEstimator\(model\)"):
-        GridSearchCV(by_place, {"start": [private]}, cv=2, error_score="raise").fit(X, y)
+    pipeline.fit(X, y, **{f"{step}__groups": groups, f"{step}__start": private})
+    fitted = model.fit(X, y, groups, start=private)
+    np.testing.assert_array_equal(pipeline[-1].coef_, fitted.coef_)
+    sizes = pd.Series(groups).value_counts()
+    facts = {"group_sizes": sizes, "n_features": 3, "classes": ["no", "yes"]}
+    assert model.plan(**facts, start=private) == fitted.plan_ != model.plan(**facts)
 
 
 def test_sparse_and_frozen_starts_are_read_by_the_callers_word(binary):
@@ -236,27 +186,18 @@ def test_a_private_start_is_told_and_counted(binary):
     exact = binary.fit(epsilon=math.inf, solver="exact")
     assert privacy_of(binary.fit(start=exact)).epsilon == math.inf
     # another fit of the same object begins without
-    assert privacy_of(second.set_params(start=None).fit(*binary.data)).epsilon <= 1.0
+    assert privacy_of(second.fit(*binary.data)).epsilon <= 1.0
 
 
-def test_searches_and_ensembles_count_a_start_once(binary):
-    X, y, groups = binary.data
+def test_searches_count_a_start_once(binary):
+    X, y, _ = binary.data
     private = binary.fit(epsilon=2.0)
     model = binary.make(group_by=lambda X: np.arange(len(X)) % 2, epsilon=0.1)
     radii = {"radius": [1.0, 2.0]}
     alone = privacy_of(GridSearchCV(model, radii, cv=2).fit(X, y), warn=False)
     total = joint_guarantee([private.privacy_, alone], 1e-6).epsilon
-    # in the model, or in the grid alone, whichever won
-    grid = {"start": [None, FrozenEstimator(private)], "radius": [1.0]}
-    for inner, values in ((clone(model).set_params(start=private), radii), (model, grid)):
-        found = privacy_of(GridSearchCV(inner, values, cv=2).fit(X, y), warn=False)
-        assert found.epsilon == pytest.approx(total, rel=1e-6)
-    # bagging fits codes of the classes
-    coded = binary.make(epsilon=2.0).fit(X, (y == "yes").astype(int), groups)
-    started = clone(model).set_params(start=FrozenEstimator(coded))
-    bagged = BaggingClassifier(started, 2, bootstrap=False).fit(X, y)
-    two = joint_guarantee([coded.privacy_, *[bagged.estimators_[0].privacy_] * 2], 1e-6)
-    assert privacy_of(bagged, warn=False).epsilon == pytest.approx(two.epsilon, rel=1e-6)
+    begun = GridSearchCV(model, radii, cv=2, error_score="raise").fit(X, y, start=private)
+    assert privacy_of(begun, warn=False).epsilon == pytest.approx(total, rel=1e-6)
 
 
 def test_a_ledger_counts_a_start_once_wherever_it_was_fitted(binary, tmp_path):
@@ -282,21 +223,6 @@ def test_a_ledger_counts_a_start_once_wherever_it_was_fitted(binary, tmp_path):
         with pytest.raises(BudgetExceededError, match="Nothing was spent"):
             binary.fit(epsilon=0.5, start=before)
         assert small.rows == []
-
-
-@pytest.mark.parametrize("frozen", [False, True])
-def test_a_ranking_that_a_fit_began_with_counts_once(binary, frozen):
-    X, y, _ = binary.data
-    ranking = DPAUCClassifier(0.5, data_norm=1.0).fit(X, y)
-    model = binary.fit(start=FrozenEstimator(ranking) if frozen else ranking)
-    both = joint_guarantee([ranking.privacy_, model.privacy_], model.delta).epsilon
-    assert privacy_of(model).epsilon == pytest.approx(both, rel=1e-9)
-    assert privacy_of([ranking, model]).epsilon == pytest.approx(both, rel=1e-9)
-    with PrivacyLedger(9.0, 1e-6) as ledger:
-        inside = DPAUCClassifier(0.5, data_norm=1.0).fit(X, y)
-        for start in (inside, pickle.loads(pickle.dumps(inside))):
-            binary.fit(start=start)
-        assert len(ledger.rows) == 3
 
 
 # --- what a bad start costs --------------------------------------------------------------------

@@ -3,22 +3,16 @@
 from __future__ import annotations
 
 import math
-import pickle
 
 import numpy as np
-import pandas as pd
 import pytest
 from onnxruntime import InferenceSession
 from scipy.sparse import csr_array
 from skl2onnx import to_onnx
-from sklearn.base import clone
-from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import MinMaxScaler
 from sklearn.svm import LinearSVC
-
-from sklearn_dpwg import DPAUCClassifier, DPWorstGroupClassifier
 
 # many of these are longer than `data_norm`: a prediction shortens no row
 ROWS = np.random.default_rng(0).uniform(-3.0, 3.0, size=(200, 3))
@@ -52,33 +46,6 @@ def test_it_answers_as_the_model_does(make_task, kind, given, becomes, form):
             np.testing.assert_allclose(answer, expected, rtol=1e-12, atol=1e-12)
         else:
             np.testing.assert_array_equal(answer, expected)
-
-
-def test_a_ranking_becomes_a_logistic_regression(binary):
-    X, y, _ = binary.data
-    model = DPAUCClassifier(4.0, data_norm=1.0, random_state=0).fit(X, y)
-    linear = model.to_sklearn()
-    np.testing.assert_array_equal(linear.predict(ROWS), model.predict(ROWS))
-    np.testing.assert_allclose(linear.predict_proba(ROWS), model.predict_proba(ROWS), atol=1e-15)
-
-
-def test_it_knows_its_features_and_is_a_model_of_its_own(binary):
-    X, y, groups = binary.data
-    model = binary.make().fit(pd.DataFrame(X, columns=["a", "b", "c"]), y, groups)
-    linear = model.to_sklearn()
-    assert linear.n_features_in_ == 3
-    assert linear.feature_names_in_.tolist() == ["a", "b", "c"]
-    rows = pd.DataFrame(ROWS, columns=["a", "b", "c"])
-    again = pickle.loads(pickle.dumps(linear))
-    np.testing.assert_array_equal(again.predict(rows), model.predict(rows))
-    linear.coef_[:] = 0.0
-    assert model.coef_.any()
-    assert not hasattr(clone(linear), "coef_")
-
-
-def test_an_unfitted_model_becomes_nothing():
-    with pytest.raises(NotFittedError):
-        DPWorstGroupClassifier().to_sklearn()
 
 
 @pytest.mark.parametrize("kind", ["binary", "multiclass", "regressor"])

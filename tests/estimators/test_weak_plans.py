@@ -48,12 +48,3 @@ def test_small_groups_are_told_of_in_the_same_words_whatever_their_sizes(model):
     assert not any(character.isdigit() for character in messages[0][0])
     assert "merging" in messages[0][0]
     assert fit_with(model, [30_000, 30_000]) == []
-
-
-def test_an_empty_group_of_others_is_no_news():
-    hidden = {"neighbours": "replace-one", "group_labels": ["g0", "other"]}
-    assert fit_with(make(8.0, MGR(n_steps=20), **hidden), [20_000]) == []
-
-
-def test_no_privacy_no_warning():
-    assert fit_with(make(np.inf), [2000, 20]) == []

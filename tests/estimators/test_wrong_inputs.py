@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import re
 import warnings
-from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -18,10 +16,8 @@ from sklearn_dpwg.data.oracles import GeneratorOracle
 from sklearn_dpwg.exceptions import (
     DataNormWarning,
     GroupsWarning,
-    NoProtectionWarning,
 )
-from sklearn_dpwg.losses import BinaryLogLoss
-from sklearn_dpwg.solvers import MGR, OCO
+from sklearn_dpwg.solvers import MGR
 from tests.helpers.relations import WITHIN_GROUP
 
 N = 200
@@ -145,15 +141,6 @@ def test_data(draws, make, what, cases, name):
     refused(make(), draws, sentence, **{what: wrong})
 
 
-@pytest.mark.parametrize("rows", ["a column of dates", "a list with a string", "complex numbers"])
-def test_rows_of_a_later_call(rows):
-    model = classifier().fit(X, Y, GROUPS)
-    rows, sentence = ROWS[rows]
-    for call in (model.predict, model.check_rows):
-        with pytest.raises(ValueError, match=re.escape(sentence)):
-            call(rows)
-
-
 @pytest.mark.parametrize(
     ("make", "parameters", "sentence"),
     [
@@ -211,8 +198,6 @@ MATRIX = np.column_stack([Y, np.where(GROUPS == "a", 3, 2)])
     ("targets", "groups", "rows", "group_by"),
     [
         (Y, Y, X, None),
-        (Y, Y[:], X, None),
-        (MATRIX[:, 0], MATRIX, X, None),
         (TABLE["outcome"], TABLE["outcome"].copy(), X, None),
         (TABLE["outcome"], TABLE[["sex", "outcome"]], X, None),
         (pd.Series(Y, name="outcome"), None, FRAME.assign(outcome=Y), ["outcome"]),
@@ -238,56 +223,6 @@ def test_no_warning_follows_from_values():
 
 
 # --- no protection ------------------------------------------------------------------------------
-
-
-def test_an_epsilon_that_protects_nobody_is_said_to(draws):
-    model = classifier(epsilon=1e9)
-    with pytest.raises(NoProtectionWarning, match=r"^epsilon=1000000000\.0 is no"):
-        model.fit(X, Y, GROUPS)
-    assert not draws()
-    text = str(model.plan(group_sizes=[100, 100], n_features=2))
-    assert "Promise: none that protects anybody." in text
-    assert "inf" not in text.split("Outside the guarantee")[0]
-    assert "none that protects" not in str(classifier(epsilon=600.0).fit(X, Y, GROUPS).privacy_)
-
-
-# --- parameters, losses, later calls -------------------------------------------------------------
-
-
-def test_logarithms_of_probabilities():
-    model = classifier().fit(X, Y, GROUPS)
-    np.testing.assert_array_equal(model.predict_log_proba(X), np.log(model.predict_proba(X)))
-    model.coef_ = np.array([[1e4, 0.0]])  # a probability of zero is no warning
-    assert model.predict_log_proba(X).min() == -np.inf
-    assert not hasattr(classifier(loss="hinge"), "predict_log_proba")
-
-
-@pytest.mark.parametrize(
-    ("changes", "said"),
-    [
-        ({"lipschitz": -1.0}, "lipschitz of a loss must be finite and at least 0, got -1.0"),
-        ({"infimum": 5.0}, "infimum, zero_score and supremum of a loss must be finite"),
-        (None, "task of a loss must be one of"),
-    ],
-)
-def test_a_loss_of_impossible_constants_or_of_an_unknown_task_is_refused(changes, said):
-    class Wrong(BinaryLogLoss):
-        kernel = None
-        task = BinaryLogLoss.task if changes else "classification"
-
-        def constants(self, score_bound):
-            return replace(super().constants(score_bound), **changes or {})
-
-    with pytest.raises(ValueError, match=said):
-        classifier(loss=Wrong()).fit(X, Y, GROUPS)
-
-
-def test_records_that_were_not_used_are_not_counted():
-    model = classifier(solver=OCO(batch_size=50, horizon=1))
-    assert model.partial_fit(X, Y, GROUPS).group_sizes_.tolist() == [100, 100]
-    with pytest.warns(UserWarning, match="may be passed again"):
-        model.partial_fit(X, Y, GROUPS)
-    assert model.group_sizes_.tolist() == [100, 100]
 
 
 # --- bounds that nobody chose -------------------------------------------------------------------
@@ -343,4 +278,3 @@ def test_an_unsaid_data_norm_warns_before_the_first_release(draws, begin):
         unsaid = clone(model).set_params(solver=MGR(n_steps=3)).fit(*data)
     assert unsaid.data_norm is None
     assert np.array_equal(said.coef_, unsaid.coef_)
-    assert unsaid.check_rows([[0.9, 0.9]]).tolist() == [True]

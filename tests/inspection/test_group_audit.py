@@ -218,7 +218,7 @@ def test_an_audit_of_the_records_of_a_fit_costs_both(table):
     assert both.privacy_.relation == Relation.REPLACE_ONE_WITHIN_GROUP
     by_guarantee = audit().run(y, scores, groups, same_records_as=model.privacy_)
     assert by_guarantee.privacy_.epsilon == pytest.approx(both.privacy_.epsilon)
-    later = clone(model).set_params(start=model).fit(X, y, groups=groups)
+    later = clone(model).fit(X, y, groups=groups, start=model)
     total = audit().run(y, scores, groups, same_records_as=later).privacy_
     parts = [one.privacy_ for one in (model, later, own)]
     assert total.epsilon == pytest.approx(joint_guarantee(parts, 1e-6).epsilon, rel=1e-9)

@@ -118,7 +118,7 @@ def test_nested_ledgers_all_count_and_those_of_one_file_once(tmp_path):
         with pytest.raises(BudgetExceededError):
             model().fit(X, Y)
         with pytest.raises(BudgetExceededError, match=r"with 1 start\(s\)"):
-            model(start=first).fit(X, Y)
+            model().fit(X, Y, start=first)
     assert_spent(outer, 1)
     assert_spent(inner, 1)
     with ledger(path=tmp_path / "book") as outer, ledger(path=tmp_path / "book") as inner:

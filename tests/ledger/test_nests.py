@@ -59,8 +59,8 @@ class Nest:
         public = {"data_norm": 1.0, "solver": MGR(n_steps=2), "group_by": ones, "random_state": 1}
         return DPWorstGroupClassifier(epsilon, DELTA, **public)
 
-    def fitted(self, estimator):
-        return estimator.fit(X, Y)
+    def fitted(self, estimator, **begun):
+        return estimator.fit(X, Y, **begun)
 
     def grow(self, depth):
         """Return something fitted with a private model in it."""
@@ -94,7 +94,7 @@ class Nest:
         known = [one for one in self.models if hasattr(one, "coef_")]
         known = [one for one in known if isinstance(one, DPWorstGroupClassifier)]
         start = known[self.rng.integers(len(known))] if known else self._leaf(0)
-        return self.fitted(self.model().set_params(start=start))
+        return self.fitted(self.model(), start=start)
 
     def _pipeline(self, _):
         scaler = DPStandardScaler(0.5, DELTA, bounds=(-1, 1), random_state=1)

@@ -361,13 +361,13 @@ def test_a_fit_that_stands_in_two_places_counts_once():
     assert privacy_of(held_out).epsilon == held_out.privacy_.epsilon
     assert privacy_of([first, held_out]).epsilon > first.privacy_.epsilon
     # but what the model began with may have learned from the other part
-    later = model(DPWorstGroupClassifier, start=first).fit(X, LABELS)
+    later = model(DPWorstGroupClassifier).fit(X, LABELS, start=first)
     assert thresholds(later, held_out=True).privacy_ == thresholds(later).privacy_
 
 
 def test_of_two_costs_of_one_fit_the_dearer_counts():
     first = model(epsilon=0.5).fit(X, Y)
-    later = model(start=first).fit(X, Y)
+    later = model().fit(X, Y, start=first)
     (cheap,) = later._start_costs
     dear = cheap._replace(guarantee=model(epsilon=3.0).fit(X, Y).privacy_)
     for starts, total in (([cheap], 0.5), ([cheap, dear], 3.0), ([dear, cheap], 3.0)):

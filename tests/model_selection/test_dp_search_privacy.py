@@ -15,11 +15,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import beta
-from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import make_pipeline
 
-from sklearn_dpwg.exceptions import BudgetExceededError, SeededNoiseWarning
-from sklearn_dpwg.ledger import PrivacyLedger, privacy_of
+from sklearn_dpwg.exceptions import SeededNoiseWarning
 from sklearn_dpwg.model_selection import DPSearchCV
 from sklearn_dpwg.model_selection import search as dp_search_cv
 from sklearn_dpwg.model_selection.fit_then_release import (
@@ -30,7 +28,7 @@ from sklearn_dpwg.model_selection.fit_then_release import (
 )
 from sklearn_dpwg.model_selection.search import count_runs, plan_search
 from sklearn_dpwg.preprocessing import BoundedScaler
-from sklearn_dpwg.privacy import Budget, NoiseSource, joint_guarantee
+from sklearn_dpwg.privacy import Budget, NoiseSource
 from tests.helpers.relations import WITHIN_GROUP
 from tests.helpers.search_cases import GROUPS, X, Y, model, search
 
@@ -282,49 +280,3 @@ def test_runs_and_candidates_follow_from_no_other_randomness(monkeypatch):
 
     assert runs_after(0) == runs_after(7)
     assert runs_after(0, seed=3) == runs_after(7, seed=3) != runs_after(0, seed=4)
-
-
-# --- private weights that candidates begin with -------------------------------------------------
-
-
-def begun():
-    """Return a private model, and a search of which only a candidate that loses begins with it."""
-    start = model(epsilon=0.5, random_state=0).fit(X, Y, GROUPS)
-    candidates = {"start": [FrozenEstimator(start), None]}
-    found = search(grid=candidates, random_state=0)
-    return start, found
-
-
-def test_a_start_is_told_and_counted_whichever_candidate_wins():
-    start, found = begun()
-    seen = set()
-    for seed in range(20):
-        found.set_params(random_state=seed).fit(X, Y, GROUPS)
-        seen.add(found.best_params_["start"] is None)
-        both = joint_guarantee([start.privacy_, found.privacy_], found.delta).epsilon
-        for released in (found, found.best_estimator_):
-            assert "a private fit of epsilon = 0.5" in " ".join(str(released.privacy_).split())
-            assert privacy_of(released).epsilon == pytest.approx(both, rel=1e-9)
-        if seen == {True, False}:
-            break
-    assert True in seen
-
-
-def test_a_ledger_is_charged_for_a_start_before_the_first_run():
-    _, found = begun()
-    with PrivacyLedger(10.0, 1e-6) as ledger:
-        found.fit(X, Y, GROUPS)
-        whats = [row.what for row in ledger.rows]
-    # whatever was drawn: the rows would tell
-    assert whats == ["start: FrozenEstimator", "DPSearchCV"]
-    with PrivacyLedger(found.epsilon + 0.1, 1e-6) as ledger:
-        with pytest.raises(BudgetExceededError, match="Nothing was spent"):
-            found.fit(X, Y, GROUPS)
-        assert ledger.rows == []
-
-
-def test_starts_that_are_drawn_are_refused():
-    drawn = SimpleNamespace(rvs=lambda random_state=None: None)
-    found = search(grid={"start": drawn})
-    with pytest.raises(ValueError, match=r"^param_distributions must list the values of start"):
-        found.fit(X, Y, GROUPS)

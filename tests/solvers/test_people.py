@@ -141,11 +141,10 @@ def test_no_weight_moves_to_a_group_that_nothing_helps():
 @pytest.mark.parametrize(
     ("parameters", "loss"),
     [
-        ({"optimism_correction": 0}, BinaryLogLoss()),
         ({"solver": "exact"}, BinaryLogLoss()),
         ({}, Hinge()),
     ],
-    ids=["no correction", "exact", "kinks"],
+    ids=["exact", "kinks"],
 )
 def test_without_a_correction_it_is_the_game_on_the_records(parameters, loss):
     X, y, codes = alike(0, few=300)
@@ -209,19 +208,12 @@ def test_a_fit_is_the_optimum_of_what_it_learns_from(loss, radius):
 
 
 def test_a_plan_says_what_is_learned():
-    model = DPWorstGroupClassifier(math.inf, data_norm=1.0, optimism_correction=2.0)
-    text = str(model.plan(group_sizes=[90, 40], n_features=3))
+    problem = make_problem((90, 40))
+    assert "optimism of risks is corrected" not in str(MGR().plan(problem, Budget(1.0, 1e-6)))
+    doubled = replace(problem, optimism_correction=2.0)
+    assert "2 times" in str(MGR().plan(doubled, Budget(1.0, 1e-6)))
+    text = str(make_solver("auto", epsilon=math.inf).plan(doubled, INFINITE))
     assert "2 times their optimism" in text
-    private = DPWorstGroupClassifier(1.0, optimism_correction=2.0)
-    assert "2 times" in str(private.plan(group_sizes=[90, 40], n_features=3))
-
-
-@pytest.mark.parametrize("value", [-1, np.inf, np.nan, "2", None])
-def test_what_no_optimism_can_be_multiplied_by_is_refused(value):
-    for epsilon in (1.0, math.inf):
-        model = DPWorstGroupClassifier(epsilon, optimism_correction=value)
-        with pytest.raises((ValueError, TypeError), match=r"^optimism_correction must be"):
-            model.plan(group_sizes=[90, 40], n_features=3)
 
 
 def test_the_variance_between_is_paule_and_mandels():

@@ -118,8 +118,8 @@ def test_an_oracle_and_parts_of_a_stream(parameters):
         return X, (X[:, 0] > (0.1 if group == "a" else -0.1)).astype(int)
 
     model = DPWorstGroupClassifier(
-        4.0, 1e-5, solver="phased-erm", data_norm=1.0, classes=[0, 1], **WITHIN_GROUP
-    ).set_params(solver__horizon=2, **parameters)
+        4.0, 1e-5, solver=PhasedERM(horizon=2), data_norm=1.0, classes=[0, 1], **WITHIN_GROUP
+    ).set_params(**parameters)
     facts = {"group_labels": ["a", "b"], "group_sizes": [3000, 3000], "n_features": 2}
     model.fit_oracle(GeneratorOracle(generate, random_state=0), **facts)
     assert model.n_iter_ == model.plan_.n_steps
