@@ -84,23 +84,6 @@ class StreamSolver(FreshSolver):
         """Name of the prefix-sum mechanism; the papers' is the tree."""
         return self.noise or ("tree" if self.schedule == "paper" else "toeplitz")
 
-    def prefix_sums(self, problem: Problem, n_rounds: int) -> PrefixSums:
-        """Return the mechanism for the gradients of so many rounds."""
-        return make_prefix_sums(self.mechanism, n_steps=n_rounds, n_dimensions=problem.n_weights)
-
-    def numbers_of_rounds(self, most: float, *, fewest: int) -> list[int]:
-        """Return numbers of rounds to try, at most so many; batches of a size fix theirs.
-
-        Those of a plan for many calls divide among them.
-        """
-        if self.n_rounds is not None or self.batch_size is not None:
-            return [max(1, int(min(self.n_rounds or most, most)))]
-        most = max(1, int(min(most, self.max_rounds)))
-        fewest = min(fewest, most)
-        n_tried = 1 + math.ceil(ROUNDS_PER_DOUBLING * math.log2(most / fewest))
-        tried = np.geomspace(fewest, most, n_tried) / self.horizon
-        return sorted({min(most, math.ceil(number) * self.horizon) for number in tried})
-
 
 # What each parameter may be.
 RULES: dict[str, Any] = {
@@ -140,6 +123,25 @@ SHARED_PARAMETERS = {
 
 
 # Rounds, and what they read.
+
+
+def prefix_sums(solver: StreamSolver, problem: Problem, n_rounds: int) -> PrefixSums:
+    """Return the mechanism for the gradients of so many rounds."""
+    return make_prefix_sums(solver.mechanism, n_steps=n_rounds, n_dimensions=problem.n_weights)
+
+
+def numbers_of_rounds(solver: StreamSolver, most: float, *, fewest: int) -> list[int]:
+    """Return numbers of rounds to try, at most so many; batches of a size fix theirs.
+
+    Those of a plan for many calls divide among them.
+    """
+    if solver.n_rounds is not None or solver.batch_size is not None:
+        return [max(1, int(min(solver.n_rounds or most, most)))]
+    most = max(1, int(min(most, solver.max_rounds)))
+    fewest = min(fewest, most)
+    n_tried = 1 + math.ceil(ROUNDS_PER_DOUBLING * math.log2(most / fewest))
+    tried = np.geomspace(fewest, most, n_tried) / solver.horizon
+    return sorted({min(most, math.ceil(number) * solver.horizon) for number in tried})
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -30,6 +30,8 @@ from sklearn_dpwg.solvers.fresh_records import (
     StreamGame,
     StreamSchedule,
     StreamSolver,
+    numbers_of_rounds,
+    prefix_sums,
     rates_of_groups,
     round_sensitivity,
     sums_by_group,
@@ -238,9 +240,8 @@ class OCOSchedule(StreamSchedule):
             f"release; round t counts by t^{self.averaging:g} in the averages"
         )
         if several:
-            first = steps.shown(self.problem.prior)
-            text += f"\ngroup weights start at {first}, rate {self.group_rate:.3g}, "
-            text += f"losses counted up to {self.ceiling:.3g}"
+            text += f"\ngroup weights start at {steps.shown(self.problem.prior)}, "
+            text += f"rate {self.group_rate:.3g}, losses counted up to {self.ceiling:.3g}"
         return text + (f"\n{self.remark}" if self.remark else "")
 
 
@@ -293,7 +294,7 @@ def deals(problem: Problem, solver: OCO) -> Iterator[tuple[Play, int, FloatArray
         if size is not None and problem.hidden is None:
             size += for_groups(size, share)
         most = n_records / (size or (2 if play == "sampled" else 1))
-        for n_rounds in solver.numbers_of_rounds(most, fewest=MIN_ROUNDS):
+        for n_rounds in numbers_of_rounds(solver, most, fewest=MIN_ROUNDS):
             if play == "weighted":
                 rates = _weighted_rates(problem, n_rounds, size, share)
             else:
@@ -355,7 +356,7 @@ def schedule_of(
 ) -> OCOSchedule:
     """Return the schedule of a deal, by default with the best rate of the group player."""
     several, center = problem.n_groups > 1, problem.constants.infimum
-    mechanism = solver.prefix_sums(problem, n_rounds)
+    mechanism = prefix_sums(solver, problem, n_rounds)
     gradient_diameter, feedback_range = round_sensitivity(problem, mechanism, ceiling, play, rates)
     multiplier = releases[1].noise_multiplier if several else 0.0
     of_round, feedback_bound = rates.sum(axis=0), feedback_range
@@ -406,10 +407,9 @@ def paper_plan(problem: Problem, budget: Budget, solver: OCO) -> Planned:
         noise_scale = releases[1].noise_multiplier * bound / other
         bound = learners.bandit_bound(bound, noise_scale, n_rounds)
     rate = math.sqrt(math.log(p) / (p * n_rounds)) / bound
-    mechanism = solver.prefix_sums(problem, n_rounds)
+    mechanism = prefix_sums(solver, problem, n_rounds)
     scale = releases[0].noise_multiplier * (problem.gradient_diameter / own)
-    scale *= mechanism.column_norm
-    scale *= math.sqrt(problem.n_weights)
+    scale = scale * mechanism.column_norm * math.sqrt(problem.n_weights)
     noise = scale * mechanism.row_norms(), scale * mechanism.increment_norms()
     strength, regret = learners.strength_of_least_regret(
         learners.make_leader(solver.learner), problem.radius, problem.lipschitz, *noise

@@ -30,6 +30,8 @@ from sklearn_dpwg.solvers.fresh_records import (
     StreamSchedule,
     StreamSolver,
     difference_rounding,
+    numbers_of_rounds,
+    prefix_sums,
     rates_of_groups,
 )
 from sklearn_dpwg.solvers.plan import Plan, first_of_least
@@ -221,7 +223,7 @@ def least_bound_plan(problem: Problem, multiplier: float, solver: OnlineToBatch)
             rates = sizes * min(batch / sizes.sum(), 1.0 / n_rounds)
         return planned_rounds(problem, multiplier, solver, n_rounds, rates)
 
-    numbers = solver.numbers_of_rounds(problem.n_records / (batch or 1), fewest=MIN_ROUNDS)
+    numbers = numbers_of_rounds(solver, problem.n_records / (batch or 1), fewest=MIN_ROUNDS)
     return first_of_least(map(planned, numbers), itemgetter(1))
 
 
@@ -229,7 +231,7 @@ def planned_rounds(
     problem: Problem, multiplier: float, solver: OnlineToBatch, n_rounds: int, rates: FloatArray
 ) -> Bounded:
     """Plan a number of rounds that read so many records of each group, or of all places."""
-    mechanism = solver.prefix_sums(problem, n_rounds)
+    mechanism = prefix_sums(solver, problem, n_rounds)
     rounding, stretch = difference_rounding(problem, mechanism, rates)
     group_rates, prior = rates_of_groups(problem, rates), np.asarray(problem.prior)
     schedule = OnlineToBatchSchedule(
@@ -341,7 +343,7 @@ def paper_plan(problem: Problem, multiplier: float, solver: OnlineToBatch) -> Bo
         rates, endless = np.minimum(own * prior, sizes / n_rounds), prior * np.isinf(sizes)
         rates += (own - rates.sum()) * endless / endless.sum()
     schedule, bound = planned_rounds(problem, multiplier, solver, n_rounds, rates)
-    mechanism = solver.prefix_sums(problem, n_rounds)
+    mechanism = prefix_sums(solver, problem, n_rounds)
     factor = 2.0 * (schedule.power + 1.0) * math.sqrt(math.log2(2.0 * (n_rounds + 1)))
     schedule = replace(schedule, papers_factor=factor / mechanism.column_norm)
     learner = learners.make_learner(solver.learner)
