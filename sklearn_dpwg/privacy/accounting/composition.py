@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, repeat
-from operator import add, or_
+from operator import add, attrgetter, or_
 from typing import TYPE_CHECKING, Any
 
 from sklearn_dpwg._checks import Rule, at_least_zero, positive, whole, within
@@ -79,7 +79,7 @@ def compositions_of_releases(
     """Return what each disjoint part pays for, releases and composition, in order of part."""
     if not releases:
         raise InputError("releases must not be empty: a plan that releases nothing has no event.")
-    parts = sorted({r.part for r in releases if r.part is not None})
+    parts = sorted({*map(attrgetter("part"), releases)} - {None})
     paid = []
     for part in parts or [-1]:
         payers = tuple([r for r in releases if r.part in (None, part)])
@@ -110,7 +110,9 @@ def _piece_of_release(release: Release) -> _Piece:
         return Composition(discrete=((2.0 * z, 1, 2 * count),))
     if release.mechanism == "laplace":
         return _laplace(z, count)
-    return _gaussian(z, count, release.sampling_rate)
+    if release.sampling_rate < 1.0:
+        return Composition(sampled=((release.sampling_rate, z, count),))
+    return count / z**2
 
 
 def _gaussian(z: float, count: int, rate: float = 1.0) -> _Piece:
