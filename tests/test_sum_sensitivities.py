@@ -21,7 +21,6 @@ from sklearn_dpwg.optimum import project_to_ball
 from sklearn_dpwg.privacy import Budget
 from sklearn_dpwg.privacy.sensitivity import grid_step, weighting_slack
 from sklearn_dpwg.solvers import MGR, Auto, Moments, PhasedERM
-from sklearn_dpwg.solvers.rounds import rounding_of_minimiser
 from sklearn_dpwg.solvers.steps import SumSensitivity
 from tests.helpers.replay import Recorder, Shared
 from tests.helpers.selections import EveryRecord
@@ -72,16 +71,6 @@ def test_the_step_is_the_finest_power_of_two_that_suffices(bound, n_terms):
     total, limit = Fraction(bound) * n_terms, Fraction(step) * 2**52
     assert total <= limit
     assert total > limit * Fraction(2047, 4096)
-
-
-@pytest.mark.parametrize("n_records", [10**3, 10**6, 10**9, 10**10])
-def test_what_is_paid_for_rounding_is_small(n_records):
-    problem = Problem(BinaryLogLoss(), (n_records, n_records // 10), 50, 22.4, (0.5, 0.5), 0.5)
-    stated = SumSensitivity.of(problem, ceiling=1.0)
-    added = 1e-4 * max(n_records / 1e10, 1e-4)
-    assert 1.0 < stated.gradient_diameter / problem.gradient_diameter < 1.0 + added
-    assert 1.0 < stated.gradient_norm / problem.lipschitz < 1.0 + added
-    assert 1.0 < stated.loss_range / problem.constants.range_up_to(1.0) < 1.0 + added
 
 
 @pytest.mark.parametrize("steepness", [1.0, 1e9, 1e12])
@@ -189,7 +178,6 @@ def test_the_adversary_moves_what_a_run_hands_over_by_no_more_than_is_stated(lay
             assert moves(one.value, other.value) <= Fraction(float(one.sensitivity)) ** 2
 
 
-@pytest.mark.parametrize("size", [10**9, 10**10])
 @pytest.mark.parametrize(
     ("solver", "loss"),
     [
@@ -202,8 +190,8 @@ def test_the_adversary_moves_what_a_run_hands_over_by_no_more_than_is_stated(lay
     ],
     ids=["passes", "batches", "phases", "moments", "auto", "auto, numbers"],
 )
-def test_every_solver_plans_billions_of_records(solver, loss, size):
-    problem = Problem(loss, (size, size // 2), 20, 3.0, (0.6, 0.4), 0.5)
+def test_every_solver_plans_billions_of_records(solver, loss):
+    problem = Problem(loss, (10**10, 10**9), 20, 3.0, (0.6, 0.4), 0.5)
     plan = solver.plan(problem, BUDGET)
     assert 0.9 < plan.guarantee.epsilon <= 1.0
     assert 0.0 < plan.predicted_excess < loss.constants(1.0).zero_score
@@ -249,11 +237,3 @@ def test_a_wrong_gradient_moves_a_certificate_by_no_more_than_the_theorem(seed):
         assert distance <= allowed + 1e-9
         tightest = max(tightest, distance / allowed)
     assert tightest > 0.01
-
-
-def test_what_a_phase_pays_for_rounding_is_small():
-    for size, added in ((10**4, 1e-4), (10**6, 1e-2)):
-        problem = Problem(BinaryLogLoss(), (size, size), 50, 5.0, (0.5, 0.5), 0.5)
-        for mu_groups in (math.inf, 0.1):
-            rounding = rounding_of_minimiser(problem, mu_weights=1e-3, mu_groups=mu_groups)
-            assert 0.0 < rounding < added * problem.gradient_diameter / (2 * size * 1e-3)

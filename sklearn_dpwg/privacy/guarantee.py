@@ -112,7 +112,7 @@ class PrivacyGuarantee:
             checked["requested_epsilon"] = non_negative(self.requested_epsilon, "requested_epsilon")
         for name in ("public", "outside", "groupings"):
             texts = getattr(self, name)
-            if not isinstance(texts, list | tuple) or not all(isinstance(t, str) for t in texts):
+            if not isinstance(texts, list | tuple) or not set(map(type, texts)) <= {str}:
                 raise InputTypeError(f"{name} must be a sequence of strings, got {texts!r}.")
             checked[name] = tuple(texts)
         for name in ("seeded", "of_person"):

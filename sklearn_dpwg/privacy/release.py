@@ -249,8 +249,9 @@ class Relation:
     REPLACE_ONE_WITHIN_GROUP: ClassVar[Relation]
 
     def __init__(self, neighbours: str | Relation) -> None:
+        text = str(neighbours)
         for rank, words in enumerate(_SENTENCES.items()):
-            if str(neighbours) in words:
+            if text in words:
                 self._rank, (self.short_name, self._sentence) = rank, words
                 return
         raise InputError(
@@ -264,7 +265,8 @@ class Relation:
         return repr(self._sentence)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Relation | str) and str(self) == str(other)
+        other = other._sentence if isinstance(other, Relation) else other
+        return isinstance(other, str) and self._sentence == other
 
     def __hash__(self) -> int:
         return hash(self._sentence)

@@ -6,7 +6,8 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from operator import add, or_
+from itertools import chain, repeat
+from operator import add, attrgetter, or_
 from typing import TYPE_CHECKING, Any
 
 from sklearn_dpwg._checks import Rule, at_least_zero, positive, whole, within
@@ -78,7 +79,7 @@ def compositions_of_releases(
     """Return what each disjoint part pays for, releases and composition, in order of part."""
     if not releases:
         raise InputError("releases must not be empty: a plan that releases nothing has no event.")
-    parts = sorted({r.part for r in releases if r.part is not None})
+    parts = sorted({*map(attrgetter("part"), releases)} - {None})
     paid = []
     for part in parts or [-1]:
         payers = tuple([r for r in releases if r.part in (None, part)])
@@ -92,10 +93,15 @@ def composition_of_event(event: DpEvent) -> Composition:
 
 
 def _merge(pieces: Iterable[_Piece]) -> Composition:
-    pieces = list(pieces)
-    squares = [piece for piece in pieces if not isinstance(piece, Composition)]
+    squares: list[float] = []
+    others: list[Composition] = []
+    for piece in pieces:
+        if isinstance(piece, Composition):
+            others.append(piece)
+        else:
+            squares.append(piece)
     gaussian = Composition(math.sqrt(math.fsum(squares)))
-    return joint([gaussian, *(piece for piece in pieces if isinstance(piece, Composition))])
+    return joint([gaussian, *others]) if others else gaussian
 
 
 def _piece_of_release(release: Release) -> _Piece:
@@ -104,7 +110,9 @@ def _piece_of_release(release: Release) -> _Piece:
         return Composition(discrete=((2.0 * z, 1, 2 * count),))
     if release.mechanism == "laplace":
         return _laplace(z, count)
-    return _gaussian(z, count, release.sampling_rate)
+    if release.sampling_rate < 1.0:
+        return Composition(sampled=((release.sampling_rate, z, count),))
+    return count / z**2
 
 
 def _gaussian(z: float, count: int, rate: float = 1.0) -> _Piece:
@@ -117,31 +125,31 @@ def _laplace(z: float, count: int) -> _Piece:
     return Composition(laplace=((z, count),)) if z > 0.0 else math.inf
 
 
-def _pieces_of_event(event: Any, count: int) -> Iterator[_Piece]:
+def _pieces_of_event(event: Any, count: int) -> list[_Piece]:
     from dp_accounting import dp_event as events
 
     match event:
         case events.NoOpDpEvent():
-            pass
+            return []
         case events.NonPrivateDpEvent():
-            yield math.inf
+            return [math.inf]
         case events.SelfComposedDpEvent():
-            yield from _pieces_of_event(event.event, count * event.count)
+            return _pieces_of_event(event.event, count * event.count)
         case events.ComposedDpEvent():
-            for inner in event.events:
-                yield from _pieces_of_event(inner, count)
+            every = map(_pieces_of_event, event.events, repeat(count))
+            return list(chain.from_iterable(every))
         case events.GaussianDpEvent():
-            yield _gaussian(event.noise_multiplier, count)
+            return [_gaussian(event.noise_multiplier, count)]
         case events.LaplaceDpEvent():
-            yield _laplace(event.noise_multiplier, count)
+            return [_laplace(event.noise_multiplier, count)]
         case events.DiscreteLaplaceDpEvent(noise_parameter=inverse, sensitivity=shift) if (
             inverse > 0.0 and shift >= 1 and float(shift).is_integer()  # what hides a whole number
         ):
-            yield Composition(discrete=((1.0 / inverse, int(shift), count),))
+            return [Composition(discrete=((1.0 / inverse, int(shift), count),))]
         case events.PoissonSampledDpEvent(
             sampling_probability=rate, event=events.GaussianDpEvent(noise_multiplier=z)
         ) if 0.0 < rate <= 1.0:
-            yield _gaussian(z, count, rate)
+            return [_gaussian(z, count, rate)]
         case events.RepeatAndSelectDpEvent():
             run = composition_of_event(event.event)
             if run.sampled:
@@ -149,7 +157,7 @@ def _pieces_of_event(event: Any, count: int) -> Iterator[_Piece]:
                     f"{event!r} selects among runs on sampled records, for which no Renyi "
                     "accountant is known when one record is replaced."
                 )
-            yield Composition(selected=((event.mean, event.shape, run, count),))
+            return [Composition(selected=((event.mean, event.shape, run, count),))]
         case _:
             raise UnsupportedMechanismError(
                 f"{event!r} has no tight accountant when one record is replaced within its group; "

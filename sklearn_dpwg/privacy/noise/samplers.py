@@ -96,7 +96,8 @@ class SeededSampler:
         self, values: FloatArray, sensitivity: float, release: Release, n_rows: int = 1
     ) -> FloatArray:
         """Return the vector with continuous noise."""
-        stream = self.stream(f"noise of {release.name}")
+        name = f"noise of {release.name}"
+        stream = self._streams.get(name) or self.stream(name)
         draw = stream.normal if release.mechanism == "gaussian" else stream.laplace
         return values + draw(0.0, release.noise_multiplier * sensitivity, values.size)
 
@@ -238,12 +239,25 @@ LARGEST_QUOTIENT = 2.0**28
 LARGEST_INTEGER = 2.0**61
 
 
-def check_value(values: FloatArray) -> None:
-    """Refuse an empty value, and one that is not finite."""
+def check_value(values: FloatArray, bounds: FloatArray | None = None) -> None:
+    """Refuse a value that is empty or not finite, and sensitivities that do not fit it."""
     if values.size == 0:
         raise InputError("value must have at least one entry.")
     if not np.isfinite(values).all():
         raise InputError("value must be finite, got NaN or infinity.")
+    if bounds is None:
+        return
+    if bounds.ndim == 0:
+        if not 0.0 < bounds < np.inf:
+            raise InputError(f"sensitivity must be positive and finite, got {float(bounds)!r}.")
+        return
+    if bounds.shape != values.shape:
+        raise InputError(
+            f"sensitivity must be a number or have the shape of the value, {values.shape}, "
+            f"got shape {bounds.shape}."
+        )
+    if not ((bounds >= 0.0) & (bounds < np.inf)).all():
+        raise InputError(f"sensitivity must be at least 0 and finite everywhere, got {bounds!r}.")
 
 
 def check_integers(counts: ArrayLike) -> NDArray[np.int64]:
@@ -261,21 +275,6 @@ def check_integers(counts: ArrayLike) -> NDArray[np.int64]:
 def are_positive(numbers: FloatArray) -> bool:
     """Whether all numbers are positive and finite."""
     return bool(((numbers > 0.0) & (numbers < np.inf)).all())
-
-
-def check_sensitivity(bounds: FloatArray, shape: tuple[int, ...]) -> None:
-    """Refuse sensitivities that are not finite or do not have the shape of the value."""
-    if bounds.ndim == 0:
-        if not 0.0 < bounds < np.inf:
-            raise InputError(f"sensitivity must be positive and finite, got {float(bounds)!r}.")
-        return
-    if bounds.shape != shape:
-        raise InputError(
-            f"sensitivity must be a number or have the shape of the value, {shape}, "
-            f"got shape {bounds.shape}."
-        )
-    if not ((bounds >= 0.0) & (bounds < np.inf)).all():
-        raise InputError(f"sensitivity must be at least 0 and finite everywhere, got {bounds!r}.")
 
 
 # What discrete Gaussian noise has of variance beyond what is paid for, so that it is no worse than

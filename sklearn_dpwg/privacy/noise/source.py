@@ -30,7 +30,6 @@ from sklearn_dpwg.privacy.noise.samplers import (
     SeededSampler,
     are_positive,
     check_integers,
-    check_sensitivity,
     check_value,
     scale_on_integers,
     seed_sequence,
@@ -494,8 +493,7 @@ class NoiseSource:
     ) -> FloatArray:
         values = np.array(value, dtype=np.float64)
         bounds = np.array(sensitivity, dtype=np.float64)
-        check_value(values)
-        check_sensitivity(bounds, values.shape)
+        check_value(values, bounds)
         self._paid.spend(release, mechanism, values.shape, payer)
         flat = values.reshape(-1)
         if bounds.ndim == 0:
