@@ -25,7 +25,7 @@ __all__ = ["trusted_types"]
 
 # Where classes are that a person may keep.
 _PACKAGES = (
-    *("data.problem", "estimators.auc", "estimators.classifier", "estimators.regressor"),
+    *("data.problem", "estimators.auc", "estimators.worst_group"),
     *("inspection.group_audit", "inspection.audit_result", "inspection.report"),
     *("inspection.shape_display", "inspection.verdicts", "losses", "metrics.intervals"),
     *("model_selection.search", "postprocessing.classifiers", "postprocessing.histogram"),

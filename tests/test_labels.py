@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pickle
 import warnings
-from decimal import Decimal
 
 import narwhals as nw
 import numpy as np
@@ -22,7 +21,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from skops import io
 
 from sklearn_dpwg import DPWorstGroupClassifier
-from sklearn_dpwg.data.frames import as_pandas, label_column
+from sklearn_dpwg.data.frames import label_column
 from sklearn_dpwg.data.groups import encode_groups
 from sklearn_dpwg.inspection import GroupAudit
 from sklearn_dpwg.metrics import group_table, worst_group_scorer
@@ -214,23 +213,6 @@ def test_rows_of_labels_are_stored_plainly(labels):
     audit = GroupAudit(1.0, 1e-6, group_labels=labels, classes=classes)
     assert '"a"' in audit.run(Y, Y, G, kind="decisions").to_json()
     assert Category(labels).levels == ("a", "b")
-
-
-def test_what_the_door_makes_of_columns():
-    table = pl.DataFrame(
-        {"d": [Decimal("1.5"), None], "i": [2**60 + 1, None], "f": [0.5, None], "t": ["a", None]}
-    )
-    held = as_pandas(table)
-    assert held["d"].tolist()[0] == held["f"].tolist()[0] + 1.0
-    assert held["i"].tolist() == [2**60 + 1, None]
-    assert as_pandas(table.to_arrow())["i"].tolist() == [2**60 + 1, None]
-    decimals = X.map(lambda number: Decimal(str(round(number, 3))))
-    np.testing.assert_array_equal(
-        model().fit(decimals, Y, G).coef_, model().fit(decimals.astype(float), Y, G).coef_
-    )
-    for lazy in (pl.LazyFrame(TABLE), nw.from_native(pl.LazyFrame(TABLE))):
-        with pytest.raises(TypeError, match="X must be"):
-            model(group_by="g").fit(lazy, Y)
 
 
 @pytest.mark.parametrize(

@@ -106,12 +106,6 @@ def test_predictions_of_other_rows_are_refused():
     assert fitted.score(X, Y) == fitted.score(other, Y.iloc[::-1])
 
 
-def test_arrays_and_equal_indexes_pass():
-    table = group_table(Y, Y.to_numpy(), groups=G.copy())
-    assert table["accuracy"].tolist() == [1.0, 1.0]
-    assert group_table(Y, Y, groups=G.reset_index(drop=True).to_numpy()).equals(table)
-
-
 # --- memberships ---------------------------------------------------------------------------------
 
 FLAGS = pd.DataFrame({"women": [1, 1, 0, 0], "black": [1, 0, 1, 0]})
@@ -121,12 +115,3 @@ FLAGS = pd.DataFrame({"women": [1, 1, 0, 0], "black": [1, 0, 1, 0]})
 def test_memberships_that_overlap_are_no_combinations_in_silence(flags):
     with pytest.warns(GroupsWarning, match=r"2 columns of 0 and 1.*say overlap='membership'"):
         group_table([0, 1, 0, 1], [0, 1, 0, 1], groups=flags)
-
-
-def test_other_columns_are_combinations_in_silence():
-    truth = [0, 1, 0, 1]
-    words = FLAGS.replace({0: "no", 1: "yes"})
-    one_each = pd.DataFrame({"a": [1, 0, 0, 1], "b": [0, 1, 1, 0]})
-    for silent in (words, one_each, FLAGS["women"], FLAGS + 1):
-        group_table(truth, truth, groups=silent)
-    group_table(truth, truth, groups=FLAGS.assign(all=1), overlap="membership")

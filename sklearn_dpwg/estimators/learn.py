@@ -418,6 +418,7 @@ class DPWorstGroupEstimator(PrivateEstimator):
         known: list[Labels] = partitions.of_each(ask)
         n_records = sum([each.n_records for each in known])
         form = common_form(known)
+        encode.check_columns(form)
         validate_data(
             self,
             form,

@@ -28,6 +28,10 @@ from sklearn_dpwg.losses import Loss, make_loss
 from sklearn_dpwg.privacy import Budget
 from sklearn_dpwg.solvers import Solver
 
+# Value of the constant column behind rows of norm 1. Smaller means less noise on all weights and a
+# slower intercept.
+INTERCEPT_SCALING, INTERCEPT_SCALING_OF_NUMBERS = 0.35, 0.5
+
 # What both estimators document alike, by the names of the parameters.
 _SHARED = {
     "the task": """\
@@ -197,9 +201,7 @@ class DPWorstGroupClassifier(ScoredByBlock, LinearClassifier, StreamingEstimator
     True
     """
 
-    # Value of the constant column behind rows of norm 1. Smaller means less noise on all weights
-    # and a slower intercept.
-    _intercept_scaling = 0.35
+    _intercept_scaling = INTERCEPT_SCALING
     _is_classifier = True
 
     def __init__(
@@ -329,7 +331,7 @@ class DPWorstGroupRegressor(ScoredByBlock, RegressorMixin, StreamingEstimator):
     True
     """
 
-    _intercept_scaling = 0.5
+    _intercept_scaling = INTERCEPT_SCALING_OF_NUMBERS
     _is_classifier = False
 
     def __init__(

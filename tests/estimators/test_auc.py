@@ -9,8 +9,6 @@ from scipy.optimize import minimize
 from scipy.sparse import csr_array
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.metrics import roc_auc_score
-from sklearn.model_selection import GridSearchCV
-from sklearn.pipeline import make_pipeline
 
 from sklearn_dpwg import DPAUCClassifier
 from sklearn_dpwg.data.records import RecordEncoder
@@ -20,13 +18,7 @@ from sklearn_dpwg.estimators.auc import (
     auc_weights,
     class_moment_sensitivity,
 )
-from sklearn_dpwg.exceptions import (
-    BudgetExceededError,
-    DataNormWarning,
-    NoProtectionWarning,
-)
-from sklearn_dpwg.ledger import PrivacyLedger, privacy_of
-from sklearn_dpwg.preprocessing import DPStandardScaler
+from sklearn_dpwg.ledger import PrivacyLedger
 from sklearn_dpwg.privacy import Budget, Release
 from tests.helpers.replay import distances, fixed_transcript
 
@@ -146,23 +138,6 @@ def test_the_plan_is_what_a_fit_does_and_costs_the_budget(data, rows_per_person)
         assert words in text
     multiplier = plan.releases[0].noise_multiplier
     assert multiplier == pytest.approx(rows_per_person / Budget(0.7, 1e-6).mu, rel=1e-5)
-
-
-def test_ledgers_count_it_and_searches_of_it(data):
-    X, y = data
-    with PrivacyLedger(epsilon=1.1, delta=1e-5) as ledger:
-        make().fit(X, y)
-        with pytest.raises(BudgetExceededError):
-            make().fit(X, y)
-    assert len(ledger.rows) == 1
-    scaled = make_pipeline(DPStandardScaler(bounds=(-1, 1)), make())
-    with pytest.warns(DataNormWarning):
-        scaled.set_params(dpaucclassifier__data_norm=None).fit(X, y)
-    assert privacy_of(scaled).epsilon > 1.2
-    search = GridSearchCV(make(), {"ridge": [0.2, 1.0]}, cv=2).fit(X, y)
-    with pytest.warns(NoProtectionWarning):
-        total = privacy_of(search)
-    assert total.epsilon > 2.0
 
 
 # --- warnings and refusals ---------------------------------------------------------------------

@@ -103,7 +103,7 @@ def test_memory_does_not_grow_with_the_records(tmp_path, is_sorted, monkeypatch)
     model = DPWorstGroupClassifier(
         delta=1e-9, solver=MGR(n_steps=2, sampling_rate=1.0), data_norm=1.0, random_state=0
     )
-    model.fit(ArraySource(X[:4000], y[:4000], groups[::500], block_rows=1000))
+    model.fit(ArraySource(X[:4000], y[:4000], groups[::250], block_rows=1000))
     seen.clear()
     spool = tmp_path / "spool"
     spool.mkdir()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -10,19 +12,17 @@ from sklearn.base import clone
 
 from sklearn_dpwg import DPWorstGroupClassifier
 from sklearn_dpwg.exceptions import (
+    NoProtectionWarning,
+    SeededNoiseWarning,
     UngroupedWarning,
+    WeakPlanWarning,
 )
 from sklearn_dpwg.solvers import MGR
+from tests.helpers.relations import WITHIN_GROUP
 
 
 def scores(fitted, X):
     return getattr(fitted, "decision_function", fitted.predict)(X)
-
-
-# parameters
-
-
-# attributes
 
 
 def test_fitted_attributes_are_the_documented_ones(task):
@@ -104,6 +104,29 @@ def test_one_group(task):
 
 
 # warnings
+
+
+# warnings
+
+
+@pytest.mark.parametrize(
+    ("category", "parameters", "groups"),
+    [
+        (UngroupedWarning, {}, False),
+        (SeededNoiseWarning, {"random_state": 1}, True),
+        (WeakPlanWarning, {"epsilon": 0.1}, True),
+        (NoProtectionWarning, {"delta": 0.05}, True),
+        (NoProtectionWarning, {"epsilon": 1e9}, True),
+    ],
+)
+def test_warnings_come_before_the_first_release(binary, draws, category, parameters, groups):
+    model = binary.make(**WITHIN_GROUP | {"random_state": None} | parameters)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        warnings.simplefilter("error", category)
+        with pytest.raises(category):
+            model.fit(*(binary.data if groups else binary.data[:2]))
+    assert not draws()
 
 
 # randomness

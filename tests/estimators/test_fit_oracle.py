@@ -131,24 +131,6 @@ def test_an_oracle_that_fails(one_output, draws, fault, n_good):
         assert vars(estimator) == before
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"group_sizes": {"a": 5, "b": 2.5, "c": 5}}, "an entry of group_sizes must be a pos"),
-        ({"group_sizes": {"a": 5, "b": 1, "c": 5}}, "OCO needs at least 2 records of every group"),
-        ({"group_sizes": [5, 5]}, "group_labels must be given, or set, where group_sizes is a seq"),
-        ({"group_sizes": [5], "group_labels": ["a", "b"]}, "group_sizes must have one size a la"),
-        ({"n_features": 0}, "n_features must be a positive whole number, got 0"),
-    ],
-)
-def test_wrong_facts(one_output, draws, changes, message):
-    with pytest.raises(ValueError, match=message):
-        fresh(one_output).fit_oracle(
-            InMemoryOracle(*one_output.data), **facts(one_output, **changes)
-        )
-    assert draws() == []
-
-
 def test_classes_of_an_oracle(binary, regressor):
     oracle = InMemoryOracle(*binary.data)
     with pytest.raises(ValueError, match="classes must be given or set where y is not there"):

@@ -10,7 +10,6 @@ from sklearn_dpwg import DPWorstGroupClassifier
 from sklearn_dpwg.estimators import learn as module
 from sklearn_dpwg.exceptions import (
     PlanExceededError,
-    UnsupportedMechanismError,
 )
 from sklearn_dpwg.ledger import PrivacyLedger
 from sklearn_dpwg.privacy import NoiseSource
@@ -68,17 +67,6 @@ def test_a_fit_keeps_its_budget_and_says_what_it_protects(solver):
     for words in ("Two stages", "group counts: 1 x gaussian", "may be empty", "fixed before"):
         assert words in str(plan)
     assert len(model.group_labels_) == len(model.group_sizes_) == 4
-
-
-def test_persons_with_several_rows_pay_for_the_counts_too():
-    model = classifier(rows_per_person=3).fit(X, Y, groups=GROUPS)
-    assert 0.98 < model.privacy_.epsilon <= 1.0
-    assert model.privacy_.records_per_person == 3
-    alone = classifier().fit(X, Y, groups=GROUPS)
-    assert model.count_std_ == pytest.approx(3.0 * alone.count_std_, rel=1e-4)
-    batches = MGR(n_steps=5, sampling_rate=0.2)
-    with pytest.raises(UnsupportedMechanismError, match="Poisson batches"):
-        classifier(rows_per_person=2, solver=batches).fit(X, Y, groups=GROUPS)
 
 
 # --- nothing follows from true sizes ------------------------------------------------------------

@@ -15,7 +15,6 @@ import pytest
 from scipy.sparse import coo_array, csc_matrix, csr_array, csr_matrix
 
 from sklearn_dpwg import DPWorstGroupClassifier
-from sklearn_dpwg.data.records import RecordEncoder
 from sklearn_dpwg.solvers import MGR, Exact
 from tests.helpers.relations import WITHIN_GROUP
 
@@ -52,9 +51,6 @@ def expected_of(make_task, kind, **parameters):
     return task.make(**parameters).fit(with_zeros(task.data.X), task.data.y, task.data.groups)
 
 
-KINDS = pytest.mark.parametrize("kind", ["binary", "multiclass", "regressor"])
-
-
 @pytest.mark.parametrize(
     ("kind", "form", "precision"),
     [
@@ -74,23 +70,6 @@ def test_every_form_gives_the_same_model(make_task, kind, form, precision):
     assert predictions(fitted, rows).dtype == np.float64
     if form.startswith("pa") or form == "polars":
         assert fitted.feature_names_in_.tolist() == NAMES
-
-
-@pytest.mark.parametrize("precision", ["float64", "float32"])
-def test_rows_are_held_in_single_precision_and_not_densified(monkeypatch, binary, precision):
-    seen = []
-
-    class WatchedEncoder(RecordEncoder):
-        def encode(self, rows, targets, group_codes):
-            seen.append(super().encode(rows, targets, group_codes).rows)
-            return super().encode(rows, targets, group_codes)
-
-    monkeypatch.setattr("sklearn_dpwg.estimators.partitions.RecordEncoder", WatchedEncoder)
-    X = with_zeros(binary.data.X).astype(precision)
-    for form in ("C", "F", "pandas", "polars", "csr_array"):
-        binary.make().fit(FORMS[form](X), binary.data.y, binary.data.groups)
-        assert seen[-1].dtype == np.float32
-        assert isinstance(seen[-1], csr_array) == (form == "csr_array")
 
 
 def test_broken_sparse_rows_are_refused_before_any_noise(binary, draws):

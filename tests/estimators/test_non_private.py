@@ -42,15 +42,6 @@ def test_one_group_is_least_squares():
     assert fitted.group_weights_.tolist() == [1.0]
 
 
-def test_two_groups_meet_in_the_middle():
-    # risks (m - 0)²/2 and (m - 1)²/2 + noise of its own, whatever the sizes are
-    y = np.repeat([0.0, 1.0], [30, 5])
-    on_records = DPWorstGroupRegressor(math.inf, data_norm=1.0, solver="exact")
-    fitted = on_records.fit(np.zeros((35, 1)), y, y.astype(str))
-    assert fitted.predict([[0.0]]) == pytest.approx([0.5], abs=1e-4)
-    assert fitted.group_weights_ == pytest.approx([0.5, 0.5], abs=1e-3)
-
-
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_nobody_does_better_for_the_worst_group(n_classes):
     """SLSQP on the epigraph, which shares no code with the solver."""

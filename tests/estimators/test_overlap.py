@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import product
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -95,29 +93,6 @@ def test_plan_is_that_of_the_fit_from_counts_of_cells():
     assert found == model.plan_
 
 
-@pytest.mark.parametrize(
-    ("sizes", "stated", "message"),
-    [
-        ([300, 300], ATTRIBUTES, "^group_sizes must name the cell of each size where groups overl"),
-        (dict.fromkeys(ATTRIBUTES, 9), ATTRIBUTES, "^group_sizes must be those of cells where gro"),
-        (
-            dict(zip(ATTRIBUTES, [3, 3, 3, 4, 5], strict=True)),
-            None,
-            "^group_sizes must be those of",
-        ),
-        (
-            dict.fromkeys(product("yn", "yn"), 9),
-            list(product(["a", "b"], "yn")),
-            "^group_sizes must name the columns of its cells, as the index of groups.value_counts",
-        ),
-    ],
-)
-def test_sizes_that_are_not_of_cells_are_refused_in_a_sentence(sizes, stated, message):
-    model = classifier(overlap="attributes", group_labels=stated)
-    with pytest.raises(ValueError, match=message):
-        model.plan(group_sizes=sizes, n_features=3)
-
-
 def test_cells_of_a_value_each_are_cells():
     # countries and cities, of which each is in one country
     cells = {("A", "a"): 100, ("A", "b"): 200, ("B", "c"): 100}
@@ -135,20 +110,6 @@ def test_stated_labels_are_all_groups_in_their_order():
         ValueError, match=r"^group_labels contains \('race', 'D'\), a group without"
     ):
         classifier(overlap="both", group_labels=[*stated, ("race", "D")]).fit(X, Y, groups=GROUPS)
-
-
-def test_groups_come_from_columns_of_the_rows():
-    frame = pd.DataFrame(X, columns=["x", "y", "z"])
-    frame["sex"], frame["old"] = (GROUPS["sex"] == "f").astype(float), MEMBERS["old"].astype(float)
-    model = classifier(overlap="attributes", group_by=["sex", "old"]).fit(frame, Y)
-    assert list(model.group_labels_) == [(a, b) for a in ("sex", "old") for b in (0.0, 1.0)]
-    unnamed = classifier(overlap="attributes", group_by=[3, 4]).fit(frame.to_numpy(), Y)
-    assert list(unnamed.group_labels_) == list(product((3, 4), (0.0, 1.0)))
-    np.testing.assert_array_equal(learned(model), learned(unnamed))
-    members = classifier(overlap="membership", group_by=["sex", "old"])
-    with pytest.warns(UngroupedWarning):
-        members.fit(frame, Y)
-    assert members.group_sizes_.tolist() == frame[["sex", "old"]].sum().tolist()
 
 
 @pytest.mark.parametrize(

@@ -55,16 +55,6 @@ def test_every_form_of_the_sizes(task):
     assert task.make().plan(**turned, **facts) == expected
 
 
-def test_classes_of_the_plan(binary):
-    facts = {"group_sizes": [50, 40], "n_features": 3}
-    make = binary.make
-    assert make().plan(**facts) == make().plan(classes=["x", "y"], **facts)
-    assert make().plan(classes=["x", "y", "z"], **facts).problem.n_weights == 12
-    assert make(classes=["x", "y", "z"]).plan(**facts).problem.n_weights == 12
-    # what y holds does not matter where the classes are given, in a fit as in a plan
-    assert make(classes=list("xyz")).plan(classes=["x", "y"], **facts).problem.n_weights == 12
-
-
 FINITE = st.floats(-1e6, 1e6)
 
 

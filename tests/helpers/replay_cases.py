@@ -166,7 +166,7 @@ def after_a_start(solver: Any, loss: str) -> Any:
     start = (np.array([[0.8, 0.2, 0.0, -0.1]]), np.array([0.1]))
     if kind_of(loss) == "numbers":
         start = (start[0][0], 0.1)
-    return fit(solver, loss, start=start)
+    return make(solver, loss).fit(ROWS, TARGETS[kind_of(loss)], groups=GROUPS, start=start)
 
 
 def overlapping(solver: str, loss: str, overlap: str = "both", **parameters: Any) -> Any:
