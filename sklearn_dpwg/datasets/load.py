@@ -181,7 +181,9 @@ def _entry_of(name: str, text: str) -> DatasetEntry:
             column: {value: label or value for value, _, label in each}
             for column, each in pairs.items()
         }
-    values = {key: tuple(one) if isinstance(one, list) else one for key, one in facts.items()}
+    values: dict[str, Any] = {
+        key: tuple(one) if isinstance(one, list) else one for key, one in facts.items()
+    }
     return DatasetEntry(name=name, text=text, **values)
 
 
