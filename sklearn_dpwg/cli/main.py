@@ -38,7 +38,7 @@ from sklearn_dpwg.privacy.statement import cost_of, rounded_up
 
 # Exit codes, for the script that called.
 WRONG_INPUT, REFUSED, FAILS_BELOW = 2, 3, 4
-SETTINGS = {"help_option_names": ["-h", "--help"], "show_default": True}
+SETTINGS: dict[str, Any] = {"help_option_names": ["-h", "--help"], "show_default": True}
 
 
 class Commands(click.Group):
@@ -263,10 +263,11 @@ def audit(
     book, outputs = make_ledger(**ledger), [one for one in (json_file, output) if one is not None]
     with ExitStack() as files:
         parts = {one: files.enter_context(written(one, overwrite=overwrite)) for one in outputs}
+        named: list[Any] = []
+        kind: Any = "decisions" if scores is None else "scores"
         if fitted is not None:
             rows = read_rows(table, facts, fitted[0].columns, k=1)
             decided = predictions_of(fitted, rows[list(fitted[0].columns)], threshold).astype(str)
-            named = []
         else:
             named = [predictions if scores is None else scores]
             rows = read_rows(table, facts, {named[0]: scores and Number(0, 1)}, k=1)
@@ -278,7 +279,7 @@ def audit(
                 rows[facts.target] if has_outcomes else None,
                 decided,
                 rows[list(facts.group_columns)],
-                kind="decisions" if scores is None else "scores",
+                kind=kind,
                 same_records_as=fitted if same_records else None,
             )
         if json_file is not None:
@@ -396,7 +397,7 @@ def make_ledger(
 ) -> PrivacyLedger | None:
     """Return a ledger, not open yet, if one is asked for."""
     if (ledger is None) != (ledger_epsilon is None):
-        raise InputError("ledger and ledger_epsilon must be said together, or neither.")
+        raise InputError("ledger and ledger_epsilon must be given together, or neither.")
     if ledger is None or ledger_epsilon is None:
         return None
     return PrivacyLedger(ledger_epsilon, ledger_delta, path=ledger)

@@ -137,7 +137,8 @@ class Population:
         asked = np.broadcast_to(np.asarray(group_sizes), self.n_groups).tolist()
         sizes = [whole_number(size, "group_sizes", least=1) for size in asked]
         rng = np.random.default_rng(random_state)
-        rows, targets = [], []
+        rows: list[FloatArray] = []
+        targets: list[npt.NDArray[np.bool_]] = []
         for group, size in enumerate(sizes):
             chosen = rng.choice(len(self.atoms), size=size, p=self.atom_probabilities[group])
             rows.append(self.atoms[chosen])

@@ -108,7 +108,7 @@ class DatasetEntry:
             used = {*made, *(column for of in self.derived.values() for column in of)}
             frame = pd.read_csv(
                 path,
-                names=self.columns or None,
+                names=list(self.columns) or None,
                 usecols=lambda column: column in used,
                 dtype=dict.fromkeys(words - set(self.derived), "category"),
                 **self.csv,
@@ -143,7 +143,8 @@ class DatasetEntry:
 
     def _target(self, frame: pd.DataFrame) -> FloatArray:
         if self.target_bounds is not None:
-            return np.clip(_numbers(frame[self.target]), *self.target_bounds)
+            low, high = self.target_bounds
+            return np.clip(_numbers(frame[self.target]), low, high)
         classes: FloatArray = np.array([*self.target_values.values(), np.nan])
         return classes[_codes(frame[self.target], self.target_values)]
 
@@ -180,7 +181,9 @@ def _entry_of(name: str, text: str) -> DatasetEntry:
             column: {value: label or value for value, _, label in each}
             for column, each in pairs.items()
         }
-    values = {key: tuple(one) if isinstance(one, list) else one for key, one in facts.items()}
+    values: dict[str, Any] = {
+        key: tuple(one) if isinstance(one, list) else one for key, one in facts.items()
+    }
     return DatasetEntry(name=name, text=text, **values)
 
 
@@ -300,7 +303,7 @@ def load_dataset(name: str, *, subset: str | None = None, as_frame: bool = False
             f"subset of {name!r} must be 'all' or one of {[*entry.files]}, got {subset!r}."
         )
     pieces = []
-    for part in entry.files if subset == "all" else [subset]:
+    for part in [*entry.files] if subset == "all" else [subset]:
         data, target, codes = entry.encode(entry.read(entry.path(part)))
         kept = (codes >= 0) & ~np.isnan(target)  # a row without a group or a target is left out
         pieces.append((data[kept], target[kept], codes[kept]))

@@ -360,7 +360,10 @@ def _visit_known(part: Any, kind: _Kind, inside: _Inside) -> None:
             within.stated = []
             for key, cost in within.costs.items():
                 own = cost.guarantee
-                unit = {"records_per_person": own.records_per_person, "of_person": own.of_person}
+                unit: dict[str, Any] = {
+                    "records_per_person": own.records_per_person,
+                    "of_person": own.of_person,
+                }
                 several = replace(own.for_records(times), **unit)
                 within.costs[key] = cost._replace(guarantee=several)
         inside.add(within)

@@ -1,4 +1,4 @@
-"""What is said of folds that more than public facts decide."""
+"""What is text of folds that more than public facts decide."""
 
 from __future__ import annotations
 
@@ -66,10 +66,10 @@ def test_what_decides_who_is_in_which_fold(cv, decided):
         TunedThresholdClassifierCV(CLASSIFIER, cv=cv),
         SequentialFeatureSelector(CLASSIFIER, cv=cv),
     ):
-        found = folds_outside(make_pipeline(owner, LogisticRegression()))
-        assert len(found) == (decided is not None)
-        assert decided is None or decided in found[0]
-        assert decided is None or found[0].startswith(f"{type(owner).__name__}: who is in")
+        outside = folds_outside(make_pipeline(owner, LogisticRegression()))
+        assert len(outside) == (decided is not None)
+        assert decided is None or decided in outside[0]
+        assert decided is None or outside[0].startswith(f"{type(owner).__name__}: who is in")
 
 
 @pytest.mark.parametrize(
@@ -105,29 +105,31 @@ def test_every_splitter_inside_is_found(part, n_entries):
     assert len(folds_outside(part)) == n_entries
 
 
-def told(fitted, **said):
+def folds_outside_of(fitted, **parameters):
     with warnings.catch_warnings(record=True) as seen:
         warnings.simplefilter("always")
-        outside = privacy_of(fitted, **said).outside
+        outside = privacy_of(fitted, **parameters).outside
     assert [one.category for one in seen] == [NoProtectionWarning] * bool(outside)
-    assert all(said in str(seen[0].message) for said in outside)
-    return [said for said in outside if "who is in which" in said]
+    assert all(text in str(seen[0].message) for text in outside)
+    return [text for text in outside if "who is in which" in text]
 
 
 def test_the_total_names_folds_that_labels_decide_and_no_others():
     labels = Y > 0
     for cv, n_entries in ((2, 1), (PublicKFold(2), 0)):
         calibrated = CalibratedClassifierCV(CLASSIFIER, cv=cv).fit(X, labels)
-        assert len(told(calibrated)) == n_entries
-        assert len(told(FrozenEstimator(calibrated))) == n_entries
+        assert len(folds_outside_of(calibrated)) == n_entries
+        assert len(folds_outside_of(FrozenEstimator(calibrated))) == n_entries
         search = GridSearchCV(CLASSIFIER, {"radius": [1.0]}, cv=cv).fit(X, labels)
-        assert len(told([search, calibrated])) == 2 * n_entries
+        assert len(folds_outside_of([search, calibrated])) == 2 * n_entries
         folds = known.cross_validate(CLASSIFIER, X, labels, cv=cv, return_estimator=True)[
             "estimator"
         ]
-        assert "2 fits of DPWorstGroupClassifier: who is in which fold" in told(folds)[0]
-        assert len(told(folds, cv=cv)) == n_entries
-        assert told(folds[:1]) == []
+        assert (
+            "2 fits of DPWorstGroupClassifier: who is in which fold" in folds_outside_of(folds)[0]
+        )
+        assert len(folds_outside_of(folds, cv=cv)) == n_entries
+        assert folds_outside_of(folds[:1]) == []
 
 
 def test_what_decides_public_folds_is_named_among_the_groupings():

@@ -12,13 +12,11 @@ from types import SimpleNamespace
 import joblib
 import numpy as np
 import pytest
-from dp_accounting import NeighboringRelation
-from dp_accounting.pld import PLDAccountant
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from sklearn import clone
-from sklearn.model_selection import GridSearchCV, cross_validate
+from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 
 from sklearn_dpwg import DPAUCClassifier, DPWorstGroupClassifier, privacy
@@ -190,16 +188,6 @@ NoiseSource.gaussian = lambda *_, **__: os._exit(1)
     assert book.epsilon_spent == pytest.approx(1.0, rel=1e-4)
 
 
-def test_a_total_that_anyone_can_compute_again():
-    with ledger() as book:
-        cross_validate(model(), X, Y, cv=2)
-        DPStandardScaler(delta=DELTA, epsilon=0.5).fit(X)
-    accountant = PLDAccountant(NeighboringRelation.ADD_OR_REMOVE_ONE)
-    for row in book.rows:
-        accountant.compose(row.guarantee.events[0])
-    assert book.epsilon_spent == pytest.approx(accountant.get_epsilon(DELTA), rel=1e-3)
-
-
 def test_partial_fit_that_began_outside_is_charged_in_full_once():
     learner = model(solver=OCO(horizon=4), **WITHIN_GROUP).partial_fit(X, Y)
     before = learner.n_iter_
@@ -242,18 +230,6 @@ def test_a_demand_refuses_what_does_not_meet_it(neighbours, demand):
             with pytest.raises(ValueError, match=f"says nothing of the neighbours '{demand}'"):
                 spend(neighbours)
             assert book.rows == []
-
-
-def test_a_file_keeps_its_demand(tmp_path):
-    path = tmp_path / "ledger.db"
-    with ledger(path=path, neighbours="replace-one"):
-        spend("add-or-remove")
-    book = ledger(path=path)
-    assert book.guarantee.relation == book.neighbours == Relation("replace-one")
-    with book, pytest.raises(ValueError, match="says nothing of the neighbours 'replace-one'"):
-        model(**WITHIN_GROUP).fit(X, Y)
-    with pytest.raises(ValueError, match=r"^path must hold a ledger"):
-        ledger(path=path, neighbours="add-or-remove")
 
 
 MODEL = DPWorstGroupClassifier(4.0, solver=MGR(n_steps=2), data_norm=1.0)

@@ -151,15 +151,15 @@ def check(seed, sources):
         with pytest.raises(ValueError, match="holds no private fit"):
             privacy_of(fitted, warn=False)
         return False
-    found = privacy_of(fitted if len(fitted) > 1 else fitted[0], warn=False)
+    stated = privacy_of(fitted if len(fitted) > 1 else fitted[0], warn=False)
     spent = book.epsilon_spent
-    assert spent >= found.epsilon * (1 - 1e-6), seed
-    missing = {name for name in nest.outside if not any(name in said for said in found.outside)}
+    assert spent >= stated.epsilon * (1 - 1e-6), seed
+    missing = {name for name in nest.outside if not any(name in text for text in stated.outside)}
     assert not missing, (seed, missing)
-    assert not [said for said in found.outside if "began with" in said], seed  # it is counted
+    assert not [text for text in stated.outside if "began with" in text], seed  # it is counted
     if all(draw.release.mechanism == "gaussian" for one in sources for draw in one.draws):
         drawn = epsilon_of_draws(sources)
-        assert drawn * (1 - 1e-6) <= found.epsilon <= 1.01 * drawn, seed
+        assert drawn * (1 - 1e-6) <= stated.epsilon <= 1.01 * drawn, seed
         assert spent <= 1.01 * drawn, seed
         return True
     return False
