@@ -22,7 +22,6 @@ from sklearn_dpwg.data import rows as rows_module
 from sklearn_dpwg.data import whole_numbers as module
 from sklearn_dpwg.data.risks import GroupRisks, RecordBlock
 from sklearn_dpwg.losses import (
-    LOSSES,
     AbsoluteError,
     BinaryLogLoss,
     Hinge,
@@ -33,7 +32,9 @@ from sklearn_dpwg.losses import (
     SquaredError,
     SquaredHinge,
 )
+from sklearn_dpwg.losses.base import limited as limited_loss
 from sklearn_dpwg.losses.classification import exp, log, log1p
+from sklearn_dpwg.losses.registry import LOSSES
 from sklearn_dpwg.privacy.sensitivity.sums import moment_sensitivity
 from sklearn_dpwg.solvers.centring import (
     SlopeLimit,
@@ -134,7 +135,7 @@ def due(risks, weights, whole, index):
     if limits is None:
         value, slope = loss.value_and_derivative(given, target)
     else:
-        value, slope = loss.limited(given, target, limits[[index]])
+        value, slope = limited_loss(loss, given, target, limits[[index]])
     return value, slope.reshape(1, -1)
 
 

@@ -26,7 +26,7 @@ from sklearn_dpwg.data.threads import (
     run_on_threads,
 )
 from sklearn_dpwg.losses import Loss
-from sklearn_dpwg.losses.base import LossConstants
+from sklearn_dpwg.losses.base import LossConstants, limited
 
 # Bits of weights below their norm, of slopes and of losses below their bounds, beside the 16 of
 # rows: a score is below 2^52 units, and so are the sums of a block's gradients and losses.
@@ -132,7 +132,7 @@ def _losses_and_slopes(
     if records.slope_limits is None:
         values, slopes = loss.value_and_derivative(given, targets)
     else:
-        values, slopes = loss.limited(given, targets, records.slope_limits[block])
+        values, slopes = limited(loss, given, targets, records.slope_limits[block])
     return values, slopes.reshape(scores.shape)
 
 

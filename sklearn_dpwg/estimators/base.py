@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_array, check_is_fitted
 
 from sklearn_dpwg._checks import FloatArray, without_weights
 from sklearn_dpwg.data.frames import is_elsewhere
-from sklearn_dpwg.data.groups import check_cell_sizes, columns_of_cells, labelled_sizes
+from sklearn_dpwg.data.groups import check_cell_sizes, labelled_sizes
 from sklearn_dpwg.data.rows import canonical_rows, row_norms
 from sklearn_dpwg.estimators import encode
 from sklearn_dpwg.estimators.learn import Facts, unchanged_on_failure
@@ -232,17 +232,15 @@ class DPWorstGroupEstimator(Streaming):
         # where nobody says otherwise, as if y held two classes; a regressor has none
         targets = self._targets(np.array([0, 1]), classes if is_classifier(self) else None)
         overlaps = self.overlap != "cells"
+        columns = encode.columns_of_sizes(group_sizes, self.group_by)
         if overlaps:
-            check_cell_sizes(group_sizes, group_labels)
+            check_cell_sizes(group_sizes, group_labels, columns, self.group_labels)
         known = (group_labels, None if overlaps else self.group_labels)
         labels, given = labelled_sizes(group_sizes, *known, may_be_unnamed=True)
         sizes = [encode.group_size(size) for size in given]
         n_features = encode.positive_whole(n_features, "n_features")
         facts = Facts(targets, sizes, sum(sizes), n_features, labels)
         if overlaps:
-            columns = encode.columns_of_sizes(group_sizes, self.group_by)
-            if columns is None and self.overlap != "membership":
-                columns = columns_of_cells(labels, sizes, self.group_labels)
             index = getattr(group_sizes, "index", None)
             table = index.to_frame() if isinstance(index, pd.Index) else None
             facts = self._overlapping(facts, columns, table)

@@ -14,7 +14,8 @@ from sklearn_dpwg._repr import documented
 from sklearn_dpwg.estimators.base import SHARED_PARAMETERS, DPWorstGroupEstimator
 from sklearn_dpwg.estimators.elsewhere import LinearClassifier, ScoredByBlock, by_block
 from sklearn_dpwg.estimators.encode import ClassTargets, find_classes
-from sklearn_dpwg.losses import LOSSES, Loss, make_loss
+from sklearn_dpwg.losses import Loss
+from sklearn_dpwg.losses.registry import LOSSES, make_loss
 from sklearn_dpwg.solvers import Solver
 
 # Value of the constant column behind rows of norm 1. Smaller means less noise on all weights and a

@@ -16,7 +16,8 @@ from sklearn_dpwg.estimators.base import SHARED_PARAMETERS, DPWorstGroupEstimato
 from sklearn_dpwg.estimators.elsewhere import ScoredByBlock, by_block
 from sklearn_dpwg.estimators.encode import BoundedTargets, numeric_targets, refuse_classes
 from sklearn_dpwg.exceptions import InputError
-from sklearn_dpwg.losses import Loss, make_loss
+from sklearn_dpwg.losses import Loss
+from sklearn_dpwg.losses.registry import make_loss
 from sklearn_dpwg.privacy import Budget
 from sklearn_dpwg.solvers import Solver
 

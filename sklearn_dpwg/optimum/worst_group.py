@@ -14,7 +14,8 @@ from sklearn_dpwg._checks import FloatArray
 from sklearn_dpwg.data.risks import RiskFunctions, Risks
 from sklearn_dpwg.data.risks.selection import MOST_RANKS, keyed_parts
 from sklearn_dpwg.data.threads import one_blas_thread
-from sklearn_dpwg.losses import Loss, LossConstants, SmoothedLoss
+from sklearn_dpwg.losses import Loss, LossConstants
+from sklearn_dpwg.losses.base import SmoothedLoss
 from sklearn_dpwg.optimum.objective import RegularisedObjective, SaddlePoint, project_to_ball
 from sklearn_dpwg.optimum.saddle_point import newton
 
