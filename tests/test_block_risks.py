@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sklearn_dpwg.data.records import RecordEncoder
-from sklearn_dpwg.data.risks import RecordBlock, Risks
+from sklearn_dpwg.data.risks import Risks
+from sklearn_dpwg.data.risks.record_block import RecordBlock, keyed_parts
 from sklearn_dpwg.data.risks.risks import LocalEngine
-from sklearn_dpwg.data.risks.selection import keyed_parts
 from sklearn_dpwg.data.rows import linear_scores
 from sklearn_dpwg.losses import BinaryLogLoss, Hinge, MultinomialLogLoss, Quantile, SquaredError
 from sklearn_dpwg.privacy import Budget

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from sklearn_dpwg.data.risks import selection
-from sklearn_dpwg.data.risks.selection import keyed_parts
+from sklearn_dpwg.data.risks import record_block
+from sklearn_dpwg.data.risks.record_block import keyed_parts
 from sklearn_dpwg.privacy.noise import poisson
 from sklearn_dpwg.privacy.noise.poisson import PoissonSample
 from tests.helpers.selections import chosen
@@ -40,7 +40,7 @@ def check_cuts(selection, group, edges):
 @pytest.fixture(autouse=True)
 def short_chunks(monkeypatch):
     monkeypatch.setattr(poisson, "RANKS_AT_A_TIME", 64)
-    monkeypatch.setattr(selection, "RANKS_AT_A_TIME", 32)
+    monkeypatch.setattr(record_block, "RANKS_AT_A_TIME", 32)
 
 
 @given(
@@ -159,7 +159,7 @@ def test_nothing_but_sizes_and_coins_is_asked_for():
 def test_all_orders_are_as_likely(size, monkeypatch):
     """Parts of one record each are a permutation; so they are where few ranks are shuffled."""
     for at_a_time in (2, 2**14):
-        monkeypatch.setattr(selection, "RANKS_AT_A_TIME", at_a_time)
+        monkeypatch.setattr(record_block, "RANKS_AT_A_TIME", at_a_time)
         rng, n_keys = np.random.default_rng(at_a_time), 1500
         drawn = [
             [int(part.positions(0, 0, size)[0]) for part in keyed_parts([size], [(1,)] * size, rng)]

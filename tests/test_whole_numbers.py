@@ -20,7 +20,8 @@ from scipy.sparse import csr_array
 
 from sklearn_dpwg.data import rows as rows_module
 from sklearn_dpwg.data import whole_numbers as module
-from sklearn_dpwg.data.risks import GroupRisks, RecordBlock
+from sklearn_dpwg.data.risks import GroupRisks
+from sklearn_dpwg.data.risks.record_block import RecordBlock
 from sklearn_dpwg.losses import (
     AbsoluteError,
     BinaryLogLoss,

@@ -101,7 +101,7 @@ def in_memory(advice: str = FEW_TAKE, /, **values: Any) -> list[Any]:
 
 def as_pandas(value: Any) -> Any:
     """Return a frame or column of another library as pandas has it, and anything else as it is."""
-    if isinstance(value, OWN) or _is_own(value):
+    if _is_own(value):
         return value
     if _package(type(value)) == "pyarrow" and hasattr(value, "to_pandas"):
         held = value.to_pandas(integer_object_nulls=True)

@@ -20,7 +20,7 @@ from sklearn_dpwg.data.distributed import (
     options,
     partitions_of,
 )
-from sklearn_dpwg.data.risks.selection import keyed_parts
+from sklearn_dpwg.data.risks.record_block import keyed_parts
 from sklearn_dpwg.exceptions import ClusterError
 from sklearn_dpwg.losses import BinaryLogLoss, Hinge
 from sklearn_dpwg.privacy.noise.poisson import PoissonSample

@@ -12,7 +12,7 @@ from scipy.sparse import csr_array
 from sklearn.linear_model import LogisticRegression
 
 from sklearn_dpwg import DPWorstGroupClassifier
-from sklearn_dpwg.data.risks import RecordBlock
+from sklearn_dpwg.data.risks.record_block import RecordBlock
 from sklearn_dpwg.estimators import partitions as encoding
 from sklearn_dpwg.exceptions import DataNormWarning
 from sklearn_dpwg.ledger import PrivacyLedger

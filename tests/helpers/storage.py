@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from sklearn_dpwg.data.records import GroupedRecords
-from sklearn_dpwg.data.risks import GroupRisks, RecordBlock, Risks
+from sklearn_dpwg.data.risks import GroupRisks, Risks
+from sklearn_dpwg.data.risks.record_block import RecordBlock
 from sklearn_dpwg.data.risks.risks import LocalEngine
 
 

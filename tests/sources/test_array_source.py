@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
-from sklearn_dpwg.data.sources import ArraySource, arrays, source
+from sklearn_dpwg.data.sources import ArraySource, source
 
 
 def mapped(folder: Path, name: str, array: np.ndarray) -> np.memmap:
@@ -70,7 +70,7 @@ def test_public_facts_alone_decide_where_blocks_end(monkeypatch):
         rows = np.eye(50)
         rows[0] = np.arange(50) < n_entries
         found = ArraySource(csr_array(rows), np.ones(50))
-        assert found.block_rows == arrays.SPARSE_PART_ROWS
+        assert found.block_rows == source.SPARSE_PART_ROWS
 
 
 @pytest.mark.parametrize(
