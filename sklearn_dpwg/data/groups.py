@@ -42,7 +42,7 @@ def select_groups(rows: Any, group_by: GroupBy) -> Any:
     missing = [column for column in columns if column not in names]
     if missing:
         raise InputError(f"group_by must name columns of X, {names!r}, got {missing[0]!r}.")
-    cells = table[columns] if is_frame else table[:, columns]
+    cells: Any = table[columns] if is_frame else table[:, columns]
     if issparse(cells):
         cells = cells.toarray()
     if isinstance(group_by, list | tuple):
@@ -100,8 +100,8 @@ def grouping_names(groups: Any, group_by: GroupBy | None) -> tuple[str, ...]:
     columns = names_of_columns(groups, group_by)
     if not columns:
         return () if groups is None else ("groups passed to fit",)
-    named = ", ".join(repr(str(one) if isinstance(one, str) else one) for one in columns)
-    return (f"columns {named} together" if len(columns) > 1 else f"column {named}",)
+    names = ", ".join(repr(str(one) if isinstance(one, str) else one) for one in columns)
+    return (f"columns {names} together" if len(columns) > 1 else f"column {names}",)
 
 
 def find_groups(rows: Any, groups: Any, group_by: GroupBy | None) -> Any:
@@ -309,7 +309,7 @@ OVERLAPS = ("cells", "attributes", "both", "membership")
 
 # With "both", cells of so many records are groups too: what smaller ones lose is told from chance
 # at no epsilon.
-LEAST_OF_A_CELL = 36
+MIN_CELL_SIZE = 36
 
 
 def check_kind_of_overlap(overlap: Any) -> None:
@@ -400,7 +400,7 @@ def overlapping_groups(
         pairs = [tuple(zip(names, each, strict=True)) for each in values]
         stated = None if group_labels is None else {*map(label_key, checked_labels(group_labels))}
         for cell, (label, size) in enumerate(zip(pairs, cell_sizes, strict=True)):
-            if size >= LEAST_OF_A_CELL if stated is None else label_key(label) in stated:
+            if size >= MIN_CELL_SIZE if stated is None else label_key(label) in stated:
                 cells[label] = [cell]
     if group_labels is not None and not may_be_missing:
         made_of = _stated_groups(made_of, cells, checked_labels(group_labels))

@@ -40,7 +40,7 @@ FINE_BITS, REST = 3, 2.0**-26
 SLOPE_SPLIT, LOSS_SPLIT = 2.0**10, 2.0**26
 # A block of rows stays in the second-level cache between its two products.
 ENTRIES_PER_BLOCK = 2**18
-LEAST_ROWS = 64
+MIN_ROWS = 64
 # Fewer entries take less time than waking a thread; a record's loss takes as long as some.
 ENTRIES_PER_TASK, ENTRIES_PER_LOSS = 2**17, 40
 # From so many groups in a block on, one product with a sparse matrix makes all their sums.
@@ -66,7 +66,7 @@ def whole_sums(
     rows, (n_outputs, n_features) = records.rows, weights.shape
     n_records, is_sparse = rows.shape[0], isinstance(rows, csr_array)
     n_entries = (rows.nnz // max(n_records, 1)) if is_sparse else n_features
-    n_rows = max(1, min(max(ENTRIES_PER_BLOCK // max(n_entries, 1), LEAST_ROWS), BLOCK_ROWS))
+    n_rows = max(1, min(max(ENTRIES_PER_BLOCK // max(n_entries, 1), MIN_ROWS), BLOCK_ROWS))
     n_levels, most_rows = (2, BLOCK_ROWS >> FINE_BITS) if is_fine else (1, BLOCK_ROWS)
     loss_unit, slope_unit = _units(loss, _power_of_score(weights, intercepts), ceiling)
     slope_unit *= 2.0**-FINE_BITS if is_fine else 1.0
@@ -82,7 +82,11 @@ def whole_sums(
         room = None if is_sparse else np.empty((n_rows, n_features))
         for start in range(first, last, n_rows):
             here = slice(start, min(start + n_rows, last))
-            part = _in_double(rows, here, room)
+            if room is None:
+                part = row_block(rows, here.start, here.stop, np.float64)
+            else:  # memory that is there already
+                part = room[: here.stop - here.start]
+                part[:] = rows[here]
             scores = (exact_scores(part, matrix) if is_fine else _scores(part, matrix)) + intercepts
             values, derivatives = _losses_and_slopes(loss, scores, records, here)
             counts = _whole(np.minimum(values, ceiling)[:, None], loss_unit, n_levels)
@@ -172,15 +176,6 @@ def _groups_of(starts: IndexArray, block: slice) -> tuple[slice, IndexArray]:
     first = int(np.searchsorted(starts, block.start, side="right")) - 1
     groups = slice(first, int(np.searchsorted(starts, block.stop)))
     return groups, np.maximum(starts[groups] - block.start, 0)
-
-
-def _in_double(rows: Any, block: slice, room: FloatArray | None) -> Any:
-    """Return a block of rows in double precision, dense ones in memory that is there already."""
-    if room is None:
-        return row_block(rows, block.start, block.stop, np.float64)
-    part = room[: block.stop - block.start]
-    part[:] = rows[block]
-    return part
 
 
 def exact_scores(rows: Any, weights: FloatArray) -> FloatArray:

@@ -272,17 +272,6 @@ class Loss(ABC):
         return self
 
 
-class SmoothedLoss(Loss):
-    """A smooth loss that stands in for one with kinks."""
-
-    @abstractmethod
-    def supporting_value(self, scores: FloatArray, targets: FloatArray) -> FloatArray:
-        """Return what lines below the original loss are worth at the scores.
-
-        The slope of each is the derivative of the smooth loss.
-        """
-
-
 def limited(
     loss: Loss, scores: FloatArray, targets: FloatArray, limits: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
@@ -307,7 +296,7 @@ def limited(
 
 
 # Keeps the search below a second and some hundred MiB.
-_MOST_CELLS = 2**20
+_MAX_CELLS = 2**20
 
 
 @lru_cache(maxsize=256)
@@ -355,7 +344,7 @@ def gradient_diameter(
         distance = np.hypot(along[one] - along[other], across[one] + across[other])
         bounds = distance + reach[one] + reach[other]
         best, bound = max(best, float(distance.max())), float(bounds.max())
-        if bound <= (1.0 + tolerance) * best or len(first) > _MOST_CELLS:
+        if bound <= (1.0 + tolerance) * best or len(first) > _MAX_CELLS:
             return bound
         alive = bounds >= best
         width /= 2
@@ -444,15 +433,15 @@ class KinkedLoss(Loss):
 
     def smoothed(self, width: float) -> SmoothedLoss:
         """Return the loss with a parabola in place of the kink."""
-        return _RoundedKink(self, width)
+        return SmoothedLoss(self, width)
 
     def constants(self, score_bound: float) -> LossConstants:
         return constants_at_the_ends(self, score_bound)
 
 
 @dataclass(frozen=True)
-class _RoundedKink(SmoothedLoss):
-    """The stand-in of `KinkedLoss`."""
+class SmoothedLoss(Loss):
+    """The smooth stand-in of a `KinkedLoss`."""
 
     loss: KinkedLoss
     width: float
@@ -472,6 +461,7 @@ class _RoundedKink(SmoothedLoss):
         return np.asarray(np.where(np.abs(share) < 1.0, opening / self.width, 0.0))
 
     def supporting_value(self, scores: FloatArray, targets: FloatArray) -> FloatArray:
+        """Return what lines below the kinked loss are worth at the scores, of slopes as here."""
         residual, tilt, opening, share = self._parts(scores, targets)
         return np.asarray((tilt + opening * share) * residual)
 

@@ -24,33 +24,18 @@ def scale(client, n_workers):
     assert len(client.nthreads()) == n_workers
 
 
-@pytest.mark.parametrize(
-    "sampling_rate", [pytest.param(1.0, marks=pytest.mark.audit), 0.3], ids=["passes", "batches"]
-)
-def test_one_two_and_three_workers(three_threads, sampling_rate):
-    cluster = three_threads
-    rng = np.random.default_rng(5)
-    n_records = 700
-    # rows whose sums are not exact in any order of the blocks without a grid
-    X = rng.uniform(-0.5, 0.5, (n_records, 3))
-    groups = rng.integers(0, 2, n_records)
+def test_one_two_and_three_workers(three_threads):
+    cluster, rng = three_threads, np.random.default_rng(5)
+    X = rng.uniform(-0.5, 0.5, (700, 3))
+    groups = rng.integers(0, 2, 700)
     y = (X[:, 0] + (2 * groups - 1) * X[:, 1] > 0).astype(int)
     parts = [da.from_array(each, chunks=(100, *each.shape[1:])) for each in (X, y, groups)]
-
-    def fit():
-        model = DPWorstGroupClassifier(
-            data_norm=1.0,
-            solver=MGR(n_steps=4, sampling_rate=sampling_rate),
-            random_state=0,
-        )
+    learned = set()
+    for n_workers in (3, 2, 1):
+        scale(cluster, n_workers)
+        solver = MGR(n_steps=4, sampling_rate=0.3)
+        model = DPWorstGroupClassifier(data_norm=1.0, solver=solver, random_state=0)
         with distributed.options(client=cluster):
             model.fit(*parts)
-        return np.concatenate([model.coef_.ravel(), model.intercept_]).tobytes()
-
-    scale(cluster, 3)
-    three = fit()
-    scale(cluster, 2)
-    two = fit()
-    scale(cluster, 1)
-    one = fit()
-    assert three == two == one
+        learned.add(np.append(model.coef_, model.intercept_).tobytes())
+    assert len(learned) == 1

@@ -265,7 +265,7 @@ def test_searches_of_dask_spend_nothing(name):
 
     X = dask_data()[0]
     y = da.from_array(np.tile([0, 1], 20), chunks=20)  # scikit-learn looks at it first
-    said = "X must be in memory here, got the dask collection"
+    said = "X must be in memory here, got Array"
     if name != "private search":  # scikit-learn's gathers the errors of all its fits
         said = "All the 10 fits failed"
     with PrivacyLedger(epsilon=5.0, delta=1e-5) as ledger:

@@ -135,15 +135,9 @@ class ArraySource(NoArray):
 
     def partitions(self) -> list[Table]:
         """Return the runs of rows, in their order; each is a view."""
-        starts = range(0, max(self.X.shape[0], 1), self.block_rows)
-        return [
-            Table(*(_run(part, start, start + self.block_rows) for part in self._parts))
-            for start in starts
-        ]
-
-    @property
-    def _parts(self) -> tuple[Any, Any, Any]:
-        return self.X, self.y, self.groups
+        n_rows, parts = self.block_rows, (self.X, self.y, self.groups)
+        starts = range(0, max(self.X.shape[0], 1), n_rows)
+        return [Table(*(_run(part, start, start + n_rows) for part in parts)) for start in starts]
 
 
 def _run(part: Any, start: int, stop: int) -> Any:
@@ -196,18 +190,11 @@ def group_sizes(source: Source) -> dict[Hashable, int]:
 # Encoded rows of one fit, mapped from a directory.
 
 
-def check_spool(directory: Any) -> Path | None:
-    """Return the path of an existing directory, or refuse what is none."""
-    if directory is None:
-        return None
-    if not isinstance(directory, str | os.PathLike):
-        raise InputTypeError(
-            f"spool must be the path of a directory, got {type(directory).__name__}."
-        )
-    # an empty path would be the directory one is in
-    if not os.fspath(directory) or not Path(directory).is_dir():
-        raise InputError(f"spool must be an existing directory, got {os.fspath(directory)!r}.")
-    return Path(directory)
+def check_spool(directory: Any) -> None:
+    """Refuse what is no existing directory; an empty path would be the directory one is in."""
+    is_path = isinstance(directory, str | os.PathLike) and os.fspath(directory)
+    if directory is not None and not (is_path and Path(directory).is_dir()):
+        raise InputError(f"spool must be an existing directory, got {directory!r}.")
 
 
 class Spool:
