@@ -74,17 +74,6 @@ def test_groups_of_weight_zero_are_not_read(loss):
     assert np.isfinite(hessian).all()
 
 
-def test_tasks_of_a_hessian_add_up(monkeypatch):
-    monkeypatch.setattr(risks_module, "ENTRIES_PER_TASK", 1)
-    tasks = []
-    run_on_threads = risks_module.run_on_threads
-    monkeypatch.setattr(
-        risks_module, "run_on_threads", lambda some: tasks.extend(some) or run_on_threads(some)
-    )
-    check(make_risks(BinaryLogLoss(), (63, 64, 65, 200)))
-    assert len(tasks) > 2
-
-
 @pytest.mark.parametrize("layout", [np.ascontiguousarray, np.asfortranarray, csr_array])
 def test_part_holds_whole_records_of_its_groups(loss, layout):
     risks = make_risks(loss, (7, 1, 30, 64))

@@ -65,15 +65,6 @@ def test_workers_answer_what_memory_answers_and_forget(engine, blocks, threads):
     toy.wait_until_held(threads, 0)
 
 
-def test_a_worker_killed_between_passes_changes_no_bit(processes, blocks):
-    processes.wait_for_workers(2, timeout=120)
-    with options(client=processes):
-        engine = DaskEngine()
-    risks = replace(blocks, engine=engine, handles=toy.on_workers(engine, blocks.handles))
-    toy.kill(processes)
-    assert answers(risks) == answers(blocks)
-
-
 def test_errors_of_a_task_come_to_the_client_as_they_are(engine, blocks):
     handles = toy.on_workers(engine, blocks.handles)
     with pytest.raises(ValueError, match=r"row 52\.25"):

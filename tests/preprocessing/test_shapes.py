@@ -49,14 +49,6 @@ def test_what_passes_through_keeps_its_declared_norm():
     assert shapes.get_feature_names_out()[-2:].tolist() == ["one", "two"]
 
 
-def test_the_schema_has_the_same_pieces():
-    table = pd.DataFrame({"a": [0.1, 0.7], "b": [3.0, 9.0]})
-    schema = PublicSchema({"a": Number(0, 1), "b": Number(0, 10)})
-    shapes = PublicShapes({"a": (0, 1), "b": (0, 10)})
-    assert schema.fit_transform(table) == pytest.approx(shapes.fit_transform(table))
-    assert list(schema.get_feature_names_out()) == list(shapes.get_feature_names_out())
-
-
 def test_pieces_are_named_by_their_ends():
     pay, day = Number(0, 99, log=True), Date("2020-01-01", "2020-01-09")
     era = Date("2020-01-01", "2021-01-01", "year")

@@ -80,11 +80,3 @@ def test_public_facts_alone_decide_where_blocks_end(monkeypatch):
 def test_wrong_arrays_are_refused(X, y, groups, words):
     with pytest.raises(ValueError, match=words):
         ArraySource(X, y, groups)
-
-
-def test_reprs_show_no_value():
-    found = ArraySource(np.full((2, 1), 0.123), np.full(2, 0.123), np.array(["a", "b"]))
-    assert repr(found) == "ArraySource(X of shape (2, 1))"
-    (part,) = found.partitions()
-    assert "123" not in repr(part)
-    assert "'a'" not in repr(part)

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from pyarrow import dataset, parquet
 
 from sklearn_dpwg.data.groups import encode_groups
-from sklearn_dpwg.data.sources import ParquetSource
+from sklearn_dpwg.data.sources import ArraySource, ParquetSource
 from sklearn_dpwg.data.sources import source as source_module
 from sklearn_dpwg.estimators.encode import check_columns
 
@@ -218,5 +218,6 @@ def test_reprs_show_no_value(tmp_path):
     write(folder / "rows.parquet")
     source = source_of(tmp_path, groups=["region"])
     (part,) = source.partitions()
-    for shown in (repr(source), repr(part), repr(part.read())):
-        assert "north" not in shown
+    arrays = ArraySource(np.zeros((1, 1)), np.zeros(1), np.array(["north"]))
+    for shown in (source, part, part.read(), arrays, *arrays.partitions()):
+        assert "north" not in repr(shown)
