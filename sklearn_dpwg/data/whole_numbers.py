@@ -82,11 +82,7 @@ def whole_sums(
         room = None if is_sparse else np.empty((n_rows, n_features))
         for start in range(first, last, n_rows):
             here = slice(start, min(start + n_rows, last))
-            if room is None:
-                part = row_block(rows, here.start, here.stop, np.float64)
-            else:  # memory that is there already
-                part = room[: here.stop - here.start]
-                part[:] = rows[here]
+            part = _in_double(rows, here, room)
             scores = (exact_scores(part, matrix) if is_fine else _scores(part, matrix)) + intercepts
             values, derivatives = _losses_and_slopes(loss, scores, records, here)
             counts = _whole(np.minimum(values, ceiling)[:, None], loss_unit, n_levels)
@@ -176,6 +172,15 @@ def _groups_of(starts: IndexArray, block: slice) -> tuple[slice, IndexArray]:
     first = int(np.searchsorted(starts, block.start, side="right")) - 1
     groups = slice(first, int(np.searchsorted(starts, block.stop)))
     return groups, np.maximum(starts[groups] - block.start, 0)
+
+
+def _in_double(rows: Any, block: slice, room: FloatArray | None) -> Any:
+    """Return a block of rows in double precision, dense ones in memory that is there already."""
+    if room is None:
+        return row_block(rows, block.start, block.stop, np.float64)
+    part = room[: block.stop - block.start]
+    part[:] = rows[block]
+    return part
 
 
 def exact_scores(rows: Any, weights: FloatArray) -> FloatArray:

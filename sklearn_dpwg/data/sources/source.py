@@ -134,7 +134,13 @@ class ArraySource(NoArray):
         return f"{type(self).__name__}(X of shape {self.X.shape})"
 
     def partitions(self) -> list[Table]:
-        """Return the runs of rows, in their order; each is a view."""
+        """Return the runs of rows, in their order.
+
+        Returns
+        -------
+        list of Table
+            Views of the arrays.
+        """
         n_rows, parts = self.block_rows, (self.X, self.y, self.groups)
         starts = range(0, max(self.X.shape[0], 1), n_rows)
         return [Table(*(_run(part, start, start + n_rows) for part in parts)) for start in starts]
