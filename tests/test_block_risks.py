@@ -113,21 +113,6 @@ def names(risks):
     return by_group
 
 
-def test_what_nobody_knows_any_more_is_released():
-    engine = RestlessEngine()
-    risks = in_blocks(make_risks(BinaryLogLoss(), SIZES), 3, engine=engine)
-    part = risks.part(Listed([np.arange(5)] * 3))
-    engine.released.clear()  # blocks that were not told their ranks yet
-    kept = list(part.handles)
-    other = part.over([1.0] * 3, loss_center=0.0)
-    del part
-    assert engine.released == []
-    del other
-    assert engine.released == kept
-    del risks  # what was handed over is its owner's
-    assert engine.released == kept
-
-
 def test_records_in_several_blocks_have_no_oracle():
     risks = in_blocks(make_risks(BinaryLogLoss(), SIZES), 2)
     with pytest.raises(ValueError, match=r"in memory, in one block, .* got 2 block\(s\) of Local"):

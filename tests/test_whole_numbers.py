@@ -364,23 +364,6 @@ def test_the_adversary_moves_sums_by_no_more_than_is_stated(layout, n_blocks):
         assert moves(losses, other_losses) <= Fraction(stated.loss_range) ** 2
 
 
-def test_compressed_and_dense_rows_have_the_same_bits():
-    rng = np.random.default_rng(2)
-    narrow = rng.integers(-9, 9, (50, 4)) / 64.0
-    wide = np.zeros((50, 4000))
-    wide[:, ::1000] = narrow
-    targets, weights = rng.choice([-1.0, 1.0], 50), rng.standard_normal(4)
-    wide_weights = np.zeros(4000)
-    wide_weights[::1000] = weights
-    one = make_risks(BinaryLogLoss(), narrow, targets, (30, 20)).sums(weights, ceiling=3.0)
-    other = make_risks(BinaryLogLoss(), wide, targets, (30, 20), layout="csr").sums(
-        wide_weights, ceiling=3.0
-    )
-    assert np.array_equal(one[0], other[0])
-    assert np.array_equal(one[1], other[1][:, ::1000])
-    assert np.count_nonzero(other[1]) == np.count_nonzero(one[1])
-
-
 # --- numbers -------------------------------------------------------------------------------------
 
 

@@ -43,7 +43,7 @@ def select_groups(rows: Any, group_by: GroupBy) -> Any:
     if missing:
         raise InputError(f"group_by must name columns of X, {names!r}, got {missing[0]!r}.")
     cells: Any = table[columns] if is_frame else table[:, columns]
-    if issparse(cells):
+    if issparse(held):
         cells = cells.toarray()
     if isinstance(group_by, list | tuple):
         return cells

@@ -22,9 +22,9 @@ NUMBER = re.compile(r"\d*\.\d+(?:e[-+]?\d+)?")
 OPEN = []  # what this process writes to: dask may take a handler off its loggers, and leave it open
 
 
-def write_all(path):
-    """Let everything that anybody logs go into a file."""
-    handler = logging.FileHandler(path)
+def write_all(path, mode="w"):
+    """Let everything that anybody logs go into a file, which no late line opens again for "w"."""
+    handler = logging.FileHandler(path, mode)
     OPEN.append(handler)
     for name in [None, "sklearn_dpwg", *list(logging.root.manager.loggerDict)]:
         logger = logging.getLogger(name)
@@ -58,7 +58,7 @@ def logs(processes, tmp_path, levels):
     """Return what reads all logs: of the client and the scheduler, and of both workers."""
     files = [tmp_path / "client_and_scheduler", tmp_path / "workers"]
     write_all(files[0])
-    processes.run(write_all, str(files[1]))
+    processes.run(write_all, str(files[1]), "a")  # of two workers
     return lambda: [file.read_text() for file in files]
 
 
