@@ -23,7 +23,7 @@ from distributed import Client, LocalCluster
 
 from sklearn_dpwg.data.distributed import DaskEngine
 from sklearn_dpwg.data.records import RecordEncoder
-from sklearn_dpwg.data.risks import RecordBlock
+from sklearn_dpwg.data.risks.record_block import RecordBlock
 from sklearn_dpwg.losses import BinaryLogLoss
 
 

@@ -26,7 +26,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn_dpwg import DPWorstGroupClassifier
 from sklearn_dpwg.data.risks import GroupRisks
 from sklearn_dpwg.data.threads import n_threads
-from sklearn_dpwg.losses import LOSSES, BinaryLogLoss, Loss
+from sklearn_dpwg.losses import BinaryLogLoss, Loss
+from sklearn_dpwg.losses.registry import LOSSES
 from sklearn_dpwg.preprocessing import PublicShapes
 from sklearn_dpwg.solvers import MGR
 

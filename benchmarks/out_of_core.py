@@ -31,7 +31,8 @@ from pyarrow import parquet
 from sklearn_dpwg import DPWorstGroupClassifier
 from sklearn_dpwg.data.groups import encode_groups
 from sklearn_dpwg.data.records import RecordEncoder
-from sklearn_dpwg.data.risks import GroupRisks, RecordBlock, Risks
+from sklearn_dpwg.data.risks import GroupRisks, Risks
+from sklearn_dpwg.data.risks.record_block import RecordBlock
 from sklearn_dpwg.data.risks.risks import LocalEngine
 from sklearn_dpwg.data.sources import ArraySource, ParquetSource
 from sklearn_dpwg.data.sources.source import spooled

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from sklearn_dpwg.data.problem import Problem
 from sklearn_dpwg.data.records import GroupedRecords
-from sklearn_dpwg.data.risks import GroupRisks, Selection
+from sklearn_dpwg.data.risks import GroupRisks
+from sklearn_dpwg.data.risks.record_block import Selection
 from sklearn_dpwg.data.rows import whole_rows
 from sklearn_dpwg.datasets import make_worst_group_classification
 from sklearn_dpwg.losses import AbsoluteError, BinaryLogLoss, Huber, Loss

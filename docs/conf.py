@@ -148,7 +148,6 @@ def unlink_foreign_text(app, what, name, thing, options, lines):
 
 # A constant has no docstring of its own; without these its type's would be shown.
 CONSTANTS = {
-    "sklearn_dpwg.losses.LOSSES": "Map the names of the losses to what makes them.",
     "sklearn_dpwg.solvers.SOLVERS": "Map the names of the solvers to their classes.",
 }
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from itertools import pairwise
 
 import numpy as np
@@ -11,19 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sklearn_dpwg.data.records import RecordEncoder
-from sklearn_dpwg.data.risks import RecordBlock, Risks
+from sklearn_dpwg.data.risks import Risks
+from sklearn_dpwg.data.risks.record_block import RecordBlock, keyed_parts
 from sklearn_dpwg.data.risks.risks import LocalEngine
-from sklearn_dpwg.data.risks.selection import keyed_parts
 from sklearn_dpwg.data.rows import linear_scores
 from sklearn_dpwg.losses import BinaryLogLoss, Hinge, MultinomialLogLoss, Quantile, SquaredError
-from sklearn_dpwg.privacy import Budget
 from sklearn_dpwg.privacy.noise.poisson import PoissonSample
-from sklearn_dpwg.solvers import MGR, Exact, Moments, PhasedERM
 from sklearn_dpwg.solvers.centring import WHITENING_STEP
-from tests.helpers.group_data import make_data, make_problem, make_risks
-from tests.helpers.neighbours import random_data
+from tests.helpers.group_data import make_risks
 from tests.helpers.selections import Listed
-from tests.helpers.sources import seeded
 from tests.helpers.storage import RestlessEngine, in_blocks
 from tests.helpers.sum_cases import PlainAbsoluteError, laid_out
 
@@ -88,18 +83,6 @@ def test_many_blocks_answer_as_one(loss, layout):
             np.testing.assert_allclose(found, expected, **tolerance)
 
 
-def test_no_order_of_blocks_changes_a_bit_of_sums():
-    one = make_risks(BinaryLogLoss(), SIZES)
-    weights = np.random.default_rng(2).standard_normal(one.n_weights)
-    first, *others = (
-        answers(in_blocks(one, 7, 3, engine=engine), weights, exact=True)
-        for engine in (LocalEngine(), RestlessEngine(5), RestlessEngine(6))
-    )
-    for other in others:
-        for found, expected in zip(other, first, strict=True):
-            np.testing.assert_array_equal(found, expected)
-
-
 # --- parts ---------------------------------------------------------------------------------------
 
 
@@ -130,80 +113,15 @@ def names(risks):
     return by_group
 
 
-def test_what_nobody_knows_any_more_is_released():
-    engine = RestlessEngine()
-    risks = in_blocks(make_risks(BinaryLogLoss(), SIZES), 3, engine=engine)
-    part = risks.part(Listed([np.arange(5)] * 3))
-    engine.released.clear()  # blocks that were not told their ranks yet
-    kept = list(part.handles)
-    other = part.over([1.0] * 3, loss_center=0.0)
-    del part
-    assert engine.released == []
-    del other
-    assert engine.released == kept
-    del risks  # what was handed over is its owner's
-    assert engine.released == kept
-
-
-# --- whole runs ----------------------------------------------------------------------------------
-
-SOLVERS = {
-    "passes": (MGR(n_steps=6), None),
-    "batches": (MGR(n_steps=6, sampling_rate=0.3), None),
-    "the paper's steps": (MGR(schedule="paper", max_passes=6), None),
-    "phases": (PhasedERM(3, mu_groups=0.1), None),
-    "disjoint parts": (PhasedERM(schedule="paper"), None),
-    "kinks": (PhasedERM(2), Hinge()),
-    "moments": (Moments(), SquaredError(1.0)),
-}
-
-
-def assert_runs_agree(solver, problem, epsilon):
-    plan = solver.plan(problem, Budget(epsilon, 1e-5))
-    data = make_data(problem, *random_data(problem, 0))
-    one, many = (
-        solver.run(plan, risks, seeded(3, plan.releases)).weights
-        for risks in (data, in_blocks(data, 4, engine=RestlessEngine()))
-    )
-    np.testing.assert_allclose(many, one, rtol=0.0, atol=1e-9)
-
-
-@pytest.mark.parametrize("case", SOLVERS)
-def test_runs_agree(case):
-    solver, loss = SOLVERS[case]
-    problem = make_problem((300, 700), loss=loss, n_features=3, scaling=0.5)
-    assert_runs_agree(solver, problem, 1.0)
-
-
-def test_exact_solutions_agree():
-    """Samples of growing size, by keys: the same records however they are stored."""
-    assert_runs_agree(Exact(1e-8), make_problem((3000, 1000), n_features=2), float("inf"))
-
-
-# --- what is refused, and what is never shown ----------------------------------------------------
-
-
 def test_records_in_several_blocks_have_no_oracle():
     risks = in_blocks(make_risks(BinaryLogLoss(), SIZES), 2)
     with pytest.raises(ValueError, match=r"in memory, in one block, .* got 2 block\(s\) of Local"):
         risks.as_oracle(np.random.default_rng(0))
 
 
-def test_there_are_as_many_blocks_as_are_paid_for():
-    facts = {"loss": BinaryLogLoss(), "intercept_scaling": 1.0, "group_sizes": (1,)}
-    for handles in ([], [None] * (2**20 + 1)):
-        with pytest.raises(ValueError, match="1 to 1,048,576 blocks, got"):
-            Risks(LocalEngine(), handles, n_features=1, **facts)
-
-
-def test_a_block_travels_and_shows_nothing():
-    risks = make_risks(BinaryLogLoss(), SIZES)
-    (block,) = risks.handles
+def test_a_block_shows_nothing():
+    (block,) = make_risks(BinaryLogLoss(), SIZES).handles
     assert repr(block) == "RecordBlock()"
-    again = pickle.loads(pickle.dumps(block))
-    weights = np.ones((1, 3)), np.ones(1)
-    for one, other in zip(block.sums(*weights), again.sums(*weights), strict=True):
-        np.testing.assert_array_equal(one, other)
 
 
 @given(

@@ -30,7 +30,7 @@ SECTION = re.compile(r"^ *(\w[\w ]*)\n *-{3,}$", re.MULTILINE)
 # What authors are handed, though nobody inherits from it.
 HANDED_TO_AUTHORS = {"LearnerPlan", "LossConstants", "Problem"}
 # What the library alone fulfils, so prose says what it does.
-NO_CONTRACT = {"RiskFunctions", "Risks", "Selection"}
+NO_CONTRACT = {"RiskFunctions", "Risks"}
 
 
 def pages() -> tuple[list[str], list[str]]:

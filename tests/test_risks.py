@@ -4,11 +4,9 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
-from sklearn_dpwg.data.records import RecordEncoder
-from sklearn_dpwg.data.risks import GroupRisks
 from sklearn_dpwg.data.risks import record_block as risks_module
 from sklearn_dpwg.losses import BinaryLogLoss, MultinomialLogLoss, SquaredError
-from tests.helpers.group_data import make_records, make_risks, naive
+from tests.helpers.group_data import make_risks, naive
 from tests.helpers.selections import Listed, with_records
 
 LOSSES = (BinaryLogLoss(), SquaredError(1.0), MultinomialLogLoss(3), MultinomialLogLoss(5))
@@ -47,25 +45,6 @@ def test_block_boundaries(loss, block_bytes, monkeypatch):
     check(make_risks(loss, (63, 64, 65, 200)))
 
 
-def test_column_major_and_strided_rows(loss):
-    rows, targets, codes = make_records(loss, (70, 20))
-    wide = np.zeros((90, 6))
-    wide[:, ::2] = rows
-    for layout in (np.asfortranarray(rows), wide[:, ::2]):
-        records = RecordEncoder(2, 1.5).encode(layout, targets, codes)
-        check(GroupRisks(records, loss, 1.0))
-
-
-def test_unsorted_groups_give_the_same(loss):
-    rows, targets, codes = make_records(loss, (40, 25, 5))
-    order = np.random.default_rng(0).permutation(70)
-    weights = np.random.default_rng(1).normal(size=loss.n_outputs * 4)
-    encoder = RecordEncoder(3, 1.5)
-    first = GroupRisks(encoder.encode(rows, targets, codes), loss, 1.0)
-    second = GroupRisks(encoder.encode(rows[order], targets[order], codes[order]), loss, 1.0)
-    np.testing.assert_allclose(first.risks(weights), second.risks(weights), rtol=1e-13)
-
-
 def test_weights_are_one_output_after_the_other():
     risks = make_risks(MultinomialLogLoss(3), (20,), n_features=2)
     matrix = np.zeros((3, 3))
@@ -87,66 +66,12 @@ def test_ceiling_caps_each_record_not_the_mean(loss, ceiling):
         assert np.any(np.minimum(risks.risks(weights), ceiling) > capped + 1e-6)
 
 
-def test_gradient_is_that_of_the_risk(loss):
-    risks = make_risks(loss, (30, 11))
-    weights = np.random.default_rng(4).normal(size=risks.n_weights)
-    gradients = risks.risks_and_gradients(weights)[1]
-    steps = 1e-6 * np.eye(risks.n_weights)
-    slopes = [(risks.risks(weights + s) - risks.risks(weights - s)) / 2e-6 for s in steps]
-    np.testing.assert_allclose(gradients, np.transpose(slopes), atol=1e-8)
-
-
 def test_groups_of_weight_zero_are_not_read(loss):
     risks = make_risks(loss, (10, 10))
     risks.records.rows[:10] = np.nan
     with np.errstate(invalid="raise"):
         hessian = risks.hessian(np.zeros(risks.n_weights), np.array([0.0, 1.0]))
     assert np.isfinite(hessian).all()
-
-
-def test_tasks_of_a_hessian_add_up(monkeypatch):
-    monkeypatch.setattr(risks_module, "ENTRIES_PER_TASK", 1)
-    tasks = []
-    run_on_threads = risks_module.run_on_threads
-    monkeypatch.setattr(
-        risks_module, "run_on_threads", lambda some: tasks.extend(some) or run_on_threads(some)
-    )
-    check(make_risks(BinaryLogLoss(), (63, 64, 65, 200)))
-    assert len(tasks) > 2
-
-
-def test_passes_are_counted(loss):
-    risks = make_risks(loss, (10, 10))
-    weights = np.zeros(risks.n_weights)
-    passes = [risks.risks, risks.risks_and_gradients]
-    passes.append(lambda weights: risks.hessian(weights, np.array([0.5, 0.5])))
-    for n_passes, read in enumerate(passes):
-        assert risks.n_passes == n_passes
-        read(weights)
-    assert risks.n_passes == 3
-
-
-def test_sizes_and_facts(loss):
-    risks = make_risks(loss, (4, 9), n_features=6, intercept=0.0)
-    assert (risks.group_sizes, risks.n_groups) == ((4, 9), 2)
-    assert (risks.n_columns, risks.n_weights) == (6, 6 * loss.n_outputs)
-    assert make_risks(loss, (4, 9), n_features=6).n_columns == 7
-
-
-def test_no_pass_is_worth_a_copy_of_the_rows():
-    import tracemalloc
-
-    rows = np.random.default_rng(0).normal(size=(80_000, 30))
-    codes = np.repeat([0, 1], 40_000)
-    records = RecordEncoder(2, 1.0).encode(rows, np.ones(80_000), codes)
-    risks = GroupRisks(records, BinaryLogLoss(), 1.0)
-    tracemalloc.start()
-    weights = np.ones(31)
-    risks.risks_and_gradients(weights)
-    risks.hessian(weights, np.array([0.5, 0.5]))
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert peak < 6e6 < 0.4 * rows.nbytes
 
 
 @pytest.mark.parametrize("layout", [np.ascontiguousarray, np.asfortranarray, csr_array])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pickle
-from inspect import signature
 from itertools import pairwise
 
 import numpy as np
@@ -12,11 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from sklearn_dpwg.data.risks import selection
-from sklearn_dpwg.data.risks.selection import keyed_parts
+from sklearn_dpwg.data.risks import record_block
+from sklearn_dpwg.data.risks.record_block import keyed_parts
 from sklearn_dpwg.privacy.noise import poisson
 from sklearn_dpwg.privacy.noise.poisson import PoissonSample
-from tests.helpers.selections import chosen
 
 RATES = (1e-4, 0.01, 0.24, 0.26, 0.9, 1.0)
 
@@ -28,9 +26,9 @@ def cuts(draw, most):
     return [0, *sorted(inner), most]
 
 
-def check_cuts(selection, group, edges):
-    whole = selection.positions(group, 0, edges[-1])
-    pieces = [selection.positions(group, a, b) for a, b in pairwise(edges)]
+def check_cuts(chosen, group, edges):
+    whole = chosen.positions(group, 0, edges[-1])
+    pieces = [chosen.positions(group, a, b) for a, b in pairwise(edges)]
     np.testing.assert_array_equal(np.concatenate(pieces), whole)
     assert whole.dtype == np.intp
     assert (np.diff(whole) > 0).all()
@@ -40,7 +38,7 @@ def check_cuts(selection, group, edges):
 @pytest.fixture(autouse=True)
 def short_chunks(monkeypatch):
     monkeypatch.setattr(poisson, "RANKS_AT_A_TIME", 64)
-    monkeypatch.setattr(selection, "RANKS_AT_A_TIME", 32)
+    monkeypatch.setattr(record_block, "RANKS_AT_A_TIME", 32)
 
 
 @given(
@@ -106,60 +104,14 @@ def test_coins_have_the_rate_and_know_nothing_of_each_other(rate):
         assert stats.binomtest(int((one & other).sum()), one.size, rate**2).pvalue > 1e-6
 
 
-def test_more_coins_than_are_asked_for_are_not_drawn(monkeypatch):
-    """A small group costs its own coins, not those of a chunk; the first of more are the same."""
-    monkeypatch.setattr(poisson, "RANKS_AT_A_TIME", 2**30)
-    sample = PoissonSample(0.5, bytes(32))
-    assert len(sample.positions(0, 0, 40)) < 40
-    np.testing.assert_array_equal(sample.positions(0, 0, 90)[:10], sample.positions(0, 0, 40)[:10])
-
-
 # --- parts ---------------------------------------------------------------------------------------
-
-
-@st.composite
-def splits(draw):
-    n_parts = draw(st.integers(1, 6))
-    sizes = draw(st.lists(st.integers(n_parts, 60), min_size=1, max_size=4))
-    shares = draw(st.lists(st.floats(1e-6, 1.0), min_size=n_parts, max_size=n_parts))
-    return sizes, [share / sum(shares) for share in shares]
-
-
-@given(splits(), st.integers(0, 2**32))
-def test_parts_are_disjoint_and_hold_every_record(split, seed):
-    sizes, shares = split
-    ends = np.ceil(np.outer(np.cumsum([0.0, *shares]), sizes)).astype(int)
-    ends[-1] = sizes
-    planned = tuple(map(tuple, np.diff(ends, axis=0).tolist()))
-    drawn = keyed_parts(sizes, planned, np.random.default_rng(seed))
-    parts = [chosen(part, sizes) for part in drawn]
-    assert tuple(tuple(map(len, part)) for part in parts) == planned
-    for group, size in enumerate(sizes):
-        positions = np.concatenate([part[group] for part in parts])
-        assert sorted(positions) == list(range(size))
-        assert all((np.diff(part[group]) > 0).all() for part in parts)
-
-
-def test_every_record_is_as_likely_in_every_part():
-    rng = np.random.default_rng(0)
-    n_runs, counts = 4000, np.zeros((2, 6))
-    for _ in range(n_runs):
-        for part, drawn in enumerate(keyed_parts([6], [(2,), (3,)], rng)):
-            counts[part, drawn.positions(0, 0, 6)] += 1
-    expected = n_runs * np.array([[2 / 6], [3 / 6]])
-    spread = np.sqrt(expected * (1 - expected / n_runs))
-    assert np.abs((counts - expected) / spread).max() < 5.0
-
-
-def test_nothing_but_sizes_and_coins_is_asked_for():
-    assert list(signature(keyed_parts).parameters) == ["sizes", "sizes_of_parts", "rng"]
 
 
 @pytest.mark.parametrize("size", [2, 3, 4])
 def test_all_orders_are_as_likely(size, monkeypatch):
-    """Parts of one record each are a permutation; so they are where few ranks are shuffled."""
+    """Parts of one record each are a permutation."""
     for at_a_time in (2, 2**14):
-        monkeypatch.setattr(selection, "RANKS_AT_A_TIME", at_a_time)
+        monkeypatch.setattr(record_block, "RANKS_AT_A_TIME", at_a_time)
         rng, n_keys = np.random.default_rng(at_a_time), 1500
         drawn = [
             [int(part.positions(0, 0, size)[0]) for part in keyed_parts([size], [(1,)] * size, rng)]

@@ -26,6 +26,7 @@ from scipy.sparse import issparse
 from sklearn_dpwg._checks import FloatArray, positive_finite
 from sklearn_dpwg.data.frames import is_dask, named
 from sklearn_dpwg.data.records import Table
+from sklearn_dpwg.data.risks.risks import LocalEngine
 from sklearn_dpwg.data.threads import allow_threads
 from sklearn_dpwg.exceptions import ChangedDataError, ClusterError, InputError, InputTypeError
 
@@ -148,7 +149,7 @@ def _seal_of(block: Any) -> bytes:
     return digest.digest()
 
 
-class DaskEngine:
+class DaskEngine(LocalEngine):
     """Maps passes over blocks on workers, and adds up on the client what comes back.
 
     What is made from partitions, which are lazy, is a block. A block that dask makes again must be
@@ -180,7 +181,6 @@ class DaskEngine:
         self._made: WeakSet[Any] = WeakSet()
 
     def collect(self, handles: Sequence[Any], function: Callable[[Any], Any]) -> list[Any]:
-        """Return what a function makes of every object."""
         results = self._results(Pass(function), handles)
         for place, result in enumerate(results):
             if result.seal not in self._seals:
@@ -194,7 +194,6 @@ class DaskEngine:
     def reduce(
         self, handles: Sequence[Any], function: Callable[[Any], tuple[FloatArray, ...]]
     ) -> tuple[FloatArray, ...]:
-        """Add up arrays of every object, which are exact in any order."""
         of_each = self.collect(handles, function)
         return tuple(sum(arrays[1:], arrays[0]) for arrays in zip(*of_each, strict=True))
 
@@ -204,7 +203,6 @@ class DaskEngine:
         function: Callable[..., Any],
         arguments: Sequence[tuple[Any, ...]] | None = None,
     ) -> list[Any]:
-        """Return blocks that are made from partitions or from other blocks, where these are."""
         made = self._sent(Pass(function, makes_block=True), handles, arguments)
         self._made.update(made)
         if any(map(is_dask, handles)):
@@ -212,7 +210,6 @@ class DaskEngine:
         return made
 
     def release(self, handles: Sequence[Any]) -> None:
-        """Let workers forget objects, but not how to make what was derived from them."""
         for handle in handles:
             if not is_dask(handle):
                 handle.release()

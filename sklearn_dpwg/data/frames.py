@@ -22,13 +22,8 @@ FEW_TAKE = (
     "collections of dask, all else takes arrays and frames"
 )
 BY_PARTITION = (
-    "what it does to a row needs no other, so map it over partitions, as "
-    "frame.map_partitions(scaler.transform), and fit it on any part of them"
-)
-BEFORE_SOURCE = (
-    "what it does to a row needs no other, so transform each file, write that, and name its "
-    "columns in the source that fit and predict of the estimator itself take, as the steps of a "
-    "Pipeline take arrays and frames"
+    "what it does to a row needs no other, so fit it on any part and map its transform over "
+    "partitions, or transform each file and name the columns of these in a source"
 )
 
 # What is in memory and needs no other library to be read.
@@ -73,16 +68,6 @@ def is_elsewhere(*values: Any) -> bool:
     return is_path or any(is_dask(each) or is_source(each) or lazy_table(each) for each in values)
 
 
-def kind_of_lazy(value: Any) -> str | None:
-    """Say what a value is that would have to be read into memory, or None for anything else."""
-    if is_dask(value):
-        return f"the dask collection {type(value).__name__}"
-    if is_source(value):
-        return type(value).__name__
-    table = lazy_table(value)
-    return None if table is None else f"a {table}"
-
-
 # The door: whatever library holds rows, targets or groups, they come in here.
 
 
@@ -91,8 +76,8 @@ def in_memory(advice: str = FEW_TAKE, /, **values: Any) -> list[Any]:
     held = []
     for name, value in values.items():
         if not isinstance(value, OWN):
-            kind = kind_of_lazy(value)
-            if kind is not None:
+            if is_dask(value) or is_source(value) or lazy_table(value):
+                kind = lazy_table(value) or type(value).__name__
                 raise InputTypeError(f"{name} must be in memory here, got {kind}: {advice}.")
             value = as_pandas(value)
         held.append(value)
@@ -101,7 +86,7 @@ def in_memory(advice: str = FEW_TAKE, /, **values: Any) -> list[Any]:
 
 def as_pandas(value: Any) -> Any:
     """Return a frame or column of another library as pandas has it, and anything else as it is."""
-    if isinstance(value, OWN) or _is_own(value):
+    if _is_own(value):
         return value
     if _package(type(value)) == "pyarrow" and hasattr(value, "to_pandas"):
         held = value.to_pandas(integer_object_nulls=True)
@@ -192,7 +177,7 @@ def same_rows(advice: str = FEW_TAKE, /, **values: Any) -> list[Any]:
 
 def rows_in_memory(X: Any) -> Any:
     """Return rows `in_memory`, or say how each of others is transformed all the same."""
-    return in_memory(BY_PARTITION if is_dask(X) else BEFORE_SOURCE, X=X)[0]
+    return in_memory(BY_PARTITION, X=X)[0]
 
 
 def named(value: Any, known: Mapping[str, tuple[str, ...]]) -> str | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from numbers import Real
 from typing import Any
 
@@ -35,26 +35,19 @@ def select_groups(rows: Any, group_by: GroupBy) -> Any:
     (held,) = in_memory(X=rows)
     if callable(group_by):
         return group_by(rows)
-    several = isinstance(group_by, list | tuple)
     columns = _as_list(group_by)
-    if hasattr(held, "columns"):
-        missing = [column for column in columns if column not in held.columns]
-        if missing:
-            raise InputError(
-                f"group_by must name columns of X, {list(held.columns)!r}, got {missing[0]!r}."
-            )
-        return held[columns] if several else held[columns[0]]
-    table = _array(held)
-    for column in columns:
-        if not isinstance(column, int | np.integer) or not 0 <= column < table.shape[1]:
-            raise InputError(
-                f"group_by must hold column indices below {table.shape[1]}, as X has no column "
-                f"names, got {column!r}."
-            )
-    cells = table[:, columns]
-    if issparse(rows):
+    is_frame = hasattr(held, "columns")
+    table = held if is_frame else _array(held)
+    names = list(table.columns) if is_frame else list(range(table.shape[1]))
+    missing = [column for column in columns if column not in names]
+    if missing:
+        raise InputError(f"group_by must name columns of X, {names!r}, got {missing[0]!r}.")
+    cells: Any = table[columns] if is_frame else table[:, columns]
+    if issparse(held):
         cells = cells.toarray()
-    return cells if several else cells[:, 0]
+    if isinstance(group_by, list | tuple):
+        return cells
+    return cells[columns[0]] if is_frame else cells[:, 0]
 
 
 def without_groups(rows: Any, group_by: GroupBy | None, model: Any = None) -> Any:
@@ -107,8 +100,8 @@ def grouping_names(groups: Any, group_by: GroupBy | None) -> tuple[str, ...]:
     columns = names_of_columns(groups, group_by)
     if not columns:
         return () if groups is None else ("groups passed to fit",)
-    named = ", ".join(repr(str(one) if isinstance(one, str) else one) for one in columns)
-    return (f"columns {named} together" if len(columns) > 1 else f"column {named}",)
+    names = ", ".join(repr(str(one) if isinstance(one, str) else one) for one in columns)
+    return (f"columns {names} together" if len(columns) > 1 else f"column {names}",)
 
 
 def find_groups(rows: Any, groups: Any, group_by: GroupBy | None) -> Any:
@@ -148,7 +141,7 @@ def encode_groups(
     those given is `OTHER`, if that is, else an error; so is a group that is empty and may not be.
     """
     (groups,) = in_memory(groups=groups)
-    found, values = _factorized(groups, n_records, is_stated=group_labels is not None)
+    value_codes, values = _factorized(groups, n_records, is_stated=group_labels is not None)
     if group_labels is None:
         if overlap == "cells":
             _warn_of_memberships(values)
@@ -157,13 +150,13 @@ def encode_groups(
     else:
         labels = _index(checked_labels(group_labels))
     of_value = np.append(places(values, labels), -1)  # the last is that of a missing label
-    codes = of_value[found]
+    codes = of_value[value_codes]
     if (codes < 0).any():
         codes[codes < 0] = places([OTHER], labels)[0]
     if (codes < 0).any():
-        first = found[np.argmax(codes < 0)]
+        first = value_codes[np.argmax(codes < 0)]
         if first < 0:
-            raise _missing_in(found < 0)
+            raise _missing_in(value_codes < 0)
         raise InputError(
             f"groups must hold labels of group_labels={list(labels)!r} alone, got "
             f"{values[first]!r}: state the label {OTHER!r} too, which takes in "
@@ -171,11 +164,15 @@ def encode_groups(
         )
     empty = np.flatnonzero(np.bincount(codes, minlength=len(labels)) == 0)
     if empty.size and not may_be_empty:
-        raise InputError(
-            f"group_labels contains {labels[empty[0]]!r}, a group without records: the worst "
-            f"group can only be found among groups with records, leave it out."
-        )
+        raise _without_records(labels[empty[0]])
     return codes, labels.to_numpy(dtype=object)
+
+
+def _without_records(label: Hashable) -> InputError:
+    return InputError(
+        f"group_labels contains {label!r}, a group without records: the worst group can only be "
+        f"found among groups with records, leave it out."
+    )
 
 
 def _warn_of_memberships(labels: pd.Index[Any]) -> None:
@@ -236,41 +233,26 @@ def _factorized(
     """Return each record's index into the labels found, and these in the order they come in.
 
     Where labels are stated, an index is -1 for one that is missing, and each follows from what is
-    said of that record alone.
+    said of that record alone: of a list a frame would have as many columns as its longest entry.
     """
-    known = _known_codes(groups)
-    if known is not None:
-        codes, places = pd.factorize(known[0])
-        found = places if known[1] is None else known[1][places]
-    elif is_stated:
-        codes, found = _one_by_one(groups)
-    else:
-        codes, found = pd.factorize(_one_column(groups).to_numpy())
-    labels = _index(found.astype(object))
+    is_list = isinstance(groups, list | tuple) and is_stated
+    column: Any = label_column(groups) if is_list else _one_column(groups, is_stated)
+    try:
+        codes, labels = pd.factorize(column)
+    except TypeError:  # a list among them
+        if not is_stated:
+            raise
+        codes, labels = pd.factorize(label_column(map(_as_label, column)))
     if len(codes) != n_records:
         raise InputError(
             f"groups must have one entry a record: got {len(codes)} for {n_records} records."
         )
-    return np.asarray(codes, dtype=np.intp), labels
-
-
-def _known_codes(groups: Any) -> tuple[NDArray[Any], NDArray[Any] | None] | None:
-    """Return numbers that tell groups apart, and the labels they stand for, if both are at hand."""
-    column = (
-        groups.iloc[:, 0] if hasattr(groups, "iloc") and np.shape(groups)[1:] == (1,) else groups
+    if not is_stated and (codes < 0).any():
+        raise _missing_in(codes < 0)
+    in_order = labels.astype(object)
+    return np.asarray(codes, dtype=np.intp), _index(
+        label_column(map(_as_label, in_order)) if is_list else in_order
     )
-    if isinstance(getattr(column, "dtype", None), pd.CategoricalDtype) and hasattr(column, "cat"):
-        codes = column.cat.codes.to_numpy()
-        labels = column.cat.categories.to_numpy(dtype=object)
-        return None if (codes < 0).any() else (codes, labels)
-    values = column.to_numpy() if isinstance(column, pd.Series) else column
-    if isinstance(values, np.ndarray) and values.ndim == 1 and values.dtype.kind == "U":
-        return values.astype(object), None
-    if not isinstance(values, np.ndarray) or values.ndim != 1 or not values.dtype.isnative:
-        return None
-    if values.dtype.kind in "iub" or (values.dtype.kind == "f" and not np.isnan(values).any()):
-        return values, None
-    return None
 
 
 def labelled_sizes(
@@ -291,11 +273,9 @@ def labelled_sizes(
             raise InputError("group_labels must be None where group_sizes is a mapping.")
         pairs = list(group_sizes.items())  # of a Series much quicker than by its labels
         size_labels, group_sizes = [label for label, _ in pairs], [size for _, size in pairs]
-    if not np.iterable(group_sizes):
-        raise InputError(f"group_sizes must hold one size a group, got {group_sizes!r}.")
-    sizes = list(group_sizes)
+    sizes = list(group_sizes) if np.iterable(group_sizes) else []
     if not sizes:
-        raise InputError("group_sizes must hold at least one size, got none.")
+        raise InputError(f"group_sizes must hold at least one size, got {group_sizes!r}.")
     if size_labels is None:
         if known is not None and len(sizes) != len(known):
             raise InputError(
@@ -329,7 +309,7 @@ OVERLAPS = ("cells", "attributes", "both", "membership")
 
 # With "both", cells of so many records are groups too: what smaller ones lose is told from chance
 # at no epsilon.
-LEAST_OF_A_CELL = 36
+MIN_CELL_SIZE = 36
 
 
 def check_kind_of_overlap(overlap: Any) -> None:
@@ -347,62 +327,29 @@ def columns_of(groups: Any, group_by: GroupBy | None = None) -> list[Hashable]:
         return list(groups.columns)
     if isinstance(group_by, list | tuple):
         return list(group_by)
-    shape = groups.shape if hasattr(groups, "shape") else _table(groups, may_be_missing=True).shape
+    shape = groups.shape if hasattr(groups, "shape") else pd.DataFrame(groups).shape
     return list(range(shape[1])) if len(shape) > 1 else [0]
 
 
-def check_cell_sizes(group_sizes: Any, size_labels: Sequence[Hashable] | None) -> None:
-    """Refuse sizes that do not say of which cell each is, as groups that overlap need."""
+def check_cell_sizes(
+    group_sizes: Any,
+    size_labels: Sequence[Hashable] | None,
+    columns: Sequence[Hashable] | None,
+    group_labels: Sequence[Hashable] | None,
+) -> None:
+    """Refuse sizes that do not say of which cell of which columns each is, where groups overlap."""
     if size_labels is None and not hasattr(group_sizes, "keys"):
         raise InputError(
             "group_sizes must name the cell of each size where groups overlap, as "
             "groups.value_counts() does, or come with the labels of cells as group_labels of plan, "
             "got a sequence."
         )
-
-
-def columns_of_cells(
-    cell_labels: Sequence[Hashable],
-    sizes: Sequence[int],
-    group_labels: Sequence[Hashable] | None,
-) -> list[Hashable] | None:
-    """Return the names of columns of cells that do not say them, by what is stated of groups.
-
-    None where places are their names. Sizes of values of columns are refused, which look like cells
-    of two columns and do not tell who is in which two groups.
-    """
-    found = [set(map(label_key, values)) for values in by_column(cell_labels)]
-    labels = [] if group_labels is None else checked_labels(group_labels)
-    stated: dict[Hashable, set[Hashable]] = {}
-    for label in labels:
-        if isinstance(label, tuple) and len(label) == 2 and not isinstance(label[0], tuple):
-            stated.setdefault(label[0], set()).add(label_key(label[1]))
-    if len(found) == 2 and (
-        set(map(label_key, cell_labels)) <= set(map(label_key, labels)) or _part(cell_labels, sizes)
-    ):
+    pairs = [each for each in group_labels or () if isinstance(each, tuple) and len(each) == 2]
+    if columns is None and any(isinstance(column, str) for column, _ in pairs):
         raise InputError(
-            "group_sizes must be those of cells where groups overlap, which say how many are in "
-            "two groups at once, as groups.value_counts() does, got those of values of columns, as "
-            f"{cell_labels[0]!r}."
+            f"group_sizes must name the columns of its cells, as the index of "
+            f"groups.value_counts() does, where group_labels name them, as {pairs[0]!r}."
         )
-    if len(found) == 1 or not stated or set(stated) <= set(range(len(found))):
-        return None
-    names = [[name for name, values in stated.items() if values == each] for each in found]
-    if any(len(each) != 1 for each in names):
-        raise InputError(
-            "group_sizes must name the columns of its cells, as the index of groups.value_counts() "
-            f"does, where the values alone do not tell which of {list(stated)!r} they are of."
-        )
-    return [name for (name,) in names]
-
-
-def _part(labels: Sequence[Any], sizes: Sequence[int]) -> bool:
-    """Whether pairs may be of columns and values: each first one has values of its own, as many."""
-    totals: dict[Hashable, int] = {}
-    for (first, _), size in zip(labels, sizes, strict=True):
-        totals[first] = totals.get(first, 0) + size
-    n_values = len({value for _, value in labels})
-    return n_values == len(labels) > len(totals) > len(set(totals.values())) == 1
 
 
 def by_column(cell_labels: Iterable[Hashable]) -> list[NDArray[np.object_]]:
@@ -437,38 +384,44 @@ def overlapping_groups(
             f"groups must be labelled by one value for each of their columns {names!r} where they "
             f"overlap, got {cell_labels[0]!r}."
         )
-    found: dict[Hashable, list[int]] = {}
+    made_of: dict[Hashable, list[int]] = {}
     for place, name in enumerate(names):
-        if overlap == "membership":
-            _check_membership(name, [each[place] for each in values])
-            found[name] = [cell for cell, each in enumerate(values) if each[place]]
-            continue
         of_value: dict[Hashable, list[int]] = {}
         for cell, each in enumerate(values):
             of_value.setdefault(each[place], []).append(cell)
-        for value in _in_order(_index(label_column(of_value)), _column_at(table, place)):
-            found[(name, value) if width > 1 else value] = of_value[value]
+        if overlap == "membership":
+            made_of[name] = _members(name, of_value)
+            continue
+        column = table.iloc[:, place] if isinstance(table, pd.DataFrame) else table
+        for value in _in_order(_index(label_column(of_value)), column):
+            made_of[(name, value) if width > 1 else value] = of_value[value]
     cells: dict[Hashable, list[int]] = {}
     if overlap == "both" and width > 1:
         pairs = [tuple(zip(names, each, strict=True)) for each in values]
         stated = None if group_labels is None else {*map(label_key, checked_labels(group_labels))}
         for cell, (label, size) in enumerate(zip(pairs, cell_sizes, strict=True)):
-            if size >= LEAST_OF_A_CELL if stated is None else label_key(label) in stated:
+            if size >= MIN_CELL_SIZE if stated is None else label_key(label) in stated:
                 cells[label] = [cell]
     if group_labels is not None and not may_be_missing:
-        found = _stated_groups(found, cells, checked_labels(group_labels))
+        made_of = _stated_groups(made_of, cells, checked_labels(group_labels))
     else:
-        found |= cells
+        made_of |= cells
     if may_be_missing:
-        found = {label: members for label, members in found.items() if members}
-    empty = next((label for label, members in found.items() if not members), None)
+        made_of = {label: members for label, members in made_of.items() if members}
+    empty = next((label for label, members in made_of.items() if not members), None)
     if empty is not None:
         raise InputError(f"groups must have records in every group, got none in {empty!r}.")
-    return label_column(found), tuple(tuple(members) for members in found.values())
+    return label_column(made_of), tuple(map(tuple, made_of.values()))
 
 
-def _column_at(table: Any, place: int) -> Any:
-    return table.iloc[:, place] if isinstance(table, pd.DataFrame) else table
+def _members(name: Hashable, of_value: dict[Hashable, list[int]]) -> list[int]:
+    """Return the cells that a column says yes of; it must say yes or no of each."""
+    if not set(of_value) <= {0, 1}:
+        raise InputError(
+            f"groups must say True or False in every column with overlap='membership', got "
+            f"something else in column {name!r}."
+        )
+    return of_value.get(1, [])
 
 
 def members_of_groups(
@@ -500,73 +453,53 @@ def members_of_groups(
     return labels, [np.sort(np.concatenate([of_cells[one] for one in cells])) for cells in made_of]
 
 
-def _check_membership(name: Hashable, values: Sequence[Any]) -> None:
-    """Refuse what does not say yes or no."""
-    if not all(isinstance(value, bool | int | float | np.generic) for value in values) or not (
-        set(values) <= {0, 1}
-    ):
-        raise InputError(
-            f"groups must say True or False in every column with overlap='membership', got "
-            f"something else in column {name!r}."
-        )
-
-
 def _stated_groups(
-    found: dict[Hashable, list[int]], cells: dict[Hashable, list[int]], stated: list[Hashable]
+    made_of: dict[Hashable, list[int]], cells: dict[Hashable, list[int]], stated: list[Hashable]
 ) -> dict[Hashable, list[int]]:
-    """Return the groups in the order in which they were stated; each is there, and all are said."""
-    known = {label_key(label): members for label, members in (found | cells).items()}
+    """Return the groups in the order in which they were stated; each is there, and all are."""
+    known = {label_key(label): members for label, members in (made_of | cells).items()}
     of_stated = {label_key(label): label for label in stated}
-    for label in found:
+    for label in made_of:
         if label_key(label) not in of_stated:
             raise InputError(
                 f"groups must hold labels of group_labels={stated!r} alone, got {label!r}."
             )
     for key, label in of_stated.items():
         if key not in known:
-            raise InputError(
-                f"group_labels contains {label!r}, a group without records: the worst group can "
-                f"only be found among groups with records, leave it out."
-            )
+            raise _without_records(label)
     return {label: known[key] for key, label in of_stated.items()}
 
 
-def _one_by_one(groups: Any) -> tuple[NDArray[np.intp], NDArray[np.object_]]:
-    """Return each record's index into labels, each from what is said of that record alone.
-
-    Of a list a frame would have as many columns as its longest entry, or as its first one, so that
-    one record's label would decide how those of all others are read.
-    """
-    has_form = hasattr(groups, "__array__") or hasattr(groups, "columns") or issparse(groups)
-    if has_form or isinstance(groups, str | bytes | Mapping) or not np.iterable(groups):
-        values = _one_column(groups, may_be_missing=True).to_numpy()
-    else:
-        values = label_column(groups)
+def _as_label(label: Any) -> Hashable:
+    """Return a record's label, a tuple for several cells; no stated one if it cannot be."""
+    if isinstance(label, list | tuple | np.ndarray):
+        cells = tuple(np.atleast_1d(label)) if isinstance(label, np.ndarray) else tuple(label)
+        label = cells[0] if len(cells) == 1 else cells
     try:
-        codes, found = pd.factorize(values)
-    except TypeError:  # a list among them
-        codes, found = pd.factorize(label_column(map(_as_label, values)))
-    return codes, label_column(map(_as_label, found))
-
-
-def _as_label(said: Any) -> Hashable:
-    """Return what a record's label is, a tuple for several cells; no stated one if it cannot be."""
-    if isinstance(said, list | tuple | np.ndarray):
-        cells = tuple(np.atleast_1d(said)) if isinstance(said, np.ndarray) else tuple(said)
-        said = cells[0] if len(cells) == 1 else cells
-    try:
-        hash(said)
+        hash(label)
     except TypeError:
         return object()
-    return said
+    return label
 
 
-def _one_column(groups: Any, *, may_be_missing: bool = False) -> pd.Index[Any]:
+def _one_column(groups: Any, may_be_missing: bool) -> Any:
     """Return one label a record, a tuple where there are several columns."""
-    table = _table(groups, may_be_missing=may_be_missing).apply(_numbers_alike)
+    try:
+        # of a sparse matrix of the older kind a frame would make one cell
+        table = pd.DataFrame() if issparse(groups) else pd.DataFrame(groups)
+    except (TypeError, ValueError):
+        table = pd.DataFrame()
+    if not table.shape[1]:
+        raise InputError(
+            f"groups must be one label a record, or a table with a row a record and at least one "
+            f"column, got {type(groups).__name__}."
+        )
+    table = table.apply(_numbers_alike)
     if table.shape[1] == 1:
-        return _index(table.iloc[:, 0].to_numpy(dtype=object))
-    return _index([tuple(cells) for cells in table.to_numpy(dtype=object)])
+        return table.iloc[:, 0]
+    if not may_be_missing and (is_missing := table.isna().to_numpy().any(axis=1)).any():
+        raise _missing_in(is_missing)
+    return label_column(map(tuple, table.to_numpy(dtype=object)))
 
 
 def _numbers_alike(column: pd.Series[Any]) -> pd.Series[Any]:
@@ -588,28 +521,6 @@ def _as_one_kind(cell: Any) -> Any:
     return int(number) if number.is_integer() else number
 
 
-def _table(groups: Any, *, may_be_missing: bool) -> pd.DataFrame:
-    """Return groups in memory as a frame, or refuse what is none."""
-    try:
-        # of a sparse matrix of the older kind a frame would make one cell
-        table = pd.DataFrame() if issparse(groups) else pd.DataFrame(groups)
-    except (TypeError, ValueError):
-        table = pd.DataFrame()
-    if not table.shape[1]:
-        raise InputError(
-            f"groups must be one label a record, or a table with a row a record and at least one "
-            f"column, got {type(groups).__name__}."
-        )
-    if not table.columns.is_unique:
-        twice = table.columns[table.columns.duplicated()][0]
-        raise InputError(
-            f"groups must have a name of its own for each column, got {twice!r} twice."
-        )
-    if not may_be_missing and (is_missing := table.isna().to_numpy().any(axis=1)).any():
-        raise _missing_in(np.asarray(is_missing))
-    return table
-
-
 def _missing_in(is_missing: Any) -> InputError:
     return InputError(
         f"groups contains NaN or None in row {np.argmax(is_missing)}; give records of unknown "
@@ -621,37 +532,22 @@ def _index(labels: Sequence[Any] | NDArray[np.object_] | pd.Index[Any]) -> pd.In
     return pd.Index(labels, tupleize_cols=False, dtype=object)
 
 
-def _sorted(labels: Iterable[Hashable]) -> list[Any]:
-    """Return labels in order; parts of tuples are few, so they are put in order first."""
-    listed = list(labels)
-    parts = {part for label in listed if isinstance(label, tuple) for part in label}
-    if not parts:
-        return sorted(listed, key=_sort_key)
-    keys = {part: _sort_key(part) for part in parts}
-    ranks = {key: rank for rank, key in enumerate(sorted(set(keys.values())))}
-    rank_of = {part: ranks[key] for part, key in keys.items()}.__getitem__
-
-    def key(label: Any) -> tuple[int, Any]:
-        return (2, tuple(map(rank_of, label))) if isinstance(label, tuple) else _sort_key(label)
-
-    return sorted(listed, key=key)
-
-
 def _in_order(labels: pd.Index[Any], groups: Any, is_hidden: bool = False) -> list[Any]:
     """Return labels in the order of the categories of their columns, else sorted."""
     columns = [groups[each] for each in groups] if isinstance(groups, pd.DataFrame) else [groups]
     known: list[Any] = [None] * len(columns)
-    is_sorted = True
     for place, column in enumerate(columns):
         kind = getattr(column, "dtype", None)
         # categories without an order may be in that of the records, which shows a hidden group
         if isinstance(kind, pd.CategoricalDtype) and (kind.ordered or not is_hidden):
-            known[place], is_sorted = kind.categories, False
-    if is_sorted:
-        return _sorted(labels)
+            known[place] = kind.categories
+    if all(each is None for each in known):
+        return sorted(labels, key=_sort_key)
     cells = zip(*(label if len(columns) > 1 else (label,) for label in labels), strict=True)
     places = [
-        _index(_sorted(set(values)) if each is None else each).get_indexer(_index(values))
+        _index(sorted(set(values), key=_sort_key) if each is None else each).get_indexer(
+            _index(values)
+        )
         for each, values in zip(known, cells, strict=True)
     ]
     return [labels[place] for place in np.lexsort(places[::-1])]

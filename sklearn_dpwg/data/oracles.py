@@ -94,7 +94,15 @@ class EncodingOracle(SampleOracle):
     def draw(self, group: Hashable, size: int) -> tuple[FloatArray, FloatArray]:
         assert isinstance(group, int)
         asked = f"asked for {size} record(s) of group {self._labels[group]!r}"
-        rows, targets = self._as_arrays(self._oracle.draw(self._labels[group], size), asked)
+        given = self._oracle.draw(self._labels[group], size)
+        try:
+            rows, targets = given
+            rows, targets = np.asarray(rows, dtype=np.float64), np.asarray(targets)
+        except (TypeError, ValueError) as error:
+            raise OracleError(
+                f"the oracle must give a pair of X, numbers, and y when {asked}, got something "
+                f"else of type {type(given).__name__}."
+            ) from error
         if rows.shape != (size, self._n_features) or targets.shape != (size,):
             raise OracleError(
                 f"the oracle must give X of shape {(size, self._n_features)} and y of shape "
@@ -106,16 +114,6 @@ class EncodingOracle(SampleOracle):
         encoded = self._encode_targets(targets)
         records = self._encoder.encode(rows, encoded, np.zeros(size, dtype=np.intp))
         return records.rows.astype(np.float64), records.targets
-
-    def _as_arrays(self, given: Any, asked: str) -> tuple[FloatArray, NDArray[Any]]:
-        try:
-            rows, targets = given
-            return np.asarray(rows, dtype=np.float64), np.asarray(targets)
-        except (TypeError, ValueError) as error:
-            raise OracleError(
-                f"the oracle must give a pair of X, numbers, and y when {asked}, got something "
-                f"else of type {type(given).__name__}."
-            ) from error
 
 
 class GeneratorOracle(SampleOracle):

@@ -52,10 +52,10 @@ def largest_reach(loss: Loss) -> float:
 
 
 # With more cells than these, noise on each of them takes longer than reading the records.
-MOST_NOISY_CELLS = 2_000
+MAX_NOISY_CELLS = 2_000
 
 # The size of a group that is below so many standard deviations of the noise on it may be zero.
-LEAST_COUNT_STDS = 3.0
+MIN_COUNT_STDS = 3.0
 
 
 @dataclass(frozen=True)
@@ -77,13 +77,13 @@ class HiddenGroups:
     @property
     def public_facts(self) -> tuple[str, ...]:
         """What a guarantee names as public."""
-        found = () if self.labels_are_stated else (LABELS_THAT_OCCUR,)
-        return (*found, *PUBLIC_FACTS_OF_HIDDEN_GROUPS)
+        labels = () if self.labels_are_stated else (LABELS_THAT_OCCUR,)
+        return (*labels, *PUBLIC_FACTS_OF_HIDDEN_GROUPS)
 
     @property
     def floor(self) -> int:
         """Least number that stands for a size: below it a group may as well be empty."""
-        return self.n_calls * max(1, math.ceil(LEAST_COUNT_STDS * self.count_std))
+        return self.n_calls * max(1, math.ceil(MIN_COUNT_STDS * self.count_std))
 
 
 @dataclass(frozen=True)
@@ -129,7 +129,7 @@ class Cells:
         Of a group of c cells they have noise for √c of a record, and sums of groups for √m; what
         counts is the mean variance of a risk. Sums of very many cells take too long to draw.
         """
-        if len(self.sizes) > MOST_NOISY_CELLS:
+        if len(self.sizes) > MAX_NOISY_CELLS:
             return False
         squares = np.asarray(self.group_sizes, dtype=float) ** -2.0
         return bool(self.cells_of_groups @ squares < self.most_groups * squares.sum())

@@ -29,21 +29,13 @@ ADVICE = {
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Table:
-    """Raw records in memory, which are a partition; its ``repr`` shows none of them.
+    """Raw records in memory, which are a partition; its ``repr`` shows none of them."""
 
-    Parameters
-    ----------
-    X : ndarray, csr_array, csr_matrix or DataFrame of shape (n_records, n_features)
-        Rows. Of a partition's labels alone it has no rows, and columns and types as in full.
-    y : ndarray of shape (n_records,), or None
-        Targets; None of records without any.
-    groups : ndarray, Series or DataFrame with n_records entries, optional
-        Groups; None for none.
-    """
-
+    # rows as an array, a csr_array or a frame; of a partition's labels alone it has no rows, and
+    # columns and types as in full
     X: Any
-    y: Any
-    groups: Any = None
+    y: Any  # targets, None of records without any
+    groups: Any = None  # an array, Series or DataFrame; None for none
 
     def read(self) -> Table:
         """Return the records."""

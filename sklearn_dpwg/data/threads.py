@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import os
 import threading
-from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import lru_cache
@@ -30,9 +29,9 @@ _ALLOWED: ContextVar[int | None] = ContextVar("allowed_threads", default=None)
 def n_threads() -> int:
     """Return how many threads a pass may use: all cores, if neither caller nor OpenMP says less."""
     cores = _n_cores()
-    told = _ALLOWED.get()
-    if told is not None:
-        return min(cores, told)
+    stated = _ALLOWED.get()
+    if stated is not None:
+        return min(cores, stated)
     allowed = os.environ.get("OMP_NUM_THREADS", "")
     return min(cores, int(allowed)) if allowed.isdecimal() and int(allowed) > 0 else cores
 
@@ -51,36 +50,19 @@ def run_on_threads(tasks: Sequence[Callable[[], Result]]) -> list[Result]:
     """Run tasks that release the interpreter's lock, each once, on a few threads.
 
     Results are in the order of the tasks. Which thread runs a task depends on the time each takes,
-    so none may write where another does. The calling thread works too: a call always ends, whatever
-    the threads of the pool are busy with. Threads follow the caller's `numpy.errstate`.
+    so none may write where another does, nor run others. Threads follow the caller's
+    `numpy.errstate`.
     """
-    n_helpers = min(n_threads(), len(tasks)) - 1 if len(tasks) > 1 else 0
-    if n_helpers < 1:
+    number = min(n_threads(), len(tasks))
+    if number < 2:
         return [task() for task in tasks]
-    waiting = deque(range(len(tasks)))
-    results: dict[int, Result] = {}
     settings: dict[str, Any] = dict(np.geterr())
 
-    def work() -> None:
+    def run(task: Callable[[], Result]) -> Result:
         with np.errstate(**settings):
-            while True:
-                try:
-                    index = waiting.popleft()
-                except IndexError:
-                    return
-                results[index] = tasks[index]()
+            return task()
 
-    helpers: list[Future[None]] = [_pool(os.getpid()).submit(work) for _ in range(n_helpers)]
-    try:
-        work()
-    finally:
-        waiting.clear()
-        # one that never started has nothing to do any more
-        errors = [helper.exception() for helper in helpers if not helper.cancel()]
-    for error in errors:
-        if error is not None:
-            raise error
-    return [results[index] for index in range(len(tasks))]
+    return list(_pool(os.getpid(), number).map(run, tasks))
 
 
 @contextmanager
@@ -111,10 +93,10 @@ def _n_cores() -> int:
     return int(joblib.cpu_count())
 
 
-@lru_cache(maxsize=1)
-def _pool(process: int) -> ThreadPoolExecutor:
-    """Return the pool of this process: a fork has none of its parent's threads."""
-    return ThreadPoolExecutor(max(_n_cores() - 1, 1), thread_name_prefix=f"sklearn_dpwg-{process}")
+@lru_cache(maxsize=8)
+def _pool(process: int, number: int) -> ThreadPoolExecutor:
+    """Return so many threads of this process: a fork has none of its parent's."""
+    return ThreadPoolExecutor(number, thread_name_prefix=f"sklearn_dpwg-{process}")
 
 
 @lru_cache(maxsize=1)

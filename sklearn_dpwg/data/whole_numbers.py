@@ -26,7 +26,7 @@ from sklearn_dpwg.data.threads import (
     run_on_threads,
 )
 from sklearn_dpwg.losses import Loss
-from sklearn_dpwg.losses.base import LossConstants
+from sklearn_dpwg.losses.base import LossConstants, limited
 
 # Bits of weights below their norm, of slopes and of losses below their bounds, beside the 16 of
 # rows: a score is below 2^52 units, and so are the sums of a block's gradients and losses.
@@ -40,7 +40,7 @@ FINE_BITS, REST = 3, 2.0**-26
 SLOPE_SPLIT, LOSS_SPLIT = 2.0**10, 2.0**26
 # A block of rows stays in the second-level cache between its two products.
 ENTRIES_PER_BLOCK = 2**18
-LEAST_ROWS = 64
+MIN_ROWS = 64
 # Fewer entries take less time than waking a thread; a record's loss takes as long as some.
 ENTRIES_PER_TASK, ENTRIES_PER_LOSS = 2**17, 40
 # From so many groups in a block on, one product with a sparse matrix makes all their sums.
@@ -66,7 +66,7 @@ def whole_sums(
     rows, (n_outputs, n_features) = records.rows, weights.shape
     n_records, is_sparse = rows.shape[0], isinstance(rows, csr_array)
     n_entries = (rows.nnz // max(n_records, 1)) if is_sparse else n_features
-    n_rows = max(1, min(max(ENTRIES_PER_BLOCK // max(n_entries, 1), LEAST_ROWS), BLOCK_ROWS))
+    n_rows = max(1, min(max(ENTRIES_PER_BLOCK // max(n_entries, 1), MIN_ROWS), BLOCK_ROWS))
     n_levels, most_rows = (2, BLOCK_ROWS >> FINE_BITS) if is_fine else (1, BLOCK_ROWS)
     loss_unit, slope_unit = _units(loss, _power_of_score(weights, intercepts), ceiling)
     slope_unit *= 2.0**-FINE_BITS if is_fine else 1.0
@@ -132,7 +132,7 @@ def _losses_and_slopes(
     if records.slope_limits is None:
         values, slopes = loss.value_and_derivative(given, targets)
     else:
-        values, slopes = loss.limited(given, targets, records.slope_limits[block])
+        values, slopes = limited(loss, given, targets, records.slope_limits[block])
     return values, slopes.reshape(scores.shape)
 
 

@@ -251,17 +251,15 @@ class DPWorstGroupEstimator(PrivateEstimator):
         # where nobody says otherwise, as if y held two classes; a regressor has none
         targets = self._targets(np.array([0, 1]), classes if self._is_classifier else None)
         overlaps = self.overlap != "cells"
+        columns = encode.columns_of_sizes(group_sizes, self.group_by)
         if overlaps:
-            grouping.check_cell_sizes(group_sizes, group_labels)
+            grouping.check_cell_sizes(group_sizes, group_labels, columns, self.group_labels)
         known = (group_labels, None if overlaps else self.group_labels)
         labels, given = grouping.labelled_sizes(group_sizes, *known, may_be_unnamed=True)
         sizes = [encode.group_size(size) for size in given]
         n_features = encode.positive_whole(n_features, "n_features")
         facts = Facts(targets, sizes, sum(sizes), n_features, labels)
         if overlaps:
-            columns = encode.columns_of_sizes(group_sizes, self.group_by)
-            if columns is None and self.overlap != "membership":
-                columns = grouping.columns_of_cells(labels, sizes, self.group_labels)
             index = getattr(group_sizes, "index", None)
             table = index.to_frame() if isinstance(index, pd.Index) else None
             facts = self._overlapping(facts, columns, table)

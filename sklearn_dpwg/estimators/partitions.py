@@ -23,7 +23,8 @@ from sklearn_dpwg.data import frames
 from sklearn_dpwg.data import groups as grouping
 from sklearn_dpwg.data.problem import Problem
 from sklearn_dpwg.data.records import RecordEncoder, Table
-from sklearn_dpwg.data.risks import RecordBlock, Risks
+from sklearn_dpwg.data.risks import Risks
+from sklearn_dpwg.data.risks.record_block import RecordBlock
 from sklearn_dpwg.data.risks.risks import LocalEngine
 from sklearn_dpwg.estimators import encode
 from sklearn_dpwg.exceptions import ChangedDataError, InputError, InputTypeError

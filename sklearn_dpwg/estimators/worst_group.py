@@ -24,7 +24,8 @@ from sklearn_dpwg.estimators.encode import (
 from sklearn_dpwg.estimators.private import LinearClassifier, ScoredByBlock, by_block
 from sklearn_dpwg.estimators.stream import StreamingEstimator
 from sklearn_dpwg.exceptions import InputError
-from sklearn_dpwg.losses import Loss, make_loss
+from sklearn_dpwg.losses import Loss
+from sklearn_dpwg.losses.registry import make_loss
 from sklearn_dpwg.privacy import Budget
 from sklearn_dpwg.solvers import Solver
 

@@ -6,12 +6,7 @@ Noise is calibrated to these constants, so each is proved where it stands and at
 property test.
 """
 
-from sklearn_dpwg.losses.base import (
-    KinkedLoss,
-    Loss,
-    LossConstants,
-    SmoothedLoss,
-)
+from sklearn_dpwg.losses.base import Loss, LossConstants
 from sklearn_dpwg.losses.classification import (
     BinaryLogLoss,
     Hinge,
@@ -19,23 +14,18 @@ from sklearn_dpwg.losses.classification import (
     SmoothedHinge,
     SquaredHinge,
 )
-from sklearn_dpwg.losses.registry import LOSSES, make_loss
 from sklearn_dpwg.losses.regression import AbsoluteError, Huber, Quantile, SquaredError
 
 __all__ = [
-    "LOSSES",
     "AbsoluteError",
     "BinaryLogLoss",
     "Hinge",
     "Huber",
-    "KinkedLoss",
     "Loss",
     "LossConstants",
     "MultinomialLogLoss",
     "Quantile",
     "SmoothedHinge",
-    "SmoothedLoss",
     "SquaredError",
     "SquaredHinge",
-    "make_loss",
 ]

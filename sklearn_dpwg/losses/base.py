@@ -18,8 +18,7 @@ from sklearn_dpwg.exceptions import InputError, InputTypeError
 
 Task = Literal["binary", "multiclass", "regression"]
 
-# Supremum, infimum and their difference are each rounded by at most two units in the last place
-# of the supremum.
+# Supremum, infimum and their difference are each rounded by at most two units in the last place.
 _ROUNDING_UNITS = 6
 
 
@@ -91,8 +90,7 @@ class LossConstants:
         Returns
         -------
         float
-            The smaller of ceiling and supremum, minus the infimum, never below the true range: for
-            scores near zero the difference is rounding, so some units in the last place are added.
+            The smaller of ceiling and supremum, minus the infimum, never rounded down.
         """
         highest = min(ceiling, self.supremum)
         return highest - self.infimum + _ROUNDING_UNITS * math.ulp(highest)
@@ -128,10 +126,9 @@ class Loss(ABC):
 
         Parameters
         ----------
-        scores : ndarray of shape (n_records,) or (n_records, n_outputs)
-            Decision values.
-        targets : ndarray of shape (n_records,)
-            Encoded targets.
+        scores, targets : ndarray
+            Decision values of shape (n_records,) or (n_records, n_outputs), and encoded targets of
+            shape (n_records,).
 
         Returns
         -------
@@ -145,10 +142,8 @@ class Loss(ABC):
 
         Parameters
         ----------
-        scores : ndarray of shape (n_records,) or (n_records, n_outputs)
-            Decision values.
-        targets : ndarray of shape (n_records,)
-            Encoded targets.
+        scores, targets : ndarray
+            As of `value_and_derivative`.
 
         Returns
         -------
@@ -176,10 +171,8 @@ class Loss(ABC):
 
         Parameters
         ----------
-        scores : ndarray of shape (n_records,) or (n_records, n_outputs)
-            Decision values.
-        targets : ndarray of shape (n_records,)
-            Encoded targets.
+        scores, targets : ndarray
+            As of `value_and_derivative`.
 
         Returns
         -------
@@ -195,10 +188,8 @@ class Loss(ABC):
 
         Parameters
         ----------
-        targets : ndarray of shape (n_records,)
-            Encoded targets.
-        limits : ndarray of shape (n_records,)
-            Positive bounds on the derivative, which is steeper at some scores.
+        targets, limits : ndarray of shape (n_records,)
+            Encoded targets, and positive bounds on the derivative, which is steeper at some scores.
 
         Returns
         -------
@@ -211,42 +202,6 @@ class Loss(ABC):
     def has_ends(self) -> bool:
         """Whether slopes can be limited: those of several outputs always can."""
         return self.n_outputs > 1 or type(self).ends is not Loss.ends
-
-    def limited(
-        self, scores: FloatArray, targets: FloatArray, limits: FloatArray
-    ) -> tuple[FloatArray, FloatArray]:
-        """Return losses that go on as lines where they would be steeper than limits.
-
-        Derivatives of several outputs are shortened together to the limit, and losses stay.
-
-        Parameters
-        ----------
-        scores : ndarray of shape (n_records,) or (n_records, n_outputs)
-            Decision values.
-        targets : ndarray of shape (n_records,)
-            Encoded targets.
-        limits : ndarray of shape (n_records,)
-            Bounds on the norm of the derivative.
-
-        Returns
-        -------
-        values, derivatives : ndarray
-            As `value_and_derivative` returns them.
-        """
-        values, slopes = self.value_and_derivative(scores, targets)
-        if slopes.ndim > 1:
-            squares = (slopes * slopes).sum(axis=1)
-            where = np.flatnonzero(squares > limits * limits)
-            slopes[where] *= (limits[where] / np.sqrt(squares[where]))[:, None]
-            return values, slopes
-        where = np.flatnonzero(np.abs(slopes) > limits)
-        if len(where):
-            far, limit = scores[where], limits[where]
-            held = np.clip(far, *self.ends(targets[where], limit))
-            line = limit * np.abs(far - held)
-            values[where] = self.value_and_derivative(held, targets[where])[0] + line
-            slopes[where] = np.copysign(limit, slopes[where])
-        return values, slopes
 
     def with_bounded_slope(self) -> Loss:
         """Return the loss to learn with in place of this one where noise is added.
@@ -311,37 +266,37 @@ class Loss(ABC):
                 raise InputError(
                     f"{type(self).__name__} has no parameter {name!r}, only {sorted(known)}."
                 )
-        if parameters:
-            checked = type(self)(**known | parameters)
-            for name, value in checked.get_params().items():
-                object.__setattr__(self, name, value)  # plans hold copies of their own
+        checked = type(self)(**known | parameters)
+        for name, value in checked.get_params().items():
+            object.__setattr__(self, name, value)  # plans hold copies of their own
         return self
 
 
-class SmoothedLoss(Loss):
-    """A smooth loss that stands in for one with kinks."""
+def limited(
+    loss: Loss, scores: FloatArray, targets: FloatArray, limits: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Return losses that go on as lines where they would be steeper than limits.
 
-    @abstractmethod
-    def supporting_value(self, scores: FloatArray, targets: FloatArray) -> FloatArray:
-        """Return what lines below the original loss are worth at the scores.
-
-        Parameters
-        ----------
-        scores : ndarray of shape (n_records,)
-            Decision values.
-        targets : ndarray of shape (n_records,)
-            Encoded targets.
-
-        Returns
-        -------
-        ndarray of shape (n_records,)
-            The value there of a line, for each record, whose slope is the derivative of the smooth
-            loss and which is nowhere above the original loss.
-        """
+    Derivatives of several outputs are shortened together to the limit, and losses stay.
+    """
+    values, slopes = loss.value_and_derivative(scores, targets)
+    if slopes.ndim > 1:
+        squares = (slopes * slopes).sum(axis=1)
+        where = np.flatnonzero(squares > limits * limits)
+        slopes[where] *= (limits[where] / np.sqrt(squares[where]))[:, None]
+        return values, slopes
+    where = np.flatnonzero(np.abs(slopes) > limits)
+    if len(where):
+        far, limit = scores[where], limits[where]
+        held = np.clip(far, *loss.ends(targets[where], limit))
+        line = limit * np.abs(far - held)
+        values[where] = loss.value_and_derivative(held, targets[where])[0] + line
+        slopes[where] = np.copysign(limit, slopes[where])
+    return values, slopes
 
 
 # Keeps the search below a second and some hundred MiB.
-_MOST_CELLS = 2**20
+_MAX_CELLS = 2**20
 
 
 @lru_cache(maxsize=256)
@@ -389,7 +344,7 @@ def gradient_diameter(
         distance = np.hypot(along[one] - along[other], across[one] + across[other])
         bounds = distance + reach[one] + reach[other]
         best, bound = max(best, float(distance.max())), float(bounds.max())
-        if bound <= (1.0 + tolerance) * best or len(first) > _MOST_CELLS:
+        if bound <= (1.0 + tolerance) * best or len(first) > _MAX_CELLS:
             return bound
         alive = bounds >= best
         width /= 2
@@ -445,10 +400,6 @@ def constants_at_the_ends(
 class KinkedLoss(Loss):
     """A loss ``max(p e, q e)`` of the residual ``e = a - y``, with slopes ``p <= 0 <= q``.
 
-    A new one states its slopes and its constants.
-
-    Notes
-    -----
     With ``c = (p+q)/2`` and ``g = (q-p)/2`` the loss is ``c e + g |e|``. Its smooth stand-in of
     width h replaces ``|e|`` by ``(e²/h + h)/2`` for ``|e| <= h``. That is the loss itself where
     ``|e| >= h`` and never below it, and its derivative s lies in [p, q] everywhere. So ``s e`` is
@@ -461,18 +412,7 @@ class KinkedLoss(Loss):
 
     @abstractmethod
     def slopes(self, targets: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the slopes on both sides of the kink.
-
-        Parameters
-        ----------
-        targets : ndarray of shape (n_records,)
-            Encoded targets.
-
-        Returns
-        -------
-        lower, upper : ndarray of shape (n_records,)
-            Slopes p <= 0 for scores below the target and q >= 0 above.
-        """
+        """Return the slopes p for scores below the target, and q above."""
 
     def value_and_derivative(
         self, scores: FloatArray, targets: FloatArray
@@ -493,12 +433,15 @@ class KinkedLoss(Loss):
 
     def smoothed(self, width: float) -> SmoothedLoss:
         """Return the loss with a parabola in place of the kink."""
-        return _RoundedKink(self, width)
+        return SmoothedLoss(self, width)
+
+    def constants(self, score_bound: float) -> LossConstants:
+        return constants_at_the_ends(self, score_bound)
 
 
 @dataclass(frozen=True)
-class _RoundedKink(SmoothedLoss):
-    """The stand-in of `KinkedLoss`."""
+class SmoothedLoss(Loss):
+    """The smooth stand-in of a `KinkedLoss`."""
 
     loss: KinkedLoss
     width: float
@@ -518,6 +461,7 @@ class _RoundedKink(SmoothedLoss):
         return np.asarray(np.where(np.abs(share) < 1.0, opening / self.width, 0.0))
 
     def supporting_value(self, scores: FloatArray, targets: FloatArray) -> FloatArray:
+        """Return what lines below the kinked loss are worth at the scores, of slopes as here."""
         residual, tilt, opening, share = self._parts(scores, targets)
         return np.asarray((tilt + opening * share) * residual)
 

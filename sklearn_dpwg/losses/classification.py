@@ -196,9 +196,6 @@ class Hinge(KinkedLoss):
     def slopes(self, targets: FloatArray) -> tuple[FloatArray, FloatArray]:
         return np.minimum(-targets, 0.0), np.maximum(-targets, 0.0)
 
-    def constants(self, score_bound: float) -> LossConstants:
-        return constants_at_the_ends(self, score_bound)
-
 
 @dataclass(frozen=True)
 class SmoothedHinge(Loss):

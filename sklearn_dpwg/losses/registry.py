@@ -26,48 +26,31 @@ LOSSES: tuple[type[Loss], ...] = (
 def make_loss(
     loss: str | Loss, *, kind: Literal["classifier", "regressor"], n_classes: int = 2
 ) -> Loss:
-    """Return the loss that a name or an instance asks for.
-
-    Parameters
-    ----------
-    loss : str or Loss
-        A name, or an instance for parameters other than the defaults.
-    kind : {"classifier", "regressor"}
-        Who asks; a regressor's targets lie in [-1, 1].
-    n_classes : int, default=2
-        Number of classes, at least two; of no meaning to a regressor.
-
-    Returns
-    -------
-    Loss
-        A new loss, or a copy of the instance, which may be changed later.
-    """
+    """Return the loss that a name or an instance asks for, of which it is a copy."""
     task = "regression" if kind == "regressor" else "binary" if n_classes == 2 else "multiclass"
     of_kind = [known for known in LOSSES if (known.task == "regression") == (kind == "regressor")]
     suitable = {known.name: known for known in of_kind if known.task == task}
+    names = sorted({known.name for known in of_kind})
     if isinstance(loss, str):
         if loss in suitable:
-            chosen = suitable[loss]
-            sizes = {"n_outputs": n_classes} if task == "multiclass" else {}
-            return chosen(**sizes)
-        names = sorted({known.name for known in of_kind})
+            return suitable[loss](**{"n_outputs": n_classes} if task == "multiclass" else {})
         if loss not in names:
             raise InputError(
                 f"loss of a {kind} must be one of {names} or a Loss instance, got {loss!r}."
             )
     elif not isinstance(loss, Loss):
         raise InputTypeError(f"loss of a {kind} must be a name or a Loss instance, got {loss!r}.")
-    elif loss.task == task and (task != "multiclass" or loss.n_outputs == n_classes):
-        if task == "regression" and getattr(loss, "target_bound", 1.0) < 1.0:
-            raise InputError(
-                f"target_bound of a regressor's loss must be 1, as target_bounds are mapped to "
-                f"[-1, 1], got {loss!r}."
-            )
-        return copy(loss)
     elif loss.task not in get_args(Task):
         raise InputError(f"task of a loss must be one of {get_args(Task)}, got {loss.task!r}.")
     elif (loss.task == "regression") != (kind == "regressor"):
         raise InputError(f"loss of a {kind} must be one for a {kind}, got {loss!r}.")
+    elif task == "regression" and getattr(loss, "target_bound", 1.0) < 1.0:
+        raise InputError(
+            f"target_bound of a regressor's loss must be 1, as target_bounds are mapped to "
+            f"[-1, 1], got {loss!r}."
+        )
+    elif loss.task == task and (task != "multiclass" or loss.n_outputs == n_classes):
+        return copy(loss)
     elif loss.task == "multiclass":
         raise InputError(
             f"loss {loss!r} is for {loss.n_outputs} classes, more than two, got {n_classes}."

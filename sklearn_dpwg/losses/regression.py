@@ -115,9 +115,6 @@ class AbsoluteError(KinkedLoss):
     def slopes(self, targets: FloatArray) -> tuple[FloatArray, FloatArray]:
         return np.full_like(targets, -1.0), np.ones_like(targets)
 
-    def constants(self, score_bound: float) -> LossConstants:
-        return constants_at_the_ends(self, score_bound)
-
 
 @dataclass(frozen=True)
 class Quantile(KinkedLoss):
@@ -138,6 +135,3 @@ class Quantile(KinkedLoss):
 
     def slopes(self, targets: FloatArray) -> tuple[FloatArray, FloatArray]:
         return np.full_like(targets, -self.level), np.full_like(targets, 1.0 - self.level)
-
-    def constants(self, score_bound: float) -> LossConstants:
-        return constants_at_the_ends(self, score_bound)

@@ -12,9 +12,10 @@ from scipy.linalg import LinAlgError, cholesky, solve_triangular
 
 from sklearn_dpwg._checks import FloatArray
 from sklearn_dpwg.data.risks import RiskFunctions, Risks
-from sklearn_dpwg.data.risks.selection import MOST_RANKS, keyed_parts
+from sklearn_dpwg.data.risks.record_block import MAX_RANKS, keyed_parts
 from sklearn_dpwg.data.threads import one_blas_thread
-from sklearn_dpwg.losses import Loss, LossConstants, SmoothedLoss
+from sklearn_dpwg.losses import Loss, LossConstants
+from sklearn_dpwg.losses.base import SmoothedLoss
 from sklearn_dpwg.optimum.objective import RegularisedObjective, SaddlePoint, project_to_ball
 from sklearn_dpwg.optimum.saddle_point import newton
 
@@ -153,7 +154,7 @@ def nested_samples(risks: Risks) -> list[Risks]:
     None where groups overlap: one of cells in shares of their own would be of other groups.
     """
     samples: list[Risks] = []
-    if risks.cells is not None or max(risks.group_sizes) > MOST_RANKS:
+    if risks.cells is not None or max(risks.group_sizes) > MAX_RANKS:
         return samples
     rng = np.random.default_rng(SEED)
     part = risks

@@ -149,9 +149,7 @@ class Number(_Scaled):
 
     def _at(self, u: float) -> str:
         """Write the number that is mapped to u."""
-        low, high = self._bounds()
-        if self.log:
-            low, high = math.log1p(low), math.log1p(high)
+        low, high = map(math.log1p, self._bounds()) if self.log else self._bounds()
         value = low + (high - low) * (u + 1.0) / 2.0
         return f"{math.expm1(value) if self.log else value:.6g}"
 
@@ -164,10 +162,9 @@ class Number(_Scaled):
     def _to_scale(self, values: FloatArray) -> FloatArray:
         """Clip to the bounds and map these to -1 and 1."""
         low, high = self._bounds()
-        values = np.clip(values, low, high)
         if self.log:
-            values, low, high = np.log1p(values), math.log1p(low), math.log1p(high)
-        return _unit(values, low, high)
+            values, low, high = np.log1p(np.clip(values, low, high)), *map(math.log1p, (low, high))
+        return to_unit_interval(values, low, high)
 
 
 @dataclass(frozen=True)
@@ -360,12 +357,7 @@ def to_unit_interval(
     values: FloatArray, low: float | FloatArray, high: float | FloatArray
 ) -> FloatArray:
     """Clip values to bounds and map these to -1 and 1, also by rounding."""
-    return _unit(np.clip(values, low, high), low, high)
-
-
-def _unit(values: FloatArray, low: float | FloatArray, high: float | FloatArray) -> FloatArray:
-    """Map low to -1 and high to 1, also by rounding."""
-    scaled = (values - low) / (0.5 * high - 0.5 * low) - 1.0
+    scaled = (np.clip(values, low, high) - low) / (0.5 * high - 0.5 * low) - 1.0
     return np.asarray(np.clip(scaled, -1.0, 1.0, out=scaled))
 
 

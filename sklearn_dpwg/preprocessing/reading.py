@@ -42,10 +42,6 @@ def _is_number(cell: object) -> bool:
     return isinstance(cell, _NUMBERS) and not isinstance(cell, np.timedelta64)
 
 
-def _is_date(cell: object) -> bool:
-    return isinstance(cell, _DATES)
-
-
 def _check_types(
     values: pd.Series, name: object, kind: str, is_right: Sequence[bool], advice: str
 ) -> None:
@@ -85,7 +81,7 @@ def to_times(values: pd.Series, name: object) -> NDArray[np.datetime64]:
         )
         return times
     codes, cells = _distinct(values)
-    _check_types(values, name, "dates", [*map(_is_date, cells)], _READ_DATES)
+    _check_types(values, name, "dates", [isinstance(cell, _DATES) for cell in cells], _READ_DATES)
     return np.array([*map(to_time, cells), np.datetime64("NaT", "us")])[codes]
 
 

@@ -95,17 +95,14 @@ def bound_rows_per_person(
         X, person = without_groups(X, person), held[person]
     codes = person_codes(as_pandas(person))
     check_consistent_length(X, y, groups, codes)
-    kept = _keep(codes, k, NoiseSource(random_state).secret_rng("rows of a person"))
-    return BoundedRows(_take(X, kept), _take(y, kept), _take(groups, kept), kept, k)
-
-
-def _keep(codes: NDArray[np.intp], k: int, rng: np.random.Generator) -> NDArray[np.intp]:
-    """Return the increasing positions of k rows of each person, every choice equally likely."""
+    rng = NoiseSource(random_state).secret_rng("rows of a person")
+    # of each person's rows, in a random order, the first k: every choice is equally likely
     shuffled = rng.permutation(len(codes))
     ordered = shuffled[np.argsort(codes[shuffled], kind="stable")]
     of_person = codes[ordered]
     first = np.searchsorted(of_person, of_person)  # where the rows of each one's person begin
-    return np.sort(ordered[np.arange(len(codes)) - first < k])
+    kept = np.sort(ordered[np.arange(len(codes)) - first < k])
+    return BoundedRows(_take(X, kept), _take(y, kept), _take(groups, kept), kept, k)
 
 
 def _take(values: Any, kept: NDArray[np.intp]) -> Any:

@@ -31,10 +31,12 @@ def _column_bounds(
 ) -> tuple[FloatArray, FloatArray]:
     """Return the lower and the upper bound of each column."""
     if isinstance(bounds, Mapping):
-        wrong = [name for name in names if of_all and name not in bounds]
-        wrong += [name for name in bounds if name not in names]
-        if wrong:
-            raise InputError(f"bounds must name the columns of X, {names!r}, and not {wrong[0]!r}.")
+        missing = [name for name in names if of_all and name not in bounds]
+        unknown = [*missing, *(name for name in bounds if name not in names)]
+        if unknown:
+            raise InputError(
+                f"bounds must name the columns of X, {names!r}, and not {unknown[0]!r}."
+            )
         bounds = [bounds.get(name, (-1.0, 1.0)) for name in names]
     try:
         pairs = np.array(bounds, dtype=np.float64)
@@ -93,6 +95,8 @@ class ByBounds(PlainlyStored, TransformerMixin, BaseEstimator):
 
 class FreeByBounds(ByBounds):
     """One that follows from its bounds alone."""
+
+    _learns_from_records = False
 
     @without_weights
     def fit(self, X: Any, y: Any = None) -> Self:
@@ -158,8 +162,6 @@ class BoundedScaler(OneToOneFeatureMixin, FreeByBounds):
     array([[-0.5,  0.5],
            [ 1. , -1. ]])
     """
-
-    _learns_from_records = False
 
     def __init__(self, bounds: Bounds = (-1.0, 1.0)) -> None:
         self.bounds = bounds

@@ -68,12 +68,10 @@ def _as_tuple(value: Any) -> Any:
 
 def _column(name: str, entries: Any, path: str | Path) -> Column:
     """Return a column by its entries."""
-    where, entries = (
-        f"column {name!r} in {path}",
-        dict(entries) if isinstance(entries, dict) else {},
-    )
+    where = f"column {name!r} in {path}"
+    entries = dict(entries) if isinstance(entries, dict) else {}
     kind = entries.pop("kind", next(filter(None, map(_KIND_OF_ENTRY.get, entries)), None))
-    if kind not in list(_KINDS):
+    if kind not in _KINDS:
         raise InputError(
             f"{where} must have low and high, first and last, or levels, or else a kind of "
             f"{', '.join(_KINDS)}, got {kind!r}."

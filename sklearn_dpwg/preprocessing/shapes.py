@@ -222,8 +222,6 @@ class PublicShapes(FreeByBounds):
            [ 0.71,  0.71]])
     """
 
-    _learns_from_records = False
-
     def __init__(
         self,
         bounds: Bounds = (-1.0, 1.0),
@@ -260,7 +258,11 @@ class PublicShapes(FreeByBounds):
 
     def _ends(self) -> list[Callable[[float], str]]:
         """Return what writes where a number lies between the bounds of each column."""
-        return [partial(_end, *of) for of in zip(self._low, self._high, strict=True)]
+
+        def end(low: float, high: float, u: float) -> str:
+            return f"{low + (high - low) * (u + 1.0) / 2.0:.6g}"
+
+        return [partial(end, *of) for of in zip(self._low, self._high, strict=True)]
 
     def _seen(self) -> list[Seen]:
         """Return what is shown of each column, of those that pass through a line."""
@@ -292,8 +294,3 @@ class PublicShapes(FreeByBounds):
         bent = zip(names[self._bent], np.array(self._ends())[self._bent], strict=True)
         pieces = [piece for name, at in bent for piece in self._shape.names(str(name), at)]
         return np.array([*pieces, *map(str, names[~self._bent])], dtype=object)
-
-
-def _end(low: float, high: float, u: float) -> str:
-    """Write where u lies between bounds."""
-    return f"{low + (high - low) * (u + 1.0) / 2.0:.6g}"

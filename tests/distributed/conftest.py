@@ -41,10 +41,3 @@ def threads():
     """A client of two workers that are threads of this process."""
     with client_of(2, processes=False) as client:
         yield client
-
-
-@pytest.fixture(scope="module")
-def three_threads():
-    """A client of three workers that are threads of this process, whose number a test changes."""
-    with client_of(3, processes=False) as client:
-        yield client

@@ -16,11 +16,10 @@ from sklearn_dpwg.data.distributed import (
     Held,
     Pass,
     check_addresses,
-    map_rows,
     options,
     partitions_of,
 )
-from sklearn_dpwg.data.risks.selection import keyed_parts
+from sklearn_dpwg.data.risks.record_block import keyed_parts
 from sklearn_dpwg.exceptions import ClusterError
 from sklearn_dpwg.losses import BinaryLogLoss, Hinge
 from sklearn_dpwg.privacy.noise.poisson import PoissonSample
@@ -58,37 +57,16 @@ def answers(risks):
     return [np.asarray(one).tobytes() for one in found]
 
 
-def test_workers_answer_what_memory_answers(engine, blocks):
+def test_workers_answer_what_memory_answers_and_forget(engine, blocks, threads):
     handles = toy.on_workers(engine, blocks.handles)
     assert answers(replace(blocks, engine=engine, handles=handles)) == answers(blocks)
-    places = np.random.default_rng(0).permutation(len(handles))
-    mixed = [handles[place] for place in places]
-    weights = np.linspace(-0.5, 0.5, blocks.n_weights)
-    risks = replace(blocks, engine=engine, handles=mixed)
-    assert risks.risks(weights).tobytes() == blocks.risks(weights).tobytes()
-
-
-def test_forgotten_risks_leave_nothing_on_the_workers(engine, blocks, threads):
-    handles = toy.on_workers(engine, blocks.handles)
-    answers(replace(blocks, engine=engine, handles=handles))
     toy.wait_until_held(threads, len(handles))
     engine.close()
     toy.wait_until_held(threads, 0)
 
 
-def test_a_worker_killed_between_passes_changes_no_bit(processes, blocks):
-    processes.wait_for_workers(2, timeout=120)
-    with options(client=processes):
-        engine = DaskEngine()
-    risks = replace(blocks, engine=engine, handles=toy.on_workers(engine, blocks.handles))
-    toy.kill(processes)
-    assert answers(risks) == answers(blocks)
-
-
 def test_errors_of_a_task_come_to_the_client_as_they_are(engine, blocks):
     handles = toy.on_workers(engine, blocks.handles)
-    with pytest.raises(ValueError, match=r"row 52\.25"):
-        engine.collect(handles, toy.fail)
     with pytest.raises(ValueError, match=r"row 52\.25"):
         engine.collect(engine.derive(handles, toy.fail), toy.itself)
 
@@ -140,18 +118,6 @@ def test_other_cuts_are_refused(engine):
     parts = partitions_of(X, y.rechunk(((1, 3, 3, 3),)))
     with pytest.raises(ValueError, match=r"Partition \d of X has \d rows, and that of y has"):
         engine.collect(parts, shape)
-
-
-def test_rows_are_mapped_lazily():
-    X, frame = da.from_array(ROWS, chunks=(3, 2)), dd.from_pandas(FRAME, npartitions=3)
-    sums = map_rows(X, lambda rows: rows.sum(axis=1))
-    assert np.array_equal(sums.compute(scheduler="synchronous"), ROWS.sum(axis=1))
-    two = map_rows(X[X[:, 0] > 10.0], lambda rows: rows[:, :2], columns=["p", "q"])
-    assert np.array_equal(two.compute(scheduler="synchronous"), ROWS[3:, :2])
-    of_frame = map_rows(frame[frame.a > 3.0][["a", "b"]], np.asarray, columns=["p", "q"])
-    of_frame = of_frame.compute(scheduler="synchronous")
-    assert list(of_frame.columns) == ["p", "q"]
-    assert of_frame.index.equals(FRAME.index[4:])
 
 
 # Which cluster is used, and which connections are refused.

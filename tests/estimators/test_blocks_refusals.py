@@ -12,7 +12,7 @@ import pytest
 from sklearn.model_selection import GridSearchCV
 
 from sklearn_dpwg import DPAUCClassifier, DPWorstGroupClassifier, DPWorstGroupRegressor
-from sklearn_dpwg.data.risks import RecordBlock
+from sklearn_dpwg.data.risks.record_block import RecordBlock
 from sklearn_dpwg.data.sources import ArraySource
 from sklearn_dpwg.exceptions import ChangedDataError
 from sklearn_dpwg.inspection import GroupAudit

@@ -10,7 +10,7 @@ import pyarrow.parquet
 import pytest
 
 from sklearn_dpwg import DPWorstGroupClassifier
-from sklearn_dpwg.data.risks import RecordBlock
+from sklearn_dpwg.data.risks.record_block import RecordBlock
 from sklearn_dpwg.data.sources import ArraySource, ParquetSource, group_sizes
 from sklearn_dpwg.ledger import PrivacyLedger
 from sklearn_dpwg.solvers import MGR

@@ -93,6 +93,30 @@ def test_plan_is_that_of_the_fit_from_counts_of_cells():
     assert found == model.plan_
 
 
+@pytest.mark.parametrize("overlap", ["attributes", "both"])
+def test_plan_takes_cells_where_labels_of_groups_are_stated(overlap):
+    stated = ATTRIBUTES[::-1]
+    model = classifier(overlap=overlap, group_labels=stated).fit(X, Y, groups=GROUPS)
+    assert model.plan(group_sizes=GROUPS.value_counts(), n_features=3) == model.plan_
+
+
+@pytest.mark.parametrize(
+    ("sizes", "stated", "message"),
+    [
+        ([300, 300], ATTRIBUTES, "^group_sizes must name the cell of each size where groups overl"),
+        (
+            dict.fromkeys(product("yn", "yn"), 9),
+            list(product(["a", "b"], "yn")),
+            "^group_sizes must name the columns of its cells, as the index of groups.value_counts",
+        ),
+    ],
+)
+def test_sizes_that_are_not_of_cells_are_refused_in_a_sentence(sizes, stated, message):
+    model = classifier(overlap="attributes", group_labels=stated)
+    with pytest.raises(ValueError, match=message):
+        model.plan(group_sizes=sizes, n_features=3)
+
+
 def test_cells_of_a_value_each_are_cells():
     # countries and cities, of which each is in one country
     cells = {("A", "a"): 100, ("A", "b"): 200, ("B", "c"): 100}

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from sklearn_dpwg.data.groups import take_rows
-from sklearn_dpwg.data.sources import Table
+from sklearn_dpwg.data.records import Table
 
 
 @dataclass

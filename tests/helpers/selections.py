@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from sklearn_dpwg.data.risks import GroupRisks, Selection
+from sklearn_dpwg.data.risks import GroupRisks
+from sklearn_dpwg.data.risks.record_block import Selection
 
 
 @dataclass(frozen=True)

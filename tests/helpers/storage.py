@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from sklearn_dpwg.data.records import GroupedRecords
-from sklearn_dpwg.data.risks import GroupRisks, RecordBlock, Risks
+from sklearn_dpwg.data.risks import GroupRisks, Risks
+from sklearn_dpwg.data.risks.record_block import RecordBlock
 from sklearn_dpwg.data.risks.risks import LocalEngine
 
 
@@ -58,7 +57,7 @@ def in_blocks(risks: GroupRisks, n_blocks: int, seed: int = 0, *, engine: Any = 
     ranks = np.cumsum(counts, axis=0) - counts
     blocks = [
         RecordBlock(
-            _some(records, which),
+            records.take(which),
             risks.loss,
             risks.intercept_scaling,
             first_ranks=tuple(first.tolist()),
@@ -78,7 +77,3 @@ def in_blocks(risks: GroupRisks, n_blocks: int, seed: int = 0, *, engine: Any = 
 def _cuts(rng: np.random.Generator, size: int, n_blocks: int) -> np.ndarray:
     inner = np.sort(rng.integers(0, size + 1, n_blocks - 1))
     return np.concatenate([[0], inner, [size]])
-
-
-def _some(records: GroupedRecords, which: Sequence[np.ndarray]) -> GroupedRecords:
-    return records.take(which)

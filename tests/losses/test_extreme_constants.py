@@ -9,14 +9,12 @@ import mpmath
 import numpy as np
 import pytest
 from scipy.spatial.distance import pdist
-from scipy.special import logsumexp, softmax
 
 from sklearn_dpwg.losses import (
     AbsoluteError,
     BinaryLogLoss,
     Hinge,
     Huber,
-    LossConstants,
     MultinomialLogLoss,
     Quantile,
     SmoothedHinge,
@@ -38,7 +36,6 @@ LOSSES = (
     *(Quantile(*both) for both in itertools.product((1e-12, 0.001, 0.5, 0.999), (1e-8, 1.0, 1e8))),
 )
 FEW = 4 * np.finfo(float).eps
-
 parametrize_loss = pytest.mark.parametrize("loss", LOSSES, ids=repr)
 
 
@@ -108,7 +105,7 @@ def plane(loss, r, share, lengths=(1.0,)):
 
 @parametrize_loss
 def test_gradient_diameter_on_a_fine_grid(loss):
-    for r in BOUNDS:
+    for r in BOUNDS[::2]:
         stated = loss.constants(r)
         largest = 0.0
         for share, lengths in ((1.0, (1.0,)), (0.6, (1.0, 0.5)), (1e-3, (1.0,)), (0.0, (1.0,))):
@@ -133,7 +130,7 @@ def scores_on_spheres(k, r, rng):
     return r * scores / np.linalg.norm(scores, axis=1, keepdims=True)
 
 
-@pytest.mark.parametrize("k", [2, 3, 4, 7, 30, 1000])
+@pytest.mark.parametrize("k", [2, 3, 7, 200])
 def test_constants_of_many_classes(k):
     rng = np.random.default_rng(k)
     loss = MultinomialLogLoss(k)
@@ -153,44 +150,3 @@ def test_constants_of_many_classes(k):
             some = scores[:: max(1, len(scores) // 400)]
             bends = np.linalg.eigvalsh(loss.curvature(some, np.zeros(len(some))))[:, -1]
             assert bends.max() <= stated.smoothness * (1 + 1e-12)
-
-
-@pytest.mark.parametrize("r", [1e-3, 0.5, 1.0, 2.0, 4.0, 20.0])
-def test_three_classes_by_a_walk_around_the_circle(r):
-    """Three scores that sum to zero, which costs nothing, are a circle: the whole truth."""
-    turn = np.linspace(0, 2 * math.pi, 200001)
-    basis = np.array([[1, -1, 0], [1, 1, -2]]) / np.sqrt([[2], [6]])
-    scores = r * np.stack([np.cos(turn), np.sin(turn)], axis=1) @ basis
-    loss = logsumexp(scores, axis=1) - scores[:, 0]
-    slope = np.linalg.norm(softmax(scores, axis=1) - [1, 0, 0], axis=1)
-    stated = MultinomialLogLoss(3).constants(r)
-    assert loss.min() == pytest.approx(stated.infimum, rel=1e-9)
-    assert loss.max() <= stated.supremum * (1 + 1e-15)
-    assert stated.loss_range <= (loss.max() - loss.min()) * (1 + 3e-4)
-    assert 0.93 * stated.lipschitz <= slope.max() <= stated.lipschitz * (1 + 1e-15)
-
-
-@pytest.mark.parametrize("n_points", [2, 3, 6])
-def test_a_coarse_search_of_the_arc_is_still_a_bound(n_points, monkeypatch):
-    fine = {(k, r): MultinomialLogLoss(k).constants(r) for k in (3, 8) for r in (2.0, 6.0, 9.0)}
-    monkeypatch.setattr("sklearn_dpwg.losses.classification._ARC_POINTS", n_points)
-    for (k, r), stated in fine.items():
-        coarse = MultinomialLogLoss(k).constants(r)
-        assert coarse.supremum >= stated.supremum - 2e-4 * r
-
-
-@pytest.mark.parametrize("k", [2, 3, 5, 10])
-def test_many_classes_at_both_ends(k):
-    """Near zero and far out every number is the least possible one."""
-    near, far = MultinomialLogLoss(k).constants(1e-7), MultinomialLogLoss(k).constants(60.0)
-    assert near.lipschitz == pytest.approx(math.sqrt((k - 1) / k), rel=1e-6)
-    assert near.smoothness == pytest.approx(1 / k, rel=1e-6)
-    assert near.loss_range == pytest.approx(2e-7 * math.sqrt((k - 1) / k), rel=1e-3)
-    assert far.lipschitz == pytest.approx(math.sqrt(2))
-    assert far.smoothness == 0.5
-
-
-def test_the_range_of_losses_without_a_ceiling():
-    stated = LossConstants(1.0, 1.0, 0.25, 1.5, 0.5, 1.0)
-    assert stated.loss_range == stated.range_up_to(math.inf) == pytest.approx(1.25)
-    assert stated.range_up_to(1.0) == pytest.approx(0.75)

@@ -9,13 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sklearn_dpwg.exceptions import InputError
-from sklearn_dpwg.losses import (
-    BinaryLogLoss,
-    Huber,
-    SmoothedHinge,
-    SquaredError,
-    SquaredHinge,
-)
+from sklearn_dpwg.losses import BinaryLogLoss, Huber, SmoothedHinge, SquaredError, SquaredHinge
 from sklearn_dpwg.losses.base import gradient_diameter
 
 

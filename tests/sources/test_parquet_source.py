@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from pyarrow import dataset, parquet
 
 from sklearn_dpwg.data.groups import encode_groups
-from sklearn_dpwg.data.sources import ParquetSource, group_sizes
+from sklearn_dpwg.data.sources import ArraySource, ParquetSource
 from sklearn_dpwg.data.sources import source as source_module
 from sklearn_dpwg.estimators.encode import check_columns
 
@@ -157,9 +157,8 @@ def test_groups_that_are_missing_are_left_to_who_encodes_them(tmp_path):
 @pytest.mark.parametrize(
     "column",
     [
-        pa.array(["p", "q"]), pa.array([b"p", b"q"]), pa.array(["p", "q"]).dictionary_encode(),
-        pa.array([0, 1], pa.timestamp("s")), pa.array([0, 1], pa.date32()),
-        pa.array([0, 1], pa.duration("s")), pa.array([0, 1], pa.time32("s")),
+        pa.array(["p", "q"]), pa.array(["p", "q"]).dictionary_encode(),
+        pa.array([0, 1], pa.timestamp("s")), pa.array([0, 1], pa.duration("s")),
     ],
 )  # fmt: skip
 def test_features_are_refused_with_the_words_for_frames(tmp_path, column):
@@ -171,28 +170,17 @@ def test_features_are_refused_with_the_words_for_frames(tmp_path, column):
     assert str(found.value) == str(of_frame.value)
 
 
-def test_missing_values_are_told_by_who_encodes_them(tmp_path):
-    (part,) = source_of(write(tmp_path / "rows.parquet", x=[0.25, None])).partitions()
-    assert part.read().X["x"].isna().tolist() == [False, True]
-    for y in ([3, None], ["c", None], pa.array(["c", None]).dictionary_encode()):
-        (part,) = source_of(write(tmp_path / "rows.parquet", y=y)).partitions()
-        for table in (part.read(), part.read_labels()):
-            assert pd.isna(table.y).tolist() == [False, True]
-
-
 @pytest.mark.parametrize(
     ("parameters", "words"),
     [
         ({"features": ["x", "z"]}, "^features must name columns of every file, got 'z'"),
-        ({"target": "z"}, "^target must name columns"),
         ({"groups": ["g", "z"]}, "^groups must name columns"),
         ({"features": ["x", "x"]}, "each column once, got 'x' twice"),
-        ({"features": "x"}, "^features must be names of columns, got 'x'"),
-        ({"features": []}, "^features must be names of columns, got list"),
-        ({"features": [7.25]}, "^features must be names of columns, got float"),
+        ({"features": "x"}, "^features must be names of columns"),
+        ({"features": []}, "^features must be names of columns"),
         ({"features": ["x", "y"]}, "must not hold the target, got 'y'"),
-        ({"target": ["y"]}, "^target must be names of columns, got tuple"),
-        ({"groups": 77}, "^groups must be names of columns, got int"),
+        ({"target": ["y"]}, "^target must be names of columns"),
+        ({"groups": 77}, "^groups must be names of columns"),
     ],
 )
 def test_wrong_names_are_refused(tmp_path, parameters, words):
@@ -206,19 +194,13 @@ def test_wrong_data_is_refused(tmp_path):
     for data, words in (
         (pd.read_parquet(path), "got DataFrame: what fits in memory is passed to fit"),
         (pl.scan_parquet(path), r"got LazyFrame: .* query\.sink_parquet\(path\) writes"),
-        (7, "got int"),
         ([], "a path or several"),
-        (tmp_path / "gone", "gone"),
         (tmp_path / "empty", "got none in"),
         (dataset.dataset(path).filter(dataset.field("x") > 1), "filter"),
         (dataset.dataset(pa.table({"x": [1.0]})), "a dataset of Parquet files"),
     ):
         with pytest.raises((TypeError, ValueError, OSError), match=words):
             source_of(data)
-    other = tmp_path / "other.parquet"
-    parquet.write_table(pa.table({"x": [1.0], "y": [1]}), other)
-    with pytest.raises(ValueError, match=r"every file, got 'g', which .*other\.parquet' has not"):
-        source_of([path, other])
 
 
 def test_a_file_is_read_once_under_whatever_name(tmp_path, monkeypatch):
@@ -230,33 +212,12 @@ def test_a_file_is_read_once_under_whatever_name(tmp_path, monkeypatch):
             source_of(data)
 
 
-@pytest.mark.parametrize("groups", [None, "g", ["g", "y"]])
-def test_records_without_targets_are_read(tmp_path, groups):
-    source = source_of(write(tmp_path / "rows.parquet"), target=None, groups=groups)
-    (part,) = source.partitions()
-    assert part.read().X["x"].tolist() == [0.5, 1.5]
-    assert part.read().y is None
-    assert part.read_labels().y is None
-    if groups is not None:
-        assert list(group_sizes(source).values()) == [1, 1]
-    assert "target=None" in repr(source)
-
-
-def test_empty_files_are_one_empty_part(tmp_path):
-    paths = [tmp_path / "rows.parquet", tmp_path / "more.parquet"]
-    for path in paths:
-        parquet.write_table(pa.table({"x": [0.5], "y": [1], "g": ["a"]}).slice(1), path)
-    (part,) = source_of(paths).partitions()
-    table = part.read()
-    assert table.X.shape == (0, 1)
-    assert len(table.y) == len(table.groups) == 0
-
-
 def test_reprs_show_no_value(tmp_path):
     folder = tmp_path / "region=north"
     folder.mkdir()
     write(folder / "rows.parquet")
     source = source_of(tmp_path, groups=["region"])
     (part,) = source.partitions()
-    for shown in (repr(source), repr(part), repr(part.read())):
-        assert "north" not in shown
+    arrays = ArraySource(np.zeros((1, 1)), np.zeros(1), np.array(["north"]))
+    for shown in (source, part, part.read(), arrays, *arrays.partitions()):
+        assert "north" not in repr(shown)

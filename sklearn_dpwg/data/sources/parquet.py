@@ -98,7 +98,13 @@ class ParquetSource(NoArray):
         )
 
     def partitions(self) -> list[ParquetPartition]:
-        """Return the parts, in the order of the records."""
+        """Return the parts, in the order of the records.
+
+        Returns
+        -------
+        list of ParquetPartition
+            Runs of row groups, at least one.
+        """
         n_rows = rows_per_part(8 * len(self.features))
         runs: list[Any] = []
         for fragment, _ in self._fragments:

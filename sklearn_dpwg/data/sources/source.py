@@ -1,4 +1,4 @@
-"""What a source hands out, what is counted of it before a fit, and where a fit keeps its rows."""
+"""What a source is, arrays as one, what is counted of it, and where a fit keeps its rows."""
 
 from __future__ import annotations
 
@@ -13,8 +13,11 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
+import pandas as pd
+from scipy.sparse import csr_array, csr_matrix, issparse
 
-from sklearn_dpwg.data.frames import is_source, label_column
+from sklearn_dpwg._checks import whole_number
+from sklearn_dpwg.data.frames import NoArray, is_source, label_column
 from sklearn_dpwg.data.groups import count_labels, encode_groups
 from sklearn_dpwg.data.records import GroupedRecords, Table
 from sklearn_dpwg.exceptions import InputError, InputTypeError
@@ -23,6 +26,8 @@ from sklearn_dpwg.exceptions import InputError, InputTypeError
 # once, in a few copies.
 PART_ROWS = 2**20
 PART_BYTES = 2**26
+# Of rows in compressed form: how many entries they have is not public.
+SPARSE_PART_ROWS = 2**16
 
 
 def rows_per_part(bytes_per_row: int) -> int:
@@ -34,51 +39,117 @@ class Partition(Protocol):
     """Some records that follow each other, read when they are asked for."""
 
     def read(self) -> Table:
-        """Return the records, all columns of them.
-
-        Returns
-        -------
-        Table
-            Rows, targets and groups.
-        """
+        """Return the records, all columns of them."""
 
     def read_labels(self) -> Table:
-        """Return targets and groups alone, which is fast where columns lie apart.
-
-        Returns
-        -------
-        Table
-            Targets and groups as `read` returns them, and ``X`` without its rows.
-        """
+        """Return targets and groups alone, and ``X`` without its rows, in the types of `read`."""
 
 
 class Source(Protocol):
     """Records that need not fit in memory, as parts in one order.
 
-    Notes
-    -----
-    ``spool`` is the directory for encoded rows that are read again and again, or None to hold them
-    in memory.
-
     ``target`` and ``groups``, of a source that has them, name columns; a target of None says that
-    there are no targets, so that models predict its records and learn nothing of them.
-
-    Parts may end anywhere, as each record is rounded by itself before it is added. A fit reads the
-    labels of all parts, and then each part once.
+    there are no targets, so that models predict its records and learn nothing of them. Parts may
+    end anywhere, as each record is rounded by itself before it is added. A fit reads the labels of
+    all parts, and then each part once.
     """
 
     @property
     def spool(self) -> str | os.PathLike[str] | None:
-        """Directory for encoded rows, or None for memory."""
+        """Directory for encoded rows that are read again and again, or None for memory."""
 
     def partitions(self) -> Sequence[Partition]:
-        """Return the parts, in the order of the records.
+        """Return the parts, at least one, in the order of the records; a part may be empty."""
+
+
+class ArraySource(NoArray):
+    """Arrays that are read in runs of rows, such as memory-mapped ones.
+
+    Parameters
+    ----------
+    X : ndarray, csr_array or csr_matrix of shape (n_records, n_features)
+        Rows; numbers. An array on a mapped file (``np.memmap``, ``np.load(..., mmap_mode="r")``) is
+        not read before it is needed.
+    y : ndarray or Series of shape (n_records,)
+        Targets.
+    groups : ndarray, Series or DataFrame with n_records entries, optional
+        Groups, in any form that ``fit`` takes with a length; None for none.
+    block_rows : int, optional
+        Records in a block; by default as many as take 64 MiB, at most 2**20, and of sparse rows
+        2**16. Say it by public facts alone, never by how many entries rows have.
+    spool : path, optional
+        Directory for encoded rows; see `ParquetSource`. With None they are held in memory.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import numpy as np
+    >>> from sklearn_dpwg.data.sources import ArraySource
+    >>> rng = np.random.default_rng(0)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     np.save(folder + "/X.npy", rng.normal(size=(1000, 3)))
+    ...     X = np.load(folder + "/X.npy", mmap_mode="r")
+    ...     source = ArraySource(X, X[:, 0] > 0, np.arange(1000) // 500, block_rows=400)
+    ...     [len(partition.read().y) for partition in source.partitions()]
+    [400, 400, 200]
+    """
+
+    def __init__(
+        self,
+        X: Any,
+        y: Any,
+        groups: Any = None,
+        *,
+        block_rows: int | None = None,
+        spool: str | os.PathLike[str] | None = None,
+    ) -> None:
+        check_spool(spool)
+        is_array = isinstance(X, np.ndarray | csr_array | csr_matrix)
+        if not is_array or X.ndim != 2 or X.dtype.kind not in "biuf":
+            raise InputError(
+                f"X must be an array of numbers with a row a record, dense or in compressed rows "
+                f"(csr_array), got {type(X).__name__}."
+            )
+        for name, part in {"y": y, "groups": groups}.items():
+            if part is None and name == "groups":
+                continue
+            if not hasattr(part, "__array__") or issparse(part) or not np.ndim(part):
+                raise InputError(
+                    f"{name} must be an array or a Series with an entry a record, got "
+                    f"{type(part).__name__}."
+                )
+            if len(part) != X.shape[0]:
+                raise InputError(
+                    f"{name} must have one entry a record: got {len(part)} for {X.shape[0]} "
+                    f"records."
+                )
+        self.X, self.y, self.groups, self.spool = X, y, groups, spool
+        self.block_rows = SPARSE_PART_ROWS
+        if block_rows is not None:
+            self.block_rows = whole_number(block_rows, "block_rows", least=1)
+        elif isinstance(X, np.ndarray):
+            self.block_rows = rows_per_part(X.shape[1] * X.dtype.itemsize)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(X of shape {self.X.shape})"
+
+    def partitions(self) -> list[Table]:
+        """Return the runs of rows, in their order.
 
         Returns
         -------
-        list of Partition
-            At least one; a part may be empty.
+        list of Table
+            Views of the arrays.
         """
+        n_rows, parts = self.block_rows, (self.X, self.y, self.groups)
+        starts = range(0, max(self.X.shape[0], 1), n_rows)
+        return [Table(*(_run(part, start, start + n_rows) for part in parts)) for start in starts]
+
+
+def _run(part: Any, start: int, stop: int) -> Any:
+    if isinstance(part, pd.Series | pd.DataFrame):
+        return part.iloc[start:stop]
+    return None if part is None else part[start:stop]
 
 
 def group_sizes(source: Source) -> dict[Hashable, int]:
@@ -125,18 +196,11 @@ def group_sizes(source: Source) -> dict[Hashable, int]:
 # Encoded rows of one fit, mapped from a directory.
 
 
-def check_spool(directory: Any) -> Path | None:
-    """Return the path of an existing directory, or refuse what is none."""
-    if directory is None:
-        return None
-    if not isinstance(directory, str | os.PathLike):
-        raise InputTypeError(
-            f"spool must be the path of a directory, got {type(directory).__name__}."
-        )
-    # an empty path would be the directory one is in
-    if not os.fspath(directory) or not Path(directory).is_dir():
-        raise InputError(f"spool must be an existing directory, got {os.fspath(directory)!r}.")
-    return Path(directory)
+def check_spool(directory: Any) -> None:
+    """Refuse what is no existing directory; an empty path would be the directory one is in."""
+    is_path = isinstance(directory, str | os.PathLike) and os.fspath(directory)
+    if directory is not None and not (is_path and Path(directory).is_dir()):
+        raise InputError(f"spool must be an existing directory, got {directory!r}.")
 
 
 class Spool:
