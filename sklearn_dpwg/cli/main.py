@@ -36,9 +36,20 @@ from sklearn_dpwg.ledger import PrivacyLedger
 from sklearn_dpwg.preprocessing import Number, bound_rows_per_person
 from sklearn_dpwg.privacy.statement import cost_of, rounded_up
 
-# Exit codes, for the script that called.
-WRONG_INPUT, REFUSED, FAILS_BELOW = 2, 3, 4
+FAILS_BELOW = 4
 SETTINGS: dict[str, Any] = {"help_option_names": ["-h", "--help"], "show_default": True}
+
+
+class WrongInput(click.ClickException):
+    """The message of an error."""
+
+    exit_code = 2
+
+
+class Refused(click.ClickException):
+    """The message of a ledger."""
+
+    exit_code = 3
 
 
 class Commands(click.Group):
@@ -55,10 +66,8 @@ class Commands(click.Group):
                 raise  # click knows what to do where nobody reads on
             except (DPWGError, ValueError, OSError, ImportError) as error:
                 message = "\n".join([str(error), *getattr(error, "__notes__", ())])
-                refusal = click.ClickException(message)
                 is_budget = isinstance(error, BudgetExceededError)
-                refusal.exit_code = REFUSED if is_budget else WRONG_INPUT
-                raise refusal from error
+                raise (Refused if is_budget else WrongInput)(message) from error
 
 
 @click.group(cls=Commands, context_settings=SETTINGS)
