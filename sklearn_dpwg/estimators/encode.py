@@ -417,7 +417,8 @@ def _coef_and_intercept(start: Any) -> tuple[FloatArray, FloatArray]:
             "start must be a fitted linear model with coef_ and intercept_, or a pair (coef, "
             f"intercept) in the units of X and y, got {type(start).__name__}."
         )
-    coef = pair[0].toarray() if issparse(pair[0]) else pair[0]
+    coef: Any = pair[0]
+    coef = coef.toarray() if issparse(coef) else coef
     arrays = np.asarray(coef, dtype=float), np.asarray(pair[1], dtype=float)
     if not all(np.isfinite(array).all() for array in arrays):
         raise InputError("start must hold finite numbers, got infinite or NaN.")

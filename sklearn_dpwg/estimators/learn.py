@@ -320,8 +320,8 @@ class DPWorstGroupEstimator(PrivateEstimator):
         if self.data_norm is None:
             warn_of_row_norm()
         if plan.releases:
-            is_sampled = stage is None and plan.n_drawn is not None
-            self._warn_of_budget(budget, plan.n_drawn if is_sampled else problem.n_records)
+            drawn = plan.n_drawn if stage is None else None
+            self._warn_of_budget(budget, problem.n_records if drawn is None else drawn)
         if stage is None:
             warn_of_plan(plan, facts.labels)
         # without releases nothing is drawn, so random_state does not matter

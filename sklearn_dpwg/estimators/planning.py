@@ -94,12 +94,13 @@ def check_solution(plan: Plan, solution: Solution, solver: object) -> None:
         )
     if plan.releases and np.linalg.norm(weights) > problem.radius * (1.0 + 1e-6):
         raise RuntimeError(f"solver {solver!r} must return weights in the ball of its problem.")
-    is_negative = group_weights is not None and not (group_weights >= 0.0).all()
-    if is_negative or np.shape(group_weights) not in ((), (problem.n_groups,)):
-        raise RuntimeError(
-            f"solver {solver!r} must return {problem.n_groups} group weights of at least 0, got an "
-            f"array of shape {np.shape(group_weights)}."
-        )
+    if group_weights is not None:
+        group_weights = np.asarray(group_weights, dtype=float)
+        if group_weights.shape != (problem.n_groups,) or not (group_weights >= 0.0).all():
+            raise RuntimeError(
+                f"solver {solver!r} must return {problem.n_groups} group weights of at least 0, "
+                f"got an array of shape {group_weights.shape}."
+            )
     if plan.releases and not 0 <= solution.n_iter <= plan.n_steps:
         raise RuntimeError(
             f"solver {solver!r} must take at most the {plan.n_steps} planned steps, got "
