@@ -75,16 +75,3 @@ def described(title: str, text: str, code: Iterable[str] = ()) -> str:
         f'<div style="margin-top:0.4em"><strong>{escape(title)}:</strong> {escape(text)}'
         f"{shown}</div>"
     )
-
-
-def table(header: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
-    """Return a table, text to the left."""
-    left = 'style="text-align:left;padding:0.1em 0.8em 0.1em 0"'
-    head = "".join(f'<th {left} scope="col">{escape(cell)}</th>' for cell in header)
-    body = "".join(
-        f"<tr>{''.join(f'<td {left}>{escape(cell)}</td>' for cell in row)}</tr>" for row in rows
-    )
-    return (
-        '<div style="overflow-x:auto"><table style="border-collapse:collapse;font-size:0.9em">'
-        f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
-    )

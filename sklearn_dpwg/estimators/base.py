@@ -23,7 +23,9 @@ from sklearn_dpwg.estimators.partitions import partitions_of
 from sklearn_dpwg.estimators.planning import plan_within, with_start
 from sklearn_dpwg.estimators.stream import Streaming
 from sklearn_dpwg.exceptions import InputError
-from sklearn_dpwg.solvers import FreshSolver, Plan, make_solver
+from sklearn_dpwg.solvers import Plan
+from sklearn_dpwg.solvers.auto import make_solver
+from sklearn_dpwg.solvers.solver import FreshSolver
 
 # What both estimators document alike, by the names of the parameters.
 SHARED_PARAMETERS = {

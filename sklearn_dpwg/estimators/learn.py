@@ -56,7 +56,8 @@ from sklearn_dpwg.ledger.costs import StartCost, costs_of_start, in_words
 from sklearn_dpwg.ledger.ledger import spending
 from sklearn_dpwg.privacy import Budget, Draw, NoiseSource, PrivacyGuarantee
 from sklearn_dpwg.privacy.release import check_delta
-from sklearn_dpwg.solvers import Plan, Solution, Solver, make_solver
+from sklearn_dpwg.solvers import Plan, Solution, Solver
+from sklearn_dpwg.solvers.auto import make_solver
 from sklearn_dpwg.solvers.counts import release_sizes
 
 # From here on e^epsilon is no floating-point number, and the statement says the same in words.

@@ -24,7 +24,9 @@ from sklearn_dpwg.estimators.partitions import Partitions, partitions_of
 from sklearn_dpwg.estimators.planning import check_solution
 from sklearn_dpwg.exceptions import InputError, warn
 from sklearn_dpwg.privacy import Budget, NoiseSource
-from sklearn_dpwg.solvers import SOLVERS, FreshSolver, Game, Plan, Solution, make_solver
+from sklearn_dpwg.solvers import SOLVERS, Plan, Solution
+from sklearn_dpwg.solvers.auto import make_solver
+from sklearn_dpwg.solvers.solver import FreshSolver, Game
 
 
 class FreshMethod:

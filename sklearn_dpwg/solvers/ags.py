@@ -264,7 +264,7 @@ def least_bound_plan(problem: Problem, budget: Budget, solver: AGS) -> Plan:
         sharpness=math.inf if solver.sharpness == math.inf else rule.sharpness(noise),
     )
     bounds = rule.bound(noise)
-    return Plan.of("ags", problem, budget, releases=paid, schedule=schedule, bounds=bounds)
+    return Plan("ags", problem, budget, paid, schedule, bounds, schedule.n_steps)
 
 
 def paper_plan(problem: Problem, budget: Budget, solver: AGS) -> Plan:
@@ -287,4 +287,4 @@ def paper_plan(problem: Problem, budget: Budget, solver: AGS) -> Plan:
     if p > 1:
         excess += 16.0 * noise.tau * math.log(p * n * n_steps / 2.0)
     paid, bounds = noise.releases, np.full(p, excess)
-    return Plan.of("ags", problem, budget, releases=paid, schedule=schedule, bounds=bounds)
+    return Plan("ags", problem, budget, paid, schedule, bounds, schedule.n_steps)

@@ -104,7 +104,7 @@ class Exact(Solver):
             if problem.n_groups > 1:
                 bound += strengths[1] * math.log(problem.n_groups)
         schedule, bounds = ExactSchedule(self.tolerance, *strengths), (bound,) * problem.n_groups
-        return Plan.of(self.name, problem, budget, releases=(), schedule=schedule, bounds=bounds)
+        return Plan(self.name, problem, budget, (), schedule, bounds)
 
     def _run(self, plan: Plan, data: Risks, noise: NoiseSource, start: Solution | None) -> Solution:
         # where Newton's method starts has no influence on what it finds
@@ -197,7 +197,7 @@ class People(Exact):
         schedule = PeopleSchedule(self.tolerance, problem.optimism_correction)
         # it may leave a group to what others learn, which nothing bounds on the records
         bounds = (problem.loss_range,) * problem.n_groups
-        return Plan.of(self.name, problem, budget, releases=(), schedule=schedule, bounds=bounds)
+        return Plan(self.name, problem, budget, (), schedule, bounds)
 
     def _run(self, plan: Plan, data: Risks, noise: NoiseSource, start: Solution | None) -> Solution:
         if not isinstance(plan.schedule, PeopleSchedule):

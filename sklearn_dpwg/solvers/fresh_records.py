@@ -72,13 +72,13 @@ class StreamSolver(FreshSolver):
         # one that may stop early reads one group in a round
         early = schedule.stops_early
         of_round = float(schedule.rates[0] if early else sum(schedule.rates))
-        return Plan.of(
+        return Plan(
             self.name,
             problem,
             budget,
-            releases=releases,
-            schedule=schedule,
-            bounds=bounds,
+            releases,
+            schedule,
+            bounds,
             n_steps=schedule.n_rounds,
             early_stop=early,
             n_drawn=round(min(schedule.n_rounds * of_round, problem.n_records)),

@@ -211,7 +211,7 @@ def least_bound_plan(problem: Problem, budget: Budget, solver: GDA) -> Plan:
     paid, noise = descent.pay_for_passes(rule, budget)
     schedule = GDASchedule(**rule.fields(), group_step=rule.group_step(noise))
     bounds = rule.bound(noise)
-    return Plan.of("gda", problem, budget, releases=paid, schedule=schedule, bounds=bounds)
+    return Plan("gda", problem, budget, paid, schedule, bounds, schedule.n_steps)
 
 
 def paper_plan(problem: Problem, budget: Budget, solver: GDA) -> Plan:
@@ -244,7 +244,7 @@ def paper_plan(problem: Problem, budget: Budget, solver: GDA) -> Plan:
         ),
     )
     bounds = np.full(problem.n_groups, strong_gap_bound(problem, n_steps, sigma, ridge))
-    return Plan.of("gda", problem, budget, releases=paid, schedule=schedule, bounds=bounds)
+    return Plan("gda", problem, budget, paid, schedule, bounds, schedule.n_steps)
 
 
 def strong_gap_bound(problem: Problem, n_steps: int, sigma: float, ridge: float) -> float:

@@ -379,7 +379,7 @@ def _plan_of_passes(problem: Problem, rule: HedgeRule, budget: Budget) -> Plan:
     noise = rule.noise_of_passes(total, share)
     scale = rule.group_rate_at(noise) * risk_stds
     schedule, bounds = _schedule(rule, noise, budget, scale**2 / 2.0), rule.bound(noise)
-    return Plan.of("mgr", problem, budget, releases=releases, schedule=schedule, bounds=bounds)
+    return Plan("mgr", problem, budget, releases, schedule, bounds, schedule.n_steps)
 
 
 def _plan_of_batches(problem: Problem, rule: HedgeRule, budget: Budget) -> Plan:
@@ -409,7 +409,7 @@ def _plan_of_batches(problem: Problem, rule: HedgeRule, budget: Budget) -> Plan:
         of_noise = of_noise + (group_rate * batches.risk_stds) ** 2 / 2.0
     schedule = _schedule(rule, noise, budget, of_noise, batches=batches)
     bounds = rule.bound(noise)
-    return Plan.of("mgr", problem, budget, releases=releases, schedule=schedule, bounds=bounds)
+    return Plan("mgr", problem, budget, releases, schedule, bounds, schedule.n_steps)
 
 
 def _schedule(
@@ -478,7 +478,7 @@ def paper_plan(problem: Problem, budget: Budget, *, max_passes: int) -> Plan:
     # the regret bounds in the proof of Theorem 10
     excess = noise.regret + 2.0 * feedback_bound * math.sqrt(math.log(p) / n_steps)
     paid, bounds = noise.releases, np.full(p, excess)
-    return Plan.of("mgr", problem, budget, releases=paid, schedule=schedule, bounds=bounds)
+    return Plan("mgr", problem, budget, paid, schedule, bounds, schedule.n_steps)
 
 
 def _steps_and_noise(problem: Problem, budget: Budget, max_passes: int) -> tuple[int, float, float]:

@@ -181,9 +181,7 @@ class Moments(Solver):
             smoothing=float(self.smoothing),
         )
         bounds = excess_bound_by_group(problem, schedule, aim=self.aim * problem.reach)
-        return Plan.of(
-            self.name, problem, budget, releases=releases, schedule=schedule, bounds=bounds
-        )
+        return Plan(self.name, problem, budget, releases, schedule, bounds, self.n_rounds)
 
     def _run(self, plan: Plan, data: Risks, noise: NoiseSource, start: Solution | None) -> Solution:
         schedule, problem = plan.schedule, plan.problem

@@ -322,9 +322,7 @@ def least_bound_plan(problem: Problem, budget: Budget, solver: PhasedERM) -> Pla
     # noise is scaled by one factor
     factor = releases[0].noise_multiplier / asked[0].noise_multiplier
     schedule = replace(schedule, risks_multiplier=factor * z)
-    return Plan.of(
-        "phased-erm", problem, budget, releases=releases, schedule=schedule, bounds=bounds
-    )
+    return Plan("phased-erm", problem, budget, releases, schedule, bounds, schedule.n_steps)
 
 
 def _learned_problem(problem: Problem, budget: Budget, solver: PhasedERM) -> Problem:
@@ -500,9 +498,7 @@ def paper_plan(problem: Problem, budget: Budget, *, smoothing_width: float | Non
     releases = [
         Release(rounds.WEIGHTS, "gaussian", z, 1, part=t) for t, z in enumerate(multipliers)
     ]
-    return Plan.of(
-        "phased-erm", problem, budget, releases=releases, schedule=schedule, bounds=bounds
-    )
+    return Plan("phased-erm", problem, budget, releases, schedule, bounds, schedule.n_steps)
 
 
 def _steps_and_noise(

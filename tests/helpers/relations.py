@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from sklearn_dpwg.solvers import SOLVERS, FreshSolver, Solver
+from sklearn_dpwg.solvers import SOLVERS, Solver
+from sklearn_dpwg.solvers.solver import FreshSolver
 
 WITHIN_GROUP = {"neighbours": "replace-one-within-group"}
 

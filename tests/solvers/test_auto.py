@@ -13,7 +13,8 @@ import sklearn_dpwg.solvers.auto as auto_module
 from sklearn_dpwg.datasets import dataset_names
 from sklearn_dpwg.losses import BinaryLogLoss, Hinge, Huber, MultinomialLogLoss, SquaredError
 from sklearn_dpwg.privacy import Budget
-from sklearn_dpwg.solvers import MGR, SOLVERS, Auto, Exact, Moments, Solver, make_solver
+from sklearn_dpwg.solvers import MGR, SOLVERS, Auto, Exact, Moments, Solver
+from sklearn_dpwg.solvers.auto import make_solver
 from sklearn_dpwg.solvers.auto import CLEAR_MOMENTS
 from sklearn_dpwg.solvers.moments import MOST_WEIGHTS_OF_MOMENTS
 from sklearn_dpwg.solvers.solver import SLOPES_BIND

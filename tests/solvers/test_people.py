@@ -14,7 +14,8 @@ from sklearn_dpwg import DPWorstGroupClassifier, DPWorstGroupRegressor
 from sklearn_dpwg.data.problem import Cells, Problem
 from sklearn_dpwg.losses import BinaryLogLoss, Hinge, MultinomialLogLoss, SquaredError
 from sklearn_dpwg.privacy import Budget, NoiseSource
-from sklearn_dpwg.solvers import AGS, GDA, MGR, Exact, Moments, PhasedERM, make_solver
+from sklearn_dpwg.solvers import AGS, GDA, MGR, Exact, Moments, PhasedERM
+from sklearn_dpwg.solvers.auto import make_solver
 from sklearn_dpwg.solvers.exact import N_DIRECTIONS, directions, shrinker
 from sklearn_dpwg.solvers.steps import FIRST_STEPS, GainOfGroups, variance_between
 from tests.helpers.group_data import dense, make_data, make_problem, make_risks
