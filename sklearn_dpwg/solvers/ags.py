@@ -10,6 +10,7 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 
 from sklearn_dpwg._checks import FloatArray, Rules, positive, whole
+from sklearn_dpwg._repr import documented
 from sklearn_dpwg.data.problem import Problem
 from sklearn_dpwg.data.risks import Risks
 from sklearn_dpwg.exceptions import InputError
@@ -28,6 +29,7 @@ SHARPEST_OF_MEANS, SHARPEST = 10.0, 1e6
 QUIET = 0.1
 
 
+@documented(descent.SHARED_PARAMETERS)
 @dataclass(eq=False, repr=False, kw_only=True)
 class AGS(descent.Descent):
     """Noisy gradient descent on the group that looks worst off, by released risks.
@@ -48,17 +50,7 @@ class AGS(descent.Descent):
         the last risks alone with Laplace noise, no handicap and the average of ``w_1, …, w_T``.
         Planned runs take groups by a running mean of released risks, over as many steps as their
         noise asks for.
-    risk_share : float, optional
-        Share of the budget (of μ²) spent on group risks, between 0 and 1.
-    loss_ceiling : float, optional
-        Each record's loss counts for at most this much in the group risks. Planned: as `MGR`'s.
-    aim : float, default=0.3
-        Distance from the first weights, 0 or a start, that step sizes are planned for, as a share
-        of the radius, of 20 at most.
-    averaging : float, default=0.5
-        Share of the iterates, the last ones, that is averaged; above 0, at most 1.
-    max_passes : int, optional
-        Largest number of steps, of one pass over the rows each. Planned: as `MGR`'s.
+    <shared>
     visits : int, optional
         Largest number V of steps that take any one group. A record pays for the gradients of its
         own group alone, so noise on these is that of V draws. Planned: T, as fewer would forbid

@@ -10,6 +10,7 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 
 from sklearn_dpwg._checks import FloatArray, Rules, flag, positive
+from sklearn_dpwg._repr import documented
 from sklearn_dpwg.data.problem import Problem
 from sklearn_dpwg.data.risks import Risks
 from sklearn_dpwg.exceptions import InputError
@@ -32,6 +33,7 @@ def _paper_is_as_written(solver: GDA) -> None:
             )
 
 
+@documented(descent.SHARED_PARAMETERS)
 @dataclass(eq=False, repr=False, kw_only=True)
 class GDA(descent.Descent):
     """Noisy gradient descent–ascent with Euclidean steps of the group weights.
@@ -47,19 +49,7 @@ class GDA(descent.Descent):
     schedule : {"planned", "paper"}, default="planned"
         "paper" takes steps 1/(ρt), T and noise from Kang et al., with the least constant that keeps
         the budget; it implies a uniform prior, plain averages, and no ceiling.
-    risk_share : float, optional
-        Share of the budget (of μ²) spent on group risks, between 0 and 1.
-    loss_ceiling : float, optional
-        Each record's loss counts for at most this much in the group risks. Planned: a multiple of
-        the largest loss of a model that predicts nothing. Infinity: no ceiling.
-    aim : float, default=0.3
-        Norm of the weights that step sizes are planned for, as a share of the radius, of 20
-        at most.
-    averaging : float, default=0.5
-        Share of the points, the last ones, that is averaged; above 0, at most 1.
-    max_passes : int, optional
-        Number of passes over the rows, and so of steps, where `n_steps` is planned. Planned: as
-        `MGR`'s.
+    <shared>
     ridge : float, optional
         In the paper's schedule, strength ρ of the public ``ρ/2 ‖w - w₁‖²`` and
         ``-ρ/2 ‖λ - π‖²``, positive; planned: that of least bound.

@@ -110,15 +110,6 @@ class Solver(BaseEstimator, ABC):
         plan.guarantee  # noqa: B018 - raises where the releases cost more than the budget
         return plan
 
-    @property
-    def hides_groups(self) -> bool:
-        """Whether the solver, with its parameters, can protect the group of a record too."""
-        try:
-            self._check_hidden_groups()
-        except ValueError:
-            return False
-        return True
-
     def run(
         self, plan: Plan, data: Risks, noise: NoiseSource, *, start: Solution | None = None
     ) -> Solution:
@@ -243,31 +234,15 @@ class Game(ABC):
 
     @abstractmethod
     def advance(self, oracle: SampleOracle, available: Sequence[float]) -> int:
-        """Play as many rounds as the records allow.
+        """Play as many rounds as the records allow; return how many were played.
 
-        Parameters
-        ----------
-        oracle : SampleOracle
-            Draws encoded records of the groups 0, 1, ..., none of them used before; of all places
-            where groups are hidden.
-        available : sequence of float
-            How many it has of each group, or of all, a public fact; may be infinite.
-
-        Returns
-        -------
-        int
-            Rounds played, a function of public facts and releases. What is left is not used.
+        ``available`` says how many unused records the oracle has of each group, or of all where
+        groups are hidden; it may be infinite. Rounds follow from public facts and releases.
         """
 
     @abstractmethod
     def finish(self) -> Solution:
-        """Return the outcome so far; the game may go on.
-
-        Returns
-        -------
-        Solution
-            Averages over the rounds played.
-        """
+        """Return the averages over the rounds played; the game may go on."""
 
     def __reduce__(self) -> NoReturn:
         raise InputTypeError(

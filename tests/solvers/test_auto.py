@@ -14,8 +14,7 @@ from sklearn_dpwg.datasets import dataset_names
 from sklearn_dpwg.losses import BinaryLogLoss, Hinge, Huber, MultinomialLogLoss, SquaredError
 from sklearn_dpwg.privacy import Budget
 from sklearn_dpwg.solvers import MGR, SOLVERS, Auto, Exact, Moments, Solver
-from sklearn_dpwg.solvers.auto import make_solver
-from sklearn_dpwg.solvers.auto import CLEAR_MOMENTS
+from sklearn_dpwg.solvers.auto import CLEAR_MOMENTS, make_solver
 from sklearn_dpwg.solvers.moments import MOST_WEIGHTS_OF_MOMENTS
 from sklearn_dpwg.solvers.solver import SLOPES_BIND
 from tests.helpers.group_data import make_data, make_problem

@@ -8,14 +8,9 @@ import pytest
 from sklearn_dpwg.losses import SquaredError
 from sklearn_dpwg.privacy import Budget
 from sklearn_dpwg.solvers import MGR
-from sklearn_dpwg.solvers.descent import (
-    BOLDNESS,
-    SHORTER,
-    UPHILL,
-    Momentum,
-    step_and_momentum,
-)
+from sklearn_dpwg.solvers.descent import BOLDNESS, SHORTER, UPHILL, Momentum
 from tests.helpers.group_data import make_problem
+from tests.helpers.reference import step_and_momentum
 
 
 def schedule_of(**parameters):

@@ -13,10 +13,10 @@ from sklearn_dpwg.privacy import Budget, PrivacyGuarantee, Release
 from sklearn_dpwg.privacy.statement import rounded_up
 from sklearn_dpwg.solvers import AGS, Solution
 from sklearn_dpwg.solvers.ags import ChoiceRule, GroupChoice, of_choice
-from sklearn_dpwg.solvers.descent import step_and_momentum
 from sklearn_dpwg.solvers.steps import GainOfGroups
 from tests.helpers.group_data import make_data, make_problem, naive
 from tests.helpers.neighbours import random_data
+from tests.helpers.reference import step_and_momentum
 from tests.helpers.replay import recorded, silent
 from tests.helpers.sources import seeded
 

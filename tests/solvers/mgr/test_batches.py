@@ -18,7 +18,7 @@ from tests.helpers.neighbours import random_data
 from tests.helpers.noise_checks import scale_faults
 from tests.helpers.reference import estimates
 from tests.helpers.replay import recorded
-from tests.helpers.selections import Listed, chosen, everybody
+from tests.helpers.selections import Listed, chosen
 from tests.helpers.sources import seeded
 
 BUDGET = Budget(1.0, 1e-6)
@@ -108,54 +108,6 @@ def test_one_step_of_one_group_by_integration():
         assert exact > 0.6 * claimed  # the other record's coin blurs it a little
 
 
-@pytest.mark.parametrize("canary", [0, 1])
-def test_one_step_with_unequal_group_weights_by_simulation(canary):
-    """Two groups, weights 0.9 and 0.1: δ(ε) of the joint release by its pair."""
-    problem = make_problem((1, 1), loss=SquaredError(), n_features=1, radius=1e-3, scaling=0.0)
-    solver = MGR(n_steps=1, sampling_rate=0.3, risk_share=0.3, loss_ceiling=math.inf)
-    plan = solver.plan(problem, Budget(2.0, 1e-2))
-    batches = plan.schedule.batches
-    coefficients = np.array([0.9, 0.1])
-    rng = np.random.default_rng(0)
-
-    def value(targets, coins):
-        data = make_data(problem, [[1.0], [1.0]], targets)
-        batch = Listed([np.flatnonzero([coin]) for coin in coins])
-        risks, gradients = estimates(
-            data, np.zeros(1), batch, expected_sizes=batches.expected_sizes,
-            ceiling=plan.schedule.ceiling, center=batches.center,
-        )  # fmt: skip
-        stds = [(coefficients * batches.gradient_stds).max(), *batches.risk_stds]
-        return np.concatenate([coefficients @ gradients, risks]) / stds
-
-    def mixture(targets):
-        return [
-            (np.prod(np.where(coins, 0.3, 0.7)), value(targets, coins))
-            for coins in itertools.product([0, 1], repeat=2)
-        ]
-
-    def log_density(x, pieces):
-        return np.log(sum(chance * np.exp(-((x - at) ** 2).sum(1) / 2) for chance, at in pieces))
-
-    (event,) = plan.guarantee.events
-    worst = 0.0
-    for other in (-1.0, 0.0):
-        targets = np.array([1.0, 1.0])
-        first = mixture(targets)
-        targets[canary] = other
-        second = mixture(targets)
-        chosen = rng.choice(4, 400_000, p=[chance for chance, _ in first])
-        x = np.array([at for _, at in first])[chosen] + rng.standard_normal((400_000, 3))
-        loss = log_density(x, first) - log_density(x, second)
-        for epsilon in (0.0, 0.5, 1.0):
-            gains = np.maximum(0.0, -np.expm1(epsilon - loss))
-            error = 5.0 * gains.std() / math.sqrt(len(gains))
-            assert gains.mean() - error <= delta_of(event, epsilon)
-            worst = max(worst, gains.mean() / delta_of(event, epsilon))
-    if canary == 0:  # the group that sets the noise
-        assert worst > 0.5
-
-
 # --- accounting --------------------------------------------------------------------------------
 
 
@@ -235,23 +187,6 @@ def test_noise_of_a_run_has_the_scale_of_the_plan(rate):
     np.testing.assert_allclose(first.noise_scale[-2:], plan.schedule.batches.risk_stds)
 
 
-def single_records(data):
-    """Return a function for loss and gradient of one record, from its row."""
-    records, loss = data.records, data.loss
-
-    def one(group, position, weights):
-        index = records.starts[group] + position
-        row = records.rows[index].astype(float)
-        if data.intercept_scaling > 0:
-            row = np.append(row, data.intercept_scaling)
-        scores = weights.reshape(loss.n_outputs, -1) @ row
-        scores = scores if loss.n_outputs == 1 else scores[None, :]
-        value, slope = loss.value_and_derivative(scores, records.targets[index : index + 1])
-        return float(value[0]), np.outer(np.ravel(slope), row).ravel()
-
-    return one
-
-
 # --- estimates from batches --------------------------------------------------------------------
 
 
@@ -273,44 +208,6 @@ def test_estimates_are_unbiased(loss):
     expected = risks.risks_and_gradients(weights, ceiling=0.7)
     np.testing.assert_allclose(mean_risks, expected[0], rtol=1e-9)
     np.testing.assert_allclose(mean_gradients, expected[1], rtol=1e-5, atol=1e-6)
-
-
-def test_a_batch_of_all_is_a_pass():
-    risks = make_risks(BinaryLogLoss(), (30, 1, 500))
-    weights = np.random.default_rng(0).normal(size=risks.n_weights)
-    found = estimates(risks, weights, everybody(risks.group_sizes),
-        expected_sizes=np.array(risks.group_sizes, dtype=float), ceiling=0.7, center=0.4,
-    )  # fmt: skip
-    expected = risks.risks_and_gradients(weights, ceiling=0.7)
-    np.testing.assert_allclose(found[0], expected[0], rtol=1e-9)
-    np.testing.assert_allclose(found[1], expected[1], rtol=1e-5, atol=1e-6)
-    assert risks.n_passes == 1  # batches are not passes
-
-
-def test_the_coins_variance_is_what_step_sizes_are_told():
-    """With the true mean square in place of the planned one, over many batches."""
-    problem = make_problem((200, 900), n_features=4)
-    data = make_data(problem, *random_data(problem, 0))
-    plan = MGR(n_steps=1, sampling_rate=0.2).plan(problem, BUDGET)
-    weights = np.zeros(problem.n_weights)
-    one = single_records(data)
-    squares = [
-        np.mean([np.sum(one(group, position, weights)[1] ** 2) for position in range(size)])
-        for group, size in enumerate(problem.group_sizes)
-    ]
-    batches = plan.schedule.batches
-    expected = np.array(squares) * batches.sampling_variances / batches.gradient_spread**2
-    noise = seeded(0, plan.releases)
-    draws = [
-        estimates(data, weights, noise.poisson_sample(plan.releases[-1]),
-            expected_sizes=batches.expected_sizes, ceiling=9.0, center=0.5,
-        )[1]
-        for _ in range(1000)
-    ]  # fmt: skip
-    found = np.var(draws, axis=0).sum(axis=1)
-    np.testing.assert_allclose(found, expected, rtol=0.2)
-    most = problem.lipschitz**2 * (1 - batches.rate) / batches.expected_sizes
-    assert (found <= most).all()
 
 
 # --- what a plan says of them ------------------------------------------------------------------

@@ -18,7 +18,6 @@ from sklearn_dpwg.losses import (
 from sklearn_dpwg.optimum import worst_group_optimum
 from sklearn_dpwg.privacy import Budget
 from sklearn_dpwg.solvers import MGR, Solution
-from sklearn_dpwg.solvers.descent import step_and_momentum
 from tests.helpers.group_data import make_data, make_problem
 from tests.helpers.neighbours import random_data
 from tests.helpers.replay import fixed_transcript, silent
@@ -111,28 +110,9 @@ def test_tiny_group_weights_recover(least):
     assert found.group_weights[0] == pytest.approx(1.0)
 
 
-# --- the step rule -----------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("noise_std", 10.0 ** np.arange(-8, 4, 3))
-@pytest.mark.parametrize("n_steps", [1, 10, 200])
-def test_step_and_momentum_move_like_the_planned_plain_step(noise_std, n_steps):
-    schedule = MGR(n_steps=n_steps).plan(make_problem((40, 90)), BUDGET).schedule
-    step, momentum = step_and_momentum(schedule, noise_std)
-    wanted = schedule.step_share * schedule.aim / (noise_std * math.sqrt(n_steps))
-    assert 0.0 <= momentum <= schedule.max_momentum <= max(0.0, 1 - 5 / n_steps)
-    assert 0.0 < step <= schedule.step_size
-    effective = step / (1.0 - momentum)
-    longest = schedule.step_size / (1.0 - schedule.max_momentum)
-    assert effective == pytest.approx(min(wanted, longest))
-    if wanted <= schedule.step_size:
-        assert momentum == 0.0
-
-
 def test_a_fixed_step_size_is_kept_whatever_the_noise():
     problem = make_problem((40, 90), radius=100.0)
     plan = MGR(n_steps=3, step_size=0.25, averaging=0.01).plan(problem, BUDGET)
-    assert [step_and_momentum(plan.schedule, std) for std in (1e-9, 1e9)] == [(0.25, 0.0)] * 2
     source = fixed_transcript(0, {})
     found = MGR().run(plan, make_data(problem, *random_data(problem, 0)), source)
     moved = sum(asked.answer for asked in source.asked[::2])
