@@ -15,7 +15,7 @@ from sklearn_dpwg.data.risks import GroupRisks, Selection
 from sklearn_dpwg.data.rows import whole_rows
 from sklearn_dpwg.datasets import make_worst_group_classification
 from sklearn_dpwg.losses import BinaryLogLoss, Huber, Loss
-from sklearn_dpwg.optimum import smooth_optimum
+from sklearn_dpwg.optimum.worst_group import smooth_optimum
 
 FloatArray = NDArray[np.float64]
 

@@ -19,7 +19,7 @@ from sklearn_dpwg.data.risks.record_block import times
 from sklearn_dpwg.data.threads import one_blas_thread
 from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.losses import BinaryLogLoss, LossConstants
-from sklearn_dpwg.optimum.objective import project_to_ball
+from sklearn_dpwg.optimum.saddle_point import project_to_ball
 from sklearn_dpwg.privacy import NoiseSource, Release
 from sklearn_dpwg.privacy.sensitivity.sums import moment_sensitivity
 from sklearn_dpwg.solvers.plan import Plan

@@ -14,8 +14,8 @@ from sklearn_dpwg.data.problem import Problem
 from sklearn_dpwg.data.risks import Risks
 from sklearn_dpwg.data.threads import one_blas_thread
 from sklearn_dpwg.exceptions import InputError
-from sklearn_dpwg.optimum import solve_saddle_point, worst_group_optimum
-from sklearn_dpwg.optimum.saddle_point import minimise_quadratic_on_ball
+from sklearn_dpwg.optimum import worst_group_optimum
+from sklearn_dpwg.optimum.saddle_point import minimise_quadratic_on_ball, solve_saddle_point
 from sklearn_dpwg.optimum.worst_group import SINGLE, WIDE
 from sklearn_dpwg.privacy import Budget, NoiseSource
 from sklearn_dpwg.solvers.plan import Plan

@@ -27,7 +27,7 @@ from sklearn_dpwg._repr import short_repr
 from sklearn_dpwg.data.oracles import SampleOracle
 from sklearn_dpwg.data.problem import Problem
 from sklearn_dpwg.exceptions import InputError
-from sklearn_dpwg.optimum.objective import project_to_ball
+from sklearn_dpwg.optimum.saddle_point import project_to_ball
 from sklearn_dpwg.privacy import Budget, NoiseSource, Release
 from sklearn_dpwg.privacy.prefix_sums import (
     PREFIX_SUMS,

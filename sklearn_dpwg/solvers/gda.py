@@ -14,7 +14,7 @@ from sklearn_dpwg._repr import documented
 from sklearn_dpwg.data.problem import Problem
 from sklearn_dpwg.data.risks import Risks
 from sklearn_dpwg.exceptions import InputError
-from sklearn_dpwg.optimum.objective import on_simplex
+from sklearn_dpwg.optimum.saddle_point import on_simplex
 from sklearn_dpwg.privacy import Budget, NoiseSource, Release, calibrate
 from sklearn_dpwg.solvers import descent
 from sklearn_dpwg.solvers.plan import Plan

@@ -16,8 +16,8 @@ from sklearn_dpwg.data.risks import Risks
 from sklearn_dpwg.data.threads import one_blas_thread
 from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.losses import SquaredError
-from sklearn_dpwg.optimum import smooth_optimum
 from sklearn_dpwg.optimum.saddle_point import minimise_quadratic_on_ball
+from sklearn_dpwg.optimum.worst_group import smooth_optimum
 from sklearn_dpwg.privacy import Budget, NoiseSource, Release, calibrate
 from sklearn_dpwg.privacy.sensitivity.sums import moment_sensitivity
 from sklearn_dpwg.solvers import steps

@@ -18,7 +18,7 @@ from sklearn_dpwg.data.records import RecordEncoder
 from sklearn_dpwg.data.risks import GroupRisks, Risks
 from sklearn_dpwg.data.risks.selection import keyed_parts
 from sklearn_dpwg.exceptions import InputError
-from sklearn_dpwg.optimum.objective import project_to_ball
+from sklearn_dpwg.optimum.saddle_point import project_to_ball
 from sklearn_dpwg.privacy import Budget, NoiseSource, PrivacyGuarantee, Release, calibrate
 from sklearn_dpwg.privacy.statement import rounded_up
 from sklearn_dpwg.solvers import centring, rounds, steps

@@ -13,7 +13,7 @@ from sklearn_dpwg._checks import FloatArray
 from sklearn_dpwg.data.problem import Problem
 from sklearn_dpwg.data.risks import Risks
 from sklearn_dpwg.exceptions import InputError
-from sklearn_dpwg.optimum.objective import project_to_ball
+from sklearn_dpwg.optimum.saddle_point import project_to_ball
 from sklearn_dpwg.privacy import NoiseSource
 from sklearn_dpwg.privacy.noise.samplers import LARGEST_QUOTIENT
 from sklearn_dpwg.privacy.sensitivity.sums import record_rounding, weighting_slack

@@ -7,12 +7,13 @@ import pytest
 
 from sklearn_dpwg.data.problem import Problem
 from sklearn_dpwg.losses import BinaryLogLoss, MultinomialLogLoss, SquaredError
-from sklearn_dpwg.optimum import saddle_point, solve_saddle_point
-from sklearn_dpwg.optimum.objective import (
+from sklearn_dpwg.optimum import saddle_point
+from sklearn_dpwg.optimum.saddle_point import (
     RegularisedObjective,
     accelerated_gradient,
     iteration_cap,
     project_to_ball,
+    solve_saddle_point,
 )
 from tests.helpers.group_data import hard_rows, make_risks
 
@@ -108,7 +109,7 @@ def test_smoothness_of_the_cap_bounds_the_hessian(loss):
 
 def test_iterates_are_those_of_the_proof(monkeypatch):
     objective, constants = case(SquaredError(1.0), mu_weights=0.5, mu_groups=1.0, length=3.0)
-    monkeypatch.setattr("sklearn_dpwg.optimum.objective.iteration_cap", lambda *_, **__: 7)
+    monkeypatch.setattr("sklearn_dpwg.optimum.saddle_point.iteration_cap", lambda *_, **__: 7)
     at, n_steps = accelerated_gradient(objective, np.zeros(4), 0.0, **constants)
     assert n_steps == 7
     smooth = constants["smoothness"] + 0.5 + constants["lipschitz"] ** 2

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from sklearn_dpwg.losses import BinaryLogLoss, MultinomialLogLoss, SquaredError
-from sklearn_dpwg.optimum import SaddlePoint
+from sklearn_dpwg.optimum.saddle_point import SaddlePoint
 from sklearn_dpwg.optimum.worst_group import first_point, minimax_newton
 from tests.helpers.convex_programs import mixture as least_of_mixture
 from tests.helpers.group_data import make_risks

@@ -8,8 +8,11 @@ from scipy.optimize import minimize
 
 from sklearn_dpwg.data.problem import Problem
 from sklearn_dpwg.losses import BinaryLogLoss, MultinomialLogLoss, SquaredError
-from sklearn_dpwg.optimum import solve_saddle_point
-from sklearn_dpwg.optimum.objective import RegularisedObjective, primal_dual_subgradient
+from sklearn_dpwg.optimum.saddle_point import (
+    RegularisedObjective,
+    primal_dual_subgradient,
+    solve_saddle_point,
+)
 from tests.helpers.group_data import make_risks
 
 LOSSES = (BinaryLogLoss(), SquaredError(1.0), MultinomialLogLoss(3))

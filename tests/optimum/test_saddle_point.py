@@ -10,9 +10,14 @@ from scipy.special import logsumexp
 
 from sklearn_dpwg.data.problem import Problem
 from sklearn_dpwg.losses import BinaryLogLoss, MultinomialLogLoss, SquaredError
-from sklearn_dpwg.optimum import solve_saddle_point
-from sklearn_dpwg.optimum.objective import ON_SPHERE, RegularisedObjective, project_to_ball
-from sklearn_dpwg.optimum.saddle_point import attainable_gap, minimise_quadratic_on_ball
+from sklearn_dpwg.optimum.saddle_point import (
+    ON_SPHERE,
+    RegularisedObjective,
+    attainable_gap,
+    minimise_quadratic_on_ball,
+    project_to_ball,
+    solve_saddle_point,
+)
 from tests.helpers.convex_programs import mixture, regularised
 from tests.helpers.group_data import hard_rows, make_risks, naive
 

@@ -5,8 +5,8 @@ import pytest
 
 from sklearn_dpwg.data.risks import GroupRisks
 from sklearn_dpwg.losses import BinaryLogLoss, Huber, MultinomialLogLoss, SquaredError
-from sklearn_dpwg.optimum import smooth_optimum, worst_group, worst_group_optimum
-from sklearn_dpwg.optimum.worst_group import nested_samples
+from sklearn_dpwg.optimum import worst_group, worst_group_optimum
+from sklearn_dpwg.optimum.worst_group import nested_samples, smooth_optimum
 from tests.helpers.group_data import make_risks
 
 LOSSES = (BinaryLogLoss(), SquaredError(1.0), MultinomialLogLoss(3))

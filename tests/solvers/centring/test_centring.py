@@ -8,7 +8,7 @@ import pytest
 
 from sklearn_dpwg.data.problem import Problem
 from sklearn_dpwg.losses import BinaryLogLoss, Hinge, Huber, Loss, MultinomialLogLoss, SquaredError
-from sklearn_dpwg.optimum.objective import RegularisedObjective, iteration_cap
+from sklearn_dpwg.optimum.saddle_point import RegularisedObjective, iteration_cap
 from sklearn_dpwg.privacy import Budget
 from sklearn_dpwg.solvers import MGR, PhasedERM
 from sklearn_dpwg.solvers import rounds as phased_releases

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from sklearn_dpwg.losses import BinaryLogLoss, Hinge, MultinomialLogLoss, SquaredError
-from sklearn_dpwg.optimum import solve_saddle_point, worst_group_optimum
+from sklearn_dpwg.optimum import worst_group_optimum
+from sklearn_dpwg.optimum.saddle_point import solve_saddle_point
 from sklearn_dpwg.privacy import Budget
 from sklearn_dpwg.solvers import GDA, MGR, Solution, descent, steps
 from sklearn_dpwg.solvers.gda import best_ridge, strong_gap_bound

@@ -13,7 +13,8 @@ from sklearn_dpwg.data.records import RecordEncoder
 from sklearn_dpwg.data.risks import GroupRisks, record_block
 from sklearn_dpwg.exceptions import SeededNoiseWarning
 from sklearn_dpwg.losses import SquaredError
-from sklearn_dpwg.optimum import smooth_optimum, worst_group_optimum
+from sklearn_dpwg.optimum import worst_group_optimum
+from sklearn_dpwg.optimum.worst_group import smooth_optimum
 from sklearn_dpwg.privacy import Budget, NoiseSource, gdp_mu
 from sklearn_dpwg.solvers import Moments
 from sklearn_dpwg.solvers import moments as noisy_moments
