@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from scipy.linalg.lapack import dpotrf, dpotrs
 from scipy.optimize import brentq
-from scipy.special import logsumexp, softmax
+from scipy.special import softmax
 
 from sklearn_dpwg._checks import FloatArray
 from sklearn_dpwg.data.risks import RiskFunctions
@@ -239,7 +239,7 @@ class RegularisedObjective:
         exponents = np.log(self.prior) + (group_risks - worst) / self.mu_groups
         group_weights = softmax(exponents)
         if self.mu_groups < np.inf:
-            return worst + self.mu_groups * float(logsumexp(exponents)), group_weights
+            return worst + self.mu_groups * log_sum_exp(exponents), group_weights
         return group_weights @ group_risks, group_weights
 
     def coupling(self, at: Evaluation) -> FloatArray:
@@ -259,6 +259,17 @@ class RegularisedObjective:
         hessian += self.coupling(at)
         hessian[np.diag_indices_from(hessian)] += self.mu_weights
         return hessian
+
+
+def log_sum_exp(exponents: FloatArray) -> float:
+    """Return what SciPy's `logsumexp` does of a vector, to the bit, in a fraction of its time."""
+    largest = exponents.max()
+    if not math.isfinite(largest):
+        return float(largest)
+    is_largest = exponents == largest
+    count = np.float64(np.count_nonzero(is_largest))
+    others = np.exp(np.where(is_largest, -np.inf, exponents) - largest).sum()
+    return float(np.log1p(others / count) + np.log(count) + largest)
 
 
 def ball_gap(weights: FloatArray, gradient: FloatArray, mu_weights: float, radius: float) -> float:
