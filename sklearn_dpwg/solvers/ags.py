@@ -137,7 +137,7 @@ class AGSSchedule(descent.DescentSchedule):
         """Return a few lines for people."""
         lines = []
         if len(self.prior) > 1:
-            heard = "the last" if self.memory == 1 else f"a running mean of {self.memory:,}"
+            seen = "the last" if self.memory == 1 else f"a running mean of {self.memory:,}"
             handicap = (
                 ""
                 if math.isinf(self.sharpness)
@@ -145,7 +145,7 @@ class AGSSchedule(descent.DescentSchedule):
                 f"{shown(self.prior)}"
             )
             lines.append(
-                f"each step takes the group whose risk is the largest by {heard} released"
+                f"each step takes the group whose risk is the largest by {seen} released"
                 f"{handicap}; losses counted up to {self.ceiling:.3g}"
             )
             if self.visits < self.n_steps:
@@ -161,14 +161,14 @@ class GroupChoice:
         self._memory, self._most = schedule.memory, schedule.visits
         self._handicap = -np.log(np.asarray(schedule.prior)) / schedule.sharpness
         self._mean = np.zeros(len(schedule.prior))
-        self._n_heard = 0
+        self._n_steps = 0
         self.visits = np.zeros(len(schedule.prior), dtype=int)
 
     def take(self, risks: FloatArray, variances: FloatArray) -> int:
         """Return the group that a step with these released risks takes."""
         self._gain.push(risks, variances)
-        self._n_heard += 1
-        self._mean = self._mean + (risks - self._mean) / min(self._n_heard, self._memory)
+        self._n_steps += 1
+        self._mean = self._mean + (risks - self._mean) / min(self._n_steps, self._memory)
         is_free = self.visits < self._most
         worst = np.argmax(np.where(is_free, self._mean - self._handicap, -np.inf))
         self._owed += self._gain.played(np.eye(len(risks))[worst])
@@ -220,18 +220,20 @@ class ChoiceRule(descent.StepRule):
             most = min(SHARPEST, SHARPEST_OF_MEANS * self.n_steps / memory)
         prior = np.asarray(self.problem.prior)
         best = minimize_scalar(
-            lambda at: float(prior @ of_choice(prior, self._heard(noise), math.exp(at))),
+            lambda at: float(prior @ of_choice(prior, self._variances(noise), math.exp(at))),
             bounds=(math.log(1e-6), math.log(most)),
             method="bounded",
         )
         return math.exp(best.x)
 
-    def _heard(self, noise: descent.RunNoise) -> FloatArray:
+    def _variances(self, noise: descent.RunNoise) -> FloatArray:
         """Return the variances of what groups are taken by."""
         return noise.risk * self.n_steps / self.memory(noise.risk)
 
     def of_groups(self, noise: descent.RunNoise) -> FloatArray:
-        return of_choice(np.asarray(self.problem.prior), self._heard(noise), self.sharpness(noise))
+        return of_choice(
+            np.asarray(self.problem.prior), self._variances(noise), self.sharpness(noise)
+        )
 
 
 def of_choice(prior: FloatArray, variances: FloatArray, sharpness: float) -> FloatArray:

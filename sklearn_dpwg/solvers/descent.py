@@ -166,7 +166,6 @@ class DescentSchedule:
 
     @property
     def _averaged(self) -> str:
-        """Say which iterates are averaged."""
         if self.averaged > self.n_steps:
             return f"the start and all {self.n_steps:,} iterates"
         return f"the last {self.averaged:,} of {self.n_steps:,} iterates"
@@ -341,12 +340,8 @@ class StepRule(ABC):
         self, problem: Problem, solver: Descent, n_steps: int, *, signal: float = 0.0
     ) -> None:
         self.problem, self.solver, self.n_steps = problem, solver, n_steps
-        of_loss = by_loss(problem.loss, signal)
-        # a record's loss counts for at most this much in the group risks
-        self.ceiling = loss_ceiling(
-            problem, solver.loss_ceiling, solver.rules.owner, multiple=of_loss.ceiling
-        )
-        # what one record moves of the sums of gradients, and of losses up to the ceiling
+        of_loss, owner = by_loss(problem.loss, signal), solver.rules.owner
+        self.ceiling = loss_ceiling(problem, solver.loss_ceiling, owner, multiple=of_loss.ceiling)
         self.sums = SumSensitivity.of(problem, ceiling=self.ceiling)
         self.aim, self.step_share = solver.aim * problem.reach, of_loss.step_share
         # Γ, as planning counts it, and in how many steps a record pays for the gradient
@@ -500,18 +495,14 @@ def paper_noise(
     gradient: str = GRADIENT,
 ) -> PaperNoise:
     """Return σ on gradients and τ on risks of the smallest group; a larger one needs less."""
-    n, sums, taken = min(problem.group_sizes), paper_sums(problem), n_steps - 1
-    releases: Sequence[Release] = [
-        Release(gradient, "gaussian", sigma * n / sums.gradient_diameter, taken)
-    ]
+    n, taken = min(problem.group_sizes), n_steps - 1
+    sums = SumSensitivity.of(problem, ceiling=problem.constants.supremum)
+    asked = [Release(gradient, "gaussian", sigma * n / sums.gradient_diameter, taken)]
     if problem.n_groups > 1:
-        releases = [*releases, Release(RISKS, "laplace", tau * n / sums.loss_range, taken)]
-    true_epsilon = PrivacyGuarantee.from_releases(releases, budget.delta).epsilon
-    factor = 1.0
-    if true_epsilon > budget.epsilon:
-        affordable = calibrate(releases, budget)
-        factor = affordable[0].noise_multiplier / releases[0].noise_multiplier
-        releases = affordable
+        asked.append(Release(RISKS, "laplace", tau * n / sums.loss_range, taken))
+    true_epsilon = PrivacyGuarantee.from_releases(asked, budget.delta).epsilon
+    releases = tuple(asked) if true_epsilon <= budget.epsilon else calibrate(asked, budget)
+    factor = releases[0].noise_multiplier / asked[0].noise_multiplier
     square = problem.lipschitz**2 + problem.n_weights * (sigma * factor) ** 2
     step_size = problem.diameter / math.sqrt(n_steps * square)
     fields = paper_fields(problem, sums, taken, averaged=n_steps, step_size=step_size)
@@ -519,13 +510,9 @@ def paper_noise(
         f"the paper's noise with constant 1 costs epsilon = {rounded_up(true_epsilon)}; factor "
         f"on both noises: {factor:.4g}"
     )
-    regret = problem.diameter * math.sqrt(square / n_steps)
-    return PaperNoise(releases, tau * factor, fields, regret)
-
-
-def paper_sums(problem: Problem) -> SumSensitivity:
-    """Return what one record moves of the sums where losses have no ceiling."""
-    return SumSensitivity.of(problem, ceiling=problem.constants.supremum)
+    return PaperNoise(
+        releases, tau * factor, fields, problem.diameter * math.sqrt(square / n_steps)
+    )
 
 
 def paper_fields(

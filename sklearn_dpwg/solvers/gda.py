@@ -19,7 +19,13 @@ from sklearn_dpwg.privacy import Budget, NoiseSource, Release, calibrate
 from sklearn_dpwg.solvers import descent
 from sklearn_dpwg.solvers.plan import Plan
 from sklearn_dpwg.solvers.solver import Solution, signal
-from sklearn_dpwg.solvers.steps import GainOfGroups, Space, risk_spread, shown
+from sklearn_dpwg.solvers.steps import (
+    GainOfGroups,
+    Space,
+    SumSensitivity,
+    risk_spread,
+    shown,
+)
 
 
 def _paper_is_as_written(solver: GDA) -> None:
@@ -209,7 +215,7 @@ def paper_plan(problem: Problem, budget: Budget, solver: GDA) -> Plan:
     sizes = np.asarray(problem.group_sizes, dtype=float)
     n_records, smallest = problem.n_records, float(sizes.min())
     n_steps = math.ceil(n_records ** (2 / 3)) if solver.n_steps is None else solver.n_steps
-    sums = descent.paper_sums(problem)
+    sums = SumSensitivity.of(problem, ceiling=problem.constants.supremum)
     # one standard deviation for both: multipliers in proportion to 1/Γ and 1/b
     asked = [Release(descent.GRADIENT, "gaussian", 1.0 / sums.gradient_diameter, n_steps)]
     if problem.n_groups > 1:

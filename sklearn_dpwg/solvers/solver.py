@@ -317,27 +317,22 @@ class FreshSolver(Solver):
 class ByLoss:
     """What a planned run takes from its loss, measured by ``benchmarks/ablation.py``."""
 
-    # length of a step, as a share of `aim/(s √T)` for a coordinate's noise s
-    step_share: float = 0.14
+    step_share: float = 0.14  # length of a step, over `aim/(s √T)` for a coordinate's noise s
     # losses count up to this multiple of what predicting nothing can cost: a lower ceiling hides
     # groups that a model fails, a higher one has more noise
     ceiling: float = 2.16
-    # on centred rows a gradient of one record is at most this share of their root mean square
-    clip_share: float = 0.9
+    clip_share: float = 0.9  # of gradients, over the root mean square of centred rows
     # where finite, losses of a step count up to this multiple of the mean released loss
     ceiling_of_level: float = math.inf
-    # whether rows are centred where nobody says so: slopes are bounded, most far below the bound
-    is_centred: bool = False
+    is_centred: bool = False  # whether rows are centred where nobody says so
     # whether learned weights shrink where the worst-off group gained less than the others:
     # `zero_score` is the loss at weights of 0, whatever the record
     shrinks: bool = False
-    # whether centred rows are whitened where nobody says so
-    whitens: bool = False
+    whitens: bool = False  # whether centred rows are whitened where nobody says so
     # what group weights gain is seen along one ray, from the weights of all to 0; all directions
     # together have so many times as much
     directions: float = 3.0
-    # passes of a planned run of `MGR`: steps of a loss with kinks circle where they are few
-    passes: int = 150
+    passes: int = 150  # of a planned run of `MGR`; steps at kinks circle where they are few
 
     def at(self, signal: float) -> ByLoss:
         """Return what limits are where there is little noise for them to save: ever looser."""

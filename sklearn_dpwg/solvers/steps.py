@@ -107,15 +107,21 @@ def heard(
     The risk of an empty group is the number that losses are taken relative to, which may be the
     largest of all: so hidden groups below three standard deviations of their count are not heard.
     """
-    is_heard = problem.is_heard
-    if len(risks) == 0 or is_heard.all():
+    is_active = problem.is_heard
+    if len(risks) == 0 or is_active.all():
         return risks, variances
-    shares = np.asarray(problem.group_sizes, dtype=float) * (is_heard if is_heard.any() else 1.0)
-    shares = shares / shares.sum()
+    shares = active_shares(problem)
     return (
-        np.where(is_heard, risks, shares @ risks),
-        np.where(is_heard, variances, shares**2 @ variances),
+        np.where(is_active, risks, shares @ risks),
+        np.where(is_active, variances, shares**2 @ variances),
     )
+
+
+def active_shares(problem: Problem) -> FloatArray:
+    """Return the groups' shares of the records, 0 of those that may as well be empty."""
+    is_active = problem.is_heard
+    sizes = np.asarray(problem.group_sizes, dtype=float) * (is_active if is_active.any() else 1.0)
+    return np.asarray(sizes / sizes.sum())
 
 
 def influence(problem: Problem, group_weights: FloatArray) -> float:
@@ -154,7 +160,7 @@ def hedge_sharpness(problem: Problem, n_steps: int, variances: FloatArray) -> fl
     variance of the mean of a group's released risks.
     """
     prior = np.asarray(problem.prior)
-    spread = (SPREAD_OVER_ZERO_SCORE * problem.constants.zero_score) ** 2 / n_steps
+    spread = risk_spread(problem) ** 2 / n_steps
     return math.sqrt(-float(prior @ np.log(prior)) / (spread + float(variances.mean()) / 2))
 
 
@@ -164,7 +170,7 @@ def hedge_regret(
     """Return what the group player owes at a sharpness, for each group as the worst-off one."""
     return np.asarray(
         -np.log(np.asarray(problem.prior)) / sharpness
-        + sharpness * (SPREAD_OVER_ZERO_SCORE * problem.constants.zero_score) ** 2 / n_steps
+        + sharpness * risk_spread(problem) ** 2 / n_steps
         + sharpness * (variances + variances.max()) / 4
     )
 

@@ -4,34 +4,15 @@ import numpy as np
 import pytest
 
 from sklearn_dpwg.losses import BinaryLogLoss, MultinomialLogLoss, SquaredError
-from sklearn_dpwg.optimum.saddle_point import SaddlePoint
 from sklearn_dpwg.optimum.worst_group import first_point, minimax_newton
-from tests.helpers.convex_programs import mixture as least_of_mixture
 from tests.helpers.group_data import make_risks
 
 LOSSES = (BinaryLogLoss(), SquaredError(1.0), MultinomialLogLoss(3))
-SIZES = {1: (120,), 4: (90, 1, 60, 40)}
 
 
 def solve(risks, radius=4.0, **settings):
     common = {"radius": radius, "tolerance": 1e-9, "max_steps": 50}
     return minimax_newton(risks, first_point(risks), **common | settings)
-
-
-@pytest.mark.parametrize("loss", LOSSES, ids=repr)
-def test_gap_is_that_of_any_pair(loss):
-    risks = make_risks(loss, (18, 7, 9), 2, seed=4, label_noise=2.0)
-    rng = np.random.default_rng(0)
-    for _ in range(5):
-        weights = rng.normal(size=risks.n_weights)
-        weights *= 2.0 / np.linalg.norm(weights)
-        mixture = rng.dirichlet(np.ones(3))
-        pair = SaddlePoint(weights, mixture, np.inf, 0)
-        gap = minimax_newton(risks, pair, 3.0, tolerance=0.0, max_steps=0).gap
-        response = least_of_mixture(
-            risks, mixture, radius=3.0, mu_weights=0.0, center=np.zeros(risks.n_weights)
-        )
-        assert risks.risks(weights).max() - response.value <= gap + 1e-7
 
 
 @pytest.mark.parametrize("loss", LOSSES, ids=repr)
@@ -50,18 +31,3 @@ def test_curvature_that_misleads_costs_steps_only(loss, kind):
     assert risks.risks(misled.weights).max() == pytest.approx(
         risks.risks(plain.weights).max(), abs=2e-9
     )
-
-
-def test_a_hessian_of_other_records_is_read_instead():
-    """The same records twice: the second copy gives all the Hessians there are."""
-    risks, copy = (make_risks(BinaryLogLoss(), (400, 300), seed=8) for _ in range(2))
-    plain = make_risks(BinaryLogLoss(), (400, 300), seed=8)
-    hessians = []
-    plain_hessian = plain.hessian
-    plain.hessian = lambda *at: hessians.append(at) or plain_hessian(*at)
-    expected = solve(plain)
-    found = solve(risks, curvature=copy)
-    assert found.gap <= 1e-9
-    # with curvature of its own each poor step asks for a new Hessian, with another's none does
-    assert 1 <= copy.n_passes <= len(hessians)
-    np.testing.assert_allclose(found.weights, expected.weights, atol=1e-3)

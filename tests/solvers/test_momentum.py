@@ -56,25 +56,6 @@ def test_steps_never_get_shorter_than_what_is_safe():
     assert ball.longest == ball.limits.step_size
 
 
-def test_fixed_steps_are_left_alone():
-    schedule = schedule_of(step_size=0.3)
-    assert schedule.longest_step == schedule.step_size
-    ball = Momentum(schedule, 1)
-    step, momentum = step_and_momentum(schedule, 1e-9)
-    velocity = ball.push(np.array([1.0]), 1e-9)
-    np.testing.assert_allclose(ball.push(np.array([-1.0]), 1e-9), momentum * velocity + step)
-
-
-def test_what_is_curved_is_not_run_past_for_long():
-    """A ball that looks no further than where it is keeps half of its swings for 40 steps."""
-    schedule = dataclasses.replace(schedule_of(), step_size=0.25, longest_step=0.25)
-    ball, weight = Momentum(schedule, 1), 1.0
-    assert step_and_momentum(schedule, 1e-9)[1] > 0.9
-    for _ in range(40):
-        weight += float(ball.push(np.array([weight]), 1e-9)[0])
-    assert abs(weight) < 0.02
-
-
 @pytest.mark.parametrize("curvature", [1.0, 0.3, 0.01])
 def test_a_quadratic_of_any_curvature_is_solved(curvature):
     """With curvature at the bound steps of 8/H would diverge; below it, steps of 1/H crawl."""

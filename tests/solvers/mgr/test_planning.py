@@ -14,12 +14,10 @@ from sklearn_dpwg.losses import (
     MultinomialLogLoss,
     Quantile,
     SquaredError,
-    SquaredHinge,
 )
 from sklearn_dpwg.optimum import worst_group_optimum
 from sklearn_dpwg.privacy import Budget, PrivacyGuarantee
 from sklearn_dpwg.solvers import MGR
-from sklearn_dpwg.solvers.descent import BOLDNESS
 from sklearn_dpwg.solvers.mgr import HedgeRule
 from sklearn_dpwg.solvers.solver import by_loss
 from sklearn_dpwg.solvers.steps import risk_spread
@@ -94,13 +92,6 @@ def test_risk_share_is_nearly_the_best_of_a_grid(sizes):
     assert planned <= min(grid) * (1 + 1e-4)
 
 
-def test_where_steps_end_the_bound_is_that_of_the_longest_ones():
-    plan = MGR(n_steps=20).plan(make_problem((10**9,)), Budget(10.0, 1e-6))
-    schedule = plan.schedule
-    reach = 20 * BOLDNESS / plan.problem.smoothness / (1.0 - schedule.max_momentum)
-    assert plan.predicted_excess == pytest.approx(schedule.aim**2 / (2 * reach), rel=1e-3)
-
-
 @pytest.mark.parametrize(
     ("solver", "shape"),
     [(MGR(n_steps=30), (1, 3, 30)), (MGR(n_steps=30, step_size=0.2), (1,))],
@@ -126,17 +117,6 @@ def test_more_records_or_a_larger_budget_never_predict_worse(solver, loss, shape
     slack = 1 + 1e-6  # of the search for the share
     assert (excess[:, 1:] <= excess[:, :-1] * slack).all()
     assert (excess[1:] <= excess[:-1] * slack).all()
-
-
-@pytest.mark.parametrize("loss", [BinaryLogLoss(), Hinge(), SquaredHinge()], ids=repr)
-@pytest.mark.parametrize("parameter", ["n_steps", "max_passes"])
-def test_more_steps_never_predict_worse(parameter, loss):
-    problem = make_problem((40, 900), loss=loss)
-    excess = [
-        MGR(**{parameter: n_steps}).plan(problem, BUDGET).predicted_excess
-        for n_steps in (1, 2, 5, 20, 100, 1000)
-    ]
-    assert excess == sorted(excess, reverse=True)
 
 
 # --- steps of losses --------------------------------------------------------------------------
