@@ -144,9 +144,9 @@ def minimise_quadratic_on_ball(
     factor, failed = dpotrf(matrix.T, lower=True, clean=False)
     diagonal = np.diagonal(factor)
     if not failed and diagonal.min() > CURVED * diagonal.max():
-        found = np.asarray(dpotrs(factor, vector, lower=True)[0])
-        if float(np.linalg.norm(found)) <= radius:
-            return found
+        inside = np.asarray(dpotrs(factor, vector, lower=True)[0])
+        if float(np.linalg.norm(inside)) <= radius:
+            return inside
     eigenvalues, basis = np.linalg.eigh(matrix)
     eigenvalues = np.maximum(eigenvalues, least_eigenvalue)
     coordinates = basis.T @ vector

@@ -53,37 +53,6 @@ def test_optimism_is_takeuchis_by_cell(loss, groups):
     assert found[2] == pytest.approx(membership @ (of_records * traces) / n)
 
 
-def fitted(rows, targets, record_weights, ridge=1e-3):
-    """Return the weights of a weighted logistic fit, by Newton's method."""
-    weights = np.zeros(rows.shape[1])
-    for _ in range(20):
-        chances = expit(-targets * (rows @ weights))
-        slope = -rows.T @ (record_weights * targets * chances) + ridge * weights
-        curved = (rows.T * (record_weights * chances * (1.0 - chances))) @ rows
-        weights = weights - np.linalg.solve(curved + ridge * np.eye(len(weights)), slope)
-    return weights, curved + ridge * np.eye(len(weights))
-
-
-def test_optimism_is_what_leaving_a_record_out_costs():
-    sizes, shares = (120, 60), np.array([0.3, 0.7])
-    risks = make_risks(BinaryLogLoss(), sizes, label_noise=3.0)
-    (first, one), (second, other) = dense(risks, 0), dense(risks, 1)
-    rows, targets = np.concatenate([first, second]), np.concatenate([one, other])
-    codes, each = np.repeat([0, 1], sizes), np.repeat(shares / sizes, sizes)
-    weights, hessian = fitted(rows, targets, each)
-    lost = np.zeros(180)
-    for record in range(180):
-        others = codes == codes[record]
-        without = np.where(others, each * sizes[codes[record]] / (others.sum() - 1), each)
-        without[record] = 0.0
-        both = (weights, fitted(rows, targets, without)[0])
-        losses = [np.logaddexp(0.0, -targets[record] * rows[record] @ one) for one in both]
-        lost[record] = losses[1] - losses[0]
-    root = np.linalg.cholesky(np.linalg.inv(hessian))
-    optimism = risks.optimism(weights, shares, root)[2]
-    assert optimism == pytest.approx(np.bincount(codes, lost) / sizes, rel=0.1)
-
-
 def test_shrinking_is_that_of_paule_and_mandel():
     risks = np.array([0.3, 0.5, 0.9, 0.4])
     matrix = shrinker(risks, np.full(4, 0.01))  # τ² is then the variance less that of sampling

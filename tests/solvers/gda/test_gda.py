@@ -6,12 +6,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from sklearn_dpwg.losses import BinaryLogLoss, Hinge, MultinomialLogLoss, SquaredError
-from sklearn_dpwg.optimum import worst_group_optimum
 from sklearn_dpwg.privacy import Budget
 from sklearn_dpwg.solvers import GDA, MGR, Solution, descent
 from sklearn_dpwg.solvers.gda import best_ridge, strong_gap_bound
-from tests.helpers.group_data import make_data, make_problem, make_risks
+from tests.helpers.group_data import make_data, make_problem
 from tests.helpers.neighbours import random_data
 from tests.helpers.reference import nearest_distribution, paper_points
 from tests.helpers.replay import Instead, silent, wrap
@@ -169,27 +167,3 @@ def test_one_group_is_mgr_with_one_group():
 
 
 # --- it learns ---------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("loss", "left"),
-    [
-        (BinaryLogLoss(), 0.1),
-        (MultinomialLogLoss(3), 0.1),
-        (SquaredError(), 0.1),
-        (Hinge(), 0.3),  # plain steps, no longer than is safe
-    ],
-    ids=repr,
-)
-def test_with_little_noise_it_comes_close_to_the_optimum(loss, left):
-    sizes = (3000, 1000)
-    data = make_risks(loss, sizes, intercept=0.5, apart=0.3)
-    problem = make_problem(sizes, loss=loss, n_features=3, radius=3.0)
-    problem = replace(problem, optimism_correction=0.0)
-    solver = GDA(n_steps=300)
-    plan = solver.plan(problem, Budget(50.0, 1e-6))
-    found = solver.run(plan, data, silent())
-    optimum = worst_group_optimum(data, radius=3.0, tolerance=1e-5)
-    best = data.risks(optimum.weights).max()
-    nothing = data.risks(np.zeros(problem.n_weights)).max()
-    assert data.risks(found.weights).max() - best < left * (nothing - best)
