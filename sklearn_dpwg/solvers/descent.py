@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from typing import Any, ClassVar, Literal, NamedTuple
@@ -479,7 +479,7 @@ def pay_for_passes(
 class PaperNoise(NamedTuple):
     """Noise by a paper's formulas: constants 1, or all noise times the least affordable factor."""
 
-    releases: Sequence[Release]
+    releases: tuple[Release, ...]
     tau: float  # noise on the risks of the smallest group
     fields: dict[str, Any]  # of a schedule
     regret: float  # of the weights

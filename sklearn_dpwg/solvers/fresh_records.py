@@ -76,7 +76,7 @@ class StreamSolver(FreshSolver):
             self.name,
             problem,
             budget,
-            releases,
+            tuple(releases),
             schedule,
             bounds,
             n_steps=schedule.n_rounds,

@@ -498,7 +498,7 @@ def paper_plan(problem: Problem, budget: Budget, *, smoothing_width: float | Non
     releases = [
         Release(rounds.WEIGHTS, "gaussian", z, 1, part=t) for t, z in enumerate(multipliers)
     ]
-    return Plan("phased-erm", problem, budget, releases, schedule, bounds, schedule.n_steps)
+    return Plan("phased-erm", problem, budget, tuple(releases), schedule, bounds, schedule.n_steps)
 
 
 def _steps_and_noise(
