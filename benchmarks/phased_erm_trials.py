@@ -27,8 +27,7 @@ from sklearn_dpwg.data.records import GroupedRecords
 from sklearn_dpwg.data.risks import GroupRisks
 from sklearn_dpwg.data.rows import whole_rows
 from sklearn_dpwg.datasets import load_dataset
-from sklearn_dpwg.optimum import solve_saddle_point
-from sklearn_dpwg.optimum.objective import project_to_ball
+from sklearn_dpwg.optimum.saddle_point import project_to_ball, solve_saddle_point
 from sklearn_dpwg.privacy.gaussian import gdp_mu
 from sklearn_dpwg.solvers import PhasedERM
 

@@ -40,11 +40,12 @@ from sklearn_dpwg.data.problem import Problem
 from sklearn_dpwg.data.records import GroupedRecords
 from sklearn_dpwg.data.risks import GroupRisks
 from sklearn_dpwg.losses import AbsoluteError
-from sklearn_dpwg.optimum import solve_saddle_point, worst_group_optimum
-from sklearn_dpwg.optimum.objective import (
+from sklearn_dpwg.optimum import worst_group_optimum
+from sklearn_dpwg.optimum.saddle_point import (
     RegularisedObjective,
     primal_dual_subgradient,
     project_to_ball,
+    solve_saddle_point,
 )
 from sklearn_dpwg.privacy import Budget
 from sklearn_dpwg.privacy.gaussian import gdp_mu

@@ -16,7 +16,7 @@ from sklearn_dpwg.data.risks.record_block import Selection
 from sklearn_dpwg.data.rows import whole_rows
 from sklearn_dpwg.datasets import make_worst_group_classification
 from sklearn_dpwg.losses import AbsoluteError, BinaryLogLoss, Huber, Loss
-from sklearn_dpwg.optimum import smooth_optimum
+from sklearn_dpwg.optimum.worst_group import smooth_optimum
 
 FloatArray = NDArray[np.float64]
 

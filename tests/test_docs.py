@@ -15,7 +15,8 @@ from pathlib import Path
 import pytest
 
 import sklearn_dpwg
-from sklearn_dpwg.solvers import SOLVERS, FreshSolver
+from sklearn_dpwg.solvers import SOLVERS
+from sklearn_dpwg.solvers.solver import FreshSolver
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"

@@ -58,8 +58,10 @@ from sklearn_dpwg.exceptions import (
 from sklearn_dpwg.ledger.costs import costs_of_start
 from sklearn_dpwg.privacy import Budget, NoiseSource, PrivacyGuarantee
 from sklearn_dpwg.privacy.release import Draw
-from sklearn_dpwg.solvers import FreshSolver, Plan, Solution, Solver, make_solver
+from sklearn_dpwg.solvers import Plan, Solution, Solver
+from sklearn_dpwg.solvers.auto import make_solver
 from sklearn_dpwg.solvers.counts import release_sizes
+from sklearn_dpwg.solvers.solver import FreshSolver
 
 # What a guarantee calls first weights that carry none of their own.
 PUBLIC_START = (

@@ -187,7 +187,6 @@ def _plan_in_stages(budget: Budget, solver: Solver, problem: Problem, rows_per_p
         releases=(*stage.releases, *plan.releases),
         counts=stage,
         records_per_person=rows_per_person,
-        predicted_excess=float(np.asarray(problem.prior) @ bounds),
         predicted_excess_if_worst=tuple(bounds.tolist()),
     )
 

@@ -26,7 +26,9 @@ from sklearn_dpwg.estimators.planning import check_solution, with_progress
 from sklearn_dpwg.estimators.private import unchanged_on_failure
 from sklearn_dpwg.exceptions import InputError, warn
 from sklearn_dpwg.privacy import Budget, NoiseSource
-from sklearn_dpwg.solvers import SOLVERS, FreshSolver, Game, Plan, Solution, make_solver
+from sklearn_dpwg.solvers import SOLVERS, Plan, Solution
+from sklearn_dpwg.solvers.auto import make_solver
+from sklearn_dpwg.solvers.solver import FreshSolver, Game
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 

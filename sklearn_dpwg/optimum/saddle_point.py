@@ -1,25 +1,38 @@
-"""The saddle point of the regularised objective, with its certificate."""
+"""The regularised worst-group game on a ball: its saddle point, with a certificate."""
 
 from __future__ import annotations
 
+import math
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from scipy.linalg.lapack import dpotrf, dpotrs
 from scipy.optimize import brentq
+from scipy.special import softmax
 
 from sklearn_dpwg._checks import FloatArray
 from sklearn_dpwg.data.risks import RiskFunctions
-from sklearn_dpwg.optimum.objective import (
-    Evaluation,
-    RegularisedObjective,
-    SaddlePoint,
-    accelerated_gradient,
-    project_to_ball,
-)
+
+# Weights count as longer by this times d + 16, so that those next to the sphere are on it.
+ON_SPHERE = 2.0**-51
 
 # Least ratio of the entries on a Cholesky factor's diagonal at which few digits are lost with it.
 CURVED = 1e-4
+
+
+@dataclass(frozen=True, eq=False)
+class SaddlePoint:
+    """A certified approximate saddle point."""
+
+    weights: FloatArray  # weights, inside the ball; (n_weights,)
+    group_weights: FloatArray  # best response of the group player to the weights; (n_groups,)
+    # certified duality gap: no other choice of either player gains more than this together, up to
+    # the certificate's own rounding, which `docs/theory/saddle-point.md` bounds
+    gap: float
+    n_newton_steps: int  # Newton steps taken
+    # accelerated gradient steps taken where Newton's method missed the tolerance; usually 0
+    n_first_order_steps: int = 0
 
 
 def solve_saddle_point(
@@ -39,43 +52,12 @@ def solve_saddle_point(
 ) -> SaddlePoint:
     """Solve the regularised worst-group problem on a ball to a certified gap.
 
-    Parameters
-    ----------
-    risks : RiskFunctions
-        Smooth group risks.
-    radius : float
-        Radius of the ball of weights.
-    prior : ndarray of shape (n_groups,)
-        Prior of the group player, positive, summing to 1.
-    mu_weights, mu_groups : float
-        Regularisation of the two players, both positive; an infinite `mu_groups` keeps the group
-        weights at the prior.
-    center : ndarray of shape (n_weights,), optional
-        Centre of the quadratic; zero by default.
-    start : ndarray of shape (n_weights,), optional
-        First point; the centre by default.
-    tolerance : float, default=1e-12
-        Gap to reach.
-    max_newton_steps : int, default=100
-        Newton steps before the first-order method takes over.
-    lipschitz, smoothness : float, optional
-        Constants L and H of the loss; with them, an accelerated gradient method with a proved
-        cap on its iterations takes over where Newton's method misses the tolerance.
-    keep_hessian : float, default=0.0
-        A full step that leaves at most this share of the gap keeps its Hessian for the next one;
-        with many weights a Hessian costs far more than a step.
-
-    Returns
-    -------
-    SaddlePoint
-        Weights, group weights and the certified gap, which exceeds `tolerance` only where no
-        constants are given.
-
-    Notes
-    -----
-    A small μ_λ is approached through larger ones, each solved roughly. The first-order method
-    reaches any tolerance that floating point can show, at least ``attainable_gap``, within its cap
-    on every data set.
+    Both strengths are positive; an infinite `mu_groups` keeps the group weights at the prior. A
+    small one is approached through larger ones, each solved roughly. With the constants L and H of
+    the loss, a first-order method with a proved cap on its iterations takes over where Newton's
+    misses the tolerance: it reaches any that floating point can show, at least ``attainable_gap``,
+    on every data set. A full step that leaves at most the share `keep_hessian` of the gap keeps its
+    Hessian for the next one: with many weights a Hessian costs far more than a step.
     """
     center = np.zeros(risks.n_weights) if center is None else center
     weights = project_to_ball(center if start is None else start, radius)
@@ -110,11 +92,7 @@ def newton(
     max_steps: int,
     keep_hessian: float = 0.0,
 ) -> tuple[Evaluation, int]:
-    """Minimise a regularised objective by Newton's method on the ball; return the steps too.
-
-    A full step that leaves at most the share `keep_hessian` of the gap keeps its Hessian for the
-    next one.
-    """
+    """Minimise a regularised objective by Newton's method on the ball; return the steps too."""
     at = objective.evaluate(weights)
     n_steps = 0
     hessian = None
@@ -166,9 +144,9 @@ def minimise_quadratic_on_ball(
     factor, failed = dpotrf(matrix.T, lower=True, clean=False)
     diagonal = np.diagonal(factor)
     if not failed and diagonal.min() > CURVED * diagonal.max():
-        found = np.asarray(dpotrs(factor, vector, lower=True)[0])
-        if float(np.linalg.norm(found)) <= radius:
-            return found
+        inside = np.asarray(dpotrs(factor, vector, lower=True)[0])
+        if float(np.linalg.norm(inside)) <= radius:
+            return inside
     eigenvalues, basis = np.linalg.eigh(matrix)
     eigenvalues = np.maximum(eigenvalues, least_eigenvalue)
     coordinates = basis.T @ vector
@@ -206,3 +184,225 @@ def attainable_gap(
     error = 10.0 * unit * lipschitz**2 / mu_groups
     of_weights = np.minimum(2.0 * radius * error, error**2 / (2.0 * mu_weights))
     return 100.0 * unit * slope + of_weights
+
+
+# The objective that is minimised, and geometry.
+
+
+@dataclass(frozen=True, eq=False)
+class Evaluation:
+    """The primal objective P at one point, the best response to it, and the certified gap."""
+
+    weights: FloatArray
+    value: float
+    gradient: FloatArray
+    group_weights: FloatArray
+    group_gradients: FloatArray
+    gap: float
+
+
+@dataclass(eq=False)
+class RegularisedObjective:
+    """Primal side of ``min_w max_λ Σ λ_i L_i(w) + μ_w/2 ‖w - c‖² - μ_λ KL(λ‖π)`` on a ball.
+
+    The group player has the closed form ``λ_i ∝ π_i exp(L_i(w)/μ_λ)``, which leaves
+    ``P(w) = μ_λ log Σ π_i exp(L_i(w)/μ_λ) + μ_w/2 ‖w - c‖²`` to be minimised.
+
+    Both strengths are positive; an infinite μ_λ keeps the group weights at the prior π.
+    """
+
+    risks: RiskFunctions
+    radius: float
+    prior: FloatArray
+    mu_weights: float
+    mu_groups: float
+    center: FloatArray
+
+    def evaluate(self, weights: FloatArray) -> Evaluation:
+        """Return value, gradient, best response and certificate at a point of the ball.
+
+        The certificate, `ball_gap`, bounds the gap of (w, λ(w)), as P is μ_w-strongly convex and
+        λ(w) the exact best response: docs/theory/saddle-point.md, Theorem 1.
+        """
+        group_risks, group_gradients = self.risks.risks_and_gradients(weights)
+        value, group_weights = self.respond(group_risks)
+        offset = weights - self.center
+        gradient = group_weights @ group_gradients + self.mu_weights * offset
+        value += 0.5 * self.mu_weights * float(offset @ offset)
+        gap = ball_gap(weights, gradient, self.mu_weights, self.radius)
+        return Evaluation(weights, float(value), gradient, group_weights, group_gradients, gap)
+
+    def respond(self, group_risks: FloatArray) -> tuple[float, FloatArray]:
+        """Return what the group player gets, and its best response to group risks."""
+        # relative to the largest risk: risks over a small μ_λ leave no digits for the weights
+        worst = group_risks.max()
+        exponents = np.log(self.prior) + (group_risks - worst) / self.mu_groups
+        group_weights = softmax(exponents)
+        if self.mu_groups < np.inf:
+            return worst + self.mu_groups * log_sum_exp(exponents), group_weights
+        return group_weights @ group_risks, group_weights
+
+    def coupling(self, at: Evaluation) -> FloatArray:
+        """Return what the group player's answer adds to the Hessian."""
+        spread = at.group_gradients - at.group_weights @ at.group_gradients
+        return np.asarray((spread.T * at.group_weights) @ spread / self.mu_groups)
+
+    def answer(self, at: Evaluation, rise: FloatArray) -> FloatArray:
+        """Return the group weights that go with a rise of the group risks, to first order."""
+        growth = 1.0 + (rise - at.group_weights @ rise) / self.mu_groups
+        group_weights = at.group_weights * np.maximum(growth, 0.0)
+        return np.asarray(group_weights / group_weights.sum())
+
+    def hessian(self, at: Evaluation) -> FloatArray:
+        """Return the Hessian of P: curvature, what the group player's answer adds, and μ_w."""
+        hessian = self.risks.hessian(at.weights, at.group_weights)
+        hessian += self.coupling(at)
+        hessian[np.diag_indices_from(hessian)] += self.mu_weights
+        return hessian
+
+
+def log_sum_exp(exponents: FloatArray) -> float:
+    """Return what SciPy's `logsumexp` does of a vector, to the bit, in a fraction of its time."""
+    largest = exponents.max()
+    if not math.isfinite(largest):
+        return float(largest)
+    is_largest = exponents == largest
+    count = np.float64(np.count_nonzero(is_largest))
+    others = np.exp(np.where(is_largest, -np.inf, exponents) - largest).sum()
+    return float(np.log1p(others / count) + np.log(count) + largest)
+
+
+def ball_gap(weights: FloatArray, gradient: FloatArray, mu_weights: float, radius: float) -> float:
+    """Return the maximum over the ball of ``-<g, v-w> - μ/2 ‖v-w‖²``, for w in it.
+
+    Weights count as longer by rounding, up to the sphere (docs/theory/phased-erm-sensitivity.md).
+
+    With a = w - g/μ, v its projection and ρ = max(1, ‖a‖/R) the maximum is
+    ``μ/2 (ρ ‖v-w‖² + (ρ-1) (R²-‖w‖²))``. Nothing cancels there, so a gap of 1e-30 is one.
+    """
+    step = gradient / mu_weights
+    aimed = weights - step
+    stretch = float(np.linalg.norm(aimed)) / radius
+    if stretch <= 1.0:
+        return float(0.5 * mu_weights * (step @ step))
+    step = aimed / stretch - weights
+    reach = 1.0 + ON_SPHERE * (len(weights) + 16.0)
+    inside = max(radius - reach * float(np.linalg.norm(weights)), 0.0)
+    sphere = (stretch - 1.0) * inside * (2.0 * radius - inside)
+    return float(0.5 * mu_weights * (stretch * (step @ step) + sphere))
+
+
+def project_to_ball(weights: FloatArray, radius: float) -> FloatArray:
+    """Return the nearest point of the ball of a radius around zero.
+
+    Parameters
+    ----------
+    weights : ndarray
+        Any point.
+    radius : float
+        Radius of the ball.
+
+    Returns
+    -------
+    ndarray
+        The point itself where it lies inside.
+    """
+    norm = float(np.linalg.norm(weights))
+    return weights if norm <= radius else weights * (radius / norm)
+
+
+def on_simplex(values: FloatArray) -> FloatArray:
+    """Return the nearest distribution: ``v_i - τ`` cut at 0, where the sum is 1.
+
+    The sum falls in τ along a line between two values.
+    """
+    points = np.sort(values)
+    low, high = -1, len(points) - 1
+    while high - low > 1:
+        middle = (low + high) // 2
+        is_enough = np.maximum(values - points[middle], 0.0).sum() >= 1.0
+        low, high = (middle, high) if is_enough else (low, middle)
+    shares = np.asarray(values >= points[high], dtype=float)
+    level = (shares @ values - 1.0) / shares.sum()
+    best = np.clip(values - level, 0.0, 1.0)
+    return np.asarray(best / best.sum())
+
+
+# First-order method with a proved cap on its iterations, behind Newton's method.
+
+
+def iteration_cap(
+    objective: RegularisedObjective, tolerance: float, *, lipschitz: float, smoothness: float
+) -> int:
+    """Return a number of accelerated steps that certifies the gap `tolerance` on every data set.
+
+    It is ``⌈√κ log(8 κ D / tolerance)⌉ + 1`` with κ = S/μ_w, ``S = H + μ_w + L²/μ_λ`` and
+    ``D = 2R (L + μ_w (R + ‖c‖))``, and at least 1; L and H are constants of the loss in the weights
+    and c is the centre of the quadratic. L need not hold outside the ball, so the method is the
+    variant of Nesterov's that never leaves it: docs/theory/saddle-point.md, Theorems 2 and 3.
+    """
+    radius, mu_weights = objective.radius, objective.mu_weights
+    condition = (smoothness + mu_weights + lipschitz**2 / objective.mu_groups) / mu_weights
+    reach = radius + float(np.linalg.norm(objective.center))
+    spread = 2.0 * radius * (lipschitz + mu_weights * reach)
+    decades = math.log(max(8.0 * condition * spread / tolerance, 1.0))
+    return math.ceil(math.sqrt(condition) * decades) + 1
+
+
+def accelerated_gradient(
+    objective: RegularisedObjective,
+    weights: FloatArray,
+    tolerance: float,
+    *,
+    lipschitz: float,
+    smoothness: float,
+) -> tuple[Evaluation, int]:
+    """Minimise a regularised objective by Nesterov's method, all of it inside the ball.
+
+    The gap of the point returned is at most `tolerance`, unless floating point cannot show it; the
+    steps are at most `iteration_cap`.
+    """
+    cap = iteration_cap(objective, tolerance, lipschitz=lipschitz, smoothness=smoothness)
+    smooth = smoothness + objective.mu_weights + lipschitz**2 / objective.mu_groups
+    theta = math.sqrt(objective.mu_weights / smooth)
+
+    def step(origin: FloatArray, gradient: FloatArray, rate: float) -> FloatArray:
+        return project_to_ball(origin - gradient / rate, objective.radius)
+
+    current = anchor = weights
+    for n_steps in range(1, cap + 1):
+        between = (current + theta * anchor) / (1.0 + theta)
+        gradient = objective.evaluate(between).gradient
+        pulled = (1.0 - theta) * anchor + theta * between
+        anchor = step(pulled, gradient, objective.mu_weights / theta)
+        # of two points of the ball, so this undoes rounding alone
+        current = project_to_ball((1.0 - theta) * current + theta * anchor, objective.radius)
+        if n_steps % 10 == 0 or n_steps == cap:
+            at = objective.evaluate(current)
+            certified = objective.evaluate(step(at.weights, at.gradient, smooth))
+            if certified.gap <= tolerance:
+                break
+    return certified, n_steps
+
+
+# Algorithm 4 of Zhou and Bassily, kept as the reference to compare with.
+
+
+def primal_dual_subgradient(
+    objective: RegularisedObjective, n_steps: int
+) -> tuple[FloatArray, FloatArray]:
+    """Run N projected subgradient steps against best responses; return averages of both players.
+
+    Step t has length 1/(μ_w t); the gap is O(log N / N · (L²/μ_w + M² μ_w)). (Zhou and Bassily
+    2024, Algorithm 4 and Theorem 11)
+    """
+    weights = project_to_ball(objective.center, objective.radius)
+    weights_sum = np.zeros_like(weights)
+    group_weights_sum = np.zeros(len(objective.prior))
+    for t in range(1, n_steps + 1):
+        at = objective.evaluate(weights)
+        weights_sum += weights
+        group_weights_sum += at.group_weights
+        moved = weights - at.gradient / (objective.mu_weights * t)
+        weights = project_to_ball(moved, objective.radius)
+    return weights_sum / n_steps, group_weights_sum / n_steps

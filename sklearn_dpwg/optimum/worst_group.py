@@ -16,8 +16,12 @@ from sklearn_dpwg.data.risks.record_block import MAX_RANKS, keyed_parts
 from sklearn_dpwg.data.threads import one_blas_thread
 from sklearn_dpwg.losses import Loss, LossConstants
 from sklearn_dpwg.losses.base import SmoothedLoss
-from sklearn_dpwg.optimum.objective import RegularisedObjective, SaddlePoint, project_to_ball
-from sklearn_dpwg.optimum.saddle_point import newton
+from sklearn_dpwg.optimum.saddle_point import (
+    RegularisedObjective,
+    SaddlePoint,
+    newton,
+    project_to_ball,
+)
 
 # One record in eight is in the next smaller sample, and of small groups at least so many.
 SHARE, LEAST_OF_A_GROUP = 8, 200
@@ -106,24 +110,7 @@ def smooth_optimum(
     tolerance: float = 1e-8,
     max_newton_steps: int = 500,
 ) -> SaddlePoint:
-    """Minimise the largest of smooth functions of the weights over a ball, to a certified gap.
-
-    Parameters
-    ----------
-    risks : RiskFunctions
-        Convex functions with gradients and Hessians, such as the risks of a known population.
-    radius : float
-        Radius of the ball of weights.
-    tolerance : float, default=1e-8
-        Gap to reach.
-    max_newton_steps : int, default=500
-        Newton steps.
-
-    Returns
-    -------
-    SaddlePoint
-        Weights, the least favourable mixture, and the gap as in `worst_group_optimum`.
-    """
+    """Minimise the largest of smooth convex functions, such as the risks of a known population."""
     with one_blas_thread():
         return minimax_newton(risks, first_point(risks), radius, tolerance, max_newton_steps)
 

@@ -5,7 +5,7 @@ touches the records and cannot release more, because the `NoiseSource` it draws 
 """
 
 from sklearn_dpwg.solvers.ags import AGS
-from sklearn_dpwg.solvers.auto import SOLVERS, Auto, make_solver
+from sklearn_dpwg.solvers.auto import SOLVERS, Auto
 from sklearn_dpwg.solvers.exact import Exact
 from sklearn_dpwg.solvers.gda import GDA
 from sklearn_dpwg.solvers.mgr import MGR
@@ -14,7 +14,7 @@ from sklearn_dpwg.solvers.oco import OCO
 from sklearn_dpwg.solvers.online_to_batch import OnlineToBatch
 from sklearn_dpwg.solvers.phased_erm import PhasedERM
 from sklearn_dpwg.solvers.plan import Plan
-from sklearn_dpwg.solvers.solver import FreshSolver, Game, Solution, Solver
+from sklearn_dpwg.solvers.solver import Solution, Solver
 from sklearn_dpwg.solvers.steps import SumSensitivity
 
 __all__ = [
@@ -25,8 +25,6 @@ __all__ = [
     "SOLVERS",
     "Auto",
     "Exact",
-    "FreshSolver",
-    "Game",
     "Moments",
     "OnlineToBatch",
     "PhasedERM",
@@ -34,5 +32,4 @@ __all__ = [
     "Solution",
     "Solver",
     "SumSensitivity",
-    "make_solver",
 ]

@@ -10,6 +10,7 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 
 from sklearn_dpwg._checks import FloatArray, Rules, positive, whole
+from sklearn_dpwg._repr import documented
 from sklearn_dpwg.data.problem import Problem
 from sklearn_dpwg.data.risks import Risks
 from sklearn_dpwg.exceptions import InputError
@@ -28,6 +29,7 @@ SHARPEST_OF_MEANS, SHARPEST = 10.0, 1e6
 QUIET = 0.1
 
 
+@documented(descent.SHARED_PARAMETERS)
 @dataclass(eq=False, repr=False, kw_only=True)
 class AGS(descent.Descent):
     """Noisy gradient descent on the group that looks worst off, by released risks.
@@ -48,17 +50,7 @@ class AGS(descent.Descent):
         the last risks alone with Laplace noise, no handicap and the average of ``w_1, …, w_T``.
         Planned runs take groups by a running mean of released risks, over as many steps as their
         noise asks for.
-    risk_share : float, optional
-        Share of the budget (of μ²) spent on group risks, between 0 and 1.
-    loss_ceiling : float, optional
-        Each record's loss counts for at most this much in the group risks. Planned: as `MGR`'s.
-    aim : float, default=0.3
-        Distance from the first weights, 0 or a start, that step sizes are planned for, as a share
-        of the radius, of 20 at most.
-    averaging : float, default=0.5
-        Share of the iterates, the last ones, that is averaged; above 0, at most 1.
-    max_passes : int, optional
-        Largest number of steps, of one pass over the rows each. Planned: as `MGR`'s.
+    <shared>
     visits : int, optional
         Largest number V of steps that take any one group. A record pays for the gradients of its
         own group alone, so noise on these is that of V draws. Planned: T, as fewer would forbid
@@ -145,7 +137,7 @@ class AGSSchedule(descent.DescentSchedule):
         """Return a few lines for people."""
         lines = []
         if len(self.prior) > 1:
-            heard = "the last" if self.memory == 1 else f"a running mean of {self.memory:,}"
+            seen = "the last" if self.memory == 1 else f"a running mean of {self.memory:,}"
             handicap = (
                 ""
                 if math.isinf(self.sharpness)
@@ -153,7 +145,7 @@ class AGSSchedule(descent.DescentSchedule):
                 f"{shown(self.prior)}"
             )
             lines.append(
-                f"each step takes the group whose risk is the largest by {heard} released"
+                f"each step takes the group whose risk is the largest by {seen} released"
                 f"{handicap}; losses counted up to {self.ceiling:.3g}"
             )
             if self.visits < self.n_steps:
@@ -169,14 +161,14 @@ class GroupChoice:
         self._memory, self._most = schedule.memory, schedule.visits
         self._handicap = -np.log(np.asarray(schedule.prior)) / schedule.sharpness
         self._mean = np.zeros(len(schedule.prior))
-        self._n_heard = 0
+        self._n_steps = 0
         self.visits = np.zeros(len(schedule.prior), dtype=int)
 
     def take(self, risks: FloatArray, variances: FloatArray) -> int:
         """Return the group that a step with these released risks takes."""
         self._gain.push(risks, variances)
-        self._n_heard += 1
-        self._mean = self._mean + (risks - self._mean) / min(self._n_heard, self._memory)
+        self._n_steps += 1
+        self._mean = self._mean + (risks - self._mean) / min(self._n_steps, self._memory)
         is_free = self.visits < self._most
         worst = np.argmax(np.where(is_free, self._mean - self._handicap, -np.inf))
         self._owed += self._gain.played(np.eye(len(risks))[worst])
@@ -228,18 +220,20 @@ class ChoiceRule(descent.StepRule):
             most = min(SHARPEST, SHARPEST_OF_MEANS * self.n_steps / memory)
         prior = np.asarray(self.problem.prior)
         best = minimize_scalar(
-            lambda at: float(prior @ of_choice(prior, self._heard(noise), math.exp(at))),
+            lambda at: float(prior @ of_choice(prior, self._variances(noise), math.exp(at))),
             bounds=(math.log(1e-6), math.log(most)),
             method="bounded",
         )
         return math.exp(best.x)
 
-    def _heard(self, noise: descent.RunNoise) -> FloatArray:
+    def _variances(self, noise: descent.RunNoise) -> FloatArray:
         """Return the variances of what groups are taken by."""
         return noise.risk * self.n_steps / self.memory(noise.risk)
 
     def of_groups(self, noise: descent.RunNoise) -> FloatArray:
-        return of_choice(np.asarray(self.problem.prior), self._heard(noise), self.sharpness(noise))
+        return of_choice(
+            np.asarray(self.problem.prior), self._variances(noise), self.sharpness(noise)
+        )
 
 
 def of_choice(prior: FloatArray, variances: FloatArray, sharpness: float) -> FloatArray:
@@ -264,7 +258,7 @@ def least_bound_plan(problem: Problem, budget: Budget, solver: AGS) -> Plan:
         sharpness=math.inf if solver.sharpness == math.inf else rule.sharpness(noise),
     )
     bounds = rule.bound(noise)
-    return Plan.of("ags", problem, budget, releases=paid, schedule=schedule, bounds=bounds)
+    return Plan("ags", problem, budget, paid, schedule, bounds, schedule.n_steps)
 
 
 def paper_plan(problem: Problem, budget: Budget, solver: AGS) -> Plan:
@@ -287,4 +281,4 @@ def paper_plan(problem: Problem, budget: Budget, solver: AGS) -> Plan:
     if p > 1:
         excess += 16.0 * noise.tau * math.log(p * n * n_steps / 2.0)
     paid, bounds = noise.releases, np.full(p, excess)
-    return Plan.of("ags", problem, budget, releases=paid, schedule=schedule, bounds=bounds)
+    return Plan("ags", problem, budget, paid, schedule, bounds, schedule.n_steps)

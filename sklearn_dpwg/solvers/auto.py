@@ -87,12 +87,11 @@ class Auto(Solver):
 
 def _measured(problem: Problem, budget: Budget) -> tuple[Solver, str]:
     """Return what did best on tasks like this one, and why."""
-    if type(problem.loss) is SquaredError:
-        columns = max(problem.n_columns, 1)
-        # noise on moments of overlapping groups is for all groups of a record
-        is_clear = signal(problem, budget) >= CLEAR_MOMENTS * columns**1.5 * problem.group_moves
-        if is_clear and problem.n_weights <= MOST_WEIGHTS_OF_MOMENTS:
-            return Moments(), "of so many records it did better than 'mgr' on such tasks"
+    # noise on moments of overlapping groups is for all groups of a record
+    clear = CLEAR_MOMENTS * max(problem.n_columns, 1) ** 1.5 * problem.group_moves
+    is_few_weights = problem.n_weights <= MOST_WEIGHTS_OF_MOMENTS
+    if type(problem.loss) is SquaredError and is_few_weights and signal(problem, budget) >= clear:
+        return Moments(), "of so many records it did better than 'mgr' on such tasks"
     return MGR(), "it did best on such tasks"
 
 
@@ -101,26 +100,9 @@ SOLVERS: dict[str, type[Solver]] = {solver.name: solver for solver in _ALL}
 
 
 def make_solver(solver: str | Solver, *, epsilon: float) -> Solver:
-    """Return the solver that a name, an instance and ε ask for.
+    """Return the solver that a name or an instance asks for, with default parameters by name.
 
-    Parameters
-    ----------
-    solver : str or Solver
-        A name of `SOLVERS`, or an instance.
-    epsilon : float
-        With infinity what needs no noise stands in for every solver but `Exact`.
-
-    Returns
-    -------
-    Solver
-        The instance itself, or a new one with default parameters.
-
-    Raises
-    ------
-    ValueError
-        If the name is unknown.
-    TypeError
-        If `solver` is neither a name nor a solver.
+    With an infinite ε what needs no noise stands in for every solver but `Exact`.
     """
     if isinstance(solver, str):
         if solver not in SOLVERS:

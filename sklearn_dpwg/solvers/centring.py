@@ -19,7 +19,7 @@ from sklearn_dpwg.data.risks.record_block import times
 from sklearn_dpwg.data.threads import one_blas_thread
 from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.losses import BinaryLogLoss, LossConstants
-from sklearn_dpwg.optimum.objective import project_to_ball
+from sklearn_dpwg.optimum.saddle_point import project_to_ball
 from sklearn_dpwg.privacy import NoiseSource, Release
 from sklearn_dpwg.privacy.sensitivity import moment_sensitivity
 from sklearn_dpwg.solvers.plan import Plan
@@ -50,16 +50,18 @@ CONSTANT = 0.5
 # least so many standard deviations of its noise.
 SHORTEST, DEVIATIONS = 2.0**-6, 2.0
 
-_UNIT = 2.0**-53
-
 # Names of what is released before the first step.
 CENTRE, SPREAD = "mean row", "mean squared distance from it"
 MOMENTS, SQUARES = "second moments of rows", "mean squares of columns"
-BEFORE = (CENTRE, MOMENTS, SQUARES, SPREAD)
 
 # Shares of μ² for them.
 CENTRE_SHARE, MOMENTS_SHARE, SQUARES_SHARE, SPREAD_SHARE = 0.03, 0.03, 0.02, 0.01
-SHARES_BEFORE = (CENTRE_SHARE, MOMENTS_SHARE, SQUARES_SHARE, SPREAD_SHARE)
+BEFORE = {
+    CENTRE: CENTRE_SHARE,
+    MOMENTS: MOMENTS_SHARE,
+    SQUARES: SQUARES_SHARE,
+    SPREAD: SPREAD_SHARE,
+}
 
 
 @dataclass(frozen=True)
@@ -137,8 +139,8 @@ class CentredProblem(Problem):
 
         Weights in the ball of rows score as rows do, those in the ball of centred rows as these.
         """
-        found = self.loss.constants(self.radius * max(self.row_norm, self.norm_of_rows))
-        return replace(found, infimum=min(0.0, found.infimum))
+        bounds = self.loss.constants(self.radius * max(self.row_norm, self.norm_of_rows))
+        return replace(bounds, infimum=min(0.0, bounds.infimum))
 
     @cached_property
     def row_norm(self) -> float:
@@ -270,8 +272,8 @@ class Centring:
             return turned * scaled - np.outer(shares, moved)
 
         def excess(log_multiplier: float) -> float:
-            found = at(math.exp(log_multiplier))
-            norm = math.hypot(*(np.sqrt(squares) * found).ravel(), *(found @ along))
+            point = at(math.exp(log_multiplier))
+            norm = math.hypot(*(np.sqrt(squares) * point).ravel(), *(point @ along))
             return math.log(norm / radius)
 
         most = 0.0
@@ -280,10 +282,10 @@ class Centring:
         least = most - 200.0
         if excess(least) <= 0.0:  # outside by rounding alone
             return weights
-        found = at(math.exp(brentq(excess, least, most, xtol=1e-13)))
+        nearest = at(math.exp(brentq(excess, least, most, xtol=1e-13)))
         if axes is not None:
-            found[:, :-1] = found[:, :-1] @ axes.T
-        return np.asarray(found.ravel())
+            nearest[:, :-1] = nearest[:, :-1] @ axes.T
+        return np.asarray(nearest.ravel())
 
     @cached_property
     def _axes(self) -> tuple[FloatArray, FloatArray | None]:
@@ -299,8 +301,7 @@ def shares_before(problem: Problem) -> dict[str, float]:
     """Return what is released before the first step, and its share of μ²: nothing as rows are."""
     if not isinstance(problem, CentredProblem):
         return {}
-    all_shares = dict(zip(BEFORE, SHARES_BEFORE, strict=True))
-    return {name: all_shares[name] for name in (CENTRE, problem.limit.whitening, SPREAD) if name}
+    return {name: BEFORE[name] for name in (CENTRE, problem.limit.whitening, SPREAD) if name}
 
 
 def share_left(problem: Problem) -> float:
@@ -344,13 +345,9 @@ def release_centre(plan: Plan, limit: SlopeLimit, data: Risks, noise: NoiseSourc
         whitening = _release_whitening(problem, data, noise, release, mean, center)
     whitening = on_grid(whitening)
     squares = np.array([data.spread(center, whitening=whitening)])
-    noisy = float(
-        noise.gaussian(squares, sensitivity=row_sum_sensitivity(problem) - 1.0, release=of_squares)[
-            0
-        ]
-    )
+    (noisy,) = noise.gaussian(squares, sensitivity=sensitivity - 1.0, release=of_squares)
     least = max(SHORTEST**2, DEVIATIONS * of_squares.noise_multiplier / n_records)
-    scale = 1.0 / math.sqrt(np.clip(noisy / n_records, min(least, 1.0), 1.0))
+    scale = 1.0 / math.sqrt(np.clip(float(noisy) / n_records, min(least, 1.0), 1.0))
     return Centring(center, limit.clip, on_grid(scale * whitening))
 
 
@@ -379,15 +376,15 @@ def _release_whitening(
     counted = 1.0 if columns_alone else np.where(at[0] == at[1], 1.0, math.sqrt(2.0))
     sensitivity = moment_sum_sensitivity(problem)
     noisy = noise.gaussian(sums[at] * counted, sensitivity=sensitivity, release=release)
-    found = np.zeros_like(sums)
-    found[at] = noisy / counted / n_records
+    moments = np.zeros_like(sums)
+    moments[at] = noisy / counted / n_records
     std = release.noise_multiplier * sensitivity / n_records
     if columns_alone:
-        return whitening_factors(found + center * (center - 2.0 * mean), 2.0 * std)
-    found[at[::-1]] = found[at]
-    found += np.outer(center, center) - np.outer(center, mean) - np.outer(mean, center)
+        return whitening_factors(moments + center * (center - 2.0 * mean), 2.0 * std)
+    moments[at[::-1]] = moments[at]
+    moments += np.outer(center, center) - np.outer(center, mean) - np.outer(mean, center)
     with one_blas_thread():
-        values, vectors = np.linalg.eigh(found)
+        values, vectors = np.linalg.eigh(moments)
         whitening = (vectors * whitening_factors(values, std * math.sqrt(2.0 * d))) @ vectors.T
     return np.asarray(whitening + whitening.T) / 2.0
 

@@ -48,9 +48,20 @@ class CountStage:
         return std_of_count(self.release)
 
     def covers(self, releases: Sequence[Release]) -> bool:
-        """Return whether a second stage is Gaussian within the reserve, or the reserve itself."""
-        if all(map(_is_plain, (*self.reserved, *releases))):
-            return _square(releases) <= _square(self.reserved)
+        """Return whether a second stage is Gaussian within the reserve, or the reserve itself.
+
+        Gaussian is what every record is read for, in no part alone: a record that changes its group
+        would pay for both. It keeps its place, and so the draws of fresh records that it is in.
+        """
+        if all(
+            each.mechanism == "gaussian" and each.part is None and each.sampling_rate == 1.0
+            for each in (*self.reserved, *releases)
+        ):
+            spent, reserved = (
+                math.fsum(each.paid_count / each.noise_multiplier**2 for each in some)
+                for some in (releases, self.reserved)
+            )
+            return spent <= reserved
         return sorted(map(repr, releases)) == sorted(map(repr, self.reserved))
 
     def __str__(self) -> str:
@@ -83,28 +94,10 @@ def whole_sizes(noisy: FloatArray, *, n_records: int, floor: int) -> tuple[int, 
     return tuple(int(size) for size in np.maximum(nearest, min(floor, n_records)))
 
 
-def _is_plain(release: Release) -> bool:
-    """Return whether a release is Gaussian noise on what every record is read for.
-
-    No part alone: a record that changes its group pays for both. It keeps its place, and so the
-    draws of fresh records that it is in.
-    """
-    return release.mechanism == "gaussian" and release.part is None and release.sampling_rate == 1.0
-
-
-def _square(releases: Sequence[Release]) -> float:
-    """Return the μ² of Gaussian releases."""
-    return math.fsum(each.paid_count / each.noise_multiplier**2 for each in releases)
-
-
 def release_sizes(
     release: Release | None, counts: Sequence[int], noise: NoiseSource
 ) -> tuple[int, ...]:
-    """Release the counts of groups, but of one group nothing; return what stands for sizes.
-
-    Positive whole numbers: the counts, brought to the number of records, and at least so large as
-    to be told from noise.
-    """
+    """Release the counts of groups, but of one group nothing; return what stands for sizes."""
     n_records = sum(counts)
     if release is None:
         return (n_records,)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from typing import Any, ClassVar, Literal, NamedTuple
@@ -79,6 +79,26 @@ class Descent(Solver):
     knows_overlap: ClassVar[bool] = True
 
 
+# What the classes' documentations say of them alike, for `documented`.
+SHARED_PARAMETERS = {
+    "shared": """\
+    risk_share : float, optional
+        Share of the budget (of μ²) spent on group risks, between 0 and 1.
+    loss_ceiling : float, optional
+        Each record's loss counts for at most this much in the group risks. Planned: 4.33
+        times the loss of a model that predicts nothing for a log loss, 2.16 times the largest for
+        others, and for the squared error as much as that. Infinity: no ceiling.
+    aim : float, default=0.3
+        Distance from the first weights, 0 or a start, that step sizes are planned for, as a share
+        of the radius, of 20 at most.
+    averaging : float, default=0.5
+        Share of the iterates, the last ones, that is averaged; above 0, at most 1.
+    max_passes : int, optional
+        Largest number of passes over the rows, where `n_steps` is planned. Planned: 150, but 60 of
+        `MGR` for a loss without kinks.
+"""
+}
+
 # What each of them may be.
 RULES: dict[str, Any] = {
     "n_steps": whole(or_none=True),
@@ -129,10 +149,6 @@ class DescentSchedule:
 
     __repr__ = short_repr
 
-    def range_up_to(self, ceiling: float) -> float:
-        """Return b where losses count up to a lower ceiling; what rounding adds stays."""
-        return self.feedback_range - (self.ceiling - ceiling)
-
     def center_of(self, ceiling: float) -> float:
         """Return what losses up to a ceiling are taken relative to: 0 where groups are public."""
         if self.lowest_loss is None:
@@ -150,25 +166,12 @@ class DescentSchedule:
 
     @property
     def _averaged(self) -> str:
-        """Say which iterates are averaged."""
         if self.averaged > self.n_steps:
             return f"the start and all {self.n_steps:,} iterates"
         return f"the last {self.averaged:,} of {self.n_steps:,} iterates"
 
 
 # A run: how its weights move, what a step releases.
-
-
-def step_and_momentum(
-    limits: DescentSchedule, noise_std: float, *, longest: float | None = None
-) -> tuple[float, float]:
-    """Return the length of a plain step and the momentum that together move like a planned step."""
-    if limits.aim == 0.0:
-        return limits.step_size, 0.0
-    longest = limits.step_size if longest is None else longest
-    effective = limits.step_share * limits.aim / (noise_std * math.sqrt(limits.n_steps))
-    momentum = min(max(0.0, 1.0 - longest / effective), limits.max_momentum)
-    return min(effective * (1.0 - momentum), longest), momentum
 
 
 class Momentum:
@@ -198,7 +201,12 @@ class Momentum:
                 self.longest = max(min(SHORTER * self.longest, stable), limits.step_size)
                 velocity = np.zeros_like(velocity)
             self._last_gradient = gradient
-        step_size, momentum = step_and_momentum(limits, noise_std, longest=self.longest)
+        step_size, momentum = limits.step_size, 0.0
+        if limits.aim > 0.0:
+            # a plain step and a momentum that together move like a planned step
+            effective = limits.step_share * limits.aim / (noise_std * math.sqrt(limits.n_steps))
+            momentum = min(max(0.0, 1.0 - self.longest / effective), limits.max_momentum)
+            step_size = min(effective * (1.0 - momentum), self.longest)
         self.velocity = momentum * velocity - step_size * gradient
         return momentum * self.velocity - step_size * gradient
 
@@ -235,7 +243,8 @@ def from_pass(
     center = 0.0 if problem.hidden is None else schedule.center_of(ceiling)
     losses, gradients = data.sums(weights, ceiling=ceiling, center=center)
     gradients = gradients / sizes[:, None]
-    ranges: float | FloatArray = schedule.range_up_to(ceiling)
+    # b where losses count up to a lower ceiling; what rounding adds stays
+    ranges: float | FloatArray = schedule.feedback_range - (schedule.ceiling - ceiling)
     if schedule.step == "sampled":
         drawn = int(noise.rng.choice(len(sizes), p=group_weights))
         gradient, most = gradients[drawn], 1.0 / sizes[drawn]
@@ -331,12 +340,8 @@ class StepRule(ABC):
         self, problem: Problem, solver: Descent, n_steps: int, *, signal: float = 0.0
     ) -> None:
         self.problem, self.solver, self.n_steps = problem, solver, n_steps
-        of_loss = by_loss(problem.loss, signal)
-        # a record's loss counts for at most this much in the group risks
-        self.ceiling = loss_ceiling(
-            problem, solver.loss_ceiling, solver.rules.owner, multiple=of_loss.ceiling
-        )
-        # what one record moves of the sums of gradients, and of losses up to the ceiling
+        of_loss, owner = by_loss(problem.loss, signal), solver.rules.owner
+        self.ceiling = loss_ceiling(problem, solver.loss_ceiling, owner, multiple=of_loss.ceiling)
         self.sums = SumSensitivity.of(problem, ceiling=self.ceiling)
         self.aim, self.step_share = solver.aim * problem.reach, of_loss.step_share
         # Γ, as planning counts it, and in how many steps a record pays for the gradient
@@ -474,7 +479,7 @@ def pay_for_passes(
 class PaperNoise(NamedTuple):
     """Noise by a paper's formulas: constants 1, or all noise times the least affordable factor."""
 
-    releases: Sequence[Release]
+    releases: tuple[Release, ...]
     tau: float  # noise on the risks of the smallest group
     fields: dict[str, Any]  # of a schedule
     regret: float  # of the weights
@@ -490,18 +495,14 @@ def paper_noise(
     gradient: str = GRADIENT,
 ) -> PaperNoise:
     """Return σ on gradients and τ on risks of the smallest group; a larger one needs less."""
-    n, sums, taken = min(problem.group_sizes), paper_sums(problem), n_steps - 1
-    releases: Sequence[Release] = [
-        Release(gradient, "gaussian", sigma * n / sums.gradient_diameter, taken)
-    ]
+    n, taken = min(problem.group_sizes), n_steps - 1
+    sums = SumSensitivity.of(problem, ceiling=problem.constants.supremum)
+    asked = [Release(gradient, "gaussian", sigma * n / sums.gradient_diameter, taken)]
     if problem.n_groups > 1:
-        releases = [*releases, Release(RISKS, "laplace", tau * n / sums.loss_range, taken)]
-    true_epsilon = PrivacyGuarantee.from_releases(releases, budget.delta).epsilon
-    factor = 1.0
-    if true_epsilon > budget.epsilon:
-        affordable = calibrate(releases, budget)
-        factor = affordable[0].noise_multiplier / releases[0].noise_multiplier
-        releases = affordable
+        asked.append(Release(RISKS, "laplace", tau * n / sums.loss_range, taken))
+    true_epsilon = PrivacyGuarantee.from_releases(asked, budget.delta).epsilon
+    releases = tuple(asked) if true_epsilon <= budget.epsilon else calibrate(asked, budget)
+    factor = releases[0].noise_multiplier / asked[0].noise_multiplier
     square = problem.lipschitz**2 + problem.n_weights * (sigma * factor) ** 2
     step_size = problem.diameter / math.sqrt(n_steps * square)
     fields = paper_fields(problem, sums, taken, averaged=n_steps, step_size=step_size)
@@ -509,13 +510,9 @@ def paper_noise(
         f"the paper's noise with constant 1 costs epsilon = {rounded_up(true_epsilon)}; factor "
         f"on both noises: {factor:.4g}"
     )
-    regret = problem.diameter * math.sqrt(square / n_steps)
-    return PaperNoise(releases, tau * factor, fields, regret)
-
-
-def paper_sums(problem: Problem) -> SumSensitivity:
-    """Return what one record moves of the sums where losses have no ceiling."""
-    return SumSensitivity.of(problem, ceiling=problem.constants.supremum)
+    return PaperNoise(
+        releases, tau * factor, fields, problem.diameter * math.sqrt(square / n_steps)
+    )
 
 
 def paper_fields(

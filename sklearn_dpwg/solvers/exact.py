@@ -14,8 +14,8 @@ from sklearn_dpwg.data.problem import Problem
 from sklearn_dpwg.data.risks import Risks
 from sklearn_dpwg.data.threads import one_blas_thread
 from sklearn_dpwg.exceptions import InputError
-from sklearn_dpwg.optimum import solve_saddle_point, worst_group_optimum
-from sklearn_dpwg.optimum.saddle_point import minimise_quadratic_on_ball
+from sklearn_dpwg.optimum import worst_group_optimum
+from sklearn_dpwg.optimum.saddle_point import minimise_quadratic_on_ball, solve_saddle_point
 from sklearn_dpwg.optimum.worst_group import SINGLE, WIDE
 from sklearn_dpwg.privacy import Budget, NoiseSource
 from sklearn_dpwg.solvers.plan import Plan
@@ -104,7 +104,7 @@ class Exact(Solver):
             if problem.n_groups > 1:
                 bound += strengths[1] * math.log(problem.n_groups)
         schedule, bounds = ExactSchedule(self.tolerance, *strengths), (bound,) * problem.n_groups
-        return Plan.of(self.name, problem, budget, releases=(), schedule=schedule, bounds=bounds)
+        return Plan(self.name, problem, budget, (), schedule, bounds)
 
     def _run(self, plan: Plan, data: Risks, noise: NoiseSource, start: Solution | None) -> Solution:
         # where Newton's method starts has no influence on what it finds
@@ -197,7 +197,7 @@ class People(Exact):
         schedule = PeopleSchedule(self.tolerance, problem.optimism_correction)
         # it may leave a group to what others learn, which nothing bounds on the records
         bounds = (problem.loss_range,) * problem.n_groups
-        return Plan.of(self.name, problem, budget, releases=(), schedule=schedule, bounds=bounds)
+        return Plan(self.name, problem, budget, (), schedule, bounds)
 
     def _run(self, plan: Plan, data: Risks, noise: NoiseSource, start: Solution | None) -> Solution:
         if not isinstance(plan.schedule, PeopleSchedule):

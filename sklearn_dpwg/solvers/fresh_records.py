@@ -20,7 +20,7 @@ from sklearn_dpwg._repr import short_repr
 from sklearn_dpwg.data.oracles import SampleOracle
 from sklearn_dpwg.data.problem import Problem
 from sklearn_dpwg.exceptions import InputError
-from sklearn_dpwg.optimum.objective import project_to_ball
+from sklearn_dpwg.optimum.saddle_point import project_to_ball
 from sklearn_dpwg.privacy import Budget, NoiseSource, Release
 from sklearn_dpwg.privacy.prefix_sums import (
     PREFIX_SUMS,
@@ -62,14 +62,14 @@ class StreamSolver(FreshSolver):
         schedule, releases, bounds = self._scheduled(problem, budget)
         # one that may stop early reads one group in a round
         early = schedule.stops_early
-        of_round = schedule.rates[0] if early else sum(schedule.rates)
-        return Plan.of(
+        of_round = float(schedule.rates[0] if early else sum(schedule.rates))
+        return Plan(
             self.name,
             problem,
             budget,
-            releases=releases,
-            schedule=schedule,
-            bounds=bounds,
+            tuple(releases),
+            schedule,
+            bounds,
             n_steps=schedule.n_rounds,
             early_stop=early,
             n_drawn=round(min(schedule.n_rounds * of_round, problem.n_records)),

@@ -10,15 +10,22 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 
 from sklearn_dpwg._checks import FloatArray, Rules, flag, positive
+from sklearn_dpwg._repr import documented
 from sklearn_dpwg.data.problem import Problem
 from sklearn_dpwg.data.risks import Risks
 from sklearn_dpwg.exceptions import InputError
-from sklearn_dpwg.optimum.objective import on_simplex
+from sklearn_dpwg.optimum.saddle_point import on_simplex
 from sklearn_dpwg.privacy import Budget, NoiseSource, Release, calibrate
 from sklearn_dpwg.solvers import descent
 from sklearn_dpwg.solvers.plan import Plan
 from sklearn_dpwg.solvers.solver import Solution, signal
-from sklearn_dpwg.solvers.steps import GainOfGroups, Space, risk_spread, shown
+from sklearn_dpwg.solvers.steps import (
+    GainOfGroups,
+    Space,
+    SumSensitivity,
+    risk_spread,
+    shown,
+)
 
 
 def _paper_is_as_written(solver: GDA) -> None:
@@ -32,6 +39,7 @@ def _paper_is_as_written(solver: GDA) -> None:
             )
 
 
+@documented(descent.SHARED_PARAMETERS)
 @dataclass(eq=False, repr=False, kw_only=True)
 class GDA(descent.Descent):
     """Noisy gradient descent–ascent with Euclidean steps of the group weights.
@@ -47,19 +55,7 @@ class GDA(descent.Descent):
     schedule : {"planned", "paper"}, default="planned"
         "paper" takes steps 1/(ρt), T and noise from Kang et al., with the least constant that keeps
         the budget; it implies a uniform prior, plain averages, and no ceiling.
-    risk_share : float, optional
-        Share of the budget (of μ²) spent on group risks, between 0 and 1.
-    loss_ceiling : float, optional
-        Each record's loss counts for at most this much in the group risks. Planned: a multiple of
-        the largest loss of a model that predicts nothing. Infinity: no ceiling.
-    aim : float, default=0.3
-        Norm of the weights that step sizes are planned for, as a share of the radius, of 20
-        at most.
-    averaging : float, default=0.5
-        Share of the points, the last ones, that is averaged; above 0, at most 1.
-    max_passes : int, optional
-        Number of passes over the rows, and so of steps, where `n_steps` is planned. Planned: as
-        `MGR`'s.
+    <shared>
     ridge : float, optional
         In the paper's schedule, strength ρ of the public ``ρ/2 ‖w - w₁‖²`` and
         ``-ρ/2 ‖λ - π‖²``, positive; planned: that of least bound.
@@ -211,7 +207,7 @@ def least_bound_plan(problem: Problem, budget: Budget, solver: GDA) -> Plan:
     paid, noise = descent.pay_for_passes(rule, budget)
     schedule = GDASchedule(**rule.fields(), group_step=rule.group_step(noise))
     bounds = rule.bound(noise)
-    return Plan.of("gda", problem, budget, releases=paid, schedule=schedule, bounds=bounds)
+    return Plan("gda", problem, budget, paid, schedule, bounds, schedule.n_steps)
 
 
 def paper_plan(problem: Problem, budget: Budget, solver: GDA) -> Plan:
@@ -219,7 +215,7 @@ def paper_plan(problem: Problem, budget: Budget, solver: GDA) -> Plan:
     sizes = np.asarray(problem.group_sizes, dtype=float)
     n_records, smallest = problem.n_records, float(sizes.min())
     n_steps = math.ceil(n_records ** (2 / 3)) if solver.n_steps is None else solver.n_steps
-    sums = descent.paper_sums(problem)
+    sums = SumSensitivity.of(problem, ceiling=problem.constants.supremum)
     # one standard deviation for both: multipliers in proportion to 1/Γ and 1/b
     asked = [Release(descent.GRADIENT, "gaussian", 1.0 / sums.gradient_diameter, n_steps)]
     if problem.n_groups > 1:
@@ -244,7 +240,7 @@ def paper_plan(problem: Problem, budget: Budget, solver: GDA) -> Plan:
         ),
     )
     bounds = np.full(problem.n_groups, strong_gap_bound(problem, n_steps, sigma, ridge))
-    return Plan.of("gda", problem, budget, releases=paid, schedule=schedule, bounds=bounds)
+    return Plan("gda", problem, budget, paid, schedule, bounds, schedule.n_steps)
 
 
 def strong_gap_bound(problem: Problem, n_steps: int, sigma: float, ridge: float) -> float:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from collections import deque
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
 from sklearn_dpwg._checks import FloatArray, Rules, flag, positive, share
+from sklearn_dpwg._repr import documented
 from sklearn_dpwg.data.problem import Problem
 from sklearn_dpwg.data.risks import Risks
 from sklearn_dpwg.exceptions import InputError
@@ -40,6 +41,7 @@ def _paper_reads_all(solver: MGR) -> None:
         )
 
 
+@documented(descent.SHARED_PARAMETERS)
 @dataclass(eq=False, repr=False, kw_only=True)
 class MGR(descent.Descent):
     """Noisy gradient descent with multiplicative group reweighting, on all records or batches.
@@ -57,21 +59,7 @@ class MGR(descent.Descent):
         their constants set to 1 (the noise's larger where 1 would break the budget): the gradient
         of one group, drawn from the group weights, Laplace noise on the risks, a uniform prior.
         Steps are at most `max_passes`.
-    risk_share : float, optional
-        Share of the budget (of μ²) spent on group risks, between 0 and 1.
-    loss_ceiling : float, optional
-        Each record's loss counts for at most this much in the group risks. Planned: 4.33
-        times the loss of a model that predicts nothing for a log loss, 2.16 times the largest for
-        others; for the squared error as much as that, or six times the mean released loss where it
-        is less. Infinity: no ceiling.
-    aim : float, default=0.3
-        Distance from the first weights, 0 or a start, that step sizes are planned for, as a share
-        of the radius, of 20 at most.
-    averaging : float, default=0.5
-        Share of the iterates, the last ones, that is averaged; above 0, at most 1.
-    max_passes : int, optional
-        Largest number of passes over the rows that a planned `n_steps` may use. Planned: 60, and
-        150 for a loss with kinks and in the paper's schedule.
+    <shared>
     group_rate : float, optional
         Step size η_λ of the group weights, positive: Hedge at this rate. Planned: by the spread of
         the released risks, and the game is played as far as groups can gain by it.
@@ -93,8 +81,8 @@ class MGR(descent.Descent):
     A record of group i moves the weighted gradient by at most λ_i Γ/n_i and the clipped risk of
     its own group by at most b/n_i, so each step releases a gradient with noise
     ``z_w Γ max_i λ_i/n_i`` and risks with noise ``z_λ b/n_i``, for multipliers z fixed in
-    advance; on batches both together. Step sizes follow earlier releases. `docs/theory/mgr.md`
-    proves each.
+    advance; on batches both together. Step sizes follow earlier releases, and so does the ceiling
+    of the squared error: six times the mean released loss. `docs/theory/mgr.md` proves each.
 
     References
     ----------
@@ -127,21 +115,23 @@ class MGR(descent.Descent):
     )
 
     def _plan(self, problem: Problem, budget: Budget) -> Plan:
-        if self.schedule == "paper":
-            return paper_plan(problem, budget, max_passes=self.max_passes or descent.PASSES)
-        return least_bound_plan(problem, budget, self)
+        plan = paper_plan if self.schedule == "paper" else least_bound_plan
+        return plan(problem, budget, self)
 
     def _run(self, plan: Plan, data: Risks, noise: NoiseSource, start: Solution | None) -> Solution:
-        schedule, problem, n_groups = plan.schedule, plan.problem, plan.problem.n_groups
+        schedule, problem = plan.schedule, plan.problem
         assert isinstance(schedule, MGRSchedule)
         space = Space.of(plan, schedule.centring, data, noise, start)
         data = space.view(data)
         weights, ball = space.weights, descent.Momentum(schedule, problem.n_weights)
         level = LossLevel(schedule, problem) if schedule.follows_level else None
         gain = GainOfGroups(problem, adapts=schedule.adapts)
-        players = GroupWeights(schedule, _log_group_weights(schedule, start), gain)
-        shrinkage = Shrinkage(problem.constants.zero_score, n_groups)
-        total, mixture = np.zeros_like(weights), np.zeros(n_groups)
+        first = np.asarray(schedule.prior)
+        if start is not None and start.group_weights is not None:
+            first = np.maximum(start.group_weights, 1e-300)
+        players = GroupWeights(schedule, np.log(first), gain)
+        shrinkage = Shrinkage(problem.constants.zero_score, len(first))
+        total, mixture = np.zeros_like(weights), np.zeros_like(first)
         if schedule.averaged > schedule.n_steps:
             total, mixture = weights.copy(), players.current.copy()
         for t in range(schedule.n_steps):
@@ -155,7 +145,7 @@ class MGR(descent.Descent):
             feedback = released.risks, released.risk_variances, players.current
             if level is not None:
                 level.push(*feedback)
-            if n_groups > 1:
+            if len(first) > 1:
                 players.push(released.risks, released.risk_variances)
             # after the step, so that the last releases count too
             if t >= schedule.n_steps - schedule.averaged:
@@ -167,13 +157,6 @@ class MGR(descent.Descent):
             learned = learned * shrinkage.kept
         weights = space.weights_of_rows(learned)
         return Solution(weights, mixture, schedule.n_steps, **gain.released)
-
-
-def _log_group_weights(schedule: MGRSchedule, start: Solution | None) -> FloatArray:
-    """Return the logarithms of the group weights that a run starts with."""
-    if start is None or start.group_weights is None:
-        return np.log(np.asarray(schedule.prior))
-    return np.log(np.maximum(start.group_weights, 1e-300))
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -260,6 +243,7 @@ class GroupWeights:
         # the prior's: a start may have all weight on one group
         prior = np.asarray(schedule.prior)
         self._entropy = -float(prior @ np.log(prior))
+        self.rate = schedule.group_rate  # of the last step
 
     def push(self, risks: FloatArray, variances: FloatArray) -> None:
         """Take in the released risks of a step, and the variances of their noise and coins."""
@@ -270,24 +254,19 @@ class GroupWeights:
             self.current = normalised(self._log_weights)
             return
         self._gain.push(risks, variances)
+        # θ/T with θ² = H(π) / (q²/T + mean_i v_i/2) for the spread q so far, without this step
+        horizon, noise = schedule.n_steps, float(variances.mean()) / 2.0
+        least = (LEAST_SPREAD * schedule.assumed_spread) ** 2
+        spread = max(self._spread / self._n_spreads, least)
+        self.rate = math.sqrt(self._entropy / ((spread + noise) / horizon)) / horizon
         weights = self.current
-        # before the step is known
-        rate = self.rate(variances)
         spread = float(weights @ (risks - weights @ risks) ** 2)
         self._spread += spread - float((weights * (1.0 - weights)) @ variances)
         self._n_spreads += 1.0
-        exponents = self._log_weights + rate * risks
+        exponents = self._log_weights + self.rate * risks
         lead = LARGEST_LEAD + np.log(len(risks))
         self._log_weights = np.maximum(exponents, exponents.max() - lead)
         self.current = self._gain.played(normalised(self._log_weights))
-
-    def rate(self, variances: FloatArray) -> float:
-        """Return θ/T with θ² = H(π) / (q²/T + mean_i v_i/2) for the spread q so far."""
-        horizon = self.schedule.n_steps
-        least = (LEAST_SPREAD * self.schedule.assumed_spread) ** 2
-        spread = max(self._spread / self._n_spreads, least)
-        noise = float(variances.mean()) / 2.0
-        return math.sqrt(self._entropy / ((spread + noise) / horizon)) / horizon
 
 
 class LossLevel:
@@ -304,20 +283,16 @@ class LossLevel:
         self._levels.append(np.array([shares @ risks, shares**2 @ variances]))
 
     @property
-    def level(self) -> float:
-        """What the larger of the two mean losses is at most, but for rare noise."""
+    def ceiling(self) -> float:
+        """The ceiling of the next step: a multiple of the larger mean loss, but for rare noise."""
+        schedule = self._schedule
         if not self._levels:
-            return np.inf
+            return schedule.ceiling
         means, variances = np.mean(self._levels, axis=0)
         deviations = np.sqrt(variances / len(self._levels))
-        return float((np.maximum(means, 0.0) + DEVIATIONS * deviations).max())
-
-    @property
-    def ceiling(self) -> float:
-        """The ceiling of the next step."""
-        schedule = self._schedule
+        level = float((np.maximum(means, 0.0) + DEVIATIONS * deviations).max())
         least = LEAST_CEILING * schedule.ceiling
-        return float(np.clip(schedule.ceiling_of_level * self.level, least, schedule.ceiling))
+        return float(np.clip(schedule.ceiling_of_level * level, least, schedule.ceiling))
 
 
 class Shrinkage:
@@ -362,12 +337,36 @@ def least_bound_plan(problem: Problem, budget: Budget, solver: MGR) -> Plan:
         n_steps = min(round(passes / solver.sampling_rate), MOST_BATCHES)
     learned = descent.learned_problem(problem, solver, budget)
     rule = HedgeRule(learned, solver, n_steps, signal=signal(problem, budget))
-    make = _plan_of_passes if solver.sampling_rate == 1.0 else _plan_of_batches
-    return make(problem, rule, budget)
+    pay = _pay_for_passes if solver.sampling_rate == 1.0 else _pay_for_batches
+    releases, noise, log_mean_exp, batches = pay(problem, rule, budget)
+    of_loss = by_loss(learned.loss, signal(learned, budget))
+    adapts = solver.group_rate is None and problem.n_groups > 1
+    follows_level = adapts and solver.loss_ceiling is None and batches is None
+    schedule = MGRSchedule(
+        **rule.fields(),
+        lowest_loss=None if problem.hidden is None else learned.constants.infimum,
+        group_rate=rule.group_rate_at(noise),
+        noise_correction=() if adapts else tuple((CORRECTION * log_mean_exp).tolist()),
+        batches=batches,
+        adapts=adapts,
+        assumed_spread=risk_spread(learned),
+        ceiling_of_level=of_loss.ceiling_of_level if follows_level else math.inf,
+        shrinks=adapts and of_loss.shrinks,
+    )
+    return Plan("mgr", problem, budget, releases, schedule, rule.bound(noise), n_steps)
 
 
-def _plan_of_passes(problem: Problem, rule: HedgeRule, budget: Budget) -> Plan:
-    """Plan for steps that read every record, by the μ and share of the calibrated noise."""
+class Paid(NamedTuple):
+    """What a plan pays for."""
+
+    releases: tuple[Release, ...]
+    noise: descent.RunNoise
+    log_mean_exp: FloatArray  # log E exp of what noise and coins add to the groups' exponents
+    batches: sampling.Batches | None
+
+
+def _pay_for_passes(problem: Problem, rule: HedgeRule, budget: Budget) -> Paid:
+    """Pay for steps that read every record; μ and share are those of the calibrated noise."""
     releases, _ = descent.pay_for_passes(rule, budget)
     of_steps = releases[-1 if problem.n_groups == 1 else -2 :]
     mu, *of_risks = [math.sqrt(rule.n_steps) / each.noise_multiplier for each in of_steps]
@@ -377,13 +376,11 @@ def _plan_of_passes(problem: Problem, rule: HedgeRule, budget: Budget) -> Plan:
         of_sum = of_steps[1].noise_multiplier * (rule.sums.loss_range * problem.loss_noise)
         risk_stds = of_sum / np.array(problem.group_sizes)
     noise = rule.noise_of_passes(total, share)
-    scale = rule.group_rate_at(noise) * risk_stds
-    schedule, bounds = _schedule(rule, noise, budget, scale**2 / 2.0), rule.bound(noise)
-    return Plan.of("mgr", problem, budget, releases=releases, schedule=schedule, bounds=bounds)
+    return Paid(releases, noise, (rule.group_rate_at(noise) * risk_stds) ** 2 / 2.0, None)
 
 
-def _plan_of_batches(problem: Problem, rule: HedgeRule, budget: Budget) -> Plan:
-    """Plan for steps that read Poisson batches; one joint release a step."""
+def _pay_for_batches(problem: Problem, rule: HedgeRule, budget: Budget) -> Paid:
+    """Pay for steps that read Poisson batches; one joint release a step."""
     rate = rule.solver.sampling_rate
     name = sampling.GRADIENT_AND_RISKS if problem.n_groups > 1 else descent.GRADIENT
     guess = predict_multiplier(rule.n_steps, rate, budget)
@@ -402,39 +399,12 @@ def _plan_of_batches(problem: Problem, rule: HedgeRule, budget: Budget) -> Plan:
 
     share = rule.best_share(noise_at)
     batches, noise = batches_at(share), noise_at(share)
-    group_rate = rule.group_rate_at(noise)
-    of_noise = np.zeros(problem.n_groups)
+    log_mean_exp = np.zeros(problem.n_groups)
     if problem.n_groups > 1:
-        of_noise = batches.log_mean_exp_of_coins(group_rate)
-        of_noise = of_noise + (group_rate * batches.risk_stds) ** 2 / 2.0
-    schedule = _schedule(rule, noise, budget, of_noise, batches=batches)
-    bounds = rule.bound(noise)
-    return Plan.of("mgr", problem, budget, releases=releases, schedule=schedule, bounds=bounds)
-
-
-def _schedule(
-    rule: HedgeRule,
-    noise: descent.RunNoise,
-    budget: Budget,
-    log_mean_exp: FloatArray,
-    **others: Any,
-) -> MGRSchedule:
-    """Return a schedule for the noise, and log E exp of what it adds to the groups' exponents."""
-    problem, solver = rule.problem, rule.solver
-    of_loss = by_loss(problem.loss, signal(problem, budget))
-    adapts = solver.group_rate is None and problem.n_groups > 1
-    follows_level = adapts and solver.loss_ceiling is None and not others
-    return MGRSchedule(
-        **rule.fields(),
-        lowest_loss=None if problem.hidden is None else problem.constants.infimum,
-        group_rate=rule.group_rate_at(noise),
-        noise_correction=() if adapts else tuple((CORRECTION * log_mean_exp).tolist()),
-        adapts=adapts,
-        assumed_spread=risk_spread(problem),
-        ceiling_of_level=of_loss.ceiling_of_level if follows_level else math.inf,
-        shrinks=adapts and of_loss.shrinks,
-        **others,
-    )
+        group_rate = rule.group_rate_at(noise)
+        log_mean_exp = batches.log_mean_exp_of_coins(group_rate)
+        log_mean_exp = log_mean_exp + (group_rate * batches.risk_stds) ** 2 / 2.0
+    return Paid(releases, noise, log_mean_exp, batches)
 
 
 class HedgeRule(descent.StepRule):
@@ -443,9 +413,7 @@ class HedgeRule(descent.StepRule):
     solver: MGR
 
     def sharpness(self, noise: descent.RunNoise) -> float:
-        """Return θ = η_λ T: the user's, or that of least regret; 1 with one group, of no effect."""
-        if self.problem.n_groups == 1:
-            return 1.0
+        """Return θ = η_λ T of several groups: the user's, or that of least regret."""
         if self.solver.group_rate is not None:
             return float(self.solver.group_rate * self.n_steps)
         return hedge_sharpness(self.problem, self.n_steps, noise.risk)
@@ -461,12 +429,20 @@ class HedgeRule(descent.StepRule):
 # The paper's schedule.
 
 
-def paper_plan(problem: Problem, budget: Budget, *, max_passes: int) -> Plan:
+def paper_plan(problem: Problem, budget: Budget, solver: MGR) -> Plan:
     """Plan with the paper's formulas and constants of 1 (docs/theory/mgr.md, section 7)."""
-    n, p = min(problem.group_sizes), problem.n_groups
-    n_steps, sigma, tau = _steps_and_noise(problem, budget, max_passes)
+    n, p, d = min(problem.group_sizes), problem.n_groups, problem.n_weights
+    lipschitz, loss_range = problem.lipschitz, problem.loss_range
+    log_delta, scale = math.log(1.0 / budget.delta), n * budget.epsilon
+    steps = (problem.diameter * lipschitz + loss_range * math.sqrt(math.log(p))) * (
+        n**2 * budget.epsilon**2 / (lipschitz * loss_range * d * log_delta)
+    )
+    n_steps = max(2, min((solver.max_passes or descent.PASSES) + 1, math.floor(steps)))
+    of_steps = n_steps * math.log(n_steps / budget.delta) * log_delta
+    sigma = lipschitz * math.sqrt(of_steps) / scale
+    tau = loss_range * math.sqrt(n_steps * log_delta) / scale
     noise = descent.paper_noise(problem, budget, n_steps, sigma, tau)
-    feedback_bound = problem.loss_range
+    feedback_bound = loss_range
     if p > 1:
         feedback_bound += 8.0 * noise.tau * max(0.0, math.log(p * n * n_steps / 2.0))
     schedule = MGRSchedule(
@@ -478,21 +454,4 @@ def paper_plan(problem: Problem, budget: Budget, *, max_passes: int) -> Plan:
     # the regret bounds in the proof of Theorem 10
     excess = noise.regret + 2.0 * feedback_bound * math.sqrt(math.log(p) / n_steps)
     paid, bounds = noise.releases, np.full(p, excess)
-    return Plan.of("mgr", problem, budget, releases=paid, schedule=schedule, bounds=bounds)
-
-
-def _steps_and_noise(problem: Problem, budget: Budget, max_passes: int) -> tuple[int, float, float]:
-    """Return T, σ and τ with the universal constant 1; at least one step is taken."""
-    n, d = min(problem.group_sizes), problem.n_weights
-    lipschitz, loss_range = problem.lipschitz, problem.loss_range
-    log_delta = math.log(1.0 / budget.delta)
-    steps = (problem.diameter * lipschitz + loss_range * math.sqrt(math.log(problem.n_groups))) * (
-        n**2 * budget.epsilon**2 / (lipschitz * loss_range * d * log_delta)
-    )
-    n_steps = max(2, min(max_passes + 1, math.floor(steps)))
-    sigma = (
-        lipschitz
-        * math.sqrt(n_steps * math.log(n_steps / budget.delta) * log_delta)
-        / (n * budget.epsilon)
-    )
-    return n_steps, sigma, loss_range * math.sqrt(n_steps * log_delta) / (n * budget.epsilon)
+    return Plan("mgr", problem, budget, paid, schedule, bounds, schedule.n_steps)

@@ -16,8 +16,8 @@ from sklearn_dpwg.data.risks import Risks
 from sklearn_dpwg.data.threads import one_blas_thread
 from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.losses import SquaredError
-from sklearn_dpwg.optimum import smooth_optimum
 from sklearn_dpwg.optimum.saddle_point import minimise_quadratic_on_ball
+from sklearn_dpwg.optimum.worst_group import smooth_optimum
 from sklearn_dpwg.privacy import Budget, NoiseSource, Release, calibrate
 from sklearn_dpwg.privacy.sensitivity import moment_sensitivity
 from sklearn_dpwg.solvers import steps
@@ -42,6 +42,9 @@ LARGEST_GROUP = 2**38
 
 # Residuals are never clipped to less than this share of the target bound.
 LEAST_CLIP = 0.05
+
+# Norm of the weights that the planning bound is for, as a share of the problem's `reach`.
+AIM = 0.3
 
 # What planning assumes that residuals, and weights from those of the round before, are in the last
 # of several rounds, over the target bound and the aim.
@@ -108,9 +111,6 @@ class Moments(Solver):
     smoothing : float, default=3.0
         How unwilling the largest group risk is to rest on one group alone, over about what noise
         costs where it does.
-    aim : float, default=0.3
-        Norm of the weights that the planning bound is for, as a share of the radius, of 20 at
-        most; nothing else depends on it.
 
     Notes
     -----
@@ -139,7 +139,6 @@ class Moments(Solver):
     clip: float = 2.0
     ridge: float = 0.25
     smoothing: float = 3.0
-    aim: float = 0.3
 
     name: ClassVar[str] = "moments"
     uses_start: ClassVar[bool] = False
@@ -150,7 +149,6 @@ class Moments(Solver):
         n_rounds=whole(1, 20),
         growth=positive(),
         clip=positive(),
-        aim=positive(),
         ridge=at_least_zero(),
         smoothing=at_least_zero(),
     )
@@ -180,10 +178,8 @@ class Moments(Solver):
             ridge=float(self.ridge),
             smoothing=float(self.smoothing),
         )
-        bounds = excess_bound_by_group(problem, schedule, aim=self.aim * problem.reach)
-        return Plan.of(
-            self.name, problem, budget, releases=releases, schedule=schedule, bounds=bounds
-        )
+        bounds = excess_bound_by_group(problem, schedule)
+        return Plan(self.name, problem, budget, releases, schedule, bounds, self.n_rounds)
 
     def _run(self, plan: Plan, data: Risks, noise: NoiseSource, start: Solution | None) -> Solution:
         schedule, problem = plan.schedule, plan.problem
@@ -202,17 +198,19 @@ class Moments(Solver):
             precision += share
             stds = schedule.sensitivity / np.sqrt(precision[-1, -1]) / sizes
             stds_of_rows = schedule.sensitivity / np.sqrt(precision[0, 0]) / sizes
-            heard, stds, stds_of_rows = _heard(mean, stds, stds_of_rows, problem)
+            known = _active(mean, stds, stds_of_rows, problem)
             weights, group_weights, mean_square, gain = _learned(
-                heard, stds, stds_of_rows, problem, schedule, center=center, clip=clip
+                *known, problem, schedule, center=center, clip=clip
             )
-            reach = _reach(schedule, float(stds.mean()), mean_square)
-            if reach < schedule.target_bound:
+            # noise is about this large beside what is clipped, in groups of average loudness
+            quiet = max(1.0, -math.log(min(1.0, float(known[1].mean()))))
+            reach = max(schedule.clip, math.sqrt(quiet)) * math.sqrt(max(mean_square, 0.0))
+            is_shorter, before = reach < schedule.target_bound, center
+            # residuals that are no shorter than the targets are no better to know
+            center, clip = np.zeros_like(weights), schedule.target_bound
+            if is_shorter:
                 center, clip = weights, max(reach, LEAST_CLIP * schedule.target_bound)
-                precision[-1, :] = precision[:, -1] = 0.0
-            elif center.any():
-                # residuals that are no shorter than the targets are no better to know
-                center, clip = np.zeros_like(weights), schedule.target_bound
+            if is_shorter or before.any():
                 precision[-1, :] = precision[:, -1] = 0.0
         return Solution(weights, group_weights, schedule.n_steps, **gain.released)
 
@@ -220,10 +218,8 @@ class Moments(Solver):
 def _check_rounding(problem: Problem, norm: float) -> None:
     """Refuse groups so large that rounding their sums, and their products with √2, would show."""
     # a record that changes its group moves the rounding of two sums; a group of cells is their sum
-    n_sums, largest = (
-        (1 if problem.hidden is None else 2) + problem.n_cells,
-        problem.most_in_a_group,
-    )
+    n_sums = (1 if problem.hidden is None else 2) + problem.n_cells
+    largest = problem.most_in_a_group
     rounding = n_sums * largest * norm**2 * 2.0**-50
     if rounding > ROUNDING / 5.0 * norm**2 or largest > LARGEST_GROUP:
         raise InputError(
@@ -232,15 +228,15 @@ def _check_rounding(problem: Problem, norm: float) -> None:
         )
 
 
-def excess_bound_by_group(problem: Problem, schedule: MomentsSchedule, *, aim: float) -> FloatArray:
+def excess_bound_by_group(problem: Problem, schedule: MomentsSchedule) -> FloatArray:
     """Return the planning bound for each group as the worst-off one (docs/theory/moments.md, 4).
 
-    It is ``a √g_i + √(2 log p) (h_i + Σ_j π_j h_j)``, a the norm `aim`, g_i the variance of the
-    gradient and h_i the standard deviation of the risk that the last round's noise adds.
+    It is ``a √g_i + √(2 log p) (h_i + Σ_j π_j h_j)``, a the norm of the weights, g_i the variance
+    of the gradient and h_i the standard deviation of the risk that the last round's noise adds.
     """
     sizes = problem.sizes_to_plan_for
     stds = schedule.sensitivity * schedule.multipliers[-1] / sizes
-    ratio = 1.0
+    aim, ratio = AIM * problem.reach, 1.0
     if schedule.constant > 0.0:
         ratio = max(1.0, problem.intercept_scaling / schedule.constant)
     target = schedule.target_bound / schedule.length
@@ -255,36 +251,19 @@ def excess_bound_by_group(problem: Problem, schedule: MomentsSchedule, *, aim: f
     return np.asarray(np.minimum(bound, problem.constants.zero_score))
 
 
-def _reach(schedule: MomentsSchedule, std: float, mean_square: float) -> float:
-    """Return how large residuals of a mean square may count, beside noise so loud."""
-    # noise is about this large beside what is clipped, in groups of average loudness
-    quiet = max(1.0, -math.log(min(1.0, std)))
-    return max(schedule.clip, math.sqrt(quiet)) * math.sqrt(max(mean_square, 0.0))
-
-
-def _units(problem: Problem, schedule: MomentsSchedule, clip: float) -> FloatArray:
-    """Return what columns of the release are multiplied by to be in the units of the weights."""
-    units = np.ones(problem.n_columns + 1)
-    units[-1] = clip / schedule.length
-    if schedule.constant > 0.0:
-        units[-2] = problem.intercept_scaling / schedule.constant
-    return units
-
-
-def _heard(
+def _active(
     moments: FloatArray, stds: FloatArray, stds_of_rows: FloatArray, problem: Problem
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return moments and deviations, those of the mean for hidden groups that may be empty."""
-    is_heard = problem.is_heard
-    if is_heard.all():
+    is_active = problem.is_heard
+    if is_active.all():
         return moments, stds, stds_of_rows
-    shares = np.asarray(problem.group_sizes, dtype=float) * (is_heard if is_heard.any() else 1.0)
-    shares = shares / shares.sum()
+    shares = steps.active_shares(problem)
     mean = np.tensordot(shares, moments, 1)
     return (
-        np.where(is_heard[:, None, None], moments, mean),
-        np.where(is_heard, stds, np.linalg.norm(shares * stds)),
-        np.where(is_heard, stds_of_rows, np.linalg.norm(shares * stds_of_rows)),
+        np.where(is_active[:, None, None], moments, mean),
+        np.where(is_active, stds, np.linalg.norm(shares * stds)),
+        np.where(is_active, stds_of_rows, np.linalg.norm(shares * stds_of_rows)),
     )
 
 
@@ -310,7 +289,11 @@ def _learned(
     released = moments
     moments = shrunk(moments, stds_of_rows, of_rows & free)
     moments = shrunk(moments, stds, ~of_rows)
-    units = _units(problem, schedule, clip)
+    # what columns of the release are multiplied by to be in the units of the weights
+    units = np.ones(problem.n_columns + 1)
+    units[-1] = clip / schedule.length
+    if schedule.constant > 0.0:
+        units[-2] = problem.intercept_scaling / schedule.constant
     pooled = 1.0 / math.sqrt(float((stds_of_rows**-2).sum()))
     weights, group_weights = robust_optimum(
         moments,

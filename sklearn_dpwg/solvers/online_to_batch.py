@@ -19,7 +19,7 @@ from sklearn_dpwg._repr import documented
 from sklearn_dpwg.data.oracles import RecordOracle, SampleOracle
 from sklearn_dpwg.data.problem import Problem
 from sklearn_dpwg.exceptions import InputError
-from sklearn_dpwg.optimum.objective import project_to_ball
+from sklearn_dpwg.optimum.saddle_point import project_to_ball
 from sklearn_dpwg.privacy import Budget, NoiseSource, Release, calibrate
 from sklearn_dpwg.solvers import learners, steps
 from sklearn_dpwg.solvers.fresh_records import (

@@ -18,7 +18,7 @@ from sklearn_dpwg.data.records import RecordEncoder
 from sklearn_dpwg.data.risks import GroupRisks, Risks
 from sklearn_dpwg.data.risks.record_block import keyed_parts
 from sklearn_dpwg.exceptions import InputError
-from sklearn_dpwg.optimum.objective import project_to_ball
+from sklearn_dpwg.optimum.saddle_point import project_to_ball
 from sklearn_dpwg.privacy import Budget, NoiseSource, PrivacyGuarantee, Release, calibrate
 from sklearn_dpwg.privacy.statement import rounded_up
 from sklearn_dpwg.solvers import centring, rounds, steps
@@ -314,9 +314,7 @@ def least_bound_plan(problem: Problem, budget: Budget, solver: PhasedERM) -> Pla
     # noise is scaled by one factor
     factor = releases[0].noise_multiplier / asked[0].noise_multiplier
     schedule = replace(schedule, risks_multiplier=factor * z)
-    return Plan.of(
-        "phased-erm", problem, budget, releases=releases, schedule=schedule, bounds=bounds
-    )
+    return Plan("phased-erm", problem, budget, releases, schedule, bounds, schedule.n_steps)
 
 
 def _learned_problem(problem: Problem, budget: Budget, solver: PhasedERM) -> Problem:
@@ -488,9 +486,7 @@ def paper_plan(problem: Problem, budget: Budget, *, smoothing_width: float | Non
     releases = [
         Release(rounds.WEIGHTS, "gaussian", z, 1, part=t) for t, z in enumerate(multipliers)
     ]
-    return Plan.of(
-        "phased-erm", problem, budget, releases=releases, schedule=schedule, bounds=bounds
-    )
+    return Plan("phased-erm", problem, budget, tuple(releases), schedule, bounds, schedule.n_steps)
 
 
 def _steps_and_noise(

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any, NoReturn, Self, TypeVar, final
+from typing import Any, NoReturn, TypeVar, final
 
 import numpy as np
 
@@ -42,17 +42,14 @@ class Plan:
     releases : tuple of Release
         What will leave the records, with noise per unit of sensitivity and counts; none for the
         exact solution.
-    n_steps : int
-        Steps of the solver.
     schedule : object
         The solver's own public numbers: step-size rules, prior, ceilings (a frozen dataclass).
-    predicted_excess : float
-        Planning bound on the excess worst-group risk, averaged over which group is the worst-off
-        one by the prior weights; in units of the loss. A small group that is the worst off can
-        exceed it; see `predicted_excess_if_worst`.
-    predicted_excess_if_worst : tuple of float
-        The same bound if one group, known to nobody, is the worst-off one; an entry a group.
-    early_stop : bool
+    predicted_excess_if_worst : sequence of float
+        For each group the planning bound on the excess risk of the worst-off group, in units of
+        the loss, if that group, known to nobody, is the worst-off one.
+    n_steps : int, default=0
+        Steps of the solver.
+    early_stop : bool, default=False
         Whether a run may release less than planned; all of it is paid for anyway.
     n_drawn : int, optional
         Most records that a run reads, where it need not read all.
@@ -71,10 +68,9 @@ class Plan:
     problem: Problem
     budget: Budget
     releases: tuple[Release, ...]
-    n_steps: int
     schedule: object
-    predicted_excess: float
-    predicted_excess_if_worst: tuple[float, ...]
+    predicted_excess_if_worst: Sequence[float] | FloatArray
+    n_steps: int = 0
     early_stop: bool = False
     n_drawn: int | None = None
     remark: str = ""
@@ -84,63 +80,14 @@ class Plan:
 
     __repr__ = short_repr
 
-    @classmethod
-    def of(
-        cls,
-        solver: str,
-        problem: Problem,
-        budget: Budget,
-        *,
-        releases: Sequence[Release],
-        schedule: object,
-        bounds: Sequence[float] | FloatArray,
-        n_steps: int | None = None,
-        **others: Any,
-    ) -> Self:
-        """Return a plan whose predictions follow from one bound a group.
-
-        Parameters
-        ----------
-        solver : str
-            Name of the solver.
-        problem : Problem
-            Public facts.
-        budget : Budget
-            The (ε, δ) that was asked for.
-        releases : sequence of Release
-            What will leave the records; their order is kept.
-        schedule : object
-            The solver's own public numbers.
-        bounds : sequence of float
-            For each group a bound on the excess risk if that group is the worst-off one.
-        n_steps : int, optional
-            Steps of the solver; by default its schedule's.
-        **others : dict
-            ``early_stop``, ``n_drawn`` and ``remark`` of a plan.
-
-        Returns
-        -------
-        Plan
-            Its `predicted_excess` is the mean of the bounds under the prior.
-        """
-        return cls(
-            solver=solver,
-            problem=problem,
-            budget=budget,
-            releases=tuple(releases),
-            n_steps=getattr(schedule, "n_steps", 0) if n_steps is None else n_steps,
-            schedule=schedule,
-            predicted_excess=float(np.asarray(problem.prior) @ np.asarray(bounds)),
-            predicted_excess_if_worst=tuple(map(float, bounds)),
-            **others,
-        )
-
     def __init_subclass__(cls) -> NoReturn:
         raise InputTypeError("Plan has no subclasses: its guarantee is that of its releases.")
 
     def __post_init__(self) -> None:
         # a list could be emptied later, and a subclass could say that it is another release
         object.__setattr__(self, "releases", tuple(self.releases))
+        bounds = tuple(map(float, self.predicted_excess_if_worst))
+        object.__setattr__(self, "predicted_excess_if_worst", bounds)
         for value in (*self.releases, self.budget):
             if type(value) is not (Budget if value is self.budget else Release):
                 raise InputTypeError(f"a plan is made of a Budget and of Releases, got {value!r}.")
@@ -185,6 +132,15 @@ class Plan:
         )
 
     @property
+    def predicted_excess(self) -> float:
+        """Planning bound on the excess worst-group risk, averaged by the prior of the groups.
+
+        A small group that is the worst off can exceed it; see `predicted_excess_if_worst`.
+        """
+        prior = np.asarray(self.problem.prior)
+        return float(prior @ np.asarray(self.predicted_excess_if_worst))
+
+    @property
     def is_weak(self) -> bool:
         """Whether the bound promises no more than a model that predicts nothing."""
         return self.predicted_excess >= self.problem.constants.zero_score
@@ -203,11 +159,7 @@ class Plan:
         counts = str(self.counts or "").splitlines()
         lines = [_headline(self), *self._remarks, *([""] if counts else []), *counts, ""]
         lines.append("Releases (noise in units of what one record can change, fixed beforehand):")
-        lines += [
-            f"  {release.name}: {release.max_count:,} x {release.mechanism}, noise multiplier "
-            f"{release.noise_multiplier:.4g}{who_pays}"
-            for release, who_pays in _alike(self.releases)
-        ] or ["  none: the exact solution, without any privacy"]
+        lines += _release_lines(self.releases)
         lines += ["", "Schedule:"]
         lines += [f"  {line}" for line in str(self.schedule).splitlines()]
         for line in _prediction(self):
@@ -226,12 +178,27 @@ def _headline(plan: Plan) -> str:
     )
 
 
-def _alike(releases: Sequence[Release]) -> list[tuple[Release, str]]:
-    """Return the releases and who pays for each; those that differ in their part alone are one."""
+def _release_lines(releases: Sequence[Release]) -> list[str]:
+    """Say what is released and who pays for it; those that differ in their part alone are one."""
     parts: dict[Release, list[int | None]] = {}
     for release in releases:
         parts.setdefault(replace(release, part=None), []).append(release.part)
-    return [(release, _who_pays(release, numbers)) for release, numbers in parts.items()]
+    lines = []
+    for release, numbers in parts.items():
+        text = (
+            f"  {release.name}: {release.max_count:,} x {release.mechanism}, noise multiplier "
+            f"{release.noise_multiplier:.4g}"
+        )
+        if len(numbers) > 1:
+            text += f", in each of {len(numbers):,} disjoint parts"
+        elif numbers[0] is not None:
+            text += f", paid for by part {numbers[0]} of the records"
+        if release.sampling_rate < 1.0:
+            text += f", a record joins with probability {release.sampling_rate:.3g}"
+        if release.paid_count < release.max_count:
+            text += f", of which a record moves {release.paid_count:,}"
+        lines.append(text)
+    return lines or ["  none: the exact solution, without any privacy"]
 
 
 def _prediction(plan: Plan) -> list[str]:
@@ -272,20 +239,6 @@ def _guarantee(
             f"{budget.epsilon!r}."
         )
     return replace(of_person, requested_epsilon=budget.epsilon)
-
-
-def _who_pays(release: Release, parts: list[int | None]) -> str:
-    """Say who pays for a release, where that is not every record each time."""
-    text = ""
-    if len(parts) > 1:
-        text = f", in each of {len(parts):,} disjoint parts"
-    elif parts[0] is not None:
-        text = f", paid for by part {parts[0]} of the records"
-    if release.sampling_rate < 1.0:
-        text += f", a record joins with probability {release.sampling_rate:.3g}"
-    if release.paid_count < release.max_count:
-        text += f", of which a record moves {release.paid_count:,}"
-    return text
 
 
 def first_of_least(candidates: Iterable[_T], bound: Callable[[_T], float]) -> _T:

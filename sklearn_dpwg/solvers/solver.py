@@ -110,15 +110,6 @@ class Solver(BaseEstimator, ABC):
         plan.guarantee  # noqa: B018 - raises where the releases cost more than the budget
         return plan
 
-    @property
-    def hides_groups(self) -> bool:
-        """Whether the solver, with its parameters, can protect the group of a record too."""
-        try:
-            self._check_hidden_groups()
-        except ValueError:
-            return False
-        return True
-
     def run(
         self, plan: Plan, data: Risks, noise: NoiseSource, *, start: Solution | None = None
     ) -> Solution:
@@ -243,31 +234,15 @@ class Game(ABC):
 
     @abstractmethod
     def advance(self, oracle: SampleOracle, available: Sequence[float]) -> int:
-        """Play as many rounds as the records allow.
+        """Play as many rounds as the records allow; return how many were played.
 
-        Parameters
-        ----------
-        oracle : SampleOracle
-            Draws encoded records of the groups 0, 1, ..., none of them used before; of all places
-            where groups are hidden.
-        available : sequence of float
-            How many it has of each group, or of all, a public fact; may be infinite.
-
-        Returns
-        -------
-        int
-            Rounds played, a function of public facts and releases. What is left is not used.
+        ``available`` says how many unused records the oracle has of each group, or of all where
+        groups are hidden; it may be infinite. Rounds follow from public facts and releases.
         """
 
     @abstractmethod
     def finish(self) -> Solution:
-        """Return the outcome so far; the game may go on.
-
-        Returns
-        -------
-        Solution
-            Averages over the rounds played.
-        """
+        """Return the averages over the rounds played; the game may go on."""
 
     def __reduce__(self) -> NoReturn:
         raise InputTypeError(
@@ -342,27 +317,22 @@ class FreshSolver(Solver):
 class ByLoss:
     """What a planned run takes from its loss, measured by ``benchmarks/ablation.py``."""
 
-    # length of a step, as a share of `aim/(s √T)` for a coordinate's noise s
-    step_share: float = 0.14
+    step_share: float = 0.14  # length of a step, over `aim/(s √T)` for a coordinate's noise s
     # losses count up to this multiple of what predicting nothing can cost: a lower ceiling hides
     # groups that a model fails, a higher one has more noise
     ceiling: float = 2.16
-    # on centred rows a gradient of one record is at most this share of their root mean square
-    clip_share: float = 0.9
+    clip_share: float = 0.9  # of gradients, over the root mean square of centred rows
     # where finite, losses of a step count up to this multiple of the mean released loss
     ceiling_of_level: float = math.inf
-    # whether rows are centred where nobody says so: slopes are bounded, most far below the bound
-    is_centred: bool = False
+    is_centred: bool = False  # whether rows are centred where nobody says so
     # whether learned weights shrink where the worst-off group gained less than the others:
     # `zero_score` is the loss at weights of 0, whatever the record
     shrinks: bool = False
-    # whether centred rows are whitened where nobody says so
-    whitens: bool = False
+    whitens: bool = False  # whether centred rows are whitened where nobody says so
     # what group weights gain is seen along one ray, from the weights of all to 0; all directions
     # together have so many times as much
     directions: float = 3.0
-    # passes of a planned run of `MGR`: steps of a loss with kinks circle where they are few
-    passes: int = 150
+    passes: int = 150  # of a planned run of `MGR`; steps at kinks circle where they are few
 
     def at(self, signal: float) -> ByLoss:
         """Return what limits are where there is little noise for them to save: ever looser."""

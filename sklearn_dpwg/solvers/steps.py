@@ -13,7 +13,7 @@ from sklearn_dpwg._checks import FloatArray
 from sklearn_dpwg.data.problem import Problem
 from sklearn_dpwg.data.risks import Risks
 from sklearn_dpwg.exceptions import InputError
-from sklearn_dpwg.optimum.objective import project_to_ball
+from sklearn_dpwg.optimum.saddle_point import project_to_ball
 from sklearn_dpwg.privacy import NoiseSource
 from sklearn_dpwg.privacy.noise.samplers import LARGEST_QUOTIENT
 from sklearn_dpwg.privacy.sensitivity import record_rounding, weighting_slack
@@ -107,15 +107,21 @@ def heard(
     The risk of an empty group is the number that losses are taken relative to, which may be the
     largest of all: so hidden groups below three standard deviations of their count are not heard.
     """
-    is_heard = problem.is_heard
-    if len(risks) == 0 or is_heard.all():
+    is_active = problem.is_heard
+    if len(risks) == 0 or is_active.all():
         return risks, variances
-    shares = np.asarray(problem.group_sizes, dtype=float) * (is_heard if is_heard.any() else 1.0)
-    shares = shares / shares.sum()
+    shares = active_shares(problem)
     return (
-        np.where(is_heard, risks, shares @ risks),
-        np.where(is_heard, variances, shares**2 @ variances),
+        np.where(is_active, risks, shares @ risks),
+        np.where(is_active, variances, shares**2 @ variances),
     )
+
+
+def active_shares(problem: Problem) -> FloatArray:
+    """Return the groups' shares of the records, 0 of those that may as well be empty."""
+    is_active = problem.is_heard
+    sizes = np.asarray(problem.group_sizes, dtype=float) * (is_active if is_active.any() else 1.0)
+    return np.asarray(sizes / sizes.sum())
 
 
 def influence(problem: Problem, group_weights: FloatArray) -> float:

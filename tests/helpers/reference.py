@@ -8,9 +8,18 @@ from typing import NamedTuple
 import numpy as np
 
 from sklearn_dpwg.data.risks import GroupRisks
-from sklearn_dpwg.solvers.descent import step_and_momentum
 
 # --- steps -------------------------------------------------------------------------------------
+
+
+def step_and_momentum(schedule, noise, *, longest=None):
+    """Return a plain step and a momentum that together move like a planned step."""
+    if not schedule.aim:
+        return schedule.step_size, 0.0
+    longest = schedule.step_size if longest is None else longest
+    planned = schedule.step_share * schedule.aim / (noise * math.sqrt(schedule.n_steps))
+    momentum = min(max(0.0, 1.0 - longest / planned), schedule.max_momentum)
+    return min(planned * (1.0 - momentum), longest), momentum
 
 
 class Ball(NamedTuple):

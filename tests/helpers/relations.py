@@ -2,14 +2,24 @@
 
 from typing import Any
 
-from sklearn_dpwg.solvers import SOLVERS, FreshSolver, Solver
+from sklearn_dpwg.solvers import SOLVERS, Solver
+from sklearn_dpwg.solvers.solver import FreshSolver
 
 WITHIN_GROUP = {"neighbours": "replace-one-within-group"}
+
+
+def hides_groups(solver: Solver) -> bool:
+    """Return whether a solver, with its parameters, can protect the group of a record too."""
+    try:
+        solver._check_hidden_groups()
+    except ValueError:
+        return False
+    return True
 
 
 def relation_of(solver: Any) -> dict[str, str]:
     """Return the parameter that a solver of public groups needs; none for one that hides them."""
     made = SOLVERS[solver]() if isinstance(solver, str) and solver in SOLVERS else solver
-    is_public = isinstance(made, Solver) and not made.hides_groups
+    is_public = isinstance(made, Solver) and not hides_groups(made)
     is_fresh = isinstance(made, FreshSolver) and not made.reads_again
     return WITHIN_GROUP if is_public or is_fresh else {}

@@ -18,8 +18,12 @@ from sklearn_dpwg.data.records import GroupedRecords
 from sklearn_dpwg.data.risks import GroupRisks
 from sklearn_dpwg.data.rows import whole_rows
 from sklearn_dpwg.losses import BinaryLogLoss, Hinge, Loss, MultinomialLogLoss, SquaredError
-from sklearn_dpwg.optimum.objective import RegularisedObjective, SaddlePoint
-from sklearn_dpwg.optimum.saddle_point import attainable_gap, solve_saddle_point
+from sklearn_dpwg.optimum.saddle_point import (
+    RegularisedObjective,
+    SaddlePoint,
+    attainable_gap,
+    solve_saddle_point,
+)
 from sklearn_dpwg.privacy.sensitivity import saddle_point_sensitivity
 
 # of the hinge's smooth stand-in, which is at most half of it above the hinge

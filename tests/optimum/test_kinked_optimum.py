@@ -20,7 +20,6 @@ from sklearn_dpwg.losses import (
 from sklearn_dpwg.optimum import worst_group_optimum
 from tests.helpers.convex_programs import mixture, worst_group
 from tests.helpers.group_data import hard_rows, make_risks
-from tests.helpers.selections import with_records
 
 KINKED = (Hinge(), AbsoluteError(), Quantile(0.9))
 SMOOTH = (SmoothedHinge(), SmoothedHinge(0.1), SquaredHinge(), Huber(), BinaryLogLoss(0.7))
@@ -96,16 +95,6 @@ def test_gap_on_any_data(loss, sizes, log_radius, kind, seed):
         assert risks.risks(other).max() >= reached - found.gap - 1e-12
 
 
-def test_a_median_and_a_quantile():
-    """Rows of zeros leave the intercept, and the optimum is a quantile of the targets."""
-    targets = np.linspace(-0.9, 0.9, 11)
-    risks = make(AbsoluteError(), (11,), 1, intercept=1.0, rows=np.zeros((11, 1)))
-    risks = with_records(risks, targets=targets)
-    assert worst_group_optimum(risks, radius=2.0).weights[-1] == pytest.approx(0.0, abs=1e-6)
-    upper = risks.with_loss(Quantile(0.8))
-    assert worst_group_optimum(upper, radius=2.0).weights[-1] == pytest.approx(targets[8], abs=1e-6)
-
-
 @pytest.mark.parametrize("loss", KINKED, ids=repr)
 def test_a_broken_supporting_line_would_show(loss, monkeypatch):
     """Lines that cut into the loss make the bound from below too high: the gap collapses."""
@@ -117,10 +106,3 @@ def test_a_broken_supporting_line_would_show(loss, monkeypatch):
     optimum = worst_group(risks, radius=3.0).value
     assert risks.risks(honest.weights).max() - optimum <= honest.gap
     assert risks.risks(broken.weights).max() - optimum > broken.gap
-
-
-def test_many_records_take_few_steps():
-    risks = make(Hinge(), (4000, 2500, 600), 10, seed=6)
-    found = worst_group_optimum(risks, radius=10.0)
-    assert found.gap <= 1e-8
-    assert found.n_newton_steps <= 150

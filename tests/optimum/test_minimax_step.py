@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sklearn_dpwg.optimum import worst_group
-from sklearn_dpwg.optimum.worst_group import minimax_step, simplex_maximum
+from sklearn_dpwg.optimum.worst_group import minimax_step
 
 
 def make(n_groups, n_weights, *, seed=0, rank=None, spread=0.1, curvature=1.0, at=0.5, radius=1.0):
@@ -64,25 +63,6 @@ def test_agrees_with_cvxpy(n_groups, radius, at, active, rank, damping):
     assert duality_gap(model, point, mixture, damping) <= 2e-10 * (1.0 + radius)
 
 
-def test_a_step_from_the_sphere_takes_few_factors(monkeypatch):
-    """The slope at the point before tells how much the ball pulls."""
-    model, counts = make(12, 80, seed=3, at=0.5), []
-    factorise = worst_group.cholesky
-    monkeypatch.setattr(
-        worst_group, "cholesky", lambda *args, **how: counts.append(1) or factorise(*args, **how)
-    )
-    point, mixture = minimax_step(**model, damping=1e-9)
-    assert np.linalg.norm(point) == pytest.approx(1.0)
-    assert len(counts) <= 6
-    counts.clear()
-    move = point - model["weights"]
-    model["values"] = model["values"] + model["gradients"] @ move
-    model["gradients"] = model["gradients"] + model["hessian"] @ move
-    again, _ = minimax_step(**model | {"weights": point, "mixture": mixture}, damping=1e-9)
-    np.testing.assert_allclose(again, point, atol=1e-6)
-    assert len(counts) == 1
-
-
 @given(
     n_groups=st.integers(1, 30),
     n_weights=st.integers(1, 12),
@@ -109,27 +89,3 @@ def test_multipliers_prove_the_minimum(
     assert mixture.min() >= 0.0
     gap = duality_gap(model, point, mixture, 1e-4)
     assert -1e-12 * (1 + radius) <= gap <= 1e-5 * (1 + radius)
-
-
-@given(
-    n_groups=st.integers(1, 20),
-    rank=st.integers(0, 20),
-    log_size=st.floats(-8, 8),
-    copies=st.booleans(),
-    corner=st.booleans(),
-    seed=st.integers(0, 2**32 - 1),
-)
-def test_nothing_on_the_simplex_is_higher(n_groups, rank, log_size, copies, corner, seed):
-    """The gap between the best vertex of the slope and the mixture bounds what is missed."""
-    rng = np.random.default_rng(seed)
-    factor = rng.normal(size=(rank, n_groups))
-    gram = 10**log_size * (factor.T @ factor + 1e-12 * np.eye(n_groups))
-    values = rng.uniform(size=n_groups)
-    if copies:
-        values[:] = values[0]
-    start = np.eye(n_groups)[0] if corner else np.full(n_groups, 1.0 / n_groups)
-    mixture = simplex_maximum(values, gram, start)
-    assert mixture.min() >= 0.0
-    assert mixture.sum() == pytest.approx(1.0)
-    gains = values - gram @ mixture
-    assert gains.max() - mixture @ gains <= 1e-9 * (1.0 + 10**log_size)

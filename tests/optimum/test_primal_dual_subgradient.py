@@ -8,8 +8,10 @@ from scipy.optimize import minimize
 
 from sklearn_dpwg.data.problem import Problem
 from sklearn_dpwg.losses import BinaryLogLoss, MultinomialLogLoss, SquaredError
-from sklearn_dpwg.optimum import solve_saddle_point
-from sklearn_dpwg.optimum.objective import RegularisedObjective, primal_dual_subgradient
+from sklearn_dpwg.optimum.saddle_point import (
+    RegularisedObjective,
+    primal_dual_subgradient,
+)
 from tests.helpers.group_data import make_risks
 
 LOSSES = (BinaryLogLoss(), SquaredError(1.0), MultinomialLogLoss(3))
@@ -63,23 +65,6 @@ def test_gap_falls_at_the_proved_rate(loss):
     # within a constant of log N / N: sixty times the steps, a fifteenth of the gap at most
     assert gaps[600] <= gaps[10] / 15
     assert gaps[600] < 8e-3
-
-
-@pytest.mark.parametrize("loss", LOSSES, ids=repr)
-def test_approaches_the_newton_solution(loss):
-    objective = case(loss)
-    exact = solve_saddle_point(
-        objective.risks, radius=RADIUS, prior=objective.prior, mu_weights=0.3, mu_groups=0.2,
-        center=objective.center,
-    )  # fmt: skip
-    distances = []
-    for n_steps in (20, 1000):
-        weights, group_weights = primal_dual_subgradient(objective, n_steps)
-        distances.append(np.linalg.norm(weights - exact.weights))
-        optimum = objective.evaluate(exact.weights).value
-        assert objective.evaluate(weights).value >= optimum - 1e-12
-    assert distances[1] < 0.15 * distances[0] + 1e-3
-    np.testing.assert_allclose(group_weights, exact.group_weights, atol=5e-3)
 
 
 def test_two_steps_by_hand():

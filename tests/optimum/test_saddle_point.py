@@ -10,9 +10,14 @@ from scipy.special import logsumexp
 
 from sklearn_dpwg.data.problem import Problem
 from sklearn_dpwg.losses import BinaryLogLoss, MultinomialLogLoss, SquaredError
-from sklearn_dpwg.optimum import solve_saddle_point
-from sklearn_dpwg.optimum.objective import ON_SPHERE, RegularisedObjective, project_to_ball
-from sklearn_dpwg.optimum.saddle_point import attainable_gap, minimise_quadratic_on_ball
+from sklearn_dpwg.optimum.saddle_point import (
+    ON_SPHERE,
+    RegularisedObjective,
+    attainable_gap,
+    minimise_quadratic_on_ball,
+    project_to_ball,
+    solve_saddle_point,
+)
 from tests.helpers.convex_programs import mixture, regularised
 from tests.helpers.group_data import hard_rows, make_risks, naive
 
@@ -193,18 +198,6 @@ def test_agrees_with_a_conic_solver(loss, radius, mu_weights, mu_groups, length)
     assert found.group_weights.sum() == pytest.approx(1.0)
 
 
-def test_large_mu_groups_is_the_prior_and_small_the_worst_group():
-    risks = make_risks(BinaryLogLoss(), (40, 30, 20), seed=3)
-    prior = np.array([0.5, 0.2, 0.3])
-    found = solve_saddle_point(risks, radius=3.0, prior=prior, mu_weights=0.1, mu_groups=1e7)
-    np.testing.assert_allclose(found.group_weights, prior, atol=1e-6)
-    found = solve_saddle_point(risks, radius=3.0, prior=prior, mu_weights=0.1, mu_groups=1e-5)
-    values = risks.risks(found.weights)
-    loaded = found.group_weights > 1e-3
-    assert np.ptp(values[loaded]) < 1e-4
-    assert values.max() - values[loaded].max() < 1e-4
-
-
 # ---- hard data
 
 
@@ -241,37 +234,6 @@ def test_reaches_the_attainable_gap_on_hard_data(loss, kind, mu_groups):
         assert np.linalg.norm(found.weights) <= 6.0 * (1 + 1e-12)
 
 
-@given(
-    loss=st.sampled_from(LOSSES),
-    sizes=st.lists(st.integers(1, 12), min_size=1, max_size=5),
-    radius=st.floats(0.05, 30),
-    log_mu_weights=st.floats(-6, 4),
-    log_mu_groups=st.floats(-6, 6),
-    length=st.sampled_from([0.0, 0.5, 3.0, 100.0]),
-    noise=st.sampled_from([0.0, 1.0]),
-    seed=st.integers(0, 2**32 - 1),
-)
-def test_the_attainable_gap_is_attained(
-    loss, sizes, radius, log_mu_weights, log_mu_groups, length, noise, seed
-):
-    rng = np.random.default_rng(seed)
-    risks = make_risks(loss, sizes, seed=seed, label_noise=noise)
-    center = rng.normal(size=risks.n_weights)
-    center *= length * radius / np.linalg.norm(center)
-    prior = 0.999 * rng.dirichlet(np.full(len(sizes), 0.3)) + 0.001 / len(sizes)
-    problem = Problem(loss, tuple(sizes), 3, radius, tuple(prior), 1.0)
-    mu_weights, mu_groups = 10**log_mu_weights, 10**log_mu_groups
-    tolerance = attainable_gap(
-        radius, problem.lipschitz, mu_weights, length * radius, mu_groups=mu_groups
-    )
-    found = solve_saddle_point(
-        risks, radius=radius, prior=prior, mu_weights=mu_weights, mu_groups=mu_groups,
-        center=center, tolerance=tolerance,
-    )  # fmt: skip
-    assert found.gap <= tolerance
-    assert np.linalg.norm(found.weights) <= radius * (1 + 1e-12)
-
-
 def test_small_mu_groups_from_a_point_where_all_risks_are_equal():
     # at zero weights every log loss is log 2: what the continuation starts from must not be 0
     for seed in range(4):
@@ -281,23 +243,6 @@ def test_small_mu_groups_from_a_point_where_all_risks_are_equal():
         )
         assert found.gap <= 1e-12
         assert found.n_newton_steps < 80
-
-
-def test_attainable_gap_pays_for_the_rounding_of_group_weights():
-    plain = attainable_gap(5.0, 1.4, 1e-8)
-    assert attainable_gap(5.0, 1.4, 1e-8, mu_groups=1e6) == pytest.approx(plain)
-    assert attainable_gap(5.0, 1.4, 1e-8, mu_groups=1e-8) > 100 * plain
-    assert plain == pytest.approx(100 * 2.0**-52 * 5 * 1.4, rel=1e-6)
-
-
-def test_start_and_center_outside_the_ball():
-    risks = make_risks(BinaryLogLoss(), (20, 20))
-    far = np.full(4, 100.0)
-    common = {"radius": 1.0, "prior": uniform(2), "mu_weights": 0.1, "mu_groups": 0.1}
-    first = solve_saddle_point(risks, center=far, **common)
-    second = solve_saddle_point(risks, center=far, start=-far, **common)
-    np.testing.assert_allclose(first.weights, second.weights, atol=1e-5)
-    assert far.tolist() == [100.0] * 4
 
 
 # ---- the quadratic on the ball
@@ -342,9 +287,3 @@ def test_quadratic_whose_curvature_rounding_hides():
         found = minimise_quadratic_on_ball(1e-17 * np.eye(4), vector, radius, 1e-17)
         expected = radius * vector / np.linalg.norm(vector)
         np.testing.assert_allclose(found, expected, rtol=1e-8)
-
-
-def test_projection():
-    point = np.array([3.0, 4.0])
-    assert project_to_ball(point, 5.0) is point
-    np.testing.assert_allclose(project_to_ball(point, 1.0), [0.6, 0.8], rtol=1e-15)

@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 
 from sklearn_dpwg.datasets import make_worst_group_classification
 from sklearn_dpwg.losses import BinaryLogLoss, MultinomialLogLoss, SquaredError
-from sklearn_dpwg.optimum import smooth_optimum, worst_group_optimum
+from sklearn_dpwg.optimum import worst_group_optimum
+from sklearn_dpwg.optimum.worst_group import smooth_optimum
 from tests.helpers.convex_programs import mixture, worst_group
 from tests.helpers.group_data import hard_rows, make_risks, naive
 

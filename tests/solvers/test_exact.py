@@ -57,17 +57,6 @@ def test_run_draws_nothing_and_solves(loss):
     assert solution.n_iter == expected.n_newton_steps > 0
 
 
-def test_run_stops_at_the_tolerance_of_the_solver():
-    risks = make_risks(BinaryLogLoss(), (20, 10))
-    budget = Budget(math.inf, 1e-6)
-    loose, tight = Exact(tolerance=1e-2), Exact(tolerance=1e-7)
-    noise = NoiseSource(None, ())
-    rough = loose.run(loose.plan(PROBLEM, budget), risks, noise)
-    exact = tight.run(tight.plan(PROBLEM, budget), risks, noise)
-    assert rough.n_iter < exact.n_iter
-    assert risks.risks(rough.weights).max() <= risks.risks(exact.weights).max() + 1e-2
-
-
 @pytest.mark.parametrize("sizes", [(20, 10), (30,), (200, 50, 90)])
 def test_the_papers_is_the_regularised_saddle_point(sizes):
     """The remark after Lemma 4, against a solver of another kind; at least one group is enough."""

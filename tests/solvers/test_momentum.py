@@ -8,14 +8,9 @@ import pytest
 from sklearn_dpwg.losses import SquaredError
 from sklearn_dpwg.privacy import Budget
 from sklearn_dpwg.solvers import MGR
-from sklearn_dpwg.solvers.descent import (
-    BOLDNESS,
-    SHORTER,
-    UPHILL,
-    Momentum,
-    step_and_momentum,
-)
+from sklearn_dpwg.solvers.descent import BOLDNESS, SHORTER, UPHILL, Momentum
 from tests.helpers.group_data import make_problem
+from tests.helpers.reference import step_and_momentum
 
 
 def schedule_of(**parameters):
@@ -59,25 +54,6 @@ def test_steps_never_get_shorter_than_what_is_safe():
         sign = -sign
         ball.push(np.array([sign]), 1e-9)
     assert ball.longest == ball.limits.step_size
-
-
-def test_fixed_steps_are_left_alone():
-    schedule = schedule_of(step_size=0.3)
-    assert schedule.longest_step == schedule.step_size
-    ball = Momentum(schedule, 1)
-    step, momentum = step_and_momentum(schedule, 1e-9)
-    velocity = ball.push(np.array([1.0]), 1e-9)
-    np.testing.assert_allclose(ball.push(np.array([-1.0]), 1e-9), momentum * velocity + step)
-
-
-def test_what_is_curved_is_not_run_past_for_long():
-    """A ball that looks no further than where it is keeps half of its swings for 40 steps."""
-    schedule = dataclasses.replace(schedule_of(), step_size=0.25, longest_step=0.25)
-    ball, weight = Momentum(schedule, 1), 1.0
-    assert step_and_momentum(schedule, 1e-9)[1] > 0.9
-    for _ in range(40):
-        weight += float(ball.push(np.array([weight]), 1e-9)[0])
-    assert abs(weight) < 0.02
 
 
 @pytest.mark.parametrize("curvature", [1.0, 0.3, 0.01])

@@ -16,12 +16,9 @@ from sklearn_dpwg.solvers import (
     MGR,
     Auto,
     Exact,
-    Moments,
     PhasedERM,
 )
 from sklearn_dpwg.solvers.auto import CLEAR_MOMENTS
-from sklearn_dpwg.solvers.batches import from_batch
-from sklearn_dpwg.solvers.centring import after_centring
 from sklearn_dpwg.solvers.descent import from_pass
 from sklearn_dpwg.solvers.rounds import sensitivities
 from sklearn_dpwg.solvers.solver import signal
@@ -94,11 +91,6 @@ def test_released_risks_are_those_of_groups_with_the_noise_that_is_stated(by_cel
     assert (np.abs(released.mean(axis=0) - exact) < 5.0 * stds / math.sqrt(n_steps)).all()
 
 
-def test_cells_of_other_groups_are_refused():
-    with pytest.raises(ValueError, match=r"^cells must be those of public groups of sizes"):
-        replace(problem_of(BinaryLogLoss()), group_sizes=(1, 2, 3, 4, 5))
-
-
 @pytest.mark.parametrize("loss", [BinaryLogLoss(), MultinomialLogLoss(3), SquaredError(1.0)])
 def test_risks_are_those_of_all_records_of_a_group(loss):
     cells = make_risks(loss, SIZES)
@@ -148,16 +140,6 @@ def test_groups_that_happen_to_be_disjoint_are_the_same_fit():
         np.testing.assert_allclose(found[0].group_weights, found[1].group_weights, rtol=1e-9)
 
 
-def test_a_start_of_all_weight_on_one_attribute_has_its_noise():
-    problem = problem_of(BinaryLogLoss())
-    plan = MGR(n_steps=1, centring=False).plan(problem, Budget(1.0, 1e-6))
-    assert influence(problem, np.array([0.0, 0.0, 0.0, 0.0, 1.0])) == pytest.approx(1 / 25)
-    gradient, risks = plan.releases
-    assert (gradient.max_count, risks.max_count) == (1, 1)
-    assert "in 5 group(s) that overlap in 6 cells, each in up to 2" in str(plan)
-    assert "in exactly the same ones" in " ".join(str(plan.guarantee).split())
-
-
 @pytest.mark.parametrize(
     ("solver", "message"),
     [
@@ -173,16 +155,6 @@ def test_what_is_not_proved_of_a_solver_is_refused(solver, message):
         solver.plan(problem_of(BinaryLogLoss()), Budget(1.0, 1e-6))
 
 
-@pytest.mark.parametrize("epsilon", [0.1, 1.0, 30.0])
-@pytest.mark.parametrize(
-    "loss", [BinaryLogLoss(), MultinomialLogLoss(3), Hinge(), SquaredError(1.0)]
-)
-def test_auto_chooses_among_solvers_that_know_overlaps(loss, epsilon):
-    plan = Auto().plan(problem_of(loss), Budget(epsilon, 1e-6))
-    assert plan.solver in {"mgr", "moments", "phased-erm"}
-    assert plan.problem.cells == CELLS
-
-
 @pytest.mark.parametrize(("ratio", "solver"), [(1.2, "mgr"), (1.6, "moments")])
 def test_auto_wants_moments_to_be_clear_for_every_group_of_a_record(ratio, solver):
     budget, cells = Budget(4.0, 1e-6), Cells((1000,) * 4, ((0, 1), (2, 3), (0, 2), (1, 3)))
@@ -191,62 +163,6 @@ def test_auto_wants_moments_to_be_clear_for_every_group_of_a_record(ratio, solve
     size = round(1000 * ratio * clear / signal(problem, budget))
     problem = problem_of(SquaredError(1.0), replace(cells, sizes=(size,) * 4))
     assert Auto().plan(problem, budget).solver == solver
-
-
-def test_batches_count_a_record_of_several_groups_once():
-    cells = Cells((800_000, 50_000, 50_000), ((0, 1), (1, 2)))
-    problem = problem_of(BinaryLogLoss(), cells)
-    assert MGR().plan(problem, Budget(1.0, 1e-6)).schedule.batches is None
-    plan = MGR(sampling_rate=0.1).plan(problem, Budget(1.0, 1e-6))
-    (release,) = after_centring(plan.releases)
-    assert (release.sampling_rate, release.part) == (0.1, None)
-    assert "about 90,000 of 900,000 records" in str(plan)
-
-
-def test_batches_release_all_groups_of_a_record_with_the_noise_that_is_stated():
-    n_steps, rate = 600, 0.25
-    cells = Cells((400, 300, 250, 80, 600), CELLS.groups)
-    solver = MGR(n_steps=n_steps, sampling_rate=rate, centring=False, risk_share=0.5)
-    plan = solver.plan(problem_of(BinaryLogLoss(), cells), Budget(8.0, 1e-6))
-    batches, schedule = plan.schedule.batches, plan.schedule
-    (release,) = plan.releases
-    sizes, z = np.array(cells.group_sizes), release.noise_multiplier
-    stds = z * schedule.feedback_range * math.sqrt(2.0) / (rate * sizes * math.sqrt(0.5))
-    np.testing.assert_allclose(batches.risk_stds, stds)
-    risks = make_risks(BinaryLogLoss(), cells.sizes).overlapping(cells)
-    weights = np.random.default_rng(2).normal(size=risks.n_weights)
-    mixture = np.array([0.4, 0.1, 0.2, 0.3, 0.0])
-    most = influence(plan.problem, mixture)
-    std = z * batches.gradient_bound * most / (rate * math.sqrt(0.5))
-    assert batches.gradient_std(mixture) == pytest.approx(std)
-    asked = plan, risks, weights, mixture, seeded(3, plan.releases), batches, schedule.ceiling
-    found = [from_batch(*asked) for _ in range(n_steps)]
-    released = np.array([one.risks for one in found])
-    exact, gradients = risks.risks_and_gradients(weights, ceiling=schedule.ceiling)
-    error = np.sqrt(found[0].risk_variances / n_steps)
-    assert (np.abs(released.mean(axis=0) - exact) < 4.0 * error).all()
-    assert (released.std(axis=0) > 0.9 * stds).all()
-    of_gradient = np.array([one.gradient for one in found])
-    error = of_gradient.std(axis=0) / math.sqrt(n_steps)
-    assert (np.abs(of_gradient.mean(axis=0) - mixture @ gradients) < 4.0 * error).all()
-
-
-def test_a_pass_reads_a_record_once_however_many_groups_it_is_in():
-    n_steps = []
-    for cells in (None, Cells((30_000, 20_000), ((0, 1), (0,), (1,)))):
-        sizes = (30_000, 20_000) if cells is None else cells.group_sizes
-        problem = make_problem(sizes, n_features=3)
-        plan = MGR(max_passes=90).plan(replace(problem, cells=cells), Budget(1.0, 1e-6))
-        n_steps.append(plan.n_steps)
-    assert n_steps == [90, 90]
-
-
-def test_moments_pay_for_every_group_of_a_record():
-    plain = make_problem((100,), loss=SquaredError(1.0), n_features=3, scaling=1.0)
-    cells = Cells((60, 40), ((0, 1), (0,), (1,)))
-    problem = problem_of(SquaredError(1.0), cells)
-    one, other = (Moments().plan(each, Budget(1.0, 1e-6)).schedule for each in (plain, problem))
-    assert other.sensitivity / one.sensitivity == pytest.approx(math.sqrt(2.0), rel=1e-9)
 
 
 def test_a_phase_pays_for_every_group_of_a_record_whose_weights_move():

@@ -7,16 +7,16 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from scipy.sparse import csr_array
 from scipy.special import expit
 
 from sklearn_dpwg import DPWorstGroupClassifier, DPWorstGroupRegressor
 from sklearn_dpwg.data.problem import Cells, Problem
 from sklearn_dpwg.losses import BinaryLogLoss, Hinge, MultinomialLogLoss, SquaredError
 from sklearn_dpwg.privacy import Budget, NoiseSource
-from sklearn_dpwg.solvers import AGS, GDA, MGR, Exact, Moments, PhasedERM, make_solver
-from sklearn_dpwg.solvers.exact import N_DIRECTIONS, directions, shrinker
-from sklearn_dpwg.solvers.steps import FIRST_STEPS, GainOfGroups, variance_between
+from sklearn_dpwg.solvers import AGS, GDA, MGR, Exact, Moments, PhasedERM
+from sklearn_dpwg.solvers.auto import make_solver
+from sklearn_dpwg.solvers.exact import shrinker
+from sklearn_dpwg.solvers.steps import FIRST_STEPS, GainOfGroups
 from tests.helpers.group_data import dense, make_data, make_problem, make_risks
 from tests.helpers.sources import seeded
 
@@ -53,37 +53,6 @@ def test_optimism_is_takeuchis_by_cell(loss, groups):
     assert found[2] == pytest.approx(membership @ (of_records * traces) / n)
 
 
-def fitted(rows, targets, record_weights, ridge=1e-3):
-    """Return the weights of a weighted logistic fit, by Newton's method."""
-    weights = np.zeros(rows.shape[1])
-    for _ in range(20):
-        chances = expit(-targets * (rows @ weights))
-        slope = -rows.T @ (record_weights * targets * chances) + ridge * weights
-        curved = (rows.T * (record_weights * chances * (1.0 - chances))) @ rows
-        weights = weights - np.linalg.solve(curved + ridge * np.eye(len(weights)), slope)
-    return weights, curved + ridge * np.eye(len(weights))
-
-
-def test_optimism_is_what_leaving_a_record_out_costs():
-    sizes, shares = (120, 60), np.array([0.3, 0.7])
-    risks = make_risks(BinaryLogLoss(), sizes, label_noise=3.0)
-    (first, one), (second, other) = dense(risks, 0), dense(risks, 1)
-    rows, targets = np.concatenate([first, second]), np.concatenate([one, other])
-    codes, each = np.repeat([0, 1], sizes), np.repeat(shares / sizes, sizes)
-    weights, hessian = fitted(rows, targets, each)
-    lost = np.zeros(180)
-    for record in range(180):
-        others = codes == codes[record]
-        without = np.where(others, each * sizes[codes[record]] / (others.sum() - 1), each)
-        without[record] = 0.0
-        both = (weights, fitted(rows, targets, without)[0])
-        losses = [np.logaddexp(0.0, -targets[record] * rows[record] @ one) for one in both]
-        lost[record] = losses[1] - losses[0]
-    root = np.linalg.cholesky(np.linalg.inv(hessian))
-    optimism = risks.optimism(weights, shares, root)[2]
-    assert optimism == pytest.approx(np.bincount(codes, lost) / sizes, rel=0.1)
-
-
 def test_shrinking_is_that_of_paule_and_mandel():
     risks = np.array([0.3, 0.5, 0.9, 0.4])
     matrix = shrinker(risks, np.full(4, 0.01))  # τ² is then the variance less that of sampling
@@ -93,15 +62,6 @@ def test_shrinking_is_that_of_paule_and_mandel():
     mean = risks @ (1.0 / variances) / 2.0
     assert shrinker(risks, variances) @ risks == pytest.approx(np.full(4, mean))
     assert shrinker(risks, np.zeros(4)) @ risks == pytest.approx(risks)
-
-
-def test_traces_of_many_weights_are_nearly_those_of_all_directions():
-    values = np.random.default_rng(1).uniform(size=(300, 400))
-    for n_weights, off in ((N_DIRECTIONS, 1e-12), (300, 0.1)):
-        matrix = values[:n_weights] @ values[:n_weights].T
-        matrix = np.linalg.inv(matrix + np.eye(n_weights))
-        sides = directions(n_weights)
-        assert np.trace(sides.T @ matrix @ sides) == pytest.approx(np.trace(matrix), rel=off)
 
 
 def test_all_weight_moves_where_groups_differ_and_records_are_many():
@@ -155,34 +115,6 @@ def test_without_a_correction_it_is_the_game_on_the_records(parameters, loss):
     assert model.group_gain_ is model.group_gain_std_ is None
 
 
-def test_one_group_has_its_least_risk():
-    plan = make_solver("mgr", epsilon=math.inf).plan(
-        Problem(BinaryLogLoss(), (9,), 2, 4.0, (1.0,)), INFINITE
-    )
-    assert plan.solver == "exact"
-
-
-@pytest.mark.parametrize("n_classes", [2, 3])
-def test_order_form_and_norm_of_records_do_not_matter(n_classes):
-    X, _, codes = alike(1, few=400, scale=0.5)
-    rng = np.random.default_rng(2)
-    X, codes = X[-1_000:, :4], codes[-1_000:]
-    scores = 6.0 * X[:, 0] + np.where(codes, 3.0, -3.0) * X[:, 1] + rng.logistic(size=1_000)
-    y = np.digitize(scores, [0.0] if n_classes == 2 else [-0.7, 0.7])
-    order = rng.permutation(1_000)
-
-    def chances(X, y, groups, data_norm=1.0):
-        model = DPWorstGroupClassifier(math.inf, data_norm=data_norm, radius=1e3)
-        return model.fit(X, y, groups).predict_proba(first)
-
-    first = X[:50]
-    expected = chances(X, y, codes)
-    assert chances(X[order], y[order], codes[order]) == pytest.approx(expected, abs=1e-3)
-    assert chances(X, y, 1 - codes) == pytest.approx(expected, abs=1e-3)
-    assert chances(csr_array(X), y, codes) == pytest.approx(expected, abs=1e-6)
-    assert chances(X, y, codes, data_norm=20.0) == pytest.approx(expected, abs=0.02)
-
-
 @pytest.mark.parametrize("loss", [BinaryLogLoss(), SquaredError(1.0), MultinomialLogLoss(3)])
 @pytest.mark.parametrize("radius", [0.5, 50.0])
 def test_a_fit_is_the_optimum_of_what_it_learns_from(loss, radius):
@@ -205,26 +137,6 @@ def test_a_fit_is_the_optimum_of_what_it_learns_from(loss, radius):
     assert first.group_weights.sum() == pytest.approx(1.0)
     exact = Exact().run(Exact().plan(problem, INFINITE), risks, NoiseSource(None, ()))
     assert risks.risks(first.weights).max() >= risks.risks(exact.weights).max() - 1e-6
-
-
-def test_a_plan_says_what_is_learned():
-    problem = make_problem((90, 40))
-    assert "optimism of risks is corrected" not in str(MGR().plan(problem, Budget(1.0, 1e-6)))
-    doubled = replace(problem, optimism_correction=2.0)
-    assert "2 times" in str(MGR().plan(doubled, Budget(1.0, 1e-6)))
-    text = str(make_solver("auto", epsilon=math.inf).plan(doubled, INFINITE))
-    assert "2 times their optimism" in text
-
-
-def test_the_variance_between_is_paule_and_mandels():
-    variances = np.array([0.01, 0.04, 0.09, 0.02])
-    means = np.array([0.1, 0.9, 0.4, -0.3])
-    between = variance_between(means, variances)
-    shares = 1.0 / (between + variances)
-    centre = shares @ means / shares.sum()
-    assert shares @ (means - centre) ** 2 == pytest.approx(3.0)
-    assert variance_between(np.array([0.1, 0.12, 0.09, 0.1]), variances) == 0.0
-    assert variance_between(means, np.full(4, 1e-9)) == pytest.approx(np.var(means, ddof=1))
 
 
 # --- private runs ------------------------------------------------------------------------------

@@ -11,10 +11,8 @@ from hypothesis import strategies as st
 
 from sklearn_dpwg.data.problem import HiddenGroups, Problem
 from sklearn_dpwg.losses import (
-    AbsoluteError,
     BinaryLogLoss,
     Hinge,
-    MultinomialLogLoss,
     SquaredError,
     SquaredHinge,
 )
@@ -202,13 +200,6 @@ def test_the_sensitivity_is_the_one_written_down():
         assert exact <= found <= exact * (1.0 + 1e-9) + 1e-10
 
 
-def test_weights_of_rounds():
-    """β_0 is 0 for every power, also 0."""
-    for power in (0.0, 0.5, 1.0, 3.0):
-        assert round_weight(0, power) == 0.0
-        assert [round_weight(t, power) for t in (1, 4)] == [1.0, 4.0**power]
-
-
 @pytest.mark.parametrize("power", [0.0, 1.0, 3.0])
 @pytest.mark.parametrize("batch", [1, 4])
 def test_stated_noise_is_far_below_the_papers(power, batch):
@@ -287,27 +278,3 @@ def test_a_record_that_changes_its_group_takes_along_what_it_adds(read):
     else:
         assert not np.array_equal(one, other)
         assert np.array_equal(one.sum(axis=0), other.sum(axis=0))
-
-
-@pytest.mark.parametrize("loss", [BinaryLogLoss(), MultinomialLogLoss(3), AbsoluteError()])
-def test_risks_are_sums_over_what_stands_for_sizes(loss):
-    rng = np.random.default_rng(0)
-    hidden = HiddenGroups(90)
-    problem = Problem(loss, (50, 20, 5), 2, 3.0, (0.6, 0.3, 0.1), 0.5, hidden)
-    codes = np.repeat([0, 1, 2], [60, 29, 1])
-    targets = rng.integers(2, size=90).astype(float)
-    data = make_data(problem, rng.standard_normal((90, 2)), targets, rng.permutation(codes))
-    weights, center = rng.standard_normal(problem.n_weights), 0.8
-    risks, gradients = data.risks_and_gradients(weights)
-    ratios = np.array([60, 29, 1]) / problem.group_sizes
-    over = data.over(problem.group_sizes, loss_center=center)
-    found, slopes = over.risks_and_gradients(weights)
-    assert found == pytest.approx(center + ratios * (risks - center))
-    assert over.risks(weights) == pytest.approx(found)
-    assert slopes == pytest.approx(ratios[:, None] * gradients)
-    mixture = np.array([0.2, 0.3, 0.5])
-    if loss.smooth:
-        hessian = data.hessian(weights, ratios * mixture)
-        assert over.hessian(weights, mixture) == pytest.approx(hessian)
-    alike = data.over(data.group_sizes, loss_center=center)
-    assert alike.risks(weights) == pytest.approx(risks)

@@ -564,20 +564,16 @@ def overlapping_plans():
         yield MGR(n_steps=3, **told).plan(problem, random_budget(rng)), MGR()
 
 
-def overlapping_gda_plans():
-    rng = np.random.default_rng(0)
-    for index in range(60):
-        problem = overlapping_problem(rng, LOSSES[index % len(LOSSES)])
-        solver = GDA(n_steps=3, risk_share=0.3, centring=False)
-        yield solver.plan(problem, random_budget(rng)), solver
+def overlapping(solver, losses=LOSSES):
+    """Return plans of a solver for groups that overlap."""
 
+    def plans():
+        rng = np.random.default_rng(0)
+        for index in range(60):
+            problem = overlapping_problem(rng, losses[index % len(losses)])
+            yield solver.plan(problem, random_budget(rng)), solver
 
-def overlapping_ags_plans():
-    rng = np.random.default_rng(0)
-    for index in range(60):
-        problem = overlapping_problem(rng, [*LOSSES, Hinge()][index % (len(LOSSES) + 1)])
-        solver = AGS(n_steps=3, risk_share=0.3)
-        yield solver.plan(problem, random_budget(rng)), solver
+    return plans
 
 
 def influence_in(module, wrong):
@@ -694,6 +690,16 @@ CASES = {
     "mgr on batches for overlapping groups": Case(
         MGR, overlapping_batch_plans, OVERLAP_OF_BATCHES, n_pairs=72, moves=moves_of_batches
     ),
-    "ags for overlapping groups": Case(AGS, overlapping_ags_plans, SQRT_M_FORGOTTEN, n_pairs=120),
-    "gda for overlapping groups": Case(GDA, overlapping_gda_plans, OVERLAP_OF_GDA, n_pairs=120),
+    "ags for overlapping groups": Case(
+        AGS,
+        overlapping(AGS(n_steps=3, risk_share=0.3), (*LOSSES, Hinge())),
+        SQRT_M_FORGOTTEN,
+        n_pairs=120,
+    ),
+    "gda for overlapping groups": Case(
+        GDA,
+        overlapping(GDA(n_steps=3, risk_share=0.3, centring=False)),
+        OVERLAP_OF_GDA,
+        n_pairs=120,
+    ),
 }

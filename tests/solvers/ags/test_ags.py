@@ -13,11 +13,11 @@ from sklearn_dpwg.privacy import Budget, PrivacyGuarantee, Release
 from sklearn_dpwg.privacy.statement import rounded_up
 from sklearn_dpwg.solvers import AGS, Solution
 from sklearn_dpwg.solvers.ags import ChoiceRule, GroupChoice, of_choice
-from sklearn_dpwg.solvers.descent import step_and_momentum
 from sklearn_dpwg.solvers.steps import GainOfGroups
 from tests.helpers.group_data import make_data, make_problem, naive
 from tests.helpers.neighbours import random_data
-from tests.helpers.replay import recorded, silent
+from tests.helpers.reference import step_and_momentum
+from tests.helpers.replay import recorded
 from tests.helpers.sources import seeded
 
 BUDGET = Budget(1.0, 1e-6)
@@ -89,26 +89,6 @@ def test_a_run_is_the_stated_algorithm(loss, solver, visits, sizes):
         weights, taken = stated(plan, data, noise.asked, inside, visits)
         np.testing.assert_allclose(found.weights, weights, rtol=1e-5, atol=1e-6)
         np.testing.assert_allclose(found.group_weights, taken / taken.sum())
-
-
-def test_one_group_is_noisy_gradient_descent():
-    problem = make_problem((60,), n_features=3)
-    plan = AGS(n_steps=25, step_size=0.3, averaging=1).plan(problem, BUDGET)
-    assert [release.name for release in plan.releases] == ["gradient of one group"]
-    data = make_data(problem, *random_data(problem, 0))
-    found = AGS().run(plan, data, seeded(5, plan.releases))
-    noise, (release,) = seeded(5, plan.releases), plan.releases
-    weights, kept = np.zeros(problem.n_weights), []
-    for _ in range(25):
-        _, gradients = data.risks_and_gradients(weights)
-        noisy = noise.gaussian(
-            gradients[0], sensitivity=plan.schedule.gradient_diameter / 60, release=release
-        )
-        weights = project_to_ball(weights - 0.3 * noisy, problem.radius)
-        kept.append(weights)
-    np.testing.assert_allclose(found.weights, np.mean(kept, axis=0), rtol=1e-5)
-    assert found.group_weights == [1.0]
-    assert release.noise_multiplier == pytest.approx(math.sqrt(25) / BUDGET.mu, rel=1e-5)
 
 
 def test_groups_are_taken_with_the_probability_in_closed_form():
@@ -209,16 +189,6 @@ def test_the_bound_is_the_one_written_down():
     assert plan.predicted_excess_if_worst == pytest.approx(expected)
 
 
-def test_the_planned_sharpness_and_share_are_the_best_of_a_grid():
-    problem = make_problem((400, 900, 4000), prior=(0.1, 0.3, 0.6))
-    best = AGS().plan(problem, BUDGET)
-    others = [{"sharpness": 0.5 * best.schedule.sharpness}]
-    others += [{"risk_share": share} for share in (0.03, 0.3, 0.8)]
-    for other in others:
-        bound = AGS(**other).plan(problem, BUDGET).predicted_excess
-        assert best.predicted_excess <= bound * (1 + 1e-6)
-
-
 def test_paper_schedule_is_the_papers():
     problem = make_problem((400, 900), radius=3.0, n_features=5, prior=(0.2, 0.8))
     n, d, p, diameter = 400, problem.n_weights, 2, 6.0
@@ -252,16 +222,3 @@ def test_paper_schedule_is_the_papers():
         excess += 16 * factor * tau * math.log(p * n * t / 2)
         assert plan.predicted_excess == pytest.approx(excess)
         assert f"average of the start and all {t - 1} iterates" in str(plan)
-
-
-def test_without_noise_it_finds_the_worst_groups_optimum():
-    problem = of_records(make_problem((60, 60), n_features=1, radius=2.0, scaling=0.0))
-    rows = np.ones((120, 1))
-    targets = np.r_[np.tile([1.0, 1.0, 1.0, -1.0], 15), np.tile([-1.0, -1.0, -1.0, 1.0], 15)]
-    solver = AGS(n_steps=400, step_size=0.05, sharpness=math.inf)
-    plan = solver.plan(problem, BUDGET)
-    plan = replace(plan, schedule=replace(plan.schedule, memory=1))
-    start = Solution(np.array([1.5]), None, 0)
-    found = solver.run(plan, make_data(problem, rows, targets), silent(), start=start)
-    assert abs(found.weights[0]) < 0.05  # neither of two opposite groups gives way
-    assert found.group_weights == pytest.approx([0.5, 0.5], abs=0.1)

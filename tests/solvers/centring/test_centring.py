@@ -8,10 +8,8 @@ import pytest
 
 from sklearn_dpwg.data.problem import Problem
 from sklearn_dpwg.losses import BinaryLogLoss, Hinge, Huber, Loss, MultinomialLogLoss, SquaredError
-from sklearn_dpwg.optimum.objective import RegularisedObjective, iteration_cap
 from sklearn_dpwg.privacy import Budget
 from sklearn_dpwg.solvers import MGR, PhasedERM
-from sklearn_dpwg.solvers import rounds as phased_releases
 from sklearn_dpwg.solvers.centring import (
     CENTRE,
     CENTRE_SHARE,
@@ -24,12 +22,10 @@ from sklearn_dpwg.solvers.centring import (
     centred_problem,
     release_centre,
 )
-from tests.helpers.group_data import make_data, make_problem, make_risks
-from tests.helpers.replay import Recorder, silent, wrap
-from tests.helpers.sources import seeded
+from tests.helpers.group_data import make_data, make_problem
+from tests.helpers.replay import silent
 
 BUDGET = Budget(1.0, 1e-6)
-STRENGTHS = ("mu_weights", "mu_groups")
 
 
 def problem_of(**facts) -> Problem:
@@ -47,16 +43,6 @@ def test_both_releases_take_their_shares_of_the_budget(solver):
         spent = 1.0 / release.noise_multiplier**2
         assert spent == pytest.approx(share * BUDGET.mu**2, rel=1e-4)
     assert "released mean row" in str(plan)
-
-
-def test_batches_pay_for_both_releases():
-    plan = MGR(n_steps=20, sampling_rate=0.25).plan(problem_of(), BUDGET)
-    assert [release.name for release in plan.releases[:2]] == [CENTRE, SPREAD]
-    assert 0.97 < plan.guarantee.epsilon <= 1.0
-    data = make_risks(BinaryLogLoss(), (400, 90), 4, intercept=0.5)
-    source = seeded(0, plan.releases)
-    solution = MGR(n_steps=20, sampling_rate=0.25).run(plan, data, source)
-    assert np.isfinite(solution.weights).all()
 
 
 @pytest.mark.parametrize(
@@ -102,19 +88,6 @@ def test_phases_refuse_to_centre_several_outputs():
         PhasedERM(centring=True).plan(problem_of(loss=Hinge()), BUDGET)
 
 
-@pytest.mark.parametrize("loss", [BinaryLogLoss(), MultinomialLogLoss(3)], ids=repr)
-def test_weights_score_alike_in_both_variables(loss: Loss):
-    rng = np.random.default_rng(0)
-    problem = problem_of(loss=loss, radius=50.0, scaling=0.7)
-    centring = Centring(rng.normal(size=4) / 4.0, 0.4, rng.random(4) + 0.5)
-    weights = rng.normal(size=problem.n_weights)
-    back = centring.from_centred(weights, problem)
-    np.testing.assert_allclose(centring.to_centred(back, problem), weights, atol=1e-12)
-    data = make_data(problem, rng.normal(size=(490, 4)), np.zeros(490) + 1.0)
-    free = Centring(centring.center, 1e9, centring.whitening).view(data)  # no limit
-    np.testing.assert_allclose(free.risks(weights), data.risks(back), rtol=1e-12)
-
-
 def test_the_centre_is_the_mean_and_rows_are_scaled_by_their_spread():
     rng = np.random.default_rng(0)
     problem = problem_of()
@@ -158,52 +131,3 @@ def test_no_limited_loss_curves_more_than_is_stated(loss: Loss):
         (_, first), (_, second) = risks.risks_and_gradients(one), risks.risks_and_gradients(other)
         steepest = max(steepest, np.linalg.norm(first - second) / np.linalg.norm(one - other))
     assert 0.2 * stated.smoothness < steepest <= stated.smoothness * (1.0 + 1e-9)
-
-
-def minimisers(plan, solver, data, *, max_newton_steps):
-    """Return every phase's facts and solution: its centre is drawn, all else released as it is."""
-    rng, phases = np.random.default_rng(2), []
-
-    def answer(release, value, sensitivity):
-        return rng.normal(size=len(value)) if release.name == "phase weights" else value.copy()
-
-    def solve(real, risks, **facts):
-        found = real(risks, **facts, max_newton_steps=max_newton_steps)
-        phases.append((risks, facts, found))
-        return found
-
-    with pytest.MonkeyPatch.context() as patch:
-        wrap(patch, phased_releases, "solve_saddle_point", solve)
-        solver.run(plan, data, Recorder(answer))
-    return phases
-
-
-@pytest.mark.parametrize("mu_groups", [0.2, math.inf])
-@pytest.mark.parametrize("loss", [BinaryLogLoss(), SquaredError()], ids=repr)
-def test_limited_losses_have_one_minimiser_with_and_without_hessians(loss, mu_groups):
-    """The first-order method behind Newton's keeps its cap and agrees as far as both certify."""
-    problem = problem_of(loss=loss)
-    solver = PhasedERM(2, centring=True, mu_weights=0.05, mu_groups=mu_groups)
-    plan = solver.plan(problem, BUDGET)
-    rng = np.random.default_rng(0)
-    rows = rng.normal(size=(490, 4)) * rng.choice([0.03, 1.0], size=(490, 1), p=[0.85, 0.15]) + 0.3
-    data = make_data(problem, rows, np.where(rng.random(490) < 0.3, -1.0, np.sign(rows[:, 0])))
-    ways = [minimisers(plan, solver, data, max_newton_steps=most) for most in (100, 0)]
-    for (risks, facts, by_newton), (_, same, by_gradients) in zip(*ways, strict=True):
-        mu, tolerance = facts["mu_weights"], facts["tolerance"]
-        assert np.array_equal(facts["center"], same["center"])
-        assert np.array_equal(facts["prior"], same["prior"])
-        assert by_newton.n_newton_steps > 0 == by_newton.n_first_order_steps
-        assert by_gradients.n_newton_steps == 0 < by_gradients.n_first_order_steps
-        names = ("radius", "prior", *STRENGTHS, "center")
-        objective = RegularisedObjective(risks, **{name: facts[name] for name in names})
-        constants = {name: facts[name] for name in ("lipschitz", "smoothness")}
-        cap = iteration_cap(objective, tolerance, **constants)
-        assert by_gradients.n_first_order_steps <= cap
-        assert max(by_newton.gap, by_gradients.gap) <= tolerance
-        apart = np.linalg.norm(by_newton.weights - by_gradients.weights)
-        assert apart <= 2.0 * math.sqrt(2.0 * tolerance / mu) < 0.05
-        # the limits matter: without them the minimiser is another one
-        free = Centring(risks.center, 1e9, risks.whitening).view(data)
-        objective.risks = free
-        assert objective.evaluate(by_newton.weights).gap > 30 * tolerance

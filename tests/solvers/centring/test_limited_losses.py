@@ -21,7 +21,6 @@ from sklearn_dpwg.losses import (
     SquaredHinge,
 )
 from tests.helpers.neighbours import random_targets
-from tests.helpers.selections import Listed
 
 ONE_OUTPUT = (
     BinaryLogLoss(),
@@ -124,16 +123,3 @@ def test_the_hessian_is_that_of_the_limited_loss(loss, layout):
         )
     ]
     np.testing.assert_allclose(risks.hessian(weights, group_weights), columns, atol=1e-7)
-
-
-def test_parts_and_batches_keep_their_limits():
-    loss = BinaryLogLoss()
-    whole, center, risks = make(loss)
-    positions = Listed([np.array([3, 7]), np.array([0, 24])])
-    weights = np.random.default_rng(3).normal(size=5) * 4.0
-    some = risks.part(positions)
-    alone = whole.part(positions).centred(center, constant=CONSTANT, clip=CLIP)
-    for one, other in zip(
-        some.risks_and_gradients(weights), alone.risks_and_gradients(weights), strict=True
-    ):
-        assert np.array_equal(one, other)

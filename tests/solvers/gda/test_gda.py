@@ -6,12 +6,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from sklearn_dpwg.losses import BinaryLogLoss, Hinge, MultinomialLogLoss, SquaredError
-from sklearn_dpwg.optimum import solve_saddle_point, worst_group_optimum
 from sklearn_dpwg.privacy import Budget
-from sklearn_dpwg.solvers import GDA, MGR, Solution, descent, steps
+from sklearn_dpwg.solvers import GDA, MGR, Solution, descent
 from sklearn_dpwg.solvers.gda import best_ridge, strong_gap_bound
-from tests.helpers.group_data import make_data, make_problem, make_risks
+from tests.helpers.group_data import make_data, make_problem
 from tests.helpers.neighbours import random_data
 from tests.helpers.reference import nearest_distribution, paper_points
 from tests.helpers.replay import Instead, silent, wrap
@@ -110,22 +108,6 @@ def test_planned_group_weights_move_by_the_planned_step():
     np.testing.assert_allclose(found.group_weights, wanted, atol=1e-9)
 
 
-@pytest.mark.parametrize("averaging", [0.2, 0.5, 1.0])
-def test_averages_are_of_the_points_that_are_named(averaging, small, monkeypatch):
-    problem, data = small
-    solver, points = GDA(6, averaging=averaging, centring=False), [np.zeros(problem.n_weights)]
-
-    def project(real, game, weights):
-        points.append(real(game, weights))
-        return points[-1]
-
-    wrap(monkeypatch, steps.Space, "project", project)
-    plan = solver.plan(problem, BUDGET)
-    found = solver.run(plan, data, silent())
-    expected = np.mean([points[t - 1] for t in plan.schedule.points], axis=0)
-    np.testing.assert_allclose(found.weights, expected, rtol=1e-12)
-
-
 # --- plans -------------------------------------------------------------------------------------
 
 
@@ -185,47 +167,3 @@ def test_one_group_is_mgr_with_one_group():
 
 
 # --- it learns ---------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("loss", "left"),
-    [
-        (BinaryLogLoss(), 0.1),
-        (MultinomialLogLoss(3), 0.1),
-        (SquaredError(), 0.1),
-        (Hinge(), 0.3),  # plain steps, no longer than is safe
-    ],
-    ids=repr,
-)
-def test_with_little_noise_it_comes_close_to_the_optimum(loss, left):
-    sizes = (3000, 1000)
-    data = make_risks(loss, sizes, intercept=0.5, apart=0.3)
-    problem = make_problem(sizes, loss=loss, n_features=3, radius=3.0)
-    problem = replace(problem, optimism_correction=0.0)
-    solver = GDA(n_steps=300)
-    plan = solver.plan(problem, Budget(50.0, 1e-6))
-    found = solver.run(plan, data, silent())
-    optimum = worst_group_optimum(data, radius=3.0, tolerance=1e-5)
-    best = data.risks(optimum.weights).max()
-    nothing = data.risks(np.zeros(problem.n_weights)).max()
-    assert data.risks(found.weights).max() - best < left * (nothing - best)
-
-
-def test_the_paper_converges_to_its_regularised_saddle_point():
-    sizes, ridge = (3000, 1000), 0.3
-    data = make_risks(BinaryLogLoss(), sizes, intercept=0.5, apart=0.3)
-    problem = make_problem(sizes, n_features=3, radius=3.0)
-    solver = GDA(4000, schedule="paper", ridge=ridge)
-    found = solver.run(solver.plan(problem, BUDGET), data, silent())
-    w, mixture, prior = found.weights, found.group_weights, np.full(2, 0.5)
-    answer = nearest_distribution(prior + data.risks(w) / ridge)
-    lowest = solve_saddle_point(
-        data, radius=3.0, prior=mixture, mu_weights=ridge, mu_groups=math.inf, center=np.zeros(4)
-    )
-
-    def game(w, mixture):
-        costs = w @ w - (mixture - prior) @ (mixture - prior)
-        return mixture @ data.risks(w) + ridge / 2.0 * costs
-
-    assert 0.0 <= game(w, answer) - game(lowest.weights, mixture) <= 0.02
-    assert data.risks(w).max() < data.risks(np.zeros(4)).max()

@@ -7,18 +7,11 @@ import numpy as np
 import pytest
 
 from sklearn_dpwg.losses import (
-    AbsoluteError,
-    Hinge,
-    Huber,
-    Quantile,
-    SmoothedHinge,
     SquaredError,
-    SquaredHinge,
 )
 from sklearn_dpwg.optimum import worst_group_optimum
 from sklearn_dpwg.privacy import Budget
 from sklearn_dpwg.solvers import MGR, Solution
-from sklearn_dpwg.solvers.descent import step_and_momentum
 from tests.helpers.group_data import make_data, make_problem
 from tests.helpers.neighbours import random_data
 from tests.helpers.replay import fixed_transcript, silent
@@ -111,28 +104,9 @@ def test_tiny_group_weights_recover(least):
     assert found.group_weights[0] == pytest.approx(1.0)
 
 
-# --- the step rule -----------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("noise_std", 10.0 ** np.arange(-8, 4, 3))
-@pytest.mark.parametrize("n_steps", [1, 10, 200])
-def test_step_and_momentum_move_like_the_planned_plain_step(noise_std, n_steps):
-    schedule = MGR(n_steps=n_steps).plan(make_problem((40, 90)), BUDGET).schedule
-    step, momentum = step_and_momentum(schedule, noise_std)
-    wanted = schedule.step_share * schedule.aim / (noise_std * math.sqrt(n_steps))
-    assert 0.0 <= momentum <= schedule.max_momentum <= max(0.0, 1 - 5 / n_steps)
-    assert 0.0 < step <= schedule.step_size
-    effective = step / (1.0 - momentum)
-    longest = schedule.step_size / (1.0 - schedule.max_momentum)
-    assert effective == pytest.approx(min(wanted, longest))
-    if wanted <= schedule.step_size:
-        assert momentum == 0.0
-
-
 def test_a_fixed_step_size_is_kept_whatever_the_noise():
     problem = make_problem((40, 90), radius=100.0)
     plan = MGR(n_steps=3, step_size=0.25, averaging=0.01).plan(problem, BUDGET)
-    assert [step_and_momentum(plan.schedule, std) for std in (1e-9, 1e9)] == [(0.25, 0.0)] * 2
     source = fixed_transcript(0, {})
     found = MGR().run(plan, make_data(problem, *random_data(problem, 0)), source)
     moved = sum(asked.answer for asked in source.asked[::2])
@@ -199,32 +173,3 @@ def test_the_planned_rule_keeps_what_it_predicts(easy, epsilon):
     plan = solver.plan(problem, Budget(epsilon, 1e-6))
     found = data.risks(solver.run(plan, data, seeded(0, plan.releases)).weights)
     assert (found - risks.max() <= plan.predicted_excess_if_worst).all()
-
-
-def alike_in_all_groups(problem, seed=0):
-    """Two features that matter alike in all groups, and another threshold in each."""
-    rng = np.random.default_rng(seed)
-    codes = np.repeat(np.arange(problem.n_groups), problem.group_sizes)
-    angle = rng.uniform(0, 2 * np.pi, size=len(codes))
-    rows = np.column_stack([np.cos(angle), np.sin(angle)])
-    signal = rows @ [0.6, -0.4] + 0.1 * codes
-    noisy = np.clip(signal + 0.1 * rng.normal(size=len(codes)), -1, 1)
-    targets = np.where(noisy > 0, 1.0, -1.0) if problem.loss.task == "binary" else noisy
-    return make_data(problem, rows, targets)
-
-
-@pytest.mark.parametrize(
-    "loss",
-    [Hinge(), AbsoluteError(), Quantile(0.8), SmoothedHinge(), SquaredHinge(), Huber()],
-    ids=repr,
-)
-def test_a_large_budget_comes_near_the_optimum(loss):
-    problem = make_problem((2000, 1000), loss=loss)
-    data = alike_in_all_groups(problem)
-    solver = MGR(n_steps=150)
-    plan = solver.plan(problem, Budget(50.0, 1e-6))
-    found = solver.run(plan, data, seeded(0, plan.releases))
-    best = worst_group_optimum(data, radius=3.0)
-    excess = data.risks(found.weights).max() - data.risks(best.weights).max()
-    nothing = data.risks(np.zeros(3)).max() - data.risks(best.weights).max()
-    assert -best.gap - 1e-12 <= excess <= 0.1 * nothing

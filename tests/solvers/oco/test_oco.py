@@ -11,7 +11,7 @@ import pytest
 from sklearn_dpwg.data.oracles import SampleOracle
 from sklearn_dpwg.data.problem import HiddenGroups
 from sklearn_dpwg.losses import BinaryLogLoss, Hinge, MultinomialLogLoss, SquaredError
-from sklearn_dpwg.optimum.objective import project_to_ball
+from sklearn_dpwg.optimum.saddle_point import project_to_ball
 from sklearn_dpwg.privacy import Budget, NoiseSource
 from sklearn_dpwg.solvers import OCO, Exact, OnlineToBatch, PhasedERM
 from sklearn_dpwg.solvers.learners import FTRL
