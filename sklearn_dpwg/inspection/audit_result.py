@@ -26,7 +26,8 @@ from sklearn_dpwg.inspection.audit_rows import (
 from sklearn_dpwg.inspection.histogram import RATES, GroupRate, Histogram, Of
 from sklearn_dpwg.inspection.verdicts import Comparison, Margin, Verdict
 from sklearn_dpwg.ledger.costs import StartCost
-from sklearn_dpwg.metrics.intervals import Interval, worst_group_set
+from sklearn_dpwg.metrics.intervals import Interval
+from sklearn_dpwg.metrics.intervals.ratio import worst_group_set
 from sklearn_dpwg.privacy import IntegerNoise, PrivacyGuarantee
 from sklearn_dpwg.privacy.statement import rounded_up
 
@@ -386,13 +387,14 @@ class AuditResult:
             most = histogram.OF_SCORES.get(metric, 1.0)
             unknown = Interval(math.nan, 0.0, most, self.confidence)
             return WorstGroups(metric, (), 0.0, most, unknown)
-        found = worst_group_set(
-            [partial(self._interval, metric, i, of=of) for i in judged],
+        members, (low, high), gap = worst_group_set(
+            lambda level: [self._interval(metric, one, level, of) for one in judged],
+            len(judged),
             greater_is_worse=histogram.greater_is_worse(metric),
             confidence=self.confidence,
         )
-        groups = tuple(self.group_labels[judged[i]] for i in found.members)
-        return WorstGroups(metric, groups, found.value_low, found.value_high, found.gap)
+        groups = tuple(self.group_labels[judged[one]] for one in members)
+        return WorstGroups(metric, groups, low, high, gap)
 
     def verdict(
         self,

@@ -19,7 +19,13 @@ from sklearn_dpwg._checks import FloatArray, open_unit, real_number
 from sklearn_dpwg.exceptions import InputError, InputTypeError
 from sklearn_dpwg.inspection.histogram import RATES, GroupRate, Histogram, greater_is_worse
 from sklearn_dpwg.inspection.words import listed, of_metric
-from sklearn_dpwg.metrics.intervals import Interval, difference_interval, ratio_of_rates
+from sklearn_dpwg.metrics.intervals import Interval
+from sklearn_dpwg.metrics.intervals.ratio import (
+    Limits,
+    difference_of_rates,
+    limits_of,
+    ratio_of_rates,
+)
 
 # Whether groups are treated alike, which may be that nobody can tell; a group may be left out.
 Answer = Literal["passes", "fails", "cannot tell", "not judged", "reference"]
@@ -116,9 +122,9 @@ class Margin:
         """What a contrast is."""
         return "ratio" if self.is_ratio else "difference"
 
-    def contrast(self, low: Interval, high: Interval) -> Interval:
-        """Return the contrast of two rates, with limits."""
-        return ratio_of_rates(low, high) if self.is_ratio else difference_interval(low, high)
+    def contrasts(self, low: Limits, high: Limits) -> Limits:
+        """Return the contrasts of low with high rates, with limits."""
+        return ratio_of_rates(low, high) if self.is_ratio else difference_of_rates(low, high)
 
     def answer(self, contrast: Interval) -> Answer:
         """Return what limits say; where they hold both answers nobody can tell."""
@@ -226,11 +232,17 @@ class Comparison:
     def _rate(self, groups: tuple[int, ...], error: float) -> Interval:
         return self.rate_of(groups, 1.0 - 2.0 * error)
 
-    def _with(self, group: int, other: tuple[int, ...], error: float, turned: bool) -> Interval:
-        """Return the contrast with the one first whose rate is to be not too low."""
-        rates = self._rate((group,), error), self._rate(other, error)
+    def _with(
+        self, group: int, others: Sequence[tuple[int, ...]], error: float, turned: bool
+    ) -> list[Interval]:
+        """Return contrasts with the one first whose rate is to be not too low."""
+        rates = (
+            limits_of([self._rate((group,), error)]),
+            limits_of(self._rate(other, error) for other in others),
+        )
         low, high = rates if greater_is_worse(self.metric) == turned else rates[::-1]
-        return self.margin.contrast(low, high)
+        columns = (one.tolist() for one in self.margin.contrasts(low, high))
+        return [Interval(*one, self.confidence) for one in zip(*columns, strict=True)]
 
     @cached_property
     def _against(self) -> tuple[dict[_Rivals, Interval], ...]:
@@ -240,13 +252,16 @@ class Comparison:
     def _with_rivals(self, group: int) -> dict[_Rivals, Interval]:
         rivals = self._others(group) if self.reference is None else (self.reference,)
         contrasts: dict[_Rivals, Interval] = {}
+        pairs = [(one,) for one in rivals]
         for turned in (False, True)[: 1 + self.both_ways]:
-            for one in rivals:
-                wide = self._with(group, (one,), self._error, turned)
-                strict = self._with(group, (one,), self._levels.pair, turned)
-                contrasts[(one,), turned] = replace(wide, high=strict.high)
+            wide = self._with(group, pairs, self._error, turned)
+            strict = self._with(group, pairs, self._levels.pair, turned)
+            for other, one, far in zip(pairs, wide, strict, strict=True):
+                contrasts[other, turned] = replace(one, high=far.high)
             if self._levels.pooled > 0.0:
-                contrasts[rivals, turned] = self._with(group, rivals, self._levels.pooled, turned)
+                (contrasts[rivals, turned],) = self._with(
+                    group, [rivals], self._levels.pooled, turned
+                )
         return contrasts
 
     @cached_property
@@ -327,7 +342,7 @@ class Comparison:
         for place in np.argsort(-beyond)[:_N_TRIED].tolist():
             one = self.judged[place]
             rest = self._others(one)
-            contrast = self._with(one, rest, self._levels.pooled, turned=True)
+            (contrast,) = self._with(one, [rest], self._levels.pooled, turned=True)
             if self.margin.answer(contrast) == "fails":
                 return self._words(rest, (one,), contrast, "fails")
         return None
