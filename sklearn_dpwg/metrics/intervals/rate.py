@@ -58,8 +58,6 @@ def wilson(
 
 # Rates at which a logarithm of the odds is finite; the probability of any count hardly differs.
 _LOWEST_RATE, _HIGHEST_RATE = 1e-300, 1.0 - 1e-16
-# A factor for counts beyond the total: exp of its logarithm leaves nothing of a probability.
-_NEXT_TO_NOTHING = 1e-250
 
 Counts = NDArray[np.int64]
 
@@ -115,24 +113,29 @@ class Piece:
         self._steps = np.arange(n_terms, dtype=np.float64)
         x = self._first[:, None] + np.arange(n_terms)
         self._last = np.minimum(x[:, -1], totals)
-        ratios = np.maximum(totals[:, None] - x[:, :-1], _NEXT_TO_NOTHING) / x[:, 1:]
-        self._logs = np.zeros(x.shape)  # of binomial coefficients, relative to the first
-        np.cumsum(np.log(ratios, out=ratios), axis=1, out=self._logs[:, 1:])
         self._noisy = survival(thresholds[:, None] - factor * x)
-        first, rest = self._first + 1.0, totals - self._first + 1.0
-        self._start = gammaln(totals + 1.0) - gammaln(first) - gammaln(rest)
+        # binomial coefficients; beyond a total gammaln is infinite
+        self._logs = gammaln(totals + 1.0)[:, None] - _log_factorials(x)
+        self._logs -= _log_factorials(totals[:, None] - x)
 
     def tail(self, rate: float, which: slice = slice(None)) -> FloatArray:
         """Return the probability for each of the totals."""
         rate = min(max(rate, _LOWEST_RATE), _HIGHEST_RATE)
         log_rest, totals = math.log1p(-rate), self._totals[which]
         log_odds = math.log(rate) - log_rest
-        start = self._start[which] + self._first[which] * log_odds + totals * log_rest
+        start = self._first[which] * log_odds + totals * log_rest
         masses = self._logs[which] + self._steps * log_odds
         masses += start[:, None]
         np.exp(masses, out=masses)
         near = np.einsum("ij,ij->i", masses, self._noisy[which])
         return np.asarray(near + bdtrc(self._last[which], totals, rate))
+
+
+def _log_factorials(numbers: Counts) -> FloatArray:
+    """Return log n!, each computed once, infinite below 0."""
+    least = int(numbers.min())
+    of_range = gammaln(np.arange(least, int(numbers.max()) + 1) + 1.0)
+    return np.asarray(of_range.take(numbers - least))
 
 
 # Confidence limits by inverting tests about a noisy binomial count.
