@@ -93,8 +93,9 @@ class Piece:
     """P(factor · Bin(total, rate) + N ≥ threshold) for several totals, at rates in a range.
 
     It is the sum over the successes x beside which noise of the law is just enough, and the
-    probability of more successes. Only powers of the odds depend on the rate, so that all else is
-    computed once.
+    probability of more successes. Left out are those that by Bernstein's inequality have less than
+    2 exp(−30) at every rate of the range. Only powers of the odds depend on the rate, so that all
+    else is computed once.
     """
 
     def __init__(
@@ -108,8 +109,12 @@ class Piece:
     ) -> None:
         self.left, self.right = left, right
         self._totals = totals
-        self._first = np.clip((thresholds - survival.radius) // factor, 0, totals)
-        n_terms = min(2 * survival.radius // factor + 2, int(totals.max()) + 1)
+        nearest = min(max(0.5, left), right)
+        reach = math.ceil(10.0 + math.sqrt(100.0 + 60.0 * totals.max() * nearest * (1.0 - nearest)))
+        first = np.maximum((thresholds - survival.radius) // factor, totals * left // 1 - reach)
+        last = np.minimum((thresholds + survival.radius) // factor + 1, totals * right + reach)
+        self._first = np.clip(first, 0, totals).astype(np.int64)
+        n_terms = int(np.clip((last - self._first).max() + 2, 1, totals.max() + 1))
         self._steps = np.arange(n_terms, dtype=np.float64)
         x = self._first[:, None] + np.arange(n_terms)
         self._last = np.minimum(x[:, -1], totals)

@@ -295,7 +295,9 @@ def worst_group_set(
     np.fill_diagonal(dropped, False)
     members = tuple(np.flatnonzero(~dropped.any(axis=0)).tolist())
     ordinary, low = at(error / 2), float(at(error / (2 * n_groups))[1].max())
-    ends = (low, float(ordinary[2].max())) if greater_is_worse else (-float(ordinary[2].max()), -low)
+    ends = (
+        (low, float(ordinary[2].max())) if greater_is_worse else (-float(ordinary[2].max()), -low)
+    )
     known = ordinary[0][~np.isnan(ordinary[0])]
     estimate = float(np.ptp(known)) if len(known) else math.nan
     apart = ~np.eye(n_groups, dtype=bool)
