@@ -57,18 +57,6 @@ def test_plan_needs_no_records_and_tells_widths():
         audit().plan(base_rate="0.3")
 
 
-def test_a_plan_without_outcomes_is_of_selection_alone_and_narrower():
-    sizes = {"a": 300, "b": 1000, "c": 0}
-    alone, whole = (audit().plan(group_sizes=sizes, outcomes=one) for one in (False, True))
-    assert (alone.release, alone.noise) == (whole.release, whole.noise)
-    for (_, size, one), (_, _, other) in zip(alone.widths, whole.widths, strict=True):
-        ((name, (width, sampling)),) = one.items()
-        assert sampling == other[name][1]
-        assert width < other[name][0] or size == 0
-    assert "at a selection rate of 0.3" in str(alone)
-    assert "error_rate" not in str(alone)
-
-
 def test_bins_are_the_default_where_they_widen_a_rate_by_a_tenth_at_most():
     """In a group of a quarter of the mean size, which is public: no record tells it."""
     few, many = (audit().plan(group_sizes=dict.fromkeys(LABELS, n)) for n in (3000, 9000))
@@ -216,16 +204,6 @@ def test_a_ledger_counts_audits(table):
         audit(sizes="public").run(*table)
     with PrivacyLedger(epsilon=9.0, delta=1e-6), pytest.raises(BudgetExceededError):
         audit(epsilon=math.inf).run(*table)
-
-
-@pytest.mark.parametrize("kind", [np.int64, np.uint8, bool, float])
-def test_classes_are_classes_in_whatever_order_these_are(kind):
-    y = np.arange(N) % 2
-    groups = np.resize(LABELS, N)
-    for classes in ((0, 1), (1, 0)):
-        made = audit(epsilon=math.inf, classes=classes)
-        exact = made.run(y, y.astype(kind), groups, kind="decisions")
-        assert {rate.estimate for rate in exact.rates("error_rate")} == {0.0}, classes
 
 
 SEEN: dict[str, tuple[dict, dict, str]] = {

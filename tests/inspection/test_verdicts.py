@@ -49,12 +49,6 @@ def test_labels_that_nobody_has_veto_nothing(n_empty, epsilon):
     assert "Not judged, as they have fewer than" in found.sentence
 
 
-def test_a_group_that_fails_for_itself_makes_all_fail():
-    found = audit([2000] * 8 + [40], [0.3] + [0.5] * 8)
-    assert found.verdict().groups[0].answer == found.verdict().answer == "fails"
-    assert found.verdict().groups[8].answer == "cannot tell"
-
-
 def test_all_others_together_may_be_too_far_from_one():
     found = audit([60] * 14 + [2000], [0.34] * 14 + [0.5], epsilon=np.inf)
     assert found.verdict().answer == "fails"
@@ -111,16 +105,6 @@ def test_by_a_difference_and_in_equalized_odds_a_reference_may_be_on_either_side
     assert harm.answer == "fails"
     one_way = [apart.verdict("true_positive_rate", reference=one).answer for one in (0, 1)]
     assert one_way == ["fails", "passes"]
-
-
-def test_answers_agree_with_the_intervals_of_ratios():
-    for rates in ([0.3, 0.5, 0.5, 0.45], [0.5, 0.5, 0.49, 0.5], [0.4, 0.5, 0.5, 0.5]):
-        found = audit([900] * 4, rates, epsilon=1.0)
-        for verdict in found.verdict().groups:
-            (ratio,) = verdict.contrasts
-            assert ratio.low <= ratio.estimate <= ratio.high <= 1.0
-            by_limits = "passes" if ratio.low >= 0.8 else "fails" if ratio.high < 0.8 else None
-            assert verdict.answer == (by_limits or "cannot tell")
 
 
 RATIO, CLOSE = Margin(0.8, 0.0), Margin(0.99, 0.0)
@@ -247,6 +231,7 @@ def test_only_judged_groups_may_be_worst(epsilon):
     nobody = audit([5, 5], [0.0, 1.0]).worst_groups("error_rate")
     assert (nobody.groups, nobody.low, nobody.high) == ((), 0.0, 1.0)
     assert str(nobody) == "Nobody is judged."
+    assert audit([5, 5], [0.0, 1.0]).verdict().answer == "cannot tell"
 
 
 def test_records_that_are_everybody_are_uncertain_by_noise_alone():

@@ -252,12 +252,6 @@ class Interval:
         above the high one.
     confidence : float
         Least probability of an interval that holds the truth.
-
-    Examples
-    --------
-    >>> from sklearn_dpwg.metrics.intervals import Interval
-    >>> round(Interval(0.5, 0.4, 0.62, confidence=0.95).width, 2)
-    0.22
     """
 
     estimate: float

@@ -260,8 +260,8 @@ def ratio_of_rates(first: Limits, second: Limits) -> Limits:
 
 def limits_of(rates: Iterable[Interval]) -> Limits:
     """Return rates as arrays."""
-    estimates, lows, highs = np.array([(one.estimate, one.low, one.high) for one in rates]).T
-    return estimates, lows, highs
+    rows = np.array([(one.estimate, one.low, one.high) for one in rates]).reshape(-1, 3)
+    return rows[:, 0], rows[:, 1], rows[:, 2]
 
 
 def worst_group_set(
