@@ -321,9 +321,9 @@ class AuditResult:
         sizes, half = self._counted.group_sizes(), self._counted.size_error(self.confidence)
         rates, least = [], _SMALL_SHARE * sum(sizes)
         for label, size in zip(self.group_labels, sizes, strict=True):
-            limits = (max(0.0, one) for one in (size, size - half, size + half))
+            estimate, low, high = (max(0.0, one) for one in (size, size - half, size + half))
             note = "under 2 % of the records" if size < least else ""
-            rates.append(GroupRate(label, "size", *limits, note))
+            rates.append(GroupRate(label, "size", estimate, low, high, note))
         return tuple(rates)
 
     def calibration(self, group: Hashable) -> tuple[GroupRate, ...]:

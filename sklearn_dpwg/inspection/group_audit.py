@@ -387,7 +387,7 @@ class GroupAudit(PlainlyStored, BaseEstimator):
 
     def _count(
         self, facts: _Facts, y_true: ArrayLike | None, scores: ArrayLike, groups: Any
-    ) -> tuple[Sequence[Hashable], NDArray[np.int64], Edges]:
+    ) -> tuple[NDArray[np.object_], NDArray[np.int64], Edges]:
         """Return labels, exact counts and inner edges of bins, everything passed being checked."""
         y_true, scores, groups = same_rows(y_true=y_true, scores=scores, groups=groups)
         positive, has_outcomes = None, y_true is not None
@@ -415,7 +415,7 @@ class GroupAudit(PlainlyStored, BaseEstimator):
         shape = (len(labels), 1 if positive is None else 2, sum(facts.n_bins(edges)))
         cells = codes.astype(np.intp) * shape[1] + (0 if positive is None else positive)
         counts = np.bincount(cells * shape[2] + bins, minlength=math.prod(shape))
-        return labels, counts.reshape(shape), edges
+        return labels, counts.astype(np.int64, copy=False).reshape(shape), edges
 
 
 @dataclass(frozen=True)

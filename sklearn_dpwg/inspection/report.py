@@ -29,6 +29,7 @@ from sklearn_dpwg.inspection.histogram import GroupRate, Of, unit_of
 from sklearn_dpwg.inspection.verdicts import Verdict
 from sklearn_dpwg.inspection.words import cut, texts_of, visible
 from sklearn_dpwg.ledger import privacy_of
+from sklearn_dpwg.metrics.intervals import Interval
 from sklearn_dpwg.privacy import PrivacyGuarantee
 from sklearn_dpwg.privacy.statement import rounded_up, sections
 
@@ -280,8 +281,10 @@ def _curves(result: AuditResult) -> Iterator[tuple[str, str, str, Any]]:
         curves = []
         for group in chosen:
             if title == "Calibration":
-                ends = []
-                points = zip(counted.middles, counted.calibration(group, level), strict=True)
+                ends: list[tuple[float, float]] = []
+                points: Iterable[tuple[Any, Interval]] = zip(
+                    counted.middles, counted.calibration(group, level), strict=True
+                )
             else:
                 ends = [(0.0, 0.0), (1.0, 1.0)]
                 points = (

@@ -234,8 +234,9 @@ class Comparison:
         own = limits_of([self.rate_of((group,), level)])
         rates = own, limits_of(self.rate_of(other, level) for other in others)
         low, high = rates if greater_is_worse(self.metric) == turned else rates[::-1]
-        columns = (one.tolist() for one in self.margin.contrasts(low, high))
-        return [Interval(*one, self.confidence) for one in zip(*columns, strict=True)]
+        values, lows, highs = (one.tolist() for one in self.margin.contrasts(low, high))
+        rows = zip(values, lows, highs, strict=True)
+        return [Interval(value, low, high, self.confidence) for value, low, high in rows]
 
     @cached_property
     def _against(self) -> tuple[dict[_Rivals, Interval], ...]:
