@@ -25,6 +25,7 @@ import opendp.prelude as dp
 from common import run_tables
 
 from sklearn_dpwg.metrics import intervals
+from sklearn_dpwg.metrics.intervals.ratio import limits_of, ratio_of_rates, worst_group_set
 from sklearn_dpwg.privacy import IntegerNoise
 
 dp.enable_features("contrib")
@@ -166,14 +167,19 @@ def measure_worst(
     worst, gap = rates.max(), rates.max() - rates.min()
     held = dict.fromkeys(("set", "value", "gap", "argmax", "members"), 0.0)
     for row in counts.tolist():
-        pairs = zip(row, world.sizes, strict=True)
-        found = intervals.worst_group_set([partial(interval, count, n) for count, n in pairs])
+        pairs = list(zip(row, world.sizes, strict=True))
+        members, (low, high), apart = worst_group_set(
+            lambda level, pairs=pairs: [interval(count, n, level) for count, n in pairs],
+            len(pairs),
+            greater_is_worse=True,
+            confidence=0.95,
+        )
         # where all are equal each is a worst one, and each may be lost no more often
-        held["set"] += int(rates.argmax()) in found.members
-        held["value"] += found.value_low <= worst <= found.value_high
-        held["gap"] += found.gap.low <= gap <= found.gap.high
+        held["set"] += int(rates.argmax()) in members
+        held["value"] += low <= worst <= high
+        held["gap"] += apart.low <= gap <= apart.high
         held["argmax"] += rates[np.argmax(np.array(row) / sizes)] == worst
-        held["members"] += len(found.members)
+        held["members"] += len(members)
     return {name: total / repetitions for name, total in held.items()}
 
 
@@ -203,8 +209,13 @@ def audit_seconds(n_largest: int, epsilon: float) -> float:
     begun = time.process_time()
     for metric in range(4):
         rates = [_rate_of(cell, metric, noise) for cell in cells]
-        intervals.worst_group_set(rates)
-        [intervals.ratio_of_rates(rate(0.95), rates[0](0.95)) for rate in rates]
+        worst_group_set(
+            lambda level, rates=rates: [rate(level) for rate in rates],
+            len(rates),
+            greater_is_worse=True,
+            confidence=0.95,
+        )
+        ratio_of_rates(limits_of(rate(0.95) for rate in rates), limits_of([rates[0](0.95)]))
     return time.process_time() - begun
 
 

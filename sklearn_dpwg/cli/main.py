@@ -291,19 +291,19 @@ def audit(
                 kind=kind,
                 same_records_as=fitted if same_records else None,
             )
+        verdict = None
+        if fail_below is not None:
+            verdict = result.verdict(metric, fail_below, reference=compared)
         if json_file is not None:
             parts[json_file].write_text(result.to_json(), encoding="utf-8")
         if output is not None:
-            judged = None if fail_below is None else metric
-            which = {"reference": compared}
-            page = AuditReport(result, verdict_metric=judged, at_least=fail_below, which=which)
+            page = AuditReport(result, verdict=verdict)
             parts[output].write_text(page.html(), encoding="utf-8")
     click.echo(in_lines(result, metric, compared))
     for path in outputs:
         click.echo(f"Written: {path}")
     say_what_is_spent(book)
-    if fail_below is not None:
-        verdict = result.verdict(metric, fail_below, reference=compared)
+    if verdict is not None:
         click.echo(f"Verdict: {verdict.answer}. {verdict}")
         if verdict.answer == "fails":
             raise click.exceptions.Exit(FAILS_BELOW)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -24,9 +24,10 @@ from sklearn_dpwg.inspection.audit_rows import (
     value_to_plain,
 )
 from sklearn_dpwg.inspection.histogram import RATES, GroupRate, Histogram, Of
-from sklearn_dpwg.inspection.verdicts import Comparison, Margin, Verdict
+from sklearn_dpwg.inspection.verdicts import Comparison, Verdict
 from sklearn_dpwg.ledger.costs import StartCost
-from sklearn_dpwg.metrics.intervals import Interval, worst_group_set
+from sklearn_dpwg.metrics.intervals import Interval
+from sklearn_dpwg.metrics.intervals.ratio import worst_group_set
 from sklearn_dpwg.privacy import IntegerNoise, PrivacyGuarantee
 from sklearn_dpwg.privacy.statement import rounded_up
 
@@ -37,8 +38,6 @@ if TYPE_CHECKING:
 _LOUD = 3.0
 # Categories of a smaller share may be left out, and have a note: 6 RCNY 5-301(d).
 _SMALL_SHARE = 0.02
-# What a row of the table is of.
-_KEYS = ("group", "metric")
 
 
 class _Metrics:
@@ -106,8 +105,7 @@ class AuditResult:
     created, versions : str, mapping from str to str
         Date, in ISO form, and versions of the libraries.
     n_cells : int, default=1
-        Of how many noisy numbers each count is the sum; more than one where several models were
-        audited at once.
+        Of how many noisy numbers each count is the sum; more than one where groups were joined.
     epsilon, n_records : float, int or None
         ε that was asked for this audit alone, and the public number of records if it is known.
 
@@ -260,19 +258,18 @@ class AuditResult:
         import pandas as pd
 
         exact, rows = self._counted.without_noise(), []
-        listed = [self.group_sizes(), *map(self.rates, self.METRICS)]
-        for group, rates in enumerate(zip(*listed, strict=True)):
-            for rate in rates:
+        by_metric = [self.group_sizes(), *map(self.rates, self.METRICS)]
+        for group, rates in enumerate(zip(*by_metric, strict=True)):
+            for one in rates:
                 alone = 0.0
-                if rate.metric != "size":
-                    alone = exact.interval(rate.metric, group, self.confidence).width
-                sampling = min(alone, rate.width)
-                parts = {"sampling": sampling, "noise": rate.width - sampling}
-                rows.append(vars(rate) | parts)
-        index = pd.MultiIndex.from_arrays(
-            [pd.Index([row[name] for row in rows], tupleize_cols=False) for name in _KEYS],
-            names=[self.group_name, "metric"],
+                if one.metric != "size":
+                    alone = exact.interval(one.metric, group, self.confidence).width
+                sampling = min(alone, one.width)
+                rows.append(vars(one) | {"sampling": sampling, "noise": one.width - sampling})
+        keys = (
+            pd.Index([row[key] for row in rows], tupleize_cols=False) for key in ("group", "metric")
         )
+        index = pd.MultiIndex.from_arrays([*keys], names=[self.group_name, "metric"])
         columns = ["estimate", "low", "high", "sampling", "noise", "note"]
         table = pd.DataFrame(rows, index=index)[columns]
         return table.rename_axis(columns=f"positive: {self.classes[1]}")
@@ -304,9 +301,10 @@ class AuditResult:
         """
         metric = metric or self._shown_by
         level = self.confidence if confidence is None else open_unit(confidence, "confidence")
+        self._check_metric(metric, self._counts_of(of).metrics)
         rates = []
         for place, label in enumerate(self.group_labels):
-            one = self._interval(metric, place, level, of)
+            one = self._interval(metric, of, (place,), level)
             note = self._note(metric, place)
             rates.append(GroupRate(label, metric, one.estimate, one.low, one.high, note))
         return tuple(rates)
@@ -321,12 +319,12 @@ class AuditResult:
             for groups of less than 2 % of the records.
         """
         sizes, half = self._counted.group_sizes(), self._counted.size_error(self.confidence)
-        least, found = _SMALL_SHARE * sum(sizes), []
+        rates, least = [], _SMALL_SHARE * sum(sizes)
         for label, size in zip(self.group_labels, sizes, strict=True):
             estimate, low, high = (max(0.0, one) for one in (size, size - half, size + half))
             note = "under 2 % of the records" if size < least else ""
-            found.append(GroupRate(label, "size", estimate, low, high, note))
-        return tuple(found)
+            rates.append(GroupRate(label, "size", estimate, low, high, note))
+        return tuple(rates)
 
     def calibration(self, group: Hashable) -> tuple[GroupRate, ...]:
         """Return how often records of a group are positive, by bin of scores.
@@ -379,20 +377,22 @@ class AuditResult:
             A set that holds the worst judged group with the audit's confidence; an empty one where
             no group is judged.
         """
-        metric = metric or self._shown_by
-        self._check_metric(metric, of)
-        judged, _, _ = self._judged(leave_out, min_share)
-        if not judged:
+        return self._worst_of(metric or self._shown_by, self._judged(leave_out, min_share)[0], of)
+
+    def _worst_of(self, metric: str, judged: tuple[int, ...], of: Of) -> WorstGroups:
+        self._check_metric(metric, self._counts_of(of).metrics)
+        if len(judged) < 2:
             most = histogram.OF_SCORES.get(metric, 1.0)
             unknown = Interval(math.nan, 0.0, most, self.confidence)
             return WorstGroups(metric, (), 0.0, most, unknown)
-        found = worst_group_set(
-            [partial(self._interval, metric, i, of=of) for i in judged],
+        members, (low, high), gap = worst_group_set(
+            lambda level: [self._interval(metric, of, (one,), level) for one in judged],
+            len(judged),
             greater_is_worse=histogram.greater_is_worse(metric),
             confidence=self.confidence,
         )
-        groups = tuple(self.group_labels[judged[i]] for i in found.members)
-        return WorstGroups(metric, groups, found.value_low, found.value_high, found.gap)
+        groups = tuple(self.group_labels[judged[one]] for one in members)
+        return WorstGroups(metric, groups, low, high, gap)
 
     def verdict(
         self,
@@ -439,12 +439,24 @@ class AuditResult:
             audit's confidence. A group that noise alone could have made is not judged; whoever is
             not is named. ``groups`` has the same of each group.
         """
-        metrics = verdicts.metrics_of(metric)
-        joint = metrics if len(metrics) > 1 else ()
+        metrics, margin = verdicts.metrics_of(metric), verdicts.margin_of(at_least, within)
         judged, place, scope = self._judged(leave_out, min_share, reference)
-        which: dict[str, Any] = {"judged": judged, "reference": place, "of": of, "joint": joint}
-        margin = verdicts.margin_of(at_least, within)
-        compared = [self._comparison(one, margin, **which) for one in metrics]
+        counted, compared = self._counts_of(of), []
+        for one in metrics:
+            self._check_metric(one, [each for each in self.METRICS if each in RATES])
+            comparison = Comparison(
+                names=self._names,
+                metric=one,
+                margin=margin,
+                judged=judged,
+                rate_of=partial(self._interval, one, of),
+                counts=verdicts.Counts.of_rate(counted, one),
+                confidence=self.confidence,
+                reference=place,
+                n_joint=len(metrics),
+                both_ways=verdicts.are_both_ways(margin, reference, metrics),
+            )
+            compared.append(comparison)
         if of == "records":
             scope = f" That is of these very people, not of a process that they are of.{scope}"
         return verdicts.verdict_of(compared, self.group_labels, scope)
@@ -490,11 +502,9 @@ class AuditResult:
     def _known(self) -> dict[Any, Interval]:
         return {}
 
-    def _interval(self, metric: str, group: int, confidence: float, of: Of = "process") -> Interval:
-        self._check_metric(metric, of)
-        return self._pooled(metric, of, (group,), confidence)
-
-    def _pooled(self, metric: str, of: Of, groups: tuple[int, ...], confidence: float) -> Interval:
+    def _interval(
+        self, metric: str, of: Of, groups: tuple[int, ...], confidence: float
+    ) -> Interval:
         """Return the interval of a metric in some groups together."""
         key = (metric, of, groups, confidence)
         if key not in self._known:
@@ -504,9 +514,8 @@ class AuditResult:
             self._known[key] = counted.interval(metric, place, confidence)
         return self._known[key]
 
-    def _check_metric(self, metric: str, of: Of = "process", among: Iterable[str] = ()) -> None:
+    def _check_metric(self, metric: str, known: Sequence[str]) -> None:
         """Refuse what does not follow from the counts."""
-        known = tuple(among) or self._counts_of(of).metrics
         if metric not in known:
             listed = f"one of {', '.join(known)}"
             if not self.has_outcomes:
@@ -527,44 +536,16 @@ class AuditResult:
 
     def _overall(self, metric: str) -> float:
         """Return a rate of all groups together, NaN of what is no rate."""
-        if metric not in RATES:
-            return math.nan
-        rate, together = RATES[metric], self._counted.pooled(tuple(range(len(self.group_labels))))
-        hits, misses = (together.total(0, cells)[0] for cells in (rate.hits, rate.misses))
-        return min(1.0, max(0.0, hits / (hits + misses))) if hits + misses > 0 else math.nan
+        everybody = tuple(range(len(self.group_labels)))
+        return self._counted.pooled(everybody).share(metric, 0) if metric in RATES else math.nan
 
     @cached_property
     def _names(self) -> tuple[str, ...]:
         """The groups as they stand in sentences."""
         return tuple(map(words.in_sentence, words.texts_of(self.group_labels)))
 
-    def _comparison(
-        self,
-        metric: str,
-        margin: Margin,
-        *,
-        judged: tuple[int, ...],
-        reference: int | None,
-        of: Of,
-        joint: Sequence[str],
-    ) -> Comparison:
-        """Return all pairs of groups as `verdict` compares them, by one of the joint metrics."""
-        self._check_metric(metric, of, [one for one in self.METRICS if one in RATES])
-        return Comparison(
-            names=self._names,
-            metric=metric,
-            margin=margin,
-            judged=judged,
-            rate_of=partial(self._pooled, metric, of),
-            counts=verdicts.Counts.of_rate(self._counts_of(of), metric),
-            confidence=self.confidence,
-            reference=reference,
-            n_joint=max(len(joint), 1),
-            both_ways=verdicts.are_both_ways(margin, reference, joint),
-        )
-
     def _judged(
-        self, leave_out: Any, min_share: float, reference: Hashable = None
+        self, leave_out: Any = (), min_share: float = 0.0, reference: Hashable = None
     ) -> tuple[tuple[int, ...], int | None, str]:
         """Return the groups that are judged, the reference, and in words who is not, and why."""
         named, reference = left_out_by_name(self.group_labels, leave_out, min_share, reference)
@@ -642,14 +623,12 @@ class AuditResult:
 
     def _check(self) -> None:
         """Refuse fields of a file that contradict each other."""
-        n_groups, n_bins = len(self.group_labels), 2
-        if self.score_edges is not None:
-            n_bins = len(self.score_edges) + 1
-        if (self.threshold, self.score_edges) != (None, None):
-            threshold_and_edges(self.threshold, self.score_edges)
-        n_classes = {len(table) for table in self.counts}
-        rows = {len(row) for table in self.counts for row in table}
-        if len(self.counts) != n_groups or n_classes not in ({1}, {2}) or rows != {n_bins}:
+        n_groups, edges = len(self.group_labels), self.score_edges
+        n_bins = 2 if edges is None else len(edges) + 1
+        if (self.threshold, edges) != (None, None):
+            threshold_and_edges(self.threshold, edges)
+        rows = {tuple(map(len, table)) for table in self.counts}
+        if len(self.counts) != n_groups or rows not in ({(n_bins,)}, {(n_bins, n_bins)}):
             raise InputError(
                 f"counts must be of {n_groups} groups by class, each of {n_bins} bins, and are not."
             )

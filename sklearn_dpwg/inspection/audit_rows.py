@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Hashable, Mapping, Sequence, Set
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Hashable, Sequence, Set
+from dataclasses import asdict
 from functools import partial
 from importlib.metadata import version
 from numbers import Real
@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from sklearn_dpwg._checks import FloatArray, open_unit, real_number, whole_number
+from sklearn_dpwg._checks import open_unit, real_number, whole_number
 from sklearn_dpwg._version import __version__
 from sklearn_dpwg.data.frames import (
     checked_labels,
@@ -24,7 +24,6 @@ from sklearn_dpwg.data.frames import (
     places,
     plain,
     plain_list,
-    same_rows,
     same_text,
 )
 from sklearn_dpwg.data.groups import GroupBy, names_of_columns
@@ -32,26 +31,20 @@ from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.ledger.costs import Holdings, StartCost, holdings_of
 from sklearn_dpwg.privacy import Budget, IntegerNoise, PrivacyGuarantee
 
-Codes = NDArray[np.signedinteger[Any]]
-# Models whose decisions are counted together: from six on, noise on so many joint counts is louder
-# than that of an audit each.
-_MOST_MODELS = 5
-
 
 def group_name(groups: Any, group_by: GroupBy | None) -> str:
     """Say what the groups are made of: names of columns, or just "group"."""
     return " and ".join(map(str, names_of_columns(groups, group_by))) or "group"
 
 
-def class_codes(values: Any, classes: tuple[Hashable, Hashable], name: str) -> NDArray[np.bool_]:
+def class_codes(
+    values: NDArray[Any], classes: tuple[Hashable, Hashable], name: str
+) -> NDArray[np.bool_]:
     """Return whether each value is the second class."""
-    array = np.atleast_1d(np.asarray(values))
-    if array.ndim != 1:
-        raise InputError(f"{name} must have one entry a record, got shape {array.shape}.")
-    at = places(array, classes)
+    at = places(values, classes)
     if (at < 0).any():
         is_truth = name == "y_true"
-        differ = "are missing" if pd.isna(array[at < 0]).any() else "differ"
+        differ = "are missing" if pd.isna(values[at < 0]).any() else "differ"
         hint = "" if is_truth else ", and of scores say kind='scores'"
         raise InputError(
             f"{name} must hold the {'classes' if is_truth else 'decisions'} {classes[0]!r} and "
@@ -61,98 +54,30 @@ def class_codes(values: Any, classes: tuple[Hashable, Hashable], name: str) -> N
     return np.asarray(at == 1)
 
 
-def scores_of(values: Any, name: str) -> FloatArray:
-    """Return the score in [0, 1] of each record, of two columns the second."""
-    scores = np.atleast_1d(np.asarray(values))
+def bins_of(scores: NDArray[Any], inner: Sequence[float]) -> NDArray[np.intp]:
+    """Return the bin of each score between inner edges."""
     if scores.dtype.kind not in "fiu":
         raise InputError(
-            f"{name} must be numbers, of classes say kind='decisions', got {scores.dtype}."
+            f"scores must be numbers, of classes say kind='decisions', got {scores.dtype}."
         )
-    if scores.ndim == 2 and scores.shape[1] == 2:
-        scores = scores[:, 1]
     if not ((scores >= 0.0) & (scores <= 1.0)).all():
         raise InputError(
-            f"{name} must be probabilities between 0 and 1, and some are "
+            f"scores must be probabilities between 0 and 1, and some are "
             f"{'missing' if np.isnan(scores).any() else 'not'}; of classes say kind='decisions'."
         )
-    return scores.astype(np.float64, copy=False)
+    return np.searchsorted(np.array(inner), scores.astype(np.float64, copy=False), side="right")
 
 
-def bins_of(
-    given: Any, n_records: int, classes: tuple[Hashable, Hashable], inner: Any, name: str
-) -> NDArray[np.intp]:
-    """Return the bin of each record: of its score between inner edges, or of its decision."""
-    values = class_codes(given, classes, name) if inner is None else scores_of(given, name)
-    if values.shape != (n_records,):
-        raise InputError(
-            f"{name} must have one entry a record, got shape {values.shape} for {n_records} "
-            f"records."
-        )
-    if inner is None:
-        return values.astype(np.intp)
-    return np.searchsorted(np.array(inner), values, side="right")
-
-
-def n_given(y_true: Any, models: Mapping[str, Any], groups: Any) -> int:
-    """Return the number of records, of which everything that is passed has as many."""
-    same_rows(y_true=y_true, groups=groups, **models)
-    name, values = next(iter(models.items()), ("scores", ()))
-    if y_true is not None:
-        name, values = "y_true", y_true
-    n_records = len(np.atleast_1d(np.asarray(values)))
-    if n_records == 0:
+def one_a_record(values: Any, name: str, n_records: int | None = None) -> NDArray[Any]:
+    """Return an array with an entry a record, of two columns of probabilities the second."""
+    array = np.atleast_1d(np.asarray(values))
+    if name == "scores" and array.ndim == 2 and array.shape[1] == 2:
+        array = array[:, 1]
+    if array.ndim != 1 or (n_records is not None and len(array) != n_records):
+        raise InputError(f"{name} must have one entry a record, got shape {array.shape}.")
+    if not len(array):
         raise InputError(f"{name} must have at least one record, got none.")
-    return n_records
-
-
-@dataclass(frozen=True)
-class AuditedRows:
-    """Records as codes: group, class, and a bin of scores or of decisions by each model."""
-
-    codes: Codes
-    labels: tuple[Hashable, ...]
-    positive: NDArray[np.bool_] | None
-    bins: list[NDArray[np.intp]]
-    n_bins: int
-
-    def __post_init__(self) -> None:
-        if not 1 <= len(self.bins) <= _MOST_MODELS:
-            raise InputError(
-                f"scores must be of 1 to {_MOST_MODELS} models at once, got {len(self.bins)}."
-            )
-
-    @property
-    def sizes(self) -> tuple[int, ...]:
-        """Exact sizes of the groups."""
-        return tuple(np.bincount(self.codes, minlength=len(self.labels)).tolist())
-
-    @property
-    def n_cells(self) -> int:
-        """Of how many noisy counts those of one model are sums."""
-        return int(self.n_bins ** (len(self.bins) - 1))
-
-    def counts(self) -> NDArray[np.int64]:
-        """Return the exact counts by group, class and bins of all models: a record is in one cell.
-
-        Without outcomes all records count as of one class.
-        """
-        n_classes, n_joint = 1 if self.positive is None else 2, self.n_bins ** len(self.bins)
-        cells = self.codes.astype(np.intp)
-        if self.positive is not None:
-            cells = cells * n_classes + self.positive
-        for bins in reversed(self.bins):
-            cells = cells * self.n_bins + bins
-        shape = (len(self.labels), n_classes, n_joint)
-        return np.bincount(cells, minlength=math.prod(shape)).reshape(shape)
-
-    def by_model(self, counts: NDArray[np.int64]) -> list[NDArray[np.int64]]:
-        """Return the counts by group, class and bin of each model."""
-        joint = counts.reshape(*counts.shape[:2], *[self.n_bins] * len(self.bins))
-        axes = range(2, joint.ndim)  # the first model's is the last
-        return [
-            joint.sum(axis=tuple(other for other in axes if other != axis))
-            for axis in reversed(axes)
-        ]
+    return array
 
 
 def holdings_of_model(same_records_as: Any) -> Holdings:
@@ -162,11 +87,11 @@ def holdings_of_model(same_records_as: Any) -> Holdings:
     if isinstance(same_records_as, PrivacyGuarantee):
         stated = StartCost(uuid4().hex, "stated", same_records_as)
         return Holdings((stated,), same_records_as, same_records_as.outside)
-    found = holdings_of(same_records_as)
-    if found.guarantee is None:
+    holdings = holdings_of(same_records_as)
+    if holdings.guarantee is None:
         name = type(same_records_as).__name__
         raise InputError(f"same_records_as must hold a private fit, or be None, got {name}.")
-    return found
+    return holdings
 
 
 def plain_label(label: Any) -> Hashable:
@@ -244,14 +169,13 @@ def left_out_by_name(
         raise InputError(f"leave_out must be a sequence of labels of groups, got {leave_out!r}.")
     if not 0.0 <= real_number(min_share, "min_share") < 1.0:
         raise InputError(f"min_share must be at least 0 and below 1, got {min_share!r}.")
-    check_several(len(group_labels))
 
     def as_written(labels: list[Hashable], name: str) -> list[Hashable]:
-        found = places(label_column(labels), group_labels).tolist()
-        if -1 in found:
-            wrong = labels[found.index(-1)]
+        at = places(label_column(labels), group_labels).tolist()
+        if -1 in at:
+            wrong = labels[at.index(-1)]
             raise InputError(f"{name} must be of the groups {group_labels!r}, got {wrong!r}.")
-        return [group_labels[place] for place in found]
+        return [group_labels[place] for place in at]
 
     named: list[Hashable] = [leave_out] if isinstance(leave_out, str) else plain_list(leave_out)
     named = as_written(named, "leave_out")

@@ -7,7 +7,7 @@ are: a dollar sign starts no formula.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Any, Self
 
@@ -87,17 +87,6 @@ class GroupMetricDisplay:
     See Also
     --------
     AuditReport : Such pictures on one page, with what they mean.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from sklearn_dpwg.inspection import GroupAudit, GroupMetricDisplay
-    >>> rng = np.random.default_rng(0)
-    >>> y, groups = rng.integers(2, size=4000), np.where(rng.random(4000) < 0.3, "a", "b")
-    >>> audit = GroupAudit(epsilon=1.0, group_labels=["a", "b"])
-    >>> display = GroupMetricDisplay.from_audit(audit.run(y, y, groups), metric="selection_rate")
-    >>> display.ax_.get_title(loc="left")
-    'Selection rate by group, 95 % intervals'
     """
 
     rates: Sequence[GroupRate]
@@ -116,7 +105,6 @@ class GroupMetricDisplay:
         metric: str | None = None,
         *,
         ratio: bool = False,
-        at_least: float = 0.8,
         ax: Axes | None = None,
         title: str | None = None,
     ) -> Self:
@@ -130,9 +118,8 @@ class GroupMetricDisplay:
             One of `AuditResult.METRICS`; by default the error rate, or the selection rate where no
             outcomes were counted.
         ratio : bool, default=False
-            Draw each group's rate over the largest one instead, and whether it passes.
-        at_least : float, default=0.8
-            What ratios are held against; 0.8 is the four-fifths rule.
+            Draw each group's rate over the largest one instead, and whether it passes the
+            four-fifths rule.
         ax : matplotlib axes, optional
             Where to draw; a new figure by default.
         title : str, optional
@@ -145,7 +132,7 @@ class GroupMetricDisplay:
         """
         metric = metric or result._shown_by
         if ratio:
-            made = cls._of_contrasts(result, result.verdict(metric, at_least), at_least)
+            made = cls._of_contrasts(result, result.verdict(metric))
         else:
             made = cls._of_rates(result, metric, result.worst_groups(metric).groups)
         return made.plot(ax, title=title)
@@ -155,9 +142,9 @@ class GroupMetricDisplay:
         cls,
         result: AuditResult,
         metric: str,
-        worst: Sequence[Any],
+        worst: Collection[Any],
         *,
-        not_judged: Sequence[Any] = (),
+        not_judged: Collection[Any] = (),
         of: Of = "process",
     ) -> Self:
         """Return a metric of all groups, not drawn."""
@@ -173,12 +160,10 @@ class GroupMetricDisplay:
         )
 
     @classmethod
-    def _of_contrasts(
-        cls, result: AuditResult, verdict: Verdict, limit: float, place: int = 0
-    ) -> Self:
+    def _of_contrasts(cls, result: AuditResult, verdict: Verdict, place: int = 0) -> Self:
         """Return a verdict's contrasts by one of its metrics, not drawn."""
         rates = [one.contrasts[place] for one in verdict.groups]
-        is_ratio = rates[0].metric.endswith("ratio")
+        is_ratio, limit = rates[0].metric.endswith("ratio"), verdict.limit
         return cls(
             rates,
             answers=[one.answer for one in verdict.groups],

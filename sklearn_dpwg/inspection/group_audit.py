@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import lru_cache
 from types import SimpleNamespace
-from typing import Any, Literal, overload
+from typing import Any, Literal
 from uuid import uuid4
 
 import numpy as np
@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 
 from sklearn_dpwg._checks import open_unit, whole_number
-from sklearn_dpwg.data.frames import PlainlyStored
+from sklearn_dpwg.data.frames import PlainlyStored, same_rows
 from sklearn_dpwg.data.groups import (
     GroupBy,
     encode_groups,
@@ -27,7 +27,6 @@ from sklearn_dpwg.data.groups import (
 from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.inspection import audit_rows, words
 from sklearn_dpwg.inspection.audit_result import AuditResult
-from sklearn_dpwg.inspection.audit_rows import AuditedRows
 from sklearn_dpwg.inspection.histogram import OF_DECISIONS, Histogram
 from sklearn_dpwg.ledger.costs import StartCost
 from sklearn_dpwg.ledger.ledger import spending
@@ -57,7 +56,6 @@ _RATES = ("selection_rate", "error_rate", "true_positive_rate", "false_positive_
 # large a part of the mean size: the small ones pay most, and how small they are is secret.
 N_BINS, MOST_PRICE, SMALL = 20, 0.1, 0.25
 
-Scores = ArrayLike | Mapping[str, ArrayLike]
 # What scores are: probabilities of the positive class, or classes that were decided for.
 Kind = Literal["scores", "decisions"]
 # Inner edges of the bins of scores; None of decisions.
@@ -100,22 +98,20 @@ class AuditPlan:
             f"{self.base_rate:g}, in brackets those of sampling alone:"
         )
         table = words.table(rows, (5, 9, *[13] * len(metrics)))
-        return "\n".join([*self._lines(), "", assumed, *table])
-
-    def _lines(self) -> Iterator[str]:
-        """Yield what is released and what it costs."""
-        if self.noise is None:
-            yield "Audit without privacy: exact counts, which contain unprotected statistics."
-        else:
+        lines = ["Audit without privacy: exact counts, which contain unprotected statistics."]
+        if self.noise is not None:
             relation, std = self.guarantee.relation, self.noise.std
-            yield f"Private audit: {cost_of(self.guarantee)}, neighbours: {relation}."
-            yield f"Every count has discrete Laplace noise of standard deviation {std:.2f}."
+            lines = [
+                f"Private audit: {cost_of(self.guarantee)}, neighbours: {relation}.",
+                f"Every count has discrete Laplace noise of standard deviation {std:.2f}.",
+            ]
         if self.price is not None:
             done = "are counted" if self.n_bins > 2 else "would be too many"
-            yield (
+            lines.append(
                 f"{N_BINS} bins of scores {done}: in a group of {self.small_size:,} people they "
                 f"widen the interval of a selection rate by {100 * self.price:.0f} %."
             )
+        return "\n".join([*lines, "", assumed, *table])
 
 
 class GroupAudit(PlainlyStored, BaseEstimator):
@@ -277,18 +273,6 @@ class GroupAudit(PlainlyStored, BaseEstimator):
             small_size=round(SMALL * mean),
         )
 
-    @overload
-    def run(
-        self,
-        y_true: ArrayLike | None,
-        scores: Mapping[str, ArrayLike],
-        groups: Any,
-        *,
-        kind: Kind = "scores",
-        same_records_as: Any = None,
-    ) -> dict[str, AuditResult]: ...
-
-    @overload
     def run(
         self,
         y_true: ArrayLike | None,
@@ -297,17 +281,7 @@ class GroupAudit(PlainlyStored, BaseEstimator):
         *,
         kind: Kind = "scores",
         same_records_as: Any = None,
-    ) -> AuditResult: ...
-
-    def run(
-        self,
-        y_true: ArrayLike | None,
-        scores: Scores,
-        groups: Any,
-        *,
-        kind: Kind = "scores",
-        same_records_as: Any = None,
-    ) -> AuditResult | dict[str, AuditResult]:
+    ) -> AuditResult:
         """Release the histogram of every group.
 
         Parameters
@@ -315,10 +289,8 @@ class GroupAudit(PlainlyStored, BaseEstimator):
         y_true : array-like of shape (n_records,) or None
             True classes. None counts scores or decisions alone: selection rates follow, from half
             as many noisy counts, and no errors.
-        scores : array-like of shape (n_records,) or (n_records, 2), or mapping of names to such
-            Probabilities of the positive class, or predicted classes. Of several models, up to
-            five, the joint decisions are counted once, and the noise of a model's counts grows by
-            √2 with each further model; that is less than what audits one by one would cost.
+        scores : array-like of shape (n_records,) or (n_records, 2)
+            Probabilities of the positive class, or predicted classes.
         groups : array-like of shape (n_records,) or (n_records, n_columns)
             Groups; several columns are intersected. With ``group_by`` the rows to find them in.
         kind : {"scores", "decisions"}, default="scores"
@@ -329,9 +301,8 @@ class GroupAudit(PlainlyStored, BaseEstimator):
 
         Returns
         -------
-        AuditResult or dict
-            Released numbers alone; a mapping of scores has one result each, whose ``privacy_`` is
-            that of all together.
+        AuditResult
+            Released numbers alone.
 
         Raises
         ------
@@ -348,12 +319,13 @@ class GroupAudit(PlainlyStored, BaseEstimator):
             If `random_state` is set.
         """
         facts = self._facts(kind)
-        rows, edges = self._rows(facts, y_true, scores, groups)
+        labels, counts, edges = self._count(facts, y_true, scores, groups)
+        sizes, n_records = counts.sum(axis=(1, 2)), int(counts.sum())
         before, noise = audit_rows.holdings_of_model(same_records_as), None
         guarantee = facts.guarantee
         if facts.release is not None:
             noise = NoiseSource(self.random_state, [facts.release])
-            check_delta(self.delta, len(rows.codes))
+            check_delta(self.delta, n_records)
             named = grouping_names(groups, self.group_by) if self.sizes == "public" else ()
             guarantee = replace(guarantee, seeded=noise.seeded, groupings=named)
         # what cannot be stated together is refused while nothing is spent
@@ -361,38 +333,31 @@ class GroupAudit(PlainlyStored, BaseEstimator):
         if before.guarantee is not None:
             total = joint_guarantee([before.guarantee, guarantee], self.delta)
         own = StartCost(uuid4().hex, type(self).__name__, guarantee)
-        counts = rows.counts()
         # exact counts are a release too
         drawn: Any = noise or SimpleNamespace(draws=("exact counts",))
         name = type(self).__name__
         with spending(guarantee, drawn, name, self, key=own.key, whose="audit", values="counts"):
             if noise is not None and facts.release is not None:
                 counts = noise.integers(counts, release=facts.release)
-        results = []
-        for of_model in rows.by_model(counts):
-            result = AuditResult(
-                group_labels=tuple(audit_rows.plain_label(label) for label in rows.labels),
-                group_name=audit_rows.group_name(groups, self.group_by),
-                classes=facts.classes,
-                counts=nested(of_model),
-                noise=facts.noise,
-                sizes=rows.sizes if self.sizes == "public" else None,
-                threshold=None if edges is None else facts.threshold,
-                score_edges=None if edges is None or len(edges) == 1 else edges,
-                confidence=float(self.confidence),
-                privacy_=total,
-                model_privacy_=before.guarantee,
-                created=datetime.now(UTC).date().isoformat(),
-                versions=audit_rows.versions_now(),
-                n_cells=rows.n_cells,
-                epsilon=float(self.epsilon),
-                n_records=len(rows.codes),
-            )
-            object.__setattr__(result, "_costs", (*before.costs, own))
-            results.append(result)
-        return (
-            dict(zip(scores, results, strict=True)) if isinstance(scores, Mapping) else results[0]
+        result = AuditResult(
+            group_labels=tuple(audit_rows.plain_label(label) for label in labels),
+            group_name=audit_rows.group_name(groups, self.group_by),
+            classes=facts.classes,
+            counts=nested(counts),
+            noise=facts.noise,
+            sizes=tuple(sizes.tolist()) if self.sizes == "public" else None,
+            threshold=None if edges is None else facts.threshold,
+            score_edges=None if edges is None or len(edges) == 1 else edges,
+            confidence=float(self.confidence),
+            privacy_=total,
+            model_privacy_=before.guarantee,
+            created=datetime.now(UTC).date().isoformat(),
+            versions=audit_rows.versions_now(),
+            epsilon=float(self.epsilon),
+            n_records=n_records,
         )
+        object.__setattr__(result, "_costs", (*before.costs, own))
+        return result
 
     def _facts(self, kind: Any) -> _Facts:
         """Return what follows from the parameters alone, all of them checked."""
@@ -420,16 +385,18 @@ class GroupAudit(PlainlyStored, BaseEstimator):
             guarantee.for_person(self.rows_per_person),
         )
 
-    def _rows(
-        self, facts: _Facts, y_true: ArrayLike | None, scores: Scores, groups: Any
-    ) -> tuple[AuditedRows, Edges]:
-        """Return the records as codes, all of them checked, and the inner edges of bins."""
-        has_outcomes, classes = y_true is not None, facts.classes
-        models = {"scores": scores}
-        if isinstance(scores, Mapping):
-            models = {f"scores[{name!r}]": one for name, one in scores.items()}
-        n_records = audit_rows.n_given(y_true, models, groups)
-        positive = audit_rows.class_codes(y_true, classes, "y_true") if has_outcomes else None
+    def _count(
+        self, facts: _Facts, y_true: ArrayLike | None, scores: ArrayLike, groups: Any
+    ) -> tuple[NDArray[np.object_], NDArray[np.int64], Edges]:
+        """Return labels, exact counts and inner edges of bins, everything passed being checked."""
+        y_true, scores, groups = same_rows(y_true=y_true, scores=scores, groups=groups)
+        positive, has_outcomes = None, y_true is not None
+        if has_outcomes:
+            truth = audit_rows.one_a_record(y_true, "y_true")
+            positive = audit_rows.class_codes(truth, facts.classes, "y_true")
+        values = audit_rows.one_a_record(
+            scores, "scores", None if positive is None else len(positive)
+        )
         if groups is None:
             raise InputError(
                 "groups must be passed: labels, columns of them, or rows in which group_by finds "
@@ -437,20 +404,18 @@ class GroupAudit(PlainlyStored, BaseEstimator):
             )
         if self.group_by is not None:
             groups = select_groups(groups, self.group_by)
-        codes, labels = encode_groups(groups, n_records, self.group_labels, may_be_empty=True)
+        codes, labels = encode_groups(groups, len(values), self.group_labels, may_be_empty=True)
         audit_rows.check_several(len(labels))
-        edges, _ = facts.inner_edges(n_records // len(labels), has_outcomes=has_outcomes)
-        if isinstance(scores, Mapping):
-            if facts.edges is not None and len(facts.edges) > 1:
-                raise InputError(
-                    "scores of several models must be audited without score_edges, or each by "
-                    "itself."
-                )
-            edges = None if edges is None else (facts.threshold,)
-        bins = [
-            audit_rows.bins_of(one, n_records, classes, edges, name) for name, one in models.items()
-        ]
-        return AuditedRows(codes, tuple(labels), positive, bins, sum(facts.n_bins(edges))), edges
+        edges, _ = facts.inner_edges(len(values) // len(labels), has_outcomes=has_outcomes)
+        if edges is None:
+            bins = audit_rows.class_codes(values, facts.classes, "scores").astype(np.intp)
+        else:
+            bins = audit_rows.bins_of(values, edges)
+        # a record is in one cell; without outcomes all count as of one class
+        shape = (len(labels), 1 if positive is None else 2, sum(facts.n_bins(edges)))
+        cells = codes.astype(np.intp) * shape[1] + (0 if positive is None else positive)
+        counts = np.bincount(cells * shape[2] + bins, minlength=math.prod(shape))
+        return labels, counts.astype(np.int64, copy=False).reshape(shape), edges
 
 
 @dataclass(frozen=True)

@@ -167,6 +167,12 @@ class Histogram:
             return rate_interval(hits, known, failures=misses, **how)
         return ratio_interval(hits, misses, **how)
 
+    def share(self, metric: str, group: int) -> float:
+        """Return a rate without limits, NaN of nobody."""
+        rate = RATES[metric]
+        hits, misses = (max(self.total(group, cells)[0], 0) for cells in (rate.hits, rate.misses))
+        return hits / (hits + misses) if hits + misses else math.nan
+
     def known_size(self, rate: CellRate, group: int) -> int | None:
         """Return the number of records that a noisy rate is of, where it is public."""
         is_known = self.sizes is not None and self.noise is not None and rate.is_of_all

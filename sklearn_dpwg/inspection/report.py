@@ -10,27 +10,26 @@ import hashlib
 import html
 import math
 import os
-import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import cache, cached_property
+from functools import cache
 from importlib.resources import files
 from pathlib import Path
-from reprlib import Repr
-from tempfile import NamedTemporaryFile
+from textwrap import indent
 from typing import Any
+from uuid import uuid4
 
 import numpy as np
-from sklearn.base import BaseEstimator
 
 from sklearn_dpwg.exceptions import InputError, InputTypeError
 from sklearn_dpwg.inspection import words
 from sklearn_dpwg.inspection.audit_result import AuditResult
 from sklearn_dpwg.inspection.displays import GroupMetricDisplay
-from sklearn_dpwg.inspection.histogram import GroupRate, unit_of
-from sklearn_dpwg.inspection.verdicts import Verdict, metrics_of
+from sklearn_dpwg.inspection.histogram import GroupRate, Of, unit_of
+from sklearn_dpwg.inspection.verdicts import Verdict
 from sklearn_dpwg.inspection.words import cut, texts_of, visible
 from sklearn_dpwg.ledger import privacy_of
+from sklearn_dpwg.metrics.intervals import Interval
 from sklearn_dpwg.privacy import PrivacyGuarantee
 from sklearn_dpwg.privacy.statement import rounded_up, sections
 
@@ -44,20 +43,14 @@ def written(path: str | os.PathLike[str], *, overwrite: bool = True) -> Iterator
     path = Path(path)
     if path.exists() and not overwrite:
         raise InputError(f"{path} is there already: name another file, or say --overwrite.")
-    with NamedTemporaryFile(dir=path.parent, suffix=path.suffix, delete=False) as file:
-        part = Path(file.name)
+    part = path.with_name(f".{uuid4().hex}{path.suffix}")
     try:
         yield part
-        mask = os.umask(0)
-        os.umask(mask)
-        part.chmod(0o666 & ~mask)  # temporary files are for their owner alone
         part.replace(path)
     finally:
         part.unlink(missing_ok=True)
 
 
-# What else a verdict is asked with.
-_WHICH = ("leave_out", "min_share", "reference", "of", "within")
 # Metrics in the table of groups beside those that are asked for, and in pictures.
 _COLUMNS = (
     *("base_rate", "selection_rate", "false_positive_rate", "false_negative_rate"),
@@ -98,15 +91,11 @@ class AuditReport:
     metric : str, optional
         By which groups are worst off: one of `AuditResult.METRICS`; by default the error rate, or
         the selection rate where no outcomes were counted.
-    verdict_metric : str or sequence of str, optional
-        The rate that is judged, or several, as in `AuditResult.verdict`; by default none is. The
-        four-fifths rule is about "selection_rate", where people are selected for something.
-    at_least : float, default=0.8
-        What impact ratios are held against.
-    which : mapping, optional
-        What else `AuditResult.verdict` takes: ``within``, ``leave_out``, ``min_share``,
-        ``reference`` and ``of``. By ``of="records"`` all numbers of the page are of these very
-        people; what bins of scores tell, of which that is not known, is left out.
+    verdict : Verdict, optional
+        What `AuditResult.verdict` answered, to be shown; by default nothing is judged. The
+        four-fifths rule is about selection rates, where people are selected for something. With
+        one that is ``of="records"`` all numbers of the page are of these very people; what bins
+        of scores tell, of which that is not known, is left out.
 
     See Also
     --------
@@ -138,35 +127,26 @@ class AuditReport:
         title: str | None = None,
         notes: str | Sequence[str] = (),
         metric: str | None = None,
-        verdict_metric: str | Sequence[str] | None = None,
-        at_least: float | None = None,
-        which: Mapping[str, Any] | None = None,
+        verdict: Verdict | None = None,
     ) -> None:
         if not isinstance(result, AuditResult):
             raise InputTypeError(f"result must be an AuditResult, got {type(result).__name__}.")
         self.result = result
         self.title = visible(title or f"Audit by {visible(result.group_name)}")
         self.notes = [visible(note) for note in ((notes,) if isinstance(notes, str) else notes)]
-        which = dict(which or {})
-        for name in which:
-            if name not in _WHICH:
-                raise InputError(f"which must hold some of {', '.join(_WHICH)}, got {name!r}.")
         self.metric = metric or result._shown_by
-        self.limit = which.get("within") or at_least or 0.8
-        self.verdict: Verdict | None = None
-        self.judged: tuple[str, ...] = ()
-        if verdict_metric is not None:
-            self.verdict = result.verdict(verdict_metric, at_least, **which)
-            self.judged = metrics_of(verdict_metric)
-        self.of = which.get("of", "process")
-        out = which.get("leave_out", ()), which.get("min_share", 0.0)
-        self.worst = result.worst_groups(
-            self.metric, leave_out=out[0], min_share=out[1], of=self.of
-        )
-        judged, *_ = result._judged(*out)
-        self._left_out = [
-            label for place, label in enumerate(result.group_labels) if place not in judged
-        ]
+        self.verdict = verdict
+        self.of: Of = "process" if verdict is None else verdict.of
+        judged, *_ = result._judged()
+        if verdict is not None:
+            answers = {one.group: one.answer for one in verdict.groups}
+            if tuple(answers) != result.group_labels:
+                raise InputError("verdict must be of the result, got one of other groups.")
+            judged = tuple(
+                place for place, one in enumerate(answers.values()) if one != "not judged"
+            )
+        self._left_out = {*result.group_labels} - {result.group_labels[one] for one in judged}
+        self.worst = result._worst_of(self.metric, judged, self.of)
 
     def html(self) -> str:
         """Return the page.
@@ -174,9 +154,34 @@ class AuditReport:
         Returns
         -------
         str
-            HTML that needs nothing else.
+            HTML that needs nothing else: it may fetch nothing, and run and style nothing but what
+            it brings.
         """
-        return self._page
+        result, sizes = self.result, self.result.group_sizes()
+        judged = () if self.verdict is None else self.verdict.metrics
+        metrics = result._counts_of(self.of).metrics
+        names = dict.fromkeys((*_COLUMNS, *judged, self.metric))
+        columns = [result.rates(one, of=self.of) for one in names if one in metrics]
+        if self.verdict is not None:
+            columns += zip(*(one.contrasts for one in self.verdict.groups), strict=True)
+        state, warning = _warning(result)
+        return _template().render(
+            report=self,
+            result=result,
+            sizes=sizes,
+            names=texts_of(result.group_labels),
+            columns=columns,
+            remarks=[notes_of(size, place, columns) for place, size in enumerate(sizes)],
+            metrics=metrics,
+            pictures=[*self._group_pictures(), *_curves(result), _attacker(result.privacy_)],
+            right=math.ceil(1000.0 * _right(result.privacy_) - 1e-9) / 10.0,
+            state=state,
+            warning=warning,
+            promise=[
+                (part.title, part.text.replace(_FOR_PROGRAMMERS, ""), "\n".join(part.code))
+                for part in sections(result.privacy_)
+            ],
+        )
 
     def write_html(self, path: str | os.PathLike[str]) -> None:
         """Write the page to a file.
@@ -197,40 +202,15 @@ class AuditReport:
             f'height="720" style="border:1px solid rgba(128,128,128,0.5)"></iframe>'
         )
 
-    @cached_property
-    def _page(self) -> str:
-        """The page, which may fetch nothing, and run and style nothing but what it brings."""
-        result, sizes = self.result, self.result.group_sizes()
-        columns = _columns(result, [*self.judged, self.metric], self.of)
-        if self.verdict is not None:
-            columns += zip(*(one.contrasts for one in self.verdict.groups), strict=True)
-        state, warning = _warning(result)
-        return _template().render(
-            report=self,
-            result=result,
-            sizes=sizes,
-            names=texts_of(result.group_labels),
-            columns=columns,
-            remarks=[notes_of(size, place, columns) for place, size in enumerate(sizes)],
-            metrics=result._counts_of(self.of).metrics,
-            pictures=[*self._group_pictures(), *_curves(result), _attacker(result.privacy_)],
-            right=math.ceil(1000.0 * _right(result.privacy_) - 1e-9) / 10.0,
-            state=state,
-            warning=warning,
-            promise=[
-                (part.title, part.text.replace(_FOR_PROGRAMMERS, ""), "\n".join(part.code))
-                for part in sections(result.privacy_)
-            ],
-        )
-
     def _group_pictures(self) -> Iterator[tuple[str, str, str, Any]]:
         """Yield title, text, the kind of picture, and what is drawn, of contrasts and of rates."""
         result, first = self.result, ""
         if len(result.group_labels) > _MOST_ROWS:
             first = f" These are the first {_MOST_ROWS} of {len(result.group_labels):,} groups."
-        for place, metric in enumerate(self.judged):
+        judged = () if self.verdict is None else self.verdict.metrics
+        for place, metric in enumerate(judged):
             assert self.verdict is not None
-            shown = GroupMetricDisplay._of_contrasts(result, self.verdict, self.limit, place)
+            shown = GroupMetricDisplay._of_contrasts(result, self.verdict, place)
             kind = "Difference" if shown.greater_is_worse else "Ratio"
             sides = ("left", "right") if shown.greater_is_worse else ("right", "left")
             yield (
@@ -241,7 +221,7 @@ class AuditReport:
                 shown,
             )
         known = result._counts_of(self.of).metrics
-        for metric in dict.fromkeys((*_DRAWN, *self.judged, self.metric)):
+        for metric in dict.fromkeys((*_DRAWN, *judged, self.metric)):
             if metric not in known:
                 continue
             worst = self.worst.groups if metric == self.metric else ()
@@ -270,15 +250,6 @@ def _warning(result: AuditResult) -> tuple[str, str]:
     return "private", ""
 
 
-def _columns(
-    result: AuditResult, metrics: Iterable[str], of: Any = "process"
-) -> list[tuple[GroupRate, ...]]:
-    """Return the rates of all groups, by each metric of a table."""
-    known = result._counts_of(of).metrics
-    names = [one for one in dict.fromkeys((*_COLUMNS, *metrics)) if one in known]
-    return [result.rates(one, of=of) for one in names]
-
-
 def notes_of(size: GroupRate, place: int, columns: Sequence[Sequence[GroupRate]]) -> list[str]:
     """Return what to know of a group: of its size, and of its rates."""
     of_rates: dict[str, list[str]] = {}
@@ -299,10 +270,10 @@ def _curves(result: AuditResult) -> Iterator[tuple[str, str, str, Any]]:
     """Yield calibration and ROC curves of the largest groups, where the audit has bins."""
     if not result.has_bins:
         return
-    n_groups, names = len(result.group_labels), texts_of(result.group_labels)
+    names, level = texts_of(result.group_labels), result.confidence
     sizes = np.array([size.estimate for size in result.group_sizes()])
     chosen = np.argsort(-sizes, kind="stable")[:_MOST_CURVES].tolist()
-    edges, level = result.score_edges or (), result.confidence
+    edges, counted = result.score_edges or (), result._counted
     at_edges = [
         result.at(edge)._counted for edge in edges[:: -math.ceil(len(edges) / _MOST_POINTS)]
     ]
@@ -310,34 +281,36 @@ def _curves(result: AuditResult) -> Iterator[tuple[str, str, str, Any]]:
         curves = []
         for group in chosen:
             if title == "Calibration":
-                known = result._counted.calibration(group, level)
-                points = [*zip(result._counted.middles, known, strict=True)]
+                ends: list[tuple[float, float]] = []
+                points: Iterable[tuple[Any, Interval]] = zip(
+                    counted.middles, counted.calibration(group, level), strict=True
+                )
             else:
-                points = []
-                for counted in at_edges:
-                    negative, positive = np.maximum(counted.cells[group, 0], 0).tolist()
-                    true = counted.interval("true_positive_rate", group, level)
-                    points.append((positive / max(negative + positive, 1), true))
-            points = [(x, y) for x, y in points if not math.isnan(y.estimate)]
-            ends = [(x, x) for x in (0.0, 1.0)] if title != "Calibration" else []
+                ends = [(0.0, 0.0), (1.0, 1.0)]
+                points = (
+                    (
+                        one.share("false_positive_rate", group),
+                        one.interval("true_positive_rate", group, level),
+                    )
+                    for one in at_edges
+                )
+            known = [(x, y) for x, y in points if not math.isnan(x + y.estimate)]
             line, low, high = (
-                [*ends[:1], *((x, getattr(y, name)) for x, y in points), *ends[1:]]
+                [*ends[:1], *((x, getattr(y, name)) for x, y in known), *ends[1:]]
                 for name in ("estimate", "low", "high")
             )
             curves.append((names[group], line, [*low, *reversed(high)]))
         text += " Each point of a band holds by itself."
-        if len(curves) < n_groups:
-            text += f" These are the {len(curves)} groups of the most people, of {n_groups:,}."
+        if len(curves) < len(names):
+            text += f" These are the {len(curves)} groups of the most people, of {len(names):,}."
         yield f"{title} by group", text, "curves", curves
 
 
 def _attacker(guarantee: PrivacyGuarantee) -> tuple[str, str, str, Any]:
     """Return the trade-off of an attacker, and how much is detected at 5 % false alarms."""
     alarms = np.append(np.linspace(0.0, 1.0, 41) ** 2, 0.05)  # denser where they are few
-    found = np.ones_like(alarms)
-    if guarantee.is_private:
-        found = 1.0 - guarantee.tradeoff(alarms)
-    points = list(zip(alarms.tolist(), found.tolist(), strict=True))
+    detected = 1.0 - guarantee.tradeoff(alarms) if guarantee.is_private else np.ones_like(alarms)
+    points = list(zip(alarms.tolist(), detected.tolist(), strict=True))
     percent = math.ceil(1000.0 * points[-1][1] - 1e-9) / 10.0
     text = (
         "Who raises a false alarm so often detects a record at most so often; on the dashed line "
@@ -412,25 +385,16 @@ LIMITS = (
     "it says nothing about people whom the model is used on.",
     "A linear model: it cannot make up for features that say less about one group than another.",
 )
-# What Markdown, its tables or its formulas take for something else: anywhere, and in front.
-_MARKUP = re.compile(r"([\\`*_{}\[\]|~$])")
-_IN_FRONT = re.compile(r"^(\s*(?:\d+(?=[.)](?:\s|$)))?)([#+=.)>-])")
-# What GitHub makes into links.
-_LINKS = {"://": "&#58;//", "www.": "www&#46;", "@": "&#64;"}
-# A seed in a published card would void the guarantee that stands above it.
-_SEED = re.compile(r"random_state=(?!None\b)[^,()]*(\([^()]*\)[^,()]*)?")
-_REPR = Repr()
-_REPR.maxstring = _REPR.maxother = 80
 
 
 def model_card(
     model: Any,
     audit: AuditResult | None = None,
     *,
-    purpose: str | None = None,
+    purpose: str = "Not stated by whoever made this card.",
     limits: Sequence[str] = (),
 ) -> str:
-    """Return a card that goes with a model: guarantee, groups, limits, and how it was made.
+    """Return a card that goes with a model: purpose, guarantee, groups and limits.
 
     Parameters
     ----------
@@ -439,40 +403,32 @@ def model_card(
     audit : AuditResult, optional
         How it treats groups; without one the card says that nobody has looked.
     purpose : str, optional
-        What the model is for, and what not.
+        What the model is for, and what not, in Markdown.
     limits : sequence of str, default=()
         Further limits, before those of every worst-group model.
 
     Returns
     -------
     str
-        Markdown. Everything in it is public or was paid for; a seed is not shown.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from sklearn_dpwg import DPWorstGroupClassifier
-    >>> from sklearn_dpwg.inspection import model_card
-    >>> rng = np.random.default_rng(0)
-    >>> X = rng.uniform(-0.5, 0.5, size=(20_000, 2))
-    >>> y, groups = X[:, 0] > 0, np.where(X[:, 1] > 0.2, "a", "b")
-    >>> model = DPWorstGroupClassifier(data_norm=1.0).fit(X, y, groups)
-    >>> print(model_card(model, purpose="A toy.").splitlines()[0])
-    # DPWorstGroupClassifier
+        Markdown. Everything in it is public or was paid for.
     """
-    inner = _private_part(model)
-    parts = sections(privacy_of(model, warn=False))
-    code = [f"    {line}" for part in parts for line in part.code]
-    promise = [_bullets((part.title, part.text) for part in parts), "", *code]
-    found = {
-        "Purpose": escape_markdown(visible(purpose or "Not stated by whoever made this card.")),
-        "Privacy guarantee": "\n".join(promise).strip(),
-        "Groups": _sizes(inner) if audit is None else _audited(audit),
-        "Limits": "\n".join(f"- {escape_markdown(visible(text))}" for text in (*limits, *LIMITS)),
-        "Parameters": _parameters(inner),
+    inner, groups = _private_part(model), ["How the model treats groups was not audited."]
+    if audit is not None:
+        worst, privacy = str(audit.worst_groups()), str(audit.privacy_)
+        groups = [_code(str(audit)), "Of these numbers:", _code(f"{worst}\n{privacy}")]
+    elif hasattr(inner, "group_sizes_"):
+        kind = "noisy count" if getattr(inner, "count_std_", 0.0) else "records"
+        sizes = [f"{size:,.0f}" for size in inner.group_sizes_]
+        rows = zip(texts_of(list(inner.group_labels_)), sizes, strict=True)
+        groups.append(_code("\n".join(words.table([("group", kind), *rows]))))
+    chapters = {
+        "Purpose": purpose,
+        "Privacy guarantee": _code(str(privacy_of(model, warn=False))),
+        "Groups": "\n\n".join(groups),
+        "Limits": "\n".join(f"- {text}" for text in (*limits, *LIMITS)),
     }
-    head = f"# {escape_markdown(type(inner).__name__)}"
-    return "\n\n".join([head, *(f"## {title}\n\n{part}" for title, part in found.items())]) + "\n"
+    head = f"# {type(inner).__name__}"
+    return "\n\n".join([head, *(f"## {name}\n\n{text}" for name, text in chapters.items())]) + "\n"
 
 
 def _private_part(model: Any) -> Any:
@@ -488,71 +444,6 @@ def _private_part(model: Any) -> Any:
     return inner
 
 
-def escape_markdown(text: str) -> str:
-    """Return text that Markdown shows as it is, on one line."""
-    line = _MARKUP.sub(r"\\\1", " ".join(text.split("\n")))
-    escaped = html.escape(_IN_FRONT.sub(r"\1\\\2", line), quote=False)
-    for link, harmless in _LINKS.items():
-        escaped = escaped.replace(link, harmless)
-    return escaped
-
-
-def _bullets(pairs: Iterable[tuple[str, str]]) -> str:
-    escaped = ([escape_markdown(visible(text)) for text in pair] for pair in pairs)
-    return "\n".join(f"- **{name}**: {text}" for name, text in escaped)
-
-
-def _table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    lines = [header, ["---", *["---:"] * (len(header) - 1)]]
-    lines += [[escape_markdown(cut(visible(cell), 200)) for cell in row] for row in rows]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
-
-
-def _parameters(model: Any) -> str:
-    rows = []
-    for name, value in sorted(model.get_params(deep=False).items()):
-        is_seed = name == "random_state" and value is not None
-        rows.append((name, "a seed, not shown" if is_seed else _shown(value)))
-    return _table(["parameter", "value"], rows)
-
-
-def _shown(value: Any) -> str:
-    """Return a value in short, without the seeds of estimators inside."""
-    if not isinstance(value, BaseEstimator):
-        return _REPR.repr(value)
-    # the whole of it, as what is cut could begin in the middle of a seed
-    whole = " ".join(value.__repr__(N_CHAR_MAX=10**6).split())
-    return cut(_SEED.sub("random_state=(a seed, not shown)", whole), _REPR.maxother)
-
-
-def _audited(audit: AuditResult) -> str:
-    """Return how an audit saw the groups, and what that cost."""
-    columns, sizes = _columns(audit, [audit._shown_by]), audit.group_sizes()
-    rows = []
-    for place, (name, size) in enumerate(zip(texts_of(audit.group_labels), sizes, strict=True)):
-        cells = [name, f"{size.estimate:,.0f} ± {size.width / 2:,.0f}"]
-        for column in columns:
-            rate, unit = column[place], unit_of(column[place].metric)
-            limits = words.interval(rate.low, rate.high, unit)
-            cells.append(f"{words.number(rate.estimate, unit)} ({limits})")
-        rows.append([*cells, "; ".join(notes_of(size, place, columns))])
-    privacy = sections(audit.privacy_)[0]
-    heads = [words.of_metric(column[0].metric) for column in columns]
-    return "\n\n".join(
-        [
-            _table(["group", "people", *heads, "notes"], rows),
-            escape_markdown(str(audit.worst_groups())),
-            _bullets([(f"Privacy of these numbers: {privacy.title}", privacy.text)]),
-        ]
-    )
-
-
-def _sizes(model: Any) -> str:
-    """Return the groups that a model learned for, where no audit tells how it treats them."""
-    nobody = "How the model treats groups was not audited."
-    if not hasattr(model, "group_sizes_"):
-        return nobody
-    records = "noisy count" if getattr(model, "count_std_", 0.0) else "records"
-    texts = texts_of(list(model.group_labels_))
-    sizes = [f"{size:,.0f}" for size in model.group_sizes_]
-    return f"{nobody}\n\n{_table(['group', records], zip(texts, sizes, strict=True))}"
+def _code(text: str) -> str:
+    """Return text that Markdown shows as it is, whatever labels it holds."""
+    return indent(visible(text), "    ")

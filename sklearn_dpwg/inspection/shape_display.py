@@ -93,6 +93,7 @@ _SMALL, _ABREAST = (2.5, 2.2), 4
 _LEVELS, _LETTERS, _EVERY = 8, 12, 4
 
 
+@dataclass(eq=False, repr=False)
 class ShapeDisplay:
     """Small pictures of what columns add to the score: lines of numbers, bars, maps of pairs.
 
@@ -110,9 +111,8 @@ class ShapeDisplay:
     shape_functions : The numbers.
     """
 
-    def __init__(self, effects: Sequence[Effect], unit: str) -> None:
-        self.effects = tuple(effects)
-        self.unit = unit
+    effects: Sequence[Effect]
+    unit: str
 
     @classmethod
     def from_estimator(

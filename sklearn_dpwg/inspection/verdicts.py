@@ -17,9 +17,15 @@ from scipy.special import ndtr, ndtri
 
 from sklearn_dpwg._checks import FloatArray, open_unit, real_number
 from sklearn_dpwg.exceptions import InputError, InputTypeError
-from sklearn_dpwg.inspection.histogram import RATES, GroupRate, Histogram, greater_is_worse
+from sklearn_dpwg.inspection.histogram import RATES, GroupRate, Histogram, Of, greater_is_worse
 from sklearn_dpwg.inspection.words import listed, of_metric
-from sklearn_dpwg.metrics.intervals import Interval, difference_interval, ratio_of_rates
+from sklearn_dpwg.metrics.intervals import Interval
+from sklearn_dpwg.metrics.intervals.ratio import (
+    Limits,
+    difference_of_rates,
+    limits_of,
+    ratio_of_rates,
+)
 
 # Whether groups are treated alike, which may be that nobody can tell; a group may be left out.
 Answer = Literal["passes", "fails", "cannot tell", "not judged", "reference"]
@@ -54,11 +60,10 @@ class GroupVerdict:
     group: Hashable
     answer: Answer
     sentence: str
-    would_tell: str
     contrasts: tuple[GroupRate, ...]
 
     def __str__(self) -> str:
-        return f"{self.sentence} {self.would_tell}".strip()
+        return self.sentence
 
 
 @dataclass(frozen=True)
@@ -73,20 +78,23 @@ class Verdict:
         What is passed or failed.
     sentence : str
         The numbers that decide, with those groups that are not judged.
-    would_tell : str
-        What would help to an answer, where there is none: more people, or more ε; else empty.
     groups : tuple of GroupVerdict
         The same of each group.
+    metrics, limit, of : tuple of str, float, {"process", "records"}
+        What was asked: rates, the smallest ratio or largest difference that passes, and what the
+        rates are of.
     """
 
     answer: Answer
     rule: str
     sentence: str
-    would_tell: str
     groups: tuple[GroupVerdict, ...]
+    metrics: tuple[str, ...]
+    limit: float
+    of: Of
 
     def __str__(self) -> str:
-        return f"{self.sentence} {self.would_tell}".strip()
+        return self.sentence
 
 
 @dataclass(frozen=True)
@@ -107,18 +115,13 @@ class Margin:
         return self.factor if self.is_ratio else -self.gap
 
     @property
-    def alike(self) -> float:
-        """The contrast of equal rates."""
-        return 1.0 if self.is_ratio else 0.0
-
-    @property
     def name(self) -> str:
         """What a contrast is."""
         return "ratio" if self.is_ratio else "difference"
 
-    def contrast(self, low: Interval, high: Interval) -> Interval:
-        """Return the contrast of two rates, with limits."""
-        return ratio_of_rates(low, high) if self.is_ratio else difference_interval(low, high)
+    def contrasts(self, low: Limits, high: Limits) -> Limits:
+        """Return the contrasts of low with high rates, with limits."""
+        return ratio_of_rates(low, high) if self.is_ratio else difference_of_rates(low, high)
 
     def answer(self, contrast: Interval) -> Answer:
         """Return what limits say; where they hold both answers nobody can tell."""
@@ -223,14 +226,17 @@ class Comparison:
     def _others(self, group: int) -> tuple[int, ...]:
         return tuple(one for one in self.judged if one != group)
 
-    def _rate(self, groups: tuple[int, ...], error: float) -> Interval:
-        return self.rate_of(groups, 1.0 - 2.0 * error)
-
-    def _with(self, group: int, other: tuple[int, ...], error: float, turned: bool) -> Interval:
-        """Return the contrast with the one first whose rate is to be not too low."""
-        rates = self._rate((group,), error), self._rate(other, error)
+    def _with(
+        self, group: int, others: Sequence[tuple[int, ...]], error: float, turned: bool
+    ) -> list[Interval]:
+        """Return contrasts with the one first whose rate is to be not too low."""
+        level = 1.0 - 2.0 * error
+        own = limits_of([self.rate_of((group,), level)])
+        rates = own, limits_of(self.rate_of(other, level) for other in others)
         low, high = rates if greater_is_worse(self.metric) == turned else rates[::-1]
-        return self.margin.contrast(low, high)
+        values, lows, highs = (one.tolist() for one in self.margin.contrasts(low, high))
+        rows = zip(values, lows, highs, strict=True)
+        return [Interval(value, low, high, self.confidence) for value, low, high in rows]
 
     @cached_property
     def _against(self) -> tuple[dict[_Rivals, Interval], ...]:
@@ -240,13 +246,16 @@ class Comparison:
     def _with_rivals(self, group: int) -> dict[_Rivals, Interval]:
         rivals = self._others(group) if self.reference is None else (self.reference,)
         contrasts: dict[_Rivals, Interval] = {}
+        pairs = [(one,) for one in rivals]
         for turned in (False, True)[: 1 + self.both_ways]:
-            for one in rivals:
-                wide = self._with(group, (one,), self._error, turned)
-                strict = self._with(group, (one,), self._levels.pair, turned)
-                contrasts[(one,), turned] = replace(wide, high=strict.high)
+            wide = self._with(group, pairs, self._error, turned)
+            strict = self._with(group, pairs, self._levels.pair, turned)
+            for other, one, far in zip(pairs, wide, strict, strict=True):
+                contrasts[other, turned] = replace(one, high=far.high)
             if self._levels.pooled > 0.0:
-                contrasts[rivals, turned] = self._with(group, rivals, self._levels.pooled, turned)
+                (contrasts[rivals, turned],) = self._with(
+                    group, [rivals], self._levels.pooled, turned
+                )
         return contrasts
 
     @cached_property
@@ -255,7 +264,7 @@ class Comparison:
         return tuple(map(self._of_group, range(len(self.names))))
 
     def _of_group(self, group: int) -> Interval:
-        alike, against = self.margin.alike, self._against[group]
+        alike, against = float(self.margin.is_ratio), self._against[group]
         if group == self.reference:
             return Interval(alike, alike, alike, self.confidence)
         if not against:
@@ -299,22 +308,22 @@ class Comparison:
         (rivals, _), contrast = min(self._against[group].items(), key=limit)
         return rivals, contrast
 
-    def of_all(self) -> tuple[Answer, str, str]:
-        """Return the answer about all groups together, the numbers that decide, what would help."""
+    def of_all(self) -> tuple[Answer, str]:
+        """Return the answer about all groups together, and the numbers that decide."""
         if len(self.judged) < 2:
-            return "cannot tell", "Fewer than two groups can be judged.", ""
+            return "cannot tell", "Fewer than two groups can be judged."
         held = [one for one in self.judged if one != self.reference]
         first = min(held, key=lambda one: (self.contrasts[one].high, self.contrasts[one].low))
         if self.answer(first) == "fails":
-            return "fails", self.sentence(first), ""
+            return "fails", self.sentence(first)
         against = self._all_against_one()
         if against is not None:
-            return "fails", against, ""
+            return "fails", against
         first = min(held, key=lambda one: self.contrasts[one].low)
         if self.answer(first) == "passes":
             every = f"Every {self.margin.name} is {self.margin.bounds[0]}. The closest:"
-            return "passes", f"{every} {self.sentence(first)}", ""
-        return "cannot tell", self.sentence(first), self.would_tell(first)
+            return "passes", f"{every} {self.sentence(first)}"
+        return "cannot tell", self.sentence(first)
 
     def _all_against_one(self) -> str | None:
         """Return in words that all groups but one together are too far from it, if they are."""
@@ -327,7 +336,7 @@ class Comparison:
         for place in np.argsort(-beyond)[:_N_TRIED].tolist():
             one = self.judged[place]
             rest = self._others(one)
-            contrast = self._with(one, rest, self._levels.pooled, turned=True)
+            (contrast,) = self._with(one, [rest], self._levels.pooled, turned=True)
             if self.margin.answer(contrast) == "fails":
                 return self._words(rest, (one,), contrast, "fails")
         return None
@@ -342,27 +351,12 @@ class Comparison:
         names, percents = [], []
         for groups in (worse, better):
             names.append(self.names[groups[0]] if len(groups) == 1 else "all others together")
-            rate = self._rate(groups, self._error).estimate
+            rate = self.rate_of(groups, self.confidence).estimate
             percents.append("an unknown share" if math.isnan(rate) else f"{100 * rate:.1f} %")
         return (
             f"{names[0]} {has} {metric}{bad} of {percents[0]}, {names[1]} of {percents[1]}: "
             f"{self.margin.text(contrast, answer)}."
         )
-
-    def would_tell(self, group: int) -> str:
-        """Say what makes a contrast unclear: few people, or noise; nothing where it is clear."""
-        if self.answer(group) != "cannot tell":
-            return ""
-        pair = self.counts.of([group, *self._decisive(group)[0]])
-        scale = pair.rates if self.margin.is_ratio else 1.0
-        sampling, both = (
-            float((one.variances() / scale**2).sum()) for one in (pair.without_noise(), pair)
-        )
-        if sampling == both:
-            return "More people would narrow it."
-        if 2.0 * sampling > both:
-            return "Chance makes more of this unclear than privacy noise: more people would help."
-        return "Privacy noise makes most of this unclear: more epsilon would help, or more people."
 
 
 def verdict_of(compared: Sequence[Comparison], labels: Sequence[Hashable], scope: str) -> Verdict:
@@ -371,20 +365,27 @@ def verdict_of(compared: Sequence[Comparison], labels: Sequence[Hashable], scope
     All pass where each does, as if it were alone; each fails at its part of the error.
     """
     outcomes = [one.of_all() for one in compared]
-    first = _deciding(compared, [answer for answer, *_ in outcomes], compared[0].judged)
+    decides = _deciding(compared, [answer for answer, _ in outcomes], compared[0].judged)
+    answer, sentence = outcomes[decides]
     groups = []
     for place, label in enumerate(labels):
         answers = [one.answer(place) for one in compared]
-        decides = _deciding(compared, answers, (place,))
-        one, contrasts = compared[decides], []
-        for each in compared:
-            shown, name = each.margin.shown(each.contrasts[place]), each.margin.name
-            limits = (shown.estimate, shown.low, shown.high)
-            contrasts.append(GroupRate(label, f"{each.metric} {name}", *limits))
-        texts = one.sentence(place), one.would_tell(place)
-        groups.append(GroupVerdict(label, answers[decides], *texts, tuple(contrasts)))
-    answer, sentence, would_tell = outcomes[first]
-    return Verdict(answer, _rule(compared), f"{sentence}{scope}", would_tell, tuple(groups))
+        decides, contrasts = _deciding(compared, answers, (place,)), []
+        for one in compared:
+            shown, name = one.margin.shown(one.contrasts[place]), f"{one.metric} {one.margin.name}"
+            contrasts.append(GroupRate(label, name, shown.estimate, shown.low, shown.high))
+        of_group = compared[decides].sentence(place)
+        groups.append(GroupVerdict(label, answers[decides], of_group, tuple(contrasts)))
+    one = compared[0]
+    return Verdict(
+        answer,
+        _rule(compared),
+        f"{sentence}{scope}",
+        tuple(groups),
+        metrics=tuple(each.metric for each in compared),
+        limit=abs(one.margin.least),
+        of="process" if one.counts.is_sample else "records",
+    )
 
 
 def _deciding(compared: Sequence[Comparison], answers: list[Answer], groups: Sequence[int]) -> int:
@@ -463,11 +464,6 @@ class Counts:
             noise = 0.25 * (self.hit_noise + self.miss_noise)
         sizes = self.sizes
         return np.asarray((self.is_sample * sizes * at * (1.0 - at) + noise) / sizes**2)
-
-    def without_noise(self) -> Counts:
-        """Return the same counts as if they had no noise."""
-        none = np.zeros_like(self.hit_noise)
-        return replace(self, hit_noise=none, miss_noise=none)
 
     def all_but_one(self) -> Counts:
         """Return for each group the counts of all others together."""

@@ -29,30 +29,23 @@ def _visible(character: str) -> str:
     if character in _CONTROLS:
         return _CONTROLS[character]
     if unicodedata.category(character) in _UNSHOWN and character not in _JOINERS:
-        return _escaped(character)
+        number = ord(character)
+        return f"\\u{number:04x}" if number < 0x10000 else f"\\U{number:08x}"
     return character
 
 
-def _escaped(character: str) -> str:
-    number = ord(character)
-    return f"\\u{number:04x}" if number < 0x10000 else f"\\U{number:08x}"
-
-
-def _outer(space: str) -> str:
-    """Show spaces that would be lost where text is trimmed."""
-    shown = {one: _escaped(one) if _visible(one) == one else _visible(one) for one in space}
-    return "".join((shown | {" ": "\u2423"})[one] for one in space)
-
-
 def text_of(label: Hashable) -> str:
-    """Return a label as text in which nothing is invisible; cells of several columns are joined."""
+    """Return a label as text in which nothing is invisible; cells of several columns are joined.
+
+    Spaces at the ends, which would be lost where text is trimmed, are marks.
+    """
     if isinstance(label, tuple):
         return " & ".join(text_of(part) for part in label)
-    text = str(label)
+    text = in_line(label)
     inner = text.strip()
-    before = text[: len(text) - len(text.lstrip())]
-    after = text[len(before) + len(inner) :]
-    return f"{_outer(before)}{in_line(inner)}{_outer(after)}" or "(empty)"
+    before = len(text) - len(text.lstrip())
+    after = len(text) - before - len(inner)
+    return "\u2423" * before + inner + "\u2423" * after or "(empty)"
 
 
 def texts_of(labels: Iterable[Hashable], width: int | None = None) -> tuple[str, ...]:
@@ -71,15 +64,14 @@ def cut(text: str, width: int = _IN_A_TABLE) -> str:
 
 def _numbered(texts: Sequence[str]) -> tuple[str, ...]:
     """Tell equal texts apart, as those of 1 and "1", by numbers that no other text has."""
-    found: dict[str, None] = {}
-    given = set(texts)
+    distinct: dict[str, None] = {}
     for text in texts:
-        distinct, number = text, 1
-        while distinct in found or (number > 1 and distinct in given):
+        name, number = text, 1
+        while name in distinct or (number > 1 and name in texts):
             number += 1
-            distinct = f"{text} ({number})"
-        found[distinct] = None
-    return tuple(found)
+            name = f"{text} ({number})"
+        distinct[name] = None
+    return tuple(distinct)
 
 
 def in_sentence(label: Hashable) -> str:

@@ -211,7 +211,7 @@ def worst_group_scorer(
     return _WorstGroupScorer(scoring, group_by, group_labels, per_group)
 
 
-@dataclass(eq=False, repr=False)
+@dataclass(eq=False)
 class _WorstGroupScorer(frames.PlainlyStored):
     """A scorer with the parameters of `worst_group_scorer`."""
 
@@ -219,15 +219,7 @@ class _WorstGroupScorer(frames.PlainlyStored):
     group_by: of_groups.GroupBy | None = None
     group_labels: Sequence[Hashable] | None = None
     per_group: bool = False
-    _requests: dict[str, bool | str | None] = field(default_factory=dict)
-
-    def __repr__(self) -> str:
-        default = partial(getattr, type(self))
-        settings = vars(self).items()
-        shown = [
-            f"{key}={each!r}" for key, each in settings if repr(each) != repr(default(key, {}))
-        ]
-        return f"worst_group_scorer({', '.join(shown)})"
+    _requests: dict[str, bool | str | None] = field(default_factory=dict, repr=False)
 
     def set_score_request(self, **requests: bool | str | None) -> _WorstGroupScorer:
         """Say under which name metadata comes, as of the scorers of scikit-learn."""

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from scipy.special import ndtr
 
+from sklearn_dpwg.inspection import audit_result as audit_result_module
 from sklearn_dpwg.inspection import verdicts
 from sklearn_dpwg.inspection.audit_result import AuditResult
 from sklearn_dpwg.inspection.verdicts import Counts, Levels, Margin, excess
@@ -26,19 +27,17 @@ def test_verdicts_are_as_seldom_wrong_as_they_say(name):
     assert WORLDS[name].is_kept(counts)
 
 
-def largest_estimate(self, metric, margin, plain=AuditResult._comparison, **which):
+def largest_estimate(**facts):
     """Compare with the group of 2 % or more whose estimate is the largest."""
-    sizes = self._counted.group_sizes()
-    rates = [rate.estimate for rate in self.rates(metric)]
-    known = [place for place, size in enumerate(sizes) if size >= 0.02 * sum(sizes)]
-    best = max(known, key=lambda place: rates[place])
-    return plain(self, metric, margin, **which | {"reference": best})
+    counts = facts["counts"]
+    rates = np.where(counts.sizes >= 0.02 * counts.sizes.sum(), counts.rates, -1.0)
+    return verdicts.Comparison(**facts | {"reference": int(rates.argmax())})
 
 
 FAULTS = {
     "reference of the largest estimate": (
         "rare and selected most",
-        (AuditResult, "_comparison", largest_estimate),
+        (audit_result_module, "Comparison", largest_estimate),
     ),
     "noise of everybody ignored": (
         "everybody, ratio .8",
@@ -116,9 +115,10 @@ def test_equalized_odds_err_as_seldom_as_they_say():
 
 
 def test_metrics_that_do_not_share_the_error_are_seen(monkeypatch):
-    plain = AuditResult._comparison
     monkeypatch.setattr(
-        AuditResult, "_comparison", lambda *args, **which: plain(*args, **which | {"joint": ()})
+        audit_result_module,
+        "Comparison",
+        lambda **facts: verdicts.Comparison(**facts | {"n_joint": 1}),
     )
     found, slack = shares(odds_at_the_border, 1500)
     assert found["fails"] > 0.025 + slack

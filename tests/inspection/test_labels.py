@@ -20,7 +20,7 @@ from tests.helpers.audit_cases import HOSTILE
         ("a\x00b", r"a\0b"),
         ("a\nb", r"a\nb"),
         (" a ", "\u2423a\u2423"),
-        ("\u00a0a", r"\u00a0a"),
+        ("\u00a0a", "\u2423a"),
         ("a\n", r"a\n"),
         ("   ", "\u2423" * 3),
         ("a\u202eb", r"a\u202eb"),

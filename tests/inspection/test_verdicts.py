@@ -6,11 +6,8 @@ from scipy.special import ndtr, ndtri
 
 from sklearn_dpwg.inspection import GroupAudit
 from sklearn_dpwg.inspection.verdicts import Counts, Levels, Margin, levels_of
-from sklearn_dpwg.metrics.intervals import (
-    difference_interval,
-    rate_interval,
-)
-from sklearn_dpwg.metrics.intervals.ratio import ratio_of_rates
+from sklearn_dpwg.metrics.intervals import rate_interval
+from sklearn_dpwg.metrics.intervals.ratio import difference_of_rates, limits_of, ratio_of_rates
 from tests.helpers.audit_cases import audit_result
 from tests.helpers.verdict_worlds import WORLDS, answers_in
 
@@ -52,12 +49,6 @@ def test_labels_that_nobody_has_veto_nothing(n_empty, epsilon):
     assert "Not judged, as they have fewer than" in found.sentence
 
 
-def test_a_group_that_fails_for_itself_makes_all_fail():
-    found = audit([2000] * 8 + [40], [0.3] + [0.5] * 8)
-    assert found.verdict().groups[0].answer == found.verdict().answer == "fails"
-    assert found.verdict().groups[8].answer == "cannot tell"
-
-
 def test_all_others_together_may_be_too_far_from_one():
     found = audit([60] * 14 + [2000], [0.34] * 14 + [0.5], epsilon=np.inf)
     assert found.verdict().answer == "fails"
@@ -78,18 +69,19 @@ def test_a_named_reference_is_what_all_are_compared_with():
 
 def test_all_who_are_compared_with_a_reference_share_the_error():
     found = audit([900] * 4, [0.5, 0.42, 0.5, 0.5])
-    own, reference = (rate_interval(n, 900, confidence=1 - 0.05 / 3) for n in (378, 450))
-    assert (
-        found.verdict(reference=0).groups[1].contrasts[0].high
-        == ratio_of_rates(own, reference).high
-    )
-    both = [rate_interval(n, 900) for n in (378, 450)]
-    assert found.verdict(reference=0).groups[1].contrasts[0].low == ratio_of_rates(*both).low
+
+    def contrast(of, n_contrasts):
+        level = 1.0 - 0.05 / n_contrasts
+        own, other = (limits_of([rate_interval(n, 900, confidence=level)]) for n in (378, 450))
+        return of(own, other)
+
+    ratio = found.verdict(reference=0).groups[1].contrasts[0]
+    assert ratio.high == contrast(ratio_of_rates, 3)[2]
+    assert ratio.low == contrast(ratio_of_rates, 1)[1]
     # by a difference either may be the lower one, which is twice as many
-    own, reference = (rate_interval(n, 900, confidence=1 - 0.05 / 6) for n in (378, 450))
     gap = found.verdict(within=0.1, reference=0).groups[1].contrasts[0]
-    assert gap.low == -difference_interval(own, reference).high
-    assert gap.high == -difference_interval(*both).low
+    assert gap.low == -contrast(difference_of_rates, 6)[2]
+    assert gap.high == -contrast(difference_of_rates, 1)[1]
 
 
 @pytest.mark.parametrize("best", [0, 1])
@@ -113,16 +105,6 @@ def test_by_a_difference_and_in_equalized_odds_a_reference_may_be_on_either_side
     assert harm.answer == "fails"
     one_way = [apart.verdict("true_positive_rate", reference=one).answer for one in (0, 1)]
     assert one_way == ["fails", "passes"]
-
-
-def test_answers_agree_with_the_intervals_of_ratios():
-    for rates in ([0.3, 0.5, 0.5, 0.45], [0.5, 0.5, 0.49, 0.5], [0.4, 0.5, 0.5, 0.5]):
-        found = audit([900] * 4, rates, epsilon=1.0)
-        for verdict in found.verdict().groups:
-            (ratio,) = verdict.contrasts
-            assert ratio.low <= ratio.estimate <= ratio.high <= 1.0
-            by_limits = "passes" if ratio.low >= 0.8 else "fails" if ratio.high < 0.8 else None
-            assert verdict.answer == (by_limits or "cannot tell")
 
 
 RATIO, CLOSE = Margin(0.8, 0.0), Margin(0.99, 0.0)
@@ -193,8 +175,6 @@ def test_differences_are_judged_as_ratios_are():
     gaps = [one.contrasts[0] for one in found.verdict(within=0.05).groups]
     assert [gap.estimate for gap in gaps] == pytest.approx([0.2, 0.1, 0.0])
     assert [str(gap.estimate) for gap in gaps][2] == "0.0"
-    own, best = (rate_interval(n, 3000) for n in (900, 1500))
-    assert gaps[0].high == pytest.approx(-difference_interval(own, best).low)
     assert gaps[0].low > 0.05
     with pytest.raises(ValueError, match="within must be left out where at_least is given"):
         found.verdict(at_least=0.8, within=0.1)
@@ -251,6 +231,7 @@ def test_only_judged_groups_may_be_worst(epsilon):
     nobody = audit([5, 5], [0.0, 1.0]).worst_groups("error_rate")
     assert (nobody.groups, nobody.low, nobody.high) == ((), 0.0, 1.0)
     assert str(nobody) == "Nobody is judged."
+    assert audit([5, 5], [0.0, 1.0]).verdict().answer == "cannot tell"
 
 
 def test_records_that_are_everybody_are_uncertain_by_noise_alone():

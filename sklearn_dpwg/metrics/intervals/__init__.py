@@ -7,20 +7,6 @@ private as these. ``docs/theory/intervals.md`` proves what is proved and measure
 """
 
 from sklearn_dpwg.metrics.intervals.rate import Interval, rate_interval
-from sklearn_dpwg.metrics.intervals.ratio import (
-    WorstGroupSet,
-    difference_interval,
-    ratio_interval,
-    ratio_of_rates,
-    worst_group_set,
-)
+from sklearn_dpwg.metrics.intervals.ratio import ratio_interval
 
-__all__ = [
-    "Interval",
-    "WorstGroupSet",
-    "difference_interval",
-    "rate_interval",
-    "ratio_interval",
-    "ratio_of_rates",
-    "worst_group_set",
-]
+__all__ = ["Interval", "rate_interval", "ratio_interval"]

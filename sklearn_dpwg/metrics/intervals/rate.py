@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import betainc, gammaln, ndtri, xlog1py, xlogy
+from scipy.special import bdtrc, betaincinv, gammaln, ndtri
 
 from sklearn_dpwg._checks import FloatArray, open_unit, whole_number
 from sklearn_dpwg.exceptions import InputError
@@ -57,8 +56,8 @@ def wilson(
 
 # Tail probabilities of a binomial count with whole-number noise.
 
-# exp of its logarithm leaves nothing of a probability.
-_NEXT_TO_NOTHING = 1e-250
+# Rates at which a logarithm of the odds is finite; the probability of any count hardly differs.
+_LOWEST_RATE, _HIGHEST_RATE = 1e-300, 1.0 - 1e-16
 
 Counts = NDArray[np.int64]
 
@@ -83,71 +82,65 @@ class Survival:
 
 @lru_cache(maxsize=256)
 def survival_of(
-    noise: IntegerNoise | None, n_cells: tuple[int, ...], weights: tuple[int, ...]
+    noise: IntegerNoise, n_cells: tuple[int, ...], weights: tuple[int, ...]
 ) -> Survival:
-    """Return the survival function of weighted sums of noises; without noise it is a step."""
+    """Return the survival function of weighted sums of noises."""
     terms = [(n, weight) for n, weight in zip(n_cells, weights, strict=True) if weight]
-    if noise is None or not terms:
-        return Survival(np.ones(1))
     return Survival(noise.law(*zip(*terms, strict=True))[1])
 
 
-def upper_tail(
-    rate: float, totals: Counts, thresholds: Counts, factor: int, survival: Survival
-) -> FloatArray:
-    """Return P(factor · Bin(total, rate) + N ≥ threshold) for pairs of total and threshold.
+class Piece:
+    """P(factor · Bin(total, rate) + N ≥ threshold) for several totals, at rates in a range.
 
-    The sum is over the successes x for which neither x nor the noise that is needed beside it has
-    a probability below 1e-13: those near the mean, or those near the threshold, whichever are
-    fewer. By Bernstein's inequality the first leave out less than 2 exp(−30).
+    It is the sum over the successes x beside which noise of the law is just enough, and the
+    probability of more successes. Left out are those that by Bernstein's inequality have less than
+    2 exp(−30) at every rate of the range. Only powers of the odds depend on the rate, so that all
+    else is computed once.
     """
-    if rate <= 0.0 or rate >= 1.0:
-        return survival(thresholds - factor * totals * int(rate >= 1.0))
-    variance = float(totals.max()) * rate * (1.0 - rate)
-    reach = math.ceil(10.0 + math.sqrt(100.0 + 60.0 * variance))
-    n_near_threshold = 2 * survival.radius // factor + 2
-    if 2 * reach + 1 <= n_near_threshold:
-        first = np.maximum(np.floor(totals * rate).astype(np.int64) - reach, 0)
-        n_terms = min(2 * reach + 2, int(totals.max()) + 1)
-        x, steps = _log_steps(rate, totals, first, n_terms)
-        steps -= steps.max(axis=1, keepdims=True)
-        masses = np.exp(steps, out=steps)
-        noisy = survival(thresholds[:, None] - factor * x)
-        return np.einsum("ij,ij->i", masses, noisy) / masses.sum(axis=1)
-    first = np.clip((thresholds - survival.radius) // factor, 0, totals)
-    x, steps = _log_steps(rate, totals, first, min(n_near_threshold, int(totals.max()) + 1))
-    start = (
-        gammaln(totals + 1.0)
-        - gammaln(first + 1.0)
-        - gammaln(totals - first + 1.0)
-        + xlogy(first, rate)
-        + xlog1py(totals - first, -rate)
-    )
-    masses = np.exp(steps + start[:, None])
-    noisy = survival(thresholds[:, None] - factor * x)
-    return np.einsum("ij,ij->i", masses, noisy) + _above(rate, totals, x[:, -1])
+
+    def __init__(
+        self,
+        totals: Counts,
+        thresholds: Counts,
+        factor: int,
+        survival: Survival,
+        left: float = 0.0,
+        right: float = 1.0,
+    ) -> None:
+        self.left, self.right = left, right
+        self._totals = totals
+        nearest = min(max(0.5, left), right)
+        reach = math.ceil(10.0 + math.sqrt(100.0 + 60.0 * totals.max() * nearest * (1.0 - nearest)))
+        first = np.maximum((thresholds - survival.radius) // factor, totals * left // 1 - reach)
+        last = np.minimum((thresholds + survival.radius) // factor + 1, totals * right + reach)
+        self._first = np.clip(first, 0, totals).astype(np.int64)
+        n_terms = int(np.clip((last - self._first).max() + 2, 1, totals.max() + 1))
+        self._steps = np.arange(n_terms, dtype=np.float64)
+        x = self._first[:, None] + np.arange(n_terms)
+        self._last = np.minimum(x[:, -1], totals)
+        self._noisy = survival(thresholds[:, None] - factor * x)
+        # binomial coefficients; beyond a total gammaln is infinite
+        self._logs = gammaln(totals + 1.0)[:, None] - _log_factorials(x)
+        self._logs -= _log_factorials(totals[:, None] - x)
+
+    def tail(self, rate: float, which: slice = slice(None)) -> FloatArray:
+        """Return the probability for each of the totals."""
+        rate = min(max(rate, _LOWEST_RATE), _HIGHEST_RATE)
+        log_rest, totals = math.log1p(-rate), self._totals[which]
+        log_odds = math.log(rate) - log_rest
+        start = self._first[which] * log_odds + totals * log_rest
+        masses = self._logs[which] + self._steps * log_odds
+        masses += start[:, None]
+        np.exp(masses, out=masses)
+        near = np.einsum("ij,ij->i", masses, self._noisy[which])
+        return np.asarray(near + bdtrc(self._last[which], totals, rate))
 
 
-def _log_steps(
-    rate: float, totals: Counts, first: Counts, n_terms: int
-) -> tuple[Counts, FloatArray]:
-    """Return successive counts from the first on, and their log probabilities relative to it."""
-    x = first[:, None] + np.arange(n_terms)
-    steps = np.zeros(x.shape)
-    # beyond the total the ratio is 0 and so is every probability: here as good as 0
-    ratios = np.maximum(totals[:, None] - x[:, :-1], _NEXT_TO_NOTHING)
-    ratios = ratios * (rate / (1.0 - rate)) / x[:, 1:]
-    np.log(ratios, out=ratios)
-    np.cumsum(ratios, axis=1, out=steps[:, 1:])
-    return x, steps
-
-
-def _above(rate: float, totals: Counts, last: Counts) -> FloatArray:
-    """Return P(Bin(total, rate) > last)."""
-    inside = last < totals
-    above = np.zeros(len(totals))
-    above[inside] = betainc(last[inside] + 1.0, (totals - last)[inside], rate)
-    return above
+def _log_factorials(numbers: Counts) -> FloatArray:
+    """Return log n!, each computed once, infinite below 0."""
+    least = int(numbers.min())
+    of_range = gammaln(np.arange(least, int(numbers.max()) + 1) + 1.0)
+    return np.asarray(of_range.take(numbers - least))
 
 
 # Confidence limits by inverting tests about a noisy binomial count.
@@ -161,72 +154,43 @@ _LEAST_TAIL, _MOST_TAIL = 1e-300, 1.0 - 1e-16
 # A total need not be solved for if its tail is above the level by no more than this part.
 _LEVEL_TOLERANCE = 1e-7
 
-Tail = Callable[[float, Counts], FloatArray]
 
-
-@dataclass(frozen=True)
-class Piece:
-    """Rates from left to right, and P(statistic ≥ observed) there for given totals."""
-
-    left: float
-    right: float
-    tail: Tail
-
-
-def known_total_piece(
-    successes: int, total: int, noise: IntegerNoise | None, n_cells: int
-) -> tuple[Piece, Counts]:
-    """Return the one piece of a rate whose total is known: the statistic is the noisy count."""
-    survival = survival_of(noise, (n_cells,), (1,))
-    observed = np.array([successes])
-    return (
-        Piece(0.0, 1.0, lambda rate, totals: upper_tail(rate, totals, observed, 1, survival)),
-        np.array([total]),
-    )
-
-
-def unknown_total_piece(
-    hits: int,
-    misses: int,
-    noise: IntegerNoise | None,
+def piece_of_both(
+    counts: tuple[int, int],
+    totals: Counts,
+    noise: IntegerNoise,
     n_cells: tuple[int, int],
-    place: int,
-    n_places: int,
+    weight: tuple[int, int],
+    ends: tuple[float, float],
 ) -> Piece:
-    """Return the piece where a rate is rounded to w = place / n_places.
+    """Return the piece of a rate between two ends, by hits and misses that both were counted.
 
-    The statistic (1−w) hits − w misses is, times n_places, n_places X − place P + N where X of P
-    are true hits: of an error in P little is left, as it is weighted by rate − w.
+    With the weight w, a fraction, the statistic (1−w) hits − w misses is, times its denominator d,
+    dX − dwP + N where X of P are true hits: of an error in P little is left near the rate w.
     """
-    shared = math.gcd(place, n_places)
-    factor, weight = n_places // shared, place // shared
-    survival = survival_of(noise, n_cells, (factor - weight, weight))
-    observed = (factor - weight) * hits - weight * misses
-
-    def tail(rate: float, totals: Counts) -> FloatArray:
-        return upper_tail(rate, totals, observed + weight * totals, factor, survival)
-
-    left, right = (place - 0.5) / n_places, (place + 0.5) / n_places
-    return Piece(max(left, 0.0), min(right, 1.0), tail)
+    shared = math.gcd(*weight)
+    lost, factor = weight[0] // shared, weight[1] // shared
+    survival = survival_of(noise, n_cells, (factor - lost, lost))
+    observed = (factor - lost) * counts[0] - lost * counts[1]
+    return Piece(totals, observed + lost * totals, factor, survival, *ends)
 
 
-def least_rate(piece: Piece, totals: Counts, level: float, guess: float) -> float | None:
+def least_rate(piece: Piece, level: float, guess: float) -> float | None:
     """Return the least rate of a piece that some total does not reject, None if there is none.
 
     A total rejects a rate where P(statistic ≥ observed) is at most the level. That rises with the
     rate within a piece, so what is not rejected is all that lies above the limit.
     """
-    tails = piece.tail(piece.right, totals)
+    tails = piece.tail(piece.right)
     worst = int(tails.argmax())
     if tails[worst] <= level:
         return None
     limit, solved = piece.right, set[int]()
     while worst not in solved:
-        total = totals[worst : worst + 1]
-        limit = _crossing(piece, total, level, (limit, float(tails[worst])), min(guess, limit))
+        limit = _crossing(piece, worst, level, (limit, float(tails[worst])), min(guess, limit))
         solved.add(worst)
         guess = limit
-        tails = piece.tail(limit, totals)
+        tails = piece.tail(limit)
         worst = int(tails.argmax())
         if tails[worst] <= level * (1.0 + _LEVEL_TOLERANCE):
             break
@@ -234,14 +198,14 @@ def least_rate(piece: Piece, totals: Counts, level: float, guess: float) -> floa
 
 
 def _crossing(
-    piece: Piece, total: Counts, level: float, above: tuple[float, float], guess: float
+    piece: Piece, place: int, level: float, above: tuple[float, float], guess: float
 ) -> float:
     """Return where the tail for one total crosses the level, the piece's left end if it does not.
 
     By secants, as probits of tails are almost lines in the angle, with bisections where a secant
     leaves the bracket; `above` is a rate with its tail, above the level.
     """
-    target = float(ndtri(level))
+    target, which = float(ndtri(level)), slice(place, place + 1)
 
     def excess(tail: float) -> float:
         return float(ndtri(min(max(tail, _LEAST_TAIL), _MOST_TAIL))) - target
@@ -251,15 +215,15 @@ def _crossing(
     excess_before = excess(above[1])
     angle = min(max(_angle(guess), low), 0.999 * high + 0.001 * low)
     while high - low > _ANGLE_TOLERANCE:
-        found = excess(float(piece.tail(math.sin(angle) ** 2, total)[0]))
-        if found > 0.0 and angle == left:
+        at_angle = excess(float(piece.tail(math.sin(angle) ** 2, which)[0]))
+        if at_angle > 0.0 and angle == left:
             return piece.left
-        low, high = (low, angle) if found > 0.0 else (angle, high)
-        if abs(found) < _PROBIT_TOLERANCE:
+        low, high = (low, angle) if at_angle > 0.0 else (angle, high)
+        if abs(at_angle) < _PROBIT_TOLERANCE:
             break
-        rise = found - excess_before
-        step = found * (angle - before) / rise if rise else math.inf
-        before, excess_before = angle, found
+        rise = at_angle - excess_before
+        step = at_angle * (angle - before) / rise if rise else math.inf
+        before, excess_before = angle, at_angle
         angle -= step
         if angle <= left == low and before > left:
             angle = left
@@ -288,12 +252,6 @@ class Interval:
         above the high one.
     confidence : float
         Least probability of an interval that holds the truth.
-
-    Examples
-    --------
-    >>> from sklearn_dpwg.metrics.intervals import Interval
-    >>> round(Interval(0.5, 0.4, 0.62, confidence=0.95).width, 2)
-    0.22
     """
 
     estimate: float
@@ -305,6 +263,26 @@ class Interval:
     def width(self) -> float:
         """Distance of the limits."""
         return self.high - self.low
+
+
+def interval_about(
+    estimate: float,
+    limits: tuple[float | None, float | None],
+    closed: tuple[float, float],
+    confidence: float,
+) -> Interval:
+    """Return the interval of least rates of successes and of failures, of which none may be left.
+
+    Where noise made counts impossible the closed one is returned.
+    """
+    low, failing = limits
+    if low is None or failing is None or low > 1.0 - failing:
+        low, high = closed
+    else:
+        high = 1.0 - failing
+    if math.isnan(estimate):
+        return Interval(estimate, low, high, confidence)
+    return Interval(estimate, min(low, estimate), max(high, estimate), confidence)
 
 
 def rate_interval(
@@ -346,11 +324,9 @@ def rate_interval(
 
     Notes
     -----
-    The limits are the rates θ at which P(Bin(total, θ) + N ≥ successes), or the same with ≤, is
-    (1 − confidence)/2, where N is the noise: an exact test at every total, rate and noise. With
-    failures the statistic is successes − failures + total, that is 2 Bin(total, θ) + N. Noise that
-    leaves no rate between the limits is answered with Wilson's interval for the nearest possible
-    count, with the noise's variance added (``docs/theory/intervals.md``).
+    Limits are the rates at which the tails of binomial law and noise are half the error. A count
+    for which no rate is between the limits is answered with Wilson's interval for the nearest
+    possible count, with the noise's variance added (``docs/theory/intervals.md``).
 
     Examples
     --------
@@ -365,55 +341,42 @@ def rate_interval(
     """
     successes = whole_number(successes, "successes", least=-math.inf)
     total = whole_number(total, "total", least=0)
-    confidence = open_unit(confidence, "confidence")
+    level = 0.5 * (1.0 - open_unit(confidence, "confidence"))
     if noise is None and not 0 <= successes <= total:
         raise InputError(
             f"successes must be between 0 and total = {total} where there is no noise, "
             f"got {successes}."
         )
-    cells = n_cells if isinstance(n_cells, tuple) else (n_cells, n_cells)
-    if failures is None:
-        n_noisy, estimate, counts = (
-            float(cells[0]),
-            float(successes),
-            (successes, total - successes),
-        )
-        found, mirrored = (known_total_piece(one, total, noise, cells[0])[0] for one in counts)
-    else:
-        counts = successes, whole_number(failures, "failures", least=-math.inf)
-        found = _from_both(counts, noise, cells)
-        mirrored = _from_both(counts[::-1], noise, cells[::-1])
-        # half of each count's noise, so a quarter of the variance
-        n_noisy, estimate = 0.25 * sum(cells), 0.5 * (successes + total - counts[1])
     if total == 0:
         return Interval(math.nan, 0.0, 1.0, confidence)
-    variance = 0.0 if noise is None else n_noisy * noise.std**2
-    return _inverted((found, mirrored), (estimate, total), variance, confidence)
-
-
-def _from_both(
-    counts: tuple[int, int], noise: IntegerNoise | None, n_cells: tuple[int, int]
-) -> Piece:
-    """Return the one piece of a rate whose successes and failures both were counted."""
-    piece = unknown_total_piece(*counts, noise, n_cells, 1, 2)
-    return replace(piece, left=0.0, right=1.0)
-
-
-def _inverted(
-    pieces: tuple[Piece, Piece], counts: tuple[float, int], variance: float, confidence: float
-) -> Interval:
-    """Return the interval of rates that neither tail rejects, or the closed one."""
-    count, total = counts
-    totals, level = np.array([total]), 0.5 * (1.0 - confidence)
-    closed = wilson(count, total, variance, confidence)
-    low = least_rate(pieces[0], totals, level, closed[0])
-    failing = least_rate(pieces[1], totals, level, 1.0 - closed[1])
-    estimate = min(max(count / total, 0.0), 1.0)
-    if low is None or failing is None or low > 1.0 - failing:
-        low, high = closed
+    if noise is None:
+        low, failing = (
+            float(betaincinv(count, total - count + 1.0, level)) if count else 0.0
+            for count in (successes, total - successes)
+        )
+        return Interval(successes / total, low, 1.0 - failing, confidence)
+    cells = n_cells if isinstance(n_cells, tuple) else (n_cells, n_cells)
+    totals = np.array([total])
+    if failures is None:
+        count, n_noisy = float(successes), float(cells[0])
+        survival = survival_of(noise, cells[:1], (1,))
+        pieces = [
+            Piece(totals, np.array([one]), 1, survival) for one in (successes, total - successes)
+        ]
     else:
-        high = 1.0 - failing
-    return Interval(estimate, min(low, estimate), max(high, estimate), confidence)
+        counts = successes, whole_number(failures, "failures", least=-math.inf)
+        # half of each count's noise, so a quarter of the variance
+        count, n_noisy = 0.5 * (successes + total - counts[1]), 0.25 * sum(cells)
+        pieces = [
+            piece_of_both(pair, totals, noise, n_cells_of_pair, (1, 2), (0.0, 1.0))
+            for pair, n_cells_of_pair in ((counts, cells), (counts[::-1], cells[::-1]))
+        ]
+    closed = wilson(count, total, n_noisy * noise.std**2, confidence)
+    limits = (
+        least_rate(pieces[0], level, closed[0]),
+        least_rate(pieces[1], level, 1.0 - closed[1]),
+    )
+    return interval_about(min(max(count / total, 0.0), 1.0), limits, closed, confidence)
 
 
 # Rates of the very records, which are everybody: noise alone makes them uncertain.

@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import cache
-from itertools import permutations
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
-from sklearn_dpwg._checks import FloatArray, open_unit, real_number, whole_number
+from sklearn_dpwg._checks import FloatArray, open_unit, whole_number
 from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.metrics.intervals.rate import (
     Counts,
     Interval,
     fieller_wilson,
+    interval_about,
     least_rate,
+    piece_of_both,
     rate_interval,
     survival_of,
-    unknown_total_piece,
 )
 from sklearn_dpwg.privacy import IntegerNoise
 
@@ -145,17 +144,13 @@ def ratio_interval(
     level = 0.5 * (1.0 - _PART_FOR_TOTALS) * error
     variances = n_cells[0] * noise.std**2, n_cells[1] * noise.std**2
     closed = fieller_wilson(hits, misses, variances, confidence)
-    low = _lower_limit(hits, misses, noise, n_cells, totals, level, closed[0])
-    mirrored = _lower_limit(misses, hits, noise, n_cells[::-1], totals, level, 1.0 - closed[1])
-    if low is None or mirrored is None or low > 1.0 - mirrored:
-        low, high = closed
-    else:
-        high = 1.0 - mirrored
+    limits = (
+        _lower_limit((hits, misses), noise, n_cells, totals, level, closed[0]),
+        _lower_limit((misses, hits), noise, n_cells[::-1], totals, level, 1.0 - closed[1]),
+    )
     kept = max(hits, 0) + max(misses, 0)
-    if kept == 0:
-        return Interval(math.nan, low, high, confidence)
-    estimate = max(hits, 0) / kept
-    return Interval(estimate, min(low, estimate), max(high, estimate), confidence)
+    estimate = max(hits, 0) / kept if kept else math.nan
+    return interval_about(estimate, limits, closed, confidence)
 
 
 def _plausible_totals(
@@ -170,8 +165,7 @@ def _plausible_totals(
 
 
 def _lower_limit(
-    hits: int,
-    misses: int,
+    counts: tuple[int, int],
     noise: IntegerNoise,
     n_cells: tuple[int, int],
     totals: Counts,
@@ -186,246 +180,127 @@ def _lower_limit(
     if len(totals) == 0:
         return None
     start = int(np.rint(guess * _N_PLACES))
-    first = n_surely_rejected((hits, misses), noise, n_cells, int(totals[-1]), level, _N_PLACES)
+    first = n_surely_rejected(counts, noise, n_cells, int(totals[-1]), level, _N_PLACES)
     least = None
     for place in (*range(start, min(first, start) - 1, -1), *range(start + 1, _N_PLACES + 1)):
         if place > start and least is not None:
             break
-        piece = unknown_total_piece(hits, misses, noise, n_cells, place, _N_PLACES)
-        limit = least_rate(piece, totals, level, guess)
+        ends = max((place - 0.5) / _N_PLACES, 0.0), min((place + 0.5) / _N_PLACES, 1.0)
+        piece = piece_of_both(counts, totals, noise, n_cells, (place, _N_PLACES), ends)
+        limit = least_rate(piece, level, guess)
         least = least if limit is None else limit
     return least
 
 
-# Differences of two rates.
+# Contrasts of two rates, and the groups that may be worst.
 
 # Limits so near to 0 and 1 are found for what is there.
 _END = 1e-9
+# Estimates, lower and upper limits of rates, as arrays that are broadcast.
+Limits = tuple[FloatArray, FloatArray, FloatArray]
 
 
-def difference_interval(first: Interval, second: Interval) -> Interval:
-    """Return an interval for the first rate minus the second, of two independent groups.
+def difference_of_rates(first: Limits, second: Limits) -> Limits:
+    """Return first rates minus second ones, of independent groups, with limits.
 
-    Parameters
-    ----------
-    first, second : Interval
-        The rates, with the same confidence.
-
-    Returns
-    -------
-    Interval
-        The difference with the same confidence.
-
-    Notes
-    -----
-    The method of variance estimates recovery, MOVER (Zou and Donner, Statistics in Medicine 27,
+    By the method of variance estimates recovery, MOVER (Zou and Donner, Statistics in Medicine 27,
     2008): the distance of each limit from the estimate is the root of the sum of the squares of the
     two distances that it is made of. It is not exact, but as good as the limits that it is given.
     Where a limit is 0 or 1, the estimate was cut there too, and its distance is shorter than its
     error may be: then the limit is that of both tests inverted, one rate's limit less the other's.
     A rate of nobody, NaN, is anywhere between its limits.
-
-    Examples
-    --------
-    >>> from sklearn_dpwg.metrics.intervals import difference_interval, rate_interval
-    >>> gap = difference_interval(rate_interval(40, 100), rate_interval(25, 100))
-    >>> print(f"{gap.estimate:.2f} [{gap.low:.3f}, {gap.high:.3f}]")
-    0.15 [0.013, 0.281]
     """
-    confidence = same_confidence((first, second))
-    estimate = first.estimate - second.estimate
-    if math.isnan(estimate):
-        return Interval(estimate, first.low - second.high, first.high - second.low, confidence)
-    low = estimate - math.hypot(first.estimate - first.low, second.high - second.estimate)
-    high = estimate + math.hypot(first.high - first.estimate, second.estimate - second.low)
-    if _is_end(first.low) or _is_end(second.high):
-        low = first.low - second.high
-    if _is_end(first.high) or _is_end(second.low):
-        high = first.high - second.low
-    return Interval(estimate, low, high, confidence)
+    (p, p_low, p_high), (q, q_low, q_high) = first, second
+    unknown = np.isnan(p - q)
+    low = np.where(
+        unknown | _is_end(p_low) | _is_end(q_high),
+        p_low - q_high,
+        p - q - np.hypot(p - p_low, q_high - q),
+    )
+    high = np.where(
+        unknown | _is_end(p_high) | _is_end(q_low),
+        p_high - q_low,
+        p - q + np.hypot(p_high - p, q - q_low),
+    )
+    return p - q, low, high
 
 
-def _is_end(limit: float) -> bool:
+def _is_end(limit: FloatArray) -> NDArray[np.bool_]:
     """Whether a limit is an end of what rates, or their negatives, may be, up to a tolerance."""
-    return min(abs(limit), abs(1.0 - abs(limit))) < _END
+    return np.minimum(np.abs(limit), np.abs(1.0 - np.abs(limit))) < _END
 
 
-def same_confidence(rates: tuple[Interval, ...]) -> float:
-    """Return the confidence of all rates, refuse several."""
-    known = {rate.confidence for rate in rates}
-    if len(known) != 1:
-        raise InputError(f"All rates must have the same confidence, got {sorted(known)}.")
-    return known.pop()
+def ratio_of_rates(first: Limits, second: Limits) -> Limits:
+    """Return first rates divided by second ones, of groups that were named beforehand, with limits.
 
-
-def ratio_of_rates(first: Interval, second: Interval) -> Interval:
-    """Return the first of two rates divided by the second, with limits.
-
-    Parameters
-    ----------
-    first, second : Interval
-        Rates of two groups that were named beforehand, with the same confidence: a group that is
-        taken for its largest estimate makes the limits miss more often than they say.
-
-    Returns
-    -------
-    Interval
-        The ratio. A limit is infinite where the second may be 0; a ratio is NaN between 0 and
-        infinity if either rate is NaN, or both are 0.
-
-    Notes
-    -----
     MOVER for ratios (Donner and Zou, Statistical Methods in Medical Research 21, 2012): ρ is
-    between the limits if MOVER's interval for first − ρ · second holds 0. It is not exact. Where a
-    limit is an end, 0 or 1, it is that of both tests inverted, as in `difference_interval`.
-
-    Examples
-    --------
-    >>> from sklearn_dpwg.metrics.intervals import rate_interval, ratio_of_rates
-    >>> women = ratio_of_rates(rate_interval(30, 100), rate_interval(120, 300))
-    >>> print(f"{women.estimate:.2f} [{women.low:.2f}, {women.high:.2f}]")
-    0.75 [0.52, 1.04]
+    between the limits if MOVER's interval for first − ρ · second holds 0. Where a limit is an end,
+    0 or 1, it is that of both tests inverted, as in `difference_of_rates`. A limit is infinite
+    where the second rate may be 0; a ratio is NaN between 0 and infinity if either rate is NaN, or
+    both are 0.
     """
-    same_confidence((first, second))
-    p, q = first.estimate, second.estimate
-    if math.isnan(p) or math.isnan(q) or p == q == 0.0:
-        return Interval(math.nan, 0.0, math.inf, first.confidence)
-    low = high = 0.0
-    # (p − ρq)² = (p − l)² + ρ² (u − q)² is a ρ² − 2pqρ + c = 0, of which this is the smaller root
-    c = first.low * (2.0 * p - first.low)
-    if c > 0.0:
-        a = second.high * (2.0 * q - second.high)
-        divisor = p * q + math.sqrt(max((p * q) ** 2 - a * c, 0.0))
-        low = c / divisor if divisor > 0.0 else math.inf  # over a rate that is surely zero
-    a = second.low * (2.0 * q - second.low)
-    if a > 0.0:
-        c = first.high * (2.0 * p - first.high)
-        high = (p * q + math.sqrt(max((p * q) ** 2 - a * c, 0.0))) / a
-    else:
-        high = math.inf
-    if abs(second.high - 1.0) < _END:
-        low = first.low / second.high
-    if abs(first.high - 1.0) < _END and second.low > 0.0:
-        high = first.high / second.low
-    estimate = p / q if q > 0.0 else math.inf
-    return Interval(estimate, min(low, estimate), max(high, estimate), first.confidence)
-
-
-# The groups that may be worst.
-
-RateAt = Callable[[float], Interval]
-# The intervals of all groups whose limits each fail with a probability.
-Levels = Callable[[float], tuple[Interval, ...]]
-
-
-@dataclass(frozen=True)
-class WorstGroupSet:
-    """What may be said about the worst group: a set of groups and limits of its value.
-
-    Parameters
-    ----------
-    members : tuple of int
-        Positions of the groups that may be worst, increasing; never empty.
-    value_low, value_high : float
-        Limits of the worst group's value, whichever it is.
-    gap : Interval
-        Distance between the largest and the smallest value.
-
-    Examples
-    --------
-    >>> from sklearn_dpwg.metrics.intervals import Interval, WorstGroupSet
-    >>> WorstGroupSet((0, 2), 0.1, 0.2, gap=Interval(0.05, 0.0, 0.1, confidence=0.95)).members
-    (0, 2)
-    """
-
-    members: tuple[int, ...]
-    value_low: float
-    value_high: float
-    gap: Interval
-
-
-def worst_group_set(
-    rates: Sequence[RateAt], *, greater_is_worse: bool = True, confidence: float = 0.95
-) -> WorstGroupSet:
-    """Return the groups that may be worst, and limits of the worst value and of the gap.
-
-    Parameters
-    ----------
-    rates : sequence of callable
-        For each of the independent groups a function that takes a confidence and returns the
-        `Interval` of its rate, ``lambda level: rate_interval(…, confidence=level)``.
-    greater_is_worse : bool, default=True
-        Whether the worst group is the one with the largest rate, as for errors, or the smallest.
-    confidence : float, default=0.95
-        Above 0.5 and below 1. The probability of each of three statements: the worst group is a
-        member, its value is within its limits, and so is the gap.
-
-    Returns
-    -------
-    WorstGroupSet
-        The set and the limits.
-
-    Notes
-    -----
-    With α = 1 − confidence and p groups, a group is dropped if MOVER's one-sided limit at
-    α/(p − 1) puts another above it. The worst value is between the largest simultaneous lower
-    limit (at α/(2p)) and the largest ordinary upper limit (at α/2), and the gap between the largest
-    lower limit of a difference of two groups at α/(2p(p − 1)), at least 0, and the largest upper
-    limit at α/2.
-
-    Examples
-    --------
-    >>> from functools import partial
-    >>> from sklearn_dpwg.metrics.intervals import rate_interval, worst_group_set
-    >>> errors = [(30, 100), (20, 80), (60, 600)]
-    >>> def rate(count, total):
-    ...     return lambda level: rate_interval(count, total, confidence=level)
-    >>> worst = worst_group_set([rate(*error) for error in errors])
-    >>> worst.members
-    (0, 1)
-    >>> print(f"[{worst.value_low:.2f}, {worst.value_high:.2f}]")
-    [0.20, 0.40]
-    """
-    if not 0.5 < real_number(confidence, "confidence") < 1.0:
-        raise InputError(f"confidence must be above 0.5 and below 1, got {confidence!r}.")
-    n_groups = len(rates)
-    if n_groups == 0:
-        raise InputError("rates must have at least one group, got none.")
-    error = 1.0 - confidence
-
-    @cache
-    def at(error_of_a_limit: float) -> tuple[Interval, ...]:
-        found = tuple(rate(1.0 - 2.0 * error_of_a_limit) for rate in rates)
-        return found if greater_is_worse else tuple(map(_negative, found))
-
-    pairs = max(n_groups - 1, 1)
-    members = _not_dropped(at(error / pairs))
-    low = max(rate.low for rate in at(error / (2 * n_groups)))
-    high = max(rate.high for rate in at(error / 2))
-    low, high = (low, high) if greater_is_worse else (-high, -low)
-    return WorstGroupSet(members, low, high, _gap(at, error, n_groups))
-
-
-def _negative(rate: Interval) -> Interval:
-    return Interval(-rate.estimate, -rate.high, -rate.low, rate.confidence)
-
-
-def _not_dropped(rates: tuple[Interval, ...]) -> tuple[int, ...]:
-    # against itself a group's limit is below 0
-    return tuple(
-        place
-        for place, rate in enumerate(rates)
-        if all(difference_interval(other, rate).low <= 0.0 for other in rates)
+    (p, p_low, p_high), (q, q_low, q_high) = first, second
+    with np.errstate(divide="ignore", invalid="ignore"):
+        # (p − ρq)² = (p − l)² + ρ² (u − q)² is a ρ² − 2pqρ + c = 0, whose smaller root is the limit
+        c, a = p_low * (2.0 * p - p_low), q_high * (2.0 * q - q_high)
+        low = np.where(c > 0.0, c / (p * q + np.sqrt(np.maximum((p * q) ** 2 - a * c, 0.0))), 0.0)
+        c, a = p_high * (2.0 * p - p_high), q_low * (2.0 * q - q_low)
+        high = (p * q + np.sqrt(np.maximum((p * q) ** 2 - a * c, 0.0))) / a
+        high = np.where(a > 0.0, high, np.inf)
+        low = np.where(np.abs(q_high - 1.0) < _END, p_low / q_high, low)
+        high = np.where((np.abs(p_high - 1.0) < _END) & (q_low > 0.0), p_high / q_low, high)
+        estimate = np.where(q > 0.0, p / q, np.inf)
+    unknown = np.isnan(p) | np.isnan(q) | ((p == 0.0) & (q == 0.0))
+    return (
+        np.where(unknown, np.nan, estimate),
+        np.where(unknown, 0.0, np.minimum(low, estimate)),
+        np.where(unknown, np.inf, np.maximum(high, estimate)),
     )
 
 
-def _gap(at: Levels, error: float, n_groups: int) -> Interval:
-    confidence = 1.0 - error
-    known = [rate.estimate for rate in at(error / 2) if not math.isnan(rate.estimate)]
-    estimate = max(known) - min(known) if known else math.nan
-    if n_groups == 1:
-        return Interval(0.0, 0.0, 0.0, confidence)
-    simultaneous = at(error / (2 * n_groups * (n_groups - 1)))
-    low = max(difference_interval(*pair).low for pair in permutations(simultaneous, 2))
-    high = max(difference_interval(*pair).high for pair in permutations(at(error / 2), 2))
-    return Interval(estimate, max(low, 0.0), high, confidence)
+def limits_of(rates: Iterable[Interval]) -> Limits:
+    """Return rates as arrays."""
+    rows = np.array([(one.estimate, one.low, one.high) for one in rates]).reshape(-1, 3)
+    return rows[:, 0], rows[:, 1], rows[:, 2]
+
+
+def worst_group_set(
+    rates: Callable[[float], Sequence[Interval]],
+    n_groups: int,
+    *,
+    greater_is_worse: bool,
+    confidence: float,
+) -> tuple[tuple[int, ...], tuple[float, float], Interval]:
+    """Return the groups that may be worst, and limits of the worst value and of the gap.
+
+    Each of the three statements holds with the confidence: the worst group is among those, its
+    value is within its limits, and so is the distance between the largest and the smallest rate.
+    With α = 1 − confidence and p groups, a group is dropped if MOVER's one-sided limit at α/(p − 1)
+    puts another above it. The worst value is between the largest simultaneous lower limit (at
+    α/(2p)) and the largest ordinary upper limit (at α/2), and the gap between the largest lower
+    limit of a difference of two groups at α/(2p(p − 1)), at least 0, and the largest upper limit at
+    α/2. ``rates`` returns those of all groups at a confidence.
+    """
+    error = 1.0 - confidence
+
+    def at(error_of_a_limit: float) -> Limits:
+        estimates, lows, highs = limits_of(rates(1.0 - 2.0 * error_of_a_limit))
+        return (estimates, lows, highs) if greater_is_worse else (-estimates, -highs, -lows)
+
+    def differences(of: Limits) -> Limits:
+        estimates, lows, highs = of
+        return difference_of_rates((estimates[:, None], lows[:, None], highs[:, None]), of)
+
+    dropped = differences(at(error / max(n_groups - 1, 1)))[1] > 0.0
+    np.fill_diagonal(dropped, False)
+    members = tuple(np.flatnonzero(~dropped.any(axis=0)).tolist())
+    ordinary, low = at(error / 2), float(at(error / (2 * n_groups))[1].max())
+    ends = (
+        (low, float(ordinary[2].max())) if greater_is_worse else (-float(ordinary[2].max()), -low)
+    )
+    known = ordinary[0][~np.isnan(ordinary[0])]
+    estimate = float(np.ptp(known)) if len(known) else math.nan
+    apart = ~np.eye(n_groups, dtype=bool)
+    low = float(differences(at(error / (2 * n_groups * (n_groups - 1))))[1][apart].max())
+    high = float(differences(ordinary)[2][apart].max())
+    return members, ends, Interval(estimate, max(low, 0.0), high, confidence)

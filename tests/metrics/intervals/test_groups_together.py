@@ -1,28 +1,27 @@
 """Differences, ratios and the worst group, from the intervals of several groups."""
 
 import math
-from functools import cache, partial
+from functools import cache
 from itertools import product
 
 import numpy as np
 import pytest
 from scipy import optimize, stats
 
-from sklearn_dpwg.metrics.intervals import (
-    Interval,
-    difference_interval,
-    rate_interval,
+from sklearn_dpwg.metrics.intervals import Interval, rate_interval, ratio_interval
+from sklearn_dpwg.metrics.intervals.rate import wilson
+from sklearn_dpwg.metrics.intervals.ratio import (
+    difference_of_rates,
+    limits_of,
     ratio_of_rates,
     worst_group_set,
 )
-from sklearn_dpwg.metrics.intervals.rate import wilson
 from sklearn_dpwg.privacy import IntegerNoise
 
-NOBODY = rate_interval(0, 0)
 
-
-def wilson_interval(successes, total, confidence=0.95):
-    return Interval(successes / total, *wilson(successes, total, 0.0, confidence), confidence)
+def contrast(of, first, second):
+    """Return the estimate and the limits of a difference or ratio of two intervals."""
+    return [float(one[0]) for one in of(limits_of([first]), limits_of([second]))]
 
 
 # --- two groups ---------------------------------------------------------------------------------
@@ -30,80 +29,109 @@ def wilson_interval(successes, total, confidence=0.95):
 
 def test_a_difference_is_the_published_one():
     # R. G. Newcombe, Statistics in Medicine 17 (1998), table II, method 10: 56/70 against 48/80
-    found = difference_interval(wilson_interval(56, 70), wilson_interval(48, 80))
-    assert found.estimate == pytest.approx(0.2)
-    assert (found.low, found.high) == pytest.approx((0.0524, 0.3339), abs=5e-5)
+    rates = [
+        Interval(count / total, *wilson(count, total, 0.0, 0.95), 0.95)
+        for count, total in ((56, 70), (48, 80))
+    ]
+    assert contrast(difference_of_rates, *rates) == pytest.approx([0.2, 0.0524, 0.3339], abs=5e-5)
 
 
 def test_a_difference_from_nobody_says_what_both_limits_say():
-    found = difference_interval(rate_interval(30, 100), NOBODY)
-    assert math.isnan(found.estimate)
-    assert found.low == rate_interval(30, 100).low - 1.0
-    assert found.high == rate_interval(30, 100).high
+    some, nobody = rate_interval(30, 100), rate_interval(0, 0)
+    estimate, low, high = contrast(difference_of_rates, some, nobody)
+    assert math.isnan(estimate)
+    assert (low, high) == (some.low - 1.0, some.high)
 
 
 def test_a_ratio_is_where_the_difference_from_its_multiple_may_be_0():
-    rates = [rate_interval(30, 90), rate_interval(5, 60), rate_interval(0, 40)]
-    ratios = [ratio_of_rates(rate, rates[0]) for rate in rates]
+    reference = rate_interval(30, 90)
 
     def limit_of_difference(factor, rate, end):
-        reference = rates[0]
-        scaled = Interval(*(factor * np.array([reference.estimate, reference.low, reference.high])),
-                          confidence=0.95)  # fmt: skip
-        return getattr(difference_interval(rate, scaled), end)
+        ends = (factor * one for one in (reference.estimate, reference.low, reference.high))
+        return contrast(difference_of_rates, rate, Interval(*ends, 0.95))[end]
 
-    for rate, ratio in zip(rates[1:], ratios[1:], strict=True):
-        high = optimize.brentq(limit_of_difference, ratio.estimate, 20.0, (rate, "high"))
-        assert ratio.high == pytest.approx(high)
+    for rate in (rate_interval(5, 60), rate_interval(0, 40)):
+        estimate, low, high = contrast(ratio_of_rates, rate, reference)
+        assert high == pytest.approx(
+            optimize.brentq(limit_of_difference, estimate, 20.0, (rate, 2))
+        )
         if rate.low > 0.0:
-            low = optimize.brentq(limit_of_difference, 0.0, ratio.estimate, (rate, "low"))
-            assert ratio.low == pytest.approx(low)
+            known = optimize.brentq(limit_of_difference, 0.0, estimate, (rate, 1))
+            assert low == pytest.approx(known)
         else:
-            assert ratio.low == 0.0
+            assert low == 0.0
 
 
 def test_a_reference_that_may_be_0_bounds_no_ratio():
-    found = ratio_of_rates(rate_interval(3, 10), rate_interval(0, 10))
-    assert (found.estimate, found.high) == (math.inf, math.inf)
-    assert 0.0 < found.low < 1.0
-    both = ratio_of_rates(rate_interval(0, 10), rate_interval(0, 10))
-    assert math.isnan(both.estimate)
+    estimate, low, high = contrast(ratio_of_rates, rate_interval(3, 10), rate_interval(0, 10))
+    assert (estimate, high) == (math.inf, math.inf)
+    assert 0.0 < low < 1.0
+    assert math.isnan(contrast(ratio_of_rates, rate_interval(0, 10), rate_interval(0, 10))[0])
     # one that surely is 0
     some, none = Interval(0.5, 0.4, 0.6, 0.95), Interval(0.0, 0.0, 0.0, 0.95)
-    assert ratio_of_rates(some, none) == Interval(math.inf, math.inf, math.inf, 0.95)
-    assert ratio_of_rates(none, some) == none
+    assert contrast(ratio_of_rates, some, none) == [math.inf] * 3
+    assert contrast(ratio_of_rates, none, some) == [0.0] * 3
     # limits divided by limits are wider
     first, second = rate_interval(30, 100), rate_interval(80, 200)
-    found = ratio_of_rates(first, second)
-    assert first.low / second.high < found.low < found.high < first.high / second.low
+    _, low, high = contrast(ratio_of_rates, first, second)
+    assert first.low / second.high < low < high < first.high / second.low
+
+
+@pytest.mark.parametrize(("epsilon", "first", "second"), [(0.2, 1.0, 0.0), (1.0, 0.0, 1.0)])
+def test_differences_of_rates_at_opposite_ends_hold(epsilon, first, second):
+    """Noise draws both estimates inwards; distances added in squares miss one time in six."""
+    noise, n, missed = IntegerNoise("laplace", 2.0 / epsilon), 200, 0
+    numbers, masses = noise.law(2)
+    drawn = np.random.default_rng(0).choice(numbers, (120, 2, 2), p=masses / masses.sum())
+    for pair in drawn.tolist():
+        rates = [
+            ratio_interval(
+                round(n * rate) + hit, round(n * (1 - rate)) + miss, noise=noise, n_cells=(2, 2)
+            )
+            for rate, (hit, miss) in zip((first, second), pair, strict=True)
+        ]
+        _, low, high = contrast(difference_of_rates, *rates)
+        missed += not low <= first - second <= high
+    assert missed <= 0.05 * 120 + 5
 
 
 # --- the worst group ----------------------------------------------------------------------------
 
 
-def rates_of(counts, noise=None):
-    return [partial(_rate, count, total, noise) for count, total in counts]
+def worst_of(*rates, greater_is_worse=True):
+    """Return the worst groups of functions from a confidence to an interval."""
+    return worst_group_set(
+        lambda level: [rate(level) for rate in rates],
+        len(rates),
+        greater_is_worse=greater_is_worse,
+        confidence=0.95,
+    )
 
 
-def _rate(count, total, noise, level):
-    return rate_interval(count, total, noise=noise, confidence=level)
+def rate_of(count, total, noise=None):
+    return cache(lambda level: rate_interval(count, total, noise=noise, confidence=level))
 
 
 def test_groups_that_cannot_be_told_apart_are_all_members():
-    found = worst_group_set(rates_of([(30, 100), (31, 100), (2, 400), (28, 100), (0, 3)]))
-    assert found.members == (0, 1, 3, 4)
-    assert found.value_low < 0.31 < found.value_high
-    assert found.gap.estimate == pytest.approx(0.31)
+    counts = [(30, 100), (31, 100), (2, 400), (28, 100), (0, 3)]
+    members, (low, high), gap = worst_of(*(rate_of(*one) for one in counts))
+    assert members == (0, 1, 3, 4)
+    assert low < 0.31 < high
+    assert gap.estimate == pytest.approx(0.31)
+    # nobody drops nobody
+    members, (_, high), gap = worst_of(rate_of(10, 1000), rate_of(200, 1000), rate_of(0, 0))
+    assert members == (1, 2)
+    assert high == 1.0
+    assert gap.high == pytest.approx(1.0 - rate_interval(10, 1000).low)
 
 
 def test_the_smallest_rate_may_be_the_worst():
     counts = [(30, 100), (90, 100), (31, 100), (395, 400)]
-    found = worst_group_set(rates_of(counts), greater_is_worse=False)
-    flipped = worst_group_set(rates_of([(total - count, total) for count, total in counts]))
-    assert found.members == flipped.members == (0, 2)
-    assert found.value_low == pytest.approx(1.0 - flipped.value_high)
-    assert found.value_high == pytest.approx(1.0 - flipped.value_low)
-    assert (found.gap.low, found.gap.high) == pytest.approx((flipped.gap.low, flipped.gap.high))
+    members, ends, gap = worst_of(*(rate_of(*one) for one in counts), greater_is_worse=False)
+    flipped = worst_of(*(rate_of(total - count, total) for count, total in counts))
+    assert members == flipped[0] == (0, 2)
+    assert ends == pytest.approx((1.0 - flipped[1][1], 1.0 - flipped[1][0]))
+    assert (gap.low, gap.high) == pytest.approx((flipped[2].low, flipped[2].high))
 
 
 def test_levels_are_those_of_the_page():
@@ -117,21 +145,10 @@ def test_levels_are_those_of_the_page():
 
         return at
 
-    found = worst_group_set([rate(10), rate(20), rate(60)])
+    _, ends, _ = worst_of(rate(10), rate(20), rate(60))
     assert asked == {round(0.05 / n, 12) for n in (2, 6, 12)}
-    assert found.value_low == rate_interval(60, 200, confidence=1 - 0.05 / 3).low
-    assert found.value_high == rate_interval(60, 200).high
-
-
-def test_one_group_is_the_worst_and_nobody_drops_nobody():
-    found, known = worst_group_set(rates_of([(3, 10)])), rate_interval(3, 10)
-    assert found.members == (0,)
-    assert (found.value_low, found.value_high) == pytest.approx((known.low, known.high))
-    assert found.gap == Interval(0.0, 0.0, 0.0, 0.95)
-    found = worst_group_set(rates_of([(10, 1000), (200, 1000), (0, 0)]))
-    assert found.members == (1, 2)
-    assert found.value_high == 1.0
-    assert found.gap.high == pytest.approx(1.0 - rate_interval(10, 1000).low)
+    low = rate_interval(60, 200, confidence=1 - 0.05 / 3).low
+    assert ends == (low, rate_interval(60, 200).high)
 
 
 NOISE = IntegerNoise("laplace", 1.0)
@@ -146,50 +163,29 @@ def chances(total, rate):
     return [(s, p) for s, p in zip(counts, law.tolist(), strict=True) if p > 1e-6]
 
 
-def errors(statements):
+def errors(noise):
     """Return how often statements about two groups are false, by a sum over all counts."""
     wrong = dict.fromkeys(("set", "low", "high", "gap"), 0.0)
     laws = [chances(total, rate) for total, rate in zip(SIZES, TRUE_RATES, strict=True)]
+    functions = [
+        {
+            count: rate_of(count if noise else min(max(count, 0), total), total, noise)
+            for count, _ in law
+        }
+        for law, total in zip(laws, SIZES, strict=True)
+    ]
     for (first, p), (second, q) in product(*laws):
-        found = statements(first, second)
-        wrong["set"] += p * q * (0 not in found.members)
-        wrong["low"] += p * q * (found.value_low > max(TRUE_RATES))
-        wrong["high"] += p * q * (found.value_high < max(TRUE_RATES))
-        gap = max(TRUE_RATES) - min(TRUE_RATES)
-        wrong["gap"] += p * q * (not found.gap.low <= gap <= found.gap.high)
+        members, (low, high), gap = worst_of(functions[0][first], functions[1][second])
+        wrong["set"] += p * q * (0 not in members)
+        wrong["low"] += p * q * (low > max(TRUE_RATES))
+        wrong["high"] += p * q * (high < max(TRUE_RATES))
+        wrong["gap"] += p * q * (not gap.low <= max(TRUE_RATES) - min(TRUE_RATES) <= gap.high)
     return wrong
 
 
-@cache
-def _noisy(count, total, level, noise):
-    if noise is None:
-        return rate_interval(min(max(count, 0), total), total, confidence=level)
-    return rate_interval(count, total, noise=noise, confidence=level)
-
-
-def with_noise(first, second, noise=NOISE):
-    pairs = zip((first, second), SIZES, strict=True)
-    rates = [lambda level, c=c, n=n: _noisy(c, n, level, noise) for c, n in pairs]
-    return worst_group_set(rates)
-
-
 def test_statements_err_as_seldom_as_they_say():
-    wrong = errors(with_noise)
+    wrong = errors(NOISE)
     assert max(wrong["set"], wrong["gap"]) <= 0.05
     assert max(wrong["low"], wrong["high"]) <= 0.025
-    without = errors(partial(with_noise, noise=None))
+    without = errors(None)
     assert max(without["low"], without["high"]) > 0.025  # ignored noise is seen
-
-
-# --- refusals -----------------------------------------------------------------------------------
-
-
-def test_wrong_arguments_are_refused():
-    with pytest.raises(ValueError, match="All rates must have the same confidence, got"):
-        difference_interval(rate_interval(3, 10), rate_interval(3, 10, confidence=0.9))
-    with pytest.raises(ValueError, match="All rates must have the same confidence, got"):
-        ratio_of_rates(rate_interval(3, 10), rate_interval(3, 10, confidence=0.9))
-    with pytest.raises(ValueError, match="rates must have at least one group, got none"):
-        worst_group_set([])
-    with pytest.raises(ValueError, match=r"confidence must be above 0.5 and below 1, got 0\.5"):
-        worst_group_set(rates_of([(3, 10)]), confidence=0.5)

@@ -2,7 +2,6 @@
 
 import math
 from dataclasses import replace
-from functools import partial
 
 import numpy as np
 import pytest
@@ -92,13 +91,6 @@ def test_failures_mirror_successes():
         )
 
 
-def test_limits_rise_with_the_count():
-    noise = IntegerNoise("laplace", 2.0)
-    found = [rate_interval(s, 50, noise=noise) for s in range(-5, 56)]
-    assert np.all(np.diff([one.low for one in found]) >= -1e-9)
-    assert np.all(np.diff([one.high for one in found]) >= -1e-9)
-
-
 def test_impossible_counts_get_wilsons_interval_of_the_nearest_possible_one():
     noise = IntegerNoise("laplace", 2.0)
     found = rate_interval(-40, 50, noise=noise)
@@ -123,28 +115,12 @@ def test_nobody_has_no_rate():
     assert rate_interval(4, 0, noise=IntegerNoise("laplace", 2.0)).width == 1.0
 
 
-@pytest.mark.parametrize("scale", [2.0, 20.0, 200.0])
-def test_ten_million_records_are_no_trouble(scale):
-    noise = IntegerNoise("laplace", scale)
-    found = rate_interval(3_000_000, 10**7, noise=noise)
-    std = math.sqrt(0.21 * 10**7 + noise.std**2) / 10**7
-    assert found.width == pytest.approx(2 * 1.96 * std, rel=0.02)
-
-
-def test_noise_on_more_cells_is_wider():
-    interval = partial(rate_interval, 20, 100, noise=IntegerNoise("laplace", 2.0))
-    widths = [interval(n_cells=cells).width for cells in (1, 2, 4, 20, 80)]
-    assert np.all(np.diff(widths) > 0.0)
-
-
 @pytest.mark.parametrize(
     ("arguments", "options", "error", "sentence"),
     [
         ((3.0, 10), {}, TypeError, "successes must be a whole number, got 3.0"),
-        ((True, 10), {}, TypeError, "successes must be a whole number, got True"),
         ((3, -1), {}, ValueError, "total must be at least 0, got -1"),
         ((-1, 10), {}, ValueError, "successes must be between 0 and total = 10 where there is no"),
-        ((11, 10), {}, ValueError, "successes must be between 0 and total = 10 where there is no"),
         ((3, 10), {"confidence": 1.0}, ValueError, "confidence must be strictly between 0 and 1"),
     ],
 )
