@@ -291,9 +291,8 @@ def audit(
                 kind=kind,
                 same_records_as=fitted if same_records else None,
             )
-        verdict = None
-        if fail_below is not None:
-            verdict = result.verdict(metric, fail_below, reference=compared)
+        asked = (metric, fail_below)
+        verdict = None if fail_below is None else result.verdict(*asked, reference=compared)
         if json_file is not None:
             parts[json_file].write_text(result.to_json(), encoding="utf-8")
         if output is not None:

@@ -418,8 +418,7 @@ def _coef_and_intercept(start: Any) -> tuple[FloatArray, FloatArray]:
             f"intercept) in the units of X and y, got {type(start).__name__}."
         )
     coef: Any = pair[0]
-    coef = coef.toarray() if issparse(coef) else coef
-    arrays = np.asarray(coef, dtype=float), np.asarray(pair[1], dtype=float)
+    arrays = np.asarray(getattr(coef, "toarray", lambda: coef)(), dtype=float), np.asarray(pair[1], dtype=float)
     if not all(np.isfinite(array).all() for array in arrays):
         raise InputError("start must hold finite numbers, got infinite or NaN.")
     return arrays
