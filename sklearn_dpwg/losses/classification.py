@@ -10,6 +10,7 @@ import numpy as np
 from scipy.special import expit, logsumexp, softmax
 
 from sklearn_dpwg._checks import FloatArray, Rules, above, positive, whole
+from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.losses.base import (
     CutLine,
     KinkedLoss,
@@ -300,6 +301,11 @@ class MultinomialLogLoss(Loss):
     name: ClassVar[str] = "log_loss"
     task: ClassVar[Task] = "multiclass"
     rules: ClassVar[Rules] = Rules("MultinomialLogLoss", n_outputs=whole(2))
+
+    def __post_init__(self) -> None:
+        if self.n_outputs == 1:  # that of other losses, which rules take for a default
+            raise InputError("n_outputs of MultinomialLogLoss must be at least 2, got 1.")
+        super().__post_init__()
 
     def value_and_derivative(
         self, scores: FloatArray, targets: FloatArray
