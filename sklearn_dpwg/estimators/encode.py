@@ -418,7 +418,7 @@ def _coef_and_intercept(start: Any) -> tuple[FloatArray, FloatArray]:
             f"intercept) in the units of X and y, got {type(start).__name__}."
         )
     coef: Any = pair[0]
-    coef = coef.toarray() if issparse(coef) else coef
+    coef = coef.toarray() if hasattr(coef, "toarray") else coef
     arrays = np.asarray(coef, dtype=float), np.asarray(pair[1], dtype=float)
     if not all(np.isfinite(array).all() for array in arrays):
         raise InputError("start must hold finite numbers, got infinite or NaN.")
