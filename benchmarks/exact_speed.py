@@ -13,8 +13,8 @@ to the tolerance of ``worst_group_optimum`` below.
     python benchmarks/exact_speed.py wide          # 1,000 and 2,000 columns
     OMP_NUM_THREADS=1 python benchmarks/exact_speed.py
 
-With one group both minimise the average risk, over a ball that does not bind; with ten, logistic
-regression minimises another thing, and its gap does not vanish."""
+With one group both minimise the average risk; with ten its gap, of another thing, does not vanish.
+"""
 
 from __future__ import annotations
 
