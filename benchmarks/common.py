@@ -55,16 +55,11 @@ def make_estimator(data: Bunch, epsilon: float = EPSILON, **parameters: Any) -> 
     )
 
 
-@contextmanager
-def game_on_records() -> Iterator[None]:
-    """Let estimators play the papers' game on the records: nothing is corrected for optimism."""
+def game_on_records() -> Any:
+    """Return a patch by which estimators play the papers' game, without optimism of records."""
     problem = DPWorstGroupEstimator._problem
-
-    def of_records(model: Any, *facts: Any) -> Any:
-        return replace(problem(model, *facts), optimism_correction=0.0)
-
-    with patch.object(DPWorstGroupEstimator, "_problem", of_records):
-        yield
+    plain = {"new": lambda *facts: replace(problem(*facts), optimism_correction=0.0)}
+    return patch.object(DPWorstGroupEstimator, "_problem", **plain)
 
 
 def public_facts(data: Bunch) -> dict[str, Any]:
@@ -111,13 +106,11 @@ def worst_risk(model: Any, risks: GroupRisks, data: Bunch) -> float:
     return float(risks.risks(np.append(coef, intercept)).max())
 
 
-def fits(
-    data: Bunch, n_seeds: int, *, grouped: bool = True, start: Any = None, **parameters: Any
-) -> Iterator[Any]:
+def fits(data: Bunch, n_seeds: int, *, grouped: bool = True, **parameters: Any) -> Iterator[Any]:
     """Yield seeded fits to a data set."""
+    groups, start = data.groups if grouped else None, parameters.pop("start", None)
     for seed in range(n_seeds):
         model = make_estimator(data, random_state=seed, **parameters)
-        groups = data.groups if grouped else None
         yield model.fit(data.data, data.target, groups=groups, start=start)
 
 

@@ -74,10 +74,7 @@ Method = Callable[[Task, float, int], Model]
 
 
 def estimator(*, grouped: bool = True, on_records: bool = False, **parameters: Any) -> Method:
-    """Return the fit of the package's estimator, default but for some parameters.
-
-    On the records it plays the papers' game, without a correction for their optimism.
-    """
+    """Return the fit of the package's estimator, default but for some parameters and its game."""
 
     def fit(task: Task, epsilon: float, seed: int) -> np.ndarray:
         solver = parameters.get("solver", "auto")

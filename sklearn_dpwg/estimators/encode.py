@@ -418,8 +418,8 @@ def _coef_and_intercept(start: Any) -> tuple[FloatArray, FloatArray]:
             f"intercept) in the units of X and y, got {type(start).__name__}."
         )
     coef: Any = pair[0]
-    dense = getattr(coef, "toarray", lambda: coef)()
-    arrays = np.asarray(dense, dtype=float), np.asarray(pair[1], dtype=float)
+    coef = coef.toarray() if hasattr(coef, "toarray") else coef
+    arrays = np.asarray(coef, dtype=float), np.asarray(pair[1], dtype=float)
     if not all(np.isfinite(array).all() for array in arrays):
         raise InputError("start must hold finite numbers, got infinite or NaN.")
     return arrays
