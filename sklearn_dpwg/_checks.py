@@ -145,7 +145,7 @@ class Rules:
         """Refuse an object with a parameter that breaks a rule, which no default does."""
         for name, rule in self.rules.items():
             value = getattr(parameters, name)
-            if value is getattr(type(parameters), name, parameters):
+            if value is vars(type(parameters)).get(name, parameters):
                 continue
             try:
                 broken = rule(value)
