@@ -43,7 +43,7 @@ MEETS_NOISE = {
         "inspection.group_audit",
         "model_selection.fit_then_release",
         "estimators.class_moments",
-        "postprocessing.histogram",
+        "postprocessing.base",
         "preprocessing.scalers",
         "privacy.noise.source",
         "privacy.prefix_sums.base",

@@ -28,9 +28,6 @@ Indices = NDArray[np.intp]
 class PublicKFold(KFold):
     """Deal records to folds by public facts alone, so that what is fitted on them can be summed.
 
-    By default records are dealt out in turn, by their place; with `key` each goes by itself. Rows
-    and targets are not read, and groups only to refuse folds of which one lacks a group.
-
     Parameters
     ----------
     n_splits : int, default=5
@@ -52,11 +49,11 @@ class PublicKFold(KFold):
     Notes
     -----
     Without `key` the i-th record, or the i-th of an order that the seed decides, is in fold
-    i mod `n_splits`, so that folds are as large, up to one record. With `key` a record's fold is a
-    function of its own key and of the seed. So neighbours, which agree in the key of every place,
-    have the same folds, and every fit on folds reads the same places of both, of which at most one
-    holds another record, of whatever group: the fit's own guarantee covers it, and composition all
-    of them (``docs/guide/counting_fits.md``).
+    i mod `n_splits`. With `key` a record's fold is a function of its own key and of the seed. So
+    neighbours, which agree in the key of every place, have the same folds, and every fit on folds
+    reads the same places of both, of which at most one holds another record: the fit's own
+    guarantee covers it, and composition all of them (``docs/guide/counting_fits.md``). Rows and
+    targets are not read, and groups only to refuse folds of which one lacks a group.
 
     Examples
     --------
