@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 import pandas as pd
-from shapes import FOLDER, SHAPES, asked_of, names_asked, on_pieces
+from shapes import FOLDER, asked_of, names_asked, on_pieces
 from utility import held_out
 from utility.held_out import table
 from utility.peers import ebm
@@ -64,8 +64,8 @@ def verdicts(frame: pd.DataFrame) -> str:
 def main() -> None:
     """Measure and print."""
     asked = asked_of(__doc__)
-    held_out.METHODS[BENDS] = on_pieces(SHAPES[BENDS])
-    held_out.METHODS[BLIND[BENDS]] = on_pieces(SHAPES[BENDS], grouped=False)
+    held_out.METHODS[BENDS] = on_pieces()
+    held_out.METHODS[BLIND[BENDS]] = on_pieces(grouped=False)
     held_out.PEERS[EBM] = ebm.fit
     names, n_splits = names_asked(asked), asked.splits
     held_out.measure(names, METHODS, asked.epsilons, n_splits=n_splits, folder=FOLDER)

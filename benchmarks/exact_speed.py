@@ -9,8 +9,6 @@ to the tolerance of ``worst_group_optimum`` below.
 
     python benchmarks/exact_speed.py               # everything; a few minutes
     python benchmarks/exact_speed.py 10000 100000  # some numbers of records
-    python benchmarks/exact_speed.py sorting       # unsorted and sorted groups, 20 columns
-    python benchmarks/exact_speed.py wide          # 1,000 and 2,000 columns
     OMP_NUM_THREADS=1 python benchmarks/exact_speed.py
 
 With one group both minimise the average risk; with ten its gap, of another thing, does not vanish.
@@ -98,17 +96,7 @@ def gaps_of(
     return ours, theirs
 
 
-def sorting() -> Iterator[tuple[str, Records]]:
-    """Yield what it costs that groups are not sorted: a million rows of 20 columns, ten groups."""
-    X, y, groups = synthetic(1_000_000, 10, 20)
-    order = np.argsort(groups, kind="stable")
-    for dtype in (np.float64, np.float32):
-        rows = X.astype(dtype)
-        yield f"10^6 x 20, {np.dtype(dtype)}, unsorted", (rows, y, groups)
-        yield f"10^6 x 20, {np.dtype(dtype)}, sorted", (rows[order], y[order], groups[order])
-
-
-def sizes(numbers: tuple[int, ...] = SIZES) -> Iterator[tuple[str, Records]]:
+def sizes(numbers: tuple[int, ...]) -> Iterator[tuple[str, Records]]:
     """Yield synthetic data of some sizes with 1 and 10 groups, then Adult with one and its own."""
     for size in numbers:
         for n_groups in (1, 10):
@@ -119,25 +107,16 @@ def sizes(numbers: tuple[int, ...] = SIZES) -> Iterator[tuple[str, Records]]:
         yield name, (data.data, data.target, groups)
 
 
-def wide() -> Iterator[tuple[str, Records]]:
-    """Yield synthetic data of many columns."""
-    for n_columns in (1000, 2000):
-        yield f"20,000 x {n_columns}, 4 groups", synthetic(20_000, 4, n_columns)
-
-
 @game_on_records()
-def main(measured: Iterator[tuple[str, Records]] | None = None) -> None:
+def main(numbers: tuple[int, ...] = SIZES) -> None:
     """Print the table."""
     ignore_warnings()
     print(f"epsilon=inf against LogisticRegression(lbfgs, tol=1e-6), median of {N_REPETITIONS}\n")
     times = ("ours s", "threads s", "one thread s", "over threads", "over quicker", "quartiles")
     row("", (*times, "our gap", "their gap", "<= 1, no worse"), 16, 28)
-    for name, records in measured or sizes():
+    for name, records in sizes(numbers):
         line(name, *records)
 
 
 if __name__ == "__main__":
-    if sys.argv[1:] in (["sorting"], ["wide"]):
-        main({"sorting": sorting, "wide": wide}[sys.argv[1]]())
-    else:
-        main(sizes(tuple(int(size) for size in sys.argv[1:]) or SIZES))
+    main(tuple(int(size) for size in sys.argv[1:]) or SIZES)

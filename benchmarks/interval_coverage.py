@@ -9,12 +9,11 @@ in 36 worlds of 3 or 10 groups: all equal, one worse among rare errors, or sprea
 records each, or from 30 to 3,000. An interval is computed once for every count that occurs, which
 leaves most of the time to the ratios, about ten minutes.
 
-    python benchmarks/interval_coverage.py rate true-positives hidden attribute worst speed
+    python benchmarks/interval_coverage.py rate true-positives hidden attribute worst
 """
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import lru_cache, partial
@@ -25,7 +24,7 @@ import opendp.prelude as dp
 from common import run_tables
 
 from sklearn_dpwg.metrics import intervals
-from sklearn_dpwg.metrics.intervals.ratio import limits_of, ratio_of_rates, worst_group_set
+from sklearn_dpwg.metrics.intervals.ratio import worst_group_set
 from sklearn_dpwg.privacy import IntegerNoise
 
 dp.enable_features("contrib")
@@ -198,60 +197,13 @@ def print_worst(repetitions: int) -> None:
         print(f"{statement}: smallest {min(held_by_world):.3f}, mean {np.mean(held_by_world):.3f}")
 
 
-def audit_seconds(n_largest: int, epsilon: float) -> float:
-    """Return the CPU time of all numbers of an audit of 40 groups by 4 metrics."""
-    noise = IntegerNoise("laplace", 2.0 / epsilon)
-    rng = np.random.default_rng(0)
-    sizes = np.append(np.geomspace(50, 50_000, 39).astype(int), n_largest)
-    shares = np.array([[0.5, 0.2], [0.05, 0.25]])  # rows: class, columns: prediction
-    cells = np.array([rng.multinomial(n, shares.ravel()).reshape(2, 2) for n in sizes])
-    cells += opendp_noise(noise.scale, cells.shape)
-    begun = time.process_time()
-    for metric in range(4):
-        rates = [_rate_of(cell, metric, noise) for cell in cells]
-        worst_group_set(
-            lambda level, rates=rates: [rate(level) for rate in rates],
-            len(rates),
-            greater_is_worse=True,
-            confidence=0.95,
-        )
-        ratio_of_rates(limits_of(rate(0.95) for rate in rates), limits_of([rates[0](0.95)]))
-    return time.process_time() - begun
-
-
-def _rate_of(
-    cell: np.ndarray, metric: int, noise: IntegerNoise
-) -> Callable[[float], intervals.Interval]:
-    """Return selection, error, true positive or false positive rate of 2 × 2 counts."""
-    (kept, wrong), (missed, right) = cell.tolist()
-    hits = (wrong + right, wrong + missed, right, wrong)[metric]
-    misses = (kept + missed, kept + right, missed, kept)[metric]
-    told = {"noise": noise, "n_cells": (2, 2) if metric < 2 else (1, 1)}
-    return lambda level: intervals.ratio_interval(hits, misses, confidence=level, **told)
-
-
-def print_speed() -> None:
-    """Print the CPU time of audits."""
-    print("\nCPU seconds for 40 groups × 4 metrics with their worst sets and ratios, sizes hidden")
-    for n_largest, epsilon in product((50_000, 10**6, 10**7), (0.1, 0.5, 1.0, 4.0)):
-        seconds = audit_seconds(n_largest, epsilon)
-        print(f"largest group {n_largest:,}, ε = {epsilon:g}: {seconds:.1f}")
-
-
-def timed(part: Callable[[], None]) -> None:
-    """Print a part and how long it took."""
-    begun = time.process_time()
-    part()
-    print(f"({time.process_time() - begun:.0f} CPU seconds)")
-
-
 if __name__ == "__main__":
-    parts: dict[str, Callable[[], None]] = {
-        "speed": print_speed,
-        "rate": partial(print_coverage, "rate", N_REPETITIONS),
-        "worst": partial(print_worst, N_WORST),
-        "true-positives": partial(print_coverage, "true-positives", N_REPETITIONS),
-        "hidden": partial(print_coverage, "hidden", N_WORST),
-        "attribute": partial(print_coverage, "attribute", N_WORST),
-    }
-    run_tables({name: partial(timed, part) for name, part in parts.items()})
+    run_tables(
+        {
+            "rate": partial(print_coverage, "rate", N_REPETITIONS),
+            "worst": partial(print_worst, N_WORST),
+            "true-positives": partial(print_coverage, "true-positives", N_REPETITIONS),
+            "hidden": partial(print_coverage, "hidden", N_WORST),
+            "attribute": partial(print_coverage, "attribute", N_WORST),
+        }
+    )

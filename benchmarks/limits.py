@@ -11,27 +11,23 @@ where sampling has no price, which is a reason of its own for an excess on recor
 
     python benchmarks/limits.py [--solver auto mgr phased-erm] [--n 10000 100000 400000]
         [--epsilon 1 8 1e4] [--tables 1e4]
-
-- and with `--balls` on tables of the package at ε = 16, in balls that bind.
 """
 
 from __future__ import annotations
 
 import argparse
-import math
 import time
 import warnings
 from collections.abc import Iterator, Sequence
-from itertools import product
 from typing import Any
 
 import numpy as np
 from common import DELTA, game_on_records, ignore_warnings
-from utility.held_out import losses_of, names_of_half
+from utility.held_out import names_of_half
 from utility.ours import make_model, warm_up
 from utility.population import load_by_name
 from utility.store import FOLDER
-from utility.tasks import Task, load_task
+from utility.tasks import Task
 from utility.worlds import normal_rows
 
 from sklearn_dpwg.exceptions import NoProtectionWarning
@@ -70,20 +66,6 @@ def tables(solver: str, epsilon: float) -> Iterator[tuple[str, float, float]]:
             yield name, *excess(task, solver, epsilon)
 
 
-def balls(solvers: Sequence[str]) -> None:
-    """Print the excess over the exact optimum in the same ball, where the ball binds."""
-    for name, radius in product(("adult", "law-school", "cps-weekly-wages"), (1.0, 3.0)):
-        task, worst = load_task(name), []
-        for solver, epsilon in (("exact", math.inf), *((each, 16.0) for each in solvers)):
-            model = make_model(task, solver, epsilon, seed=0, radius=radius)
-            model.fit(task.train.X, task.train.y, groups=task.train.groups)
-            worst.append(losses_of(task, task.train, task.unit_weights(model)).max())
-        shown = ", ".join(
-            f"{s} {w - worst[0]:+.4f}" for s, w in zip(solvers, worst[1:], strict=True)
-        )
-        print(f"{name}, radius {radius:g}: exact {worst[0]:.4f}, {shown}", flush=True)
-
-
 @game_on_records()
 def main() -> None:
     """Print what is asked for."""
@@ -92,11 +74,7 @@ def main() -> None:
     parser.add_argument("--n", type=int, nargs="*", default=list(SIZES))
     parser.add_argument("--epsilon", type=float, nargs="+", default=list(EPSILONS))
     parser.add_argument("--tables", type=float, nargs="*", default=[EPSILONS[-1]])
-    parser.add_argument("--balls", action="store_true", help="in balls that bind, and no more")
     asked = parser.parse_args()
-    if asked.balls:
-        balls(("mgr", "gda", "phased-erm"))
-        return
     print(f"excess on the training records, δ = {DELTA:g}, one seed")
     if asked.n:
         worlds(asked.solver, asked.n, asked.epsilon)

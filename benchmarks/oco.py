@@ -1,7 +1,7 @@
-"""Solvers on fresh records: slopes, numbers of groups, days of a stream, defaults.
+"""Solvers on fresh records: slopes, numbers of groups, defaults.
 
 `python benchmarks/oco.py` prints all, `python benchmarks/oco.py slopes` (or `groups`, `crossover`,
-`days`, `defaults`) one table: on real data epsilon = 1, delta = 1e-5, five seeds, mean and standard
+`defaults`) one table: on real data epsilon = 1, delta = 1e-5, five seeds, mean and standard
 error; else the population excess where the optimum is known. `papers.py` has the paper's schedule
 beside the plan on real data.
 """
@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from common import excess_table, row, run_tables, sweep, weights_of_runs
+from common import excess_table, run_tables, sweep, weights_of_runs
 from rates_worlds import HardWorld
 
 from sklearn_dpwg import DPWorstGroupClassifier
@@ -26,35 +26,6 @@ DATA_SETS = ("adult", "law-school", "minneapolis-stops", "census-income-kdd")
 N_SEEDS = 5
 PAPER = OCO(schedule="paper", noise="toeplitz")
 FACTS = {"fit_intercept": False, "data_norm": 1.0, "neighbours": "replace-one-within-group"}
-
-
-def day(rng: np.random.Generator, n: int = 4_000) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the records of a day in the guide to streams."""
-    X, region = rng.uniform(-1, 1, size=(n, 2)) / np.sqrt(2), rng.choice(2, size=n, p=[0.7, 0.3])
-    return X, (X[:, 0] + 0.3 * (1 - 2 * region) * X[:, 1] > 0).astype(int), region
-
-
-def days() -> None:
-    """Print the worst region's loss after ten days, day by day or fitted to all of them."""
-    X, y, region = day(np.random.default_rng(10**6), 100_000)
-    row("", ("epsilon = 1", "epsilon = 4"), 14)
-    for solver, fits in (("phased-erm", False), ("oco", False), ("phased-erm", True)):
-        medians = []
-        for epsilon in (1.0, 4.0):
-            found = []
-            for seed in range(2 * N_SEEDS - 1):
-                rng = np.random.default_rng(seed)
-                told = FACTS | {"fit_intercept": True, "solver": solver, "random_state": seed}
-                model = DPWorstGroupClassifier(epsilon, 1e-6, **told)
-                parts = [day(rng) for _ in range(10)]
-                if fits:
-                    model.fit(*map(np.concatenate, zip(*parts, strict=True)))
-                else:
-                    [model.partial_fit(*part) for part in parts]
-                losses = -model.predict_log_proba(X)[np.arange(len(y)), y]
-                found.append(max(losses[region == each].mean() for each in range(2)))
-            medians.append(f"{np.median(found):.3f}")
-        row(f"{solver}, {'all at once' if fits else 'day by day'}", medians, 14)
 
 
 def population_excess(solver: Any, n_groups: int, n_records: int) -> float:
@@ -183,4 +154,4 @@ def defaults() -> None:
 
 
 if __name__ == "__main__":
-    run_tables({e.__name__: e for e in (slopes, groups, crossover, days, defaults)})
+    run_tables({e.__name__: e for e in (slopes, groups, crossover, defaults)})

@@ -1,7 +1,7 @@
 """Online-to-batch: the average risk of a stream, and its slopes.
 
 `python benchmarks/online_to_batch.py` prints all, a name after it one table: `average`, `defaults`,
-`slopes`, `rounds`, `distance`.
+`slopes`, `distance`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from sklearn_dpwg.losses import BinaryLogLoss, Huber
 from sklearn_dpwg.optimum import worst_group_optimum
 from sklearn_dpwg.privacy import Budget
 from sklearn_dpwg.solvers import MGR, OCO, OnlineToBatch, Solution, Solver
-from sklearn_dpwg.solvers.learners import FTRL, OptimisticFTRL, ParameterFree
+from sklearn_dpwg.solvers.learners import FTRL, ParameterFree
 
 N_WEIGHTS, RADIUS, N_SEEDS = 16, 0.5, 7
 SIGNALS = (0.003, 0.006, 0.012, 0.025, 0.05, 0.1, 0.2, 0.4, 0.8)
@@ -173,26 +173,6 @@ def silent_weights(
     return solver.run(plan, oracle, Silent(), start=Solution(first, None, 0)).weights
 
 
-def rounds() -> None:
-    """Print excess against rounds, for the curvature that is worst for each number of rounds."""
-
-    def worst(kind: type, count: float) -> float:
-        found = []
-        for scale in np.geomspace(1e-3, 1.0, 60):
-            # ½ (c w - c)² with curvature c² from the start 0: what is left of ½ c²
-            solver = OnlineToBatch(kind(strength=2.0), n_rounds=int(count))
-            rows, targets = np.array([[scale]]), np.array([scale])
-            weights = silent_weights(solver, Huber(0.999), rows, targets, int(count), 0.0)
-            found.append(0.5 * scale**2 * float((weights[0] - 1.0) ** 2))
-        return max(found)
-
-    sweep(
-        "excess by rounds without noise, worst curvature",
-        (10, 20, 40, 80, 160),
-        {kind.__name__: (partial(worst, kind), "<= -2") for kind in (FTRL, OptimisticFTRL)},
-    )
-
-
 def distance() -> None:
     """Print excess against the distance from the start to the best weights."""
     count, width = 20_000, 0.05
@@ -218,4 +198,4 @@ def distance() -> None:
 
 
 if __name__ == "__main__":
-    run_tables({each.__name__: each for each in (average, defaults, slopes, rounds, distance)})
+    run_tables({each.__name__: each for each in (average, defaults, slopes, distance)})

@@ -1,8 +1,8 @@
 """Passes over records that memory does not hold.
 
-Makes records in a directory that is named, and prints what reading them costs beside
-the same records in memory, both sides in one run: processor time of a pass over mapped arrays and
-over the spool, that of writing the spool once, and the anonymous memory of a process that does it.
+Makes records in a directory that is named, and prints what reading them costs beside the same
+records in memory, both sides in one run: processor time of a pass over mapped arrays and over the
+spool, and that of writing the spool once.
 ``python benchmarks/out_of_core.py DIRECTORY --rows 1e7 --columns 20``. With ``--fit SOLVER`` a
 classifier is fitted to the Parquet file instead, in a process of its own, and its time and memory
 are printed. What was made is removed.
@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import json
 import os
 import resource
 import subprocess
@@ -143,18 +142,6 @@ def peak(found):
         found["after"] = anonymous()
 
 
-def measure_memory(directory, names, what):
-    """Print, as JSON, the memory of this process for blocks and three passes over them."""
-    weights = np.random.default_rng(1).standard_normal(len(names) + 1)
-    found = {}
-    n_rows = len(np.load(directory / "y.npy", "r"))
-    with spooled(directory, n_rows, len(names)) as spool, peak(found):
-        risks = held(directory, names, spool, what)
-        for _ in range(3):
-            risks.risks_and_gradients(weights)
-    print(json.dumps(found))
-
-
 def measure_fit(directory, names, solver):
     """Fit to the Parquet file, and print the time and the memory of this process."""
     source = parquet_source(directory, names)
@@ -206,14 +193,10 @@ def run():
     parser.add_argument("--turns", type=int, default=9)
     parser.add_argument("--fit", metavar="SOLVER", help="fit, with this solver, and nothing else")
     parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
-    parser.add_argument("--memory", choices=["mapped", "spool"], help=argparse.SUPPRESS)
     options = parser.parse_args()
     names = [f"x{column}" for column in range(options.columns)]
     if options.child:
         measure_fit(options.directory, names, options.fit)
-        return
-    if options.memory:
-        measure_memory(options.directory, names, options.memory)
         return
     with tempfile.TemporaryDirectory(dir=options.directory) as folder:
         directory = Path(folder)
@@ -235,13 +218,6 @@ def run():
             subprocess.run(command, check=True)
             return
         compare(directory, names, options.turns)
-        row("anonymous memory, GiB", ("before", "peak", "after"), 17, 24)
-        for what in ("mapped", "spool"):
-            command = [sys.executable, __file__, str(directory), "--memory", what]
-            command += ["--columns", str(options.columns)]
-            run = subprocess.run(command, check=True, capture_output=True, text=True)
-            found = json.loads(run.stdout)
-            row(what, [f"{found[w] / 2**30:.3f}" for w in ("before", "peak", "after")], 17, 24)
 
 
 if __name__ == "__main__":

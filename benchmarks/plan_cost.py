@@ -1,8 +1,7 @@
-"""What planning costs, and what many cells cost.
+"""What many cells cost.
 
-Run with ``python benchmarks/plan_cost.py`` for both tables, or with ``plans`` or ``cells`` for one,
-on a quiet machine; R is for regression. Processor time is shown. Memory is the most that a process
-of its own has held (Linux).
+`python benchmarks/plan_cost.py cells`, on a quiet machine. Processor time is shown. Memory is the
+most that a process of its own has held (Linux).
 """
 
 from __future__ import annotations
@@ -21,19 +20,10 @@ import numpy as np
 import pandas as pd
 from common import PUBLIC, row, run_tables
 
-from sklearn_dpwg import DPWorstGroupClassifier, DPWorstGroupRegressor
+from sklearn_dpwg import DPWorstGroupClassifier
 
-# processor seconds that `plan` may take, by the largest number of groups
-LIMITS = {1_000: 1.0, 10_000: 5.0}
-SOLVERS = ("auto", "mgr", "phased-erm", "oco")
 # of ten attributes: processor seconds of `plan`, and memory of a fit over that for one attribute
 PLAN_OF_CELLS, MEMORY_OF_CELLS = 2.0, 1.5
-
-
-def sizes_of(n_groups: int, largest: int) -> list[int]:
-    """Return sizes of groups, most of which no other group has."""
-    rng = np.random.default_rng(n_groups)
-    return [int(size) for size in rng.integers(5, largest, n_groups)]
 
 
 def processor_seconds(function: Callable[[], object]) -> float:
@@ -41,28 +31,6 @@ def processor_seconds(function: Callable[[], object]) -> float:
     start = time.process_time()
     function()
     return time.process_time() - start
-
-
-def plans() -> None:
-    """Print numbers of groups, kind of sizes, solver, and processor seconds of `plan`."""
-    print(f"{'groups':>7} {'sizes':<7} {'solver':<11} {'seconds':>8}")
-    for n_groups in (100, 1_000, 10_000):
-        equal, unlike = [20] * n_groups, sizes_of(n_groups, 100_000)
-        large = sizes_of(n_groups, 1_000_000)
-        classifier = partial(DPWorstGroupClassifier, **PUBLIC)
-        regressor = partial(DPWorstGroupRegressor, target_bounds=(-1.0, 1.0), **PUBLIC)
-        cases: list[tuple[str, list[int], str, Any, int]] = [
-            *(("equal", equal, each, classifier, 10) for each in SOLVERS),
-            *(("unlike", unlike, each, classifier, 10) for each in SOLVERS),
-            *(("unlike", unlike, f"{each}, R", regressor, 10) for each in ("auto", "moments")),
-            ("large", large, "mgr", partial(classifier, epsilon=8.0), 200),
-        ]
-        for kind, sizes, solver, make, n_features in cases:
-            model = make(solver=solver.removesuffix(", R"))
-            plan = partial(model.plan, group_sizes=sizes, n_features=n_features)
-            taken = processor_seconds(plan)
-            late = taken > LIMITS[max(n_groups, min(LIMITS))]
-            print(f"{n_groups:7,} {kind:<7} {solver:<11} {taken:8.2f}{' too long' * late}")
 
 
 def fit_of_cells(n_records: int, skew: float, overlap: str) -> tuple[int, float, float, float]:
@@ -102,4 +70,4 @@ def cells() -> None:
 if __name__ == "__main__":
     warnings.simplefilter("ignore")
     DPWorstGroupClassifier().plan(group_sizes=[500, 500], n_features=5)  # imports
-    run_tables({"plans": plans, "cells": cells})
+    run_tables({"cells": cells})

@@ -14,8 +14,8 @@ one measurement of the solver (K = 31,623, ε = 0.1), for all sweeps alike.
 optimum on the sphere of the ball. "strongly-convex" is Theorem 8 of Zhang, Tran and Cutkosky, which
 promises the squares of both terms for the average risk with a ridge.
 
-    python benchmarks/rates.py [hard] [typical] [intercept] [binding] [doubling] [non-private]
-                               [strongly-convex] [algorithm-4] [lower-bound]
+    python benchmarks/rates.py [hard] [typical] [intercept] [binding] [doubling]
+                               [strongly-convex] [lower-bound]
 """
 
 from __future__ import annotations
@@ -25,33 +25,18 @@ from dataclasses import asdict, dataclass, replace
 from functools import partial
 
 import numpy as np
-from common import ignore_warnings, run_tables, slope_of, weights_of_runs
+from common import ignore_warnings, run_tables, weights_of_runs
 from online_to_batch import SignOracle
-from rates_worlds import (
-    CountedRisks,
-    HardWorld,
-    InterceptWorld,
-    TypicalWorld,
-    World,
-    make_lower_bound,
-)
+from rates_worlds import HardWorld, InterceptWorld, TypicalWorld, World
+from sklearn_dpwg.optimum.objective import project_to_ball
 
 from sklearn_dpwg.data.problem import Problem
-from sklearn_dpwg.data.records import GroupedRecords
 from sklearn_dpwg.data.risks import GroupRisks
-from sklearn_dpwg.losses import AbsoluteError
-from sklearn_dpwg.optimum import worst_group_optimum
-from sklearn_dpwg.optimum.saddle_point import (
-    RegularisedObjective,
-    primal_dual_subgradient,
-    project_to_ball,
-    solve_saddle_point,
-)
+from sklearn_dpwg.optimum import solve_saddle_point, worst_group_optimum
 from sklearn_dpwg.privacy import Budget
 from sklearn_dpwg.privacy.gaussian import gdp_mu
 from sklearn_dpwg.privacy.sensitivity import saddle_point_sensitivity
 from sklearn_dpwg.solvers import MGR, OnlineToBatch, PhasedERM
-from sklearn_dpwg.solvers.exact import remark_strengths
 from sklearn_dpwg.solvers.solver import Solver
 
 ignore_warnings()
@@ -279,16 +264,16 @@ def excess_of_doubling(world: World, point: Point) -> np.ndarray:
     """
     problem, n_phases = world.problem(point.group_size), round(np.log2(point.group_size))
     prior = np.full(point.n_groups, 1.0 / point.n_groups)
-    multiplier = np.sqrt(n_phases) / gdp_mu(point.epsilon, DELTA)
-    facts = {
-        "group_sizes": problem.group_sizes,
-        "lipschitz": problem.lipschitz,
-        "gradient_diameter": problem.gradient_diameter,
-        "loss_range": problem.loss_range,
-        "entropy_weight": np.inf,
-        "prior": problem.prior,
-    }
-    of_unit = multiplier * saddle_point_sensitivity(strong_convexity=1.0, **facts)
+    of_unit = saddle_point_sensitivity(
+        group_sizes=problem.group_sizes,
+        lipschitz=problem.lipschitz,
+        gradient_diameter=problem.gradient_diameter,
+        loss_range=problem.loss_range,
+        strong_convexity=1.0,
+        entropy_weight=np.inf,
+        prior=problem.prior,
+    )
+    of_unit *= np.sqrt(n_phases) / gdp_mu(point.epsilon, DELTA)
     first = np.sqrt(point.n_weights) * of_unit / world.radius
     found = []
     for seed in range(N_SEEDS):
@@ -328,39 +313,6 @@ def report_doubling() -> None:
     show_slopes(RECORDS, columns)
 
 
-# --- without privacy ---------------------------------------------------------------------------
-
-
-def excess_of_remark(world: World, point: Point) -> np.ndarray:
-    """Return the excess with μ_w and μ_λ of the remark after Lemma 4 of Zhou & Bassily."""
-    mu_weights, mu_groups = remark_strengths(world.problem(point.group_size))
-    found = (
-        solve_saddle_point(
-            table_of(world, point, seed),
-            radius=world.radius,
-            prior=np.full(point.n_groups, 1.0 / point.n_groups),
-            mu_weights=mu_weights,
-            mu_groups=mu_groups,
-        ).weights
-        for seed in range(N_SEEDS)
-    )
-    return np.array([world.excess(weights) for weights in found])
-
-
-def report_non_private() -> None:
-    """Print the excess of the regularised and of the plain minimax solution."""
-    points = [Point(n_records=value) for value in RECORDS]
-    solutions = {"the remark's strengths": excess_of_remark, "plain minimax": excess_of_optima}
-    for kind, worlds_at in FAMILIES.items():
-        print(f"\n{kind} population, no privacy: p = 4, d = 16")
-        columns = {name: measured(worlds_at, points, each) for name, each in solutions.items()}
-        show("K", RECORDS, columns)
-        show_slopes(RECORDS, columns)
-    k = np.array(RECORDS)
-    rate = slope_of(RECORDS, np.sqrt(4 / k * np.log(k / 4) * np.log(k)))
-    print(f"theory: slope -0.5, with the remark's logarithms {rate:.2f}", flush=True)
-
-
 # --- strongly convex risks ---------------------------------------------------------------------
 
 
@@ -391,64 +343,6 @@ def report_strongly_convex() -> None:
         }
         show("K", RECORDS[3:], columns)
         show_slopes(RECORDS[3:], columns)
-
-
-# --- the published solver of a phase -----------------------------------------------------------
-
-
-def report_algorithm_4() -> None:
-    """Print the gap of Algorithm 4's averages against its number of steps, and its bound."""
-    world, point = TypicalWorld(4, 16), Point(n_records=10_000)
-    table = world.draw(point.group_size, np.random.default_rng(0))
-    lipschitz = world.problem(point.group_size).lipschitz
-    for mu_weights, mu_groups in (remark_strengths(world.problem(point.group_size)), (1e-3, 1e-3)):
-        strengths = {"mu_weights": mu_weights, "mu_groups": mu_groups}
-        prior, center = np.full(4, 0.25), np.zeros(16)
-        smooth = RegularisedObjective(table, world.radius, prior, center=center, **strengths)
-        print(f"\nAlgorithm 4: typical population, K = 10,000, μ_w = {mu_weights:.3g}, ", end="")
-        print(f"μ_λ = {mu_groups:.3g}")
-        report_gaps(smooth, lipschitz, partial(response, smooth))
-    # one record of loss |w|: the minimum is at the kink, with value μ_w c²/2
-    records = GroupedRecords(np.ones((1, 1)), np.zeros(1), np.array([0, 1]))
-    kink = CountedRisks(records, AbsoluteError(1.0), 0.0, counts=np.ones(1))
-    kinked = RegularisedObjective(kink, 1.0, np.ones(1), 1.0, 1.0, np.array([0.3]))
-    print("\nAlgorithm 4: one record of loss |w|, μ_w = 1")
-    report_gaps(kinked, 1.0, lambda _: 0.5 * 0.3**2)
-
-
-def response(objective: RegularisedObjective, group_weights: np.ndarray) -> float:
-    """Return the least value of the objective for fixed group weights."""
-    # which is a saddle point where the group weights cannot move
-    found = solve_saddle_point(
-        objective.risks,
-        radius=objective.radius,
-        prior=group_weights,
-        mu_weights=objective.mu_weights,
-        mu_groups=np.inf,
-        center=objective.center,
-    )
-    offset = found.weights - objective.center
-    divergence = float(np.sum(group_weights * np.log(group_weights / objective.prior)))
-    value = float(group_weights @ objective.risks.risks(found.weights))
-    value += 0.5 * objective.mu_weights * float(offset @ offset)
-    return value - objective.mu_groups * divergence
-
-
-def report_gaps(
-    objective: RegularisedObjective, lipschitz: float, least: Callable[[np.ndarray], float]
-) -> None:
-    """Print the gaps of one objective, given its least value for fixed group weights."""
-    steepest = lipschitz + objective.mu_weights * objective.radius
-    values = powers(10, 10_000, 7)
-    print(f"{'N':>10}{'gap':>12}{'its bound':>12}")
-    gaps = []
-    for n_steps in values:
-        weights, group_weights = primal_dual_subgradient(objective, n_steps)
-        gaps.append(objective.evaluate(weights).value - least(group_weights))
-        bound = steepest**2 * (1.0 + np.log(n_steps)) / (2.0 * objective.mu_weights * n_steps)
-        print(f"{n_steps:>10,}{gaps[-1]:12.3g}{bound:12.3g}")
-    rate = slope_of(values, (1 + np.log(values)) / np.array(values))
-    print(f"slope of the gap {slope_of(values, gaps):.2f}, of (1 + ln N)/N {rate:.2f}", flush=True)
 
 
 # --- the lower bound ---------------------------------------------------------------------------
@@ -497,9 +391,7 @@ if __name__ == "__main__":
                 SWEEPS[:3],
             ),
             "doubling": report_doubling,
-            "non-private": report_non_private,
             "strongly-convex": report_strongly_convex,
-            "algorithm-4": report_algorithm_4,
             "lower-bound": report_lower_bound,
         }
     )

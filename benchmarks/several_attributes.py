@@ -2,7 +2,6 @@
 
     python benchmarks/several_attributes.py              # on a quiet core half an hour
     python benchmarks/several_attributes.py adult spam-mail    # some of them
-    python benchmarks/several_attributes.py law-school --unshrunk    # weights are kept whole
 
 Seven of the package's data sets, the first 14 tasks of the choosing half whose groups are crossed
 attributes, and the census; others of these tasks can be named. Half of the records are fitted, the
@@ -11,8 +10,7 @@ of any attribute, of the worst cell, or of the worst of these together, among gr
 records or more; a group's loss is averaged over splits first, and the worst group is taken then.
 Each setting stands beside the best of the other two on the measure that it asks for: *least* where
 no other loses less, *within* where the difference is at most twice its standard error over splits,
-each setting at its own worst group. Weights of a log loss shrink as far as released risks ask for
-it, unless they are to be kept whole.
+each setting at its own worst group.
 """
 
 from __future__ import annotations
@@ -22,9 +20,7 @@ import sys
 import warnings
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any, NamedTuple
-from unittest.mock import patch
 
 import numpy as np
 import pandas as pd
@@ -34,7 +30,6 @@ from utility.population import DEFINITIONS, load_definition
 from sklearn_dpwg import DPWorstGroupClassifier, DPWorstGroupRegressor
 from sklearn_dpwg.data.groups import members_of_groups
 from sklearn_dpwg.datasets import load_dataset
-from sklearn_dpwg.solvers.solver import BY_LOSS
 
 # Attributes beside the groups, whose labels are split at commas: columns, or bands of an age.
 MORE = {
@@ -162,10 +157,7 @@ def rows_of(name: str) -> Iterator[tuple[str, ...]]:
 
 def main() -> None:
     """Print a row a data set, ε and measure, and how often a setting wins its own."""
-    names = [each for each in sys.argv[1:] if each != "--unshrunk"]
-    whole = {loss: replace(each, shrinks=False) for loss, each in BY_LOSS.items()}
-    with patch.dict(BY_LOSS, whole if len(names) < len(sys.argv) - 1 else {}):
-        print_tables(names or [*list(MORE)[:-1], *TASKS, *list(MORE)[-1:]])
+    print_tables(sys.argv[1:] or [*list(MORE)[:-1], *TASKS, *list(MORE)[-1:]])
 
 
 def print_tables(names: list[str]) -> None:

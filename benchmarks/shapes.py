@@ -2,13 +2,12 @@
 
 `python benchmarks/shapes.py [choosing|checking] [ε …] [--splits N] [--tasks NAME …]` measures every
 task of the half that has two numbers or more among its columns, on the splits of
-`utility.held_out`, and prints the change. `--shapes` has maps that the package does not have.
+`utility.held_out`, and prints the change.
 """
 
 from __future__ import annotations
 
 import argparse
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -26,43 +25,6 @@ FOLDER = held_out.FOLDER / "shapes"
 OF_TASK = {each.name: each for each in DEFINITIONS}
 
 
-@dataclass(frozen=True)
-class Cosines:
-    """cos(jπ(u + 1)/2) for j from 1, of weight j to the minus power, together of norm at most 1."""
-
-    width: int
-    power: float
-
-    def __call__(self, u: np.ndarray) -> np.ndarray:
-        """Return the block of each number, in rows."""
-        j = np.arange(1, self.width + 1)
-        weights = j**-self.power / np.linalg.norm(j**-self.power)
-        return np.asarray(np.cos(np.pi / 2.0 * (u[:, None] + 1.0) * j) * weights)
-
-
-@dataclass(frozen=True)
-class Ramps:
-    """Ramps of several resolutions beside each other, each with a share of the squared norm."""
-
-    shares: dict[int, float]
-
-    def __call__(self, u: np.ndarray) -> np.ndarray:
-        """Return the block of each number, in rows."""
-        parts = [np.sqrt(share) * shapes.Ramps(k)(u) for k, share in self.shares.items()]
-        return np.concatenate(parts, axis=1)
-
-
-SHAPES: dict[str, Any] = {
-    "ramps": shapes.shape_of("ramps"),
-    "4 resolutions": Ramps({1: 0.25, 2: 0.25, 4: 0.25, 8: 0.25}),
-    "half a line": Ramps({1: 0.5, 8: 0.5}),
-    "mostly a line": Ramps({1: 0.85, 8: 0.15}),
-    "quarters": Ramps({4: 1.0}),
-    "cosines, 1/j": Cosines(16, 1.0),
-    "cosines, 1/j²": Cosines(16, 2.0),
-}
-
-
 def columns_of(name: str) -> dict[Any, Any]:
     """Return what is public of the columns of a task, or of a data set of the package, in order."""
     if name in OF_TASK:
@@ -78,8 +40,8 @@ def numbers_of(name: str) -> list[str]:
     return [str(key) for key, column in columns.items() if isinstance(column, Number | Date)]
 
 
-def bent_rows(task: Task, shape: Any, part: Part) -> np.ndarray:
-    """Return the rows of a `PublicSchema` with a map, from those of one with lines."""
+def bent_rows(task: Task, part: Part) -> np.ndarray:
+    """Return the rows of a `PublicSchema` with ramps, from those of one with lines."""
     schema = PublicSchema(columns_of(task.name), shapes="linear")._schema()
     scale = schema.row_norm / task.public["data_norm"]
     first, found = 0, []
@@ -89,22 +51,22 @@ def bent_rows(task: Task, shape: Any, part: Part) -> np.ndarray:
         if isinstance(column, shapes.Shaped):
             scaled = np.where(block[:, 1:].any(axis=1), np.nan, block[:, 0])
             fill = np.nan if column.column.fill is None else column.column._scaled_fill()
-            bent = column.column._filled(scaled, "", fill, shape)
+            bent = column.column._filled(scaled, "", fill, shapes.shape_of("ramps"))
             block = np.zeros((len(scaled), bent.values.shape[1]))
             np.put_along_axis(block, bent.places, bent.values, axis=1)
         found.append(block)
     return np.concatenate(found, axis=1) / schema.row_norm
 
 
-def on_pieces(shape: Any, *, grouped: bool = True, **parameters: Any) -> held_out.Method:
+def on_pieces(*, grouped: bool = True) -> held_out.Method:
     """Return the fit of a default estimator behind a schema whose numbers bend."""
 
     def fit(task: Task, epsilon: float, seed: int) -> Any:
-        model = make_model(task, "auto", epsilon, seed).set_params(**parameters)
-        rows = bent_rows(task, shape, task.train) * task.public["data_norm"]
+        model = make_model(task, "auto", epsilon, seed)
+        rows = bent_rows(task, task.train) * task.public["data_norm"]
         model.fit(rows, task.train.y, task.train.groups if grouped else None)
         weights = task.unit_weights(model)
-        return lambda part: bent_rows(task, shape, part) @ weights[:-1] + weights[-1]
+        return lambda part: bent_rows(task, part) @ weights[:-1] + weights[-1]
 
     return fit
 
@@ -125,15 +87,13 @@ def relative(frame: pd.DataFrame, beside: str = "ours") -> str:
     return table(rows)
 
 
-def asked_of(about: str | None, **of_shapes: Any) -> argparse.Namespace:
+def asked_of(about: str | None) -> argparse.Namespace:
     """Return what the command line asks for."""
     parser = argparse.ArgumentParser(description=str(about).partition("\n")[0])
     parser.add_argument("half", nargs="?", default="choosing", choices=["choosing", "checking"])
     parser.add_argument("epsilons", nargs="*", type=float, default=[1.0, 4.0, 8.0])
     parser.add_argument("--splits", type=int, default=held_out.N_SPLITS)
     parser.add_argument("--tasks", nargs="+")
-    if of_shapes:
-        parser.add_argument("--shapes", nargs="+", **of_shapes)
     return parser.parse_args()
 
 
@@ -145,13 +105,13 @@ def names_asked(asked: argparse.Namespace) -> list[str]:
 
 def main() -> None:
     """Measure and print."""
-    asked = asked_of(__doc__, default=["ramps"], choices=SHAPES)
-    held_out.METHODS |= {name: on_pieces(SHAPES[name]) for name in asked.shapes}
-    names, methods, n_splits = names_asked(asked), ["ours", *asked.shapes], asked.splits
+    asked = asked_of(__doc__)
+    held_out.METHODS["ramps"] = on_pieces()
+    names, methods, n_splits = names_asked(asked), ["ours", "ramps"], asked.splits
     held_out.measure(names, methods, asked.epsilons, n_splits=n_splits, folder=FOLDER)
     frame = held_out.collect(FOLDER, methods=methods, names=names, n_splits=n_splits)
     frame = frame[frame.epsilon.isin(asked.epsilons)]
-    print(held_out.report(frame, beside="ours", first=methods[1]))
+    print(held_out.report(frame, beside="ours", first="ramps"))
     if "regression" in set(frame.kind):
         print(f"\nSquared errors of the worst group, change in percent:\n\n{relative(frame)}")
 

@@ -4,7 +4,6 @@
     python benchmarks/thresholds.py n_bins     other numbers of bins
     python benchmarks/thresholds.py edges      bins of equal width in scores instead of log odds
     python benchmarks/thresholds.py rare       which share is chosen where one in twenty is positive
-    python benchmarks/thresholds.py asked      how far one threshold for a share is from it
     python benchmarks/thresholds.py share      other shares of the budget
     python benchmarks/thresholds.py trust      other weights of noise against what is usual
     python benchmarks/thresholds.py usual      calibration of small groups, made by a law
@@ -35,17 +34,13 @@ from sklearn.metrics import log_loss
 from sklearn_dpwg import DPWorstGroupClassifier
 from sklearn_dpwg.datasets import load_dataset
 from sklearn_dpwg.postprocessing import DPThresholdClassifier
-from sklearn_dpwg.postprocessing.histogram import (
+from sklearn_dpwg.postprocessing.base import checked_edges, count_scores
+from sklearn_dpwg.postprocessing.classifiers import (
     CONSTRAINTS,
     calibrated_shares,
-    checked_edges,
-    count_scores,
     least_errors,
     likely_counts,
-    thresholds_of_share,
 )
-from sklearn_dpwg.privacy import Budget, Release
-from sklearn_dpwg.privacy.noise.samplers import noise_on_integers
 
 CHOSEN_ON = ("adult", "law-school", "compas", "german-credit")
 CHECKED_ON = ("health-insurance", "minneapolis-stops")
@@ -232,43 +227,11 @@ SWEEPS = {
 }
 
 
-# Scores of rare and of common classes, some of which end within a bin.
-SCORES: dict[str, Callable[[np.random.Generator, int], np.ndarray]] = {
-    "beta": lambda rng, n: rng.beta(2.0, 38.0, n),
-    "cut at 0.23": lambda rng, n: expit(rng.uniform(-6.0, -1.2, n)),
-    "cut at 0.14": lambda rng, n: expit(rng.uniform(-4.0, -1.8, n)),
-    "rare": lambda rng, n: expit(rng.normal(-3.2, 1.2, n)),
-    "common": lambda rng, n: expit(rng.normal(0.0, 1.5, n)),
-    "narrow": lambda rng, n: expit(rng.normal(-2.9, 0.3, n)),
-}
-
-
-def asked_shares(n_seeds: int) -> pd.DataFrame:
-    """Return how far shares are from 5, 10 and 30 % of all with one threshold, means."""
-    found = []
-    for epsilon, n, seed in product([1.0, 4.0], [1_200, 6_000, 50_000], range(n_seeds)):
-        multiplier = 1.0 / (math.sqrt(0.2) * Budget(epsilon, DELTA).mu)
-        std = noise_on_integers(Release("histogram", "gaussian", multiplier, max_count=1)).std
-        for (kind, draw), n_bins in product(SCORES.items(), [12, 24, 48, 96]):
-            rng, edges = np.random.default_rng(seed), checked_edges(None, n_bins)
-            scores = draw(rng, n)
-            codes, second = rng.integers(2, size=n), rng.uniform(size=n) < scores
-            counts = count_scores(scores, second, codes, 2, edges)
-            noisy = np.rint(counts + rng.normal(0.0, std, counts.shape))
-            counted = likely_counts(noisy, edges, std).sum(axis=1), noisy.sum(axis=1)
-            for share in (0.05, 0.1, 0.3):
-                least = thresholds_of_share(*counted, edges, False, share)[0]
-                off = abs(float(np.mean(scores >= least)) - share)
-                found.append((epsilon, n, n_bins, kind, off))
-    names = ["epsilon", "records", "bins", "scores", "off"]
-    return pd.DataFrame(found, columns=names)
-
-
 def main() -> None:
     """Print one table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument(
-        "what", nargs="?", default="table", choices=["table", "usual", "rare", "asked", *SWEEPS]
+        "what", nargs="?", default="table", choices=["table", "usual", "rare", *SWEEPS]
     )
     parser.add_argument("--data", nargs="+", help="names of the data sets")
     parser.add_argument("--seeds", type=int, default=5)
@@ -280,13 +243,6 @@ def main() -> None:
         shown = table.pivot_table(["gap", "error"], ["data", "constraint", "epsilon"], "value")
     elif asked.what == "rare":
         print(rare(asked.seeds).round(3).to_string())
-        return
-    elif asked.what == "asked":
-        table = asked_shares(asked.seeds)
-        table = pd.concat([table, table.assign(scores="mean")])
-        print(
-            table.pivot_table("off", ["epsilon", "records", "bins"], "scores").round(3).to_string()
-        )
         return
     elif asked.what == "usual":
         index = ["epsilon", "records", "logits off"]

@@ -28,7 +28,7 @@ _PACKAGES = (
     *("data.problem", "estimators.auc", "estimators.worst_group"),
     *("inspection.group_audit", "inspection.audit_result", "inspection.report"),
     *("inspection.shape_display", "inspection.verdicts", "losses", "metrics.intervals"),
-    *("model_selection.search", "postprocessing.classifiers", "postprocessing.histogram"),
+    *("model_selection.search", "postprocessing.base", "postprocessing.classifiers"),
     "preprocessing",
     *("privacy.guarantee", "privacy.noise.integer_noise", "privacy.release"),
     *("privacy.sensitivity", "solvers"),

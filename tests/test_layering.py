@@ -40,7 +40,7 @@ MEETS_NOISE = {
         "inspection.group_audit",
         "model_selection.fit_then_release",
         "estimators.auc",
-        "postprocessing.histogram",
+        "postprocessing.base",
         "preprocessing.scalers",
         "privacy.noise.source",
         "privacy.prefix_sums",

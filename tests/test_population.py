@@ -37,7 +37,7 @@ LOADED = (
 
 @pytest.fixture(scope="module")
 def population():
-    with utility_with("population.__main__") as utility:
+    with utility_with("population") as utility:
         yield utility.population
 
 

@@ -15,12 +15,6 @@ ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / ".bench" / "utility"
 
 
-def peer_path(task: str, method: str, folder: Path = FOLDER) -> Path:
-    """Return the file of one peer on one task."""
-    plain = "".join(letter if letter.isalnum() else "-" for letter in method)
-    return folder / "peers" / task / f"{plain}.json"
-
-
 def fingerprint(package: Path = ROOT / "sklearn_dpwg") -> str:
     """Return a digest of a package's sources, so that a change of code is measured again."""
     digest = hashlib.sha256()

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from scipy.special import log_expit
@@ -36,14 +36,6 @@ REFERENCE_RADIUS, PEER_RADIUS = 200.0, 20.0
 MADE_SIZES, MADE_SEED = (24_000, 12_000, 6_000, 3_000), 0
 
 BLOCK_ELEMENTS = 2_000_000
-
-
-class Scores(NamedTuple):
-    """Figures of weights, one entry a column; accuracy is NaN for regression."""
-
-    train_excess: np.ndarray
-    test_loss: np.ndarray
-    test_accuracy: np.ndarray
 
 
 @dataclass
@@ -108,39 +100,28 @@ class Task:
             return coef
         return np.append(coef, (float(np.ravel(model.intercept_)[0]) - middle) / half)
 
-    def losses_by_group(self, part: Part, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return mean losses and accuracies of shape (n_groups, k) for weights of shape (d, k)."""
-        n_groups, n_columns = len(self.group_labels), weights.shape[1]
-        losses, right = np.zeros((2, n_groups, n_columns))
-        step = max(1, BLOCK_ELEMENTS // n_columns)
+    def losses_by_group(self, part: Part, weights: np.ndarray) -> np.ndarray:
+        """Return mean losses of shape (n_groups, k) for weights of shape (d, k)."""
+        losses = np.zeros((len(self.group_labels), weights.shape[1]))
+        step = max(1, BLOCK_ELEMENTS // weights.shape[1])
         for first in range(0, len(part.targets), step):
             block = slice(first, first + step)
-            scores = part.rows[block] @ weights
-            targets = part.targets[block, None]
+            scores, targets = part.rows[block] @ weights, part.targets[block, None]
+            each = 0.5 * (scores - targets) ** 2
             if self.is_classification:
-                each, hits = -log_expit(targets * scores), (scores > 0) == (targets > 0)
-            else:
-                each, hits = 0.5 * (scores - targets) ** 2, np.full(scores.shape, np.nan)
+                each = -log_expit(targets * scores)
             for group in np.unique(part.codes[block]):
-                own = part.codes[block] == group
-                losses[group] += each[own].sum(axis=0)
-                right[group] += hits[own].sum(axis=0)
-        sizes = np.bincount(part.codes, minlength=n_groups)[:, None]
+                losses[group] += each[part.codes[block] == group].sum(axis=0)
+        sizes = np.bincount(part.codes, minlength=len(self.group_labels))[:, None]
         with np.errstate(invalid="ignore"):  # a group may be missing from a test part
-            return losses / sizes, right / sizes
+            return losses / sizes
 
     def train_excess(self, weights: np.ndarray) -> np.ndarray:
         """Return the excess worst-group loss over the reference optimum."""
         if self.excess_of is not None:
             return self.excess_of(weights)
-        losses, _ = self.losses_by_group(self.train, weights)
+        losses = self.losses_by_group(self.train, weights)
         return losses.max(axis=0) - self.optima["worst-group"]["value"]
-
-    def scores(self, weights: np.ndarray) -> Scores:
-        """Return all figures of weights of shape (d, k)."""
-        losses, right = self.losses_by_group(self.test, weights)
-        accuracy = np.nanmin(right, axis=0) if self.is_classification else right[0]
-        return Scores(self.train_excess(weights), np.nanmax(losses, axis=0), accuracy)
 
     @cached_property
     def optima(self) -> dict[str, dict[str, Any]]:

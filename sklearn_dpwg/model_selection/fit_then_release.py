@@ -66,21 +66,10 @@ class FitThenRelease(PlainlyStored, MetaEstimatorMixin, BaseEstimator):
         self : object
             The fitted estimator.
 
-        Raises
-        ------
-        ValueError
-            If an input or a parameter is wrong; no budget is spent then.
-        TypeError
-            If the estimator is none that fits in here.
-        UnsupportedMechanismError
-            If a candidate of a search has releases that are not all Gaussian.
-        BudgetExceededError
-            If a `PrivacyLedger` has less left; nothing is charged then.
-
         Notes
         -----
         A fit that fails leaves the estimator as it was. An error after the first release carries a
-        note that the budget is spent.
+        note that the budget is spent; a wrong input or parameter is refused before.
         """
         with unchanged_on_failure(self):
             self._fit(X, y, groups)
@@ -103,17 +92,16 @@ class FitThenRelease(PlainlyStored, MetaEstimatorMixin, BaseEstimator):
                 f"in one, got {type(final).__name__}; thresholds and calibration take a fitted "
                 f"classifier in a FrozenEstimator too."
             )
-        if final is not estimator:
-            outside = [each for _, step in estimator.steps[:-1] for each in learning_steps(step)]
-            if outside:
-                raise InputError(
-                    f"estimator must be a pipeline whose steps learn nothing from the records but "
-                    f"for the last, got one with {outside[0]}."
-                )
+        steps = estimator.steps[:-1] if final is not estimator else ()
+        for outside in (each for _, step in steps for each in learning_steps(step)):
+            raise InputError(
+                f"estimator must be a pipeline whose steps learn nothing from the records but for "
+                f"the last, got one with {outside}."
+            )
         if final.group_by is not None:
             raise InputError(
-                f"group_by of the estimator must be None, as {name} needs the groups too: set its "
-                f"own group_by."
+                f"group_by of the estimator must be None: set that of {name}, got "
+                f"{final.group_by!r}."
             )
         if final.overlap != "cells":
             raise InputError(
@@ -131,6 +119,11 @@ class FitThenRelease(PlainlyStored, MetaEstimatorMixin, BaseEstimator):
     def n_features_in_(self) -> int:
         """Number of columns of X, without those that `group_by` names."""
         return int(getattr(self, self._fitted_name).n_features_in_)
+
+    @property
+    def feature_names_in_(self) -> NDArray[Any]:
+        """Names of the columns of X, where it had names."""
+        return np.asarray(getattr(self, self._fitted_name).feature_names_in_)
 
     def __sklearn_tags__(self) -> Any:
         tags, inner = super().__sklearn_tags__(), get_tags(self.estimator)
@@ -192,22 +185,18 @@ def split(
 
 
 def release_held_out_sizes(
-    release: Release | None,
-    floor: int,
-    codes: Indices,
-    n_groups: int,
-    n_held_out: int,
-    seed: int | None,
+    plan: Any, codes: Indices, n_groups: int, n_held_out: int, seed: int | None
 ) -> FloatArray:
     """Release the counts of hidden groups, and return the public share of each that is held out.
 
     It stands for sizes in all runs alike. A group with a count not above the floor may be empty,
     and has 0; one that has all records has no count.
     """
+    release = plan.counts
     noise = NoiseSource(seed, [] if release is None else [release])
     counts = np.bincount(codes, minlength=n_groups).tolist()
     sizes = np.asarray(release_sizes(release, counts, noise), dtype=float)
-    is_active = sizes > (0 if release is None else floor)
+    is_active = sizes > (0 if release is None else plan.count_floor)
     return np.where(is_active, sizes * (n_held_out / len(codes)), 0.0)
 
 
@@ -251,8 +240,7 @@ def record_scores(scoring: Scoring | None, estimator: Any, X: Any, y: NDArray[An
         scores = (places(estimator.predict(X), known) == places(y, known)).astype(np.float64)
     if scores.shape != (len(y),):
         raise InputError(
-            f"scoring must return one number a record, shape ({len(y)},), got shape "
-            f"{scores.shape}: the search itself takes the mean of each group, and the worst."
+            f"scoring must return one number a record, shape ({len(y)},), got shape {scores.shape}."
         )
     return np.clip(np.nan_to_num(scores, nan=0.0), 0.0, 1.0)
 
@@ -262,12 +250,11 @@ def noisy_score(
     candidate: Any,
     multiplier: float,
     seed: int | None,
-    X: Any,
-    y: NDArray[Any],
-    codes: Indices,
+    held_out: tuple[Any, NDArray[Any], Indices],
     sizes: FloatArray | None = None,
 ) -> float:
     """Return the noisy score of the worst group held out; what was released stands for sizes."""
+    X, y, codes = held_out
     release = Release("score", "laplace", multiplier, max_count=1)
     worst, sensitivity = worst_score(record_scores(scoring, candidate, X, y), codes, sizes)
     noise = NoiseSource(seed, [release])

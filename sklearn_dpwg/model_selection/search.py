@@ -68,7 +68,7 @@ PUBLIC_FACTS = (
     "which group each record is in, and the group sizes",
     "the parameters of the search and of its estimator, the candidates included",
 )
-_MOST_CANDIDATES = 1000  # that are all checked before the first run
+_MAX_CANDIDATES = 1000  # that are all checked before the first run
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ class SearchPlan:
     Laplace noise on a score has ``score_multiplier`` times what one held-out record can move it.
     Events of the guarantee are for who is fitted on and who is held out, and of a person with k
     rows for each number of these that is fitted on. ``counts`` of hidden groups among all records
-    are released once before the first run; None where groups are public or one.
+    are released once before the first run.
     """
 
     mean_runs: float
@@ -100,7 +100,6 @@ class SearchPlan:
         return HiddenGroups(1, self.count_std).floor
 
     def __str__(self) -> str:
-        """Return a preview for people."""
         of_groups, number = "", "number of them"
         if self.hides_groups:
             number = "noisy count times the share held out"
@@ -209,7 +208,7 @@ def known_candidates(distributions: Any) -> list[dict[str, Any]]:
     """Return all candidates that can be listed, or one, which tells whether a run goes through."""
     spaces = [distributions] if isinstance(distributions, Mapping) else list(distributions)
     drawn = any(hasattr(each, "rvs") for space in spaces for each in space.values())
-    if not drawn and 0 < len(grid := ParameterGrid(distributions)) <= _MOST_CANDIDATES:
+    if not drawn and 0 < len(grid := ParameterGrid(distributions)) <= _MAX_CANDIDATES:
         return list(grid)
     return list(ParameterSampler(distributions, 1, random_state=0))
 
@@ -275,9 +274,8 @@ class DPSearchCV(FitThenRelease):
     scoring : callable, optional
         ``scoring(estimator, X, y)`` returns one number a record, clipped to [0, 1]; by default
         whether a class is right, or one minus the absolute error over the width of
-        ``target_bounds``. It is tried first, on a model that learned nothing, so that a wrong one
-        costs nothing. What it fits itself is not paid for by the search, and a `PrivacyLedger`
-        charges it.
+        ``target_bounds``. It is tried first, on a model that learned nothing. What it fits itself
+        is not paid for by the search, and a `PrivacyLedger` charges it.
     test_size : float, default=0.2
         Share of each group, or where groups are hidden of all records, that is held out for scores.
     group_by : column name, column index, sequence of them, or callable, optional
@@ -310,13 +308,11 @@ class DPSearchCV(FitThenRelease):
     Differential Privacy" (2022), through dp_accounting's ``RepeatAndSelectDpEvent``. Candidates
     whose releases are not all Gaussian are refused.
 
-    Where the estimator protects groups, as by default, the search does too: it holds out places
-    among all records, and divides scores by counts that it releases once, for 3 % of its budget. A
-    group that may be empty by its count is not scored.
-
-    With ``rows_per_person`` of the estimator the whole search is stated for a person, whose rows
-    may be in both parts, so that scores are kinder than those of new people would be. The time that
-    a search takes tells how many runs there were, which is outside the guarantee.
+    Where the estimator protects groups, as by default, the search holds out places among all
+    records, and divides scores by counts that it releases once, for 3 % of its budget. With
+    ``rows_per_person`` it is stated for a person, whose rows may be in both parts, so that scores
+    are kinder than those of new people would be. The time that a search takes tells how many runs
+    there were, which is outside the guarantee.
 
     Examples
     --------
@@ -414,8 +410,8 @@ class DPSearchCV(FitThenRelease):
         sizes = equal_sizes(len(train), len(labels)) if hides_groups else np.bincount(codes[train])
         facts = {"group_sizes": list(map(int, sizes)), "n_features": form.n_features_in_}
         classes = form.classes_.tolist() if is_classifier(self.estimator) else None
-        told = plan, facts, classes, labels.tolist()
-        checked = [self._candidate(parameters, *told) for parameters in known]
+        public = plan, facts, classes, labels.tolist()
+        checked = [self._candidate(parameters, *public) for parameters in known]
         if any(last_step(candidate).data_norm is None for candidate in checked):
             warn_of_row_norm()
         if source.seeded:
@@ -439,12 +435,11 @@ class DPSearchCV(FitThenRelease):
             if hides_groups:
                 own = int(coins.integers(2**32)) if source.seeded else None
                 runs.draws.append(plan.counts)
-                of_all = plan.counts, plan.count_floor, codes, len(labels)
-                released = release_held_out_sizes(*of_all, len(held_out), own)
+                released = release_held_out_sizes(plan, codes, len(labels), len(held_out), own)
             for _ in range(count_runs(plan, coins)):
                 seed, drawn = int(coins.integers(2**32)), int(coins.integers(2**32))
                 own = seed if source.seeded else None
-                run = self._run(drawn, own, runs.draws, told, fitted_on, scored_on, released)
+                run = self._run(drawn, own, runs.draws, public, fitted_on, scored_on, released)
                 best = max(best, run, key=itemgetter(0))
         self.plan_ = plan
         self.best_score_, self.best_params_, self.best_estimator_ = best
@@ -457,14 +452,14 @@ class DPSearchCV(FitThenRelease):
         drawn: int,
         seed: int | None,
         draws: list[Any],
-        told: tuple[SearchPlan, Any, Any, Any],
+        public: tuple[SearchPlan, Any, Any, Any],
         fitted_on: tuple[Any, Any, Any],
         scored_on: tuple[Any, Any, Any],
         released: FloatArray | None,
     ) -> tuple[float, Any, Any]:
         """Draw a candidate and fit it; return its noisy score, its parameters and the model."""
         (parameters,) = ParameterSampler(self.param_distributions, 1, random_state=drawn)
-        candidate = self._candidate(parameters, *told)
+        candidate = self._candidate(parameters, *public)
         draws.append(parameters)
         final = last_step(candidate)
         final.set_params(random_state=seed)
@@ -472,25 +467,20 @@ class DPSearchCV(FitThenRelease):
         final._is_paid = True
         fit_in_groups(candidate, *fitted_on)
         check_releases(final.plan_.guarantee, parameters)
-        own, paid = None if seed is None else seed + 1, told[0].score_multiplier
-        score = noisy_score(self.scoring, candidate, paid, own, *scored_on, released)
-        return score, parameters, candidate
+        how = candidate, public[0].score_multiplier, None if seed is None else seed + 1
+        return noisy_score(self.scoring, *how, scored_on, released), parameters, candidate
 
     def _in_budget(self, parameters: Mapping[str, Any], plan: SearchPlan) -> Any:
         """Return an unfitted candidate with the budget of a run, or refuse it by name."""
         candidate = clone(self.estimator).set_params(**clone(dict(parameters), safe=False))
-        final, shown = self._private_step(candidate), f"got {dict(parameters)!r}."
-        if {"epsilon", "delta"} & {name.rpartition("__")[2] for name in parameters}:
+        final, given = self._private_step(candidate), _protected(last_step(self.estimator))
+        changed = [name for name, value in _protected(final).items() if value != given[name]]
+        set_names = {name.rpartition("__")[2] for name in parameters}
+        if changed := [*sorted({"epsilon", "delta"} & set_names), *changed]:
             raise InputError(
-                f"param_distributions must leave epsilon and delta to the search, {shown}"
+                f"param_distributions must leave {' and '.join(changed)} to the search and its "
+                f"estimator, which say what is protected, got {dict(parameters)!r}."
             )
-        given = _protected(last_step(self.estimator))
-        for name, value in _protected(final).items():
-            if value != given[name]:
-                raise InputError(
-                    f"param_distributions must leave {name} to the estimator, as the search "
-                    f"protects what that says, {shown}"
-                )
         final.set_params(epsilon=plan.run_epsilon, delta=plan.run_delta)
         # what a candidate prints and calls would tell how many runs there are, which is secret
         for each in (candidate, *candidate.get_params().values()):
@@ -528,21 +518,17 @@ class DPSearchCV(FitThenRelease):
     decision_function = _of_best("decision_function", "decisions", "(n_records,) or more")
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Return the best model's own score, without noise.
+        """Return the accuracy of a classifier, R² of a regressor, without noise.
 
         Parameters
         ----------
-        X : array-like of shape (n_records, n_features)
-            Rows.
-        y : array-like of shape (n_records,)
-            Targets.
-        sample_weight : array-like of shape (n_records,), optional
-            Weights of the records.
+        X, y, sample_weight : array-like
+            Rows, targets, and weights of the records.
 
         Returns
         -------
         float
-            Accuracy of a classifier, R² of a regressor.
+            The best model's own score.
         """
         check_is_fitted(self)
         rows = self._features(X)

@@ -28,9 +28,6 @@ Indices = NDArray[np.intp]
 class PublicKFold(KFold):
     """Deal records to folds by public facts alone, so that what is fitted on them can be summed.
 
-    By default records are dealt out in turn, by their place; with `key` each goes by itself. Rows
-    and targets are not read, and groups only to refuse folds of which one lacks a group.
-
     Parameters
     ----------
     n_splits : int, default=5

@@ -5,7 +5,10 @@ records of each group and class have which scores is released once, with noise, 
 follows from it, in models that are fitted within one budget or frozen.
 """
 
-from sklearn_dpwg.postprocessing.classifiers import DPCalibratedClassifier, DPThresholdClassifier
-from sklearn_dpwg.postprocessing.monotone_effects import monotone
+from sklearn_dpwg.postprocessing.classifiers import (
+    DPCalibratedClassifier,
+    DPThresholdClassifier,
+    monotone,
+)
 
 __all__ = ["DPCalibratedClassifier", "DPThresholdClassifier", "monotone"]

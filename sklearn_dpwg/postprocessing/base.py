@@ -1,24 +1,29 @@
-"""The way of thresholds and calibration: a model, one histogram of its scores, a guarantee."""
+"""The way of thresholds and calibration: a model, one histogram of its scores, a guarantee.
+
+`release_counts` alone hands records to noise; everything else follows from public facts or from the
+noisy counts, of shape (n_groups, 2, n_bins).
+"""
 
 from __future__ import annotations
 
+import math
 import warnings
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, Self
 from uuid import uuid4
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit
 from sklearn.base import ClassifierMixin, clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils import column_or_1d
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
-from sklearn_dpwg._checks import FloatArray, open_unit
+from sklearn_dpwg._checks import FloatArray, open_unit, whole_number
 from sklearn_dpwg.data.frames import in_memory, label_key, places, same_rows
 from sklearn_dpwg.data.groups import (
     encode_groups,
@@ -27,6 +32,7 @@ from sklearn_dpwg.data.groups import (
     labelled_sizes,
     without_groups,
 )
+from sklearn_dpwg.data.problem import LABELS_THAT_OCCUR
 from sklearn_dpwg.estimators.encode import check_found_groups, stated_rows
 from sklearn_dpwg.estimators.private import unchanged_on_failure
 from sklearn_dpwg.exceptions import InputError
@@ -41,38 +47,157 @@ from sklearn_dpwg.model_selection.fit_then_release import (
     last_step,
     learn_nothing,
 )
-from sklearn_dpwg.postprocessing.histogram import (
-    N_BINS,
-    PostprocessingPlan,
-    checked_edges,
-    count_scores,
-    histogram_guarantee,
-    noise_std,
-    plan_release,
-    release_counts,
-)
 from sklearn_dpwg.privacy import (
     Budget,
     NoiseSource,
     PrivacyGuarantee,
     Relation,
+    Release,
     joint_guarantee,
 )
+from sklearn_dpwg.privacy.gaussian import gdp_epsilon
 from sklearn_dpwg.privacy.guarantee import guarantee_of_events
 from sklearn_dpwg.privacy.noise.samplers import noise_on_integers
 from sklearn_dpwg.privacy.release import check_delta
+from sklearn_dpwg.privacy.statement import rounded_up
 from sklearn_dpwg.solvers import Plan
 
 Codes = NDArray[np.intp]
-# Each record's group, the labels of groups, and whether a record is of the second class.
-Known = tuple[Codes, NDArray[np.object_], NDArray[np.bool_]]
-
-# What a guarantee says of a model that the caller says saw none of these records.
-OTHER_RECORDS = "the frozen model, which by the caller's word learned from none of these records"
-EACH_IN_ONE = (
-    "which records the frozen model learned from and which were counted; by the caller's word none "
-    "is among both"
+PUBLIC_FACTS = (
+    "the number of records",
+    "the group labels and the classes",
+    "the edges of the bins of scores",
+    "every parameter of the thresholds or the calibration",
 )
+# Log odds to which bins reach; `benchmarks/thresholds.py edges` prints bins of equal width.
+LOG_ODDS = 4.8
+N_BINS = 12
+
+
+@dataclass(frozen=True)
+class PostprocessingPlan:
+    """What fitting thresholds or a calibration will release, from public facts alone; print it.
+
+    ``model`` is None where it is fitted already, ``release`` without privacy; ``guarantee`` is what
+    the fit costs, and a frozen model's own cost comes on top.
+    """
+
+    model: Plan | None
+    release: Release | None
+    budget: Budget
+    n_groups: int
+    n_bins: int
+    guarantee: PrivacyGuarantee
+
+    @property
+    def count_std(self) -> float:
+        """Standard deviation of the noise on the count of one cell."""
+        return 0.0 if self.release is None else noise_on_integers(self.release).std
+
+    def __str__(self) -> str:
+        noise, model = "No noise is added.", ""
+        if self.release is not None:
+            size_std = self.count_std * math.sqrt(2.0 * self.n_bins)
+            small = float(f"{max(3.0 * size_std, 1.0):.2g}")
+            noise = (
+                f"Each count has {self.release.mechanism} noise of standard deviation "
+                f"{self.count_std:.3g}, the size of a group {size_std:.3g}: thresholds of a "
+                f"group of fewer than about {small:,.0f} records are mostly those of all."
+            )
+        budget = "This is the histogram alone; privacy_ adds what the frozen model cost."
+        if self.model is not None:
+            budget = f"The model is fitted with epsilon={rounded_up(self.model.budget.epsilon)}."
+            model = f"\n\n{self.model._without_guarantee()}"
+        return (
+            f"One histogram of {self.n_groups} groups, 2 classes and {self.n_bins} bins of scores, "
+            f"each record in one cell. {noise} {budget}{model}\n\n{self.guarantee}"
+        )
+
+
+def plan_release(
+    budget: Budget, share: float, rows: int | None, plan_model: Callable[[Budget], Plan] | None
+) -> tuple[Plan | None, Release | None]:
+    """Return the plan of the model and the release of the histogram, which keep the total.
+
+    Around a frozen model, of which there is no plan, the histogram has all of ε, and δ is not used.
+    Else it gets its share of μ². That adds up where the model's noise is Gaussian, too; where its
+    batches are sampled, its budget is lowered until both together keep the total.
+    """
+    k = rows or 1
+    if budget.epsilon == math.inf:
+        return (None if plan_model is None else plan_model(budget)), None
+    if plan_model is None:
+        scale = k / budget.epsilon
+        return None, Release("score histogram", "discrete-laplace", scale, max_count=1)
+    mu = budget.mu * (1.0 - 1e-6)  # for noise on whole numbers that counts as continuous
+    release = Release("score histogram", "gaussian", k / (math.sqrt(share) * mu), max_count=1)
+    of_histogram = histogram_guarantee(release, budget.delta, rows)
+    epsilon, n_plans = gdp_epsilon(budget.delta, math.sqrt(1.0 - share) * mu), 0
+    while epsilon > 0.0 and n_plans < 12:
+        model, n_plans = plan_model(Budget(epsilon, budget.delta)), n_plans + 1
+        cost = joint_guarantee([model.guarantee, of_histogram], budget.delta).epsilon
+        if cost <= budget.epsilon:
+            return model, release
+        epsilon *= 0.999 * budget.epsilon / cost
+    raise InputError(
+        f"epsilon must be large enough for a model and a histogram at delta={budget.delta!r} and "
+        f"histogram_share={share!r}, got {budget.epsilon!r}."
+    )
+
+
+def histogram_guarantee(
+    release: Release | None,
+    delta: float,
+    rows_per_person: int | None,
+    *,
+    seeded: bool = False,
+    labels_stated: bool = True,
+) -> PrivacyGuarantee:
+    """Return what a histogram costs by itself a person with so many rows."""
+    public = PUBLIC_FACTS if labels_stated else (*PUBLIC_FACTS, LABELS_THAT_OCCUR)
+    stated: dict[str, Any] = {"public": public, "relation": Relation.REPLACE_ONE}
+    if release is None:
+        return PrivacyGuarantee.non_private(delta, **stated).for_person(rows_per_person)
+    guarantee = PrivacyGuarantee.from_releases([release], delta, seeded=seeded, **stated)
+    return guarantee.for_person(rows_per_person)
+
+
+def checked_edges(score_edges: ArrayLike | None, n_bins: int) -> FloatArray:
+    """Return the public edges of the bins of scores, from 0 to 1."""
+    if score_edges is None:
+        places = np.linspace(-1.0, 1.0, whole_number(n_bins, "n_bins", least=2) + 1)
+        return np.concatenate([[0.0], expit(LOG_ODDS * places[1:-1]), [1.0]])
+    edges = np.concatenate([[0.0], np.asarray(score_edges, dtype=np.float64).ravel(), [1.0]])
+    if len(edges) < 3 or not (np.diff(edges) > 0.0).all():
+        raise InputError(
+            f"score_edges must hold rising numbers between 0 and 1, at least one: {score_edges!r}."
+        )
+    return edges
+
+
+def count_scores(
+    scores: FloatArray, positive: NDArray[np.bool_], codes: Codes, n_groups: int, edges: FloatArray
+) -> NDArray[np.int64]:
+    """Return how many records of each group and class have a score in each bin.
+
+    A record is in one cell, whatever its score is: a NaN, too, which counts in the first bin.
+    """
+    n_bins = len(edges) - 1
+    inside = np.searchsorted(edges, np.nan_to_num(scores, nan=0.0), side="right") - 1
+    cells = (codes * 2 + positive) * n_bins + np.clip(inside, 0, n_bins - 1)
+    counts = np.bincount(cells, minlength=n_groups * 2 * n_bins)
+    return counts.reshape(n_groups, 2, n_bins).astype(np.int64)
+
+
+def release_counts(
+    counts: NDArray[np.int64], release: Release | None, noise: NoiseSource
+) -> NDArray[np.int64]:
+    """Return counts with the noise of a release, as whole numbers; without one as they are.
+
+    A record is in one cell. Replaced, its group too, it leaves one and enters another, which is
+    what `NoiseSource.integers` takes counts to be (docs/theory/thresholds.md, Lemma 1).
+    """
+    return counts if release is None else noise.integers(counts, release=release)
 
 
 def positive_scores(model: Any, X: Any) -> FloatArray:
@@ -86,10 +211,8 @@ def positive_scores(model: Any, X: Any) -> FloatArray:
 def two_classes(model: Any) -> NDArray[Any]:
     """Return the classes of a model, of which there must be two."""
     classes = np.asarray(getattr(model, "classes_", ()))
-    if classes.ndim != 1 or len(classes) != 2:
-        raise InputError(
-            f"Only binary classification is supported. The classes must be two, got {len(classes)}."
-        )
+    if classes.shape != (2,):
+        raise InputError(f"Only binary classification is supported, got {len(classes)} classes.")
     return classes
 
 
@@ -97,11 +220,9 @@ def positives(y: Any, classes: NDArray[Any]) -> NDArray[np.bool_]:
     """Return which targets are the second class; others than the two are refused."""
     values = column_or_1d(y)
     at = places(values, classes)
-    if (at < 0).any():
-        row = int(np.argmin(at))
+    for row in np.flatnonzero(at < 0):
         raise InputError(
-            f"y must hold the classes {classes.tolist()!r} alone, got "
-            f"{values[row : row + 1].tolist()[0]!r} in row {row}."
+            f"y must hold the classes {classes.tolist()!r} alone, got {values[row]!r} in row {row}."
         )
     return at == 1
 
@@ -112,8 +233,9 @@ def rows_of_person(estimator: Any) -> int | None:
         return stated_rows(last_step(estimator).rows_per_person)
     check_is_fitted(estimator)
     cost = holdings_of(estimator).guarantee
-    is_stated = cost is not None and (cost.of_person or cost.records_per_person > 1)
-    return cost.records_per_person if cost is not None and is_stated else None
+    if cost is None or not (cost.of_person or cost.records_per_person > 1):
+        return None
+    return cost.records_per_person
 
 
 def with_frozen(
@@ -127,7 +249,8 @@ def with_frozen(
     inside, alone = holdings_of(model), own.guarantee
     if inside.guarantee is None:
         if held_out:
-            alone = replace(alone, public=(*alone.public, OTHER_RECORDS))
+            word = "the frozen model, which by the caller's word learned from none of these records"
+            alone = replace(alone, public=(*alone.public, word))
         else:
             learned = inside.outside or (f"{type(model.estimator).__name__}: all that it learned",)
             alone = replace(alone, outside=(*alone.outside, *learned))
@@ -139,63 +262,14 @@ def with_frozen(
     each = (one.under(together.relation) for one in (inside.guarantee, alone))
     events = tuple(event for one in each for event in one.events)
     apart = guarantee_of_events(events, together.delta, relation=together.relation)
+    word = (
+        "which records the frozen model learned from and which were counted; by the caller's word "
+        "none is among both"
+    )
     # a record is in one part, and a person may have one in each
     together = replace(together, epsilon=apart.epsilon, events=apart.events, of_person=False)
-    together = replace(together, public=(*together.public, EACH_IN_ONE))
+    together = replace(together, public=(*together.public, word))
     return together, (own._replace(guarantee=together),)
-
-
-# What both document alike, by the names of the parameters.
-SHARED = {
-    "estimator, epsilon, delta": """\
-    estimator : estimator
-        A `DPWorstGroupClassifier` of two classes, or a pipeline that ends in one and whose other
-        steps learn nothing from the records: it is fitted, and its ``epsilon`` and ``delta`` are
-        set. Or any fitted classifier of two classes in scikit-learn's ``FrozenEstimator``, if it
-        scores each row by that row alone.
-    epsilon, delta : float, default=1.0 and 1e-6
-        ε and δ of what a fit releases: of model and histogram together, or of the histogram alone
-        where the model is frozen, which needs no δ. ``epsilon=inf`` for no privacy.
-""",
-    "group_labels to random_state": """\
-    group_labels : sequence, optional
-        All group labels; found in the groups by default, and public either way.
-    group_by : column name or index, sequence of them, or callable, optional
-        How to find the groups in X, in `fit` and in prediction. Columns that it names are taken
-        out before the model sees X, unless a frozen one was fitted to them.
-    n_bins : int, default=12
-        Number of bins of scores from 0 to 1, of equal width in log odds but for the outer two.
-        More tell finer, and are noisier together.
-    score_edges : sequence of float, optional
-        Public edges between the bins, rising, strictly between 0 and 1, in place of `n_bins`.
-    histogram_share : float, default=0.2
-        Share of the budget, as μ², that pays for the histogram; the rest pays for the model.
-    held_out : bool, default=False
-        For a frozen model: whether it learned from none of the records of this fit, by the
-        caller's word. Then a record pays for the model or for the histogram, and not for both.
-    random_state : int, RandomState or None, default=None
-        None draws noise from the operating system's entropy. Anything else makes fits repeatable,
-        that of the model too if it has none, and voids the guarantee for who knows it.
-""",
-    "audit_ to n_features_in_": """\
-    audit_ : AuditResult
-        The one release, as an audit tells it: rates at each edge, calibration, AUC, a page.
-    histogram_, score_edges_ : ndarray of shape (n_groups, 2, n_bins), and of (n_bins + 1,)
-        The noisy counts by group, class and bin, which may be negative, and the edges of the bins.
-    estimator_ : estimator
-        The fitted model.
-    classes_, group_labels_ : ndarray of shape (2,), and of (n_groups,)
-        Classes, and group labels.
-    group_sizes_ : ndarray of shape (n_groups,)
-        Public sizes of the groups, where the model was fitted here.
-    plan_ : PostprocessingPlan
-        What `fit` released, with how much noise.
-    privacy_ : PrivacyGuarantee
-        The guarantee of model and histogram together.
-    n_features_in_, feature_names_in_ : int, and ndarray of shape (n_features,)
-        Number of columns of X, and their names, where it had them.
-""",
-}
 
 
 class ScorePostprocessor(ClassifierMixin, FitThenRelease):
@@ -241,12 +315,7 @@ class ScorePostprocessor(ClassifierMixin, FitThenRelease):
         """Return which rows are predicted to be of the second class."""
 
     def plan(
-        self,
-        *,
-        group_sizes: Sequence[int] | Mapping[Any, int],
-        n_features: int | None = None,
-        classes: Sequence[Any] | None = None,
-        group_labels: Sequence[Any] | None = None,
+        self, *, group_sizes: Any, group_labels: Any = None, **facts: Any
     ) -> PostprocessingPlan:
         """Preview a fit from public facts: noise on the counts, budget of the model, guarantee.
 
@@ -254,34 +323,26 @@ class ScorePostprocessor(ClassifierMixin, FitThenRelease):
         ----------
         group_sizes : sequence of int, or mapping from label to int
             Number of records in each group; of a frozen model only how many groups counts.
-        n_features : int, optional
-            Number of columns that reach the model; of a frozen one nothing depends on it.
-        classes : sequence, optional
-            Both classes; two by default.
         group_labels : sequence, optional
             Labels of `group_sizes`, where it is a sequence.
+        **facts : int or sequence
+            ``n_features`` and ``classes`` of a model that is fitted here.
 
         Returns
         -------
         PostprocessingPlan
             What ``fit`` would do and cost; print it.
-
-        Raises
-        ------
-        ValueError
-            If an argument or a parameter is wrong.
         """
         self._check_parameters()
         if self._is_frozen:
             known = (group_labels, self.group_labels)
             _, sizes = labelled_sizes(group_sizes, *known, may_be_unnamed=True)
             return self._plan(None, len(sizes))
-        facts: dict[str, Any] = {"group_sizes": group_sizes, "group_labels": group_labels}
-        return self._plan(self._unfitted()[1], n_features=n_features, classes=classes, **facts)
+        facts |= {"group_sizes": group_sizes, "group_labels": group_labels}
+        return self._plan(self._unfitted()[1], **facts)
 
     @property
     def _is_frozen(self) -> bool:
-        """Whether the model is fitted already and stays as it is."""
         return isinstance(self.estimator, FrozenEstimator)
 
     def _plan(self, final: Any, n_groups: int = 0, **facts: Any) -> PostprocessingPlan:
@@ -291,36 +352,37 @@ class ScorePostprocessor(ClassifierMixin, FitThenRelease):
         """
         budget, rows = Budget(self.epsilon, self.delta), rows_of_person(self.estimator)
 
-        def planned(of_model: Budget) -> Plan:
+        def plan_model(of_model: Budget) -> Plan:
             final.set_params(epsilon=of_model.epsilon, delta=of_model.delta)
             plan: Plan = final.plan(**facts)
             return plan
 
-        known = None if final is None else planned
-        model, release = plan_release(budget, self.histogram_share, rows, known)
+        private = None if final is None else plan_model
+        model, release = plan_release(budget, self.histogram_share, rows, private)
         is_stated = final is not None or self.group_labels is not None
         guarantee = histogram_guarantee(release, self.delta, rows, labels_stated=is_stated)
         if model is not None:
-            n_groups = model.problem.n_groups
-            guarantee = joint_guarantee([model.guarantee, guarantee], self.delta)
-            guarantee = replace(guarantee, requested_epsilon=self.epsilon)
+            n_groups, guarantee = (
+                model.problem.n_groups,
+                self._with_model(model.guarantee, guarantee),
+            )
         n_bins = len(checked_edges(self.score_edges, self.n_bins)) - 1
         return PostprocessingPlan(model, release, budget, n_groups, n_bins, guarantee)
+
+    def _with_model(self, model: PrivacyGuarantee, histogram: PrivacyGuarantee) -> PrivacyGuarantee:
+        """Return what a model and its histogram promise together."""
+        together = joint_guarantee([model, histogram], self.delta)
+        return replace(together, requested_epsilon=self.epsilon)
 
     def _check_parameters(self) -> None:
         """Check what needs no records."""
         Budget(self.epsilon, self.delta)
         checked_edges(self.score_edges, self.n_bins)
         open_unit(self.histogram_share, "histogram_share")
-        if self.held_out and not self._is_frozen:
+        if self.held_out and (not self._is_frozen or (rows_of_person(self.estimator) or 1) > 1):
             raise InputError(
-                "held_out must be False where the model is fitted to the same records; fit it to "
-                "others first and pass it in a FrozenEstimator, got True."
-            )
-        if self.held_out and (rows_of_person(self.estimator) or 1) > 1:
-            raise InputError(
-                "held_out must be False where a person has several rows, which may be in both "
-                "parts, got True."
+                "held_out must be False where the model is fitted to the same records, or a person "
+                "has several rows, which may be in both parts."
             )
 
     def _unfitted(self) -> tuple[Any, Any]:
@@ -334,7 +396,9 @@ class ScorePostprocessor(ClassifierMixin, FitThenRelease):
             final.set_params(random_state=self.random_state)
         return model, final
 
-    def _check_private(self, X: Any, y: Any, groups: Any) -> tuple[Any, PostprocessingPlan, *Known]:
+    def _check_private(
+        self, X: Any, y: Any, groups: Any
+    ) -> tuple[Any, PostprocessingPlan, Codes, Any, Any]:
         """Go through a fit that learns nothing, so that what is wrong shows for free."""
         model, final = self._unfitted()
         with warnings.catch_warnings():
@@ -354,15 +418,14 @@ class ScorePostprocessor(ClassifierMixin, FitThenRelease):
             codes, _ = encode_groups(groups, len(codes), list(labels), may_be_empty=True)
         return model, plan, codes, labels, is_positive
 
-    def _check_frozen(self, X: Any, y: Any, groups: Any) -> tuple[Any, PostprocessingPlan, *Known]:
+    def _check_frozen(
+        self, X: Any, y: Any, groups: Any
+    ) -> tuple[Any, PostprocessingPlan, Codes, Any, Any]:
         """Check records against a fitted model, before their histogram is released."""
         check_is_fitted(self.estimator)
-        n_records = len(positive_scores(self.estimator, X))  # what is wrong with X shows here
-        is_positive = positives(y, two_classes(self.estimator))
-        if len(is_positive) != n_records:
-            raise InputError(
-                f"y must hold one class a record, {n_records}, got {len(is_positive)}."
-            )
+        scores = positive_scores(self.estimator, X)  # what is wrong with X shows here
+        is_positive, n_records = positives(y, two_classes(self.estimator)), len(scores)
+        check_consistent_length(scores, is_positive)
         is_stated = self.group_labels is not None
         codes, labels = np.zeros(n_records, dtype=np.intp), np.array([0], dtype=object)
         if groups is not None:
@@ -384,14 +447,15 @@ class ScorePostprocessor(ClassifierMixin, FitThenRelease):
         X, y, groups = self._records(X, y, groups, self.estimator if frozen else None)
         checked = (self._check_frozen if frozen else self._check_private)(X, y, groups)
         model, plan, codes, labels, is_positive = checked
-        stating, release = self if frozen else last_step(model), plan.release
-        is_stated = stating.group_labels is not None or (frozen and groups is None)
-        noise_std(release)  # refuses noise beyond use while nothing is spent
+        release, final = plan.release, last_step(model)
+        is_stated = (self if frozen else final).group_labels is not None
+        is_stated = is_stated or (frozen and groups is None)
+        _ = plan.count_std  # refuses noise beyond use while nothing is spent
         seed, releases = (None, []) if release is None else (self.random_state, [release])
         noise, rows = NoiseSource(seed, releases), rows_of_person(self.estimator)
         stated = {"seeded": noise.seeded, "labels_stated": is_stated}
         alone = histogram_guarantee(release, self.delta, rows, **stated)
-        if not frozen and last_step(model).neighbours != "replace-one":
+        if not frozen and final.neighbours != "replace-one":
             # as the model says, of which it is a part
             names, within = grouping_names(passed, self.group_by), Relation.REPLACE_ONE_WITHIN_GROUP
             alone = replace(alone, relation=within, groupings=names)
@@ -407,9 +471,7 @@ class ScorePostprocessor(ClassifierMixin, FitThenRelease):
                 spent.append("model")
                 # that of hidden groups is made once more, for their counts
                 plan, of_model = replace(plan, model=final.plan_), final.privacy_
-                guarantee = joint_guarantee([of_model, alone], self.delta)
-                guarantee = replace(guarantee, groupings=alone.groupings)
-                guarantee = replace(guarantee, requested_epsilon=self.epsilon)
+                guarantee = replace(self._with_model(of_model, alone), groupings=alone.groupings)
                 costs, self._start_costs = (*own_costs(final), own), final._start_costs
                 if final.count_std_ == 0.0:
                     self.group_sizes_ = final.group_sizes_
@@ -451,26 +513,18 @@ class ScorePostprocessor(ClassifierMixin, FitThenRelease):
         Returns
         -------
         self : object
-            The fitted estimator, whose cost is that of the audit: `privacy_of` counts it once.
-
-        Raises
-        ------
-        ValueError
-            If the audit has no outcomes, no bins or other classes, or the model is not frozen.
+            The fitted estimator, whose cost is that of the audit.
         """
         with unchanged_on_failure(self):
             self._check_parameters()
             if not self._is_frozen:
                 raise InputError("estimator must be in a FrozenEstimator for fit_audit.")
-            if not audit.has_outcomes or audit.score_edges is None or audit.n_cells > 1:
+            classes = two_classes(self.estimator).tolist()
+            is_like = [*map(label_key, audit.classes)] == [*map(label_key, classes)]
+            if not (audit.has_outcomes and audit.score_edges and audit.n_cells == 1 and is_like):
                 raise InputError(
-                    "audit must have outcomes and bins of the scores of one model, got another one."
-                )
-            own = two_classes(self.estimator)
-            if [*map(label_key, audit.classes)] != [*map(label_key, own)]:
-                raise InputError(
-                    f"audit must have the classes of the model, {own.tolist()!r}, got "
-                    f"{audit.classes!r}."
+                    f"audit must have outcomes and bins of the scores of one model of the classes "
+                    f"{classes!r}, got {audit.classes!r}."
                 )
             costs = audit._costs or (StartCost(uuid4().hex, "stated", audit.privacy_),)
             guarantee = audit.privacy_
@@ -501,7 +555,6 @@ class ScorePostprocessor(ClassifierMixin, FitThenRelease):
         self.estimator_, self.classes_, self.group_labels_ = model, two_classes(model), labels
         self.audit_, self.histogram_, self.score_edges_ = audit, noisy, edges
         self.privacy_, self._costs = guarantee, costs
-        self._n_records = audit.n_records or max(int(noisy.sum()), 1)
         self._needs_groups = bool(self.per_group) and len(labels) > 1
 
     def _scored(self, X: Any, groups: Any) -> tuple[FloatArray, Codes]:
@@ -513,10 +566,7 @@ class ScorePostprocessor(ClassifierMixin, FitThenRelease):
             return scores, np.zeros(len(scores), dtype=np.intp)
         groups = find_groups(X, groups, self.group_by)
         if groups is None:
-            raise InputError(
-                f"groups must be given to predict, or group_by set, as {type(self).__name__} "
-                f"treats each group by itself, got neither."
-            )
+            raise InputError("groups must be given to predict, or group_by set, got neither.")
         codes, _ = encode_groups(groups, len(scores), list(self.group_labels_), may_be_empty=True)
         return scores, codes
 
@@ -541,13 +591,8 @@ class ScorePostprocessor(ClassifierMixin, FitThenRelease):
     def score(self, X: Any, y: Any, groups: Any = None, sample_weight: Any = None) -> float:
         """Return the accuracy on rows, exactly: on private records it is no release."""
         _, y, groups = same_rows(X=X, y=y, groups=groups)
-        is_right = places(self.predict(X, groups), self.classes_) == places(y, self.classes_)
-        return float(np.average(is_right, weights=sample_weight))
-
-    @property
-    def feature_names_in_(self) -> NDArray[Any]:
-        """Names of the columns of X, where it had names."""
-        return np.asarray(self.estimator_.feature_names_in_)
+        chosen, right = (places(each, self.classes_) for each in (self.predict(X, groups), y))
+        return float(np.average(chosen == right, weights=sample_weight))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

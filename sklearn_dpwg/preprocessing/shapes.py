@@ -34,7 +34,7 @@ from sklearn_dpwg.preprocessing.columns import (
 from sklearn_dpwg.preprocessing.scalers import Bounds, FreeByBounds
 
 KINDS = ("auto", "ramps", "linear")
-# How many pieces "auto" and "ramps" have: `benchmarks/shapes.py` prints what other maps do.
+# How many pieces "auto" and "ramps" have: `benchmarks/shapes.py` prints what they are worth.
 PIECES = 8
 
 

@@ -11,12 +11,12 @@ from sklearn.base import clone
 
 from sklearn_dpwg import DPWorstGroupClassifier
 from sklearn_dpwg.data.problem import LABELS_THAT_OCCUR
-from sklearn_dpwg.ledger import PrivacyLedger, privacy_of
+from sklearn_dpwg.ledger import privacy_of
 from sklearn_dpwg.model_selection import DPSearchCV, fit_then_release
 from sklearn_dpwg.model_selection import search as dp_search_cv
 from sklearn_dpwg.model_selection.fit_then_release import split
 from sklearn_dpwg.model_selection.search import plan_search
-from sklearn_dpwg.privacy import Budget, NoiseSource, PrivacyGuarantee
+from sklearn_dpwg.privacy import Budget, NoiseSource
 from sklearn_dpwg.solvers import MGR
 from tests.helpers.search_cases import GROUPS, X, Y, search
 
@@ -41,19 +41,12 @@ def test_a_search_keeps_its_budget_and_says_what_it_protects():
     assert guarantee.relation == "replace any record, its group included"
     assert guarantee.epsilon == found.plan().guarantee.epsilon <= 2.0
     assert guarantee.groupings == ()
-    text = " ".join(str(guarantee).split())
-    assert "one record is replaced by any other record, of whatever group" in text
-    assert "the number of records of all groups together" in text
-    assert "which group each record is in" not in text
+    assert "which group each record is in" not in str(guarantee)
     assert privacy_of(found) == privacy_of(found.best_estimator_) == guarantee
-    assert PrivacyGuarantee.from_json(guarantee.to_json()) == guarantee
     public = {name for name in vars(found) if name.endswith("_")}
     assert public == {"best_score_", "best_params_", "best_estimator_", "plan_", "privacy_"}
-    told = str(found.plan_)
-    for words in ("Counts of the groups are released once", "noisy count times", "from places"):
-        assert words in told
-    again = search(model(), random_state=0).fit(X, Y, GROUPS)
-    assert again.best_score_ == found.best_score_
+    assert "Counts of the groups are released once" in str(found.plan_)
+    assert search(model(), random_state=0).fit(X, Y, GROUPS).best_score_ == found.best_score_
 
 
 def test_one_group_has_all_records_and_no_count():
@@ -106,39 +99,6 @@ def test_any_sizes_go_through(alike):
     assert math.isfinite(found.best_score_)
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"estimator": model(group_labels=["a"])}, "state the label 'other' too"),
-        ({"estimator": model(solver="ags")}, "needs neighbours='replace-one-within-group'"),
-        (
-            {"grid": {"neighbours": ["replace-one-within-group"]}},
-            "must leave neighbours to the estimator",
-        ),
-        ({"grid": {"group_labels": [["a", "b"]]}}, "must leave group_labels to the estimator"),
-        ({"test_size": 0.9999}, r"^X must have records to fit on beside 600"),
-    ],
-)
-def test_what_is_refused_before_anything_is_spent(changes, message):
-    changes = {"estimator": model()} | changes
-    with PrivacyLedger(100.0, 1e-6) as ledger, pytest.raises(ValueError, match=message):
-        search(**changes).fit(X, Y, GROUPS)
-    assert not ledger.rows
-
-
-def test_an_error_after_the_counts_says_that_the_budget_is_spent(monkeypatch):
-    def fails(*arguments):
-        raise RuntimeError("broken")
-
-    monkeypatch.setattr(dp_search_cv, "fit_in_groups", fails)
-    monkeypatch.setattr(dp_search_cv, "count_runs", lambda *args: 1)
-    with PrivacyLedger(100.0, 1e-6) as ledger:
-        with pytest.raises(RuntimeError, match="broken") as error:
-            search(model()).fit(X, Y, GROUPS)
-        assert "count the budget" in error.value.__notes__[0]
-        assert len(ledger.rows) == 1
-
-
 # --- neighbours that change their group ---------------------------------------------------------
 
 PLAN = plan_search(Budget(1.0, 1e-6), mean_runs=2, count_share=0.5)
@@ -152,27 +112,22 @@ class Seen:
 
     def __init__(self, monkeypatch):
         unfitted = SimpleNamespace(guarantee=None)
+        form = SimpleNamespace(n_features_in_=2, classes_=np.arange(2), group_labels_=[])
         self.counts, self.scores, self.parts = [], [], []
         self.noisy = None
-        monkeypatch.setattr(
-            dp_search_cv,
-            "fit_in_groups",
-            lambda candidate, *records: setattr(candidate, "plan_", unfitted),
-        )
-        monkeypatch.setattr(DPSearchCV, "_candidate", lambda *args: clone(model()))
-        monkeypatch.setattr(dp_search_cv, "check_releases", lambda *args: None)
-        monkeypatch.setattr(
-            dp_search_cv,
-            "learn_nothing",
-            lambda *_: SimpleNamespace(n_features_in_=2, classes_=np.arange(2), group_labels_=[]),
-        )
-        monkeypatch.setattr(
-            dp_search_cv,
-            "record_scores",
-            lambda scoring, candidate, rows, y: self.parts.append(rows[:, 1].tolist()),
-        )
-        monkeypatch.setattr(dp_search_cv, "plan_search", lambda *args, **facts: PLAN)
-        monkeypatch.setattr(dp_search_cv, "count_runs", lambda *args: 2)
+        stands_for = {
+            "fit_in_groups": lambda candidate, *_: setattr(candidate, "plan_", unfitted),
+            "check_releases": lambda *_: None,
+            "learn_nothing": lambda *_: form,
+            "record_scores": lambda scoring, fitted, rows, y: self.parts.append(
+                rows[:, 1].tolist()
+            ),
+            "plan_search": lambda *_, **facts: PLAN,
+            "count_runs": lambda *_: 2,
+        }
+        for name, stand_in in stands_for.items():
+            monkeypatch.setattr(dp_search_cv, name, stand_in)
+        monkeypatch.setattr(DPSearchCV, "_candidate", lambda *_: clone(model()))
         monkeypatch.setattr(NoiseSource, "gaussian", self._gaussian)
         monkeypatch.setattr(NoiseSource, "laplace", self._laplace)
 
@@ -265,8 +220,8 @@ def test_planted_faults_are_caught(monkeypatch):
         means = means / np.maximum(1, n_held_out)
         return float(means[n_held_out > 0].min()), honest(scores, codes, sizes)[1]
 
-    def true_scale(release, floor, codes, n_groups, n_held_out, seed):
-        counts = np.bincount(codes, minlength=n_groups)
+    def true_scale(plan, codes, n_groups, n_held_out, seed):
+        counts, release = np.bincount(codes, minlength=n_groups), plan.counts
         fit_then_release.release_sizes(release, counts.tolist(), NoiseSource(None, [release]))
         return np.maximum(counts * (n_held_out / len(codes)), 0.1)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -10,12 +11,11 @@ import pytest
 from scipy.stats import uniform
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import OneHotEncoder, StandardScaler, TargetEncoder
+from sklearn.preprocessing import StandardScaler, TargetEncoder
 
 from sklearn_dpwg import DPWorstGroupClassifier
 from sklearn_dpwg.exceptions import DataNormWarning, UnsupportedMechanismError
 from sklearn_dpwg.ledger import PrivacyLedger
-from sklearn_dpwg.ledger.costs import learning_steps
 from sklearn_dpwg.metrics import worst_group_scorer
 from sklearn_dpwg.preprocessing import DPStandardScaler
 from sklearn_dpwg.privacy import PrivacyGuarantee, Release
@@ -35,28 +35,32 @@ class Laplacian:
 @pytest.mark.parametrize(
     ("changes", "error", "message"),
     [
-        ({"n_iter": 0.5}, ValueError, "^n_iter must be"),
+        ({"n_iter": 0.5}, ValueError, "^n_iter"),
         ({"epsilon": math.inf}, ValueError, "^epsilon must be finite"),
         ({"epsilon": -1}, ValueError, "^epsilon must be positive"),
-        ({"scoring": "r2"}, ValueError, "^scoring must be"),
-        ({"test_size": 1.0}, ValueError, "^test_size must be strictly between 0 and 1"),
-        ({"test_size": 0.999, "estimator": model(**WITHIN_GROUP)}, ValueError,
-         "^group 'a' must have records to fit on"),
-        ({"groups": None, "estimator": model(group_labels=["a", "b"])}, ValueError,
-         "^groups must be given where group_labels is set"),
+        ({"scoring": "r2"}, ValueError, "^scoring"),
+        ({"test_size": 1.0}, ValueError, "^test_size"),
+        ({"test_size": 0.999, "estimator": model(**WITHIN_GROUP)}, ValueError, "^group 'a' must"),
+        ({"test_size": 0.9999}, ValueError, r"^X must have records to fit on beside 600"),
+        ({"groups": None, "estimator": model(group_labels=["a", "b"])}, ValueError, "^groups must"),
         ({"y": np.arange(600)}, ValueError, "^y must hold classes"),
         ({"y": X[:, 0]}, ValueError, "Unknown label type: continuous"),
         ({"groups": np.where(np.arange(600) == 3, "c", GROUPS), "estimator": model(**WITHIN_GROUP)},
-         ValueError, r"^group 'c' must have records to fit on .* n_samples = 1\."),
+         ValueError, r"^group 'c' must have records"),
         ({"group_by": 0}, ValueError, "^groups were passed and group_by is set"),
         ({"estimator": LogisticRegression()}, TypeError, "^estimator must be a private estimator"),
-        ({"estimator": make_pipeline(StandardScaler(), model())}, ValueError,
-         "got one with StandardScaler"),
-        ({"estimator": make_pipeline(DPStandardScaler(), model())}, ValueError,
-         "got one with DPStandardScaler"),
-        ({"estimator": model(group_by=0)}, ValueError, "^group_by of the estimator must be None"),
-        ({"grid": {"epsilon": [1.0]}}, ValueError, "must leave epsilon and delta to the search"),
+        ({"estimator": make_pipeline(StandardScaler(), model())}, ValueError, "with StandardScale"),
+        ({"estimator": make_pipeline(DPStandardScaler(), model())}, ValueError, "DPStandardScaler"),
+        ({"estimator": make_pipeline(TargetEncoder(categories=[["a"], ["b"]]), model())},
+         ValueError, "with TargetEncoder"),
+        ({"estimator": model(group_by=0)}, ValueError, "^group_by of the estimator"),
+        ({"estimator": model(group_labels=["a"])}, ValueError, "state the label 'other' too"),
+        ({"estimator": model(solver="ags")}, ValueError, "needs neighbours="),
+        ({"grid": {"epsilon": [1.0]}}, ValueError, "must leave epsilon"),
+        ({"grid": {"neighbours": ["replace-one-within-group"]}}, ValueError, "leave neighbours"),
+        ({"grid": {"group_labels": [["a", "b"]]}}, ValueError, "must leave group_labels"),
         ({"grid": {"no": [1.0]}}, ValueError, "Invalid parameter 'no'"),
+        ({"grid": {"start": SimpleNamespace(rvs=None)}}, ValueError, "must list .* start"),
     ],
 )  # fmt: skip
 @pytest.mark.filterwarnings("ignore:The number of unique classes")
@@ -74,16 +78,6 @@ def test_candidates_that_cannot_be_accounted_for_are_refused_by_name(monkeypatch
         search().fit(X, Y, GROUPS)
 
 
-def test_an_encoder_of_targets_learns_whatever_its_categories():
-    front = TargetEncoder(categories=[["a"], ["b"]])
-    with pytest.raises(ValueError, match=r"learn nothing .* got one with TargetEncoder"):
-        search(make_pipeline(front, model()), {"dpworstgroupclassifier__radius": [1.0]}).fit(
-            X, Y, GROUPS
-        )
-    assert learning_steps(OneHotEncoder(categories=[["a"], ["b"]])) == []
-    assert learning_steps(OneHotEncoder()) == ["OneHotEncoder"]
-
-
 def failing(fitted, X, y):
     raise ZeroDivisionError("of a scoring")
 
@@ -91,18 +85,14 @@ def failing(fitted, X, y):
 @pytest.mark.parametrize(
     ("changes", "error", "message"),
     [
-        (
-            {"scoring": worst_group_scorer(group_by=lambda rows: np.asarray(rows)[:, 1] > 0.2)},
-            ValueError,
-            r"^scoring must return one number a record, shape \(\d+,\), got shape \(\)",
-        ),
-        ({"scoring": lambda fitted, X, y: 0.5}, ValueError, "^scoring must return one number"),
+        ({"scoring": worst_group_scorer(group_by=lambda rows: np.asarray(rows)[:, 1] > 0.2)},
+         ValueError, r"^scoring must return one number a record, shape \(\d+,\), got shape \(\)"),
         ({"scoring": lambda fitted, X: np.ones(len(X))}, TypeError, "takes 2 positional arguments"),
         ({"scoring": failing}, ZeroDivisionError, "of a scoring"),
-        ({"grid": {"radius": [1.0, -2.0]}}, ValueError, "^radius must be a positive finite number"),
-        ({"grid": {"radius": uniform(-3.0, 1.0)}}, ValueError, "^radius must be a positive finite"),
+        ({"grid": {"radius": [1.0, -2.0]}}, ValueError, "^radius"),
+        ({"grid": {"radius": uniform(-3.0, 1.0)}}, ValueError, "^radius"),
     ],
-)
+)  # fmt: skip
 def test_what_shows_in_a_run_is_refused_before_the_first(changes, error, message):
     with PrivacyLedger(100.0, 1e-6) as ledger:
         with pytest.raises(error, match=message) as caught:
@@ -142,7 +132,5 @@ def test_an_error_in_a_later_run_says_that_the_budget_is_spent():
             search(scoring=scoring).fit(X, Y, GROUPS)
         assert [row.what for row in ledger.rows] == ["DPSearchCV"]
     assert calls == [False, True]  # the first model learned nothing
-    assert caught.value.__notes__ == [
-        "Noisy values had been released before this error: count the budget of this search, "
-        "epsilon = 2 at delta = 1e-06, as spent."
-    ]
+    (note,) = caught.value.__notes__
+    assert "count the budget of this search, epsilon = 2" in note

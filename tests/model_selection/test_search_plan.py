@@ -12,7 +12,6 @@ from dp_accounting.rdp import RdpAccountant
 
 from sklearn_dpwg.model_selection.search import count_runs, plan_search
 from sklearn_dpwg.privacy import Budget
-from sklearn_dpwg.privacy.statement import rounded_up
 
 pytestmark = [
     pytest.mark.filterwarnings(f"ignore::sklearn_dpwg.exceptions.{name}")
@@ -27,12 +26,9 @@ pytestmark = [
 def test_a_plan_that_anyone_can_compute_again(epsilon, mean, share):
     budget = Budget(epsilon, 1e-6)
     plan = plan_search(budget, mean_runs=mean, count_share=share)
-    before, text = [], str(plan)
-    if share is None:
-        assert plan.counts is None
-        assert "Counts" not in text
-        assert "places" not in text
-    else:
+    before = []
+    assert (plan.counts is None) is (share is None)
+    if share is not None:
         assert plan.count_std == pytest.approx(math.sqrt(2.0 / share) / budget.mu)
         before = [dp_event.GaussianDpEvent(1.0 / (math.sqrt(share) * budget.mu))]
     assert plan.hides_groups is (share is not None)
@@ -50,8 +46,6 @@ def test_a_plan_that_anyone_can_compute_again(epsilon, mean, share):
     assert plan.guarantee.epsilon_at(1e-3) == pytest.approx(max(at_large_delta), rel=0.05)
     assert plan.guarantee.epsilon <= epsilon
     assert plan.run_epsilon < epsilon
-    assert f"epsilon={rounded_up(plan.run_epsilon)} at" in text
-    assert "RdpAccountant(neighboring_relation=" in text
 
 
 @pytest.mark.parametrize(("k", "share"), [(3, None), (2, 0.2)])
@@ -78,8 +72,6 @@ def test_every_division_of_a_persons_rows_keeps_the_budget(k, share):
     assert plan.run_epsilon == pytest.approx(of_row.run_epsilon, rel=1e-3)
     if share is not None:
         assert plan.count_std == pytest.approx(k * of_row.count_std, rel=1e-9)
-    text = " ".join(str(plan).split())
-    assert f"which part of the records: of {k + 1} cases the largest epsilon counts" in text
 
 
 def test_more_runs_leave_less_for_each():

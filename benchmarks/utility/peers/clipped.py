@@ -75,10 +75,3 @@ def project(weights: np.ndarray, radius: float) -> np.ndarray:
     """Return columns that are no longer than a radius."""
     lengths = np.linalg.norm(weights, axis=0)
     return weights * np.minimum(1.0, radius / np.maximum(lengths, 1e-300))
-
-
-def seeded_normals(seeds: np.ndarray, stream: int, size: int) -> np.ndarray:
-    """Return standard normal columns; columns of one seed are the same."""
-    kinds, of_kind = np.unique(seeds, return_inverse=True)
-    draws = [np.random.default_rng([int(seed), stream]).normal(size=size) for seed in kinds]
-    return np.column_stack(draws)[:, of_kind]

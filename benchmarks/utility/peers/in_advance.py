@@ -19,7 +19,7 @@ from utility.peers import gradient_descent
 from utility.peers.numpy_peers import judge, peer_of
 from utility.peers.tuning import single, tuning_part
 from utility.population import DEFINITIONS, load_by_name
-from utility.store import FOLDER, Progress, Store, peer_path, versions
+from utility.store import FOLDER, Progress, Store, versions
 from utility.tasks import Task
 
 EPSILONS = (1.0, 2.0, 4.0, 8.0)
@@ -41,7 +41,8 @@ class Choice(NamedTuple):
 
 def tried_path(task: str, method: str, folder: Path = FOLDER) -> Path:
     """Return the file of all runs of one grid on one task of the choosing half."""
-    return peer_path(task, f"{method} tried", folder)
+    plain = "".join(letter if letter.isalnum() else "-" for letter in f"{method} tried")
+    return folder / "peers" / task / f"{plain}.json"
 
 
 def try_grid(task: Task, method: str, epsilons: Sequence[float]) -> dict[str, dict[str, float]]:

