@@ -27,12 +27,12 @@ from functools import partial
 import numpy as np
 from common import ignore_warnings, run_tables, weights_of_runs
 from online_to_batch import SignOracle
-from rates_worlds import HardWorld, InterceptWorld, TypicalWorld, World
-from sklearn_dpwg.optimum.objective import project_to_ball
+from rates_worlds import HardWorld, InterceptWorld, TypicalWorld, World, make_lower_bound
 
 from sklearn_dpwg.data.problem import Problem
 from sklearn_dpwg.data.risks import GroupRisks
-from sklearn_dpwg.optimum import solve_saddle_point, worst_group_optimum
+from sklearn_dpwg.optimum import project_to_ball, worst_group_optimum
+from sklearn_dpwg.optimum.saddle_point import solve_saddle_point
 from sklearn_dpwg.privacy import Budget
 from sklearn_dpwg.privacy.gaussian import gdp_mu
 from sklearn_dpwg.privacy.sensitivity import saddle_point_sensitivity
