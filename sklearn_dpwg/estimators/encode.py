@@ -233,13 +233,13 @@ def resolve_prior(prior: Any, group_sizes: Sequence[float]) -> tuple[float, ...]
             sizes = is_endless.astype(float)
         weights = weights / n_groups + (1.0 - weights) * (sizes / sizes.sum())
     elif weights.shape == (n_groups,) and (weights > 0).all() and np.isfinite(weights).all():
-        total = weights.sum()
-        if (weights < 1).all() and abs(total - 1) > 1e-6:
+        added_up = weights.sum()
+        if (weights < 1).all() and abs(added_up - 1) > 1e-6:
             raise InputError(
                 f"prior must sum to 1 where its weights are shares below 1, got {prior!r}, which "
-                f"sums to {total:.6g}."
+                f"sums to {added_up:.6g}."
             )
-        weights = weights / total
+        weights = weights / added_up
     else:
         raise InputError(
             "prior must be 'proportional', 'uniform', a number between 0 and 1 (the share of equal "

@@ -287,6 +287,25 @@ class DPWorstGroupEstimator(PrivateEstimator):
         """Whether the group of a record is protected too."""
         return self.neighbours == "replace-one" and self.epsilon != math.inf
 
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters, those of the solver too: a name stands for its default instance.
+
+        Parameters
+        ----------
+        **params : dict
+            Values by name, such as ``solver__n_steps=50``.
+
+        Returns
+        -------
+        self : object
+            The estimator.
+        """
+        solver = params.get("solver", self.solver)
+        if isinstance(solver, str) and any(name.startswith("solver__") for name in params):
+            params["solver"] = make_solver(solver, epsilon=1.0)
+        super().set_params(**params)
+        return self
+
     def _check_parameters(self) -> Budget:
         """Check what needs no records, before any budget is spent."""
         budget = self._check_common(radius=self.radius)

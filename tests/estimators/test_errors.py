@@ -9,6 +9,7 @@ from inspect import signature
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.pipeline import make_pipeline
 
 from sklearn_dpwg.losses import Hinge, Huber, MultinomialLogLoss, Quantile
 from sklearn_dpwg.solvers import MGR
@@ -124,6 +125,16 @@ def test_a_weight_is_refused_and_none_is_no_error(task):
         task.make().fit(*task.data, sample_weight=np.ones(90))
     task.make().fit(*task.data, sample_weight=None)
     assert "sample_weight" not in signature(task.estimator.fit).parameters
+
+
+def test_the_name_of_a_solver_stands_for_its_default_instance(task):
+    step = make_pipeline(task.make(solver="oco")).set_params(
+        **{f"{task.estimator.__name__.lower()}__{name}": value
+           for name, value in {"solver": "mgr", "solver__n_steps": 2}.items()}
+    )[0]  # fmt: skip
+    assert step.fit(*task.data).n_iter_ == 2
+    with pytest.raises(ValueError, match="Invalid parameter 'steps' for estimator MGR"):
+        task.make(solver="mgr").set_params(solver__steps=2)
 
 
 class Interrupted(MGR):

@@ -161,7 +161,7 @@ RECIPES = {
 # What scikit-learn says itself, and what follows from what it hands on; others are failures.
 REFUSALS = (
     "got unexpected argument|enable_metadata_routing=True|not supported|unexpected keyword|"
-    "thresholds are tuned on predictions alone|column indices|nothing hands groups"
+    "thresholds are tuned on predictions alone|group_by must name columns|nothing hands groups"
 )
 WAYS = ("`groups=`, routed", "`model__groups=`", "`group_by`")
 
