@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -60,7 +59,6 @@ class Laplacian:
         ({"grid": {"neighbours": ["replace-one-within-group"]}}, ValueError, "leave neighbours"),
         ({"grid": {"group_labels": [["a", "b"]]}}, ValueError, "must leave group_labels"),
         ({"grid": {"no": [1.0]}}, ValueError, "Invalid parameter 'no'"),
-        ({"grid": {"start": SimpleNamespace(rvs=None)}}, ValueError, "must list .* start"),
     ],
 )  # fmt: skip
 @pytest.mark.filterwarnings("ignore:The number of unique classes")
