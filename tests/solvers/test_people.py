@@ -13,7 +13,7 @@ from sklearn_dpwg import DPWorstGroupClassifier, DPWorstGroupRegressor
 from sklearn_dpwg.data.problem import Cells, Problem
 from sklearn_dpwg.losses import BinaryLogLoss, Hinge, MultinomialLogLoss, SquaredError
 from sklearn_dpwg.privacy import Budget, NoiseSource
-from sklearn_dpwg.solvers import AGS, GDA, MGR, Exact, Moments, PhasedERM
+from sklearn_dpwg.solvers import MGR, Exact, Moments, PhasedERM
 from sklearn_dpwg.solvers.auto import make_solver
 from sklearn_dpwg.solvers.exact import shrinker
 from sklearn_dpwg.solvers.steps import FIRST_STEPS, GainOfGroups
@@ -188,7 +188,7 @@ def run(solver, problem, data):
 
 @pytest.mark.parametrize(
     "solver",
-    [MGR(), MGR(sampling_rate=0.5, n_steps=60), GDA(n_steps=60), AGS(n_steps=60), PhasedERM(4)],
+    [MGR(), MGR(sampling_rate=0.5, n_steps=60), PhasedERM(4)],
     ids=repr,
 )
 def test_a_run_mixes_the_game_with_the_shares_of_the_records(solver):

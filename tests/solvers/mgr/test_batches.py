@@ -124,19 +124,6 @@ def test_batches_state_what_the_theory_says():
     np.testing.assert_allclose(noise.risk, risks / 60)
 
 
-@pytest.mark.parametrize("group_rate", [0.05, 3.0])
-@pytest.mark.parametrize("rate", [0.02, 0.5])
-def test_coins_alone_do_not_raise_an_expected_weight(group_rate, rate):
-    """log E exp(ηS) for losses at both ends of their range, exactly, against the correction."""
-    batches, rule = batches_of((50, 7), rate)
-    bound = batches.log_mean_exp_of_coins(group_rate)
-    for n_high in (0, 20, 50):
-        signs = np.repeat([1.0, -1.0], [n_high, 50 - n_high])
-        x = group_rate * signs * (rule.sums.loss_range / 2) / (rate * 50)
-        exact = np.log1p(rate * np.expm1(x)) - rate * x
-        assert exact.sum() <= bound[0] * (1 + 1e-12)
-
-
 @pytest.mark.parametrize("rate", [0.01, 0.2])
 def test_the_predicted_multiplier_is_close(rate):
     release = Release("g", "gaussian", 1.0, 2000, sampling_rate=rate)
