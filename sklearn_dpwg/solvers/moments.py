@@ -72,18 +72,11 @@ class MomentsSchedule:
         return len(self.multipliers)
 
     def __str__(self) -> str:
-        """Return a few lines for people."""
-        lines = [
-            f"{self.n_steps} round(s), one pass over the rows each: every group's second moments "
-            "of rows and residuals",
-            f"one record moves them by at most {self.sensitivity:.4g}, only those of its group",
-        ]
-        if self.n_steps > 1:
-            lines.append(
-                f"residuals clipped to at least {self.clip:.3g} times their root mean square; "
-                "targets themselves in the first round, and where residuals are no smaller"
-            )
-        return "\n".join(lines)
+        """Return a line for people."""
+        return (
+            f"{self.n_steps} round(s) of every group's second moments, which a record moves by at "
+            f"most {self.sensitivity:.4g}"
+        )
 
 
 @dataclass(eq=False, repr=False)

@@ -222,28 +222,6 @@ class OCOSchedule(StreamSchedule):
             return np.asarray(rates)
         return rates * (self.problem.sizes_to_plan_for / np.asarray(self.problem.group_sizes))
 
-    def __str__(self) -> str:
-        """Return a few lines for people."""
-        several, whose = self.problem.n_groups > 1, "all groups"
-        own, other = sum(self.weight_rates), sum(self.feedback_rates)
-        if self.play == "sampled":
-            own, other = self.weight_rates[0], self.feedback_rates[0]
-            whose = "one group, drawn from the group weights"
-        read = f"{own:,.4g} fresh records for the weights"
-        if self.problem.hidden is not None:
-            read = f"{self.rates[0]:,.4g} fresh records, whatever groups they are in"
-        elif several:
-            read += f" and {other:,.4g} for the group weights, of {whose}"
-        text = (
-            f"up to {self.n_rounds:,} rounds, each of {read}\n"
-            f"{self.noise} noise on gradient sums, at most {self.worst_std:.3g} times that of one "
-            f"release; round t counts by t^{self.averaging:g} in the averages"
-        )
-        if several:
-            text += f"\ngroup weights start at {steps.shown(self.problem.prior)}, "
-            text += f"rate {self.group_rate:.3g}, losses counted up to {self.ceiling:.3g}"
-        return text + (f"\n{self.remark}" if self.remark else "")
-
 
 # --- the plan of least bound --------------------------------------------------------------------
 

@@ -187,12 +187,6 @@ def normalised(log_weights: FloatArray, *, least: float = 0.0) -> FloatArray:
     return np.asarray(weights / weights.sum())
 
 
-def shown(group_weights: tuple[float, ...]) -> str:
-    """Return the first few group weights, for people."""
-    first = ", ".join(f"{weight:.2g}" for weight in group_weights[:6])
-    return f"({first}{', ...' if len(group_weights) > 6 else ''})"
-
-
 def variance_between(means: FloatArray, variances: FloatArray) -> float:
     """Return the variance τ² of what groups' true numbers are drawn with, by Paule and Mandel.
 

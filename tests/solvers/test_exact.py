@@ -85,4 +85,3 @@ def test_the_papers_is_the_regularised_saddle_point(sizes):
     least = worst_group_optimum(make_risks(loss, sizes), radius=4.0, tolerance=1e-9)
     excess = risks.risks(found.weights).max() - risks.risks(least.weights).max()
     assert -1e-8 <= excess <= plan.predicted_excess
-    assert "regularised towards 0" in str(plan)

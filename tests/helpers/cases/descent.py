@@ -498,16 +498,10 @@ def ags_plans():
         yield solver.plan(problem, random_budget(rng)), solver
 
 
-def _gradient_of_all(real, data, *arguments, **facts):
-    losses, gradients = real(data, *arguments, **facts)
-    return losses, np.broadcast_to(gradients.sum(axis=0), gradients.shape)
-
-
 AGS_FAULTS = of_every_step(AGS) | {
     "the largest group": states(
         AGS, "gradient", lambda stated, plan: _diameter(plan) / _sizes(plan).max()
     ),
-    "a gradient of all groups": instead(GroupRisks, "sums", _gradient_of_all),
     "weights leave the ball": instead(steps, "project_to_ball", _outside),
 }
 

@@ -204,7 +204,7 @@ PHASED_FAULTS = {
         GroupRisks, "part", lambda real, risks, positions: risks
     ),
     "two phases share a part": instead(
-        phased_module, "keyed_parts", lambda real, *facts: [p for p in real(*facts) for _ in "ab"]
+        phased_module, "keyed_parts", lambda real, *facts: [real(*facts)[0] for _ in facts[1]]
     ),
     "parts by value": _parts_by_value,
     "early stop on an exact risk": stops(
@@ -362,7 +362,7 @@ CASES = {
     ),
     "phased-erm on fresh records": of_few(fresh_phases, FRESH_FAULTS, n_pairs=180),
     "phased-erm on fresh records of hidden groups": of_few(
-        partial(hidden_phases, 3, 35, calls=2), n_pairs=140
+        partial(hidden_phases, 4, 35, calls=2), n_pairs=140
     ),
     "phased-erm for hidden groups": of_phases(
         partial(hidden_phases, 0, 70), HIDDEN_FAULTS, HIDDEN_PLANS, n_pairs=140
