@@ -255,11 +255,6 @@ class NoisySums:
         self.noisy_sum: FloatArray | float = 0.0  # what was released last,
         self.unit_std = 0.0  # and its noise, per unit of the multiplier and of sensitivity
 
-    def rise(self, vector: FloatArray, *, sensitivity: float) -> FloatArray:
-        """Add a vector and return what the noisy sum rose by, which is as private as the sums."""
-        before = self.noisy_sum
-        return self.release(vector, sensitivity=sensitivity) - before
-
     def release(self, vector: FloatArray, *, sensitivity: float) -> FloatArray:
         """Add a vector, which a record moves by so much, and return the noisy sum."""
         if self._stream is None:

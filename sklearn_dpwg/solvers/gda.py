@@ -56,9 +56,7 @@ class GDA(descent.Descent):
 
     Notes
     -----
-    A record of group i moves the weighted gradient by at most λ_i Γ/n_i and the clipped risk of
-    its own group by at most b/n_i; regularisers are public and carry no noise. Step lengths follow
-    earlier releases and public facts, multipliers are fixed. `docs/theory/gda.md` proves each.
+    Noise is that of `MGR`; regularisers are public and carry none. `docs/theory/gda.md` has proofs.
 
     References
     ----------

@@ -73,11 +73,9 @@ class MGR(descent.Descent):
 
     Notes
     -----
-    A record of group i moves the weighted gradient by at most λ_i Γ/n_i and the clipped risk of
-    its own group by at most b/n_i, so each step releases a gradient with noise
-    ``z_w Γ max_i λ_i/n_i`` and risks with noise ``z_λ b/n_i``, for multipliers z fixed in
-    advance; on batches both together. Step sizes and the rate of the group weights follow earlier
-    releases, and so does the ceiling of the squared error: six times the mean released loss.
+    A step releases a gradient with noise ``z_w Γ max_i λ_i/n_i`` and risks with noise
+    ``z_λ b/n_i``, for multipliers z fixed in advance; on batches both together. Step sizes, the
+    rate of the group weights and the ceiling of the squared error follow earlier releases.
     `docs/theory/mgr.md` proves each.
 
     References

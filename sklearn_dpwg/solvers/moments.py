@@ -107,11 +107,9 @@ class Moments(Solver):
 
     Notes
     -----
-    Groups with few records have loud moments. Theirs are pulled towards those of all groups as
-    far as noise explains the difference (James and Stein), and the smoothed maximum spreads what is
-    left. `docs/theory/moments.md` proves the privacy, and says what of the bound is a model;
-    ``benchmarks/moments.py`` prints why the defaults are what they are. Noise does not depend on
-    the radius. `group_weights` are those of the released quadratics' solution.
+    Groups with few records have loud moments, which are pulled towards those of all groups as far
+    as noise explains the difference (James and Stein). `docs/theory/moments.md` proves the privacy,
+    and says what of the bound is a model. Noise does not depend on the radius.
 
     References
     ----------

@@ -141,9 +141,9 @@ class PhasedERM(FreshSolver):
         sharpening=within(1.0, 10.0, or_none=True),
     )
 
-    def _check_game(self, problem: Problem) -> None:
+    def _check_problem(self, problem: Problem) -> None:
         """Refuse groups without end, and those that overlap where parts are of disjoint ones."""
-        super()._check_game(problem)
+        super()._check_problem(problem)
         if math.isinf(problem.n_records):
             raise InputError(
                 "group_sizes must be finite for PhasedERM, which divides them among its phases, "
@@ -314,7 +314,7 @@ def least_bound_plan(problem: Problem, budget: Budget, solver: PhasedERM) -> Pla
     # noise is scaled by one factor
     factor = releases[0].noise_multiplier / asked[0].noise_multiplier
     schedule = replace(schedule, risks_multiplier=factor * z)
-    return Plan("phased-erm", problem, budget, releases, schedule, bounds, schedule.n_steps)
+    return Plan("phased-erm", problem, budget, releases, schedule, bounds, schedule.n_phases)
 
 
 def _learned_problem(problem: Problem, budget: Budget, solver: PhasedERM) -> Problem:
@@ -481,7 +481,7 @@ def paper_plan(problem: Problem, budget: Budget, *, smoothing_width: float | Non
     releases = [
         Release(rounds.WEIGHTS, "gaussian", z, 1, part=t) for t, z in enumerate(multipliers)
     ]
-    return Plan("phased-erm", problem, budget, tuple(releases), schedule, bounds, schedule.n_steps)
+    return Plan("phased-erm", problem, budget, tuple(releases), schedule, bounds, schedule.n_phases)
 
 
 def _steps_and_noise(

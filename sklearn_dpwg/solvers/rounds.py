@@ -309,11 +309,6 @@ class PhaseSchedule:
         return solved_phase(self.solved, prior, mu_weights=mu_weights, mu_groups=self.mu_groups)
 
     @property
-    def n_steps(self) -> int:
-        """Number of phases."""
-        return self.n_phases
-
-    @property
     def risk_stds(self) -> FloatArray:
         """Standard deviation of the noise on the risk of each group."""
         problem = self.solved

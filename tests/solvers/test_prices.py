@@ -11,7 +11,6 @@ from sklearn_dpwg.privacy.gaussian import gdp_mu
 from sklearn_dpwg.solvers import (
     GDA,
     OCO,
-    OnlineToBatch,
 )
 from tests.helpers.group_data import make_data, make_problem
 from tests.helpers.neighbours import random_data
@@ -89,12 +88,3 @@ def test_a_group_that_was_not_read_has_a_loss_of_zero_without_noise():
     assert 0 < is_read.sum() < 5
     assert ([asked.answer[1] != 0.0 for asked in losses] == is_read).all()
     assert all(asked.answer[0] != asked.value[0] for asked in losses)
-
-
-@pytest.mark.parametrize("epsilon", [0.1, 1.0, 8.0])
-def test_the_sums_are_one_release_for_the_whole_budget(epsilon):
-    plan = OnlineToBatch().plan(make_problem((300, 500)), Budget(epsilon, 1e-6))
-    (sums,) = plan.releases
-    assert math.isclose(1.0 / sums.noise_multiplier, gdp_mu(epsilon, 1e-6), rel_tol=1e-5)
-    assert (sums.max_count, sums.part) == (1, None)
-    assert epsilon * (1 - 1e-4) < plan.guarantee.epsilon <= epsilon

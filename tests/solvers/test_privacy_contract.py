@@ -223,11 +223,6 @@ def test_a_plan_is_made_from_a_problem_and_a_budget():
     }  # fmt: skip
 
 
-@EACH_RUN
-def test_plans_repeat(name):
-    assert planned(name)[1] == planned(name)[1]
-
-
 def test_plans_of_fits_are_those_of_the_public_facts():
     rng = np.random.default_rng(0)
     groups = np.repeat(["a", "b"], [30, 50])
