@@ -1,11 +1,11 @@
 """Active group selection beside multiplicative weights, and its rates.
 
 Mean excess worst-group risk over the exact optimum, δ = 1e-5, with two standard errors, beside
-MGR, on centred rows and on rows as they are. Then the handicap θ. Then slopes in the records of a
-group: where the choice of the group rules, for the paper's schedule, and where the noise of the
-gradient does. `papers.py` has the paper's schedule on data.
+MGR, on centred rows and on rows as they are. Then slopes in the records of a group: where the
+choice of the group rules, for the paper's schedule, and where the noise of the gradient does.
+`papers.py` has the paper's schedule on data.
 
-    python benchmarks/ags.py [data] [sharpness] [slopes]
+    python benchmarks/ags.py [data] [slopes]
 """
 
 from __future__ import annotations
@@ -29,9 +29,7 @@ METHODS: dict[str, Solver] = {
     "MGR": MGR(),
     "MGR, rows as they are": MGR(centring=False),
     "AGS": AGS(),
-    "AGS, 75 visits": AGS(visits=75),
 }
-SHARPNESS = (10.0, 20.0, 40.0, np.inf)
 
 SIZES = tuple(round(size) for size in np.geomspace(1e3, 1e5, 5))
 BUDGET, N_RUNS = Budget(1.0, 1e-6), 12
@@ -43,14 +41,6 @@ def data() -> None:
     for epsilon in EPSILONS:
         title = f"epsilon = {epsilon:g}"
         excess_table(title, variants, DATA, N_SEEDS, errors=2.0, zero=True, epsilon=epsilon)
-
-
-def sharpness() -> None:
-    """Print the table of handicaps."""
-    variants = {f"sharpness {theta:g}": {"solver": AGS(sharpness=theta)} for theta in SHARPNESS}
-    for epsilon in EPSILONS:
-        title = f"AGS, epsilon = {epsilon:g}"
-        excess_table(title, variants, DATA, N_SEEDS, errors=2.0, epsilon=epsilon)
 
 
 def world(problem: Problem, rows: np.ndarray, targets: np.ndarray, optimum: float) -> Any:
@@ -104,4 +94,4 @@ def slopes() -> None:
 
 
 if __name__ == "__main__":
-    run_tables({"data": data, "sharpness": sharpness, "slopes": slopes})
+    run_tables({"data": data, "slopes": slopes})

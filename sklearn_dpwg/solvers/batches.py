@@ -87,12 +87,6 @@ class Batches:
         gradient = (coordinates + self.sampling_variances) / n_steps
         return RunNoise(gradient, self.risk_variances / n_steps)
 
-    def log_mean_exp_of_coins(self, group_rate: float) -> FloatArray:
-        """Return a bound on log E exp(η_λ S) of what the coins add to each group's risk."""
-        expected = self.expected_sizes
-        most = group_rate * self.feedback_range / (2.0 * expected)
-        return np.asarray(expected * (np.expm1(np.minimum(most, 700.0)) - most))
-
     def gradient_std(self, coefficients: FloatArray) -> float:
         """Return the noise on a sum of the groups' gradients: that of the group needing most."""
         if self.cells is None:

@@ -21,13 +21,12 @@ from sklearn_dpwg._checks import FloatArray, any_number, one_of, positive, share
 from sklearn_dpwg._repr import short_repr
 from sklearn_dpwg.data.problem import Problem
 from sklearn_dpwg.data.risks import Risks
-from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.privacy import Budget, NoiseSource, PrivacyGuarantee, Release, calibrate
 from sklearn_dpwg.privacy.statement import rounded_up
 from sklearn_dpwg.solvers import centring
 from sklearn_dpwg.solvers.centring import CentredProblem, SlopeLimit
 from sklearn_dpwg.solvers.plan import Plan
-from sklearn_dpwg.solvers.solver import Solver, by_loss, signal
+from sklearn_dpwg.solvers.solver import Solver, by_loss
 from sklearn_dpwg.solvers.steps import (
     SumSensitivity,
     heard,
@@ -37,10 +36,12 @@ from sklearn_dpwg.solvers.steps import (
 )
 
 GRADIENT, RISKS = "gradient", "group risks"
-GRADIENT_OF_ONE_GROUP = "gradient of one group"
 
 # Passes of a planned run of `AGS` and `GDA`, and the most of a paper's schedule.
 PASSES = 150
+
+# The largest share of μ² that is planned for the group risks.
+LARGEST_RISK_SHARE = 0.5
 
 # Momentum may remember at most a fifth of the run.
 LONGEST_MEMORY = 0.2
@@ -144,7 +145,6 @@ class DescentSchedule:
     lowest_loss: float | None = None
     # where rows are taken relative to a released centre: how far slopes are limited
     centring: SlopeLimit | None = None
-    is_paper: bool = False  # whether it is that of the paper, which plays the game on the records
     remark: str = ""  # what else a reader of the plan should know
 
     __repr__ = short_repr
@@ -155,20 +155,15 @@ class DescentSchedule:
             return 0.0
         return self.lowest_loss + (ceiling - self.lowest_loss) / 2.0
 
-    def _text(self, averaged: str, *of_solver: str, steps: str = "") -> str:
-        """Return lines for people: what is averaged, steps, centring, what a solver has to say."""
-        limits = (
-            f"step sizes at most {self.longest_step:.3g}, momentum at most {self.max_momentum:.2g}"
-            + (f", aimed at weights of norm {self.aim:.3g}" if self.aim else "")
-        )
-        lines = (averaged, steps or limits, str(self.centring or ""), *of_solver, self.remark)
+    def __str__(self) -> str:
+        """Return a few lines for people."""
+        lines = [
+            f"{self.n_steps:,} steps of at most {self.longest_step:.3g}, losses counted up to "
+            f"{self.ceiling:.3g}; the average of {self.averaged:,} iterates",
+            str(self.centring or ""),
+            self.remark,
+        ]
         return "\n".join(line for line in lines if line)
-
-    @property
-    def _averaged(self) -> str:
-        if self.averaged > self.n_steps:
-            return f"the start and all {self.n_steps:,} iterates"
-        return f"the last {self.averaged:,} of {self.n_steps:,} iterates"
 
 
 # A run: how its weights move, what a step releases.
@@ -269,27 +264,26 @@ def from_one_group(
     plan: Plan,
     data: Risks,
     weights: FloatArray,
-    choose: Callable[[FloatArray, FloatArray], int],
+    choose: Callable[[FloatArray], int],
     noise: NoiseSource,
 ) -> tuple[FloatArray, float]:
     """Read all records; release the group risks, and the gradient of the group chosen by them.
 
-    ``choose`` is given what was released of the risks, with variances, and nothing else; with one
-    group, zeros. That group alone pays for the gradient, which is returned with the standard
-    deviation of its noise.
+    ``choose`` is given what was released of the risks and nothing else; with one group, zeros. The
+    gradient is returned with the standard deviation of its noise.
     """
     schedule = plan.schedule
     assert isinstance(schedule, DescentSchedule)
     sizes = np.asarray(plan.problem.group_sizes, dtype=float)
     of_gradient, *of_risks = plan.releases[-min(len(sizes), 2) :]
     losses, gradients = data.sums(weights, ceiling=schedule.ceiling)
-    risks = variances = np.zeros(1)
+    risks = np.zeros(1)
     if of_risks:
         facts = plan.problem, schedule.feedback_range, of_risks[0], noise
-        risks, variances = _noisy_risks(losses, *facts)
-    group = choose(risks, variances)
+        risks, _ = _noisy_risks(losses, *facts)
+    group = choose(risks)
     mean, sensitivity = gradients[group] / sizes[group], schedule.gradient_diameter / sizes[group]
-    noisy = noise.gaussian(mean, sensitivity=float(sensitivity), release=of_gradient, payer=group)
+    noisy = noise.gaussian(mean, sensitivity=float(sensitivity), release=of_gradient)
     return noisy, float(of_gradient.noise_multiplier * sensitivity)
 
 
@@ -333,9 +327,6 @@ class StepRule(ABC):
     of the group player, which is a solver's: docs/theory/mgr.md, section 6.
     """
 
-    is_bold: ClassVar[bool] = True  # whether steps begin longer than is safe for every data set
-    largest_share: ClassVar[float] = 0.5  # of μ², for the group risks, where it is planned
-
     def __init__(
         self, problem: Problem, solver: Descent, n_steps: int, *, signal: float = 0.0
     ) -> None:
@@ -344,24 +335,20 @@ class StepRule(ABC):
         self.ceiling = loss_ceiling(problem, solver.loss_ceiling, owner, multiple=of_loss.ceiling)
         self.sums = SumSensitivity.of(problem, ceiling=self.ceiling)
         self.aim, self.step_share = solver.aim * problem.reach, of_loss.step_share
-        # Γ, as planning counts it, and in how many steps a record pays for the gradient
-        self.diameter, self.visits = problem.gradient_diameter, n_steps
         fixed = getattr(solver, "step_size", None)  # not every solver lets it be set
-        is_smooth, boldness = math.isfinite(problem.smoothness), 1.0
+        self.is_fixed = fixed is not None  # every step is `step_size`, whatever the noise
+        boldness, self.max_momentum = 1.0, 0.0
         if fixed is not None:
             self.step_size = fixed
-        elif is_smooth:
+        elif math.isfinite(problem.smoothness):
             self.step_size = 1.0 / problem.smoothness
-            if self.is_bold:
-                boldness = BOLDNESS * problem.smoothness / problem.usual_smoothness
+            boldness = BOLDNESS * problem.smoothness / problem.usual_smoothness
         else:
             # the best step without noise against a comparator of norm aim
             self.step_size = self.aim / (problem.lipschitz * math.sqrt(n_steps))
-            if self.is_bold:
-                boldness = min(BOLDNESS_AT_KINKS, max(1.0, n_steps / STEPS_TO_MEND))
-        self.is_fixed = fixed is not None  # every step is `step_size`, whatever the noise
-        self.longest_step, self.max_momentum = boldness * self.step_size, 0.0
-        if fixed is None and (self.is_bold or is_smooth):
+            boldness = min(BOLDNESS_AT_KINKS, max(1.0, n_steps / STEPS_TO_MEND))
+        self.longest_step = boldness * self.step_size
+        if fixed is None:
             self.max_momentum = max(0.0, 1.0 - 1.0 / max(1.0, LONGEST_MEMORY * n_steps))
 
     def noise_of_passes(self, mu: float, share: float) -> RunNoise:
@@ -371,7 +358,7 @@ class StepRule(ABC):
         """
         problem = self.problem
         sizes = problem.sizes_to_plan_for
-        gradient = self.diameter / (sizes * mu * math.sqrt(1.0 - share))
+        gradient = problem.gradient_diameter / (sizes * mu * math.sqrt(1.0 - share))
         risk = np.zeros(0)
         if problem.n_groups > 1:
             of_sum = self.sums.loss_range * problem.loss_noise
@@ -410,7 +397,7 @@ class StepRule(ABC):
         prior = np.asarray(self.problem.prior)
         best = minimize_scalar(
             lambda at: float(prior @ self.bound(noise_at(at))),
-            bounds=(1e-3, self.largest_share),
+            bounds=(1e-3, LARGEST_RISK_SHARE),
             method="bounded",
         )
         return float(best.x)
@@ -434,40 +421,14 @@ class StepRule(ABC):
         }
 
 
-def learned_problem(problem: Problem, solver: Any, budget: Budget) -> Problem:
-    """Return what the weights are learned for: the problem, or that of centred or whitened rows."""
-    is_centred, white = solver.centring, getattr(solver, "whitening", False)
-    if is_centred:
-        centring.check_centring(problem, solver.rules.owner)
-    if is_centred is None:
-        is_fixed = getattr(solver, "step_size", None) is not None
-        is_centred = not is_fixed and centring.is_worth_centring(problem)
-    if white and not is_centred:
-        raise InputError(
-            f"whitening of {solver.rules.owner} must be None or False where rows are not "
-            "centred, got True."
-        )
-    if not is_centred:
-        return problem
-    by = ""
-    if white or (white is None and by_loss(problem.loss).whitens):
-        by = centring.planned_whitening(problem, math.inf if white else budget.mu)
-    limit = SlopeLimit(by_loss(problem.loss, signal(problem, budget)).clip_share, by)
-    return centring.centred_problem(problem, limit)
-
-
-def pay_for_passes(
-    rule: StepRule, budget: Budget, *, gradient: str = GRADIENT
-) -> tuple[tuple[Release, ...], RunNoise]:
+def pay_for_passes(rule: StepRule, budget: Budget) -> tuple[tuple[Release, ...], RunNoise]:
     """Share a budget among what comes before the steps, gradients and group risks."""
-    n_steps, visits = rule.n_steps, rule.visits
+    n_steps = rule.n_steps
     before = centring.releases_before(rule.problem, math.sqrt(n_steps))
     left = 1.0 - sum([1.0 / release.noise_multiplier**2 for release in before]) / n_steps
     mu = math.sqrt(left) * budget.mu
     share = rule.best_share(partial(rule.noise_of_passes, mu))
-    of_gradient = math.sqrt(visits / n_steps / (left * (1.0 - share)))
-    some = visits if visits < n_steps else None
-    releases = [Release(gradient, "gaussian", of_gradient, n_steps, draws_per_record=some)]
+    releases = [Release(GRADIENT, "gaussian", math.sqrt(1.0 / (left * (1.0 - share))), n_steps)]
     if rule.problem.n_groups > 1:
         releases.append(Release(RISKS, "gaussian", math.sqrt(1.0 / (left * share)), n_steps))
     return calibrate([*before, *releases], budget), rule.noise_of_passes(mu, share)
@@ -486,18 +447,12 @@ class PaperNoise(NamedTuple):
 
 
 def paper_noise(
-    problem: Problem,
-    budget: Budget,
-    n_steps: int,
-    sigma: float,
-    tau: float,
-    *,
-    gradient: str = GRADIENT,
+    problem: Problem, budget: Budget, n_steps: int, sigma: float, tau: float
 ) -> PaperNoise:
     """Return σ on gradients and τ on risks of the smallest group; a larger one needs less."""
     n, taken = min(problem.group_sizes), n_steps - 1
     sums = SumSensitivity.of(problem, ceiling=problem.constants.supremum)
-    asked = [Release(gradient, "gaussian", sigma * n / sums.gradient_diameter, taken)]
+    asked = [Release(GRADIENT, "gaussian", sigma * n / sums.gradient_diameter, taken)]
     if problem.n_groups > 1:
         asked.append(Release(RISKS, "laplace", tau * n / sums.loss_range, taken))
     true_epsilon = PrivacyGuarantee.from_releases(asked, budget.delta).epsilon
@@ -530,5 +485,4 @@ def paper_fields(
         "ceiling": problem.constants.supremum,
         "feedback_range": sums.loss_range,
         "prior": (1.0 / problem.n_groups,) * problem.n_groups,
-        "is_paper": True,
     }

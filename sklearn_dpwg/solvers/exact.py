@@ -32,14 +32,8 @@ class ExactSchedule:
     mu_groups: float = 0.0
 
     def __str__(self) -> str:
-        """Return a line or two for people."""
-        text = f"Newton's method to a certified duality gap of {self.tolerance:.0e}"
-        if self.mu_weights > 0.0:
-            text += (
-                f"\nregularised towards 0 with {self.mu_weights:.3g} and towards equal group "
-                f"weights with {self.mu_groups:.3g}"
-            )
-        return text
+        """Return a line for people."""
+        return f"Newton's method to a certified duality gap of {self.tolerance:.0e}"
 
 
 @dataclass(eq=False, repr=False)
@@ -163,13 +157,10 @@ class PeopleSchedule:
     correction: float  # c, which multiplies the optimism of a risk and its variance by sampling
 
     def __str__(self) -> str:
-        """Return a few lines for people."""
-        shares, ridges = (", ".join(f"{each:g}" for each in grid) for grid in (SHARES, RIDGES))
+        """Return a line for people."""
         return (
-            "Newton's method for groups weighted as they are large, and by the least favourable "
-            f"weights to a share of {shares};\nthen with ridges of {ridges} records: kept is what "
-            "is expected to be best for the worst-off group of new people,\nfrom risks with "
-            f"{self.correction:g} times their optimism, shrunk towards each other"
+            "the least favourable group weights shrunk towards the groups' shares, as far as new "
+            f"people gain by it, with {self.correction:g} times the optimism of risks"
         )
 
 

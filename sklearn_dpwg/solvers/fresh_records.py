@@ -60,9 +60,6 @@ class StreamSolver(FreshSolver):
                 f"of infinity), got None."
             )
         schedule, releases, bounds = self._scheduled(problem, budget)
-        # one that may stop early reads one group in a round
-        early = schedule.stops_early
-        of_round = float(schedule.rates[0] if early else sum(schedule.rates))
         return Plan(
             self.name,
             problem,
@@ -71,8 +68,8 @@ class StreamSolver(FreshSolver):
             schedule,
             bounds,
             n_steps=schedule.n_rounds,
-            early_stop=early,
-            n_drawn=round(min(schedule.n_rounds * of_round, problem.n_records)),
+            early_stop=schedule.stops_early,
+            n_drawn=round(min(schedule.n_rounds * schedule.of_round, problem.n_records)),
         )
 
     @abstractmethod
@@ -162,6 +159,19 @@ class StreamSchedule:
         """Whether play may end before all records are used."""
         return False
 
+    @property
+    def of_round(self) -> float:
+        """Records of a round; where play may stop early a round reads one group."""
+        return float(self.rates[0] if self.stops_early else sum(self.rates))
+
+    def __str__(self) -> str:
+        """Return a line or two for people."""
+        text = (
+            f"up to {self.n_rounds:,} rounds of {self.of_round:,.4g} fresh records, {self.noise} "
+            f"noise on sums"
+        )
+        return text + (f"\n{self.remark}" if self.remark else "")
+
 
 # A schedule, its releases, and the bounds on the excess risk if a group is the worst-off one.
 Planned = tuple[Any, Sequence[Release], FloatArray]
@@ -244,11 +254,6 @@ class NoisySums:
         self._stream: PrefixSumStream | None = None
         self.noisy_sum: FloatArray | float = 0.0  # what was released last,
         self.unit_std = 0.0  # and its noise, per unit of the multiplier and of sensitivity
-
-    def rise(self, vector: FloatArray, *, sensitivity: float) -> FloatArray:
-        """Add a vector and return what the noisy sum rose by, which is as private as the sums."""
-        before = self.noisy_sum
-        return self.release(vector, sensitivity=sensitivity) - before
 
     def release(self, vector: FloatArray, *, sensitivity: float) -> FloatArray:
         """Add a vector, which a record moves by so much, and return the noisy sum."""

@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 from scipy.optimize import minimize_scalar
 
-from sklearn_dpwg._checks import FloatArray, Rules, flag, positive
+from sklearn_dpwg._checks import FloatArray, Rules, positive
 from sklearn_dpwg._repr import documented
 from sklearn_dpwg.data.problem import Problem
 from sklearn_dpwg.data.risks import Risks
@@ -19,21 +19,14 @@ from sklearn_dpwg.privacy import Budget, NoiseSource, Release, calibrate
 from sklearn_dpwg.solvers import descent
 from sklearn_dpwg.solvers.plan import Plan
 from sklearn_dpwg.solvers.solver import Solution, signal
-from sklearn_dpwg.solvers.steps import (
-    GainOfGroups,
-    Space,
-    SumSensitivity,
-    risk_spread,
-    shown,
-)
+from sklearn_dpwg.solvers.steps import Space, SumSensitivity, risk_spread
 
 
 def _paper_is_as_written(solver: GDA) -> None:
     """Refuse what the paper's schedule fixes, and a strength that is the paper's alone."""
-    names = ("risk_share", "group_step", "loss_ceiling", "centring")
-    for name in names if solver.schedule == "paper" else ("ridge",):
+    for name in ("risk_share", "loss_ceiling") if solver.schedule == "paper" else ("ridge",):
         value = getattr(solver, name)
-        if value is not None and value is not False:
+        if value is not None:
             raise InputError(
                 f"{name} of GDA must be None with schedule={solver.schedule!r}, got {value!r}."
             )
@@ -45,13 +38,14 @@ class GDA(descent.Descent):
     """Noisy gradient descent–ascent with Euclidean steps of the group weights.
 
     Every step takes noisy gradients of the group-weighted risk in the weights and in the group
-    weights at one point, and moves both at once. It is `MGR` with projected steps in place of
-    multiplicative ones. ``None`` means planned from public facts.
+    weights at one point, and moves both at once: `MGR` with projected steps in place of
+    multiplicative ones, for the papers' game on the records. ``None`` means planned.
 
     Parameters
     ----------
     n_steps : int, optional
-        Number of steps T; planned: `max_passes`, or ``⌈K^(2/3)⌉`` in the paper's schedule.
+        Number of steps T; planned: `max_passes`, or ``⌈K^(2/3)⌉`` in the paper's schedule, which
+        releases T - 1.
     schedule : {"planned", "paper"}, default="planned"
         "paper" takes steps 1/(ρt), T and noise from Kang et al., with the least constant that keeps
         the budget; it implies a uniform prior, plain averages, and no ceiling.
@@ -59,18 +53,10 @@ class GDA(descent.Descent):
     ridge : float, optional
         In the paper's schedule, strength ρ of the public ``ρ/2 ‖w - w₁‖²`` and
         ``-ρ/2 ‖λ - π‖²``, positive; planned: that of least bound.
-    group_step : float, optional
-        Step length of the group weights, positive; planned: by the noise on the risks and their
-        assumed spread.
-    centring : bool, optional
-        Whether rows are taken relative to a released mean row, with a limit on each record's
-        gradient. Planned: for a log loss or the squared error with an intercept.
 
     Notes
     -----
-    A record of group i moves the weighted gradient by at most λ_i Γ/n_i and the clipped risk of
-    its own group by at most b/n_i; regularisers are public and carry no noise. Step lengths follow
-    earlier releases and public facts, multipliers are fixed. `docs/theory/gda.md` proves each.
+    Noise is that of `MGR`; regularisers are public and carry none. `docs/theory/gda.md` has proofs.
 
     References
     ----------
@@ -85,8 +71,6 @@ class GDA(descent.Descent):
     """
 
     ridge: float | None = None
-    group_step: float | None = None
-    centring: bool | None = None
 
     name: ClassVar[str] = "gda"
     rules: ClassVar[Rules] = Rules(
@@ -94,8 +78,6 @@ class GDA(descent.Descent):
         _paper_is_as_written,
         **descent.RULES,
         ridge=positive(or_none=True),
-        group_step=positive(or_none=True),
-        centring=flag(or_none=True),
     )
 
     def _plan(self, problem: Problem, budget: Budget) -> Plan:
@@ -103,29 +85,20 @@ class GDA(descent.Descent):
         return plan(problem, budget, self)
 
     def _run(self, plan: Plan, data: Risks, noise: NoiseSource, start: Solution | None) -> Solution:
-        schedule, problem = plan.schedule, plan.problem
+        schedule = plan.schedule
         assert isinstance(schedule, GDASchedule)
-        dual = prior = np.asarray(schedule.prior)
-        if start is not None and start.group_weights is not None:
-            dual = start.group_weights
-        dual, gain = on_simplex(dual), GainOfGroups(problem, adapts=not schedule.is_paper)
-        space = Space.of(plan, schedule.centring, data, noise, start)
-        data = space.view(data)
-        weights, points = space.weights, schedule.points
-        weights_sum, dual_sum = np.zeros_like(weights), np.zeros_like(dual)
-        ball = descent.Momentum(schedule, len(weights))
-        for step in range(1, schedule.n_steps + 2):
-            played = gain.played(dual)
-            if step in points:
-                weights_sum += weights
-                dual_sum += played
-            if step > schedule.n_steps:
-                break
-            asked = plan, data, weights, played, noise
-            released = descent.from_pass(*asked, schedule.ceiling)
-            rise = released.risks if problem.n_groups > 1 else np.zeros(1)
-            gain.push(released.risks, released.risk_variances)
-            if schedule.is_paper:
+        space = Space.of(plan, None, data, noise, start)
+        weights, ball = space.weights, descent.Momentum(schedule, plan.problem.n_weights)
+        prior = np.asarray(schedule.prior)
+        given = None if start is None else start.group_weights
+        dual = on_simplex(prior if given is None else given)
+        total, mixture = np.zeros_like(weights), np.zeros_like(dual)
+        if schedule.averaged > schedule.n_steps:
+            total, mixture = weights.copy(), dual.copy()
+        for step in range(1, schedule.n_steps + 1):
+            released = descent.from_pass(plan, data, weights, dual, noise, schedule.ceiling)
+            rise = released.risks if len(dual) > 1 else np.zeros(1)
+            if schedule.ridge:
                 # regularisers know no record, so their gradients need no noise
                 slope = released.gradient + schedule.ridge * (weights - space.weights)
                 rise = rise + schedule.ridge * (prior - dual)
@@ -133,10 +106,11 @@ class GDA(descent.Descent):
             else:
                 move = ball.push(released.gradient, released.noise_std)
                 dual_move = schedule.group_step * rise
-            weights = space.project(weights + move)
-            dual = on_simplex(dual + dual_move)
-        learned = space.weights_of_rows(weights_sum / len(points))
-        return Solution(learned, dual_sum / len(points), schedule.n_steps, **gain.released)
+            weights, dual = space.project(weights + move), on_simplex(dual + dual_move)
+            if step > schedule.n_steps - schedule.averaged:
+                total, mixture = total + weights, mixture + dual
+        n_averaged = schedule.averaged
+        return Solution(total / n_averaged, mixture / n_averaged, schedule.n_steps)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -146,44 +120,14 @@ class GDASchedule(descent.DescentSchedule):
     ridge: float = 0.0  # strength ρ of the paper's public regularisers, whose steps are `1/(ρ t)`
     group_step: float = 0.0  # step length of the group weights in planned runs
 
-    @property
-    def points(self) -> range:
-        """Which of the points 1, ..., T + 1 are averaged: the last, or all but the last."""
-        end = self.n_steps + (1 if self.is_paper else 2)
-        return range(end - self.averaged, end)
-
-    def __str__(self) -> str:
-        """Return a few lines for people."""
-        lines = []
-        if self.is_paper:
-            lines.append(
-                f"regularised by {self.ridge:.3g}/2 (|w - w1|^2 - |lambda - prior|^2), public"
-            )
-        if len(self.prior) > 1:
-            of_groups = "" if self.is_paper else f", move by {self.group_step:.3g} times the risks"
-            lines.append(
-                f"group weights start at {shown(self.prior)}{of_groups}, losses counted up to "
-                f"{self.ceiling:.3g}"
-            )
-        return self._text(
-            f"both players move at once, average of points {self.points[0]:,} to "
-            f"{self.points[-1]:,} of {self.n_steps + 1:,}, one pass over the rows a step",
-            *lines,
-            steps=f"steps 1/(rho t) with rho = {self.ridge:.3g}" if self.is_paper else "",
-        )
-
 
 class EuclideanRule(descent.StepRule):
     """The rule with projected steps of the group weights."""
 
-    solver: GDA
-
     def group_step(self, noise: descent.RunNoise) -> float:
-        """Return the step of least regret of the group weights, or what the user set."""
+        """Return the step of least regret of the group weights; 0 with one group."""
         if self.problem.n_groups == 1:
             return 0.0
-        if self.solver.group_step is not None:
-            return float(self.solver.group_step)
         prior = np.asarray(self.problem.prior)
         return math.sqrt((1.0 - prior @ prior) / (self.n_steps * self._spread(noise)))
 
@@ -201,25 +145,24 @@ class EuclideanRule(descent.StepRule):
 
 def least_bound_plan(problem: Problem, budget: Budget, solver: GDA) -> Plan:
     """Plan by minimising the bound on the excess risk over whatever the parameters leave open."""
-    learned = descent.learned_problem(problem, solver, budget)
     n_steps = solver.n_steps or solver.max_passes or descent.PASSES
-    rule = EuclideanRule(learned, solver, n_steps, signal=signal(problem, budget))
+    rule = EuclideanRule(problem, solver, n_steps, signal=signal(problem, budget))
     paid, noise = descent.pay_for_passes(rule, budget)
     schedule = GDASchedule(**rule.fields(), group_step=rule.group_step(noise))
-    bounds = rule.bound(noise)
-    return Plan("gda", problem, budget, paid, schedule, bounds, schedule.n_steps)
+    return Plan("gda", problem, budget, paid, schedule, rule.bound(noise), n_steps)
 
 
 def paper_plan(problem: Problem, budget: Budget, solver: GDA) -> Plan:
     """Plan with the paper's formulas, ρ added as a regulariser (docs/theory/gda.md, section 4)."""
     sizes = np.asarray(problem.group_sizes, dtype=float)
     n_records, smallest = problem.n_records, float(sizes.min())
-    n_steps = math.ceil(n_records ** (2 / 3)) if solver.n_steps is None else solver.n_steps
+    n_steps = max(2, solver.n_steps or math.ceil(n_records ** (2 / 3)))
+    taken = n_steps - 1  # the average of w_1, ..., w_T makes no use of a release at w_T
     sums = SumSensitivity.of(problem, ceiling=problem.constants.supremum)
     # one standard deviation for both: multipliers in proportion to 1/Γ and 1/b
-    asked = [Release(descent.GRADIENT, "gaussian", 1.0 / sums.gradient_diameter, n_steps)]
+    asked = [Release(descent.GRADIENT, "gaussian", 1.0 / sums.gradient_diameter, taken)]
     if problem.n_groups > 1:
-        asked.append(Release(descent.RISKS, "gaussian", 1.0 / sums.loss_range, n_steps))
+        asked.append(Release(descent.RISKS, "gaussian", 1.0 / sums.loss_range, taken))
     paid = calibrate(asked, budget)
     sigma = paid[0].noise_multiplier * sums.gradient_diameter / smallest
     ridge = solver.ridge or best_ridge(problem, n_steps, sigma)
@@ -231,7 +174,7 @@ def paper_plan(problem: Problem, budget: Budget, solver: GDA) -> Plan:
         lipschitz * math.sqrt(n_steps * math.log(1.0 / budget.delta)) / (n_records * budget.epsilon)
     )
     schedule = GDASchedule(
-        **descent.paper_fields(problem, sums, n_steps, averaged=n_steps, step_size=1.0 / ridge),
+        **descent.paper_fields(problem, sums, taken, averaged=n_steps, step_size=1.0 / ridge),
         step="like the smallest group",
         ridge=ridge,
         remark=(
@@ -240,7 +183,7 @@ def paper_plan(problem: Problem, budget: Budget, solver: GDA) -> Plan:
         ),
     )
     bounds = np.full(problem.n_groups, strong_gap_bound(problem, n_steps, sigma, ridge))
-    return Plan("gda", problem, budget, paid, schedule, bounds, schedule.n_steps)
+    return Plan("gda", problem, budget, paid, schedule, bounds, taken)
 
 
 def strong_gap_bound(problem: Problem, n_steps: int, sigma: float, ridge: float) -> float:

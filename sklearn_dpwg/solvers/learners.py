@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -20,6 +21,7 @@ from sklearn_dpwg.exceptions import InputError, InputTypeError
 __all__ = ["FTRL", "OptimisticFTRL", "ParameterFree"]
 
 
+@dataclass(eq=False, repr=False)
 class Learner(BaseEstimator, ABC):
     """Parameters of an online learner; `start` begins a game.
 
@@ -28,8 +30,7 @@ class Learner(BaseEstimator, ABC):
     with the loss ⟨linear, w⟩ + curvature/2 ‖w - center‖² of each round.
     """
 
-    def __init__(self, strength: float | None = None) -> None:
-        self.strength = strength
+    strength: float | None = None
 
     @abstractmethod
     def start(self, initial: FloatArray, radius: float, strength: float) -> Any:
@@ -120,6 +121,7 @@ def strength_of_least_regret(
 # Betting.
 
 
+@dataclass(eq=False, repr=False)
 class ParameterFree(Learner):
     """Bets on directions: the regret against u is small where u is near the start, unasked.
 
@@ -133,9 +135,7 @@ class ParameterFree(Learner):
     *Parameter-free, dynamic, and strongly-adaptive online learning*, for the ball)
     """
 
-    def __init__(self, strength: float | None = None, wealth: float = 0.1) -> None:
-        super().__init__(strength)
-        self.wealth = wealth
+    wealth: float = 0.1
 
     def start(self, initial: FloatArray, radius: float, strength: float) -> _ParameterFreePlayer:
         wealth = positive_finite(self.wealth, "wealth") * radius

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import deque
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
 import numpy as np
 
@@ -21,14 +21,12 @@ from sklearn_dpwg.solvers import centring, descent
 from sklearn_dpwg.solvers.plan import Plan
 from sklearn_dpwg.solvers.solver import Solution, by_loss, signal
 from sklearn_dpwg.solvers.steps import (
-    CORRECTION,
     GainOfGroups,
     Space,
     hedge_regret,
     hedge_sharpness,
     normalised,
     risk_spread,
-    shown,
 )
 
 
@@ -60,9 +58,6 @@ class MGR(descent.Descent):
         of one group, drawn from the group weights, Laplace noise on the risks, a uniform prior.
         Steps are at most `max_passes`.
     <shared>
-    group_rate : float, optional
-        Step size η_λ of the group weights, positive: Hedge at this rate. Planned: by the spread of
-        the released risks, and the game is played as far as groups can gain by it.
     step_size : float, optional
         A fixed plain step size without momentum, instead of the planned rule.
     sampling_rate : float, default=1.0
@@ -78,11 +73,10 @@ class MGR(descent.Descent):
 
     Notes
     -----
-    A record of group i moves the weighted gradient by at most λ_i Γ/n_i and the clipped risk of
-    its own group by at most b/n_i, so each step releases a gradient with noise
-    ``z_w Γ max_i λ_i/n_i`` and risks with noise ``z_λ b/n_i``, for multipliers z fixed in
-    advance; on batches both together. Step sizes follow earlier releases, and so does the ceiling
-    of the squared error: six times the mean released loss. `docs/theory/mgr.md` proves each.
+    A step releases a gradient with noise ``z_w Γ max_i λ_i/n_i`` and risks with noise
+    ``z_λ b/n_i``, for multipliers z fixed in advance; on batches both together. Step sizes, the
+    rate of the group weights and the ceiling of the squared error follow earlier releases.
+    `docs/theory/mgr.md` proves each.
 
     References
     ----------
@@ -95,7 +89,6 @@ class MGR(descent.Descent):
     MGR(n_steps=50)
     """
 
-    group_rate: float | None = None
     step_size: float | None = None
     sampling_rate: float = 1.0
     centring: bool | None = None
@@ -107,7 +100,6 @@ class MGR(descent.Descent):
         "MGR",
         _paper_reads_all,
         **descent.RULES,
-        group_rate=positive(or_none=True),
         step_size=positive(or_none=True),
         sampling_rate=share(or_all=True),
         centring=flag(or_none=True),
@@ -163,15 +155,11 @@ class MGR(descent.Descent):
 class MGRSchedule(descent.DescentSchedule):
     """Everything that `MGR.run` needs besides the records and the noise."""
 
-    # step size η_λ of the multiplicative weights; where they adapt, what planning takes it to be
-    group_rate: float
-    # subtracted from each group's exponent at every step: half of log E exp(η_λ N) of the noise N
-    # on its risk; empty where group weights adapt, and 0 in the paper's schedule
-    noise_correction: tuple[float, ...] = ()
+    group_rate: float = 0.0  # step size η_λ of the multiplicative weights, where they do not adapt
     # who joins a step and with how much noise; by default a step reads every record
     batches: sampling.Batches | None = None
     # whether group weights follow the spread of the released risks and what groups can gain
-    # (`GroupWeights`), in place of `group_rate` and `noise_correction`
+    # (`GroupWeights`), in place of `group_rate`
     adapts: bool = False
     assumed_spread: float = 0.0  # standard deviation of the group risks that planning assumes
     # losses count up to this multiple of the mean released loss, where that is below `ceiling`
@@ -188,29 +176,7 @@ class MGRSchedule(descent.DescentSchedule):
 
     def __str__(self) -> str:
         """Return a few lines for people."""
-        read = "one pass over the rows each" if self.batches is None else "one batch each"
-        lines = [str(self.batches or "")]
-        if len(self.prior) > 1:
-            lines.append(
-                f"group weights start at {shown(self.prior)}, rate {self.group_rate:.3g}"
-                f"{' at first' if self.adapts else ''}, losses counted up to {self.ceiling:.3g}"
-            )
-        if self.adapts:
-            lines.append(
-                "the rate follows the spread of released risks, and the game is played as far as "
-                "these show that a group can gain by it"
-            )
-        if self.follows_level:
-            lines.append(
-                f"losses counted up to {self.ceiling_of_level:g} times their mean, where that is "
-                "less"
-            )
-        if self.shrinks:
-            lines.append(
-                "up to half of the average is taken back, if the worst-off group gained less than "
-                "the others"
-            )
-        return self._text(f"{self.step} step, average of {self._averaged}, {read}", *lines)
+        return "\n".join([*([str(self.batches)] if self.batches else []), super().__str__()])
 
 
 # What a run takes from released risks: group weights, the ceiling of losses, shrinkage.
@@ -232,7 +198,7 @@ SHRINK_DEVIATIONS = 0.5
 
 
 class GroupWeights:
-    """Hedge on released risks, at the planned rate or one that follows their spread."""
+    """Hedge on released risks, at the paper's rate or one that follows their spread."""
 
     def __init__(self, schedule: MGRSchedule, log_weights: FloatArray, gain: GainOfGroups) -> None:
         self.schedule, self._log_weights, self._gain = schedule, log_weights, gain
@@ -249,8 +215,7 @@ class GroupWeights:
         """Take in the released risks of a step, and the variances of their noise and coins."""
         schedule = self.schedule
         if not schedule.adapts:
-            correction = np.asarray(schedule.noise_correction)
-            self._log_weights = self._log_weights + schedule.group_rate * risks - correction
+            self._log_weights = self._log_weights + schedule.group_rate * risks
             self.current = normalised(self._log_weights)
             return
         self._gain.push(risks, variances)
@@ -335,18 +300,18 @@ def least_bound_plan(problem: Problem, budget: Budget, solver: MGR) -> Plan:
     if n_steps is None:
         passes = solver.max_passes or by_loss(problem.loss).passes
         n_steps = min(round(passes / solver.sampling_rate), MOST_BATCHES)
-    learned = descent.learned_problem(problem, solver, budget)
+    learned = learned_problem(problem, solver, budget)
     rule = HedgeRule(learned, solver, n_steps, signal=signal(problem, budget))
-    pay = _pay_for_passes if solver.sampling_rate == 1.0 else _pay_for_batches
-    releases, noise, log_mean_exp, batches = pay(problem, rule, budget)
+    if solver.sampling_rate == 1.0:
+        batches, (releases, noise) = None, descent.pay_for_passes(rule, budget)
+    else:
+        releases, noise, batches = _pay_for_batches(problem, rule, budget)
     of_loss = by_loss(learned.loss, signal(learned, budget))
-    adapts = solver.group_rate is None and problem.n_groups > 1
+    adapts = problem.n_groups > 1
     follows_level = adapts and solver.loss_ceiling is None and batches is None
     schedule = MGRSchedule(
         **rule.fields(),
         lowest_loss=None if problem.hidden is None else learned.constants.infimum,
-        group_rate=rule.group_rate_at(noise),
-        noise_correction=() if adapts else tuple((CORRECTION * log_mean_exp).tolist()),
         batches=batches,
         adapts=adapts,
         assumed_spread=risk_spread(learned),
@@ -356,30 +321,29 @@ def least_bound_plan(problem: Problem, budget: Budget, solver: MGR) -> Plan:
     return Plan("mgr", problem, budget, releases, schedule, rule.bound(noise), n_steps)
 
 
-class Paid(NamedTuple):
-    """What a plan pays for."""
-
-    releases: tuple[Release, ...]
-    noise: descent.RunNoise
-    log_mean_exp: FloatArray  # log E exp of what noise and coins add to the groups' exponents
-    batches: sampling.Batches | None
-
-
-def _pay_for_passes(problem: Problem, rule: HedgeRule, budget: Budget) -> Paid:
-    """Pay for steps that read every record; μ and share are those of the calibrated noise."""
-    releases, _ = descent.pay_for_passes(rule, budget)
-    of_steps = releases[-1 if problem.n_groups == 1 else -2 :]
-    mu, *of_risks = [math.sqrt(rule.n_steps) / each.noise_multiplier for each in of_steps]
-    total, share, risk_stds = math.hypot(mu, *of_risks), 0.0, np.zeros(problem.n_groups)
-    if of_risks:
-        share = (of_risks[0] / total) ** 2
-        of_sum = of_steps[1].noise_multiplier * (rule.sums.loss_range * problem.loss_noise)
-        risk_stds = of_sum / np.array(problem.group_sizes)
-    noise = rule.noise_of_passes(total, share)
-    return Paid(releases, noise, (rule.group_rate_at(noise) * risk_stds) ** 2 / 2.0, None)
+def learned_problem(problem: Problem, solver: MGR, budget: Budget) -> Problem:
+    """Return what the weights are learned for: the problem, or that of centred or whitened rows."""
+    is_centred, white = solver.centring, solver.whitening
+    if is_centred:
+        centring.check_centring(problem, "MGR")
+    if is_centred is None:
+        is_centred = solver.step_size is None and centring.is_worth_centring(problem)
+    if white and not is_centred:
+        raise InputError(
+            "whitening of MGR must be None or False where rows are not centred, got True."
+        )
+    if not is_centred:
+        return problem
+    by = ""
+    if white or (white is None and by_loss(problem.loss).whitens):
+        by = centring.planned_whitening(problem, math.inf if white else budget.mu)
+    limit = centring.SlopeLimit(by_loss(problem.loss, signal(problem, budget)).clip_share, by)
+    return centring.centred_problem(problem, limit)
 
 
-def _pay_for_batches(problem: Problem, rule: HedgeRule, budget: Budget) -> Paid:
+def _pay_for_batches(
+    problem: Problem, rule: HedgeRule, budget: Budget
+) -> tuple[tuple[Release, ...], descent.RunNoise, sampling.Batches]:
     """Pay for steps that read Poisson batches; one joint release a step."""
     rate = rule.solver.sampling_rate
     name = sampling.GRADIENT_AND_RISKS if problem.n_groups > 1 else descent.GRADIENT
@@ -398,13 +362,7 @@ def _pay_for_batches(problem: Problem, rule: HedgeRule, budget: Budget) -> Paid:
         return descent.RunNoise(noise.gradient * squares, noise.risk * squares[: len(noise.risk)])
 
     share = rule.best_share(noise_at)
-    batches, noise = batches_at(share), noise_at(share)
-    log_mean_exp = np.zeros(problem.n_groups)
-    if problem.n_groups > 1:
-        group_rate = rule.group_rate_at(noise)
-        log_mean_exp = batches.log_mean_exp_of_coins(group_rate)
-        log_mean_exp = log_mean_exp + (group_rate * batches.risk_stds) ** 2 / 2.0
-    return Paid(releases, noise, log_mean_exp, batches)
+    return releases, noise_at(share), batches_at(share)
 
 
 class HedgeRule(descent.StepRule):
@@ -412,18 +370,9 @@ class HedgeRule(descent.StepRule):
 
     solver: MGR
 
-    def sharpness(self, noise: descent.RunNoise) -> float:
-        """Return θ = η_λ T of several groups: the user's, or that of least regret."""
-        if self.solver.group_rate is not None:
-            return float(self.solver.group_rate * self.n_steps)
-        return hedge_sharpness(self.problem, self.n_steps, noise.risk)
-
-    def group_rate_at(self, noise: descent.RunNoise) -> float:
-        """Return the step size η_λ = θ/T of the group weights; 0 with one group."""
-        return self.sharpness(noise) / self.n_steps if self.problem.n_groups > 1 else 0.0
-
     def of_groups(self, noise: descent.RunNoise) -> FloatArray:
-        return hedge_regret(self.problem, self.n_steps, noise.risk, self.sharpness(noise))
+        sharpness = hedge_sharpness(self.problem, self.n_steps, noise.risk)
+        return hedge_regret(self.problem, self.n_steps, noise.risk, sharpness)
 
 
 # The paper's schedule.
@@ -449,9 +398,8 @@ def paper_plan(problem: Problem, budget: Budget, solver: MGR) -> Plan:
         **noise.fields,
         step="sampled",
         group_rate=math.sqrt(math.log(p) / (n_steps * feedback_bound**2)),
-        noise_correction=(0.0,) * p,
     )
     # the regret bounds in the proof of Theorem 10
     excess = noise.regret + 2.0 * feedback_bound * math.sqrt(math.log(p) / n_steps)
-    paid, bounds = noise.releases, np.full(p, excess)
-    return Plan("mgr", problem, budget, paid, schedule, bounds, schedule.n_steps)
+    bounds = np.full(p, excess)
+    return Plan("mgr", problem, budget, noise.releases, schedule, bounds, schedule.n_steps)

@@ -72,18 +72,11 @@ class MomentsSchedule:
         return len(self.multipliers)
 
     def __str__(self) -> str:
-        """Return a few lines for people."""
-        lines = [
-            f"{self.n_steps} round(s), one pass over the rows each: every group's second moments "
-            "of rows and residuals",
-            f"one record moves them by at most {self.sensitivity:.4g}, only those of its group",
-        ]
-        if self.n_steps > 1:
-            lines.append(
-                f"residuals clipped to at least {self.clip:.3g} times their root mean square; "
-                "targets themselves in the first round, and where residuals are no smaller"
-            )
-        return "\n".join(lines)
+        """Return a line for people."""
+        return (
+            f"{self.n_steps} round(s) of every group's second moments, which a record moves by at "
+            f"most {self.sensitivity:.4g}"
+        )
 
 
 @dataclass(eq=False, repr=False)
@@ -114,11 +107,9 @@ class Moments(Solver):
 
     Notes
     -----
-    Groups with few records have loud moments. Theirs are pulled towards those of all groups as
-    far as noise explains the difference (James and Stein), and the smoothed maximum spreads what is
-    left. `docs/theory/moments.md` proves the privacy, and says what of the bound is a model;
-    ``benchmarks/moments.py`` prints why the defaults are what they are. Noise does not depend on
-    the radius. `group_weights` are those of the released quadratics' solution.
+    Groups with few records have loud moments, which are pulled towards those of all groups as far
+    as noise explains the difference (James and Stein). `docs/theory/moments.md` proves the privacy,
+    and says what of the bound is a model. Noise does not depend on the radius.
 
     References
     ----------

@@ -21,6 +21,7 @@ from sklearn_dpwg.data.oracles import RecordOracle, SampleOracle
 from sklearn_dpwg.data.problem import Problem
 from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.privacy import Budget, NoiseSource, Release, calibrate
+from sklearn_dpwg.privacy.noise.samplers import LARGEST_QUOTIENT
 from sklearn_dpwg.solvers import learners, steps
 from sklearn_dpwg.solvers.fresh_records import (
     RULES,
@@ -108,9 +109,9 @@ class OCO(StreamSolver):
         play=_checks.one_of("weighted", "sampled", or_none=True),
     )
 
-    def _check_hidden_groups(self) -> None:
-        super()._check_hidden_groups()
-        if self.play == "sampled":
+    def _check_problem(self, problem: Problem) -> None:
+        super()._check_problem(problem)
+        if problem.hidden is not None and self.play == "sampled":
             raise InputError("play of OCO must be 'weighted' with neighbours='replace-one'.")
 
     def _scheduled(self, problem: Problem, budget: Budget) -> Planned:
@@ -118,8 +119,11 @@ class OCO(StreamSolver):
         schedule, releases, bounds = plan(problem, budget, self)
         if problem.n_groups > 1:
             quotient = max(schedule.rates) * schedule.ceiling / schedule.feedback_range
-            batch = f"a batch of {max(schedule.rates):,.3g} records"
-            steps.refuse_rounding(quotient, batch, "take more rounds")
+            if quotient > LARGEST_QUOTIENT:
+                raise InputError(
+                    f"a batch of {max(schedule.rates):,.3g} records may show a record by how its "
+                    "losses are rounded: take more rounds."
+                )
         return schedule, releases, bounds
 
     def begin(self, plan: Plan, noise: NoiseSource, *, start: Solution | None = None) -> OCOGame:
@@ -221,28 +225,6 @@ class OCOSchedule(StreamSchedule):
         if self.problem.hidden is None:
             return np.asarray(rates)
         return rates * (self.problem.sizes_to_plan_for / np.asarray(self.problem.group_sizes))
-
-    def __str__(self) -> str:
-        """Return a few lines for people."""
-        several, whose = self.problem.n_groups > 1, "all groups"
-        own, other = sum(self.weight_rates), sum(self.feedback_rates)
-        if self.play == "sampled":
-            own, other = self.weight_rates[0], self.feedback_rates[0]
-            whose = "one group, drawn from the group weights"
-        read = f"{own:,.4g} fresh records for the weights"
-        if self.problem.hidden is not None:
-            read = f"{self.rates[0]:,.4g} fresh records, whatever groups they are in"
-        elif several:
-            read += f" and {other:,.4g} for the group weights, of {whose}"
-        text = (
-            f"up to {self.n_rounds:,} rounds, each of {read}\n"
-            f"{self.noise} noise on gradient sums, at most {self.worst_std:.3g} times that of one "
-            f"release; round t counts by t^{self.averaging:g} in the averages"
-        )
-        if several:
-            text += f"\ngroup weights start at {steps.shown(self.problem.prior)}, "
-            text += f"rate {self.group_rate:.3g}, losses counted up to {self.ceiling:.3g}"
-        return text + (f"\n{self.remark}" if self.remark else "")
 
 
 # --- the plan of least bound --------------------------------------------------------------------
@@ -474,8 +456,8 @@ class OCOGame(StreamGame):
         counted = float(self._n_played) ** self._schedule.averaging
         self._total += counted
         self._played_sum += counted * np.concatenate([weights, self._groups.group_weights])
-        before = self._strength
-        linear = self._sums.rise(gradient, sensitivity=self._moved_by_a_record())
+        before, sum_before = self._strength, self._sums.noisy_sum
+        linear = self._sums.release(gradient, sensitivity=self._moved_by_a_record()) - sum_before
         self._player.update(linear, self._strength - before, self._first)
 
     def finish(self) -> Solution:

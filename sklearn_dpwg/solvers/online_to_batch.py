@@ -163,27 +163,6 @@ class OnlineToBatchSchedule(StreamSchedule):
         sampled = step ** (self.power - 0.5) / math.sqrt(self.effective_batch)
         return self.problem.lipschitz * sampled + noise_norm, self.problem.smoothness * sampled
 
-    def __str__(self) -> str:
-        """Return a few lines for people."""
-        text = (
-            f"{self.n_rounds:,} rounds, each of {sum(self.rates):,.4g} fresh records, read "
-            f"once; round t counts by t^{self.power:g} in the output\n"
-            f"{self.noise} noise on sums of gradient differences, at most {self.worst_std:.3g} "
-            f"times that of one release; a record moves a difference by what its gradient can "
-            f"change, not by its gradient"
-        )
-        if self.problem.n_groups > 1:
-            text += (
-                f"\nminimises the risk of the fixed mixture {steps.shown(self.problem.prior)}, not "
-                f"that of the worst group: the bound is for groups with the same best weights"
-            )
-        if self.convexity:
-            text += (
-                f"\nthe risk has {self.convexity:.3g}/2 times the squared distance from the start "
-                f"on top"
-            )
-        return text + (f"\n{self.remark}" if self.remark else "")
-
 
 def round_weight(step: int, power: float) -> float:
     """Return β_t = t^k, and 0 for t = 0 whatever k is: 0^0 would be 1."""
@@ -202,6 +181,7 @@ MIN_ROUNDS = 4
 # 0.50 to 0.69 for Toeplitz and k = 1 with 8 to 256 rounds
 # (tests/solvers/online_to_batch/test_planning.py).
 ADDED_UP = 0.6
+MIXTURE = "the risk of a fixed mixture of the groups is minimised, not that of the worst-off one"
 # A parameter-free learner hears at most so many deviations of the norm of the noise.
 CLIPPED_DEVIATIONS = 4.0
 
@@ -247,6 +227,7 @@ def planned_rounds(
         group_rates=group_rates,
         effective_batch=1.0 / float((prior**2 / group_rates).sum()),
         convexity=float(solver.convexity),
+        remark=MIXTURE if problem.n_groups > 1 else "",
     )
     # bets may go anywhere in the ball; weights that grow like t up to the aim are so far from their
     # average

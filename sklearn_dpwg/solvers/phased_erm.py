@@ -141,9 +141,9 @@ class PhasedERM(FreshSolver):
         sharpening=within(1.0, 10.0, or_none=True),
     )
 
-    def _check_game(self, problem: Problem) -> None:
+    def _check_problem(self, problem: Problem) -> None:
         """Refuse groups without end, and those that overlap where parts are of disjoint ones."""
-        super()._check_game(problem)
+        super()._check_problem(problem)
         if math.isinf(problem.n_records):
             raise InputError(
                 "group_sizes must be finite for PhasedERM, which divides them among its phases, "
@@ -314,7 +314,7 @@ def least_bound_plan(problem: Problem, budget: Budget, solver: PhasedERM) -> Pla
     # noise is scaled by one factor
     factor = releases[0].noise_multiplier / asked[0].noise_multiplier
     schedule = replace(schedule, risks_multiplier=factor * z)
-    return Plan("phased-erm", problem, budget, releases, schedule, bounds, schedule.n_steps)
+    return Plan("phased-erm", problem, budget, releases, schedule, bounds, schedule.n_phases)
 
 
 def _learned_problem(problem: Problem, budget: Budget, solver: PhasedERM) -> Problem:
@@ -367,10 +367,10 @@ def _schedules_of(
 ) -> Iterator[tuple[rounds.PhaseSchedule, FloatArray]]:
     """Yield the ways to run so many phases, with bounds that add what both players owe."""
     # releases share the budget of the records that they read: all, or those of one phase
-    n_weights, n_risks, reads = n_phases, n_phases - 1, "all records"
+    n_weights, n_risks = n_phases, n_phases - 1
     if problem.fresh_calls:
         n_weights = n_risks = 1
-        problem, reads = rounds.part_of(problem, n_phases), "fresh records"
+        problem = rounds.part_of(problem, n_phases)
     constants = problem.constants
     multiplier = math.sqrt(n_risks / share_of_risks) / mu if share_of_risks > 0.0 else 0.0
     multiple = by_loss(problem.loss, mu * problem.typical_size).ceiling
@@ -417,8 +417,6 @@ def _schedules_of(
             mu_groups=mu_groups,
             mu_weights=fixed,
             bound=bound,
-            smoothing_width=width,
-            reads=reads,
             ceiling=ceiling,
             sums=sums,
             risks_multiplier=multiplier,
@@ -445,10 +443,9 @@ def paper_plan(problem: Problem, budget: Budget, *, smoothing_width: float | Non
     A phase that would cost more than the budget, as the paper's bound on the noise allows at large
     ε, gets the least noise that keeps it. The logarithm of η is of base 2, as the proof needs.
     """
-    width, solved = 0.0, problem
+    solved = problem
     if not problem.loss.smooth:
-        width = DEFAULT_WIDTH if smoothing_width is None else smoothing_width
-        solved = replace(problem, loss=problem.loss.smoothed(width))
+        solved = replace(problem, loss=problem.loss.smoothed(smoothing_width or DEFAULT_WIDTH))
     n, p = min(problem.group_sizes), problem.n_groups
     n_phases = max(1, int(math.log2(n)))
     n_read = n // n_phases
@@ -474,8 +471,6 @@ def paper_plan(problem: Problem, budget: Budget, *, smoothing_width: float | Non
         multiplier=multipliers[0],
         mu_groups=mu_groups,
         mu_weights=tuple(mu_weights),
-        smoothing_width=width,
-        reads="a part of its own",
         remark=(
             f"the paper's noise costs epsilon = {rounded_up(true_epsilon)}; largest factor on it "
             f"to keep the budget: {max(np.divide(multipliers, papers)):.4g}"
@@ -486,7 +481,7 @@ def paper_plan(problem: Problem, budget: Budget, *, smoothing_width: float | Non
     releases = [
         Release(rounds.WEIGHTS, "gaussian", z, 1, part=t) for t, z in enumerate(multipliers)
     ]
-    return Plan("phased-erm", problem, budget, tuple(releases), schedule, bounds, schedule.n_steps)
+    return Plan("phased-erm", problem, budget, tuple(releases), schedule, bounds, schedule.n_phases)
 
 
 def _steps_and_noise(

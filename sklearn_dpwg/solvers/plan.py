@@ -140,76 +140,49 @@ class Plan:
         prior = np.asarray(self.problem.prior)
         return float(prior @ np.asarray(self.predicted_excess_if_worst))
 
-    @property
-    def is_weak(self) -> bool:
-        """Whether the bound promises no more than a model that predicts nothing."""
-        return self.predicted_excess >= self.problem.constants.zero_score
-
-    @property
-    def _remarks(self) -> list[str]:
-        """What else a reader should know of the plan and of the game."""
-        return [each for each in (self.remark, self.problem.game) if each]
-
     def __str__(self) -> str:
         """Return a preview for people: releases, noise, predictions, guarantee."""
         return f"{self._without_guarantee()}\n\n{self.guarantee}"
 
     def _without_guarantee(self) -> str:
         """Return a preview of a fit that another guarantee covers with more."""
-        counts = str(self.counts or "").splitlines()
-        lines = [_headline(self), *self._remarks, *([""] if counts else []), *counts, ""]
-        lines.append("Releases (noise in units of what one record can change, fixed beforehand):")
-        lines += _release_lines(self.releases)
-        lines += ["", "Schedule:"]
-        lines += [f"  {line}" for line in str(self.schedule).splitlines()]
-        for line in _prediction(self):
-            lines += ["", "Predicted:", f"  {line}"]
+        problem, counts = self.problem, str(self.counts or "").splitlines()
+        lines = [
+            f"Plan of solver {self.solver!r}: {problem.n_records:,} records in "
+            f"{problem.n_groups} group(s), {problem.n_weights:,} weights, {self.n_steps:,} steps",
+            *(each for each in (self.remark, problem.game) if each),
+            *(["", *counts] if counts else []),
+            "",
+            "Releases (noise in units of what one record can change, fixed beforehand):",
+            *map(_release_line, self.releases),
+        ]
+        if not self.releases:
+            lines.append("  none: the exact solution, without any privacy")
+        lines += ["", "Schedule:", *(f"  {line}" for line in str(self.schedule).splitlines())]
+        if self.releases:
+            lines += [
+                "",
+                "Predicted:",
+                f"  the worst-off group's mean loss at most {self.predicted_excess:.3g} above the "
+                f"least possible (a bound); predicting nothing costs at most "
+                f"{problem.constants.zero_score:.3g}",
+            ]
         return "\n".join(lines)
 
 
-def _headline(plan: Plan) -> str:
-    problem, cells, overlap = plan.problem, plan.problem.cells, ""
-    if cells is not None:
-        overlap = f" that overlap in {len(cells.sizes):,} cells, each in up to {cells.most_groups}"
-    return (
-        f"Plan of solver {plan.solver!r}: {problem.n_records:,} records in "
-        f"{problem.n_groups} group(s){overlap}, {problem.n_weights:,} weights, "
-        f"{plan.n_steps:,} steps"
+def _release_line(release: Release) -> str:
+    """Return what is released, with how much noise, and who pays for it."""
+    text = (
+        f"  {release.name}: {release.max_count:,} x {release.mechanism}, noise multiplier "
+        f"{release.noise_multiplier:.4g}"
     )
-
-
-def _release_lines(releases: Sequence[Release]) -> list[str]:
-    """Say what is released and who pays for it; those that differ in their part alone are one."""
-    parts: dict[Release, list[int | None]] = {}
-    for release in releases:
-        parts.setdefault(replace(release, part=None), []).append(release.part)
-    lines = []
-    for release, numbers in parts.items():
-        text = (
-            f"  {release.name}: {release.max_count:,} x {release.mechanism}, noise multiplier "
-            f"{release.noise_multiplier:.4g}"
-        )
-        if len(numbers) > 1:
-            text += f", in each of {len(numbers):,} disjoint parts"
-        elif numbers[0] is not None:
-            text += f", paid for by part {numbers[0]} of the records"
-        if release.sampling_rate < 1.0:
-            text += f", a record joins with probability {release.sampling_rate:.3g}"
-        if release.paid_count < release.max_count:
-            text += f", of which a record moves {release.paid_count:,}"
-        lines.append(text)
-    return lines or ["  none: the exact solution, without any privacy"]
-
-
-def _prediction(plan: Plan) -> list[str]:
-    """Say what a run can be expected to reach; nothing of the exact solution."""
-    if not plan.releases:
-        return []
-    return [
-        f"the worst-off group's mean loss at most {plan.predicted_excess:.3g} above the least "
-        f"possible (a bound); predicting nothing costs at most "
-        f"{plan.problem.constants.zero_score:.3g}"
-    ]
+    if release.part is not None:
+        text += f", of part {release.part} of the records"
+    if release.sampling_rate < 1.0:
+        text += f", a record joins with probability {release.sampling_rate:.3g}"
+    if release.paid_count < release.max_count:
+        text += f", of which a record moves {release.paid_count:,}"
+    return text
 
 
 @lru_cache(maxsize=256)

@@ -285,8 +285,6 @@ class PhaseSchedule:
     # regularisation μ_w in each phase; None where the bound chooses it by the noise
     mu_weights: tuple[float, ...] | None
     bound: DescentBound | None = None
-    smoothing_width: float = 0.0  # of the smooth stand-in for a loss with kinks
-    reads: str = "all records"  # what a phase reads
     # a record's loss counts for at most this much in the group risks
     ceiling: float = math.inf
     sums: SumSensitivity | None = None  # by how much a record moves the sums of these losses
@@ -309,11 +307,6 @@ class PhaseSchedule:
             stds = ratio * noise_stds(self.solved, prior, **facts)
             mu_weights = ratio * self.bound.best(stds)
         return solved_phase(self.solved, prior, mu_weights=mu_weights, mu_groups=self.mu_groups)
-
-    @property
-    def n_steps(self) -> int:
-        """Number of phases."""
-        return self.n_phases
 
     @property
     def risk_stds(self) -> FloatArray:
@@ -343,37 +336,14 @@ class PhaseSchedule:
 
     def __str__(self) -> str:
         """Return a few lines for people."""
-        n_phases, prior = self.n_phases, self.solved.prior
+        first = self.phase(0, np.asarray(self.solved.prior))
         lines = [
-            f"{n_phases} phase(s), each reads {self.reads}; output is the average of the last "
-            f"{self.averaged}"
+            f"{self.n_phases} phase(s), of which the last {self.averaged} are averaged; in the "
+            f"first a record moves the weights by at most {first.sensitivity:.3g}, noise "
+            f"{self.multiplier * first.sensitivity:.3g}"
         ]
         if isinstance(self.solved, CentredProblem):
             lines.append(str(self.solved.limit))
-        first = self.phase(0, np.asarray(prior))
-        lines.append(
-            f"first phase: regularisation {first.mu_weights:.3g}, one record moves the weights by "
-            f"at most {first.sensitivity:.3g}, noise {self.multiplier * first.sensitivity:.3g}"
-        )
-        if n_phases > 1:
-            strengths = self.mu_weights or (self.bound and self.bound.strength_ratios) or (1.0,)
-            rise = strengths[-1] / strengths[0]
-            lines.append(f"the last phase has {rise:.3g} times the first's regularisation")
-        if n_phases > 1 and self.remark:
-            of_each = ", ".join([f"{self.solved.n_records:,}"] * min(n_phases, 8))
-            lines.append(f"records of the phases: {of_each}{', ...' * (n_phases > 8)}")
-        if len(prior) > 1:
-            strength = "fixed within a phase"
-            if self.mu_groups < math.inf:
-                strength = f"regularisation {self.mu_groups:.3g} within a phase"
-            lines.append(f"group weights start at {steps.shown(prior)}, {strength}")
-            if self.risks_multiplier > 0.0:
-                lines.append(
-                    f"between phases their rate is {self.group_rate:.3g}, losses counted up to "
-                    f"{self.ceiling:.3g}"
-                )
-        if self.smoothing_width > 0.0:
-            lines.append(f"kinks of the loss rounded off within {self.smoothing_width:.3g}")
         return "\n".join([*lines, self.remark] if self.remark else lines)
 
 

@@ -94,9 +94,7 @@ class Solver(BaseEstimator, ABC):
         """
         self._check_parameters()
         self._check_budget(budget)
-        if problem.hidden is not None:
-            self._check_hidden_groups()
-        self._check_game(problem)
+        self._check_problem(problem)
         plan = self._plan(problem, budget)
         if type(plan) is not Plan:
             raise InputTypeError(f"_plan of solver {self.name!r} must return a Plan, got {plan!r}.")
@@ -153,32 +151,25 @@ class Solver(BaseEstimator, ABC):
                 f"solver {self.name!r} adds noise and needs a finite epsilon, got inf."
             )
 
-    def _check_hidden_groups(self) -> None:
-        """Refuse to protect who is in which group, where that is not proved."""
-        if not self.knows_hidden_groups:
+    def _check_problem(self, problem: Problem) -> None:
+        """Refuse groups that are hidden or overlap where that is not proved; no paper's are."""
+        is_hidden, overlap = problem.hidden is not None, problem.cells is not None
+        if is_hidden and not self.knows_hidden_groups:
             raise InputError(
                 f"solver {self.name!r} needs neighbours='replace-one-within-group', so that groups "
                 "are public: 'replace-one' is for 'auto', 'mgr', 'moments', 'oco', "
                 "'online-to-batch' and 'phased-erm'."
             )
-        if getattr(self, "schedule", "planned") == "paper":
-            raise InputError(
-                f"schedule of {type(self).__name__} must be 'planned' unless neighbours="
-                "'replace-one-within-group', got 'paper'."
-            )
-
-    def _check_game(self, problem: Problem) -> None:
-        """Refuse overlapping groups that it does not know; the papers are about disjoint ones."""
-        if problem.cells is not None and not self.knows_overlap:
+        if overlap and not self.knows_overlap:
             raise InputError(
                 f"solver {self.name!r} needs disjoint groups, as with overlap='cells': groups that "
                 "overlap are for 'auto', 'ags', 'exact', 'gda', 'mgr', 'moments' and "
                 "'phased-erm'."
             )
-        if problem.cells is not None and getattr(self, "schedule", "planned") == "paper":
+        if (is_hidden or overlap) and getattr(self, "schedule", "planned") == "paper":
             raise InputError(
-                f"schedule of {type(self).__name__} must be 'planned' for overlapping groups, got "
-                "'paper'."
+                f"schedule of {type(self).__name__} must be 'planned' unless groups are disjoint "
+                "and neighbours='replace-one-within-group', got 'paper'."
             )
 
     @abstractmethod
@@ -267,22 +258,7 @@ class FreshSolver(Solver):
 
     @abstractmethod
     def begin(self, plan: Plan, noise: NoiseSource, *, start: Solution | None = None) -> Game:
-        """Begin a game; nothing is drawn from the records yet.
-
-        Parameters
-        ----------
-        plan : Plan
-            What `plan` returned for this problem.
-        noise : NoiseSource
-            Source of the plan's releases.
-        start : Solution, optional
-            Public or already released point to start from.
-
-        Returns
-        -------
-        Game
-            Before its first round.
-        """
+        """Begin a game; nothing is drawn from the records yet."""
 
     def run(
         self,

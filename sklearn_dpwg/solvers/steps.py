@@ -15,7 +15,6 @@ from sklearn_dpwg.data.risks import Risks
 from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.optimum.saddle_point import project_to_ball
 from sklearn_dpwg.privacy import NoiseSource
-from sklearn_dpwg.privacy.noise.samplers import LARGEST_QUOTIENT
 from sklearn_dpwg.privacy.sensitivity import record_rounding, weighting_slack
 from sklearn_dpwg.solvers.centring import Centring, SlopeLimit, release_centre
 from sklearn_dpwg.solvers.plan import Plan
@@ -144,15 +143,6 @@ def sums_of_groups(problem: Problem, released: FloatArray) -> FloatArray:
     return np.asarray(problem.cells.membership @ released)
 
 
-def refuse_rounding(quotient: float, who: str, cure: str) -> None:
-    """Refuse sums so large beside what one record can move that their rounding may show it."""
-    if quotient > LARGEST_QUOTIENT:
-        raise InputError(
-            f"{who} times its largest loss is {quotient:.2g} times what one record can move, where "
-            f"rounding may show a record: {cure}."
-        )
-
-
 def hedge_sharpness(problem: Problem, n_steps: int, variances: FloatArray) -> float:
     """Return θ = ηT of multiplicative weights, of least regret if any group may be the worst off.
 
@@ -160,7 +150,7 @@ def hedge_sharpness(problem: Problem, n_steps: int, variances: FloatArray) -> fl
     variance of the mean of a group's released risks.
     """
     prior = np.asarray(problem.prior)
-    spread = (SPREAD_OVER_ZERO_SCORE * problem.constants.zero_score) ** 2 / n_steps
+    spread = risk_spread(problem) ** 2 / n_steps
     return math.sqrt(-float(prior @ np.log(prior)) / (spread + float(variances.mean()) / 2))
 
 
@@ -170,7 +160,7 @@ def hedge_regret(
     """Return what the group player owes at a sharpness, for each group as the worst-off one."""
     return np.asarray(
         -np.log(np.asarray(problem.prior)) / sharpness
-        + sharpness * (SPREAD_OVER_ZERO_SCORE * problem.constants.zero_score) ** 2 / n_steps
+        + sharpness * risk_spread(problem) ** 2 / n_steps
         + sharpness * (variances + variances.max()) / 4
     )
 
@@ -185,12 +175,6 @@ def normalised(log_weights: FloatArray, *, least: float = 0.0) -> FloatArray:
     """Return the distribution of log weights, each at least `least` of the largest."""
     weights = np.maximum(np.exp(log_weights - log_weights.max()), least)
     return np.asarray(weights / weights.sum())
-
-
-def shown(group_weights: tuple[float, ...]) -> str:
-    """Return the first few group weights, for people."""
-    first = ", ".join(f"{weight:.2g}" for weight in group_weights[:6])
-    return f"({first}{', ...' if len(group_weights) > 6 else ''})"
 
 
 def variance_between(means: FloatArray, variances: FloatArray) -> float:

@@ -9,6 +9,7 @@ once in a thousand; planted faults are.
 import math
 import sys
 import warnings
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -38,11 +39,12 @@ def planned(loss=None, radius=1e-3, **parameters):
         (1, 2), loss=loss or SquaredError(), n_features=1, radius=radius, scaling=0.0
     )
     options = {
-        "sampling_rate": RATE, "risk_share": 0.3, "group_rate": 1e-12, "step_size": 1e-12,
-        "loss_ceiling": math.inf, **parameters,
+        "sampling_rate": RATE, "risk_share": 0.3, "step_size": 1e-12, "loss_ceiling": math.inf,
+        **parameters,
     }  # fmt: skip
     solver = MGR(n_steps=N_STEPS, **options)
-    return solver, solver.plan(problem, BUDGET)
+    plan = solver.plan(problem, BUDGET)
+    return solver, replace(plan, schedule=replace(plan.schedule, adapts=False))
 
 
 def scores(solver, plan, targets, seed, source_class=NoiseSource):

@@ -74,15 +74,15 @@ def nearest_distribution(point: np.ndarray) -> np.ndarray:
 def paper_points(data: GroupRisks, problem, schedule):
     """Return the points of the paper's loop without noise, from exact risks, one step at a time."""
     w, mixture = np.zeros(problem.n_weights), np.full(problem.n_groups, 1.0 / problem.n_groups)
-    prior, points = mixture, []
+    prior, points = mixture, [(w, mixture)]
     for t in range(1, schedule.n_steps + 1):
-        points.append((w, mixture))
         risks, gradients = data.risks_and_gradients(w)
         of_w = mixture @ gradients + schedule.ridge * w
         of_mixture = risks - schedule.ridge * (mixture - prior)
         w = w - of_w / (schedule.ridge * t)
         w = w / max(1.0, np.linalg.norm(w) / problem.radius)
         mixture = nearest_distribution(mixture + of_mixture / (schedule.ridge * t))
+        points.append((w, mixture))
     return points
 
 

@@ -57,7 +57,6 @@ KINDS = {"log_loss": "two", "hinge": "two", "smoothed_hinge": "two", "multinomia
 VARIANTS: dict[str, Any] = {
     "ags paper": AGS(schedule="paper", n_steps=20),
     "gda paper": GDA(schedule="paper", n_steps=20),
-    "gda centred": GDA(centring=True),
     "mgr 12 steps": MGR(n_steps=12, risk_share=0.2, step_size=0.5),
     "mgr batches": MGR(n_steps=30, sampling_rate=0.3),
     "mgr centred": MGR(centring=True),

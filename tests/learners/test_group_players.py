@@ -59,19 +59,6 @@ def test_exp3_is_the_papers_in_many_digits(prior, rate, moves):
     assert player.group_weights.sum() == pytest.approx(1.0, abs=1e-14)
 
 
-@pytest.mark.parametrize("depth", [1e-10, 1e-100, 1e-200, 1e-300])
-def test_exp3_down_to_tiny_weights(depth):
-    prior = Hedge([1.0, depth], rate=0.0).prior
-    for loss in (1e-290, 0.3, 2.0):
-        player = EXP3(prior, rate=0.5, ceiling=2.0)
-        assert player.group_weights[1] == pytest.approx(depth, rel=1e-12)
-        player.update(1, loss)
-        expected = np.exp(exact_exp3(prior, 0.5, 2.0, [(1, loss)]))
-        assert player.group_weights == pytest.approx(expected, rel=1e-9, abs=1e-307)
-        player.update(0, loss)  # the heavy one pays a little, and is heavy again
-        assert player.group_weights[0] == pytest.approx(1.0, rel=1e-9)
-
-
 @given(
     n_groups=st.integers(1, 6),
     rate=st.sampled_from([0.0, 1e-300, 1e-3, 1.0, 1e10, 1e300]),
@@ -99,20 +86,6 @@ def test_hedge_is_a_softmax():
         expected = softmax(np.log(prior) - 0.3 * losses[:step].sum(axis=0))
         np.testing.assert_allclose(player.group_weights, expected, rtol=1e-11)
         player.update(loss)
-
-
-def test_hedge_at_extremes():
-    player = Hedge([0.5, 0.5], rate=1e300)
-    for losses in ([1e8, 0.0], [-1e8, 0.0], [0.0, 0.0], [-1e8, -1e8]):
-        player.update(np.array(losses))
-        assert player.group_weights.sum() == 1.0
-    gentle = Hedge([0.5, 0.5], rate=1.0)
-    for _ in range(3):
-        gentle.update(np.array([300.0, 0.0]))
-    assert gentle.group_weights[0] == 0.0
-    for _ in range(3):
-        gentle.update(np.array([0.0, 300.0]))
-    np.testing.assert_allclose(gentle.group_weights, [0.5, 0.5])
 
 
 # --- draws -------------------------------------------------------------------------------------

@@ -12,13 +12,11 @@ from sklearn.base import clone
 from sklearn_dpwg.privacy.prefix_sums import PREFIX_SUMS, make_prefix_sums
 from sklearn_dpwg.solvers.learners import (
     FTRL,
-    LEARNERS,
     OptimisticFTRL,
     strength_of_least_regret,
 )
 
 BOTH = pytest.mark.parametrize("learner", [FTRL(), OptimisticFTRL()], ids=["ftrl", "optimistic"])
-EVERY = pytest.mark.parametrize("learner", [made() for made in LEARNERS.values()], ids=LEARNERS)
 NO_CURVES = (0.0, 0.0)
 
 
@@ -77,24 +75,6 @@ def test_ftrl_plays_the_explicit_minimiser(seed):
         )
         player.update(*loss)
         losses.add(*loss)
-
-
-@EVERY
-def test_what_is_played_belongs_to_the_caller(learner):
-    initial, gradient = np.array([0.1, 0.2]), np.array([1.0, -2.0])
-    players = [learner.start(initial, 1.0, 3.0) for _ in range(2)]
-    initial[:] = np.nan
-    played = []
-    for player, spoils in zip(players, (True, False), strict=True):
-        given = gradient.copy()
-        if spoils:
-            player.predict()[:] = np.nan
-        player.update(given)
-        given[:] = np.nan
-        if spoils:
-            player.predict()[:] = np.nan
-        played.append(player.predict())
-    np.testing.assert_array_equal(*played)
 
 
 # --- regret ------------------------------------------------------------------------------------
@@ -196,16 +176,3 @@ def test_planned_strength_is_the_best(learner, name):
     if not name:
         variation = 0.5 * 200 if not isinstance(learner, OptimisticFTRL) else 0.5 + 2.0 * 199
         assert bound == pytest.approx(2.0 * 1.3 * np.sqrt(2.0 * variation))
-
-
-def test_terms_of_the_regret():
-    """By hand: L = 3, R = 5, a strength of 2."""
-    two, three = ([1.0, 2.0], [1.0, 4.0]), ([1.0, 2.0, 9.0], [1.0, 4.0, 9.0])
-    found = planned(FTRL(), np.array(two), 2.0, (5.0, 3.0))
-    assert found == (2.0, 25.0 + (9.0 + 3.0 * 1.0) / 2.0)
-    # three rounds: the first has no guess, the last sum is never played
-    variation = 0.5 * 9.0 + 2 * 0.5 * 36.0 + 3.0 * (1.0 + 2.0 + 1.0 + 4.0)
-    found = planned(OptimisticFTRL(), np.array(three), 2.0, (5.0, 3.0))
-    assert found == (2.0, 25.0 + variation / 2.0)
-    with pytest.raises(ValueError, match="strength must be positive and finite, got -1"):
-        planned(FTRL(), np.array(two), -1.0, (5.0, 3.0))

@@ -7,7 +7,6 @@ import pytest
 
 from sklearn_dpwg.data.problem import Problem
 from sklearn_dpwg.losses import BinaryLogLoss, MultinomialLogLoss, SquaredError
-from sklearn_dpwg.optimum import saddle_point
 from sklearn_dpwg.optimum.saddle_point import (
     RegularisedObjective,
     accelerated_gradient,
@@ -94,23 +93,6 @@ def test_objective_decreases_at_the_proved_rate(loss):
         assert value - optimum <= 2 * spread * rate ** (10 * block) + 1e-13
 
 
-def test_iterates_are_those_of_the_proof(monkeypatch):
-    objective, constants = case(SquaredError(1.0), mu_weights=0.5, mu_groups=1.0, length=3.0)
-    monkeypatch.setattr("sklearn_dpwg.optimum.saddle_point.iteration_cap", lambda *_, **__: 7)
-    at, n_steps = accelerated_gradient(objective, np.zeros(4), 0.0, **constants)
-    assert n_steps == 7
-    smooth = constants["smoothness"] + 0.5 + constants["lipschitz"] ** 2
-    theta = math.sqrt(0.5 / smooth)
-    x = z = np.zeros(4)
-    for _ in range(7):
-        y = (x + theta * z) / (1 + theta)
-        u = (1 - theta) * z + theta * y
-        z = project_to_ball(u - theta / 0.5 * objective.evaluate(y).gradient, RADIUS)
-        x = (1 - theta) * x + theta * z
-    x = project_to_ball(x - objective.evaluate(x).gradient / smooth, RADIUS)
-    np.testing.assert_allclose(at.weights, x, rtol=1e-12)
-
-
 FACTS = {"radius": RADIUS, "prior": np.array([0.2, 0.3, 0.5]), "mu_weights": 0.1, "mu_groups": 0.1}
 
 
@@ -127,13 +109,3 @@ def test_solver_falls_back_to_it(loss):
     alone = solve_saddle_point(objective.risks, max_newton_steps=0, **facts)
     assert alone.gap > 1e-11
     assert alone.n_first_order_steps == 0
-
-
-def test_solver_falls_back_when_newton_breaks_down(monkeypatch):
-    objective, constants = case(BinaryLogLoss(), mu_weights=0.1, mu_groups=0.1)
-    monkeypatch.setattr(
-        saddle_point, "minimise_quadratic_on_ball", lambda matrix, vector, *_: 0 * vector
-    )
-    found = solve_saddle_point(objective.risks, **FACTS, tolerance=1e-10, **constants)
-    assert found.gap <= 1e-10
-    assert found.n_first_order_steps > 0

@@ -65,15 +65,3 @@ def test_gap_falls_at_the_proved_rate(loss):
     # within a constant of log N / N: sixty times the steps, a fifteenth of the gap at most
     assert gaps[600] <= gaps[10] / 15
     assert gaps[600] < 8e-3
-
-
-def test_two_steps_by_hand():
-    objective = case(BinaryLogLoss())
-    first = objective.center  # inside the ball
-    at = objective.evaluate(first)
-    second = first - at.gradient / objective.mu_weights
-    second *= min(1.0, RADIUS / np.linalg.norm(second))
-    weights, group_weights = primal_dual_subgradient(objective, 2)
-    np.testing.assert_allclose(weights, (first + second) / 2, rtol=1e-12)
-    expected = (at.group_weights + objective.evaluate(second).group_weights) / 2
-    np.testing.assert_allclose(group_weights, expected, rtol=1e-12)

@@ -7,8 +7,6 @@ from sklearn_dpwg.data.risks import GroupRisks
 from sklearn_dpwg.losses import BinaryLogLoss, MultinomialLogLoss, SquaredError
 from sklearn_dpwg.optimum import worst_group, worst_group_optimum
 from sklearn_dpwg.optimum.worst_group import (
-    first_point,
-    minimax_newton,
     nested_samples,
     smooth_optimum,
 )
@@ -77,13 +75,6 @@ def test_agrees_with_what_no_sample_began_in_few_passes(case):
     assert reached == pytest.approx(expected, abs=1e-8 + plain.gap)
 
 
-def test_many_records_are_read_a_handful_of_times():
-    risks = make_risks(BinaryLogLoss(), (60_000, 30_000, 10_000), 4, label_noise=2.0, apart=0.2)
-    found = solve(risks, 10.0)
-    assert found.gap <= 1e-8
-    assert risks.n_passes <= 9
-
-
 @pytest.mark.parametrize("kind", ["first", "one class", "rows of zeros"])
 def test_samples_that_mislead_cost_time_only(kind, monkeypatch):
     """Sorted records, had the draw been of the first ones, and worse."""
@@ -131,25 +122,4 @@ def test_a_rough_hessian_is_near_and_decides_nothing(loss, monkeypatch):
     assert not np.array_equal(exactly.weights, roughly.weights)
     assert risks.risks(roughly.weights).max() == pytest.approx(
         risks.risks(exactly.weights).max(), abs=2e-8
-    )
-
-
-@pytest.mark.parametrize("loss", LOSSES, ids=repr)
-@pytest.mark.parametrize("kind", ["other records", "one record", "rows of zeros"])
-def test_curvature_that_misleads_costs_steps_only(loss, kind):
-    risks = make_risks(loss, (150, 60, 90), seed=5)
-    if kind == "other records":
-        curvature = make_risks(loss, (20, 20, 20), seed=6, data_norm=0.2)
-    elif kind == "one record":
-        curvature = make_risks(loss, (1, 1, 1), seed=7)
-    else:
-        curvature = make_risks(loss, (5, 5, 5), rows=np.zeros((15, 3)))
-    misled, plain = (
-        minimax_newton(risks, first_point(risks), 4.0, 1e-9, 50, curvature=source)
-        for source in (curvature, None)
-    )
-    assert misled.gap <= 1e-9
-    assert plain.gap <= 1e-9
-    assert risks.risks(misled.weights).max() == pytest.approx(
-        risks.risks(plain.weights).max(), abs=2e-9
     )

@@ -6,11 +6,10 @@ import math
 import numpy as np
 import pytest
 
-from sklearn_dpwg.losses import BinaryLogLoss, Hinge, Huber, MultinomialLogLoss, SquaredError
+from sklearn_dpwg.losses import BinaryLogLoss, Hinge, MultinomialLogLoss, SquaredError
 from sklearn_dpwg.privacy import Budget
 from sklearn_dpwg.solvers import MGR, Auto, Exact, Moments
 from sklearn_dpwg.solvers.auto import CLEAR_MOMENTS, make_solver
-from sklearn_dpwg.solvers.moments import MOST_WEIGHTS_OF_MOMENTS
 from sklearn_dpwg.solvers.solver import SLOPES_BIND
 from tests.helpers.group_data import make_data, make_problem
 from tests.helpers.sources import seeded
@@ -60,22 +59,6 @@ def test_slopes_are_bounded_where_that_saves_noise():
         assert ("'auto' learns with BinaryLogLoss(largest_slope=0.85)" in plan.remark) == is_bounded
 
 
-def test_moments_are_for_the_squared_error_with_few_weights():
-    sizes = (4_000_000, 2_000_000)
-    few, many = (
-        make_problem(sizes, loss=SquaredError(), n_features=n_features, scaling=0.0)
-        for n_features in (MOST_WEIGHTS_OF_MOMENTS, MOST_WEIGHTS_OF_MOMENTS + 1)
-    )
-    assert Auto().plan(few, BUDGET).solver == "moments"
-    plan = Auto().plan(many, BUDGET)
-    assert plan.solver != "moments"
-    assert "'moments'" not in plan.remark
-    for loss in (BinaryLogLoss(), Huber()):
-        plan = Auto().plan(make_problem(sizes, loss=loss), BUDGET)
-        assert plan.solver != "moments"
-        assert "'moments'" not in plan.remark
-
-
 @pytest.mark.parametrize("backend", [MGR(), Moments()], ids=repr)
 def test_the_run_is_that_of_the_chosen_backend(backend):
     rng = np.random.default_rng(0)
@@ -102,8 +85,3 @@ def test_the_run_is_that_of_the_chosen_backend(backend):
 @pytest.mark.parametrize("solver", ["auto", "mgr", "exact", MGR(n_steps=3)])
 def test_without_a_budget_the_exact_solver_stands_in(solver):
     assert isinstance(make_solver(solver, epsilon=math.inf), Exact)
-
-
-def test_the_exact_solver_keeps_its_parameters():
-    solver = Exact(tolerance=1e-3)
-    assert make_solver(solver, epsilon=math.inf) is solver

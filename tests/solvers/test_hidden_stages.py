@@ -87,7 +87,7 @@ def test_every_other_solver_refuses_in_one_sentence():
     problem = hidden_problem(np.random.default_rng(0), BinaryLogLoss(), n_groups=2)
     for name, make in SOLVERS.items():
         if make in (MGR, Moments, OCO, OnlineToBatch, PhasedERM, Auto):
-            make()._check_hidden_groups()
+            make()._check_problem(problem)
         elif name != "exact":
             with pytest.raises(ValueError, match=rf"^solver '{name}' needs neighbours=.*\.$"):
                 make().plan(problem, BUDGET)

@@ -8,7 +8,7 @@ import pytest
 from sklearn_dpwg.losses import SquaredError
 from sklearn_dpwg.privacy import Budget
 from sklearn_dpwg.solvers import MGR
-from sklearn_dpwg.solvers.descent import BOLDNESS, SHORTER, UPHILL, Momentum
+from sklearn_dpwg.solvers.descent import BOLDNESS, SHORTER, Momentum
 from tests.helpers.group_data import make_problem
 from tests.helpers.reference import step_and_momentum
 
@@ -36,24 +36,6 @@ def test_a_ball_that_rolls_uphill_stops_and_takes_shorter_steps():
     step, momentum = step_and_momentum(schedule, 1e-6, longest=ball.longest)
     # nothing is left of the first velocity
     np.testing.assert_allclose(second, step * (1.0 + momentum) * down)
-
-
-@pytest.mark.parametrize(("factor", "restarts"), [(0.99, False), (1.01, True)])
-def test_noise_alone_is_no_reason(factor, restarts):
-    ball = Momentum(schedule_of(), 2)
-    noise_std = 0.1
-    ball.push(np.array([0.0, -1.0]), noise_std)
-    ball.push(np.array([5.0, factor * UPHILL * noise_std]), noise_std)
-    assert (ball.longest < ball.limits.longest_step) == restarts
-
-
-def test_steps_never_get_shorter_than_what_is_safe():
-    ball = Momentum(schedule_of(), 1)
-    sign = 1.0
-    for _ in range(200):
-        sign = -sign
-        ball.push(np.array([sign]), 1e-9)
-    assert ball.longest == ball.limits.step_size
 
 
 @pytest.mark.parametrize("curvature", [1.0, 0.3, 0.01])

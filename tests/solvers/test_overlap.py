@@ -145,7 +145,6 @@ def test_groups_that_happen_to_be_disjoint_are_the_same_fit():
     [
         (MGR(schedule="paper"), "schedule of MGR must be 'planned'"),
         (AGS(schedule="paper"), "schedule of AGS must be 'planned'"),
-        (AGS(visits=3), "visits of AGS must be None"),
         (PhasedERM(schedule="paper"), "schedule of PhasedERM must be 'planned'"),
         (GDA(schedule="paper"), "schedule of GDA must be 'planned'"),
     ],

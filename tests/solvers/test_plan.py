@@ -38,12 +38,6 @@ def test_the_guarantee_is_that_of_the_releases(name):
     assert 0.9 * BUDGET.epsilon < plan.guarantee.epsilon <= BUDGET.epsilon
 
 
-def test_a_plan_without_releases_is_not_private():
-    plan = plan_of(SOLVERS["exact"](), Budget(math.inf, 1e-6))
-    assert plan.releases == ()
-    assert plan.guarantee.epsilon == math.inf
-
-
 @EACH_PRIVATE
 def test_no_plan_can_be_given_a_guarantee(name):
     plan = plan_of(SOLVERS[name]())

@@ -83,8 +83,7 @@ RUNS = {
     "mgr on whitened rows": MGR(n_steps=7, centring=True, whitening=True),
     "mgr on batches": MGR(n_steps=7, sampling_rate=0.3),
     "mgr of the paper": MGR(schedule="paper", max_passes=7),
-    "ags, smoothed": AGS(n_steps=7, risk_share=0.3),
-    "ags, visits": AGS(n_steps=7, visits=3),
+    "ags": AGS(n_steps=7, risk_share=0.3),
     "ags of the paper": AGS(schedule="paper", max_passes=7),
     "gda": GDA(n_steps=7),
     "gda of the paper": GDA(n_steps=7, schedule="paper"),
@@ -222,11 +221,6 @@ def test_a_plan_is_made_from_a_problem_and_a_budget():
         "loss", "group_sizes", "n_features", "radius", "prior", "intercept_scaling", "hidden",
         "optimism_correction", "cells", "fresh_calls",
     }  # fmt: skip
-
-
-@EACH_RUN
-def test_plans_repeat(name):
-    assert planned(name)[1] == planned(name)[1]
 
 
 def test_plans_of_fits_are_those_of_the_public_facts():

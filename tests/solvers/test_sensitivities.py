@@ -18,11 +18,11 @@ from sklearn_dpwg.losses import (
 )
 from sklearn_dpwg.privacy import Budget
 from sklearn_dpwg.privacy.sensitivity import moment_sensitivity
-from sklearn_dpwg.solvers import AGS, GDA, MGR, Moments, OnlineToBatch, Solution
+from sklearn_dpwg.solvers import GDA, MGR, Moments, OnlineToBatch, Solution
 from sklearn_dpwg.solvers import descent as shared
 from sklearn_dpwg.solvers.centring import CONSTANT
 from sklearn_dpwg.solvers.online_to_batch import difference_sum, round_weight
-from tests.helpers.cases import descent, stream
+from tests.helpers.cases import stream
 from tests.helpers.group_data import make_data, make_problem
 from tests.helpers.neighbours import random_data, random_records
 from tests.helpers.reference import papers_node_std
@@ -58,26 +58,6 @@ def test_regularisers_carry_no_noise_and_change_no_sensitivity(ridge, monkeypatc
         risks, gradients = data.risks_and_gradients(weights)
         np.testing.assert_allclose(gradient, dual @ gradients, rtol=0, atol=1e-6)
         np.testing.assert_allclose(losses, risks * [4, 9], rtol=0, atol=1e-8)
-
-
-def test_records_of_a_group_that_is_never_taken_move_no_gradient():
-    problem = replace(make_problem((30, 40, 50)), optimism_correction=0.0)
-    solver = AGS(n_steps=6, sharpness=1e-3)
-    plan = solver.plan(problem, BUDGET)
-    rows, targets = random_data(problem, 0)
-    others = rows.copy()
-    others[0] = -3.0 * rows[0] + 1.0
-    start, found = Solution(np.array([2.0, 0.0, 0.0]), None, 0), []
-    for each in (rows, others):
-        source = fixed_transcript(3, {})
-        solver.run(plan, make_data(problem, each, targets), source, start=start)
-        found.append(source)
-    assert 0 not in found[0].payers  # its handicap is the largest
-    for one, other in zip(found[0].asked, found[1].asked, strict=True):
-        if one.release.name == descent.TAKEN:
-            np.testing.assert_array_equal(one.value, other.value)
-        else:
-            assert not np.array_equal(one.value, other.value)
 
 
 @pytest.mark.parametrize("radius", [0.05, 0.5, 3.0])

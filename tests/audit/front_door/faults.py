@@ -184,7 +184,7 @@ FAULTS: dict[str, Fault] = {
         wrapped(NoiseSource, "shared_gaussian", quiet_together), "MGR, large batches", MANY
     ),
     "a third of the noise on the group that is taken": Fault(
-        quiet("gaussian", THIRD), "AGS, visits of a group"
+        quiet("gaussian", THIRD), "AGS, one group of all"
     ),
     "a third of the noise on phases": Fault(quiet("gaussian", THIRD), "phased ERM, one phase"),
     "a third of the noise of descent-ascent": Fault(quiet("gaussian", THIRD), "GDA, a pass"),

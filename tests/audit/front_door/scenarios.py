@@ -59,7 +59,7 @@ def mgr(**parameters):
 
 def gda(**parameters):
     """Return a classifier of tiny steps, the last of which is the sum of all that was released."""
-    tiny = {"aim": 1e-6, "averaging": 1e-3, "risk_share": 0.02, "centring": False}
+    tiny = {"aim": 1e-6, "averaging": 1e-3, "risk_share": 0.02}
     return classifier(solver=GDA(**tiny, **parameters), prior=CANARYS)
 
 
@@ -120,12 +120,10 @@ SCENARIOS: dict[str, Scenario] = {
     "GDA, the paper's schedule": Scenario(
         fitted(classifier(solver=GDA(8, schedule="paper", ridge=1e3), prior="uniform"))
     ),
-    "AGS, visits of a group": Scenario(
-        # the canary's group is taken until it has no visits left
+    "AGS, one group of all": Scenario(
         fitted(
-            classifier(
-                solver=AGS(4, visits=3, **LAST, sharpness=1e-3, risk_share=0.02), prior=CANARYS
-            )
+            classifier(solver=AGS(4, aim=1e-6, averaging=1e-3, risk_share=0.02), prior="uniform"),
+            one_group,
         )
     ),
     "phased ERM, one phase": Scenario(fitted(phased(n_phases=1).set_params(prior=CANARYS))),

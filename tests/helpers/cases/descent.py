@@ -21,7 +21,6 @@ from sklearn_dpwg.losses import (
 )
 from sklearn_dpwg.privacy import Budget
 from sklearn_dpwg.solvers import AGS, GDA, MGR, SumSensitivity, batches, descent, steps
-from sklearn_dpwg.solvers import ags as ags_module
 from sklearn_dpwg.solvers import centring as centring_module
 from sklearn_dpwg.solvers.batches import Batches
 from sklearn_dpwg.solvers.mgr import MGRSchedule
@@ -80,20 +79,20 @@ def _outside(real, weights, radius):
     return weights
 
 
-def of_every_step(solver, gradient="gradient"):
+def of_every_step(solver):
     """Return the faults that may be in a step of each of these solvers."""
     return {
-        "half the gradient's sensitivity": half(solver, gradient),
+        "half the gradient's sensitivity": half(solver, "gradient"),
         "half the risks' sensitivity": half(solver, "group risks"),
         "K for n_i in the gradient": states(
-            solver, gradient, lambda stated, plan: _diameter(plan) / _sizes(plan).sum()
+            solver, "gradient", lambda stated, plan: _diameter(plan) / _sizes(plan).sum()
         ),
         "means with the range of sums": states(
             solver, "group risks", lambda stated, plan: stated / _sizes(plan).sum()
         ),
         "no ceiling": no_ceiling,
         "exact risks move the group weights": exact(solver, "group risks"),
-        "the exact gradient leaks into the step": leaks(solver, gradient),
+        "the exact gradient leaks into the step": leaks(solver, "gradient"),
     }
 
 
@@ -146,7 +145,7 @@ def _states_in_a_step(wrong, *, step="weighted"):
 def _after_an_update(real, plan, data, weights, group_weights, noise, *limits):
     """State the gradient for the group weights after an update by exact risks."""
     risks, _ = _exact(plan, data, weights)
-    after = np.maximum(group_weights, 1e-300) * np.exp(plan.schedule.group_rate * risks)
+    after = np.maximum(group_weights, 1e-300) * np.exp(risks)
     after = after / after.sum()
 
     def change(draw, value, stated):
@@ -479,8 +478,6 @@ HIDDEN_FAULTS = {
 
 # --- AGS ---------------------------------------------------------------------------------------
 
-TAKEN = "gradient of one group"
-
 
 def ags_plans():
     rng = np.random.default_rng(0)
@@ -493,9 +490,7 @@ def ags_plans():
         )
         solver = AGS(
             n_steps=4,
-            visits=[None, 1, 2, 3][index % 4],
             schedule="paper" if index % 11 == 0 else "planned",
-            sharpness=[None, math.inf, 3.0][index % 3],
             loss_ceiling=rng.choice([None, np.inf, _low(problem, 0.3)]),
             risk_share=0.3,
             max_passes=4,
@@ -503,20 +498,9 @@ def ags_plans():
         yield solver.plan(problem, random_budget(rng)), solver
 
 
-def _gradient_of_all(real, data, *arguments, **facts):
-    losses, gradients = real(data, *arguments, **facts)
-    return losses, np.broadcast_to(gradients.sum(axis=0), gradients.shape)
-
-
-AGS_FAULTS = of_every_step(AGS, TAKEN) | {
+AGS_FAULTS = of_every_step(AGS) | {
     "the largest group": states(
-        AGS, TAKEN, lambda stated, plan: _diameter(plan) / _sizes(plan).max()
-    ),
-    "a gradient of all groups": instead(GroupRisks, "sums", _gradient_of_all),
-    "visits not enforced": instead(
-        ags_module,
-        "GroupChoice",
-        lambda real, schedule, *gain: real(dataclasses.replace(schedule, visits=10**6), *gain),
+        AGS, "gradient", lambda stated, plan: _diameter(plan) / _sizes(plan).max()
     ),
     "weights leave the ball": instead(steps, "project_to_ball", _outside),
 }
@@ -698,7 +682,7 @@ CASES = {
     ),
     "gda for overlapping groups": Case(
         GDA,
-        overlapping(GDA(n_steps=3, risk_share=0.3, centring=False)),
+        overlapping(GDA(n_steps=3, risk_share=0.3)),
         OVERLAP_OF_GDA,
         n_pairs=120,
     ),

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from sklearn_dpwg.data.problem import Problem
-from sklearn_dpwg.losses import BinaryLogLoss, Hinge, Huber, Loss, MultinomialLogLoss, SquaredError
+from sklearn_dpwg.losses import BinaryLogLoss, Huber, Loss, MultinomialLogLoss, SquaredError
 from sklearn_dpwg.privacy import Budget
 from sklearn_dpwg.solvers import MGR, PhasedERM
 from sklearn_dpwg.solvers.centring import (
@@ -79,13 +79,6 @@ class WithoutEnds(BinaryLogLoss):
 def test_what_cannot_be_centred_is_refused(solver, facts, word):
     with pytest.raises(ValueError, match=f"centring.*{word}"):
         solver.plan(problem_of(**facts), BUDGET)
-
-
-def test_phases_refuse_to_centre_several_outputs():
-    with pytest.raises(ValueError, match=r"centring of PhasedERM.*one output"):
-        PhasedERM(centring=True).plan(problem_of(loss=MultinomialLogLoss(3)), BUDGET)
-    with pytest.raises(ValueError, match=r"centring of PhasedERM.*smooth"):
-        PhasedERM(centring=True).plan(problem_of(loss=Hinge()), BUDGET)
 
 
 def test_the_centre_is_the_mean_and_rows_are_scaled_by_their_spread():

@@ -25,7 +25,6 @@ from sklearn_dpwg.solvers.centring import (
     centred_problem,
     moment_sum_sensitivity,
     release_centre,
-    whitening_factors,
 )
 from sklearn_dpwg.solvers.mgr import HedgeRule
 from tests.helpers.group_data import make_data, make_problem
@@ -118,12 +117,6 @@ def test_what_rows_are_multiplied_by_follows_from_the_release(name, monkeypatch)
     assert np.ptp(factors[seen] * values[seen] ** 0.25) < 1e-3 * factors.max()
     assert (white**2).sum() == pytest.approx(len(z), rel=1e-3)
     assert factors.max() < LONGEST_STRETCH / math.sqrt((z**2).sum(axis=1).mean())
-
-
-def test_no_factor_is_above_the_longest_and_noise_is_not_taken_for_rows():
-    assert whitening_factors(np.array([1.0] + [0.0] * 199), 1e-9).max() < LONGEST_STRETCH
-    np.testing.assert_allclose(whitening_factors(np.array([0.1, -0.02, 0.03]), 0.5), 1.0)
-    assert np.isfinite(whitening_factors(np.zeros(3), 0.0)).all()
 
 
 @pytest.mark.parametrize("layout", [np.ascontiguousarray, np.asfortranarray, csr_array])

@@ -8,13 +8,12 @@ import pytest
 
 from sklearn_dpwg.losses import BinaryLogLoss, MultinomialLogLoss, SquaredError
 from sklearn_dpwg.privacy import Budget, Release, calibrate
-from sklearn_dpwg.privacy.accounting.calibration import delta_of, predict_multiplier
+from sklearn_dpwg.privacy.accounting.calibration import predict_multiplier
 from sklearn_dpwg.solvers import MGR
 from sklearn_dpwg.solvers.batches import GRADIENT_SPREAD, make_batches
 from sklearn_dpwg.solvers.mgr import HedgeRule
 from tests.helpers.group_data import make_data, make_problem, make_risks
 from tests.helpers.neighbours import random_data
-from tests.helpers.noise_checks import scale_faults
 from tests.helpers.reference import estimates
 from tests.helpers.replay import recorded
 from tests.helpers.selections import Listed, chosen
@@ -24,20 +23,6 @@ BUDGET = Budget(1.0, 1e-6)
 
 
 # --- accounting --------------------------------------------------------------------------------
-
-
-def test_a_larger_rate_is_never_cheaper():
-    """Lemma 6: the pair of a rate is dominated by that of a larger one."""
-    from dp_accounting import dp_event
-
-    for multiplier in (0.4, 1.5):
-        gaussian = dp_event.GaussianDpEvent(multiplier)
-        events = [dp_event.PoissonSampledDpEvent(rate, gaussian) for rate in (0.05, 0.2, 0.8, 1.0)]
-        for epsilon in (0.0, 0.5, 2.0):
-            deltas = [delta_of(event, epsilon) for event in events]
-            assert (np.diff(deltas) >= -1e-12).all()
-            # and in proportion at most
-            assert deltas[0] <= deltas[1] / 4 * (1 + 1e-3) + 1e-12
 
 
 # --- the run -----------------------------------------------------------------------------------
@@ -57,23 +42,6 @@ def test_empty_batches_release_noise_around_nothing():
             np.testing.assert_array_equal(asked.value[-2:], 0.0)  # of the centre
         assert (asked.answer != asked.value).all()
     assert 20 < n_empty < 40
-
-
-@pytest.mark.parametrize("rate", [0.1, 0.5])
-def test_noise_of_a_run_has_the_scale_of_the_plan(rate):
-    problem = make_problem((6, 40), n_features=20)
-    solver = MGR(n_steps=300, sampling_rate=rate)
-    plan = solver.plan(problem, BUDGET)
-    source = recorded(seeded(1, plan.releases))
-    solver.run(plan, make_data(problem, *random_data(problem, 0)), source)
-    units = [(asked.answer - asked.value) / asked.noise_scale for asked in source.asked]
-    standard = Release("units", "gaussian", 1.0, 1)
-    assert scale_faults(np.concatenate(units), standard, sensitivity=1.0) == []
-    # the scale is the one that Batches states, of the group that needs most
-    first = source.asked[0]
-    stds = plan.schedule.batches.gradient_stds * problem.prior
-    np.testing.assert_allclose(first.noise_scale[:-2], stds.max(), rtol=1e-10)
-    np.testing.assert_allclose(first.noise_scale[-2:], plan.schedule.batches.risk_stds)
 
 
 # --- estimates from batches --------------------------------------------------------------------
@@ -124,19 +92,6 @@ def test_batches_state_what_the_theory_says():
     np.testing.assert_allclose(noise.risk, risks / 60)
 
 
-@pytest.mark.parametrize("group_rate", [0.05, 3.0])
-@pytest.mark.parametrize("rate", [0.02, 0.5])
-def test_coins_alone_do_not_raise_an_expected_weight(group_rate, rate):
-    """log E exp(ηS) for losses at both ends of their range, exactly, against the correction."""
-    batches, rule = batches_of((50, 7), rate)
-    bound = batches.log_mean_exp_of_coins(group_rate)
-    for n_high in (0, 20, 50):
-        signs = np.repeat([1.0, -1.0], [n_high, 50 - n_high])
-        x = group_rate * signs * (rule.sums.loss_range / 2) / (rate * 50)
-        exact = np.log1p(rate * np.expm1(x)) - rate * x
-        assert exact.sum() <= bound[0] * (1 + 1e-12)
-
-
 @pytest.mark.parametrize("rate", [0.01, 0.2])
 def test_the_predicted_multiplier_is_close(rate):
     release = Release("g", "gaussian", 1.0, 2000, sampling_rate=rate)
@@ -145,19 +100,3 @@ def test_the_predicted_multiplier_is_close(rate):
 
 
 # --- all records -------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("rate", [1, np.float64(1.0)])
-def test_rate_one_is_the_plan_of_full_passes(rate):
-    problem = make_problem((40, 90))
-    full = MGR().plan(problem, BUDGET)
-    same = MGR(sampling_rate=rate).plan(problem, BUDGET)
-    assert same == full
-    assert same.schedule.batches is None
-    data = make_data(problem, *random_data(problem, 0))
-    runs = [
-        solver.run(plan, data, seeded(5, plan.releases))
-        for solver, plan in ((MGR(), full), (MGR(sampling_rate=rate), same))
-    ]
-    np.testing.assert_array_equal(runs[0].weights, runs[1].weights)
-    np.testing.assert_array_equal(runs[0].group_weights, runs[1].group_weights)

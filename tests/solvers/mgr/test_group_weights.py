@@ -11,15 +11,13 @@ from sklearn_dpwg.losses import BinaryLogLoss, MultinomialLogLoss, SmoothedHinge
 from sklearn_dpwg.privacy import Budget
 from sklearn_dpwg.solvers import MGR, Solution
 from sklearn_dpwg.solvers import mgr as group_weights
-from sklearn_dpwg.solvers.descent import RunNoise
 from sklearn_dpwg.solvers.mgr import (
     LEAST_CEILING,
     GroupWeights,
-    HedgeRule,
     LossLevel,
     Shrinkage,
 )
-from sklearn_dpwg.solvers.steps import GainOfGroups, SumSensitivity
+from sklearn_dpwg.solvers.steps import GainOfGroups, SumSensitivity, hedge_sharpness
 from tests.helpers.group_data import make_data, make_problem
 from tests.helpers.sources import seeded
 
@@ -37,8 +35,7 @@ def test_the_rate_begins_as_planned_and_follows_the_spread(monkeypatch):
     monkeypatch.setattr(group_weights, "LARGEST_LEAD", math.inf)
     problem, plan = adapting(sizes=(500, 500))
     schedule, variances = plan.schedule, np.full(2, 1e-6)
-    noise = RunNoise(np.zeros(2), variances / schedule.n_steps)
-    planned = HedgeRule(problem, MGR(), 50).group_rate_at(noise)
+    planned = hedge_sharpness(problem, 50, variances / 50) / 50
 
     def rates(spread):
         """Return the first rate and the one after twenty steps, by how the weights move."""
@@ -107,11 +104,7 @@ def test_a_group_that_carries_weight_raises_the_level_however_small():
 
 
 SIZES = (3000, 1500, 200)
-SAID = {
-    "adapts": "the rate follows the spread of released risks",
-    "follows_level": "losses counted up to 6 times their mean",
-    "shrinks": "taken back",
-}
+FOLLOWED = ("adapts", "follows_level", "shrinks")
 
 
 @pytest.mark.parametrize(
@@ -120,12 +113,10 @@ SAID = {
         (BinaryLogLoss(), {}, {"adapts", "shrinks"}),
         (BinaryLogLoss(), {"loss_ceiling": 1.5}, {"adapts", "shrinks"}),
         (BinaryLogLoss(), {"sampling_rate": 0.5}, {"adapts", "shrinks"}),
-        (BinaryLogLoss(), {"group_rate": 0.1}, set()),
         (BinaryLogLoss(), {"schedule": "paper"}, set()),
         (MultinomialLogLoss(2), {}, {"adapts", "shrinks"}),
         (SquaredError(), {}, {"adapts", "follows_level"}),
         (SquaredError(), {"loss_ceiling": 0.25}, {"adapts"}),
-        (SquaredError(), {"group_rate": 0.1}, set()),
         (SquaredError(), {"schedule": "paper"}, set()),
         (SmoothedHinge(), {}, {"adapts"}),
     ],
@@ -135,8 +126,7 @@ SAID = {
 def test_a_run_follows_releases_where_nobody_says_otherwise(loss, parameters, wanted):
     problem = make_problem(SIZES, loss=loss, radius=20.0, scaling=1.0)
     schedule = MGR(**parameters).plan(problem, BUDGET).schedule
-    assert {name for name in SAID if getattr(schedule, name)} == wanted
-    assert {name for name, words in SAID.items() if words in str(schedule)} == wanted
+    assert {name for name in FOLLOWED if getattr(schedule, name)} == wanted
 
 
 # --- learned weights shrink where the worst-off group gained less -----------------------------
@@ -174,18 +164,6 @@ def test_the_share_is_where_the_worst_parabola_is_least(drops):
 )
 def test_groups_that_gain_alike_keep_all(risks, group_weights, n_steps, wanted):
     assert kept(risks, group_weights=group_weights, n_steps=n_steps) == pytest.approx(wanted)
-
-
-def test_noise_alone_takes_little():
-    rng, found = np.random.default_rng(0), []
-    for _ in range(200):
-        shrinkage = Shrinkage(LOG_2, 4)
-        for _ in range(100):
-            noise = 0.2 * rng.standard_normal(4)
-            shrinkage.push(0.5 + noise, np.full(4, 0.04), np.full(4, 0.25))
-        found.append(shrinkage.kept)
-    # noise of a mean risk is a tenth of the drop, and the least of four is a deviation too low
-    assert 0.96 < np.mean(found) <= 1.0
 
 
 def test_a_start_is_not_shrunk_away(monkeypatch):

@@ -11,23 +11,19 @@ from scipy.sparse import csr_array
 
 from sklearn_dpwg.data.records import RecordEncoder
 from sklearn_dpwg.data.risks import GroupRisks
-from sklearn_dpwg.exceptions import SeededNoiseWarning
 from sklearn_dpwg.losses import SquaredError
 from sklearn_dpwg.optimum import worst_group_optimum
 from sklearn_dpwg.optimum.worst_group import smooth_optimum
-from sklearn_dpwg.privacy import Budget, NoiseSource
+from sklearn_dpwg.privacy import Budget
 from sklearn_dpwg.privacy.gaussian import gdp_mu
 from sklearn_dpwg.solvers import Moments
 from sklearn_dpwg.solvers import moments as noisy_moments
 from sklearn_dpwg.solvers.moments import (
     NoisyRisks,
-    positive_part,
     robust_optimum,
     shrunk,
 )
 from tests.helpers.group_data import make_data, make_problem
-from tests.helpers.neighbours import random_data
-from tests.helpers.replay import silent
 
 BUDGET = Budget(1.0, 1e-6)
 LOSS = SquaredError()
@@ -42,16 +38,6 @@ def linear_data(sizes, seed=0, *, n_features=3, noise=0.05, **facts):
     own = np.repeat(rng.uniform(-0.3, 0.3, size=(len(sizes), n_features)), sizes, axis=0)
     targets = (rows * own).sum(axis=1) + 0.1 + noise * rng.uniform(-1, 1, size=len(rows))
     return problem, make_data(problem, rows, targets)
-
-
-def of_records(problem):
-    """Return the game on the records."""
-    return dataclasses.replace(problem, optimism_correction=0.0)
-
-
-def excess(problem, data, weights):
-    exact = worst_group_optimum(data, radius=problem.radius)
-    return data.risks(weights).max() - data.risks(exact.weights).max()
 
 
 # --- sums --------------------------------------------------------------------------------------
@@ -143,18 +129,6 @@ def test_shrinkage_in_closed_form():
     np.testing.assert_array_equal(shrunk(matrices[:1], stds[:1], block), matrices[:1])
 
 
-def test_positive_parts_are_projections():
-    rng = np.random.default_rng(0)
-    matrices = rng.standard_normal((4, 3, 3))
-    matrices = matrices + np.swapaxes(matrices, 1, 2)
-    found = positive_part(matrices)
-    for matrix, positive in zip(matrices, found, strict=True):
-        assert np.linalg.eigvalsh(positive).min() > -1e-12
-        assert np.linalg.eigvalsh(positive - matrix).min() > -1e-12
-        assert abs(np.sum(positive * (positive - matrix))) < 1e-9
-    np.testing.assert_allclose(positive_part(found), found, atol=1e-12)
-
-
 @pytest.mark.parametrize("smoothing", [0.03, 0.3])
 def test_slacks_smooth_the_maximum(smoothing):
     """Two groups, one weight: the mixture is found by search."""
@@ -201,52 +175,6 @@ def test_without_noise_the_model_is_the_risks():
 
 
 # --- runs --------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("scaling", [0.0, 0.5, 2.0])
-@pytest.mark.parametrize("n_rounds", [1, 3])
-def test_much_budget_is_the_exact_optimum(scaling, n_rounds):
-    problem, data = linear_data((900, 700, 500), scaling=scaling)
-    problem = of_records(problem)
-    plan = Moments(n_rounds).plan(problem, Budget(1e8, 1e-6))
-    for source in (silent(), NoiseSource(releases=plan.releases)):
-        found = Moments(n_rounds).run(plan, data, source)
-        assert excess(problem, data, found.weights) < 1e-5
-
-
-def test_later_rounds_are_about_short_residuals():
-    """The last round tells weights from their neighbours where the first cannot."""
-    problem, data = linear_data((3000, 2000), noise=0.05)
-    problem, errors = of_records(problem), {}
-    for n_rounds in (1, 3):
-        plan = Moments(n_rounds).plan(problem, BUDGET)
-        with pytest.warns(SeededNoiseWarning):
-            found = [
-                Moments(n_rounds).run(plan, data, NoiseSource(seed, plan.releases)).weights
-                for seed in range(10)
-            ]
-        errors[n_rounds] = np.mean([excess(problem, data, weights) for weights in found])
-    assert errors[3] < 0.5 * errors[1]
-
-
-def test_targets_are_read_again_where_residuals_are_no_shorter():
-    problem = of_records(make_problem((400, 300), loss=LOSS, scaling=0.0))
-    rows, _ = random_data(problem, 0)
-    signs = np.random.default_rng(0).choice([-1.0, 1.0], size=700)
-    data, asked = make_data(problem, rows, signs), []
-    original = GroupRisks.residual_moments
-
-    class Watched(GroupRisks):
-        def residual_moments(self, weights, **facts):
-            asked.append((weights.copy(), facts["clip"]))
-            return original(self, weights, **facts)
-
-    watched = Watched(data.records, data.loss, data.intercept_scaling)
-    plan = Moments().plan(problem, Budget(1e6, 1e-6))
-    found = Moments().run(plan, watched, silent())
-    assert [clip for _, clip in asked] == [1.0] * 3
-    assert not np.any([center for center, _ in asked])
-    assert excess(problem, data, found.weights) < 1e-5
 
 
 # --- plans -------------------------------------------------------------------------------------

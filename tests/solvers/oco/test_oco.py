@@ -184,14 +184,3 @@ def test_without_noise_the_worst_group_is_found(play, learner):
     found = solver.run(plan, data, NoiseSource(0, plan.releases))
     assert data.risks(found.weights).max() < best + 0.04
     assert data.risks(np.zeros(2)).max() > best + 0.2
-
-
-def test_one_group_is_dp_ftrl():
-    """The only player is the learner, and it has all records."""
-    problem, solver = make_problem((500,)), OCO(n_rounds=5)
-    plan, noise = solver.plan(problem, BUDGET), silent()
-    assert plan.schedule.weight_rates == (100.0,)
-    data = make_data(problem, *random_records(problem, np.random.default_rng(0)))
-    assert solver.run(plan, oracle := Listed(data), noise).group_weights.tolist() == [1.0]
-    assert oracle.next == [500]
-    assert {asked.release.name for asked in noise.asked} == {"gradient sums"}

@@ -19,22 +19,9 @@ from sklearn_dpwg.solvers.oco import (
     WEIGHT_SHARES,
 )
 from tests.helpers.group_data import make_problem
-from tests.helpers.prefix_factors import factors
 
 BUDGET = Budget(1.0, 1e-6)
 SIZES = (20_000, 3_000, 900)
-
-
-@pytest.mark.parametrize("n_rounds", [8, 32, 128, 512, 1024])
-def test_share_of_the_variance_that_averages_keep(n_rounds):
-    """The number in the rule is that of the Toeplitz mechanism with the default averages."""
-    mechanism = make_prefix_sums("toeplitz", n_steps=n_rounds, n_dimensions=1)
-    decoder, _ = factors(mechanism)
-    shares = np.arange(1.0, n_rounds + 1) ** OCO().averaging
-    shares /= shares.sum()
-    # round t plays the sum of the rounds before it
-    kept = np.linalg.norm(shares[1:] @ decoder[:-1]) / np.linalg.norm(decoder[-1])
-    assert 0.75 < kept**2 / AVERAGED_VARIANCE < 1.6
 
 
 @pytest.mark.parametrize("loss", [BinaryLogLoss(), Hinge()], ids=repr)
@@ -111,27 +98,6 @@ def test_more_records_or_a_larger_budget_never_predict_worse(solver):
         plans = [solver.plan(make_problem(sizes), Budget(e, 1e-6)) for sizes, e in worse]
         bounds = [plan.predicted_excess for plan in plans]
         assert sorted(bounds, reverse=True) == bounds
-
-
-@pytest.mark.parametrize("horizon", [1, 3, 10])
-@pytest.mark.parametrize("make", [OCO, OnlineToBatch])
-def test_rounds_divide_among_the_calls(make, horizon):
-    plan = make(horizon=horizon).plan(make_problem(SIZES), BUDGET)
-    assert plan.n_steps % horizon == 0 or plan.n_steps == make().max_rounds
-
-
-@pytest.mark.parametrize("play", ["weighted", "sampled"])
-@pytest.mark.parametrize("sizes", [(2, 2), (2, 50_000), (3,), (1,), (5, 6, 7, 8)])
-def test_tiny_groups_have_a_plan(play, sizes):
-    plan = OCO(play=play).plan(make_problem(sizes), BUDGET)
-    assert plan.n_steps >= 1
-    assert math.isfinite(plan.predicted_excess)
-    assert plan.n_drawn <= sum(sizes)
-    rates = np.add(plan.schedule.weight_rates, plan.schedule.feedback_rates)
-    if play == "weighted":
-        assert np.allclose(rates * plan.n_steps, sizes)
-    if len(sizes) > 1:
-        assert min(plan.schedule.feedback_rates) > 0 < min(plan.schedule.weight_rates)
 
 
 def test_paper_schedule_is_the_papers():
