@@ -56,10 +56,6 @@ DOORS = {
     ),
     "folds": (lambda X, g: list(PublicKFold(2).split(X, groups=g)), "X groups"),
     "audit": (lambda y, s, g: GroupAudit(**AUDIT).run(y, s, g), "y_true scores groups"),
-    "audit of two": (
-        lambda y, s, g: GroupAudit(**AUDIT).run(y, {"m": s, "n": P.to_numpy()}, g),
-        "y_true scores['m'] groups",
-    ),
     "scorer": (lambda X, y, g: scorer("accuracy")(FITTED, X, y, groups=g), "X y groups"),
     "table": (lambda y, p, g: group_table(y, p, groups=g), "y_true y_pred groups"),
     "table of two": (
