@@ -43,12 +43,6 @@ def test_constants_hold_for_rows_with_the_intercept(loss, intercept):
     assert problem.gradient_diameter <= 2 * problem.lipschitz
 
 
-def test_equal_facts_are_one_problem():
-    assert hash(make_problem()) == hash(make_problem())
-    assert make_problem() == make_problem()
-    assert make_problem() != make_problem(radius=4.0)
-
-
 def test_a_loss_that_is_changed_later_is_another_loss():
     loss = BinaryLogLoss(0.6)
     problem = make_problem(loss)

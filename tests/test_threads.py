@@ -6,7 +6,6 @@ import os
 import sys
 import threading
 import warnings
-from functools import partial
 
 import numpy as np
 import pytest
@@ -20,9 +19,7 @@ from sklearn_dpwg.data.rows import (
     row_norms,
 )
 from sklearn_dpwg.data.threads import (
-    allow_threads,
     even_tasks,
-    n_threads,
     run_on_threads,
 )
 from sklearn_dpwg.losses import BinaryLogLoss, SquaredError
@@ -69,19 +66,6 @@ def test_any_number_of_threads_gives_the_same_bits(cores):
         results = (*risks.risks_and_gradients(weights), risks.hessian(weights, group_weights))
         found.append([result.tobytes() for result in results])
     assert found[0] == found[1] == found[2]
-
-
-def test_results_keep_their_order_and_an_error_is_raised(cores):
-    cores(4)
-    squares = run_on_threads([partial(pow, number, 2) for number in range(50)])
-    assert squares == [number**2 for number in range(50)]
-    assert run_on_threads([]) == []
-
-    def task():
-        raise KeyError("here")
-
-    with pytest.raises(KeyError, match="here"):
-        run_on_threads([lambda: 1, task])
 
 
 def test_threads_follow_the_callers_errstate(cores):
@@ -182,24 +166,6 @@ def test_wrong_indices_and_entries_of_one_place_that_overflow_are_refused():
     rows = csr_array(([1e308, 1e308], [0, 0], [0, 2]), shape=(1, 1))
     with pytest.raises(ValueError, match=r"^X must hold finite numbers, got entries of one place"):
         canonical_rows(rows)
-
-
-def test_a_worker_says_how_many_threads_its_passes_use(monkeypatch):
-    """In its own thread only, and whatever the environment says."""
-    monkeypatch.setenv("OMP_NUM_THREADS", "1")
-    module = sys.modules[run_on_threads.__module__]
-    monkeypatch.setattr(module, "_n_cores", lambda: 8)
-    seen = []
-    with allow_threads(3):
-        assert n_threads() == 3
-        thread = threading.Thread(target=lambda: seen.append(n_threads()))
-        thread.start()
-        thread.join()
-        with allow_threads(20):
-            assert n_threads() == 8
-        assert n_threads() == 3
-    assert n_threads() == 1
-    assert seen == [1]
 
 
 @pytest.mark.parametrize("order", ["C", "F"])
