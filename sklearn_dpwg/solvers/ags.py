@@ -29,8 +29,7 @@ class AGS(descent.Descent):
 
     Every step releases the risks of all groups with noise, takes the group that looks worst off,
     and moves the weights against the noisy gradient of that group alone. ``None`` means planned
-    from public facts. Choosing one group a step saves nothing (``docs/theory/ags.md``); it is here
-    as the paper's.
+    from public facts. Choosing one group a step saves nothing; it is here as the paper's.
 
     Parameters
     ----------
