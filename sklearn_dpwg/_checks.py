@@ -143,9 +143,10 @@ class Rules:
 
     def check(self, parameters: object) -> None:
         """Refuse an object with a parameter that breaks a rule, which no default does."""
+        fields = getattr(parameters, "__dataclass_fields__", {})
         for name, rule in self.rules.items():
             value = getattr(parameters, name)
-            if value is vars(type(parameters)).get(name, parameters):
+            if name in fields and value is fields[name].default:
                 continue
             try:
                 broken = rule(value)

@@ -23,8 +23,7 @@ from sklearn_dpwg.solvers.solver import Solution, by_loss, signal
 from sklearn_dpwg.solvers.steps import (
     GainOfGroups,
     Space,
-    hedge_regret,
-    hedge_sharpness,
+    hedge,
     normalised,
     risk_spread,
 )
@@ -371,8 +370,7 @@ class HedgeRule(descent.StepRule):
     solver: MGR
 
     def of_groups(self, noise: descent.RunNoise) -> FloatArray:
-        sharpness = hedge_sharpness(self.problem, self.n_steps, noise.risk)
-        return hedge_regret(self.problem, self.n_steps, noise.risk, sharpness)
+        return hedge(self.problem, self.n_steps, noise.risk)[1]
 
 
 # The paper's schedule.

@@ -381,8 +381,7 @@ def _schedules_of(
     if problem.n_groups > 1:
         noise = multiplier * (sums.loss_range * problem.loss_noise)
         variances = (noise / problem.sizes_to_plan_for) ** 2 / n_phases
-        sharpness = steps.hedge_sharpness(problem, n_phases, variances)
-        owed = steps.hedge_regret(problem, n_phases, variances, sharpness)
+        sharpness, owed = steps.hedge(problem, n_phases, variances)
         owed = np.minimum(owed, constants.zero_score)
         rate = sharpness / n_phases if multiplier > 0.0 else 0.0
         if multiplier == 0.0 and mu_groups < math.inf:

@@ -143,24 +143,19 @@ def sums_of_groups(problem: Problem, released: FloatArray) -> FloatArray:
     return np.asarray(problem.cells.membership @ released)
 
 
-def hedge_sharpness(problem: Problem, n_steps: int, variances: FloatArray) -> float:
-    """Return θ = ηT of multiplicative weights, of least regret if any group may be the worst off.
+def hedge(problem: Problem, n_steps: int, variances: FloatArray) -> tuple[float, FloatArray]:
+    """Return θ = ηT of multiplicative weights and what they owe to each group as the worst-off one.
 
-    It is ``√(entropy(π) / (q²/T + mean_i v_i / 2))`` with q the assumed `risk_spread` and v_i the
+    θ has the least regret if any group may be the worst off:
+    ``√(entropy(π) / (q²/T + mean_i v_i / 2))`` with q the assumed `risk_spread` and v_i the
     variance of the mean of a group's released risks.
     """
-    prior = np.asarray(problem.prior)
-    spread = risk_spread(problem) ** 2 / n_steps
-    return math.sqrt(-float(prior @ np.log(prior)) / (spread + float(variances.mean()) / 2))
-
-
-def hedge_regret(
-    problem: Problem, n_steps: int, variances: FloatArray, sharpness: float
-) -> FloatArray:
-    """Return what the group player owes at a sharpness, for each group as the worst-off one."""
-    return np.asarray(
-        -np.log(np.asarray(problem.prior)) / sharpness
-        + sharpness * risk_spread(problem) ** 2 / n_steps
+    prior, spread = np.asarray(problem.prior), risk_spread(problem)
+    entropy = -float(prior @ np.log(prior))
+    sharpness = math.sqrt(entropy / (spread**2 / n_steps + float(variances.mean()) / 2))
+    return sharpness, np.asarray(
+        -np.log(prior) / sharpness
+        + sharpness * spread**2 / n_steps
         + sharpness * (variances + variances.max()) / 4
     )
 

@@ -92,7 +92,7 @@ def test_effects_of_pairs_are_those_of_their_products():
     # what is of one column by itself falls out of the difference of differences
     signs = np.array([1.0, -1.0, -1.0, 1.0])
     assert fitted.decision_function(ends) @ signs == pytest.approx(signs @ together)
-    with pytest.raises(ValueError, match="without interactions, got 'age'"):
+    with pytest.raises(ValueError, match="without interactions"):
         monotone(fitted, {"age": 1})
 
 

@@ -17,7 +17,7 @@ from sklearn_dpwg.solvers.mgr import (
     LossLevel,
     Shrinkage,
 )
-from sklearn_dpwg.solvers.steps import GainOfGroups, SumSensitivity, hedge_sharpness
+from sklearn_dpwg.solvers.steps import GainOfGroups, SumSensitivity, hedge
 from tests.helpers.group_data import make_data, make_problem
 from tests.helpers.sources import seeded
 
@@ -35,7 +35,7 @@ def test_the_rate_begins_as_planned_and_follows_the_spread(monkeypatch):
     monkeypatch.setattr(group_weights, "LARGEST_LEAD", math.inf)
     problem, plan = adapting(sizes=(500, 500))
     schedule, variances = plan.schedule, np.full(2, 1e-6)
-    planned = hedge_sharpness(problem, 50, variances / 50) / 50
+    planned = hedge(problem, 50, variances / 50)[0] / 50
 
     def rates(spread):
         """Return the first rate and the one after twenty steps, by how the weights move."""

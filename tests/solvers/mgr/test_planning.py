@@ -19,7 +19,7 @@ from sklearn_dpwg.privacy import Budget, PrivacyGuarantee
 from sklearn_dpwg.solvers import MGR
 from sklearn_dpwg.solvers.mgr import HedgeRule
 from sklearn_dpwg.solvers.solver import by_loss
-from sklearn_dpwg.solvers.steps import hedge_sharpness, risk_spread
+from sklearn_dpwg.solvers.steps import hedge, risk_spread
 from tests.helpers.group_data import make_data, make_problem
 from tests.helpers.neighbours import random_data
 from tests.helpers.sources import seeded
@@ -58,7 +58,7 @@ def test_bound_is_the_one_written_down(sizes, share, mu):
     share = share if len(sizes) > 1 else 0.0
     rule = HedgeRule(problem, MGR(), 50)
     noise = rule.noise_of_passes(mu, share)
-    theta = hedge_sharpness(problem, 50, noise.risk) if len(sizes) > 1 else 0.0
+    theta = hedge(problem, 50, noise.risk)[0] if len(sizes) > 1 else 0.0
     reach = 50 * rule.longest_step / (1 - rule.max_momentum)
     wanted = written_out(problem, mu, share, 50, rule.aim, reach, rule.sums.loss_range, theta)
     np.testing.assert_allclose(rule.bound(noise), wanted, rtol=1e-6)
@@ -77,7 +77,7 @@ def test_best_sharpness_is_best(prior, mu):
         cost = risk_spread(problem) ** 2 / 50 + noise.risk.mean() / 2.0
         return entropy / theta + theta * cost
 
-    best = hedge_sharpness(problem, 50, noise.risk)
+    best = hedge(problem, 50, noise.risk)[0]
     assert average(best) < min(average(0.95 * best), average(1.05 * best))
 
 
