@@ -119,7 +119,7 @@ def ratio_interval(
     the true one with probability 99.8 % (Berger and Boos 1994). A set of more than 101 totals is
     tried on a grid of 41, which proves nothing about those between. Where no rate is left, since
     noise made the counts impossible, the interval is Fieller's with Wilson's variance.
-    ``docs/theory/intervals.md`` proves what is proved and measures the rest.
+    ``docs/theory/intervals.md`` says what of it is proved.
 
     Examples
     --------
